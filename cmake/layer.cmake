@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# A layer is a folder, a static library, and one test program. What it may use is the LINKS it names; the
+# linker refuses the rest, and scripts/tidy.py refuses the includes.
+
+# refract_layer(NAME [LINKS ...] [EXTRA ...]): sources of the current folder become refract_NAME, its
+# *_test.cc become NAME_test, its *_fuzz.cc become fuzz programs, its *_bench.cc are left to bench/.
+function(refract_layer name)
+  cmake_parse_arguments(ARG "" "" "LINKS;EXTRA" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
+  file(GLOB fuzzers CONFIGURE_DEPENDS *_fuzz.cc)
+  file(GLOB benches CONFIGURE_DEPENDS *_bench.cc)
+  list(REMOVE_ITEM sources ${tests} ${fuzzers} ${benches} "")
+  if(sources)
+    add_library(refract_${name} STATIC ${sources})
+    target_link_libraries(refract_${name} PUBLIC refract_flags ${ARG_LINKS} ${ARG_EXTRA})
+  else()
+    add_library(refract_${name} INTERFACE)
+    target_link_libraries(refract_${name} INTERFACE refract_flags ${ARG_LINKS} ${ARG_EXTRA})
+  endif()
+  if(REFRACT_TESTS AND tests)
+    refract_test(${name}_test SOURCES ${tests} LINKS refract_${name})
+  endif()
+  if(REFRACT_FUZZ)
+    foreach(fuzzer ${fuzzers})
+      get_filename_component(program ${fuzzer} NAME_WE)
+      add_executable(${program} ${fuzzer})
+      target_compile_options(${program} PRIVATE -fsanitize=fuzzer)
+      target_link_options(${program} PRIVATE -fsanitize=fuzzer)
+      target_link_libraries(${program} PRIVATE refract_${name})
+    endforeach()
+  endif()
+endfunction()
+
+# refract_test(NAME SOURCES ... LINKS ... [TIMEOUT seconds]): one gtest program, one ctest entry.
+function(refract_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time comes in by this object; nothing outside base, runtime and the providers reads the operating system's clock.
+#pragma once
+
+#include <cstdint>
+
+namespace refract {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Nanoseconds since some fixed moment; never goes back.
+  [[nodiscard]] virtual uint64_t now_ns() const noexcept = 0;
+  // Nanoseconds since 1970 UTC; may be stepped by an administrator. Used for time to live only.
+  [[nodiscard]] virtual uint64_t wall_ns() const noexcept = 0;
+};
+
+// The operating system's clocks (CLOCK_MONOTONIC, CLOCK_REALTIME through the vdso). Any thread.
+[[nodiscard]] const Clock& system_clock() noexcept;
+
+// A clock that a test or the simulator moves by hand.
+class ManualClock final : public Clock {
+ public:
+  [[nodiscard]] uint64_t now_ns() const noexcept override { return now_ns_; }
+  [[nodiscard]] uint64_t wall_ns() const noexcept override { return wall_offset_ns_ + now_ns_; }
+  void advance_ns(uint64_t ns) noexcept { now_ns_ += ns; }
+  void set_now_ns(uint64_t ns) noexcept { now_ns_ = ns; }
+  void set_wall_offset_ns(uint64_t ns) noexcept { wall_offset_ns_ = ns; }
+
+ private:
+  uint64_t now_ns_ = 0;
+  uint64_t wall_offset_ns_ = 1'700'000'000'000'000'000;
+};
+
+}  // namespace refract
