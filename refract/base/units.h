@@ -13,6 +13,8 @@ inline constexpr uint64_t kGiB = 1024 * kMiB;
 inline constexpr uint64_t kMicrosecond_ns = 1'000;
 inline constexpr uint64_t kMillisecond_ns = 1'000'000;
 inline constexpr uint64_t kSecond_ns = 1'000'000'000;
+// A moment that never comes: no deadline, no timer.
+inline constexpr uint64_t kForever_ns = UINT64_MAX;
 
 // The smallest multiple of `unit` that is not below `value`. REQUIRES: unit > 0, no overflow.
 [[nodiscard]] constexpr uint64_t round_up(uint64_t value, uint64_t unit) noexcept {

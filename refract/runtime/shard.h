@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Shard is one thread's event loop: it polls its pollers, resumes the coroutines whose operations or timers
+// are due, and waits when there is nothing to do. No other loop of Refract spins or waits.
+//
+// Waiting is adaptive: it spins for spin_ns with pauses, yields, then sleeps in the kernel until a watched
+// descriptor, a timer, a deadline or wake(). An idle shard without timers and operations uses no CPU. Where
+// the process may run on one CPU only, it does not spin.
+//
+// Threads: everything is for the shard's own thread, except stop() and wake(). A shard may be made by one
+// thread and then run by another.
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "refract/base/clock.h"
+#include "refract/base/units.h"
+#include "refract/runtime/gate.h"
+#include "refract/runtime/op_table.h"
+#include "refract/runtime/task.h"
+
+namespace refract::runtime {
+
+// Something that must be looked at: a completion queue, a ring, a socket.
+class Poller {
+ public:
+  virtual ~Poller() = default;
+  // Does what can be done now, within a budget, and returns how much it did (0: nothing). It may complete
+  // operations, whose coroutines then run inside this call; they may add and remove pollers, this one too,
+  // but not poll the shard.
+  virtual size_t poll() noexcept = 0;
+  // Announces "asleep" to whoever may wake this shard, then looks once more. False: there is work, do not
+  // sleep. The waker must see the announcement after it published its work, or this must see the work: both
+  // sides need a sequentially consistent store before their load. Some watched descriptor must become
+  // readable by the wake-up.
+  [[nodiscard]] virtual bool prepare_sleep() noexcept { return true; }
+  // Takes the announcement back. Called once after each prepare_sleep(), whether or not the shard slept.
+  virtual void woke() noexcept {}
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+};
+
+// What a shard does instead of spinning and sleeping, where time is virtual.
+class Idler {
+ public:
+  virtual ~Idler() = default;
+  // Nothing can be done before `until_ns` (kForever_ns: no timer, no deadline) unless something arrives.
+  // Moves time or the world forward. False: nothing will ever happen, so run_until gives up.
+  [[nodiscard]] virtual bool idle(uint64_t until_ns) noexcept = 0;
+};
+
+struct ShardOptions {
+  size_t ops_max = 4096;      // Operations in flight; beyond it they end with kOverloaded.
+  uint64_t spin_ns = 20'000;  // About what a wake-up across cores costs.
+  unsigned yield_count = 2;   // Turns given to others before sleeping.
+  Idler* idler = nullptr;     // Null: really wait. Must outlive the shard.
+};
+
+class Shard {
+ public:
+  // `clock` must outlive the shard.
+  explicit Shard(const Clock& clock, const ShardOptions& options = {});
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+  // Drops the spawned tasks that have not ended. REQUIRES: no poller and no timer or operation of others is
+  // left.
+  ~Shard();
+
+  // Polled in the order added. A poller is removed before it is destroyed.
+  void add(Poller& poller);
+  void remove(Poller& poller) noexcept;
+
+  // One look at everything; returns how much was done. Never waits.
+  size_t poll_once() noexcept;
+
+  // Polls, and waits as described above, until done() is true (asked before each poll) or `deadline_ns`
+  // (absolute) has passed. True: done. REQUIRES: not called from inside a poll, hence from no task.
+  template <typename Done>
+  bool run_until(Done&& done, uint64_t deadline_ns = kForever_ns) {
+    begin_run();
+    while (!done()) {
+      if (poll_once() > 0) {
+        idle_polls_ = 0;
+        if (now_ns_ < deadline_ns) continue;
+      }
+      if (now_ns_ >= deadline_ns) return done();
+      if (!wait(deadline_ns)) return false;
+    }
+    return true;
+  }
+  // Until stop() has been called; one stop() ends one run().
+  void run();
+  // Any thread, and signal handlers.
+  void stop() noexcept;
+  // Ends the current or next sleep. Any thread, and signal handlers.
+  void wake() noexcept;
+
+  [[nodiscard]] OpTable& ops() noexcept { return ops_; }
+  [[nodiscard]] const Clock& clock() const noexcept { return *clock_; }
+  // The time of the last look at the clock: fresh within some polls while the shard runs, and when a task
+  // starts.
+  [[nodiscard]] uint64_t now_ns() const noexcept { return now_ns_; }
+  // Looks at the clock: for those who worked long, or use the shard from outside its loop.
+  uint64_t refresh_now() noexcept { return now_ns_ = clock_->now_ns(); }
+
+  // Runs the task until it first suspends, and keeps it until it ends. Dropped unstarted if gate() is closed.
+  void spawn(Task<> task);
+  // Counts the spawned tasks: close it and run until its count is 0 for a clean end.
+  [[nodiscard]] Gate& gate() noexcept { return gate_; }
+
+  class Sleep;
+  // `co_await shard.sleep_for(ns)`: resumes after that time; for equal times in the order of the calls. With
+  // 0 it lets everything else have a turn. Dropping the coroutine cancels the timer.
+  [[nodiscard]] Sleep sleep_for(uint64_t ns) noexcept;
+  [[nodiscard]] Sleep sleep_until(uint64_t moment_ns) noexcept;
+  // The earliest timer or (lower bound of a) deadline; kForever_ns when there is none.
+  [[nodiscard]] uint64_t next_timer_ns() const noexcept;
+
+  // From now on, new readability or hang-up of `fd` (edge-triggered) ends a sleep; reading it is the pollers'
+  // matter. False: the kernel refuses to watch it. Unwatch before closing.
+  [[nodiscard]] bool watch(int fd) noexcept;
+  void unwatch(int fd) noexcept;
+
+  // Times the shard really slept.
+  [[nodiscard]] uint64_t sleep_count() const noexcept { return sleep_count_; }
+
+ private:
+  struct Detached;
+  struct Timer {
+    uint64_t moment_ns;
+    uint64_t sequence;
+    std::coroutine_handle<> waiter;
+    // Of a heap whose front is the earliest.
+    bool operator<(const Timer& other) const noexcept {
+      return moment_ns != other.moment_ns ? moment_ns > other.moment_ns : sequence > other.sequence;
+    }
+  };
+
+  static Detached drive(Shard& shard, Task<> task);
+  uint64_t add_timer(uint64_t moment_ns, std::coroutine_handle<> waiter);
+  void cancel_timer(uint64_t sequence) noexcept;
+  size_t fire_timers() noexcept;
+  size_t look_at_time() noexcept;
+  void forget_removed_pollers() noexcept;
+  void begin_run() noexcept;
+  [[nodiscard]] bool wait(uint64_t deadline_ns) noexcept;
+  void sleep(uint64_t until_ns) noexcept;
+  void sleep_in_kernel(uint64_t until_ns) noexcept;
+  [[nodiscard]] bool open_kernel_objects() noexcept;
+
+  const Clock* clock_;
+  ShardOptions options_;
+  uint64_t now_ns_;
+  unsigned polls_between_looks_;  // At the clock, which costs more than an idle poll.
+  unsigned polls_until_look_ = 1;
+  uint64_t idle_polls_ = 0;
+  uint64_t idle_since_ns_ = 0;
+  bool polling_ = false;
+  bool pollers_removed_ = false;
+  std::vector<Poller*> pollers_;  // Null: removed during a poll.
+  std::vector<Timer> timers_;     // A heap.
+  uint64_t next_sequence_ = 1;
+  uint64_t sleep_count_ = 0;
+  Detached* detached_ = nullptr;
+  Gate gate_;
+  OpTable ops_;
+  int epoll_fd_ = -1;
+  std::atomic<int> wake_fd_ = -1;
+  std::atomic<bool> asleep_ = false;
+  std::atomic<bool> wake_wanted_ = false;
+  std::atomic<bool> stop_wanted_ = false;
+};
+
+// The awaitable of sleep_for. It names its timer by number, so it may lie anywhere in a frame.
+class [[nodiscard]] Shard::Sleep {
+ public:
+  Sleep(const Sleep&) = delete;
+  Sleep& operator=(const Sleep&) = delete;
+  ~Sleep() { shard_->cancel_timer(sequence_); }
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) noexcept {
+    sequence_ = shard_->add_timer(moment_ns_, waiter);
+  }
+  void await_resume() noexcept { sequence_ = 0; }
+
+ private:
+  friend class Shard;
+  Sleep(Shard* shard, uint64_t moment_ns) noexcept : shard_(shard), moment_ns_(moment_ns) {}
+
+  Shard* shard_;
+  uint64_t moment_ns_;
+  uint64_t sequence_ = 0;
+};
+
+// Runs the task on the shard until it ends, and returns its result. Blocks; REQUIRES: not called from inside
+// a poll. With an Idler that gives up, the task could never end: that is a failed check.
+template <typename T>
+T block_on(Shard& shard, Task<T> task) {
+  shard.refresh_now();
+  task.start();
+  if (!task.done()) REFRACT_CHECK(shard.run_until([&task] { return task.done(); }));
+  return task.take();
+}
+
+}  // namespace refract::runtime
