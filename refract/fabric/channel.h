@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Channel is an ordered path from one shard to one peer, over any provider; a Domain is a shard's share of a
-// provider: its channels, the regions it serves, and the one queue where all completions come out.
+// A Channel is an ordered path from one shard to one peer, over any provider; a Domain is a shard's share of
+// a provider: its channels, the regions it serves, and the one queue where all completions come out.
 //
-// Requests go in by batches and completions come out by batches. No call here blocks, allocates or throws, except
-// those marked "control path". Whatever fails, a dead peer too, comes back as a completion, so that callers handle
-// it in one place. Requests of one channel take effect at the peer in the order posted; a large WRITE may become
-// visible there piece by piece (docs/design/003-memory-model.md).
+// Requests go in by batches and completions come out by batches. No call here blocks, allocates or throws,
+// except those marked "control path". Whatever fails, a dead peer too, comes back as a completion, so that
+// callers handle it in one place. Requests of one channel take effect at the peer in the order posted; a
+// large WRITE may become visible there piece by piece (docs/design/003-memory-model.md).
 //
 // Threads: a domain and its channels are used only by the shard that opened them.
 #pragma once
@@ -42,8 +42,8 @@ struct RemoteSpan {
 };
 
 struct alignas(64) Request {
-  uint64_t token = 0;    // Comes back, unchanged, in the completion. 0: no completion is wanted on success.
-  LocalSpan local;       // The bytes must stay put until the completion; of a kSend only until post returns.
+  uint64_t token = 0;  // Comes back, unchanged, in the completion. 0: no completion is wanted on success.
+  LocalSpan local;     // The bytes must stay put until the completion; of a kSend only until post returns.
   union {
     RemoteSpan remote{};  // Not used by kSend. As long as `local`; 8 bytes for the atomics.
     LocalSpan tail;       // kSend: the second half of the message, may be empty.
@@ -59,8 +59,8 @@ class Channel;
 struct Completion {
   uint64_t token = 0;
   Channel* channel = nullptr;
-  // kReceive: the message, 8-byte aligned, valid until the next poll of the domain. The peer may still be changing
-  // the bytes: copy what you check before you check it.
+  // kReceive: the message, 8-byte aligned, valid until the next poll of the domain. The peer may still be
+  // changing the bytes: copy what you check before you check it.
   std::span<const std::byte> bytes;
   uint64_t value = 0;  // kCompareSwap, kFetchAdd: what the word held before.
   Op op = Op::kSend;
@@ -82,18 +82,18 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
   virtual ~Channel() = default;
 
-  // Takes a prefix of `requests` and returns its length. A short count means "poll, then post the rest"; it is no
-  // failure. On a closed channel everything is taken and completes with kUnavailable.
+  // Takes a prefix of `requests` and returns its length. A short count means "poll, then post the rest"; it
+  // is no failure. On a closed channel everything is taken and completes with kUnavailable.
   [[nodiscard]] virtual size_t post(std::span<const Request> requests) noexcept = 0;
 
-  // How many more messages of the largest size can be posted now: for servers that must not start work whose reply
-  // would not fit.
+  // How many more messages of the largest size can be posted now: for servers that must not start work whose
+  // reply would not fit.
   [[nodiscard]] virtual size_t room() const noexcept = 0;
 
   [[nodiscard]] virtual const Capabilities& capabilities() const noexcept = 0;
 
-  // The peer's space as mapped here, read-only, for plain loads; the fastest path there is. Null where there is
-  // none. `bytes` grows as the node does.
+  // The peer's space as mapped here, read-only, for plain loads; the fastest path there is. Null where there
+  // is none. `bytes` grows as the node does.
   struct LocalView {
     const std::byte* base = nullptr;
     uint64_t bytes = 0;
@@ -119,15 +119,17 @@ class Domain {
 
   [[nodiscard]] virtual std::string_view provider() const noexcept = 0;
 
-  // Fills a prefix of `completions` and returns its length. Ends the validity of earlier kReceive bytes. Of one
-  // channel it delivers at most room() messages a call, so that each can be answered at once by the largest reply.
+  // Fills a prefix of `completions` and returns its length. Ends the validity of earlier kReceive bytes. Of
+  // one accepted channel it delivers at most room() messages a call, so that each can be answered at once by
+  // the largest reply. The connecting end gets all there is: if both ends waited for room, both could wait
+  // for ever.
   [[nodiscard]] virtual size_t poll(std::span<Completion> completions) noexcept = 0;
 
   // Ends a turn: everything posted since the last call leaves now, and sleeping peers are woken.
   virtual void flush() noexcept = 0;
 
-  // Control path. Serves `bytes` at `base` to one-sided requests of peers that show the key. The memory must stay
-  // mapped until the domain is gone or the region is revoked.
+  // Control path. Serves `bytes` at `base` to one-sided requests of peers that show the key. The memory must
+  // stay mapped until the domain is gone or the region is revoked.
   struct RegionSpec {
     uint16_t region = 0;
     std::byte* base = nullptr;
@@ -137,8 +139,8 @@ class Domain {
   [[nodiscard]] virtual Reported<RemoteKey> register_region(const RegionSpec& spec) = 0;
   virtual void revoke_region(uint16_t region) noexcept = 0;
 
-  // Control path, does not wait: the channel's first completion is kOpened. The domain owns the channel until its
-  // kClosed (or failed kOpened) completion has been polled; then the pointer is dead.
+  // Control path, does not wait: the channel's first completion is kOpened. The domain owns the channel until
+  // its kClosed (or failed kOpened) completion has been polled; then the pointer is dead.
   [[nodiscard]] virtual Reported<Channel*> connect(std::string_view address) = 0;
 
   // Sleeping, as runtime::Poller has it: announce that this domain's shard sleeps and look once more.

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every provider must do, as one test suite; a provider's test instantiates it with a Fixture of its
+// own:
+//
+//   INSTANTIATE_TEST_SUITE_P(Shm, ChannelConformance, testing::Values(Provider{"shm", make_shm_fixture}),
+//                            provider_name);
+//
+// and links refract_fabric_conformance directly (an object library: `target_link_libraries(fabric_shm_test
+// PRIVATE refract_fabric_conformance)`). Where the contract (channel.h) leaves something open, the suite
+// decides it:
+//
+//  - A message may have 0 bytes; one longer than message_bytes_max completes with kTooLarge and the channel
+//  goes on.
+//  - A request that fails completes also when its token is 0; one that succeeds then stays silent.
+//  - READ and WRITE have no upper bound but the region's; a provider splits what it must.
+//  - An atomic whose address is not a multiple of 8 completes with kInvalidArgument. All other refusals of a
+//  region
+//    (key, bounds, rights, revoked, never registered) are kAccessDenied: a peer learns no more.
+//  - After revoke_region returns nothing touches the memory; registering the same region again gives another
+//  key.
+//  - Completions of one channel may come in another order than the requests took effect.
+//  - A message is delivered after every WRITE posted before it on its channel is visible to the receiver.
+//  - Requests posted after close() and before kClosed complete with kUnavailable before kClosed.
+//
+// Threads: the suite drives both domains from one thread. It counts allocations of that thread in post, poll
+// and flush, not in pump.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "refract/fabric/channel.h"
+
+namespace refract::fabric {
+
+// A client's domain and a server's, with whatever lies between them.
+class Fixture {
+ public:
+  Fixture() = default;
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+  virtual ~Fixture() = default;
+
+  [[nodiscard]] virtual Domain& client() = 0;
+  // Accepts without being asked: the first sign of a channel here is its kOpened.
+  [[nodiscard]] virtual Domain& server() = 0;
+  // Begins one more channel from client() to server().
+  [[nodiscard]] virtual Reported<Channel*> connect() = 0;
+  // An address in the provider's form that nobody listens on.
+  [[nodiscard]] virtual std::string address_of_nobody() = 0;
+
+  // Moves what polling the two domains does not move: virtual time, a keeper that introduces the two. Called
+  // between polls, very often; must not wait for long.
+  virtual void pump() {}
+
+  // Zeroed memory, 4096-byte aligned, that the server may register; lives as long as the fixture.
+  [[nodiscard]] virtual std::span<std::byte> memory(size_t bytes);
+
+  // Ends the server as kill -9 would, or cuts it off for good; server() is not used afterwards. False: this
+  // fixture cannot, and the claims about it are skipped.
+  [[nodiscard]] virtual bool kill_server() { return false; }
+
+  // How many channels the suite may open at once.
+  [[nodiscard]] virtual size_t channels_max() const { return 32; }
+
+ private:
+  struct FreeAligned {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  std::vector<std::unique_ptr<std::byte[], FreeAligned>> memory_;
+};
+
+struct Provider {
+  std::string name;  // Of letters and digits: part of the tests' names.
+  std::function<std::unique_ptr<Fixture>()> make;
+};
+
+[[nodiscard]] inline std::string provider_name(const testing::TestParamInfo<Provider>& provider) {
+  return provider.param.name;
+}
+
+// One completion, with its bytes copied out.
+struct Event {
+  Completion completion;
+  std::vector<std::byte> bytes;
+};
+
+// One end's domain, everything that came out of it, and the invariants that hold for all that comes out.
+class Side {
+ public:
+  explicit Side(Domain& domain) : domain_(&domain) {}
+
+  // Polls once, at most `span` completions, checks each, keeps those that `keep` wants, and flushes.
+  size_t poll(size_t span = 64);
+  [[nodiscard]] Domain& domain() noexcept { return *domain_; }
+  [[nodiscard]] std::vector<Event>& events() noexcept { return events_; }
+
+  [[nodiscard]] const Event* find(uint64_t token) const;
+  [[nodiscard]] const Event* find(Op op, const Channel* channel = nullptr) const;
+  [[nodiscard]] size_t count(Op op, const Channel* channel = nullptr) const;
+  // Takes the oldest message out of events(); empty pointer: none.
+  [[nodiscard]] std::unique_ptr<Event> take_message();
+
+ private:
+  Domain* domain_;
+  std::vector<Event> events_;
+  std::vector<Completion> buffer_ = std::vector<Completion>(256);
+};
+
+class ChannelConformance : public testing::TestWithParam<Provider> {
+ protected:
+  static constexpr uint16_t kRegion = 7;
+  static constexpr size_t kRegionBytes = size_t{256} * 1024;
+
+  void SetUp() override;
+  void TearDown() override;
+
+  struct Pair {
+    Channel* client = nullptr;
+    Channel* server = nullptr;
+  };
+  // Opens a channel and waits for both ends' kOpened. Null ends: a failure has been recorded.
+  [[nodiscard]] Pair open();
+  // A registered region of kRegionBytes with a recognisable pattern.
+  void serve(Rights rights);
+  // One turn of both sides.
+  void turn();
+  // Turns until `done`, or for so long that something must be broken: false.
+  [[nodiscard]] bool settle(const std::function<bool()>& done);
+  // Enough turns that whatever is on its way has arrived.
+  void quiet();
+  // Posts all, polling both sides while the channel is full. False: it never had room.
+  [[nodiscard]] bool post(Channel& channel, std::span<const Request> requests);
+  // Posts one request and waits for its completion, whose token must be the request's.
+  [[nodiscard]] Event perform(Channel& channel, Request request);
+  [[nodiscard]] RemoteSpan at(uint64_t offset) const { return {RemotePointer::at(kRegion, offset), key_}; }
+  [[nodiscard]] std::vector<std::byte> region_copy() const { return {region_.begin(), region_.end()}; }
+
+  std::unique_ptr<Fixture> fixture_;
+  std::unique_ptr<Side> client_;
+  std::unique_ptr<Side> server_;
+  std::span<std::byte> region_;
+  RemoteKey key_;
+  bool server_alive_ = true;
+  uint64_t next_token_ = 0x1234'5678'0000'0001;
+};
+
+}  // namespace refract::fabric
