@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether this machine can run a node, and the command that mends what is in the way: `refract doctor`.
+//
+// It looks and tries (a memfd, a seal) but changes nothing and leaves nothing behind.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "refract/memory/backing.h"
+#include "refract/memory/limits.h"
+
+namespace refract::node {
+
+enum class Health : uint8_t {
+  kOk,    // Also for information that is neither good nor bad.
+  kWarn,  // A node runs, but slower, smaller or harder to diagnose than it could.
+  kFail,  // A node with this configuration does not start, or does not keep a promise.
+};
+
+struct Finding {
+  std::string name;  // "memory", "cgroup", "huge pages": stable, for programs.
+  Health health = Health::kOk;
+  std::string found;  // One sentence with the numbers.
+  std::string mend;   // A command or a setting; empty where nothing is to be mended.
+};
+
+struct DoctorInputs {
+  uint64_t memory_limit_bytes = 0;  // What the node is to take at most.
+  Backing backing;
+  std::string socket_path;
+  uint32_t clients_max = 0;
+  std::vector<uint16_t> ports;  // TCP ports that the node is to listen on.
+  SystemRoot system;
+};
+
+// Every check, in a fixed order. Takes milliseconds; asks a listener at the socket path at most to accept a
+// connection, which is closed at once.
+[[nodiscard]] std::vector<Finding> examine(const DoctorInputs& inputs);
+
+// Columns for a terminal, one line a finding, its mend below it.
+[[nodiscard]] std::string findings_table(std::span<const Finding> findings);
+// {"healthy": true, "findings": [{"name", "health": "ok|warn|fail", "found", "mend"}]}, one line.
+[[nodiscard]] std::string findings_json(std::span<const Finding> findings);
+// What the program exits with: 0 if nothing fails (warnings included), else 1.
+[[nodiscard]] int findings_exit_code(std::span<const Finding> findings) noexcept;
+
+}  // namespace refract::node
