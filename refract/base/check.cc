@@ -10,7 +10,9 @@ namespace {
 std::atomic<void (*)() noexcept> g_hook = nullptr;
 }  // namespace
 
-void set_check_hook(void (*hook)() noexcept) noexcept { g_hook = hook; }
+void set_check_hook(void (*hook)() noexcept) noexcept {
+  g_hook = hook;
+}
 
 void check_failed(const char* condition, const char* file, int line) noexcept {
   std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// For our own bugs only: a condition that no input can make false. What comes from outside is answered by a Result.
+// For our own bugs only: a condition that no input can make false. What comes from outside is answered by a
+// Result.
 //
-// A failed check prints the place and the condition, calls the hook (the trace ring dumps itself there), and aborts.
+// A failed check prints the place and the condition, calls the hook (the trace ring dumps itself there), and
+// aborts.
 #pragma once
 
 namespace refract {

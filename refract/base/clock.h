@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time comes in by this object; nothing outside base, runtime and the providers reads the operating system's clock.
+// Time comes in by this object; nothing outside base, runtime and the providers reads the operating system's
+// clock.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,8 @@
 
 namespace refract {
 
-std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
+std::string errno_text(int error_number) {
+  return std::generic_category().message(error_number);
+}
 
 }  // namespace refract

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An error for a person: what was wrong, with which value, and what to do next.
 //
-// Used on the control path only (start, configuration, connecting, command line), where a sentence is worth an
-// allocation. Programs decide by the code; the data path returns Result (result.h).
+// Used on the control path only (start, configuration, connecting, command line), where a sentence is worth
+// an allocation. Programs decide by the code; the data path returns Result (result.h).
 #pragma once
 
 #include <expected>
@@ -31,7 +31,9 @@ class [[nodiscard]] Reported : public std::expected<T, Report> {
 [[nodiscard]] inline std::unexpected<Report> report(Code code, std::string what, std::string next = {}) {
   return std::unexpected<Report>(Report{code, std::move(what), std::move(next)});
 }
-[[nodiscard]] inline std::unexpected<Report> report(Report inner) { return std::unexpected<Report>(std::move(inner)); }
+[[nodiscard]] inline std::unexpected<Report> report(Report inner) {
+  return std::unexpected<Report>(std::move(inner));
+}
 
 // "Permission denied" for an errno value; thread-safe.
 [[nodiscard]] std::string errno_text(int error_number);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every fallible call of Refract returns: a value, or an Error that says what may be done about it.
 //
-// An Error here is a retry decision, not a sentence: 16 bytes, trivially copyable, built without allocation. What a
-// person reads is a Report (report.h). The codes and their meaning are one table, codes.def. Why std::expected, and
-// why behind our own name: docs/design/002-errors.md.
+// An Error here is a retry decision, not a sentence: 16 bytes, trivially copyable, built without allocation.
+// What a person reads is a Report (report.h). The codes and their meaning are one table, codes.def. Why
+// std::expected, and why behind our own name: docs/design/002-errors.md.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,9 @@ struct CodeInfo {
 // The code that travels as `number`, or kMalformed where the table has no such row.
 [[nodiscard]] Code code_from_wire(uint64_t number) noexcept;
 
-[[nodiscard]] inline std::string_view text(Code code) noexcept { return info(code).text; }
+[[nodiscard]] inline std::string_view text(Code code) noexcept {
+  return info(code).text;
+}
 
 struct Error {
   Code code;
@@ -63,6 +65,8 @@ class [[nodiscard]] Result : public std::expected<T, Error> {
     Code code, std::source_location where = std::source_location::current()) noexcept {
   return std::unexpected<Error>(Error{code, where});
 }
-[[nodiscard]] inline std::unexpected<Error> fail(Error error) noexcept { return std::unexpected<Error>(error); }
+[[nodiscard]] inline std::unexpected<Error> fail(Error error) noexcept {
+  return std::unexpected<Error>(error);
+}
 
 }  // namespace refract

@@ -87,10 +87,10 @@ inline void trace(TraceFormat<sizeof...(Values)> format, Values... values) noexc
   ring->record(format.text(), three[0], three[1], three[2]);
 }
 
-// Writes every thread's events to `fd`, merged by time, newest last, one line each:
+// Writes the newest `events_max` events of all threads to `fd`, merged by time, newest last, one line each:
 // "-1234567 ns thread 2: put slot 7 stamp 9", where the number is the age when the dump began.
 // Uses no heap and takes no lock. Errors of write(2) end the dump.
-void dump_trace(int fd) noexcept;
+void dump_trace(int fd, size_t events_max = SIZE_MAX) noexcept;
 
 }  // namespace refract
 

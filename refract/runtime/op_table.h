@@ -64,7 +64,7 @@ class [[nodiscard]] Pending {
 class OpTable {
  public:
   // REQUIRES: 0 < capacity < 2^32.
-  explicit OpTable(size_t capacity);
+  explicit OpTable(size_t capacity) noexcept;
   OpTable(const OpTable&) = delete;
   OpTable& operator=(const OpTable&) = delete;
   // REQUIRES: no operation is left.

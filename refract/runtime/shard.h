@@ -71,7 +71,7 @@ class Shard {
   ~Shard();
 
   // Polled in the order added. A poller is removed before it is destroyed.
-  void add(Poller& poller);
+  void add(Poller& poller) noexcept;
   void remove(Poller& poller) noexcept;
 
   // One look at everything; returns how much was done. Never waits.
@@ -81,16 +81,8 @@ class Shard {
   // (absolute) has passed. True: done. REQUIRES: not called from inside a poll, hence from no task.
   template <typename Done>
   bool run_until(Done&& done, uint64_t deadline_ns = kForever_ns) {
-    begin_run();
-    while (!done()) {
-      if (poll_once() > 0) {
-        idle_polls_ = 0;
-        if (now_ns_ < deadline_ns) continue;
-      }
-      if (now_ns_ >= deadline_ns) return done();
-      if (!wait(deadline_ns)) return false;
-    }
-    return true;
+    refresh_now();
+    return run_from_now(done, deadline_ns);
   }
   // Until stop() has been called; one stop() ends one run().
   void run();
@@ -108,11 +100,12 @@ class Shard {
   uint64_t refresh_now() noexcept { return now_ns_ = clock_->now_ns(); }
 
   // Runs the task until it first suspends, and keeps it until it ends. Dropped unstarted if gate() is closed.
-  void spawn(Task<> task);
+  void spawn(Task<> task) noexcept;
   // Counts the spawned tasks: close it and run until its count is 0 for a clean end.
   [[nodiscard]] Gate& gate() noexcept { return gate_; }
 
   class Sleep;
+
   // `co_await shard.sleep_for(ns)`: resumes after that time; for equal times in the order of the calls. With
   // 0 it lets everything else have a turn. Dropping the coroutine cancels the timer.
   [[nodiscard]] Sleep sleep_for(uint64_t ns) noexcept;
@@ -129,7 +122,8 @@ class Shard {
   [[nodiscard]] uint64_t sleep_count() const noexcept { return sleep_count_; }
 
  private:
-  struct Detached;
+  class Detached;
+  struct Spawned;
   struct Timer {
     uint64_t moment_ns;
     uint64_t sequence;
@@ -140,17 +134,35 @@ class Shard {
     }
   };
 
-  static Detached drive(Shard& shard, Task<> task);
-  uint64_t add_timer(uint64_t moment_ns, std::coroutine_handle<> waiter);
+  template <typename T>
+  friend T block_on(Shard& shard, Task<T> task);
+
+  // As run_until, for a caller that has just looked at the clock.
+  template <typename Done>
+  bool run_from_now(Done& done, uint64_t deadline_ns) {
+    idle_polls_ = 0;
+    yields_ = 0;
+    while (!done()) {
+      if (poll_once() > 0) {
+        idle_polls_ = 0;
+        yields_ = 0;
+        if (now_ns_ < deadline_ns) continue;
+      }
+      if (now_ns_ >= deadline_ns || !wait(deadline_ns)) return done();
+    }
+    return true;
+  }
+
+  static Detached drive(Task<> task);
+  uint64_t add_timer(uint64_t moment_ns, std::coroutine_handle<> waiter) noexcept;
   void cancel_timer(uint64_t sequence) noexcept;
   size_t fire_timers() noexcept;
   size_t look_at_time() noexcept;
   void forget_removed_pollers() noexcept;
-  void begin_run() noexcept;
   [[nodiscard]] bool wait(uint64_t deadline_ns) noexcept;
-  void sleep(uint64_t until_ns) noexcept;
-  void sleep_in_kernel(uint64_t until_ns) noexcept;
-  [[nodiscard]] bool open_kernel_objects() noexcept;
+  void try_to_sleep(uint64_t until_ns) noexcept;
+  void sleep_in_kernel(uint64_t until_ns, bool may_be_woken) noexcept;
+  [[nodiscard]] bool open_epoll() noexcept;
 
   const Clock* clock_;
   ShardOptions options_;
@@ -159,13 +171,14 @@ class Shard {
   unsigned polls_until_look_ = 1;
   uint64_t idle_polls_ = 0;
   uint64_t idle_since_ns_ = 0;
+  unsigned yields_ = 0;  // Since the last work.
   bool polling_ = false;
   bool pollers_removed_ = false;
   std::vector<Poller*> pollers_;  // Null: removed during a poll.
   std::vector<Timer> timers_;     // A heap.
   uint64_t next_sequence_ = 1;
   uint64_t sleep_count_ = 0;
-  Detached* detached_ = nullptr;
+  Spawned* spawned_ = nullptr;  // The first of a list.
   Gate gate_;
   OpTable ops_;
   int epoll_fd_ = -1;
@@ -203,7 +216,8 @@ template <typename T>
 T block_on(Shard& shard, Task<T> task) {
   shard.refresh_now();
   task.start();
-  if (!task.done()) REFRACT_CHECK(shard.run_until([&task] { return task.done(); }));
+  const auto ended = [&task] { return task.done(); };
+  REFRACT_CHECK(shard.run_from_now(ended, kForever_ns));
   return task.take();
 }
 

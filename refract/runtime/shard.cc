@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/runtime/shard.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+#include "refract/base/check.h"
+
+namespace refract::runtime {
+namespace {
+
+// A look at the clock costs 20 to 30 ns, as much as some idle polls.
+constexpr unsigned kPollsBetweenLooks = 8;
+
+// The longest sleep where the kernel's clock is not ours, or where there is nothing to wake us.
+constexpr uint64_t kNap_ns = kMillisecond_ns;
+
+bool may_use_one_cpu_only() noexcept {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  // On machines with more CPUs than the set holds this fails; they have more than one.
+  return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) == 1;
+}
+
+timespec to_timespec(uint64_t ns) noexcept {
+  return {.tv_sec = static_cast<time_t>(ns / kSecond_ns), .tv_nsec = static_cast<long>(ns % kSecond_ns)};
+}
+
+bool watch_with(int epoll_fd, int fd) noexcept {
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLRDHUP | static_cast<uint32_t>(EPOLLET);
+  event.data.fd = fd;
+  return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+// epoll_pwait2 counts in nanoseconds; kernels and sandboxes without it get whole milliseconds, rounded up.
+void wait_for_events(int epoll_fd, uint64_t timeout_ns) noexcept {
+  epoll_event event;
+  const timespec timeout = to_timespec(timeout_ns);
+  const bool forever = timeout_ns == kForever_ns;
+  if (epoll_pwait2(epoll_fd, &event, 1, forever ? nullptr : &timeout, nullptr) >= 0 || errno == EINTR) return;
+  const uint64_t ms =
+      std::min<uint64_t>((timeout_ns - 1) / kMillisecond_ns + 1, std::numeric_limits<int>::max());
+  epoll_wait(epoll_fd, &event, 1, forever ? -1 : static_cast<int>(ms));
+}
+
+}  // namespace
+
+// A spawned task's place in its shard's list.
+struct Shard::Spawned {
+  Shard* shard = nullptr;
+  Spawned* previous = nullptr;
+  Spawned* next = nullptr;
+  std::coroutine_handle<> frame;
+};
+
+// The coroutine round a spawned task. It frees itself at its end, and is dropped by the shard otherwise;
+// either way the promise's destructor takes it out of the list.
+class Shard::Detached {
+ public:
+  class promise_type : public Spawned {
+   public:
+    promise_type() = default;
+    promise_type(const promise_type&) = delete;
+    promise_type& operator=(const promise_type&) = delete;
+    ~promise_type() {
+      if (next != nullptr) next->previous = previous;
+      if (previous != nullptr) {
+        previous->next = next;
+      } else {
+        shard->spawned_ = next;
+      }
+      shard->gate_.leave();
+    }
+    static void* operator new(size_t bytes) noexcept(false) { return FramePool::allocate(bytes); }
+    static void operator delete(void* frame_memory, size_t bytes) noexcept {
+      FramePool::release(frame_memory, bytes);
+    }
+    [[nodiscard]] Detached get_return_object() noexcept {
+      frame = std::coroutine_handle<promise_type>::from_promise(*this);
+      return Detached(this);
+    }
+    [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
+    [[nodiscard]] std::suspend_never final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    [[noreturn]] void unhandled_exception() const noexcept {
+      check_failed("no exception leaves a task", __FILE__, __LINE__);
+    }
+  };
+
+  [[nodiscard]] Spawned& spawned() const noexcept { return *spawned_; }
+
+ private:
+  explicit Detached(Spawned* spawned) noexcept : spawned_(spawned) {}
+  Spawned* spawned_;
+};
+
+Shard::Shard(const Clock& clock, const ShardOptions& options)
+    : clock_(&clock),
+      options_(options),
+      now_ns_(clock.now_ns()),
+      // Virtual time is cheap to read, and tests step it poll by poll.
+      polls_between_looks_(&clock == &system_clock() ? kPollsBetweenLooks : 1),
+      ops_(options.ops_max) {
+  if (may_use_one_cpu_only()) options_.spin_ns = 0;
+}
+
+Shard::~Shard() {
+  gate_.close();
+  while (spawned_ != nullptr) spawned_->frame.destroy();
+  REFRACT_CHECK(std::ranges::all_of(pollers_, [](const Poller* poller) { return poller == nullptr; }));
+  REFRACT_CHECK(timers_.empty());
+  if (epoll_fd_ >= 0) close(epoll_fd_);
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+void Shard::add(Poller& poller) noexcept {
+  pollers_.push_back(&poller);
+}
+
+void Shard::remove(Poller& poller) noexcept {
+  const auto found = std::ranges::find(pollers_, &poller);
+  REFRACT_CHECK(found != pollers_.end());
+  *found = nullptr;
+  pollers_removed_ = true;
+  if (!polling_) forget_removed_pollers();
+}
+
+void Shard::forget_removed_pollers() noexcept {
+  std::erase(pollers_, nullptr);
+  pollers_removed_ = false;
+}
+
+size_t Shard::poll_once() noexcept {
+  REFRACT_CHECK(!polling_);
+  polling_ = true;
+  size_t did = 0;
+  // By index, and asking for the size each time, since coroutines that run in here add pollers.
+  for (size_t row = 0; row < pollers_.size(); ++row) {
+    if (pollers_[row] != nullptr) did += pollers_[row]->poll();
+  }
+  if (--polls_until_look_ == 0) did += look_at_time();
+  polling_ = false;
+  if (pollers_removed_) forget_removed_pollers();
+  return did;
+}
+
+size_t Shard::look_at_time() noexcept {
+  polls_until_look_ = polls_between_looks_;
+  refresh_now();
+  return fire_timers() + ops_.expire(now_ns_);
+}
+
+void Shard::run() {
+  run_until([this] { return stop_wanted_.load(std::memory_order_acquire); });
+  stop_wanted_.store(false, std::memory_order_relaxed);
+}
+
+void Shard::stop() noexcept {
+  stop_wanted_.store(true);
+  wake();
+}
+
+void Shard::spawn(Task<> task) noexcept {
+  if (!gate_.enter()) return;
+  Spawned& spawned = drive(std::move(task)).spawned();
+  spawned.shard = this;
+  spawned.next = spawned_;
+  if (spawned_ != nullptr) spawned_->previous = &spawned;
+  spawned_ = &spawned;
+  if (!polling_) refresh_now();
+  spawned.frame.resume();
+}
+
+Shard::Detached Shard::drive(Task<> task) {
+  co_await std::move(task);
+}
+
+Shard::Sleep Shard::sleep_for(uint64_t ns) noexcept {
+  refresh_now();
+  return {this, ns > kForever_ns - now_ns_ ? kForever_ns : now_ns_ + ns};
+}
+
+Shard::Sleep Shard::sleep_until(uint64_t moment_ns) noexcept {
+  return {this, moment_ns};
+}
+
+uint64_t Shard::add_timer(uint64_t moment_ns, std::coroutine_handle<> waiter) noexcept {
+  // A moment in the past would overtake timers that are due and waited longer.
+  const uint64_t moment = std::max(moment_ns, now_ns_);
+  if (moment == now_ns_) polls_until_look_ = 1;
+  timers_.push_back({moment, next_sequence_, waiter});
+  std::push_heap(timers_.begin(), timers_.end());
+  return next_sequence_++;
+}
+
+void Shard::cancel_timer(uint64_t sequence) noexcept {
+  if (sequence == 0) return;
+  const auto found = std::ranges::find(timers_, sequence, &Timer::sequence);
+  if (found == timers_.end()) return;
+  *found = timers_.back();
+  timers_.pop_back();
+  std::make_heap(timers_.begin(), timers_.end());
+}
+
+size_t Shard::fire_timers() noexcept {
+  size_t fired = 0;
+  // Timers set by what runs now wait for the next look, or a task that sleeps 0 ns would keep the shard.
+  const uint64_t end = next_sequence_;
+  while (!timers_.empty() && timers_.front().moment_ns <= now_ns_ && timers_.front().sequence < end) {
+    std::pop_heap(timers_.begin(), timers_.end());
+    const std::coroutine_handle<> waiter = timers_.back().waiter;
+    timers_.pop_back();
+    waiter.resume();
+    ++fired;
+  }
+  return fired;
+}
+
+uint64_t Shard::next_timer_ns() const noexcept {
+  const uint64_t timer_ns = timers_.empty() ? kForever_ns : timers_.front().moment_ns;
+  return std::min(timer_ns, ops_.next_deadline_ns());
+}
+
+// True: poll again. Stages: pause until spin_ns have passed, yield, sleep.
+bool Shard::wait(uint64_t deadline_ns) noexcept {
+  const uint64_t until_ns = std::min(deadline_ns, next_timer_ns());
+  if (options_.idler != nullptr) {
+    polls_until_look_ = 1;
+    return options_.idler->idle(until_ns);
+  }
+  // Something is due already, or a task only gave way to others.
+  if (polls_until_look_ == 1 && until_ns <= now_ns_) return true;
+  ++idle_polls_;
+  if (options_.spin_ns > 0 && yields_ == 0) {
+    // Counted from the first look at the clock after the work, since the last one before it may be old.
+    if (idle_polls_ <= polls_between_looks_) idle_since_ns_ = now_ns_;
+    if (idle_polls_ <= polls_between_looks_ || now_ns_ - idle_since_ns_ < options_.spin_ns) {
+      __builtin_ia32_pause();
+      return true;
+    }
+  }
+  polls_until_look_ = 1;
+  if (yields_ < options_.yield_count) {
+    ++yields_;
+    sched_yield();
+    return true;
+  }
+  try_to_sleep(until_ns);
+  idle_polls_ = 0;
+  yields_ = 0;
+  return true;
+}
+
+void Shard::try_to_sleep(uint64_t until_ns) noexcept {
+  const bool may_be_woken = open_epoll();
+  // Whoever calls wake() after the exchange below sees this store, and writes to the descriptor.
+  asleep_.store(true);
+  polling_ = true;
+  size_t asked = 0;
+  bool nothing_to_do = true;
+  while (nothing_to_do && asked < pollers_.size()) {
+    Poller* const poller = pollers_[asked++];
+    if (poller != nullptr) nothing_to_do = poller->prepare_sleep();
+  }
+  if (nothing_to_do && !wake_wanted_.exchange(false)) {
+    sleep_in_kernel(until_ns, may_be_woken);
+  }
+  for (size_t row = 0; row < asked; ++row) {
+    if (pollers_[row] != nullptr) pollers_[row]->woke();
+  }
+  polling_ = false;
+  asleep_.store(false, std::memory_order_relaxed);
+}
+
+void Shard::sleep_in_kernel(uint64_t until_ns, bool may_be_woken) noexcept {
+  const uint64_t now_ns = refresh_now();
+  if (until_ns <= now_ns) return;
+  ++sleep_count_;
+  uint64_t timeout_ns = until_ns == kForever_ns ? kForever_ns : until_ns - now_ns;
+  // A clock that is moved by hand says nothing about how long the kernel should wait.
+  if (timeout_ns != kForever_ns && clock_ != &system_clock()) timeout_ns = kNap_ns;
+  if (may_be_woken) {
+    wait_for_events(epoll_fd_, timeout_ns);
+  } else {
+    const timespec nap = to_timespec(std::min(timeout_ns, kNap_ns));
+    nanosleep(&nap, nullptr);
+  }
+}
+
+// The process may be out of descriptors; then the shard naps, and this is tried again before each nap.
+bool Shard::open_epoll() noexcept {
+  if (wake_fd_.load(std::memory_order_relaxed) >= 0) return true;
+  if (epoll_fd_ < 0) epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_fd_ < 0) return false;
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd < 0) return false;
+  if (!watch_with(epoll_fd_, wake_fd)) {
+    close(wake_fd);
+    return false;
+  }
+  wake_fd_.store(wake_fd);
+  return true;
+}
+
+void Shard::wake() noexcept {
+  wake_wanted_.store(true);
+  if (!asleep_.load()) return;
+  const int fd = wake_fd_.load();
+  if (fd < 0) return;
+  // Each write is a new edge, so nobody needs to read the counter; it cannot overflow in practice.
+  const int saved_errno = errno;
+  const uint64_t one = 1;
+  static_cast<void>(!write(fd, &one, sizeof(one)));
+  errno = saved_errno;
+}
+
+bool Shard::watch(int fd) noexcept {
+  return open_epoll() && watch_with(epoll_fd_, fd);
+}
+
+void Shard::unwatch(int fd) noexcept {
+  if (epoll_fd_ >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+}  // namespace refract::runtime
