@@ -28,7 +28,9 @@ enum class Op : uint8_t {
   kSend,         // local + tail, as one message to the peer's receiver
   kReceive,      // only in completions: a message from the peer
   kOpened,       // only in completions: the channel is ready, or `code` says why it never will be
-  kClosed,       // only in completions: the last one of a channel that was open
+  // Only in completions. With `value` 0 the last one of a channel that was open. With `value` 1 the provider
+  // itself is reconnecting: the channel lives on, posts fail, and another kOpened or a last kClosed follows.
+  kClosed,
 };
 
 struct LocalSpan {
@@ -140,7 +142,7 @@ class Domain {
   virtual void revoke_region(uint16_t region) noexcept = 0;
 
   // Control path, does not wait: the channel's first completion is kOpened. The domain owns the channel until
-  // its kClosed (or failed kOpened) completion has been polled; then the pointer is dead.
+  // its kClosed (or failed kOpened) completion has been polled; from the next poll on the pointer is dead.
   [[nodiscard]] virtual Reported<Channel*> connect(std::string_view address) = 0;
 
   // Sleeping, as runtime::Poller has it: announce that this domain's shard sleeps and look once more.

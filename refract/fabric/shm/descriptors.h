@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors: making memory that a peer can neither shrink nor (where asked) write, and passing
+// them over Unix sockets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "refract/base/report.h"
+#include "refract/memory/descriptor.h"
+
+namespace refract::fabric::shm {
+
+// Owns one mapping.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(std::byte* data, size_t bytes) noexcept : data_(data), bytes_(bytes) {}
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { reset(); }
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
+  void reset() noexcept;
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A memfd of `bytes`, allocated, zeroed and sealed against changes of its length. Its memory is taken now.
+[[nodiscard]] Reported<Descriptor> make_memory(const char* name, size_t bytes);
+
+// Maps the whole of a shared memory; not part of core dumps.
+[[nodiscard]] Reported<Mapping> map_shared(int fd, size_t bytes, bool writable);
+
+// A second descriptor of the same memory, opened read-only; where that is refused (a process that is neither
+// root nor dumpable cannot reopen its own descriptors) a duplicate, for which the seal FUTURE_WRITE must do.
+[[nodiscard]] Reported<Descriptor> read_only_descriptor(int fd);
+
+// The most that one message may carry; the kernel refuses more than 253.
+inline constexpr size_t kDescriptorsMax = 200;
+
+// Sends one message with descriptors, without waiting. False: errno says why.
+[[nodiscard]] bool send_message(int socket, std::span<const std::byte> message,
+                                std::span<const int> descriptors = {}) noexcept;
+
+// Receives one message, without waiting. Descriptors come close-on-exec; the caller owns the first
+// `descriptor_count` of `descriptors` from then on.
+struct ReceivedMessage {
+  enum class Outcome : uint8_t { kMessage, kNothing, kEnded } outcome = Outcome::kNothing;
+  size_t bytes = 0;
+  size_t descriptor_count = 0;
+  bool truncated = false;  // Message or descriptors did not fit.
+};
+[[nodiscard]] ReceivedMessage receive_message(int socket, std::span<std::byte> message,
+                                              std::span<Descriptor> descriptors) noexcept;
+
+}  // namespace refract::fabric::shm

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/memory/pins.h"
+
+#include <algorithm>
+
+#include "refract/memory/remote_visible.h"
+
+namespace refract {
+
+PinWriter::PinWriter(PinTable* table) noexcept : table_(table) {
+  publish_u64(&table_->count, 0);
+  for (PinSlot& slot : table_->slot) publish_u64(&slot.offset, 0);
+  used_[3] = uint64_t{1} << 63;
+}
+
+int PinWriter::pin(Offset buffer, uint64_t stamp) noexcept {
+  for (size_t word = 0; word < std::size(used_); ++word) {
+    if (used_[word] == ~uint64_t{0}) continue;
+    const auto bit = static_cast<size_t>(std::countr_one(used_[word]));
+    const size_t index = word * 64 + bit;
+    used_[word] |= uint64_t{1} << bit;
+    ++in_use_;
+    // The count first: a collector that sees the pin must also look that far.
+    if (index >= count_) publish_u64(&table_->count, count_ = index + 1);
+    publish_u64(&table_->slot[index].stamp, stamp);
+    announce_u64(&table_->slot[index].offset, buffer.value);
+    return static_cast<int>(index);
+  }
+  return -1;
+}
+
+void PinWriter::unpin(int index) noexcept {
+  const auto slot = static_cast<size_t>(index);
+  if (index < 0 || slot >= kPinsMax || (used_[slot / 64] >> (slot % 64) & 1) == 0) return;
+  publish_u64(&table_->slot[slot].offset, 0);
+  used_[slot / 64] &= ~(uint64_t{1} << (slot % 64));
+  --in_use_;
+  if (in_use_ == 0) publish_u64(&table_->count, count_ = 0);
+}
+
+void PinSet::clear() noexcept {
+  offsets_.clear();
+  sealed_ = true;
+}
+
+void PinSet::add(Offset buffer) {
+  offsets_.push_back(buffer.value);
+  sealed_ = false;
+}
+
+void PinSet::seal() noexcept {
+  if (!sealed_) std::sort(offsets_.begin(), offsets_.end());
+  sealed_ = true;
+}
+
+bool PinSet::contains(Offset buffer) const noexcept {
+  if (sealed_) return std::binary_search(offsets_.begin(), offsets_.end(), buffer.value);
+  return std::find(offsets_.begin(), offsets_.end(), buffer.value) != offsets_.end();
+}
+
+void collect_pins(const PinTable& table, PinSet& pins) noexcept {
+  const uint64_t count = std::min<uint64_t>(observe_u64(&table.count), kPinsMax);
+  for (uint64_t index = 0; index < count; ++index) {
+    const uint64_t offset = observe_u64(&table.slot[index].offset);
+    if (offset != 0) pins.add({offset});
+  }
+}
+
+}  // namespace refract

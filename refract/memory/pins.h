@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pins: how a reader that cannot write a region keeps a buffer in it from being reused.
+//
+// A reader owns one page, its PinTable, that the server can read. To hold a buffer it announces the buffer's
+// offset there and then looks again whether the slot it came from still names the buffer; the server first
+// unlinks a buffer, then collects all pins, then reuses what nobody pinned. So one of the two sees the other:
+//   (P1) reader: announce the pin, then validate.   (P2) server: unlink, fence, collect.
+// The server reads the table and never trusts it: the worst a lying reader can do is to keep at most kPinsMax
+// buffers from reuse, or to lose its own views.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "refract/memory/remote_pointer.h"
+
+namespace refract {
+
+inline constexpr size_t kPinsMax = 255;
+
+struct PinSlot {
+  uint64_t offset;  // Of the pinned buffer; 0: free.
+  uint64_t stamp;   // Of the buffer when it was pinned; for inspection.
+};
+
+struct PinTable {
+  uint64_t count;  // Slots from here on are free.
+  uint64_t reserved;
+  PinSlot slot[kPinsMax];
+};
+static_assert(sizeof(PinTable) == 4096 && offsetof(PinTable, slot) == 16);
+static_assert(std::is_trivially_copyable_v<PinTable>);
+static_assert(std::has_unique_object_representations_v<PinTable>);
+
+// The reader's side: the only writer of one table. Used by one thread. The table outlives it.
+class PinWriter {
+ public:
+  PinWriter() = default;
+  // Takes the table over and clears it.
+  explicit PinWriter(PinTable* table) noexcept;
+
+  // Announces the pin and returns its index, or -1 when all are in use. Afterwards validate the slot once
+  // more: the pin protects only what is still linked then.
+  [[nodiscard]] int pin(Offset buffer, uint64_t stamp) noexcept;
+  void unpin(int index) noexcept;
+  [[nodiscard]] size_t in_use() const noexcept { return in_use_; }
+
+ private:
+  PinTable* table_ = nullptr;
+  size_t in_use_ = 0;
+  uint64_t count_ = 0;     // What the table's count says.
+  uint64_t used_[4] = {};  // One bit a slot; bit 255 stands for no slot and is always set.
+};
+
+// The pins of all readers at one moment. Keeps its memory from one collection to the next.
+class PinSet {
+ public:
+  void clear() noexcept;
+  void add(Offset buffer);
+  // Makes contains fast; collect() ends with it.
+  void seal() noexcept;
+
+  [[nodiscard]] bool contains(Offset buffer) const noexcept;
+  [[nodiscard]] bool empty() const noexcept { return offsets_.empty(); }
+  [[nodiscard]] size_t size() const noexcept { return offsets_.size(); }
+
+ private:
+  std::vector<uint64_t> offsets_;
+  bool sealed_ = true;  // Sorted.
+};
+
+// Adds the pins of one untrusted table; reads each word once and bounds the count.
+void collect_pins(const PinTable& table, PinSet& pins) noexcept;
+
+// Where the heap's reclamation learns what readers hold.
+class PinSource {
+ public:
+  virtual ~PinSource() = default;
+  // Adds every pin that was announced before the call; the caller clears before and seals after. Contains the
+  // fence of (P2).
+  virtual void collect(PinSet& pins) noexcept = 0;
+};
+
+}  // namespace refract
