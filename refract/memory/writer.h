@@ -22,6 +22,8 @@ class StoreLog {
  public:
   virtual ~StoreLog() = default;
   virtual void stored(Offset at, std::span<const std::byte> bytes) noexcept = 0;
+  // All stores so far are visible to everybody before the owner's next load.
+  virtual void fenced() noexcept {}
 };
 
 class Writer {
@@ -41,6 +43,12 @@ class Writer {
   }
 
   void zero(Offset at, size_t bytes) noexcept;
+
+  // Orders all stores so far before the owner's later loads: for an owner that unlinks, then looks who still reads.
+  void fence() noexcept {
+    store_load_fence();
+    if (log_ != nullptr) [[unlikely]] log_->fenced();
+  }
 
   // The owner's own view: it always sees its own stores, so plain loads do.
   [[nodiscard]] const std::byte* at(Offset offset) const noexcept { return base_ + offset.value; }
