@@ -2,10 +2,12 @@
 # A layer is a folder, a static library, and one test program. What it may use is the LINKS it names; the
 # linker refuses the rest, and scripts/tidy.py refuses the includes.
 
-# refract_layer(NAME [LINKS ...] [EXTRA ...]): sources of the current folder become refract_NAME, its
-# *_test.cc become NAME_test, its *_fuzz.cc become fuzz programs, its *_bench.cc are left to bench/.
+# refract_layer(NAME [LINKS ...] [EXTRA ...] [TEST_LINKS ...] [LABELS ...] [TIMEOUT seconds]): sources of the
+# current folder become refract_NAME, its *_test.cc become NAME_test, its *_fuzz.cc become fuzz programs, its
+# *_bench.cc are left to bench/. LINKS are layers of ours, EXTRA is anything else; TEST_LINKS are for the
+# tests alone. LABELS and TIMEOUT go to refract_test.
 function(refract_layer name)
-  cmake_parse_arguments(ARG "" "" "LINKS;EXTRA" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;EXTRA;TEST_LINKS;LABELS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
   file(GLOB fuzzers CONFIGURE_DEPENDS *_fuzz.cc)
@@ -19,27 +21,68 @@ function(refract_layer name)
     target_link_libraries(refract_${name} INTERFACE refract_flags ${ARG_LINKS} ${ARG_EXTRA})
   endif()
   if(REFRACT_TESTS AND tests)
-    refract_test(${name}_test SOURCES ${tests} LINKS refract_${name})
+    refract_test(${name}_test SOURCES ${tests} LINKS refract_${name} ${ARG_TEST_LINKS}
+                 LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT})
   endif()
   if(REFRACT_FUZZ)
     foreach(fuzzer ${fuzzers})
-      get_filename_component(program ${fuzzer} NAME_WE)
-      add_executable(${program} ${fuzzer})
-      target_compile_options(${program} PRIVATE -fsanitize=fuzzer)
-      target_link_options(${program} PRIVATE -fsanitize=fuzzer)
-      target_link_libraries(${program} PRIVATE refract_${name})
+      refract_fuzzer(${fuzzer} LINKS refract_${name} ${ARG_TEST_LINKS})
     endforeach()
   endif()
 endfunction()
 
-# refract_test(NAME SOURCES ... LINKS ... [TIMEOUT seconds]): one gtest program, one ctest entry.
+# refract_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds] [RUN_SERIAL]): one gtest program, one
+# ctest entry. The label `thread` has it run under the thread sanitizer too; RUN_SERIAL is for tests that need
+# the machine to themselves. A sanitized build gets three times the TIMEOUT (300 s unless said otherwise).
 function(refract_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(REFRACT_SANITIZE)
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 3")
+  endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE
+    refract_flags ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_RUN_SERIAL})
+endfunction()
+
+# refract_fuzzer(SOURCE LINKS ...): one libFuzzer program, named after its source. scripts/fuzz runs them all,
+# each with the seeds in corpus/<program>/ beside the source, where there are any.
+function(refract_fuzzer source)
+  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  get_filename_component(program ${source} NAME_WE)
+  add_executable(${program} ${source})
+  target_compile_options(${program} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${program} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(${program} PRIVATE ${ARG_LINKS})
+  set_property(GLOBAL APPEND PROPERTY REFRACT_FUZZERS ${program})
+endfunction()
+
+# refract_programs(FOLDER ...): the executables made in these folders that are not tests, as the target
+# `programs`, so that building them never builds a test; and in `fuzzers` whatever refract_fuzzer made.
+function(refract_programs)
+  add_custom_target(programs)
+  add_custom_target(fuzzers)
+  set(programs "")
+  foreach(folder ${ARGN})
+    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    foreach(target ${targets})
+      get_target_property(type ${target} TYPE)
+      if(type STREQUAL "EXECUTABLE" AND NOT target MATCHES "_(test|fuzz|bench)$")
+        list(APPEND programs ${target})
+      endif()
+    endforeach()
+  endforeach()
+  if(programs)
+    add_dependencies(programs ${programs})
+  endif()
+  get_property(fuzzers GLOBAL PROPERTY REFRACT_FUZZERS)
+  if(fuzzers)
+    add_dependencies(fuzzers ${fuzzers})
+  endif()
+  set_property(GLOBAL PROPERTY REFRACT_PROGRAMS ${programs})
 endfunction()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# The few things people do here. Each target installs what it lacks (scripts/setup) and shows its progress.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+BUILD := build
+PREFIX ?= /usr/local
+RUN_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test bars check tidy lint format clean install
+
+help:
+	@echo 'make run       build and start a node here (RUN_ARGS="..." goes to refractd)'
+	@echo 'make build     the programs, in build/bin/'
+	@echo 'make test      release build and all its tests'
+	@echo 'make bars      measure what we promise, one line each'
+	@echo 'make check     all that .ci/run checks: tests, sanitizers, fuzzers, style'
+	@echo 'make tidy      style checks that take a second'
+	@echo 'make lint      clang-tidy over what changed since the last commit (ALL=1: over everything)'
+	@echo 'make format    clang-format over all sources'
+	@echo 'make install   programs, librefract.so, headers, CMake package (PREFIX=/usr/local, DESTDIR=)'
+	@echo 'make clean     remove the build folders'
+
+# Only the programs: when the tests are configured too, they are not built for this.
+build:
+	@scripts/setup build
+	@test -f $(BUILD)/build.ninja || cmake --preset programs
+	@ninja -C $(BUILD) programs
+
+run: build
+	@exec $(BUILD)/bin/refractd $(RUN_ARGS)
+
+# Switching the tests on keeps every object that `make build` has made.
+test:
+	@scripts/setup test
+	@grep -qs '^REFRACT_TESTS:.*=ON' $(BUILD)/CMakeCache.txt && test -f $(BUILD)/build.ninja || \
+	  cmake --preset release
+	@ninja -C $(BUILD)
+	@ctest --preset release
+
+bars:
+	@scripts/setup bars
+	@$(MAKE) build
+	@# Debian's package of the tools holds the server too, under another name; so no service is installed.
+	@mkdir -p $(BUILD)/peers
+	@command -v redis-server >/dev/null || ln -sf "$$(command -v redis-check-rdb)" $(BUILD)/peers/redis-server
+	@PATH="$$PATH:$(CURDIR)/$(BUILD)/peers" $(BUILD)/bin/refract-bench bars $(BARS_ARGS)
+
+check:
+	@.ci/run
+
+tidy:
+	@scripts/tidy.py
+
+lint:
+	@scripts/setup check
+	@scripts/lint $(if $(ALL),--all,)
+
+format:
+	@scripts/setup check
+	@scripts/format
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-address build-thread build-fuzz

@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of tidy.py: for each check, code that it refuses and code that it leaves alone."""
+
+import os
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tidy  # noqa: E402  The folder must be on the path first.
+
+
+def found(check, files):
+    """What `check` says of `files`, as (path, line) pairs."""
+    return [(item.path, item.line) for item in check(tidy.Tree(files))]
+
+
+def kinds(files, exceptions=()):
+    """The names of all checks that complain about `files`."""
+    return {item.check for item in tidy.run(tidy.Tree(files), exceptions)}
+
+
+class Layers(unittest.TestCase):
+    def refused(self, path, included):
+        return found(tidy.check_layers, {path: f'#include "{included}"\n'})
+
+    def test_a_layer_may_include_what_stands_below_it(self):
+        self.assertEqual(self.refused("refract/kv/table.cc", "refract/memory/writer.h"), [])
+        self.assertEqual(self.refused("refract/kv/table.cc", "refract/kv/table.h"), [])
+
+    def test_a_layer_must_not_include_what_stands_above_it(self):
+        self.assertEqual(self.refused("refract/memory/a.cc", "refract/kv/table.h"),
+                         [("refract/memory/a.cc", 1)])
+        self.assertTrue(self.refused("refract/memory/a_test.cc", "refract/kv/table.h"))
+
+    def test_sisters_do_not_know_each_other(self):
+        self.assertTrue(self.refused("refract/rpc/a.cc", "refract/prism/chain.h"))
+        self.assertTrue(self.refused("refract/prism/a.cc", "refract/rpc/session.h"))
+
+    def test_a_provider_does_not_know_another(self):
+        self.assertTrue(self.refused("refract/fabric/shm/a.cc", "refract/fabric/sim/world.h"))
+        self.assertEqual(self.refused("refract/fabric/shm/a.cc", "refract/fabric/channel.h"), [])
+
+    def test_only_the_registry_of_fabric_names_providers(self):
+        self.assertTrue(self.refused("refract/fabric/routing.cc", "refract/fabric/shm/shm.h"))
+        self.assertEqual(self.refused("refract/fabric/registry.cc", "refract/fabric/shm/shm.h"), [])
+
+    def test_a_store_uses_the_contract_and_not_a_provider(self):
+        self.assertTrue(self.refused("refract/kv/a.cc", "refract/fabric/shm/shm.h"))
+        self.assertEqual(self.refused("refract/kv/a_test.cc", "refract/fabric/sim/world.h"), [])
+        self.assertEqual(self.refused("refract/client/a.cc", "refract/fabric/shm/shm.h"), [])
+
+    def test_an_unknown_folder_is_no_layer(self):
+        self.assertTrue(self.refused("refract/stuff/a.cc", "refract/base/units.h"))
+
+    def test_includes_of_ours_are_written_from_the_root(self):
+        self.assertTrue(self.refused("refract/kv/a.cc", "table.h"))
+
+    def test_apps_and_tests_may_include_all(self):
+        self.assertEqual(self.refused("apps/refractd.cc", "refract/node/keeper.h"), [])
+
+
+class Sizes(unittest.TestCase):
+    def test_a_line_has_at_most_110_characters(self):
+        self.assertEqual(found(tidy.check_line_length, {"a.h": "x" * 110 + "\n"}), [])
+        self.assertEqual(found(tidy.check_line_length, {"a.h": "\n" + "x" * 111 + "\n"}), [("a.h", 2)])
+
+    def test_a_header_has_at_most_250_lines_and_a_source_800(self):
+        self.assertEqual(found(tidy.check_file_length, {"a.h": "\n" * 250, "a.cc": "\n" * 800}), [])
+        self.assertEqual(found(tidy.check_file_length, {"a.h": "\n" * 251, "a.cc": "\n" * 801}),
+                         [("a.cc", 801), ("a.h", 251)])
+
+    def test_a_source_over_500_lines_gets_a_note(self):
+        self.assertEqual(len(list(tidy.notes(tidy.Tree({"a.cc": "\n" * 501, "b.cc": "\n" * 500})))), 1)
+
+    def long_after(self, head, tail=""):
+        text = head + " {\n" + "  step();\n" * 70 + "}" + tail + "\n"
+        return found(tidy.check_function_length, {"a.cc": text})
+
+    def test_a_function_of_any_shape_has_at_most_70_lines(self):
+        for head in ("int f()", "void A::f(int x) const noexcept", "A::A(int x) : a_{x}, b_(x)",
+                     "template <typename T> requires(sizeof(T) > 4) T f(T x)", "auto f() -> std::vector<int>",
+                     "TEST(Suite, name)", "namespace refract {\nvoid f()", "class A {\n public:\n  void f()",
+                     "bool A::operator==(const A& other) const", "void f(int x = 3, A a = {})",
+                     "struct stat read_stat(int fd)", 'extern "C" int f(const void* data)',
+                     "const auto f = [](int x)"):
+            self.assertEqual(len(self.long_after(head)), 1, head)
+
+    def test_types_namespaces_and_tables_may_be_long(self):
+        for head in ("namespace refract", "class A final : public B", "struct alignas(64) A",
+                     "enum class A : int", "constexpr int kTable[] =", "class [[nodiscard]] A"):
+            self.assertEqual(self.long_after(head, ";"), [], head)
+
+    def test_seventy_lines_are_allowed(self):
+        text = "int f() {\n" + "  g();\n" * 68 + "}\n"
+        self.assertEqual(found(tidy.check_function_length, {"a.cc": text}), [])
+
+    def test_braces_in_literals_and_comments_do_not_count(self):
+        text = "int f() {\n  g('{', \"{{\"); // {\n}\n" + "int h();\n" * 80
+        self.assertEqual(found(tidy.check_function_length, {"a.cc": text}), [])
+
+
+class Banned(unittest.TestCase):
+    BAD = {
+        "os-clock": "clock_gettime(CLOCK_MONOTONIC, &now);", "sleep": "usleep(5);", "rand": "int x = rand();",
+        "thread": "std::thread t(f);", "shared-ptr": "std::shared_ptr<int> p;",
+        "recursive-mutex": "std::recursive_mutex m;", "volatile": "volatile int x;", "assert": "assert(x);",
+        "throw": "throw 3;",
+    }
+
+    def test_each_banned_word_is_found_and_named(self):
+        for check, line in self.BAD.items():
+            items = list(tidy.check_banned(tidy.Tree({"refract/kv/a.cc": line})))
+            self.assertEqual([item.check for item in items], [check], line)
+
+    def test_more_spellings_are_found(self):
+        for line in ("std::chrono::steady_clock::now();", "std::this_thread::sleep_for(x);", "std::async(f);",
+                     "std::random_device d;", "std::jthread t;", "try { f(); } catch (...) {}",
+                     "std::make_shared<int>();"):
+            self.assertTrue(found(tidy.check_banned, {"refract/node/a.cc": line}), line)
+
+    def test_comments_and_strings_may_say_the_words(self):
+        text = '// We never throw, sleep(1) or assert(x).\nauto s = "volatile rand()";\n/* std::thread */\n'
+        self.assertEqual(found(tidy.check_banned, {"refract/kv/a.cc": text}), [])
+
+    def test_similar_words_are_innocent(self):
+        text = "static_assert(x); asm volatile(\"\"); poll_sleep(1); brand(); std::thread::id i; try_lock();"
+        self.assertEqual(found(tidy.check_banned, {"refract/kv/a.cc": text}), [])
+
+    def test_threads_and_clocks_are_at_home_in_base_runtime_providers_and_tests(self):
+        for path in ("refract/base/clock.cc", "refract/runtime/shard.cc", "refract/fabric/shm/wait.cc",
+                     "refract/kv/a_test.cc", "tests/a.cc", "bench/a.cc"):
+            text = "std::thread t; clock_gettime(0, &now);"
+            self.assertEqual(found(tidy.check_banned, {path: text}), [], path)
+        self.assertTrue(found(tidy.check_banned, {"refract/fabric/registry.cc": "std::thread t;"}))
+
+    def test_throwing_is_banned_in_base_too(self):
+        self.assertTrue(found(tidy.check_banned, {"refract/base/a.cc": "throw 3;"}))
+
+    def test_a_reason_on_the_line_or_above_allows_it(self):
+        bad = "void f() {\n  try {\n  }\n}\n"
+        self.assertIn("throw", kinds({"refract/node/a.cc": bad}))
+        allowed = bad.replace("  try", "  // tidy: allow(throw) the parser of toml++ throws.\n  try")
+        self.assertNotIn("throw", kinds({"refract/node/a.cc": allowed}))
+        unreasoned = allowed.replace(") the parser of toml++ throws.", ")")
+        self.assertIn("throw", kinds({"refract/node/a.cc": unreasoned}))
+
+    def test_using_namespace_is_for_sources_only(self):
+        text = "using namespace std;\n"
+        self.assertEqual(found(tidy.check_using_namespace, {"a.h": text, "a.cc": text}), [("a.h", 1)])
+
+    def test_feature_ifdefs_belong_to_registry_and_providers(self):
+        text = "#ifdef HAVE_VERBS\n#endif\n"
+        self.assertTrue(found(tidy.check_feature_ifdef, {"refract/kv/a.cc": text}))
+        for path in ("refract/fabric/registry.cc", "refract/fabric/verbs/a.cc", "refract/base/check.h"):
+            self.assertEqual(found(tidy.check_feature_ifdef, {path: text}), [], path)
+
+    def test_a_sanitized_test_may_be_shorter(self):
+        files = {"refract/kv/a_test.cc": "#if defined(__SANITIZE_THREAD__)\n#endif\n"}
+        self.assertEqual(found(tidy.check_feature_ifdef, files), [])
+
+    def test_native_code_is_refused(self):
+        files = {"CMakeLists.txt": "add_compile_options(-march=native)\n"}
+        self.assertTrue(found(tidy.check_native_code, files))
+
+
+class Coroutines(unittest.TestCase):
+    def refused(self, body):
+        return bool(found(tidy.check_co_await, {"a.cc": "Task<> f() {\n" + body + "\n}\n"}))
+
+    def test_co_await_in_an_argument_list_is_found(self):
+        for body in ("use(co_await read());", "ASSERT_TRUE(co_await read());",
+                     "x = a.b(1, (co_await read()) + 1);", "co_return pair(1, co_await read());"):
+            self.assertTrue(self.refused(body), body)
+
+    def test_co_await_in_a_conditional_expression_is_found(self):
+        for body in ("x = a ? co_await b() : 0;", "x = co_await b() ? 1 : 0;", "x = a ? 0 : co_await b();"):
+            self.assertTrue(self.refused(body), body)
+
+    def test_plain_uses_pass(self):
+        for body in ("const auto x = co_await read(a, b);", "co_await pause();", "co_return co_await f();",
+                     "if (co_await ready()) return;", "const int x = (co_await read()).size();",
+                     "while (!(co_await done())) {}", "const int y = a ? 1 : 2; co_await f();",
+                     "static_cast<void>(co_await read());", "for (;;) { co_await step(); }"):
+            self.assertFalse(self.refused(body), body)
+
+    def lambda_refused(self, text):
+        return bool(found(tidy.check_lambda_coroutine, {"a.cc": text}))
+
+    def test_a_capturing_lambda_coroutine_is_found(self):
+        for text in ("auto f = [&] { co_await g(); };",
+                     "spawn([this, x]() -> Task<int> { co_return x; });",
+                     "spawn([&world](int a) mutable noexcept -> Task<> {\n  if (a) { co_await g(); }\n});"):
+            self.assertTrue(self.lambda_refused(text), text)
+
+    def test_other_lambdas_pass(self):
+        for text in ("spawn([](World& world) -> Task<> { co_await world.g(); });",
+                     "sort([&](int a) { return a; });", "table[x] = [] { };",
+                     "[[nodiscard]] Task<> f() { co_await g(); }",
+                     "auto f = [&] { spawn([](int a) -> Task<> { co_await g(a); }, 1); };"):
+            self.assertFalse(self.lambda_refused(text), text)
+
+
+class Files(unittest.TestCase):
+    def test_a_header_that_nothing_includes_is_dead(self):
+        files = {"refract/kv/a.h": "", "refract/kv/b.h": "",
+                 "refract/kv/b.cc": '#include "refract/kv/b.h"\n',
+                 "refract/kv/CMakeLists.txt": "refract_layer(kv)\n"}
+        self.assertEqual(found(tidy.check_dead_files, files), [("refract/kv/a.h", 1)])
+
+    def test_a_source_that_no_target_takes_is_dead(self):
+        files = {"refract/kv/designs/a.cc": "", "refract/kv/CMakeLists.txt": "refract_layer(kv)\n",
+                 "tests/a_test.cc": "", "tests/b.cc": "", "tests/CMakeLists.txt": "file(GLOB t *_test.cc)\n"}
+        self.assertEqual(found(tidy.check_dead_files, files),
+                         [("refract/kv/designs/a.cc", 1), ("tests/b.cc", 1)])
+
+    def test_a_source_named_by_a_folder_above_lives(self):
+        files = {"apps/records/a.cc": "", "apps/CMakeLists.txt": "add_executable(x records/a.cc)\n"}
+        self.assertEqual(found(tidy.check_dead_files, files), [])
+
+    def test_the_licence_comes_first(self):
+        line = "SPDX-License-Identifier: Apache-2.0\n"
+        good = {"a.cc": "// " + line, "a.py": "#!/usr/bin/env python3\n# " + line, "Makefile": "# " + line}
+        self.assertEqual(found(tidy.check_licence_line, good), [])
+        bad = {"a.cc": "\n// " + line, "a.cmake": "", "run": "#!/bin/sh\n"}
+        self.assertEqual(len(found(tidy.check_licence_line, bad)), 3)
+
+    def test_a_header_is_included_once(self):
+        self.assertEqual(found(tidy.check_pragma_once, {"a.h": "// #pragma once\n", "b.h": "#pragma once\n"}),
+                         [("a.h", 1)])
+
+    def test_names_that_say_nothing_are_refused(self):
+        for path in ("refract/common/a.h", "refract/kv/util.h", "tests/helpers.cc", "refract/misc/a.h"):
+            self.assertTrue(found(tidy.check_folder_names, {path: ""}), path)
+        self.assertEqual(found(tidy.check_folder_names, {"refract/kv/utility_cost.h": ""}), [])
+
+    def test_a_test_is_named_after_its_claim(self):
+        text = "TEST(Get, TestGet2) {}\nTEST(Get, works) {}\nTEST(Get, get_never_returns_a_torn_value) {}\n"
+        self.assertEqual(found(tidy.check_test_names, {"a_test.cc": text}),
+                         [("a_test.cc", 1), ("a_test.cc", 2)])
+
+    def test_a_code_that_no_test_expects_is_found(self):
+        files = {"refract/base/codes.def": 'REFRACT_CODE(kOk, 0, "ok")\nREFRACT_CODE(kTorn, 1, "torn")\n',
+                 "refract/base/result_test.cc": "EXPECT_EQ(code, Code::kOk);\n"}
+        self.assertEqual(found(tidy.check_codes, files), [("refract/base/codes.def", 2)])
+
+    def test_public_headers_reach_base_and_client_only(self):
+        text = '#include "refract/kv/table.h"\n#include <fmt/core.h>\n#include <span>\n'
+        files = {"refract/client/client.h": text, "refract/kv/table.h": ""}
+        self.assertEqual(sorted(found(tidy.check_public_headers, files)),
+                         [("refract/client/client.h", 2), ("refract/kv/table.h", 1)])
+
+
+class Words(unittest.TestCase):
+    def refused(self, line, path="a.cc"):
+        return bool(found(tidy.check_words, {path: line + "\n"}))
+
+    def test_reminders_need_a_number(self):
+        for word in ("TO" + "DO: later", "FIX" + "ME"):  # Split, or tidy would find them here.
+            self.assertTrue(self.refused("// " + word))
+        self.assertFalse(self.refused("// TODO(#12): when epochs exist"))
+
+    def test_paths_of_one_machine_are_refused_everywhere(self):
+        for line in ("see /" + "work/place/README", "in /tmp/" + "build-x/bin", "as iss" + "ue 2 says",
+                     "/ro" + "ot/file"):
+            self.assertTrue(self.refused(line, "docs/a.md"), line)
+        for line in ("docs/work/flow", "https://x.org/work/a", "an issue with 2 parts", "~/work/x"):
+            self.assertFalse(self.refused(line, "docs/a.md"), line)
+
+    def test_ornaments_are_refused(self):
+        self.assertTrue(self.refused("// ========"))
+        self.assertTrue(self.refused("// ---- part two ----"))
+        self.assertFalse(self.refused("// A sentence -- with dashes."))
+
+    def test_one_word_for_one_thing(self):
+        self.assertTrue(found(tidy.check_glossary, {"a.h": "class MemoryRegion;\n"}))
+        self.assertEqual(found(tidy.check_glossary, {"a.h": "class Region;\n"}), [])
+
+    def test_links_lead_somewhere(self):
+        text = "# One thing\n[x](b.md) [y](b.md#two) [z](c.md) [w](https://x.org) [v](#one-thing)\n"
+        files = {"docs/a.md": text, "docs/b.md": "text\n"}
+        messages = [item.message for item in tidy.check_links(tidy.Tree(files))]
+        self.assertEqual(len(messages), 2, messages)
+
+    def test_pages_that_comments_name_exist(self):
+        files = {"a.h": "// See docs/design/003.\n// See docs/design/004.\n// docs/GONE.md\n",
+                 "docs/design/003-memory-model.md": ""}
+        self.assertEqual(found(tidy.check_links, files), [("a.h", 2), ("a.h", 3)])
+
+    def test_files_that_documents_name_exist(self):
+        text = "Read `refract/kv/table.h` and `refract/kv/gone.h`.\n```\nrefract/x.h\n```\n"
+        files = {"README.md": text, "refract/kv/table.h": ""}
+        self.assertEqual(found(tidy.check_links, files), [("README.md", 1)])
+
+
+SPDX = "SPDX-License-Identifier: Apache-2.0\n"
+
+
+class Exceptions(unittest.TestCase):
+    def test_the_table_excuses_one_check_in_one_place(self):
+        files = {"refract/node/a.cc": "// " + SPDX + "volatile int x;\n",
+                 "refract/node/CMakeLists.txt": "# " + SPDX + "refract_layer(node)\n"}
+        self.assertEqual(kinds(files), {"volatile"})
+        self.assertEqual(kinds(files, [("volatile", "refract/node/a.cc", "reason")]), set())
+        self.assertEqual(kinds(files, [("volatile", "refract/node/", "reason")]), set())
+
+    def test_an_exception_that_excuses_nothing_is_reported(self):
+        files = {"refract/node/a.cc": "// " + SPDX,
+                 "refract/node/CMakeLists.txt": "# " + SPDX + "refract_layer(node)\n"}
+        self.assertEqual(kinds(files, [("volatile", "refract/node/a.cc", "reason")]), {"exception"})
+
+    def test_every_exception_gives_a_reason(self):
+        for check, where, reason in tidy.EXCEPTIONS:
+            self.assertGreater(len(reason), 20, (check, where))
+
+    def test_every_check_says_what_it_checks(self):
+        for check in tidy.CHECKS:
+            self.assertRegex(check.__doc__, r"^[a-z, -]+: ")
+
+
+if __name__ == "__main__":
+    unittest.main()
