@@ -113,8 +113,7 @@ Shard::Shard(const Clock& clock, const ShardOptions& options)
 }
 
 Shard::~Shard() {
-  gate_.close();
-  while (spawned_ != nullptr) spawned_->frame.destroy();
+  drop_tasks();
   REFRACT_CHECK(std::ranges::all_of(pollers_, [](const Poller* poller) { return poller == nullptr; }));
   REFRACT_CHECK(timers_.empty());
   if (epoll_fd_ >= 0) close(epoll_fd_);
@@ -177,6 +176,11 @@ void Shard::spawn(Task<> task) noexcept {
   spawned_ = &spawned;
   if (!polling_) refresh_now();
   spawned.frame.resume();
+}
+
+void Shard::drop_tasks() noexcept {
+  gate_.close();
+  while (spawned_ != nullptr) spawned_->frame.destroy();
 }
 
 Shard::Detached Shard::drive(Task<> task) {

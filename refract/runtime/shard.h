@@ -101,6 +101,9 @@ class Shard {
 
   // Runs the task until it first suspends, and keeps it until it ends. Dropped unstarted if gate() is closed.
   void spawn(Task<> task) noexcept;
+  // Drops the spawned tasks that have not ended, before what they use is destroyed. REQUIRES: not called from
+  // a task.
+  void drop_tasks() noexcept;
   // Counts the spawned tasks: close it and run until its count is 0 for a clean end.
   [[nodiscard]] Gate& gate() noexcept { return gate_; }
 
