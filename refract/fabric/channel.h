@@ -33,9 +33,10 @@ enum class Op : uint8_t {
   kClosed,
 };
 
+// Without member initialisers, so that it can stand in the union below; write `LocalSpan span{}`.
 struct LocalSpan {
-  std::byte* data = nullptr;
-  size_t bytes = 0;
+  std::byte* data;
+  size_t bytes;
 };
 
 struct RemoteSpan {
@@ -45,7 +46,7 @@ struct RemoteSpan {
 
 struct alignas(64) Request {
   uint64_t token = 0;  // Comes back, unchanged, in the completion. 0: no completion is wanted on success.
-  LocalSpan local;     // The bytes must stay put until the completion; of a kSend only until post returns.
+  LocalSpan local{};   // The bytes must stay put until the completion; of a kSend only until post returns.
   union {
     RemoteSpan remote{};  // Not used by kSend. As long as `local`; 8 bytes for the atomics.
     LocalSpan tail;       // kSend: the second half of the message, may be empty.
@@ -63,7 +64,7 @@ struct Completion {
   Channel* channel = nullptr;
   // kReceive: the message, 8-byte aligned, valid until the next poll of the domain. The peer may still be
   // changing the bytes: copy what you check before you check it.
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes = {};
   uint64_t value = 0;  // kCompareSwap, kFetchAdd: what the word held before.
   Op op = Op::kSend;
   Code code = Code::kOk;
