@@ -40,6 +40,9 @@ uint64_t Histogram::quantile(double share) const noexcept {
   // The comparison is written so that a NaN counts as 0.
   const double clamped = share > 0 ? std::min(share, 1.0) : 0.0;
   const auto wanted = std::ceil(clamped * static_cast<double>(count_));
+  // The ends are known exactly.
+  if (wanted <= 1) return min_;
+  if (wanted >= static_cast<double>(count_)) return max_;
   uint64_t seen = 0;
   for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
     if (buckets_[bucket] == 0) continue;

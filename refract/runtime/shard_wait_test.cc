@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a shard waits, with real threads and the system's clock.
+//
+// Nothing here asserts that something is fast, except by bounds that only a shard which polls for ever would
+// miss.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "refract/base/prng.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::runtime {
+namespace {
+
+uint64_t thread_cpu_ns() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * kSecond_ns + static_cast<uint64_t>(used.tv_nsec);
+}
+
+void ring(int event_fd) {
+  const uint64_t one = 1;
+  ASSERT_EQ(write(event_fd, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+}
+
+Task<> sleep_once(Shard& shard, uint64_t ns) {
+  co_await shard.sleep_for(ns);
+}
+
+TEST(ShardWait, uses_no_cpu_while_it_waits_for_a_timer) {
+  Shard shard(system_clock());
+  const uint64_t began_ns = system_clock().now_ns();
+  const uint64_t cpu_before_ns = thread_cpu_ns();
+  block_on(shard, sleep_once(shard, 300 * kMillisecond_ns));
+  EXPECT_LT(thread_cpu_ns() - cpu_before_ns, 30 * kMillisecond_ns);
+  EXPECT_GE(system_clock().now_ns() - began_ns, 300 * kMillisecond_ns);
+  EXPECT_GE(shard.sleep_count(), 1u);
+  EXPECT_LE(shard.sleep_count(), 5u);
+}
+
+TEST(ShardWait, has_no_periodic_wake_ups_with_nothing_in_flight) {
+  Shard shard(system_clock());
+  std::atomic<uint64_t> cpu_ns = 0;
+  std::thread runner([&] {
+    shard.run();
+    cpu_ns = thread_cpu_ns();
+  });
+  timespec third = {.tv_sec = 0, .tv_nsec = 300'000'000};
+  nanosleep(&third, nullptr);
+  shard.stop();
+  runner.join();
+  EXPECT_LT(cpu_ns, 30 * kMillisecond_ns);
+  EXPECT_LE(shard.sleep_count(), 3u);
+}
+
+TEST(ShardWait, stops_before_it_runs_and_runs_again_after) {
+  Shard shard(system_clock());
+  shard.stop();
+  shard.run();
+  std::thread stopper([&shard] { shard.stop(); });
+  shard.run();
+  stopper.join();
+}
+
+TEST(ShardWait, stop_is_never_lost) {
+  Prng prng(5);
+  Shard shard(system_clock(), {.spin_ns = 1'000});
+  for (int round = 0; round < 300; ++round) {
+    std::thread runner([&shard] { shard.run(); });
+    const timespec pause = {.tv_sec = 0, .tv_nsec = static_cast<long>(prng.below(100'000))};
+    nanosleep(&pause, nullptr);
+    shard.stop();
+    runner.join();
+  }
+}
+
+// Sees bytes on a socket.
+class SocketPoller final : public Poller {
+ public:
+  explicit SocketPoller(int fd) : fd_(fd) {}
+  size_t poll() noexcept override {
+    std::array<char, 16> bytes;
+    const ssize_t got = recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got == 0) hung_up = true;
+    if (got > 0) received += static_cast<size_t>(got);
+    return got > 0 ? 1 : 0;
+  }
+  [[nodiscard]] bool prepare_sleep() noexcept override {
+    ++sleeps;
+    return true;
+  }
+  [[nodiscard]] std::string_view name() const noexcept override { return "socket"; }
+  std::atomic<size_t> sleeps = 0;
+  size_t received = 0;
+  bool hung_up = false;
+
+ private:
+  int fd_;
+};
+
+TEST(ShardWait, a_watched_descriptor_ends_a_sleep_each_time) {
+  std::array<int, 2> sockets = {};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
+  Shard shard(system_clock(), {.spin_ns = 0});
+  SocketPoller poller(sockets[0]);
+  shard.add(poller);
+  ASSERT_TRUE(shard.watch(sockets[0]));
+  // Each byte is sent when the shard has last looked at the socket and is about to sleep, or sleeps already.
+  std::thread sender([&] {
+    for (size_t sent = 0; sent < 200; ++sent) {
+      while (poller.sleeps <= sent) std::this_thread::yield();
+      ASSERT_EQ(send(sockets[1], "x", 1, MSG_NOSIGNAL), 1);
+    }
+    close(sockets[1]);
+  });
+  for (size_t wanted = 1; wanted <= 200; ++wanted) {
+    EXPECT_TRUE(shard.run_until([&] { return poller.received >= wanted; }));
+  }
+  EXPECT_TRUE(shard.run_until([&] { return poller.hung_up; }));
+  sender.join();
+  EXPECT_GE(shard.sleep_count(), 200u);
+  shard.unwatch(sockets[0]);
+  shard.remove(poller);
+  close(sockets[0]);
+}
+
+TEST(ShardWait, says_so_when_a_descriptor_cannot_be_watched) {
+  Shard shard(system_clock());
+  EXPECT_FALSE(shard.watch(-1));
+  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  EXPECT_FALSE(shard.watch(null));
+  close(null);
+}
+
+// One direction of the ping-pong: a number and an "asleep" word, as a ring in shared memory has them.
+struct Line {
+  std::atomic<uint64_t> number = 0;
+  std::atomic<bool> asleep = false;
+  int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+  // The waker's side: publish, then look whether somebody sleeps; both sequentially consistent.
+  void say(uint64_t next) {
+    number.store(next);
+    if (asleep.exchange(false)) ring(bell);
+  }
+};
+
+class LinePoller final : public Poller {
+ public:
+  explicit LinePoller(Line& line) : line_(&line) {}
+  size_t poll() noexcept override {
+    const uint64_t number = line_->number.load(std::memory_order_acquire);
+    return std::exchange(seen, number) != number ? 1 : 0;
+  }
+  [[nodiscard]] bool prepare_sleep() noexcept override {
+    ++prepared;
+    line_->asleep.store(true);
+    return line_->number.load() == seen;
+  }
+  void woke() noexcept override {
+    ++woken;
+    line_->asleep.store(false);
+  }
+  [[nodiscard]] std::string_view name() const noexcept override { return "line"; }
+  uint64_t seen = 0;
+  uint64_t prepared = 0;
+  uint64_t woken = 0;
+
+ private:
+  Line* line_;
+};
+
+// Two shards answer each other `rounds` times; a lost wake-up would hang (and is reported by the deadline).
+void play(uint64_t rounds, const ShardOptions& options) {
+  Line ping;
+  Line pong;
+  const uint64_t deadline_ns = system_clock().now_ns() + 120 * kSecond_ns;
+  const auto player = [&](Line& in, Line& out, bool begins) {
+    Shard shard(system_clock(), options);
+    LinePoller poller(in);
+    shard.add(poller);
+    EXPECT_TRUE(shard.watch(in.bell));
+    for (uint64_t round = 1; round <= rounds; ++round) {
+      if (begins) out.say(round);
+      if (!shard.run_until([&] { return poller.seen == round; }, deadline_ns)) {
+        ADD_FAILURE() << "lost a wake-up in round " << round;
+        break;
+      }
+      if (!begins) out.say(round);
+    }
+    EXPECT_EQ(poller.prepared, poller.woken);
+    shard.unwatch(in.bell);
+    shard.remove(poller);
+  };
+  std::thread other([&] { player(ping, pong, false); });
+  player(pong, ping, true);
+  other.join();
+  close(ping.bell);
+  close(pong.bell);
+}
+
+TEST(ShardWait, loses_no_wake_up_when_every_wait_may_sleep) {
+  play(20'000, {.spin_ns = 0, .yield_count = 0});
+}
+
+// Short spins and yields shift the moment of falling asleep against the other's message.
+TEST(ShardWait, loses_no_wake_up_between_spinning_and_sleeping) {
+  play(20'000, {.spin_ns = 3'000, .yield_count = 1});
+}
+
+// Both players share one CPU: with unbounded spins each answer would take a scheduler's slice of some
+// milliseconds, 20 s and more in all.
+TEST(ShardWait, two_shards_on_one_cpu_do_not_starve_each_other) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &before)) {
+      CPU_SET(cpu, &one);
+      break;
+    }
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  const uint64_t cpu_before_ns = thread_cpu_ns();
+  play(5'000, {});
+  const uint64_t cpu_ns = thread_cpu_ns() - cpu_before_ns;
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+  EXPECT_LT(cpu_ns, 5 * kSecond_ns);
+}
+
+}  // namespace
+}  // namespace refract::runtime
