@@ -62,6 +62,17 @@ function(refract_fuzzer source)
   set_property(GLOBAL APPEND PROPERTY REFRACT_FUZZERS ${program})
 endfunction()
 
+# refract_targets_below(OUT FOLDER): the targets made in a folder and in those below it.
+function(refract_targets_below out folder)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(subfolders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(subfolder ${subfolders})
+    refract_targets_below(more ${subfolder})
+    list(APPEND targets ${more})
+  endforeach()
+  set(${out} ${targets} PARENT_SCOPE)
+endfunction()
+
 # refract_programs(FOLDER ...): the executables made in these folders that are not tests, as the target
 # `programs`, so that building them never builds a test; and in `fuzzers` whatever refract_fuzzer made.
 function(refract_programs)
@@ -69,7 +80,7 @@ function(refract_programs)
   add_custom_target(fuzzers)
   set(programs "")
   foreach(folder ${ARGN})
-    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    refract_targets_below(targets ${folder})
     foreach(target ${targets})
       get_target_property(type ${target} TYPE)
       if(type STREQUAL "EXECUTABLE" AND NOT target MATCHES "_(test|fuzz|bench)$")

@@ -105,7 +105,9 @@ def line_of(text, offset):
 
 
 def is_test(path):
-    return path.startswith("tests/") or path.endswith(("_test.cc", "_fuzz.cc"))
+    """Tests, and what only tests include: a conformance suite, a header named test_*.h."""
+    return (path.startswith("tests/") or path.endswith(("_test.cc", "_fuzz.cc")) or "/conformance/" in path
+            or os.path.basename(path).startswith("test_"))
 
 
 def may_use_threads(path):
