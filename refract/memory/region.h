@@ -41,6 +41,10 @@ struct RegionSpec {
   SystemRoot system;  // Where limits are looked up.
 };
 
+// The size of the file that holds a region below a file: backing; 0 if there is none (or it is empty, or the
+// backing has no files). A node that starts again learns from it which regions it had.
+[[nodiscard]] Reported<uint64_t> existing_region_bytes(const Backing& backing, uint16_t region);
+
 class Region {
  public:
   // Nothing is left behind on failure: no file, no descriptor, no mapping.
