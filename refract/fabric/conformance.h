@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -80,6 +81,11 @@ struct Provider {
   std::string name;  // Of letters and digits: part of the tests' names.
   std::function<std::unique_ptr<Fixture>()> make;
 };
+
+// For gtest, which would print the bytes of the object.
+inline void PrintTo(const Provider& provider, std::ostream* out) {
+  *out << provider.name;
+}
 
 [[nodiscard]] inline std::string provider_name(const testing::TestParamInfo<Provider>& provider) {
   return provider.param.name;
