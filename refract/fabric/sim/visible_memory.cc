@@ -88,7 +88,7 @@ void VisibleMemory::forget_applied() noexcept {
 }
 
 void VisibleMemory::make_visible(uint64_t position) noexcept {
-  const uint64_t end = std::min(position, this->position());
+  const uint64_t end = std::min({position, this->position(), limit_});
   while (visible_ < end) apply(log_[visible_++ - first_]);
 }
 
@@ -128,7 +128,7 @@ void VisibleMemory::store_from_outside(Offset at, std::span<const std::byte> byt
 }
 
 uint64_t VisibleMemory::draw_crash_position(Prng& prng) const noexcept {
-  return visible_ + prng.below(position() - visible_ + 1);
+  return visible_ + prng.below(std::min(position(), limit_) - visible_ + 1);
 }
 
 std::vector<std::byte> VisibleMemory::crash_image(Prng& prng) const {
@@ -143,6 +143,7 @@ std::vector<std::byte> VisibleMemory::crash_image(Prng& prng) const {
 
 void VisibleMemory::crash(uint64_t position) noexcept {
   REFRACT_CHECK(visible_ <= position && position <= this->position());
+  limit_ = UINT64_MAX;
   make_visible(position);
   for (uint64_t i = position - first_; i < log_.size(); ++i) {
     const uint64_t offset = log_[i].at.value;
@@ -150,6 +151,12 @@ void VisibleMemory::crash(uint64_t position) noexcept {
   }
   log_.clear();
   first_ = visible_;
+}
+
+void VisibleMemory::wipe() noexcept {
+  crash(visible_);
+  std::memset(owner_, 0, bytes_);
+  std::memset(image_.get(), 0, bytes_);
 }
 
 uint64_t ReaderMemory::observe(Offset at) const noexcept {

@@ -79,9 +79,14 @@ class VisibleMemory final : public StoreLog {
   [[nodiscard]] uint64_t draw_crash_position(Prng& prng) const noexcept;
   // The bytes that survive a crash at draw_crash_position(); the memory itself is left as it is.
   [[nodiscard]] std::vector<std::byte> crash_image(Prng& prng) const;
+  // Nothing after `position` becomes visible any more, whatever the owner still does: it is about to crash
+  // there.
+  void freeze(uint64_t position) noexcept { limit_ = position; }
   // The crash itself: the owner's image loses what was stored after `position`, and the rest is visible.
   // REQUIRES: visible() <= position <= position().
   void crash(uint64_t position) noexcept;
+  // The machine is gone: zeroes.
+  void wipe() noexcept;
 
  private:
   struct Free {
@@ -105,6 +110,7 @@ class VisibleMemory final : public StoreLog {
       log_;  // The stores from number first_ on; those below visible_ are only waiting for removal.
   uint64_t first_ = 0;
   uint64_t visible_ = 0;
+  uint64_t limit_ = UINT64_MAX;
 };
 
 // Decides what becomes visible before a load.

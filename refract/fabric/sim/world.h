@@ -36,6 +36,7 @@ namespace refract::sim {
 
 class Host;
 class Network;
+class SimChannel;
 class SimDomain;
 class World;
 
@@ -65,6 +66,8 @@ struct WorldOptions {
   double fault_site_chance = 0.5;
   double fault_chance = 0.02;
 };
+
+enum class CrashMemory : uint8_t { kKeep, kLose };
 
 // One simulated process on one machine. Its shard and domain are new after a restart; the Host stays.
 class Host {
@@ -115,6 +118,7 @@ class Host {
  private:
   friend class World;
   friend class Network;
+  friend class SimChannel;
   friend class SimDomain;
 
   struct HostClock final : Clock {
@@ -136,11 +140,23 @@ class Host {
   struct HostIdler final : runtime::Idler {
     [[nodiscard]] bool idle(uint64_t until_ns) noexcept override;
     World* world = nullptr;
+    Host* host = nullptr;
   };
 
   Host(World* world, std::string name, size_t index);
   void boot();
   void end();
+  [[nodiscard]] bool runnable() const noexcept {
+    return alive() && !paused_ && !polling_ && !busy_ && !doomed_;
+  }
+  // The host gets a turn soon, though nothing arrives.
+  void poll_again() noexcept;
+  [[nodiscard]] uint64_t log_position() const noexcept {
+    return memory_ == nullptr ? 0 : memory_->position();
+  }
+  void make_visible(uint64_t log_position) noexcept {
+    if (memory_ != nullptr) memory_->make_visible(log_position);
+  }
 
   World* world_;
   std::string name_;
@@ -156,7 +172,7 @@ class Host {
   bool busy_ = false;
   bool polling_ = false;
   bool doomed_ = false;  // Crashed, but its task has not returned yet; what it does now never happened.
-  bool lose_memory_ = false;
+  CrashMemory crash_memory_ = CrashMemory::kKeep;
   bool listening_ = true;
   bool faults_ = false;
   uint64_t poll_ns_;
@@ -166,8 +182,6 @@ class Host {
   uint64_t crash_count_ = 0;
 };
 
-enum class CrashMemory : uint8_t { kKeep, kLose };
-
 class World final : private runtime::FaultListener {
  public:
   explicit World(const WorldOptions& options);
@@ -176,6 +190,7 @@ class World final : private runtime::FaultListener {
   ~World() override;
 
   [[nodiscard]] uint64_t seed() const noexcept { return options_.seed; }
+  [[nodiscard]] const WorldOptions& options() const noexcept { return options_; }
   [[nodiscard]] uint64_t now_ns() const noexcept { return clock_.now_ns(); }
   // For the test's own choices, so that they follow from the seed.
   [[nodiscard]] Prng& prng() noexcept { return prng_; }
@@ -199,8 +214,8 @@ class World final : private runtime::FaultListener {
   // The link between two hosts, to change it.
   [[nodiscard]] LinkOptions& link(const Host& a, const Host& b);
   // What is on the way waits, and channels break after a while; healed before that, nothing is lost.
-  void cut(const Host& a, const Host& b);
-  void heal(const Host& a, const Host& b);
+  void cut(Host& a, Host& b);
+  void heal(Host& a, Host& b);
   // SIGSTOP, SIGCONT. Its memory stays readable.
   void pause(Host& host) noexcept { host.paused_ = true; }
   void resume(Host& host);
@@ -231,6 +246,7 @@ class World final : private runtime::FaultListener {
   size_t poll_host(Host& host);
   [[nodiscard]] uint64_t next_moment_ns() const noexcept;
   [[nodiscard]] bool out_of_steps() const;
+  void doom(Host& host, uint64_t position, CrashMemory memory) noexcept;
   void finish_crash(Host& host);
   void trace(uint64_t a, uint64_t b) noexcept;
 
