@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/wire.h"
+
+namespace refract::kv::wire {
+
+std::string_view name(Method method) noexcept {
+  static constexpr std::array<std::string_view, kMethods> kNames = {
+      "",          "ping",      "get",        "put",         "erase",      "exists",     "scan",     "stat",
+      "put_begin", "put_piece", "put_commit", "put_abandon", "view_piece", "view_close", "stage_key"};
+  const auto number = static_cast<size_t>(method);
+  return number < kNames.size() ? kNames[number] : std::string_view();
+}
+
+}  // namespace refract::kv::wire
