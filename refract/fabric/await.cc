@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/fabric/await.h"
+
+namespace refract::fabric {
+
+runtime::Task<runtime::OpResult> perform(const Endpoint& endpoint, runtime::Shard& shard, Request request,
+                                         uint64_t deadline_ns) {
+  runtime::Pending operation = shard.ops().begin(deadline_ns);
+  request.token = operation.token();
+  if (request.token == 0) co_return runtime::OpResult{.code = Code::kOverloaded};
+  for (;;) {
+    if (endpoint.channel == nullptr) co_return runtime::OpResult{.code = Code::kUnavailable};
+    if (endpoint.channel->post({&request, 1}) == 1) break;
+    co_await shard.sleep_for(0);
+    if (shard.now_ns() >= deadline_ns) co_return runtime::OpResult{.code = Code::kDeadlineExceeded};
+  }
+  runtime::OpResult result = co_await operation;
+  const bool fate_unknown = result.code == Code::kDeadlineExceeded || result.code == Code::kUnavailable;
+  if (fate_unknown && request.op != Op::kRead) result.code = Code::kIndeterminate;
+  co_return result;
+}
+
+}  // namespace refract::fabric

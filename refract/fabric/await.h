@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// One-sided requests as awaitables, for those who write protocols:
+//
+//   const OpResult result = co_await read(endpoint, shard, remote, local, deadline_ns);
+//
+// Each posts one request; while the channel is full it gives others a turn and tries again. Nothing allocates
+// after warm-up (frames come from the pool). Codes:
+//
+//   kUnavailable        the channel is closed or closing; nothing was sent, or (READ) the answer is lost
+//   kDeadlineExceeded   nothing was sent in time, or (READ) the answer came too late
+//   kIndeterminate      a WRITE, swap or add was sent and its fate is unknown
+//   kOverloaded         the shard has too many operations in flight
+//
+// `local` belongs to the channel until the request completes. After any other end than a completion (a
+// deadline, the coroutine being dropped) it must stay put until the channel has closed: a late READ still
+// lands in it.
+//
+// Threads: only the endpoint's shard.
+#pragma once
+
+#include <cstdint>
+
+#include "refract/fabric/channel.h"
+#include "refract/fabric/dispatcher.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::fabric {
+
+// `endpoint` must outlive the task; its channel may close at any time. The request's token is chosen here.
+[[nodiscard]] runtime::Task<runtime::OpResult> perform(const Endpoint& endpoint, runtime::Shard& shard,
+                                                       Request request, uint64_t deadline_ns);
+
+[[nodiscard]] inline runtime::Task<runtime::OpResult> read(const Endpoint& endpoint, runtime::Shard& shard,
+                                                           RemoteSpan remote, LocalSpan local,
+                                                           uint64_t deadline_ns) {
+  return perform(endpoint, shard, {.local = local, .remote = remote, .op = Op::kRead}, deadline_ns);
+}
+
+[[nodiscard]] inline runtime::Task<runtime::OpResult> write(const Endpoint& endpoint, runtime::Shard& shard,
+                                                            RemoteSpan remote, LocalSpan local,
+                                                            uint64_t deadline_ns) {
+  return perform(endpoint, shard, {.local = local, .remote = remote, .op = Op::kWrite}, deadline_ns);
+}
+
+struct Swap {
+  uint64_t compare;  // What the word must hold.
+  uint64_t value;    // What it gets then.
+};
+// The result's value is what the word held before.
+[[nodiscard]] inline runtime::Task<runtime::OpResult> compare_swap(const Endpoint& endpoint,
+                                                                   runtime::Shard& shard, RemoteSpan remote,
+                                                                   Swap swap, uint64_t deadline_ns) {
+  return perform(endpoint, shard,
+                 {.remote = remote, .compare = swap.compare, .operand = swap.value, .op = Op::kCompareSwap},
+                 deadline_ns);
+}
+
+// The result's value is what the word held before.
+[[nodiscard]] inline runtime::Task<runtime::OpResult> fetch_add(const Endpoint& endpoint,
+                                                                runtime::Shard& shard, RemoteSpan remote,
+                                                                uint64_t addend, uint64_t deadline_ns) {
+  return perform(endpoint, shard, {.remote = remote, .operand = addend, .op = Op::kFetchAdd}, deadline_ns);
+}
+
+}  // namespace refract::fabric
