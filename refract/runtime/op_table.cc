@@ -24,11 +24,11 @@ bool Pending::await_ready() const noexcept {
   if (token_ == 0) return true;
   // A second await, or one of a moved-from operation, would wait for ever.
   REFRACT_CHECK(table_ != nullptr);
-  return table_->find(token_)->state == OpTable::State::kCompleted;
+  return table_->slot_of(token_).state == OpTable::State::kCompleted;
 }
 
 void Pending::await_suspend(std::coroutine_handle<> waiter) noexcept {
-  OpTable::Slot& slot = *table_->find(token_);
+  OpTable::Slot& slot = table_->slot_of(token_);
   REFRACT_CHECK(slot.state == OpTable::State::kBegun);
   slot.waiter = waiter;
   slot.state = OpTable::State::kAwaited;
@@ -36,7 +36,7 @@ void Pending::await_suspend(std::coroutine_handle<> waiter) noexcept {
 
 OpResult Pending::await_resume() noexcept {
   if (token_ == 0) return {.code = Code::kOverloaded};
-  const OpTable::Slot& slot = *table_->find(token_);
+  const OpTable::Slot& slot = table_->slot_of(token_);
   const OpResult result = {slot.code, slot.value, slot.bytes};
   // The slot is free for others at once, unless it keeps the bytes.
   if (slot.early_bytes == nullptr) std::exchange(table_, nullptr)->release(token_);
@@ -54,23 +54,6 @@ OpTable::~OpTable() {
   REFRACT_CHECK(count_ == 0);
 }
 
-Token OpTable::token_of(size_t index) const noexcept {
-  return Token{slots_[index].generation} << 32 | index;
-}
-
-OpTable::Slot* OpTable::find(Token token) noexcept {
-  const size_t index = token & UINT32_MAX;
-  if (index >= slots_.size()) return nullptr;
-  Slot& slot = slots_[index];
-  return slot.state != State::kFree && slot.generation == token >> 32 ? &slot : nullptr;
-}
-
-bool OpTable::in_flight(Token token) const noexcept {
-  const size_t index = token & UINT32_MAX;
-  if (index >= slots_.size() || slots_[index].generation != token >> 32) return false;
-  return slots_[index].state == State::kBegun || slots_[index].state == State::kAwaited;
-}
-
 Pending OpTable::begin(uint64_t deadline_ns) noexcept {
   if (free_head_ == slots_.size()) return {nullptr, 0};
   const uint32_t index = free_head_;
@@ -86,14 +69,14 @@ Pending OpTable::begin(uint64_t deadline_ns) noexcept {
 }
 
 void OpTable::release(Token token) noexcept {
-  Slot* const slot = find(token);
-  REFRACT_CHECK(slot != nullptr);
-  slot->state = State::kFree;
-  slot->waiter = nullptr;
-  slot->early_bytes.reset();
+  Slot& slot = slot_of(token);
+  REFRACT_DCHECK(slot.state != State::kFree && slot.generation == token >> 32);
+  slot.state = State::kFree;
+  slot.waiter = nullptr;
+  slot.early_bytes.reset();
   // Generation 0 is left out, so that no token is 0.
-  if (++slot->generation == 0) slot->generation = 1;
-  slot->next_free = free_head_;
+  if (++slot.generation == 0) slot.generation = 1;
+  slot.next_free = free_head_;
   free_head_ = static_cast<uint32_t>(token & UINT32_MAX);
   --count_;
 }
@@ -103,7 +86,7 @@ bool OpTable::complete(Token token, const OpResult& result) noexcept {
     ++stale_count_;
     return false;
   }
-  Slot& slot = *find(token);
+  Slot& slot = slot_of(token);
   slot.code = result.code;
   slot.value = result.value;
   slot.bytes = result.bytes;

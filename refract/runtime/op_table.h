@@ -90,7 +90,11 @@ class OpTable {
     return count_ == 0 ? kForever_ns : earliest_ns_;
   }
 
-  [[nodiscard]] bool in_flight(Token token) const noexcept;
+  [[nodiscard]] bool in_flight(Token token) const noexcept {
+    const size_t index = token & UINT32_MAX;
+    if (index >= slots_.size() || slots_[index].generation != token >> 32) return false;
+    return slots_[index].state == State::kBegun || slots_[index].state == State::kAwaited;
+  }
   [[nodiscard]] size_t count() const noexcept { return count_; }
   [[nodiscard]] size_t capacity() const noexcept { return slots_.size(); }
   // Completions that came for no operation.
@@ -115,9 +119,12 @@ class OpTable {
   };
   static_assert(sizeof(Slot) == 64, "an operation fills one cache line");
 
-  [[nodiscard]] Slot* find(Token token) noexcept;
+  // REQUIRES: the token's slot has not been released, as is so while a Pending holds it.
+  [[nodiscard]] Slot& slot_of(Token token) noexcept { return slots_[token & UINT32_MAX]; }
+  [[nodiscard]] Token token_of(size_t index) const noexcept {
+    return Token{slots_[index].generation} << 32 | index;
+  }
   void release(Token token) noexcept;
-  [[nodiscard]] Token token_of(size_t index) const noexcept;
 
   std::vector<Slot> slots_;
   uint32_t free_head_ = 0;   // An index; slots_.size() when none is free.

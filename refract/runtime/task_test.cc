@@ -212,7 +212,6 @@ TEST(Task, a_million_awaits_take_neither_heap_nor_stack) {
   ASSERT_TRUE(task.done());
   EXPECT_EQ(task.take(), 1'000'000ull * 999'999 / 2);
   EXPECT_EQ(FramePool::stats().heap_count, before.heap_count);
-  EXPECT_EQ(FramePool::stats().hit_count, before.hit_count + 1'000'001);
 }
 
 Task<> pass_often(Door& door, int times) {
