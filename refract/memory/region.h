@@ -29,7 +29,7 @@
 namespace refract {
 
 struct RegionSpec {
-  Backing backing;
+  Backing backing = {};
   uint16_t id = 0;
   uint64_t bytes = 0;                     // A multiple of page_bytes(backing).
   uint64_t base = 0;                      // Offset in the address space, likewise.
@@ -37,8 +37,8 @@ struct RegionSpec {
   // Called with the first 4096 bytes of a file that exists already, before anything is mapped writable: an
   // error refuses the file ("not a region of Refract"). All zero bytes mean that a node died before it wrote
   // its header.
-  std::function<Reported<>(std::span<const std::byte> start)> accept_existing;
-  SystemRoot system;  // Where limits are looked up.
+  std::function<Reported<>(std::span<const std::byte> start)> accept_existing = {};
+  SystemRoot system = {};  // Where limits are looked up.
 };
 
 // The size of the file that holds a region below a file: backing; 0 if there is none (or it is empty, or the
@@ -66,9 +66,9 @@ class Region {
   // protects them, and a process of the same user is trusted. REQUIRES: populated. Repeating it does nothing.
   [[nodiscard]] Reported<> seal();
 
-  // What readers are given; stays the region's. Opened read-only where the system allows it. Where it does
-  // not (no /proc, or a process that made itself undumpable and is not root), it is the writable descriptor,
-  // which is harmless once sealed: so this fails only for such a region before seal().
+  // What readers are given; stays the region's. Opened read-only through /proc. Where there is no /proc, it
+  // is the writable descriptor, which is harmless once sealed: so this fails only for such a region before
+  // seal().
   [[nodiscard]] Reported<int> read_descriptor() const;
   // For the one process beside us that is to map the region writable, before seal(). Stays the region's.
   [[nodiscard]] int write_descriptor() const noexcept { return descriptor_.get(); }

@@ -43,11 +43,11 @@ struct Origin {
 };
 
 struct LoadInputs {
-  std::span<const char* const> arguments;    // argv, the program's name included.
-  std::span<const char* const> environment;  // "NAME=value", as in environ.
+  std::span<const char* const> arguments = {};    // argv, the program's name included.
+  std::span<const char* const> environment = {};  // "NAME=value", as in environ.
   std::string default_file =
       "/etc/refract/refractd.toml";  // Read if it is there and --config names no other.
-  SystemRoot system;                 // Where limits and CPUs are looked up.
+  SystemRoot system = {};            // Where limits and CPUs are looked up.
 };
 
 struct LoadedConfig {

@@ -29,11 +29,11 @@ struct Finding {
 
 struct DoctorInputs {
   uint64_t memory_limit_bytes = 0;  // What the node is to take at most.
-  Backing backing;
-  std::string socket_path;
+  Backing backing = {};
+  std::string socket_path = {};
   uint32_t clients_max = 0;
-  std::vector<uint16_t> ports;  // TCP ports that the node is to listen on.
-  SystemRoot system;
+  std::vector<uint16_t> ports = {};  // TCP ports that the node is to listen on.
+  SystemRoot system = {};
 };
 
 // Every check, in a fixed order. Takes milliseconds; asks a listener at the socket path at most to accept a
