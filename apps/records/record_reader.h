@@ -34,6 +34,8 @@
 //              behind it where the stanza says "Multi-Arch: same". Only such packages can be installed twice,
 //              so keys are unique in a status file, and a key does not change when a second architecture
 //              comes along.
+//              A Packages file may list several versions of a package: its key comes as often, and the last
+//              one stays.
 //
 // Threads: a reader is used by one thread. Errors: BadRecord for a record, Report for what cannot be read at
 // all.
