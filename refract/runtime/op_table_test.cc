@@ -175,6 +175,29 @@ TEST(OpTable, fails_all_but_not_what_the_failed_begin_again) {
   EXPECT_EQ(table.next_deadline_ns(), 10u);
 }
 
+Task<> begin_two_after_failure(OpTable& table, std::optional<Code>& code_of_last) {
+  {
+    Pending first = table.begin(kForever_ns);
+    static_cast<void>(co_await first);
+  }
+  const Pending second = table.begin(kForever_ns);
+  Pending third = table.begin(kForever_ns);
+  const OpResult result = co_await third;
+  code_of_last = result.code;
+}
+
+TEST(OpTable, fails_nothing_that_began_in_a_slot_not_yet_visited) {
+  OpTable table(8);
+  std::optional<Code> code;
+  Task<> task = begin_two_after_failure(table, code);
+  task.start();
+  EXPECT_EQ(table.fail_all(Code::kUnavailable), 1u);
+  EXPECT_FALSE(code.has_value());
+  EXPECT_EQ(table.count(), 2u);
+  EXPECT_EQ(table.fail_all(Code::kCorrupt), 2u);
+  EXPECT_EQ(code, Code::kCorrupt);
+}
+
 Task<> await_late(OpTable& table, Token& token, std::coroutine_handle<>& waiter, std::string& seen) {
   struct Pause {
     std::coroutine_handle<>* where;

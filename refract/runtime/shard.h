@@ -77,8 +77,9 @@ class Shard {
   // One look at everything; returns how much was done. Never waits.
   size_t poll_once() noexcept;
 
-  // Polls, and waits as described above, until done() is true (asked before each poll) or `deadline_ns`
-  // (absolute) has passed. True: done. REQUIRES: not called from inside a poll, hence from no task.
+  // Polls, and waits as described above, until done() is true (asked before and after each poll) or
+  // `deadline_ns` (absolute) has passed. True: done. REQUIRES: not called from inside a poll, hence from no
+  // task.
   template <typename Done>
   bool run_until(Done&& done, uint64_t deadline_ns = kForever_ns) {
     refresh_now();
@@ -151,7 +152,10 @@ class Shard {
         yields_ = 0;
         if (now_ns_ < deadline_ns) continue;
       }
-      if (now_ns_ >= deadline_ns || !wait(deadline_ns)) return done();
+      // Asked again, so that no poll can make it true and be followed by a sleep.
+      if (done()) return true;
+      if (now_ns_ >= deadline_ns) return false;
+      if (!wait(deadline_ns)) return done();
     }
     return true;
   }

@@ -85,6 +85,53 @@ TEST(ShardWait, stop_is_never_lost) {
   }
 }
 
+// Wakes the shard in its first poll, before the shard has announced that it sleeps, and reports nothing.
+class WakingPoller final : public Poller {
+ public:
+  explicit WakingPoller(Shard& shard) : shard_(&shard) {}
+  size_t poll() noexcept override {
+    if (++polls == 1) shard_->wake();
+    return 0;
+  }
+  [[nodiscard]] std::string_view name() const noexcept override { return "waking"; }
+  int polls = 0;
+
+ private:
+  Shard* shard_;
+};
+
+TEST(ShardWait, a_wake_up_before_the_sleep_prevents_it) {
+  Shard shard(system_clock(), {.spin_ns = 0, .yield_count = 0});
+  WakingPoller poller(shard);
+  shard.add(poller);
+  const uint64_t deadline_ns = system_clock().now_ns() + 5 * kSecond_ns;
+  EXPECT_TRUE(shard.run_until([&] { return poller.polls == 2; }, deadline_ns));
+  EXPECT_EQ(shard.sleep_count(), 0u);
+  shard.remove(poller);
+}
+
+// Has work that only its second look finds, as often as a number says.
+class ReluctantPoller final : public Poller {
+ public:
+  size_t poll() noexcept override { return 0; }
+  [[nodiscard]] bool prepare_sleep() noexcept override { return ++prepared > 100; }
+  void woke() noexcept override { ++woken; }
+  [[nodiscard]] std::string_view name() const noexcept override { return "reluctant"; }
+  int prepared = 0;
+  int woken = 0;
+};
+
+TEST(ShardWait, does_not_sleep_while_a_poller_objects) {
+  Shard shard(system_clock(), {.spin_ns = 0, .yield_count = 0});
+  ReluctantPoller poller;
+  shard.add(poller);
+  const uint64_t deadline_ns = system_clock().now_ns() + 5 * kSecond_ns;
+  EXPECT_TRUE(shard.run_until([&] { return poller.woken == 100; }, deadline_ns));
+  EXPECT_EQ(poller.prepared, 100);
+  EXPECT_EQ(shard.sleep_count(), 0u);
+  shard.remove(poller);
+}
+
 // Sees bytes on a socket.
 class SocketPoller final : public Poller {
  public:
@@ -165,6 +212,8 @@ class LinePoller final : public Poller {
   }
   [[nodiscard]] bool prepare_sleep() noexcept override {
     ++prepared;
+    // Widens the gap between the last poll and the announcement, where messages ring no bell.
+    for (uint64_t turn = jitter_.below(400); turn > 0; --turn) __builtin_ia32_pause();
     line_->asleep.store(true);
     return line_->number.load() == seen;
   }
@@ -178,6 +227,7 @@ class LinePoller final : public Poller {
   uint64_t woken = 0;
 
  private:
+  Prng jitter_{17};
   Line* line_;
 };
 
