@@ -43,7 +43,7 @@ size_t SimChannel::room() const noexcept {
 void SimChannel::draw_room() noexcept {
   Prng& prng = domain_->host_->world().prng();
   const bool squeezed = end_ == 0 && prng.chance(domain_->options().short_post_chance);
-  squeeze_ = squeezed ? 1 + prng.below(domain_->options().depth) : 0;
+  squeeze_ = squeezed ? prng.below(domain_->options().depth - 1) : 0;  // An idle one has room for two.
 }
 
 size_t SimChannel::post(std::span<const Request> requests) noexcept {
@@ -81,21 +81,20 @@ void SimChannel::take(const Request& request) noexcept {
   packet->compare = request.compare;
   packet->operand = request.operand;
   packet->log_position = domain_->host_->log_position();
-  packet->set_bytes(atomic ? 8 : request.local.bytes + (request.op == Op::kSend ? request.tail.bytes : 0));
-  if (request.op == Op::kSend) {
-    if (request.local.bytes > 0) std::memcpy(packet->data(), request.local.data, request.local.bytes);
-    if (request.tail.bytes > 0) {
-      std::memcpy(packet->data() + request.local.bytes, request.tail.data, request.tail.bytes);
-    }
-  } else {
-    packet->remote = request.remote;
-    if (request.op == Op::kWrite && packet->bytes > 0) {
-      std::memcpy(packet->data(), request.local.data, packet->bytes);
-    }
-  }
+  packet->remote = request.op == Op::kSend ? fabric::RemoteSpan{} : request.remote;
   packet->references = 2;
   outstanding_.push_back(packet);
   domain_->staged_.push_back(packet);
+  if (request.op != Op::kSend && request.local.bytes > RemotePointer::kOffsetMask) {
+    packet->code = Code::kAccessDenied;  // No region is so large, and the local bytes cannot be there.
+    return packet->set_bytes(0);
+  }
+  packet->set_bytes(atomic ? 8 : request.local.bytes + (request.op == Op::kSend ? request.tail.bytes : 0));
+  if (request.op == Op::kRead || atomic) return;
+  if (request.local.bytes > 0) std::memcpy(packet->data(), request.local.data, request.local.bytes);
+  if (request.op == Op::kSend && request.tail.bytes > 0) {
+    std::memcpy(packet->data() + request.local.bytes, request.tail.data, request.tail.bytes);
+  }
 }
 
 void SimChannel::complete_now(const Request& request, Code code) noexcept {
@@ -234,6 +233,10 @@ size_t SimDomain::say_last_words(std::span<Completion> completions) noexcept {
                             .code = channel->last_code_};
   }
   return count;
+}
+
+bool SimDomain::prepare_sleep() noexcept {
+  return ready_.empty() && staged_.empty();
 }
 
 void SimDomain::flush() noexcept {

@@ -35,7 +35,7 @@ class SimChannel final : public fabric::Channel {
   void give_up(Code code) noexcept;
   // A request has come back.
   void finish(Packet* packet) noexcept;
-  // May make the channel seem full until the next poll.
+  // May make the channel seem fuller than it is until the next poll.
   void draw_room() noexcept;
   [[nodiscard]] State state() const noexcept { return state_; }
   [[nodiscard]] bool accepted() const noexcept { return end_ == 1; }
@@ -72,6 +72,8 @@ class SimDomain final : public fabric::Domain {
   [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override;
   void revoke_region(uint16_t region) noexcept override;
   [[nodiscard]] Reported<fabric::Channel*> connect(std::string_view address) override;
+
+  [[nodiscard]] bool prepare_sleep() noexcept override;
 
   // The provider's side.
   SimChannel& accept(Connection& connection);

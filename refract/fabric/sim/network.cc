@@ -14,7 +14,8 @@ using fabric::Op;
 namespace {
 
 constexpr uint64_t kHeaderBytes = 64;
-constexpr size_t kPacketBytesReserved = 4096;
+constexpr size_t kPacketBytesReserved = 512;
+constexpr size_t kPacketsReserved = 256;  // Growth after that is rare, and only then something allocates.
 
 uint64_t hash_of(Packet& packet) noexcept {
   uint64_t hash = mix(packet.token ^ (packet.bytes << 8) ^ static_cast<uint64_t>(packet.op));
@@ -23,6 +24,12 @@ uint64_t hash_of(Packet& packet) noexcept {
 }
 
 }  // namespace
+
+Network::Network(World* world) : world_(world) {
+  events_.reserve(4096);
+  for (size_t i = 0; i < kPacketsReserved; ++i) static_cast<void>(take_packet());
+  for (const auto& packet : packets_) free_packets_.push_back(packet.get());
+}
 
 Network::~Network() = default;
 
@@ -346,6 +353,7 @@ void Network::open(Packet* packet) {
 void Network::run_piece(Packet* packet) {
   const End& target = packet->connection->ends[1 - packet->from];
   if (target.dead || target.channel == nullptr) return release(packet);
+  if (packet->code != Code::kOk) return send_back(packet);
   Host& host = *target.host;
   std::byte* place = host.domain_->admit(*packet);
   if (place == nullptr) {

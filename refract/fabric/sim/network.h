@@ -83,7 +83,7 @@ struct Packet {
 
 class Network {
  public:
-  explicit Network(World* world) : world_(world) {}
+  explicit Network(World* world);
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
   ~Network();

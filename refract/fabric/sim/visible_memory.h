@@ -157,7 +157,7 @@ class SeededReader final : public LoadSchedule {
   struct Options {
     uint64_t seed = 1;
     double stall_chance = 0;  // Before each load.
-    std::function<void()> stall;
+    std::function<void()> stall = {};
   };
   SeededReader(VisibleMemory& memory, Options options);
 
