@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a key-value store of Refract promises, whatever its layout and the path it is reached by.
+//
+// Keys are 1 to 65,535 bytes, values 0 bytes to 512 MiB, any bytes. Every write gives the entry a new
+// version, greater than all earlier ones of its shard; a version is never used twice, not even for a key that
+// was erased. An operation takes effect at one moment between its call and its return. What a put
+// acknowledged is there until it is replaced, erased or expired.
+#pragma once
+
+#include <cstdint>
+
+namespace refract::kv {
+
+struct PutOptions {
+  // At most one of the two conditions.
+  bool if_absent = false;  // Else kExists.
+  uint64_t if_version =
+      0;  // The present version must be this one, else kVersionMismatch (kNotFound if absent).
+  uint64_t expires_wall_ns = 0;  // The entry is gone from this moment of the node's wall clock on; 0: never.
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// How our key-value table lies in a node's space: buckets of seven slots, values out of place.
+//
+//   bucket (64 B)  slot 0 | slot 1 | ... | slot 6 | overflow        one cache line, 8-byte words
+//   slot           fingerprint 8 | stamp 16 | size hint 4 | expires 1 | granule 35      0: free
+//   buffer         stamp 8 | lengths 8 | [expiry 8] | key | [padding] | value
+//
+// The invariants that readers rely on; NOTES.md argues them, table_interleaving_test.cc tries every order of
+// loads: (I1) One 8-byte store of a slot publishes, replaces or erases an entry. Values are never changed in
+// place. (I2) A buffer's stamp is zeroed before its bytes change and stored after they are complete; no two
+// contents of a
+//      space ever carry the same stamp, across restarts too.
+// (I3) An entry stays in its slot until it is erased or its bucket is split. A split puts it into the new
+// bucket,
+//      then publishes the bucket count, then clears the old slot.
+// (I4) Bucket and line memory holds slots for ever. Only an empty last line of a chain is unlinked.
+//
+// docs/formats/kv-table.md has a worked example in hex, which is also the golden test.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "refract/memory/space.h"
+
+namespace refract::kv {
+
+inline constexpr size_t kKeyBytesMax = 65'535;
+inline constexpr uint64_t kValueBytesMax = uint64_t{512} << 20;
+
+// Where a reader starts: at offset kRootAt of the space.
+struct TableRoot {
+  // How many buckets the table has. They are addressed by the low bits of the hash: bucket_index().
+  uint64_t bucket_count;
+  uint64_t reserved_line[7];
+  // For people and for checks, written now and then; the owner counts anew at restart.
+  uint64_t directory;  // Offset of one word a bucket chunk: where it lies.
+  uint64_t directory_words;
+  uint64_t reserved[6];
+};
+static_assert(sizeof(TableRoot) == 128 && offsetof(TableRoot, directory) == 64);
+static_assert(sizeof(TableRoot) <= sizeof(SpaceHeader::store_root));
+
+inline constexpr Offset kRootAt{offsetof(SpaceHeader, store_root)};
+inline constexpr Offset kBucketCountAt{kRootAt.value + offsetof(TableRoot, bucket_count)};
+
+inline constexpr uint64_t kSlotsPerBucket = 7;
+inline constexpr uint64_t kOverflowWord = 7;
+inline constexpr uint64_t kBucketsPerChunk = kChunkBytes / kLineBytes;
+
+struct Bucket {
+  uint64_t slots[kSlotsPerBucket];
+  uint64_t overflow;  // Offset of the next line of the chain, 0: none.
+};
+static_assert(sizeof(Bucket) == kLineBytes);
+
+// Linear hashing: with 2^k <= count < 2^(k+1) buckets, those below count - 2^k and from 2^k on are already
+// split.
+[[nodiscard]] constexpr uint64_t bucket_index(uint64_t hash, uint64_t count) noexcept {
+  const uint64_t mask = ~uint64_t{0} >> std::countl_zero(count);
+  const uint64_t index = hash & mask;
+  return index < count ? index : hash & (mask >> 1);
+}
+
+// Which bucket the split that made the table `count` buckets large took its entries from. REQUIRES: count
+// > 1.
+[[nodiscard]] constexpr uint64_t split_source(uint64_t count) noexcept {
+  return (count - 1) - std::bit_floor(count - 1);
+}
+
+// A slot's word.
+struct Slot {
+  uint64_t bits = 0;
+
+  static constexpr int kStampShift = 40;
+  static constexpr int kHintShift = 36;
+  static constexpr int kExpiresShift = 35;
+  static constexpr uint64_t kGranuleMask = (uint64_t{1} << 35) - 1;
+
+  struct Parts {
+    uint64_t hash;
+    uint64_t stamp;
+    uint64_t bytes;  // Of the whole buffer.
+    bool expires;
+    Offset buffer;
+  };
+  [[nodiscard]] static constexpr Slot of(const Parts& parts) noexcept {
+    return {(uint64_t{fingerprint_of(parts.hash)} << 56) | ((parts.stamp & 0xffff) << kStampShift) |
+            (uint64_t{size_hint_of(parts.bytes)} << kHintShift) | (uint64_t{parts.expires} << kExpiresShift) |
+            (parts.buffer.value / kGranuleBytes)};
+  }
+
+  [[nodiscard]] static constexpr uint8_t fingerprint_of(uint64_t hash) noexcept {
+    return static_cast<uint8_t>(hash >> 56);
+  }
+  // A remote reader's first guess: the buffer has at most 64 << hint bytes; 15 says more than a guess can.
+  [[nodiscard]] static constexpr uint8_t size_hint_of(uint64_t bytes) noexcept {
+    const auto hint = bytes <= 64 ? 0 : std::bit_width((bytes - 1) / 64);
+    return static_cast<uint8_t>(hint < 15 ? hint : 15);
+  }
+
+  [[nodiscard]] constexpr explicit operator bool() const noexcept { return bits != 0; }
+  [[nodiscard]] constexpr uint8_t fingerprint() const noexcept { return static_cast<uint8_t>(bits >> 56); }
+  [[nodiscard]] constexpr uint8_t size_hint() const noexcept { return (bits >> kHintShift) & 0xf; }
+  [[nodiscard]] constexpr bool expires() const noexcept { return ((bits >> kExpiresShift) & 1) != 0; }
+  [[nodiscard]] constexpr Offset buffer() const noexcept { return {(bits & kGranuleMask) * kGranuleBytes}; }
+  // Whether this word can have been published for a buffer that carries `stamp`.
+  [[nodiscard]] constexpr bool names(uint64_t stamp) const noexcept {
+    return stamp != 0 && ((bits >> kStampShift) & 0xffff) == (stamp & 0xffff);
+  }
+};
+static_assert(sizeof(Slot) == 8);
+
+// The second word of a buffer, read and written as one.
+struct Lengths {
+  uint32_t value_bytes = 0;
+  uint16_t key_bytes = 0;
+  uint16_t flags = 0;
+
+  static constexpr uint16_t kExpires = 1;
+
+  [[nodiscard]] static constexpr Lengths from_word(uint64_t word) noexcept {
+    return std::bit_cast<Lengths>(word);
+  }
+  [[nodiscard]] constexpr uint64_t word() const noexcept { return std::bit_cast<uint64_t>(*this); }
+
+  [[nodiscard]] constexpr uint64_t key_at() const noexcept { return (flags & kExpires) != 0 ? 24 : 16; }
+  // Large values start on a cache line, so that what reads them can use aligned loads.
+  [[nodiscard]] constexpr uint64_t value_at() const noexcept {
+    const uint64_t end = key_at() + key_bytes;
+    return value_bytes < kAlignedValueBytes ? end : (end + 63) / 64 * 64;
+  }
+  [[nodiscard]] constexpr uint64_t total_bytes() const noexcept { return value_at() + value_bytes; }
+  [[nodiscard]] constexpr bool is_sound() const noexcept {
+    return key_bytes > 0 && value_bytes <= kValueBytesMax && (flags & ~kExpires) == 0;
+  }
+
+  static constexpr uint32_t kAlignedValueBytes = 4096;
+};
+static_assert(sizeof(Lengths) == 8 && std::has_unique_object_representations_v<Lengths>);
+
+struct BufferHeader {
+  uint64_t stamp;    // Also the entry's version. 0: being written.
+  uint64_t lengths;  // Lengths::word()
+};
+static_assert(sizeof(BufferHeader) == 16);
+inline constexpr uint64_t kExpiryAt =
+    16;  // Wall clock of the node in nanoseconds, where Lengths::kExpires is set.
+
+}  // namespace refract::kv

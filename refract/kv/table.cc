@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/table.h"
+
+#include <cstring>
+
+#include "refract/base/check.h"
+#include "refract/base/hash.h"
+#include "refract/kv/slot_match.h"
+
+namespace refract::kv {
+namespace {
+
+constexpr uint64_t kBucketsAtBirth = 16;
+
+// The table doubles when its buckets hold this many entries on average: three quarters of their slots.
+constexpr uint64_t kEntriesPerFourBuckets = 21;
+
+// Splits an insertion pays for while the table doubles: fast enough that the unsplit half does not overfill.
+constexpr int kSplitsPerInsertion = 2;
+
+}  // namespace
+
+Result<> Table::format(Writer& writer, Heap& heap) {
+  const auto& header = writer.view<SpaceHeader>({0});
+  const auto buckets = heap.allocate_bucket_chunk();
+  if (!buckets) return fail(Code::kNoSpace);
+  writer.publish({header.store_area}, buckets->value);
+  writer.publish(kRootAt.plus(offsetof(TableRoot, directory)), header.store_area);
+  writer.publish(kRootAt.plus(offsetof(TableRoot, directory_words)), header.chunks_max);
+  writer.publish(kBucketCountAt, kBucketsAtBirth);
+  return {};
+}
+
+Table::Table(Writer& writer, Heap& heap, const Clock& clock)
+    : writer_(writer),
+      heap_(heap),
+      clock_(clock),
+      hash_seed_(writer.view<SpaceHeader>({0}).hash_seed),
+      directory_{writer.view<TableRoot>(kRootAt).directory},
+      directory_words_(writer.view<TableRoot>(kRootAt).directory_words),
+      count_(writer.load(kBucketCountAt)) {}
+
+uint64_t Table::hash(std::span<const std::byte> key) const noexcept {
+  return hash_key(key, hash_seed_);
+}
+
+Offset Table::bucket_at(uint64_t index) const noexcept {
+  const Offset chunk{writer_.load(directory_.plus(index / kBucketsPerChunk * 8))};
+  return chunk.plus(index % kBucketsPerChunk * kLineBytes);
+}
+
+Lengths Table::lengths_of(Slot slot) const noexcept {
+  return Lengths::from_word(writer_.load(slot.buffer().plus(offsetof(BufferHeader, lengths))));
+}
+
+std::span<const std::byte> Table::key_of(Slot slot) const noexcept {
+  const Lengths lengths = lengths_of(slot);
+  return {writer_.at(slot.buffer().plus(lengths.key_at())), lengths.key_bytes};
+}
+
+uint64_t Table::expiry_of(Slot slot) const noexcept {
+  return slot.expires() ? writer_.load(slot.buffer().plus(kExpiryAt)) : 0;
+}
+
+bool Table::is_expired(Slot slot) const noexcept {
+  return slot.expires() && clock_.wall_ns() >= expiry_of(slot);
+}
+
+Table::Place Table::locate(std::span<const std::byte> key, uint64_t hash) const noexcept {
+  const uint8_t fingerprint = Slot::fingerprint_of(hash);
+  Place place;
+  Offset line = bucket_of(hash);
+  while (true) {
+    for (uint32_t hits = match_slots(writer_.at(line), fingerprint); hits != 0; hits &= hits - 1) {
+      const Offset at = line.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
+      const Slot slot = slot_at(at);
+      if (!slot) continue;
+      const auto other = key_of(slot);
+      if (other.size() == key.size() && std::memcmp(other.data(), key.data(), key.size()) == 0) {
+        return {.slot_at = at, .slot = slot, .tail = line};
+      }
+    }
+    for (uint64_t i = 0; i < kSlotsPerBucket && !place.slot_at; ++i) {
+      const Offset at = line.plus(i * sizeof(Slot));
+      if (!slot_at(at)) place.slot_at = at;
+    }
+    place.tail = line;
+    const Offset next{writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+    if (!next) return place;
+    line = next;
+  }
+}
+
+Code Table::check(const Place& place, const PutOptions& options) const noexcept {
+  const bool present = place.slot && !is_expired(place.slot);
+  if (options.if_absent && present) return Code::kExists;
+  if (options.if_version != 0) {
+    if (!present) return Code::kNotFound;
+    if (writer_.load(place.slot.buffer()) != options.if_version) return Code::kVersionMismatch;
+  }
+  return Code::kOk;
+}
+
+Result<Table::Draft> Table::draft(std::span<const std::byte> key, uint64_t hash, uint64_t value_bytes,
+                                  const PutOptions& options) {
+  Draft draft{.hash = hash};
+  draft.lengths.value_bytes = static_cast<uint32_t>(value_bytes);
+  draft.lengths.key_bytes = static_cast<uint16_t>(key.size());
+  draft.lengths.flags = options.expires_wall_ns != 0 ? Lengths::kExpires : uint16_t{0};
+  const uint64_t bytes = draft.lengths.total_bytes();
+  auto buffer = heap_.allocate(bytes);
+  if (!buffer && stats_.expiring_entries > 0 && sweep(count_) > 0) buffer = heap_.allocate(bytes);
+  if (!buffer) return fail(Code::kNoSpace);
+  draft.buffer = *buffer;
+  // (I2): no stamp while the bytes change.
+  writer_.publish(draft.buffer, 0);
+  writer_.publish(draft.buffer.plus(offsetof(BufferHeader, lengths)), draft.lengths.word());
+  if (options.expires_wall_ns != 0) writer_.publish(draft.buffer.plus(kExpiryAt), options.expires_wall_ns);
+  writer_.copy(draft.buffer.plus(draft.lengths.key_at()), key);
+  return draft;
+}
+
+Result<uint64_t> Table::put(std::span<const std::byte> key, std::span<const std::byte> value,
+                            const PutOptions& options) {
+  const uint64_t key_hash = hash(key);
+  Place place = locate(key, key_hash);
+  if (const Code code = check(place, options); code != Code::kOk) return fail(code);
+  const uint64_t expired_before = stats_.expired;
+  const Result<Draft> made = draft(key, key_hash, value.size(), options);
+  if (!made) return fail(made.error());
+  // Making room may have swept the place away.
+  if (stats_.expired != expired_before) place = locate(key, key_hash);
+  fill(*made, 0, value);
+  return publish(*made, place);
+}
+
+Result<Table::Draft> Table::begin(std::span<const std::byte> key, uint64_t value_bytes,
+                                  const PutOptions& options) {
+  const uint64_t key_hash = hash(key);
+  if (const Code code = check(locate(key, key_hash), options); code != Code::kOk) return fail(code);
+  return draft(key, key_hash, value_bytes, options);
+}
+
+void Table::fill(const Draft& draft, uint64_t value_offset, std::span<const std::byte> piece) {
+  REFRACT_DCHECK(value_offset + piece.size() <= draft.lengths.value_bytes);
+  if (!piece.empty()) writer_.copy(draft.buffer.plus(draft.lengths.value_at() + value_offset), piece);
+}
+
+Result<uint64_t> Table::commit(const Draft& draft, const PutOptions& options) {
+  const std::span<const std::byte> key{writer_.at(draft.buffer.plus(draft.lengths.key_at())),
+                                       draft.lengths.key_bytes};
+  const Place place = locate(key, draft.hash);
+  if (const Code code = check(place, options); code != Code::kOk) {
+    abandon(draft);
+    return fail(code);
+  }
+  return publish(draft, place);
+}
+
+void Table::abandon(const Draft& draft) {
+  heap_.release(draft.buffer, draft.lengths.total_bytes());
+}
+
+Result<uint64_t> Table::publish(const Draft& draft, Place place) {
+  if (!place.slot_at) {
+    const auto line = heap_.allocate_line();
+    if (!line) {
+      abandon(draft);
+      return fail(Code::kNoSpace);
+    }
+    ++stats_.overflow_lines;
+    // Linked while empty: whoever follows finds nothing yet.
+    writer_.publish(place.tail.plus(kOverflowWord * sizeof(Slot)), line->value);
+    place.slot_at = *line;
+  }
+  const uint64_t stamp = heap_.next_stamp();
+  const bool expires = (draft.lengths.flags & Lengths::kExpires) != 0;
+  const Slot slot = Slot::of({.hash = draft.hash,
+                              .stamp = stamp,
+                              .bytes = draft.lengths.total_bytes(),
+                              .expires = expires,
+                              .buffer = draft.buffer});
+  writer_.publish(draft.buffer, stamp);
+  writer_.publish(place.slot_at, slot.bits);
+  stats_.expiring_entries += expires ? 1 : 0;
+  if (place.slot) {
+    stats_.expiring_entries -= place.slot.expires() ? 1 : 0;
+    heap_.retire(place.slot.buffer(), lengths_of(place.slot).total_bytes());
+  } else {
+    ++stats_.entries;
+    grow();
+  }
+  return stamp;
+}
+
+Result<uint64_t> Table::erase(std::span<const std::byte> key, uint64_t if_version) {
+  const uint64_t key_hash = hash(key);
+  const Place place = locate(key, key_hash);
+  if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
+  const uint64_t version = writer_.load(place.slot.buffer());
+  if (if_version != 0 && version != if_version) return fail(Code::kVersionMismatch);
+  remove(place.slot_at, place.slot);
+  trim(bucket_of(key_hash));
+  return version;
+}
+
+void Table::remove(Offset slot_at, Slot slot) {
+  writer_.publish(slot_at, 0);
+  heap_.retire(slot.buffer(), lengths_of(slot).total_bytes());
+  --stats_.entries;
+  stats_.expiring_entries -= slot.expires() ? 1 : 0;
+}
+
+void Table::trim(Offset bucket) {
+  // (I4): only the last line of a chain goes, and only when it is empty, so that a reader inside it misses
+  // nothing.
+  while (true) {
+    Offset parent;
+    Offset line = bucket;
+    while (const uint64_t next = writer_.load(line.plus(kOverflowWord * sizeof(Slot)))) {
+      parent = line;
+      line = {next};
+    }
+    if (!parent) return;
+    for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
+      if (slot_at(line.plus(i * sizeof(Slot)))) return;
+    }
+    writer_.publish(parent.plus(kOverflowWord * sizeof(Slot)), 0);
+    heap_.release_line(line);
+    --stats_.overflow_lines;
+  }
+}
+
+Result<Table::Entry> Table::find(std::span<const std::byte> key) {
+  const Place place = locate(key, hash(key));
+  if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
+  const Lengths lengths = lengths_of(place.slot);
+  const Offset buffer = place.slot.buffer();
+  return Entry{.version = writer_.load(buffer),
+               .buffer = buffer,
+               .buffer_bytes = lengths.total_bytes(),
+               .value = {writer_.at(buffer.plus(lengths.value_at())), lengths.value_bytes},
+               .expires_wall_ns = expiry_of(place.slot)};
+}
+
+void Table::prefetch_bucket(uint64_t hash) const noexcept {
+  __builtin_prefetch(writer_.at(bucket_of(hash)));
+}
+
+void Table::prefetch_buffers(uint64_t hash) const noexcept {
+  const Offset bucket = bucket_of(hash);
+  for (uint32_t hits = match_slots(writer_.at(bucket), Slot::fingerprint_of(hash)); hits != 0;
+       hits &= hits - 1) {
+    const Slot slot = slot_at(bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot)));
+    if (slot) __builtin_prefetch(writer_.at(slot.buffer()));
+  }
+}
+
+size_t Table::sweep(uint64_t buckets) {
+  const uint64_t before = stats_.expired;
+  for (uint64_t done = 0; done < buckets && stats_.expiring_entries > 0; ++done) {
+    sweep_at_ = sweep_at_ + 1 < count_ ? sweep_at_ + 1 : 0;
+    const Offset bucket = bucket_at(sweep_at_);
+    bool removed = false;
+    for (Offset line = bucket; line; line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))}) {
+      for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
+        const Offset at = line.plus(i * sizeof(Slot));
+        const Slot slot = slot_at(at);
+        if (!slot || !is_expired(slot)) continue;
+        remove(at, slot);
+        ++stats_.expired;
+        removed = true;
+      }
+    }
+    if (removed) trim(bucket);
+  }
+  return stats_.expired - before;
+}
+
+void Table::grow() {
+  if (grow_to_ <= count_ && stats_.entries * 4 > count_ * kEntriesPerFourBuckets) {
+    grow_to_ = std::bit_floor(count_) * 2;
+  }
+  for (int i = 0; i < kSplitsPerInsertion && count_ < grow_to_; ++i) {
+    if (!split_one()) return;
+  }
+}
+
+}  // namespace refract::kv

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The allocator of a space: chunks, and in them buffers of a class, extents and lines.
+//
+// Its own state (free bits, stacks, the retire queue) is private memory of the owning shard. In the space it
+// writes only the chunk table and the stamp limit, each before anything can depend on it, so that after a
+// crash the store rebuilds the rest from what its table still names: begin_recovery, mark_live for each
+// buffer, end_recovery.
+//
+// A buffer's first word is its stamp (docs/design/007-reuse.md). The heap hands stamps out; the store writes
+// them.
+//
+// Threads: used only by the shard that owns the space. Nothing here throws; running out is an empty answer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/memory/extent_allocator.h"
+#include "refract/memory/pins.h"
+#include "refract/memory/space.h"
+#include "refract/memory/writer.h"
+
+namespace refract {
+
+class Heap {
+ public:
+  struct Stats {
+    uint64_t bytes_total = 0;    // In populated chunks.
+    uint64_t bytes_free = 0;     // In chunks that nothing uses; allocation takes them next.
+    uint64_t bytes_live = 0;     // In buffers that are allocated, class sizes counted.
+    uint64_t bytes_retired = 0;  // Replaced or erased, not yet reusable: among bytes_live.
+    uint64_t buffers_live = 0;
+    uint64_t stamps_given = 0;  // By this process.
+  };
+
+  // Writes the header and the empty chunk table of a new space. `store_area_bytes` is the store's to use,
+  // zeroed. REQUIRES: the first format_bytes() of the space are writable and zero.
+  struct Geometry {
+    uint64_t chunks_max = 0;
+    uint64_t store_area_bytes = 0;
+    uint64_t hash_seed = 0;
+  };
+  static void format(Writer& writer, const Geometry& geometry) noexcept;
+  [[nodiscard]] static uint64_t format_bytes(const Geometry& geometry) noexcept;
+
+  // Says whether a space begins here that this version can read: kMalformed, kUnsupported or kCorrupt if not.
+  [[nodiscard]] static Result<> check_header(std::span<const std::byte> space) noexcept;
+
+  // REQUIRES: check_header passed. `pins` outlives the heap.
+  Heap(Writer& writer, PinSource& pins);
+
+  // Populated memory behind what the heap has: whole chunks, in one region (no extent crosses its end).
+  void add(Offset start, uint64_t bytes);
+
+  // Room for `bytes`, or nowhere where the space is full. The memory is dirty.
+  [[nodiscard]] std::optional<Offset> allocate(uint64_t bytes);
+  // A zeroed line for the store's table; may use the reserve that values may not.
+  [[nodiscard]] std::optional<Offset> allocate_line();
+  // A zeroed chunk for the store's table; likewise from the reserve.
+  [[nodiscard]] std::optional<Offset> allocate_bucket_chunk();
+
+  // Gives back what no reader was ever led to. `bytes` as at allocate.
+  void release(Offset at, uint64_t bytes);
+  void release_line(Offset at);
+
+  // Gives back what readers may still hold: it is reused only when no pin names it. Copying readers need no
+  // pin; they find out by the stamp.
+  void retire(Offset at, uint64_t bytes);
+
+  // Makes retired buffers reusable that no pin holds. Called by itself every few retirements.
+  void reclaim();
+
+  // A number that no buffer of this space ever carried. Never 0.
+  [[nodiscard]] uint64_t next_stamp();
+
+  // True when so little is free that the node should ask for another region now.
+  [[nodiscard]] bool wants_growth() const noexcept;
+
+  void begin_recovery();
+  // False where the chunk table contradicts it: the buffer lies outside, across, or twice.
+  [[nodiscard]] bool mark_live(Offset at, uint64_t bytes);
+  [[nodiscard]] bool mark_live_line(Offset at);
+  void end_recovery();
+
+  // For those who check what they find in the space before they follow it.
+  [[nodiscard]] bool is_inside(Offset at, uint64_t bytes) const noexcept {
+    return at.value != 0 && bytes <= end() && at.value <= end() - bytes;
+  }
+  // False once a chunk's word was read that no heap ever wrote.
+  [[nodiscard]] bool is_sound() const noexcept { return is_sound_; }
+  [[nodiscard]] bool is_chunk_of(Offset start, ChunkKind kind) const noexcept {
+    return start.value % kChunkBytes == 0 && is_inside(start, kChunkBytes) &&
+           chunks_[start.value / kChunkBytes].kind == kind;
+  }
+
+  // How many bytes a buffer of `bytes` really takes.
+  [[nodiscard]] static uint64_t footprint(uint64_t bytes) noexcept;
+  [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
+  [[nodiscard]] uint64_t end() const noexcept { return chunks_.size() * kChunkBytes; }
+
+ private:
+  struct Chunk {
+    ChunkKind kind = ChunkKind::kFree;
+    uint8_t size_class = 0;
+    bool starts_region = false;
+    bool listed = false;  // In its class's list of chunks with free buffers.
+    uint32_t used = 0;
+    uint32_t first_word = 0;                // No word of free_bits below it has a free buffer.
+    std::unique_ptr<uint64_t[]> free_bits;  // Of kSlab and kLines: one a buffer, set where free.
+  };
+  struct SizeClass {
+    std::array<Offset, 32> recent{};  // Freed last, taken first: their lines are still in the cache.
+    uint32_t recent_count = 0;
+    std::vector<uint32_t> chunks;  // With free bits.
+  };
+  struct Retired {
+    Offset at;
+    uint64_t bytes;
+  };
+
+  [[nodiscard]] std::optional<uint32_t> take_chunks(uint64_t count, bool from_reserve);
+  void give_back_chunk(uint32_t index);
+  void set_kind(uint32_t index, ChunkWord word);
+  [[nodiscard]] bool add_slab_chunk(SizeClass& size_class, ChunkWord word, bool from_reserve);
+  [[nodiscard]] std::optional<Offset> take_from(SizeClass& size_class, uint64_t buffer_bytes);
+  [[nodiscard]] std::optional<Offset> allocate_extent(uint64_t bytes);
+  void release_slab(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
+  void return_to_chunk(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
+  void collect_free_chunks();
+  void release_extent(Offset at, uint64_t bytes);
+  void put_bit(uint32_t index, uint64_t bit);
+  [[nodiscard]] bool mark_bit(Offset at, ChunkWord expected, uint64_t buffer_bytes);
+
+  Writer& writer_;
+  PinSource& pins_;
+  const Offset chunk_table_;
+  const uint64_t chunks_max_;
+  std::vector<Chunk> chunks_;
+  uint64_t free_chunks_ = 0;
+  uint64_t first_free_ = 0;  // No chunk below it is free.
+  std::array<SizeClass, kSizeClasses> classes_;
+  SizeClass lines_;
+  ExtentAllocator extents_;
+  std::vector<Retired> retired_;
+  PinSet pinned_;
+  bool is_sound_ = true;
+  uint64_t next_stamp_ = 0;
+  uint64_t stamp_limit_ = 0;
+  Stats stats_;
+};
+
+}  // namespace refract

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes in which buffers are cut from chunks: four steps to a doubling, so that a buffer is at most a
+// quarter (or one granule, where that is more) larger than what it holds. Values beyond the last class become
+// extents.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace refract {
+
+inline constexpr uint64_t kGranuleBytes = 16;     // Buffers start at multiples of this; slots count in it.
+inline constexpr uint64_t kChunkBytes = 1 << 20;  // What a class, or the table, takes at a time.
+inline constexpr uint64_t kSlabBytesMin = 32;
+inline constexpr uint64_t kSlabBytesMax = 64 << 10;
+inline constexpr uint64_t kExtentGranuleBytes = 4096;
+
+namespace size_class_detail {
+
+constexpr uint64_t step_after(uint64_t bytes) {
+  const uint64_t quarter = std::bit_floor(bytes) / 4;
+  return quarter > kGranuleBytes ? quarter : kGranuleBytes;
+}
+
+constexpr size_t count() {
+  size_t classes = 1;
+  for (uint64_t bytes = kSlabBytesMin; bytes < kSlabBytesMax; bytes += step_after(bytes)) ++classes;
+  return classes;
+}
+
+}  // namespace size_class_detail
+
+inline constexpr size_t kSizeClasses = size_class_detail::count();
+
+inline constexpr std::array<uint32_t, kSizeClasses> kClassBytes = [] {
+  std::array<uint32_t, kSizeClasses> sizes{};
+  uint64_t bytes = kSlabBytesMin;
+  for (uint32_t& size : sizes) {
+    size = static_cast<uint32_t>(bytes);
+    bytes += size_class_detail::step_after(bytes);
+  }
+  return sizes;
+}();
+static_assert(kClassBytes.back() == kSlabBytesMax);
+static_assert(kSizeClasses < 256, "a class fits a byte of the chunk table");
+
+// The smallest class that holds `bytes`. REQUIRES: bytes <= kSlabBytesMax.
+[[nodiscard]] constexpr uint8_t size_class_of(uint64_t bytes) noexcept {
+  if (bytes <= kSlabBytesMin) return 0;
+  // Below 128 bytes the classes are one granule apart; above, four to a doubling.
+  if (bytes <= 128) return static_cast<uint8_t>((bytes + kGranuleBytes - 1) / kGranuleBytes - 2);
+  const auto doubling = static_cast<uint64_t>(std::bit_width(bytes - 1)) - 1;  // 2^doubling < bytes
+  const uint64_t quarter = (bytes - 1 - (uint64_t{1} << doubling)) >> (doubling - 2);
+  return static_cast<uint8_t>(6 + (doubling - 7) * 4 + quarter + 1);
+}
+static_assert([] {
+  for (uint64_t bytes = 1; bytes <= kSlabBytesMax; ++bytes) {
+    const uint8_t index = size_class_of(bytes);
+    if (kClassBytes[index] < bytes || (index > 0 && kClassBytes[index - 1] >= bytes)) return false;
+    if (bytes > 512) bytes += 61;  // All small sizes, then a sieve: constant evaluation has a step limit.
+  }
+  return size_class_of(kSlabBytesMax) == kSizeClasses - 1;
+}());
+
+}  // namespace refract

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a node's space begins: the header page, then the chunk table, then what the store keeps there, then
+// chunks.
+//
+// Everything else about a space follows from these words and from the store's table: free lists, counters and
+// retire queues are rebuilt at restart and never stored. docs/formats/space.md has the picture and a worked
+// example.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "refract/memory/remote_pointer.h"
+#include "refract/memory/size_class.h"
+
+namespace refract {
+
+inline constexpr uint64_t kSpaceMagic = 0x31'43'41'52'46'45'52'00;  // "\0REFRAC1", little endian.
+inline constexpr uint32_t kSpaceLayoutVersion = 1;
+
+struct SpaceHeader {
+  uint64_t magic;
+  uint32_t layout_version;
+  uint32_t chunk_bytes;
+  uint64_t chunks_max;   // The space never outgrows this; fixed at birth.
+  uint64_t chunk_table;  // Offset of chunks_max words, one a chunk (ChunkWord).
+  uint64_t store_area;   // Offset of the store's own area, directly behind the chunk table.
+  uint64_t store_area_bytes;
+  uint64_t hash_seed;  // Secret of the node: without it nobody can choose colliding keys.
+  uint64_t reserved[1];
+  // Every stamp that may ever have been given out is below this word; raised in steps before stamps are given
+  // out, so that after a crash no stamp is given out twice. On a line of its own.
+  uint64_t stamp_limit;
+  uint64_t reserved_line[7];
+  uint64_t store_root[112];  // The store's words that readers look at first (kv/layout.h).
+  uint64_t reserved_end[384];
+};
+static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
+static_assert(offsetof(SpaceHeader, stamp_limit) == 64 && offsetof(SpaceHeader, store_root) == 128);
+
+enum class ChunkKind : uint8_t {
+  kFree = 0,
+  kHeader = 1,   // The space's header, chunk table and the store's area.
+  kSlab = 2,     // Buffers of one class.
+  kExtent = 3,   // Runs of kExtentGranuleBytes.
+  kBuckets = 4,  // The store's table: never used for anything else again.
+  kLines = 5,    // Single lines of 64 bytes for the store: never used for anything else again.
+};
+
+// A chunk's word: what it is used for, stored before anything can point into it.
+struct ChunkWord {
+  uint64_t bits = 0;
+
+  [[nodiscard]] static constexpr ChunkWord of(ChunkKind kind, uint8_t size_class = 0) noexcept {
+    return {static_cast<uint64_t>(kind) | (uint64_t{size_class} << 8)};
+  }
+  [[nodiscard]] constexpr ChunkKind kind() const noexcept { return static_cast<ChunkKind>(bits & 0xff); }
+  [[nodiscard]] constexpr uint8_t size_class() const noexcept { return static_cast<uint8_t>(bits >> 8); }
+  [[nodiscard]] constexpr bool is_sound() const noexcept {
+    return bits < 0x10000 && (bits & 0xff) <= static_cast<uint64_t>(ChunkKind::kLines) &&
+           size_class() < kSizeClasses;
+  }
+};
+
+inline constexpr uint64_t kLineBytes = 64;
+
+}  // namespace refract
