@@ -74,43 +74,44 @@ TEST(Pins, a_lying_count_is_bounded_by_the_table) {
 }
 
 // Either the reader sees that the buffer was unlinked, or the collector sees the pin: never neither. The two
-// threads race on one slot word and one table, as (P1) and (P2) say.
+// threads race on one slot word and one table, as (P1) and (P2) say; step 2r - 1 starts round r, 2r ends it.
 TEST(Pins, a_validated_pin_is_always_seen_by_the_collector) {
-  constexpr uint64_t kRounds = 20'000;
+  constexpr uint64_t kRounds = 5'000;
   PinTable table{};
   PinWriter writer(&table);
-  std::atomic<uint64_t> round_of_reader = 0;
-  std::atomic<uint64_t> round_of_server = 0;
-  uint64_t slot = 64;
+  uint64_t slot = 0;
+  std::atomic<uint64_t> step = 0;
+  std::atomic<uint64_t> validated = 0;
+  std::atomic<uint64_t> unpinned = 0;
   std::atomic<bool> held = false;
+  const auto await = [](const std::atomic<uint64_t>& word, uint64_t value) {
+    while (word.load() < value) std::this_thread::yield();
+  };
   std::thread reader([&] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
-      while (round_of_server.load() < round) std::this_thread::yield();
+      await(step, 2 * round - 1);
       const int index = writer.pin({64}, round);
       held = observe_u64(&slot) == 64;
-      round_of_reader = round;
-      while (round_of_server.load() < round + 1) std::this_thread::yield();
+      validated = round;
+      await(step, 2 * round);
       writer.unpin(index);
+      unpinned = round;
     }
   });
   uint64_t lost = 0;
   PinSet pins;
   for (uint64_t round = 1; round <= kRounds; ++round) {
     publish_u64(&slot, 64);
-    round_of_server = round;
+    step = 2 * round - 1;
     publish_u64(&slot, 0);
     store_load_fence();
     pins.clear();
     collect_pins(table, pins);
     pins.seal();
-    const bool seen = pins.contains({64});
-    while (round_of_reader.load() < round) std::this_thread::yield();
-    if (held && !seen) ++lost;
-    // A pin of this round is given back only after round + 1 began, so wait for the reader to be clean again.
-    round_of_server = round + 1;
-    if (round < kRounds) {
-      while (observe_u64(&table.slot[0].offset) != 0) std::this_thread::yield();
-    }
+    await(validated, round);
+    if (held && !pins.contains({64})) ++lost;
+    step = 2 * round;
+    await(unpinned, round);
   }
   reader.join();
   EXPECT_EQ(lost, 0u);

@@ -38,6 +38,13 @@ class Mapping {
 // A memfd of `bytes`, allocated, zeroed and sealed against changes of its length. Its memory is taken now.
 [[nodiscard]] Reported<Descriptor> make_memory(const char* name, size_t bytes);
 
+// Forbids further seals and, if asked, every writable mapping that does not exist yet.
+[[nodiscard]] Reported<> finish_seals(int fd, bool forbid_new_writers);
+
+// Whether nobody can shorten this memory, and it has exactly this length: what must hold before it is mapped,
+// since a load beyond the end of a file kills the loader.
+[[nodiscard]] bool has_fixed_length(int fd, size_t bytes) noexcept;
+
 // Maps the whole of a shared memory; not part of core dumps.
 [[nodiscard]] Reported<Mapping> map_shared(int fd, size_t bytes, bool writable);
 

@@ -37,7 +37,7 @@ struct NodePage {
   uint64_t magic;
   uint64_t layout_version;
   uint64_t identity[2];  // 128 random bits, drawn when the keeper starts: a new keeper is a new node.
-  uint64_t incarnation;  // Raised by the keeper before each fork of the server; the first server is 1.
+  uint64_t incarnation;  // Raised by the keeper before each fork of the server; never 0.
   uint64_t server_state;
   uint64_t server_pid;       // For display only: a client may live in another PID namespace.
   uint64_t space_bytes_max;  // What a reader reserves of its address space, once.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node without a keeper process, for this folder's tests: a Meeting, and a ServerDomain that adopts from
+// it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "refract/fabric/shm/domain.h"
+#include "refract/fabric/shm/meeting.h"
+
+namespace refract::fabric::shm {
+
+// A directory that goes with its owner.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    char name[] = "/tmp/refract-shm-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory() {
+    ::unlink((path_ + "/node.sock").c_str());
+    ::rmdir(path_.c_str());
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string socket() const { return path_ + "/node.sock"; }
+
+ private:
+  std::string path_;
+};
+
+class TestNode {
+ public:
+  explicit TestNode(MeetingOptions options = {}) {
+    options.path = directory_.socket();
+    options.on_attach = [this](const Attachment& attachment) {
+      if (!server_) return;
+      EXPECT_TRUE(server_->adopt(attachment).has_value());
+    };
+    options.on_detach = [this](uint64_t id) {
+      if (server_) server_->drop(id);
+    };
+    auto opened = Meeting::open(std::move(options));
+    EXPECT_TRUE(opened.has_value()) << opened.error().to_string();
+    meeting_ = std::move(*opened);
+    start_server();
+  }
+
+  // What a keeper does after a fork: the new server adopts everybody.
+  void start_server() {
+    meeting_->begin_incarnation();
+    auto made = ServerDomain::create({&meeting_->node_page()});
+    EXPECT_TRUE(made.has_value());
+    server_ = std::move(*made);
+    for (const Attachment& attachment : meeting_->attachments()) {
+      EXPECT_TRUE(server_->adopt(attachment).has_value());
+    }
+    meeting_->set_server_state(ServerState::kServing);
+  }
+  // As kill -9 ends a server: its mappings go, nobody is told but the keeper.
+  void kill_server() {
+    server_.reset();
+    meeting_->set_server_state(ServerState::kRestarting);
+  }
+  void end_keeper() { meeting_.reset(); }
+
+  [[nodiscard]] Meeting& meeting() { return *meeting_; }
+  [[nodiscard]] bool has_keeper() const { return meeting_ != nullptr; }
+  [[nodiscard]] bool has_server() const { return server_ != nullptr; }
+  [[nodiscard]] ServerDomain& server() { return *server_; }
+  [[nodiscard]] std::string path() const { return directory_.socket(); }
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<Meeting> meeting_;
+  std::unique_ptr<ServerDomain> server_;
+};
+
+inline std::unique_ptr<ClientDomain> make_client() {
+  auto made = ClientDomain::create();
+  EXPECT_TRUE(made.has_value());
+  return std::move(*made);
+}
+
+}  // namespace refract::fabric::shm
