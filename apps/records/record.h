@@ -42,8 +42,7 @@ struct Record {
   Place place;
 };
 
-// Why something in the input is no record: "people.csv:17: the quote in column 2 is never closed (expected
-// ...)".
+// Why something in the input is no record: "people.csv:17: the key is empty (expected 1 to 65535 bytes)".
 struct BadRecord {
   std::string file;
   uint64_t line = 0;

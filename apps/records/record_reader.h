@@ -3,42 +3,38 @@
 //
 // A reader never stops at a bad record: it says what is wrong and where, and goes on with the next. It never
 // throws and takes any bytes. Keys of 1 to 65,535 bytes and values of up to 512 MiB are records, whatever is
-// longer is a bad record, skipped without being kept. The text of one record is held in memory, and no more
-// than twice that.
+// longer is a bad record, skipped without being kept. Memory is a few times the text of the longest record,
+// which is bounded by Limits::text_bytes_max().
 //
-//   csv        RFC 4180: quotes, line breaks inside quotes, "\n" or "\r\n"; separated by commas. Blank lines
-//   are
-//              skipped. The key is the column of `key_column`, or else the one named "key", or else the
-//              first. The value is the other column where there are two; of more columns, with a header, it
-//              is the record as a JSON object of strings, and without one the text of the other columns as it
-//              stands in the file. All records have as many columns as the header or the first good record.
-//              The first line is a header where `header` says so, where `key_column` is a name, or where it
-//              reads exactly "key,value" (what dump writes); it is not guessed from its looks, since a wrong
+//   csv        RFC 4180: quotes, line breaks inside quotes, "\n" or "\r\n"; separated by commas.
+//              Blank lines are skipped. The key is the column of `key_column`, or else the one
+//              named "key", or else the first. The value is the other column where there are two;
+//              of more columns, with a header, it is the record as a JSON object of strings, and
+//              without one the text of the other columns as it stands in the file. All records have
+//              as many columns as the header or the first good record. The first line is a header
+//              where `header` says so, where `key_column` is a name, or where it reads exactly
+//              "key,value" (what dump writes); it is not guessed from its looks, since a wrong
 //              guess would lose a record.
-//   tsv        The same without quotes: a line is a record, a tab separates. The escapes \t \n \r \\ are
-//   undone where
-//              `escapes` says so, or where the first line is kTsvMark, which dump writes; foreign files, in
-//              which a backslash is most often a backslash, are left alone.
-//   jsonl      A line is {"key": ..., "value": ...}, with "key_base64" and "value_base64" for bytes that are
-//   no UTF-8.
-//              A value that is no string is kept as its JSON text. With `key_field` the value is the object
-//              as it stands in the line, and the key is that field, a string or a number.
-//   directory  Each regular file below it: the key is its path from there, the value what it holds. Symbolic
-//   links
-//              are not followed; they, special files and files that cannot be read are bad records. A
-//              directory that dump wrote (it holds kDirectoryMark) has percent-encoded names, which are
-//              decoded; others are not.
-//   debian     /var/lib/dpkg/status, Packages: the value is a stanza as it stands, without the line break
-//   that ends
-//              it; the key is what `dpkg --list` shows: the package's name, and ":" and the architecture
-//              behind it where the stanza says "Multi-Arch: same". Only such packages can be installed twice,
-//              so keys are unique in a status file, and a key does not change when a second architecture
-//              comes along.
-//              A Packages file may list several versions of a package: its key comes as often, and the last
-//              one stays.
+//   tsv        The same without quotes: a line is a record, a tab separates. The escapes \t \n \r
+//              \\ are undone where `escapes` says so, or where the first line is kTsvMark, which
+//              dump writes; foreign files, in which a backslash is most often a backslash, are left
+//              alone.
+//   jsonl      A line is {"key": ..., "value": ...}, with "key_base64" and "value_base64" for bytes
+//              that are no UTF-8. A value that is no string is kept as its JSON text. With
+//              `key_field` the value is the object as it stands in the line, and the key is that
+//              field, a string or a number.
+//   directory  Each regular file below it: the key is its path from there, the value what it holds.
+//              Symbolic links are not followed; they, special files and files that cannot be read
+//              are bad records. A directory that dump wrote (it holds kDirectoryMark) has
+//              percent-encoded names, which are decoded; others are not.
+//   debian     /var/lib/dpkg/status, Packages: the value is a stanza as it stands, without the line
+//              break that ends it; the key is what `dpkg --list` shows: the package's name, and ":"
+//              and the architecture behind it where the stanza says "Multi-Arch: same". Only such
+//              packages can be installed twice, so keys are unique in a status file, and a key does
+//              not change when a second architecture comes along. A Packages file may list several
+//              versions of a package: its key comes as often, and the last one stays.
 //
-// Threads: a reader is used by one thread. Errors: BadRecord for a record, Report for what cannot be read at
-// all.
+// Threads: a reader is used by one thread. Errors: BadRecord for a record, Report for what cannot be opened.
 #pragma once
 
 #include <cstddef>
@@ -99,7 +95,7 @@ class RecordReader {
   friend Reported<std::unique_ptr<RecordReader>> open_reader(const std::string&, const ReadOptions&);
 };
 
-// Opens `path`; "-" is the standard input. Reads the first bytes (a header that lacks the key column is found
+// Opens `path`; "-" is the standard input. Reads the first bytes (a header without the key column fails
 // here).
 [[nodiscard]] Reported<std::unique_ptr<RecordReader>> open_reader(const std::string& path,
                                                                   const ReadOptions& options);

@@ -2,16 +2,17 @@
 // What `refract dump` stands on: writes records so that the reader of the same format gives back the same
 // bytes.
 //
-//   csv        A header "key,value"; fields with commas, quotes or line breaks in quotes. Any bytes.
+//   csv        A header "key,value"; fields with commas, quotes or line breaks in quotes. Any
+//              bytes.
 //   tsv        kTsvMark, a header, and \t \n \r \\ as escapes. Any bytes.
-//   jsonl      {"key": ..., "value": ...}; base64 for what is not UTF-8, or would more than double by
-//   escaping. directory  A file for each key, by path_names.h, and kDirectoryMark. That file takes, as JSON
-//   lines, the records
-//              whose path the file system refuses: components over 255 bytes, a file and a directory of one
-//              name. Nothing is written outside the directory, which must be new or empty: files that another
-//              dump left would come back as records.
-//   debian     The values as they are, separated by blank lines. Takes only stanzas whose key is that of the
-//   reader.
+//   jsonl      {"key": ..., "value": ...}; base64 for what is not UTF-8, or would more than double
+//              by escaping.
+//   directory  A file for each key, by path_names.h, and kDirectoryMark. That file takes, as JSON
+//              lines, the records whose path the file system refuses: components over 255 bytes, a
+//              file and a directory of one name. Nothing is written outside the directory, which
+//              must be new or empty: files that another dump left would come back as records.
+//   debian     The values as they are, separated by blank lines. Takes only stanzas whose key is
+//              that of the reader.
 //
 // Threads: one. Memory: a buffer, not the value's size (only a value's own bytes are held by the caller).
 #pragma once
