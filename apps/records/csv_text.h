@@ -53,7 +53,7 @@ inline constexpr size_t kColumnsMax = 4096;
 
 // Appends what the content of a quoted field means: doubled quotes become one.
 void append_csv_unquoted(std::string& out, std::string_view content);
-// Appends what an escaped TSV field means. False where a backslash is followed by none of these four.
+// Appends what an escaped TSV field means. False where a backslash begins no escape.
 [[nodiscard]] bool append_tsv_unescaped(std::string& out, std::string_view content);
 
 [[nodiscard]] bool csv_needs_quotes(std::string_view field) noexcept;
