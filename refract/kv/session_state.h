@@ -38,6 +38,7 @@ class SessionState {
   struct Upload {
     uint64_t id = 0;  // 0: free.
     uint64_t used_ns = 0;
+    uint64_t filled = 0;  // Bytes of the value that have come.
     Table::Draft draft;
     PutOptions options;
   };

@@ -111,7 +111,7 @@ static_assert(sizeof(Handle) == 8);
 
 struct PutPieceRequest {  // | bytes
   uint64_t upload;
-  uint64_t offset;  // In the value. Pieces may come in any order.
+  uint64_t offset;  // In the value. Pieces follow on each other, so that a commit knows that none is missing.
 };
 static_assert(sizeof(PutPieceRequest) == 16);
 

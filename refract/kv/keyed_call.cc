@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/keyed_call.h"
+
+#include <utility>
+
+#include "refract/base/check.h"
+#include "refract/kv/layout.h"
+
+namespace refract::kv {
+namespace {
+
+using wire::Method;
+
+bool carries_value(Method method) noexcept {
+  return method == Method::kPut || method == Method::kPutBegin;
+}
+
+Code check_ref(Method method, const wire::KeyRef& ref) noexcept {
+  if (ref.staged > wire::kStagedKeysPerSession) return Code::kMalformed;
+  if (carries_value(method)) {
+    if ((ref.flags & ~wire::KeyRef::kIfAbsent) != 0) return Code::kMalformed;
+    if (ref.value_bytes > kValueBytesMax) return Code::kTooLarge;
+  } else if (ref.flags != 0 || ref.value_bytes != 0) {
+    return Code::kMalformed;
+  }
+  return ref.key_bytes == 0 ? Code::kInvalidArgument : Code::kOk;
+}
+
+// Takes the fixed part from the front of `body`.
+bool take_fixed(Method method, std::span<const std::byte>& body, wire::KeyRef& ref,
+                KeyedCall& call) noexcept {
+  if (carries_value(method)) {
+    const auto request = wire::take<wire::PutRequest>(body);
+    if (!request) return false;
+    ref = request->key;
+    call.if_version = request->if_version;
+    call.ttl_ns = request->ttl_ns;
+    call.value_bytes = ref.value_bytes;
+    call.if_absent = (ref.flags & wire::KeyRef::kIfAbsent) != 0;
+    return true;
+  }
+  if (method == Method::kErase) {
+    const auto request = wire::take<wire::EraseRequest>(body);
+    if (!request) return false;
+    ref = request->key;
+    call.if_version = request->if_version;
+    return true;
+  }
+  const auto request = wire::take<wire::KeyRef>(body);
+  if (!request) return false;
+  ref = *request;
+  return true;
+}
+
+}  // namespace
+
+std::span<const std::byte> KeyArena::copy(std::span<const std::byte> bytes) noexcept {
+  REFRACT_CHECK(bytes.size() <= room_ - used_);
+  std::byte* target = bytes_.get() + used_;
+  copy_possibly_torn(target, bytes.data(), bytes.size());
+  used_ += bytes.size();
+  return {target, bytes.size()};
+}
+
+bool is_keyed(Method method) noexcept {
+  switch (method) {
+    case Method::kGet:
+    case Method::kPut:
+    case Method::kErase:
+    case Method::kExists:
+    case Method::kPutBegin:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Code decode_keyed(Method method, std::span<const std::byte> body, SessionState& session, KeyArena& arena,
+                  KeyedCall& call) {
+  wire::KeyRef ref{};
+  if (!take_fixed(method, body, ref, call)) return Code::kMalformed;
+  const Code code = check_ref(method, ref);
+  if (ref.staged != 0 && ref.staged <= wire::kStagedKeysPerSession) {
+    auto staged = session.take_staged(ref.staged - size_t{1}, ref.key_bytes);
+    if (code != Code::kOk) return code;
+    if (!staged) return Code::kInvalidated;
+    call.staged = std::move(*staged);
+    call.key = call.staged;
+  } else {
+    if (code != Code::kOk) return code;
+    if (body.size() < ref.key_bytes) return Code::kMalformed;
+    call.key = arena.copy(body.first(ref.key_bytes));
+    body = body.subspan(ref.key_bytes);
+  }
+  if (call.if_absent && call.if_version != 0) return Code::kInvalidArgument;
+  if (body.size() != (method == Method::kPut ? call.value_bytes : 0)) return Code::kMalformed;
+  call.value = body;
+  return Code::kOk;
+}
+
+}  // namespace refract::kv

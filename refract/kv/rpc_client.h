@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table reached by calls to its owner: the `rpc` path.
+//
+// Coroutines for those who have a shard; for the blocking client get_and_wait and put_and_wait, which take no
+// coroutine while key and value fit one message. Values beyond that travel in pieces, several under way at
+// once.
+//
+// Outcomes: the contract's codes as the owner gave them. kUnavailable: the session is closed and nothing was
+// changed. kDeadlineExceeded: likewise, no answer in time. kIndeterminate: a put or erase was sent, and
+// whether it was executed is unknown. A busy owner (kOverloaded) is asked again until the deadline.
+// kMalformed: the owner's answer made no sense.
+//
+// A deadline is a moment of the shard's clock; 0 stands for "timeout_ns from now", for each message of a
+// large value anew. Keys and values given must live until the task has ended. The tasks use the client: drop
+// them first.
+//
+// Threads: used only by its shard.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/base/units.h"
+#include "refract/kv/wire.h"
+#include "refract/rpc/session.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::kv {
+
+// Where a value goes.
+class ValueSink {
+ public:
+  virtual ~ValueSink() = default;
+  // Room for `bytes`, or null where the value is not wanted (the get ends with kTooLarge). May be asked again
+  // when an attempt is repeated; the bytes are meaningless unless the get succeeds.
+  [[nodiscard]] virtual std::byte* room(uint64_t bytes) = 0;
+};
+
+class StringSink final : public ValueSink {
+ public:
+  explicit StringSink(std::string& target) noexcept : target_(target) {}
+  [[nodiscard]] std::byte* room(uint64_t bytes) override {
+    target_.resize(bytes);
+    return reinterpret_cast<std::byte*>(target_.data());
+  }
+
+ private:
+  std::string& target_;
+};
+
+struct Got {
+  uint64_t version = 0;
+  uint64_t value_bytes = 0;
+  uint64_t expires_wall_ns = 0;  // 0: never.
+};
+
+// As PutOptions, but the time to live is relative: the owner's clock counts.
+struct RpcPutOptions {
+  bool if_absent = false;
+  uint64_t if_version = 0;
+  uint64_t ttl_ns = 0;
+};
+
+struct RpcClientOptions {
+  uint64_t timeout_ns = 5 * kSecond_ns;
+  size_t pipeline =
+      16;  // Calls that one operation has under way at once; the session's credits bound them too.
+};
+
+class RpcClient {
+ public:
+  // Both outlive the client.
+  RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClientOptions& options = {});
+
+  [[nodiscard]] runtime::Task<Result<Got>> get(std::span<const std::byte> key, ValueSink& sink,
+                                               uint64_t deadline_ns = 0);
+  [[nodiscard]] runtime::Task<Result<Got>> exists(std::span<const std::byte> key, uint64_t deadline_ns = 0);
+  // The new version.
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put(std::span<const std::byte> key,
+                                                    std::span<const std::byte> value,
+                                                    RpcPutOptions options = {}, uint64_t deadline_ns = 0);
+  // The version that was erased; `if_version` 0: any.
+  [[nodiscard]] runtime::Task<Result<uint64_t>> erase(std::span<const std::byte> key, uint64_t if_version = 0,
+                                                      uint64_t deadline_ns = 0);
+
+  struct ScannedKey {
+    std::string key;
+    uint64_t version = 0;
+    uint64_t value_bytes = 0;
+  };
+  struct Page {
+    std::vector<ScannedKey> keys;  // May be empty although more follows.
+    uint64_t next = 0;             // The next page's cursor; 0: this was the last.
+  };
+  [[nodiscard]] runtime::Task<Result<Page>> scan(uint64_t cursor, uint64_t keys_min,
+                                                 uint64_t deadline_ns = 0);
+
+  // Many at once, in no particular order. Each item gets its own outcome.
+  struct GetItem {
+    std::span<const std::byte> key;
+    ValueSink* sink = nullptr;
+    Result<Got> result = fail(Code::kUnavailable);
+  };
+  [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items, uint64_t deadline_ns = 0);
+  struct PutItem {
+    std::span<const std::byte> key;
+    std::span<const std::byte> value;
+    RpcPutOptions options;
+    Result<uint64_t> result = fail(Code::kUnavailable);
+  };
+  [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items, uint64_t deadline_ns = 0);
+
+  [[nodiscard]] runtime::Task<Result<wire::StatReply>> stat(uint64_t deadline_ns = 0);
+  [[nodiscard]] runtime::Task<Result<wire::PingReply>> ping(uint64_t nonce, uint64_t deadline_ns = 0);
+
+  // Blocking forms: they drive the shard. REQUIRES: not called from inside a poll, hence from no task.
+  [[nodiscard]] Result<Got> get_and_wait(std::span<const std::byte> key, ValueSink& sink,
+                                         uint64_t deadline_ns = 0);
+  [[nodiscard]] Result<uint64_t> put_and_wait(std::span<const std::byte> key,
+                                              std::span<const std::byte> value,
+                                              const RpcPutOptions& options = {}, uint64_t deadline_ns = 0);
+  [[nodiscard]] Result<uint64_t> erase_and_wait(std::span<const std::byte> key, uint64_t if_version = 0,
+                                                uint64_t deadline_ns = 0);
+
+  [[nodiscard]] rpc::Session& session() noexcept { return session_; }
+
+ private:
+  class StagedPlace;
+  class OpenHandle;
+  class Team;
+  struct Keyed;
+
+  [[nodiscard]] uint64_t deadline_or_default(uint64_t deadline_ns) const noexcept;
+  [[nodiscard]] Code harmless(Code code) const noexcept;
+  [[nodiscard]] size_t body_bytes_max() const noexcept { return body_bytes_max_; }
+  [[nodiscard]] bool is_inline(size_t fixed_bytes, size_t key_bytes) const noexcept;
+  [[nodiscard]] runtime::Task<Code> back_off(uint64_t& pause_ns, uint64_t deadline_ns);
+
+  [[nodiscard]] runtime::Task<runtime::OpResult> call_keyed(Keyed call, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> stage_key(std::span<const std::byte> key, size_t place,
+                                              uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<Got>> get_once(std::span<const std::byte> key, ValueSink& sink,
+                                                    uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> read_view(uint64_t view, std::span<std::byte> target, uint64_t from,
+                                              uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<Page>> scan_once(uint64_t cursor, uint64_t keys_min,
+                                                      uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_once(std::span<const std::byte> key,
+                                                         std::span<const std::byte> value,
+                                                         RpcPutOptions options, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_large(std::span<const std::byte> key,
+                                                          std::span<const std::byte> value,
+                                                          RpcPutOptions options, uint64_t deadline_ns);
+
+  rpc::Session& session_;
+  runtime::Shard& shard_;
+  RpcClientOptions options_;
+  size_t body_bytes_max_;
+  std::array<bool, wire::kStagedKeysPerSession> places_in_use_{};
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "refract/base/check.h"
+#include "refract/base/units.h"
+
+namespace refract::kv {
+namespace {
+
+using wire::Method;
+
+constexpr uint64_t kSweepRound_ns = 60 * kSecond_ns;
+constexpr uint64_t kSweepPauseMin_ns = 50 * kMillisecond_ns;
+// About a millisecond of cache misses.
+constexpr uint64_t kSweepBuckets = 2048;
+
+constexpr size_t kWaitingMax = 256;
+constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
+
+// An expiry beyond the end of time is none.
+uint64_t expiry(uint64_t wall_ns, uint64_t ttl_ns) noexcept {
+  return ttl_ns == 0 || ttl_ns > UINT64_MAX - wall_ns ? 0 : wall_ns + ttl_ns;
+}
+
+// The call's handle, where that is all there is.
+uint64_t only_handle(std::span<const std::byte> body) noexcept {
+  const auto handle = wire::take<wire::Handle>(body);
+  return handle && body.empty() ? handle->id : 0;
+}
+
+}  // namespace
+
+TableService::TableService(const Parts& parts)
+    : parts_(parts), arena_(kGroup * kKeyBytesMax), started_ns_(parts.shard.clock().now_ns()) {
+  sweep_while_needed();
+}
+
+TableService::~TableService() = default;
+
+void TableService::session_opened(rpc::SessionId session) noexcept {
+  REFRACT_CHECK(server_ != nullptr);
+  const size_t bytes = server_->payload_bytes_max(session);
+  if (bytes < wire::kBodyBytesMin) {
+    server_->close_session(session);
+    return;
+  }
+  sessions_.emplace(session.bits, std::make_unique<Open>(parts_.table, parts_.pins, bytes));
+}
+
+void TableService::session_closed(rpc::SessionId session) noexcept {
+  sessions_.erase(session.bits);
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    if (waiting.from.session != session) return false;
+    waiting_bytes_ -= waiting.key.size() + waiting.value.size();
+    return true;
+  });
+}
+
+TableService::Open* TableService::find(rpc::SessionId session) noexcept {
+  const auto found = sessions_.find(session.bits);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
+  while (!calls.empty()) {
+    const std::span<Prepared> group = std::span(group_).first(std::min(calls.size(), kGroup));
+    arena_.clear();
+    for (size_t i = 0; i < group.size(); ++i) prepare(calls[i], group[i]);
+    for (const Prepared& prepared : group) {
+      if (!prepared.keyed.key.empty()) parts_.table.prefetch_buffers(prepared.hash);
+    }
+    for (const Prepared& prepared : group) execute(prepared);
+    calls = calls.subspan(group.size());
+  }
+  look_after_memory();
+  sweep_while_needed();
+}
+
+void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept {
+  prepared = {};
+  prepared.call = &call;
+  prepared.session = find(call.from.session);
+  prepared.method = static_cast<Method>(call.header.method);
+  if (prepared.session == nullptr) return;
+  // Before the calls behind it are decoded: one of them may use the key.
+  if (prepared.method == Method::kStageKey) prepared.code = stage_key(*prepared.session, call.payload);
+  if (!is_keyed(prepared.method)) return;
+  prepared.code =
+      decode_keyed(prepared.method, call.payload, prepared.session->state, arena_, prepared.keyed);
+  if (prepared.keyed.key.empty()) return;
+  prepared.hash = parts_.table.hash(prepared.keyed.key);
+  parts_.table.prefetch_bucket(prepared.hash);
+}
+
+void TableService::execute(const Prepared& prepared) noexcept {
+  if (prepared.session == nullptr) return answer(prepared.call->from, Code::kUnavailable);
+  const rpc::Responder& from = prepared.call->from;
+  const auto number = static_cast<size_t>(prepared.method);
+  ++ops_[number < ops_.size() ? number : 0];
+  if (prepared.code != Code::kOk) return answer(from, prepared.code);
+  const std::span<const std::byte> body = prepared.call->payload;
+  Open& session = *prepared.session;
+  switch (prepared.method) {
+    case Method::kPing:
+      return ping(from, body);
+    case Method::kScan:
+      return scan(from, session, body);
+    case Method::kStat:
+      return body.empty() ? answer(from, stat()) : answer(from, Code::kMalformed);
+    case Method::kPutPiece:
+      return put_piece(from, session, body);
+    case Method::kPutCommit:
+      return put_commit(from, session, body);
+    case Method::kPutAbandon:
+      return put_abandon(from, session, body);
+    case Method::kViewPiece:
+      return view_piece(from, session, body);
+    case Method::kViewClose:
+      return view_close(from, session, body);
+    case Method::kStageKey:
+      return answer(from, Code::kOk);
+    default:
+      return is_keyed(prepared.method) ? execute_keyed(prepared) : answer(from, Code::kUnsupported);
+  }
+}
+
+void TableService::execute_keyed(const Prepared& prepared) noexcept {
+  const rpc::Responder& from = prepared.call->from;
+  const KeyedCall& call = prepared.keyed;
+  switch (prepared.method) {
+    case Method::kGet:
+      return get(from, *prepared.session, call.key);
+    case Method::kExists:
+      return exists(from, call.key);
+    case Method::kErase:
+      return answer_number(from, parts_.table.erase(call.key, call.if_version));
+    default:
+      return put(from, *prepared.session, prepared.method, call);
+  }
+}
+
+void TableService::answer(const rpc::Responder& to, Code code, std::span<const std::byte> head,
+                          std::span<const std::byte> tail) noexcept {
+  if (server_ != nullptr) server_->reply(to, code, head, tail);
+}
+
+void TableService::answer_number(const rpc::Responder& to, const Result<uint64_t>& number) noexcept {
+  if (!number) return answer(to, number.error().code);
+  answer(to, wire::VersionReply{*number});
+}
+
+Code TableService::stage_key(Open& session, std::span<const std::byte> body) {
+  const auto request = wire::take<wire::StageKeyRequest>(body);
+  if (!request || request->place >= wire::kStagedKeysPerSession || request->reserved != 0 ||
+      request->reserved_end != 0) {
+    return Code::kMalformed;
+  }
+  return session.state.stage(request->place, request->offset, body);
+}
+
+void TableService::get(const rpc::Responder& to, Open& session, std::span<const std::byte> key) {
+  const Result<Table::Entry> entry = parts_.table.find(key);
+  if (!entry) return answer(to, entry.error().code);
+  wire::GetReply reply{.version = entry->version,
+                       .value_bytes = entry->value.size(),
+                       .expires_wall_ns = entry->expires_wall_ns,
+                       .view = 0};
+  const size_t room = session.payload_bytes_max - sizeof(reply);
+  if (entry->value.size() <= room) return answer(to, reply, entry->value);
+  SessionState::View* view = session.state.free_view(parts_.shard.now_ns());
+  if (view == nullptr) return answer(to, Code::kOverloaded);
+  view->id = reply.view = parts_.heap.next_stamp();
+  session.state.pin(*view, entry->buffer, entry->value);
+  answer(to, reply, entry->value.first(room));
+}
+
+void TableService::exists(const rpc::Responder& to, std::span<const std::byte> key) {
+  const Result<Table::Entry> entry = parts_.table.find(key);
+  if (!entry) return answer(to, entry.error().code);
+  answer(to, wire::ExistsReply{.version = entry->version,
+                               .value_bytes = entry->value.size(),
+                               .expires_wall_ns = entry->expires_wall_ns});
+}
+
+void TableService::put(const rpc::Responder& to, Open& session, Method method, const KeyedCall& call) {
+  const Write request{.method = method,
+                      .key = call.key,
+                      .value = call.value,
+                      .value_bytes = call.value_bytes,
+                      .options = {.if_absent = call.if_absent,
+                                  .if_version = call.if_version,
+                                  .expires_wall_ns = expiry(parts_.shard.clock().wall_ns(), call.ttl_ns)}};
+  const Result<uint64_t> number = write(session, request);
+  if (number.code() != Code::kNoSpace) return answer_number(to, number);
+  const Code code = wait_for_memory(to, request);
+  if (code != Code::kOk) answer(to, code);
+}
+
+Result<uint64_t> TableService::write(Open& session, const Write& write) {
+  if (write.method == Method::kPutBegin) return begin(session, write);
+  return parts_.table.put(write.key, write.value, write.options);
+}
+
+Result<uint64_t> TableService::begin(Open& session, const Write& write) {
+  SessionState::Upload* upload = session.state.free_upload(parts_.shard.now_ns());
+  if (upload == nullptr) return fail(Code::kOverloaded);
+  const Result<Table::Draft> draft = parts_.table.begin(write.key, write.value_bytes, write.options);
+  if (!draft) return fail(draft.error());
+  upload->draft = *draft;
+  upload->options = write.options;
+  return upload->id = parts_.heap.next_stamp();
+}
+
+void TableService::put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
+  const auto request = wire::take<wire::PutPieceRequest>(body);
+  if (!request) return answer(to, Code::kMalformed);
+  SessionState::Upload* upload = session.state.find_upload(request->upload, parts_.shard.now_ns());
+  if (upload == nullptr) return answer(to, Code::kInvalidated);
+  if (request->offset != upload->filled || body.size() > upload->draft.lengths.value_bytes - upload->filled) {
+    return answer(to, Code::kInvalidArgument);
+  }
+  parts_.table.fill(upload->draft, request->offset, body);
+  upload->filled += body.size();
+  answer(to, Code::kOk);
+}
+
+void TableService::put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
+  const uint64_t id = only_handle(body);
+  if (id == 0) return answer(to, Code::kMalformed);
+  SessionState::Upload* upload = session.state.find_upload(id, parts_.shard.now_ns());
+  if (upload == nullptr) return answer(to, Code::kInvalidated);
+  if (upload->filled != upload->draft.lengths.value_bytes) return answer(to, Code::kInvalidArgument);
+  // Published or abandoned by the table: either way it is no upload any more.
+  const SessionState::Upload done = std::exchange(*upload, {});
+  answer_number(to, parts_.table.commit(done.draft, done.options));
+}
+
+void TableService::put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
+  const uint64_t id = only_handle(body);
+  if (id == 0) return answer(to, Code::kMalformed);
+  SessionState::Upload* upload = session.state.find_upload(id, parts_.shard.now_ns());
+  if (upload == nullptr) return answer(to, Code::kInvalidated);
+  session.state.abandon(*upload);
+  answer(to, Code::kOk);
+}
+
+void TableService::view_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
+  const auto request = wire::take<wire::ViewPieceRequest>(body);
+  if (!request || !body.empty()) return answer(to, Code::kMalformed);
+  const SessionState::View* view = session.state.find_view(request->view, parts_.shard.now_ns());
+  if (view == nullptr) return answer(to, Code::kInvalidated);
+  if (request->offset > view->bytes.size() || request->bytes > view->bytes.size() - request->offset) {
+    return answer(to, Code::kInvalidArgument);
+  }
+  if (request->bytes > session.payload_bytes_max) return answer(to, Code::kTooLarge);
+  answer(to, Code::kOk, {}, view->bytes.subspan(request->offset, request->bytes));
+}
+
+void TableService::view_close(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
+  const uint64_t id = only_handle(body);
+  if (id == 0) return answer(to, Code::kMalformed);
+  SessionState::View* view = session.state.find_view(id, parts_.shard.now_ns());
+  if (view == nullptr) return answer(to, Code::kInvalidated);
+  session.state.close(*view);
+  answer(to, Code::kOk);
+}
+
+void TableService::ping(const rpc::Responder& to, std::span<const std::byte> body) {
+  const auto request = wire::take<wire::PingRequest>(body);
+  if (!request || !body.empty()) return answer(to, Code::kMalformed);
+  answer(to, wire::PingReply{.nonce = request->nonce, .wall_ns = parts_.shard.clock().wall_ns()});
+}
+
+Code TableService::wait_for_memory(const rpc::Responder& from, const Write& write) {
+  if (!parts_.growth.can_grow()) return Code::kNoSpace;
+  const uint64_t bytes = write.key.size() + write.value.size();
+  if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
+  waiting_.push_back({.from = from,
+                      .method = write.method,
+                      .key = {write.key.begin(), write.key.end()},
+                      .value = std::vector<std::byte>(write.value.size()),
+                      .value_bytes = write.value_bytes,
+                      .options = write.options});
+  copy_possibly_torn(waiting_.back().value.data(), write.value.data(), write.value.size());
+  waiting_bytes_ += bytes;
+  const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
+                        .key_bytes = static_cast<uint16_t>(write.key.size()),
+                        .flags = Lengths::kExpires};
+  parts_.growth.want(Heap::footprint(lengths.total_bytes()));
+  return Code::kOk;
+}
+
+void TableService::on_memory_added() noexcept {
+  retry_waiting();
+  look_after_memory();
+}
+
+void TableService::retry_waiting() noexcept {
+  std::deque<Waiting> waiting = std::exchange(waiting_, {});
+  waiting_bytes_ = 0;
+  for (const Waiting& one : waiting) {
+    Open* session = find(one.from.session);
+    if (session == nullptr) continue;
+    const Write request{.method = one.method,
+                        .key = one.key,
+                        .value = one.value,
+                        .value_bytes = one.value_bytes,
+                        .options = one.options};
+    const Result<uint64_t> number = write(*session, request);
+    if (number.code() != Code::kNoSpace) {
+      answer_number(one.from, number);
+    } else if (const Code code = wait_for_memory(one.from, request); code != Code::kOk) {
+      answer(one.from, code);
+    }
+  }
+}
+
+void TableService::look_after_memory() noexcept {
+  if (parts_.heap.wants_growth() && parts_.growth.can_grow()) parts_.growth.want(kChunkBytes);
+}
+
+uint64_t TableService::sweep_some() {
+  const uint64_t buckets = parts_.table.stats().buckets;
+  return parts_.table.sweep(std::min(buckets, kSweepBuckets));
+}
+
+void TableService::sweep_while_needed() noexcept {
+  if (parts_.table.stats().expiring_entries == 0 || (sweeper_.valid() && !sweeper_.done())) return;
+  sweeper_ = sweep_rounds();
+  sweeper_.start();
+}
+
+runtime::Task<> TableService::sweep_rounds() {
+  while (parts_.table.stats().expiring_entries > 0) {
+    const uint64_t steps = parts_.table.stats().buckets / kSweepBuckets + 1;
+    co_await parts_.shard.sleep_for(std::max(kSweepRound_ns / steps, kSweepPauseMin_ns));
+    sweep_some();
+  }
+}
+
+wire::StatReply TableService::stat() const noexcept {
+  const Table::Stats& table = parts_.table.stats();
+  const Heap::Stats& heap = parts_.heap.stats();
+  wire::StatReply reply{.uptime_ns = parts_.shard.clock().now_ns() - started_ns_,
+                        .connections = sessions_.size(),
+                        .entries = table.entries,
+                        .expiring_entries = table.expiring_entries,
+                        .expired = table.expired,
+                        .buckets = table.buckets,
+                        .overflow_lines = table.overflow_lines,
+                        .splits = table.splits,
+                        .bytes_total = heap.bytes_total,
+                        .bytes_free = heap.bytes_free,
+                        .bytes_live = heap.bytes_live,
+                        .bytes_retired = heap.bytes_retired,
+                        .buffers_live = heap.buffers_live,
+                        .stamps_given = heap.stamps_given,
+                        .uploads = 0,
+                        .views = 0,
+                        .waiting_for_memory = waiting_.size(),
+                        .ops = {}};
+  for (const auto& [id, open] : sessions_) {
+    reply.uploads += open->state.uploads();
+    reply.views += open->state.views();
+  }
+  std::ranges::copy(ops_, reply.ops);
+  return reply;
+}
+
+}  // namespace refract::kv

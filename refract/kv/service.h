@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Serves a table to remote callers: decodes, checks, executes and answers the calls of wire.h.
+//
+// Calls come in batches and are worked on in stages, so that the cache misses of a batch overlap. A call that
+// is refused for its form (kMalformed, kInvalidArgument, kTooLarge) has changed nothing. A write that finds
+// the memory full while the node can still grow waits, unanswered, until on_memory_added() or
+// on_growth_refused(); beyond a bounded number of them the answer is kOverloaded. What a session holds open
+// is released when it ends.
+//
+// While there are entries with a time to live, a timer removes the expired ones, in small steps, going round
+// in about a minute; without them there is no timer.
+//
+// Threads: used only by the shard that owns the table.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "refract/kv/growth_source.h"
+#include "refract/kv/keyed_call.h"
+#include "refract/kv/session_state.h"
+#include "refract/kv/table.h"
+#include "refract/kv/wire.h"
+#include "refract/rpc/server.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::kv {
+
+class TableService final : public rpc::Service {
+ public:
+  // All outlive the service. `pins` must be among the sources that the heap asks (pin_sources.h). The shard's
+  // clock is the table's.
+  struct Parts {
+    Table& table;
+    Heap& heap;
+    Writer& writer;
+    SessionPins& pins;
+    GrowthSource& growth;
+    runtime::Shard& shard;
+  };
+  explicit TableService(const Parts& parts);
+  ~TableService() override;
+
+  // Who carries the answers. Before the first session opens; null: sessions have ended and nobody is
+  // answered.
+  void answer_through(rpc::Server* server) noexcept { server_ = server; }
+
+  void handle(std::span<const rpc::IncomingCall> calls) noexcept override;
+  void session_opened(rpc::SessionId session) noexcept override;
+  void session_closed(rpc::SessionId session) noexcept override;
+
+  // The node has given the heap more memory: writes that waited go on.
+  void on_memory_added() noexcept;
+  // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
+  void on_growth_refused() noexcept { retry_waiting(); }
+
+  // One step of removing expired entries; returns how many. The service's own timer calls it too.
+  uint64_t sweep_some();
+
+  [[nodiscard]] wire::StatReply stat() const noexcept;
+
+ private:
+  // A batch worked on at once: more than this only evicts what was prefetched.
+  static constexpr size_t kGroup = 16;
+
+  struct Open {
+    Open(Table& table, SessionPins& pins, size_t payload_bytes) noexcept
+        : state(table, pins), payload_bytes_max(payload_bytes) {}
+    SessionState state;
+    size_t payload_bytes_max;  // Of an answer.
+  };
+  struct Prepared {
+    const rpc::IncomingCall* call = nullptr;
+    Open* session = nullptr;
+    wire::Method method{};
+    Code code = Code::kOk;  // Another: refuse the call with it.
+    uint64_t hash = 0;
+    KeyedCall keyed;
+  };
+  // A write that waits for memory, with its own copy of everything.
+  struct Waiting {
+    rpc::Responder from;
+    wire::Method method{};
+    std::vector<std::byte> key;
+    std::vector<std::byte> value;
+    uint64_t value_bytes = 0;
+    PutOptions options;
+  };
+  struct Write {
+    wire::Method method{};
+    std::span<const std::byte> key;
+    std::span<const std::byte> value;
+    uint64_t value_bytes = 0;
+    PutOptions options;
+  };
+
+  [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
+  void prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept;
+  void execute(const Prepared& prepared) noexcept;
+  void execute_keyed(const Prepared& prepared) noexcept;
+
+  void answer(const rpc::Responder& to, Code code, std::span<const std::byte> head = {},
+              std::span<const std::byte> tail = {}) noexcept;
+  template <typename Reply>
+  void answer(const rpc::Responder& to, const Reply& reply, std::span<const std::byte> tail = {}) noexcept {
+    answer(to, Code::kOk, std::as_bytes(std::span(&reply, 1)), tail);
+  }
+  void answer_number(const rpc::Responder& to, const Result<uint64_t>& number) noexcept;
+
+  [[nodiscard]] Code stage_key(Open& session, std::span<const std::byte> body);
+  void get(const rpc::Responder& to, Open& session, std::span<const std::byte> key);
+  void exists(const rpc::Responder& to, std::span<const std::byte> key);
+  void put(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
+  [[nodiscard]] Result<uint64_t> write(Open& session, const Write& write);
+  [[nodiscard]] Result<uint64_t> begin(Open& session, const Write& write);
+  void put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void view_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void view_close(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void scan(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void ping(const rpc::Responder& to, std::span<const std::byte> body);
+
+  [[nodiscard]] Code wait_for_memory(const rpc::Responder& from, const Write& write);
+  void retry_waiting() noexcept;
+  void look_after_memory() noexcept;
+  void sweep_while_needed() noexcept;
+  [[nodiscard]] runtime::Task<> sweep_rounds();
+
+  Parts parts_;
+  rpc::Server* server_ = nullptr;
+  std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
+  std::array<Prepared, kGroup> group_;
+  KeyArena arena_;
+  std::deque<Waiting> waiting_;
+  uint64_t waiting_bytes_ = 0;
+  uint64_t started_ns_;
+  std::array<uint64_t, wire::kMethods> ops_{};
+  runtime::Task<> sweeper_;
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages of keys for callers who cannot read the table by themselves.
+#include <utility>
+
+#include "refract/base/units.h"
+#include "refract/kv/direct_reader.h"
+#include "refract/kv/mapped_memory.h"
+#include "refract/kv/service.h"
+
+namespace refract::kv {
+namespace {
+
+// A page ends here at the latest, whatever was asked for: others want to be served too.
+constexpr size_t kPageBytesMin = 64 * kKiB;
+constexpr uint64_t kPageBucketsMax = 1024;
+
+void append_key(std::vector<std::byte>& page, std::span<const std::byte> key, uint64_t version,
+                uint64_t value_bytes) {
+  const wire::ScanEntry entry{.version = version,
+                              .value_bytes = static_cast<uint32_t>(value_bytes),
+                              .key_bytes = static_cast<uint16_t>(key.size()),
+                              .reserved = 0};
+  const auto bytes = std::as_bytes(std::span(&entry, 1));
+  page.insert(page.end(), bytes.begin(), bytes.end());
+  page.insert(page.end(), key.begin(), key.end());
+}
+
+}  // namespace
+
+void TableService::scan(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
+  const auto request = wire::take<wire::ScanRequest>(body);
+  if (!request || !body.empty()) return answer(to, Code::kMalformed);
+  // The owner reads as a remote reader does; nobody interferes, so nothing is ever repeated.
+  MappedMemory memory(parts_.writer.base(), parts_.heap.end(), nullptr);
+  DirectReader<MappedMemory> reader(memory, parts_.shard.clock());
+  std::vector<std::byte> page;
+  wire::ScanReply reply{.next = request->cursor, .page_bytes = 0, .view = 0, .keys = 0, .reserved = 0};
+  uint64_t buckets = 0;
+  do {
+    const auto step = reader.scan(reply.next, 0, [&](auto key, uint64_t version, uint64_t value_bytes) {
+      append_key(page, key, version, value_bytes);
+      ++reply.keys;
+    });
+    if (step.code != Code::kOk) return answer(to, step.code);
+    reply.next = step.next;
+  } while (reply.next != 0 && reply.keys < request->keys_min && page.size() < kPageBytesMin &&
+           ++buckets < kPageBucketsMax);
+
+  reply.page_bytes = page.size();
+  const size_t room = session.payload_bytes_max - sizeof(reply);
+  if (page.size() <= room) return answer(to, reply, page);
+  SessionState::View* view = session.state.free_view(parts_.shard.now_ns());
+  if (view == nullptr) return answer(to, Code::kOverloaded);
+  view->id = reply.view = parts_.heap.next_stamp();
+  view->page = std::move(page);
+  view->bytes = view->page;
+  answer(to, reply, view->bytes.first(room));
+}
+
+}  // namespace refract::kv
