@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// refractd: keeper and server of a node, in one program. See refractd --help.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "refract/base/log.h"
+#include "refract/node/banner.h"
+#include "refract/node/config.h"
+#include "refract/node/keeper.h"
+
+namespace {
+
+int refuse(const refract::Report& report) {
+  std::fprintf(stderr, "refractd: %s\n", report.to_string().c_str());
+  return report.code == refract::Code::kInvalidArgument ? 2 : 1;
+}
+
+// How a person in the same directory calls the client: beside this program, as it was called.
+std::string client_beside(const char* program) {
+  const std::string path = program;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "refract" : path.substr(0, slash + 1) + "refract";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto loaded = refract::node::load_config(argc, argv, environ);
+  if (!loaded) return refuse(loaded.error());
+  if (!loaded->text_to_print.empty()) {
+    std::fputs(loaded->text_to_print.c_str(), stdout);
+    return 0;
+  }
+  refract::set_log_level(loaded->config.log_level);
+  for (const std::string& warning : loaded->warnings) refract::log_warn("{}", warning);
+  auto keeper = refract::node::Keeper::open(loaded->config);
+  if (!keeper) return refuse(keeper.error());
+  std::fputs(refract::node::start_banner(**keeper, client_beside(argv[0])).c_str(), stdout);
+  std::fflush(stdout);
+  const int code = (*keeper)->run();
+  std::fputs(refract::node::stop_banner(**keeper).c_str(), stdout);
+  return code;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/banner.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "refract/base/default_socket.h"
+#include "refract/base/units.h"
+
+namespace refract::node {
+
+std::string start_banner(const Keeper& keeper, const std::string& client) {
+  const NodeConfig& config = keeper.config();
+  const bool is_default = config.socket_path == default_socket_path();
+  const std::string cli = is_default ? client : client + " --socket " + config.socket_path;
+  std::string text = fmt::format(
+      "Refract is ready.\n"
+      "  memory   {} MiB taken, grows to {} MiB ({})\n"
+      "  socket   {}\n"
+      "  stop     Ctrl-C, or: kill {}\n",
+      keeper.space().bytes() / kMiB, keeper.space().bytes_max() / kMiB, to_uri(config.memory_backing),
+      config.socket_path, getpid());
+  if (keeper.space().existed()) text += "  data     what the node held before is there again\n";
+  text += fmt::format(
+      "Try, in another terminal:\n"
+      "  $ {0} put greeting 'hello, memory'\n"
+      "  $ {0} get greeting\n"
+      "  $ {0} load /var/lib/dpkg/status\n",
+      cli);
+  return text;
+}
+
+std::string stop_banner(const Keeper& keeper) {
+  const Backing& backing = keeper.config().memory_backing;
+  if (backing.kind == BackingKind::kFile) {
+    return fmt::format(
+        "Stopped. The data stay in {}; start with the same --memory-backing to have them again.\n",
+        backing.folder);
+  }
+  return "Stopped. The data were in memory only and are gone. To keep them next time: refract dump, or "
+         "--memory-backing file:DIRECTORY.\n";
+}
+
+}  // namespace refract::node

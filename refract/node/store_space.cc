@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/store_space.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "refract/base/prng.h"
+#include "refract/base/units.h"
+#include "refract/kv/table.h"
+#include "refract/memory/heap.h"
+
+namespace refract::node {
+namespace {
+
+constexpr uint64_t kRegionUnit = 2 * kMiB;
+constexpr uint64_t kRegionBytesMax = kGiB;
+constexpr size_t kRegionCountMax = 240;
+// About ten milliseconds of taking fresh memory: what a client may have to wait for the keeper meanwhile.
+constexpr uint64_t kGrowthStep = 8 * kMiB;
+
+class NobodyPins final : public PinSource {
+ public:
+  void collect(PinSet&) noexcept override {}
+};
+
+Reported<> accept_start(std::span<const std::byte> start) {
+  if (std::ranges::all_of(start, [](std::byte byte) { return byte == std::byte{0}; })) return {};
+  const auto& header = *reinterpret_cast<const SpaceHeader*>(start.data());
+  if (header.magic != kSpaceMagic)
+    return report(Code::kMalformed, "the file does not begin with a space's header");
+  if (header.layout_version != kSpaceLayoutVersion) {
+    return report(Code::kUnsupported, fmt::format("the file has layout version {}, this program reads {}",
+                                                  header.layout_version, kSpaceLayoutVersion));
+  }
+  return {};
+}
+
+}  // namespace
+
+Reported<StoreSpace> StoreSpace::open(const NodeConfig& config) {
+  StoreSpace space;
+  space.backing_ = config.memory_backing;
+  space.limit_bytes_ = config.memory_limit_bytes;
+  auto addresses =
+      AddressSpace::reserve(config.memory_limit_bytes, {.in_core_dumps = config.memory_in_core_dumps});
+  if (!addresses) return report(addresses.error());
+  space.addresses_ = std::move(*addresses);
+  if (auto opened = space.open_first(config); !opened) return report(opened.error());
+  return space;
+}
+
+uint64_t StoreSpace::bytes() const noexcept {
+  return regions_.empty() ? 0 : regions_.back().region.base() + regions_.back().region.bytes();
+}
+
+RegionSpec StoreSpace::spec_of(uint64_t bytes) const {
+  RegionSpec spec;
+  spec.backing = backing_;
+  spec.id = static_cast<uint16_t>(regions_.size());
+  spec.bytes = bytes;
+  spec.base = this->bytes();
+  if (regions_.empty()) spec.accept_existing = accept_start;
+  return spec;
+}
+
+Reported<> StoreSpace::open_first(const NodeConfig& config) {
+  if (auto existing = open_existing(config); !existing || existed_) return existing;
+  if (auto begun = begin_growth(config.memory_initial_bytes); !begun) return begun;
+  if (auto populated = growing_->region.populate(); !populated) return populated;
+  if (auto made = make_store(); !made) return made;
+  return finish_growth();
+}
+
+Reported<> StoreSpace::open_existing(const NodeConfig&) {
+  while (regions_.size() < kRegionCountMax) {
+    const auto bytes = existing_region_bytes(backing_, static_cast<uint16_t>(regions_.size()));
+    if (!bytes) return report(bytes.error());
+    if (*bytes == 0) break;
+    if (this->bytes() + *bytes > limit_bytes_) {
+      return report(Code::kInvalidArgument,
+                    fmt::format("the stored regions have more than the {} MiB that --memory-limit allows",
+                                limit_bytes_ / kMiB),
+                    "start with the limit that the node had before, or a higher one");
+    }
+    if (auto begun = begin_growth(*bytes); !begun) return begun;
+    if (auto populated = growing_->region.populate(); !populated) return populated;
+    if (regions_.empty()) {
+      const std::span<const std::byte> start{growing_->region.data(), growing_->region.bytes()};
+      const Result<> header = Heap::check_header(start);
+      // All zero: a node died before it finished its store, so there is nothing to lose.
+      if (header.code() == Code::kMalformed) {
+        if (auto made = make_store(); !made) return made;
+      } else if (!header) {
+        return report(header.error().code,
+                      fmt::format("the space in {} is damaged: {}", backing_.folder,
+                                  info(header.error().code).sentence),
+                      fmt::format("look at it with: refract check --path {}", backing_.folder));
+      } else if (reinterpret_cast<const SpaceHeader*>(start.data())->chunks_max * kChunkBytes >
+                 limit_bytes_) {
+        return report(Code::kInvalidArgument,
+                      "the stored space was made with a higher --memory-limit than this node has",
+                      "start with the limit that the node had before");
+      }
+    }
+    existed_ = true;
+    if (auto finished = finish_growth(); !finished) return finished;
+  }
+  return {};
+}
+
+Reported<> StoreSpace::make_store() {
+  const uint64_t chunks_max = limit_bytes_ / kChunkBytes;
+  const Heap::Geometry geometry{.chunks_max = chunks_max,
+                                .store_area_bytes = kv::Table::store_area_bytes(chunks_max),
+                                .hash_seed = secure_random_u64()};
+  Writer writer(growing_->region.data());
+  NobodyPins pins;
+  if (Heap::format_bytes(geometry) < growing_->region.bytes()) {
+    Heap::format(writer, geometry);
+    Heap heap(writer, pins);
+    heap.add({0}, growing_->region.bytes());
+    if (kv::Table::format(writer, heap)) return {};
+  }
+  return report(Code::kInvalidArgument,
+                fmt::format("{} MiB are too little for a node that may grow to {} MiB",
+                            growing_->region.bytes() / kMiB, limit_bytes_ / kMiB),
+                "raise --memory-initial or lower --memory-limit");
+}
+
+uint64_t StoreSpace::next_region_bytes(uint64_t value_bytes) const noexcept {
+  const uint64_t left = limit_bytes_ - bytes();
+  // As much again as there is, so that a growing node makes few regions; but a value lies in one region.
+  const uint64_t least = round_up(value_bytes + 2 * kChunkBytes, kRegionUnit);
+  const uint64_t wanted = std::max(std::min(round_up(bytes(), kRegionUnit), kRegionBytesMax), least);
+  if (regions_.size() >= kRegionCountMax || left < least || left == 0) return 0;
+  return std::min(wanted, left);
+}
+
+Reported<> StoreSpace::begin_growth(uint64_t bytes) {
+  auto region = Region::create(addresses_, spec_of(bytes));
+  if (!region) return report(region.error());
+  growing_.emplace(Held{.region = std::move(*region), .key = RemoteKey{secure_random_u64()}});
+  return {};
+}
+
+Reported<bool> StoreSpace::grow_some() {
+  auto done = growing_->region.populate_some(kGrowthStep);
+  if (!done) growing_.reset();
+  return done;
+}
+
+Reported<> StoreSpace::finish_growth() {
+  if (auto sealed = growing_->region.seal(); !sealed) {
+    growing_.reset();
+    return sealed;
+  }
+  regions_.push_back(std::move(*growing_));
+  growing_.reset();
+  return {};
+}
+
+}  // namespace refract::node

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node's space as its keeper holds it: the reserved range, the regions in it, and the empty store in the
+// first.
+//
+// The keeper makes and maps every region, so that each server it forks inherits writable mappings that nobody
+// could make any more. Growing goes in steps between which the keeper serves its socket.
+//
+// Threads: one. Control path.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "refract/base/report.h"
+#include "refract/memory/address_space.h"
+#include "refract/memory/region.h"
+#include "refract/memory/remote_pointer.h"
+#include "refract/node/config.h"
+
+namespace refract::node {
+
+class StoreSpace {
+ public:
+  // Reserves the space, makes the first region (or takes up those that a `file:` backing has) and, if they
+  // are new, the empty store in them.
+  [[nodiscard]] static Reported<StoreSpace> open(const NodeConfig& config);
+
+  struct Held {
+    Region region;
+    RemoteKey key;
+  };
+  [[nodiscard]] std::vector<Held>& regions() noexcept { return regions_; }
+  [[nodiscard]] const AddressSpace& addresses() const noexcept { return addresses_; }
+  [[nodiscard]] AddressSpace& addresses() noexcept { return addresses_; }
+  [[nodiscard]] uint64_t bytes() const noexcept;  // In regions().
+  [[nodiscard]] uint64_t bytes_max() const noexcept { return limit_bytes_; }
+  [[nodiscard]] bool existed() const noexcept { return existed_; }
+
+  // How large the next region would be if a value of `value_bytes` must fit; 0: the limit leaves no such
+  // room.
+  [[nodiscard]] uint64_t next_region_bytes(uint64_t value_bytes) const noexcept;
+
+  // Begins the next region. REQUIRES: none is growing.
+  [[nodiscard]] Reported<> begin_growth(uint64_t bytes);
+  [[nodiscard]] bool is_growing() const noexcept { return growing_.has_value(); }
+  // Takes a few milliseconds' worth of memory. True: the region is populated; finish_growth() makes it one of
+  // regions(). An error gives the region up.
+  [[nodiscard]] Reported<bool> grow_some();
+  // The region that is populated and not yet sealed.
+  [[nodiscard]] const Region& growing() const noexcept { return growing_->region; }
+  // Seals it and adds it to regions().
+  [[nodiscard]] Reported<> finish_growth();
+
+ private:
+  [[nodiscard]] Reported<> open_first(const NodeConfig& config);
+  [[nodiscard]] Reported<> open_existing(const NodeConfig& config);
+  [[nodiscard]] Reported<> make_store();
+  [[nodiscard]] RegionSpec spec_of(uint64_t bytes) const;
+
+  AddressSpace addresses_;
+  std::vector<Held> regions_;
+  std::optional<Held> growing_;
+  Backing backing_;
+  uint64_t limit_bytes_ = 0;
+  bool existed_ = false;
+};
+
+}  // namespace refract::node
