@@ -11,6 +11,10 @@ namespace {
 
 constexpr uint64_t kWordBytes = 8;
 
+constexpr uint64_t word_bit(uint64_t offset) noexcept {
+  return uint64_t{1} << (offset / kWordBytes % 64);
+}
+
 }  // namespace
 
 void StoreList::stored(Offset at, std::span<const std::byte> bytes) noexcept {
@@ -27,17 +31,17 @@ Interleavings::Interleavings(std::span<const std::byte> base, std::span<const St
     : image_(base.begin(), base.end()),
       stores_(stores.begin(), stores.end()),
       previous_(stores.size()),
-      next_same_(stores.size()),
+      by_word_(stores.size()),
       options_(options) {
   for (size_t i = 0; i < stores_.size(); ++i) {
     const uint64_t offset = stores_[i].at.value;
     REFRACT_CHECK(offset % kWordBytes == 0 && offset < image_.size());
     std::memcpy(&previous_[i], image_.data() + offset, sizeof(uint64_t));
     std::memcpy(image_.data() + offset, &stores_[i].word, sizeof(uint64_t));
-    size_t next = i + 1;
-    while (next < stores_.size() && stores_[next].at != stores_[i].at) ++next;
-    next_same_[i] = static_cast<uint32_t>(next);
+    by_word_[i] = {.at = offset, .store = i};
+    words_stored_ |= word_bit(offset);
   }
+  std::ranges::sort(by_word_);
   visible_ = stores_.size();
   rewind();
 }
@@ -89,16 +93,13 @@ bool Interleavings::begin_run() {
 
 void Interleavings::before_load(Offset at) noexcept {
   REFRACT_CHECK(++loads_ <= options_.loads_max);
-  uint64_t first = visible_;
-  while (first < stores_.size() && stores_[first].at != at) ++first;
-  if (first == stores_.size()) return;
-  uint32_t pending = 0;
-  for (uint64_t i = first; i < stores_.size(); i = next_same_[i]) ++pending;
-  uint32_t taken = choose(pending + 1);
-  if (taken == 0) return;
-  uint64_t last = first;
-  while (--taken > 0) last = next_same_[last];
-  advance_to(last + 1);
+  if ((words_stored_ & word_bit(at.value)) == 0) return;
+  const auto first = std::ranges::lower_bound(by_word_, Place{.at = at.value, .store = visible_});
+  auto end = first;
+  while (end != by_word_.end() && end->at == at.value) ++end;
+  if (first == end) return;
+  const uint32_t taken = choose(static_cast<uint32_t>(end - first) + 1);
+  if (taken > 0) advance_to(first[taken - 1].store + 1);
 }
 
 }  // namespace refract::sim

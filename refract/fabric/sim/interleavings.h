@@ -18,6 +18,7 @@
 // afterwards, so nothing is lost, and millions of schedules shrink to thousands of runs.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -71,6 +72,11 @@ class Interleavings final : public LoadSchedule {
     uint32_t taken;
     uint32_t among;
   };
+  struct Place {
+    uint64_t at;
+    uint64_t store;
+    auto operator<=>(const Place&) const = default;
+  };
   void advance_to(uint64_t position) noexcept;
   void rewind() noexcept;
   [[nodiscard]] uint32_t choose(uint32_t among);
@@ -78,8 +84,9 @@ class Interleavings final : public LoadSchedule {
 
   std::vector<std::byte> image_;
   std::vector<Store> stores_;
-  std::vector<uint64_t> previous_;   // What each store overwrites, all earlier ones applied.
-  std::vector<uint32_t> next_same_;  // The next store to the same word; stores_.size() for none.
+  std::vector<uint64_t> previous_;  // What each store overwrites, all earlier ones applied.
+  std::vector<Place> by_word_;      // Sorted: finds the stores to a word that are still to come.
+  uint64_t words_stored_ = 0;       // A bit for the words that are stored to: most loads are of others.
   InterleavingOptions options_;
   InterleavingCount count_;
   std::vector<Choice> choices_;

@@ -2,6 +2,7 @@
 #include "refract/fabric/sim/visible_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -179,6 +180,17 @@ void ReaderMemory::copy(void* target, Offset at, size_t bytes) const noexcept {
     schedule_->before_load(Offset{word});
     std::memcpy(to + (from - at.value), image_ + from, std::min(word + kWordBytes, end) - from);
   }
+}
+
+bool ReaderMemory::equals(Offset at, std::span<const std::byte> bytes) const noexcept {
+  std::array<std::byte, 256> piece;
+  for (size_t done = 0; done < bytes.size();) {
+    const size_t count = std::min(piece.size(), bytes.size() - done);
+    copy(piece.data(), at.plus(done), count);
+    if (std::memcmp(piece.data(), bytes.data() + done, count) != 0) return false;
+    done += count;
+  }
+  return true;
 }
 
 SeededReader::SeededReader(VisibleMemory& memory, Options options)

@@ -137,6 +137,8 @@ class ReaderMemory {
   [[nodiscard]] uint64_t observe(Offset at) const noexcept;
   // Word by word, left to right or right to left; any alignment.
   void copy(void* target, Offset at, size_t bytes) const noexcept;
+  // Whether the bytes there are these: as if copied and compared.
+  [[nodiscard]] bool equals(Offset at, std::span<const std::byte> bytes) const noexcept;
   void prefetch(Offset) const noexcept {}
   [[nodiscard]] uint64_t bytes() const noexcept { return bytes_; }
 

@@ -198,11 +198,16 @@ TEST(SeededReader, copies_any_range_as_it_is) {
   Prng prng(5);
   for (int i = 0; i < 2'000; ++i) {
     const uint64_t at = prng.below(kBytes);
-    const uint64_t bytes = prng.below(std::min<uint64_t>(100, kBytes - at) + 1);
+    const uint64_t bytes = prng.below(std::min<uint64_t>(600, kBytes - at) + 1);
     std::vector<std::byte> target(bytes + 1, std::byte{0xcc});
     reader.memory().copy(target.data(), Offset{at}, bytes);
     ASSERT_EQ(std::memcmp(target.data(), copy.owner() + at, bytes), 0);
     ASSERT_EQ(target[bytes], std::byte{0xcc});
+    std::span<std::byte> same(target.data(), bytes);
+    ASSERT_TRUE(reader.memory().equals(Offset{at}, same));
+    if (bytes == 0) continue;
+    same[prng.below(bytes)] ^= std::byte{1};
+    ASSERT_FALSE(reader.memory().equals(Offset{at}, same));
   }
 }
 

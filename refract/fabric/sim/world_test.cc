@@ -149,7 +149,7 @@ TEST(World, channels_overtake_each_other_but_never_themselves) {
     const std::deque<uint64_t>& words = pair.server_port->words;
     ASSERT_EQ(words.size(), 10u);
     overtaken = overtaken || !std::ranges::is_sorted(words);
-    for (const uint64_t parity : {0, 1}) {
+    for (const uint64_t parity : {0u, 1u}) {
       std::vector<uint64_t> own;
       std::ranges::copy_if(words, std::back_inserter(own), [&](uint64_t word) { return word % 2 == parity; });
       EXPECT_TRUE(std::ranges::is_sorted(own)) << "seed " << seed;
