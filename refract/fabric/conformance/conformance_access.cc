@@ -193,7 +193,7 @@ TEST_P(ChannelConformance, a_misaligned_atomic_is_an_invalid_argument) {
   const Pair pair = open();
   ASSERT_NE(pair.client, nullptr);
   const std::vector<std::byte> before = region_copy();
-  for (const uint64_t offset : {1, 4, 7, 63}) {
+  for (const uint64_t offset : {1u, 4u, 7u, 63u}) {
     for (const Op op : {Op::kCompareSwap, Op::kFetchAdd}) {
       const Event event = perform(*pair.client, {.remote = at(offset), .operand = 1, .op = op});
       EXPECT_EQ(event.completion.code, Code::kInvalidArgument) << offset;
