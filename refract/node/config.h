@@ -3,7 +3,7 @@
 // of precedence. Every value is checked in every source, also where another one wins.
 //
 // Control path only; call load_config() before any thread starts (it reads the environment it is given, and
-// /proc and /sys for the default of memory.limit).
+// /proc and /sys for what memory.limit may be).
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct LoadInputs {
   std::span<const char* const> environment = {};  // "NAME=value", as in environ.
   std::string default_file =
       "/etc/refract/refractd.toml";  // Read if it is there and --config names no other.
-  SystemRoot system = {};            // Where limits and CPUs are looked up.
+  SystemRoot system = {};            // Where the memory that is available is looked up.
 };
 
 struct LoadedConfig {
@@ -71,6 +71,7 @@ struct LoadedConfig {
 [[nodiscard]] std::string print_config(const LoadedConfig& loaded);
 
 [[nodiscard]] std::string help_text();
+[[nodiscard]] std::string version_text();
 [[nodiscard]] std::string configuration_page();  // docs/configuration.md, whole.
 
 }  // namespace refract::node

@@ -31,8 +31,8 @@ enum class KnobType : uint8_t {
 // `percent`, bools as 0 or 1.
 struct KnobValue {
   int64_t number = 0;
-  uint8_t percent = 0;  // 1 to 100: a share instead of a number.
-  std::string text;     // kText only.
+  uint8_t percent = 0;    // 1 to 100: a share instead of a number.
+  std::string text = {};  // kText only.
 };
 
 struct Knob {
