@@ -78,7 +78,7 @@ bool LoopbackChannel::has_work() const noexcept {
   if (state_ != State::kOpen || peer_ == nullptr) return state_ != State::kDead;
   if (completed_tail_ > completed_head_) return true;
   if (peer_->flushed_ == peer_->head_) return false;
-  const Record& next = peer_->records_[peer_->head_ % capabilities_.depth];
+  const Record& next = peer_->records_[peer_->head_ % peer_->capabilities_.depth];
   return !accepted_ || room() > 0 || next.request.op != Op::kSend || next.code != Code::kOk;
 }
 
@@ -99,7 +99,7 @@ size_t LoopbackChannel::take_from_peer(std::span<Completion> completions) noexce
   const size_t messages_max = accepted_ ? room() : capabilities_.depth;
   while (peer_->head_ < peer_->flushed_) {
     const uint64_t index = peer_->head_;
-    const Record record = peer_->records_[index % capabilities_.depth];
+    const Record record = peer_->records_[index % peer_->capabilities_.depth];
     const bool is_message = record.request.op == Op::kSend && record.code == Code::kOk;
     if (is_message && (count == completions.size() || messages == messages_max)) break;
     uint64_t old_value = 0;
@@ -200,6 +200,7 @@ Reported<Channel*> LoopbackDomain::connect(std::string_view address) {
   if (target == nullptr || target == this) {
     return report(Code::kUnavailable, "nobody listens on loopback address " + std::string(address));
   }
+  REFRACT_CHECK(target->options_.message_bytes_max == options_.message_bytes_max);
   LoopbackChannel& here = add_channel(/*accepted=*/false);
   LoopbackChannel& there = target->add_channel(/*accepted=*/true);
   here.peer_ = &there;

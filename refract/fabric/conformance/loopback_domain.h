@@ -22,7 +22,7 @@ namespace refract::fabric {
 
 struct LoopbackOptions {
   uint32_t depth = 32;
-  uint32_t message_bytes_max = 2048;  // A multiple of 8.
+  uint32_t message_bytes_max = 2048;  // A multiple of 8; the same at both ends.
 };
 
 class LoopbackDomain;

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/rpc/session.h"
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "refract/base/check.h"
+#include "refract/rpc/message.h"
+
+namespace refract::rpc {
+
+using runtime::OpResult;
+using runtime::Pending;
+using runtime::Task;
+using runtime::Token;
+
+// Linked in on construction, out on destruction, so a dropped coroutine leaves the line.
+class Session::Place {
+ public:
+  explicit Place(Session& session) noexcept : session_(&session), previous_(session.last_waiting_) {
+    (previous_ == nullptr ? session_->first_waiting_ : previous_->next_) = this;
+    session_->last_waiting_ = this;
+    ++session_->counts_.waits;
+    ++session_->suspended_count_;
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  ~Place() {
+    (previous_ == nullptr ? session_->first_waiting_ : previous_->next_) = next_;
+    (next_ == nullptr ? session_->last_waiting_ : next_->previous_) = previous_;
+    --session_->suspended_count_;
+    // Whoever was behind may go now, if there is still a credit. After the end, end() wakes them all.
+    if (previous_ == nullptr && session_->state_ == State::kOpen) session_->wake_first();
+  }
+
+  [[nodiscard]] bool is_first() const noexcept { return previous_ == nullptr; }
+  [[nodiscard]] Place* next() const noexcept { return next_; }
+  void wait_as(Token token) noexcept { token_ = token; }
+  [[nodiscard]] Token take_token() noexcept { return std::exchange(token_, 0); }
+
+ private:
+  Session* session_;
+  Place* previous_;
+  Place* next_ = nullptr;
+  Token token_ = 0;
+};
+
+class Session::Sent {
+ public:
+  Sent(Session& session, uint64_t id) noexcept : session_(&session), id_(id) { ++session_->suspended_count_; }
+  Sent(const Sent&) = delete;
+  Sent& operator=(const Sent&) = delete;
+  ~Sent() {
+    --session_->suspended_count_;
+    (void)session_->finish(id_);
+  }
+
+ private:
+  Session* session_;
+  uint64_t id_;
+};
+
+Session::Session(fabric::Channel& channel, runtime::Shard& shard, const SessionOptions& options)
+    : shard_(&shard), slots_(options.credits), scratch_(channel.capabilities().message_bytes_max) {
+  REFRACT_CHECK(options.credits > 0 && channel.context == nullptr);
+  for (uint32_t i = 0; i < options.credits; ++i) slots_[i].next_free = i + 1;
+  endpoint_.receiver = this;
+  fabric::attach(channel, endpoint_);
+}
+
+Session::~Session() {
+  REFRACT_CHECK(suspended_count_ == 0);
+  if (endpoint_.channel != nullptr) endpoint_.channel->close();
+  fabric::detach(endpoint_);
+}
+
+void Session::close() noexcept {
+  if (endpoint_.channel != nullptr) endpoint_.channel->close();
+}
+
+size_t Session::payload_bytes_max() const noexcept { return scratch_.size() - sizeof(MessageHeader); }
+
+bool Session::fits(const Call& call) const noexcept {
+  // Each alone first: the sum of two lengths could overflow.
+  const size_t room = payload_bytes_max();
+  return call.head.size() <= room && call.tail.size() <= room - call.head.size();
+}
+
+const Session::Slot* Session::find(uint64_t id) const noexcept {
+  const uint64_t index = id & 0xffff'ffff;
+  if (index >= slots_.size()) return nullptr;
+  const Slot& slot = slots_[index];
+  return slot.state != SlotState::kFree && slot.generation == id >> 32 ? &slot : nullptr;
+}
+
+Session::Slot* Session::find(uint64_t id) noexcept {
+  return const_cast<Slot*>(static_cast<const Session*>(this)->find(id));
+}
+
+void Session::release(Slot& slot) noexcept {
+  const auto index = static_cast<uint32_t>(&slot - slots_.data());
+  // 0 is skipped, so that no id is 0.
+  slot = {.generation = slot.generation == UINT32_MAX ? 1 : slot.generation + 1, .next_free = first_free_};
+  first_free_ = index;
+}
+
+uint64_t Session::send(const Call& call, Token waiter) noexcept {
+  if (first_free_ == slots_.size() || state_ != State::kOpen || endpoint_.channel == nullptr) return 0;
+  Slot& slot = slots_[first_free_];
+  const uint64_t id = (uint64_t{slot.generation} << 32) | first_free_;
+  const MessageHeader header = {.id = id,
+                                .method = call.method,
+                                .code = 0,
+                                .bytes = static_cast<uint32_t>(call.head.size() + call.tail.size())};
+  std::memcpy(scratch_.data(), &header, sizeof(header));
+  if (!call.head.empty()) {
+    std::memcpy(scratch_.data() + sizeof(header), call.head.data(), call.head.size());
+  }
+  // The channel only reads the bytes of a message, but a LocalSpan also serves READs.
+  auto* tail = const_cast<std::byte*>(call.tail.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  const fabric::Request request = {.local = {scratch_.data(), sizeof(header) + call.head.size()},
+                                   .tail = {tail, call.tail.size()},
+                                   .op = fabric::Op::kSend};
+  if (endpoint_.channel->post({&request, 1}) == 0) return 0;
+  first_free_ = slot.next_free;
+  slot.state = SlotState::kSent;
+  slot.waiter = waiter;
+  ++counts_.calls;
+  return id;
+}
+
+uint64_t Session::start(const Call& call) noexcept {
+  REFRACT_DCHECK(fits(call));
+  return first_waiting_ == nullptr ? send(call, 0) : 0;
+}
+
+bool Session::done(uint64_t id) const noexcept {
+  const Slot* slot = find(id);
+  return slot == nullptr || slot->state == SlotState::kDone;
+}
+
+OpResult Session::finish(uint64_t id) noexcept {
+  Slot* slot = find(id);
+  if (slot == nullptr || slot->state == SlotState::kAbandoned) return {.code = Code::kIndeterminate};
+  if (slot->state == SlotState::kSent) {
+    slot->state = SlotState::kAbandoned;
+    slot->waiter = 0;
+    return {.code = Code::kIndeterminate};
+  }
+  const OpResult result = {.code = slot->code, .value = 0, .bytes = slot->bytes};
+  release(*slot);
+  wake_first();
+  return result;
+}
+
+OpResult Session::call_and_wait(const Call& call, uint64_t deadline_ns) {
+  if (!fits(call)) return {.code = Code::kTooLarge};
+  uint64_t id = start(call);
+  if (id == 0) {
+    ++counts_.waits;
+    (void)shard_->run_until(
+        [&] {
+          id = start(call);
+          return id != 0 || state_ == State::kClosed;
+        },
+        deadline_ns);
+    if (id == 0) return {.code = state_ == State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded};
+  }
+  (void)shard_->run_until([&] { return done(id); }, deadline_ns);
+  return finish(id);
+}
+
+Task<OpResult> Session::call(Call call, uint64_t deadline_ns) {
+  if (!fits(call)) co_return OpResult{.code = Code::kTooLarge};
+  Pending reply = shard_->ops().begin(deadline_ns);
+  if (reply.token() == 0) co_return OpResult{.code = Code::kOverloaded};
+  uint64_t id = first_waiting_ == nullptr ? send(call, reply.token()) : 0;
+  if (id == 0 && state_ != State::kClosed) {
+    Place place(*this);
+    for (;;) {
+      if (place.is_first()) id = send(call, reply.token());
+      if (id != 0 || state_ == State::kClosed) break;
+      if (place.is_first() && first_free_ != slots_.size() && state_ == State::kOpen) {
+        // There is a credit but no room in the channel, of which nothing tells: look again next turn.
+        co_await shard_->sleep_for(0);
+      } else {
+        Pending turn = shard_->ops().begin(deadline_ns);
+        if (turn.token() == 0) co_return OpResult{.code = Code::kOverloaded};
+        place.wait_as(turn.token());
+        const OpResult woken = co_await turn;
+        (void)place.take_token();
+        if (woken.code != Code::kOk) co_return OpResult{.code = woken.code};
+      }
+      if (shard_->now_ns() >= deadline_ns) break;
+    }
+  }
+  if (id == 0) {
+    co_return OpResult{.code = state_ == State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded};
+  }
+  const Sent sent(*this, id);
+  OpResult result = co_await reply;
+  // The operation table says how the wait ended; whether a reply came is what the slot says.
+  const Slot* slot = find(id);
+  if (slot == nullptr || slot->state != SlotState::kDone) result = {.code = Code::kIndeterminate};
+  co_return result;
+}
+
+void Session::settle(Slot& slot, Code code, std::span<const std::byte> bytes) noexcept {
+  if (slot.state == SlotState::kAbandoned) {
+    release(slot);
+    wake_first();
+    return;
+  }
+  slot.state = SlotState::kDone;
+  slot.code = code;
+  slot.bytes = bytes;
+  const Token waiter = std::exchange(slot.waiter, 0);
+  // The coroutine runs inside this call; its Sent gives the slot back.
+  if (waiter != 0) (void)shard_->ops().complete(waiter, {.code = code, .value = 0, .bytes = bytes});
+}
+
+bool Session::take_reply(std::span<const std::byte> message) noexcept {
+  const std::optional<DecodedMessage> reply = decode(message);
+  if (!reply) return false;
+  Slot* slot = find(reply->header.id);
+  // A server answers each call once, and credits come back only by answers: this id was never in flight.
+  if (slot == nullptr || slot->state == SlotState::kDone) return false;
+  if (slot->state == SlotState::kAbandoned) ++counts_.late_replies;
+  settle(*slot, code_from_wire(reply->header.code), reply->payload);
+  return true;
+}
+
+void Session::on_messages(std::span<const fabric::Completion> messages) noexcept {
+  for (const fabric::Completion& message : messages) {
+    if (state_ != State::kOpen) return;
+    if (take_reply(message.bytes)) continue;
+    ++counts_.malformed_replies;
+    close();
+    return;
+  }
+}
+
+void Session::on_opened(fabric::Channel& /*channel*/, Code code) noexcept {
+  if (code != Code::kOk) {
+    end(code);
+    return;
+  }
+  state_ = State::kOpen;
+  wake_first();
+}
+
+void Session::on_closed(fabric::Channel& /*channel*/, Code code) noexcept {
+  end(code);
+}
+
+void Session::end(Code code) noexcept {
+  state_ = State::kClosed;
+  closed_code_ = code == Code::kOk ? Code::kUnavailable : code;
+  for (Slot& slot : slots_) {
+    if (slot.state == SlotState::kSent || slot.state == SlotState::kAbandoned) {
+      settle(slot, Code::kIndeterminate, {});
+    }
+  }
+  // Each that is woken leaves the line before complete() returns. One that waits for its next turn sees the
+  // end then.
+  for (Place* place = first_waiting_; place != nullptr;) {
+    const Token token = place->take_token();
+    Place* next = place->next();
+    if (token != 0) (void)shard_->ops().complete(token, {.code = Code::kUnavailable});
+    place = next;
+  }
+}
+
+void Session::wake_first() noexcept {
+  if (first_waiting_ == nullptr || state_ != State::kOpen || first_free_ == slots_.size()) return;
+  const Token token = first_waiting_->take_token();
+  if (token != 0) (void)shard_->ops().complete(token, {.code = Code::kOk});
+}
+
+}  // namespace refract::rpc

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The caller's end of remote procedure calls over one channel.
+//
+//   const OpResult reply = co_await session.call({.method = kPut, .head = head, .tail = value}, deadline_ns);
+//
+// or, where a coroutine would show in a blocking call:
+//
+//   const OpResult reply = session.call_and_wait(call, deadline_ns);
+//
+// A session has `credits` calls in flight at most; further callers wait in the order they came. The credit of
+// a call whose caller gave up comes back only with its late reply, so that a server never holds more than it
+// granted.
+//
+// Outcome: the reply's code; or kUnavailable (not sent: closed, never opened), kDeadlineExceeded (not sent in
+// time), kTooLarge (does not fit a message), kOverloaded (no operation slot left), kIndeterminate (sent, but
+// no reply came before the deadline or the end of the channel: it may have been executed; callers of harmless
+// methods try again). `bytes` of the result is the reply's payload, valid until the caller's next suspension
+// or poll; the server may still be changing it.
+//
+// Nothing allocates after warm-up. Threads: used only by its shard.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "refract/fabric/dispatcher.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::rpc {
+
+struct SessionOptions {
+  uint32_t credits = 64;  // Not more than the server's calls_max.
+};
+
+// The bytes are copied before the call is waited for: head and tail must live until start() has returned or
+// the awaited call has ended. The head is copied once more than the tail, so large bytes belong into the
+// tail.
+struct Call {
+  uint16_t method = 0;
+  std::span<const std::byte> head = {};
+  std::span<const std::byte> tail = {};
+};
+
+class Session final : public fabric::Receiver {
+ public:
+  enum class State : uint8_t { kOpening, kOpen, kClosed };
+
+  // `channel` comes from Domain::connect, and its kOpened has not been polled yet.
+  Session(fabric::Channel& channel, runtime::Shard& shard, const SessionOptions& options = {});
+  // Closes the channel. REQUIRES: no call() is suspended.
+  ~Session() override;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  [[nodiscard]] runtime::Task<runtime::OpResult> call(Call call, uint64_t deadline_ns);
+
+  // Drives the shard until the reply is there. REQUIRES: not called from inside a poll, hence from no task.
+  [[nodiscard]] runtime::OpResult call_and_wait(const Call& call, uint64_t deadline_ns);
+
+  // For callers with their own loop. start() gives a call's id, or 0: not now (no credit, channel full or not
+  // open), poll and try again unless state() is kClosed. Exactly one finish() follows each id: the reply if
+  // done(), else kIndeterminate, and the reply will be late. The call must fit(). While others wait in
+  // call(), it gives 0.
+  [[nodiscard]] uint64_t start(const Call& call) noexcept;
+  [[nodiscard]] bool done(uint64_t id) const noexcept;
+  [[nodiscard]] runtime::OpResult finish(uint64_t id) noexcept;
+  [[nodiscard]] bool fits(const Call& call) const noexcept;
+  // How long a call's head and tail together may be; a reply's likewise.
+  [[nodiscard]] size_t payload_bytes_max() const noexcept;
+
+  [[nodiscard]] State state() const noexcept { return state_; }
+  // Why it is closed.
+  [[nodiscard]] Code closed_code() const noexcept { return closed_code_; }
+  // Null when closed.
+  [[nodiscard]] fabric::Channel* channel() const noexcept { return endpoint_.channel; }
+  // Outstanding calls complete with kIndeterminate when the channel has closed.
+  void close() noexcept;
+
+  struct Counts {
+    uint64_t calls = 0;              // Sent.
+    uint64_t late_replies = 0;       // Whose caller had given up.
+    uint64_t malformed_replies = 0;  // Each of them closes the session.
+    uint64_t waits = 0;              // For a credit or for room.
+  };
+  [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+
+  void on_messages(std::span<const fabric::Completion> messages) noexcept override;
+  void on_opened(fabric::Channel& channel, Code code) noexcept override;
+  void on_closed(fabric::Channel& channel, Code code) noexcept override;
+
+ private:
+  enum class SlotState : uint8_t { kFree, kSent, kDone, kAbandoned };
+
+  struct Slot {
+    uint32_t generation = 1;
+    uint32_t next_free = 0;
+    runtime::Token waiter = 0;  // Of the operation to complete; 0: somebody polls done().
+    std::span<const std::byte> bytes = {};
+    Code code = Code::kOk;
+    SlotState state = SlotState::kFree;
+  };
+
+  // A caller without a credit, in line; lies in its coroutine's frame.
+  class Place;
+  // Gives a sent call up when its coroutine is dropped; lies there too.
+  class Sent;
+
+  [[nodiscard]] Slot* find(uint64_t id) noexcept;
+  [[nodiscard]] const Slot* find(uint64_t id) const noexcept;
+  void release(Slot& slot) noexcept;
+  // The id, or 0: not now.
+  [[nodiscard]] uint64_t send(const Call& call, runtime::Token waiter) noexcept;
+  void settle(Slot& slot, Code code, std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] bool take_reply(std::span<const std::byte> message) noexcept;
+  void end(Code code) noexcept;
+  void wake_first() noexcept;
+
+  fabric::Endpoint endpoint_;
+  runtime::Shard* shard_;
+  State state_ = State::kOpening;
+  Code closed_code_ = Code::kOk;
+  std::vector<Slot> slots_;
+  uint32_t first_free_ = 0;  // An index; slots_.size() when there is no credit.
+  Place* first_waiting_ = nullptr;
+  Place* last_waiting_ = nullptr;
+  size_t suspended_count_ = 0;
+  std::vector<std::byte> scratch_;  // Header and head, put together.
+  Counts counts_;
+};
+
+}  // namespace refract::rpc
