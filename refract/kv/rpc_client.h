@@ -133,30 +133,34 @@ class RpcClient {
  private:
   class StagedPlace;
   class OpenHandle;
-  class Team;
+  class Patience;
   struct Keyed;
+  struct Transfer;
+  struct GetJob;
+  struct PutJob;
 
   [[nodiscard]] uint64_t deadline_or_default(uint64_t deadline_ns) const noexcept;
+  [[nodiscard]] uint64_t blocking_deadline(uint64_t deadline_ns) noexcept;
   [[nodiscard]] Code harmless(Code code) const noexcept;
-  [[nodiscard]] size_t body_bytes_max() const noexcept { return body_bytes_max_; }
-  [[nodiscard]] bool is_inline(size_t fixed_bytes, size_t key_bytes) const noexcept;
-  [[nodiscard]] runtime::Task<Code> back_off(uint64_t& pause_ns, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<bool> may_repeat(Code code, Patience& patience);
 
   [[nodiscard]] runtime::Task<runtime::OpResult> call_keyed(Keyed call, uint64_t deadline_ns);
-  [[nodiscard]] runtime::Task<Code> stage_key(std::span<const std::byte> key, size_t place,
+  [[nodiscard]] runtime::Task<runtime::OpResult> call_with_staged_key(Keyed call, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> transfer(Transfer& job);
+  [[nodiscard]] runtime::Task<> read_pieces(Transfer& job);
+  [[nodiscard]] runtime::Task<> write_pieces(Transfer& job);
+  [[nodiscard]] runtime::Task<> get_items(GetJob& job);
+  [[nodiscard]] runtime::Task<> put_items(PutJob& job);
+  [[nodiscard]] runtime::Task<Code> read_view(uint64_t view, std::span<std::byte> target, uint64_t from,
                                               uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<Got>> get_once(std::span<const std::byte> key, ValueSink& sink,
                                                     uint64_t deadline_ns);
-  [[nodiscard]] runtime::Task<Code> read_view(uint64_t view, std::span<std::byte> target, uint64_t from,
-                                              uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<Page>> scan_once(uint64_t cursor, uint64_t keys_min,
                                                       uint64_t deadline_ns);
-  [[nodiscard]] runtime::Task<Result<uint64_t>> put_once(std::span<const std::byte> key,
-                                                         std::span<const std::byte> value,
-                                                         RpcPutOptions options, uint64_t deadline_ns);
-  [[nodiscard]] runtime::Task<Result<uint64_t>> put_large(std::span<const std::byte> key,
-                                                          std::span<const std::byte> value,
-                                                          RpcPutOptions options, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_once(Keyed call, std::span<const std::byte> value,
+                                                         uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_large(Keyed call, std::span<const std::byte> value,
+                                                          uint64_t deadline_ns);
 
   rpc::Session& session_;
   runtime::Shard& shard_;

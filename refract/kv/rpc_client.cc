@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/rpc_client.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "refract/base/check.h"
+#include "refract/kv/layout.h"
+#include "refract/kv/rpc_client_parts.h"
+
+namespace refract::kv {
+
+using runtime::OpResult;
+using runtime::Task;
+using wire::Method;
+
+namespace {
+
+Code check_lengths(std::span<const std::byte> key, uint64_t value_bytes) noexcept {
+  if (key.empty()) return Code::kInvalidArgument;
+  return key.size() > kKeyBytesMax || value_bytes > kValueBytesMax ? Code::kTooLarge : Code::kOk;
+}
+
+Result<uint64_t> version_of(const OpResult& result) noexcept {
+  if (result.code != Code::kOk) return fail(result.code);
+  std::span<const std::byte> bytes = result.bytes;
+  const auto reply = wire::take<wire::VersionReply>(bytes);
+  if (!reply) return fail(Code::kMalformed);
+  return reply->version;
+}
+
+}  // namespace
+
+RpcClient::RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClientOptions& options)
+    : session_(session), shard_(shard), options_(options), body_bytes_max_(session.payload_bytes_max()) {
+  REFRACT_CHECK(body_bytes_max_ >= wire::kBodyBytesMin && options.pipeline > 0);
+}
+
+uint64_t RpcClient::deadline_or_default(uint64_t deadline_ns) const noexcept {
+  return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + options_.timeout_ns;
+}
+
+uint64_t RpcClient::blocking_deadline(uint64_t deadline_ns) noexcept {
+  // Between two calls from outside nobody looked at the clock.
+  return deadline_ns != 0 ? deadline_ns : shard_.refresh_now() + options_.timeout_ns;
+}
+
+// What became of a call that changes nothing: that it may have been executed is of no interest.
+Code RpcClient::harmless(Code code) const noexcept {
+  if (code != Code::kIndeterminate) return code;
+  return session_.state() == rpc::Session::State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded;
+}
+
+Task<bool> RpcClient::may_repeat(Code code, Patience& patience) {
+  if (code == Code::kInvalidated) co_return patience.losses++ < Patience::kLossesMax;
+  if (code != Code::kOverloaded) co_return false;
+  if (shard_.now_ns() + patience.pause_ns >= patience.deadline_ns) co_return false;
+  co_await shard_.sleep_for(patience.pause_ns);
+  patience.pause_ns = std::min(patience.pause_ns * 2, Patience::kPauseMax_ns);
+  co_return true;
+}
+
+Task<OpResult> RpcClient::call_keyed(Keyed call, uint64_t deadline_ns) {
+  const size_t bytes = call.fixed_bytes + call.key.size() + call.tail.size();
+  if (bytes > body_bytes_max_) {
+    const OpResult result = co_await call_with_staged_key(call, deadline_ns);
+    co_return result;
+  }
+  const CallHead head(call.fixed_part(), call.key);
+  const OpResult result = co_await session_.call(
+      {.method = call.number(), .head = head.bytes(), .tail = call.tail}, deadline_or_default(deadline_ns));
+  co_return result;
+}
+
+Task<OpResult> RpcClient::call_with_staged_key(Keyed call, uint64_t deadline_ns) {
+  StagedPlace place(*this);
+  const uint64_t give_up_ns = deadline_or_default(deadline_ns);
+  while (!place.take()) {
+    if (shard_.now_ns() >= give_up_ns) co_return OpResult{.code = Code::kDeadlineExceeded};
+    co_await shard_.sleep_for(Patience::kPauseMin_ns);
+  }
+  const size_t piece_bytes_max = body_bytes_max_ - sizeof(wire::StageKeyRequest);
+  for (size_t offset = 0; offset < call.key.size(); offset += piece_bytes_max) {
+    const wire::StageKeyRequest request{
+        .place = place.index(), .reserved = 0, .offset = static_cast<uint16_t>(offset), .reserved_end = 0};
+    const auto piece = call.key.subspan(offset, std::min(piece_bytes_max, call.key.size() - offset));
+    const OpResult staged = co_await session_.call({.method = static_cast<uint16_t>(Method::kStageKey),
+                                                    .head = std::as_bytes(std::span(&request, 1)),
+                                                    .tail = piece},
+                                                   deadline_or_default(deadline_ns));
+    // Nothing but the staged bytes has changed: never "indeterminate".
+    if (staged.code != Code::kOk) co_return OpResult{.code = harmless(staged.code)};
+  }
+  call.fixed.key.staged = static_cast<uint8_t>(place.index() + 1);
+  const OpResult result =
+      co_await session_.call({.method = call.number(), .head = call.fixed_part(), .tail = call.tail},
+                             deadline_or_default(deadline_ns));
+  co_return result;
+}
+
+Task<Result<Got>> RpcClient::get(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  for (;;) {
+    const Result<Got> got = co_await get_once(key, sink, deadline_ns);
+    const bool again = co_await may_repeat(got.code(), patience);
+    if (!again) co_return got;
+  }
+}
+
+Task<Result<Got>> RpcClient::get_once(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
+  const OpResult result = co_await call_keyed(Keyed::of(Method::kGet, key), deadline_ns);
+  if (result.code != Code::kOk) co_return fail(harmless(result.code));
+  GetAnswer answer;
+  const Code taken = take_get_answer(result.bytes, sink, answer);
+  OpenHandle view(session_, Method::kViewClose, answer.view);
+  if (taken != Code::kOk) co_return fail(taken);
+  if (answer.view == 0) co_return answer.got;
+  const Code code = co_await read_view(answer.view, answer.target, answer.taken_bytes, deadline_ns);
+  if (code != Code::kOk) co_return fail(code);
+  view.forget();
+  co_return answer.got;
+}
+
+// Reads the rest of what a view shows, and closes it.
+Task<Code> RpcClient::read_view(uint64_t view, std::span<std::byte> target, uint64_t from,
+                                uint64_t deadline_ns) {
+  Transfer job{.handle = view,
+               .target = target,
+               .source = {},
+               .next = from,
+               .deadline_ns = deadline_ns,
+               .code = Code::kOk,
+               .team = TaskTeam(shard_)};
+  const Code code = co_await transfer(job);
+  if (code != Code::kOk) co_return code;
+  const wire::Handle handle{view};
+  // The bytes are here; whether the owner has heard that they are is its own matter.
+  (void)co_await session_.call(
+      {.method = static_cast<uint16_t>(Method::kViewClose), .head = std::as_bytes(std::span(&handle, 1))},
+      deadline_or_default(deadline_ns));
+  co_return Code::kOk;
+}
+
+Task<Code> RpcClient::transfer(Transfer& job) {
+  const uint64_t left = job.bytes() - job.next;
+  const size_t members = std::min(options_.pipeline, static_cast<size_t>(left / body_bytes_max_ + 1));
+  for (size_t i = 0; i < members; ++i) {
+    job.team.add(job.target.empty() ? write_pieces(job) : read_pieces(job));
+  }
+  co_await job.team.run();
+  co_return job.code;
+}
+
+Task<> RpcClient::read_pieces(Transfer& job) {
+  while (job.code == Code::kOk && job.next < job.bytes()) {
+    const uint64_t bytes = std::min<uint64_t>(body_bytes_max_, job.bytes() - job.next);
+    const wire::ViewPieceRequest request{.view = job.handle, .offset = job.next, .bytes = bytes};
+    job.next += bytes;
+    const OpResult piece = co_await session_.call(
+        {.method = static_cast<uint16_t>(Method::kViewPiece), .head = std::as_bytes(std::span(&request, 1))},
+        deadline_or_default(job.deadline_ns));
+    if (piece.code != Code::kOk) {
+      job.fail_with(harmless(piece.code));
+    } else if (piece.bytes.size() != bytes) {
+      job.fail_with(Code::kMalformed);
+    } else {
+      copy_possibly_torn(job.target.data() + request.offset, piece.bytes.data(), bytes);
+    }
+  }
+  job.team.leave();
+}
+
+// Pieces are sent in order: each task takes the next one and enters the session's line before anything else
+// runs.
+Task<> RpcClient::write_pieces(Transfer& job) {
+  const uint64_t bytes_max = body_bytes_max_ - sizeof(wire::PutPieceRequest);
+  while (job.code == Code::kOk && job.next < job.bytes()) {
+    const auto piece = job.source.subspan(job.next, std::min(bytes_max, job.bytes() - job.next));
+    const wire::PutPieceRequest request{.upload = job.handle, .offset = job.next};
+    job.next += piece.size();
+    const OpResult sent = co_await session_.call({.method = static_cast<uint16_t>(Method::kPutPiece),
+                                                  .head = std::as_bytes(std::span(&request, 1)),
+                                                  .tail = piece},
+                                                 deadline_or_default(job.deadline_ns));
+    if (sent.code != Code::kOk) job.fail_with(harmless(sent.code));
+  }
+  job.team.leave();
+}
+
+Task<Result<Got>> RpcClient::exists(std::span<const std::byte> key, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  for (;;) {
+    const OpResult result = co_await call_keyed(Keyed::of(Method::kExists, key), deadline_ns);
+    if (result.code == Code::kOk) {
+      std::span<const std::byte> bytes = result.bytes;
+      const auto reply = wire::take<wire::ExistsReply>(bytes);
+      if (!reply) co_return fail(Code::kMalformed);
+      co_return Got{.version = reply->version,
+                    .value_bytes = reply->value_bytes,
+                    .expires_wall_ns = reply->expires_wall_ns};
+    }
+    const bool again = co_await may_repeat(result.code, patience);
+    if (!again) co_return fail(harmless(result.code));
+  }
+}
+
+Task<Result<uint64_t>> RpcClient::put(std::span<const std::byte> key, std::span<const std::byte> value,
+                                      RpcPutOptions options, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) co_return fail(code);
+  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  for (;;) {
+    const Result<uint64_t> version =
+        co_await put_once(Keyed::of_put(key, value.size(), options), value, deadline_ns);
+    const bool again = co_await may_repeat(version.code(), patience);
+    if (!again) co_return version;
+  }
+}
+
+Task<Result<uint64_t>> RpcClient::put_once(Keyed call, std::span<const std::byte> value,
+                                           uint64_t deadline_ns) {
+  if (call.fixed_bytes + value.size() > body_bytes_max_) {
+    const Result<uint64_t> version = co_await put_large(call, value, deadline_ns);
+    co_return version;
+  }
+  call.tail = value;
+  const OpResult result = co_await call_keyed(call, deadline_ns);
+  co_return version_of(result);
+}
+
+Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byte> value,
+                                            uint64_t deadline_ns) {
+  call.method = Method::kPutBegin;
+  const OpResult begun = co_await call_keyed(call, deadline_ns);
+  const Result<uint64_t> upload = version_of(begun);
+  if (!upload) co_return fail(harmless(upload.error().code));
+  OpenHandle open(session_, Method::kPutAbandon, *upload);
+  Transfer job{.handle = *upload,
+               .target = {},
+               .source = value,
+               .next = 0,
+               .deadline_ns = deadline_ns,
+               .code = Code::kOk,
+               .team = TaskTeam(shard_)};
+  const Code code = co_await transfer(job);
+  if (code != Code::kOk) co_return fail(code);
+  const wire::Handle handle{*upload};
+  const OpResult committed = co_await session_.call(
+      {.method = static_cast<uint16_t>(Method::kPutCommit), .head = std::as_bytes(std::span(&handle, 1))},
+      deadline_or_default(deadline_ns));
+  if (committed.code == Code::kOk) open.forget();
+  co_return version_of(committed);
+}
+
+Task<Result<uint64_t>> RpcClient::erase(std::span<const std::byte> key, uint64_t if_version,
+                                        uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  for (;;) {
+    const OpResult result = co_await call_keyed(Keyed::of_erase(key, if_version), deadline_ns);
+    const Result<uint64_t> version = version_of(result);
+    const bool again = co_await may_repeat(version.code(), patience);
+    if (!again) co_return version;
+  }
+}
+
+Task<Result<RpcClient::Page>> RpcClient::scan(uint64_t cursor, uint64_t keys_min, uint64_t deadline_ns) {
+  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  for (;;) {
+    Result<Page> page = co_await scan_once(cursor, keys_min, deadline_ns);
+    const bool again = co_await may_repeat(page.code(), patience);
+    if (!again) co_return std::move(page);
+  }
+}
+
+Task<Result<RpcClient::Page>> RpcClient::scan_once(uint64_t cursor, uint64_t keys_min, uint64_t deadline_ns) {
+  const wire::ScanRequest request{.cursor = cursor, .keys_min = keys_min};
+  const OpResult result = co_await session_.call(
+      {.method = static_cast<uint16_t>(Method::kScan), .head = std::as_bytes(std::span(&request, 1))},
+      deadline_or_default(deadline_ns));
+  if (result.code != Code::kOk) co_return fail(harmless(result.code));
+  std::span<const std::byte> bytes = result.bytes;
+  const auto reply = wire::take<wire::ScanReply>(bytes);
+  if (!reply) co_return fail(Code::kMalformed);
+  OpenHandle view(session_, Method::kViewClose, reply->view);
+  if (!is_sound(*reply, bytes.size())) co_return fail(Code::kMalformed);
+  std::vector<std::byte> entries(reply->page_bytes);
+  if (!bytes.empty()) copy_possibly_torn(entries.data(), bytes.data(), bytes.size());
+  if (reply->view != 0) {
+    const Code code = co_await read_view(reply->view, entries, bytes.size(), deadline_ns);
+    if (code != Code::kOk) co_return fail(code);
+    view.forget();
+  }
+  Page page{.keys = {}, .next = reply->next};
+  if (!parse_page(entries, reply->keys, page.keys)) co_return fail(Code::kMalformed);
+  co_return std::move(page);
+}
+
+Task<Result<wire::StatReply>> RpcClient::stat(uint64_t deadline_ns) {
+  const OpResult result = co_await session_.call({.method = static_cast<uint16_t>(Method::kStat)},
+                                                 deadline_or_default(deadline_ns));
+  if (result.code != Code::kOk) co_return fail(harmless(result.code));
+  std::span<const std::byte> bytes = result.bytes;
+  const auto reply = wire::take<wire::StatReply>(bytes);
+  if (!reply) co_return fail(Code::kMalformed);
+  co_return *reply;
+}
+
+Task<Result<wire::PingReply>> RpcClient::ping(uint64_t nonce, uint64_t deadline_ns) {
+  const wire::PingRequest request{nonce};
+  const OpResult result = co_await session_.call(
+      {.method = static_cast<uint16_t>(Method::kPing), .head = std::as_bytes(std::span(&request, 1))},
+      deadline_or_default(deadline_ns));
+  if (result.code != Code::kOk) co_return fail(harmless(result.code));
+  std::span<const std::byte> bytes = result.bytes;
+  const auto reply = wire::take<wire::PingReply>(bytes);
+  if (!reply || reply->nonce != nonce) co_return fail(Code::kMalformed);
+  co_return *reply;
+}
+
+struct RpcClient::GetJob {
+  std::span<GetItem> items;
+  uint64_t deadline_ns;
+  size_t next = 0;
+  TaskTeam team;
+};
+
+Task<> RpcClient::get_items(GetJob& job) {
+  while (job.next < job.items.size()) {
+    GetItem& item = job.items[job.next++];
+    item.result = co_await get(item.key, *item.sink, job.deadline_ns);
+  }
+  job.team.leave();
+}
+
+Task<> RpcClient::multi_get(std::span<GetItem> items, uint64_t deadline_ns) {
+  GetJob job{.items = items, .deadline_ns = deadline_ns, .next = 0, .team = TaskTeam(shard_)};
+  for (size_t i = 0; i < std::min(options_.pipeline, items.size()); ++i) job.team.add(get_items(job));
+  co_await job.team.run();
+}
+
+struct RpcClient::PutJob {
+  std::span<PutItem> items;
+  uint64_t deadline_ns;
+  size_t next = 0;
+  TaskTeam team;
+};
+
+Task<> RpcClient::put_items(PutJob& job) {
+  while (job.next < job.items.size()) {
+    PutItem& item = job.items[job.next++];
+    item.result = co_await put(item.key, item.value, item.options, job.deadline_ns);
+  }
+  job.team.leave();
+}
+
+Task<> RpcClient::multi_put(std::span<PutItem> items, uint64_t deadline_ns) {
+  PutJob job{.items = items, .deadline_ns = deadline_ns, .next = 0, .team = TaskTeam(shard_)};
+  for (size_t i = 0; i < std::min(options_.pipeline, items.size()); ++i) job.team.add(put_items(job));
+  co_await job.team.run();
+}
+
+Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, 0); code != Code::kOk) return fail(code);
+  const Keyed call = Keyed::of(Method::kGet, key);
+  if (call.fixed_bytes + key.size() <= body_bytes_max_) {
+    const CallHead head(call.fixed_part(), key);
+    const OpResult result = session_.call_and_wait({.method = call.number(), .head = head.bytes()},
+                                                   blocking_deadline(deadline_ns));
+    const Code code = harmless(result.code);
+    if (code == Code::kOk) {
+      GetAnswer answer;
+      const Code taken = take_get_answer(result.bytes, sink, answer);
+      OpenHandle view(session_, Method::kViewClose, answer.view);
+      if (taken != Code::kOk) return fail(taken);
+      if (answer.view == 0) return answer.got;
+      const Code read =
+          runtime::block_on(shard_, read_view(answer.view, answer.target, answer.taken_bytes, deadline_ns));
+      if (read == Code::kOk) view.forget();
+      if (read != Code::kInvalidated) return read == Code::kOk ? Result<Got>(answer.got) : fail(read);
+    } else if (code != Code::kOverloaded) {
+      return fail(code);
+    }
+  }
+  return runtime::block_on(shard_, get(key, sink, deadline_ns));
+}
+
+Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::span<const std::byte> value,
+                                         const RpcPutOptions& options, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) return fail(code);
+  const Keyed call = Keyed::of_put(key, value.size(), options);
+  if (call.fixed_bytes + key.size() + value.size() <= body_bytes_max_) {
+    const CallHead head(call.fixed_part(), key);
+    const OpResult result = session_.call_and_wait(
+        {.method = call.number(), .head = head.bytes(), .tail = value}, blocking_deadline(deadline_ns));
+    if (result.code != Code::kOverloaded) return version_of(result);
+  }
+  return runtime::block_on(shard_, put(key, value, options, deadline_ns));
+}
+
+Result<uint64_t> RpcClient::erase_and_wait(std::span<const std::byte> key, uint64_t if_version,
+                                           uint64_t deadline_ns) {
+  return runtime::block_on(shard_, erase(key, if_version, deadline_ns));
+}
+
+}  // namespace refract::kv
