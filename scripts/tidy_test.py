@@ -125,7 +125,8 @@ class Banned(unittest.TestCase):
         self.assertEqual(found(tidy.check_banned, {"refract/kv/a.cc": text}), [])
 
     def test_similar_words_are_innocent(self):
-        text = "static_assert(x); asm volatile(\"\"); shard.sleep_for(1); brand(); std::thread::id i; try_lock();"
+        text = ("static_assert(x); asm volatile(\"\"); shard.sleep_for(1); brand(); "
+                "std::thread::id i; try_lock();")
         self.assertEqual(found(tidy.check_banned, {"refract/kv/a.cc": text}), [])
 
     def test_threads_and_clocks_are_at_home_in_base_runtime_providers_and_tests(self):
