@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/doctor.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "refract/base/default_socket.h"
+#include "refract/memory/descriptor.h"
+
+namespace refract::node {
+namespace {
+
+constexpr uint64_t kLeastBytes = 16ULL << 20;
+
+Finding memory(const DoctorInputs& inputs) {
+  const Reported<MemoryLimits> limits = memory_limits(inputs.system);
+  if (!limits) return {"memory", Health::kFail, limits.error().what, limits.error().next};
+  const MemoryLimit& tightest = limits->tightest();
+  const uint64_t available = tightest.left_bytes();
+  Finding finding{"memory", Health::kOk,
+                  fmt::format("{} available ({} binds), memory.limit {}", bytes_text(available),
+                              tightest.holder, bytes_text(inputs.memory_limit_bytes)),
+                  ""};
+  if (inputs.backing.kind != BackingKind::kMemfd || available >= inputs.memory_limit_bytes) return finding;
+  finding.health = available < kLeastBytes ? Health::kFail : Health::kWarn;
+  finding.mend = fmt::format("{}, or lower memory.limit (--memory-limit)", tightest.mend);
+  return finding;
+}
+
+Finding cgroup(const DoctorInputs& inputs) {
+  const std::vector<MemoryCgroup> cgroups = memory_cgroups(inputs.system);
+  const Reported<MemoryLimits> limits = memory_limits(inputs.system);
+  if (cgroups.empty() || !limits)
+    return {"cgroup", Health::kOk, "no cgroup controls the memory of this process", ""};
+  const auto is_cgroup = [](const MemoryLimit& limit) {
+    return limit.holder.find("cgroup") != std::string::npos;
+  };
+  const MemoryLimit* tightest = nullptr;
+  for (const MemoryLimit& limit : limits->limits) {
+    if (!limit.is_hard || !is_cgroup(limit)) continue;
+    if (tightest == nullptr || limit.left_bytes() < tightest->left_bytes()) tightest = &limit;
+  }
+  const MemoryCgroup& own = cgroups.front();
+  std::string found = fmt::format("version {}, {}: ", own.version, own.folder);
+  found += tightest == nullptr
+               ? "no limit"
+               : fmt::format("{} leaves {} of {}", tightest->holder, bytes_text(tightest->left_bytes()),
+                             bytes_text(tightest->limit_bytes));
+  const MemoryLimit* soft = limits->tightest_soft();
+  if (soft != nullptr && soft->left_bytes() < inputs.memory_limit_bytes) {
+    return {
+        "cgroup", Health::kWarn,
+        fmt::format("{}; {} slows down after {} more", found, soft->holder, bytes_text(soft->left_bytes())),
+        soft->mend};
+  }
+  return {"cgroup", Health::kOk, std::move(found), ""};
+}
+
+Finding huge(const DoctorInputs& inputs) {
+  const HugePages pages = huge_pages(inputs.system);
+  Finding finding{"huge pages", Health::kOk,
+                  fmt::format("{} of {} pages of 2 MiB free", pages.free, pages.total), ""};
+  if (inputs.backing.kind != BackingKind::kHugetlb) {
+    finding.found += ", not used by this configuration";
+    return finding;
+  }
+  const uint64_t needed = (inputs.memory_limit_bytes + kHugePageBytes - 1) / kHugePageBytes;
+  if (pages.free >= needed) return finding;
+  finding.health = pages.free * kHugePageBytes < kLeastBytes ? Health::kFail : Health::kWarn;
+  finding.found += fmt::format(", memory.limit needs {}", needed);
+  finding.mend = fmt::format("sysctl vm.nr_hugepages={}", pages.total + needed - pages.free);
+  return finding;
+}
+
+Finding folder(const DoctorInputs& inputs) {
+  const std::string& path = inputs.backing.folder;
+  struct statvfs status{};
+  if (::statvfs(path.c_str(), &status) != 0) {
+    return {"folder", Health::kFail, fmt::format("{}: {}", path, errno_text(errno)),
+            "mkdir -m 700 -p " + path};
+  }
+  if (::access(path.c_str(), W_OK | X_OK) != 0) {
+    return {"folder", Health::kFail, fmt::format("{} is not writable", path),
+            "run as its owner, or choose another"};
+  }
+  const uint64_t free = status.f_bavail * status.f_frsize;
+  const std::string found = fmt::format("{} has {} free", path, bytes_text(free));
+  if (free >= inputs.memory_limit_bytes) return {"folder", Health::kOk, found, ""};
+  return {"folder", Health::kWarn,
+          found + fmt::format(", memory.limit is {}", bytes_text(inputs.memory_limit_bytes)),
+          "free room there, or lower memory.limit (--memory-limit)"};
+}
+
+std::string limit_text(uint64_t limit) {
+  return limit == kUnlimited ? "unlimited" : fmt::format("{}", limit);
+}
+
+Finding open_files(const DoctorInputs& inputs) {
+  // The socket, the client's page, its ring and its wake-up, and what the node itself holds.
+  const uint64_t needed = uint64_t{4} * inputs.clients_max + 64;
+  const uint64_t limit = process_limit("Max open files", inputs.system);
+  Finding finding{"open files", Health::kOk, fmt::format("{} allowed", limit_text(limit)), ""};
+  if (limit >= needed) return finding;
+  finding.health = Health::kWarn;
+  finding.found += fmt::format(", {} clients may need {}", inputs.clients_max, needed);
+  finding.mend = fmt::format("ulimit -n {}", needed);
+  return finding;
+}
+
+Finding process_limits(const DoctorInputs& inputs) {
+  const uint64_t locked = process_limit("Max locked memory", inputs.system);
+  const uint64_t core = process_limit("Max core file size", inputs.system);
+  return {
+      "limits", Health::kOk,
+      fmt::format("locked memory {}, core files {}", locked == kUnlimited ? "unlimited" : bytes_text(locked),
+                  core == 0            ? "none"
+                  : core == kUnlimited ? "unlimited"
+                                       : bytes_text(core)),
+      ""};
+}
+
+Finding address_space(const DoctorInputs& inputs) {
+  const Reported<MemoryLimits> limits = memory_limits(inputs.system);
+  const uint64_t left = limits ? limits->addresses_bytes : kUnlimited;
+  if (left == kUnlimited) return {"addresses", Health::kOk, "unlimited", ""};
+  // Every region lies in one reservation, and programs need addresses besides.
+  const bool is_enough = left / 2 >= inputs.memory_limit_bytes;
+  return {"addresses", is_enough ? Health::kOk : Health::kFail,
+          fmt::format("{} left, memory.limit {}", bytes_text(left), bytes_text(inputs.memory_limit_bytes)),
+          is_enough ? "" : "ulimit -v unlimited"};
+}
+
+Finding shared_memory(const DoctorInputs& inputs) {
+  struct statvfs status{};
+  if (::statvfs(inputs.system.at("/dev/shm").c_str(), &status) != 0) {
+    return {"/dev/shm", Health::kOk, "absent; a node does not need it", ""};
+  }
+  return {
+      "/dev/shm", Health::kOk,
+      fmt::format("{} large, {} free; a node does not need it", bytes_text(status.f_blocks * status.f_frsize),
+                  bytes_text(status.f_bavail * status.f_frsize)),
+      ""};
+}
+
+// 0: somebody accepts connections there; else why not.
+int connect_to(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return errno;
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  // EAGAIN: somebody listens, and its queue is full. EPROTOTYPE: listens with another kind of socket.
+  if (::connect(socket.get(), generic, sizeof(address)) == 0 || errno == EAGAIN || errno == EPROTOTYPE)
+    return 0;
+  return errno;
+}
+
+// The nearest folder above `path` that exists.
+std::string existing_folder(std::string path) {
+  struct stat status{};
+  do {
+    path.resize(std::max<size_t>(path.rfind('/'), 1));
+  } while (path.size() > 1 && ::stat(path.c_str(), &status) != 0);
+  return path;
+}
+
+Finding socket_path(const DoctorInputs& inputs) {
+  const std::string& path = inputs.socket_path;
+  if (!path.starts_with('/') || path.size() > kSocketPathBytesMax) {
+    return {"socket", Health::kFail,
+            fmt::format("'{}' is no absolute path of at most {} bytes", path, kSocketPathBytesMax),
+            "choose another path with --socket-path"};
+  }
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) == 0) {
+    if (!S_ISSOCK(status.st_mode)) {
+      return {"socket", Health::kFail, fmt::format("{} is there and no socket", path),
+              "remove it, or choose another path with --socket-path"};
+    }
+    const int answer = connect_to(path);
+    if (answer == 0) {
+      return {"socket", Health::kFail, fmt::format("a node answers at {}", path),
+              "stop it, or choose another path with --socket-path"};
+    }
+    if (answer == EACCES) {
+      return {"socket", Health::kFail, fmt::format("{} belongs to another user", path),
+              "choose another path with --socket-path"};
+    }
+  }
+  const std::string above = existing_folder(path);
+  if (::access(above.c_str(), W_OK | X_OK) != 0) {
+    return {"socket", Health::kFail, fmt::format("{}: {}", above, errno_text(errno)),
+            "run as the owner of the folder, or choose another path with --socket-path"};
+  }
+  return {"socket", Health::kOk,
+          status.st_mode != 0 ? path + " is left from a node that is gone" : path + " is free", ""};
+}
+
+Finding memfd() {
+  const Descriptor file(::memfd_create("refract-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file) return {"memfd", Health::kOk, "memfd_create works", ""};
+  return {"memfd", Health::kFail, fmt::format("memfd_create: {}", errno_text(errno)),
+          "allow memfd_create in the sandbox (seccomp)"};
+}
+
+Finding seals() {
+  const Descriptor file(::memfd_create("refract-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+  if (!file || ::ftruncate(file.get(), 4096) != 0 || ::fcntl(file.get(), F_ADD_SEALS, wanted) != 0) {
+    return {"seals", Health::kFail, fmt::format("F_SEAL_FUTURE_WRITE: {}", errno_text(errno)),
+            "use a kernel from 5.1 on, or allow fcntl in the sandbox"};
+  }
+  if (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) != MAP_FAILED) {
+    return {"seals", Health::kFail, "a sealed region can be mapped writable", "use a kernel from 5.1 on"};
+  }
+  return {"seals", Health::kOk, "readers cannot write to a sealed region", ""};
+}
+
+Finding processor(const DoctorInputs& inputs) {
+  const std::string text = inputs.system.read("/proc/cpuinfo").value_or("");
+  const size_t start = text.find("\nflags");
+  if (start == std::string::npos)
+    return {"processor", Health::kWarn, "/proc/cpuinfo names no features", "mount /proc"};
+  const std::string line = text.substr(start + 1, text.find('\n', start + 1) - start - 1);
+  const auto features = pieces_of(line, ' ');
+  const auto has = [&](std::string_view feature) { return std::ranges::count(features, feature) > 0; };
+  std::vector<std::string_view> missing;
+  for (const std::string_view feature : {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}) {
+    if (!has(feature)) missing.push_back(feature);
+  }
+  if (!missing.empty()) {
+    return {"processor", Health::kFail, fmt::format("not x86-64-v2: without {}", fmt::join(missing, ", ")),
+            "use a newer processor, or give the virtual machine a newer model (host)"};
+  }
+  return {"processor", Health::kOk, fmt::format("x86-64-v2, {} AVX2", has("avx2") ? "with" : "without"), ""};
+}
+
+// How many CPUs "0-3,8" names.
+uint64_t count_of(std::string_view list) {
+  uint64_t count = 0;
+  for (const std::string_view range : pieces_of(list, ',')) {
+    const auto first = leading_number(range);
+    if (!first) continue;
+    const size_t dash = range.find('-');
+    const auto last = dash == std::string_view::npos ? first : leading_number(range.substr(dash + 1));
+    if (last && *last >= *first) count += *last - *first + 1;
+  }
+  return count;
+}
+
+Finding cpus(const DoctorInputs& inputs) {
+  static constexpr std::string_view kLine = "Cpus_allowed_list:";
+  const std::string text = inputs.system.read("/proc/self/status").value_or("");
+  for (const std::string_view line : pieces_of(text, '\n')) {
+    if (!line.starts_with(kLine)) continue;
+    const size_t start = std::min(line.find_first_not_of(" \t", kLine.size()), line.size());
+    const std::string_view list = line.substr(start);
+    const uint64_t count = count_of(list);
+    if (count >= 2) return {"CPUs", Health::kOk, fmt::format("{} allowed: {}", count, list), ""};
+    return {"CPUs", Health::kWarn, fmt::format("only CPU {} allowed: server and clients share it", list),
+            "taskset -c 0-1 refractd, or give the container more CPUs"};
+  }
+  return {"CPUs", Health::kWarn, "/proc/self/status does not say which are allowed", "mount /proc"};
+}
+
+Finding clock_source(const DoctorInputs& inputs) {
+  static constexpr std::string_view kFolder = "/sys/devices/system/clocksource/clocksource0/";
+  const auto source = inputs.system.read(std::string(kFolder) + "current_clocksource");
+  if (!source) return {"clock", Health::kOk, "the kernel does not name its source", ""};
+  const std::string found = fmt::format("source {}", *source);
+  // These are read without a system call.
+  for (const std::string_view quick : {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page"}) {
+    if (*source == quick) return {"clock", Health::kOk, found, ""};
+  }
+  return {"clock", Health::kWarn, found + ": reading the time is a system call",
+          fmt::format("echo tsc > {}current_clocksource", kFolder)};
+}
+
+Finding kernel(const DoctorInputs& inputs) {
+  const std::string release = inputs.system.read("/proc/sys/kernel/osrelease").value_or("");
+  const size_t dot = release.find('.');
+  const auto major = leading_number(release);
+  const auto minor = dot == std::string::npos ? std::nullopt : leading_number(release.substr(dot + 1));
+  if (!major || !minor)
+    return {"kernel", Health::kWarn, fmt::format("unknown version '{}'", release), "mount /proc"};
+  const uint64_t version = *major * 1000 + *minor;
+  if (version < 5001)
+    return {"kernel", Health::kFail, release + ": regions cannot be sealed", "use Linux 5.1 or newer"};
+  if (version < 5014)
+    return {"kernel", Health::kWarn, release + ": taking memory is slower", "use Linux 5.14 or newer"};
+  return {"kernel", Health::kOk, release, ""};
+}
+
+Finding port_is_free(uint16_t port) {
+  const std::string name = fmt::format("port {}", port);
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  if (socket && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+      ::listen(socket.get(), 1) == 0) {
+    return {name, Health::kOk, "free", ""};
+  }
+  return {name, Health::kFail, errno_text(errno),
+          fmt::format("see who has it: ss -ltnp 'sport = :{}', or choose another port", port)};
+}
+
+}  // namespace
+
+std::vector<Finding> examine(const DoctorInputs& inputs) {
+  std::vector<Finding> findings = {memory(inputs), cgroup(inputs), huge(inputs)};
+  if (inputs.backing.kind == BackingKind::kFile) findings.push_back(folder(inputs));
+  for (const auto check : {open_files, process_limits, address_space, shared_memory, socket_path}) {
+    findings.push_back(check(inputs));
+  }
+  for (const uint16_t port : inputs.ports) findings.push_back(port_is_free(port));
+  findings.push_back(memfd());
+  findings.push_back(seals());
+  for (const auto check : {processor, cpus, clock_source, kernel}) findings.push_back(check(inputs));
+  return findings;
+}
+
+}  // namespace refract::node
