@@ -326,9 +326,7 @@ TEST_P(ChannelConformance, prepare_sleep_sees_what_has_arrived) {
   const Request request = send_of(bytes);
   for (int round = 0; round < 50; ++round) {
     quiet();
-    ASSERT_EQ(pair.client->post({&request, 1}), 1u);
-    ASSERT_TRUE(settle([&] { return server_->count(Op::kReceive) == 1; }));
-    server_->events().pop_back();
+    ASSERT_TRUE(settle([&] { return pair.client->room() > 0; }));
     ASSERT_EQ(pair.client->post({&request, 1}), 1u);
     client_->domain().flush();
     // Nobody polls the server now; it must find by itself that it may not sleep.
@@ -360,6 +358,7 @@ TEST_P(ChannelConformance, a_sleeping_domain_is_woken_each_time) {
     }
     for (int round = 0; round < 200; ++round) {
       ASSERT_TRUE(settle([&] {
+        if (from->room() == 0) return false;
         if (sleeper.domain().prepare_sleep()) return true;
         sleeper.domain().woke();
         return false;
