@@ -78,9 +78,9 @@ Reported<Flags> read_flags(std::span<const char* const> arguments) {
   // The library wants the words without the program's name, last one first.
   std::vector<std::string> words;
   for (size_t i = arguments.size(); i > 1; --i) words.emplace_back(arguments[i - 1]);
-  try {
+  try {  // tidy: allow(throw) CLI11 reports by exceptions; they end below.
     app.parse(std::move(words));
-  } catch (const CLI::ParseError& error) {  // tidy: allow(throw) CLI11 reports by exceptions; they end here.
+  } catch (const CLI::ParseError& error) {
     return report(Code::kInvalidArgument, error.what(), "refractd --help lists all flags");
   }
   if (!app.remaining().empty()) return unknown_argument(app.remaining().front());

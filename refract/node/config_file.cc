@@ -8,8 +8,8 @@
 
 // clang-format off: the order matters.
 #define TOML_EXCEPTIONS 0
-// The library (3.3.0) asserts, and in release builds assumes, what input such as "[[[" makes false; the code behind
-// those assertions copes with it. So its preprocessor.h comes first, and its assertions are taken out.
+// The library (3.3.0) asserts, and in release builds assumes, what input such as "[[[" makes false; the code
+// behind those assertions copes with it. So its preprocessor.h comes first, and its assertions are taken out.
 #include <toml++/impl/preprocessor.h>
 #undef TOML_ASSERT
 #undef TOML_ASSERT_ASSUME

@@ -192,8 +192,10 @@ TEST_F(Config, no_bytes_in_the_file_crash_the_node) {
     Prng prng(seed);
     std::string text;
     for (uint64_t i = prng.below(24); i > 0; --i) text += kPieces[prng.below(std::size(kPieces))];
-    system.write("refractd.toml", text);
-    const Reported<std::vector<FileSetting>> result = read_config_file(file);
+    // A name of its own: some file systems wait for the disk when a file is written again.
+    const std::string name = std::to_string(seed) + "-refractd.toml";
+    system.write(name, text);
+    const Reported<std::vector<FileSetting>> result = read_config_file(system.path() + "/" + name);
     if (!result) {
       EXPECT_THAT(result.error().what, HasSubstr("refractd.toml:")) << seed;
     }
