@@ -32,6 +32,7 @@
 #include "refract/kv/layout.h"
 #include "refract/kv/scan_cursor.h"
 #include "refract/memory/pins.h"
+#include "refract/memory/remote_visible.h"
 
 namespace refract::kv {
 
