@@ -247,8 +247,7 @@ void Network::go_on(Connection& connection) noexcept {
 void Network::host_died(Host& host, uint64_t log_position) noexcept {
   for (const auto& connection : connections_) {
     for (const uint8_t end : {uint8_t{0}, uint8_t{1}}) {
-      if (connection->ends[end].host != &host || connection->ends[end].dead) continue;
-      if (connection->ends[end].channel == nullptr) continue;
+      if (connection->ends[end].host != &host) continue;
       connection->ends[end].dead = true;
       // A prefix of what it had sent before it died arrives.
       std::vector<Packet*> under_way = std::exchange(connection->waiting[end], {});
@@ -262,6 +261,7 @@ void Network::host_died(Host& host, uint64_t log_position) noexcept {
           release(under_way[i]);
         }
       }
+      if (connection->ends[1 - end].dead) continue;
       const uint64_t noticed_ns = draw_delay_ns(*connection) + link_of(*connection).jitter_ns;
       const uint64_t last_ns = connection->ends[end].arrival_ns;
       const uint64_t behind_ns = last_ns > world_->now_ns() ? last_ns - world_->now_ns() : 0;

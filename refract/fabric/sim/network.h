@@ -56,7 +56,6 @@ struct Packet {
   Code code = Code::kOk;
   uint8_t from = 0;         // The end that posted it.
   bool abandoned = false;   // The poster has been told kUnavailable; the packet may still take effect.
-  bool dropped = false;     // Died with its poster.
   uint32_t references = 0;  // One while it is under way, one while its poster waits for it.
   Connection* connection = nullptr;
   uint64_t token = 0;

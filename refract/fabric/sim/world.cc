@@ -263,6 +263,9 @@ void World::stall(Host& host, uint64_t ns) {
   Host* const before = std::exchange(current_, nullptr);
   const bool was_busy = std::exchange(host.busy_, true);
   static_cast<void>(run_for(ns));
+  // Stopped meanwhile, it goes on when somebody resumes it.
+  while (host.paused_ && !host.doomed_ && step(kForever_ns) && steps_ < options_.steps_max) {
+  }
   host.busy_ = was_busy;
   current_ = before;
   --stall_depth_;

@@ -182,11 +182,15 @@ struct Region {
   fabric::RemoteSpan remote;
 };
 
+// Not inside the coroutine: a frame is not aligned for a Request.
+runtime::Pending add_one(TestPort* port, Channel* channel, fabric::RemoteSpan remote) {
+  return port->begin(*channel, {.remote = remote, .operand = 1, .op = Op::kFetchAdd});
+}
+
 Task<> add_often(runtime::Shard* shard, TestPort* port, Channel* channel, fabric::RemoteSpan remote,
                  int count, std::vector<Code>* codes) {
   for (int i = 0; i < count; ++i) {
-    const Request request = {.remote = remote, .operand = 1, .op = Op::kFetchAdd};
-    runtime::Pending pending = port->begin(*channel, request);
+    runtime::Pending pending = add_one(port, channel, remote);
     const runtime::OpResult result = co_await pending;
     if (result.code == Code::kOverloaded) {
       co_await shard->sleep_for(100);
@@ -310,6 +314,75 @@ TEST(World, connecting_fails_where_nobody_listens_and_across_a_cut) {
   static_cast<void>(pair.client_port->connect("server"));
   ASSERT_TRUE(pair.world.run_until_idle());
   EXPECT_EQ(pair.client_port->open.size(), 1u);
+}
+
+Task<> stall_once(World* world, Host* host, uint64_t* until_ns) {
+  world->stall(*host, 1'000);
+  *until_ns = world->now_ns();
+  co_return;
+}
+
+TEST(World, a_host_stopped_in_the_middle_of_a_task_goes_on_when_it_is_resumed) {
+  World world({.seed = 1});
+  Host& host = world.add_host("host");
+  world.after(500, [&] { world.pause(host); });
+  world.after(kSecond_ns, [&] { world.resume(host); });
+  uint64_t until_ns = 0;
+  world.spawn(host, stall_once(&world, &host, &until_ns));
+  EXPECT_EQ(until_ns, kSecond_ns);
+}
+
+// What a host said after the moment at which its crash falls, even on a channel that it closed then, was
+// never said.
+TEST(World, a_crash_takes_back_messages_whose_stores_it_takes_back) {
+  uint64_t heard = 0;
+  uint64_t unheard = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    VisibleMemory memory({.bytes = 64, .seed = seed});
+    Pair pair({.seed = seed});
+    pair.server.attach(&memory);
+    Writer writer(memory.owner(), &memory);
+    bool served = false;
+    pair.server_port->on_word = [&](Channel& channel, uint64_t word) {
+      writer.publish(Offset{8}, word);
+      EXPECT_TRUE(pair.server_port->send(channel, word));
+      if (seed % 2 == 0) channel.close();
+      served = true;
+    };
+    ASSERT_TRUE(pair.client_port->send(*pair.channel, 7));
+    ASSERT_TRUE(pair.world.run_until([&] { return served; }));
+    pair.world.crash(pair.server);
+    EXPECT_FALSE(pair.server.alive());
+    ASSERT_TRUE(pair.world.run_until_idle());
+    const bool stored = writer.load(Offset{8}) == 7;
+    if (pair.client_port->words.empty()) {
+      ++unheard;
+    } else {
+      ++heard;
+      EXPECT_TRUE(stored) << "seed " << seed;
+    }
+    EXPECT_TRUE(pair.client_port->open.empty()) << "the client hears of the crash, seed " << seed;
+  }
+  EXPECT_GT(heard, 5u);
+  EXPECT_GT(unheard, 5u);
+}
+
+TEST(World, a_machine_that_loses_its_memory_comes_back_empty) {
+  VisibleMemory memory({.bytes = 64});
+  Pair pair({.seed = 1});
+  pair.server.attach(&memory);
+  Writer writer(memory.owner(), &memory);
+  writer.publish(Offset{8}, 7);
+  writer.fence();
+  int restarts = 0;
+  pair.server.on_restart([&](Host&) { ++restarts; });
+  pair.world.crash(pair.server, CrashMemory::kLose);
+  EXPECT_EQ(writer.load(Offset{8}), 0u);
+  EXPECT_EQ(pair.server.crash_count(), 1u);
+  pair.world.restart(pair.server);
+  EXPECT_EQ(restarts, 1);
+  ASSERT_TRUE(pair.world.run_until_idle());
+  EXPECT_EQ(pair.client_port->closed, std::vector<Code>{Code::kUnavailable});
 }
 
 TEST(World, a_slow_host_answers_late_and_the_others_do_not_wait) {
