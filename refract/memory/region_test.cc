@@ -40,6 +40,13 @@ RegionSpec memory_spec() {
   return {.id = 3, .bytes = kBytes, .base = kBytes};
 }
 
+RegionSpec huge_spec(uint64_t bytes) {
+  RegionSpec spec;
+  spec.backing.kind = BackingKind::kHugetlb;
+  spec.bytes = bytes;
+  return spec;
+}
+
 std::ptrdiff_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return std::distance(begin(all), end(all));
@@ -231,7 +238,8 @@ TEST(Region, sizes_that_are_no_pages_or_lie_outside_are_refused) {
 TEST(Region, absent_huge_pages_are_an_error_with_the_command_that_sets_them_aside) {
   const test::FakeSystem system;
   AddressSpace space = reserved();
-  RegionSpec spec{.backing = {BackingKind::kHugetlb, {}}, .bytes = kBytes, .system = system.root()};
+  RegionSpec spec = huge_spec(kBytes);
+  spec.system = system.root();
   std::string text = refusal(space, spec);
   EXPECT_THAT(text, HasSubstr("needs 2 huge pages of 2 MiB, but 0 of 0 are free"));
   EXPECT_THAT(text, HasSubstr("sysctl vm.nr_hugepages=2"));
@@ -244,8 +252,8 @@ TEST(Region, huge_pages_that_others_take_meanwhile_are_the_same_error) {
   const test::FakeSystem system;
   system.huge_pages(uint64_t{1} << 30, uint64_t{1} << 30, 0);
   AddressSpace space = reserved(kGiB << 12);
-  const RegionSpec spec{
-      .backing = {BackingKind::kHugetlb, {}}, .bytes = kGiB << 12, .base = 0, .system = system.root()};
+  RegionSpec spec = huge_spec(kGiB << 12);
+  spec.system = system.root();
   const auto before = open_descriptors();
   EXPECT_THAT(refusal(space, spec), HasSubstr("sysctl vm.nr_hugepages="));
   EXPECT_EQ(open_descriptors(), before);
@@ -254,8 +262,7 @@ TEST(Region, huge_pages_that_others_take_meanwhile_are_the_same_error) {
 TEST(Region, works_in_huge_pages) {
   if (huge_pages().free < 2) GTEST_SKIP() << "no huge pages are set aside: sysctl vm.nr_hugepages=8";
   AddressSpace space = reserved();
-  const Region region =
-      sealed_region(space, {.backing = {BackingKind::kHugetlb, {}}, .bytes = kBytes, .base = kBytes});
+  const Region region = sealed_region(space, huge_spec(kBytes));
   EXPECT_EQ(test::in_child([&] { return first_breach(region.write_descriptor()); }), 0);
 }
 

@@ -80,7 +80,7 @@ Reported<Flags> read_flags(std::span<const char* const> arguments) {
   for (size_t i = arguments.size(); i > 1; --i) words.emplace_back(arguments[i - 1]);
   try {  // tidy: allow(throw) CLI11 reports by exceptions; they end below.
     app.parse(std::move(words));
-  } catch (const CLI::ParseError& error) {
+  } catch (const CLI::ParseError& error) {  // tidy: allow(throw) Likewise.
     return report(Code::kInvalidArgument, error.what(), "refractd --help lists all flags");
   }
   if (!app.remaining().empty()) return unknown_argument(app.remaining().front());
