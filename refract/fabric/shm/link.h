@@ -146,6 +146,7 @@ class Link : public Channel {
   bool reconnecting_ = false;
   bool close_wanted_ = false;  // Before kOpened was reported.
   bool peer_gone_ = false;
+  bool busy_ = false;     // The last turn took a frame.
   bool stalled_ = false;  // The frame at the head needs room in the other ring.
   uint64_t stalled_consumed_ = 0;
   bool wants_room_ = false;

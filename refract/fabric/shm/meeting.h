@@ -45,8 +45,8 @@ struct RegionOffer {
 
 struct MeetingOptions {
   std::string path;
-  uint64_t space_bytes_max = 1024 * kGiB;
-  uint32_t connections_max = 1'024;  // Each takes kConnectionBytes (about half a MiB) of memory.
+  uint64_t space_bytes_max = 256 * kGiB;  // What every connection of a client reserves of its 47 bits.
+  uint32_t connections_max = 1'024;       // Each takes kConnectionBytes (about half a MiB) of memory.
   uint32_t handshakes_max = 64;  // Clients that have connected and not yet said Hello; the oldest is dropped.
   uint64_t handshake_deadline_ns = 2 * kSecond_ns;
   uint32_t socket_mode = 0600;

@@ -30,6 +30,7 @@ namespace refract::fabric::shm {
 inline constexpr uint64_t kFrameUnit = 64;
 inline constexpr uint64_t kHeaderBytes = 8;
 inline constexpr uint64_t kPayloadBytesMax = kMessageBytesMax;
+inline constexpr uint64_t kOwnedBytesMax = 4 * kFrameUnit;
 inline constexpr uint64_t kConsumedStep = kRingBytes / 8;
 
 enum class FrameKind : uint8_t {
@@ -88,6 +89,7 @@ class RingProducer {
     produced_ += header.frame_bytes();
     publish_u64(ring_ + offset(), 0);   // (R2)
     publish_u64(place, header.word());  // (R1)
+    own_next_lines(header.frame_bytes());
   }
 
   // How many frames of the largest size can be reserved one after the other, `keep_bytes` staying free.
@@ -110,6 +112,18 @@ class RingProducer {
   [[nodiscard]] uint64_t consumed() const noexcept { return consumed_; }
 
  private:
+  // Stores leave in order, so a header would wait until the lines before it and the one that is zeroed have
+  // come over from the consumer's cache. Fetching them now, for another frame of this size, takes that off
+  // the path. The line at offset() itself is left alone: the consumer is polling it.
+  void own_next_lines(uint64_t bytes) const noexcept {
+    bytes = std::min(bytes, kOwnedBytesMax);
+    for (uint64_t line = kFrameUnit; line <= bytes; line += kFrameUnit) {
+      const std::byte* place = ring_ + (produced_ + line) % kRingBytes;
+      // A no-op where the processor does not know it. GCC's builtin would fetch the line shared, which is no
+      // use.
+      asm volatile("prefetchw %0" : : "m"(*place));
+    }
+  }
   [[nodiscard]] uint64_t offset() const noexcept { return produced_ % kRingBytes; }
   [[nodiscard]] uint64_t free_bytes() const noexcept { return kRingBytes - used_bytes(); }
 

@@ -176,6 +176,7 @@ Reported<Channel*> ServerDomain::adopt(const Attachment& attachment) {
   state.dead.reserve(state.links.size());
   link.try_to_open(state.served);
   if (link.phase() != Link::Phase::kUnborn) state.activate(link);
+  state.polls_until_bells = std::min(state.polls_until_bells, kPollsBetweenBells);
   return &link;
 }
 
