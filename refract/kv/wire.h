@@ -199,12 +199,4 @@ template <typename T>
   return value;
 }
 
-// Appends `value` at the front of `room`, which then is what is left. REQUIRES: it fits.
-template <typename T>
-  requires(std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>)
-void append(std::span<std::byte>& room, const T& value) noexcept {
-  std::memcpy(room.data(), &value, sizeof(T));
-  room = room.subspan(sizeof(T));
-}
-
 }  // namespace refract::kv::wire

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table served over the loopback provider, in one thread and virtual time, for tests of the rpc path.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "refract/fabric/conformance/loopback_domain.h"
+#include "refract/fabric/dispatcher.h"
+#include "refract/kv/pin_sources.h"
+#include "refract/kv/rpc_client.h"
+#include "refract/kv/service.h"
+#include "refract/kv/test_space.h"
+#include "refract/rpc/server.h"
+#include "refract/rpc/session.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::kv::test {
+
+// Time stands still while there is work, and jumps to the next timer when there is none.
+class JumpingIdler final : public runtime::Idler {
+ public:
+  explicit JumpingIdler(ManualClock& clock) noexcept : clock_(clock) {}
+  void watch(fabric::Domain& domain) { domains_.push_back(&domain); }
+
+  [[nodiscard]] bool idle(uint64_t until_ns) noexcept override {
+    bool quiet = true;
+    for (fabric::Domain* domain : domains_) {
+      quiet = domain->prepare_sleep() && quiet;
+      domain->woke();
+    }
+    if (!quiet) return true;
+    if (until_ns == kForever_ns) return false;
+    clock_.set_now_ns(until_ns);
+    return true;
+  }
+
+ private:
+  ManualClock& clock_;
+  std::vector<fabric::Domain*> domains_;
+};
+
+class ManualGrowth final : public GrowthSource {
+ public:
+  [[nodiscard]] bool can_grow() const noexcept override { return allowed; }
+  void want(uint64_t bytes) noexcept override {
+    ++asked;
+    wanted_bytes = bytes;
+  }
+
+  bool allowed = false;
+  uint64_t asked = 0;
+  uint64_t wanted_bytes = 0;
+};
+
+// What must stand before the space that asks it.
+struct Pins {
+  SessionPins sessions;
+  PinSources all;
+  Pins() noexcept { all.add(sessions); }
+};
+
+struct ServedOptions {
+  uint64_t chunks = 44;
+  uint64_t chunks_max = 64;
+  fabric::LoopbackOptions link = {};
+};
+
+class Served {
+ public:
+  explicit Served(const ServedOptions& options = {})
+      : space(SpaceOptions{.chunks = options.chunks, .chunks_max = options.chunks_max, .pins = &pins.all}),
+        idler_(space.clock()),
+        shard(space.clock(), {.idler = &idler_}),
+        client_domain_(hub_, "client", options.link),
+        server_domain_(hub_, "server", options.link),
+        service({.table = space.table(),
+                 .heap = space.heap(),
+                 .writer = space.writer(),
+                 .pins = pins.sessions,
+                 .growth = growth,
+                 .shard = shard}),
+        server(service, shard),
+        server_dispatcher_(server_domain_, shard, &server),
+        client_dispatcher_(client_domain_, shard) {
+    service.answer_through(&server);
+    idler_.watch(client_domain_);
+    idler_.watch(server_domain_);
+  }
+
+  // One more client: its own session.
+  struct Peer {
+    std::unique_ptr<rpc::Session> session;
+    std::unique_ptr<RpcClient> client;
+  };
+  [[nodiscard]] Peer connect(const RpcClientOptions& options = {}) {
+    Peer peer;
+    const Reported<fabric::Channel*> channel = client_domain_.connect("server");
+    REFRACT_CHECK(channel.has_value());
+    peer.session = std::make_unique<rpc::Session>(**channel, shard);
+    REFRACT_CHECK(run_until([&] { return peer.session->state() == rpc::Session::State::kOpen; }));
+    peer.client = std::make_unique<RpcClient>(*peer.session, shard, options);
+    return peer;
+  }
+
+  template <typename Done>
+  [[nodiscard]] bool run_until(Done&& done) {
+    return shard.run_until(done, shard.refresh_now() + kSecond_ns);
+  }
+  // Until everything that was sent has been worked on; time does not move.
+  void settle() {
+    for (int turn = 0; turn < 8; ++turn) (void)shard.poll_once();
+  }
+  template <typename T>
+  [[nodiscard]] T wait(runtime::Task<T> task) {
+    return runtime::block_on(shard, std::move(task));
+  }
+  // A call by hand; the reply's bytes in `reply`.
+  [[nodiscard]] Code call(Peer& peer, wire::Method method, std::span<const std::byte> body,
+                          std::string* reply = nullptr) {
+    const runtime::OpResult result = peer.session->call_and_wait(
+        {.method = static_cast<uint16_t>(method), .head = body}, shard.refresh_now() + kSecond_ns);
+    if (reply != nullptr) *reply = text_of(result.bytes);
+    return result.code;
+  }
+  [[nodiscard]] bool is_sound() { return !space.table().validate().has_value(); }
+
+  Pins pins;
+  ManualGrowth growth;
+  Space space;
+
+ private:
+  JumpingIdler idler_;
+
+ public:
+  runtime::Shard shard;
+
+ private:
+  fabric::LoopbackHub hub_;
+  fabric::LoopbackDomain client_domain_;
+  fabric::LoopbackDomain server_domain_;
+
+ public:
+  TableService service;
+  rpc::Server server;
+
+ private:
+  fabric::Dispatcher server_dispatcher_;
+  fabric::Dispatcher client_dispatcher_;
+};
+
+// A value that shows where each of its bytes belongs.
+[[nodiscard]] inline std::string patterned(size_t bytes, uint64_t seed = 0) {
+  std::string value(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i)
+    value[i] = static_cast<char>((i * 131 + (i >> 8) * 7 + seed * 29) & 0xff);
+  return value;
+}
+
+}  // namespace refract::kv::test

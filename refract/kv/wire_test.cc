@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refract::kv::wire {
+namespace {
+
+template <typename T>
+std::string hex(const T& value, std::string_view behind = {}) {
+  std::string bytes(reinterpret_cast<const char*>(&value), sizeof(value));
+  bytes += behind;
+  std::string text;
+  for (const char byte : bytes) {
+    static constexpr std::string_view kDigits = "0123456789abcdef";
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+// The worked example of docs/formats/kv-rpc.md.
+TEST(Wire, bodies_lie_as_the_format_page_says) {
+  EXPECT_EQ(hex(PutRequest{.key = {.key_bytes = 5, .staged = 0, .flags = KeyRef::kIfAbsent, .value_bytes = 3},
+                           .if_version = 0,
+                           .ttl_ns = 60'000'000'000},
+                "applered"),
+            "0500000103000000"
+            "0000000000000000"
+            "005847f80d000000"
+            "6170706c65"
+            "726564");
+  EXPECT_EQ(hex(KeyRef{.key_bytes = 5, .staged = 0, .flags = 0, .value_bytes = 0}, "apple"),
+            "0500000000000000"
+            "6170706c65");
+  EXPECT_EQ(hex(GetReply{.version = 0x10002, .value_bytes = 3, .expires_wall_ns = 0, .view = 0}, "red"),
+            "0200010000000000"
+            "0300000000000000"
+            "0000000000000000"
+            "0000000000000000"
+            "726564");
+  EXPECT_EQ(hex(EraseRequest{.key = {.key_bytes = 40'000, .staged = 2, .flags = 0, .value_bytes = 0},
+                             .if_version = 0x10002}),
+            "409c020000000000"
+            "0200010000000000");
+  EXPECT_EQ(hex(StageKeyRequest{.place = 1, .reserved = 0, .offset = 0x7ff8, .reserved_end = 0}),
+            "0100f87f00000000");
+  EXPECT_EQ(hex(ScanReply{.next = 0x8000, .page_bytes = 21, .view = 0, .keys = 1, .reserved = 0}) +
+                hex(ScanEntry{.version = 0x10002, .value_bytes = 3, .key_bytes = 5, .reserved = 0}, "apple"),
+            "0080000000000000"
+            "1500000000000000"
+            "0000000000000000"
+            "0100000000000000"
+            "0200010000000000"
+            "0300000005000000"
+            "6170706c65");
+  EXPECT_EQ(hex(PutPieceRequest{.upload = 7, .offset = 32'752}), "0700000000000000f07f000000000000");
+  EXPECT_EQ(hex(ViewPieceRequest{.view = 7, .offset = 1, .bytes = 2}),
+            "0700000000000000"
+            "0100000000000000"
+            "0200000000000000");
+}
+
+TEST(Wire, every_method_has_a_name_of_its_own) {
+  std::set<std::string_view> names;
+  for (uint16_t number = 1; number < kMethods; ++number) {
+    const std::string_view text = name(static_cast<Method>(number));
+    EXPECT_FALSE(text.empty()) << number;
+    EXPECT_TRUE(names.insert(text).second) << text;
+  }
+  EXPECT_EQ(name(Method::kPutCommit), "put_commit");
+  EXPECT_EQ(name(Method::kStageKey), "stage_key");
+  EXPECT_TRUE(name(static_cast<Method>(0)).empty());
+  EXPECT_TRUE(name(static_cast<Method>(kMethods)).empty());
+  EXPECT_TRUE(name(static_cast<Method>(0xffff)).empty());
+}
+
+TEST(Wire, take_gives_nothing_of_a_body_that_is_too_short) {
+  const std::vector<std::byte> bytes(sizeof(GetReply), std::byte{1});
+  for (size_t length = 0; length <= bytes.size(); ++length) {
+    std::span<const std::byte> body = std::span(bytes).first(length);
+    const auto reply = take<GetReply>(body);
+    EXPECT_EQ(reply.has_value(), length == bytes.size());
+    EXPECT_EQ(body.size(), length == bytes.size() ? 0 : length) << "a body that is refused stays as it is";
+  }
+}
+
+}  // namespace
+}  // namespace refract::kv::wire
