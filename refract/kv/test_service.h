@@ -2,8 +2,6 @@
 // A table served over the loopback provider, in one thread and virtual time, for tests of the rpc path.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <string>
 #include <vector>
