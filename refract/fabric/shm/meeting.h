@@ -76,8 +76,7 @@ class Meeting {
 
   // Before each fork of the server: raises the incarnation, says kStarting, tells the clients.
   void begin_incarnation() noexcept;
-  // Sets the state and tells the clients. Likewise the server may publish_server_state by itself; then the
-  // keeper calls server_changed() when it hears of it, so that sleeping clients look.
+  // Sets the state and tells the clients. The server itself says kServing (ServerDomain::start_serving).
   void set_server_state(ServerState state) noexcept;
   void server_changed() noexcept;
 

@@ -135,7 +135,7 @@ TEST_F(MeetingTest, garbage_and_messages_out_of_turn_cost_only_their_sender) {
   ASSERT_EQ(good.await(*meeting).descriptor_count, 3u);
   std::minstd_rand random(1);
   uint64_t sent = 0;
-  for (const size_t bytes : {1, 7, 8, 15, 16, 17, 40, 256, 1000}) {
+  for (const size_t bytes : std::initializer_list<size_t>{1, 7, 8, 15, 16, 17, 40, 256, 1000}) {
     RawClient bad(directory_.socket());
     std::vector<std::byte> garbage(bytes);
     for (std::byte& byte : garbage) byte = static_cast<std::byte>(random());

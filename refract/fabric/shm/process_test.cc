@@ -51,7 +51,7 @@ bool poll_or_sleep(Domain& domain, std::span<Completion> completions, size_t& co
     if (!(*server)->adopt(attachment)) ::_exit(11);
   }
   meeting.abandon_in_child();
-  publish_server_state(meeting.node_page(), ServerState::kServing);
+  (*server)->start_serving();
   std::array<Completion, 64> completions;
   for (;;) {
     Attachment later;

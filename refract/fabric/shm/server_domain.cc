@@ -187,6 +187,11 @@ void ServerDomain::drop(uint64_t id) noexcept {
   state_->activate(*found->second);
 }
 
+void ServerDomain::start_serving() noexcept {
+  publish_server_state(*state_->page, ServerState::kServing);
+  for (const auto& [id, link] : state_->links) ring(link->doorbell());
+}
+
 size_t ServerDomain::connections() const noexcept {
   return state_->links.size();
 }
