@@ -3,14 +3,27 @@
 
 namespace refract::fabric {
 
-runtime::Task<runtime::OpResult> perform(const Endpoint& endpoint, runtime::Shard& shard, Request request,
+namespace {
+
+[[nodiscard]] bool try_post(Channel& channel, const OneSided& one, uint64_t token) noexcept {
+  const Request request = {.token = token,
+                           .local = one.local,
+                           .remote = one.remote,
+                           .compare = one.compare,
+                           .operand = one.operand,
+                           .op = one.op};
+  return channel.post({&request, 1}) == 1;
+}
+
+}  // namespace
+
+runtime::Task<runtime::OpResult> perform(const Endpoint& endpoint, runtime::Shard& shard, OneSided request,
                                          uint64_t deadline_ns) {
   runtime::Pending operation = shard.ops().begin(deadline_ns);
-  request.token = operation.token();
-  if (request.token == 0) co_return runtime::OpResult{.code = Code::kOverloaded};
+  if (operation.token() == 0) co_return runtime::OpResult{.code = Code::kOverloaded};
   for (;;) {
     if (endpoint.channel == nullptr) co_return runtime::OpResult{.code = Code::kUnavailable};
-    if (endpoint.channel->post({&request, 1}) == 1) break;
+    if (try_post(*endpoint.channel, request, operation.token())) break;
     co_await shard.sleep_for(0);
     if (shard.now_ns() >= deadline_ns) co_return runtime::OpResult{.code = Code::kDeadlineExceeded};
   }

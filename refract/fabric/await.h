@@ -27,20 +27,29 @@
 
 namespace refract::fabric {
 
-// `endpoint` must outlive the task; its channel may close at any time. The request's token is chosen here.
+// A request without its token; not a Request, whose alignment no coroutine's frame keeps.
+struct OneSided {
+  Op op = Op::kRead;
+  RemoteSpan remote;
+  LocalSpan local{};  // kRead, kWrite.
+  uint64_t compare = 0;
+  uint64_t operand = 0;
+};
+
+// `endpoint` must outlive the task; its channel may close at any time.
 [[nodiscard]] runtime::Task<runtime::OpResult> perform(const Endpoint& endpoint, runtime::Shard& shard,
-                                                       Request request, uint64_t deadline_ns);
+                                                       OneSided request, uint64_t deadline_ns);
 
 [[nodiscard]] inline runtime::Task<runtime::OpResult> read(const Endpoint& endpoint, runtime::Shard& shard,
                                                            RemoteSpan remote, LocalSpan local,
                                                            uint64_t deadline_ns) {
-  return perform(endpoint, shard, {.local = local, .remote = remote, .op = Op::kRead}, deadline_ns);
+  return perform(endpoint, shard, {.op = Op::kRead, .remote = remote, .local = local}, deadline_ns);
 }
 
 [[nodiscard]] inline runtime::Task<runtime::OpResult> write(const Endpoint& endpoint, runtime::Shard& shard,
                                                             RemoteSpan remote, LocalSpan local,
                                                             uint64_t deadline_ns) {
-  return perform(endpoint, shard, {.local = local, .remote = remote, .op = Op::kWrite}, deadline_ns);
+  return perform(endpoint, shard, {.op = Op::kWrite, .remote = remote, .local = local}, deadline_ns);
 }
 
 struct Swap {
@@ -52,7 +61,7 @@ struct Swap {
                                                                    runtime::Shard& shard, RemoteSpan remote,
                                                                    Swap swap, uint64_t deadline_ns) {
   return perform(endpoint, shard,
-                 {.remote = remote, .compare = swap.compare, .operand = swap.value, .op = Op::kCompareSwap},
+                 {.op = Op::kCompareSwap, .remote = remote, .compare = swap.compare, .operand = swap.value},
                  deadline_ns);
 }
 
@@ -60,7 +69,7 @@ struct Swap {
 [[nodiscard]] inline runtime::Task<runtime::OpResult> fetch_add(const Endpoint& endpoint,
                                                                 runtime::Shard& shard, RemoteSpan remote,
                                                                 uint64_t addend, uint64_t deadline_ns) {
-  return perform(endpoint, shard, {.remote = remote, .operand = addend, .op = Op::kFetchAdd}, deadline_ns);
+  return perform(endpoint, shard, {.op = Op::kFetchAdd, .remote = remote, .operand = addend}, deadline_ns);
 }
 
 }  // namespace refract::fabric

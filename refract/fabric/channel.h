@@ -44,6 +44,8 @@ struct RemoteSpan {
   RemoteKey key;
 };
 
+// Never a local variable of a coroutine: frames are aligned to 16 bytes. A coroutine calls a function that
+// posts.
 struct alignas(64) Request {
   uint64_t token = 0;  // Comes back, unchanged, in the completion. 0: no completion is wanted on success.
   LocalSpan local{};   // The bytes must stay put until the completion; of a kSend only until post returns.

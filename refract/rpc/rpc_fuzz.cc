@@ -71,10 +71,10 @@ class Messages {
 void fuzz_server(const Messages& messages) {
   runtime::Shard shard(system_clock());
   AnsweringService service;
-  Server server(service, shard);
-  service.server = &server;
   SinkChannel channel;
   SinkChannel other;
+  Server server(service, shard);
+  service.server = &server;
   server.on_opened(channel, Code::kOk);
   server.on_opened(other, Code::kOk);
   server.on_messages(messages.to(channel));

@@ -74,6 +74,7 @@ TEST_P(ChannelConformance, closing_ends_every_request_and_then_the_channel_at_bo
       ASSERT_NE(pair.client, nullptr);
       std::vector<std::byte> local(512);
       std::vector<uint64_t> tokens;
+      ASSERT_TRUE(settle([&] { return pair.client->room() > 0; }));
       for (size_t i = 0; i < 8; ++i) {
         Request request = send_of(std::span(local).first(32));
         if (i % 2 == 0) {
@@ -103,6 +104,7 @@ TEST_P(ChannelConformance, closing_ends_every_request_and_then_the_channel_at_bo
 TEST_P(ChannelConformance, posting_after_close_completes_as_unavailable_before_closed) {
   const Pair pair = open();
   ASSERT_NE(pair.client, nullptr);
+  ASSERT_TRUE(settle([&] { return pair.client->room() >= 4; }));
   pair.client->close();
   std::vector<std::byte> bytes(32);
   std::vector<Request> requests(4, send_of(bytes));
