@@ -17,9 +17,17 @@
 
 namespace refract::runtime {
 
+class FaultSite;
+
+namespace detail {
+inline constinit FaultSite* newest_fault_site = nullptr;
+}
+
 class FaultSite {
  public:
-  explicit FaultSite(std::string_view name) noexcept : name_(name), next_(first_) { first_ = this; }
+  explicit FaultSite(std::string_view name) noexcept : name_(name), next_(detail::newest_fault_site) {
+    detail::newest_fault_site = this;
+  }
   FaultSite(const FaultSite&) = delete;
   FaultSite& operator=(const FaultSite&) = delete;
   ~FaultSite() = default;  // Sites live as long as the program.
@@ -30,13 +38,11 @@ class FaultSite {
   [[nodiscard]] uint64_t fired_count() const noexcept { return fired_count_; }
 
   // All sites: `for (const FaultSite* site = FaultSite::first(); site != nullptr; site = site->next())`.
-  [[nodiscard]] static FaultSite* first() noexcept { return first_; }
+  [[nodiscard]] static FaultSite* first() noexcept { return detail::newest_fault_site; }
   [[nodiscard]] FaultSite* next() const noexcept { return next_; }
 
  private:
   friend class FaultListener;
-
-  static inline constinit FaultSite* first_ = nullptr;
 
   std::string_view name_;
   FaultSite* next_;

@@ -22,6 +22,8 @@ class SimChannel final : public fabric::Channel {
   enum class State : uint8_t { kOpening, kOpen, kDead };
 
   SimChannel(SimDomain* domain, Connection* connection, uint8_t end);
+  SimChannel(const SimChannel&) = delete;
+  SimChannel& operator=(const SimChannel&) = delete;
   ~SimChannel() override;
 
   [[nodiscard]] size_t post(std::span<const fabric::Request> requests) noexcept override;
@@ -64,6 +66,8 @@ class SimChannel final : public fabric::Channel {
 class SimDomain final : public fabric::Domain {
  public:
   SimDomain(Host* host, Network* network);
+  SimDomain(const SimDomain&) = delete;
+  SimDomain& operator=(const SimDomain&) = delete;
   ~SimDomain() override;
 
   [[nodiscard]] std::string_view provider() const noexcept override { return "sim"; }
@@ -93,8 +97,8 @@ class SimDomain final : public fabric::Domain {
   };
   struct Ready {
     fabric::Completion completion;
-    SimChannel* channel;
-    Packet* message;  // Null: not a message.
+    SimChannel* channel = nullptr;
+    Packet* message = nullptr;  // Null: not a message.
   };
 
   [[nodiscard]] const WorldOptions& options() const noexcept;

@@ -201,8 +201,8 @@ void Network::heal(Host& a, Host& b) {
   const Pair pair = pair_of(a, b);
   if (std::erase(cuts_, pair) == 0) return;
   for (const auto& connection : connections_) {
-    End& first = connection->ends[0];
-    End& second = connection->ends[1];
+    const End& first = connection->ends[0];
+    const End& second = connection->ends[1];
     if (second.host == nullptr || pair_of(*first.host, *second.host) != pair) continue;
     ++connection->cut_count;
     go_on(*connection);
@@ -229,6 +229,7 @@ std::vector<Packet*> Network::take_under_way(Connection& connection, uint8_t end
   std::make_heap(events_.begin(), events_.end());
   std::ranges::sort(taken, [](const Event& a, const Event& b) { return b < a; });
   std::vector<Packet*> packets;
+  packets.reserve(taken.size());
   for (const Event& event : taken) packets.push_back(event.packet);
   return packets;
 }
@@ -409,7 +410,7 @@ void Network::run_atomic(Packet& packet, std::byte* place, Host& host) noexcept 
   uint64_t word = packet.value;
   if (packet.op == Op::kFetchAdd) word += packet.operand;
   if (packet.op == Op::kCompareSwap && word == packet.compare) word = packet.operand;
-  std::array<std::byte, sizeof(word)> bytes;
+  std::array<std::byte, sizeof(word)> bytes{};
   std::memcpy(bytes.data(), &word, sizeof(word));
   if (logged) {
     memory->store_from_outside(Offset{static_cast<uint64_t>(place - memory->owner())}, bytes);

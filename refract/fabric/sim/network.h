@@ -59,8 +59,8 @@ struct Packet {
   uint32_t references = 0;  // One while it is under way, one while its poster waits for it.
   Connection* connection = nullptr;
   uint64_t token = 0;
-  fabric::LocalSpan local;
-  fabric::RemoteSpan remote;
+  fabric::LocalSpan local = {};
+  fabric::RemoteSpan remote = {};
   uint64_t compare = 0;
   uint64_t operand = 0;
   uint64_t value = 0;

@@ -183,7 +183,7 @@ void ReaderMemory::copy(void* target, Offset at, size_t bytes) const noexcept {
 }
 
 bool ReaderMemory::equals(Offset at, std::span<const std::byte> bytes) const noexcept {
-  std::array<std::byte, 256> piece;
+  std::array<std::byte, 256> piece{};
   for (size_t done = 0; done < bytes.size();) {
     const size_t count = std::min(piece.size(), bytes.size() - done);
     copy(piece.data(), at.plus(done), count);
