@@ -5,7 +5,8 @@ namespace refract::fabric {
 
 namespace {
 
-[[nodiscard]] bool try_post(Channel& channel, const OneSided& one, uint64_t token) noexcept {
+// Not inlined: clang would move the request into the coroutine's frame, which is aligned to 16 bytes only.
+[[nodiscard, gnu::noinline]] bool try_post(Channel& channel, const OneSided& one, uint64_t token) noexcept {
   const Request request = {.token = token,
                            .local = one.local,
                            .remote = one.remote,

@@ -69,11 +69,11 @@ class Messages {
 };
 
 void fuzz_server(const Messages& messages) {
-  runtime::Shard shard(system_clock());
+  runtime::Shard shard(system_clock(), {.ops_max = 16});
   AnsweringService service;
   SinkChannel channel;
   SinkChannel other;
-  Server server(service, shard);
+  Server server(service, shard, {.sessions_max = 4});
   service.server = &server;
   server.on_opened(channel, Code::kOk);
   server.on_opened(other, Code::kOk);
@@ -86,7 +86,7 @@ void fuzz_server(const Messages& messages) {
 }
 
 void fuzz_session(const Messages& messages) {
-  runtime::Shard shard(system_clock());
+  runtime::Shard shard(system_clock(), {.ops_max = 16});
   SinkChannel channel;
   Session session(channel, shard, {.credits = 4});
   session.on_opened(channel, Code::kOk);

@@ -79,7 +79,9 @@ void Session::close() noexcept {
   if (endpoint_.channel != nullptr) endpoint_.channel->close();
 }
 
-size_t Session::payload_bytes_max() const noexcept { return scratch_.size() - sizeof(MessageHeader); }
+size_t Session::payload_bytes_max() const noexcept {
+  return scratch_.size() - sizeof(MessageHeader);
+}
 
 bool Session::fits(const Call& call) const noexcept {
   // Each alone first: the sum of two lengths could overflow.
