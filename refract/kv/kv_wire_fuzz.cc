@@ -17,7 +17,7 @@ using namespace refract::kv;  // NOLINT(google-build-using-namespace)
 
 // The input as calls: method, two bytes of length, body.
 void serve(std::span<const std::byte> input) {
-  test::Served served({.chunks = 4, .chunks_max = 4});
+  test::Served served({.chunks = 8, .chunks_max = 8});
   test::Served::Peer peer = served.connect();
   // Something to find, once small and once through a view.
   REFRACT_CHECK(peer.client->put_and_wait(test::bytes_of("key"), test::bytes_of("value")).has_value());

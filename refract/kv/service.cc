@@ -284,7 +284,9 @@ Code TableService::wait_for_memory(const rpc::Responder& from, const Write& writ
                       .value = std::vector<std::byte>(write.value.size()),
                       .value_bytes = write.value_bytes,
                       .options = write.options});
-  copy_possibly_torn(waiting_.back().value.data(), write.value.data(), write.value.size());
+  if (!write.value.empty()) {
+    copy_possibly_torn(waiting_.back().value.data(), write.value.data(), write.value.size());
+  }
   waiting_bytes_ += bytes;
   const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
                         .key_bytes = static_cast<uint16_t>(write.key.size()),

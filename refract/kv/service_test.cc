@@ -335,26 +335,27 @@ class GrowingMemory : public testing::Test {
     served.growth.allowed = true;
     served.growth.asked = 0;
   }
-  // A put that is sent and, as there is no room, not answered.
-  void start_put(std::string_view key, std::string_view value, Result<uint64_t>& result) {
+  // A put that is sent and, as there is no room, not answered. `bytes` must stay until it is.
+  void start_put(std::string_view key, std::string_view bytes, Result<uint64_t>& result) {
     const auto write = [](RpcClient& client, std::string_view its_key, std::string_view its_value,
                           Result<uint64_t>& outcome) -> runtime::Task<> {
       outcome = co_await client.put(bytes_of(its_key), bytes_of(its_value));
     };
-    served.shard.spawn(write(*peer.client, key, value, result));
+    served.shard.spawn(write(*peer.client, key, bytes, result));
     served.settle();
   }
 
   Served served{{.chunks = 6, .chunks_max = 64}};
   Served::Peer peer = served.connect();
   size_t count = 0;
+  const std::string value = patterned(10'000, 1);
   const std::string long_value = patterned(3'000'000, 2);
   Result<uint64_t> small = fail(Code::kInvalidated);
   Result<uint64_t> large = fail(Code::kInvalidated);
 };
 
 TEST_F(GrowingMemory, writes_wait_while_the_node_can_grow_and_go_on_when_it_has) {
-  start_put("small", patterned(10'000, 1), small);
+  start_put("small", value, small);
   start_put("large", long_value, large);
   EXPECT_EQ(served.service.stat().waiting_for_memory, 2u);
   EXPECT_GT(served.growth.asked, 0u);
@@ -389,7 +390,7 @@ TEST_F(GrowingMemory, growth_that_does_not_suffice_lets_the_rest_wait_on) {
 }
 
 TEST_F(GrowingMemory, refused_growth_answers_no_space) {
-  start_put("small", patterned(10'000, 1), small);
+  start_put("small", value, small);
   start_put("large", long_value, large);
   served.growth.allowed = false;
   served.service.on_growth_refused();

@@ -108,7 +108,7 @@ Code SessionState::stage(size_t place, uint64_t offset, std::span<const std::byt
   if (offset != key.size()) return Code::kInvalidated;
   if (piece.size() > kKeyBytesMax - key.size()) return Code::kTooLarge;
   key.resize(key.size() + piece.size());
-  copy_possibly_torn(key.data() + offset, piece.data(), piece.size());
+  if (!piece.empty()) copy_possibly_torn(key.data() + offset, piece.data(), piece.size());
   return Code::kOk;
 }
 
