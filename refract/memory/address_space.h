@@ -38,6 +38,8 @@ class AddressSpace {
   };
 
   AddressSpace() noexcept = default;
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
   AddressSpace(AddressSpace&& other) noexcept;
   AddressSpace& operator=(AddressSpace&& other) noexcept;
   ~AddressSpace();  // Unmaps the whole range, what is mapped in it included.

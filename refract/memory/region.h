@@ -50,6 +50,8 @@ class Region {
   // Nothing is left behind on failure: no file, no descriptor, no mapping.
   [[nodiscard]] static Reported<Region> create(AddressSpace& space, const RegionSpec& spec);
 
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;
   // Unmaps and closes. A new file that was not populated to its end is removed by the process that made it.

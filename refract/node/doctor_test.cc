@@ -30,10 +30,10 @@ struct Doctor : testing::Test {
   DoctorInputs inputs;
 
   Doctor() {
-    inputs = {.memory_limit_bytes = kGiB,
-              .socket_path = system.path() + "/node.sock",
-              .clients_max = 16,
-              .system = system.root()};
+    inputs.memory_limit_bytes = kGiB;
+    inputs.socket_path = system.path() + "/node.sock";
+    inputs.clients_max = 16;
+    inputs.system = system.root();
     system.write(
         "proc/cpuinfo",
         "processor\t: 0\nflags\t\t: fpu pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm avx2\nbugs\t\t: x\n");
@@ -201,8 +201,9 @@ TEST(DoctorText, table_and_json_say_the_same) {
 }
 
 TEST(DoctorText, this_machine_can_be_examined) {
-  const std::vector<Finding> findings =
-      examine({.memory_limit_bytes = kMiB, .socket_path = "/tmp/none/x.sock"});
+  DoctorInputs inputs;
+  inputs.socket_path = "/tmp/none/x.sock";
+  const std::vector<Finding> findings = examine(inputs);
   EXPECT_GT(findings.size(), 10U);
 }
 
