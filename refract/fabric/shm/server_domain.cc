@@ -305,7 +305,8 @@ void ServerDomain::State::hear_bells() noexcept {
   std::array<epoll_event, kBellsATurn> events;
   const int count = ::epoll_wait(epoll.get(), events.data(), kBellsATurn, 0);
   for (int i = 0; i < count; ++i) {
-    const auto found = links.find(events[static_cast<size_t>(i)].data.u64);
+    const uint64_t id = events[static_cast<size_t>(i)].data.u64;  // A copy: the struct is packed.
+    const auto found = links.find(id);
     if (found != links.end()) hear(*found->second);
   }
   polls_until_bells = active.size() < links.size() ? kPollsBetweenBells : kPollsBetweenBellsUnparked;
