@@ -3,6 +3,7 @@
 // answered by a code of the contract, and the table stays sound.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,21 +16,47 @@ namespace {
 using refract::Code;
 using namespace refract::kv;  // NOLINT(google-build-using-namespace)
 
-// The input as calls: method, two bytes of length, body.
+// The handle in an answer, or `otherwise`.
+uint64_t handle_in(wire::Method method, std::string_view reply, uint64_t otherwise) {
+  std::span<const std::byte> bytes = test::bytes_of(reply);
+  if (method == wire::Method::kPutBegin)
+    return wire::take<wire::Handle>(bytes).value_or(wire::Handle{otherwise}).id;
+  if (method != wire::Method::kGet) return otherwise;
+  const auto got = wire::take<wire::GetReply>(bytes);
+  return got && got->view != 0 ? got->view : otherwise;
+}
+
+// The input as calls: method, two bytes of length, body. A body that begins with the number 1 gets the latest
+// handle in its place where the method wants one: handles cannot be guessed.
 void serve(std::span<const std::byte> input) {
-  test::Served served({.chunks = 8, .chunks_max = 8});
+  // Made anew where an input left something behind, so that each finds the same.
+  static std::unique_ptr<test::Served> kept;
+  if (kept == nullptr || kept->space.table().stats().entries != 2) {
+    kept.reset();
+    kept = std::make_unique<test::Served>(test::ServedOptions{.chunks = 8, .chunks_max = 8});
+  }
+  test::Served& served = *kept;
   test::Served::Peer peer = served.connect();
   // Something to find, once small and once through a view.
   REFRACT_CHECK(peer.client->put_and_wait(test::bytes_of("key"), test::bytes_of("value")).has_value());
   REFRACT_CHECK(
       peer.client->put_and_wait(test::bytes_of("big"), test::bytes_of(test::patterned(5000))).has_value());
+  uint64_t latest = 0;
   while (input.size() >= 3) {
     const auto method = static_cast<wire::Method>(input[0]);
     const size_t wanted = static_cast<size_t>(input[1]) | static_cast<size_t>(input[2]) << 8;
     input = input.subspan(3);
     const size_t bytes = std::min({wanted, input.size(), peer.session->payload_bytes_max()});
-    const Code code = served.call(peer, method, input.first(bytes));
+    std::vector<std::byte> body(input.begin(), input.begin() + static_cast<ptrdiff_t>(bytes));
+    std::span<const std::byte> rest = body;
+    const auto first = wire::take<wire::Handle>(rest);
+    if (method >= wire::Method::kPutPiece && method <= wire::Method::kViewClose && first && first->id == 1) {
+      std::memcpy(body.data(), &latest, sizeof(latest));
+    }
+    std::string reply;
+    const Code code = served.call(peer, method, body, &reply);
     REFRACT_CHECK(code != Code::kIndeterminate && code != Code::kUnavailable && code != Code::kCorrupt);
+    if (code == Code::kOk) latest = handle_in(method, reply, latest);
     input = input.subspan(bytes);
   }
   REFRACT_CHECK(served.is_sound());
