@@ -243,16 +243,20 @@ void Session::on_messages(std::span<const fabric::Completion> messages) noexcept
   }
 }
 
-void Session::on_opened(fabric::Channel& /*channel*/, Code code) noexcept {
+void Session::on_opened(fabric::Channel& channel, Code code) noexcept {
+  reopens_ = false;
   if (code != Code::kOk) {
     end(code);
     return;
   }
+  // After a reconnection the endpoint is empty.
+  fabric::attach(channel, endpoint_);
   state_ = State::kOpen;
   wake_first();
 }
 
-void Session::on_closed(fabric::Channel& /*channel*/, Code code) noexcept {
+void Session::on_closed(fabric::Channel& channel, Code code) noexcept {
+  reopens_ = channel.reconnects();
   end(code);
 }
 

@@ -72,9 +72,11 @@ class Session final : public fabric::Receiver {
   [[nodiscard]] size_t payload_bytes_max() const noexcept;
 
   [[nodiscard]] State state() const noexcept { return state_; }
+  // Closed, but the provider expects the peer back; the session is then open again, with nothing outstanding.
+  [[nodiscard]] bool reopens() const noexcept { return state_ == State::kClosed && reopens_; }
   // Why it is closed.
   [[nodiscard]] Code closed_code() const noexcept { return closed_code_; }
-  // Null when closed.
+  // Null when closed for good. Not null in state kClosed: the provider is reconnecting, and kOpen may follow.
   [[nodiscard]] fabric::Channel* channel() const noexcept { return endpoint_.channel; }
   // Outstanding calls complete with kIndeterminate when the channel has closed.
   void close() noexcept;
@@ -122,6 +124,7 @@ class Session final : public fabric::Receiver {
   runtime::Shard* shard_;
   State state_ = State::kOpening;
   Code closed_code_ = Code::kOk;
+  bool reopens_ = false;
   std::vector<Slot> slots_;
   uint32_t first_free_ = 0;  // An index; slots_.size() when there is no credit.
   Place* first_waiting_ = nullptr;

@@ -80,6 +80,7 @@ class Link : public Channel {
   [[nodiscard]] const Capabilities& capabilities() const noexcept override;
 
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
+  [[nodiscard]] bool reconnects() const noexcept override { return phase_ == Phase::kWaiting; }
   // One turn; returns how many completions it filled.
   [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept;
   // Would poll do something now?
