@@ -42,6 +42,7 @@ class TestNode {
  public:
   explicit TestNode(MeetingOptions options = {}) {
     options.path = directory_.socket();
+    options.space_bytes_max = kGiB;  // Each connection reserves it; sanitizers leave few addresses.
     options.on_attach = [this](const Attachment& attachment) {
       if (!server_) return;
       EXPECT_TRUE(server_->adopt(attachment).has_value());
