@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a client reads the table by itself, while its owner changes it: no message, no lock, no trace.
 //
-// A template over the memory, so that the very same loads run on a mapping, in the simulator, and against
-// every interleaving with the owner's stores (table_interleaving_test.cc). A Memory gives:
-//   uint64_t observe(Offset)                      an 8-byte load, ordered before later ones
-//   void copy(void* target, Offset, size_t)       bytes that may be torn
-//   bool equals(Offset, span<const byte>)         likewise
-//   uint32_t match(Offset bucket, uint8_t fp)     a hint, see slot_match.h
-//   void prefetch(Offset)
-//   uint64_t bytes()                              how much of the space may be read
-//   PinWriter* pins()                             where this client pins large values; null: it cannot
-//
 // Why an accepted value is right (docs/design/007-reuse.md has the whole argument): a value is accepted only
 // if the buffer carried one stamp from before its lengths were trusted until after the copy, the slot named
 // that stamp, and the slot still holds the same word afterwards. By (I2) the bytes then are one complete
@@ -18,19 +8,14 @@
 // bucket count did not change (I3).
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "refract/base/clock.h"
-#include "refract/base/hash.h"
 #include "refract/base/result.h"
+#include "refract/kv/direct_scan.h"
 #include "refract/kv/layout.h"
-#include "refract/kv/scan_cursor.h"
+#include "refract/kv/table_view.h"
 #include "refract/memory/pins.h"
 #include "refract/memory/remote_visible.h"
 
@@ -38,9 +23,9 @@ namespace refract::kv {
 
 // What the direct path says of an entry.
 struct Found {
-  Code code =
-      Code::kNotFound;  // kOk, kNotFound, kTooLarge (the sink refused), kInvalidated (too many retries:
-                        // ask the server), kCorrupt (a word points outside the space: grow the view first).
+  // kOk, kNotFound, kTooLarge (the sink refused), kInvalidated (too many retries: ask the server), kCorrupt (a
+  // word points outside the space: grow the view first).
+  Code code = Code::kNotFound;
   uint64_t version = 0;
   uint64_t value_bytes = 0;
   uint64_t expires_wall_ns = 0;  // 0: never.
@@ -50,16 +35,9 @@ template <typename Memory>
 class DirectReader {
  public:
   // `memory` and `clock` outlive the reader. REQUIRES: the space's header passed Heap::check_header.
-  DirectReader(Memory& memory, const Clock& clock) noexcept
-      : memory_(memory),
-        clock_(clock),
-        hash_seed_(memory.observe({offsetof(SpaceHeader, hash_seed)})),
-        directory_(memory.observe({kRootAt.value + offsetof(TableRoot, directory)})),
-        directory_words_(memory.observe({kRootAt.value + offsetof(TableRoot, directory_words)})) {}
+  DirectReader(Memory& memory, const Clock& clock) noexcept : memory_(memory), clock_(clock), view_(memory) {}
 
-  [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept {
-    return hash_key(key, hash_seed_);
-  }
+  [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept { return view_.hash(key); }
 
   // Reads the entry. `sink(value_bytes)` is asked for room once the length is known for certain, perhaps
   // several times; null means "does not fit". After an outcome other than kOk the room's bytes are undefined.
@@ -98,13 +76,15 @@ class DirectReader {
   void unpin(int pin) noexcept { memory_.pins()->unpin(pin); }
 
   // Two stages that a multi_get runs ahead of get, so that the misses of many keys overlap.
-  void prefetch_bucket(uint64_t hash) noexcept { memory_.prefetch(bucket_of(hash, observe_count())); }
+  void prefetch_bucket(uint64_t hash) noexcept {
+    memory_.prefetch(view_.bucket_of(hash, view_.observe_count()));
+  }
   void prefetch_buffers(uint64_t hash) noexcept {
-    const Offset bucket = bucket_of(hash, observe_count());
-    if (!is_inside(bucket, kLineBytes)) return;
+    const Offset bucket = view_.bucket_of(hash, view_.observe_count());
+    if (!view_.is_inside(bucket, kLineBytes)) return;
     for (uint32_t hits = memory_.match(bucket, Slot::fingerprint_of(hash)); hits != 0; hits &= hits - 1) {
       const Slot slot{memory_.observe(bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * 8))};
-      if (!slot || !is_inside(slot.buffer(), kLineBytes)) continue;
+      if (!slot || !view_.is_inside(slot.buffer(), kLineBytes)) continue;
       memory_.prefetch(slot.buffer());
       memory_.prefetch(slot.buffer().plus(kLineBytes));
     }
@@ -119,9 +99,10 @@ class DirectReader {
   };
   template <typename Visit>
   [[nodiscard]] Page scan(uint64_t cursor, size_t keys_min, Visit&& visit) {
+    DirectScan<Memory> scan(view_, clock_);
     size_t visited = 0;
     do {
-      const Code code = scan_bucket(cursor, [&](const ScannedKey& entry) {
+      const Code code = scan.next_bucket(cursor, [&](const ScannedKey& entry) {
         ++visited;
         visit(std::span<const std::byte>(entry.key), entry.version, entry.value_bytes);
       });
@@ -131,8 +112,10 @@ class DirectReader {
   }
 
  private:
-  static constexpr int kAttempts = 256;
-  static constexpr int kChainMax = 1'000;  // Lines of one bucket: far beyond any real chain, ends any loop.
+  using View = TableView<Memory>;
+  using Seen = typename View::Seen;
+
+  static constexpr int kAttempts = View::kAttempts;
   // A copy of this length takes long enough that a busy writer could spoil every attempt.
   static constexpr uint64_t kPinnedBytes = 16 << 10;
 
@@ -143,44 +126,13 @@ class DirectReader {
     int pin = -1;
     Offset value{};
   };
-  struct ScannedKey {
-    std::vector<std::byte> key;
-    uint64_t version = 0;
-    uint64_t value_bytes = 0;
-  };
-  // A buffer whose stamp was seen and whose lengths belong to it.
-  struct Seen {
-    Offset slot_at;
-    Slot slot{};
-    uint64_t stamp = 0;
-    Lengths lengths{};
-  };
-
-  [[nodiscard]] bool is_inside(Offset at, uint64_t bytes) const noexcept {
-    const uint64_t end = memory_.bytes();
-    return at.value != 0 && bytes <= end && at.value <= end - bytes;
-  }
-
-  [[nodiscard]] uint64_t observe_count() noexcept { return memory_.observe(kBucketCountAt); }
-
-  // Nowhere for an index whose chunk the directory does not have (a damaged space).
-  [[nodiscard]] Offset bucket_at(uint64_t index) noexcept {
-    const uint64_t chunk = index / kBucketsPerChunk;
-    if (chunk >= directory_words_) return {};
-    const Offset start{memory_.observe({directory_ + chunk * 8})};
-    return start.plus(index % kBucketsPerChunk * kLineBytes);
-  }
-  [[nodiscard]] Offset bucket_of(uint64_t hash, uint64_t count) noexcept {
-    return count == 0 ? Offset{} : bucket_at(bucket_index(hash, count));
-  }
-
   template <typename Sink>
   [[nodiscard]] Found search(std::span<const std::byte> key, uint64_t hash, Sink& sink) noexcept {
-    const uint64_t count = observe_count();
+    const uint64_t count = view_.observe_count();
     const uint8_t fingerprint = Slot::fingerprint_of(hash);
-    Offset line = bucket_of(hash, count);
-    for (int hop = 0; hop < kChainMax; ++hop) {
-      if (!is_inside(line, kLineBytes)) return {.code = Code::kCorrupt};
+    Offset line = view_.bucket_of(hash, count);
+    for (int hop = 0; hop < View::kChainMax; ++hop) {
+      if (!view_.is_inside(line, kLineBytes)) return {.code = Code::kCorrupt};
       for (uint32_t hits = memory_.match(line, fingerprint); hits != 0; hits &= hits - 1) {
         const Offset slot_at = line.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
         const Slot slot{memory_.observe(slot_at)};
@@ -189,34 +141,9 @@ class DirectReader {
         if (read_buffer(slot_at, slot, key, sink, found)) return found;
       }
       line = {memory_.observe(line.plus(kOverflowWord * sizeof(Slot)))};
-      if (!line) return {.code = observe_count() == count ? Code::kNotFound : Code::kInvalidated};
+      if (!line) return {.code = view_.observe_count() == count ? Code::kNotFound : Code::kInvalidated};
     }
     return {.code = Code::kInvalidated};
-  }
-
-  // Sees stamp and lengths of the slot's buffer together. False with `code` set: retry, or a damaged space.
-  [[nodiscard]] bool see(Seen& seen, Code& code) noexcept {
-    const Offset buffer = seen.slot.buffer();
-    code = Code::kInvalidated;
-    if (!is_inside(buffer, sizeof(BufferHeader))) {
-      if (is_current(seen)) code = Code::kCorrupt;
-      return false;
-    }
-    seen.stamp = memory_.observe(buffer);
-    if (!seen.slot.names(seen.stamp)) return false;
-    seen.lengths = Lengths::from_word(memory_.observe(buffer.plus(offsetof(BufferHeader, lengths))));
-    // The stamp is zeroed before lengths change: the same stamp again means that they are its lengths.
-    if (memory_.observe(buffer) != seen.stamp) return false;
-    if (seen.lengths.is_sound() && is_inside(buffer, seen.lengths.total_bytes())) return true;
-    if (is_current(seen)) code = Code::kCorrupt;
-    return false;
-  }
-
-  // Whether what was read since see() is one content, published at a moment since then.
-  [[nodiscard]] bool is_current(const Seen& seen) noexcept {
-    load_load_fence();
-    return (seen.stamp == 0 || memory_.observe(seen.slot.buffer()) == seen.stamp) &&
-           memory_.observe(seen.slot_at) == seen.slot.bits;
   }
 
   // True: `found` is the answer (perhaps "retry"). False: the slot is for certain another key's.
@@ -224,11 +151,11 @@ class DirectReader {
   [[nodiscard]] bool read_buffer(Offset slot_at, Slot slot, std::span<const std::byte> key, Sink& sink,
                                  Found& found) noexcept {
     Seen seen{.slot_at = slot_at, .slot = slot};
-    if (!see(seen, found.code)) return true;
+    if (!view_.see(seen, found.code)) return true;
     const Lengths lengths = seen.lengths;
     const Offset buffer = slot.buffer();
     if (lengths.key_bytes != key.size() || !memory_.equals(buffer.plus(lengths.key_at()), key)) {
-      if (is_current(seen)) return false;
+      if (view_.is_current(seen)) return false;
       found.code = Code::kInvalidated;
       return true;
     }
@@ -236,7 +163,7 @@ class DirectReader {
     if ((lengths.flags & Lengths::kExpires) != 0) {
       found.expires_wall_ns = memory_.observe(buffer.plus(kExpiryAt));
       if (clock_.wall_ns() >= found.expires_wall_ns) {
-        found.code = is_current(seen) ? Code::kNotFound : Code::kInvalidated;
+        found.code = view_.is_current(seen) ? Code::kNotFound : Code::kInvalidated;
         return true;
       }
     }
@@ -245,7 +172,7 @@ class DirectReader {
   }
 
   [[nodiscard]] Code take_value(const Seen& seen, NoCopy&) noexcept {
-    return is_current(seen) ? Code::kOk : Code::kInvalidated;
+    return view_.is_current(seen) ? Code::kOk : Code::kInvalidated;
   }
 
   [[nodiscard]] Code take_value(const Seen& seen, PinSink& sink) noexcept {
@@ -255,7 +182,7 @@ class DirectReader {
     if (sink.pin < 0) return Code::kOverloaded;
     // The pin was announced before this look at the slot: the owner, who stores the slot before it looks at
     // pins, either sees the pin or this sees the slot changed.
-    if (is_current(seen)) return Code::kOk;
+    if (view_.is_current(seen)) return Code::kOk;
     memory_.pins()->unpin(sink.pin);
     sink.pin = -1;
     return Code::kInvalidated;
@@ -265,77 +192,23 @@ class DirectReader {
   [[nodiscard]] Code take_value(const Seen& seen, Sink& sink) noexcept {
     const uint64_t bytes = seen.lengths.value_bytes;
     std::byte* target = sink(bytes);
-    if (target == nullptr) return is_current(seen) ? Code::kTooLarge : Code::kInvalidated;
+    if (target == nullptr) return view_.is_current(seen) ? Code::kTooLarge : Code::kInvalidated;
     PinWriter* pins = bytes >= kPinnedBytes ? memory_.pins() : nullptr;
     const int pin = pins == nullptr ? -1 : pins->pin(seen.slot.buffer(), seen.stamp);
     Code code = Code::kInvalidated;
-    if (pin < 0 || is_current(seen)) {
+    if (pin < 0 || view_.is_current(seen)) {
       memory_.copy(target, seen.slot.buffer().plus(seen.lengths.value_at()), bytes);
       // A pinned buffer cannot have been reused; the slot may well have moved on, which is no reason to start
       // again.
-      if (pin >= 0 || is_current(seen)) code = Code::kOk;
+      if (pin >= 0 || view_.is_current(seen)) code = Code::kOk;
     }
     if (pin >= 0) pins->unpin(pin);
     return code;
   }
 
-  // Visits the keys of the cursor's bucket and moves the cursor behind it.
-  template <typename Visit>
-  [[nodiscard]] Code scan_bucket(uint64_t& cursor, Visit&& visit) {
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      std::vector<ScannedKey> keys;
-      const uint64_t count = observe_count();
-      if (count == 0) return Code::kCorrupt;
-      const ScanStep step = scan_step(cursor, count);
-      const Code code = collect(bucket_at(step.bucket), keys);
-      if (code == Code::kCorrupt) return code;
-      if (code != Code::kOk || observe_count() != count) continue;
-      for (const ScannedKey& key : keys) visit(key);
-      cursor = step.next;
-      return Code::kOk;
-    }
-    return Code::kInvalidated;
-  }
-
-  [[nodiscard]] Code collect(Offset line, std::vector<ScannedKey>& keys) {
-    for (int hop = 0; line; ++hop) {
-      if (hop == kChainMax) return Code::kInvalidated;
-      if (!is_inside(line, kLineBytes)) return Code::kCorrupt;
-      for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
-        ScannedKey key;
-        Code code = Code::kInvalidated;
-        for (int attempt = 0; attempt < kAttempts && code == Code::kInvalidated; ++attempt) {
-          code = read_key(line.plus(i * sizeof(Slot)), key);
-        }
-        if (code == Code::kOk) keys.push_back(std::move(key));
-        if (code == Code::kInvalidated || code == Code::kCorrupt) return code;
-      }
-      line = {memory_.observe(line.plus(kOverflowWord * sizeof(Slot)))};
-    }
-    return Code::kOk;
-  }
-
-  // kNotFound: the slot is free, or its entry has expired.
-  [[nodiscard]] Code read_key(Offset slot_at, ScannedKey& key) {
-    Seen seen{.slot_at = slot_at, .slot = Slot{memory_.observe(slot_at)}};
-    if (!seen.slot) return Code::kNotFound;
-    Code code = Code::kOk;
-    if (!see(seen, code)) return code;
-    key.key.resize(seen.lengths.key_bytes);
-    memory_.copy(key.key.data(), seen.slot.buffer().plus(seen.lengths.key_at()), key.key.size());
-    key.version = seen.stamp;
-    key.value_bytes = seen.lengths.value_bytes;
-    const bool expires = (seen.lengths.flags & Lengths::kExpires) != 0;
-    const uint64_t expiry = expires ? memory_.observe(seen.slot.buffer().plus(kExpiryAt)) : ~uint64_t{0};
-    if (!is_current(seen)) return Code::kInvalidated;
-    return expires && clock_.wall_ns() >= expiry ? Code::kNotFound : Code::kOk;
-  }
-
   Memory& memory_;
   const Clock& clock_;
-  const uint64_t hash_seed_;
-  const uint64_t directory_;
-  const uint64_t directory_words_;
+  TableView<Memory> view_;
 };
 
 }  // namespace refract::kv
