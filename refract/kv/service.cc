@@ -12,7 +12,6 @@ namespace {
 
 using wire::Method;
 
-constexpr uint64_t kSweepRound_ns = 60 * kSecond_ns;
 constexpr uint64_t kSweepPauseMin_ns = 50 * kMillisecond_ns;
 // About a millisecond of cache misses.
 constexpr uint64_t kSweepBuckets = 2048;
@@ -338,7 +337,7 @@ void TableService::sweep_while_needed() noexcept {
 runtime::Task<> TableService::sweep_rounds() {
   while (parts_.table.stats().expiring_entries > 0) {
     const uint64_t steps = parts_.table.stats().buckets / kSweepBuckets + 1;
-    co_await parts_.shard.sleep_for(std::max(kSweepRound_ns / steps, kSweepPauseMin_ns));
+    co_await parts_.shard.sleep_for(std::max(parts_.sweep_round_ns / steps, kSweepPauseMin_ns));
     sweep_some();
   }
 }

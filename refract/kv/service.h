@@ -8,7 +8,7 @@
 // is released when it ends.
 //
 // While there are entries with a time to live, a timer removes the expired ones, in small steps, going round
-// in about a minute; without them there is no timer.
+// in Parts::sweep_round_ns; without them there is no timer.
 //
 // Threads: used only by the shard that owns the table.
 #pragma once
@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "refract/base/units.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/keyed_call.h"
 #include "refract/kv/session_state.h"
@@ -43,6 +44,8 @@ class TableService final : public rpc::Service {
     SessionPins& pins;
     GrowthSource& growth;
     runtime::Shard& shard;
+    uint64_t sweep_round_ns =
+        60 * kSecond_ns;  // In which the whole table is looked through for expired entries.
   };
   explicit TableService(const Parts& parts);
   ~TableService() override;

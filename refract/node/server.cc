@@ -81,12 +81,14 @@ class Server final : public runtime::Poller, public kv::GrowthSource {
     birth_.meeting.abandon_in_child();
     table_ = std::make_unique<kv::Table>(writer_, *heap_, shard_.clock());
     if (const int code = recover(); code != 0) return code;
-    service_ = std::make_unique<kv::TableService>(kv::TableService::Parts{.table = *table_,
-                                                                          .heap = *heap_,
-                                                                          .writer = writer_,
-                                                                          .pins = session_pins_,
-                                                                          .growth = *this,
-                                                                          .shard = shard_});
+    service_ = std::make_unique<kv::TableService>(
+        kv::TableService::Parts{.table = *table_,
+                                .heap = *heap_,
+                                .writer = writer_,
+                                .pins = session_pins_,
+                                .growth = *this,
+                                .shard = shard_,
+                                .sweep_round_ns = birth_.config.ttl_sweep_ns});
     rpc_ = std::make_unique<rpc::Server>(*service_, shard_,
                                          rpc::ServerOptions{.sessions_max = birth_.config.clients_max});
     service_->answer_through(rpc_.get());
