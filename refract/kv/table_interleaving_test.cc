@@ -16,7 +16,7 @@
 #include "refract/fabric/sim/interleavings.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/mapped_memory.h"
-#include "refract/kv/sim_reader_memory.h"
+#include "refract/kv/test_sim_reader_memory.h"
 #include "refract/kv/test_space.h"
 
 namespace refract::kv {
