@@ -93,7 +93,8 @@ void Dispatcher::change_state(const Completion& completion) noexcept {
   Channel& channel = *completion.channel;
   Receiver* receiver = receiver_of(channel);
   const bool is_open = completion.op == Op::kOpened && completion.code == Code::kOk;
-  if (!is_open && channel.context != nullptr && channel.context != &nobody) {
+  const bool lives = is_open || (completion.op == Op::kClosed && completion.value != 0);
+  if (!lives && channel.context != nullptr && channel.context != &nobody) {
     static_cast<Endpoint*>(channel.context)->channel = nullptr;
   }
   watch_descriptors();

@@ -29,7 +29,8 @@ class Receiver {
   virtual void on_messages(std::span<const Completion> messages) noexcept = 0;
   // The channel is ready, or `code` says why it never will be (then the endpoint is empty already).
   virtual void on_opened(Channel& channel, Code code) noexcept;
-  // The channel's last sign; the endpoint is empty already.
+  // The channel's last sign; the endpoint is empty already. Or the provider is reconnecting: then the
+  // endpoint still has its channel, posts fail, and on_opened or another on_closed follows.
   virtual void on_closed(Channel& channel, Code code) noexcept;
 };
 
