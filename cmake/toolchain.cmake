@@ -26,6 +26,15 @@ target_compile_options(refract_flags INTERFACE
   -march=x86-64-v2 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Werror
   -fno-omit-frame-pointer -fdiagnostics-color=auto)
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Our own calls inside the shared library need no detour for those who would interpose them.
+  target_compile_options(refract_flags INTERFACE -fno-semantic-interposition)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # g++ 12 takes "text" + std::to_string(n) for an overlapping copy (its bug 105651).
+    target_compile_options(refract_flags INTERFACE -Wno-restrict)
+  endif()
+endif()
+
 if(REFRACT_SANITIZE STREQUAL "address")
   set(REFRACT_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all)
 elseif(REFRACT_SANITIZE STREQUAL "thread")

@@ -111,7 +111,8 @@ class Channel {
   // Gives up the channel: outstanding requests complete with kUnavailable, then kClosed comes. Idempotent.
   virtual void close() noexcept = 0;
 
-  // True between a kClosed and the kOpened that the provider brings about by itself, when the peer is expected back.
+  // True between a kClosed and the kOpened that the provider brings about by itself, when the peer is
+  // expected back.
   [[nodiscard]] virtual bool reconnects() const noexcept { return false; }
 
   // The owner's word for this channel, untouched by the provider.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How memory of a node is named: never by a virtual address, so that a name stays true across processes, restarts
-// and moves.
+// How memory of a node is named: never by a virtual address, so that a name stays true across processes,
+// restarts and moves.
 //
-// The regions of one node lie behind each other in one space; an Offset counts bytes from its start. On the wire
-// a place is a RemotePointer, region and offset inside it, because a region is what a device registers.
+// The regions of one node lie behind each other in one space; an Offset counts bytes from its start. On the
+// wire a place is a RemotePointer, region and offset inside it, because a region is what a device registers.
 #pragma once
 
 #include <compare>
@@ -35,8 +35,8 @@ struct RemotePointer {
   static constexpr uint64_t kOffsetMask = (uint64_t{1} << 48) - 1;
 };
 
-// Without the right key, or outside its bounds and rights, no request touches a region. Drawn from the kernel's
-// generator; 0 is never a key.
+// Without the right key, or outside its bounds and rights, no request touches a region. Drawn from the
+// kernel's generator; 0 is never a key.
 struct RemoteKey {
   uint64_t bits = 0;
   auto operator<=>(const RemoteKey&) const = default;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads and stores of memory that another process or a device works on at the same time.
 //
-// Such bytes are never touched through plain references: each function names its purpose and which two observers it
-// orders, so that the reader, the compiler and the thread sanitizer know. On x86-64 every one of them is a plain
-// move; what they cost is what they forbid the compiler. See docs/design/003-memory-model.md.
+// Such bytes are never touched through plain references: each function names its purpose and which two
+// observers it orders, so that the reader, the compiler and the thread sanitizer know. On x86-64 every one of
+// them is a plain move; what they cost is what they forbid the compiler. See docs/design/003-memory-model.md.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,8 @@ namespace refract {
 // REQUIRES: 8-byte alignment (likewise below).
 [[nodiscard]] inline uint64_t observe_u64(const void* word) noexcept {
   // atomic_ref wants a mutable object; a load through it writes nothing, also on a read-only mapping.
-  auto* place = static_cast<uint64_t*>(const_cast<void*>(word));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  auto* place =
+      static_cast<uint64_t*>(const_cast<void*>(word));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   return std::atomic_ref<uint64_t>(*place).load(std::memory_order_acquire);
 }
 
@@ -35,7 +36,8 @@ inline void publish_u64(void* word, uint64_t value) noexcept {
 }
 
 // Publishes and orders the store before every later load of this thread: for announcements ("I hold this", "I
-// sleep") that must be visible before the announcer looks again. An exchange: mfence costs tens of nanoseconds more.
+// sleep") that must be visible before the announcer looks again. An exchange: mfence costs tens of
+// nanoseconds more.
 inline void announce_u64(void* word, uint64_t value) noexcept {
   (void)std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(word)).exchange(value, std::memory_order_seq_cst);
 }
@@ -58,8 +60,8 @@ inline void load_load_fence() noexcept {
 #endif
 }
 
-// Copies bytes that their owner may be changing. The copy may mix old and new; the caller finds that out by a stamp
-// and throws the copy away. Never branch on the bytes before that.
+// Copies bytes that their owner may be changing. The copy may mix old and new; the caller finds that out by a
+// stamp and throws the copy away. Never branch on the bytes before that.
 inline void copy_possibly_torn(void* target, const void* source, size_t bytes) noexcept {
 #ifdef REFRACT_THREAD_SANITIZER
   auto* to = static_cast<unsigned char*>(target);
@@ -78,7 +80,8 @@ inline void store_possibly_torn(void* target, const void* source, size_t bytes) 
 #ifdef REFRACT_THREAD_SANITIZER
   auto* to = static_cast<unsigned char*>(target);
   const auto* from = static_cast<const unsigned char*>(source);
-  for (size_t i = 0; i < bytes; ++i) std::atomic_ref<unsigned char>(to[i]).store(from[i], std::memory_order_relaxed);
+  for (size_t i = 0; i < bytes; ++i)
+    std::atomic_ref<unsigned char>(to[i]).store(from[i], std::memory_order_relaxed);
 #else
   std::memcpy(target, source, bytes);
   std::atomic_signal_fence(std::memory_order_release);

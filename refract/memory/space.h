@@ -3,8 +3,8 @@
 // chunks.
 //
 // Everything else about a space follows from these words and from the store's table: free lists, counters and
-// retire queues are rebuilt at restart and never stored. docs/formats/kv-table.md has the picture and a worked
-// example.
+// retire queues are rebuilt at restart and never stored. docs/formats/kv-table.md has the picture and a
+// worked example.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every store into a space goes through its Writer, in program order, so that the same code that serves readers can
-// be taken apart store by store: tests interleave them with a reader's loads, and the simulator delays them and
-// crashes between two of them.
+// Every store into a space goes through its Writer, in program order, so that the same code that serves
+// readers can be taken apart store by store: tests interleave them with a reader's loads, and the simulator
+// delays them and crashes between two of them.
 //
 // Threads: used only by the shard that owns the space.
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace refract {
 
-// Told of each store, after the owner's own image has it. An 8-byte store is one call and never torn; `bytes` of
-// other calls may reach a reader in any split at 8-byte borders, left to right.
+// Told of each store, after the owner's own image has it. An 8-byte store is one call and never torn; `bytes`
+// of other calls may reach a reader in any split at 8-byte borders, left to right.
 class StoreLog {
  public:
   virtual ~StoreLog() = default;
@@ -33,21 +33,25 @@ class Writer {
   // Publishes a word: readers that observe it see every store made before. REQUIRES: 8-byte alignment.
   void publish(Offset at, uint64_t word) noexcept {
     publish_u64(base_ + at.value, word);
-    if (log_ != nullptr) [[unlikely]] log_->stored(at, as_bytes(at, sizeof(word)));
+    if (log_ != nullptr) [[unlikely]]
+      log_->stored(at, as_bytes(at, sizeof(word)));
   }
 
   // Copies bytes that no reader trusts before a later publish.
   void copy(Offset at, std::span<const std::byte> bytes) noexcept {
     store_possibly_torn(base_ + at.value, bytes.data(), bytes.size());
-    if (log_ != nullptr) [[unlikely]] log_->stored(at, bytes);
+    if (log_ != nullptr) [[unlikely]]
+      log_->stored(at, bytes);
   }
 
   void zero(Offset at, size_t bytes) noexcept;
 
-  // Orders all stores so far before the owner's later loads: for an owner that unlinks, then looks who still reads.
+  // Orders all stores so far before the owner's later loads: for an owner that unlinks, then looks who still
+  // reads.
   void fence() noexcept {
     store_load_fence();
-    if (log_ != nullptr) [[unlikely]] log_->fenced();
+    if (log_ != nullptr) [[unlikely]]
+      log_->fenced();
   }
 
   // The owner's own view: it always sees its own stores, so plain loads do.

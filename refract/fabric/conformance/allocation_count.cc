@@ -10,7 +10,7 @@ namespace {
 
 thread_local uint64_t t_allocation_count = 0;
 
-void* allocate(size_t bytes, size_t alignment) noexcept {
+[[maybe_unused]] void* allocate(size_t bytes, size_t alignment) noexcept {
   ++t_allocation_count;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
@@ -25,6 +25,8 @@ uint64_t allocation_count() noexcept {
 }
 
 }  // namespace refract
+
+#ifndef REFRACT_COUNT_NO_ALLOCATIONS
 
 void* operator new(size_t bytes) {
   return refract::allocate(bytes, alignof(std::max_align_t));
@@ -62,3 +64,5 @@ void operator delete(void* memory, size_t, std::align_val_t) noexcept {
 void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
+
+#endif
