@@ -20,7 +20,7 @@
 // until when it shows the state that the node died with.
 //
 // Threads: one at a time. Memory: get and put take none after their first calls but what the caller's string
-// needs. Nothing throws but std::bad_alloc.
+// needs. Nothing throws; a process that runs out of memory ends.
 #pragma once
 
 #include <cstddef>
@@ -138,7 +138,7 @@ struct Pong {
 };
 
 struct ClientCounters {
-  uint64_t direct_reads = 0;   // Answered by loads alone.
+  uint64_t direct_reads = 0;   // Reads by plain loads, each key of a multi_get counted.
   uint64_t messages_sent = 0;  // Requests to the server.
   uint64_t rereads = 0;        // Direct reads that had to ask the server, or wait for memory to be mapped.
   uint64_t server_losses = 0;  // Servers that ended under this client.
