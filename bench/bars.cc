@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/bars.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+namespace refract::bench {
+namespace {
+
+constexpr double kDriftMax = 0.3;
+
+constexpr std::array kBars = {
+    Bar{"get-throughput", "get on shm, throughput / in-process table", "at least 0.40", Sense::kAtLeast, 0.40,
+        "x", measure_get_throughput},
+    Bar{"get-throughput-huge", "the same on huge pages (hugetlb:)", "at least 0.40", Sense::kAtLeast, 0.40,
+        "x", measure_get_throughput_on_huge_pages},
+    Bar{"get-latency", "get on shm, median / two dependent 64 B reads", "at most 1.30", Sense::kAtMost, 1.30,
+        "x", measure_get_latency},
+    Bar{"stopped-server", "get with the server stopped / running", "at least 0.95", Sense::kAtLeast, 0.95,
+        "x", measure_stopped_server},
+    Bar{"put-latency", "put on shm, one in flight, median / 64 B ping-pong", "at most 5.00", Sense::kAtMost,
+        5.0, "x", measure_put_latency},
+    Bar{"restart", "kill -9 to the first put served", "under 0.200 s", Sense::kAtMost, 0.2, "s",
+        measure_restart},
+    Bar{"memory", "memory an entry / Redis", "at most 0.80", Sense::kAtMost, 0.8, "x", measure_memory},
+    Bar{"get-messages", "messages a get", "0", Sense::kAtMost, 0, "", measure_get_messages},
+    Bar{"put-messages", "messages a put, each way", "1", Sense::kAtMost, 1, "", measure_put_messages},
+    Bar{"allocations", "allocations a get or put, warm", "0", Sense::kAtMost, 0, "", measure_allocations},
+    Bar{"idle", "processor time of keeper, server and client, idle", "under 1 ms/s", Sense::kAtMost, 1,
+        "ms/s", measure_idle},
+};
+
+}  // namespace
+
+std::span<const Bar> bars() noexcept {
+  return kBars;
+}
+
+std::string_view text(Verdict verdict) noexcept {
+  switch (verdict) {
+    case Verdict::kHolds:
+      return "holds";
+    case Verdict::kFallsShort:
+      return "falls short";
+    case Verdict::kNotMeasured:
+      return "not measured";
+    case Verdict::kNotJudged:
+      return "not judged";
+    case Verdict::kFailed:
+      break;
+  }
+  return "FAILED";
+}
+
+Verdict judge(const Bar& bar, const Outcome& outcome) {
+  if (outcome.samples.empty()) return Verdict::kNotMeasured;
+  const double median = spread_of(outcome.samples).median;
+  const bool holds = bar.sense == Sense::kAtLeast ? median >= bar.limit : median <= bar.limit;
+  return holds ? Verdict::kHolds : Verdict::kFallsShort;
+}
+
+Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)>& body) {
+  std::vector<Block> blocks;
+  for (int attempt = 1;; ++attempt) {
+    Outcome outcome;
+    Block block;
+    block.before = run.references.measure();
+    if (const Reported<> done = body(outcome); !done) return report(done.error());
+    block.after = run.references.measure();
+    const double apart = drift(block.before, block.after);
+    block.accepted = apart <= kDriftMax;
+    blocks.push_back(block);
+    if (!block.accepted && attempt < run.options.attempts) continue;
+    outcome.blocks = std::move(blocks);
+    if (!block.accepted) {
+      outcome.note += fmt::format("{}the machine is not quiet: references {:.0f} % apart at attempt {}",
+                                  outcome.note.empty() ? "" : "; ", 100 * apart, attempt);
+    } else if (attempt > 1) {
+      outcome.note += fmt::format("{}{} block{} rejected before, references more than 30 % apart",
+                                  outcome.note.empty() ? "" : "; ", attempt - 1, attempt == 2 ? "" : "s");
+    }
+    return outcome;
+  }
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What we promise in numbers, one row each, and how a row is measured.
+//
+// A bar compares one number, mostly a ratio of two things measured in turn within one run, with a limit. To
+// add one: a file bar_NAME.cc with its function, a declaration here, a row in bars.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/measure.h"
+#include "bench/references.h"
+
+#include "refract/base/report.h"
+
+namespace refract::bench {
+
+struct BarOptions {
+  uint64_t entries = 1'000'000;
+  uint64_t memory_entries = 10'000'000;  // For the bar on memory.
+  uint64_t operations = 2'000'000;       // Gets in a round; rounds of slower operations take a share of it.
+  uint64_t idle_ns = 3'000'000'000;
+  int alternations = 7;
+  int attempts = 3;    // At a block whose references drift.
+  bool judged = true;  // Whether numbers mean anything at this size.
+  std::string node_program;
+};
+
+// What all bars of a run share.
+struct BarRun {
+  BarOptions options;
+  Timer timer;
+  References& references;
+};
+
+struct Block {
+  Reference before;
+  Reference after;
+  bool accepted = false;
+};
+
+struct Detail {
+  std::string name;
+  double value = 0;
+  std::string unit;
+};
+
+struct Outcome {
+  std::vector<double> samples;  // One an alternation: what the limit is about.
+  std::vector<Detail> details;  // What it was computed from, medians.
+  std::vector<Block> blocks;    // Those that were rejected too.
+  std::string note;             // What one must know to read the number: pages, versions, oddities.
+};
+
+enum class Sense : uint8_t { kAtLeast, kAtMost };
+enum class Verdict : uint8_t { kHolds, kFallsShort, kNotMeasured, kNotJudged, kFailed };
+[[nodiscard]] std::string_view text(Verdict verdict) noexcept;
+
+struct Bar {
+  std::string_view name;
+  std::string_view what;
+  std::string_view promise;
+  Sense sense;
+  double limit;
+  std::string_view unit;  // Of samples and limit.
+  Reported<Outcome> (*measure)(BarRun& run);
+};
+
+[[nodiscard]] std::span<const Bar> bars() noexcept;
+// By the median.
+[[nodiscard]] Verdict judge(const Bar& bar, const Outcome& outcome);
+
+// Calls `body` between two measurements of the references. If these lie more than 30 % apart, what it
+// measured is dropped and it is called again, up to options.attempts times; of the last attempt the outcome
+// stays, with a note. `body` adds to samples and details of the outcome that it is given.
+[[nodiscard]] Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)>& body);
+
+Reported<Outcome> measure_get_throughput(BarRun& run);
+Reported<Outcome> measure_get_throughput_on_huge_pages(BarRun& run);
+Reported<Outcome> measure_get_latency(BarRun& run);
+Reported<Outcome> measure_stopped_server(BarRun& run);
+Reported<Outcome> measure_put_latency(BarRun& run);
+Reported<Outcome> measure_restart(BarRun& run);
+Reported<Outcome> measure_memory(BarRun& run);
+Reported<Outcome> measure_get_messages(BarRun& run);
+Reported<Outcome> measure_put_messages(BarRun& run);
+Reported<Outcome> measure_allocations(BarRun& run);
+Reported<Outcome> measure_idle(BarRun& run);
+
+}  // namespace refract::bench

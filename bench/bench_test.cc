@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the bench whose errors would make a number wrong without anybody noticing.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "bench/entry.h"
+#include "bench/open_addressing.h"
+#include "bench/pointer_chase.h"
+#include "bench/results.h"
+#include "bench/zipf.h"
+
+namespace refract::bench {
+namespace {
+
+const Bar& bar_named(std::string_view name) {
+  for (const Bar& bar : bars()) {
+    if (bar.name == name) return bar;
+  }
+  ADD_FAILURE() << "no bar is called " << name;
+  return bars()[0];
+}
+
+TEST(Spread, is_of_the_samples_whatever_their_order) {
+  const Spread odd = spread_of({3, 1, 2});
+  EXPECT_EQ(odd.median, 2);
+  EXPECT_EQ(odd.min, 1);
+  EXPECT_EQ(odd.max, 3);
+  EXPECT_EQ(spread_of({4, 1, 2, 3}).median, 2.5);
+  EXPECT_EQ(spread_of({}).median, 0);
+}
+
+TEST(Samples, quantiles_are_of_what_was_recorded_last) {
+  Samples samples(101);
+  for (uint64_t i = 0; i < 101; ++i) samples.record(7);
+  samples.clear();
+  for (uint64_t i = 101; i-- > 0;) samples.record(i);
+  samples.record(1'000'000);  // There is no room for it.
+  EXPECT_EQ(samples.quantile_ticks(0.5), 50);
+  EXPECT_EQ(samples.quantile_ticks(1), 100);
+}
+
+TEST(Drift, is_the_larger_of_both_ratios_in_either_direction) {
+  const Reference calm{.ping_pong_ns = 100, .memcpy_gb_per_s = 50, .load = 0, .steal_percent = 0};
+  Reference later = calm;
+  EXPECT_EQ(drift(calm, later), 0);
+  later.ping_pong_ns = 150;
+  EXPECT_DOUBLE_EQ(drift(calm, later), 0.5);
+  EXPECT_DOUBLE_EQ(drift(later, calm), 0.5);
+  later.memcpy_gb_per_s = 25;
+  EXPECT_DOUBLE_EQ(drift(calm, later), 1);
+}
+
+TEST(Verdict, follows_the_median_and_the_sense_of_the_bar) {
+  Outcome outcome;
+  EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kNotMeasured);
+  outcome.samples = {0.1, 0.45, 0.5};
+  EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kHolds);
+  outcome.samples = {0.1, 0.35, 0.5};
+  EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kFallsShort);
+  EXPECT_EQ(judge(bar_named("get-latency"), outcome), Verdict::kHolds);
+  outcome.samples = {1.4};
+  EXPECT_EQ(judge(bar_named("get-latency"), outcome), Verdict::kFallsShort);
+}
+
+TEST(OpenAddressing, returns_what_was_put_under_each_key_and_nothing_else) {
+  Reported<OpenAddressing> table = OpenAddressing::create(1'000);
+  ASSERT_TRUE(table) << table.error().what;
+  for (uint64_t i = 0; i < 1'000; ++i) table->put(Key::of(i), Value::of(i));
+  for (uint64_t i = 0; i < 2'000; ++i) {
+    Value value = Value::of(0);
+    EXPECT_EQ(table->get(Key::of(i), value), i < 1'000);
+    EXPECT_TRUE(value.is_of(i < 1'000 ? i : 0));
+  }
+}
+
+TEST(PointerChase, walks_all_lines_before_it_comes_back) {
+  const size_t bytes = size_t{2} << 20;
+  Reported<PointerChase> chase = PointerChase::create(bytes, Pages::kSmall);
+  ASSERT_TRUE(chase) << chase.error().what;
+  uint64_t line = chase->next(0);
+  size_t steps = 1;
+  for (; line != 0 && steps <= bytes / 64; ++steps) line = chase->next(line);
+  EXPECT_EQ(steps, bytes / 64);
+}
+
+TEST(KeyPicker, prefers_few_keys_under_zipf_and_none_when_uniform) {
+  constexpr uint64_t kKeys = 1'000;
+  constexpr int kPicks = 200'000;
+  for (const double skew : {0.0, 0.99}) {
+    KeyPicker picker(kKeys, skew, 5);
+    std::vector<int> counts(kKeys);
+    for (int i = 0; i < kPicks; ++i) {
+      const uint64_t key = picker.next();
+      ASSERT_LT(key, kKeys);
+      ++counts[key];
+    }
+    const int most = *std::ranges::max_element(counts);
+    // The first rank of Zipf 0.99 over 1000 keys has 13 % of all picks; uniform, each has 0.1 %.
+    if (skew > 0) {
+      EXPECT_NEAR(most, kPicks * 0.13, kPicks * 0.02);
+    } else {
+      EXPECT_LT(most, kPicks / 500);
+    }
+  }
+}
+
+TEST(Results, become_json_and_a_page_that_shows_text_as_text) {
+  BarResult result{.bar = &bar_named("get-throughput"), .outcome = {}, .verdict = Verdict::kHolds};
+  result.outcome.samples = {0.41, 0.43, 0.47};
+  result.outcome.note = "<script> & \"quotes\" \xff";
+  result.outcome.blocks.push_back({});
+  const std::string text = json_of(Machine{}, {result});
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["bars"][0]["median"], 0.43);
+  EXPECT_EQ(json["bars"][0]["verdict"], "holds");
+
+  const Reported<std::string> page = html_of(text);
+  ASSERT_TRUE(page) << page.error().what;
+  EXPECT_EQ(page->find("<script>"), std::string::npos);
+  EXPECT_NE(page->find("&lt;script&gt; &amp; &quot;quotes&quot;"), std::string::npos);
+  EXPECT_NE(page->find("<svg"), std::string::npos);
+  EXPECT_EQ(page->find("http"), std::string::npos) << "the page needs nothing but itself";
+}
+
+TEST(Page, refuses_what_is_no_result) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"format":"other"})"}) {
+    const Reported<std::string> page = html_of(text);
+    ASSERT_FALSE(page) << text;
+    EXPECT_EQ(page.error().code, Code::kMalformed);
+  }
+}
+
+TEST(Page, survives_fields_of_other_types) {
+  const Reported<std::string> page = html_of(
+      R"({"format":"refract-bars-1","machine":[],"bars":[1,{"samples":"x","limit":"y","blocks":[3]}]})");
+  EXPECT_TRUE(page);
+}
+
+}  // namespace
+}  // namespace refract::bench

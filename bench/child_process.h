@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that the bench runs beside itself, and what the system says about a process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "refract/base/report.h"
+
+namespace refract::bench {
+
+// Ends with its owner, and with the bench if that dies.
+class ChildProcess {
+ public:
+  struct Program {
+    std::vector<std::string> arguments;  // The first is the program: a path, or a name looked up in PATH.
+    std::string log_path;                // Where its output goes.
+  };
+  // A program that cannot be executed ends with 127 and says so in its log.
+  [[nodiscard]] static Reported<ChildProcess> start(const Program& program);
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
+  ~ChildProcess();
+
+  // SIGTERM, and SIGKILL when it has not ended after 10 s.
+  void stop();
+  [[nodiscard]] bool is_running();
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+ private:
+  explicit ChildProcess(pid_t pid) noexcept : pid_(pid) {}
+  pid_t pid_;  // -1: ended, or moved from.
+};
+
+// A folder below TMPDIR, removed with all that lies in it.
+class TemporaryFolder {
+ public:
+  [[nodiscard]] static Reported<TemporaryFolder> create();
+  TemporaryFolder(TemporaryFolder&& other) noexcept;
+  TemporaryFolder& operator=(TemporaryFolder&& other) noexcept;
+  ~TemporaryFolder();
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) noexcept : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// The processes whose parent is `parent`.
+[[nodiscard]] std::vector<pid_t> children_of(pid_t parent);
+
+// What /proc shows of a process to everyone; zeros when it is gone.
+struct ProcessUse {
+  uint64_t cpu_ns = 0;
+  uint64_t context_switches = 0;
+  uint64_t private_bytes = 0;  // Resident, anonymous.
+  uint64_t shared_bytes = 0;   // Resident, of memfds and other shared memory, huge pages included.
+  uint64_t file_bytes = 0;     // Resident, of programs and libraries.
+};
+[[nodiscard]] ProcessUse use_of(pid_t pid);
+
+// The last lines of a file, for the error that mentions it.
+[[nodiscard]] std::string tail_of(const std::string& path);
+
+}  // namespace refract::bench

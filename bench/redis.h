@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Redis of our own, to be measured beside: nothing is written to disk, and only we can reach it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bench/child_process.h"
+#include "bench/entry.h"
+
+#include "refract/base/report.h"
+
+namespace refract::bench {
+
+class Redis {
+ public:
+  // kUnsupported where the machine has no redis-server; `next` says how to get it.
+  [[nodiscard]] static Reported<Redis> start();
+  Redis(Redis&& other) noexcept;
+  Redis& operator=(Redis&& other) noexcept;
+  ~Redis();
+
+  // Entries 0 to `entries` of entry.h, in pipelined batches of SET.
+  [[nodiscard]] Reported<> load(uint64_t entries);
+  // A number of INFO, such as "used_memory_rss".
+  [[nodiscard]] Reported<uint64_t> info(const std::string& name);
+  [[nodiscard]] const std::string& version() const noexcept { return version_; }
+
+ private:
+  Redis(TemporaryFolder folder, ChildProcess process) noexcept
+      : folder_(std::move(folder)), process_(std::move(process)) {}
+  [[nodiscard]] Reported<> connect();
+  [[nodiscard]] Reported<> send(std::string_view bytes);
+  [[nodiscard]] Reported<> expect_oks(uint64_t count);
+  [[nodiscard]] Reported<std::string> info_text();
+
+  TemporaryFolder folder_;
+  ChildProcess process_;
+  int socket_ = -1;
+  std::string version_;
+};
+
+}  // namespace refract::bench

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run of the bars found: as lines for people, as JSON for programs, and as a page with plots.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/bars.h"
+#include "bench/machine.h"
+
+namespace refract::bench {
+
+struct BarResult {
+  const Bar* bar;
+  Outcome outcome;
+  Verdict verdict;
+};
+
+// "get-latency  get on shm, ...  1.12 x (1.09..1.20)  at most 1.30  holds"
+[[nodiscard]] std::string line_of(const BarResult& result);
+// The same columns' heads.
+[[nodiscard]] std::string heading();
+// What the lines do not say: the parts of each ratio, notes, references of each block. Several lines.
+[[nodiscard]] std::string details_of(const std::vector<BarResult>& results);
+
+// docs/benchmarks.md explains the fields.
+[[nodiscard]] std::string json_of(const Machine& machine, const std::vector<BarResult>& results);
+
+// A page that needs nothing but itself, from what json_of wrote.
+[[nodiscard]] Reported<std::string> html_of(const std::string& json);
+
+}  // namespace refract::bench
