@@ -1,10 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // refract: the command line client. See refract --help.
-#include <cstdio>
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
 
-#include "refract/node/config.h"
+#include "apps/refract/command_line.h"
+#include "apps/refract/commands.h"
+#include "apps/refract/terminal.h"
 
-int main() {
-  std::fputs(refract::node::version_text().c_str(), stdout);
-  return 0;
+namespace {
+
+struct Command {
+  std::string_view name;
+  int (*run)(const refract::cli::Invocation&);
+};
+
+constexpr Command kCommands[] = {
+    {"get", refract::cli::run_get},     {"put", refract::cli::run_put},   {"erase", refract::cli::run_erase},
+    {"cas", refract::cli::run_cas},     {"scan", refract::cli::run_scan}, {"load", refract::cli::run_load},
+    {"dump", refract::cli::run_dump},   {"stat", refract::cli::run_stat}, {"ping", refract::cli::run_ping},
+    {"check", refract::cli::run_check}, {"doctor", refract::cli::run_doctor}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that goes away, as `head` does, is an error of write(2) and no reason to die.
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  const auto invocation = refract::cli::parse_command_line(argc, argv, std::getenv("REFRACT_SOCKET_PATH"));
+  if (!invocation) return refract::cli::complain(invocation.error());
+  if (invocation->command.empty()) return refract::cli::write_out(invocation->text_to_print);
+  for (const Command& command : kCommands) {
+    if (command.name == invocation->command) return command.run(*invocation);
+  }
+  return refract::cli::kFailed;
 }

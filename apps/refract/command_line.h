@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line, taken apart: which command, with which arguments. Nothing is opened or connected here.
+//
+// Threads: one. Errors are Reports with kInvalidArgument, which say what is wrong and where to read more.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/records/record_reader.h"
+
+#include "refract/base/report.h"
+
+namespace CLI {
+class App;
+}
+
+namespace refract::cli {
+
+// A key or value as it was given: a text of the command line, "-" for the standard input, or a file's name.
+struct Source {
+  enum class Kind : uint8_t { kNone, kText, kStandardInput, kFile };
+  Kind kind = Kind::kNone;
+  std::string text;
+};
+
+struct Invocation {
+  std::string command;  // "get"; empty: help or version was asked for.
+  std::string text_to_print;
+
+  // Every command's.
+  std::string socket;  // Empty: the default.
+  uint64_t timeout_ns = 5'000'000'000;
+  bool json = false;
+  bool verbose = false;
+
+  // get, put, erase, cas.
+  Source key;
+  Source value;
+  Source old_value;  // cas
+  bool if_absent = false;
+  uint64_t if_version = 0;
+  uint64_t ttl_ns = 0;
+  std::string output;  // get, dump: a file instead of the standard output.
+
+  // scan
+  std::string prefix;  // Also load's: written before each key.
+  uint64_t limit = UINT64_MAX;
+  bool long_lines = false;
+  bool zero_ends = false;
+
+  // load, dump
+  std::vector<std::string> files;
+  records::ReadOptions reading;
+  records::Format writing = records::Format::kJsonl;
+  bool overwrite = false;
+  bool no_progress = false;
+
+  // ping, check, doctor
+  bool why = false;
+  std::string path;
+  std::vector<std::string> node_flags;  // doctor: as refractd would get them.
+};
+
+// `environment_socket`: the value of REFRACT_SOCKET_PATH; may be null.
+[[nodiscard]] Reported<Invocation> parse_command_line(int argc, const char* const* argv,
+                                                      const char* environment_socket);
+
+// All options of `command` ("--ttl"), so that a test can hold them against the help text.
+[[nodiscard]] std::vector<std::string> option_names(std::string_view command);
+
+}  // namespace refract::cli

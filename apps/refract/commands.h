@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands. Each does one thing, prints it, complains about what went wrong, and returns the exit code.
+#pragma once
+
+#include <string>
+
+#include "apps/refract/command_line.h"
+
+#include "refract/client/client.h"
+
+namespace refract::cli {
+
+[[nodiscard]] int run_get(const Invocation& invocation);
+[[nodiscard]] int run_put(const Invocation& invocation);
+[[nodiscard]] int run_erase(const Invocation& invocation);
+[[nodiscard]] int run_cas(const Invocation& invocation);
+[[nodiscard]] int run_scan(const Invocation& invocation);
+[[nodiscard]] int run_load(const Invocation& invocation);
+[[nodiscard]] int run_dump(const Invocation& invocation);
+[[nodiscard]] int run_stat(const Invocation& invocation);
+[[nodiscard]] int run_ping(const Invocation& invocation);
+[[nodiscard]] int run_check(const Invocation& invocation);
+[[nodiscard]] int run_doctor(const Invocation& invocation);
+
+// The node that the invocation names. `populate`: whether page tables are filled, which pays for commands
+// that read everything.
+[[nodiscard]] Reported<Client> connect(const Invocation& invocation, bool populate = false);
+
+// What to tell a person about a call that failed: what was done ("cannot store 'k'"), and why.
+[[nodiscard]] Report explain(const Client& client, Code code, std::string_view what);
+
+}  // namespace refract::cli

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// get, put, erase, cas: one entry.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "apps/records/descriptor.h"
+#include "apps/refract/commands.h"
+#include "apps/refract/terminal.h"
+
+#include "refract/base/default_socket.h"
+#include "refract/base/units.h"
+#include "refract/kv/layout.h"
+
+namespace refract::cli {
+namespace {
+
+constexpr size_t kReadBytes = 64 * kKiB;
+
+// The bytes that an argument stands for.
+Reported<std::string> read_source(const Source& source) {
+  if (source.kind == Source::Kind::kText) return source.text;
+  const bool is_file = source.kind == Source::Kind::kFile;
+  const records::Descriptor file(is_file ? ::open(source.text.c_str(), O_RDONLY | O_CLOEXEC)
+                                         : ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
+  const std::string name = is_file ? quoted(source.text) : "the standard input";
+  if (!file.is_open()) {
+    return report(Code::kSystem, fmt::format("cannot open {}: {}", name, errno_text(errno)),
+                  "look at the path and its permissions");
+  }
+  std::string bytes;
+  while (bytes.size() <= kv::kValueBytesMax) {
+    const size_t before = bytes.size();
+    bytes.resize(before + kReadBytes);
+    const ssize_t got = ::read(file.number(), bytes.data() + before, kReadBytes);
+    bytes.resize(before + static_cast<size_t>(got > 0 ? got : 0));
+    if (got == 0) return bytes;
+    if (got < 0 && errno != EINTR) {
+      return report(Code::kSystem, fmt::format("cannot read {}: {}", name, errno_text(errno)));
+    }
+  }
+  return report(Code::kTooLarge, fmt::format("{} holds more than the 512 MiB that a value may have", name),
+                "cut it into pieces and store each under a key of its own");
+}
+
+Reported<std::string> read_key(const Invocation& invocation) {
+  auto key = read_source(invocation.key);
+  if (!key) return key;
+  if (!key->empty() && key->size() <= kv::kKeyBytesMax) return key;
+  return report(Code::kInvalidArgument,
+                fmt::format("a key has 1 to {} bytes, this one has {}", kv::kKeyBytesMax, key->size()),
+                "give a key of such a length");
+}
+
+int tell_version(const Invocation& invocation, const std::string& key, uint64_t version) {
+  if (invocation.json) {
+    return write_out(fmt::format("{{{}, \"version\": {}}}\n", json_member("key", key), version));
+  }
+  return invocation.verbose ? write_out(fmt::format("version {}\n", version)) : kDone;
+}
+
+int write_file(const std::string& path, std::string_view bytes) {
+  const records::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  while (file.is_open() && !bytes.empty()) {
+    const ssize_t written = ::write(file.number(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) break;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  if (file.is_open() && bytes.empty()) return kDone;
+  return complain(kFailed, fmt::format("cannot write {}: {}", quoted(path), errno_text(errno)),
+                  "look at the path, its permissions and the room on its disk");
+}
+
+}  // namespace
+
+Reported<Client> connect(const Invocation& invocation, bool populate) {
+  return Client::connect(invocation.socket, {.timeout_ns = invocation.timeout_ns, .populate = populate});
+}
+
+Report explain(const Client& client, Code code, std::string_view what) {
+  Report said{code, fmt::format("{}: {}", what, info(code).sentence), ""};
+  switch (code) {
+    case Code::kUnavailable:
+    case Code::kDeadlineExceeded: {
+      const Report trouble = client.trouble();
+      if (!trouble.what.empty()) said.what = fmt::format("{}: {}", what, trouble.what);
+      said.next = trouble.next.empty() ? "refract ping --why says what can be reached" : trouble.next;
+      break;
+    }
+    case Code::kNoSpace:
+      said.next =
+          "erase entries, or restart the node with a higher --memory-limit (refract dump keeps the data)";
+      break;
+    case Code::kIndeterminate:
+      said.next = "the server ended meanwhile; look with refract get before repeating the command";
+      break;
+    case Code::kCorrupt:
+      said.next = "refract check says where; refract dump saves what can be read";
+      break;
+    case Code::kTooLarge:
+      said.next = "keys have up to 65,535 bytes, values up to 512 MiB";
+      break;
+    case Code::kOverloaded:
+    case Code::kInvalidated:
+      said.next = "try again";
+      break;
+    default:
+      break;
+  }
+  return said;
+}
+
+int run_get(const Invocation& invocation) {
+  const auto key = read_key(invocation);
+  if (!key) return complain(key.error());
+  auto client = connect(invocation);
+  if (!client) return complain(client.error());
+  std::string value;
+  const Result<Got> got = client->get(*key, value);
+  if (!got) {
+    if (got.code() == Code::kNotFound) {
+      return complain(kNotDone, fmt::format("there is no key {}", quoted(*key)),
+                      "refract scan lists the keys that there are");
+    }
+    return complain(explain(*client, got.code(), fmt::format("cannot get {}", quoted(*key))));
+  }
+  if (invocation.verbose) {
+    std::string about = fmt::format("version {}, {} bytes", got->version, got->value_bytes);
+    if (got->expires_wall_ns != 0) {
+      about += fmt::format(", expires at {} s since 1970", got->expires_wall_ns / kSecond_ns);
+    }
+    std::fputs((about + "\n").c_str(), stderr);
+  }
+  if (!invocation.output.empty()) return write_file(invocation.output, value);
+  if (is_output_terminal() && !value.ends_with('\n')) value.push_back('\n');
+  return write_out(value);
+}
+
+int run_put(const Invocation& invocation) {
+  const auto key = read_key(invocation);
+  if (!key) return complain(key.error());
+  const auto value = read_source(invocation.value);
+  if (!value) return complain(value.error());
+  auto client = connect(invocation);
+  if (!client) return complain(client.error());
+  const Result<uint64_t> put = client->put(*key, *value,
+                                           {.if_absent = invocation.if_absent,
+                                            .if_version = invocation.if_version,
+                                            .ttl_ns = invocation.ttl_ns});
+  if (put) return tell_version(invocation, *key, *put);
+  const std::string name = quoted(*key);
+  switch (put.code()) {
+    case Code::kExists:
+      return complain(kNotDone, fmt::format("the key {} exists already; nothing was changed", name),
+                      "without --if-absent the value is replaced");
+    case Code::kVersionMismatch:
+    case Code::kNotFound:
+      return complain(kNotDone,
+                      fmt::format("the entry {} has not version {}; nothing was changed", name,
+                                  invocation.if_version),
+                      fmt::format("refract get --verbose {} prints the present version", name));
+    default:
+      return complain(explain(*client, put.code(), fmt::format("cannot store {}", name)));
+  }
+}
+
+int run_erase(const Invocation& invocation) {
+  const auto key = read_key(invocation);
+  if (!key) return complain(key.error());
+  auto client = connect(invocation);
+  if (!client) return complain(client.error());
+  const Result<uint64_t> erased = client->erase(*key, invocation.if_version);
+  if (erased) return tell_version(invocation, *key, *erased);
+  const std::string name = quoted(*key);
+  if (erased.code() == Code::kNotFound) {
+    return complain(kNotDone, fmt::format("there is no key {}", name),
+                    "refract scan lists the keys that there are");
+  }
+  if (erased.code() == Code::kVersionMismatch) {
+    return complain(
+        kNotDone,
+        fmt::format("the entry {} has not version {}; nothing was erased", name, invocation.if_version),
+        fmt::format("refract get --verbose {} prints the present version", name));
+  }
+  return complain(explain(*client, erased.code(), fmt::format("cannot erase {}", name)));
+}
+
+int run_cas(const Invocation& invocation) {
+  const auto key = read_key(invocation);
+  if (!key) return complain(key.error());
+  const auto expected = read_source(invocation.old_value);
+  if (!expected) return complain(expected.error());
+  const auto value = read_source(invocation.value);
+  if (!value) return complain(value.error());
+  auto client = connect(invocation);
+  if (!client) return complain(client.error());
+  const std::string name = quoted(*key);
+  std::string present;
+  while (true) {
+    const Result<Got> got = client->get(*key, present);
+    if (got.code() == Code::kNotFound) {
+      return complain(kNotDone, fmt::format("there is no key {}; nothing was changed", name),
+                      "refract put --if-absent creates it");
+    }
+    if (!got) return complain(explain(*client, got.code(), fmt::format("cannot get {}", name)));
+    if (present != *expected) {
+      return complain(
+          kNotDone, fmt::format("the value of {} is {}; nothing was changed", name, quoted(present)),
+          "call again with this as OLD if it is still to be replaced");
+    }
+    const Result<uint64_t> put =
+        client->put(*key, *value, {.if_version = got->version, .ttl_ns = invocation.ttl_ns});
+    if (put) return tell_version(invocation, *key, *put);
+    // Somebody was quicker. What is there now may still be OLD, so this is no answer yet; each turn means
+    // that another client made progress.
+    if (put.code() == Code::kVersionMismatch || put.code() == Code::kNotFound) continue;
+    return complain(explain(*client, put.code(), fmt::format("cannot replace {}", name)));
+  }
+}
+
+}  // namespace refract::cli

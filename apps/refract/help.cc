@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/refract/help.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace refract::cli {
+namespace {
+
+constexpr std::string_view kEveryCommand = R"(
+Options of every command
+  --socket PATH        The node's socket. Default: $REFRACT_SOCKET_PATH, else where
+                       refractd listens by default.
+  --timeout DURATION   How long one call may take: 500ms, 5s, 1min. Default 5s.
+  -h, --help           This page.
+
+Exit codes
+  0  done               1  not found, condition not met, some records failed, damage
+  2  wrong command line 3  no node, no server or no answer in time     4  all else
+)";
+
+constexpr std::array kPages = {
+    HelpPage{"get", "print the value of a key", R"(refract get: print the value of a key
+
+Usage: refract get [options] KEY
+
+The value's bytes go to the standard output exactly as they were stored; a line
+break is added only on a terminal. The node's memory is read directly, so this works
+while its server is stopped, and while it restarts. KEY "-" is read from the standard
+input, to its end. Write "--" before a key that begins with a dash.
+
+Options
+  -o, --output FILE    Write the value into this file instead.
+  -v, --verbose        Also print version, length and expiry, on the standard error.
+
+Examples
+  $ refract get greeting
+  $ refract get --output picture.png picture
+  $ printf 'key\0with a zero' | refract get -
+)"},
+    HelpPage{"put", "store a value under a key", R"(refract put: store a value under a key
+
+Usage: refract put [options] KEY VALUE
+       refract put [options] KEY --file FILE
+
+Keys have 1 to 65,535 bytes, values up to 512 MiB, any bytes. "-" as KEY or VALUE is
+read from the standard input, to its end. Write "--" before what begins with a dash.
+When the command has ended with 0, the value survives a crash of the server.
+
+Options
+  -f, --file FILE      The value is what this file holds.
+      --if-absent      Only if the key does not exist (else exit code 1).
+      --if-version N   Only if the entry's version is N (else exit code 1).
+      --ttl DURATION   The entry is gone after this time: 90s, 15min, 24h.
+  -v, --verbose        Print the new version.
+      --json           Print the new version as a JSON object.
+
+Examples
+  $ refract put greeting 'hello, memory'
+  $ refract put --file picture.png picture
+  $ date | refract put --ttl 1min now -
+  $ refract put --if-absent lock "$(hostname)" && echo mine
+)"},
+    HelpPage{"erase", "remove a key", R"(refract erase: remove a key and its value
+
+Usage: refract erase [options] KEY
+
+Exit code 1 if there is no such key. KEY "-" is read from the standard input.
+
+Options
+      --if-version N   Only if the entry's version is N (else exit code 1).
+  -v, --verbose        Print the version that was erased.
+      --json           Print it as a JSON object.
+
+Examples
+  $ refract erase greeting
+  $ refract scan --prefix tmp: -0 | xargs -0 -n 1 refract erase --
+)"},
+    HelpPage{"cas", "replace a value if it is still what you think", R"(refract cas: compare and set
+
+Usage: refract cas [options] KEY OLD NEW
+
+Stores NEW under KEY if the value is OLD at that moment, as one step that no other
+client can come between. Exit code 1, and nothing changes, if there is no such key or
+its value is another. One of KEY, OLD and NEW may be "-", the standard input.
+
+Options
+  -f, --file FILE      NEW is what this file holds.
+      --ttl DURATION   The entry is gone after this time. Without it, it stays.
+  -v, --verbose        Print the new version.
+      --json           Print it as a JSON object.
+
+Examples
+  $ refract cas state idle busy && echo started
+  $ refract cas counter 41 42
+)"},
+    HelpPage{"scan", "list the keys", R"(refract scan: list the keys, in no particular order
+
+Usage: refract scan [options]
+
+One key a line, as its bytes; on a terminal, what cannot be printed is spelled \xNN.
+A key that is there throughout is listed at least once, also while the node grows;
+one may be listed twice. Expired entries are not listed.
+
+Options
+      --prefix TEXT    Only keys that begin with TEXT (the whole table is looked through).
+      --limit N        Stop after N keys.
+  -l, --long           Version and length of the value before each key.
+  -0, --null           A zero byte behind each key instead of a line break.
+      --json           One JSON object a line: key (or key_base64), version, value_bytes.
+
+Examples
+  $ refract scan --limit 10
+  $ refract scan --prefix user: --json
+  $ refract scan -0 | xargs -0 -n 1 refract get --
+)"},
+    HelpPage{"load", "store the records of files", R"(refract load: store the records of files
+
+Usage: refract load [options] FILE...
+
+FILE is a file, a directory, or "-" for the standard input. Without --format, the
+name and the beginning tell the format. A bad record is reported with file and line
+and skipped; the others are stored. When the server restarts meanwhile, load waits and
+repeats what it had in flight. Exit code 1 if any record failed.
+
+Formats
+  csv        RFC 4180; two columns are key and value. Of more, --key-column is the key,
+             and with a header the value is the record as a JSON object.
+  tsv        The same with tabs, without quotes.
+  jsonl      {"key": "k", "value": "v"} on each line (key_base64, value_base64 for bytes);
+             with --key-field, any objects: the whole object is the value.
+  directory  Every file below it: the path is the key, the content the value.
+  debian     /var/lib/dpkg/status, Packages: a stanza is a value, the package its key.
+
+Options
+      --format NAME    csv, tsv, jsonl, directory or debian.
+      --key-column C   csv, tsv: the key's column, by its header's name or number from 1.
+      --key-field F    jsonl: the member of each object that is the key.
+      --header yes|no  csv, tsv: whether the first line is a header.
+      --escapes yes|no tsv: whether \t \n \r \\ are escapes.
+      --prefix TEXT    Written before each key.
+      --ttl DURATION   The entries are gone after this time.
+      --no-progress    No progress on the standard error, only errors and the last line.
+
+Examples
+  $ refract load /var/lib/dpkg/status
+  $ refract load --key-column id --prefix user: users.csv
+  $ zcat events.jsonl.gz | refract load --format jsonl --key-field id -
+)"},
+    HelpPage{"dump", "write all entries to a file", R"(refract dump: write all entries, so that load can read them
+
+Usage: refract dump [options]
+
+Reads the node's memory directly: works while the server is stopped, or has been given
+up. Entries written meanwhile may be in it or not. Times to live are not part of a dump.
+
+Options
+      --format NAME    jsonl (default), csv, tsv, directory or debian. A directory takes
+                       one file a key, and must be new or empty.
+  -o, --output PATH    Write there instead of to the standard output.
+      --overwrite      Replace the file if there is one.
+      --prefix TEXT    Only keys that begin with TEXT.
+      --no-progress    No progress on the standard error, only errors and the last line.
+
+Examples
+  $ refract dump --output backup.jsonl
+  $ refract dump --format directory --output backup
+  $ refract dump | gzip > backup.jsonl.gz
+)"},
+    HelpPage{"stat", "how full and how busy the node is", R"(refract stat: how full and how busy the node is
+
+Usage: refract stat [options]
+
+Entries, memory by state, the table's size, uptime, connections, and the calls that the
+server has answered since it started. Reads do not appear among the calls: they do not
+involve the server.
+
+Options
+      --json           The same as a JSON object; bytes and nanoseconds.
+
+Examples
+  $ refract stat
+  $ watch -n 1 refract stat
+)"},
+    HelpPage{"ping", "whether the server answers, and how fast", R"(refract ping: whether the server answers, and how fast
+
+Usage: refract ping [options]
+
+One message to the server and back. Exit code 3 if there is no answer in time; what
+the node's memory can still give is said then.
+
+Options
+      --why            Also print by which path requests go, and why.
+      --json           Print the round trip, path and server state as a JSON object.
+
+Examples
+  $ refract ping
+  $ refract ping --why
+  $ until refract ping --timeout 1s; do :; done
+)"},
+    HelpPage{"check", "look for damage in the node's memory", R"(refract check: look for damage in the node's memory
+
+Usage: refract check [options]
+       refract check --path FOLDER [options]
+
+Walks header, chunk table, directory, every bucket and every entry, through a mapping
+that cannot write. Works while the server serves, is stopped, or has been given up.
+With --path, looks at the region files of a node with --memory-backing file:FOLDER,
+best while it does not run. Exit code 1 if there is damage: dump what can be read
+(refract dump), then load it into a new node.
+
+Options
+      --path FOLDER    The folder of the region files, instead of a running node.
+      --json           Print counts and damages as a JSON object.
+
+Examples
+  $ refract check
+  $ refract check --path /var/lib/refract
+)"},
+    HelpPage{"doctor", "whether this machine can run a node", R"(refract doctor: whether this machine can run a node
+
+Usage: refract doctor [options]
+
+Looks at memory, cgroup, huge pages, limits and socket for a node with the
+configuration that refractd would have (flags here, REFRACT_... variables, file), and
+names the command that mends what is in the way. Changes nothing. Exit code 1 if
+anything fails.
+
+Options
+      --config FILE           As of refractd (likewise below).
+      --memory-limit SIZE     How much the node is to take at most.
+      --memory-backing URI    memfd:, hugetlb: or file:FOLDER.
+      --json                  The findings as a JSON object.
+
+Examples
+  $ refract doctor
+  $ refract doctor --memory-limit 8GiB --memory-backing hugetlb:
+)"},
+};
+
+}  // namespace
+
+std::span<const HelpPage> help_pages() noexcept {
+  return kPages;
+}
+
+std::string overview() {
+  std::string text =
+      "refract: the command line client of Refract, an in-memory key-value store\n"
+      "\n"
+      "Usage: refract COMMAND [options] [arguments]\n"
+      "\n"
+      "Commands\n";
+  for (const HelpPage& page : kPages) text += fmt::format("  {:<8} {}\n", page.command, page.summary);
+  text += R"(
+A node must run on this host: start one with `refractd` (or `make run`). Its memory is
+mapped here read-only, so get, scan and dump need no answer of its server.
+
+  $ refract put greeting 'hello, memory'
+  $ refract get greeting
+  hello, memory
+  $ refract load /var/lib/dpkg/status && refract get bash
+
+`refract COMMAND --help` explains a command, with examples. `refract --version` prints
+the version.
+)";
+  return text.append(kEveryCommand);
+}
+
+std::string help_of(std::string_view command) {
+  for (const HelpPage& page : kPages) {
+    if (page.command == command) return std::string(page.text).append(kEveryCommand);
+  }
+  return {};
+}
+
+}  // namespace refract::cli
