@@ -91,13 +91,13 @@ struct ScanPage {
 
 struct GetItem {
   Bytes key;
-  std::string value;  // Its memory is used again.
+  std::string value = {};  // Its memory is used again.
   Result<Got> result = fail(Code::kUnavailable);
 };
 struct PutItem {
   Bytes key;
   Bytes value;
-  PutOptions options;
+  PutOptions options = {};
   Result<uint64_t> result = fail(Code::kUnavailable);
 };
 
@@ -197,8 +197,8 @@ class Client {
   // The version that was erased; `if_version` 0: any.
   [[nodiscard]] Result<uint64_t> erase(Bytes key, uint64_t if_version = 0);
 
-  // The keys from `cursor` on, at least `keys_min` unless it is the last page. Begin with 0. An entry that is
-  // there throughout a scan comes at least once, also across growth and restarts; one may come twice.
+  // The keys from `cursor` on, some `keys_min` of them or fewer. Begin with 0, go on with `next`. An entry
+  // that is there throughout a scan comes at least once, also across growth and restarts; one may come twice.
   [[nodiscard]] Result<ScanPage> scan(uint64_t cursor, size_t keys_min = 128);
 
   // Many at once, each with its own outcome, in no particular order.

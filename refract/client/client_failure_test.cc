@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client does when its server or its node goes, and what it holds meanwhile.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "refract/base/units.h"
+#include "refract/client/client.h"
+#include "refract/client/test_node.h"
+
+namespace refract {
+namespace {
+
+using test::eventually;
+using test::server_of;
+using test::TestNode;
+using test::value_of;
+
+constexpr uint64_t kPatience_ns = 60 * kSecond_ns;
+
+TEST(ClientViews, a_view_keeps_its_bytes_while_the_entry_is_overwritten_and_erased) {
+  const TestNode node;
+  Client client = node.connect();
+  for (const size_t bytes : {1, 64, 5'000, 200'000}) {
+    const std::string value = value_of(1, bytes);
+    ASSERT_TRUE(client.put("viewed", value).has_value());
+    const auto view = client.view("viewed");
+    ASSERT_TRUE(view.has_value());
+    EXPECT_EQ(view->version(), client.exists("viewed")->version);
+    // More than the heap keeps back, so that everything that may be reused is.
+    for (uint64_t i = 0; i < 3'000; ++i) {
+      ASSERT_TRUE(client.put("viewed", value_of(i, bytes)).has_value());
+    }
+    ASSERT_TRUE(client.erase("viewed").has_value());
+    EXPECT_EQ(view->text(), value);
+  }
+}
+
+TEST(ClientViews, views_are_bounded_and_a_released_one_makes_room) {
+  const TestNode node;
+  Client client = node.connect();
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  std::vector<View> views;
+  for (int i = 0; i < 255; ++i) {
+    auto view = client.view("key");
+    ASSERT_TRUE(view.has_value()) << i;
+    views.push_back(std::move(*view));
+  }
+  EXPECT_EQ(client.view("key").code(), Code::kOverloaded);
+  views.pop_back();
+  EXPECT_TRUE(client.view("key").has_value());
+  EXPECT_EQ(client.view("none").code(), Code::kNotFound);
+}
+
+TEST(ClientViews, a_view_outlives_its_client_and_its_node) {
+  TestNode node;
+  std::vector<View> views;
+  {
+    Client client = node.connect();
+    ASSERT_TRUE(client.put("key", "value").has_value());
+    views.push_back(std::move(*client.view("key")));
+  }
+  EXPECT_EQ(views[0].text(), "value");
+  Client client = node.connect();
+  views.push_back(std::move(*client.view("key")));
+  node.end(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return client.get("key").code() == Code::kUnavailable; }));
+  EXPECT_EQ(views[0].text(), "value");
+  EXPECT_EQ(views[1].text(), "value");
+  node.start();
+  EXPECT_TRUE(client.put("key", "new").has_value());
+  EXPECT_EQ(views[1].text(), "value");
+}
+
+TEST(ClientGrowth, a_client_follows_a_node_that_grows_beyond_what_it_mapped) {
+  const TestNode node({"--memory-initial", "16MiB"});
+  Client early = node.connect();
+  const uint64_t mapped = early.route().mapped_bytes;
+  Client writer = node.connect();
+  const std::string value = value_of(7, 64'000);
+  for (int i = 0; i < 1'000; ++i) {
+    ASSERT_TRUE(writer.put("grow/" + std::to_string(i), value).has_value()) << i;
+  }
+  for (int i = 0; i < 1'000; ++i) {
+    const auto got = early.get("grow/" + std::to_string(i));
+    ASSERT_TRUE(got.has_value()) << i << " " << text(got.code());
+    ASSERT_EQ(*got, value);
+  }
+  EXPECT_GT(early.route().mapped_bytes, mapped);
+  EXPECT_EQ(early.counters().messages_sent, 0U);
+}
+
+TEST(ClientServer, a_stopped_server_still_answers_reads_of_old_and_new_clients) {
+  const TestNode node;
+  Client client = node.connect({.timeout_ns = 300 * kMillisecond_ns});
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  const pid_t server = server_of(client);
+  ASSERT_EQ(::kill(server, SIGSTOP), 0);
+  Client late = node.connect();
+  EXPECT_EQ(*client.get("key"), "value");
+  EXPECT_EQ(*late.get("key"), "value");
+  // Sent, but nobody knows what became of it.
+  EXPECT_EQ(client.put("key", "other").code(), Code::kIndeterminate);
+  EXPECT_FALSE(client.trouble().what.empty());
+  ASSERT_EQ(::kill(server, SIGCONT), 0);
+  EXPECT_TRUE(late.put("key", "third").has_value());
+  EXPECT_TRUE(eventually([&] { return client.put("mine", "fourth").has_value(); }));
+}
+
+TEST(ClientServer, every_acknowledged_put_survives_kill_9_and_the_client_goes_on) {
+  const TestNode node({"--restart-backoff", "0ns"});
+  Client client = node.connect({.timeout_ns = kPatience_ns});
+  std::vector<uint64_t> acknowledged;
+  std::atomic<bool> done = false;
+  std::thread killer([&] {
+    Client watcher = node.connect();
+    for (int kill = 0; kill < 5; ++kill) {
+      const uint64_t incarnation = watcher.route().incarnation;
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      (void)::kill(server_of(watcher), SIGKILL);
+      (void)eventually(
+          [&] { return watcher.ping().has_value() && watcher.route().incarnation > incarnation; });
+    }
+    done = true;
+  });
+  for (uint64_t i = 0; !done; ++i) {
+    const auto put = client.put("kill/" + std::to_string(i % 50'000), value_of(i, 40));
+    if (put) {
+      acknowledged.resize(std::max(acknowledged.size(), size_t{i % 50'000 + 1}));
+      acknowledged[i % 50'000] = i + 1;
+    } else {
+      EXPECT_EQ(put.code(), Code::kIndeterminate);
+      if (i % 50'000 < acknowledged.size()) acknowledged[i % 50'000] = 0;
+    }
+  }
+  killer.join();
+  EXPECT_GE(client.counters().server_losses, 5U);
+  EXPECT_EQ(client.counters().connections, 1U);
+  for (size_t i = 0; i < acknowledged.size(); ++i) {
+    if (acknowledged[i] == 0) continue;
+    const auto got = client.get("kill/" + std::to_string(i));
+    ASSERT_TRUE(got.has_value()) << i;
+    EXPECT_EQ(*got, value_of(acknowledged[i] - 1, 40));
+  }
+}
+
+TEST(ClientServer, reads_go_on_and_a_put_waits_while_there_is_no_server) {
+  const TestNode node({"--restart-backoff", "700ms"});
+  Client client = node.connect({.timeout_ns = kPatience_ns});
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  // Each restart comes later than the one before, so that one pause is long enough to be met.
+  ASSERT_TRUE(eventually([&] {
+    const Route route = client.route();
+    if (route.server == "serving") (void)::kill(server_of(client), SIGKILL);
+    return route.server == "restarting";
+  }));
+  EXPECT_EQ(*client.get("key"), "value");
+  const auto put = client.put("key", "after");
+  EXPECT_TRUE(put.has_value()) << text(put.code());
+  EXPECT_EQ(*client.get("key"), "after");
+  EXPECT_EQ(client.counters().connections, 1U);
+}
+
+TEST(ClientServer, a_server_that_was_given_up_refuses_writes_at_once_and_reads_go_on) {
+  const TestNode node({"--restart-limit", "1"});
+  Client client = node.connect({.timeout_ns = kPatience_ns});
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  ASSERT_TRUE(eventually([&] {
+    const Route route = client.route();
+    if (route.server == "serving") (void)::kill(server_of(client), SIGKILL);
+    return route.server == "given up";
+  }));
+  EXPECT_EQ(client.put("key", "other").code(), Code::kUnavailable);
+  EXPECT_NE(client.trouble().what.find("given up"), std::string::npos);
+  EXPECT_EQ(*client.get("key"), "value");
+  EXPECT_EQ(*node.connect().get("key"), "value");
+}
+
+TEST(ClientNode, when_the_node_is_killed_calls_fail_and_the_next_node_is_found) {
+  TestNode node;
+  Client client = node.connect();
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  node.end(SIGKILL);
+  Code code = Code::kOk;
+  int reads = 0;
+  for (; reads <= 256 && code == Code::kOk; ++reads) code = client.get("key").code();
+  EXPECT_EQ(code, Code::kUnavailable);
+  EXPECT_EQ(client.put("key", "value").code(), Code::kUnavailable);
+  EXPECT_NE(client.trouble().what.find(node.socket()), std::string::npos);
+  node.start();
+  EXPECT_EQ(client.get("key").code(), Code::kNotFound);
+  EXPECT_TRUE(client.put("key", "new").has_value());
+  EXPECT_EQ(*client.get("key"), "new");
+  EXPECT_EQ(client.counters().connections, 2U);
+}
+
+TEST(ClientNode, a_node_that_stops_in_good_order_is_noticed_at_once) {
+  TestNode node;
+  Client client = node.connect();
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  node.end(SIGTERM);
+  EXPECT_EQ(client.get("key").code(), Code::kUnavailable);
+}
+
+TEST(ClientFork, a_childs_handle_fails_and_the_parents_goes_on) {
+  const TestNode node;
+  Client client = node.connect();
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  const auto view = client.view("key");
+  ASSERT_TRUE(view.has_value());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int wrong = 0;
+    wrong += client.get("key").code() != Code::kForked;
+    wrong += client.put("key", "child").code() != Code::kForked;
+    wrong += client.scan(0).code() != Code::kForked;
+    wrong += client.ping().code() != Code::kForked;
+    {
+      // Ending what was inherited must not end it for the parent.
+      const Client ended = std::move(client);
+      auto* inherited = const_cast<View*>(&*view);
+      const View released = std::move(*inherited);
+    }
+    auto own = Client::connect(node.socket());
+    wrong += !own || own->get("key").code() != Code::kOk;
+    ::_exit(wrong);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (uint64_t i = 0; i < 3'000; ++i) ASSERT_TRUE(client.put("key", value_of(i, 5)).has_value());
+  EXPECT_EQ(view->text(), "value");
+  EXPECT_TRUE(client.ping().has_value());
+  EXPECT_EQ(client.counters().connections, 1U);
+}
+
+}  // namespace
+}  // namespace refract

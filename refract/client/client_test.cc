@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole contract of a client, on both paths, against a real node.
+#include "refract/client/client.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "refract/client/address.h"
+#include "refract/client/test_node.h"
+#include "refract/fabric/conformance/allocation_count.h"
+
+namespace refract {
+namespace {
+
+using test::TestNode;
+using test::value_of;
+
+class ClientContract : public testing::TestWithParam<Paths> {
+ protected:
+  static void SetUpTestSuite() { node_ = new TestNode(); }
+  static void TearDownTestSuite() {
+    delete node_;
+    node_ = nullptr;
+  }
+  [[nodiscard]] static Client connect() { return node_->connect({.paths = GetParam()}); }
+
+  Client client_ = connect();
+
+ private:
+  static TestNode* node_;
+};
+TestNode* ClientContract::node_ = nullptr;
+
+INSTANTIATE_TEST_SUITE_P(BothPaths, ClientContract, testing::Values(Paths::kAuto, Paths::kRpc),
+                         [](const auto& path) { return path.param == Paths::kAuto ? "Direct" : "Rpc"; });
+
+TEST_P(ClientContract, get_returns_what_put_stored_whatever_the_lengths) {
+  for (const size_t key_bytes : {1, 2, 16, 255, 4096, 65'535}) {
+    for (const size_t value_bytes : {0, 1, 64, 4095, 4096, 16'384, 70'000, 3'000'000}) {
+      const std::string key = value_of(key_bytes, key_bytes);
+      const std::string value = value_of(value_bytes, value_bytes);
+      const auto version = client_.put(key, value);
+      ASSERT_TRUE(version.has_value()) << text(version.code());
+      std::string back;
+      const auto got = client_.get(key, back);
+      ASSERT_TRUE(got.has_value()) << text(got.code()) << " " << key_bytes << " " << value_bytes;
+      EXPECT_EQ(back, value);
+      EXPECT_EQ(got->version, *version);
+      EXPECT_EQ(got->value_bytes, value_bytes);
+      EXPECT_EQ(got->expires_wall_ns, 0U);
+    }
+  }
+}
+
+TEST_P(ClientContract, a_key_that_was_never_put_is_not_found) {
+  EXPECT_EQ(client_.get("never put").code(), Code::kNotFound);
+  EXPECT_EQ(client_.exists("never put").code(), Code::kNotFound);
+  EXPECT_EQ(client_.erase("never put").code(), Code::kNotFound);
+}
+
+TEST_P(ClientContract, keys_and_values_beyond_the_limits_are_refused) {
+  EXPECT_EQ(client_.get("").code(), Code::kInvalidArgument);
+  EXPECT_EQ(client_.put("", "value").code(), Code::kInvalidArgument);
+  EXPECT_EQ(client_.erase("").code(), Code::kInvalidArgument);
+  EXPECT_EQ(client_.exists("").code(), Code::kInvalidArgument);
+  const std::string long_key(65'536, 'k');
+  EXPECT_EQ(client_.get(long_key).code(), Code::kTooLarge);
+  EXPECT_EQ(client_.put(long_key, "value").code(), Code::kTooLarge);
+  EXPECT_EQ(client_.put("both", "value", {.if_absent = true, .if_version = 1}).code(),
+            Code::kInvalidArgument);
+}
+
+TEST_P(ClientContract, a_value_longer_than_the_node_is_no_space_and_leaves_the_old_one) {
+  ASSERT_TRUE(client_.put("full", "old").has_value());
+  const std::string huge(300U << 20, 'h');
+  EXPECT_EQ(client_.put("full", huge).code(), Code::kNoSpace);
+  const auto got = client_.get("full");
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(*got, "old");
+}
+
+TEST_P(ClientContract, if_absent_puts_once) {
+  (void)client_.erase("absent");
+  const auto first = client_.put("absent", "first", {.if_absent = true});
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(client_.put("absent", "second", {.if_absent = true}).code(), Code::kExists);
+  EXPECT_EQ(*client_.get("absent"), "first");
+}
+
+TEST_P(ClientContract, if_version_replaces_only_that_version) {
+  (void)client_.erase("version");
+  EXPECT_EQ(client_.put("version", "x", {.if_version = 1}).code(), Code::kNotFound);
+  const auto first = client_.put("version", "first");
+  ASSERT_TRUE(first.has_value());
+  const auto second = client_.put("version", "second", {.if_version = *first});
+  ASSERT_TRUE(second.has_value());
+  EXPECT_GT(*second, *first);
+  EXPECT_EQ(client_.put("version", "third", {.if_version = *first}).code(), Code::kVersionMismatch);
+  EXPECT_EQ(client_.erase("version", *first).code(), Code::kVersionMismatch);
+  EXPECT_EQ(*client_.get("version"), "second");
+  EXPECT_TRUE(client_.erase("version", *second).has_value());
+  EXPECT_EQ(client_.get("version").code(), Code::kNotFound);
+}
+
+TEST_P(ClientContract, an_entry_with_a_time_to_live_goes_by_itself) {
+  ASSERT_TRUE(client_.put("stays a while", "value", {.ttl_ns = 3'600'000'000'000}).has_value());
+  const auto got = client_.exists("stays a while");
+  ASSERT_TRUE(got.has_value());
+  EXPECT_GT(got->expires_wall_ns, 0U);
+  EXPECT_EQ(*client_.get("stays a while"), "value");
+  ASSERT_TRUE(client_.put("goes", "value", {.ttl_ns = 20'000'000}).has_value());
+  EXPECT_TRUE(test::eventually([&] { return client_.get("goes").code() == Code::kNotFound; }));
+}
+
+TEST_P(ClientContract, get_into_a_short_buffer_is_too_large) {
+  ASSERT_TRUE(client_.put("into", "0123456789").has_value());
+  std::array<std::byte, 10> room{};
+  EXPECT_EQ(client_.get_into("into", std::span(room).first(9)).code(), Code::kTooLarge);
+  const auto got = client_.get_into("into", room);
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(Bytes(std::span<const std::byte>(room).first(got->value_bytes)).text(), "0123456789");
+  ASSERT_TRUE(client_.put("empty", "").has_value());
+  EXPECT_EQ(client_.get_into("empty", {})->value_bytes, 0U);
+}
+
+TEST_P(ClientContract, a_scan_gives_every_entry_and_every_page_is_followed_by_the_next) {
+  std::vector<std::string> keys;
+  std::vector<PutItem> items;
+  for (int i = 0; i < 5'000; ++i) keys.push_back("scan/" + std::to_string(i));
+  for (const std::string& key : keys) items.push_back({.key = key, .value = "v"});
+  client_.multi_put(items);
+  std::map<std::string, int> seen;
+  uint64_t cursor = 0;
+  do {
+    const auto page = client_.scan(cursor, 100);
+    ASSERT_TRUE(page.has_value()) << text(page.code());
+    for (const ScanEntry& entry : page->entries) ++seen[entry.key];
+    cursor = page->next;
+  } while (cursor != 0);
+  for (const std::string& key : keys) EXPECT_EQ(seen.count(key), 1U) << key;
+}
+
+TEST_P(ClientContract, each_item_of_many_has_its_own_outcome) {
+  ASSERT_TRUE(client_.put("many/0", "old").has_value());
+  std::vector<std::string> keys;
+  for (int i = 0; i < 100; ++i) keys.push_back("many/" + std::to_string(i));
+  for (int i = 1; i < 100; ++i) (void)client_.erase(keys[static_cast<size_t>(i)]);
+  std::vector<PutItem> puts;
+  for (const std::string& key : keys) {
+    puts.push_back({.key = key, .value = key, .options = {.if_absent = true}});
+  }
+  puts[99].options.if_version = 1;
+  client_.multi_put(puts);
+  EXPECT_EQ(puts[0].result.code(), Code::kExists);
+  EXPECT_EQ(puts[99].result.code(), Code::kInvalidArgument);
+  std::vector<GetItem> gets;
+  for (const std::string& key : keys) gets.push_back({.key = key, .value = {}});
+  client_.multi_get(gets);
+  EXPECT_EQ(gets[0].value, "old");
+  EXPECT_EQ(gets[99].result.code(), Code::kNotFound);
+  for (size_t i = 1; i < 99; ++i) {
+    ASSERT_TRUE(puts[i].result.has_value()) << i;
+    ASSERT_TRUE(gets[i].result.has_value()) << i;
+    EXPECT_EQ(gets[i].value, keys[i]);
+    EXPECT_EQ(gets[i].result->version, *puts[i].result);
+  }
+  const std::vector<std::string_view> names(keys.begin(), keys.end());
+  const auto values = client_.multi_get(names);
+  ASSERT_EQ(values.size(), names.size());
+  EXPECT_EQ(*values[7], "many/7");
+  EXPECT_EQ(values[99].code(), Code::kNotFound);
+}
+
+TEST_P(ClientContract, the_server_counts_what_it_serves) {
+  const auto before = client_.stat();
+  ASSERT_TRUE(before.has_value());
+  ASSERT_TRUE(client_.put("counted", "1").has_value());
+  const auto after = client_.stat();
+  ASSERT_TRUE(after.has_value());
+  const auto puts = [](const NodeStat& stat) {
+    return std::ranges::find(stat.calls, "put", &std::pair<std::string, uint64_t>::first)->second;
+  };
+  EXPECT_EQ(puts(*after), puts(*before) + 1);
+  EXPECT_GT(after->entries, 0U);
+  EXPECT_GT(after->bytes_total, 0U);
+  const auto pong = client_.ping();
+  ASSERT_TRUE(pong.has_value());
+  EXPECT_GT(pong->node_wall_ns, 0U);
+}
+
+TEST_P(ClientContract, two_clients_see_each_other) {
+  Client other = connect();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(client_.put("shared", std::to_string(i)).has_value());
+    ASSERT_EQ(*other.get("shared"), std::to_string(i));
+  }
+}
+
+TEST(ClientPaths, a_direct_read_sends_no_message_and_a_put_sends_one) {
+  const TestNode node;
+  Client client = node.connect();
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  const ClientCounters before = client.counters();
+  for (int i = 0; i < 1'000; ++i) {
+    ASSERT_TRUE(client.get("key").has_value());
+    ASSERT_TRUE(client.exists("key").has_value());
+    ASSERT_TRUE(client.view("key").has_value());
+    ASSERT_EQ(client.get("none").code(), Code::kNotFound);
+    ASSERT_TRUE(client.scan(0).has_value());
+  }
+  EXPECT_EQ(client.counters().messages_sent, before.messages_sent);
+  EXPECT_EQ(client.counters().direct_reads, before.direct_reads + 5'000);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(client.put("key", "value").has_value());
+  EXPECT_EQ(client.counters().messages_sent, before.messages_sent + 100);
+  EXPECT_TRUE(client.route().direct);
+  EXPECT_NE(client.why().find("direct"), std::string::npos);
+}
+
+TEST(ClientPaths, the_rpc_path_reads_by_messages_and_says_why) {
+  const TestNode node;
+  Client client = node.connect({.paths = Paths::kRpc});
+  ASSERT_TRUE(client.put("key", "value").has_value());
+  const uint64_t before = client.counters().messages_sent;
+  ASSERT_TRUE(client.get("key").has_value());
+  EXPECT_EQ(client.counters().messages_sent, before + 1);
+  EXPECT_EQ(client.counters().direct_reads, 0U);
+  EXPECT_FALSE(client.route().direct);
+  EXPECT_EQ(client.view("key").code(), Code::kUnsupported);
+}
+
+TEST(ClientPaths, get_and_put_allocate_nothing_after_their_first_calls) {
+  const TestNode node;
+  Client client = node.connect();
+  const std::string value(64, 'v');
+  std::string back;
+  std::array<std::byte, 64> room{};
+  const auto round = [&] {
+    for (int i = 0; i < 1'000; ++i) {
+      if (!client.put("a key of 16 byte", value) || !client.get("a key of 16 byte", back) ||
+          !client.get_into("a key of 16 byte", room)) {
+        return false;
+      }
+    }
+    return true;
+  };
+  ASSERT_TRUE(round());
+  const uint64_t before = allocation_count();
+  ASSERT_TRUE(round());
+  EXPECT_EQ(allocation_count(), before);
+}
+
+TEST(ClientAddress, a_path_may_be_written_in_three_ways) {
+  EXPECT_EQ(*client::socket_path_of("/run/x.sock"), "/run/x.sock");
+  EXPECT_EQ(*client::socket_path_of("shm:/run/x.sock"), "/run/x.sock");
+  EXPECT_EQ(*client::socket_path_of("refract:///run/x.sock"), "/run/x.sock");
+  EXPECT_EQ(*client::socket_path_of("refract://"), *client::socket_path_of(""));
+  EXPECT_EQ(client::socket_path_of("refract://host:7000").error().code, Code::kUnsupported);
+  EXPECT_EQ(client::socket_path_of("shm:").error().code, Code::kInvalidArgument);
+  EXPECT_EQ(client::socket_path_of(std::string(200, 'p')).error().code, Code::kInvalidArgument);
+}
+
+TEST(ClientAddress, where_nobody_answers_the_report_names_the_path) {
+  const auto client = Client::connect("/tmp/refract-nobody/node.sock");
+  ASSERT_FALSE(client.has_value());
+  EXPECT_EQ(client.error().code, Code::kUnavailable);
+  EXPECT_NE(client.error().what.find("/tmp/refract-nobody/node.sock"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace refract

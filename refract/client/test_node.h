@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// A real node for one test: refractd, as built beside the test program, on a socket of its own.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "refract/client/client.h"
+
+namespace refract::test {
+
+// A directory that goes with its owner.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    char name[] = "/tmp/refract-client-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Long enough for a loaded machine; nobody waits so long unless something is broken.
+inline bool eventually(const std::function<bool()>& happens, int seconds = 60) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (!happens()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+class TestNode {
+ public:
+  explicit TestNode(std::vector<std::string> flags = {}) : flags_(std::move(flags)) { start(); }
+  TestNode(const TestNode&) = delete;
+  TestNode& operator=(const TestNode&) = delete;
+  ~TestNode() { end(SIGTERM); }
+
+  [[nodiscard]] std::string socket() const { return directory_.path() + "/node.sock"; }
+  [[nodiscard]] const std::string& directory() const { return directory_.path(); }
+  [[nodiscard]] pid_t keeper() const { return keeper_; }
+
+  [[nodiscard]] Client connect(const ClientOptions& options = {}) const {
+    auto client = Client::connect(socket(), options);
+    EXPECT_TRUE(client.has_value()) << client.error().to_string();
+    return std::move(*client);
+  }
+
+  // Again on the same socket, after end().
+  void start() {
+    const std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "refractd";
+    std::vector<std::string> arguments = {program,         "--config",        "/dev/null",
+                                          "--socket-path", socket(),          "--memory-limit",
+                                          "192MiB",        "--restart-limit", "1000"};
+    arguments.insert(arguments.end(), flags_.begin(), flags_.end());
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string log = directory_.path() + "/log";
+    keeper_ = ::fork();
+    if (keeper_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int output = ::open(log.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+      ::dup2(output, 1);
+      ::dup2(output, 2);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+    ASSERT_TRUE(eventually([&] {
+      auto client = Client::connect(socket());
+      return client.has_value() && client->ping().has_value();
+    })) << "the node did not start; is refractd built beside this test?";
+  }
+
+  void end(int signal) {
+    if (keeper_ < 0) return;
+    ::kill(keeper_, signal);
+    if (signal != SIGKILL) ::kill(keeper_, SIGCONT);
+    ::waitpid(keeper_, nullptr, 0);
+    keeper_ = -1;
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  std::vector<std::string> flags_;
+  pid_t keeper_ = -1;
+};
+
+inline pid_t server_of(const Client& client) {
+  return static_cast<pid_t>(client.route().server_pid);
+}
+
+// Bytes that follow from a number, so that what comes back can be checked.
+inline std::string value_of(uint64_t number, size_t bytes) {
+  std::string value(bytes, '\0');
+  uint64_t state = number * 0x9e3779b97f4a7c15U + 1;
+  for (char& byte : value) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    byte = static_cast<char>(state >> 56);
+  }
+  return value;
+}
+
+}  // namespace refract::test
