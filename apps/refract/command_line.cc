@@ -161,9 +161,8 @@ Reported<> read_format(Invocation& invocation, const std::string& text) {
   if (text.empty()) return {};
   const auto format = records::format_named(text == "dir" ? "directory" : text);
   if (!format) {
-    return refuse(
-        invocation,
-        fmt::format("--format: expected csv, tsv, jsonl, directory or debian, found '{}'", text));
+    return refuse(invocation,
+                  fmt::format("--format: expected csv, tsv, jsonl, directory or debian, found '{}'", text));
   }
   invocation.reading.format = *format;
   invocation.writing = *format;
@@ -227,7 +226,7 @@ std::unexpected<Report> unknown_command(const std::string& word) {
   std::vector<std::string> names;
   for (const HelpPage& page : help_pages()) names.emplace_back(page.command);
   const std::string nearest = node::nearest_name(word, names);
-  return report(Code::kInvalidArgument, fmt::format("there is no command {}", quoted(word)),
+  return report(Code::kInvalidArgument, fmt::format("there is no command {}", in_quotes(word)),
                 nearest.empty() ? "refract --help lists the commands"
                                 : fmt::format("did you mean: refract {}", nearest));
 }
@@ -235,11 +234,11 @@ std::unexpected<Report> unknown_command(const std::string& word) {
 // The library says "The following argument was not expected: --x"; nearer names say more.
 std::unexpected<Report> unexpected_argument(const Invocation& to, const std::string& word) {
   if (!word.starts_with('-')) {
-    return refuse(to, fmt::format("{} is one argument too many for {}", quoted(word), to.command));
+    return refuse(to, fmt::format("{} is one argument too many for {}", in_quotes(word), to.command));
   }
   const std::string flag = word.substr(0, word.find('='));
   const std::string nearest = node::nearest_name(flag, option_names(to.command));
-  return refuse(to, fmt::format("{} has no option {}{}", to.command, quoted(flag),
+  return refuse(to, fmt::format("{} has no option {}{}", to.command, in_quotes(flag),
                                 nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest)));
 }
 
@@ -286,7 +285,7 @@ Reported<Invocation> parse_command_line(int argc, const char* const* argv, const
   const std::vector<CLI::App*> chosen = root.get_subcommands();
   if (!chosen.empty()) to.command = chosen.front()->get_name();
   if (help || version) {
-    to.text_to_print = version               ? "refract" + node::version_text().substr(std::string("refractd").size())
+    to.text_to_print = version ? "refract" + node::version_text().substr(std::string("refractd").size())
                        : to.command.empty() ? overview()
                                             : help_of(to.command);
     to.command.clear();

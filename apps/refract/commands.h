@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "apps/progress/progress.h"
 #include "apps/refract/command_line.h"
 
 #include "refract/client/client.h"
@@ -28,5 +29,8 @@ namespace refract::cli {
 
 // What to tell a person about a call that failed: what was done ("cannot store 'k'"), and why.
 [[nodiscard]] Report explain(const Client& client, Code code, std::string_view what);
+
+// The summary of a long command, in place of its progress line.
+void say_last(progress::Progress& progress, const progress::Style& style, std::string_view summary);
 
 }  // namespace refract::cli

@@ -11,7 +11,6 @@
 #include "apps/refract/commands.h"
 #include "apps/refract/terminal.h"
 
-#include "refract/base/default_socket.h"
 #include "refract/base/units.h"
 #include "refract/kv/layout.h"
 
@@ -26,7 +25,7 @@ Reported<std::string> read_source(const Source& source) {
   const bool is_file = source.kind == Source::Kind::kFile;
   const records::Descriptor file(is_file ? ::open(source.text.c_str(), O_RDONLY | O_CLOEXEC)
                                          : ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
-  const std::string name = is_file ? quoted(source.text) : "the standard input";
+  const std::string name = is_file ? in_quotes(source.text) : "the standard input";
   if (!file.is_open()) {
     return report(Code::kSystem, fmt::format("cannot open {}: {}", name, errno_text(errno)),
                   "look at the path and its permissions");
@@ -71,7 +70,7 @@ int write_file(const std::string& path, std::string_view bytes) {
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   if (file.is_open() && bytes.empty()) return kDone;
-  return complain(kFailed, fmt::format("cannot write {}: {}", quoted(path), errno_text(errno)),
+  return complain(kFailed, fmt::format("cannot write {}: {}", in_quotes(path), errno_text(errno)),
                   "look at the path, its permissions and the room on its disk");
 }
 
@@ -123,10 +122,10 @@ int run_get(const Invocation& invocation) {
   const Result<Got> got = client->get(*key, value);
   if (!got) {
     if (got.code() == Code::kNotFound) {
-      return complain(kNotDone, fmt::format("there is no key {}", quoted(*key)),
+      return complain(kNotDone, fmt::format("there is no key {}", in_quotes(*key)),
                       "refract scan lists the keys that there are");
     }
-    return complain(explain(*client, got.code(), fmt::format("cannot get {}", quoted(*key))));
+    return complain(explain(*client, got.code(), fmt::format("cannot get {}", in_quotes(*key))));
   }
   if (invocation.verbose) {
     std::string about = fmt::format("version {}, {} bytes", got->version, got->value_bytes);
@@ -147,22 +146,21 @@ int run_put(const Invocation& invocation) {
   if (!value) return complain(value.error());
   auto client = connect(invocation);
   if (!client) return complain(client.error());
-  const Result<uint64_t> put = client->put(*key, *value,
-                                           {.if_absent = invocation.if_absent,
-                                            .if_version = invocation.if_version,
-                                            .ttl_ns = invocation.ttl_ns});
+  const Result<uint64_t> put = client->put(
+      *key, *value,
+      {.if_absent = invocation.if_absent, .if_version = invocation.if_version, .ttl_ns = invocation.ttl_ns});
   if (put) return tell_version(invocation, *key, *put);
-  const std::string name = quoted(*key);
+  const std::string name = in_quotes(*key);
   switch (put.code()) {
     case Code::kExists:
       return complain(kNotDone, fmt::format("the key {} exists already; nothing was changed", name),
                       "without --if-absent the value is replaced");
     case Code::kVersionMismatch:
     case Code::kNotFound:
-      return complain(kNotDone,
-                      fmt::format("the entry {} has not version {}; nothing was changed", name,
-                                  invocation.if_version),
-                      fmt::format("refract get --verbose {} prints the present version", name));
+      return complain(
+          kNotDone,
+          fmt::format("the entry {} has not version {}; nothing was changed", name, invocation.if_version),
+          fmt::format("refract get --verbose {} prints the present version", name));
     default:
       return complain(explain(*client, put.code(), fmt::format("cannot store {}", name)));
   }
@@ -175,7 +173,7 @@ int run_erase(const Invocation& invocation) {
   if (!client) return complain(client.error());
   const Result<uint64_t> erased = client->erase(*key, invocation.if_version);
   if (erased) return tell_version(invocation, *key, *erased);
-  const std::string name = quoted(*key);
+  const std::string name = in_quotes(*key);
   if (erased.code() == Code::kNotFound) {
     return complain(kNotDone, fmt::format("there is no key {}", name),
                     "refract scan lists the keys that there are");
@@ -198,7 +196,7 @@ int run_cas(const Invocation& invocation) {
   if (!value) return complain(value.error());
   auto client = connect(invocation);
   if (!client) return complain(client.error());
-  const std::string name = quoted(*key);
+  const std::string name = in_quotes(*key);
   std::string present;
   while (true) {
     const Result<Got> got = client->get(*key, present);
@@ -208,9 +206,9 @@ int run_cas(const Invocation& invocation) {
     }
     if (!got) return complain(explain(*client, got.code(), fmt::format("cannot get {}", name)));
     if (present != *expected) {
-      return complain(
-          kNotDone, fmt::format("the value of {} is {}; nothing was changed", name, quoted(present)),
-          "call again with this as OLD if it is still to be replaced");
+      return complain(kNotDone,
+                      fmt::format("the value of {} is {}; nothing was changed", name, in_quotes(present)),
+                      "call again with this as OLD if it is still to be replaced");
     }
     const Result<uint64_t> put =
         client->put(*key, *value, {.if_version = got->version, .ttl_ns = invocation.ttl_ns});

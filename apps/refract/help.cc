@@ -60,7 +60,7 @@ Examples
   $ refract put greeting 'hello, memory'
   $ refract put --file picture.png picture
   $ date | refract put --ttl 1min now -
-  $ refract put --if-absent lock "$(hostname)" && echo mine
+  $ refract put --if-absent lock "$HOSTNAME" && echo mine
 )"},
     HelpPage{"erase", "remove a key", R"(refract erase: remove a key and its value
 
@@ -148,7 +148,8 @@ Examples
   $ refract load --key-column id --prefix user: users.csv
   $ zcat events.jsonl.gz | refract load --format jsonl --key-field id -
 )"},
-    HelpPage{"dump", "write all entries to a file", R"(refract dump: write all entries, so that load can read them
+    HelpPage{"dump", "write all entries to a file",
+             R"(refract dump: write all entries, so that load can read them
 
 Usage: refract dump [options]
 
@@ -183,7 +184,8 @@ Examples
   $ refract stat
   $ watch -n 1 refract stat
 )"},
-    HelpPage{"ping", "whether the server answers, and how fast", R"(refract ping: whether the server answers, and how fast
+    HelpPage{"ping", "whether the server answers, and how fast",
+             R"(refract ping: whether the server answers, and how fast
 
 Usage: refract ping [options]
 
@@ -199,7 +201,8 @@ Examples
   $ refract ping --why
   $ until refract ping --timeout 1s; do :; done
 )"},
-    HelpPage{"check", "look for damage in the node's memory", R"(refract check: look for damage in the node's memory
+    HelpPage{"check", "look for damage in the node's memory",
+             R"(refract check: look for damage in the node's memory
 
 Usage: refract check [options]
        refract check --path FOLDER [options]
@@ -218,7 +221,8 @@ Examples
   $ refract check
   $ refract check --path /var/lib/refract
 )"},
-    HelpPage{"doctor", "whether this machine can run a node", R"(refract doctor: whether this machine can run a node
+    HelpPage{"doctor", "whether this machine can run a node",
+             R"(refract doctor: whether this machine can run a node
 
 Usage: refract doctor [options]
 

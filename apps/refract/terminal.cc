@@ -77,7 +77,7 @@ std::string printable(std::string_view bytes) {
   return out;
 }
 
-std::string quoted(std::string_view bytes) {
+std::string in_quotes(std::string_view bytes) {
   std::string shown;
   for (const char letter : bytes.substr(0, kQuotedBytesMax)) {
     const auto byte = static_cast<unsigned char>(letter);

@@ -33,7 +33,7 @@ int complain(Exit exit, std::string_view what, std::string_view next);
 [[nodiscard]] bool is_output_terminal() noexcept;
 
 // For a message: in quotes, shortened, everything that is no plain text spelled \xNN.
-[[nodiscard]] std::string quoted(std::string_view bytes);
+[[nodiscard]] std::string in_quotes(std::string_view bytes);
 // For a terminal: whole, everything that is no UTF-8 or would move the cursor spelled \xNN.
 [[nodiscard]] std::string printable(std::string_view bytes);
 // The member of a JSON object that holds any bytes: "key": "..." or, where they are not UTF-8, "key_base64".

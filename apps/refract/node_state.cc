@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// stat, ping, doctor: how node and machine are.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+
+#include "apps/progress/progress.h"
+#include "apps/refract/commands.h"
+#include "apps/refract/terminal.h"
+
+#include "refract/base/units.h"
+#include "refract/node/config.h"
+#include "refract/node/doctor.h"
+
+namespace refract::cli {
+namespace {
+
+using progress::bytes_text;
+using progress::count_text;
+
+std::string seconds_text(uint64_t ns) {
+  return progress::duration_text(static_cast<double>(ns) / 1e9);
+}
+
+std::string microseconds_text(uint64_t ns) {
+  return fmt::format("{:.1f} us", static_cast<double>(ns) / 1e3);
+}
+
+// The memory as a bar: # live, - retired (reusable soon), . the rest.
+std::string memory_bar(const NodeStat& stat) {
+  constexpr uint64_t kCells = 40;
+  const double total = static_cast<double>(stat.bytes_total > 0 ? stat.bytes_total : 1);
+  const auto cells = [&](uint64_t bytes) {
+    const auto rounded = static_cast<uint64_t>(static_cast<double>(bytes) / total * kCells + 0.5);
+    return rounded == 0 && bytes > 0 ? 1 : rounded < kCells ? rounded : kCells;
+  };
+  const uint64_t held = stat.bytes_live - (stat.bytes_retired < stat.bytes_live ? stat.bytes_retired : 0);
+  std::string bar(cells(held), '#');
+  bar.append(cells(stat.bytes_retired), '-');
+  bar.resize(kCells, '.');
+  return "[" + bar + "]";
+}
+
+std::string stat_table(const NodeStat& stat, const Route& route) {
+  const uint64_t held = stat.bytes_live - (stat.bytes_retired < stat.bytes_live ? stat.bytes_retired : 0);
+  const uint64_t rest = stat.bytes_total - (stat.bytes_live + stat.bytes_free < stat.bytes_total
+                                                ? stat.bytes_live + stat.bytes_free
+                                                : stat.bytes_total);
+  const double share = stat.bytes_total == 0 ? 0
+                                             : 100 * static_cast<double>(stat.bytes_live) /
+                                                   static_cast<double>(stat.bytes_total);
+  std::string out = fmt::format("node         {}\n", route.address);
+  out += fmt::format("server       {}, up {}, incarnation {}, process {}\n", route.server,
+                     seconds_text(stat.uptime_ns), route.incarnation, route.server_pid);
+  out += fmt::format("entries      {}", count_text(stat.entries));
+  if (stat.expiring_entries > 0) out += fmt::format(", {} of them expire", count_text(stat.expiring_entries));
+  if (stat.expired > 0) out += fmt::format("; {} have expired", count_text(stat.expired));
+  out += fmt::format("\ntable        {} buckets, {} overflow lines, {} splits\n", count_text(stat.buckets),
+                     count_text(stat.overflow_lines), count_text(stat.splits));
+  out += fmt::format("memory       {} {:.0f} % of {} in {} region{}\n", memory_bar(stat), share,
+                     bytes_text(stat.bytes_total), route.regions, route.regions == 1 ? "" : "s");
+  const std::array rows = {std::pair("# live", held), std::pair("- retired", stat.bytes_retired),
+                           std::pair(". in use partly", rest), std::pair(". free", stat.bytes_free)};
+  for (const auto& [name, bytes] : rows) {
+    out += fmt::format("             {:<16} {:>10}\n", name, bytes_text(bytes));
+  }
+  out += fmt::format("connections  {}\n", stat.connections);
+  out += fmt::format("writes       {}\n", count_text(stat.writes));
+  out += "calls       ";
+  for (const auto& [name, count] : stat.calls) {
+    if (count > 0) out += fmt::format(" {} {}", name, count_text(count));
+  }
+  return out + "\n";
+}
+
+std::string stat_json(const NodeStat& stat, const Route& route) {
+  std::string out = fmt::format(
+      "{{\"address\": {}, \"server\": {}, \"incarnation\": {}, \"server_pid\": {}, \"regions\": {}",
+      json_text(route.address), json_text(route.server), route.incarnation, route.server_pid, route.regions);
+  const std::array numbers = {std::pair("uptime_ns", stat.uptime_ns),
+                              std::pair("connections", stat.connections),
+                              std::pair("entries", stat.entries),
+                              std::pair("expiring_entries", stat.expiring_entries),
+                              std::pair("expired", stat.expired),
+                              std::pair("buckets", stat.buckets),
+                              std::pair("overflow_lines", stat.overflow_lines),
+                              std::pair("splits", stat.splits),
+                              std::pair("bytes_total", stat.bytes_total),
+                              std::pair("bytes_free", stat.bytes_free),
+                              std::pair("bytes_live", stat.bytes_live),
+                              std::pair("bytes_retired", stat.bytes_retired),
+                              std::pair("buffers_live", stat.buffers_live),
+                              std::pair("writes", stat.writes)};
+  for (const auto& [name, number] : numbers) out += fmt::format(", \"{}\": {}", name, number);
+  out += ", \"calls\": {";
+  bool first = true;
+  for (const auto& [name, count] : stat.calls) {
+    out += fmt::format("{}{}: {}", first ? "" : ", ", json_text(name), count);
+    first = false;
+  }
+  return out + "}}\n";
+}
+
+}  // namespace
+
+int run_stat(const Invocation& invocation) {
+  auto client = connect(invocation);
+  if (!client) return complain(client.error());
+  const Result<NodeStat> stat = client->stat();
+  if (!stat) return complain(explain(*client, stat.code(), "cannot ask the server"));
+  const Route route = client->route();
+  return write_out(invocation.json ? stat_json(*stat, route) : stat_table(*stat, route));
+}
+
+int run_ping(const Invocation& invocation) {
+  auto client = connect(invocation);
+  if (!client) return complain(client.error());
+  // The first message finds caches cold and the server asleep; the second is what calls will see.
+  Result<Pong> pong = client->ping();
+  const Route route = client->route();
+  const uint64_t first_ns = pong ? pong->round_trip_ns : 0;
+  if (pong) pong = client->ping();
+  if (invocation.json) {
+    const std::string text = fmt::format(
+        "{{\"answers\": {}, \"round_trip_ns\": {}, \"first_round_trip_ns\": {}, \"address\": {}, "
+        "\"transport\": {}, \"direct\": {}, \"reason\": {}, \"server\": {}, \"incarnation\": {}}}\n",
+        pong.has_value(), pong ? pong->round_trip_ns : 0, first_ns, json_text(route.address),
+        json_text(route.transport), route.direct, json_text(route.reason), json_text(route.server),
+        route.incarnation);
+    if (const int written = write_out(text); written != kDone) return written;
+  }
+  if (pong && !invocation.json) {
+    const std::string text = fmt::format("{} answers in {} (the first time in {})\n", route.address,
+                                         microseconds_text(pong->round_trip_ns), microseconds_text(first_ns));
+    if (const int written = write_out(text); written != kDone) return written;
+  }
+  if (invocation.why && !invocation.json) {
+    std::string why = client->why();
+    if (!why.ends_with('\n')) why.push_back('\n');
+    if (const int written = write_out(why); written != kDone) return written;
+  }
+  if (pong) return kDone;
+  Report said = explain(*client, pong.code(), "the server does not answer");
+  if (route.direct) {
+    said.next += fmt::format("{}get, scan, dump and check still work: they read the node's memory directly",
+                             said.next.empty() ? "" : "\n  ");
+  }
+  return complain(said);
+}
+
+int run_doctor(const Invocation& invocation) {
+  std::vector<std::string> words = {"refractd"};
+  words.insert(words.end(), invocation.node_flags.begin(), invocation.node_flags.end());
+  if (!invocation.socket.empty()) words.insert(words.end(), {"--socket-path", invocation.socket});
+  std::vector<const char*> arguments;
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  const auto loaded = node::load_config(static_cast<int>(arguments.size()), arguments.data(), environ);
+  if (!loaded) return complain(loaded.error());
+  const std::vector<node::Finding> findings =
+      node::examine({.memory_limit_bytes = loaded->config.memory_limit_bytes,
+                     .backing = loaded->config.memory_backing,
+                     .socket_path = loaded->config.socket_path,
+                     .clients_max = loaded->config.clients_max});
+  const int written =
+      write_out(invocation.json ? node::findings_json(findings) + "\n" : node::findings_table(findings));
+  return written != kDone ? written : node::findings_exit_code(findings);
+}
+
+}  // namespace refract::cli
