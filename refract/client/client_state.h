@@ -42,6 +42,17 @@ class ClientState {
     return read_patiently(direct, ask);
   }
 
+  // The reader, for one read that needs nothing looked after; counts it. Null: go through read().
+  [[nodiscard]] Connection::Reader* reader_at_once() noexcept {
+    if (guard_.is_child() || (direct_reads_ + 1) % kReadsPerLook == 0 || connection_->is_node_stopping())
+        [[unlikely]] {
+      return nullptr;
+    }
+    Connection::Reader* reader = connection_->reader();
+    if (reader != nullptr) ++direct_reads_;
+    return reader;
+  }
+
   // `attempt(RpcClient&, deadline_ns) -> Result<T>`, where kUnavailable says that nothing was sent.
   template <typename T, typename Attempt>
   [[nodiscard]] Result<T> ask_server(Attempt&& attempt) {

@@ -56,6 +56,16 @@ TEST_P(ClientContract, get_returns_what_put_stored_whatever_the_lengths) {
   }
 }
 
+TEST_P(ClientContract, a_string_that_is_used_again_gets_the_values_length) {
+  std::string back;
+  for (const size_t value_bytes : {200, 201, 358, 401, 0, 5'000, 9'000, 17'000, 30'000, 3}) {
+    const std::string value = value_of(value_bytes, value_bytes);
+    ASSERT_TRUE(client_.put("used again", value));
+    ASSERT_TRUE(client_.get("used again", back));
+    EXPECT_EQ(back, value);
+  }
+}
+
 TEST_P(ClientContract, a_key_that_was_never_put_is_not_found) {
   EXPECT_EQ(client_.get("never put").code(), Code::kNotFound);
   EXPECT_EQ(client_.exists("never put").code(), Code::kNotFound);
