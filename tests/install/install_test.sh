@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The installed package is complete: what `make install` puts below a prefix builds the example, found by CMake
-# and by pkg-config, and the example talks to a node started from there.
+# The installed package is complete: what `make install` puts below a prefix builds the example, found by
+# CMake and by pkg-config, and the example talks to a node started from there.
 #
 #   install_test.sh CMAKE SOURCE BUILD COMPILER [FLAG ...]    the flags are those of a sanitized build
 set -euo pipefail
@@ -32,7 +32,8 @@ library_folder=$(dirname "$(find "$moved" -name librefract.so)")
 mkdir "$work/example"
 cp "$source/examples/hello.cc" "$source/examples/CMakeLists.txt" "$work/example"
 "$cmake" -S "$work/example" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$moved" \
-  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags -Wall -Wextra -Wpedantic -Werror" >"$work/cmake.log"
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags -Wall -Wextra -Wpedantic -Werror" \
+  >"$work/cmake.log"
 "$cmake" --build "$work/by-cmake" >"$work/build.log"
 
 export PKG_CONFIG_PATH=$library_folder/pkgconfig
