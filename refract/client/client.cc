@@ -97,6 +97,31 @@ template <typename Room>
   return got;
 }
 
+// Where nothing can be read directly: pipelined, as far as there are calls to spare.
+void get_by_rpc(ClientState& state, std::span<GetItem> items) {
+  std::vector<StringRoom> rooms;
+  std::vector<Sink<StringRoom>> sinks;
+  std::vector<kv::RpcClient::GetItem> asked;
+  rooms.reserve(items.size());
+  sinks.reserve(items.size());
+  for (GetItem& item : items) {
+    sinks.emplace_back(rooms.emplace_back(StringRoom{&item.value}));
+    asked.push_back({.key = item.key, .sink = &sinks.back()});
+  }
+  const Result<> sent = state.ask_server<void>([&](kv::RpcClient& rpc, uint64_t deadline_ns) -> Result<> {
+    block_on(state.shard(), rpc.multi_get(asked, deadline_ns));
+    const bool is_lost =
+        std::ranges::any_of(asked, [](const auto& item) { return item.result.code() == Code::kUnavailable; });
+    if (is_lost) return fail(Code::kUnavailable);
+    return {};
+  });
+  for (size_t i = 0; i < items.size(); ++i) {
+    Got got;
+    const Code code = sent ? take(asked[i].result, got) : sent.code();
+    items[i].result = code == Code::kOk ? Result<Got>(got) : Result<Got>(fail(code));
+  }
+}
+
 // The common get stands alone, because how many gets overlap is decided by the instructions of each.
 template <typename Room>
 Result<Got> get_to(ClientState& state, const Bytes& key, const Room& room) {
@@ -104,6 +129,7 @@ Result<Got> get_to(ClientState& state, const Bytes& key, const Room& room) {
     kv::Found found;
     if (reader->get_at_once(key, reader->hash(key), room, found)) [[likely]]
       return got_of(found);
+    state.count_again();
   }
   return get_carefully(state, key, room);
 }
@@ -248,6 +274,7 @@ Result<ScanPage> Client::scan(uint64_t cursor, size_t keys_min) {
 }
 
 void Client::multi_get(std::span<GetItem> items) {
+  if (!state_->is_child() && !state_->route_is_direct()) return get_by_rpc(*state_, items);
   while (!items.empty()) {
     const std::span<GetItem> group = items.first(std::min(kGroup, items.size()));
     items = items.subspan(group.size());

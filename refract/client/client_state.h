@@ -53,6 +53,9 @@ class ClientState {
     return reader;
   }
 
+  // The read that reader_at_once() counted goes through read(), which counts it too.
+  void count_again() noexcept { --direct_reads_; }
+
   // `attempt(RpcClient&, deadline_ns) -> Result<T>`, where kUnavailable says that nothing was sent.
   template <typename T, typename Attempt>
   [[nodiscard]] Result<T> ask_server(Attempt&& attempt) {
@@ -88,6 +91,8 @@ class ClientState {
     return connection_->reader() != nullptr;
   }
 
+  // False once the node has ended, too: the next call finds out whether there is another.
+  [[nodiscard]] bool route_is_direct() const noexcept { return connection_->reader() != nullptr; }
   [[nodiscard]] Result<View> view(Bytes key);
   [[nodiscard]] bool is_child() const noexcept { return guard_.is_child(); }
   [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }

@@ -44,9 +44,49 @@ class DirectReader {
   template <typename Sink>
   [[nodiscard]] Found get(std::span<const std::byte> key, uint64_t hash, Sink&& sink) noexcept {
     Found found;
-    if (get_small(key, hash, sink, found)) [[likely]]
+    if (get_at_once(key, hash, sink, found)) [[likely]]
       return found;
     return get_any(key, hash, sink);
+  }
+
+  // The common get in few instructions, because how many of them the processor overlaps is decided by their
+  // number: the first slot that matches, a small value without an expiry. False: not so, or not settled;
+  // get() decides. Bounds are checked once for the largest such buffer, so lengths need no trust before the
+  // last look.
+  template <typename Sink>
+  [[nodiscard]] bool get_at_once(std::span<const std::byte> key, uint64_t hash, Sink& sink,
+                                 Found& found) noexcept {
+    // A copy: behind each load that others may change, members would be fetched again.
+    Memory memory = memory_;
+    const uint64_t end = memory.bytes();
+    const uint64_t count = memory.observe(kBucketCountAt);
+    if (count != known_count_ && !learn(count)) [[unlikely]]
+      return false;
+    uint64_t index = hash & known_mask_;
+    if (index >= count) index &= known_mask_ >> 1;
+    const Offset bucket = Offset{memory.observe({view_.directory() + index / kBucketsPerChunk * 8})}.plus(
+        index % kBucketsPerChunk * kLineBytes);
+    if (bucket.value > end - kSmallReach) return false;
+    const uint32_t hits = memory.match(bucket, Slot::fingerprint_of(hash));
+    if (hits == 0) return false;
+    const Offset slot_at = bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
+    const Slot slot{memory.observe(slot_at)};
+    const Offset buffer = slot.buffer();
+    if (buffer.value > end - kSmallReach) return false;
+    const uint64_t stamp = memory.observe(buffer);
+    const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
+    const uint64_t value_bytes = lengths & 0xffff'ffff;
+    // The upper half is the key's length, and flags that must be clear.
+    if (!slot.names(stamp) || lengths >> 32 != key.size() || value_bytes >= Lengths::kAlignedValueBytes)
+      return false;
+    if (!memory.equals(buffer.plus(sizeof(BufferHeader)), key)) return false;
+    std::byte* target = sink(value_bytes);
+    if (target == nullptr) return false;
+    memory.copy(target, buffer.plus(sizeof(BufferHeader) + key.size()), value_bytes);
+    load_load_fence();
+    if (memory.observe(buffer) != stamp || memory.observe(slot_at) != slot.bits) return false;
+    found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
+    return true;
   }
 
   // Whether the entry is there, with version and length.
@@ -115,6 +155,8 @@ class DirectReader {
   using Seen = typename View::Seen;
 
   static constexpr int kAttempts = View::kAttempts;
+  // How far the largest buffer of get_at_once may reach.
+  static constexpr uint64_t kSmallReach = sizeof(BufferHeader) + kKeyBytesMax + Lengths::kAlignedValueBytes;
   // A copy of this length takes long enough that a busy writer could spoil every attempt.
   static constexpr uint64_t kPinnedBytes = 16 << 10;
 
@@ -136,37 +178,12 @@ class DirectReader {
     return {.code = Code::kInvalidated};
   }
 
-  // The common get in few instructions, because how many of them the processor overlaps is decided by their
-  // number: the first slot that matches, a small value without an expiry. False: not so, or not settled;
-  // search() decides. Bounds are checked once for the largest such buffer, so lengths need no trust before
-  // the last look.
-  template <typename Sink>
-  [[nodiscard]] bool get_small(std::span<const std::byte> key, uint64_t hash, Sink& sink,
-                               Found& found) noexcept {
-    constexpr uint64_t kReach = sizeof(BufferHeader) + kKeyBytesMax + Lengths::kAlignedValueBytes;
-    const uint64_t end = memory_.bytes();
-    const uint8_t fingerprint = Slot::fingerprint_of(hash);
-    const Offset bucket = view_.bucket_of(hash, view_.observe_count());
-    if (end < kReach || bucket.value > end - kLineBytes) return false;
-    const uint32_t hits = memory_.match(bucket, fingerprint);
-    if (hits == 0) return false;
-    const Offset slot_at = bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
-    const Slot slot{memory_.observe(slot_at)};
-    const Offset buffer = slot.buffer();
-    if (slot.fingerprint() != fingerprint || buffer.value > end - kReach) return false;
-    const uint64_t stamp = memory_.observe(buffer);
-    const uint64_t lengths = memory_.observe(buffer.plus(offsetof(BufferHeader, lengths)));
-    const uint64_t value_bytes = lengths & 0xffff'ffff;
-    // The upper half is the key's length, and flags that must be clear.
-    if (!slot.names(stamp) || lengths >> 32 != key.size() || value_bytes >= Lengths::kAlignedValueBytes)
-      return false;
-    if (!memory_.equals(buffer.plus(sizeof(BufferHeader)), key)) return false;
-    std::byte* target = sink(value_bytes);
-    if (target == nullptr) return false;
-    memory_.copy(target, buffer.plus(sizeof(BufferHeader) + key.size()), value_bytes);
-    load_load_fence();
-    if (memory_.observe(buffer) != stamp || memory_.observe(slot_at) != slot.bits) return false;
-    found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
+  // What get_at_once needs of a bucket count, checked once for each. False: no sound table has so many.
+  [[nodiscard, gnu::noinline]] bool learn(uint64_t count) noexcept {
+    if (count == 0 || (count - 1) / kBucketsPerChunk >= view_.directory_words()) return false;
+    if (memory_.bytes() < kSmallReach) return false;
+    known_count_ = count;
+    known_mask_ = ~uint64_t{0} >> std::countl_zero(count);
     return true;
   }
 
@@ -253,6 +270,8 @@ class DirectReader {
   Memory& memory_;
   const Clock& clock_;
   TableView<Memory> view_;
+  uint64_t known_count_ = 0;
+  uint64_t known_mask_ = 0;
 };
 
 }  // namespace refract::kv

@@ -22,14 +22,15 @@ class MappedMemory {
       : base_(base), bytes_(bytes), pins_(pins) {}
 
   [[nodiscard]] uint64_t observe(Offset at) const noexcept { return observe_u64(base_ + at.value); }
-  void copy(void* target, Offset at, size_t bytes) const noexcept {
+  [[gnu::always_inline]] void copy(void* target, Offset at, size_t bytes) const noexcept {
 #ifndef REFRACT_THREAD_SANITIZER
     // Short values by whole vectors, the last overlapping: a call costs more than the bytes.
     if (bytes >= sizeof(__m128i) && bytes <= kInlineCopyBytes) {
       auto* to = static_cast<std::byte*>(target);
       const std::byte* from = base_ + at.value;
       const size_t last = bytes - sizeof(__m128i);
-      for (size_t i = 0; i < last; i += sizeof(__m128i)) copy_vector(to + i, from + i);
+      copy_vector(to, from);
+      for (size_t i = sizeof(__m128i); i < last; i += sizeof(__m128i)) copy_vector(to + i, from + i);
       copy_vector(to + last, from + last);
       return;
     }
@@ -59,7 +60,8 @@ class MappedMemory {
 #endif
 
   // Eight bytes at a time, the last overlapping: keys are short, and a call costs as much as the compare.
-  [[nodiscard]] static bool equals(const std::byte* left, const std::byte* right, size_t bytes) noexcept {
+  [[nodiscard, gnu::always_inline]] static bool equals(const std::byte* left, const std::byte* right,
+                                                       size_t bytes) noexcept {
 #ifdef REFRACT_THREAD_SANITIZER
     for (size_t i = 0; i < bytes; ++i) {
       std::byte byte;
@@ -76,10 +78,11 @@ class MappedMemory {
       std::memcpy(&b, right + at, 8);
       return a != b;
     };
-    for (size_t at = 0; at + 8 < bytes; at += 8) {
+    if (differs(0) || differs(bytes - 8)) return false;
+    for (size_t at = 8; at + 8 < bytes; at += 8) {
       if (differs(at)) return false;
     }
-    return !differs(bytes - 8);
+    return true;
 #endif
   }
 

@@ -95,6 +95,8 @@ class TableView {
   }
 
   [[nodiscard]] Memory& memory() const noexcept { return memory_; }
+  [[nodiscard]] uint64_t directory() const noexcept { return directory_; }
+  [[nodiscard]] uint64_t directory_words() const noexcept { return directory_words_; }
 
  private:
   Memory& memory_;

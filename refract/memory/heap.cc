@@ -7,6 +7,7 @@
 #include "refract/base/check.h"
 #include "refract/base/units.h"
 #include "refract/memory/pins.h"
+#include "refract/runtime/fault.h"
 
 namespace refract {
 namespace {
@@ -111,6 +112,7 @@ void Heap::set_kind(uint32_t index, ChunkWord word) {
 
 std::optional<uint32_t> Heap::take_chunks(uint64_t count, bool from_reserve) {
   // The table may need lines and buckets when values have taken all they may: it keeps one chunk in 64.
+  if (REFRACT_FAULT_FAILS("heap.no_chunk")) return std::nullopt;
   const uint64_t reserve = from_reserve ? 0 : 1 + chunks_.size() / 64;
   if (free_chunks_ < count + reserve) return std::nullopt;
   uint64_t run = 0;
@@ -319,12 +321,16 @@ void Heap::retire(Offset at, uint64_t bytes) {
   if (retired_.size() % kReclaimBatch == 0) reclaim();
 }
 
-void Heap::reclaim() {
+void Heap::collect_pins() {
   // The slots that named these buffers were stored before; a reader that pins now must see that (pins.h, P2).
   writer_.fence();
   pinned_.clear();
   pins_.collect(pinned_);
   pinned_.seal();
+}
+
+void Heap::reclaim() {
+  collect_pins();
   const auto reusable = [&](const Retired& buffer) {
     if (pinned_.contains(buffer.at)) return false;
     stats_.bytes_retired -= footprint(buffer.bytes);
@@ -344,7 +350,7 @@ uint64_t Heap::next_stamp() {
 }
 
 bool Heap::wants_growth() const noexcept {
-  return chunks_.size() < chunks_max_ && free_chunks_ * 4 < chunks_.size() + 8;
+  return chunks_.size() < chunks_max_ && free_chunks_ * 16 < chunks_.size() + 8 * 16;
 }
 
 }  // namespace refract

@@ -14,6 +14,7 @@ namespace refract::node {
 namespace {
 
 constexpr uint64_t kRegionUnit = 2 * kMiB;
+constexpr uint64_t kRegionBytesMin = 64 * kMiB;
 constexpr uint64_t kRegionBytesMax = kGiB;
 constexpr size_t kRegionCountMax = 240;
 // About ten milliseconds of taking fresh memory: what a client may have to wait for the keeper meanwhile.
@@ -130,9 +131,11 @@ Reported<> StoreSpace::make_store() {
 
 uint64_t StoreSpace::next_region_bytes(uint64_t value_bytes) const noexcept {
   const uint64_t left = limit_bytes_ - bytes();
-  // As much again as there is, so that a growing node makes few regions; but a value lies in one region.
+  // An eighth of what there is, so that little lies idle and a large node still makes few regions; but not
+  // below the first step, and a value lies in one region.
   const uint64_t least = round_up(value_bytes + 2 * kChunkBytes, kRegionUnit);
-  const uint64_t wanted = std::max(std::min(round_up(bytes(), kRegionUnit), kRegionBytesMax), least);
+  const uint64_t step = std::clamp(round_up(bytes() / 8, kRegionUnit), kRegionBytesMin, kRegionBytesMax);
+  const uint64_t wanted = std::max(step, least);
   if (regions_.size() >= kRegionCountMax || left < least || left == 0) return 0;
   return std::min(wanted, left);
 }
