@@ -10,6 +10,8 @@ Reported<Outcome> measure_stopped_server(BarRun& run) {
   Reported<LoadedNode> loaded = start_loaded_node(run, run.options.entries);
   if (!loaded) return report(loaded.error());
   const pid_t server = loaded->node.server();
+  // A signal to process -1 would go to every process there is.
+  if (server < 0) return report(Code::kUnavailable, "the node has no server to stop");
   const auto rate = [&](uint64_t seed) {
     return get_rate(loaded->client, run.options.entries, run.options.operations, seed);
   };
