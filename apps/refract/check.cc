@@ -166,7 +166,6 @@ int check_folder(const Invocation& invocation) {
   }
   const auto regions = map_files(whole.get());
   if (!regions) return complain(regions.error());
-  // A node may be running on these files: only what is wrong in every look counts, as in its memory.
   const SpaceReport found =
       check_space({.space = {regions->addresses.base(), regions->bytes}, .is_live = false});
   return tell(

@@ -184,7 +184,9 @@ Reported<> read_words(Invocation& to, const CLI::App& app, const Texts& texts) {
   if (writes && !texts.file.empty()) words.push_back({Source::Kind::kFile, texts.file});
   const size_t wanted = to.command == "cas" ? 3 : writes ? 2 : 1;
   if (words.empty()) return refuse(to, "the key is missing");
-  if (words.size() < wanted) return refuse(to, fmt::format("{} needs {} arguments", to.command, wanted));
+  if (words.size() < wanted) {
+    return refuse(to, to.command == "cas" ? "cas needs KEY OLD NEW" : "put needs a key and a value");
+  }
   if (words.size() > wanted) return refuse(to, "give the value as an argument or with --file, not both");
   size_t from_input = 0;
   for (const Source& word : words) from_input += word.kind == Source::Kind::kStandardInput ? 1 : 0;
@@ -296,8 +298,9 @@ Reported<Invocation> parse_command_line(int argc, const char* const* argv, const
     if (!root.remaining().empty()) return unknown_command(root.remaining().front());
     return report(Code::kInvalidArgument, "which command?", "refract --help lists the commands");
   }
-  if (const auto extras = root.remaining(true); !extras.empty()) {
-    return unexpected_argument(to, extras.front());
+  for (const std::string& extra : root.remaining(true)) {
+    // The mark behind which everything is an argument is passed on as if it were left over.
+    if (extra != "--") return unexpected_argument(to, extra);
   }
   if (to.socket.empty() && environment_socket != nullptr) to.socket = environment_socket;
   if (auto read = finish(to, *chosen.front(), texts); !read) return report(read.error());

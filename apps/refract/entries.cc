@@ -11,6 +11,7 @@
 #include "apps/refract/commands.h"
 #include "apps/refract/terminal.h"
 
+#include "refract/base/clock.h"
 #include "refract/base/units.h"
 #include "refract/kv/layout.h"
 
@@ -77,7 +78,12 @@ int write_file(const std::string& path, std::string_view bytes) {
 }  // namespace
 
 Reported<Client> connect(const Invocation& invocation, bool populate) {
-  return Client::connect(invocation.socket, {.timeout_ns = invocation.timeout_ns, .populate = populate});
+  auto client =
+      Client::connect(invocation.socket, {.timeout_ns = invocation.timeout_ns, .populate = populate});
+  if (client || client.error().code != Code::kUnavailable) return client;
+  Report why = client.error();
+  why.next = "start a node with: refractd (its banner names its socket); if it runs elsewhere: --socket PATH";
+  return report(std::move(why));
 }
 
 Report explain(const Client& client, Code code, std::string_view what) {
@@ -95,7 +101,9 @@ Report explain(const Client& client, Code code, std::string_view what) {
           "erase entries, or restart the node with a higher --memory-limit (refract dump keeps the data)";
       break;
     case Code::kIndeterminate:
-      said.next = "the server ended meanwhile; look with refract get before repeating the command";
+      said.next =
+          "the server ended, or did not answer in time, while it had this; look with refract get before "
+          "repeating";
       break;
     case Code::kCorrupt:
       said.next = "refract check says where; refract dump saves what can be read";
@@ -130,7 +138,9 @@ int run_get(const Invocation& invocation) {
   if (invocation.verbose) {
     std::string about = fmt::format("version {}, {} bytes", got->version, got->value_bytes);
     if (got->expires_wall_ns != 0) {
-      about += fmt::format(", expires at {} s since 1970", got->expires_wall_ns / kSecond_ns);
+      const uint64_t now_ns = system_clock().wall_ns();
+      const uint64_t left_ns = got->expires_wall_ns > now_ns ? got->expires_wall_ns - now_ns : 0;
+      about += ", expires in " + progress::duration_text(static_cast<double>(left_ns) / 1e9);
     }
     std::fputs((about + "\n").c_str(), stderr);
   }

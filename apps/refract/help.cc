@@ -104,11 +104,11 @@ A key that is there throughout is listed at least once, also while the node grow
 one may be listed twice. Expired entries are not listed.
 
 Options
-      --prefix TEXT    Only keys that begin with TEXT (the whole table is looked through).
+      --prefix TEXT    Only keys that begin with TEXT; still reads the whole table.
       --limit N        Stop after N keys.
   -l, --long           Version and length of the value before each key.
   -0, --null           A zero byte behind each key instead of a line break.
-      --json           One JSON object a line: key (or key_base64), version, value_bytes.
+      --json           An object a line: key (or key_base64), version, value_bytes.
 
 Examples
   $ refract scan --limit 10
@@ -128,14 +128,14 @@ Formats
   csv        RFC 4180; two columns are key and value. Of more, --key-column is the key,
              and with a header the value is the record as a JSON object.
   tsv        The same with tabs, without quotes.
-  jsonl      {"key": "k", "value": "v"} on each line (key_base64, value_base64 for bytes);
+  jsonl      {"key": "k", "value": "v"} on each line; key_base64, value_base64 for bytes;
              with --key-field, any objects: the whole object is the value.
   directory  Every file below it: the path is the key, the content the value.
   debian     /var/lib/dpkg/status, Packages: a stanza is a value, the package its key.
 
 Options
       --format NAME    csv, tsv, jsonl, directory or debian.
-      --key-column C   csv, tsv: the key's column, by its header's name or number from 1.
+      --key-column C   csv, tsv: the key's column, by name or number from 1.
       --key-field F    jsonl: the member of each object that is the key.
       --header yes|no  csv, tsv: whether the first line is a header.
       --escapes yes|no tsv: whether \t \n \r \\ are escapes.

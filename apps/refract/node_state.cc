@@ -61,8 +61,8 @@ std::string stat_table(const NodeStat& stat, const Route& route) {
                      count_text(stat.overflow_lines), count_text(stat.splits));
   out += fmt::format("memory       {} {:.0f} % of {} in {} region{}\n", memory_bar(stat), share,
                      bytes_text(stat.bytes_total), route.regions, route.regions == 1 ? "" : "s");
-  const std::array rows = {std::pair("# live", held), std::pair("- retired", stat.bytes_retired),
-                           std::pair(". in use partly", rest), std::pair(". free", stat.bytes_free)};
+  const std::array rows = {std::pair("# live", held), std::pair("- reusable soon", stat.bytes_retired),
+                           std::pair(". room in chunks", rest), std::pair(". free", stat.bytes_free)};
   for (const auto& [name, bytes] : rows) {
     out += fmt::format("             {:<16} {:>10}\n", name, bytes_text(bytes));
   }
