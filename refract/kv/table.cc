@@ -6,6 +6,7 @@
 #include "refract/base/check.h"
 #include "refract/base/hash.h"
 #include "refract/kv/slot_match.h"
+#include "refract/runtime/fault.h"
 
 namespace refract::kv {
 namespace {
@@ -111,6 +112,7 @@ Result<Table::Draft> Table::draft(std::span<const std::byte> key, uint64_t hash,
   auto buffer = heap_.allocate(bytes);
   if (!buffer && stats_.expiring_entries > 0 && sweep(count_) > 0) buffer = heap_.allocate(bytes);
   if (!buffer) return fail(Code::kNoSpace);
+  REFRACT_FAULT("kv.put.after_allocate");
   draft.buffer = *buffer;
   // (I2): no stamp while the bytes change.
   writer_.publish(draft.buffer, 0);
@@ -181,7 +183,9 @@ Result<uint64_t> Table::publish(const Draft& draft, Place place) {
                               .expires = expires,
                               .buffer = draft.buffer});
   writer_.publish(draft.buffer, stamp);
+  REFRACT_FAULT("kv.put.before_publish");
   writer_.publish(place.slot_at, slot.bits);
+  REFRACT_FAULT("kv.put.after_publish");
   stats_.expiring_entries += expires ? 1 : 0;
   if (place.slot) {
     stats_.expiring_entries -= place.slot.expires() ? 1 : 0;
@@ -206,6 +210,7 @@ Result<uint64_t> Table::erase(std::span<const std::byte> key, uint64_t if_versio
 
 void Table::remove(Offset slot_at, Slot slot) {
   writer_.publish(slot_at, 0);
+  REFRACT_FAULT("kv.erase.before_retire");
   heap_.retire(slot.buffer(), lengths_of(slot).total_bytes());
   --stats_.entries;
   stats_.expiring_entries -= slot.expires() ? 1 : 0;

@@ -130,6 +130,11 @@ class Table {
   void finish_split();
   [[nodiscard]] Code adopt_bucket(uint64_t index);
   [[nodiscard]] Code adopt_slot(Slot slot);
+  struct Held {
+    Offset buffer;
+    uint64_t bytes;
+  };
+  [[nodiscard]] std::vector<Held> adopt_pinned();
   [[nodiscard]] std::optional<Damage> validate_slot(Offset at, Slot slot, uint64_t bucket) const;
 
   Writer& writer_;

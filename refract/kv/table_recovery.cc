@@ -2,7 +2,7 @@
 // What a table does after a crash, and how it is checked.
 //
 // A crash falls between two stores. What it can leave: a buffer that no slot names (free again, since only
-// named ones are marked live), a line that no chain reaches (likewise), a bucket behind the count with slots
+// named ones are marked live, and those that a reader has pinned), a line that no chain reaches (likewise), a bucket behind the count with slots
 // in it (zeroed), and after the count was published, moved slots that still stand in their old bucket
 // (cleared).
 #include <algorithm>
@@ -80,6 +80,21 @@ Code Table::adopt_bucket(uint64_t index) {
   }
 }
 
+// A buffer that was replaced or erased before the crash, and that a reader still holds: it waits for its unpinning
+// as it did before. What else a reader may have announced finds no free buffer of its length, or keeps one from
+// use that is the reader's own loss.
+std::vector<Table::Held> Table::adopt_pinned() {
+  std::vector<Held> held;
+  for (const Offset buffer : heap_.announced_pins()) {
+    if (buffer.value % kGranuleBytes != 0 || !heap_.is_inside(buffer, sizeof(BufferHeader))) continue;
+    const Lengths lengths = Lengths::from_word(writer_.load(buffer.plus(offsetof(BufferHeader, lengths))));
+    if (!lengths.is_sound() || !heap_.is_inside(buffer, lengths.total_bytes())) continue;
+    // False for most: a slot names them, so that they are marked already.
+    if (heap_.mark_live(buffer, lengths.total_bytes())) held.push_back({buffer, lengths.total_bytes()});
+  }
+  return held;
+}
+
 Result<> Table::recover() {
   // The misses of so many buckets, then of their buffers, overlap.
   constexpr uint64_t kAhead = 8;
@@ -97,7 +112,9 @@ Result<> Table::recover() {
     }
     if (const Code code = adopt_bucket(index); code != Code::kOk) return fail(code);
   }
+  const std::vector<Held> held = adopt_pinned();
   heap_.end_recovery();
+  for (const Held& one : held) heap_.retire(one.buffer, one.bytes);
   stats_.buckets = count_;
   grow_to_ = std::bit_ceil(count_);
   // An empty last line that a crash left linked is trimmed when its bucket is next erased from or split.

@@ -3,6 +3,7 @@
 // old one.
 #include "refract/base/check.h"
 #include "refract/kv/table.h"
+#include "refract/runtime/fault.h"
 
 namespace refract::kv {
 
@@ -64,7 +65,9 @@ bool Table::split_one() {
   if (!copy_moving_slots(source, new_index, moved_)) return false;
   // (I3): both places, then the count, then the old slots. Whoever misses in the old bucket sees the new
   // count.
+  REFRACT_FAULT("kv.split.before_count");
   writer_.publish(kBucketCountAt, ++count_);
+  REFRACT_FAULT("kv.split.after_count");
   for (const Offset at : moved_) writer_.publish(at, 0);
   trim(source);
   ++stats_.splits;

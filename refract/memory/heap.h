@@ -85,6 +85,9 @@ class Heap {
   // False where the chunk table contradicts it: the buffer lies outside, across, or twice.
   [[nodiscard]] bool mark_live(Offset at, uint64_t bytes);
   [[nodiscard]] bool mark_live_line(Offset at);
+  // What readers pinned before the crash and may still hold, although no slot names it any more. The store, who
+  // knows their lengths, marks these live too, and retires them after end_recovery. Untrusted.
+  [[nodiscard]] std::vector<Offset> announced_pins();
   void end_recovery();
 
   // For those who check what they find in the space before they follow it.
@@ -134,6 +137,7 @@ class Heap {
   void collect_free_chunks();
   void release_extent(Offset at, uint64_t bytes);
   void put_bit(uint32_t index, uint64_t bit);
+  void collect_pins();
   [[nodiscard]] bool mark_bit(Offset at, ChunkWord expected, uint64_t buffer_bytes);
 
   Writer& writer_;

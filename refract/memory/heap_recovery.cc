@@ -48,6 +48,7 @@ bool Heap::mark_bit(Offset at, ChunkWord expected, uint64_t buffer_bytes) {
 
 bool Heap::mark_live(Offset at, uint64_t bytes) {
   if (bytes > kSlabBytesMax) {
+    if (at.value % kExtentGranuleBytes != 0) return false;
     if (!extents_.take_at({.start = at, .bytes = round_up(bytes, kExtentGranuleBytes)})) return false;
   } else {
     const uint8_t index = size_class_of(bytes);
@@ -62,6 +63,13 @@ bool Heap::mark_live_line(Offset at) {
   if (!mark_bit(at, ChunkWord::of(ChunkKind::kLines), kLineBytes)) return false;
   stats_.bytes_live += kLineBytes;
   return true;
+}
+
+std::vector<Offset> Heap::announced_pins() {
+  collect_pins();
+  std::vector<Offset> pins;
+  for (const uint64_t offset : pinned_.offsets()) pins.push_back({offset});
+  return pins;
 }
 
 void Heap::end_recovery() {

@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -66,6 +67,8 @@ class PinSet {
   [[nodiscard]] bool contains(Offset buffer) const noexcept;
   [[nodiscard]] bool empty() const noexcept { return offsets_.empty(); }
   [[nodiscard]] size_t size() const noexcept { return offsets_.size(); }
+  // As they were announced: nobody has checked them.
+  [[nodiscard]] std::span<const uint64_t> offsets() const noexcept { return offsets_; }
 
  private:
   std::vector<uint64_t> offsets_;
