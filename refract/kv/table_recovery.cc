@@ -2,9 +2,9 @@
 // What a table does after a crash, and how it is checked.
 //
 // A crash falls between two stores. What it can leave: a buffer that no slot names (free again, since only
-// named ones are marked live, and those that a reader has pinned), a line that no chain reaches (likewise), a bucket behind the count with slots
-// in it (zeroed), and after the count was published, moved slots that still stand in their old bucket
-// (cleared).
+// named ones are marked live, and those that a reader has pinned), a line that no chain reaches (likewise), a
+// bucket behind the count with slots in it (zeroed), and after the count was published, moved slots that
+// still stand in their old bucket (cleared).
 #include <algorithm>
 
 #include "refract/base/check.h"
@@ -80,9 +80,9 @@ Code Table::adopt_bucket(uint64_t index) {
   }
 }
 
-// A buffer that was replaced or erased before the crash, and that a reader still holds: it waits for its unpinning
-// as it did before. What else a reader may have announced finds no free buffer of its length, or keeps one from
-// use that is the reader's own loss.
+// A buffer that was replaced or erased before the crash, and that a reader still holds: it waits for its
+// unpinning as it did before. What else a reader may have announced finds no free buffer of its length, or
+// keeps one from use that is the reader's own loss.
 std::vector<Table::Held> Table::adopt_pinned() {
   std::vector<Held> held;
   for (const Offset buffer : heap_.announced_pins()) {

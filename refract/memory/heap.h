@@ -85,8 +85,8 @@ class Heap {
   // False where the chunk table contradicts it: the buffer lies outside, across, or twice.
   [[nodiscard]] bool mark_live(Offset at, uint64_t bytes);
   [[nodiscard]] bool mark_live_line(Offset at);
-  // What readers pinned before the crash and may still hold, although no slot names it any more. The store, who
-  // knows their lengths, marks these live too, and retires them after end_recovery. Untrusted.
+  // What readers pinned before the crash and may still hold, although no slot names it any more. The store,
+  // who knows their lengths, marks these live too, and retires them after end_recovery. Untrusted.
   [[nodiscard]] std::vector<Offset> announced_pins();
   void end_recovery();
 

@@ -50,8 +50,9 @@ class Session final : public fabric::Receiver {
 
   // `channel` comes from Domain::connect, and its kOpened has not been polled yet.
   Session(fabric::Channel& channel, runtime::Shard& shard, const SessionOptions& options = {});
-  // Closes the channel. REQUIRES: no call() is suspended, and the session is not at work further up the stack, as
-  // it is while a coroutine runs that it has just answered: let a turn of the shard pass before (sleep_for(0)).
+  // Closes the channel. REQUIRES: no call() is suspended, and the session is not at work further up the
+  // stack, as it is while a coroutine runs that it has just answered: let a turn of the shard pass before
+  // (sleep_for(0)).
   ~Session() override;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

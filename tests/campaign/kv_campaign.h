@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of the key-value store in a simulated world: a server that crashes and recovers, clients that read
+// directly and by calls, hold views, stop and go on, and a model that judges every answer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace refract::campaign {
+
+struct KvRun {
+  uint64_t seed = 1;
+  int clients = 3;             // Hosts, with two workers each.
+  int operations = 120;        // Of each worker.
+  int keys = 34;               // Of each worker, at most so many at once.
+  bool crashes = true;         // Of the server, memory kept: some runs have many, most have a few.
+  bool pauses = true;          // Server and clients stop for a while.
+  bool cuts = true;            // Links break.
+  double stall_chance = 0.01;  // Before each load of a direct read on the first host; elsewhere a twentieth.
+  // A rule broken on purpose, to see that it is found.
+  enum class Sabotage : uint8_t {
+    kNone,
+    kBlindReaders,      // Direct readers never notice that a stamp or slot changed while they read.
+    kIgnorePins,        // The server reuses what clients have pinned.
+    kForgetPins,        // The same, but only in recovery.
+    kClearBeforeCount,  // A split clears the old slots before it publishes the new count.
+  } sabotage = Sabotage::kNone;
+};
+
+// What happened, so that a campaign can say what it has covered.
+struct KvOutcome {
+  std::string wrong;       // Empty: all answers were right. Else the first wrong one, with the seed.
+  uint64_t judged = 0;     // Reads that were checked.
+  uint64_t direct = 0;     // Of them by direct reads.
+  uint64_t stalled = 0;    // Of these, reads during which time passed.
+  uint64_t overtaken = 0;  // Reads whose buffer was reused under them.
+  uint64_t views = 0;      // Views held, and compared at their end.
+  uint64_t views_over_crash = 0;
+  uint64_t listed = 0;  // Keys that scans gave.
+  uint64_t splits = 0;
+  uint64_t lines_linked = 0;
+  uint64_t lines_unlinked = 0;
+  uint64_t crashes = 0;
+  uint64_t reconnects = 0;
+  uint64_t regions = 0;  // By which the space grew.
+  uint64_t expired = 0;
+  uint64_t no_space = 0;  // Writes refused for want of memory.
+  uint64_t unknown = 0;   // Writes whose fate no client learned.
+  uint64_t trace_hash = 0;
+
+  // Adds the other's numbers; `wrong` and the hash stay.
+  void add(const KvOutcome& other);
+};
+
+[[nodiscard]] KvOutcome run_kv(const KvRun& run);
+
+}  // namespace refract::campaign

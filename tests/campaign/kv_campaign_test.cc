@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store under everything that the simulator can do to it, seed after seed. REFRACT_SEED=S in the
+// environment replays one seed; those that once failed stand in regressions.txt.
+#include "tests/campaign/kv_campaign.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "refract/runtime/fault.h"
+
+namespace refract::campaign {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
+constexpr uint64_t kSeeds = 50;
+#else
+constexpr uint64_t kSeeds = 400;  // About 20 s.
+#endif
+
+std::string describe(const KvOutcome& outcome) {
+  return fmt::format(
+      "judged {} direct {} stalled {} overtaken {} views {} over a crash {} listed {} splits {} lines linked "
+      "{} "
+      "unlinked {} crashes {} reconnects {} regions {} expired {} no space {} unknown {}",
+      outcome.judged, outcome.direct, outcome.stalled, outcome.overtaken, outcome.views,
+      outcome.views_over_crash, outcome.listed, outcome.splits, outcome.lines_linked, outcome.lines_unlinked,
+      outcome.crashes, outcome.reconnects, outcome.regions, outcome.expired, outcome.no_space,
+      outcome.unknown);
+}
+
+// The seeds in regressions.txt, or the one that REFRACT_SEED asks for.
+std::vector<uint64_t> seeds_to_begin_with() {
+  if (const char* only = std::getenv("REFRACT_SEED")) return {std::strtoull(only, nullptr, 10)};
+  std::ifstream file(REFRACT_SOURCE_DIR "/tests/campaign/regressions.txt");
+  EXPECT_TRUE(file.is_open());
+  std::vector<uint64_t> seeds;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line[0] != '#') seeds.push_back(std::stoull(line));
+  }
+  EXPECT_FALSE(seeds.empty());
+  return seeds;
+}
+
+TEST(KvCampaign, seeds_that_once_failed_pass) {
+  for (const uint64_t seed : seeds_to_begin_with()) EXPECT_EQ(run_kv({.seed = seed}).wrong, "");
+}
+
+void expect_everything_happened(const KvOutcome& all) {
+  EXPECT_GT(all.stalled, 1'000U);
+  EXPECT_GT(all.overtaken, 10U);
+  EXPECT_GT(all.views_over_crash, 100U);
+  EXPECT_GT(all.views, all.views_over_crash);
+  EXPECT_GT(all.splits, 1'000U);
+  EXPECT_GT(all.lines_linked, 100U);
+  EXPECT_GT(all.lines_unlinked, 100U);
+  EXPECT_GT(all.regions, 10U);
+  EXPECT_GT(all.expired, 100U);
+  EXPECT_GT(all.no_space, 100U);
+  EXPECT_GT(all.reconnects, 100U);
+  EXPECT_GT(all.unknown, 100U);
+  // A crash in the middle of a put, of an erase and of a split, and memory refused when there was some.
+  std::set<std::string> sites;
+  for (const runtime::FaultSite* site = runtime::FaultSite::first(); site != nullptr; site = site->next()) {
+    EXPECT_GT(site->fired_count(), 0U) << site->name();
+    EXPECT_GT(site->reached_count(), site->fired_count()) << site->name();
+    sites.insert(std::string(site->name()));
+  }
+  EXPECT_EQ(sites, (std::set<std::string>{"heap.no_chunk", "kv.erase.before_retire", "kv.put.after_allocate",
+                                          "kv.put.after_publish", "kv.put.before_publish",
+                                          "kv.split.after_count", "kv.split.before_count"}));
+}
+
+TEST(KvCampaign, every_answer_is_right_under_crashes_stops_cuts_and_stalls_and_all_of_them_happen) {
+  KvOutcome all;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const KvOutcome outcome = run_kv({.seed = seed});
+    ASSERT_EQ(outcome.wrong, "") << "replay it with REFRACT_SEED=" << seed;
+    all.add(outcome);
+  }
+  SCOPED_TRACE(describe(all));
+  expect_everything_happened(all);
+  RecordProperty("what_happened", describe(all));
+}
+
+TEST(KvCampaign, a_seed_gives_the_same_run_again) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const KvOutcome one = run_kv({.seed = seed});
+    const KvOutcome two = run_kv({.seed = seed});
+    EXPECT_EQ(one.trace_hash, two.trace_hash) << "seed " << seed;
+    EXPECT_EQ(describe(one), describe(two)) << "seed " << seed;
+  }
+  EXPECT_NE(run_kv({.seed = 1}).trace_hash, run_kv({.seed = 2}).trace_hash);
+}
+
+// The first seed that convicts the sabotage, or 0.
+uint64_t seed_that_finds(KvRun::Sabotage sabotage, uint64_t seeds) {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const KvOutcome outcome = run_kv({.seed = seed, .sabotage = sabotage});
+    if (outcome.wrong.empty()) continue;
+    return seed;
+  }
+  return 0;
+}
+
+constexpr uint64_t kSeedsToFind = 60;
+
+TEST(KvCampaign, a_reader_that_does_not_look_twice_is_found) {
+  EXPECT_NE(seed_that_finds(KvRun::Sabotage::kBlindReaders, kSeedsToFind), 0U);
+}
+
+TEST(KvCampaign, a_server_that_ignores_pins_is_found) {
+  EXPECT_NE(seed_that_finds(KvRun::Sabotage::kIgnorePins, kSeedsToFind), 0U);
+}
+
+TEST(KvCampaign, a_recovery_that_forgets_pins_is_found) {
+  EXPECT_NE(seed_that_finds(KvRun::Sabotage::kForgetPins, kSeedsToFind), 0U);
+}
+
+TEST(KvCampaign, a_split_that_clears_before_it_publishes_is_found) {
+  EXPECT_NE(seed_that_finds(KvRun::Sabotage::kClearBeforeCount, kSeedsToFind), 0U);
+}
+
+}  // namespace
+}  // namespace refract::campaign

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The serving side of a campaign: the memory that outlives the server, with the keeper who adds to it, and
+// the server's process, made anew after each crash.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/campaign/kv_campaign.h"
+
+#include "refract/fabric/dispatcher.h"
+#include "refract/fabric/sim/host.h"
+#include "refract/fabric/sim/visible_memory.h"
+#include "refract/kv/growth_source.h"
+#include "refract/kv/pin_sources.h"
+#include "refract/kv/service.h"
+#include "refract/kv/table.h"
+#include "refract/memory/heap.h"
+#include "refract/memory/pins.h"
+#include "refract/rpc/server.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::campaign {
+
+class ServerProcess;
+
+// What stays when the server dies: the space, and the pages in which clients announce their pins.
+class Keeper {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    uint64_t chunks = 10;
+    uint64_t chunks_max = 20;
+    KvRun::Sabotage sabotage = KvRun::Sabotage::kNone;
+  };
+  Keeper(sim::World& world, sim::Host& server, const Options& options);
+
+  // A client's page; stays where it is.
+  [[nodiscard]] PinTable* add_pin_table() { return &pin_tables_.emplace_back(); }
+  [[nodiscard]] sim::VisibleMemory& memory() noexcept { return memory_; }
+  [[nodiscard]] uint64_t region_count() const noexcept { return regions_.size(); }
+
+ private:
+  friend class ServerProcess;
+
+  struct Region {
+    uint64_t base;
+    uint64_t bytes;
+  };
+
+  // Answers in a while, by a region more or by a refusal.
+  void ask(uint64_t bytes);
+
+  sim::World& world_;
+  Options options_;
+  sim::VisibleMemory memory_;
+  std::vector<Region> regions_;
+  std::deque<PinTable> pin_tables_;
+  uint64_t refusals_ = 0;
+};
+
+// Lives in the server's host (Host::emplace). Serves only if `damage()` is empty.
+class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
+ public:
+  // `tally` gets what the process did when it ends.
+  ServerProcess(sim::Host& host, Keeper& keeper, KvOutcome& tally);
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  ~ServerProcess() override;
+
+  // What recovery left wrong; empty: nothing.
+  [[nodiscard]] const std::string& damage() const noexcept { return damage_; }
+  [[nodiscard]] Heap& heap() noexcept { return heap_; }
+  [[nodiscard]] kv::Table& table() noexcept { return table_; }
+
+  [[nodiscard]] bool can_grow() const noexcept override;
+  void want(uint64_t bytes) noexcept override;
+  size_t poll() noexcept override;
+  [[nodiscard]] std::string_view name() const noexcept override { return "keeper link"; }
+
+ private:
+  // The pins of all clients, unless the sabotage forgets them.
+  class ClientPins final : public PinSource {
+   public:
+    explicit ClientPins(const Keeper& keeper) noexcept : keeper_(keeper) {}
+    void recovery_is_over() noexcept { recovering_ = false; }
+    void collect(PinSet& pins) noexcept override;
+
+   private:
+    const Keeper& keeper_;
+    bool recovering_ = true;
+  };
+  // A split as it must not be: the stores of zero that follow the count's reach others before it.
+  class LateCount final : public StoreLog {
+   public:
+    explicit LateCount(sim::VisibleMemory& memory) noexcept : memory_(memory) {}
+    ~LateCount() override { catch_up(); }
+    LateCount(const LateCount&) = delete;
+    LateCount& operator=(const LateCount&) = delete;
+    void stored(Offset at, std::span<const std::byte> bytes) noexcept override;
+    void fenced() noexcept override;
+
+   private:
+    void catch_up() noexcept;
+
+    sim::VisibleMemory& memory_;
+    bool late_ = false;
+  };
+
+  [[nodiscard]] StoreLog* log() noexcept;
+  void recover();
+  void serve();
+  void count_lines() noexcept;
+
+  sim::Host& host_;
+  Keeper& keeper_;
+  KvOutcome& tally_;
+  std::string damage_;
+  LateCount late_count_;
+  Writer writer_;
+  kv::SessionPins session_pins_;
+  ClientPins client_pins_;
+  kv::PinSources pins_;
+  Heap heap_;
+  kv::Table table_;
+  std::optional<kv::TableService> service_;
+  std::optional<rpc::Server> server_;
+  std::optional<fabric::Dispatcher> dispatcher_;
+  size_t regions_taken_ = 0;
+  uint64_t refusals_seen_ = 0;
+  uint64_t refused_until_ns_ = 0;
+  bool asked_ = false;
+  uint64_t lines_ = 0;
+};
+
+}  // namespace refract::campaign
