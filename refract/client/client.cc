@@ -9,13 +9,20 @@
 #include <utility>
 
 #include "refract/base/units.h"
+#include "refract/client/answers.h"
 #include "refract/client/client_state.h"
-#include "refract/kv/layout.h"
 
 namespace refract {
 
+using client::check_key;
 using client::ClientState;
 using client::Connection;
+using client::got_of;
+using client::options_of;
+using client::Sink;
+using client::stat_of;
+using client::StringRoom;
+using client::take;
 
 namespace {
 
@@ -23,58 +30,6 @@ namespace {
 constexpr uint64_t kPinnedBytes = 16 * kKiB;
 // How many keys of a multi_get have their cache misses under way at once.
 constexpr size_t kGroup = 16;
-
-// Where a value goes: functions for the direct reader, ValueSink for the server's answers.
-struct StringRoom {
-  std::string* target;
-
-  std::byte* operator()(uint64_t bytes) const {
-    target->clear();
-    // All of it is written before anybody looks. libstdc++ 12 tells the function the new capacity instead of
-    // the length that was asked for.
-    target->resize_and_overwrite(bytes, [bytes](char*, size_t) noexcept { return bytes; });
-    return reinterpret_cast<std::byte*>(target->data());
-  }
-};
-
-struct BufferRoom {
-  std::span<std::byte> target;
-
-  std::byte* operator()(uint64_t bytes) const noexcept {
-    // An empty span's address may be null, which would mean that even an empty value does not fit.
-    static std::byte nothing;
-    if (bytes > target.size()) return nullptr;
-    return target.data() == nullptr ? &nothing : target.data();
-  }
-};
-
-template <typename Room>
-class Sink final : public kv::ValueSink {
- public:
-  explicit Sink(const Room& room) noexcept : room_(room) {}
-  [[nodiscard]] std::byte* room(uint64_t bytes) override { return room_(bytes); }
-
- private:
-  const Room& room_;
-};
-
-Code check_key(const Bytes& key) noexcept {
-  if (key.empty()) return Code::kInvalidArgument;
-  return key.size() > kv::kKeyBytesMax ? Code::kTooLarge : Code::kOk;
-}
-
-Got got_of(const kv::Found& found) noexcept {
-  return {
-      .version = found.version, .value_bytes = found.value_bytes, .expires_wall_ns = found.expires_wall_ns};
-}
-Got got_of(const kv::Got& got) noexcept {
-  return {.version = got.version, .value_bytes = got.value_bytes, .expires_wall_ns = got.expires_wall_ns};
-}
-
-Code take(const Result<kv::Got>& answer, Got& got) noexcept {
-  if (answer) got = got_of(*answer);
-  return answer.code();
-}
 
 template <typename Room>
 [[gnu::noinline]] Result<Got> get_carefully(ClientState& state, const Bytes& key, const Room& room) {
@@ -134,33 +89,6 @@ Result<Got> get_to(ClientState& state, const Bytes& key, const Room& room) {
   return get_carefully(state, key, room);
 }
 
-kv::RpcPutOptions options_of(const PutOptions& options) noexcept {
-  return {.if_absent = options.if_absent, .if_version = options.if_version, .ttl_ns = options.ttl_ns};
-}
-
-NodeStat stat_of(const kv::wire::StatReply& reply) {
-  NodeStat stat{.uptime_ns = reply.uptime_ns,
-                .connections = reply.connections,
-                .entries = reply.entries,
-                .expiring_entries = reply.expiring_entries,
-                .expired = reply.expired,
-                .buckets = reply.buckets,
-                .overflow_lines = reply.overflow_lines,
-                .splits = reply.splits,
-                .bytes_total = reply.bytes_total,
-                .bytes_free = reply.bytes_free,
-                .bytes_live = reply.bytes_live,
-                .bytes_retired = reply.bytes_retired,
-                .buffers_live = reply.buffers_live,
-                .writes = reply.stamps_given,
-                .calls = {}};
-  for (uint16_t method = 1; method < kv::wire::kMethods; ++method) {
-    const std::string_view name = kv::wire::name(static_cast<kv::wire::Method>(method));
-    stat.calls.emplace_back(name, reply.ops[method]);
-  }
-  return stat;
-}
-
 }  // namespace
 
 View::View(View&& other) noexcept
@@ -209,7 +137,7 @@ Result<Got> Client::get(Bytes key, std::string& value) {
 }
 
 Result<Got> Client::get_into(Bytes key, std::span<std::byte> value) {
-  return get_to(*state_, key, BufferRoom{value});
+  return get_to(*state_, key, client::BufferRoom{value});
 }
 
 Result<View> Client::view(Bytes key) {
@@ -250,15 +178,7 @@ Result<uint64_t> Client::erase(Bytes key, uint64_t if_version) {
 Result<ScanPage> Client::scan(uint64_t cursor, size_t keys_min) {
   ScanPage page;
   const Code code = state_->read(
-      [&](Connection::Reader& reader) {
-        page.entries.clear();
-        const auto read = reader.scan(
-            cursor, keys_min, [&](std::span<const std::byte> key, uint64_t version, uint64_t value_bytes) {
-              page.entries.push_back({std::string(Bytes(key).text()), version, value_bytes});
-            });
-        page.next = read.next;
-        return read.code;
-      },
+      [&](Connection::Reader& reader) { return client::scan_directly(reader, cursor, keys_min, page); },
       [&](kv::RpcClient& rpc, uint64_t deadline_ns) {
         page.entries.clear();
         auto answer = block_on(state_->shard(), rpc.scan(cursor, keys_min, deadline_ns));

@@ -73,10 +73,13 @@ Connection::State Connection::look() const noexcept {
 
 size_t Connection::poll() noexcept {
   const State now = state_ == State::kEnded ? state_ : look();
-  if (now == state_) [[likely]]
-    return 0;
-  change_to(now);
-  return 1;
+  if (now != state_) [[unlikely]] {
+    change_to(now);
+    return 1;
+  }
+  // No change of state, but those who wait for a server need not wait any longer.
+  if (now == State::kNoServer && !waiting_.empty() && has_server_given_up()) wake_waiting();
+  return 0;
 }
 
 void Connection::change_to(State state) {
@@ -88,6 +91,10 @@ void Connection::change_to(State state) {
     if (state == State::kUp) incarnation_ = fabric::shm::incarnation(*page_);
     if (state == State::kNoServer && before != State::kConnecting) ++server_losses_;
   }
+  wake_waiting();
+}
+
+void Connection::wake_waiting() {
   for (const runtime::Token token : std::exchange(waiting_, {})) {
     (void)shard_.ops().complete(token, {});
   }

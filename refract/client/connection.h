@@ -47,7 +47,7 @@ class Connection final : public runtime::Poller {
   [[nodiscard]] Report trouble() const;
 
   // Null: reads go to the server, and why_not_direct() says why.
-  [[nodiscard]] Reader* reader() noexcept { return reader_; }
+  [[nodiscard]] Reader* reader() const noexcept { return reader_; }
   [[nodiscard]] const std::string& why_not_direct() const noexcept { return why_not_direct_; }
   [[nodiscard]] const std::byte* at(Offset offset) const noexcept { return memory_->at(offset); }
   void unpin(int pin) noexcept { memory_->pins()->unpin(pin); }
@@ -77,7 +77,7 @@ class Connection final : public runtime::Poller {
   void fill(Route& route) const;
   [[nodiscard]] uint64_t server_losses() const noexcept { return server_losses_; }
 
-  // Wakes the operation with this token at the next change of state(). Keeps it only so long.
+  // Wakes the operation with this token at the next change of state(), or when the server is given up.
   void wake_at_change(runtime::Token token) { waiting_.push_back(token); }
 
   // Views and tasks that use this connection: while there are some it must stay, even when it has ended.
@@ -90,6 +90,7 @@ class Connection final : public runtime::Poller {
   Connection(runtime::Shard& shard, std::string path, const ClientOptions& options);
   [[nodiscard]] State look() const noexcept;
   void change_to(State state);
+  void wake_waiting();
   void come_up();
   void end();
 
