@@ -103,7 +103,9 @@ int check_node(const Invocation& invocation) {
   const auto path = client::socket_path_of(invocation.socket);
   if (!path) return complain(path.error());
   fabric::shm::ClientAttachment attachment(*path, {.populate = false});
-  if (const auto attached = attach(attachment, invocation); !attached) return complain(attached.error());
+  if (const auto attached = attach(attachment, invocation); !attached) {
+    return complain(with_what_to_start(attached.error()));
+  }
   const auto space = [&attachment] {
     return std::span<const std::byte>{attachment.space(), attachment.mapped_bytes()};
   };

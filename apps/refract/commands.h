@@ -27,6 +27,9 @@ namespace refract::cli {
 // that read everything.
 [[nodiscard]] Reported<Client> connect(const Invocation& invocation, bool populate = false);
 
+// A report that no node was reached, completed by how to have one; others as they are.
+[[nodiscard]] Report with_what_to_start(Report why);
+
 // What to tell a person about a call that failed: what was done ("cannot store 'k'"), and why.
 [[nodiscard]] Report explain(const Client& client, Code code, std::string_view what);
 

@@ -77,13 +77,19 @@ int write_file(const std::string& path, std::string_view bytes) {
 
 }  // namespace
 
+Report with_what_to_start(Report why) {
+  if (why.code == Code::kUnavailable) {
+    why.next =
+        "start a node with: refractd (its banner names its socket); if it runs elsewhere: --socket PATH";
+  }
+  return why;
+}
+
 Reported<Client> connect(const Invocation& invocation, bool populate) {
   auto client =
       Client::connect(invocation.socket, {.timeout_ns = invocation.timeout_ns, .populate = populate});
-  if (client || client.error().code != Code::kUnavailable) return client;
-  Report why = client.error();
-  why.next = "start a node with: refractd (its banner names its socket); if it runs elsewhere: --socket PATH";
-  return report(std::move(why));
+  if (client) return client;
+  return report(with_what_to_start(client.error()));
 }
 
 Report explain(const Client& client, Code code, std::string_view what) {

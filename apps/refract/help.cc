@@ -128,7 +128,7 @@ Formats
   csv        RFC 4180; two columns are key and value. Of more, --key-column is the key,
              and with a header the value is the record as a JSON object.
   tsv        The same with tabs, without quotes.
-  jsonl      {"key": "k", "value": "v"} on each line; key_base64, value_base64 for bytes;
+  jsonl      {"key": "k", "value": "v"} a line; key_base64, value_base64 for any bytes;
              with --key-field, any objects: the whole object is the value.
   directory  Every file below it: the path is the key, the content the value.
   debian     /var/lib/dpkg/status, Packages: a stanza is a value, the package its key.
