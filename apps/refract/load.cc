@@ -178,6 +178,7 @@ class Loader {
   }
 
   int finish() {
+    if (files_failed_ == invocation_.files.size()) return kFailed;
     const double seconds = static_cast<double>(clock_.now_ns() - start_ns_) / 1e9;
     const double rate = seconds > 0 ? static_cast<double>(loaded_) / seconds : 0;
     std::string summary =
@@ -187,7 +188,6 @@ class Loader {
     if (stopped_) summary += "; the rest was not loaded";
     say_last(progress_, style(), summary);
     if (stopped_) return exit_;
-    if (files_failed_ == invocation_.files.size()) return kFailed;
     return bad_ + files_failed_ > 0 ? kNotDone : kDone;
   }
 
