@@ -241,11 +241,14 @@ TEST(Table, a_draft_is_invisible_until_it_is_committed) {
   EXPECT_EQ(space.heap().stats().bytes_live, live);
 }
 
+// A client's page, which outlives the owner.
+struct PagePins final : PinSource {
+  PinTable table{};
+  void collect(PinSet& pins) noexcept override { collect_pins(table, pins); }
+};
+
 TEST(Table, a_pinned_buffer_keeps_its_bytes) {
-  struct Pins final : PinSource {
-    PinTable table{};
-    void collect(PinSet& pins) noexcept override { collect_pins(table, pins); }
-  } pins;
+  PagePins pins;
   Space space({.pins = &pins});
   PinWriter writer(&pins.table);
   put(space, "k", "first");
@@ -259,6 +262,73 @@ TEST(Table, a_pinned_buffer_keeps_its_bytes) {
   for (int i = 0; i < 1'000; ++i) put(space, "k", "other");
   EXPECT_NE(std::memcmp(memory.at(pinned.value), "first", 5), 0)
       << "the buffer is reused once nobody pins it";
+}
+
+TEST(Table, what_was_pinned_before_a_restart_keeps_its_bytes_after_it) {
+  PagePins pins;
+  Space space({.pins = &pins});
+  PinWriter writer(&pins.table);
+  const std::string large(100'000, 'L');
+  put(space, "small", "first");
+  put(space, "large", large);
+  MappedMemory memory(space.base(), space.bytes(), &writer);
+  DirectReader reader(memory, space.clock());
+  const auto small = reader.pin(bytes_of("small"), reader.hash(bytes_of("small")));
+  const auto extent = reader.pin(bytes_of("large"), reader.hash(bytes_of("large")));
+  ASSERT_EQ(extent.found.code, Code::kOk);
+  // No slot names them any more, so only the pins tell the next owner of them.
+  put(space, "small", "other");
+  ASSERT_TRUE(space.table().erase(bytes_of("large"), 0));
+  space.restart();
+  for (int i = 0; i < 1'000; ++i) {
+    put(space, "small", "other");
+    put(space, "large", std::string(100'000, 'o'));
+  }
+  EXPECT_EQ(std::memcmp(memory.at(small.value), "first", 5), 0);
+  EXPECT_EQ(std::memcmp(memory.at(extent.value), large.data(), large.size()), 0);
+  reader.unpin(small.pin);
+  reader.unpin(extent.pin);
+  space.heap().reclaim();
+  EXPECT_EQ(space.heap().stats().buffers_live, space.table().stats().entries);
+  EXPECT_EQ(space.heap().stats().bytes_retired, 0u);
+}
+
+TEST(Table, no_lie_about_pins_spoils_a_restart) {
+  Prng prng(12);
+  PagePins pins;
+  Space space({.chunks = 24, .chunks_max = 24, .pins = &pins});
+  // A value that looks like the header of a large buffer wherever one begins to read.
+  const uint64_t header = Lengths{.value_bytes = 70'000, .key_bytes = 5, .flags = 0}.word();
+  std::string headers;
+  while (headers.size() < 300'000) headers.append(reinterpret_cast<const char*>(&header), sizeof(header));
+  uint64_t held = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Offset> former;
+    put(space, "big", headers);
+    const Offset big = space.table().find(bytes_of("big"))->buffer;
+    for (uint64_t i = 0; i < 300; ++i) {
+      const std::string key = key_number(prng.below(500));
+      put(space, key, std::string(prng.below(400), 'v'));
+      former.push_back(space.table().find(bytes_of(key))->buffer);
+    }
+    ASSERT_TRUE(space.table().erase(bytes_of("big"), 0));
+    pins.table.count = UINT64_MAX;
+    for (PinSlot& slot : pins.table.slot) {
+      const uint64_t draw = prng.below(4);
+      slot.offset = draw == 0   ? former[prng.below(former.size())].value
+                    : draw == 1 ? big.value + prng.below(100) * 4096
+                    : draw == 2 ? big.value + prng.below(headers.size() / 16) * 16
+                                : prng.next() >> prng.below(64);
+    }
+    space.restart();
+    EXPECT_FALSE(space.table().validate().has_value());
+    held += space.heap().stats().buffers_live - space.table().stats().entries;
+  }
+  EXPECT_GT(held, 100u);
+  pins.table = {};
+  space.heap().reclaim();
+  EXPECT_EQ(space.heap().stats().buffers_live, space.table().stats().entries);
+  EXPECT_EQ(space.heap().stats().bytes_retired, 0u);
 }
 
 // Any word of a recovered space may be damaged; recovery and a direct reader answer, whatever they find.

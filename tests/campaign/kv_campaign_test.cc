@@ -20,7 +20,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
 constexpr uint64_t kSeeds = 50;
 #else
-constexpr uint64_t kSeeds = 400;  // About 20 s.
+constexpr uint64_t kSeeds = 350;  // About 20 s.
 #endif
 
 std::string describe(const KvOutcome& outcome) {
