@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,7 +55,7 @@ Task<bool> put_and_get(AsyncClient& client, std::string key, std::string value) 
 }
 
 TEST_P(AsyncClientTest, get_returns_what_put_stored) {
-  for (const size_t bytes : {0, 1, 64, 5'000, 70'000, 2'000'000}) {
+  for (const size_t bytes : std::initializer_list<size_t>{0, 1, 64, 5'000, 70'000, 2'000'000}) {
     EXPECT_TRUE(block_on(shard_, put_and_get(*client_, "key", value_of(bytes, bytes)))) << bytes;
   }
 }

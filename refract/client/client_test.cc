@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,8 +40,9 @@ INSTANTIATE_TEST_SUITE_P(BothPaths, ClientContract, testing::Values(Paths::kAuto
                          [](const auto& path) { return path.param == Paths::kAuto ? "Direct" : "Rpc"; });
 
 TEST_P(ClientContract, get_returns_what_put_stored_whatever_the_lengths) {
-  for (const size_t key_bytes : {1, 2, 16, 255, 4096, 65'535}) {
-    for (const size_t value_bytes : {0, 1, 64, 4095, 4096, 16'384, 70'000, 3'000'000}) {
+  for (const size_t key_bytes : std::initializer_list<size_t>{1, 2, 16, 255, 4096, 65'535}) {
+    for (const size_t value_bytes :
+         std::initializer_list<size_t>{0, 1, 64, 4095, 4096, 16'384, 70'000, 3'000'000}) {
       const std::string key = value_of(key_bytes, key_bytes);
       const std::string value = value_of(value_bytes, value_bytes);
       const auto version = client_.put(key, value);
@@ -58,7 +60,8 @@ TEST_P(ClientContract, get_returns_what_put_stored_whatever_the_lengths) {
 
 TEST_P(ClientContract, a_string_that_is_used_again_gets_the_values_length) {
   std::string back;
-  for (const size_t value_bytes : {200, 201, 358, 401, 0, 5'000, 9'000, 17'000, 30'000, 3}) {
+  for (const size_t value_bytes :
+       std::initializer_list<size_t>{200, 201, 358, 401, 0, 5'000, 9'000, 17'000, 30'000, 3}) {
     const std::string value = value_of(value_bytes, value_bytes);
     ASSERT_TRUE(client_.put("used again", value));
     ASSERT_TRUE(client_.get("used again", back));
