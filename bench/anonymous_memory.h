@@ -25,6 +25,8 @@ class AnonymousMemory {
     std::swap(bytes_, other.bytes_);
     return *this;
   }
+  AnonymousMemory(const AnonymousMemory&) = delete;
+  AnonymousMemory& operator=(const AnonymousMemory&) = delete;
   ~AnonymousMemory();
 
   [[nodiscard]] std::byte* data() const noexcept { return base_; }

@@ -17,10 +17,10 @@ constexpr uint64_t kEntries = 10'000;
 
 Reported<> get_all(Client& client, uint64_t seed) {
   Draw draw(seed, kEntries);
+  Value value = {};
   for (uint64_t i = 0; i < kOperations; ++i) {
     const uint64_t index = draw.next();
     const Key key = Key::of(index);
-    Value value;
     const auto got = client.get_into(key.text(), value.writable_bytes());
     if (!got) return failed("get", got.error().code);
     if (!value.is_of(index)) return report(Code::kCorrupt, "a get returned another entry's value");

@@ -17,10 +17,10 @@ Reported<double> get_median_ns(const BarRun& run, Client& client, Samples& sampl
   samples.clear();
   Draw draw(seed, run.options.entries);
   const uint64_t operations = run.options.operations / 8;
+  Value value = {};
   for (uint64_t i = 0; i < operations; ++i) {
     const uint64_t index = draw.next();
     const Key key = Key::of(index);
-    Value value;
     const uint64_t before = ticks_before();
     const auto got = client.get_into(key.text(), value.writable_bytes());
     keep(&value);

@@ -15,9 +15,9 @@ Reported<double> table_rate(const OpenAddressing& table, uint64_t entries, uint6
   Draw draw(seed, entries);
   uint64_t wrong = 0;
   const uint64_t start_ns = now_ns();
+  Value value = {};
   for (uint64_t i = 0; i < operations; ++i) {
     const uint64_t index = draw.next();
-    Value value;
     wrong += uint64_t{!table.get(Key::of(index), value) || !value.is_of(index)};
   }
   const uint64_t duration_ns = now_ns() - start_ns;

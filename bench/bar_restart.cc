@@ -45,9 +45,9 @@ Reported<Outcome> measure_restart(BarRun& run) {
       block.samples.push_back(*seconds);
     }
     // What was acknowledged before any of the kills: every entry, each with its own value.
+    Value value = {};
     for (uint64_t i = 0; i < entries; ++i) {
       const Key key = Key::of(i);
-      Value value;
       const auto got = loaded->client.get_into(key.text(), value.writable_bytes());
       if (!got) return failed(fmt::format("get of entry {} after the kills", i), got.error().code);
       if (!value.is_of(i)) return report(Code::kCorrupt, fmt::format("entry {} changed", i));

@@ -23,6 +23,8 @@ class ChildProcess {
   [[nodiscard]] static Reported<ChildProcess> start(const Program& program);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();
 
   // SIGTERM, and SIGKILL when it has not ended after 10 s.
@@ -41,6 +43,8 @@ class TemporaryFolder {
   [[nodiscard]] static Reported<TemporaryFolder> create();
   TemporaryFolder(TemporaryFolder&& other) noexcept;
   TemporaryFolder& operator=(TemporaryFolder&& other) noexcept;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder();
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 

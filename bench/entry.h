@@ -25,7 +25,7 @@ struct Value {
   uint64_t words[8];
 
   [[nodiscard]] static Value of(uint64_t index) noexcept {
-    Value value;
+    Value value = {};
     for (uint64_t i = 0; i < 8; ++i) value.words[i] = index * (2 * i + 1);
     return value;
   }

@@ -75,10 +75,10 @@ Reported<double> get_rate(Client& client, uint64_t entries, uint64_t operations,
   Draw draw(seed, entries);
   uint64_t wrong = 0;
   const uint64_t start_ns = now_ns();
+  Value value = {};
   for (uint64_t i = 0; i < operations; ++i) {
     const uint64_t index = draw.next();
     const Key key = Key::of(index);
-    Value value;
     wrong += uint64_t{!client.get_into(key.text(), value.writable_bytes()) || !value.is_of(index)};
   }
   const uint64_t duration_ns = now_ns() - start_ns;

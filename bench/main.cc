@@ -126,7 +126,7 @@ int run_kv(const KvLoad& load, const std::string& json_path) {
 }
 
 int run_report(const std::string& json_path, const std::string& html_path) {
-  std::ifstream file(json_path);
+  const std::ifstream file(json_path);
   if (!file)
     return refuse({Code::kSystem, fmt::format("cannot read {}: {}", json_path, errno_text(errno)), {}});
   std::ostringstream json;

@@ -120,8 +120,9 @@ Reported<> Redis::send(std::string_view bytes) {
 }
 
 Reported<> Redis::expect_oks(uint64_t count) {
-  std::array<char, 8192> buffer;
-  for (uint64_t wanted = count * kOk.size(), seen = 0; seen < wanted;) {
+  std::array<char, 8192> buffer = {};
+  const uint64_t wanted = count * kOk.size();
+  for (uint64_t seen = 0; seen < wanted;) {
     const size_t room = std::min<uint64_t>(buffer.size(), wanted - seen);
     const ssize_t got = ::recv(socket_, buffer.data(), room, 0);
     if (got <= 0) return report(Code::kUnavailable, "redis-server went away: " + errno_text(errno));
@@ -149,7 +150,7 @@ Reported<> Redis::load(uint64_t entries) {
 Reported<std::string> Redis::info_text() {
   if (const Reported<> sent = send("INFO\r\n"); !sent) return report(sent.error());
   std::string text;
-  std::array<char, 8192> buffer;
+  std::array<char, 8192> buffer = {};
   // "$<bytes>\r\n<text>\r\n"
   while (true) {
     const ssize_t got = ::recv(socket_, buffer.data(), buffer.size(), 0);

@@ -18,6 +18,8 @@ class Redis {
   [[nodiscard]] static Reported<Redis> start();
   Redis(Redis&& other) noexcept;
   Redis& operator=(Redis&& other) noexcept;
+  Redis(const Redis&) = delete;
+  Redis& operator=(const Redis&) = delete;
   ~Redis();
 
   // Entries 0 to `entries` of entry.h, in pipelined batches of SET.

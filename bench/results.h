@@ -11,9 +11,9 @@
 namespace refract::bench {
 
 struct BarResult {
-  const Bar* bar;
+  const Bar* bar = nullptr;
   Outcome outcome;
-  Verdict verdict;
+  Verdict verdict = Verdict::kNotMeasured;
 };
 
 // "get-latency  get on shm, ...  1.12 x (1.09..1.20)  at most 1.30  holds"
