@@ -15,27 +15,19 @@
 #include "refract/base/result.h"
 #include "refract/kv/direct_scan.h"
 #include "refract/kv/layout.h"
+#include "refract/kv/quick_reader.h"
 #include "refract/kv/table_view.h"
 #include "refract/memory/pins.h"
 #include "refract/memory/remote_visible.h"
 
 namespace refract::kv {
 
-// What the direct path says of an entry.
-struct Found {
-  // kOk, kNotFound, kTooLarge (the sink refused), kInvalidated (too many retries: ask the server), kCorrupt
-  // (a word points outside the space: grow the view first).
-  Code code = Code::kNotFound;
-  uint64_t version = 0;
-  uint64_t value_bytes = 0;
-  uint64_t expires_wall_ns = 0;  // 0: never.
-};
-
 template <typename Memory>
 class DirectReader {
  public:
   // `memory` and `clock` outlive the reader. REQUIRES: the space's header passed Heap::check_header.
-  DirectReader(Memory& memory, const Clock& clock) noexcept : memory_(memory), clock_(clock), view_(memory) {}
+  DirectReader(Memory& memory, const Clock& clock) noexcept
+      : memory_(memory), clock_(clock), view_(memory), quick_(memory, view_) {}
 
   [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept { return view_.hash(key); }
 
@@ -44,49 +36,16 @@ class DirectReader {
   template <typename Sink>
   [[nodiscard]] Found get(std::span<const std::byte> key, uint64_t hash, Sink&& sink) noexcept {
     Found found;
-    if (get_at_once(key, hash, sink, found)) [[likely]]
+    if (quick_.get(key, hash, sink, found)) [[likely]]
       return found;
     return get_any(key, hash, sink);
   }
 
-  // The common get in few instructions, because how many of them the processor overlaps is decided by their
-  // number: the first slot that matches, a small value without an expiry. False: not so, or not settled;
-  // get() decides. Bounds are checked once for the largest such buffer, so lengths need no trust before the
-  // last look.
+  // get for those who want its common case inline and the rest out of line: quick_reader.h. False: call get.
   template <typename Sink>
   [[nodiscard]] bool get_at_once(std::span<const std::byte> key, uint64_t hash, Sink& sink,
                                  Found& found) noexcept {
-    // A copy: behind each load that others may change, members would be fetched again.
-    Memory memory = memory_;
-    const uint64_t end = memory.bytes();
-    const uint64_t count = memory.observe(kBucketCountAt);
-    if (count != known_count_ && !learn(count)) [[unlikely]]
-      return false;
-    uint64_t index = hash & known_mask_;
-    if (index >= count) index &= known_mask_ >> 1;
-    const Offset bucket = Offset{memory.observe({view_.directory() + index / kBucketsPerChunk * 8})}.plus(
-        index % kBucketsPerChunk * kLineBytes);
-    if (bucket.value > end - kSmallReach) return false;
-    const uint32_t hits = memory.match(bucket, Slot::fingerprint_of(hash));
-    if (hits == 0) return false;
-    const Offset slot_at = bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
-    const Slot slot{memory.observe(slot_at)};
-    const Offset buffer = slot.buffer();
-    if (buffer.value > end - kSmallReach) return false;
-    const uint64_t stamp = memory.observe(buffer);
-    const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
-    const uint64_t value_bytes = lengths & 0xffff'ffff;
-    // The upper half is the key's length, and flags that must be clear.
-    if (!slot.names(stamp) || lengths >> 32 != key.size() || value_bytes >= Lengths::kAlignedValueBytes)
-      return false;
-    if (!memory.equals(buffer.plus(sizeof(BufferHeader)), key)) return false;
-    std::byte* target = sink(value_bytes);
-    if (target == nullptr) return false;
-    memory.copy(target, buffer.plus(sizeof(BufferHeader) + key.size()), value_bytes);
-    load_load_fence();
-    if (memory.observe(buffer) != stamp || memory.observe(slot_at) != slot.bits) return false;
-    found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
-    return true;
+    return quick_.get(key, hash, sink, found);
   }
 
   // Whether the entry is there, with version and length.
@@ -155,8 +114,6 @@ class DirectReader {
   using Seen = typename View::Seen;
 
   static constexpr int kAttempts = View::kAttempts;
-  // How far the largest buffer of get_at_once may reach.
-  static constexpr uint64_t kSmallReach = sizeof(BufferHeader) + kKeyBytesMax + Lengths::kAlignedValueBytes;
   // A copy of this length takes long enough that a busy writer could spoil every attempt.
   static constexpr uint64_t kPinnedBytes = 16 << 10;
 
@@ -178,15 +135,6 @@ class DirectReader {
     return {.code = Code::kInvalidated};
   }
 
-  // What get_at_once needs of a bucket count, checked once for each. False: no sound table has so many.
-  [[nodiscard, gnu::noinline]] bool learn(uint64_t count) noexcept {
-    if (count == 0 || (count - 1) / kBucketsPerChunk >= view_.directory_words()) return false;
-    if (memory_.bytes() < kSmallReach) return false;
-    known_count_ = count;
-    known_mask_ = ~uint64_t{0} >> std::countl_zero(count);
-    return true;
-  }
-
   template <typename Sink>
   [[nodiscard]] Found search(std::span<const std::byte> key, uint64_t hash, Sink& sink) noexcept {
     const uint64_t count = view_.observe_count();
@@ -201,7 +149,7 @@ class DirectReader {
         Found found;
         if (read_buffer(slot_at, slot, key, sink, found)) return found;
       }
-      line = {memory_.observe(line.plus(kOverflowWord * sizeof(Slot)))};
+      line = line_at(memory_.observe(line.plus(kOverflowWord * sizeof(Slot))));
       if (!line) return {.code = view_.observe_count() == count ? Code::kNotFound : Code::kInvalidated};
     }
     return {.code = Code::kInvalidated};
@@ -270,8 +218,7 @@ class DirectReader {
   Memory& memory_;
   const Clock& clock_;
   TableView<Memory> view_;
-  uint64_t known_count_ = 0;
-  uint64_t known_mask_ = 0;
+  QuickReader<Memory> quick_;
 };
 
 }  // namespace refract::kv

@@ -58,7 +58,7 @@ class DirectScan {
         if (code == Code::kOk) keys.push_back(std::move(key));
         if (code == Code::kInvalidated || code == Code::kCorrupt) return code;
       }
-      line = {view_.memory().observe(line.plus(kOverflowWord * sizeof(Slot)))};
+      line = line_at(view_.memory().observe(line.plus(kOverflowWord * sizeof(Slot))));
     }
     return Code::kOk;
   }

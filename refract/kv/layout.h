@@ -56,6 +56,12 @@ struct Bucket {
 };
 static_assert(sizeof(Bucket) == kLineBytes);
 
+// A line's place as a word of the table names it. Damage may leave any bits there; vector loads must not
+// fault on them.
+[[nodiscard]] constexpr Offset line_at(uint64_t word) noexcept {
+  return {word & ~(kLineBytes - 1)};
+}
+
 // Linear hashing: with 2^k <= count < 2^(k+1) buckets, those below count - 2^k and from 2^k on are already
 // split.
 [[nodiscard]] constexpr uint64_t bucket_index(uint64_t hash, uint64_t count) noexcept {

@@ -41,7 +41,7 @@ void Table::finish_split() {
     int hops = 0;
     for (Offset line = bucket_at(index); line && heap_.is_inside(line, kLineBytes) && hops < 1'000; ++hops) {
       for (uint64_t i = 0; i < kSlotsPerBucket; ++i) visit(line.plus(i * sizeof(Slot)));
-      line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+      line = line_at(writer_.load(line.plus(kOverflowWord * sizeof(Slot))));
     }
   };
   walk(count_ - 1, [&](Offset at) {
@@ -72,7 +72,7 @@ Code Table::adopt_bucket(uint64_t index) {
       if (!slot) continue;
       if (const Code code = adopt_slot(slot); code != Code::kOk) return code;
     }
-    line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+    line = line_at(writer_.load(line.plus(kOverflowWord * sizeof(Slot))));
     if (!line) return Code::kOk;
     // Marking a line twice fails, so a chain that loops or crosses another is found.
     if (!heap_.mark_live_line(line)) return Code::kCorrupt;
@@ -153,7 +153,7 @@ std::optional<Table::Damage> Table::validate() {
         ++entries;
         if (const auto damage = validate_slot(at, slot, index)) return damage;
       }
-      line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+      line = line_at(writer_.load(line.plus(kOverflowWord * sizeof(Slot))));
     }
   }
   if (entries != stats_.entries)

@@ -63,7 +63,7 @@ class TableView {
   [[nodiscard]] Offset bucket_at(uint64_t index) noexcept {
     const uint64_t chunk = index / kBucketsPerChunk;
     if (chunk >= directory_words_) return {};
-    const Offset start{memory_.observe({directory_ + chunk * 8})};
+    const Offset start = line_at(memory_.observe({directory_ + chunk * 8}));
     return start.plus(index % kBucketsPerChunk * kLineBytes);
   }
   [[nodiscard]] Offset bucket_of(uint64_t hash, uint64_t count) noexcept {
