@@ -72,9 +72,9 @@ Code Table::adopt_bucket(uint64_t index) {
       if (!slot) continue;
       if (const Code code = adopt_slot(slot); code != Code::kOk) return code;
     }
-    line = line_at(writer_.load(line.plus(kOverflowWord * sizeof(Slot))));
+    line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
     if (!line) return Code::kOk;
-    // Marking a line twice fails, so a chain that loops or crosses another is found.
+    // Marking a line twice fails, so a chain that loops or crosses another is found; so does what is no line.
     if (!heap_.mark_live_line(line)) return Code::kCorrupt;
     ++stats_.overflow_lines;
   }
@@ -153,7 +153,7 @@ std::optional<Table::Damage> Table::validate() {
         ++entries;
         if (const auto damage = validate_slot(at, slot, index)) return damage;
       }
-      line = line_at(writer_.load(line.plus(kOverflowWord * sizeof(Slot))));
+      line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
     }
   }
   if (entries != stats_.entries)
