@@ -98,6 +98,8 @@ void SimChannel::take(const Request& request) noexcept {
 }
 
 void SimChannel::complete_now(const Request& request, Code code) noexcept {
+  // Nothing follows a channel's last word. It may stand in a batch that its owner is still working on.
+  if (said_last_) return;
   domain_->push({.token = request.token, .channel = this, .op = request.op, .code = code}, *this);
 }
 

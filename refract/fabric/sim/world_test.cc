@@ -408,5 +408,26 @@ TEST(World, a_message_takes_as_long_as_its_bytes_need) {
   EXPECT_GE(pair.world.now_ns() - begin_ns, 1'000 + (64 + 8) * 1'000u);
 }
 
+// Its owner may still work on the batch in which the last word came.
+TEST(World, nothing_follows_the_last_word_of_a_channel) {
+  World world({.seed = 1});
+  Host& client = world.add_host("client");
+  Host& server = world.add_host("server");
+  static_cast<void>(server.emplace<TestPort>(server));
+  const Reported<Channel*> channel = client.domain().connect("server");
+  ASSERT_TRUE(channel.has_value());
+  ASSERT_TRUE(world.run_for(kMillisecond_ns));
+  std::array<fabric::Completion, 8> completions;
+  ASSERT_EQ(client.domain().poll(completions), 1u);
+  (*channel)->close();
+  ASSERT_EQ(client.domain().poll(completions), 1u);
+  ASSERT_EQ(completions[0].op, Op::kClosed);
+  uint64_t word = 0;
+  const Request request = {
+      .token = 7, .local = {reinterpret_cast<std::byte*>(&word), sizeof(word)}, .tail = {}, .op = Op::kSend};
+  EXPECT_EQ((*channel)->post({&request, 1}), 1u);
+  EXPECT_EQ(client.domain().poll(completions), 0u);
+}
+
 }  // namespace
 }  // namespace refract::sim
