@@ -30,7 +30,10 @@ sigset_t keeper_signals() {
 }
 
 std::string cause_of(int status) {
-  if (WIFSIGNALED(status)) return std::string("killed by ") + strsignal(WTERMSIG(status));
+  if (WIFSIGNALED(status)) {
+    const char* name = sigabbrev_np(WTERMSIG(status));
+    return std::string("killed by SIG") + (name != nullptr ? name : std::to_string(WTERMSIG(status)));
+  }
   return "ended with code " + std::to_string(WEXITSTATUS(status));
 }
 

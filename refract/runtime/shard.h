@@ -4,7 +4,7 @@
 //
 // Waiting is adaptive: it spins for spin_ns with pauses, yields, then sleeps in the kernel until a watched
 // descriptor, a timer, a deadline or wake(). An idle shard without timers and operations uses no CPU. Where
-// the process may run on one CPU only, it does not spin.
+// the machine has one CPU only, it does not spin.
 //
 // Threads: everything is for the shard's own thread, except stop() and wake(). A shard may be made by one
 // thread and then run by another.

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "refract/base/prng.h"
 #include "refract/fabric/shm/connection_memory.h"
@@ -71,6 +72,8 @@ struct Meeting::State {
     RegionEntry entry;
     Descriptor read;
   };
+
+  bool had_server = false;
 
   MeetingOptions options;
   Descriptor listener;
@@ -426,7 +429,9 @@ void Meeting::server_changed() noexcept {
 void Meeting::begin_incarnation() noexcept {
   publish_u64(&state_->page->asleep, 0);
   publish_server_state(*state_->page, ServerState::kStarting);
-  publish_u64(&state_->page->incarnation, incarnation(*state_->page) + 1);
+  // The page is made with incarnation 1, which is the first server's.
+  if (std::exchange(state_->had_server, true))
+    publish_u64(&state_->page->incarnation, incarnation(*state_->page) + 1);
   server_changed();
 }
 
