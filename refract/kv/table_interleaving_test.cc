@@ -337,9 +337,12 @@ TEST(TableInterleaving, a_split_without_the_second_place_is_found) {
   record_split(trial);
   // (I3) broken: the old slots are cleared before the count is published.
   auto& stores = trial.stores();
-  std::stable_sort(stores.begin(), stores.end(), [](const sim::Store& left, const sim::Store& right) {
-    return (left.at == kBucketCountAt) < (right.at == kBucketCountAt);
-  });
+  std::vector<sim::Store> late;
+  for (const sim::Store& store : stores) {
+    if (store.at == kBucketCountAt) late.push_back(store);
+  }
+  std::erase_if(stores, [](const sim::Store& store) { return store.at == kBucketCountAt; });
+  stores.insert(stores.end(), late.begin(), late.end());
   bool found = false;
   for (int number = 0; number < 84; ++number) {
     const std::string key = filler(number);
