@@ -17,7 +17,7 @@
 namespace refract {
 
 // Told of each store, after the owner's own image has it. An 8-byte store is one call and never torn; `bytes`
-// of other calls may reach a reader in any split at 8-byte borders, left to right.
+// of other calls may reach a reader in any split and order of 8-byte words.
 class StoreLog {
  public:
   virtual ~StoreLog() = default;

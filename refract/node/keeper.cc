@@ -214,12 +214,13 @@ void Keeper::give_up(const char* why) {
 
 void Keeper::send(const LinkMessage& message, std::initializer_list<int> descriptors) {
   if (server_ < 0) return;
-  if (!link_.send(message, descriptors)) {
-    // A server that is stopped for long reads nothing. What it misses is not lost: it can be told by its end
-    // only.
-    log_warn("the server does not listen; it is started anew");
-    kill(server_, SIGKILL);
-  }
+  if (link_.send(message, descriptors)) return;
+  // It has just ended, and the signal that says so is on its way; the next server is told by its birth.
+  if (errno == EPIPE || errno == ECONNRESET) return;
+  // A server that is stopped for long reads nothing until the socket is full. The next one is told by its
+  // birth.
+  log_warn("the server does not listen; it is started anew");
+  kill(server_, SIGKILL);
 }
 
 void Keeper::read_link() {
