@@ -207,9 +207,9 @@ class DirectReader {
     Code code = Code::kInvalidated;
     if (pin < 0 || view_.is_current(seen)) {
       memory_.copy(target, seen.slot.buffer().plus(seen.lengths.value_at()), bytes);
-      // A pinned buffer cannot have been reused; the slot may well have moved on, which is no reason to start
-      // again.
-      if (pin >= 0 || view_.is_current(seen)) code = Code::kOk;
+      // A pinned buffer keeps its stamp, if whoever honours pins is still there; its slot may well have moved
+      // on, which is no reason to start again.
+      if (pin >= 0 ? view_.has_stamp(seen) : view_.is_current(seen)) code = Code::kOk;
     }
     if (pin >= 0) pins->unpin(pin);
     return code;

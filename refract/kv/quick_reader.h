@@ -59,7 +59,8 @@ class QuickReader {
     const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
     const uint64_t value_bytes = lengths & 0xffff'ffff;
     // The upper half is the key's length, and flags that must be clear.
-    if (!slot.names(stamp) || lengths >> 32 != key.size() || value_bytes >= Lengths::kAlignedValueBytes)
+    if (!slot.names(stamp) || lengths >> 32 != key.size() || value_bytes >= Lengths::kAlignedValueBytes ||
+        key.size() > kKeyBytesMax)
       return false;
     if (!memory.equals(buffer.plus(sizeof(BufferHeader)), key)) return false;
     std::byte* target = sink(value_bytes);

@@ -95,6 +95,12 @@ class TableView {
            memory_.observe(seen.slot_at) == seen.slot.bits;
   }
 
+  // Whether the buffer still carries what see() saw.
+  [[nodiscard]] bool has_stamp(const Seen& seen) noexcept {
+    load_load_fence();
+    return memory_.observe(seen.slot.buffer()) == seen.stamp;
+  }
+
   [[nodiscard]] Memory& memory() const noexcept { return memory_; }
   [[nodiscard]] uint64_t directory() const noexcept { return directory_; }
   [[nodiscard]] uint64_t directory_words() const noexcept { return directory_words_; }
