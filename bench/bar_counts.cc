@@ -3,10 +3,11 @@
 
 #include <algorithm>
 
-#include "bench/allocation_count.h"
 #include "bench/bars.h"
 #include "bench/entry.h"
 #include "bench/loaded_node.h"
+
+#include "refract/fabric/conformance/allocation_count.h"
 
 namespace refract::bench {
 namespace {
