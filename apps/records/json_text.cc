@@ -338,7 +338,7 @@ namespace {
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 constexpr auto kBase64Values = [] {
-  std::array<uint8_t, 256> values;
+  std::array<uint8_t, 256> values{};
   values.fill(64);
   for (size_t i = 0; i < kBase64.size(); ++i) {
     values[static_cast<unsigned char>(kBase64[i])] = static_cast<uint8_t>(i);

@@ -28,7 +28,7 @@ enum class JsonKind : uint8_t { kString, kNumber, kObject, kArray, kLiteral };
 struct JsonMember {
   std::string_view name;   // The inside of the string, escapes and all.
   std::string_view value;  // As written, without the spaces around it; of a string, the inside.
-  JsonKind kind;
+  JsonKind kind = JsonKind::kLiteral;
 };
 
 // Walks the members of the one object that `text` holds, and checks the whole text on the way.

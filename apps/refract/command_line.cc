@@ -164,7 +164,7 @@ Reported<> read_format(Invocation& invocation, const std::string& text) {
     return refuse(invocation,
                   fmt::format("--format: expected csv, tsv, jsonl, directory or debian, found '{}'", text));
   }
-  invocation.reading.format = *format;
+  invocation.reading.format = format;
   invocation.writing = *format;
   return {};
 }

@@ -13,7 +13,8 @@
 
 #include "refract/base/report.h"
 
-namespace CLI {
+// The library's own name.
+namespace CLI {  // NOLINT(readability-identifier-naming)
 class App;
 }
 

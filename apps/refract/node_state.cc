@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "apps/progress/progress.h"
@@ -33,7 +34,7 @@ std::string memory_bar(const NodeStat& stat) {
   constexpr uint64_t kCells = 40;
   const double total = static_cast<double>(stat.bytes_total > 0 ? stat.bytes_total : 1);
   const auto cells = [&](uint64_t bytes) {
-    const auto rounded = static_cast<uint64_t>(static_cast<double>(bytes) / total * kCells + 0.5);
+    const auto rounded = static_cast<uint64_t>(std::llround(static_cast<double>(bytes) / total * kCells));
     return rounded == 0 && bytes > 0 ? 1 : rounded < kCells ? rounded : kCells;
   };
   const uint64_t held = stat.bytes_live - (stat.bytes_retired < stat.bytes_live ? stat.bytes_retired : 0);
@@ -155,6 +156,7 @@ int run_doctor(const Invocation& invocation) {
   words.insert(words.end(), invocation.node_flags.begin(), invocation.node_flags.end());
   if (!invocation.socket.empty()) words.insert(words.end(), {"--socket-path", invocation.socket});
   std::vector<const char*> arguments;
+  arguments.reserve(words.size());
   for (const std::string& word : words) arguments.push_back(word.c_str());
   const auto loaded = node::load_config(static_cast<int>(arguments.size()), arguments.data(), environ);
   if (!loaded) return complain(loaded.error());

@@ -7,7 +7,7 @@ namespace refract {
 namespace {
 
 uint64_t read_clock_ns(clockid_t id) noexcept {
-  timespec now;
+  timespec now{};
   clock_gettime(id, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }

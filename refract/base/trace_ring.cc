@@ -66,11 +66,11 @@ class Line {
  public:
   void add(std::string_view text) noexcept {
     const size_t room = std::min(text.size(), bytes_.size() - size_);
-    std::copy_n(text.data(), room, bytes_.data() + size_);
+    std::ranges::copy(text.substr(0, room), bytes_.data() + size_);
     size_ += room;
   }
   void add(uint64_t number) noexcept {
-    std::array<char, 20> digits;
+    std::array<char, 20> digits{};
     size_t at = digits.size();
     do {
       digits[--at] = static_cast<char>('0' + number % 10);

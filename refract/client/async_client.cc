@@ -57,7 +57,8 @@ Task<bool> AsyncClient::establish(uint64_t deadline_ns) {
   }
   std::unique_ptr<Connection> fresh = std::move(*begun);
   while (fresh->state() == Connection::State::kConnecting) {
-    Pending change = shard_.ops().begin(deadline_ns);
+    // Awaiting changes it, which the check does not see.
+    Pending change = shard_.ops().begin(deadline_ns);  // NOLINT(misc-const-correctness)
     fresh->wake_at_change(change.token());
     const runtime::OpResult woken = co_await change;
     if (woken.code != Code::kOk) break;
@@ -82,7 +83,8 @@ Task<bool> AsyncClient::await_server(Patience& patience) {
     co_await shard_.sleep_for(kPause_ns);
   }
   while (connection_->state() == Connection::State::kNoServer && !connection_->has_server_given_up()) {
-    Pending change = shard_.ops().begin(patience.deadline_ns);
+    // Awaiting changes it, which the check does not see.
+    Pending change = shard_.ops().begin(patience.deadline_ns);  // NOLINT(misc-const-correctness)
     connection_->wake_at_change(change.token());
     const runtime::OpResult woken = co_await change;
     if (woken.code != Code::kOk) break;

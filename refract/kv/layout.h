@@ -86,11 +86,11 @@ struct Slot {
   static constexpr uint64_t kGranuleMask = (uint64_t{1} << 35) - 1;
 
   struct Parts {
-    uint64_t hash;
-    uint64_t stamp;
-    uint64_t bytes;  // Of the whole buffer.
-    bool expires;
-    Offset buffer;
+    uint64_t hash = 0;
+    uint64_t stamp = 0;
+    uint64_t bytes = 0;  // Of the whole buffer.
+    bool expires = false;
+    Offset buffer{};
   };
   [[nodiscard]] static constexpr Slot of(const Parts& parts) noexcept {
     return {(uint64_t{fingerprint_of(parts.hash)} << 56) | ((parts.stamp & 0xffff) << kStampShift) |

@@ -123,7 +123,7 @@ class Heap {
   };
   struct Retired {
     Offset at;
-    uint64_t bytes;
+    uint64_t bytes = 0;
   };
 
   [[nodiscard]] std::optional<uint32_t> take_chunks(uint64_t count, bool from_reserve);

@@ -129,8 +129,8 @@ class Shard {
   class Detached;
   struct Spawned;
   struct Timer {
-    uint64_t moment_ns;
-    uint64_t sequence;
+    uint64_t moment_ns = 0;
+    uint64_t sequence = 0;
     std::coroutine_handle<> waiter;
     // Of a heap whose front is the earliest.
     bool operator<(const Timer& other) const noexcept {

@@ -109,6 +109,7 @@ TEST_P(ChannelConformance, posting_after_close_completes_as_unavailable_before_c
   std::vector<std::byte> bytes(32);
   std::vector<Request> requests(4, send_of(bytes));
   std::vector<uint64_t> tokens;
+  tokens.reserve(requests.size());
   for (Request& request : requests) tokens.push_back(request.token = next_token_++);
   ASSERT_EQ(pair.client->post(requests), requests.size());
   ASSERT_TRUE(settle([&] { return client_->find(Op::kClosed, pair.client) != nullptr; }));

@@ -240,7 +240,7 @@ Code LoopbackDomain::execute(const Request& request, uint64_t& old_value) noexce
     return Code::kOk;
   }
   if (address.offset() % sizeof(uint64_t) != 0) return Code::kInvalidArgument;
-  std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(place));
+  const std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(place));
   if (request.op == Op::kFetchAdd) {
     old_value = word.fetch_add(request.operand);
   } else {

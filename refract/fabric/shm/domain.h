@@ -44,6 +44,8 @@ class ServerDomain final : public Domain {
  public:
   // Serves the incarnation that the node page names now.
   [[nodiscard]] static Reported<std::unique_ptr<ServerDomain>> create(const ServerOptions& options);
+  ServerDomain(const ServerDomain&) = delete;
+  ServerDomain& operator=(const ServerDomain&) = delete;
   ~ServerDomain() override;
 
   // Takes a client in; kOpened comes when the client has set its rings to this incarnation. The descriptors
@@ -97,6 +99,8 @@ struct ClientOptions {
 class ClientDomain final : public Domain {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<ClientDomain>> create(const ClientOptions& options = {});
+  ClientDomain(const ClientDomain&) = delete;
+  ClientDomain& operator=(const ClientDomain&) = delete;
   ~ClientDomain() override;
 
   // `address` is the meeting's path. When the server dies, the channel completes what is outstanding with

@@ -158,7 +158,7 @@ Reported<std::unique_ptr<Meeting>> Meeting::open(MeetingOptions options) {
 Meeting::Meeting(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 
 Meeting::~Meeting() {
-  State& state = *state_;
+  const State& state = *state_;
   struct stat status{};
   const char* path = state.options.path.c_str();
   // A child does not remove its parent's socket, nor anybody what somebody else put there since.
