@@ -300,7 +300,7 @@ void TableService::on_memory_added() noexcept {
 }
 
 void TableService::retry_waiting() noexcept {
-  std::deque<Waiting> waiting = std::exchange(waiting_, {});
+  const std::deque<Waiting> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
   for (const Waiting& one : waiting) {
     Open* session = find(one.from.session);

@@ -40,6 +40,12 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
 void* operator new[](size_t bytes, std::align_val_t alignment) {
   return refract::allocate(bytes, static_cast<size_t>(alignment));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return refract::allocate(bytes, alignof(std::max_align_t));
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return refract::allocate(bytes, alignof(std::max_align_t));
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }

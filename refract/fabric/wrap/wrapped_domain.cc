@@ -79,7 +79,7 @@ size_t WrappedDomain::poll_inner(std::span<Completion> completions) noexcept {
 }
 
 Reported<Channel*> WrappedDomain::connect(std::string_view address) {
-  const Reported<Channel*> channel = inner_->connect(address);
+  Reported<Channel*> channel = inner_->connect(address);
   if (!channel) return channel;
   return &wrapper_of(**channel);
 }
