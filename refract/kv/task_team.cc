@@ -17,7 +17,8 @@ runtime::Task<> TaskTeam::run() {
   running_ = members_.size();
   for (runtime::Task<>& member : members_) member.start();
   while (running_ > 0) {
-    runtime::Pending all = shard_.ops().begin(kForever_ns);
+    // Awaiting changes it, which the check does not see.
+    runtime::Pending all = shard_.ops().begin(kForever_ns);  // NOLINT(misc-const-correctness)
     waiter_ = all.token();
     if (waiter_ != 0) {
       (void)co_await all;

@@ -75,15 +75,15 @@ std::vector<Offset> Heap::announced_pins() {
 void Heap::end_recovery() {
   for (uint32_t index = 0; index < chunks_.size(); ++index) {
     Chunk& chunk = chunks_[index];
-    if (chunk.kind == ChunkKind::kSlab && chunk.used == 0) {
+    const bool is_unused = (chunk.kind == ChunkKind::kSlab && chunk.used == 0) ||
+                           (chunk.kind == ChunkKind::kExtent &&
+                            extents_.take_at({.start = {index * kChunkBytes}, .bytes = kChunkBytes}));
+    if (is_unused) {
       give_back_chunk(index);
     } else if (chunk.kind == ChunkKind::kSlab || chunk.kind == ChunkKind::kLines) {
       SizeClass& size_class = chunk.kind == ChunkKind::kLines ? lines_ : classes_[chunk.size_class];
       chunk.listed = true;
       size_class.chunks.push_back(index);
-    } else if (chunk.kind == ChunkKind::kExtent &&
-               extents_.take_at({.start = {index * kChunkBytes}, .bytes = kChunkBytes})) {
-      give_back_chunk(index);
     }
   }
 }

@@ -33,6 +33,8 @@ class Server final : public runtime::Poller, public kv::GrowthSource {
         shard_(system_clock(), {.spin_ns = birth_.config.server_spin_ns}),
         writer_(birth_.space.addresses().base()) {}
 
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
   ~Server() override { shard_.remove(*this); }
 
   [[nodiscard]] int run() {
