@@ -200,6 +200,14 @@ TEST(TsvReader, a_header_makes_objects) {
               ElementsAre(Pair("1", R"({"id":"1","x":"2","y":"3"})")));
 }
 
+TEST(TsvReader, a_bad_escape_in_a_headers_later_column_names_its_number) {
+  ReadOptions options = tsv(Choice::kYes);
+  options.header = Choice::kYes;
+  const Story story = read_text("key\tva\\qlue\na\t1\n", options);
+  EXPECT_THAT(story.records, IsEmpty());
+  EXPECT_THAT(story.bads, ElementsAre(HasSubstr("column 2")));
+}
+
 TEST(TsvReader, too_long_a_line_is_skipped) {
   ReadOptions options = tsv();
   options.limits = {.key_bytes_max = 3, .value_bytes_max = 5};
