@@ -138,7 +138,8 @@ bool TableReader::split(std::string_view text) noexcept {
 
 // While the header itself is read, its later columns have no names yet.
 std::string TableReader::title(size_t column) const {
-  return column >= names_.size() ? fmt::format("column {}", column + 1) : fmt::format("column '{}'", names_[column]);
+  return column >= names_.size() ? fmt::format("column {}", column + 1)
+                                 : fmt::format("column '{}'", names_[column]);
 }
 
 bool TableReader::append_decoded(std::string& out, std::string_view text, const Field& field) noexcept {
