@@ -39,6 +39,7 @@ const std::vector<Row> kPinned = {
     {Code::kForked, 16, "forked"},
     {Code::kInUse, 17, "in_use"},
     {Code::kSystem, 18, "system"},
+    {Code::kWrongShard, 19, "wrong_shard"},
 };
 
 TEST(Codes, keep_their_numbers_and_texts) {

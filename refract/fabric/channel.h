@@ -78,6 +78,8 @@ struct Capabilities {
   uint32_t message_bytes_max = 0;         // kSend: local + tail together.
   bool read_bypasses_target_cpu = false;  // kRead goes on while the peer's process is stopped.
   bool atomics_coherent_with_cpu = true;  // kCompareSwap meets the peer's own atomics on one word.
+  // From so many bytes on one READ or WRITE beats messages. 0: messages are always the better way.
+  uint32_t one_sided_bytes_min = 0;
 };
 
 class Channel {

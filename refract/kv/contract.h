@@ -7,9 +7,20 @@
 // acknowledged is there until it is replaced, erased or expired.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace refract::kv {
+
+// What makes a repeated write recognisable: the same identity, the same write.
+struct RequestId {
+  uint64_t client = 0;  // Drawn at random by whoever numbers its writes. 0: the write has no identity.
+  // Grows with every new write of the client; repeating one leaves it as it is. Never 0 with a client.
+  uint64_t sequence = 0;
+
+  [[nodiscard]] constexpr explicit operator bool() const noexcept { return client != 0; }
+  auto operator<=>(const RequestId&) const = default;
+};
 
 struct PutOptions {
   // At most one of the two conditions.
@@ -17,6 +28,7 @@ struct PutOptions {
   uint64_t if_version =
       0;  // The present version must be this one, else kVersionMismatch (kNotFound if absent).
   uint64_t expires_wall_ns = 0;  // The entry is gone from this moment of the node's wall clock on; 0: never.
+  RequestId request = {};        // A put that repeats one which was executed is not executed again.
 };
 
 }  // namespace refract::kv

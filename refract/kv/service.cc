@@ -6,6 +6,7 @@
 
 #include "refract/base/check.h"
 #include "refract/base/units.h"
+#include "refract/kv/routing.h"
 
 namespace refract::kv {
 namespace {
@@ -91,6 +92,9 @@ void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) no
       decode_keyed(prepared.method, call.payload, prepared.session->state, arena_, prepared.keyed);
   if (prepared.keyed.key.empty()) return;
   prepared.hash = parts_.table.hash(prepared.keyed.key);
+  if (parts_.shard_count > 1 && shard_of(prepared.hash, parts_.shard_count) != parts_.shard_index) {
+    prepared.code = prepared.code == Code::kOk ? Code::kWrongShard : prepared.code;
+  }
   parts_.table.prefetch_bucket(prepared.hash);
 }
 

@@ -26,6 +26,7 @@
 #include "refract/kv/keyed_call.h"
 #include "refract/kv/session_state.h"
 #include "refract/kv/table.h"
+#include "refract/kv/window_source.h"
 #include "refract/kv/wire.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
@@ -46,6 +47,10 @@ class TableService final : public rpc::Service {
     runtime::Shard& shard;
     uint64_t sweep_round_ns =
         60 * kSecond_ns;  // In which the whole table is looked through for expired entries.
+    // Which keys are this table's: routing.h. Others are answered with kWrongShard.
+    uint32_t shard_index = 0;
+    uint32_t shard_count = 1;
+    WindowSource* windows = nullptr;  // Null: values travel in messages only.
   };
   explicit TableService(const Parts& parts);
   ~TableService() override;

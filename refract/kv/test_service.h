@@ -65,6 +65,8 @@ struct ServedOptions {
   uint64_t chunks = 44;
   uint64_t chunks_max = 64;
   fabric::LoopbackOptions link = {};
+  uint32_t shard_index = 0;
+  uint32_t shard_count = 1;
 };
 
 class Served {
@@ -80,7 +82,9 @@ class Served {
                  .writer = space.writer(),
                  .pins = pins.sessions,
                  .growth = growth,
-                 .shard = shard}),
+                 .shard = shard,
+                 .shard_index = options.shard_index,
+                 .shard_count = options.shard_count}),
         server(service, shard),
         server_dispatcher_(server_domain_, shard, &server),
         client_dispatcher_(client_domain_, shard) {
