@@ -49,6 +49,10 @@ TEST(Format, the_pages_lie_as_documented) {
   EXPECT_EQ(std::memcmp(&page, "erfcnode", 8), 0);
   EXPECT_EQ(offsetof(NodePage, server_pid), 48u);
   EXPECT_EQ(offsetof(NodePage, space_bytes_max), 56u);
+  EXPECT_EQ(offsetof(NodePage, shard_index), 80u);
+  EXPECT_EQ(offsetof(NodePage, shard_count), 88u);
+  EXPECT_EQ(offsetof(NodePage, tcp_port), 96u);
+  EXPECT_EQ(offsetof(NodePage, regions), 112u);
   EXPECT_EQ(offsetof(ClientPage, reply_consumed), 8u);
   EXPECT_EQ(offsetof(ClientPage, wants_room), 24u);
   EXPECT_EQ(offsetof(ServerPage, wants_room), 16u);

@@ -122,7 +122,13 @@ Reported<> Meeting::State::make_page() {
   page_read = std::move(*read);
   page = reinterpret_cast<NodePage*>(page_mapping.data());
   publish_u64(&page->layout_version, kNodePageVersion);
-  for (uint64_t& word : page->identity) publish_u64(&word, secure_random_u64());
+  const bool is_given = options.identity != std::array<uint64_t, 2>{};
+  for (size_t i = 0; i < options.identity.size(); ++i) {
+    publish_u64(&page->identity[i], is_given ? options.identity[i] : secure_random_u64());
+  }
+  publish_u64(&page->shard_index, options.shard_index);
+  publish_u64(&page->shard_count, options.shard_count);
+  publish_u64(&page->tcp_port, options.tcp_port);
   publish_u64(&page->incarnation, 1);
   publish_u64(&page->space_bytes_max, options.space_bytes_max);
   publish_server_state(*page, ServerState::kStarting);

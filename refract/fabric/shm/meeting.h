@@ -12,6 +12,7 @@
 // Threads: one. Descriptors: all belong to the Meeting; callers duplicate what they keep.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,6 +46,10 @@ struct RegionOffer {
 
 struct MeetingOptions {
   std::string path;
+  std::array<uint64_t, 2> identity{};  // The same for all shards of a node; zeros: drawn.
+  uint32_t shard_index = 0;
+  uint32_t shard_count = 1;
+  uint16_t tcp_port = 0;                  // Where the node listens, for the node page.
   uint64_t space_bytes_max = 256 * kGiB;  // What every connection of a client reserves of its 47 bits.
   uint32_t connections_max = 1'024;       // Each takes kConnectionBytes (about half a MiB) of memory.
   uint32_t handshakes_max = 64;  // Clients that have connected and not yet said Hello; the oldest is dropped.

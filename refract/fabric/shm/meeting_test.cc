@@ -297,9 +297,31 @@ TEST_F(MeetingTest, regions_over_one_message_reach_clients_old_and_new) {
   EXPECT_EQ(client.step(), ClientAttachment::Progress::kSomething);
   EXPECT_EQ(client.regions().size(), kRegionsMax);
   EXPECT_EQ(client.mapped_bytes(), kRegionsMax * 4096);
-  EXPECT_EQ(client.find(RemotePointer::at(249, 4000), {250}, 96), client.space() + 249 * 4096 + 4000);
-  EXPECT_EQ(client.find(RemotePointer::at(249, 4000), {250}, 97), nullptr);
-  EXPECT_EQ(client.find(RemotePointer::at(249, 0), {249}, 8), nullptr) << "another region's key";
+  EXPECT_EQ(client.find(RemotePointer::at(248, 4000), {249}, 96), client.space() + 248 * 4096 + 4000);
+  EXPECT_EQ(client.find(RemotePointer::at(248, 4000), {249}, 97), nullptr);
+  EXPECT_EQ(client.find(RemotePointer::at(248, 0), {248}, 8), nullptr) << "another region's key";
+}
+
+TEST_F(MeetingTest, shards_of_one_node_say_which_they_are_and_that_they_belong_together) {
+  MeetingOptions first = options();
+  first.identity = {7, 8};
+  first.shard_count = 2;
+  first.tcp_port = 7'400;
+  MeetingOptions second = first;
+  second.path = shard_socket_path(first.path, 1);
+  second.shard_index = 1;
+  EXPECT_EQ(second.path, first.path + ".1");
+  EXPECT_EQ(shard_socket_path(first.path, 0), first.path);
+  const auto one = meet(first);
+  const auto other = meet(second);
+  for (Meeting* meeting : {one.get(), other.get()}) {
+    EXPECT_EQ(meeting->node_page().identity[0], 7U);
+    EXPECT_EQ(meeting->node_page().identity[1], 8U);
+    EXPECT_EQ(meeting->node_page().shard_count, 2U);
+    EXPECT_EQ(meeting->node_page().tcp_port, 7'400U);
+  }
+  EXPECT_EQ(one->node_page().shard_index, 0U);
+  EXPECT_EQ(other->node_page().shard_index, 1U);
 }
 
 TEST_F(MeetingTest, attaching_to_something_that_is_no_node_is_an_error_in_words) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "refract/memory/remote_visible.h"
@@ -24,9 +25,9 @@ enum class ServerState : uint64_t {
 };
 
 inline constexpr uint64_t kNodePageMagic = 0x65646f6e'63667265;  // The bytes "erfcnode".
-inline constexpr uint64_t kNodePageVersion = 1;
+inline constexpr uint64_t kNodePageVersion = 2;
 inline constexpr size_t kNodePageBytes = 4096;
-inline constexpr size_t kRegionsMax = 250;
+inline constexpr size_t kRegionsMax = 249;
 
 struct RegionRow {
   uint64_t base;   // Of the region's first byte in the node's space.
@@ -36,7 +37,8 @@ struct RegionRow {
 struct NodePage {
   uint64_t magic;
   uint64_t layout_version;
-  uint64_t identity[2];  // 128 random bits, drawn when the keeper starts: a new keeper is a new node.
+  // 128 random bits, drawn when the keeper starts: a new keeper is a new node. All its shards have the same.
+  uint64_t identity[2];
   uint64_t incarnation;  // Raised by the keeper before each fork of the server; never 0.
   uint64_t server_state;
   uint64_t server_pid;       // For display only: a client may live in another PID namespace.
@@ -44,15 +46,24 @@ struct NodePage {
 
   uint64_t asleep;        // Not 0: the server's shard sleeps, and who sends must ring its doorbell.
   uint64_t region_count;  // Published after the row it counts.
-  uint64_t reserved[2];
+  uint64_t shard_index;   // Whose page this is: each shard of a node has its own socket, page and regions.
+  uint64_t shard_count;   // At least 1. Which keys are whose: kv/routing.h.
+  uint64_t tcp_port;      // Where the node listens on TCP, for all its shards; 0: nowhere.
+  uint64_t reserved;
   RegionRow regions[kRegionsMax];  // In the order they were offered.
 };
 static_assert(sizeof(NodePage) == kNodePageBytes);
 static_assert(offsetof(NodePage, incarnation) == 32 && offsetof(NodePage, server_state) == 40);
 static_assert(offsetof(NodePage, asleep) == 64 && offsetof(NodePage, region_count) == 72);
-static_assert(offsetof(NodePage, regions) == 96);
+static_assert(offsetof(NodePage, shard_index) == 80 && offsetof(NodePage, tcp_port) == 96);
+static_assert(offsetof(NodePage, regions) == 112);
 static_assert(std::is_trivially_copyable_v<NodePage>);
 static_assert(std::has_unique_object_representations_v<NodePage>, "no padding may be shared");
+
+// Where shard `index` of the node at `path` is met: shard 0 at the path itself.
+[[nodiscard]] inline std::string shard_socket_path(const std::string& path, uint32_t index) {
+  return index == 0 ? path : path + "." + std::to_string(index);
+}
 
 [[nodiscard]] inline ServerState server_state(const NodePage& page) noexcept {
   return static_cast<ServerState>(observe_u64(&page.server_state));
