@@ -71,6 +71,8 @@ void Server::on_opened(fabric::Channel& channel, Code code) noexcept {
   Session& session = *sessions_[free_sessions_.back()];
   free_sessions_.pop_back();
   session.receiver = this;
+  session.calls = session.received_bytes = session.sent_bytes = 0;
+  session.opened_ns = session.active_ns = shard_->now_ns();
   fabric::attach(channel, session);
   // Once for the first channel; later ones find it large enough.
   scratch_.resize(std::max<size_t>(scratch_.size(), channel.capabilities().message_bytes_max));
@@ -102,6 +104,20 @@ size_t Server::payload_bytes_max(SessionId id) noexcept {
   return session == nullptr ? 0 : session->channel->capabilities().message_bytes_max - sizeof(MessageHeader);
 }
 
+std::optional<Server::SessionFacts> Server::session_at(size_t place) const noexcept {
+  if (place >= sessions_.size() || sessions_[place]->channel == nullptr) return std::nullopt;
+  const Session& session = *sessions_[place];
+  return SessionFacts{.id = id_of(session),
+                      .channel = session.channel,
+                      .unanswered = session.unanswered,
+                      .waiting_replies = static_cast<uint32_t>(session.outbox.size()),
+                      .calls = session.calls,
+                      .received_bytes = session.received_bytes,
+                      .sent_bytes = session.sent_bytes,
+                      .opened_ns = session.opened_ns,
+                      .active_ns = session.active_ns};
+}
+
 void Server::close_session(SessionId id) noexcept {
   if (Session* session = find(id)) close(*session);
 }
@@ -122,6 +138,9 @@ bool Server::admit(const fabric::Completion& message, IncomingCall& call) noexce
     return false;
   }
   ++session->unanswered;
+  ++session->calls;
+  session->received_bytes += message.bytes.size();
+  session->active_ns = shard_->now_ns();
   call = {.from = {.session = id_of(*session), .id = decoded->header.id, .method = decoded->header.method},
           .header = decoded->header,
           .payload = decoded->payload};
@@ -166,6 +185,9 @@ void Server::reply(const Responder& to, Code code, std::span<const std::byte> he
   if (!head.empty()) std::memcpy(scratch_.data() + sizeof(header), head.data(), head.size());
   const std::span<const std::byte> first = std::span(scratch_).first(sizeof(header) + head.size());
   ++counts_.replies;
+  session->sent_bytes += first.size() + tail.size();
+  if (reply_tap_ != nullptr) [[unlikely]]
+    reply_tap_->replied(to, code, first.size() + tail.size());
   if (!session->outbox.empty()) drain(*session);
   // Not before those that wait already, or a stream of new replies could starve them.
   if (!session->outbox.empty() || !post(*session->channel, first, tail)) defer(*session, first, tail);

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -58,6 +59,13 @@ class Service {
   virtual void session_closed(SessionId session) noexcept;
 };
 
+// Sees every reply at the moment it is given: for traces.
+class ReplyTap {
+ public:
+  virtual ~ReplyTap() = default;
+  virtual void replied(const Responder& to, Code code, size_t bytes) noexcept = 0;
+};
+
 struct ServerOptions {
   uint32_t sessions_max = 1024;
   uint32_t calls_max = 64;                     // Unanswered, for each session.
@@ -93,6 +101,26 @@ class Server final : public fabric::Receiver {
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
   [[nodiscard]] size_t session_count() const noexcept { return session_count_; }
+
+  // A session as people look at it. Bytes are those of whole messages; times are the shard's clock, as fresh
+  // as its last look.
+  struct SessionFacts {
+    SessionId id;
+    const fabric::Channel* channel = nullptr;
+    uint32_t unanswered = 0;       // Calls in flight.
+    uint32_t waiting_replies = 0;  // Among them, those that found the channel full.
+    uint64_t calls = 0;
+    uint64_t received_bytes = 0;
+    uint64_t sent_bytes = 0;
+    uint64_t opened_ns = 0;
+    uint64_t active_ns = 0;  // Of its last call; opened_ns before the first.
+  };
+  // Control path. Sessions stand in places below session_places(); nothing where a place is empty.
+  [[nodiscard]] size_t session_places() const noexcept { return sessions_.size(); }
+  [[nodiscard]] std::optional<SessionFacts> session_at(size_t place) const noexcept;
+  // Null: nobody looks, which costs one branch a reply. The tap outlives the server or is taken away before.
+  void set_reply_tap(ReplyTap* tap) noexcept { reply_tap_ = tap; }
+
   // How long a reply's head and tail together may be. 0: the session has ended.
   [[nodiscard]] size_t payload_bytes_max(SessionId session) noexcept;
 
@@ -108,6 +136,11 @@ class Server final : public fabric::Receiver {
     uint32_t generation = 1;
     uint32_t unanswered = 0;
     bool closing = false;
+    uint64_t calls = 0;
+    uint64_t received_bytes = 0;
+    uint64_t sent_bytes = 0;
+    uint64_t active_ns = 0;
+    uint64_t opened_ns = 0;
     std::deque<std::vector<std::byte>> outbox;
   };
 
@@ -124,6 +157,7 @@ class Server final : public fabric::Receiver {
   Service* service_;
   runtime::Shard* shard_;
   ServerOptions options_;
+  ReplyTap* reply_tap_ = nullptr;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<uint32_t> free_sessions_;
   size_t session_count_ = 0;

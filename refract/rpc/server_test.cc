@@ -186,6 +186,51 @@ TEST_F(ServerTest, a_reply_that_fits_no_message_becomes_too_large) {
   EXPECT_EQ(header.bytes, 0u);
 }
 
+TEST_F(ServerTest, a_session_can_be_looked_at_while_it_lasts) {
+  struct NotingTap final : ReplyTap {
+    void replied(const Responder& to, Code code, size_t bytes) noexcept override {
+      id = to.id;
+      replied_code = code;
+      reply_bytes = bytes;
+    }
+    uint64_t id = 0;
+    Code replied_code = Code::kOk;
+    size_t reply_bytes = 0;
+  } tap;
+  EXPECT_EQ(server_.session_places(), 0u);
+  Channel* channel = connect();
+  ASSERT_TRUE(server_.session_at(0).has_value());
+  const Server::SessionFacts fresh = *server_.session_at(0);
+  EXPECT_EQ(fresh.calls + fresh.unanswered + fresh.received_bytes + fresh.sent_bytes, 0u);
+  EXPECT_EQ(fresh.active_ns, fresh.opened_ns);
+  server_.set_reply_tap(&tap);
+  send(*channel, call_of(5, 40));
+  send(*channel, call_of(6));
+  while (service_.held.size() < 2) turn();
+  EXPECT_EQ(server_.session_at(0)->unanswered, 2u);
+  server_.reply(service_.held[0], Code::kNotFound, std::vector<std::byte>(8));
+  EXPECT_EQ(tap.id, 5u);
+  EXPECT_EQ(tap.replied_code, Code::kNotFound);
+  EXPECT_EQ(tap.reply_bytes, 24u);
+  server_.set_reply_tap(nullptr);
+  server_.reply(service_.held[1], Code::kOk);
+  EXPECT_EQ(tap.id, 5u);
+  const Server::SessionFacts used = *server_.session_at(0);
+  EXPECT_EQ(used.calls, 2u);
+  EXPECT_EQ(used.received_bytes, 56u + 16u);
+  EXPECT_EQ(used.sent_bytes, 24u + 16u);
+  EXPECT_EQ(used.unanswered, 0u);
+  EXPECT_GE(used.active_ns, used.opened_ns);
+  channel->close();
+  while (closed_count == 0) turn();
+  turn();
+  EXPECT_FALSE(server_.session_at(0).has_value());
+  EXPECT_FALSE(server_.session_at(1).has_value());
+  (void)connect();
+  EXPECT_NE(server_.session_at(0)->id, used.id);
+  EXPECT_EQ(server_.session_at(0)->calls, 0u);
+}
+
 TEST_F(ServerTest, random_messages_close_sessions_and_nothing_else) {
   Prng prng(7);
   for (int round = 0; round < 3'000; ++round) {
