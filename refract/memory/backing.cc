@@ -57,7 +57,9 @@ uint64_t page_bytes(const Backing& backing) noexcept {
 }
 
 std::string region_path(const Backing& backing, uint16_t region) {
-  return fmt::format("{}/region-{:03}", backing.folder == "/" ? "" : backing.folder, region);
+  const std::string path =
+      fmt::format("{}/region-{:03}", backing.folder == "/" ? "" : backing.folder, region);
+  return backing.shard == 0 ? path : fmt::format("{}.{}", path, backing.shard);
 }
 
 }  // namespace refract

@@ -20,19 +20,21 @@ enum class BackingKind : uint8_t { kMemfd, kHugetlb, kFile };
 struct Backing {
   BackingKind kind = BackingKind::kMemfd;
   std::string folder;  // kFile only: absolute, without a slash at the end.
+  // Whose regions these are: shards of a node share a folder, and the files of shard k > 0 end in ".k".
+  uint32_t shard = 0;
   bool operator==(const Backing&) const = default;
 };
 
 // Errors name the part of `uri` that is wrong and what may stand there. Touches no file.
 [[nodiscard]] Reported<Backing> parse_backing(std::string_view uri);
 
-// The URI that parses to the same backing.
+// The URI that parses to the same backing, but for the shard, which people do not write.
 [[nodiscard]] std::string to_uri(const Backing& backing);
 
 // Regions begin and end at multiples of this: 2 MiB for hugetlb:, else 4 KiB.
 [[nodiscard]] uint64_t page_bytes(const Backing& backing) noexcept;
 
-// The file of a region below a file: backing, "FOLDER/region-000".
+// The file of a region below a file: backing, "FOLDER/region-000", or "FOLDER/region-000.1" of shard 1.
 [[nodiscard]] std::string region_path(const Backing& backing, uint16_t region);
 
 }  // namespace refract

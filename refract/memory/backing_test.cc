@@ -21,6 +21,7 @@ TEST(Backing, slashes_at_the_end_do_not_matter) {
   EXPECT_EQ(*parse_backing("file:/a//"), *parse_backing("file:/a"));
   EXPECT_EQ(region_path(*parse_backing("file:/a/"), 7), "/a/region-007");
   EXPECT_EQ(region_path(*parse_backing("file:/"), 65535), "/region-65535");
+  EXPECT_EQ(region_path({.kind = BackingKind::kFile, .folder = "/a", .shard = 12}, 7), "/a/region-007.12");
 }
 
 TEST(Backing, errors_name_what_was_wrong) {

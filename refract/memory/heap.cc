@@ -43,6 +43,9 @@ void Heap::format(Writer& writer, const Geometry& geometry) noexcept {
   header.store_area = sizeof(SpaceHeader) + geometry.chunks_max * sizeof(ChunkWord);
   header.store_area_bytes = geometry.store_area_bytes;
   header.hash_seed = geometry.hash_seed;
+  header.shard_index = geometry.shard_index;
+  // A space of a node that has no other is the same as it ever was.
+  header.shard_count = geometry.shard_count == 1 ? 0 : geometry.shard_count;
   header.stamp_limit = 1;
   writer.copy({0}, std::as_bytes(std::span(&header, 1)));
   for (uint64_t index = 0; index < format_bytes(geometry) / kChunkBytes; ++index) {
@@ -347,6 +350,16 @@ uint64_t Heap::next_stamp() {
   }
   ++stats_.stamps_given;
   return next_stamp_++;
+}
+
+uint64_t Heap::largest_free_run() const noexcept {
+  uint64_t longest = 0;
+  uint64_t run = 0;
+  for (const Chunk& chunk : chunks_) {
+    run = chunk.kind != ChunkKind::kFree ? 0 : chunk.starts_region ? 1 : run + 1;
+    longest = std::max(longest, run);
+  }
+  return longest * kChunkBytes;
 }
 
 bool Heap::wants_growth() const noexcept {

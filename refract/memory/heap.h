@@ -44,6 +44,8 @@ class Heap {
     uint64_t chunks_max = 0;
     uint64_t store_area_bytes = 0;
     uint64_t hash_seed = 0;
+    uint32_t shard_index = 0;
+    uint32_t shard_count = 1;
   };
   static void format(Writer& writer, const Geometry& geometry) noexcept;
   [[nodiscard]] static uint64_t format_bytes(const Geometry& geometry) noexcept;
@@ -100,6 +102,10 @@ class Heap {
     return start.value % kChunkBytes == 0 && is_inside(start, kChunkBytes) &&
            chunks_[start.value / kChunkBytes].kind == kind;
   }
+
+  // The longest run of free chunks, which bounds the next large value where no hole among the extents is
+  // larger. Looks at every chunk: for people.
+  [[nodiscard]] uint64_t largest_free_run() const noexcept;
 
   // How many bytes a buffer of `bytes` really takes.
   [[nodiscard]] static uint64_t footprint(uint64_t bytes) noexcept;

@@ -195,5 +195,20 @@ TEST(SizeClass, a_quarter_or_a_granule_is_the_most_that_a_buffer_wastes) {
   }
 }
 
+TEST_F(HeapTest, the_largest_free_run_ends_at_a_used_chunk_and_at_a_region) {
+  const uint64_t first = heap_->largest_free_run();
+  EXPECT_EQ(first, heap_->stats().bytes_free);
+  heap_->add({heap_->end()}, 8 * kChunkBytes);
+  // A run does not cross into the next region.
+  EXPECT_EQ(heap_->largest_free_run(), std::max(first, 8 * kChunkBytes));
+  const Offset low = take(3 * kChunkBytes);
+  const Offset high = take(3 * kChunkBytes);
+  heap_->release(low, 3 * kChunkBytes);
+  EXPECT_LT(heap_->largest_free_run(), heap_->stats().bytes_free);
+  EXPECT_GE(heap_->largest_free_run(), 3 * kChunkBytes);
+  heap_->release(high, 3 * kChunkBytes);
+  EXPECT_EQ(heap_->largest_free_run(), std::max(first, 8 * kChunkBytes));
+}
+
 }  // namespace
 }  // namespace refract

@@ -28,7 +28,9 @@ struct SpaceHeader {
   uint64_t store_area;   // Offset of the store's own area, directly behind the chunk table.
   uint64_t store_area_bytes;
   uint64_t hash_seed;  // Secret of the node: without it nobody can choose colliding keys.
-  uint64_t reserved[1];
+  // Which shard's space this is, of how many at its birth; count 0 means one.
+  uint32_t shard_index;
+  uint32_t shard_count;
   // Every stamp that may ever have been given out is below this word; raised in steps before stamps are given
   // out, so that after a crash no stamp is given out twice. On a line of its own.
   uint64_t stamp_limit;
@@ -37,6 +39,7 @@ struct SpaceHeader {
   uint64_t reserved_end[384];
 };
 static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
+static_assert(offsetof(SpaceHeader, shard_index) == 56 && offsetof(SpaceHeader, shard_count) == 60);
 static_assert(offsetof(SpaceHeader, stamp_limit) == 64 && offsetof(SpaceHeader, store_root) == 128);
 
 enum class ChunkKind : uint8_t {
