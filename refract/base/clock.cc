@@ -20,6 +20,10 @@ class SystemClock final : public Clock {
 
 }  // namespace
 
+uint64_t thread_cpu_ns() noexcept {
+  return read_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 const Clock& system_clock() noexcept {
   static const SystemClock clock;
   return clock;

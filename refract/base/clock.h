@@ -19,6 +19,9 @@ class Clock {
 // The operating system's clocks (CLOCK_MONOTONIC, CLOCK_REALTIME through the vdso). Any thread.
 [[nodiscard]] const Clock& system_clock() noexcept;
 
+// The processor time that the calling thread has used so far, in nanoseconds. A system call.
+[[nodiscard]] uint64_t thread_cpu_ns() noexcept;
+
 // A clock that a test or the simulator moves by hand.
 class ManualClock final : public Clock {
  public:

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "refract/base/units.h"
 
 namespace refract {
@@ -44,6 +47,16 @@ TEST(Units, round_up_to_the_next_multiple) {
   EXPECT_EQ(round_up(10, 3), 12u);
   static_assert(kGiB == 1u << 30 && kSecond_ns == 1000 * kMillisecond_ns &&
                 kMillisecond_ns == 1000 * kMicrosecond_ns);
+}
+
+TEST(Clock, processor_time_grows_with_work_and_not_with_sleep) {
+  const uint64_t begun = thread_cpu_ns();
+  uint64_t word = 1;
+  while (thread_cpu_ns() - begun < 1'000'000) word = word * 6364136223846793005 + 1;
+  EXPECT_NE(word, 1u);
+  const uint64_t slept_from = thread_cpu_ns();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LT(thread_cpu_ns() - slept_from, 40'000'000u);
 }
 
 }  // namespace

@@ -23,16 +23,17 @@ void Histogram::merge(const Histogram& other) noexcept {
   max_ = std::max(max_, other.max_);
 }
 
-double Histogram::mean() const noexcept {
-  return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_);
+void Histogram::subtract(const Histogram& earlier) noexcept {
+  Histogram left;
+  for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
+    const uint64_t gone = std::min(buckets_[bucket], earlier.buckets_[bucket]);
+    left.record_n(middle_of(bucket), buckets_[bucket] - gone);
+  }
+  *this = left;
 }
 
-// Of the values that fall into the bucket; it halves the error that either end would have.
-constexpr uint64_t Histogram::middle_of(size_t bucket) noexcept {
-  if (bucket < kSubCount) return bucket;
-  const size_t shift = bucket / kSubCount - 1;
-  const uint64_t lowest = (kSubCount + bucket % kSubCount) << shift;
-  return lowest + ((uint64_t{1} << shift) - 1) / 2;
+double Histogram::mean() const noexcept {
+  return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_);
 }
 
 uint64_t Histogram::quantile(double share) const noexcept {

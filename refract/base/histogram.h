@@ -20,6 +20,19 @@ class Histogram {
   void record_n(uint64_t value_ns, uint64_t times) noexcept;
   void merge(const Histogram& other) noexcept;
   void clear() noexcept { *this = Histogram(); }
+  // Takes out what an earlier copy of this histogram had, so that what is left was recorded since. Of min,
+  // max and mean only their buckets are known then, as of quantiles. REQUIRES: `earlier` was a state of this
+  // one; where it was not (a restart lies between), nothing is taken out that is not there.
+  void subtract(const Histogram& earlier) noexcept;
+
+  // `visit(value, times)` for each bucket that holds something, ascending; recording these pairs with
+  // record_n makes a histogram with the same buckets.
+  template <typename Visit>
+  void visit(Visit&& visit) const {
+    for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
+      if (buckets_[bucket] > 0) visit(middle_of(bucket), buckets_[bucket]);
+    }
+  }
 
   [[nodiscard]] uint64_t count() const noexcept { return count_; }
   // These four are 0 when nothing has been recorded.
@@ -40,7 +53,13 @@ class Histogram {
     const auto shift = static_cast<unsigned>(std::bit_width(value)) - 1 - kSubBits;
     return (shift + 1) * kSubCount + static_cast<size_t>((value >> shift) - kSubCount);
   }
-  static constexpr uint64_t middle_of(size_t bucket) noexcept;
+  // Of the values that fall into the bucket; it halves the error that either end would have.
+  static constexpr uint64_t middle_of(size_t bucket) noexcept {
+    if (bucket < kSubCount) return bucket;
+    const size_t shift = bucket / kSubCount - 1;
+    const uint64_t lowest = (kSubCount + bucket % kSubCount) << shift;
+    return lowest + ((uint64_t{1} << shift) - 1) / 2;
+  }
 
   uint64_t count_ = 0;
   uint64_t min_ = UINT64_MAX;

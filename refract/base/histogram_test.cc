@@ -108,5 +108,43 @@ TEST(Histogram, merged_is_as_if_one_had_recorded_all) {
   EXPECT_EQ(left->quantile(0.5), 0u);
 }
 
+TEST(Histogram, what_is_left_after_subtracting_was_recorded_since) {
+  Histogram all;
+  for (uint64_t value = 1; value <= 1'000; ++value) all.record(value);
+  const Histogram earlier = all;
+  for (uint64_t i = 0; i < 100; ++i) all.record(5'000'000);
+  all.subtract(earlier);
+  EXPECT_EQ(all.count(), 100u);
+  EXPECT_NEAR(static_cast<double>(all.quantile(0.5)), 5e6, 5e6 / 64);
+  EXPECT_NEAR(static_cast<double>(all.min()), 5e6, 5e6 / 64);
+}
+
+TEST(Histogram, subtracting_what_was_never_there_leaves_what_is_there) {
+  Histogram fresh;
+  fresh.record(10);
+  Histogram earlier;
+  earlier.record_n(10, 5);
+  earlier.record(99);
+  fresh.subtract(earlier);
+  EXPECT_EQ(fresh.count(), 0u);
+  EXPECT_EQ(fresh.max(), 0u);
+}
+
+TEST(Histogram, visited_pairs_make_the_same_histogram_again) {
+  Histogram source;
+  for (uint64_t value = 1; value < (uint64_t{1} << 60); value = value * 3 + 1)
+    source.record_n(value, value % 7 + 1);
+  source.record(UINT64_MAX);
+  Histogram copy;
+  uint64_t last = 0;
+  source.visit([&](uint64_t value, uint64_t times) {
+    EXPECT_TRUE(copy.count() == 0 || value > last);
+    last = value;
+    copy.record_n(value, times);
+  });
+  EXPECT_EQ(copy.count(), source.count());
+  for (const double share : {0.1, 0.5, 0.9}) EXPECT_EQ(copy.quantile(share), source.quantile(share)) << share;
+}
+
 }  // namespace
 }  // namespace refract
