@@ -65,7 +65,7 @@ void write_all(int fd, std::string_view text) noexcept {
 class Line {
  public:
   void add(std::string_view text) noexcept {
-    const size_t room = std::min(text.size(), bytes_.size() - size_);
+    const size_t room = std::min(text.size(), bytes_.size() - 1 - size_);
     std::ranges::copy(text.substr(0, room), bytes_.data() + size_);
     size_ += room;
   }
@@ -78,6 +78,8 @@ class Line {
     } while (number != 0);
     add(std::string_view(digits.data() + at, digits.size() - at));
   }
+  // The last byte is kept for it.
+  void end() noexcept { bytes_[size_++] = '\n'; }
   [[nodiscard]] std::string_view text() const noexcept { return {bytes_.data(), size_}; }
 
  private:
@@ -110,9 +112,9 @@ TraceRing* detail::claim_trace_ring() noexcept {
 // Merges the rings by time; the state of one dump.
 class TraceDump {
  public:
-  TraceDump() noexcept : now_ticks_(__builtin_ia32_rdtsc()) {
+  TraceDump() noexcept : now_ticks_(__builtin_ia32_rdtsc()), now_ns_(system_clock().now_ns()) {
     const uint64_t ticks = now_ticks_ - g_anchor_ticks.load();
-    const uint64_t ns = system_clock().now_ns() - g_anchor_ns.load();
+    const uint64_t ns = now_ns_ - g_anchor_ns.load();
     if (ticks > 0 && ns > 0) tick_ns_ = static_cast<double>(ns) / static_cast<double>(ticks);
     for (size_t row = 0; row < kTraceThreadsMax; ++row) {
       Cursor& cursor = cursors_[row];
@@ -124,13 +126,17 @@ class TraceDump {
     }
   }
 
-  void write_newest(int fd, size_t events_max) noexcept {
+  // `take(line)` is given the newest `events_max` lines, the newest last.
+  template <typename Take>
+  void visit_newest(size_t events_max, Take&& take) {
     for (; left_ > 0; --left_) {
       const size_t row = oldest();
-      if (left_ <= events_max) write_event(fd, row);
+      if (left_ <= events_max) take(line_of(row).text());
       ++cursors_[row].at;
     }
   }
+
+  [[nodiscard]] uint64_t now_ns() const noexcept { return now_ns_; }
 
  private:
   struct Cursor {
@@ -158,7 +164,7 @@ class TraceDump {
     return found;
   }
 
-  void write_event(int fd, size_t row) const noexcept {
+  [[nodiscard]] Line line_of(size_t row) const noexcept {
     const TraceRing::Event& it = event(row);
     const uint64_t ticks = it.ticks.load(std::memory_order_relaxed);
     // An event recorded since the dump began, over an older one, has no age.
@@ -178,18 +184,27 @@ class TraceDump {
       format.remove_prefix(hole + 2);
     }
     line.add(format);
-    write_all(fd, line.text());
-    write_all(fd, "\n");
+    line.end();
+    return line;
   }
 
   uint64_t now_ticks_;
+  uint64_t now_ns_;
   double tick_ns_ = 1.0;
   uint64_t left_ = 0;
   std::array<Cursor, kTraceThreadsMax> cursors_;
 };
 
 void dump_trace(int fd, size_t events_max) noexcept {
-  TraceDump().write_newest(fd, events_max);
+  TraceDump().visit_newest(events_max, [fd](std::string_view line) { write_all(fd, line); });
+}
+
+std::string trace_text(size_t events_max) {
+  TraceDump dump;
+  std::string text = std::to_string(dump.now_ns());
+  text.push_back('\n');
+  dump.visit_newest(events_max, [&](std::string_view line) { text += line; });
+  return text;
 }
 
 }  // namespace refract

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace refract {
 
@@ -91,6 +92,10 @@ inline void trace(TraceFormat<sizeof...(Values)> format, Values... values) noexc
 // "-1234567 ns thread 2: put slot 7 stamp 9", where the number is the age when the dump began.
 // Uses no heap and takes no lock. Errors of write(2) end the dump.
 void dump_trace(int fd, size_t events_max = SIZE_MAX) noexcept;
+
+// The same lines as a text, below one that says when the dump began, by system_clock() in nanoseconds. Not
+// for signal handlers.
+[[nodiscard]] std::string trace_text(size_t events_max = SIZE_MAX);
 
 }  // namespace refract
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/base/clock.h"
 
 namespace refract {
 namespace {
@@ -40,6 +41,24 @@ TEST(TraceRing, shows_the_newest_event_last) {
   const std::vector<std::string> lines = dumped(3);
   EXPECT_EQ(lines, (std::vector<std::string>{"nothing to count", "one 1",
                                              "put slot 7 stamp 18446744073709551615 bytes 64"}));
+}
+
+TEST(TraceRing, the_text_is_the_dump_below_the_moment_it_was_made) {
+  const uint64_t before_ns = system_clock().now_ns();
+  REFRACT_TRACE("for the text {}", 42);
+  std::istringstream stream(trace_text(1));
+  uint64_t now_ns = 0;
+  uint64_t age_ns = 0;
+  char dash = ' ';
+  stream >> now_ns >> dash >> age_ns;
+  std::string rest;
+  std::getline(stream, rest);
+  EXPECT_GE(now_ns, before_ns);
+  EXPECT_LE(now_ns, system_clock().now_ns());
+  EXPECT_EQ(dash, '-');
+  EXPECT_TRUE(rest.starts_with(" ns thread ")) << rest;
+  EXPECT_TRUE(rest.ends_with(": for the text 42")) << rest;
+  EXPECT_FALSE(std::getline(stream, rest));
 }
 
 TEST(TraceRing, keeps_the_last_events_of_many) {

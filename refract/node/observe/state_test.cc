@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said about a shard is understood as it was meant, and nonsense is not understood.
+#include "refract/node/observe/state.h"
+
+#include <gtest/gtest.h>
+
+#include "refract/base/prng.h"
+
+namespace refract::observe {
+namespace {
+
+ShardState example() {
+  ShardState state{
+      .identity = {UINT64_MAX, 2},
+      .incarnation = 3,
+      .shard_index = 1,
+      .shard_count = 4,
+      .process = 77,
+      .now_ns = 1'000,
+      .uptime_ns = 900,
+      .cpu_ns = 800,
+      .sleeps = 7,
+      .operations = 6,
+      .connections = 5,
+      .uploads = 4,
+      .views = 3,
+      .waiting_for_memory = 2,
+      .memory = {.total = 100,
+                 .free = 50,
+                 .live = 20,
+                 .retired = 10,
+                 .table = 5,
+                 .largest_free_run = 40,
+                 .pins = 1},
+      .entries = {.count = 9, .expiring = 8, .expired = 7, .buckets = 6, .overflow_lines = 5, .splits = 4},
+      .batches = 12,
+      .batch_ns = {},
+      .batch_calls = {},
+      .methods = {},
+      .counters = {{"rpc.calls", 17}}};
+  state.batch_ns.record(5'000);
+  state.batch_calls.record_n(16, 3);
+  state.methods.push_back({.name = "put", .calls = 1'000, .service_ns = {}});
+  state.methods[0].service_ns.record_n(300, 999);
+  state.methods[0].service_ns.record(70'000);
+  return state;
+}
+
+TEST(ObserveState, a_shard_s_state_survives_the_trip) {
+  const ShardState sent = example();
+  const auto got = shard_state_of(to_json(sent));
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->identity, sent.identity);
+  EXPECT_EQ(got->incarnation, 3u);
+  EXPECT_EQ(got->shard_index, 1u);
+  EXPECT_EQ(got->shard_count, 4u);
+  EXPECT_EQ(got->process, 77u);
+  EXPECT_EQ(got->now_ns, 1'000u);
+  EXPECT_EQ(got->uptime_ns, 900u);
+  EXPECT_EQ(got->cpu_ns, 800u);
+  EXPECT_EQ(got->sleeps, 7u);
+  EXPECT_EQ(got->operations, 6u);
+  EXPECT_EQ(got->connections, 5u);
+  EXPECT_EQ(got->uploads, 4u);
+  EXPECT_EQ(got->views, 3u);
+  EXPECT_EQ(got->waiting_for_memory, 2u);
+  EXPECT_EQ(got->memory.total, 100u);
+  EXPECT_EQ(got->memory.free, 50u);
+  EXPECT_EQ(got->memory.live, 20u);
+  EXPECT_EQ(got->memory.retired, 10u);
+  EXPECT_EQ(got->memory.table, 5u);
+  EXPECT_EQ(got->memory.largest_free_run, 40u);
+  EXPECT_EQ(got->memory.pins, 1u);
+  EXPECT_EQ(got->entries.count, 9u);
+  EXPECT_EQ(got->entries.splits, 4u);
+  EXPECT_EQ(got->batches, 12u);
+  EXPECT_EQ(got->batch_ns.count(), 1u);
+  EXPECT_EQ(got->batch_calls.quantile(0.5), 16u);
+  ASSERT_EQ(got->methods.size(), 1u);
+  EXPECT_EQ(got->methods[0].name, "put");
+  EXPECT_EQ(got->methods[0].calls, 1'000u);
+  EXPECT_EQ(got->methods[0].service_ns.count(), 1'000u);
+  EXPECT_EQ(got->methods[0].service_ns.quantile(0.5), sent.methods[0].service_ns.quantile(0.5));
+  EXPECT_EQ(got->counters, sent.counters);
+}
+
+TEST(ObserveState, connections_survive_the_trip_whatever_their_names) {
+  ConnectionPage page{.connections = {}, .next = 9};
+  page.connections.push_back({.place = 4,
+                              .transport = "tcp",
+                              .peer = "\"quoted\" \xff",
+                              .reason = "because",
+                              .age_ns = 1,
+                              .idle_ns = 2,
+                              .calls = 3,
+                              .received_bytes = 4,
+                              .sent_bytes = 5,
+                              .in_flight = 6,
+                              .waiting_replies = 7});
+  const auto got = connection_page_of(to_json(page));
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->next, 9u);
+  ASSERT_EQ(got->connections.size(), 1u);
+  const ConnectionState& one = got->connections[0];
+  EXPECT_EQ(one.place, 4u);
+  EXPECT_EQ(one.transport, "tcp");
+  EXPECT_TRUE(one.peer.starts_with("\"quoted\" "));
+  EXPECT_EQ(one.reason, "because");
+  EXPECT_EQ(one.age_ns + one.idle_ns + one.calls + one.received_bytes + one.sent_bytes, 15u);
+  EXPECT_EQ(one.in_flight, 6u);
+  EXPECT_EQ(one.waiting_replies, 7u);
+}
+
+TEST(ObserveState, what_another_version_says_less_is_nothing_and_nonsense_is_refused) {
+  const auto empty = shard_state_of("{}");
+  ASSERT_TRUE(empty);
+  EXPECT_EQ(empty->incarnation, 0u);
+  EXPECT_TRUE(empty->methods.empty());
+  for (const char* text : {"", "[]", "7", "{\"incarnation\":", "\xff", "null"}) {
+    EXPECT_EQ(shard_state_of(text).error().code, Code::kMalformed) << text;
+    EXPECT_EQ(connection_page_of(text).error().code, Code::kMalformed) << text;
+  }
+  const auto odd = shard_state_of(
+      R"({"incarnation": -1, "process": "x", "memory": 7, "identity": [1], "methods": [7, {"calls": {}}],
+          "batch_ns": [[1], [2, -3], 4, [5, 6]], "counters": {"a": "b", "c": 1}})");
+  ASSERT_TRUE(odd);
+  EXPECT_EQ(odd->incarnation, 0u);
+  EXPECT_EQ(odd->batch_ns.count(), 6u);
+  EXPECT_EQ(odd->methods.size(), 1u);
+  EXPECT_EQ(odd->counters.size(), 1u);
+  EXPECT_FALSE(connection_page_of("{\"next\": 1}"));
+}
+
+TEST(ObserveState, damaged_texts_end_in_a_state_or_a_refusal) {
+  Prng prng(11);
+  const std::string whole = to_json(example());
+  int understood = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    std::string text = whole;
+    for (uint64_t i = 1 + prng.below(4); i > 0; --i) {
+      text[prng.below(text.size())] = static_cast<char>(prng.next());
+    }
+    understood += shard_state_of(text).has_value() ? 1 : 0;
+    understood += shard_state_of(whole.substr(0, prng.below(whole.size()))).has_value() ? 1 : 0;
+  }
+  EXPECT_GT(understood, 0);
+  EXPECT_LT(understood, 2'000);
+}
+
+}  // namespace
+}  // namespace refract::observe
