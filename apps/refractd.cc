@@ -14,6 +14,7 @@ namespace {
 
 int refuse(const refract::Report& report) {
   std::fprintf(stderr, "refractd: %s\n", report.to_string().c_str());
+  if (report.code == refract::Code::kCorrupt) return 3;
   return report.code == refract::Code::kInvalidArgument ? 2 : 1;
 }
 
@@ -37,9 +38,10 @@ int main(int argc, char** argv) {
   for (const std::string& warning : loaded->warnings) refract::log_warn("{}", warning);
   auto keeper = refract::node::Keeper::open(loaded->config);
   if (!keeper) return refuse(keeper.error());
-  std::fputs(refract::node::start_banner(**keeper, client_beside(argv[0])).c_str(), stdout);
-  std::fflush(stdout);
-  const int code = (*keeper)->run();
-  std::fputs(refract::node::stop_banner(**keeper).c_str(), stdout);
+  const int code = (*keeper)->run([&] {
+    std::fputs(refract::node::start_banner(**keeper, client_beside(argv[0])).c_str(), stdout);
+    std::fflush(stdout);
+  });
+  if ((*keeper)->was_ready()) std::fputs(refract::node::stop_banner(**keeper).c_str(), stdout);
   return code;
 }

@@ -11,6 +11,7 @@ namespace refract::node {
 
 std::string start_banner(const Keeper& keeper, const std::string& client) {
   const NodeConfig& config = keeper.config();
+  const Keeper::Memory memory = keeper.memory();
   const bool is_default = config.socket_path == default_socket_path();
   const std::string cli = is_default ? client : client + " --socket " + config.socket_path;
   std::string text = fmt::format(
@@ -18,9 +19,9 @@ std::string start_banner(const Keeper& keeper, const std::string& client) {
       "  memory   {} MiB taken, grows to {} MiB ({})\n"
       "  socket   {}\n"
       "  stop     Ctrl-C, or: kill {}\n",
-      keeper.space().bytes() / kMiB, keeper.space().bytes_max() / kMiB, to_uri(config.memory_backing),
-      config.socket_path, getpid());
-  if (keeper.space().existed()) text += "  data     what the node held before is there again\n";
+      memory.bytes / kMiB, memory.bytes_max / kMiB, to_uri(config.memory_backing), config.socket_path,
+      getpid());
+  if (memory.existed) text += "  data     what the node held before is there again\n";
   text += fmt::format(
       "Try, in another terminal:\n"
       "  $ {0} put greeting 'hello, memory'\n"

@@ -12,11 +12,16 @@
 
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
+#include "refract/fabric/shm/node_page.h"
 #include "refract/node/config_file.h"
 #include "refract/node/knobs.h"
+#include "refract/node/listen_address.h"
 
 namespace refract::node {
 namespace {
+
+// Below it a shard has no room for a table and for values of a few MiB.
+constexpr uint64_t kShardBytesMin = 16 * kMiB;
 
 struct Setting {
   const Knob* knob;
@@ -230,23 +235,39 @@ Reported<> apply_defaults(const LoadInputs& inputs, uint64_t available_bytes, Lo
   return {};
 }
 
-// What no value by itself shows to be wrong.
-Reported<> settle(LoadedConfig& loaded, uint64_t available_bytes) {
+const Origin& origin_of(const LoadedConfig& loaded, std::string_view key) {
+  return loaded.origins[static_cast<size_t>(find_knob(key) - knobs().data())];
+}
+
+Reported<> settle_memory(LoadedConfig& loaded, uint64_t available_bytes) {
   static constexpr uint64_t kUnit = 2 * kMiB;
   NodeConfig& config = loaded.config;
   config.memory_limit_bytes = config.memory_limit_bytes / kUnit * kUnit;
   config.memory_initial_bytes = config.memory_initial_bytes / kUnit * kUnit;
-  const Knob* initial = find_knob("memory.initial");
-  const Origin& origin = loaded.origins[static_cast<size_t>(initial - knobs().data())];
-  if (config.memory_initial_bytes > config.memory_limit_bytes) {
-    if (origin.source != Source::kDefault) {
-      return report(
-          Code::kInvalidArgument,
-          fmt::format("{}: memory.initial is {}, which is above the memory.limit of {}", origin.place,
-                      exact_bytes(config.memory_initial_bytes), exact_bytes(config.memory_limit_bytes)),
-          "lower the one or raise the other");
-    }
-    config.memory_initial_bytes = config.memory_limit_bytes;
+  if (share_of_shard(config.memory_limit_bytes, config.server_shards) < kShardBytesMin) {
+    return report(
+        Code::kInvalidArgument,
+        fmt::format("memory.limit is {}, which leaves less than {} to each of the {} shards of server.shards",
+                    exact_bytes(config.memory_limit_bytes), exact_bytes(kShardBytesMin),
+                    config.server_shards),
+        "raise the one or lower the other");
+  }
+  const Origin& origin = origin_of(loaded, "memory.initial");
+  if (origin.source == Source::kDefault) {
+    const uint64_t least = kShardBytesMin * config.server_shards;
+    config.memory_initial_bytes =
+        std::min(std::max(config.memory_initial_bytes, least), config.memory_limit_bytes);
+  } else if (config.memory_initial_bytes > config.memory_limit_bytes) {
+    return report(
+        Code::kInvalidArgument,
+        fmt::format("{}: memory.initial is {}, which is above the memory.limit of {}", origin.place,
+                    exact_bytes(config.memory_initial_bytes), exact_bytes(config.memory_limit_bytes)),
+        "lower the one or raise the other");
+  } else if (share_of_shard(config.memory_initial_bytes, config.server_shards) == 0) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("{}: memory.initial is {}, which is less than 2MiB for each of {} shards",
+                              origin.place, exact_bytes(config.memory_initial_bytes), config.server_shards),
+                  "raise it, or lower server.shards");
   }
   if (config.memory_limit_bytes > available_bytes && config.memory_backing.kind == BackingKind::kMemfd) {
     loaded.warnings.push_back(fmt::format("memory.limit is {}, but only {} are available now",
@@ -254,6 +275,36 @@ Reported<> settle(LoadedConfig& loaded, uint64_t available_bytes) {
                                           bytes_text(available_bytes)));
   }
   return {};
+}
+
+Reported<> settle_addresses(const LoadedConfig& loaded) {
+  const NodeConfig& config = loaded.config;
+  const std::string last = fabric::shm::shard_socket_path(config.socket_path, config.server_shards - 1);
+  if (last.size() > kSocketPathBytesMax) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("socket.path has {} bytes, and the last of {} shards adds {}, where the system "
+                              "allows {}",
+                              config.socket_path.size(), config.server_shards,
+                              last.size() - config.socket_path.size(), kSocketPathBytesMax),
+                  "choose a shorter path");
+  }
+  if (config.listen_address.empty() || !config.auth_secret_file.empty()) return {};
+  const auto address = parse_listen_address(config.listen_address);
+  if (!address) return report(address.error());
+  if (address->is_loopback) return {};
+  return report(
+      Code::kInvalidArgument,
+      fmt::format("{}: other hosts can reach {}, and without auth.secret_file anybody there could "
+                  "read and change the store",
+                  origin_of(loaded, "listen.address").place, config.listen_address),
+      "(umask 077; head -c 32 /dev/urandom | base64 > FILE), and start with --auth-secret-file FILE; or "
+      "listen at 127.0.0.1");
+}
+
+// What no value by itself shows to be wrong.
+Reported<> settle(LoadedConfig& loaded, uint64_t available_bytes) {
+  if (auto settled = settle_memory(loaded, available_bytes); !settled) return settled;
+  return settle_addresses(loaded);
 }
 
 }  // namespace

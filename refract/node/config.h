@@ -13,21 +13,33 @@
 
 #include "refract/base/log.h"
 #include "refract/base/report.h"
+#include "refract/base/units.h"
 #include "refract/memory/backing.h"
 #include "refract/memory/limits.h"
 
 namespace refract::node {
 
+inline constexpr uint32_t kShardsMax = 256;
+
+// What each of a node's shards has of something that is divided among them, in whole 2 MiB.
+[[nodiscard]] constexpr uint64_t share_of_shard(uint64_t bytes, uint32_t shards) noexcept {
+  constexpr uint64_t kUnit = 2 * kMiB;
+  return bytes / shards / kUnit * kUnit;
+}
+
 // What is in force. Field by field the knobs of knobs.h, whose table explains them.
 struct NodeConfig {
   std::string socket_path;
+  std::string listen_address;         // Empty: no TCP.
+  std::string auth_secret_file;       // Empty: none is asked for.
   uint64_t memory_limit_bytes = 0;    // A multiple of 2 MiB.
   uint64_t memory_initial_bytes = 0;  // Likewise, and not above the limit.
   Backing memory_backing;
   bool memory_in_core_dumps = false;
   LogLevel log_level = LogLevel::kInfo;
   uint64_t server_spin_ns = 0;
-  int32_t server_cpu = -1;  // -1: not pinned.
+  int32_t server_cpu = -1;  // Of shard 0; shard k has the k-th after it. -1: not pinned.
+  uint32_t server_shards = 1;
   uint32_t clients_max = 0;
   uint32_t restart_limit = 0;  // Crashes within a minute after which the keeper gives up.
   uint64_t restart_backoff_ns = 0;

@@ -227,6 +227,40 @@ TEST_F(Config, a_variable_that_is_nearly_ours_is_a_warning) {
   EXPECT_THAT(result->warnings, ElementsAre(HasSubstr("did you mean REFRACT_MEMORY_LIMIT?")));
 }
 
+TEST_F(Config, memory_is_divided_among_shards_and_must_suffice_for_each) {
+  const NodeConfig config = loaded({"--server-shards=8", "--memory-limit=1GiB"});
+  EXPECT_EQ(config.memory_initial_bytes, 128 * kMiB) << "16 MiB a shard, where nothing else was asked for";
+  EXPECT_EQ(share_of_shard(config.memory_limit_bytes, 8), 128 * kMiB);
+  EXPECT_EQ(share_of_shard(15 * kMiB, 2), 6 * kMiB) << "in whole 2 MiB";
+  EXPECT_THAT(refusal({"--server-shards=8", "--memory-limit=100MiB"}),
+              HasSubstr("less than 16MiB to each of the 8 shards"));
+  EXPECT_THAT(refusal({"--server-shards=8", "--memory-initial=14MiB"}), HasSubstr("less than 2MiB for each"));
+  EXPECT_THAT(refusal({"--server-shards=0"}), HasSubstr("1 to 256"));
+  EXPECT_THAT(refusal({"--server-shards=257"}), HasSubstr("1 to 256"));
+  const std::string path = "--socket-path=/" + std::string(105, 'x');
+  EXPECT_EQ(loaded({path.c_str()}).socket_path.size(), 106U);
+  EXPECT_THAT(refusal({path.c_str(), "--server-shards=2"}), HasSubstr("choose a shorter path"));
+}
+
+TEST_F(Config, nobody_listens_to_other_hosts_without_a_secret) {
+  EXPECT_EQ(loaded({}).listen_address, "");
+  EXPECT_EQ(loaded({"--listen-address=none"}, {"REFRACT_LISTEN_ADDRESS=127.0.0.1:1"}).listen_address, "");
+  for (const char* address : {"127.0.0.1:7400", "127.9.9.9:0", "[::1]:65535"}) {
+    EXPECT_EQ(loaded({"--listen-address", address}).listen_address, address);
+  }
+  for (const char* address : {"0.0.0.0:7400", "[::]:7400", "10.0.0.1:7400", "[fe80::1]:7400"}) {
+    EXPECT_THAT(refusal({"--listen-address", address}), HasSubstr("--auth-secret-file")) << address;
+    EXPECT_EQ(loaded({"--listen-address", address, "--auth-secret-file=/s"}).listen_address, address);
+  }
+  for (const char* address : {"localhost:7400", "127.0.0.1", "::1:7400", "127.0.0.1:", "127.0.0.1:65536",
+                              ":7400", "[127.0.0.1]:7400", "127.0.0.1:7400x", "1.2.3:7400", "[::1:7400"}) {
+    EXPECT_THAT(refusal({"--listen-address", address, "--auth-secret-file=/s"}),
+                HasSubstr("expected ADDRESS:PORT in numbers"))
+        << address;
+  }
+  EXPECT_THAT(refusal({"--auth-secret-file=secret"}), HasSubstr("expected an absolute path or none"));
+}
+
 TEST_F(Config, a_file_that_was_named_must_be_there) {
   EXPECT_THAT(refusal({"--config=/none/x.toml"}),
               HasSubstr("cannot read the configuration /none/x.toml: No such file or directory"));

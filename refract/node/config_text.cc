@@ -121,9 +121,11 @@ std::string help_text() {
       "EXIT STATUS\n"
       "    0   stopped as asked, or printed what was asked for\n"
       "    1   could not start or go on; stderr says why\n"
-      "    2   the configuration is wrong; stderr says where\n\n"
+      "    2   the configuration is wrong; stderr says where\n"
+      "    3   the stored bytes contradict themselves; stderr says what was found\n\n"
       "EXAMPLES\n"
-      "    refractd --memory-limit 4GiB\n"
+      "    refractd --memory-limit 4GiB --server-shards 2\n"
+      "    refractd --listen-address 0.0.0.0:7400 --auth-secret-file /srv/secret\n"
       "    REFRACT_MEMORY_LIMIT=50% refractd --log-level debug\n"
       "    refractd --print-config > refractd.toml\n";
   return out;
@@ -179,8 +181,29 @@ std::string configuration_page() {
       "limit = \"50%\"\n"
       "backing = \"file:/var/lib/refract\"\n\n"
       "[server]\n"
-      "cpu = 2\n"
-      "```\n";
+      "shards = 2\n"
+      "cpu = 2\n\n"
+      "[listen]\n"
+      "address = \"0.0.0.0:7400\"\n\n"
+      "[auth]\n"
+      "secret_file = \"/etc/refract/secret\"\n"
+      "```\n\n"
+      "## A secret\n\n"
+      "```\n"
+      "(umask 077; head -c 32 /dev/urandom | base64 > /etc/refract/secret)\n"
+      "```\n\n"
+      "Clients are given a copy of the file. A node that other hosts can reach does not start without "
+      "one.\n\n"
+      "## Exit codes of refractd\n\n"
+      "| code | means |\n"
+      "| --- | --- |\n"
+      "| 0 | stopped as asked, or printed what was asked for |\n"
+      "| 1 | could not start or go on: memory, a socket or port in use, a secret that others can read |\n"
+      "| 2 | the configuration is wrong |\n"
+      "| 3 | the stored bytes contradict themselves: look at them with `refract check` |\n\n"
+      "The banner on stdout says that the node is ready, and comes when every shard serves; before it, "
+      "stderr says\n"
+      "what is in the way.\n";
   return out;
 }
 

@@ -7,11 +7,13 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
 #include "refract/base/log.h"
+#include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/node/server.h"
 
@@ -37,45 +39,45 @@ std::string cause_of(int status) {
   return "ended with code " + std::to_string(WEXITSTATUS(status));
 }
 
+// What epoll says of a descriptor: a kind, and which shard's.
+constexpr uint64_t kSignals = 1ULL << 32;
+constexpr uint64_t kMeeting = 2ULL << 32;
+constexpr uint64_t kLink = 3ULL << 32;
+
 }  // namespace
 
 Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config) {
-  auto space = StoreSpace::open(config);
-  if (!space) return report(space.error());
-  std::unique_ptr<Keeper> keeper(new Keeper(config, std::move(*space)));
-  if (auto opened = keeper->open_meeting(); !opened) return report(opened.error());
+  std::unique_ptr<Keeper> keeper(new Keeper(config));
+  if (auto opened = keeper->open_shards(); !opened) return report(opened.error());
   if (auto opened = keeper->open_descriptors(); !opened) return report(opened.error());
   return keeper;
 }
 
 Keeper::~Keeper() = default;
 
-Reported<> Keeper::open_meeting() {
-  fabric::shm::MeetingOptions options;
-  options.path = config_.socket_path;
-  options.space_bytes_max = space_.bytes_max();
-  options.connections_max = config_.clients_max;
-  options.on_attach = [this](const fabric::shm::Attachment& attachment) {
-    send({.kind = LinkKind::kAttach, .id = attachment.id}, {attachment.memory_fd, attachment.doorbell_fd});
-  };
-  options.on_detach = [this](uint64_t id) { send({.kind = LinkKind::kDetach, .id = id}); };
-  auto meeting = fabric::shm::Meeting::open(std::move(options));
-  if (!meeting) return report(meeting.error());
-  meeting_ = std::move(*meeting);
-  for (const StoreSpace::Held& held : space_.regions()) {
-    if (auto offered = offer(held); !offered) return offered;
+Reported<> Keeper::open_shards() {
+  const auto origin = find_store(config_);
+  if (!origin) return report(origin.error());
+  existed_ = origin->existed;
+  const std::array<uint64_t, 2> identity = {secure_random_u64(), secure_random_u64()};
+  shards_.resize(config_.server_shards);
+  // Shard 0 is last: whoever finds its files, or its socket, finds the others'.
+  for (uint32_t index = config_.server_shards; index-- > 0;) {
+    auto shard = KeeperShard::open(
+        {.config = config_, .index = index, .origin = *origin, .identity = identity, .tcp_port = 0});
+    if (!shard) return report(shard.error());
+    shards_[index] = std::move(*shard);
   }
   return {};
 }
 
-Reported<> Keeper::offer(const StoreSpace::Held& held) {
-  auto descriptor = held.region.read_descriptor();
-  if (!descriptor) return report(descriptor.error());
-  return meeting_->offer_region({.region = held.region.id(),
-                                 .base = held.region.base(),
-                                 .bytes = held.region.bytes(),
-                                 .read_fd = *descriptor,
-                                 .key = held.key});
+Keeper::Memory Keeper::memory() const noexcept {
+  Memory memory{.existed = existed_};
+  for (const auto& shard : shards_) {
+    memory.bytes += shard->space().bytes();
+    memory.bytes_max += shard->space().bytes_max();
+  }
+  return memory;
 }
 
 Reported<> Keeper::open_descriptors() {
@@ -87,29 +89,59 @@ Reported<> Keeper::open_descriptors() {
     return report(Code::kSystem, "cannot watch signals and sockets: " + errno_text(errno),
                   "raise the limit of open files (ulimit -n)");
   }
-  for (const int descriptor : {signals_.get(), meeting_->epoll_descriptor()}) {
-    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
-    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
+  bool watched = watch(signals_.get(), kSignals);
+  for (size_t index = 0; index < shards_.size(); ++index) {
+    watched = watched && watch(shards_[index]->meeting().epoll_descriptor(), kMeeting | index);
   }
-  return {};
+  if (watched) return {};
+  return report(Code::kSystem, "cannot watch signals and sockets: " + errno_text(errno));
 }
 
-int Keeper::run() {
+bool Keeper::watch(int descriptor, uint64_t what) const noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = what;
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+int Keeper::run(const std::function<void()>& on_ready) {
   // Under a name of its own, so that nobody who kills servers by name kills the node's memory.
   prctl(PR_SET_NAME, "refract-keeper");
   // A process of the same user must not write into the regions through this one (ptrace, /proc/PID/mem).
   prctl(PR_SET_DUMPABLE, 0);
   while (!stopping_) {
     if (server_ < 0 && !gave_up_ && system_clock().now_ns() >= start_at_ns_) start_server();
-    if (space_.is_growing() && !populated_) grow();
+    look_after_shards(on_ready);
     wait(timeout_ms());
+    // Nobody depends on a node that has never been one; better that whoever started it hears of it.
+    if (gave_up_ && !was_ready_) break;
   }
   stop_server();
-  return 0;
+  if (damaged_) return kExitDamaged;
+  return gave_up_ && !was_ready_ ? kExitFailed : 0;
+}
+
+void Keeper::look_after_shards(const std::function<void()>& on_ready) {
+  bool are_serving = server_ >= 0;
+  for (const auto& shard : shards_) {
+    if (shard->wants_growth()) shard->grow();
+    are_serving = are_serving && shard->is_serving();
+    if (shard->is_deaf() && server_ >= 0) {
+      log_warn("the server does not listen; it is started anew");
+      kill(server_, SIGKILL);
+    }
+  }
+  if (!are_serving || was_ready_) return;
+  was_ready_ = true;
+  on_ready();
+}
+
+bool Keeper::wants_growth() const noexcept {
+  return std::ranges::any_of(shards_, [](const auto& shard) { return shard->wants_growth(); });
 }
 
 int Keeper::timeout_ms() const {
-  if (space_.is_growing() && !populated_) return 0;
+  if (wants_growth()) return 0;
   if (server_ >= 0 || gave_up_) return -1;
   const uint64_t now = system_clock().now_ns();
   return now >= start_at_ns_ ? 0 : static_cast<int>((start_at_ns_ - now) / kMillisecond_ns + 1);
@@ -119,47 +151,64 @@ void Keeper::wait(int timeout_ms) {
   epoll_event events[8];
   const int count = epoll_wait(epoll_.get(), events, 8, timeout_ms);
   for (int i = 0; i < count; ++i) {
-    if (events[i].data.fd == signals_.get()) {
+    const uint64_t what = events[i].data.u64;
+    const auto index = static_cast<uint32_t>(what);
+    if (what == kSignals) {
       read_signals();
-    } else if (events[i].data.fd == meeting_->epoll_descriptor()) {
-      meeting_->poll();
-    } else if (events[i].data.fd == link_.descriptor()) {
-      read_link();
+    } else if (what - index == kMeeting) {
+      shards_[index]->meeting().poll();
+    } else {
+      read_link(*shards_[index]);
     }
   }
 }
 
+void Keeper::read_link(KeeperShard& shard) {
+  const int descriptor = shard.link_descriptor();
+  // It was closed by an event that came before in the same turn.
+  if (descriptor < 0) return;
+  // A socket at its end is readable for ever; what follows is the server's own end.
+  if (!shard.read_link()) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+}
+
 void Keeper::start_server() {
-  auto link = make_link();
-  if (!link) {
-    log_error("{}", link.error().what);
-    start_at_ns_ = system_clock().now_ns() + kSecond_ns;
-    return;
+  std::vector<LinkEnd> links;
+  bool ready = true;
+  for (size_t index = 0; index < shards_.size(); ++index) {
+    auto link = shards_[index]->begin_server();
+    ready = link && watch(shards_[index]->link_descriptor(), kLink | index);
+    if (!link) log_error("{}", link.error().what);
+    if (!ready) break;
+    links.push_back(std::move(*link));
   }
-  meeting_->begin_incarnation();
   const pid_t keeper = getpid();
-  const pid_t child = fork();
-  if (child == 0) {
-    link->keeper.close();
-    epoll_ = Descriptor();
-    signals_ = Descriptor();
-    const sigset_t set = keeper_signals();
-    sigprocmask(SIG_UNBLOCK, &set, nullptr);
-    _exit(run_server({.config = config_,
-                      .space = space_,
-                      .meeting = *meeting_,
-                      .link = std::move(link->server),
-                      .keeper = keeper}));
-  }
+  const pid_t child = ready ? fork() : -1;
+  if (child == 0) become_server(std::move(links), keeper);
   if (child < 0) {
-    log_error("cannot fork the server: {}", errno_text(errno));
+    if (ready) log_error("cannot fork the server: {}", errno_text(errno));
+    for (const auto& shard : shards_) shard->drop_link();
     start_at_ns_ = system_clock().now_ns() + kSecond_ns;
     return;
   }
   server_ = child;
-  link_ = std::move(link->keeper);
-  epoll_event event{.events = EPOLLIN, .data = {.fd = link_.descriptor()}};
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link_.descriptor(), &event);
+}
+
+void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
+  epoll_ = Descriptor();
+  signals_ = Descriptor();
+  const sigset_t set = keeper_signals();
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ServerBirth birth{.config = config_, .shards = {}, .keeper = keeper};
+  for (uint32_t index = 0; index < shards_.size(); ++index) {
+    KeeperShard& shard = *shards_[index];
+    shard.drop_link();
+    birth.shards.push_back({.config = config_,
+                            .index = index,
+                            .space = shard.space(),
+                            .meeting = shard.meeting(),
+                            .link = std::move(links[index])});
+  }
+  _exit(run_server(std::move(birth)));
 }
 
 void Keeper::read_signals() {
@@ -182,14 +231,14 @@ void Keeper::reap() {
 }
 
 void Keeper::on_server_ended(int status) {
-  read_link();
   server_ = -1;
-  link_.close();
+  for (const auto& shard : shards_) {
+    shard->on_server_ended();
+    damaged_ = damaged_ || shard->is_damaged();
+  }
   if (stopping_) return;
-  // A region that the server had not taken over yet belongs to the next one, which inherits it.
-  if (populated_) finish_growth();
   if (damaged_) {
-    give_up("the stored bytes contradict themselves; look at them with: refract check");
+    give_up("the stored bytes contradict themselves");
     return;
   }
   const uint64_t now = system_clock().now_ns();
@@ -200,7 +249,7 @@ void Keeper::on_server_ended(int status) {
     give_up("it ended too often within a minute");
     return;
   }
-  meeting_->set_server_state(ServerState::kRestarting);
+  set_server_state(ServerState::kRestarting);
   const uint64_t doublings = std::min<uint64_t>(crashes_.size() - 1, 10);
   start_at_ns_ = crashes_.size() == 1 ? now : now + (config_.restart_backoff_ns << (doublings - 1));
 }
@@ -208,95 +257,23 @@ void Keeper::on_server_ended(int status) {
 void Keeper::give_up(const char* why) {
   gave_up_ = true;
   log_error("the server is not started again: {}", why);
-  log_error("clients can still read; save what is there with: refract dump --socket {}", config_.socket_path);
-  meeting_->set_server_state(ServerState::kGivenUp);
+  const bool has_files = config_.memory_backing.kind == BackingKind::kFile;
+  if (damaged_ && has_files) {
+    log_error("look at what is stored with: refract check --path {}", config_.memory_backing.folder);
+  }
+  if (was_ready_) {
+    log_error("clients can still read; save what is there with: refract dump --socket {}",
+              config_.socket_path);
+  }
+  set_server_state(ServerState::kGivenUp);
 }
 
-void Keeper::send(const LinkMessage& message, std::initializer_list<int> descriptors) {
-  if (server_ < 0) return;
-  if (link_.send(message, descriptors)) return;
-  // It has just ended, and the signal that says so is on its way; the next server is told by its birth.
-  if (errno == EPIPE || errno == ECONNRESET) return;
-  // A server that is stopped for long reads nothing until the socket is full. The next one is told by its
-  // birth.
-  log_warn("the server does not listen; it is started anew");
-  kill(server_, SIGKILL);
-}
-
-void Keeper::read_link() {
-  bool ended = false;
-  while (auto received = link_.receive(ended)) {
-    const LinkMessage& message = received->message;
-    if (message.kind == LinkKind::kServing) {
-      meeting_->server_changed();
-    } else if (message.kind == LinkKind::kWant) {
-      on_want(message.bytes);
-    } else if (message.kind == LinkKind::kMapped) {
-      if (populated_) finish_growth();
-    } else if (message.kind == LinkKind::kDamaged) {
-      log_error("the space is damaged at offset {}", message.base);
-      damaged_ = true;
-    }
-  }
-  // A socket at its end is readable for ever; what follows is the server's own end.
-  if (ended) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link_.descriptor(), nullptr);
-}
-
-void Keeper::on_want(uint64_t bytes) {
-  if (space_.is_growing()) return;
-  const uint64_t region_bytes = space_.next_region_bytes(bytes);
-  if (region_bytes == 0) {
-    send({.kind = LinkKind::kRefused, .code = static_cast<uint32_t>(Code::kNoSpace)});
-    return;
-  }
-  if (auto begun = space_.begin_growth(region_bytes); !begun) refuse_growth(begun.error());
-}
-
-void Keeper::refuse_growth(const Report& why) {
-  log_warn("the node cannot grow: {}", why.what);
-  if (!why.next.empty()) log_warn("{}", why.next);
-  send({.kind = LinkKind::kRefused, .code = static_cast<uint32_t>(Code::kNoSpace)});
-}
-
-void Keeper::grow() {
-  auto done = space_.grow_some();
-  if (!done) {
-    refuse_growth(done.error());
-    return;
-  }
-  if (!*done) return;
-  populated_ = true;
-  if (server_ < 0) {
-    finish_growth();
-    return;
-  }
-  const Region& region = space_.growing();
-  send({.kind = LinkKind::kMapRegion, .region = region.id(), .base = region.base(), .bytes = region.bytes()},
-       {region.write_descriptor()});
-}
-
-void Keeper::finish_growth() {
-  populated_ = false;
-  if (auto finished = space_.finish_growth(); !finished) {
-    refuse_growth(finished.error());
-    return;
-  }
-  const StoreSpace::Held& held = space_.regions().back();
-  // Readers first: the server must not point into what they cannot map.
-  if (auto offered = offer(held); !offered) {
-    log_error("{}", offered.error().what);
-    return;
-  }
-  log_info("grown to {} MiB of {} MiB", space_.bytes() / kMiB, space_.bytes_max() / kMiB);
-  send({.kind = LinkKind::kRegionReady,
-        .region = held.region.id(),
-        .base = held.region.base(),
-        .bytes = held.region.bytes(),
-        .key = held.key.bits});
+void Keeper::set_server_state(ServerState state) {
+  for (const auto& shard : shards_) shard->meeting().set_server_state(state);
 }
 
 void Keeper::stop_server() {
-  meeting_->set_server_state(ServerState::kStopping);
+  set_server_state(ServerState::kStopping);
   if (server_ < 0) return;
   kill(server_, SIGTERM);
   kill(server_, SIGCONT);

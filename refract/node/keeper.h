@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keeper: the small parent process that owns the meeting socket and every region, and keeps a server
+// The keeper: the small parent process that owns the meeting sockets and every region, and keeps a server
 // running.
 //
 // It starts no thread and touches no entry, so that there is little that could end it. Clients attach through
@@ -12,64 +12,70 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "refract/base/clock.h"
 #include "refract/base/report.h"
-#include "refract/fabric/shm/meeting.h"
 #include "refract/node/config.h"
-#include "refract/node/link.h"
-#include "refract/node/store_space.h"
+#include "refract/node/keeper_shard.h"
 
 namespace refract::node {
 
 class Keeper {
  public:
-  // Takes memory and socket; nothing runs yet. REQUIRES: the process has one thread.
+  // Takes memory and sockets; nothing runs yet. REQUIRES: the process has one thread.
   [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(const NodeConfig& config);
   ~Keeper();
 
-  // Forks the server and serves until SIGINT or SIGTERM. Returns the process's exit code.
-  [[nodiscard]] int run();
+  // Forks the server and serves until SIGINT or SIGTERM. `on_ready` is called once, when every shard serves
+  // for the first time. Returns the process's exit code: 0; 3 when the store is damaged; 1 when no server
+  // ever served. A node that was never ready does not stay, whatever the cause.
+  [[nodiscard]] int run(const std::function<void()>& on_ready);
 
   // What the banner tells.
-  [[nodiscard]] const StoreSpace& space() const noexcept { return space_; }
+  struct Memory {
+    uint64_t bytes = 0;
+    uint64_t bytes_max = 0;
+    bool existed = false;  // A store was found, not made.
+  };
+  [[nodiscard]] Memory memory() const noexcept;
   [[nodiscard]] const NodeConfig& config() const noexcept { return config_; }
+  [[nodiscard]] bool was_ready() const noexcept { return was_ready_; }
 
  private:
-  Keeper(const NodeConfig& config, StoreSpace space) : config_(config), space_(std::move(space)) {}
+  explicit Keeper(const NodeConfig& config) : config_(config) {}
 
-  [[nodiscard]] Reported<> open_meeting();
-  [[nodiscard]] Reported<> offer(const StoreSpace::Held& held);
+  [[nodiscard]] Reported<> open_shards();
   [[nodiscard]] Reported<> open_descriptors();
+  [[nodiscard]] bool watch(int descriptor, uint64_t what) const noexcept;
   void start_server();
+  [[noreturn]] void become_server(std::vector<LinkEnd> links, pid_t keeper);
   void on_server_ended(int status);
   void reap();
   void give_up(const char* why);
   void read_signals();
-  void read_link();
-  void on_want(uint64_t bytes);
-  void grow();
-  void finish_growth();
-  void refuse_growth(const Report& why);
-  void send(const LinkMessage& message, std::initializer_list<int> descriptors = {});
+  void read_link(KeeperShard& shard);
+  void look_after_shards(const std::function<void()>& on_ready);
+  void set_server_state(fabric::shm::ServerState state);
   void wait(int timeout_ms);
+  [[nodiscard]] bool wants_growth() const noexcept;
   [[nodiscard]] int timeout_ms() const;
   void stop_server();
 
   NodeConfig config_;
-  StoreSpace space_;
-  std::unique_ptr<fabric::shm::Meeting> meeting_;
-  LinkEnd link_;
+  std::vector<std::unique_ptr<KeeperShard>> shards_;
+  bool existed_ = false;
   Descriptor epoll_;
   Descriptor signals_;
   pid_t server_ = -1;             // -1: none runs.
   uint64_t start_at_ns_ = 0;      // When the next server is due, while none runs.
   std::deque<uint64_t> crashes_;  // Moments, of the last minute.
+  bool was_ready_ = false;
   bool gave_up_ = false;
   bool damaged_ = false;
   bool stopping_ = false;
-  bool populated_ = false;  // The growing region waits for the server's mapping.
 };
 
 }  // namespace refract::node

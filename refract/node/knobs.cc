@@ -11,6 +11,7 @@
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
 #include "refract/node/config.h"
+#include "refract/node/listen_address.h"
 
 namespace refract::node {
 namespace {
@@ -43,6 +44,33 @@ Reported<> store_socket_path(NodeConfig& config, const KnobValue& value) {
   }
   config.socket_path = value.text;
   return {};
+}
+
+// The word for what is not there, since an empty variable means that nothing was said.
+constexpr std::string_view kNone = "none";
+
+Reported<> store_listen_address(NodeConfig& config, const KnobValue& value) {
+  config.listen_address.clear();
+  if (value.text == kNone) return {};
+  if (auto address = parse_listen_address(value.text); !address) return report(address.error());
+  config.listen_address = value.text;
+  return {};
+}
+
+Reported<> store_secret_file(NodeConfig& config, const KnobValue& value) {
+  config.auth_secret_file.clear();
+  if (value.text == kNone) return {};
+  if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("expected an absolute path or none, found '{}'", value.text));
+  }
+  config.auth_secret_file = value.text;
+  return {};
+}
+
+template <auto kMember>
+std::string show_or_none(const NodeConfig& config) {
+  return (config.*kMember).empty() ? std::string(kNone) : config.*kMember;
 }
 
 Reported<> store_backing(NodeConfig& config, const KnobValue& value) {
@@ -93,6 +121,25 @@ constexpr std::array kTable = {
          .sentence = "The Unix socket on which clients of this host meet the node.",
          .store = store_socket_path,
          .show = [](const NodeConfig& config) { return config.socket_path; }},
+    Knob{.key = "listen.address",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "ADDRESS:PORT, such as 127.0.0.1:7400 or [::]:7400; or none",
+         .sentence =
+             "Where the node listens for TCP clients. Port 0 takes one that is free, which the banner "
+             "names. Anything but an address of this host alone needs auth.secret_file.",
+         .store = store_listen_address,
+         .show = show_or_none<&NodeConfig::listen_address>},
+    Knob{.key = "auth.secret_file",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "an absolute path, or none",
+         .sentence = "The file with the secret that TCP clients must know: 16 to 1024 bytes, readable by its "
+                     "owner alone. The secret itself never crosses the network.",
+         .store = store_secret_file,
+         .show = show_or_none<&NodeConfig::auth_secret_file>},
     Knob{.key = "memory.limit",
          .type = KnobType::kBytes,
          .fallback = "",
@@ -101,9 +148,11 @@ constexpr std::array kTable = {
          .most = kSizeMost,
          .may_be_share = true,
          .choices = "",
-         .sentence = "What the store may grow to; beyond it, puts are answered with no_space. A share is "
-                     "taken of what "
-                     "the machine and the cgroups leave at the start. Rounded down to 2MiB.",
+         .sentence =
+             "What the store may grow to; beyond it, puts are answered with no_space. A share is "
+             "taken of what "
+             "the machine and the cgroups leave at the start. Divided evenly among the shards, rounded "
+             "down to 2MiB.",
          .store = store_number<&NodeConfig::memory_limit_bytes>,
          .show = show_bytes<&NodeConfig::memory_limit_bytes>},
     Knob{
@@ -115,8 +164,8 @@ constexpr std::array kTable = {
         .most = kSizeMost,
         .choices = "",
         .sentence =
-            "What the store takes at the start; it grows by further regions up to memory.limit. Rounded down "
-            "to 2MiB.",
+            "What the store takes at the start, at least 16MiB a shard if it is not set; it grows by further "
+            "regions up to memory.limit. Divided and rounded likewise.",
         .store = store_number<&NodeConfig::memory_initial_bytes>,
         .show = show_bytes<&NodeConfig::memory_initial_bytes>},
     Knob{.key = "memory.backing",
@@ -157,6 +206,18 @@ constexpr std::array kTable = {
              "pause and costs processor time.",
          .store = store_number<&NodeConfig::server_spin_ns>,
          .show = show_duration<&NodeConfig::server_spin_ns>},
+    Knob{.key = "server.shards",
+         .type = KnobType::kInteger,
+         .fallback = "1",
+         .fallback_words = "",
+         .least = 1,
+         .most = kShardsMax,
+         .choices = "",
+         .sentence =
+             "How many threads serve, each with its own part of the keys and of the memory. More than "
+             "there are processors helps nobody. A store over files keeps the number it was made with.",
+         .store = store_number<&NodeConfig::server_shards>,
+         .show = show_number<&NodeConfig::server_shards>},
     Knob{.key = "server.cpu",
          .type = KnobType::kInteger,
          .fallback = "-1",
@@ -164,7 +225,9 @@ constexpr std::array kTable = {
          .least = -1,
          .most = 4095,
          .choices = "",
-         .sentence = "The CPU that the server is bound to; -1 leaves the choice to the system.",
+         .sentence =
+             "The CPU that the server's first shard is bound to, the further ones to those behind it; "
+             "-1 leaves the choice to the system.",
          .store = store_number<&NodeConfig::server_cpu>,
          .show = show_number<&NodeConfig::server_cpu>},
     Knob{.key = "clients.max",
@@ -175,7 +238,8 @@ constexpr std::array kTable = {
          .most = 16384,
          .choices = "",
          .sentence =
-             "How many clients may be attached at the same time; further ones are refused with a reason.",
+             "How many clients each shard serves at the same time, and as many again over TCP; further ones "
+             "are refused with a reason.",
          .store = store_number<&NodeConfig::clients_max>,
          .show = show_number<&NodeConfig::clients_max>},
     Knob{.key = "restart.limit",
@@ -331,6 +395,7 @@ const Knob* find_knob(std::string_view key) noexcept {
 std::string flag_of(const Knob& knob) {
   std::string flag = "--" + std::string(knob.key);
   std::ranges::replace(flag, '.', '-');
+  std::ranges::replace(flag, '_', '-');
   return flag;
 }
 

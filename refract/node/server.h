@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server: the process that changes the store. A fork of the keeper, never a program of its own, because
-// nobody could map the sealed regions writable any more.
+// The server: the process that changes the store, a thread for each shard. A fork of the keeper, never a
+// program of its own, because nobody could map the sealed regions writable any more.
+//
+// Shard 0 runs on the thread that was there before. When any shard ends, the process ends, and the keeper
+// forks the next one: a node that has lost a shard is not a smaller node.
 #pragma once
 
 #include <sys/types.h>
 
-#include "refract/fabric/shm/meeting.h"
+#include <vector>
+
 #include "refract/node/config.h"
-#include "refract/node/link.h"
-#include "refract/node/store_space.h"
+#include "refract/node/shard_server.h"
 
 namespace refract::node {
 
 struct ServerBirth {
   const NodeConfig& config;
-  StoreSpace& space;
-  fabric::shm::Meeting& meeting;
-  LinkEnd link;
+  std::vector<ShardBirth> shards;
   pid_t keeper;  // When this is no longer the parent, the server is an orphan and ends.
 };
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/store_space.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <optional>
 
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
@@ -37,17 +41,83 @@ Reported<> accept_start(std::span<const std::byte> start) {
   return {};
 }
 
+// How a shard's first file begins. Of no size, or zeros, it is as if it were not there: a node died before it
+// wrote the header.
+struct StoredStart {
+  bool is_there = false;
+  std::optional<SpaceHeader> header;  // Nothing: it is none; refused by whoever takes the file up.
+};
+
+Reported<StoredStart> stored_start(const Backing& backing) {
+  StoredStart start;
+  const std::string path = region_path(backing, 0);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) {
+    if (errno == ENOENT) return start;
+    return report(Code::kSystem, fmt::format("cannot read {}: {}", path, errno_text(errno)),
+                  "run as the user who owns the folder, or choose another one (--memory-backing)");
+  }
+  SpaceHeader header{};
+  (void)!::pread(file.get(), &header, sizeof(header), 0);
+  const auto bytes = std::as_bytes(std::span(&header, 1));
+  start.is_there = std::ranges::any_of(bytes, [](std::byte byte) { return byte != std::byte{0}; });
+  if (header.magic == kSpaceMagic && header.layout_version == kSpaceLayoutVersion) start.header = header;
+  return start;
+}
+
+std::unexpected<Report> made_otherwise(const NodeConfig& config, uint32_t count) {
+  return report(
+      Code::kInvalidArgument,
+      fmt::format("the store in {} was made with server.shards {}, and this node has {}",
+                  config.memory_backing.folder, count, config.server_shards),
+      fmt::format("start with --server-shards {}; to have another number, save the store with refract "
+                  "dump and load it into a node on an empty folder",
+                  count));
+}
+
 }  // namespace
 
-Reported<StoreSpace> StoreSpace::open(const NodeConfig& config) {
+Reported<StoreOrigin> find_store(const NodeConfig& config) {
+  StoreOrigin origin;
+  Backing backing = config.memory_backing;
+  std::optional<uint32_t> missing;
+  for (uint32_t shard = 0; backing.kind == BackingKind::kFile && shard < kShardsMax; ++shard) {
+    backing.shard = shard;
+    const auto start = stored_start(backing);
+    if (!start) return report(start.error());
+    if (!start->is_there && shard < config.server_shards && !missing) missing = shard;
+    if (!start->header) continue;
+    const SpaceHeader& header = *start->header;
+    const uint32_t count = std::max<uint32_t>(header.shard_count, 1);
+    if (count != config.server_shards) return made_otherwise(config, count);
+    if (header.shard_index != shard || (origin.existed && header.hash_seed != origin.hash_seed)) {
+      return report(Code::kCorrupt, fmt::format("{} belongs to another store", region_path(backing, 0)),
+                    "put the files of one store, and no others, into the folder");
+    }
+    origin = {.hash_seed = header.hash_seed, .existed = true};
+  }
+  if (missing && *missing > 0) {
+    backing.shard = *missing;
+    return report(Code::kCorrupt,
+                  fmt::format("{} is missing, and with it a part of the store", region_path(backing, 0)),
+                  "put it back; or move the folder's other files away to begin with an empty store");
+  }
+  if (!origin.existed) origin.hash_seed = secure_random_u64();
+  return origin;
+}
+
+Reported<StoreSpace> StoreSpace::open(const NodeConfig& config, uint32_t shard, const StoreOrigin& origin) {
   StoreSpace space;
   space.backing_ = config.memory_backing;
-  space.limit_bytes_ = config.memory_limit_bytes;
-  auto addresses =
-      AddressSpace::reserve(config.memory_limit_bytes, {.in_core_dumps = config.memory_in_core_dumps});
+  space.backing_.shard = shard;
+  space.hash_seed_ = origin.hash_seed;
+  space.shard_count_ = config.server_shards;
+  space.limit_bytes_ = share_of_shard(config.memory_limit_bytes, config.server_shards);
+  auto addresses = AddressSpace::reserve(space.limit_bytes_, {.in_core_dumps = config.memory_in_core_dumps});
   if (!addresses) return report(addresses.error());
   space.addresses_ = std::move(*addresses);
-  if (auto opened = space.open_first(config); !opened) return report(opened.error());
+  const uint64_t initial = share_of_shard(config.memory_initial_bytes, config.server_shards);
+  if (auto opened = space.open_first(initial); !opened) return report(opened.error());
   return space;
 }
 
@@ -65,15 +135,15 @@ RegionSpec StoreSpace::spec_of(uint64_t bytes) const {
   return spec;
 }
 
-Reported<> StoreSpace::open_first(const NodeConfig& config) {
-  if (auto existing = open_existing(config); !existing || existed_) return existing;
-  if (auto begun = begin_growth(config.memory_initial_bytes); !begun) return begun;
+Reported<> StoreSpace::open_first(uint64_t initial_bytes) {
+  if (auto existing = open_existing(); !existing || existed_) return existing;
+  if (auto begun = begin_growth(initial_bytes); !begun) return begun;
   if (auto populated = growing_->region.populate(); !populated) return populated;
   if (auto made = make_store(); !made) return made;
   return finish_growth();
 }
 
-Reported<> StoreSpace::open_existing(const NodeConfig&) {
+Reported<> StoreSpace::open_existing() {
   while (regions_.size() < kRegionCountMax) {
     const auto bytes = existing_region_bytes(backing_, static_cast<uint16_t>(regions_.size()));
     if (!bytes) return report(bytes.error());
@@ -114,7 +184,9 @@ Reported<> StoreSpace::make_store() {
   const uint64_t chunks_max = limit_bytes_ / kChunkBytes;
   const Heap::Geometry geometry{.chunks_max = chunks_max,
                                 .store_area_bytes = kv::Table::store_area_bytes(chunks_max),
-                                .hash_seed = secure_random_u64()};
+                                .hash_seed = hash_seed_,
+                                .shard_index = backing_.shard,
+                                .shard_count = shard_count_};
   Writer writer(growing_->region.data());
   NobodyPins pins;
   if (Heap::format_bytes(geometry) < growing_->region.bytes()) {

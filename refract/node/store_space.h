@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node's space as its keeper holds it: the reserved range, the regions in it, and the empty store in the
+// A shard's space as its keeper holds it: the reserved range, the regions in it, and the empty store in the
 // first.
 //
 // The keeper makes and maps every region, so that each server it forks inherits writable mappings that nobody
@@ -20,11 +20,22 @@
 
 namespace refract::node {
 
+// What all shards of a node have in common, and whether a `file:` backing has it already.
+struct StoreOrigin {
+  uint64_t hash_seed = 0;
+  bool existed = false;
+};
+
+// Looks at the files of a `file:` backing and changes nothing. Refused: a store that was made with another
+// number of shards, or of which a shard is missing. Shard 0 is made last; so, where it is there, all are.
+[[nodiscard]] Reported<StoreOrigin> find_store(const NodeConfig& config);
+
 class StoreSpace {
  public:
-  // Reserves the space, makes the first region (or takes up those that a `file:` backing has) and, if they
-  // are new, the empty store in them.
-  [[nodiscard]] static Reported<StoreSpace> open(const NodeConfig& config);
+  // Reserves the shard's share of the node's memory, makes the first region (or takes up those that a `file:`
+  // backing has) and, if they are new, the empty store in them.
+  [[nodiscard]] static Reported<StoreSpace> open(const NodeConfig& config, uint32_t shard,
+                                                 const StoreOrigin& origin);
 
   struct Held {
     Region region;
@@ -35,7 +46,6 @@ class StoreSpace {
   [[nodiscard]] AddressSpace& addresses() noexcept { return addresses_; }
   [[nodiscard]] uint64_t bytes() const noexcept;  // In regions().
   [[nodiscard]] uint64_t bytes_max() const noexcept { return limit_bytes_; }
-  [[nodiscard]] bool existed() const noexcept { return existed_; }
 
   // How large the next region would be if a value of `value_bytes` must fit; 0: the limit leaves no such
   // room.
@@ -53,8 +63,8 @@ class StoreSpace {
   [[nodiscard]] Reported<> finish_growth();
 
  private:
-  [[nodiscard]] Reported<> open_first(const NodeConfig& config);
-  [[nodiscard]] Reported<> open_existing(const NodeConfig& config);
+  [[nodiscard]] Reported<> open_first(uint64_t initial_bytes);
+  [[nodiscard]] Reported<> open_existing();
   [[nodiscard]] Reported<> make_store();
   [[nodiscard]] RegionSpec spec_of(uint64_t bytes) const;
 
@@ -62,6 +72,8 @@ class StoreSpace {
   std::vector<Held> regions_;
   std::optional<Held> growing_;
   Backing backing_;
+  uint64_t hash_seed_ = 0;
+  uint32_t shard_count_ = 1;
   uint64_t limit_bytes_ = 0;
   bool existed_ = false;
 };

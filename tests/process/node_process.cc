@@ -215,10 +215,7 @@ Node::Node(NodeOptions options)
                                .output_path = folder_.path() + "/output",
                                .errors_path = folder_.path() + "/errors",
                                .before = options.before});
-  (void)becomes_true([this] {
-    const bool has_server = server() > 0 || errors().find("not started again") != std::string::npos;
-    return (is_up() && has_server) || !process_.is_running();
-  });
+  (void)becomes_true([this] { return is_up() || !process_.is_running(); });
 }
 
 bool Node::is_up() {

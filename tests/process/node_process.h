@@ -92,7 +92,7 @@ struct NodeOptions {
 // refractd with a socket in a folder of its own, its configuration file ignored.
 class Node {
  public:
-  // Waits for the banner and the first server, or for the end.
+  // Waits for the banner, which says that every shard serves, or for the end.
   explicit Node(NodeOptions options = {});
 
   // The banner came.

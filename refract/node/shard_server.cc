@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/shard_server.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "refract/base/log.h"
+#include "refract/base/units.h"
+
+namespace refract::node {
+namespace {
+
+// The link is rarely used: a look costs a system call, so it is made only after the shard was woken by it or
+// now and then while the shard is busy.
+constexpr uint64_t kPollsPerLook = 1024;
+
+// After a refusal the node counts as full for so long: an administrator may have given it room meanwhile.
+constexpr uint64_t kRefused_ns = 5 * kSecond_ns;
+
+}  // namespace
+
+int fail_with(const Report& report) {
+  log_error("{}", report.what);
+  if (!report.next.empty()) log_error("{}", report.next);
+  return kExitFailed;
+}
+
+ShardServer::ShardServer(ShardBirth birth)
+    : birth_(std::move(birth)),
+      name_(birth_.config.server_shards == 1 ? "" : fmt::format("shard {}: ", birth_.index)),
+      shard_(system_clock(), {.spin_ns = birth_.config.server_spin_ns}),
+      writer_(birth_.space.addresses().base()) {}
+
+ShardServer::~ShardServer() {
+  shard_.remove(*this);
+}
+
+int ShardServer::run() {
+  fabric::shm::publish_server_state(birth_.meeting.node_page(), fabric::shm::ServerState::kServing);
+  if (!birth_.link.send({.kind = LinkKind::kServing})) return kExitFailed;
+  shard_.run();
+  return 0;
+}
+
+size_t ShardServer::poll() noexcept {
+  if (++polls_ % kPollsPerLook != 0) return 0;
+  return read_link();
+}
+
+bool ShardServer::can_grow() const noexcept {
+  return shard_.now_ns() >= refused_until_ns_ && heap_->end() < birth_.space.bytes_max();
+}
+
+void ShardServer::want(uint64_t bytes) noexcept {
+  if (asked_) return;
+  asked_ = true;
+  if (!birth_.link.send({.kind = LinkKind::kWant, .bytes = bytes})) shard_.stop();
+}
+
+int ShardServer::open() {
+  auto domain = fabric::shm::ServerDomain::create({.node_page = &birth_.meeting.node_page()});
+  if (!domain) return fail_with(domain.error());
+  domain_ = std::move(*domain);
+  for (const fabric::shm::Attachment& attachment : birth_.meeting.attachments()) adopt(attachment);
+  pins_.add(domain_->pins());
+  pins_.add(session_pins_);
+  heap_ = std::make_unique<Heap>(writer_, pins_);
+  for (const StoreSpace::Held& held : birth_.space.regions()) {
+    heap_->add({held.region.base()}, held.region.bytes());
+    serve(held.region.id(), held.region.base(), held.region.bytes(), held.key);
+  }
+  birth_.meeting.abandon_in_child();
+  table_ = std::make_unique<kv::Table>(writer_, *heap_, shard_.clock());
+  if (const int code = recover(); code != 0) return code;
+  make_services();
+  shard_.add(*this);
+  if (!shard_.watch(birth_.link.descriptor())) {
+    return fail_with({Code::kSystem, "cannot watch the keeper's link: " + errno_text(errno), ""});
+  }
+  return 0;
+}
+
+void ShardServer::make_services() {
+  const NodeConfig& config = birth_.config;
+  service_ = std::make_unique<kv::TableService>(kv::TableService::Parts{.table = *table_,
+                                                                        .heap = *heap_,
+                                                                        .writer = writer_,
+                                                                        .pins = session_pins_,
+                                                                        .growth = *this,
+                                                                        .shard = shard_,
+                                                                        .sweep_round_ns = config.ttl_sweep_ns,
+                                                                        .shard_index = birth_.index,
+                                                                        .shard_count = config.server_shards});
+  rpc_ = std::make_unique<rpc::Server>(*service_, shard_,
+                                       rpc::ServerOptions{.sessions_max = config.clients_max});
+  service_->answer_through(rpc_.get());
+  dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
+}
+
+int ShardServer::recover() {
+  const uint64_t begun_ns = shard_.clock().now_ns();
+  if (const Result<> recovered = table_->recover(); !recovered) {
+    if (const auto damage = table_->validate()) {
+      log_error("{}{}", name_, damage->what);
+      (void)birth_.link.send({.kind = LinkKind::kDamaged, .base = damage->at.value});
+    } else {
+      (void)birth_.link.send({.kind = LinkKind::kDamaged});
+    }
+    return kExitDamaged;
+  }
+  const uint64_t took_ns = shard_.clock().now_ns() - begun_ns;
+  if (table_->stats().entries > 0) {
+    log_info("{}{} entries found in {} ms", name_, table_->stats().entries, took_ns / kMillisecond_ns);
+  }
+  return 0;
+}
+
+void ShardServer::adopt(const fabric::shm::Attachment& attachment) {
+  if (auto adopted = domain_->adopt(attachment); !adopted) {
+    log_warn("{}client {} is not served: {}", name_, attachment.id, adopted.error().what);
+  }
+}
+
+void ShardServer::serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key) {
+  const fabric::Domain::RegionSpec spec = {
+      .region = region, .base = writer_.base() + base, .bytes = bytes, .rights = {.read = true}};
+  if (const auto served = domain_->serve_region(spec, key); !served) {
+    log_warn("{}region {} has no one-sided requests: {}", name_, region, served.error().what);
+  }
+}
+
+size_t ShardServer::read_link() {
+  bool ended = false;
+  size_t count = 0;
+  while (auto received = birth_.link.receive(ended)) {
+    ++count;
+    take(*received);
+  }
+  if (ended) shard_.stop();
+  return count;
+}
+
+void ShardServer::take(const LinkEnd::Received& received) {
+  const LinkMessage& message = received.message;
+  switch (message.kind) {
+    case LinkKind::kAttach:
+      adopt({.id = message.id,
+             .memory_fd = received.descriptors[0].get(),
+             .doorbell_fd = received.descriptors[1].get()});
+      break;
+    case LinkKind::kDetach:
+      domain_->drop(message.id);
+      break;
+    case LinkKind::kMapRegion:
+      map(message, received.descriptors[0].get());
+      break;
+    case LinkKind::kRegionReady:
+      heap_->add({message.base}, message.bytes);
+      serve(static_cast<uint16_t>(message.region), message.base, message.bytes, RemoteKey{message.key});
+      asked_ = false;
+      service_->on_memory_added();
+      break;
+    case LinkKind::kRefused:
+      refused_until_ns_ = shard_.refresh_now() + kRefused_ns;
+      asked_ = false;
+      service_->on_growth_refused();
+      break;
+    default:
+      break;
+  }
+}
+
+void ShardServer::map(const LinkMessage& message, int descriptor) {
+  const auto mapped = birth_.space.addresses().map({.descriptor = descriptor,
+                                                    .file_offset = 0,
+                                                    .at = message.base,
+                                                    .bytes = message.bytes,
+                                                    .writable = true});
+  if (!mapped) {
+    // The next server inherits the keeper's mapping instead.
+    log_error("{}{}", name_, mapped.error().what);
+    shard_.stop();
+    return;
+  }
+  if (!birth_.link.send({.kind = LinkKind::kMapped, .region = message.region})) shard_.stop();
+}
+
+}  // namespace refract::node

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// One shard of a server: its part of the store, everything that serves it, and the loop that does.
+//
+// Made by any thread of the server process, then opened and run by the thread whose shard it is. Never
+// destroyed: the process ends with _exit, and everything it leaves is what a crash would leave.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "refract/fabric/dispatcher.h"
+#include "refract/fabric/shm/domain.h"
+#include "refract/fabric/shm/meeting.h"
+#include "refract/kv/growth_source.h"
+#include "refract/kv/pin_sources.h"
+#include "refract/kv/service.h"
+#include "refract/kv/table.h"
+#include "refract/memory/heap.h"
+#include "refract/memory/writer.h"
+#include "refract/node/config.h"
+#include "refract/node/link.h"
+#include "refract/node/store_space.h"
+#include "refract/rpc/server.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::node {
+
+// What a server, or a shard's thread of it, ends with.
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitDamaged = 3;
+
+// Writes what went wrong, and what to do, to the log. Returns kExitFailed.
+int fail_with(const Report& report);
+
+struct ShardBirth {
+  const NodeConfig& config;  // All outlive the process.
+  uint32_t index;
+  StoreSpace& space;
+  fabric::shm::Meeting& meeting;
+  LinkEnd link;
+};
+
+class ShardServer final : public runtime::Poller, public kv::GrowthSource {
+ public:
+  explicit ShardServer(ShardBirth birth);
+  ShardServer(const ShardServer&) = delete;
+  ShardServer& operator=(const ShardServer&) = delete;
+  ~ShardServer() override;
+
+  // Adopts the clients and recovers the store. 0, or the code to end with.
+  [[nodiscard]] int open();
+  // Serves until the keeper's end. REQUIRES: open() returned 0.
+  [[nodiscard]] int run();
+
+  [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }
+
+  size_t poll() noexcept override;
+  [[nodiscard]] bool prepare_sleep() noexcept override { return read_link() == 0; }
+  [[nodiscard]] std::string_view name() const noexcept override { return "keeper link"; }
+
+  [[nodiscard]] bool can_grow() const noexcept override;
+  void want(uint64_t bytes) noexcept override;
+
+ private:
+  [[nodiscard]] int recover();
+  void make_services();
+  void adopt(const fabric::shm::Attachment& attachment);
+  void serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key);
+  size_t read_link();
+  void take(const LinkEnd::Received& received);
+  void map(const LinkMessage& message, int descriptor);
+
+  // In the order in which they must be made.
+  ShardBirth birth_;
+  std::string name_;  // For the log: "shard 2: ", nothing where there is only one.
+  runtime::Shard shard_;
+  Writer writer_;
+  kv::SessionPins session_pins_;
+  kv::PinSources pins_;
+  std::unique_ptr<fabric::shm::ServerDomain> domain_;
+  std::unique_ptr<Heap> heap_;
+  std::unique_ptr<kv::Table> table_;
+  std::unique_ptr<kv::TableService> service_;
+  std::unique_ptr<rpc::Server> rpc_;
+  std::unique_ptr<fabric::Dispatcher> dispatcher_;
+  uint64_t polls_ = 0;
+  bool asked_ = false;
+  uint64_t refused_until_ns_ = 0;
+};
+
+}  // namespace refract::node
