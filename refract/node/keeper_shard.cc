@@ -35,7 +35,11 @@ Reported<> KeeperShard::open_meeting(const Place& place) {
   options.space_bytes_max = space_.bytes_max();
   options.connections_max = place.config.clients_max;
   options.on_attach = [this](const fabric::shm::Attachment& attachment) {
-    send({.kind = LinkKind::kAttach, .id = attachment.id}, {attachment.memory_fd, attachment.doorbell_fd});
+    send({.kind = LinkKind::kAttach,
+          .id = attachment.id,
+          .base = attachment.process,
+          .bytes = attachment.user},
+         {attachment.memory_fd, attachment.doorbell_fd});
   };
   options.on_detach = [this](uint64_t id) { send({.kind = LinkKind::kDetach, .id = id}); };
   auto meeting = fabric::shm::Meeting::open(std::move(options));

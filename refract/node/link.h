@@ -18,7 +18,8 @@ namespace refract::node {
 
 enum class LinkKind : uint32_t {
   // Keeper to server.
-  kAttach = 1,   // id; descriptors: the connection memory, the server's end of the doorbell.
+  kAttach = 1,   // id, base: its process, bytes: its user; descriptors: the connection memory, the server's
+                 // end of the doorbell.
   kDetach,       // id
   kMapRegion,    // region, base, bytes; descriptor: the region, writable. Answer kMapped.
   kRegionReady,  // region, base, bytes, key: sealed and offered to readers; use it.

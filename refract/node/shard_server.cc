@@ -93,10 +93,46 @@ void ShardServer::make_services() {
                                                                         .sweep_round_ns = config.ttl_sweep_ns,
                                                                         .shard_index = birth_.index,
                                                                         .shard_count = config.server_shards});
-  rpc_ = std::make_unique<rpc::Server>(*service_, shard_,
-                                       rpc::ServerOptions{.sessions_max = config.clients_max});
+  observe_ = std::make_unique<observe::Service>(observed());
+  door_ = std::make_unique<observe::FrontDoor>(*service_, *observe_);
+  rpc_ =
+      std::make_unique<rpc::Server>(*door_, shard_, rpc::ServerOptions{.sessions_max = config.clients_max});
   service_->answer_through(rpc_.get());
+  observe_->answer_through(*rpc_);
   dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
+}
+
+observe::Service::Parts ShardServer::observed() {
+  const fabric::shm::NodePage& page = birth_.meeting.node_page();
+  return {.service = *service_,
+          .table = *table_,
+          .heap = *heap_,
+          .pins = pins_,
+          .shard = shard_,
+          .identity = {page.identity[0], page.identity[1]},
+          .incarnation = fabric::shm::incarnation(page),
+          .shard_index = birth_.index,
+          .shard_count = birth_.config.server_shards,
+          .peer_of = [this](const fabric::Channel& channel) { return peer_of(channel); },
+          .add_counters =
+              [this](const observe::AddCounter& add) {
+                const fabric::shm::DomainCounters& shm = domain_->counters();
+                add("shm.opened", shm.opened);
+                add("shm.closed", shm.closed);
+                add("shm.bad_frame", shm.bad_frame);
+                add("shm.access_denied", shm.access_denied);
+                add("shm.doorbells_rung", shm.doorbells_rung);
+                add("shm.doorbells_heard", shm.doorbells_heard);
+              }};
+}
+
+observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
+  const auto owner = owners_.find(fabric::shm::ServerDomain::connection_id(channel));
+  return {.transport = "shm",
+          .name = owner == owners_.end()
+                      ? std::string("unknown")
+                      : fmt::format("process {}, user {}", owner->second.process, owner->second.user),
+          .reason = "same host: reads are loads, writes go through shared memory"};
 }
 
 int ShardServer::recover() {
@@ -118,6 +154,7 @@ int ShardServer::recover() {
 }
 
 void ShardServer::adopt(const fabric::shm::Attachment& attachment) {
+  owners_[attachment.id] = {.process = attachment.process, .user = attachment.user};
   if (auto adopted = domain_->adopt(attachment); !adopted) {
     log_warn("{}client {} is not served: {}", name_, attachment.id, adopted.error().what);
   }
@@ -148,10 +185,13 @@ void ShardServer::take(const LinkEnd::Received& received) {
     case LinkKind::kAttach:
       adopt({.id = message.id,
              .memory_fd = received.descriptors[0].get(),
-             .doorbell_fd = received.descriptors[1].get()});
+             .doorbell_fd = received.descriptors[1].get(),
+             .process = static_cast<uint32_t>(message.base),
+             .user = static_cast<uint32_t>(message.bytes)});
       break;
     case LinkKind::kDetach:
       domain_->drop(message.id);
+      owners_.erase(message.id);
       break;
     case LinkKind::kMapRegion:
       map(message, received.descriptors[0].get());

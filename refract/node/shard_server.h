@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/shm/domain.h"
@@ -22,6 +23,7 @@
 #include "refract/memory/writer.h"
 #include "refract/node/config.h"
 #include "refract/node/link.h"
+#include "refract/node/observe/service.h"
 #include "refract/node/store_space.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
@@ -67,6 +69,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
  private:
   [[nodiscard]] int recover();
   void make_services();
+  [[nodiscard]] observe::Service::Parts observed();
+  [[nodiscard]] observe::Peer peer_of(const fabric::Channel& channel) const;
   void adopt(const fabric::shm::Attachment& attachment);
   void serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key);
   size_t read_link();
@@ -84,8 +88,15 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<kv::Table> table_;
   std::unique_ptr<kv::TableService> service_;
+  std::unique_ptr<observe::Service> observe_;
+  std::unique_ptr<observe::FrontDoor> door_;
   std::unique_ptr<rpc::Server> rpc_;
   std::unique_ptr<fabric::Dispatcher> dispatcher_;
+  struct Owner {
+    uint32_t process = 0;
+    uint32_t user = 0;
+  };
+  std::unordered_map<uint64_t, Owner> owners_;  // Of local connections.
   uint64_t polls_ = 0;
   bool asked_ = false;
   uint64_t refused_until_ns_ = 0;

@@ -67,6 +67,15 @@ struct Meeting::State {
     Descriptor doorbell;
     bool attached = false;
     uint64_t deadline_ns = 0;
+    ucred who{};
+
+    [[nodiscard]] Attachment attachment(uint64_t id) const noexcept {
+      return {.id = id,
+              .memory_fd = memory.get(),
+              .doorbell_fd = doorbell.get(),
+              .process = static_cast<uint32_t>(who.pid),
+              .user = static_cast<uint32_t>(who.uid)};
+    }
   };
   struct OfferedRow {
     RegionEntry entry;
@@ -235,6 +244,8 @@ bool Meeting::State::accept_one() noexcept {
   if (pending_count >= options.handshakes_max) drop_oldest_pending();
   Client& client = clients[id];
   client.control = std::move(control);
+  socklen_t who_bytes = sizeof(client.who);
+  (void)::getsockopt(client.control.get(), SOL_SOCKET, SO_PEERCRED, &client.who, &who_bytes);
   client.deadline_ns = options.clock->now_ns() + options.handshake_deadline_ns;
   pending.push_back(id);
   ++pending_count;
@@ -398,7 +409,7 @@ bool Meeting::State::attach(uint64_t id, Client& client, uint16_t version) noexc
   --pending_count;
   ++attached_count;
   ++counters.attached;
-  if (options.on_attach) options.on_attach({id, client.memory.get(), client.doorbell.get()});
+  if (options.on_attach) options.on_attach(client.attachment(id));
   return true;
 }
 
@@ -477,7 +488,7 @@ std::vector<Attachment> Meeting::attachments() const {
   std::vector<Attachment> all;
   all.reserve(state_->attached_count);
   for (const auto& [id, client] : state_->clients) {
-    if (client.attached) all.push_back({id, client.memory.get(), client.doorbell.get()});
+    if (client.attached) all.push_back(client.attachment(id));
   }
   return all;
 }

@@ -152,7 +152,9 @@ TEST_F(MeetingTest, garbage_and_messages_out_of_turn_cost_only_their_sender) {
   ASSERT_TRUE(twice.say_hello());
   EXPECT_EQ(twice.await(*meeting).outcome, ReceivedMessage::Outcome::kEnded);
   EXPECT_EQ(meeting->counters().malformed, sent + 2);
-  EXPECT_EQ(meeting->attachments().size(), 1u);
+  ASSERT_EQ(meeting->attachments().size(), 1u);
+  EXPECT_EQ(meeting->attachments()[0].process, static_cast<uint32_t>(::getpid()));
+  EXPECT_EQ(meeting->attachments()[0].user, ::getuid());
   ASSERT_TRUE(good.send(GetRegions{head_of(MessageKind::kGetRegions), 0, 0}))
       << "the good one is still served";
   meeting->poll();
