@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/fabric/tcp/hub.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+
+#include "refract/fabric/tcp/connection.h"
+
+namespace refract::fabric::tcp {
+namespace {
+
+// So many turns of events are taken before a sleep is put off.
+constexpr int kEventTurnsMax = 64;
+
+}  // namespace
+
+Hub::Hub(bool is_accepted, uint64_t output_bytes_max)
+    : accepted(is_accepted), output_bytes_max_(output_bytes_max), completed_(kCompletionsMax) {}
+
+Reported<> Hub::open() {
+  epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  if (epoll_) return {};
+  return report(Code::kSystem, fmt::format("cannot make an epoll descriptor: {}", errno_text(errno)),
+                "raise the limit on open files (ulimit -n)");
+}
+
+bool Hub::watch(int fd, uint64_t word) noexcept {
+  epoll_event wanted{};
+  wanted.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | static_cast<uint32_t>(EPOLLET);
+  wanted.data.u64 = word;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted) == 0;
+}
+
+bool Hub::watch(int fd, Connection& connection) noexcept {
+  return watch(fd, std::bit_cast<uint64_t>(&connection));
+}
+
+// Closing is not enough: a fork of this process may hold a copy, whose events would go on being reported.
+void Hub::unwatch(int fd) noexcept {
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void Hub::make_room_for(size_t connections) {
+  // By doubling, since this is asked for one connection at a time.
+  for (auto* list : {&to_flush_, &active_, &delivered_, &moving_}) {
+    if (list->capacity() < connections) list->reserve(std::max(connections, 2 * list->capacity()));
+  }
+}
+
+size_t Hub::drain(std::span<Completion> completions) noexcept {
+  size_t count = 0;
+  while (count < completions.size() && completed_head_ != completed_tail_) {
+    completions[count++] = completed_[completed_head_++ % kCompletionsMax];
+  }
+  return count;
+}
+
+void Hub::release_delivered() noexcept {
+  for (Connection* connection : delivered_) connection->release_delivered();
+  delivered_.clear();
+}
+
+size_t Hub::poll(std::span<Completion> completions) noexcept {
+  release_delivered();
+  if (has_dead()) [[unlikely]]
+    bury();
+  const bool ask = active_.empty() || active_.size() > kDirectMax || blocked_ > 0 || is_opening();
+  if (polls_until_events_ == 0 || ask) {
+    polls_until_events_ = kPollsBetweenEvents;
+    (void)hear_events();
+  } else {
+    --polls_until_events_;
+  }
+  const size_t count = drain(completions);
+  // What is done must come out before the kClosed of its channel.
+  if (completed_head_ != completed_tail_) return count;
+  return count + poll_active(completions.subspan(count));
+}
+
+size_t Hub::poll_active(std::span<Completion> completions) noexcept {
+  using Phase = Connection::Phase;
+  size_t count = 0;
+  const size_t before = active_.size();
+  const bool direct = before <= kDirectMax;
+  if (first_ >= before) first_ = 0;
+  size_t at = first_++;
+  for (size_t looked = 0; looked < before && count < completions.size(); ++looked) {
+    if (at >= active_.size()) at = 0;
+    Connection& connection = *active_[at];
+    count += connection.poll(completions.subspan(count), direct);
+    if (connection.phase() == Phase::kDead || connection.phase() == Phase::kWaiting) {
+      connection.set_active(false);
+      active_[at] = active_.back();
+      active_.pop_back();
+      ended(connection);
+      continue;
+    }
+    const uint32_t idle_max = direct ? kIdlePollsMax : 0;
+    if (connection.idle_polls() <= idle_max || connection.has_work()) {
+      ++at;
+      continue;
+    }
+    connection.set_active(false);
+    active_[at] = active_.back();
+    active_.pop_back();
+  }
+  return count;
+}
+
+int Hub::hear_events() noexcept {
+  std::array<epoll_event, kEventsATurn> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsATurn, 0);
+  for (int i = 0; i < count; ++i) {
+    const uint64_t word = events[static_cast<size_t>(i)].data.u64;  // A copy: the struct is packed.
+    const uint32_t what = events[static_cast<size_t>(i)].events;
+    if (word == kBell || word == kTimer) {
+      heard(word);
+    } else {
+      std::bit_cast<Connection*>(word)->hear(what);
+    }
+  }
+  if (count == kEventsATurn) polls_until_events_ = 0;
+  return count;
+}
+
+void Hub::flush() noexcept {
+  for (Connection* connection : to_flush_) connection->end_turn();
+  to_flush_.clear();
+}
+
+bool Hub::prepare_sleep() noexcept {
+  flush();
+  // All events, so that the next one is news to whoever watches the epoll descriptor.
+  int turns = 0;
+  while (hear_events() == kEventsATurn) {
+    if (++turns == kEventTurnsMax) return false;
+  }
+  if (completed_head_ != completed_tail_ || has_dead() || !to_flush_.empty()) return false;
+  return std::ranges::none_of(active_, [](const Connection* each) { return each->has_work(); });
+}
+
+void Hub::activate(Connection& connection) noexcept {
+  connection.begin_activity();
+  if (connection.is_active()) return;
+  connection.set_active(true);
+  active_.push_back(&connection);
+}
+
+void Hub::forget(Connection& connection) noexcept {
+  std::erase(active_, &connection);
+  std::erase(to_flush_, &connection);
+  std::erase(delivered_, &connection);
+  std::erase(moving_, &connection);
+  connection.set_active(false);
+}
+
+void Hub::revoke(uint16_t region) noexcept {
+  regions.remove(region);
+  std::erase_if(moving_, [region](Connection* each) { return !each->revoke(region); });
+}
+
+}  // namespace refract::fabric::tcp

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every bound and every time of the TCP provider.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "refract/base/units.h"
+
+namespace refract::fabric::tcp {
+
+// ---- what a connection may hold ----
+
+inline constexpr uint32_t kDepth = 64;  // One-sided requests in flight; also the largest messages that fit.
+inline constexpr size_t kMessageBytesMax = 32 * kKiB;
+inline constexpr size_t kBlockBytes = 64 * kKiB;  // Of a domain's pool, taken only while bytes are pending.
+// Up to here a payload is copied into the queue; a longer one is gathered from where it lies.
+inline constexpr size_t kCopiedBytesMax = 4 * kKiB;
+inline constexpr uint64_t kOutputBytesMax = kDepth * (kMessageBytesMax + 8);
+// What answers to one-sided requests may take beyond it, so that they never wait for messages.
+inline constexpr uint64_t kAnswerBytesMax = kDepth * (kCopiedBytesMax + 16);
+static_assert(kMessageBytesMax + 8 <= kBlockBytes, "a message lies in one block when it is delivered");
+
+// ---- a connection's share of a turn ----
+
+inline constexpr size_t kSendBytesATurn = kMiB;
+inline constexpr size_t kReceiveBytesATurn = kMiB;
+inline constexpr size_t kSpansASend = 64;
+
+// From this size on a transfer is worth large socket buffers, where the round trip is long.
+inline constexpr uint64_t kLargeTransferBytes = kMiB;
+inline constexpr uint32_t kLongPath_us = 1'000;
+inline constexpr int kLargeSocketBuffer = 16 * 1024 * 1024;
+
+// ---- when to ask the kernel ----
+
+// So few active connections are asked directly, which saves the question whom to ask.
+inline constexpr size_t kDirectMax = 4;
+inline constexpr uint32_t kPollsBetweenEvents = 64;
+inline constexpr uint32_t kIdlePollsMax = 1024;
+inline constexpr int kEventsATurn = 64;
+
+// ---- dead peers: 5 + 3 x 3 seconds without a sign, or 15 with unacknowledged bytes ----
+
+inline constexpr int kKeepAliveIdle_s = 5;
+inline constexpr int kKeepAliveInterval_s = 3;
+inline constexpr int kKeepAliveProbes = 3;
+inline constexpr unsigned kUserTimeout_ms = 15'000;
+
+// ---- coming back ----
+
+inline constexpr uint64_t kPauseFirst_ns = 10 * kMillisecond_ns;
+inline constexpr uint64_t kPauseLongest_ns = kSecond_ns;
+// A connection that lasted so long shows that the peer is well: the next pause is the first again.
+inline constexpr uint64_t kWellAfter_ns = kSecond_ns;
+
+inline constexpr int kBacklog = 4096;
+// After accept failed for want of descriptors or memory.
+inline constexpr uint64_t kAcceptPause_ns = 100 * kMillisecond_ns;
+
+}  // namespace refract::fabric::tcp
