@@ -15,12 +15,25 @@ bool carries_value(Method method) noexcept {
   return method == Method::kPut || method == Method::kPutBegin;
 }
 
+uint8_t flags_of(Method method) noexcept {
+  switch (method) {
+    case Method::kGet:
+      return wire::KeyRef::kWantsWindow;
+    case Method::kPut:
+      return wire::KeyRef::kIfAbsent;
+    case Method::kPutBegin:
+      return wire::KeyRef::kIfAbsent | wire::KeyRef::kWantsWindow;
+    default:
+      return 0;
+  }
+}
+
 Code check_ref(Method method, const wire::KeyRef& ref) noexcept {
   if (ref.staged > wire::kStagedKeysPerSession) return Code::kMalformed;
+  if ((ref.flags & ~flags_of(method)) != 0) return Code::kMalformed;
   if (carries_value(method)) {
-    if ((ref.flags & ~wire::KeyRef::kIfAbsent) != 0) return Code::kMalformed;
     if (ref.value_bytes > kValueBytesMax) return Code::kTooLarge;
-  } else if (ref.flags != 0 || ref.value_bytes != 0) {
+  } else if (ref.value_bytes != 0) {
     return Code::kMalformed;
   }
   return ref.key_bytes == 0 ? Code::kInvalidArgument : Code::kOk;
@@ -80,6 +93,7 @@ Code decode_keyed(Method method, std::span<const std::byte> body, SessionState& 
   wire::KeyRef ref{};
   if (!take_fixed(method, body, ref, call)) return Code::kMalformed;
   const Code code = check_ref(method, ref);
+  call.wants_window = (ref.flags & wire::KeyRef::kWantsWindow) != 0;
   if (ref.staged != 0 && ref.staged <= wire::kStagedKeysPerSession) {
     auto staged = session.take_staged(ref.staged - size_t{1}, ref.key_bytes);
     if (code != Code::kOk) return code;

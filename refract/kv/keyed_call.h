@@ -24,6 +24,7 @@ struct KeyedCall {
   uint64_t ttl_ns = 0;
   uint64_t value_bytes = 0;
   bool if_absent = false;
+  bool wants_window = false;
   std::span<const std::byte> value;  // kPut: still the sender's to change.
   std::vector<std::byte> staged;     // Where the key lies if it came in pieces.
 };

@@ -80,7 +80,8 @@ class BoundedSink final : public ValueSink {
 void answer(std::span<const std::byte> input) {
   BoundedSink sink;
   GetAnswer got;
-  if (take_get_answer(input, sink, got) == Code::kOk) REFRACT_CHECK(got.taken_bytes <= got.target.size());
+  if (take_get_answer(input, (input.size() & 1) != 0, sink, got) == Code::kOk)
+    REFRACT_CHECK(got.taken_bytes <= got.target.size());
   if (const auto scan = wire::take<wire::ScanReply>(input)) {
     std::vector<RpcClient::ScannedKey> keys;
     if (is_sound(*scan, input.size()) && parse_page(input, scan->keys, keys)) {

@@ -22,14 +22,6 @@ Code check_lengths(std::span<const std::byte> key, uint64_t value_bytes) noexcep
   return key.size() > kKeyBytesMax || value_bytes > kValueBytesMax ? Code::kTooLarge : Code::kOk;
 }
 
-Result<uint64_t> version_of(const OpResult& result) noexcept {
-  if (result.code != Code::kOk) return fail(result.code);
-  std::span<const std::byte> bytes = result.bytes;
-  const auto reply = wire::take<wire::VersionReply>(bytes);
-  if (!reply) return fail(Code::kMalformed);
-  return reply->version;
-}
-
 }  // namespace
 
 RpcClient::RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClientOptions& options)
@@ -110,83 +102,18 @@ Task<Result<Got>> RpcClient::get(std::span<const std::byte> key, ValueSink& sink
 }
 
 Task<Result<Got>> RpcClient::get_once(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
-  const OpResult result = co_await call_keyed(Keyed::of(Method::kGet, key), deadline_ns);
+  const Keyed call = Keyed::of_get(key, prefers_one_sided());
+  const OpResult result = co_await call_keyed(call, deadline_ns);
   if (result.code != Code::kOk) co_return fail(harmless(result.code));
   GetAnswer answer;
-  const Code taken = take_get_answer(result.bytes, sink, answer);
+  const Code taken = take_get_answer(result.bytes, call.wants_window(), sink, answer);
   OpenHandle view(session_, Method::kViewClose, answer.view);
   if (taken != Code::kOk) co_return fail(taken);
   if (answer.view == 0) co_return answer.got;
-  const Code code = co_await read_view(answer.view, answer.target, answer.taken_bytes, deadline_ns);
+  const Code code = co_await read_view(ViewRest::of(answer), deadline_ns);
   if (code != Code::kOk) co_return fail(code);
   view.forget();
   co_return answer.got;
-}
-
-// Reads the rest of what a view shows, and closes it.
-Task<Code> RpcClient::read_view(uint64_t view, std::span<std::byte> target, uint64_t from,
-                                uint64_t deadline_ns) {
-  Transfer job{.handle = view,
-               .target = target,
-               .source = {},
-               .next = from,
-               .deadline_ns = deadline_ns,
-               .code = Code::kOk,
-               .team = TaskTeam(shard_)};
-  const Code code = co_await transfer(job);
-  if (code != Code::kOk) co_return code;
-  const wire::Handle handle{view};
-  // The bytes are here; whether the owner has heard that they are is its own matter.
-  (void)co_await session_.call(
-      {.method = static_cast<uint16_t>(Method::kViewClose), .head = std::as_bytes(std::span(&handle, 1))},
-      deadline_or_default(deadline_ns));
-  co_return Code::kOk;
-}
-
-Task<Code> RpcClient::transfer(Transfer& job) {
-  const uint64_t left = job.bytes() - job.next;
-  const size_t members = std::min(options_.pipeline, static_cast<size_t>(left / body_bytes_max_ + 1));
-  for (size_t i = 0; i < members; ++i) {
-    job.team.add(job.target.empty() ? write_pieces(job) : read_pieces(job));
-  }
-  co_await job.team.run();
-  co_return job.code;
-}
-
-Task<> RpcClient::read_pieces(Transfer& job) {
-  while (job.code == Code::kOk && job.next < job.bytes()) {
-    const uint64_t bytes = std::min<uint64_t>(body_bytes_max_, job.bytes() - job.next);
-    const wire::ViewPieceRequest request{.view = job.handle, .offset = job.next, .bytes = bytes};
-    job.next += bytes;
-    const OpResult piece = co_await session_.call(
-        {.method = static_cast<uint16_t>(Method::kViewPiece), .head = std::as_bytes(std::span(&request, 1))},
-        deadline_or_default(job.deadline_ns));
-    if (piece.code != Code::kOk) {
-      job.fail_with(harmless(piece.code));
-    } else if (piece.bytes.size() != bytes) {
-      job.fail_with(Code::kMalformed);
-    } else {
-      copy_possibly_torn(job.target.data() + request.offset, piece.bytes.data(), bytes);
-    }
-  }
-  job.team.leave();
-}
-
-// Pieces are sent in order: each task takes the next one and enters the session's line before anything else
-// runs.
-Task<> RpcClient::write_pieces(Transfer& job) {
-  const uint64_t bytes_max = body_bytes_max_ - sizeof(wire::PutPieceRequest);
-  while (job.code == Code::kOk && job.next < job.bytes()) {
-    const auto piece = job.source.subspan(job.next, std::min(bytes_max, job.bytes() - job.next));
-    const wire::PutPieceRequest request{.upload = job.handle, .offset = job.next};
-    job.next += piece.size();
-    const OpResult sent = co_await session_.call({.method = static_cast<uint16_t>(Method::kPutPiece),
-                                                  .head = std::as_bytes(std::span(&request, 1)),
-                                                  .tail = piece},
-                                                 deadline_or_default(job.deadline_ns));
-    if (sent.code != Code::kOk) job.fail_with(harmless(sent.code));
-  }
-  job.team.leave();
 }
 
 Task<Result<Got>> RpcClient::exists(std::span<const std::byte> key, uint64_t deadline_ns) {
@@ -230,30 +157,6 @@ Task<Result<uint64_t>> RpcClient::put_once(Keyed call, std::span<const std::byte
   co_return version_of(result);
 }
 
-Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byte> value,
-                                            uint64_t deadline_ns) {
-  call.method = Method::kPutBegin;
-  const OpResult begun = co_await call_keyed(call, deadline_ns);
-  const Result<uint64_t> upload = version_of(begun);
-  if (!upload) co_return fail(harmless(upload.error().code));
-  OpenHandle open(session_, Method::kPutAbandon, *upload);
-  Transfer job{.handle = *upload,
-               .target = {},
-               .source = value,
-               .next = 0,
-               .deadline_ns = deadline_ns,
-               .code = Code::kOk,
-               .team = TaskTeam(shard_)};
-  const Code code = co_await transfer(job);
-  if (code != Code::kOk) co_return fail(code);
-  const wire::Handle handle{*upload};
-  const OpResult committed = co_await session_.call(
-      {.method = static_cast<uint16_t>(Method::kPutCommit), .head = std::as_bytes(std::span(&handle, 1))},
-      deadline_or_default(deadline_ns));
-  if (committed.code == Code::kOk) open.forget();
-  co_return version_of(committed);
-}
-
 Task<Result<uint64_t>> RpcClient::erase(std::span<const std::byte> key, uint64_t if_version,
                                         uint64_t deadline_ns) {
   if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
@@ -289,7 +192,8 @@ Task<Result<RpcClient::Page>> RpcClient::scan_once(uint64_t cursor, uint64_t key
   std::vector<std::byte> entries(reply->page_bytes);
   if (!bytes.empty()) copy_possibly_torn(entries.data(), bytes.data(), bytes.size());
   if (reply->view != 0) {
-    const Code code = co_await read_view(reply->view, entries, bytes.size(), deadline_ns);
+    const Code code = co_await read_view(
+        {.view = reply->view, .window = {}, .target = entries, .from = bytes.size()}, deadline_ns);
     if (code != Code::kOk) co_return fail(code);
     view.forget();
   }
@@ -364,7 +268,7 @@ Task<> RpcClient::multi_put(std::span<PutItem> items, uint64_t deadline_ns) {
 
 Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
   if (const Code code = check_lengths(key, 0); code != Code::kOk) return fail(code);
-  const Keyed call = Keyed::of(Method::kGet, key);
+  const Keyed call = Keyed::of_get(key, prefers_one_sided());
   if (call.fixed_bytes + key.size() <= body_bytes_max_) {
     const CallHead head(call.fixed_part(), key);
     const OpResult result = session_.call_and_wait({.method = call.number(), .head = head.bytes()},
@@ -372,12 +276,11 @@ Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& s
     const Code code = harmless(result.code);
     if (code == Code::kOk) {
       GetAnswer answer;
-      const Code taken = take_get_answer(result.bytes, sink, answer);
+      const Code taken = take_get_answer(result.bytes, call.wants_window(), sink, answer);
       OpenHandle view(session_, Method::kViewClose, answer.view);
       if (taken != Code::kOk) return fail(taken);
       if (answer.view == 0) return answer.got;
-      const Code read =
-          runtime::block_on(shard_, read_view(answer.view, answer.target, answer.taken_bytes, deadline_ns));
+      const Code read = runtime::block_on(shard_, read_view(ViewRest::of(answer), deadline_ns));
       if (read == Code::kOk) view.forget();
       if (read != Code::kInvalidated) return read == Code::kOk ? Result<Got>(answer.got) : fail(read);
     } else if (code != Code::kOverloaded) {

@@ -3,7 +3,9 @@
 //
 // Coroutines for those who have a shard; for the blocking client get_and_wait and put_and_wait, which take no
 // coroutine while key and value fit one message. Values beyond that travel in pieces, several under way at
-// once.
+// once; or by one-sided requests, straight from and into the caller's memory, where the channel says that
+// this is better. Then an operation that ends early (its deadline, its task dropped) while such a request is
+// under way closes the session, because only a closed channel leaves the caller's memory alone.
 //
 // Outcomes: the contract's codes as the owner gave them. kUnavailable: the session is closed and nothing was
 // changed. kDeadlineExceeded: likewise, no answer in time. kIndeterminate: a put or erase was sent, and
@@ -134,7 +136,10 @@ class RpcClient {
   class StagedPlace;
   class OpenHandle;
   class Patience;
+  class Posted;
   struct Keyed;
+  struct ViewRest;
+  struct Upload;
   struct Transfer;
   struct GetJob;
   struct PutJob;
@@ -151,8 +156,9 @@ class RpcClient {
   [[nodiscard]] runtime::Task<> write_pieces(Transfer& job);
   [[nodiscard]] runtime::Task<> get_items(GetJob& job);
   [[nodiscard]] runtime::Task<> put_items(PutJob& job);
-  [[nodiscard]] runtime::Task<Code> read_view(uint64_t view, std::span<std::byte> target, uint64_t from,
-                                              uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> read_view(ViewRest rest, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> read_rest(ViewRest rest, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> read_window(ViewRest rest, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<Got>> get_once(std::span<const std::byte> key, ValueSink& sink,
                                                     uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<Page>> scan_once(uint64_t cursor, uint64_t keys_min,
@@ -161,6 +167,14 @@ class RpcClient {
                                                          uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_large(Keyed call, std::span<const std::byte> value,
                                                           uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_pieces(Upload upload, std::span<const std::byte> value,
+                                                           uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_window(Upload upload, std::span<const std::byte> value,
+                                                           uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> commit(uint64_t upload, uint64_t deadline_ns);
+  // Whether one-sided requests carry large values over this session.
+  [[nodiscard]] uint32_t one_sided_bytes_min() const noexcept;
+  [[nodiscard]] bool prefers_one_sided() const noexcept { return one_sided_bytes_min() > 0; }
 
   rpc::Session& session_;
   runtime::Shard& shard_;

@@ -41,16 +41,22 @@ class CallHead {
 struct GetAnswer {
   Got got;
   uint64_t view = 0;  // Not 0: to be closed, whatever else is wrong.
+  wire::WindowReply window{};
   std::span<std::byte> target;
   uint64_t taken_bytes = 0;  // Of the value, so far.
 };
 
 // Copies what came with the answer before anything can suspend.
-[[nodiscard]] inline Code take_get_answer(std::span<const std::byte> bytes, ValueSink& sink,
-                                          GetAnswer& answer) {
+[[nodiscard]] inline Code take_get_answer(std::span<const std::byte> bytes, bool wants_window,
+                                          ValueSink& sink, GetAnswer& answer) {
   const auto reply = wire::take<wire::GetReply>(bytes);
   if (!reply) return Code::kMalformed;
   answer.view = reply->view;
+  if (wants_window && reply->view != 0) {
+    const auto window = wire::take<wire::WindowReply>(bytes);
+    if (!window) return Code::kMalformed;
+    answer.window = *window;
+  }
   answer.got = {.version = reply->version,
                 .value_bytes = reply->value_bytes,
                 .expires_wall_ns = reply->expires_wall_ns};
@@ -72,6 +78,14 @@ struct GetAnswer {
   constexpr uint64_t kPageBytesMax = uint64_t{64} << 20;
   return reply.page_bytes <= kPageBytesMax && inline_bytes <= reply.page_bytes &&
          (inline_bytes == reply.page_bytes) == (reply.view == 0);
+}
+
+[[nodiscard]] inline Result<uint64_t> version_of(const runtime::OpResult& result) noexcept {
+  if (result.code != Code::kOk) return fail(result.code);
+  std::span<const std::byte> bytes = result.bytes;
+  const auto reply = wire::take<wire::VersionReply>(bytes);
+  if (!reply) return fail(Code::kMalformed);
+  return reply->version;
 }
 
 [[nodiscard]] inline bool parse_page(std::span<const std::byte> page, uint32_t count,
@@ -103,6 +117,11 @@ struct RpcClient::Keyed {
     call.fixed.key.key_bytes = static_cast<uint16_t>(key.size());
     return call;
   }
+  [[nodiscard]] static Keyed of_get(std::span<const std::byte> key, bool wants_window) noexcept {
+    Keyed call = of(wire::Method::kGet, key);
+    if (wants_window) call.fixed.key.flags = wire::KeyRef::kWantsWindow;
+    return call;
+  }
   [[nodiscard]] static Keyed of_erase(std::span<const std::byte> key, uint64_t if_version) noexcept {
     Keyed call = of(wire::Method::kErase, key);
     call.fixed.if_version = if_version;
@@ -120,6 +139,9 @@ struct RpcClient::Keyed {
     return call;
   }
 
+  [[nodiscard]] bool wants_window() const noexcept {
+    return (fixed.key.flags & wire::KeyRef::kWantsWindow) != 0;
+  }
   [[nodiscard]] uint16_t number() const noexcept { return static_cast<uint16_t>(method); }
   [[nodiscard]] std::span<const std::byte> fixed_part() const noexcept {
     return std::as_bytes(std::span(&fixed, 1)).first(fixed_bytes);
@@ -136,6 +158,25 @@ class RpcClient::Patience {
   uint64_t deadline_ns;
   uint64_t pause_ns = kPauseMin_ns;
   int losses = 0;  // Of what the owner held for the operation.
+};
+
+// What a view shows and has not been taken yet.
+struct RpcClient::ViewRest {
+  uint64_t view;
+  wire::WindowReply window;
+  std::span<std::byte> target;
+  uint64_t from;
+
+  [[nodiscard]] static ViewRest of(const GetAnswer& answer) noexcept {
+    return {
+        .view = answer.view, .window = answer.window, .target = answer.target, .from = answer.taken_bytes};
+  }
+};
+
+// An answered kPutBegin.
+struct RpcClient::Upload {
+  uint64_t id;
+  wire::WindowReply window;
 };
 
 // A value on its way, piece by piece.

@@ -31,6 +31,11 @@ uint64_t only_handle(std::span<const std::byte> body) noexcept {
   return handle && body.empty() ? handle->id : 0;
 }
 
+wire::WindowReply reply_of(const std::optional<Window>& window) noexcept {
+  return window ? wire::WindowReply{.address = window->address.bits, .key = window->key.bits}
+                : wire::WindowReply{};
+}
+
 }  // namespace
 
 TableService::TableService(const Parts& parts)
@@ -47,7 +52,8 @@ void TableService::session_opened(rpc::SessionId session) noexcept {
     server_->close_session(session);
     return;
   }
-  sessions_.emplace(session.bits, std::make_unique<Open>(parts_.table, parts_.pins, bytes));
+  const fabric::Capabilities* can = server_->capabilities(session);
+  sessions_.emplace(session.bits, std::make_unique<Open>(parts_, bytes, can->one_sided_bytes_min));
 }
 
 void TableService::session_closed(rpc::SessionId session) noexcept {
@@ -135,7 +141,7 @@ void TableService::execute_keyed(const Prepared& prepared) noexcept {
   const KeyedCall& call = prepared.keyed;
   switch (prepared.method) {
     case Method::kGet:
-      return get(from, *prepared.session, call.key);
+      return get(from, *prepared.session, call);
     case Method::kExists:
       return exists(from, call.key);
     case Method::kErase:
@@ -164,8 +170,8 @@ Code TableService::stage_key(Open& session, std::span<const std::byte> body) {
   return session.state.stage(request->place, request->offset, body);
 }
 
-void TableService::get(const rpc::Responder& to, Open& session, std::span<const std::byte> key) {
-  const Result<Table::Entry> entry = parts_.table.find(key);
+void TableService::get(const rpc::Responder& to, Open& session, const KeyedCall& call) {
+  const Result<Table::Entry> entry = parts_.table.find(call.key);
   if (!entry) return answer(to, entry.error().code);
   wire::GetReply reply{.version = entry->version,
                        .value_bytes = entry->value.size(),
@@ -173,11 +179,20 @@ void TableService::get(const rpc::Responder& to, Open& session, std::span<const 
                        .view = 0};
   const size_t room = session.payload_bytes_max - sizeof(reply);
   if (entry->value.size() <= room) return answer(to, reply, entry->value);
-  SessionState::View* view = session.state.free_view(parts_.shard.now_ns());
+  SessionState::View* view = session.state.free_view(entry->value.size(), parts_.shard.now_ns());
   if (view == nullptr) return answer(to, Code::kOverloaded);
   view->id = reply.view = parts_.heap.next_stamp();
   session.state.pin(*view, entry->buffer, entry->value);
-  answer(to, reply, entry->value.first(room));
+  if (!call.wants_window) return answer(to, reply, entry->value.first(room));
+  if (view->bytes() >= session.one_sided_bytes_min) {
+    const auto at = static_cast<uint64_t>(entry->value.data() - parts_.writer.base());
+    session.state.open_window(*view, parts_.writer.base() + at);
+  }
+  const struct {
+    wire::GetReply get;
+    wire::WindowReply window;
+  } both{.get = reply, .window = reply_of(view->window)};
+  answer(to, both, entry->value.first(view->window ? 0 : room - sizeof(wire::WindowReply)));
 }
 
 void TableService::exists(const rpc::Responder& to, std::span<const std::byte> key) {
@@ -193,28 +208,46 @@ void TableService::put(const rpc::Responder& to, Open& session, Method method, c
                       .key = call.key,
                       .value = call.value,
                       .value_bytes = call.value_bytes,
+                      .wants_window = call.wants_window,
                       .options = {.if_absent = call.if_absent,
                                   .if_version = call.if_version,
                                   .expires_wall_ns = expiry(parts_.shard.clock().wall_ns(), call.ttl_ns)}};
-  const Result<uint64_t> number = write(session, request);
-  if (number.code() != Code::kNoSpace) return answer_number(to, number);
+  const Result<Written> written = write(session, request);
+  if (written.code() != Code::kNoSpace) return answer_write(to, request, written);
   const Code code = wait_for_memory(to, request);
   if (code != Code::kOk) answer(to, code);
 }
 
-Result<uint64_t> TableService::write(Open& session, const Write& write) {
-  if (write.method == Method::kPutBegin) return begin(session, write);
-  return parts_.table.put(write.key, write.value, write.options);
+void TableService::answer_write(const rpc::Responder& to, const Write& write,
+                                const Result<Written>& written) noexcept {
+  if (!written) return answer(to, written.error().code);
+  if (!write.wants_window) return answer(to, wire::VersionReply{written->number});
+  const struct {
+    wire::Handle upload;
+    wire::WindowReply window;
+  } both{.upload = {written->number}, .window = reply_of(written->window)};
+  answer(to, both);
 }
 
-Result<uint64_t> TableService::begin(Open& session, const Write& write) {
-  SessionState::Upload* upload = session.state.free_upload(parts_.shard.now_ns());
+Result<TableService::Written> TableService::write(Open& session, const Write& write) {
+  if (write.method == Method::kPutBegin) return begin(session, write);
+  const Result<uint64_t> version = parts_.table.put(write.key, write.value, write.options);
+  if (!version) return fail(version.error());
+  return Written{.number = *version, .window = {}};
+}
+
+Result<TableService::Written> TableService::begin(Open& session, const Write& write) {
+  SessionState::Upload* upload = session.state.free_upload(write.value_bytes, parts_.shard.now_ns());
   if (upload == nullptr) return fail(Code::kOverloaded);
   const Result<Table::Draft> draft = parts_.table.begin(write.key, write.value_bytes, write.options);
   if (!draft) return fail(draft.error());
   upload->draft = *draft;
   upload->options = write.options;
-  return upload->id = parts_.heap.next_stamp();
+  upload->id = parts_.heap.next_stamp();
+  if (write.wants_window && upload->bytes() > 0 && upload->bytes() >= session.one_sided_bytes_min) {
+    session.state.open_window(*upload, parts_.table.value_of(upload->draft));
+  }
+  return Written{.number = upload->id, .window = upload->window};
 }
 
 void TableService::put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
@@ -222,7 +255,7 @@ void TableService::put_piece(const rpc::Responder& to, Open& session, std::span<
   if (!request) return answer(to, Code::kMalformed);
   SessionState::Upload* upload = session.state.find_upload(request->upload, parts_.shard.now_ns());
   if (upload == nullptr) return answer(to, Code::kInvalidated);
-  if (request->offset != upload->filled || body.size() > upload->draft.lengths.value_bytes - upload->filled) {
+  if (upload->window || request->offset != upload->filled || body.size() > upload->bytes() - upload->filled) {
     return answer(to, Code::kInvalidArgument);
   }
   parts_.table.fill(upload->draft, request->offset, body);
@@ -235,9 +268,9 @@ void TableService::put_commit(const rpc::Responder& to, Open& session, std::span
   if (id == 0) return answer(to, Code::kMalformed);
   SessionState::Upload* upload = session.state.find_upload(id, parts_.shard.now_ns());
   if (upload == nullptr) return answer(to, Code::kInvalidated);
-  if (upload->filled != upload->draft.lengths.value_bytes) return answer(to, Code::kInvalidArgument);
+  if (!upload->window && upload->filled != upload->bytes()) return answer(to, Code::kInvalidArgument);
   // Published or abandoned by the table: either way it is no upload any more.
-  const SessionState::Upload done = std::exchange(*upload, {});
+  const SessionState::Upload done = session.state.take(*upload);
   answer_number(to, parts_.table.commit(done.draft, done.options));
 }
 
@@ -255,11 +288,11 @@ void TableService::view_piece(const rpc::Responder& to, Open& session, std::span
   if (!request || !body.empty()) return answer(to, Code::kMalformed);
   const SessionState::View* view = session.state.find_view(request->view, parts_.shard.now_ns());
   if (view == nullptr) return answer(to, Code::kInvalidated);
-  if (request->offset > view->bytes.size() || request->bytes > view->bytes.size() - request->offset) {
+  if (request->offset > view->bytes() || request->bytes > view->bytes() - request->offset) {
     return answer(to, Code::kInvalidArgument);
   }
   if (request->bytes > session.payload_bytes_max) return answer(to, Code::kTooLarge);
-  answer(to, Code::kOk, {}, view->bytes.subspan(request->offset, request->bytes));
+  answer(to, Code::kOk, {}, view->shown.subspan(request->offset, request->bytes));
 }
 
 void TableService::view_close(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
@@ -286,6 +319,7 @@ Code TableService::wait_for_memory(const rpc::Responder& from, const Write& writ
                       .key = {write.key.begin(), write.key.end()},
                       .value = std::vector<std::byte>(write.value.size()),
                       .value_bytes = write.value_bytes,
+                      .wants_window = write.wants_window,
                       .options = write.options});
   if (!write.value.empty()) {
     copy_possibly_torn(waiting_.back().value.data(), write.value.data(), write.value.size());
@@ -313,10 +347,11 @@ void TableService::retry_waiting() noexcept {
                         .key = one.key,
                         .value = one.value,
                         .value_bytes = one.value_bytes,
+                        .wants_window = one.wants_window,
                         .options = one.options};
-    const Result<uint64_t> number = write(*session, request);
-    if (number.code() != Code::kNoSpace) {
-      answer_number(one.from, number);
+    const Result<Written> written = write(*session, request);
+    if (written.code() != Code::kNoSpace) {
+      answer_write(one.from, request, written);
     } else if (const Code code = wait_for_memory(one.from, request); code != Code::kOk) {
       answer(one.from, code);
     }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -78,10 +79,13 @@ class TableService final : public rpc::Service {
   static constexpr size_t kGroup = 16;
 
   struct Open {
-    Open(Table& table, SessionPins& pins, size_t payload_bytes) noexcept
-        : state(table, pins), payload_bytes_max(payload_bytes) {}
+    Open(const Parts& parts, size_t payload_bytes, uint32_t one_sided_bytes) noexcept
+        : state(parts.table, parts.pins, one_sided_bytes > 0 ? parts.windows : nullptr),
+          payload_bytes_max(payload_bytes),
+          one_sided_bytes_min(one_sided_bytes) {}
     SessionState state;
-    size_t payload_bytes_max;  // Of an answer.
+    size_t payload_bytes_max;      // Of an answer.
+    uint32_t one_sided_bytes_min;  // As the session's channel says.
   };
   struct Prepared {
     const rpc::IncomingCall* call = nullptr;
@@ -98,6 +102,7 @@ class TableService final : public rpc::Service {
     std::vector<std::byte> key;
     std::vector<std::byte> value;
     uint64_t value_bytes = 0;
+    bool wants_window = false;
     PutOptions options;
   };
   struct Write {
@@ -105,7 +110,13 @@ class TableService final : public rpc::Service {
     std::span<const std::byte> key;
     std::span<const std::byte> value;
     uint64_t value_bytes = 0;
+    bool wants_window = false;
     PutOptions options;
+  };
+  // Of a write: what is answered.
+  struct Written {
+    uint64_t number;  // The version, or the upload.
+    std::optional<Window> window;
   };
 
   [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
@@ -120,13 +131,14 @@ class TableService final : public rpc::Service {
     answer(to, Code::kOk, std::as_bytes(std::span(&reply, 1)), tail);
   }
   void answer_number(const rpc::Responder& to, const Result<uint64_t>& number) noexcept;
+  void answer_write(const rpc::Responder& to, const Write& write, const Result<Written>& written) noexcept;
 
   [[nodiscard]] Code stage_key(Open& session, std::span<const std::byte> body);
-  void get(const rpc::Responder& to, Open& session, std::span<const std::byte> key);
+  void get(const rpc::Responder& to, Open& session, const KeyedCall& call);
   void exists(const rpc::Responder& to, std::span<const std::byte> key);
   void put(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
-  [[nodiscard]] Result<uint64_t> write(Open& session, const Write& write);
-  [[nodiscard]] Result<uint64_t> begin(Open& session, const Write& write);
+  [[nodiscard]] Result<Written> write(Open& session, const Write& write);
+  [[nodiscard]] Result<Written> begin(Open& session, const Write& write);
   void put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body);

@@ -49,12 +49,12 @@ void TableService::scan(const rpc::Responder& to, Open& session, std::span<const
   reply.page_bytes = page.size();
   const size_t room = session.payload_bytes_max - sizeof(reply);
   if (page.size() <= room) return answer(to, reply, page);
-  SessionState::View* view = session.state.free_view(parts_.shard.now_ns());
+  SessionState::View* view = session.state.free_view(page.size(), parts_.shard.now_ns());
   if (view == nullptr) return answer(to, Code::kOverloaded);
   view->id = reply.view = parts_.heap.next_stamp();
   view->page = std::move(page);
-  view->bytes = view->page;
-  answer(to, reply, view->bytes.first(room));
+  view->shown = view->page;
+  answer(to, reply, view->shown.first(room));
 }
 
 }  // namespace refract::kv

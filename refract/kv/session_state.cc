@@ -5,19 +5,46 @@
 #include <utility>
 
 #include "refract/base/check.h"
+#include "refract/base/units.h"
 
 namespace refract::kv {
 namespace {
 
-// A free place, or else the one untouched for the longest time, where that is long enough.
+template <typename Place>
+bool is_idle(const Place& place, uint64_t now_ns) noexcept {
+  const uint64_t extra_ns = place.window ? place.bytes() / kMiB * SessionState::kIdlePerMiB_ns : 0;
+  return now_ns - place.used_ns >= SessionState::kIdle_ns + extra_ns;
+}
+
+// A free place, where there is one and the bytes of all stay within their bound.
 template <typename Place, size_t kPlaces>
-Place* free_or_idle(std::array<Place, kPlaces>& places, uint64_t now_ns) noexcept {
-  Place* oldest = &places[0];
+Place* free_place(std::array<Place, kPlaces>& places, uint64_t bytes) noexcept {
+  Place* free = nullptr;
+  uint64_t open_bytes = 0;
+  bool all_are_free = true;
   for (Place& place : places) {
-    if (place.id == 0) return &place;
-    if (place.used_ns < oldest->used_ns) oldest = &place;
+    if (place.id == 0) {
+      free = free == nullptr ? &place : free;
+    } else {
+      all_are_free = false;
+      open_bytes += place.bytes();
+    }
   }
-  return now_ns - oldest->used_ns >= SessionState::kIdle_ns ? oldest : nullptr;
+  if (all_are_free) return free;
+  return open_bytes <= wire::kOpenBytesPerSession && bytes <= wire::kOpenBytesPerSession - open_bytes
+             ? free
+             : nullptr;
+}
+
+// The one untouched for the longest time, where that is long enough.
+template <typename Place, size_t kPlaces>
+Place* idle_place(std::array<Place, kPlaces>& places, uint64_t now_ns) noexcept {
+  Place* oldest = nullptr;
+  for (Place& place : places) {
+    if (place.id == 0 || !is_idle(place, now_ns)) continue;
+    if (oldest == nullptr || place.used_ns < oldest->used_ns) oldest = &place;
+  }
+  return oldest;
 }
 
 template <typename Place, size_t kPlaces>
@@ -53,18 +80,26 @@ SessionState::~SessionState() {
   }
 }
 
-SessionState::Upload* SessionState::free_upload(uint64_t now_ns) {
-  Upload* upload = free_or_idle(uploads_, now_ns);
-  if (upload == nullptr) return nullptr;
-  if (upload->id != 0) abandon(*upload);
+SessionState::Upload* SessionState::free_upload(uint64_t bytes, uint64_t now_ns) {
+  Upload* upload = free_place(uploads_, bytes);
+  while (upload == nullptr) {
+    Upload* idle = idle_place(uploads_, now_ns);
+    if (idle == nullptr) return nullptr;
+    abandon(*idle);
+    upload = free_place(uploads_, bytes);
+  }
   upload->used_ns = now_ns;
   return upload;
 }
 
-SessionState::View* SessionState::free_view(uint64_t now_ns) {
-  View* view = free_or_idle(views_, now_ns);
-  if (view == nullptr) return nullptr;
-  if (view->id != 0) close(*view);
+SessionState::View* SessionState::free_view(uint64_t bytes, uint64_t now_ns) {
+  View* view = free_place(views_, bytes);
+  while (view == nullptr) {
+    View* idle = idle_place(views_, now_ns);
+    if (idle == nullptr) return nullptr;
+    close(*idle);
+    view = free_place(views_, bytes);
+  }
   view->used_ns = now_ns;
   return view;
 }
@@ -79,18 +114,33 @@ SessionState::View* SessionState::find_view(uint64_t id, uint64_t now_ns) noexce
 
 void SessionState::pin(View& view, Offset buffer, std::span<const std::byte> value) {
   view.buffer = buffer;
-  view.bytes = value;
+  view.shown = value;
   pins_.pin(buffer);
 }
 
 void SessionState::close(View& view) noexcept {
+  // Before the buffer may be reused: whoever still reads through the window must not see what comes then.
+  if (view.window) windows_->close(*view.window);
   if (view.buffer) pins_.unpin(view.buffer);
   view = View{};
 }
 
+SessionState::Upload SessionState::take(Upload& upload) noexcept {
+  if (upload.window) windows_->close(*upload.window);
+  upload.window.reset();
+  return std::exchange(upload, {});
+}
+
 void SessionState::abandon(Upload& upload) {
-  table_.abandon(upload.draft);
-  upload = Upload{};
+  table_.abandon(take(upload).draft);
+}
+
+void SessionState::open_window(View& view, std::byte* value) {
+  if (windows_ != nullptr) view.window = windows_->open({value, view.bytes()}, {.read = true});
+}
+
+void SessionState::open_window(Upload& upload, std::byte* value) {
+  if (windows_ != nullptr) upload.window = windows_->open({value, upload.bytes()}, {.write = true});
 }
 
 size_t SessionState::uploads() const noexcept {

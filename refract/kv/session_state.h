@@ -13,6 +13,7 @@
 
 #include "refract/base/units.h"
 #include "refract/kv/table.h"
+#include "refract/kv/window_source.h"
 #include "refract/kv/wire.h"
 #include "refract/memory/pins.h"
 
@@ -41,29 +42,38 @@ class SessionState {
     uint64_t filled = 0;  // Bytes of the value that have come.
     Table::Draft draft;
     PutOptions options;
+    std::optional<Window> window;  // The value comes by WRITEs, and nobody counts its bytes.
+
+    [[nodiscard]] uint64_t bytes() const noexcept { return draft.lengths.value_bytes; }
   };
   // Of a value, which stays in its pinned buffer, or of a page of keys that was written for it.
   struct View {
     uint64_t id = 0;  // 0: free.
     uint64_t used_ns = 0;
     Offset buffer;
-    std::span<const std::byte> bytes;
+    std::span<const std::byte> shown;
     std::vector<std::byte> page;
+    std::optional<Window> window;
+
+    [[nodiscard]] uint64_t bytes() const noexcept { return shown.size(); }
   };
   // Somebody who lost interest without saying so (a deadline, a dropped coroutine) gives up his place to the
-  // next one when he has not touched it for so long.
+  // next one when he has not touched it for so long. One-sided requests are no touch that anybody sees: where
+  // there is a window, the time that its bytes take on a slow path comes on top.
   static constexpr uint64_t kIdle_ns = 30 * kSecond_ns;
+  static constexpr uint64_t kIdlePerMiB_ns = kSecond_ns;
 
-  // `table` and `pins` outlive the state.
-  SessionState(Table& table, SessionPins& pins) noexcept : table_(table), pins_(pins) {}
+  // All outlive the state. `windows` is null where the session's channel has no use for them.
+  SessionState(Table& table, SessionPins& pins, WindowSource* windows) noexcept
+      : table_(table), pins_(pins), windows_(windows) {}
   SessionState(const SessionState&) = delete;
   SessionState& operator=(const SessionState&) = delete;
   // Closes everything.
   ~SessionState();
 
-  // A place for one more, with all but id and content set; null: all are in use.
-  [[nodiscard]] Upload* free_upload(uint64_t now_ns);
-  [[nodiscard]] View* free_view(uint64_t now_ns);
+  // A place for one more of so many bytes, with all but id and content set; null: the session has its share.
+  [[nodiscard]] Upload* free_upload(uint64_t bytes, uint64_t now_ns);
+  [[nodiscard]] View* free_view(uint64_t bytes, uint64_t now_ns);
   // The open one with this id; null: there is none.
   [[nodiscard]] Upload* find_upload(uint64_t id, uint64_t now_ns) noexcept;
   [[nodiscard]] View* find_view(uint64_t id, uint64_t now_ns) noexcept;
@@ -71,6 +81,12 @@ class SessionState {
   void pin(View& view, Offset buffer, std::span<const std::byte> value);
   void close(View& view) noexcept;
   void abandon(Upload& upload);
+  // The place is free; from now on nobody but the caller can change the draft's bytes.
+  [[nodiscard]] Upload take(Upload& upload) noexcept;
+
+  // A way to the value for one-sided requests, if the session wants and gets one.
+  void open_window(View& view, std::byte* value);
+  void open_window(Upload& upload, std::byte* value);
   [[nodiscard]] size_t uploads() const noexcept;
   [[nodiscard]] size_t views() const noexcept;
 
@@ -82,6 +98,7 @@ class SessionState {
  private:
   Table& table_;
   SessionPins& pins_;
+  WindowSource* windows_;
   std::array<Upload, wire::kUploadsPerSession> uploads_;
   std::array<View, wire::kViewsPerSession> views_;
   std::array<std::vector<std::byte>, wire::kStagedKeysPerSession> staged_;

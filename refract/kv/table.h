@@ -60,6 +60,10 @@ class Table {
   };
   [[nodiscard]] Result<Draft> begin(std::span<const std::byte> key, uint64_t value_bytes,
                                     const PutOptions& options);
+  // Where the value belongs, for those who bring it by themselves before the commit.
+  [[nodiscard]] std::byte* value_of(const Draft& draft) noexcept {
+    return writer_.base() + draft.buffer.value + draft.lengths.value_at();
+  }
   // REQUIRES: the piece lies within the value.
   void fill(const Draft& draft, uint64_t value_offset, std::span<const std::byte> piece);
   [[nodiscard]] Result<uint64_t> commit(const Draft& draft, const PutOptions& options);

@@ -8,6 +8,7 @@
 
 #include "refract/fabric/conformance/loopback_domain.h"
 #include "refract/fabric/dispatcher.h"
+#include "refract/kv/domain_windows.h"
 #include "refract/kv/pin_sources.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/kv/service.h"
@@ -77,6 +78,7 @@ class Served {
         shard(space.clock(), {.idler = &idler_}),
         client_domain_(hub_, "client", options.link),
         server_domain_(hub_, "server", options.link),
+        windows(server_domain_),
         service({.table = space.table(),
                  .heap = space.heap(),
                  .writer = space.writer(),
@@ -84,7 +86,8 @@ class Served {
                  .growth = growth,
                  .shard = shard,
                  .shard_index = options.shard_index,
-                 .shard_count = options.shard_count}),
+                 .shard_count = options.shard_count,
+                 .windows = &windows}),
         server(service, shard),
         server_dispatcher_(server_domain_, shard, &server),
         client_dispatcher_(client_domain_, shard) {
@@ -146,6 +149,7 @@ class Served {
   fabric::LoopbackDomain server_domain_;
 
  public:
+  DomainWindows windows;
   TableService service;
   rpc::Server server;
 

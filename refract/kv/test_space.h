@@ -62,6 +62,7 @@ class Space {
   }
 
   [[nodiscard]] std::byte* base() noexcept { return static_cast<std::byte*>(memory_.data()->bytes); }
+  [[nodiscard]] const std::byte* base() const noexcept { return memory_.data()->bytes; }
   [[nodiscard]] uint64_t bytes() const noexcept { return options_.chunks * kChunkBytes; }
   [[nodiscard]] Table& table() noexcept { return *table_; }
   [[nodiscard]] Heap& heap() noexcept { return *heap_; }

@@ -49,9 +49,11 @@ inline constexpr size_t kMethods = 15;  // Numbers are below; 0 is none.
 [[nodiscard]] std::string_view name(Method method) noexcept;
 
 // What one session may hold open at the owner.
-inline constexpr size_t kUploadsPerSession = 4;
-inline constexpr size_t kViewsPerSession = 4;
+inline constexpr size_t kUploadsPerSession = 16;
+inline constexpr size_t kViewsPerSession = 16;
 inline constexpr size_t kStagedKeysPerSession = 4;
+// Of all its uploads, and of all its views; one alone may be larger. Enough for a path of 10 ms at 5 GB/s.
+inline constexpr uint64_t kOpenBytesPerSession = uint64_t{64} << 20;
 // A channel whose messages are smaller cannot carry these bodies.
 inline constexpr size_t kBodyBytesMin = 512;
 
@@ -59,10 +61,13 @@ inline constexpr size_t kBodyBytesMin = 512;
 struct KeyRef {
   uint16_t key_bytes;    // 1 to 65,535.
   uint8_t staged;        // 0: inline. Else 1 + the place, which the call empties.
-  uint8_t flags;         // Of kPut and kPutBegin: kIfAbsent.
+  uint8_t flags;         // Those of the constants below that the method knows.
   uint32_t value_bytes;  // Of kPut and kPutBegin, else 0.
 
-  static constexpr uint8_t kIfAbsent = 1;
+  static constexpr uint8_t kIfAbsent = 1;  // kPut, kPutBegin.
+  // kGet, kPutBegin: the answer says where one-sided requests reach the value. Sent only over channels that
+  // say one_sided_bytes_min.
+  static constexpr uint8_t kWantsWindow = 2;
 };
 static_assert(sizeof(KeyRef) == 8 && offsetof(KeyRef, staged) == 2 && offsetof(KeyRef, value_bytes) == 4);
 
@@ -75,6 +80,15 @@ struct GetReply {  // | the value's first bytes: all of them where view is 0.
   uint64_t view;             // Fetch the rest with kViewPiece, then kViewClose.
 };
 static_assert(sizeof(GetReply) == 32 && offsetof(GetReply, view) == 24);
+
+// Where the value lies for one READ or WRITE, as long as the view or upload is open. Behind GetReply where a
+// window was wanted and there is a view, behind kPutBegin's Handle where one was wanted. With a key no bytes
+// of the value follow; without one (address and key 0) everything is as if no window had been wanted.
+struct WindowReply {
+  uint64_t address;  // RemotePointer::bits
+  uint64_t key;      // RemoteKey::bits
+};
+static_assert(sizeof(WindowReply) == 16);
 
 struct ExistsReply {
   uint64_t version;
@@ -103,7 +117,8 @@ struct EraseRequest {  // | key
 };
 static_assert(sizeof(EraseRequest) == 16);
 
-// kPutBegin's reply, and the request of kPutCommit, kPutAbandon and kViewClose.
+// kPutBegin's reply, and the request of kPutCommit, kPutAbandon and kViewClose. A commit follows its WRITEs
+// at once: the channel's order lets them take effect first.
 struct Handle {
   uint64_t id;  // Never 0, never used again, across restarts too.
 };

@@ -59,6 +59,18 @@ TEST(Wire, bodies_lie_as_the_format_page_says) {
             "0200010000000000"
             "0300000005000000"
             "6170706c65");
+  EXPECT_EQ(
+      hex(KeyRef{.key_bytes = 5, .staged = 0, .flags = KeyRef::kWantsWindow, .value_bytes = 0}, "apple"),
+      "0500000200000000"
+      "6170706c65");
+  EXPECT_EQ(hex(GetReply{.version = 0x10002, .value_bytes = 1 << 22, .expires_wall_ns = 0, .view = 0x10003}) +
+                hex(WindowReply{.address = uint64_t{0x8001} << 48, .key = 0x1122334455667788}),
+            "0200010000000000"
+            "0000400000000000"
+            "0000000000000000"
+            "0300010000000000"
+            "0000000000000180"
+            "8877665544332211");
   EXPECT_EQ(hex(PutPieceRequest{.upload = 7, .offset = 32'752}), "0700000000000000f07f000000000000");
   EXPECT_EQ(hex(ViewPieceRequest{.view = 7, .offset = 1, .bytes = 2}),
             "0700000000000000"

@@ -99,6 +99,11 @@ void Server::close(Session& session) noexcept {
   session.channel->close();
 }
 
+const fabric::Capabilities* Server::capabilities(SessionId id) noexcept {
+  const Session* session = find(id);
+  return session == nullptr ? nullptr : &session->channel->capabilities();
+}
+
 size_t Server::payload_bytes_max(SessionId id) noexcept {
   const Session* session = find(id);
   return session == nullptr ? 0 : session->channel->capabilities().message_bytes_max - sizeof(MessageHeader);

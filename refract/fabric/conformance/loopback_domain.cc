@@ -24,7 +24,9 @@ LoopbackDomain* LoopbackHub::find(std::string_view address) const noexcept {
 
 LoopbackChannel::LoopbackChannel(LoopbackDomain& domain, const LoopbackOptions& options, bool accepted)
     : domain_(&domain),
-      capabilities_{.depth = options.depth, .message_bytes_max = options.message_bytes_max},
+      capabilities_{.depth = options.depth,
+                    .message_bytes_max = options.message_bytes_max,
+                    .one_sided_bytes_min = options.one_sided_bytes_min},
       accepted_(accepted),
       records_(options.depth),
       completed_(options.depth),

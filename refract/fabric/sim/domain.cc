@@ -154,7 +154,8 @@ SimDomain::SimDomain(Host* host, Network* network)
       capabilities_{.depth = options().depth,
                     .message_bytes_max = options().message_bytes_max,
                     .read_bypasses_target_cpu = !options().one_sided_needs_target,
-                    .atomics_coherent_with_cpu = true} {
+                    .atomics_coherent_with_cpu = true,
+                    .one_sided_bytes_min = options().one_sided_bytes_min} {
   ready_.reserve(1024);
   staged_.reserve(1024);
   held_.reserve(1024);
