@@ -27,7 +27,8 @@ Connection::~Connection() {
 }
 
 const Capabilities& Connection::capabilities() const noexcept {
-  static constexpr Capabilities kCapabilities{.depth = kDepth, .message_bytes_max = kMessageBytesMax};
+  static constexpr Capabilities kCapabilities{
+      .depth = kDepth, .message_bytes_max = kMessageBytesMax, .one_sided_bytes_min = kOneSidedBytesMin};
   return kCapabilities;
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "refract/fabric/tcp/connection.h"
 
@@ -76,10 +77,13 @@ size_t Hub::poll(std::span<Completion> completions) noexcept {
   } else {
     --polls_until_events_;
   }
-  const size_t count = drain(completions);
+  size_t count = drain(completions);
   // What is done must come out before the kClosed of its channel.
-  if (completed_head_ != completed_tail_) return count;
-  return count + poll_active(completions.subspan(count));
+  if (!is_drained()) return count;
+  count += poll_active(completions.subspan(count));
+  // Mostly it was an active connection that woke us, and has been read already.
+  if (std::exchange(woken_, false) && count == 0 && hear_events() > 0) count = poll_active(completions);
+  return count;
 }
 
 size_t Hub::poll_active(std::span<Completion> completions) noexcept {
@@ -140,7 +144,7 @@ bool Hub::prepare_sleep() noexcept {
   while (hear_events() == kEventsATurn) {
     if (++turns == kEventTurnsMax) return false;
   }
-  if (completed_head_ != completed_tail_ || has_dead() || !to_flush_.empty()) return false;
+  if (!is_drained() || has_dead() || !to_flush_.empty()) return false;
   return std::ranges::none_of(active_, [](const Connection* each) { return each->has_work(); });
 }
 

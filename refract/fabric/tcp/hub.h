@@ -46,7 +46,7 @@ class Hub {
   [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept;
   void flush() noexcept;
   [[nodiscard]] bool prepare_sleep() noexcept;
-  void woke() noexcept { polls_until_events_ = 0; }
+  void woke() noexcept { woken_ = true; }
 
   [[nodiscard]] bool has_room() const noexcept { return completed_tail_ - completed_head_ < kCompletionsMax; }
   [[nodiscard]] bool is_drained() const noexcept { return completed_head_ == completed_tail_; }
@@ -104,6 +104,7 @@ class Hub {
   size_t blocked_ = 0;  // Connections that wait for their socket to take more.
   size_t first_ = 0;
   uint32_t polls_until_events_ = 0;
+  bool woken_ = false;  // By an event that is still to be heard.
 };
 
 }  // namespace refract::fabric::tcp

@@ -21,6 +21,9 @@ inline constexpr uint64_t kOutputBytesMax = kDepth * (kMessageBytesMax + 8);
 inline constexpr uint64_t kAnswerBytesMax = kDepth * (kCopiedBytesMax + 16);
 static_assert(kMessageBytesMax + 8 <= kBlockBytes, "a message lies in one block when it is delivered");
 
+// From here on a READ or WRITE, whose bytes are copied nowhere on their way, beats messages.
+inline constexpr uint32_t kOneSidedBytesMin = 16 * kKiB;
+
 // ---- a connection's share of a turn ----
 
 inline constexpr size_t kSendBytesATurn = kMiB;
