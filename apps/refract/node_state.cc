@@ -160,11 +160,7 @@ int run_doctor(const Invocation& invocation) {
   for (const std::string& word : words) arguments.push_back(word.c_str());
   const auto loaded = node::load_config(static_cast<int>(arguments.size()), arguments.data(), environ);
   if (!loaded) return complain(loaded.error());
-  const std::vector<node::Finding> findings =
-      node::examine({.memory_limit_bytes = loaded->config.memory_limit_bytes,
-                     .backing = loaded->config.memory_backing,
-                     .socket_path = loaded->config.socket_path,
-                     .clients_max = loaded->config.clients_max});
+  const std::vector<node::Finding> findings = node::examine(node::doctor_inputs(loaded->config));
   const int written =
       write_out(invocation.json ? node::findings_json(findings) + "\n" : node::findings_table(findings));
   return written != kDone ? written : node::findings_exit_code(findings);

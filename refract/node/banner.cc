@@ -9,6 +9,24 @@
 
 namespace refract::node {
 
+namespace {
+
+// What only some nodes have.
+std::string further_lines(const Keeper& keeper) {
+  const NodeConfig& config = keeper.config();
+  std::string text;
+  if (!keeper.tcp_address().empty()) {
+    const std::string who = config.auth_secret_file.empty()
+                                ? "programs of this host"
+                                : "for those who know the secret in " + config.auth_secret_file;
+    text += fmt::format("  tcp      {} ({})\n", keeper.tcp_address(), who);
+  }
+  if (config.server_shards > 1) text += fmt::format("  shards   {}\n", config.server_shards);
+  return text;
+}
+
+}  // namespace
+
 std::string start_banner(const Keeper& keeper, const std::string& client) {
   const NodeConfig& config = keeper.config();
   const Keeper::Memory memory = keeper.memory();
@@ -18,9 +36,10 @@ std::string start_banner(const Keeper& keeper, const std::string& client) {
       "Refract is ready.\n"
       "  memory   {} MiB taken, grows to {} MiB ({})\n"
       "  socket   {}\n"
+      "{}"
       "  stop     Ctrl-C, or: kill {}\n",
       memory.bytes / kMiB, memory.bytes_max / kMiB, to_uri(config.memory_backing), config.socket_path,
-      getpid());
+      further_lines(keeper), getpid());
   if (memory.existed) text += "  data     what the node held before is there again\n";
   text += fmt::format(
       "Try, in another terminal:\n"

@@ -13,9 +13,9 @@
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
 #include "refract/fabric/shm/node_page.h"
+#include "refract/fabric/tcp/listen.h"
 #include "refract/node/config_file.h"
 #include "refract/node/knobs.h"
-#include "refract/node/listen_address.h"
 
 namespace refract::node {
 namespace {
@@ -289,9 +289,9 @@ Reported<> settle_addresses(const LoadedConfig& loaded) {
                   "choose a shorter path");
   }
   if (config.listen_address.empty() || !config.auth_secret_file.empty()) return {};
-  const auto address = parse_listen_address(config.listen_address);
-  if (!address) return report(address.error());
-  if (address->is_loopback) return {};
+  const auto is_loopback = fabric::tcp::is_loopback(config.listen_address);
+  if (!is_loopback) return report(is_loopback.error());
+  if (*is_loopback) return {};
   return report(
       Code::kInvalidArgument,
       fmt::format("{}: other hosts can reach {}, and without auth.secret_file anybody there could "

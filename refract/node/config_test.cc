@@ -22,6 +22,7 @@
 namespace refract::node {
 namespace {
 
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -253,9 +254,9 @@ TEST_F(Config, nobody_listens_to_other_hosts_without_a_secret) {
     EXPECT_EQ(loaded({"--listen-address", address, "--auth-secret-file=/s"}).listen_address, address);
   }
   for (const char* address : {"localhost:7400", "127.0.0.1", "::1:7400", "127.0.0.1:", "127.0.0.1:65536",
-                              ":7400", "[127.0.0.1]:7400", "127.0.0.1:7400x", "1.2.3:7400", "[::1:7400"}) {
+                              ":7400", "127.0.0.1:7400x", "[::1:7400"}) {
     EXPECT_THAT(refusal({"--listen-address", address, "--auth-secret-file=/s"}),
-                HasSubstr("expected ADDRESS:PORT in numbers"))
+                AnyOf(HasSubstr("is no TCP address"), HasSubstr("write its address in numbers")))
         << address;
   }
   EXPECT_THAT(refusal({"--auth-secret-file=secret"}), HasSubstr("expected an absolute path or none"));

@@ -4,22 +4,18 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 
-#include "refract/base/default_socket.h"
 #include "refract/memory/descriptor.h"
+#include "refract/node/config.h"
+#include "refract/node/doctor_network.h"
 
 namespace refract::node {
 namespace {
@@ -110,8 +106,9 @@ std::string limit_text(uint64_t limit) {
 }
 
 Finding open_files(const DoctorInputs& inputs) {
-  // The socket, the client's page, its ring and its wake-up, and what the node itself holds.
-  const uint64_t needed = uint64_t{4} * inputs.clients_max + 64;
+  // Of each client at each shard: the socket, the client's page, its ring and its wake-up, or a connection
+  // over TCP; and what the node itself holds.
+  const uint64_t needed = uint64_t{4} * inputs.clients_max * inputs.shards + 64;
   const uint64_t limit = process_limit("Max open files", inputs.system);
   Finding finding{"open files", Health::kOk, fmt::format("{} allowed", limit_text(limit)), ""};
   if (limit >= needed) return finding;
@@ -154,61 +151,6 @@ Finding shared_memory(const DoctorInputs& inputs) {
       fmt::format("{} large, {} free; a node does not need it", bytes_text(status.f_blocks * status.f_frsize),
                   bytes_text(status.f_bavail * status.f_frsize)),
       ""};
-}
-
-// 0: somebody accepts connections there; else why not.
-int connect_to(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return errno;
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  // EAGAIN: somebody listens, and its queue is full. EPROTOTYPE: listens with another kind of socket.
-  if (::connect(socket.get(), generic, sizeof(address)) == 0 || errno == EAGAIN || errno == EPROTOTYPE)
-    return 0;
-  return errno;
-}
-
-// The nearest folder above `path` that exists.
-std::string existing_folder(std::string path) {
-  struct stat status{};
-  do {
-    path.resize(std::max<size_t>(path.rfind('/'), 1));
-  } while (path.size() > 1 && ::stat(path.c_str(), &status) != 0);
-  return path;
-}
-
-Finding socket_path(const DoctorInputs& inputs) {
-  const std::string& path = inputs.socket_path;
-  if (!path.starts_with('/') || path.size() > kSocketPathBytesMax) {
-    return {"socket", Health::kFail,
-            fmt::format("'{}' is no absolute path of at most {} bytes", path, kSocketPathBytesMax),
-            "choose another path with --socket-path"};
-  }
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) == 0) {
-    if (!S_ISSOCK(status.st_mode)) {
-      return {"socket", Health::kFail, fmt::format("{} is there and no socket", path),
-              "remove it, or choose another path with --socket-path"};
-    }
-    const int answer = connect_to(path);
-    if (answer == 0) {
-      return {"socket", Health::kFail, fmt::format("a node answers at {}", path),
-              "stop it, or choose another path with --socket-path"};
-    }
-    if (answer == EACCES) {
-      return {"socket", Health::kFail, fmt::format("{} belongs to another user", path),
-              "choose another path with --socket-path"};
-    }
-  }
-  const std::string above = existing_folder(path);
-  if (::access(above.c_str(), W_OK | X_OK) != 0) {
-    return {"socket", Health::kFail, fmt::format("{}: {}", above, errno_text(errno)),
-            "run as the owner of the folder, or choose another path with --socket-path"};
-  }
-  return {"socket", Health::kOk,
-          status.st_mode != 0 ? path + " is left from a node that is gone" : path + " is free", ""};
 }
 
 Finding memfd() {
@@ -306,31 +248,25 @@ Finding kernel(const DoctorInputs& inputs) {
   return {"kernel", Health::kOk, release, ""};
 }
 
-Finding port_is_free(uint16_t port) {
-  const std::string name = fmt::format("port {}", port);
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  if (socket && ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
-      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
-      ::listen(socket.get(), 1) == 0) {
-    return {name, Health::kOk, "free", ""};
-  }
-  return {name, Health::kFail, errno_text(errno),
-          fmt::format("see who has it: ss -ltnp 'sport = :{}', or choose another port", port)};
-}
-
 }  // namespace
+
+DoctorInputs doctor_inputs(const NodeConfig& config) {
+  return {.memory_limit_bytes = config.memory_limit_bytes,
+          .backing = config.memory_backing,
+          .socket_path = config.socket_path,
+          .clients_max = config.clients_max,
+          .shards = config.server_shards,
+          .listen_address = config.listen_address,
+          .secret_file = config.auth_secret_file};
+}
 
 std::vector<Finding> examine(const DoctorInputs& inputs) {
   std::vector<Finding> findings = {memory(inputs), cgroup(inputs), huge(inputs)};
   if (inputs.backing.kind == BackingKind::kFile) findings.push_back(folder(inputs));
-  for (const auto check : {open_files, process_limits, address_space, shared_memory, socket_path}) {
+  for (const auto check : {open_files, process_limits, address_space, shared_memory}) {
     findings.push_back(check(inputs));
   }
-  for (const uint16_t port : inputs.ports) findings.push_back(port_is_free(port));
+  for (Finding& finding : examine_network(inputs)) findings.push_back(std::move(finding));
   findings.push_back(memfd());
   findings.push_back(seals());
   for (const auto check : {processor, cpus, clock_source, kernel}) findings.push_back(check(inputs));

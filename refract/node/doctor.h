@@ -14,6 +14,8 @@
 
 namespace refract::node {
 
+struct NodeConfig;
+
 enum class Health : uint8_t {
   kOk,    // Also for information that is neither good nor bad.
   kWarn,  // A node runs, but slower, smaller or harder to diagnose than it could.
@@ -32,12 +34,16 @@ struct DoctorInputs {
   Backing backing = {};
   std::string socket_path = {};
   uint32_t clients_max = 0;
-  std::vector<uint16_t> ports = {};  // TCP ports that the node is to listen on.
+  uint32_t shards = 1;
+  std::string listen_address = {};  // Empty: no TCP.
+  std::string secret_file = {};     // Empty: none.
   SystemRoot system = {};
 };
+// What the configuration asks of this machine.
+[[nodiscard]] DoctorInputs doctor_inputs(const NodeConfig& config);
 
-// Every check, in a fixed order. Takes milliseconds; asks a listener at the socket path at most to accept a
-// connection, which is closed at once.
+// Every check, in a fixed order. Takes milliseconds; asks a listener at the socket path at most to let it in,
+// and leaves at once.
 [[nodiscard]] std::vector<Finding> examine(const DoctorInputs& inputs);
 
 // Columns for a terminal, one line a finding, its mend below it.

@@ -6,16 +6,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "refract/base/units.h"
+#include "refract/fabric/shm/meeting.h"
+#include "refract/fabric/tcp/listen.h"
 #include "refract/memory/child_process.h"
 #include "refract/memory/descriptor.h"
 #include "refract/memory/fake_system.h"
@@ -115,7 +119,7 @@ TEST_F(Doctor, limits_of_the_process_are_seen) {
   expect("addresses", Health::kFail, "1020 MiB left", "ulimit -v unlimited");
 }
 
-TEST_F(Doctor, a_live_listener_fails_and_a_stale_socket_does_not) {
+TEST_F(Doctor, a_node_of_ours_is_a_warning_another_listener_a_failure_and_a_stale_socket_nothing) {
   expect("socket", Health::kOk, "is free", "");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -124,9 +128,26 @@ TEST_F(Doctor, a_live_listener_fails_and_a_stale_socket_does_not) {
     const Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     ASSERT_EQ(::listen(listener.get(), 1), 0);
-    expect("socket", Health::kFail, "a node answers at", "--socket-path");
+    expect("socket", Health::kFail, "is no node that answers", "--socket-path");
   }
   expect("socket", Health::kOk, "is left from a node that is gone", "");
+  ASSERT_EQ(::unlink(inputs.socket_path.c_str()), 0);
+  // The last of several shards counts like the first.
+  inputs.shards = 3;
+  fabric::shm::MeetingOptions options;
+  options.path = inputs.socket_path + ".2";
+  const auto meeting = fabric::shm::Meeting::open(options);
+  ASSERT_TRUE(meeting) << meeting.error().to_string();
+  std::atomic<bool> stop = false;
+  std::thread keeper([&] {
+    while (!stop.load()) (*meeting)->poll();
+  });
+  expect("socket", Health::kWarn, "a node is running at " + options.path, "another path with --socket-path");
+  EXPECT_EQ(findings_exit_code(examine(inputs)), 0);
+  inputs.shards = 2;
+  expect("socket", Health::kOk, "is free", "");
+  stop.store(true);
+  keeper.join();
 }
 
 TEST_F(Doctor, a_socket_path_that_cannot_be_used_fails) {
@@ -170,18 +191,43 @@ TEST_F(Doctor, old_machines_are_recognised) {
   expect("clock", Health::kWarn, "source hpet", "current_clocksource");
 }
 
-TEST_F(Doctor, a_port_in_use_fails) {
-  const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t length = sizeof(address);
-  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(::listen(listener.get(), 1), 0);
-  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const uint16_t port = ntohs(address.sin_port);
-  inputs.ports = {port};
-  expect("port " + std::to_string(port), Health::kFail, "in use", "ss -ltnp");
+TEST_F(Doctor, a_port_in_use_fails_and_so_does_an_address_of_others) {
+  const Reported<Descriptor> listener = fabric::tcp::listen("127.0.0.1:0");
+  ASSERT_TRUE(listener) << listener.error().to_string();
+  inputs.listen_address = "127.0.0.1:" + std::to_string(*fabric::tcp::bound_port(listener->get()));
+  expect("port", Health::kFail, "in use", "choose another port");
   EXPECT_EQ(findings_exit_code(examine(inputs)), 1);
+  inputs.listen_address = "192.0.2.1:7400";
+  expect("port", Health::kFail, "192.0.2.1:7400", "ip address");
+  inputs.listen_address = "127.0.0.1:0";
+  expect("port", Health::kOk, "is free", "");
+}
+
+TEST_F(Doctor, a_secret_must_be_there_and_for_its_owner_alone) {
+  inputs.listen_address = "127.0.0.1:0";
+  expect("secret", Health::kOk, "none", "");
+  inputs.secret_file = system.path() + "/secret";
+  EXPECT_EQ(finding("secret").health, Health::kFail) << "there is none";
+  system.write("secret", "0123456789abcdef\n");
+  ASSERT_EQ(::chmod(inputs.secret_file.c_str(), 0644), 0);
+  expect("secret", Health::kFail, inputs.secret_file, "chmod");
+  ASSERT_EQ(::chmod(inputs.secret_file.c_str(), 0600), 0);
+  expect("secret", Health::kOk, "16 bytes", "");
+}
+
+TEST_F(Doctor, what_the_kernel_keeps_for_tcp_matters_to_other_hosts) {
+  inputs.listen_address = "127.0.0.1:0";
+  system.write("proc/sys/net/core/somaxconn", "128\n");
+  expect("backlog", Health::kWarn, "128 connections", "sysctl net.core.somaxconn=4096");
+  system.write("proc/sys/net/core/somaxconn", "4096\n");
+  expect("backlog", Health::kOk, "4096 connections", "");
+  system.write("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
+  system.write("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t33554432\n");
+  expect("tcp buffers", Health::kOk, "6 MiB for receiving, 32 MiB for sending", "");
+  inputs.listen_address = "0.0.0.0:0";
+  expect("tcp buffers", Health::kWarn, "1 GB/s over 10 ms", "tcp_rmem='4096 131072 33554432'");
+  system.write("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n");
+  expect("tcp buffers", Health::kOk, "32 MiB for receiving", "");
 }
 
 TEST(DoctorText, table_and_json_say_the_same) {

@@ -15,6 +15,7 @@
 #include "refract/base/log.h"
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
+#include "refract/fabric/tcp/listen.h"
 #include "refract/node/server.h"
 
 namespace refract::node {
@@ -48,12 +49,32 @@ constexpr uint64_t kLink = 3ULL << 32;
 
 Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config) {
   std::unique_ptr<Keeper> keeper(new Keeper(config));
+  if (auto opened = keeper->open_tcp(); !opened) return report(opened.error());
   if (auto opened = keeper->open_shards(); !opened) return report(opened.error());
   if (auto opened = keeper->open_descriptors(); !opened) return report(opened.error());
   return keeper;
 }
 
 Keeper::~Keeper() = default;
+
+Reported<> Keeper::open_tcp() {
+  if (!config_.auth_secret_file.empty()) {
+    auto secret = fabric::tcp::read_secret(config_.auth_secret_file);
+    if (!secret) return report(secret.error());
+    secret_ = std::move(*secret);
+  }
+  if (config_.listen_address.empty()) return {};
+  auto listener = fabric::tcp::listen(config_.listen_address);
+  if (!listener) return report(listener.error());
+  auto address = fabric::tcp::bound_address(listener->get());
+  if (!address) return report(address.error());
+  const auto port = fabric::tcp::bound_port(listener->get());
+  if (!port) return report(port.error());
+  listener_ = std::move(*listener);
+  tcp_address_ = std::move(*address);
+  tcp_port_ = *port;
+  return {};
+}
 
 Reported<> Keeper::open_shards() {
   const auto origin = find_store(config_);
@@ -64,7 +85,7 @@ Reported<> Keeper::open_shards() {
   // Shard 0 is last: whoever finds its files, or its socket, finds the others'.
   for (uint32_t index = config_.server_shards; index-- > 0;) {
     auto shard = KeeperShard::open(
-        {.config = config_, .index = index, .origin = *origin, .identity = identity, .tcp_port = 0});
+        {.config = config_, .index = index, .origin = *origin, .identity = identity, .tcp_port = tcp_port_});
     if (!shard) return report(shard.error());
     shards_[index] = std::move(*shard);
   }
@@ -198,7 +219,11 @@ void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
   signals_ = Descriptor();
   const sigset_t set = keeper_signals();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
-  ServerBirth birth{.config = config_, .shards = {}, .keeper = keeper};
+  ServerBirth birth{.config = config_,
+                    .shards = {},
+                    .listener = listener_.get(),
+                    .secret = secret_.bytes().empty() ? nullptr : &secret_,
+                    .keeper = keeper};
   for (uint32_t index = 0; index < shards_.size(); ++index) {
     KeeperShard& shard = *shards_[index];
     shard.drop_link();

@@ -14,10 +14,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "refract/base/clock.h"
 #include "refract/base/report.h"
+#include "refract/fabric/tcp/secret.h"
+#include "refract/memory/descriptor.h"
 #include "refract/node/config.h"
 #include "refract/node/keeper_shard.h"
 
@@ -25,7 +28,8 @@ namespace refract::node {
 
 class Keeper {
  public:
-  // Takes memory and sockets; nothing runs yet. REQUIRES: the process has one thread.
+  // Takes sockets and memory; nothing runs yet, and where something is refused nothing is left behind. The
+  // secret and the TCP address are looked at first. REQUIRES: the process has one thread.
   [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(const NodeConfig& config);
   ~Keeper();
 
@@ -42,11 +46,13 @@ class Keeper {
   };
   [[nodiscard]] Memory memory() const noexcept;
   [[nodiscard]] const NodeConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const std::string& tcp_address() const noexcept { return tcp_address_; }  // Empty: none.
   [[nodiscard]] bool was_ready() const noexcept { return was_ready_; }
 
  private:
   explicit Keeper(const NodeConfig& config) : config_(config) {}
 
+  [[nodiscard]] Reported<> open_tcp();
   [[nodiscard]] Reported<> open_shards();
   [[nodiscard]] Reported<> open_descriptors();
   [[nodiscard]] bool watch(int descriptor, uint64_t what) const noexcept;
@@ -65,6 +71,10 @@ class Keeper {
   void stop_server();
 
   NodeConfig config_;
+  fabric::tcp::Secret secret_;
+  Descriptor listener_;  // Kept here, so that the port and who waits in its backlog outlive every server.
+  std::string tcp_address_;
+  uint16_t tcp_port_ = 0;
   std::vector<std::unique_ptr<KeeperShard>> shards_;
   bool existed_ = false;
   Descriptor epoll_;

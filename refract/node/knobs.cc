@@ -10,8 +10,8 @@
 
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
+#include "refract/fabric/tcp/listen.h"
 #include "refract/node/config.h"
-#include "refract/node/listen_address.h"
 
 namespace refract::node {
 namespace {
@@ -52,7 +52,7 @@ constexpr std::string_view kNone = "none";
 Reported<> store_listen_address(NodeConfig& config, const KnobValue& value) {
   config.listen_address.clear();
   if (value.text == kNone) return {};
-  if (auto address = parse_listen_address(value.text); !address) return report(address.error());
+  if (auto sound = fabric::tcp::is_loopback(value.text); !sound) return report(sound.error());
   config.listen_address = value.text;
   return {};
 }

@@ -9,7 +9,12 @@
 #include <memory>
 #include <utility>
 
+#include "refract/base/boot_id.h"
 #include "refract/base/log.h"
+#include "refract/fabric/shm/node_page.h"
+#include "refract/fabric/tcp/domain.h"
+#include "refract/fabric/tcp/reception.h"
+#include "refract/memory/space.h"
 #include "refract/runtime/shard_thread.h"
 
 namespace refract::node {
@@ -31,11 +36,18 @@ void settle_in(pid_t keeper) {
 
 class Server {
  public:
-  explicit Server(ServerBirth birth) : config_(birth.config) {
-    for (ShardBirth& shard : birth.shards) shards_.push_back(std::make_unique<ShardServer>(std::move(shard)));
+  explicit Server(ServerBirth birth)
+      : config_(birth.config), listener_(birth.listener), secret_(birth.secret) {
+    for (ShardBirth& shard : birth.shards) {
+      facts_.push_back(facts_of(shard));
+      shards_.push_back(std::make_unique<ShardServer>(std::move(shard)));
+    }
   }
 
   [[nodiscard]] int run() {
+    if (listener_ >= 0) {
+      if (auto opened = open_tcp(); !opened) return fail_with(opened.error());
+    }
     for (uint32_t index = 1; index < shards_.size(); ++index) {
       auto thread = runtime::ShardThread::start({.name = fmt::format("refractd/{}", index)},
                                                 [this, index] { return run_shard(index); });
@@ -46,6 +58,37 @@ class Server {
   }
 
  private:
+  [[nodiscard]] fabric::tcp::NodeFacts facts_of(const ShardBirth& shard) const {
+    const fabric::shm::NodePage& page = shard.meeting.node_page();
+    return {.identity = {page.identity[0], page.identity[1]},
+            .incarnation = fabric::shm::incarnation(page),
+            .hash_seed = reinterpret_cast<const SpaceHeader*>(shard.space.addresses().base())->hash_seed,
+            .shard_index = shard.index,
+            .shard_count = config_.server_shards,
+            .boot_id = host_boot_id().value_or(BootId{}),
+            .socket_path = shard.meeting.path()};
+  }
+
+  // Before any thread starts: the reception hands connections to all of them from its first turn on.
+  [[nodiscard]] Reported<> open_tcp() {
+    for (const auto& shard : shards_) {
+      auto domain = fabric::tcp::ServerDomain::create();
+      if (!domain) return report(domain.error());
+      tcp_domains_.push_back(domain->get());
+      shard->serve_tcp(std::move(*domain));
+    }
+    const auto most = static_cast<uint32_t>(shards_.size()) * config_.clients_max;
+    auto reception = fabric::tcp::Reception::create(shards_[0]->shard(),
+                                                    {.listen_fd = listener_,
+                                                     .secret = secret_,
+                                                     .shards = tcp_domains_,
+                                                     .facts = [this](uint32_t k) { return facts_[k]; },
+                                                     .connections_max = most});
+    if (!reception) return report(reception.error());
+    reception_ = std::move(*reception);
+    return {};
+  }
+
   int run_shard(uint32_t index) {
     if (config_.server_cpu >= 0) {
       const auto bound = runtime::bind_this_thread(static_cast<uint32_t>(config_.server_cpu) + index);
@@ -56,7 +99,12 @@ class Server {
   }
 
   const NodeConfig& config_;
+  int listener_;
+  const fabric::tcp::Secret* secret_;
+  std::vector<fabric::tcp::NodeFacts> facts_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
+  std::vector<fabric::tcp::ServerDomain*> tcp_domains_;  // The shards' own.
+  std::unique_ptr<fabric::tcp::Reception> reception_;
   std::vector<std::unique_ptr<runtime::ShardThread>> threads_;
 };
 

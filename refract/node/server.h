@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "refract/fabric/tcp/secret.h"
 #include "refract/node/config.h"
 #include "refract/node/shard_server.h"
 
@@ -18,6 +19,8 @@ namespace refract::node {
 struct ServerBirth {
   const NodeConfig& config;
   std::vector<ShardBirth> shards;
+  int listener = -1;                            // For TCP, inherited; -1: none.
+  const fabric::tcp::Secret* secret = nullptr;  // Null: TCP clients need none.
   pid_t keeper;  // When this is no longer the parent, the server is an orphan and ends.
 };
 

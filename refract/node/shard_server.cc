@@ -84,22 +84,27 @@ int ShardServer::open() {
 
 void ShardServer::make_services() {
   const NodeConfig& config = birth_.config;
-  service_ = std::make_unique<kv::TableService>(kv::TableService::Parts{.table = *table_,
-                                                                        .heap = *heap_,
-                                                                        .writer = writer_,
-                                                                        .pins = session_pins_,
-                                                                        .growth = *this,
-                                                                        .shard = shard_,
-                                                                        .sweep_round_ns = config.ttl_sweep_ns,
-                                                                        .shard_index = birth_.index,
-                                                                        .shard_count = config.server_shards});
+  if (tcp_) windows_.emplace(*tcp_);
+  service_ =
+      std::make_unique<kv::TableService>(kv::TableService::Parts{.table = *table_,
+                                                                 .heap = *heap_,
+                                                                 .writer = writer_,
+                                                                 .pins = session_pins_,
+                                                                 .growth = *this,
+                                                                 .shard = shard_,
+                                                                 .sweep_round_ns = config.ttl_sweep_ns,
+                                                                 .shard_index = birth_.index,
+                                                                 .shard_count = config.server_shards,
+                                                                 .windows = windows_ ? &*windows_ : nullptr});
   observe_ = std::make_unique<observe::Service>(observed());
   door_ = std::make_unique<observe::FrontDoor>(*service_, *observe_);
-  rpc_ =
-      std::make_unique<rpc::Server>(*door_, shard_, rpc::ServerOptions{.sessions_max = config.clients_max});
+  // As many over TCP as over shared memory.
+  const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
+  rpc_ = std::make_unique<rpc::Server>(*door_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
   service_->answer_through(rpc_.get());
   observe_->answer_through(*rpc_);
   dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
+  if (tcp_) tcp_dispatcher_ = std::make_unique<fabric::Dispatcher>(*tcp_, shard_, rpc_.get());
 }
 
 observe::Service::Parts ShardServer::observed() {
@@ -114,19 +119,37 @@ observe::Service::Parts ShardServer::observed() {
           .shard_index = birth_.index,
           .shard_count = birth_.config.server_shards,
           .peer_of = [this](const fabric::Channel& channel) { return peer_of(channel); },
-          .add_counters =
-              [this](const observe::AddCounter& add) {
-                const fabric::shm::DomainCounters& shm = domain_->counters();
-                add("shm.opened", shm.opened);
-                add("shm.closed", shm.closed);
-                add("shm.bad_frame", shm.bad_frame);
-                add("shm.access_denied", shm.access_denied);
-                add("shm.doorbells_rung", shm.doorbells_rung);
-                add("shm.doorbells_heard", shm.doorbells_heard);
-              }};
+          .add_counters = [this](const observe::AddCounter& add) { add_counters(add); }};
+}
+
+void ShardServer::add_counters(const observe::AddCounter& add) const {
+  const fabric::shm::DomainCounters& shm = domain_->counters();
+  add("shm.opened", shm.opened);
+  add("shm.closed", shm.closed);
+  add("shm.bad_frame", shm.bad_frame);
+  add("shm.access_denied", shm.access_denied);
+  add("shm.doorbells_rung", shm.doorbells_rung);
+  add("shm.doorbells_heard", shm.doorbells_heard);
+  if (!tcp_) return;
+  const fabric::tcp::DomainCounters& tcp = tcp_->counters();
+  add("tcp.opened", tcp.opened);
+  add("tcp.closed", tcp.closed);
+  add("tcp.lost", tcp.lost);
+  add("tcp.bad_frame", tcp.bad_frame);
+  add("tcp.access_denied", tcp.access_denied);
+  add("tcp.sends", tcp.sends);
+  add("tcp.receives", tcp.receives);
+  add("tcp.bytes_sent", tcp.bytes_sent);
+  add("tcp.bytes_received", tcp.bytes_received);
 }
 
 observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
+  // Of the two only TCP has something to gain from one-sided transfers.
+  if (channel.capabilities().one_sided_bytes_min > 0) {
+    return {.transport = "tcp",
+            .name = fabric::tcp::ServerDomain::peer_of(channel),
+            .reason = "another host, or asked for: everything goes through the socket"};
+  }
   const auto owner = owners_.find(fabric::shm::ServerDomain::connection_id(channel));
   return {.transport = "shm",
           .name = owner == owners_.end()

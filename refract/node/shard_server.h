@@ -15,6 +15,8 @@
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/meeting.h"
+#include "refract/fabric/tcp/domain.h"
+#include "refract/kv/domain_windows.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
 #include "refract/kv/service.h"
@@ -52,6 +54,9 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   ShardServer& operator=(const ShardServer&) = delete;
   ~ShardServer() override;
 
+  // Before open(): the shard also serves what this domain is handed.
+  void serve_tcp(std::unique_ptr<fabric::tcp::ServerDomain> domain) noexcept { tcp_ = std::move(domain); }
+
   // Adopts the clients and recovers the store. 0, or the code to end with.
   [[nodiscard]] int open();
   // Serves until the keeper's end. REQUIRES: open() returned 0.
@@ -70,6 +75,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   [[nodiscard]] int recover();
   void make_services();
   [[nodiscard]] observe::Service::Parts observed();
+  void add_counters(const observe::AddCounter& add) const;
   [[nodiscard]] observe::Peer peer_of(const fabric::Channel& channel) const;
   void adopt(const fabric::shm::Attachment& attachment);
   void serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key);
@@ -85,6 +91,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   kv::SessionPins session_pins_;
   kv::PinSources pins_;
   std::unique_ptr<fabric::shm::ServerDomain> domain_;
+  std::unique_ptr<fabric::tcp::ServerDomain> tcp_;  // Null: the node does not listen.
+  std::optional<kv::DomainWindows> windows_;        // Over tcp_.
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<kv::Table> table_;
   std::unique_ptr<kv::TableService> service_;
@@ -92,6 +100,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<observe::FrontDoor> door_;
   std::unique_ptr<rpc::Server> rpc_;
   std::unique_ptr<fabric::Dispatcher> dispatcher_;
+  std::unique_ptr<fabric::Dispatcher> tcp_dispatcher_;
   struct Owner {
     uint32_t process = 0;
     uint32_t user = 0;
