@@ -70,6 +70,8 @@ class ServerDomain final : public Domain {
   // "10.0.0.7:41234". Of a channel of this domain.
   [[nodiscard]] static std::string peer_of(const Channel& channel);
   [[nodiscard]] const DomainCounters& counters() const noexcept;
+  // Memory that holds bytes on their way, of all connections; see ServerOptions::output_bytes_max.
+  [[nodiscard]] uint64_t pending_bytes() const noexcept;
 
   [[nodiscard]] std::string_view provider() const noexcept override { return "tcp"; }
   [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept override;

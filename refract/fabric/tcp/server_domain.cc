@@ -133,6 +133,10 @@ const DomainCounters& ServerDomain::counters() const noexcept {
   return state_->counters;
 }
 
+uint64_t ServerDomain::pending_bytes() const noexcept {
+  return state_->blocks.taken() * kBlockBytes;
+}
+
 Reported<> ServerDomain::serve_region(const RegionSpec& spec, RemoteKey key) {
   return state_->regions.add(spec, key);
 }
