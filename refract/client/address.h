@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a client is told to find its node.
+// Where a client is told to find its node:
+//
+//   PATH, shm:PATH, refract:///PATH                           a node of this host; nothing: the default
+//   socket tcp:HOST:PORT                                             over TCP only
+//   refract://HOST:PORT?transport=auto|shm|tcp                the best that leads there, or the one that is
+//   named
+//
+// Behind refract:// a query may follow; `&` separates transport=NAME and secret_file=PATH, `%2f` stands for a
+// byte that has a meaning there. A host is a name, an IPv4 address, or an IPv6 address in brackets.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,8 +18,30 @@
 
 namespace refract::client {
 
-// The socket's path that `address` names: a path, "shm:PATH", "refract://PATH" with an absolute path, or
-// nothing for the default socket. kInvalidArgument: no such form; kUnsupported: it names another host.
+enum class Preference : uint8_t {
+  kAuto,  // Shared memory where the node is on this host, else TCP.
+  kShm,
+  kTcp,
+};
+
+struct Target {
+  Preference preference = Preference::kAuto;
+  std::string socket_path;  // Of a node of this host. Empty: there is a host.
+  std::string host;         // Without brackets.
+  uint16_t port = 0;
+  std::string secret_file;  // Empty: the address names none.
+
+  [[nodiscard]] bool is_path() const noexcept { return host.empty(); }
+  // Whether the host's name says that it is this one.
+  [[nodiscard]] bool is_loopback() const noexcept;
+  // "host:port", with brackets where they are needed; a path as it is.
+  [[nodiscard]] std::string text() const;
+};
+
+// kInvalidArgument: no such form, with what is wrong and what to write; kUnsupported: no such transport.
+[[nodiscard]] Reported<Target> parse_address(std::string_view address);
+
+// The socket's path, for what works on this host only. kUnsupported: it names a host.
 [[nodiscard]] Reported<std::string> socket_path_of(std::string_view address);
 
 }  // namespace refract::client

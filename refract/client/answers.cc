@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/answers.h"
 
+#include <algorithm>
+
 namespace refract::client {
 
 Code scan_directly(Connection::Reader& reader, uint64_t cursor, size_t keys_min, ScanPage& page) {
@@ -34,6 +36,31 @@ NodeStat stat_of(const kv::wire::StatReply& reply) {
     stat.calls.emplace_back(name, reply.ops[method]);
   }
   return stat;
+}
+
+void add_to(NodeStat& sum, const NodeStat& part) {
+  sum.uptime_ns = std::max(sum.uptime_ns, part.uptime_ns);
+  sum.connections += part.connections;
+  sum.entries += part.entries;
+  sum.expiring_entries += part.expiring_entries;
+  sum.expired += part.expired;
+  sum.buckets += part.buckets;
+  sum.overflow_lines += part.overflow_lines;
+  sum.splits += part.splits;
+  sum.bytes_total += part.bytes_total;
+  sum.bytes_free += part.bytes_free;
+  sum.bytes_live += part.bytes_live;
+  sum.bytes_retired += part.bytes_retired;
+  sum.buffers_live += part.buffers_live;
+  sum.writes += part.writes;
+  if (sum.calls.empty()) {
+    sum.calls = part.calls;
+  } else {
+    // All shards run one version: their lists are alike.
+    for (size_t i = 0; i < sum.calls.size() && i < part.calls.size(); ++i) {
+      sum.calls[i].second += part.calls[i].second;
+    }
+  }
 }
 
 }  // namespace refract::client

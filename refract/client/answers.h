@@ -6,8 +6,9 @@
 #include <span>
 #include <string>
 
-#include "refract/client/client.h"
 #include "refract/client/connection.h"
+#include "refract/client/peers.h"
+#include "refract/client/types.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/layout.h"
 #include "refract/kv/rpc_client.h"
@@ -70,10 +71,45 @@ class Sink final : public kv::ValueSink {
   return {.if_absent = options.if_absent, .if_version = options.if_version, .ttl_ns = options.ttl_ns};
 }
 
+// kInvalidArgument, kTooLarge, or kOk.
+[[nodiscard]] inline Code check_put(const Bytes& key, const PutOptions& options) noexcept {
+  if (options.if_absent && options.if_version != 0) return Code::kInvalidArgument;
+  return check_key(key);
+}
+
+// A conditional write whose outcome is lost must be recognised when it is repeated: its own effect would
+// otherwise fail its condition.
+inline void give_identity(PutOptions& options, Peers& peers) noexcept {
+  const bool is_conditional = options.if_absent || options.if_version != 0;
+  if (is_conditional && options.request.client == 0) options.request = peers.new_request();
+}
+
+// Whether a write that ended so goes again: it surely did nothing, or it will be recognised.
+[[nodiscard]] inline bool may_ask_again(const Connection& connection, Code code,
+                                        const RequestId& request) noexcept {
+  if (code == Code::kUnavailable) return true;
+  return code == Code::kIndeterminate && request.client != 0 && connection.is_session_closed();
+}
+
+// REQUIRES, for these: the connection has a reader.
+template <typename ValueRoom>
+[[nodiscard]] Code read_value(Connection& connection, const Bytes& key, const ValueRoom& room, Got& got) {
+  Connection::Reader& reader = *connection.reader();
+  const kv::Found found = reader.get(key, reader.hash(key), room);
+  got = got_of(found);
+  return found.code;
+}
+[[nodiscard]] inline Code look_at_entry(Connection& connection, const Bytes& key, Got& got) {
+  Connection::Reader& reader = *connection.reader();
+  const kv::Found found = reader.look(key, reader.hash(key));
+  got = got_of(found);
+  return found.code;
+}
 // One page by plain loads, in place of what `page` held.
 [[nodiscard]] Code scan_directly(Connection::Reader& reader, uint64_t cursor, size_t keys_min,
                                  ScanPage& page);
 
 [[nodiscard]] NodeStat stat_of(const kv::wire::StatReply& reply);
+void add_to(NodeStat& sum, const NodeStat& part);
 
 }  // namespace refract::client

@@ -1,159 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/async_client.h"
 
-#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "refract/base/units.h"
-#include "refract/client/address.h"
 #include "refract/client/answers.h"
+#include "refract/client/shard_cursor.h"
+#include "refract/kv/task_team.h"
 
 namespace refract::client {
 
-using runtime::Pending;
 using runtime::Task;
 
 namespace {
 
-constexpr int kGrowthWaits = 6;
-constexpr uint64_t kPause_ns = kMillisecond_ns;
 constexpr uint64_t kReadsPerLook = 256;
-
-}  // namespace
-
-// An operation inside a connection, which must not go before it.
-class AsyncClient::Use {
- public:
-  explicit Use(Connection& connection) noexcept : connection_(connection) { ++connection_.users; }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
-  ~Use() { --connection_.users; }
-
- private:
-  Connection& connection_;
-};
-
-std::byte* AsyncClient::Room::operator()(uint64_t bytes) const {
-  return string != nullptr ? StringRoom{string}(bytes) : BufferRoom{buffer}(bytes);
+// Many keys are sorted by shard once, and once more where another node with other shards was found meanwhile.
+constexpr int kRounds = 2;
+bool is_misplaced(Code code) noexcept {
+  return code == Code::kWrongShard || code == Code::kUnavailable;
 }
-
-Task<Reported<std::unique_ptr<AsyncClient>>> AsyncClient::connect(runtime::Shard& shard, std::string address,
-                                                                  ClientOptions options) {
-  auto path = socket_path_of(address);
-  if (!path) co_return report(path.error());
-  std::unique_ptr<AsyncClient> client(new AsyncClient(shard, std::move(*path), options));
-  const bool established = co_await client->establish(shard.refresh_now() + options.timeout_ns);
-  if (!established) co_return report(client->trouble_);
-  co_return client;
-}
-
-Task<bool> AsyncClient::establish(uint64_t deadline_ns) {
-  connecting_ = true;
-  auto begun = Connection::begin(shard_, path_, options_);
-  if (!begun) {
-    trouble_ = begun.error();
-    connecting_ = false;
-    co_return false;
-  }
-  std::unique_ptr<Connection> fresh = std::move(*begun);
-  while (fresh->state() == Connection::State::kConnecting) {
-    // Awaiting changes it, which the check does not see.
-    Pending change = shard_.ops().begin(deadline_ns);  // NOLINT(misc-const-correctness)
-    fresh->wake_at_change(change.token());
-    const runtime::OpResult woken = co_await change;
-    if (woken.code != Code::kOk) break;
-  }
-  // We may have been woken by a connection in the middle of its poll: let it end before any is destroyed.
-  co_await shard_.sleep_for(0);
-  connecting_ = false;
-  std::erase_if(ended_, [](const auto& connection) { return connection->users == 0; });
-  if (fresh->state() == Connection::State::kConnecting || fresh->state() == Connection::State::kEnded) {
-    trouble_ = fresh->trouble();
-    co_return false;
-  }
-  if (connection_ != nullptr) ended_.push_back(std::move(connection_));
-  connection_ = std::move(fresh);
-  co_return true;
-}
-
-Task<bool> AsyncClient::await_server(Patience& patience) {
-  const uint64_t now = shard_.refresh_now();
-  if (patience.deadline_ns == 0) patience.deadline_ns = now + options_.timeout_ns;
-  if (connection_->state() == Connection::State::kUp && patience.waits++ > 0) {
-    co_await shard_.sleep_for(kPause_ns);
-  }
-  while (connection_->state() == Connection::State::kNoServer && !connection_->has_server_given_up()) {
-    // Awaiting changes it, which the check does not see.
-    Pending change = shard_.ops().begin(patience.deadline_ns);  // NOLINT(misc-const-correctness)
-    connection_->wake_at_change(change.token());
-    const runtime::OpResult woken = co_await change;
-    if (woken.code != Code::kOk) break;
-  }
-  if (connection_->state() == Connection::State::kEnded) {
-    if (!connecting_) {
-      if (patience.losses++ > 0) co_return false;
-      const bool established = co_await establish(patience.deadline_ns);
-      co_return established;
-    }
-    // Another operation is at it.
-    while (connecting_) co_await shard_.sleep_for(kPause_ns);
-  }
-  if (connection_->state() == Connection::State::kUp && shard_.now_ns() < patience.deadline_ns) {
-    co_return true;
-  }
-  trouble_ = connection_->trouble();
-  co_return false;
-}
-
-Task<bool> AsyncClient::await_growth(int waits) {
-  if (connection_->refresh()) co_return true;
-  if (waits >= kGrowthWaits) co_return false;
-  co_await shard_.sleep_for(kPause_ns << waits);
-  co_return true;
-}
-
-template <typename Direct, typename Ask>
-Task<Code> AsyncClient::read(Direct direct, Ask ask) {
-  Patience patience;
-  int growth_waits = 0;
-  for (;;) {
-    if (guard_.is_child()) co_return Code::kForked;
-    if (connection_->reader() != nullptr) {
-      const Code code = direct(*connection_->reader());
-      if (code != Code::kInvalidated && code != Code::kCorrupt) co_return code;
-      if (code == Code::kCorrupt) {
-        const bool again = co_await await_growth(growth_waits++);
-        if (again) continue;
-        co_return code;
-      }
-    }
-    if (connection_->state() == Connection::State::kUp) {
-      const Use use(*connection_);
-      const Code code = co_await ask(connection_->rpc(), patience.deadline_ns);
-      if (code != Code::kUnavailable) co_return code;
-    }
-    const bool again = co_await await_server(patience);
-    if (!again) co_return Code::kUnavailable;
-  }
-}
-
-template <typename T, typename Ask>
-Task<Result<T>> AsyncClient::ask_server(Ask ask) {
-  Patience patience;
-  for (;;) {
-    if (guard_.is_child()) co_return fail(Code::kForked);
-    if (connection_->state() == Connection::State::kUp) {
-      const Use use(*connection_);
-      Result<T> result = co_await ask(connection_->rpc(), patience.deadline_ns);
-      if (result.code() != Code::kUnavailable) co_return result;
-    }
-    const bool again = co_await await_server(patience);
-    if (!again) co_return fail(Code::kUnavailable);
-  }
-}
+// How many keys of a multi_get have their cache misses under way at once.
+constexpr size_t kGroup = 16;
 
 // Coroutines of their own, because a lambda that captures must not be one.
-namespace {
 
 Task<Code> ask_get(kv::RpcClient& rpc, Bytes key, kv::ValueSink& sink, Got& got, uint64_t deadline_ns) {
   const Result<kv::Got> answer = co_await rpc.get(key, sink, deadline_ns);
@@ -180,47 +51,63 @@ Task<Code> ask_scan(kv::RpcClient& rpc, ScanRequest request, ScanPage& page, uin
   co_return Code::kOk;
 }
 
-// What surely was not sent is left over, for the next server.
-struct Puts {
-  std::vector<kv::RpcClient::PutItem> open;
-  std::vector<PutItem*> owners;
-};
-Task<Result<bool>> ask_multi_put(kv::RpcClient& rpc, Puts& puts, uint64_t deadline_ns) {
-  co_await rpc.multi_put(puts.open, deadline_ns);
-  size_t left = 0;
-  for (size_t i = 0; i < puts.open.size(); ++i) {
-    puts.owners[i]->result = puts.open[i].result;
-    if (puts.open[i].result.code() != Code::kUnavailable) continue;
-    puts.open[left] = puts.open[i];
-    puts.owners[left++] = puts.owners[i];
+// A view's own bytes.
+struct CopyRoom {
+  std::unique_ptr<std::byte[]>* target;
+  std::byte* operator()(uint64_t bytes) const {
+    // One more, so that a view of nothing has bytes of its own, too.
+    *target = std::make_unique_for_overwrite<std::byte[]>(bytes + 1);
+    return target->get();
   }
-  puts.open.resize(left);
-  puts.owners.resize(left);
-  if (left > 0) co_return fail(Code::kUnavailable);
-  co_return true;
+};
+
+Task<> stat_of_shard(Peers& peers, uint32_t shard, NodeStat& sum, Code& code, kv::TaskTeam& team) {
+  const auto reply = co_await peers.ask<kv::wire::StatReply>(
+      {.key = {}, .shard = shard},
+      [](Connection& connection, uint64_t deadline_ns) { return connection.rpc().stat(deadline_ns); });
+  if (reply) {
+    add_to(sum, stat_of(*reply));
+  } else {
+    code = reply.code();
+  }
+  team.leave();
 }
 
 }  // namespace
 
+std::byte* Room::operator()(uint64_t bytes) const {
+  return string != nullptr ? StringRoom{string}(bytes) : BufferRoom{buffer}(bytes);
+}
+
+Task<Reported<std::unique_ptr<AsyncClient>>> AsyncClient::connect(runtime::Shard& shard, std::string address,
+                                                                  ClientOptions options) {
+  auto settings = Settings::make(address, options);
+  if (!settings) co_return report(std::move(settings).error());
+  std::unique_ptr<AsyncClient> client(new AsyncClient(shard, std::move(*settings)));
+  const bool reached = co_await client->peers_.establish(shard.refresh_now() + options.timeout_ns);
+  if (!reached) co_return report(client->trouble());
+  co_return client;
+}
+
 Code AsyncClient::get_directly(Bytes key, const Room& room, Got& got) {
-  if (guard_.is_child()) [[unlikely]]
+  if (peers_.is_child()) [[unlikely]]
     return Code::kForked;
   if (const Code code = check_key(key); code != Code::kOk) return code;
-  Connection::Reader* reader = connection_->reader();
-  if (reader == nullptr) return Code::kInvalidated;
-  // The shard's own turns poll the connection; this only has it look at the keeper's socket.
-  if (++reads_ % kReadsPerLook == 0 || connection_->is_node_stopping()) connection_->look_at_keeper();
-  const kv::Found found = reader->get(key, reader->hash(key), room);
-  got = got_of(found);
-  return found.code;
+  Connection* connection = peers_.at(Place{.key = key});
+  if (connection == nullptr || connection->reader() == nullptr) return Code::kInvalidated;
+  // The shard's own turns poll the connections; this only has them look at what tells that a node has gone.
+  if (++reads_ % kReadsPerLook == 0 || connection->is_node_stopping()) peers_.look_around();
+  return read_value(*connection, key, room, got);
 }
 
 Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room) {
   Got got;
   Sink<Room> sink(room);
-  const Code code = co_await read(
-      [&](Connection::Reader&) { return get_directly(key, room, got); },
-      [&](kv::RpcClient& rpc, uint64_t deadline_ns) { return ask_get(rpc, key, sink, got, deadline_ns); });
+  const Code code = co_await peers_.read(
+      {.key = key}, [&](Connection& connection) { return read_value(connection, key, room, got); },
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_get(connection.rpc(), key, sink, got, deadline_ns);
+      });
   if (code != Code::kOk) co_return fail(code);
   co_return got;
 }
@@ -249,82 +136,316 @@ Result<Got> AsyncClient::Get::await_resume() {
   return got_;
 }
 
+Code AsyncClient::view_directly(Connection& connection, Bytes key, View& view) {
+  Connection::Reader& reader = *connection.reader();
+  const Connection::Reader::Pinned pinned = reader.pin(key, reader.hash(key));
+  if (pinned.found.code != Code::kOk) return pinned.found.code;
+  connection.hold();
+  view.held_by_ = &connection;
+  view.pin_ = pinned.pin;
+  view.bytes_ = {connection.at(pinned.value), pinned.found.value_bytes};
+  view.version_ = pinned.found.version;
+  return Code::kOk;
+}
+
+Task<Result<View>> AsyncClient::view(Bytes key) {
+  if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
+  View view;
+  Got got;
+  const CopyRoom room{&view.copy_};
+  Sink<CopyRoom> sink(room);
+  const Code code = co_await peers_.read(
+      {.key = key}, [&](Connection& connection) { return view_directly(connection, key, view); },
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_get(connection.rpc(), key, sink, got, deadline_ns);
+      });
+  if (code != Code::kOk) co_return fail(code);
+  if (view.held_by_ == nullptr) {
+    view.bytes_ = {view.copy_.get(), got.value_bytes};
+    view.version_ = got.version;
+  }
+  co_return std::move(view);
+}
+
 Task<Result<Got>> AsyncClient::exists(Bytes key) {
   if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
   Got got;
-  const Code code = co_await read(
-      [&](Connection::Reader& reader) {
-        const kv::Found found = reader.look(key, reader.hash(key));
-        got = got_of(found);
-        return found.code;
-      },
-      [&](kv::RpcClient& rpc, uint64_t deadline_ns) { return ask_exists(rpc, key, got, deadline_ns); });
+  const Code code = co_await peers_.read(
+      {.key = key}, [&](Connection& connection) { return look_at_entry(connection, key, got); },
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_exists(connection.rpc(), key, got, deadline_ns);
+      });
   if (code != Code::kOk) co_return fail(code);
   co_return got;
 }
 
 Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
   ScanPage page;
-  const Code code =
-      co_await read([&](Connection::Reader& reader) { return scan_directly(reader, cursor, keys_min, page); },
-                    [&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-                      return ask_scan(rpc, {.cursor = cursor, .keys_min = keys_min}, page, deadline_ns);
-                    });
+  const ShardCursor at = ShardCursor::from(cursor);
+  co_await peers_.find_out();
+  if (peers_.is_known() && at.shard >= peers_.count()) co_return page;
+  const Code code = co_await peers_.read(
+      {.key = {}, .shard = at.shard},
+      [&](Connection& connection) { return scan_directly(*connection.reader(), at.own, keys_min, page); },
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_scan(connection.rpc(), {.cursor = at.own, .keys_min = keys_min}, page, deadline_ns);
+      });
   if (code != Code::kOk) co_return fail(code);
-  co_return page;
+  page.next = at.followed_by(page.next, peers_.count());
+  co_return std::move(page);
 }
 
 Task<Result<uint64_t>> AsyncClient::put(Bytes key, Bytes value, PutOptions options) {
-  if (options.if_absent && options.if_version != 0) co_return fail(Code::kInvalidArgument);
-  const Result<uint64_t> version =
-      co_await ask_server<uint64_t>([&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-        return rpc.put(key, value, options_of(options), deadline_ns);
-      });
+  if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
+  give_identity(options, peers_);
+  const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
+      {.key = key},
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return connection.rpc().put(key, value, options_of(options), deadline_ns);
+      },
+      options.request.client != 0);
   co_return version;
 }
 
 Task<Result<uint64_t>> AsyncClient::erase(Bytes key, uint64_t if_version) {
-  const Result<uint64_t> version = co_await ask_server<uint64_t>(
-      [&](kv::RpcClient& rpc, uint64_t deadline_ns) { return rpc.erase(key, if_version, deadline_ns); });
+  if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
+  const Result<uint64_t> version =
+      co_await peers_.ask<uint64_t>({.key = key}, [&](Connection& connection, uint64_t deadline_ns) {
+        return connection.rpc().erase(key, if_version, deadline_ns);
+      });
   co_return version;
 }
 
-Task<> AsyncClient::multi_put(std::span<PutItem> items) {
-  Puts puts;
-  for (PutItem& item : items) {
-    if (item.options.if_absent && item.options.if_version != 0) {
-      item.result = fail(Code::kInvalidArgument);
-      continue;
+void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
+  struct Way {
+    Connection::Reader* reader;
+    uint64_t hash;
+  };
+  std::array<Way, kGroup> ways;
+  for (size_t first = 0; first < items.size(); first += kGroup) {
+    const std::span<GetItem> group = items.subspan(first, std::min(kGroup, items.size() - first));
+    // Two passes that only prefetch, so that the misses of the whole group overlap.
+    for (size_t i = 0; i < group.size(); ++i) {
+      Connection* connection =
+          check_key(group[i].key) == Code::kOk ? peers_.at(Place{.key = group[i].key}) : nullptr;
+      ways[i] = {.reader = connection == nullptr ? nullptr : connection->reader(), .hash = 0};
+      if (ways[i].reader == nullptr) continue;
+      ways[i].hash = ways[i].reader->hash(group[i].key);
+      ways[i].reader->prefetch_bucket(ways[i].hash);
     }
-    puts.open.push_back({.key = item.key, .value = item.value, .options = options_of(item.options)});
-    puts.owners.push_back(&item);
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (ways[i].reader != nullptr) ways[i].reader->prefetch_buffers(ways[i].hash);
+    }
+    for (size_t i = 0; i < group.size(); ++i) {
+      GetItem& item = group[i];
+      kv::Found found{.code = check_key(item.key)};
+      if (found.code == Code::kOk) {
+        found.code = Code::kInvalidated;
+        if (ways[i].reader != nullptr)
+          found = ways[i].reader->get(item.key, ways[i].hash, StringRoom{&item.value});
+      }
+      if (found.code == Code::kInvalidated || found.code == Code::kCorrupt) {
+        rest.push_back(static_cast<uint32_t>(first + i));
+      } else {
+        item.result = found.code == Code::kOk ? Result<Got>(got_of(found)) : fail(found.code);
+      }
+    }
   }
-  const Result<bool> all = co_await ask_server<bool>(
-      [&](kv::RpcClient& rpc, uint64_t deadline_ns) { return ask_multi_put(rpc, puts, deadline_ns); });
-  for (PutItem* item : puts.owners) item->result = fail(all.code());
+}
+
+// What one shard is asked for: what is still open, and whose it is.
+struct AsyncClient::ShardGets {
+  uint32_t shard = 0;
+  std::vector<GetItem*> owners;
+  std::vector<StringRoom> rooms;
+  std::vector<Sink<StringRoom>> sinks;
+  std::vector<kv::RpcClient::GetItem> open;
+  kv::TaskTeam* team = nullptr;  // Null: it is the only shard.
+};
+
+struct AsyncClient::ShardPuts {
+  uint32_t shard = 0;
+  std::vector<PutItem*> owners;
+  std::vector<kv::RpcClient::PutItem> open;
+  kv::TaskTeam* team = nullptr;
+};
+
+namespace {
+
+// Keeps of both lists of a job those for which `is_open(index)`.
+template <typename Job, typename IsOpen>
+[[nodiscard]] bool sift(Job& job, IsOpen is_open) {
+  size_t left = 0;
+  for (size_t i = 0; i < job.open.size(); ++i) {
+    if (!is_open(i)) continue;
+    job.open[left] = job.open[i];
+    job.owners[left++] = job.owners[i];
+  }
+  job.open.resize(left);
+  job.owners.resize(left);
+  return left > 0;
+}
+
+template <typename Job>
+Task<Result<bool>> ask_gets(Connection& connection, Job& job, uint64_t deadline_ns) {
+  co_await connection.rpc().multi_get(job.open, deadline_ns);
+  const bool are_left = sift(job, [&job](size_t i) {
+    Got got;
+    const Code code = take(job.open[i].result, got);
+    job.owners[i]->result = code == Code::kOk ? Result<Got>(got) : fail(code);
+    return code == Code::kUnavailable;
+  });
+  if (are_left) co_return fail(Code::kUnavailable);
+  co_return true;
+}
+
+// Those that surely were not sent go again when there is a server, and those whose outcome was lost, too,
+// where the server will know them again; the others have their outcome.
+template <typename Job>
+Task<Result<bool>> ask_puts(Connection& connection, Job& job, uint64_t deadline_ns) {
+  co_await connection.rpc().multi_put(job.open, deadline_ns);
+  const bool is_lost = connection.is_session_closed();
+  const bool are_left = sift(job, [&job, is_lost](size_t i) {
+    const Code code = job.open[i].result.code();
+    const bool is_in_doubt = job.owners[i]->result.code() == Code::kIndeterminate;
+    if (code != Code::kUnavailable || !is_in_doubt) job.owners[i]->result = job.open[i].result;
+    return code == Code::kUnavailable ||
+           (code == Code::kIndeterminate && is_lost && job.owners[i]->options.request.client != 0);
+  });
+  if (are_left) co_return fail(Code::kUnavailable);
+  co_return true;
+}
+
+// One job for each shard that has some of the items.
+template <typename Job>
+Job& job_of(std::vector<Job>& jobs, uint32_t shard) {
+  for (Job& job : jobs) {
+    if (job.shard == shard) return job;
+  }
+  jobs.emplace_back();
+  jobs.back().shard = shard;
+  return jobs.back();
+}
+
+}  // namespace
+
+Task<> AsyncClient::get_of_shard(ShardGets& job) {
+  // What points into these stays true.
+  job.rooms.reserve(job.owners.size());
+  job.sinks.reserve(job.owners.size());
+  for (size_t i = 0; i < job.owners.size(); ++i) {
+    job.sinks.emplace_back(job.rooms.emplace_back(StringRoom{&job.owners[i]->value}));
+    job.open.push_back({.key = job.owners[i]->key, .sink = &job.sinks.back()});
+  }
+  const Result<bool> all = co_await peers_.ask<bool>(
+      {.key = {}, .shard = job.shard},
+      [&](Connection& connection, uint64_t deadline_ns) { return ask_gets(connection, job, deadline_ns); });
+  for (GetItem* item : job.owners) item->result = fail(all.code());
+  if (job.team != nullptr) job.team->leave();
+}
+
+Task<> AsyncClient::put_of_shard(ShardPuts& job) {
+  for (PutItem* item : job.owners) {
+    job.open.push_back({.key = item->key, .value = item->value, .options = options_of(item->options)});
+  }
+  const Result<bool> all = co_await peers_.ask<bool>(
+      {.key = {}, .shard = job.shard},
+      [&](Connection& connection, uint64_t deadline_ns) { return ask_puts(connection, job, deadline_ns); });
+  for (PutItem* item : job.owners) {
+    if (item->result.code() != Code::kIndeterminate) item->result = fail(all.code());
+  }
+  if (job.team != nullptr) job.team->leave();
+}
+
+template <typename Job>
+Task<> AsyncClient::run(std::vector<Job>& jobs, Task<> (AsyncClient::*work)(Job&)) {
+  if (jobs.size() == 1) co_await (this->*work)(jobs.front());
+  if (jobs.size() < 2) co_return;
+  kv::TaskTeam team(peers_.shard());
+  for (Job& job : jobs) {
+    job.team = &team;
+    team.add((this->*work)(job));
+  }
+  co_await team.run();
+}
+
+Task<> AsyncClient::get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which) {
+  co_await peers_.find_out();
+  for (int round = 0; round < kRounds; ++round) {
+    const uint64_t node = peers_.connections();
+    std::vector<ShardGets> jobs;
+    for (const uint32_t index : which) {
+      GetItem& item = items[index];
+      if (round > 0 && !is_misplaced(item.result.code())) continue;
+      if (const Code code = check_key(item.key); code != Code::kOk) {
+        item.result = fail(code);
+      } else {
+        job_of(jobs, peers_.index_of({.key = item.key})).owners.push_back(&item);
+      }
+    }
+    co_await run(jobs, &AsyncClient::get_of_shard);
+    if (peers_.connections() == node) break;
+  }
+}
+
+Task<> AsyncClient::multi_get(std::span<GetItem> items) {
+  std::vector<uint32_t> rest;
+  if (peers_.is_child()) {
+    for (GetItem& item : items) item.result = fail(Code::kForked);
+    co_return;
+  }
+  get_directly(items, rest);
+  if (!rest.empty()) co_await get_by_calls(items, rest);
+}
+
+Task<> AsyncClient::multi_put(std::span<PutItem> items) {
+  co_await peers_.find_out();
+  for (int round = 0; round < kRounds; ++round) {
+    const uint64_t node = peers_.connections();
+    std::vector<ShardPuts> jobs;
+    for (PutItem& item : items) {
+      if (round > 0 && !is_misplaced(item.result.code())) continue;
+      item.result = fail(Code::kUnavailable);
+      if (const Code code = check_put(item.key, item.options); code != Code::kOk) {
+        item.result = fail(code);
+        continue;
+      }
+      give_identity(item.options, peers_);
+      job_of(jobs, peers_.index_of({.key = item.key})).owners.push_back(&item);
+    }
+    co_await run(jobs, &AsyncClient::put_of_shard);
+    if (peers_.connections() == node) break;
+  }
 }
 
 Task<Result<NodeStat>> AsyncClient::stat() {
-  const auto reply = co_await ask_server<kv::wire::StatReply>(
-      [](kv::RpcClient& rpc, uint64_t deadline_ns) { return rpc.stat(deadline_ns); });
-  if (!reply) co_return fail(reply.error());
-  co_return stat_of(*reply);
+  co_await peers_.find_out();
+  NodeStat sum;
+  Code code = Code::kOk;
+  kv::TaskTeam team(peers_.shard());
+  for (uint32_t shard = 0; shard < peers_.count(); ++shard) {
+    team.add(stat_of_shard(peers_, shard, sum, code, team));
+  }
+  co_await team.run();
+  if (code != Code::kOk) co_return fail(code);
+  co_return std::move(sum);
 }
 
 Task<Result<Pong>> AsyncClient::ping() {
-  const Clock& clock = shard_.clock();
+  const Clock& clock = peers_.shard().clock();
   uint64_t sent_ns = 0;
-  const auto reply = co_await ask_server<kv::wire::PingReply>([&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-    sent_ns = clock.now_ns();
-    return rpc.ping(sent_ns, deadline_ns);
-  });
+  const auto reply = co_await peers_.ask<kv::wire::PingReply>(
+      {.key = {}, .shard = 0}, [&](Connection& connection, uint64_t deadline_ns) {
+        sent_ns = clock.now_ns();
+        return connection.rpc().ping(sent_ns, deadline_ns);
+      });
   if (!reply) co_return fail(reply.error());
   co_return Pong{.round_trip_ns = clock.now_ns() - sent_ns, .node_wall_ns = reply->wall_ns};
 }
 
 Route AsyncClient::route() const {
   Route route;
-  connection_->fill(route);
+  peers_.fill(route);
   return route;
 }
 

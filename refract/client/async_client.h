@@ -14,22 +14,32 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "refract/client/client.h"
-#include "refract/client/connection.h"
-#include "refract/client/forks.h"
+#include "refract/client/peers.h"
+#include "refract/client/settings.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
 namespace refract::client {
 
+// Where a value goes; one of the two.
+struct Room {
+  std::string* string = nullptr;
+  std::span<std::byte> buffer = {};
+  std::byte* operator()(uint64_t bytes) const;
+};
+
 class AsyncClient {
  public:
   [[nodiscard]] static runtime::Task<Reported<std::unique_ptr<AsyncClient>>> connect(
       runtime::Shard& shard, std::string address, ClientOptions options = {});
+  // Of settings that outlive it; not connected until its first operation, or peers().establish().
+  AsyncClient(runtime::Shard& shard, const Settings& settings) : peers_(shard, settings) {}
   AsyncClient(const AsyncClient&) = delete;
   AsyncClient& operator=(const AsyncClient&) = delete;
   ~AsyncClient() = default;
@@ -37,54 +47,50 @@ class AsyncClient {
   class Get;
   [[nodiscard]] Get get(Bytes key, std::string& value) noexcept;
   [[nodiscard]] Get get_into(Bytes key, std::span<std::byte> value) noexcept;
+  [[nodiscard]] runtime::Task<Result<View>> view(Bytes key);
   [[nodiscard]] runtime::Task<Result<Got>> exists(Bytes key);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options = {});
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0);
+  // All shards at once, each at its own pace.
+  [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
   [[nodiscard]] runtime::Task<Result<NodeStat>> stat();
-  [[nodiscard]] runtime::Task<Result<Pong>> ping();
+  [[nodiscard]] runtime::Task<Result<Pong>> ping();  // The node's first shard.
 
+  [[nodiscard]] RequestId new_request() noexcept { return peers_.new_request(); }
   [[nodiscard]] Route route() const;
-  [[nodiscard]] const Report& trouble() const noexcept { return trouble_; }
-  [[nodiscard]] uint64_t messages_sent() const noexcept { return connection_->messages_sent(); }
+  [[nodiscard]] const Report& trouble() const noexcept { return peers_.trouble(); }
+  [[nodiscard]] uint64_t messages_sent() const noexcept { return peers_.messages_sent(); }
+
+  // For the blocking client, which takes shorter ways and comes here when they do not lead anywhere.
+  [[nodiscard]] Peers& peers() noexcept { return peers_; }
+  [[nodiscard]] const Peers& peers() const noexcept { return peers_; }
+  [[nodiscard]] runtime::Task<Result<Got>> get_slowly(Bytes key, Room room);
+  // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
+  [[nodiscard]] static Code view_directly(Connection& connection, Bytes key, View& view);
+  [[nodiscard]] static View empty_view() noexcept { return {}; }
+  // Those of several keys whose shards answer directly; the others are left to `rest`, as indices.
+  void get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest);
+  [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);
 
  private:
-  struct Patience {
-    uint64_t deadline_ns = 0;  // 0: time has not mattered yet.
-    int losses = 0;            // Of the whole node.
-    int waits = 0;
-  };
-  // Where a value goes; one of the two.
-  struct Room {
-    std::string* string = nullptr;
-    std::span<std::byte> buffer;
-    std::byte* operator()(uint64_t bytes) const;
-  };
-  class Use;
+  struct ShardGets;
+  struct ShardPuts;
 
-  AsyncClient(runtime::Shard& shard, std::string path, const ClientOptions& options)
-      : shard_(shard), path_(std::move(path)), options_(options) {}
+  AsyncClient(runtime::Shard& shard, std::unique_ptr<const Settings> settings)
+      : own_settings_(std::move(settings)), peers_(shard, *own_settings_) {}
 
-  // kInvalidated, kCorrupt: the caller goes on with read_slowly.
+  // kInvalidated, kCorrupt: the caller goes on with get_slowly.
   [[nodiscard]] Code get_directly(Bytes key, const Room& room, Got& got);
-  [[nodiscard]] runtime::Task<Result<Got>> get_slowly(Bytes key, Room room);
-  [[nodiscard]] runtime::Task<bool> await_growth(int waits);
-  [[nodiscard]] runtime::Task<bool> await_server(Patience& patience);
-  [[nodiscard]] runtime::Task<bool> establish(uint64_t deadline_ns);
-  template <typename Direct, typename Ask>
-  [[nodiscard]] runtime::Task<Code> read(Direct direct, Ask ask);
-  template <typename T, typename Ask>
-  [[nodiscard]] runtime::Task<Result<T>> ask_server(Ask ask);
+  // All at once.
+  template <typename Job>
+  [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncClient::*work)(Job&));
+  [[nodiscard]] runtime::Task<> get_of_shard(ShardGets& job);
+  [[nodiscard]] runtime::Task<> put_of_shard(ShardPuts& job);
 
-  runtime::Shard& shard_;
-  std::string path_;
-  ClientOptions options_;
-  ForkGuard guard_;
-  std::unique_ptr<Connection> connection_;
-  std::vector<std::unique_ptr<Connection>> ended_;  // Some operation may still be on its way out of them.
-  bool connecting_ = false;
-  Report trouble_{Code::kOk, "", ""};
+  std::unique_ptr<const Settings> own_settings_;
+  Peers peers_;
   uint64_t reads_ = 0;
 };
 

@@ -3,112 +3,118 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "refract/base/units.h"
 #include "refract/client/answers.h"
 #include "refract/client/client_state.h"
+#include "refract/client/shard_cursor.h"
 
 namespace refract {
 
+using client::AsyncClient;
 using client::check_key;
+using client::check_put;
 using client::ClientState;
 using client::Connection;
 using client::got_of;
 using client::options_of;
+using client::Place;
 using client::Sink;
-using client::stat_of;
 using client::StringRoom;
 using client::take;
+using client::ThreadState;
 
 namespace {
 
 // A copy of this length was made under a pin.
 constexpr uint64_t kPinnedBytes = 16 * kKiB;
-// How many keys of a multi_get have their cache misses under way at once.
-constexpr size_t kGroup = 16;
 
-template <typename Room>
-[[gnu::noinline]] Result<Got> get_carefully(ClientState& state, const Bytes& key, const Room& room) {
-  if (const Code code = check_key(key); code != Code::kOk) [[unlikely]]
-    return fail(code);
-  Got got;
-  const Code code = state.read(
-      [&](Connection::Reader& reader) {
-        const kv::Found found = reader.get(key, reader.hash(key), room);
-        if (found.value_bytes >= kPinnedBytes && found.code == Code::kOk && !state.is_node_still_there())
-          return Code::kInvalidated;
-        got = got_of(found);
-        return found.code;
-      },
-      [&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-        Sink<Room> sink(room);
-        return take(rpc.get_and_wait(key, sink, deadline_ns), got);
-      });
-  if (code != Code::kOk) return fail(code);
-  return got;
+// For what may last: a room whose type is known to the coroutines.
+client::Room general(const StringRoom& room) noexcept {
+  return {.string = room.target, .buffer = {}};
+}
+client::Room general(const client::BufferRoom& room) noexcept {
+  return {.string = nullptr, .buffer = room.target};
 }
 
-// Where nothing can be read directly: pipelined, as far as there are calls to spare.
-void get_by_rpc(ClientState& state, std::span<GetItem> items) {
-  std::vector<StringRoom> rooms;
-  std::vector<Sink<StringRoom>> sinks;
-  std::vector<kv::RpcClient::GetItem> asked;
-  rooms.reserve(items.size());
-  sinks.reserve(items.size());
-  for (GetItem& item : items) {
-    sinks.emplace_back(rooms.emplace_back(StringRoom{&item.value}));
-    asked.push_back({.key = item.key, .sink = &sinks.back()});
-  }
-  const Result<> sent = state.ask_server<void>([&](kv::RpcClient& rpc, uint64_t deadline_ns) -> Result<> {
-    block_on(state.shard(), rpc.multi_get(asked, deadline_ns));
-    const bool is_lost =
-        std::ranges::any_of(asked, [](const auto& item) { return item.result.code() == Code::kUnavailable; });
-    if (is_lost) return fail(Code::kUnavailable);
-    return {};
-  });
-  for (size_t i = 0; i < items.size(); ++i) {
+bool is_settled(Code code) noexcept {
+  return code != Code::kInvalidated && code != Code::kCorrupt;
+}
+
+template <typename Room>
+[[gnu::noinline]] Result<Got> get_carefully(ClientState& client, const Bytes& key, const Room& room) {
+  if (const Code code = check_key(key); code != Code::kOk) [[unlikely]]
+    return fail(code);
+  ThreadState* mine = client.mine();
+  if (mine == nullptr || mine->is_child()) [[unlikely]]
+    return fail(Code::kForked);
+  const Place place{.key = key};
+  if (Connection* connection = mine->reading_at(place); connection != nullptr) {
     Got got;
-    const Code code = sent ? take(asked[i].result, got) : sent.code();
-    items[i].result = code == Code::kOk ? Result<Got>(got) : Result<Got>(fail(code));
+    const Code code = read_value(*connection, key, room, got);
+    const bool is_pinned = code == Code::kOk && got.value_bytes >= kPinnedBytes;
+    if (is_settled(code) && (!is_pinned || mine->is_node_still_there(*connection))) {
+      if (code != Code::kOk) return fail(code);
+      return got;
+    }
+  } else if (connection = mine->asking_at(place); connection != nullptr) {
+    Sink<Room> sink(room);
+    const Result<kv::Got> answer = connection->rpc().get_and_wait(key, sink);
+    mine->publish();
+    if (answer) return got_of(*answer);
+    if (answer.code() != Code::kUnavailable) {
+      mine->peers().note(*connection, answer.code());
+      return fail(answer.error());
+    }
   }
+  mine->count_reread();
+  return mine->wait_for(mine->async().get_slowly(key, general(room)));
 }
 
 // The common get stands alone, because how many gets overlap is decided by the instructions of each.
 template <typename Room>
-Result<Got> get_to(ClientState& state, const Bytes& key, const Room& room) {
-  if (Connection::Reader* reader = state.reader_at_once(); reader != nullptr) [[likely]] {
-    kv::Found found;
-    if (reader->get_at_once(key, reader->hash(key), room, found)) [[likely]]
-      return got_of(found);
-    state.count_again();
+Result<Got> get_to(ClientState& client, const Bytes& key, const Room& room) {
+  if (client.has_mine_at_once()) [[likely]] {
+    ThreadState& mine = ClientState::mine_at_once();
+    if (Connection::Reader* reader = mine.reader_at_once(); reader != nullptr) [[likely]] {
+      kv::Found found;
+      if (reader->get_at_once(key, reader->hash(key), room, found)) [[likely]]
+        return got_of(found);
+      mine.count_again();
+    }
   }
-  return get_carefully(state, key, room);
+  return get_carefully(client, key, room);
+}
+
+// Blocking calls that have no shorter way.
+template <typename T, typename Begin>
+Result<T> wait_for(ClientState& client, Begin begin) {
+  ThreadState* mine = client.mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  return mine->wait_for(begin(mine->async()));
 }
 
 }  // namespace
 
 View::View(View&& other) noexcept
-    : state_(std::exchange(other.state_, nullptr)),
-      held_by_(other.held_by_),
+    : held_by_(std::exchange(other.held_by_, nullptr)),
       pin_(other.pin_),
+      copy_(std::move(other.copy_)),
       bytes_(std::exchange(other.bytes_, {})),
       version_(other.version_) {}
 
 View& View::operator=(View&& other) noexcept {
-  std::swap(state_, other.state_);
   std::swap(held_by_, other.held_by_);
   std::swap(pin_, other.pin_);
+  std::swap(copy_, other.copy_);
   std::swap(bytes_, other.bytes_);
   std::swap(version_, other.version_);
   return *this;
 }
 
 View::~View() {
-  if (state_ != nullptr) state_->give_back(*this);
+  if (held_by_ != nullptr) held_by_->let_go(pin_);
 }
 
 Reported<Client> Client::connect(std::string_view address, const ClientOptions& options) {
@@ -123,7 +129,7 @@ Client& Client::operator=(Client&& other) noexcept {
 }
 
 Client::~Client() {
-  if (state_ != nullptr) state_->release();
+  if (state_ != nullptr) state_->end();
 }
 
 Result<std::string> Client::get(Bytes key) {
@@ -142,74 +148,81 @@ Result<Got> Client::get_into(Bytes key, std::span<std::byte> value) {
 
 Result<View> Client::view(Bytes key) {
   if (const Code code = check_key(key); code != Code::kOk) return fail(code);
-  return state_->view(key);
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  if (Connection* connection = mine->reading_at({.key = key}); connection != nullptr) {
+    View view = AsyncClient::empty_view();
+    const Code code = AsyncClient::view_directly(*connection, key, view);
+    if (code == Code::kOk) return view;
+    if (is_settled(code)) return fail(code);
+    mine->count_reread();
+  }
+  return mine->wait_for(mine->async().view(key));
 }
 
 Result<Got> Client::exists(Bytes key) {
   if (const Code code = check_key(key); code != Code::kOk) return fail(code);
-  Got got;
-  const Code code = state_->read(
-      [&](Connection::Reader& reader) {
-        const kv::Found found = reader.look(key, reader.hash(key));
-        got = got_of(found);
-        return found.code;
-      },
-      [&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-        return take(block_on(state_->shard(), rpc.exists(key, deadline_ns)), got);
-      });
-  if (code != Code::kOk) return fail(code);
-  return got;
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  if (Connection* connection = mine->reading_at({.key = key}); connection != nullptr) {
+    Got got;
+    const Code code = look_at_entry(*connection, key, got);
+    if (code == Code::kOk) return got;
+    if (is_settled(code)) return fail(code);
+    mine->count_reread();
+  }
+  return mine->wait_for(mine->async().exists(key));
 }
 
 Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) {
-  if (options.if_absent && options.if_version != 0) [[unlikely]]
-    return fail(Code::kInvalidArgument);
-  return state_->ask_server<uint64_t>([&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-    return rpc.put_and_wait(key, value, options_of(options), deadline_ns);
-  });
+  if (const Code code = check_put(key, options); code != Code::kOk) [[unlikely]]
+    return fail(code);
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) [[unlikely]]
+    return fail(Code::kForked);
+  PutOptions identified = options;
+  give_identity(identified, mine->peers());
+  if (Connection* connection = mine->asking_at({.key = key}); connection != nullptr) [[likely]] {
+    const Result<uint64_t> version = connection->rpc().put_and_wait(key, value, options_of(identified));
+    mine->publish();
+    if (version) [[likely]]
+      return version;
+    if (!may_ask_again(*connection, version.code(), identified.request)) {
+      mine->peers().note(*connection, version.code());
+      return version;
+    }
+  }
+  return mine->wait_for(mine->async().put(key, value, identified));
 }
 
 Result<uint64_t> Client::erase(Bytes key, uint64_t if_version) {
-  return state_->ask_server<uint64_t>([&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-    return rpc.erase_and_wait(key, if_version, deadline_ns);
-  });
+  return wait_for<uint64_t>(*state_, [&](AsyncClient& async) { return async.erase(key, if_version); });
+}
+
+Result<RequestId> Client::new_request() {
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  return mine->peers().new_request();
 }
 
 Result<ScanPage> Client::scan(uint64_t cursor, size_t keys_min) {
-  ScanPage page;
-  const Code code = state_->read(
-      [&](Connection::Reader& reader) { return client::scan_directly(reader, cursor, keys_min, page); },
-      [&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-        page.entries.clear();
-        auto answer = block_on(state_->shard(), rpc.scan(cursor, keys_min, deadline_ns));
-        if (!answer) return answer.code();
-        page.next = answer->next;
-        for (auto& key : answer->keys) {
-          page.entries.push_back({std::move(key.key), key.version, key.value_bytes});
-        }
-        return Code::kOk;
-      });
-  if (code != Code::kOk) return fail(code);
-  return page;
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  (void)mine->reading_at({.key = {}, .shard = client::ShardCursor::from(cursor).shard});
+  return mine->wait_for(mine->async().scan(cursor, keys_min));
 }
 
 void Client::multi_get(std::span<GetItem> items) {
-  if (!state_->is_child() && !state_->route_is_direct()) return get_by_rpc(*state_, items);
-  while (!items.empty()) {
-    const std::span<GetItem> group = items.first(std::min(kGroup, items.size()));
-    items = items.subspan(group.size());
-    if (!state_->is_child() && state_->may_read_directly(0)) {
-      // Two passes that only prefetch, so that the misses of the whole group overlap.
-      Connection::Reader& reader = *state_->connection().reader();
-      std::array<uint64_t, kGroup> hashes{};
-      for (size_t i = 0; i < group.size(); ++i) {
-        hashes[i] = reader.hash(group[i].key);
-        reader.prefetch_bucket(hashes[i]);
-      }
-      for (size_t i = 0; i < group.size(); ++i) reader.prefetch_buffers(hashes[i]);
-    }
-    for (GetItem& item : group) item.result = get_to(*state_, item.key, StringRoom{&item.value});
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) {
+    for (GetItem& item : items) item.result = fail(Code::kForked);
+    return;
   }
+  mine->count_reads(0);
+  std::vector<uint32_t> rest;
+  mine->async().get_directly(items, rest);
+  mine->count_reads(items.size() - rest.size());
+  if (!rest.empty()) mine->wait_for(mine->async().get_by_calls(items, rest));
 }
 
 std::vector<Result<std::string>> Client::multi_get(std::span<const std::string_view> keys) {
@@ -230,59 +243,33 @@ std::vector<Result<std::string>> Client::multi_get(std::span<const std::string_v
 }
 
 void Client::multi_put(std::span<PutItem> items) {
-  std::vector<kv::RpcClient::PutItem> open;
-  std::vector<PutItem*> owners;
-  for (PutItem& item : items) {
-    if (item.options.if_absent && item.options.if_version != 0) {
-      item.result = fail(Code::kInvalidArgument);
-      continue;
-    }
-    open.push_back({.key = item.key, .value = item.value, .options = options_of(item.options)});
-    owners.push_back(&item);
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) {
+    for (PutItem& item : items) item.result = fail(Code::kForked);
+    return;
   }
-  // Those that surely were not sent go again when there is a server; the others have their outcome.
-  const Result<> all = state_->ask_server<void>([&](kv::RpcClient& rpc, uint64_t deadline_ns) -> Result<> {
-    block_on(state_->shard(), rpc.multi_put(open, deadline_ns));
-    size_t left = 0;
-    for (size_t i = 0; i < open.size(); ++i) {
-      owners[i]->result = open[i].result;
-      if (open[i].result.code() != Code::kUnavailable) continue;
-      open[left] = open[i];
-      owners[left++] = owners[i];
-    }
-    open.resize(left);
-    owners.resize(left);
-    if (left > 0) return fail(Code::kUnavailable);
-    return {};
-  });
-  for (PutItem* item : owners) item->result = fail(all.code());
+  // Whether the server of before is still there is seen by a turn at the latest.
+  (void)mine->asking_at({.key = {}, .shard = 0});
+  mine->wait_for(mine->async().multi_put(items));
 }
 
 Result<NodeStat> Client::stat() {
-  const auto reply = state_->ask_server<kv::wire::StatReply>([&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-    return block_on(state_->shard(), rpc.stat(deadline_ns));
-  });
-  if (!reply) return fail(reply.error());
-  return stat_of(*reply);
+  return wait_for<NodeStat>(*state_, [](AsyncClient& async) { return async.stat(); });
 }
 
 Result<Pong> Client::ping() {
-  const Clock& clock = state_->shard().clock();
-  uint64_t sent_ns = 0;
-  const auto reply = state_->ask_server<kv::wire::PingReply>([&](kv::RpcClient& rpc, uint64_t deadline_ns) {
-    sent_ns = clock.now_ns();
-    return block_on(state_->shard(), rpc.ping(sent_ns, deadline_ns));
-  });
-  if (!reply) return fail(reply.error());
-  return Pong{.round_trip_ns = clock.now_ns() - sent_ns, .node_wall_ns = reply->wall_ns};
+  return wait_for<Pong>(*state_, [](AsyncClient& async) { return async.ping(); });
 }
 
 Route Client::route() const {
-  return state_->route();
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr) return {};
+  if (!mine->is_child()) mine->wait_for(mine->peers().find_out());
+  return mine->async().route();
 }
 
 std::string Client::why() const {
-  const Route route = state_->route();
+  const Route route = this->route();
   std::string text = fmt::format("node    {} ({})\n", route.address, route.transport);
   text += fmt::format("server  {}, incarnation {}, process {}\n", route.server, route.incarnation,
                       route.server_pid);
@@ -296,10 +283,13 @@ std::string Client::why() const {
 }
 
 Report Client::trouble() const {
-  return state_->trouble();
+  const ThreadState* mine = state_->mine();
+  if (mine == nullptr) return {Code::kForked, std::string(info(Code::kForked).sentence), ""};
+  return mine->trouble();
 }
 
 ClientCounters Client::counters() const noexcept {
+  if (state_->has_mine_at_once()) ClientState::mine_at_once().publish();
   return state_->counters();
 }
 

@@ -4,152 +4,161 @@
 #include <algorithm>
 #include <utility>
 
-#include "refract/base/units.h"
-#include "refract/client/address.h"
-
 namespace refract::client {
 
 namespace {
 
-constexpr int kGrowthWaits = 6;  // Together about 60 ms.
-constexpr uint64_t kPause_ns = kMillisecond_ns;
+uint64_t next_id() noexcept {
+  static std::atomic<uint64_t> last = 0;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void add(ClientCounters& sum, const ClientCounters& part) noexcept {
+  sum.direct_reads += part.direct_reads;
+  sum.messages_sent += part.messages_sent;
+  sum.rereads += part.rereads;
+  sum.server_losses += part.server_losses;
+  sum.connections += part.connections;
+}
+
+// Says, also after the thread's objects have been destroyed, that they have.
+constinit thread_local bool t_thread_has_ended = false;
 
 }  // namespace
 
-ClientState::ClientState(std::string path, const ClientOptions& options)
-    : shard_(system_clock()), path_(std::move(path)), options_(options) {}
+// What a thread has of all Clients, so that it goes with the thread.
+class ClientState::ThreadEntries {
+ public:
+  ThreadEntries() = default;
+  ThreadEntries(const ThreadEntries&) = delete;
+  ThreadEntries& operator=(const ThreadEntries&) = delete;
+  ~ThreadEntries() {
+    latest_ = {};
+    t_thread_has_ended = true;
+    for (const Entry& entry : entries_) {
+      // A child has but copies of what its parent goes on using.
+      if (entry.client->guard_.is_child()) continue;
+      entry.client->thread_ended(entry.state);
+      entry.client->release();
+    }
+  }
+
+  [[nodiscard]] ThreadState* find(const ClientState* client) const noexcept {
+    for (const Entry& entry : entries_) {
+      if (entry.client == client) return entry.state;
+    }
+    return nullptr;
+  }
+  void add(ClientState& client, ThreadState* state) {
+    forget_ended();
+    client.references_.fetch_add(1, std::memory_order_relaxed);
+    entries_.push_back({.client = &client, .state = state});
+  }
+
+ private:
+  void forget_ended() noexcept {
+    std::erase_if(entries_, [](const Entry& entry) {
+      if (entry.client->guard_.is_child() || !entry.client->ended_.load(std::memory_order_acquire))
+        return false;
+      entry.client->release();
+      return true;
+    });
+  }
+
+  std::vector<Entry> entries_;
+};
+
+constinit thread_local ClientState::Latest ClientState::latest_;
+thread_local ClientState::ThreadEntries ClientState::entries_;
+
+ClientState::ClientState(std::unique_ptr<const Settings> settings)
+    : id_(next_id()), settings_(std::move(settings)) {}
 
 Reported<Client> ClientState::connect(std::string_view address, const ClientOptions& options) {
-  auto path = socket_path_of(address);
-  if (!path) return report(path.error());
-  // Before there is a Client it is this function's; the destructor is release()'s alone.
-  auto* state = new ClientState(std::move(*path), options);
-  if (!state->establish(state->shard_.refresh_now() + options.timeout_ns)) {
-    Report why = state->trouble_;
-    state->release();
+  auto settings = Settings::make(address, options);
+  if (!settings) return report(std::move(settings).error());
+  // Before there is a Client it is this function's.
+  auto* client = new ClientState(std::move(*settings));
+  auto state = std::make_unique<ThreadState>(*client->settings_);
+  const uint64_t deadline_ns = state->shard().refresh_now() + options.timeout_ns;
+  if (!state->wait_for(state->peers().establish(deadline_ns))) {
+    Report why = state->peers().trouble();
+    state.reset();
+    client->end();
     return report(std::move(why));
   }
-  return Client(state);
+  client->spare_ = std::move(state);
+  return Client(client);
 }
 
-void ClientState::release() noexcept {
+ThreadState* ClientState::mine() {
+  if (has_mine_at_once()) [[likely]]
+    return latest_.state;
+  if (guard_.is_child()) return nullptr;
+  ThreadState* state = t_thread_has_ended ? nullptr : entries_.find(this);
+  if (state == nullptr) state = make_mine();
+  latest_ = {.client_id = id_, .state = state};
+  return state;
+}
+
+ThreadState* ClientState::make_mine() {
+  std::unique_ptr<ThreadState> made;
+  {
+    const std::scoped_lock lock(mutex_);
+    made = std::move(spare_);
+  }
+  if (made == nullptr) made = std::make_unique<ThreadState>(*settings_);
+  ThreadState* state = made.get();
+  {
+    const std::scoped_lock lock(mutex_);
+    threads_.push_back(std::move(made));
+  }
+  // Calls of a thread that is ending, from destructors of static objects, leave a state until the Client
+  // ends.
+  if (!t_thread_has_ended) entries_.add(*this, state);
+  return state;
+}
+
+void ClientState::thread_ended(const ThreadState* state) noexcept {
+  std::unique_ptr<ThreadState> taken;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::ranges::find(threads_, state, &std::unique_ptr<ThreadState>::get);
+    if (found == threads_.end()) return;
+    taken = std::move(*found);
+    threads_.erase(found);
+    add(ended_counters_, taken->tally());
+  }
+  // Outside of the lock: it hangs up on nodes and unmaps their memory.
+  taken.reset();
+}
+
+void ClientState::end() noexcept {
   // A child leaves everything as it is: ending it would say goodbye in its parent's name.
-  if (--owners_ == 0 && !guard_.is_child()) delete this;
-}
-
-bool ClientState::establish(uint64_t deadline_ns) {
-  auto begun = Connection::begin(shard_, path_, options_);
-  if (!begun) {
-    trouble_ = begun.error();
-    return false;
+  if (guard_.is_child()) return;
+  if (has_mine_at_once()) latest_ = {};
+  std::vector<std::unique_ptr<ThreadState>> taken;
+  {
+    const std::scoped_lock lock(mutex_);
+    taken = std::move(threads_);
+    threads_.clear();
+    taken.push_back(std::move(spare_));
+    ended_.store(true, std::memory_order_release);
   }
-  Connection& fresh = **begun;
-  (void)shard_.run_until([&] { return fresh.state() != Connection::State::kConnecting; }, deadline_ns);
-  if (fresh.state() == Connection::State::kConnecting || fresh.state() == Connection::State::kEnded) {
-    trouble_ = fresh.trouble();
-    return false;
-  }
-  if (connection_ != nullptr) {
-    messages_before_ += connection_->messages_sent();
-    losses_before_ += connection_->server_losses();
-    ended_.push_back(std::move(connection_));
-  }
-  connection_ = std::move(*begun);
-  ++connections_;
-  bury();
-  return true;
-}
-
-void ClientState::bury() noexcept {
-  std::erase_if(ended_, [](const auto& connection) { return connection->users == 0; });
-}
-
-void ClientState::look_at_node() noexcept {
-  connection_->look_at_keeper();
-  (void)shard_.poll_once();
-}
-
-bool ClientState::await_growth(int waits) {
-  if (connection_->refresh()) return true;
-  if (waits >= kGrowthWaits) return false;
-  (void)shard_.run_until([] { return false; }, shard_.refresh_now() + (kPause_ns << waits));
-  return true;
-}
-
-bool ClientState::await_server(Patience& patience) {
-  const uint64_t now = shard_.refresh_now();
-  if (patience.deadline_ns == 0) patience.deadline_ns = now + options_.timeout_ns;
-  if (now >= patience.deadline_ns) {
-    trouble_ = connection_->trouble();
-    return false;
-  }
-  if (connection_->state() == Connection::State::kUp && patience.waits++ > 0) {
-    // It is there and says that it is not: do not ask in a circle.
-    (void)shard_.run_until([] { return false; }, std::min(patience.deadline_ns, now + kPause_ns));
-  }
-  (void)shard_.run_until(
-      [this] {
-        return connection_->state() != Connection::State::kNoServer || connection_->has_server_given_up();
-      },
-      patience.deadline_ns);
-  if (connection_->state() == Connection::State::kEnded) {
-    return patience.losses++ == 0 && establish(patience.deadline_ns);
-  }
-  if (connection_->state() == Connection::State::kUp) return true;
-  trouble_ = connection_->trouble();
-  return false;
-}
-
-void ClientState::note(Code code) {
-  if (code == Code::kDeadlineExceeded || code == Code::kIndeterminate) [[unlikely]]
-    trouble_ = connection_->trouble();
-}
-
-Result<View> ClientState::view(Bytes key) {
-  Connection::Reader::Pinned pinned;
-  const Code code = read(
-      [&](Connection::Reader& reader) {
-        pinned = reader.pin(key, reader.hash(key));
-        return pinned.found.code;
-      },
-      [&](kv::RpcClient&, uint64_t) {
-        return connection_->reader() != nullptr ? Code::kInvalidated : Code::kUnsupported;
-      });
-  if (code != Code::kOk) return fail(code);
-  View view;
-  view.state_ = this;
-  view.held_by_ = connection_.get();
-  view.pin_ = pinned.pin;
-  view.bytes_ = {connection_->at(pinned.value), pinned.found.value_bytes};
-  view.version_ = pinned.found.version;
-  ++connection_->users;
-  ++owners_;
-  return view;
-}
-
-void ClientState::give_back(View& view) noexcept {
-  // The page of pins is shared: a child would let go of what its parent holds.
-  if (!guard_.is_child()) {
-    auto* connection = static_cast<Connection*>(view.held_by_);
-    connection->unpin(view.pin_);
-    --connection->users;
-    if (connection != connection_.get()) bury();
-  }
+  taken.clear();
   release();
 }
 
-Route ClientState::route() const {
-  Route route;
-  connection_->fill(route);
-  return route;
+void ClientState::release() noexcept {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
 ClientCounters ClientState::counters() const noexcept {
-  return {.direct_reads = direct_reads_,
-          .messages_sent = messages_before_ + connection_->messages_sent(),
-          .rereads = rereads_,
-          .server_losses = losses_before_ + connection_->server_losses(),
-          .connections = connections_};
+  const std::scoped_lock lock(mutex_);
+  ClientCounters sum = ended_counters_;
+  for (const auto& state : threads_) add(sum, state->tally());
+  if (spare_ != nullptr) add(sum, spare_->tally());
+  return sum;
 }
 
 }  // namespace refract::client

@@ -242,7 +242,10 @@ TEST(ClientPaths, the_rpc_path_reads_by_messages_and_says_why) {
   EXPECT_EQ(client.counters().messages_sent, before + 1);
   EXPECT_EQ(client.counters().direct_reads, 0U);
   EXPECT_FALSE(client.route().direct);
-  EXPECT_EQ(client.view("key").code(), Code::kUnsupported);
+  const auto view = client.view("key");
+  ASSERT_TRUE(view.has_value());
+  EXPECT_TRUE(view->is_copy());
+  EXPECT_EQ(view->text(), "value");
 }
 
 TEST(ClientPaths, get_and_put_allocate_nothing_after_their_first_calls) {

@@ -6,57 +6,53 @@
 #include <utility>
 
 #include "refract/memory/heap.h"
+#include "refract/memory/pins.h"
 
 namespace refract::client {
 
-using fabric::shm::ServerState;
-
 namespace {
 
-// More than the default: a batch of puts shall keep the server busy while replies travel.
-constexpr size_t kPipeline = 32;
-
-std::string_view name_of(ServerState state) noexcept {
-  switch (state) {
-    case ServerState::kStarting:
-      return "starting";
-    case ServerState::kServing:
-      return "serving";
-    case ServerState::kRestarting:
-      return "restarting";
-    case ServerState::kGivenUp:
-      return "given up";
-    case ServerState::kStopping:
-      return "stopping";
-  }
-  return "unknown";
-}
+// As many as a session has credits: a batch of calls shall keep the server busy while replies travel.
+constexpr size_t kPipeline = 64;
 
 }  // namespace
 
-Connection::Connection(runtime::Shard& shard, std::string path, const ClientOptions& options)
-    : shard_(shard), path_(std::move(path)), options_(options) {}
+Connection::Connection(runtime::Shard& shard, const TransportRow& row, const TransportRequest& request,
+                       Paths paths)
+    : shard_(shard), row_(row), address_(request.address), paths_(paths) {}
 
-Connection::~Connection() {
-  shard_.remove(*this);
-}
-
-Reported<std::unique_ptr<Connection>> Connection::begin(runtime::Shard& shard, const std::string& path,
-                                                        const ClientOptions& options) {
-  auto domain = fabric::shm::ClientDomain::create({.populate = options.populate});
-  if (!domain) return report(domain.error());
-  auto channel = (*domain)->connect(path);
-  if (!channel) return report(channel.error());
-  std::unique_ptr<Connection> connection(new Connection(shard, path, options));
-  connection->domain_ = std::move(*domain);
-  connection->channel_ = *channel;
-  connection->session_ = std::make_unique<rpc::Session>(**channel, shard);
+Reported<Connection::Owned> Connection::begin(runtime::Shard& shard, const TransportRow& row,
+                                              const TransportRequest& request, Paths paths) {
+  auto transport = row.begin(request);
+  if (!transport) return report(std::move(transport).error());
+  Owned connection(new Connection(shard, row, request, paths));
+  connection->transport_ = std::move(*transport);
+  connection->session_ = std::make_unique<rpc::Session>(connection->transport_->channel(), shard);
   connection->rpc_.emplace(*connection->session_, shard,
-                           kv::RpcClientOptions{.timeout_ns = options.timeout_ns, .pipeline = kPipeline});
-  connection->dispatcher_.emplace(*connection->domain_, shard);
+                           kv::RpcClientOptions{.timeout_ns = request.timeout_ns, .pipeline = kPipeline});
+  connection->dispatcher_.emplace(connection->transport_->domain(), shard);
   // Polled behind the dispatcher, so that it sees each change in the turn in which it comes.
   shard.add(*connection);
   return connection;
+}
+
+void Connection::retire() noexcept {
+  if (guard_.is_child()) return;
+  watcher_ = nullptr;
+  dispatcher_.reset();
+  shard_.remove(*this);
+  release();
+}
+
+void Connection::release() noexcept {
+  if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+void Connection::let_go(int pin) noexcept {
+  // The page of pins is shared: a child would let go of what its parent holds.
+  if (guard_.is_child()) return;
+  transport_->pins()->unpin_by_any_thread(pin);
+  release();
 }
 
 Connection::State Connection::look() const noexcept {
@@ -87,10 +83,12 @@ void Connection::change_to(State state) {
   if (state == State::kEnded) {
     end();
   } else {
-    if (page_ == nullptr) come_up();
-    if (state == State::kUp) incarnation_ = fabric::shm::incarnation(*page_);
+    transport_->opened();
+    if (!std::exchange(has_been_up_, true)) come_up();
+    if (state == State::kUp) incarnation_ = observe_u64(signs_.incarnation);
     if (state == State::kNoServer && before != State::kConnecting) ++server_losses_;
   }
+  if (watcher_ != nullptr) watcher_->connection_changed(*this);
   wake_waiting();
 }
 
@@ -101,10 +99,16 @@ void Connection::wake_waiting() {
 }
 
 void Connection::come_up() {
-  page_ = domain_->node_page(*channel_);
-  const fabric::Channel::LocalView view = channel_->local_view();
-  if (options_.paths == Paths::kRpc) {
+  facts_ = transport_->facts();
+  signs_ = transport_->signs();
+  const fabric::Channel::LocalView view = transport_->channel().local_view();
+  if (paths_ == Paths::kRpc) {
     why_not_direct_ = "the options ask for the server's answers";
+    return;
+  }
+  PinWriter* pins = transport_->pins();
+  if (pins == nullptr) {
+    why_not_direct_ = "the node's memory cannot be mapped over a network";
     return;
   }
   if (view.base == nullptr || view.bytes == 0) {
@@ -116,15 +120,15 @@ void Connection::come_up() {
                                   info(header.error().code).sentence);
     return;
   }
-  memory_.emplace(view.base, view.bytes, &domain_->pins(*channel_));
+  memory_.emplace(view.base, view.bytes, pins);
   reader_ = &reader_memory_.emplace(*memory_, shard_.clock());
 }
 
 void Connection::end() {
   reader_ = nullptr;
-  ended_why_ = domain_->last_refusal();
+  ended_why_ = transport_->last_refusal();
   if (ended_why_.what.empty()) {
-    ended_why_ = {Code::kUnavailable, fmt::format("the connection to the node at {} broke", path_),
+    ended_why_ = {Code::kUnavailable, fmt::format("the connection to the node at {} broke", address_),
                   "try again; if this repeats, look at the node's log"};
   }
   dispatcher_.reset();
@@ -132,43 +136,37 @@ void Connection::end() {
 
 bool Connection::refresh() noexcept {
   if (state_ == State::kEnded || !memory_) return false;
-  (void)channel_->refresh_local_view();
+  fabric::Channel& channel = transport_->channel();
+  (void)channel.refresh_local_view();
   // An answer to an earlier question may have mapped it already.
-  const uint64_t bytes = channel_->local_view().bytes;
+  const uint64_t bytes = channel.local_view().bytes;
   if (bytes <= memory_->bytes()) return false;
   memory_->set_bytes(bytes);
   return true;
 }
 
-std::span<const std::byte> Connection::mapped() const noexcept {
-  const fabric::Channel::LocalView view = channel_->local_view();
-  return {view.base, view.bytes};
-}
-
-void Connection::look_at_keeper() noexcept {
-  if (!dispatcher_) return;
-  // Going to sleep and waking up at once is how a domain is made to look at its sockets.
-  (void)domain_->prepare_sleep();
-  domain_->woke();
+void Connection::look_around() noexcept {
+  if (dispatcher_) transport_->look_around();
 }
 
 Report Connection::trouble() const {
   switch (state_) {
     case State::kConnecting:
-      return {Code::kDeadlineExceeded, fmt::format("the node at {} does not answer", path_),
-              "is its keeper stopped? look with: ps -C refractd -o pid,stat,args"};
+      return {Code::kDeadlineExceeded, fmt::format("the node at {} does not answer", address_),
+              std::string(transport_->advice())};
     case State::kNoServer:
       if (has_server_given_up()) {
         return {Code::kUnavailable,
-                fmt::format("the server of the node at {} crashed too often and was given up", path_),
+                fmt::format("the server of the node at {} crashed too often and was given up", address_),
                 "reads go on; look at the data with: refract check, and save them with: refract dump"};
       }
       return {Code::kUnavailable,
-              fmt::format("the server of the node at {} ended and is not back yet", path_),
-              "try again; reads go on meanwhile"};
+              fmt::format("the server of the node at {} ended and is not back yet", address_),
+              reader_ != nullptr ? "try again; reads go on meanwhile" : "try again"};
     case State::kUp:
-      return {Code::kDeadlineExceeded, fmt::format("the server of the node at {} does not answer", path_),
-              "is it stopped or overloaded? reads go on meanwhile"};
+      return {Code::kDeadlineExceeded, fmt::format("the server of the node at {} does not answer", address_),
+              reader_ != nullptr ? "is it stopped or overloaded? reads go on meanwhile"
+                                 : "is it stopped or overloaded?"};
     case State::kEnded:
       break;
   }
@@ -176,19 +174,14 @@ Report Connection::trouble() const {
 }
 
 void Connection::fill(Route& route) const {
-  route.transport = "shm";
-  route.address = path_;
-  route.direct = reader_ != nullptr;
-  route.reason = why_not_direct_.empty() ? "the node's memory is mapped here, read-only" : why_not_direct_;
-  if (page_ == nullptr || state_ == State::kEnded) {
+  if (!has_been_up_ || state_ == State::kEnded) {
     route.reason = route.server = "gone";
     return;
   }
-  route.server = name_of(fabric::shm::server_state(*page_));
-  route.incarnation = fabric::shm::incarnation(*page_);
-  route.server_pid = observe_u64(&page_->server_pid);
-  route.mapped_bytes = channel_->local_view().bytes;
-  route.regions = domain_->regions(*channel_).size();
+  route.direct = reader_ != nullptr;
+  route.reason = why_not_direct_.empty() ? "the node's memory is mapped here, read-only" : why_not_direct_;
+  ++route.shards_reached;
+  transport_->fill(route);
 }
 
 }  // namespace refract::client

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client's connection to one node: the mapped space with a reader over it, and a session to the server.
+// One connection to one shard of a node: a session to its server and, where the provider maps the shard's
+// memory here, a reader over it. Another node is another connection.
 //
-// It lives as long as somebody holds a view of the node's memory, also after the node has ended: the mapping
-// goes with the connection, not with the node. A new node is a new connection.
+// A connection has one owner, who destroys it by retiring it: it leaves its runtime shard then, and its
+// memory goes when the last view of it has gone, by whatever thread that is. Until then it stays open,
+// because a node honours the pins of open connections only.
 //
-// Threads: used only by its shard. REQUIRES, for its destruction: no task of rpc() is suspended.
+// Threads: used only by its runtime shard, except hold() and let_go().
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "refract/client/client.h"
+#include "refract/client/forks.h"
+#include "refract/client/transport.h"
 #include "refract/fabric/dispatcher.h"
-#include "refract/fabric/shm/domain.h"
+#include "refract/fabric/shm/node_page.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/mapped_memory.h"
 #include "refract/kv/rpc_client.h"
@@ -34,76 +39,112 @@ class Connection final : public runtime::Poller {
     kEnded,     // The node is gone, or never was there. Only views remain.
   };
 
+  // Hears of every change of state. Called in the middle of a poll: nothing is destroyed there.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    virtual void connection_changed(Connection& connection) noexcept = 0;
+  };
+
+  struct Retire {
+    void operator()(Connection* connection) const noexcept { connection->retire(); }
+  };
+  using Owned = std::unique_ptr<Connection, Retire>;
+
   // Begins to connect; poll the shard until state() is another than kConnecting.
-  [[nodiscard]] static Reported<std::unique_ptr<Connection>> begin(runtime::Shard& shard,
-                                                                   const std::string& path,
-                                                                   const ClientOptions& options);
+  [[nodiscard]] static Reported<Owned> begin(runtime::Shard& shard, const TransportRow& row,
+                                             const TransportRequest& request, Paths paths);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-  ~Connection() override;
+
+  void watch(Watcher* watcher) noexcept { watcher_ = watcher; }
 
   [[nodiscard]] State state() const noexcept { return state_; }
   // Why it ended, or why there is no server.
   [[nodiscard]] Report trouble() const;
+  // Of a connection that has been up.
+  [[nodiscard]] const NodeFacts& facts() const noexcept { return facts_; }
+  [[nodiscard]] const TransportRow& row() const noexcept { return row_; }
 
   // Null: reads go to the server, and why_not_direct() says why.
   [[nodiscard]] Reader* reader() const noexcept { return reader_; }
   [[nodiscard]] const std::string& why_not_direct() const noexcept { return why_not_direct_; }
   [[nodiscard]] const std::byte* at(Offset offset) const noexcept { return memory_->at(offset); }
-  void unpin(int pin) noexcept { memory_->pins()->unpin(pin); }
   // Maps what the node has grown by. False: nothing new. May wait some milliseconds.
   [[nodiscard]] bool refresh() noexcept;
-  // REQUIRES: has been up, not ended.
-  [[nodiscard]] std::span<const std::byte> mapped() const noexcept;
 
   [[nodiscard]] kv::RpcClient& rpc() noexcept { return *rpc_; }
+  // True from the moment in which calls under way are given up, which is before state() changes.
+  [[nodiscard]] bool is_session_closed() const noexcept {
+    return session_->state() == rpc::Session::State::kClosed;
+  }
+  // Gives up what is under way, in the next turn.
+  void close() noexcept { session_->close(); }
   [[nodiscard]] uint64_t messages_sent() const noexcept { return session_->counts().calls; }
 
-  // Loads of the node page, which cost nothing: whether something has happened that a poll would tell.
+  // Loads of two words, which cost nothing: whether something has happened that a poll would tell.
+  [[nodiscard]] const uint64_t* server_state_word() const noexcept { return signs_.server_state; }
   [[nodiscard]] bool is_node_stopping() const noexcept {
-    return fabric::shm::server_state(*page_) == fabric::shm::ServerState::kStopping;
+    return server_state() == fabric::shm::ServerState::kStopping;
   }
   [[nodiscard]] bool is_server_as_known() const noexcept {
-    return fabric::shm::incarnation(*page_) == incarnation_ &&
-           fabric::shm::server_state(*page_) <= fabric::shm::ServerState::kServing;
+    return observe_u64(signs_.incarnation) == incarnation_ &&
+           server_state() <= fabric::shm::ServerState::kServing;
   }
   [[nodiscard]] bool has_server_given_up() const noexcept {
-    return state_ == State::kNoServer &&
-           fabric::shm::server_state(*page_) == fabric::shm::ServerState::kGivenUp;
+    return state_ == State::kNoServer && server_state() == fabric::shm::ServerState::kGivenUp;
   }
-  // Asks the kernel whether the keeper is there. The next poll of the shard ends the connection if not.
-  void look_at_keeper() noexcept;
+  // Whether the above can change without a poll.
+  [[nodiscard]] bool tells_by_words() const noexcept { return signs_.are_live; }
+  // Looks whether the node is there. The next poll of the shard ends the connection if not.
+  void look_around() noexcept;
 
+  // Adds what this shard of the node contributes.
   void fill(Route& route) const;
   [[nodiscard]] uint64_t server_losses() const noexcept { return server_losses_; }
 
   // Wakes the operation with this token at the next change of state(), or when the server is given up.
   void wake_at_change(runtime::Token token) { waiting_.push_back(token); }
 
-  // Views and tasks that use this connection: while there are some it must stay, even when it has ended.
-  size_t users = 0;
+  // Operations at work in this connection: while there are some its owner must not retire it.
+  size_t operations = 0;
+
+  // For views, by any thread. In a child of the process that connected nothing is let go of.
+  void hold() noexcept { holders_.fetch_add(1, std::memory_order_relaxed); }
+  void let_go(int pin) noexcept;
 
   size_t poll() noexcept override;
   [[nodiscard]] std::string_view name() const noexcept override { return "connection"; }
 
  private:
-  Connection(runtime::Shard& shard, std::string path, const ClientOptions& options);
+  Connection(runtime::Shard& shard, const TransportRow& row, const TransportRequest& request, Paths paths);
+  ~Connection() override = default;
+  void retire() noexcept;
+  void release() noexcept;
+  [[nodiscard]] fabric::shm::ServerState server_state() const noexcept {
+    return static_cast<fabric::shm::ServerState>(observe_u64(signs_.server_state));
+  }
   [[nodiscard]] State look() const noexcept;
   void change_to(State state);
   void wake_waiting();
   void come_up();
   void end();
 
-  runtime::Shard& shard_;
-  std::string path_;
-  ClientOptions options_;
+  runtime::Shard& shard_;  // Not to be touched once retired.
+  const TransportRow& row_;
+  std::string address_;
+  Paths paths_;
+  ForkGuard guard_;
+  std::atomic<uint32_t> holders_ = 1;  // The owner, and every view.
   State state_ = State::kConnecting;
-  std::unique_ptr<fabric::shm::ClientDomain> domain_;
+  Watcher* watcher_ = nullptr;
+  std::unique_ptr<Transport> transport_;
   std::optional<fabric::Dispatcher> dispatcher_;  // Empty once ended: polling again would unmap the space.
   std::unique_ptr<rpc::Session> session_;
   std::optional<kv::RpcClient> rpc_;
-  fabric::Channel* channel_ = nullptr;
-  const fabric::shm::NodePage* page_ = nullptr;
+  bool has_been_up_ = false;
+  NodeFacts facts_;
+  Signs signs_;
   uint64_t incarnation_ = 0;
   uint64_t server_losses_ = 0;
   std::optional<kv::MappedMemory> memory_;

@@ -36,7 +36,8 @@ static_assert(sizeof(PinTable) == 4096 && offsetof(PinTable, slot) == 16);
 static_assert(std::is_trivially_copyable_v<PinTable>);
 static_assert(std::has_unique_object_representations_v<PinTable>);
 
-// The reader's side: the only writer of one table. Used by one thread. The table outlives it.
+// The reader's side: the only writer of one table. Used by one thread, except unpin_by_any_thread. The table
+// outlives it. Neither copied nor moved once there are pins.
 class PinWriter {
  public:
   PinWriter() = default;
@@ -47,13 +48,17 @@ class PinWriter {
   // more: the pin protects only what is still linked then.
   [[nodiscard]] int pin(Offset buffer, uint64_t stamp) noexcept;
   void unpin(int index) noexcept;
-  [[nodiscard]] size_t in_use() const noexcept { return in_use_; }
+  // For holders that are not the pinning thread, which may be pinning at the same time. REQUIRES: the pin is
+  // held.
+  void unpin_by_any_thread(int index) noexcept;
+  [[nodiscard]] size_t in_use() const noexcept;
 
  private:
   PinTable* table_ = nullptr;
-  size_t in_use_ = 0;
-  uint64_t count_ = 0;     // What the table's count says.
-  uint64_t used_[4] = {};  // One bit a slot; bit 255 stands for no slot and is always set.
+  uint64_t count_ = 0;  // What the table's count says. Only the pinning thread's.
+  // One bit a slot; bit 255 stands for no slot and is always set. Bits are set by the pinning thread alone
+  // and cleared by any.
+  uint64_t used_[4] = {};
 };
 
 // The pins of all readers at one moment. Keeps its memory from one collection to the next.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/client/thread_state.h"
+
+namespace refract::client {
+
+void ThreadState::look_at_nodes() noexcept {
+  peers().look_around();
+  (void)shard_.poll_once();
+}
+
+void ThreadState::count_reads(uint64_t reads) noexcept {
+  const uint64_t before = direct_reads_.value();
+  direct_reads_.set(before + reads);
+  if (before / kReadsPerLook != (before + reads) / kReadsPerLook || is_node_stopping()) [[unlikely]]
+    look_at_nodes();
+}
+
+Connection* ThreadState::reading_at(const Place& place) noexcept {
+  Connection* connection = peers().at(place);
+  if (connection == nullptr || connection->reader() == nullptr) return nullptr;
+  count_reads(1);
+  if (connection->is_node_stopping()) [[unlikely]]
+    look_at_nodes();
+  return connection->reader() != nullptr ? connection : nullptr;
+}
+
+bool ThreadState::is_node_still_there(const Connection& connection) noexcept {
+  look_at_nodes();
+  return connection.reader() != nullptr;
+}
+
+Connection* ThreadState::asking_at(const Place& place) noexcept {
+  Connection* connection = peers().at(place);
+  if (connection == nullptr) return nullptr;
+  if (connection->state() == Connection::State::kUp && connection->is_server_as_known()) [[likely]] {
+    if (connection->tells_by_words()) return connection;
+    const uint64_t before = shard_.now_ns();
+    if (shard_.refresh_now() - before < kStale_ns) return connection;
+    connection->look_around();
+  }
+  (void)shard_.poll_once();
+  return connection->state() == Connection::State::kUp ? connection : nullptr;
+}
+
+ClientCounters ThreadState::tally() const noexcept {
+  return {.direct_reads = direct_reads_.value(),
+          .messages_sent = messages_.value(),
+          .rereads = rereads_.value(),
+          .server_losses = losses_.value(),
+          .connections = connections_.value()};
+}
+
+}  // namespace refract::client

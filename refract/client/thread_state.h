@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one thread has of a Client: a runtime shard of its own and the connections on it. Threads share
+// nothing on their way to a node, so none waits for another.
+//
+// Threads: used by one thread, whichever it is; tally() by any.
+#pragma once
+
+#include <cstdint>
+
+#include "refract/base/clock.h"
+#include "refract/client/async_client.h"
+#include "refract/client/forks.h"
+#include "refract/client/peers.h"
+#include "refract/client/settings.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::client {
+
+// On cache lines of its own: other threads count beside it.
+class alignas(64) ThreadState {
+ public:
+  // `settings` outlive it.
+  explicit ThreadState(const Settings& settings) : shard_(system_clock()), async_(shard_, settings) {
+    peers().show_sole_reader(sole_);
+  }
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+  ~ThreadState() = default;
+
+  // The reader of a node's only shard, for one read that needs nothing looked after; counts it. Null: go
+  // through reading_at().
+  [[nodiscard]] Connection::Reader* reader_at_once() noexcept {
+    const uint64_t reads = direct_reads_.value() + 1;
+    if (guard_.is_child() || reads % kReadsPerLook == 0 || is_node_stopping()) [[unlikely]]
+      return nullptr;
+    if (sole_.reader != nullptr) direct_reads_.set(reads);
+    return sole_.reader;
+  }
+  // What reader_at_once() counted is read by other means, and counted there.
+  void count_again() noexcept { direct_reads_.set(direct_reads_.value() - 1); }
+
+  // The connection that reads of this place may use directly; counts one. Looks after the node every now and
+  // then. Null: there is none.
+  [[nodiscard]] Connection* reading_at(const Place& place) noexcept;
+  // The same for many reads on any shard.
+  void count_reads(uint64_t reads) noexcept;
+  // For what was copied under a pin: pins count only while there is a keeper that knows them.
+  [[nodiscard]] bool is_node_still_there(const Connection& connection) noexcept;
+
+  // The connection to ask now; null: await one.
+  [[nodiscard]] Connection* asking_at(const Place& place) noexcept;
+
+  // Drives the task to its end.
+  template <typename T>
+  [[nodiscard]] T wait_for(runtime::Task<T> task) {
+    T result = block_on(shard_, std::move(task));
+    publish();
+    return result;
+  }
+  void wait_for(runtime::Task<> task) {
+    block_on(shard_, std::move(task));
+    publish();
+  }
+  void count_reread() noexcept { rereads_.add(1); }
+  // Makes what the connections count visible to other threads.
+  void publish() noexcept {
+    messages_.set(peers().messages_sent());
+    losses_.set(peers().server_losses());
+    connections_.set(peers().connections());
+  }
+
+  [[nodiscard]] bool is_child() const noexcept { return guard_.is_child(); }
+  [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }
+  [[nodiscard]] AsyncClient& async() noexcept { return async_; }
+  [[nodiscard]] Peers& peers() noexcept { return async_.peers(); }
+  [[nodiscard]] const Report& trouble() const noexcept { return async_.trouble(); }
+  [[nodiscard]] ClientCounters tally() const noexcept;
+
+ private:
+  // A killed keeper tells nobody; a look costs half a microsecond.
+  static constexpr uint64_t kReadsPerLook = 256;
+  // After so long a silence a connection without a page to look at is polled before it is used.
+  static constexpr uint64_t kStale_ns = kMillisecond_ns;
+
+  [[nodiscard]] bool is_node_stopping() const noexcept {
+    return observe_u64(sole_.server_state) == static_cast<uint64_t>(fabric::shm::ServerState::kStopping);
+  }
+  void look_at_nodes() noexcept;
+
+  ForkGuard guard_;
+  SoleReader sole_;
+  Counter direct_reads_;
+  Counter rereads_;
+  Counter messages_;
+  Counter losses_;
+  Counter connections_;
+  runtime::Shard shard_;
+  AsyncClient async_;
+};
+
+}  // namespace refract::client
