@@ -42,7 +42,7 @@ ShardThread::~ShardThread() {
 }
 
 void* ShardThread::run(void* self) noexcept {
-  ShardThread& thread = *static_cast<ShardThread*>(self);
+  const ShardThread& thread = *static_cast<const ShardThread*>(self);
   const std::string name = thread.options_.name.substr(0, kNameBytesMax);
   pthread_setname_np(pthread_self(), name.c_str());
   thread.options_.on_end(thread.body_());
