@@ -220,8 +220,8 @@ Reported<> ClientLink::take_frame() {
 Reported<> ClientLink::take_challenge(const Challenge& challenge) {
   if (challenge.version < kWireVersionOldest || challenge.version > kWireVersion) {
     return report(Code::kUnsupported,
-                  fmt::format("{} chose version {} of the TCP wire, this client speaks {} to {}",
-                              address_.text, challenge.version, kWireVersionOldest, kWireVersion),
+                  fmt::format("{} chose version {} of the TCP wire, this client speaks {}", address_.text,
+                              challenge.version, versions_text(kWireVersionOldest, kWireVersion)),
                   "update the client");
   }
   if (challenge.secret_wanted != 0 && options_.secret == nullptr) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/fabric/tcp/handshake.h"
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -71,6 +72,11 @@ std::string printable(std::string_view text) {
 }
 
 }  // namespace
+
+std::string versions_text(uint16_t oldest, uint16_t newest) {
+  return oldest == newest ? fmt::format("version {}", newest)
+                          : fmt::format("versions {} to {}", oldest, newest);
+}
 
 Mac client_mac(const Secret& secret, const Transcript& transcript) noexcept {
   return mac_of(secret, kClientRole, transcript, {});

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "refract/base/report.h"
@@ -31,6 +32,9 @@ namespace refract::fabric::tcp {
 inline constexpr uint32_t kWireMagic = 0x70637452;  // The bytes "Rtcp".
 inline constexpr uint16_t kWireVersion = 1;
 inline constexpr uint16_t kWireVersionOldest = 1;
+
+// "version 1", "versions 1 to 2".
+[[nodiscard]] std::string versions_text(uint16_t oldest, uint16_t newest);
 
 using Nonce = std::array<std::byte, 32>;
 using Mac = std::array<std::byte, 32>;

@@ -80,7 +80,7 @@ class Hostile : public testing::Test {
   Channel* witness_at_server_ = nullptr;
 };
 
-// ---- in the handshake ----
+// In the handshake.
 
 TEST_F(Hostile, garbage_instead_of_hello_is_dropped) {
   make();
@@ -314,7 +314,7 @@ TEST_F(Hostile, without_descriptors_newcomers_wait_and_are_served_later) {
   EXPECT_TRUE(first.shake_hands(turn()));
 }
 
-// ---- after it ----
+// After it.
 
 TEST_F(Hostile, frames_outside_kinds_and_limits_close_the_connection) {
   make();

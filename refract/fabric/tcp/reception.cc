@@ -259,11 +259,11 @@ bool Reception::State::take_hello(Handshake& handshake) {
   }
   const uint16_t version = std::min(hello->version, kWireVersion);
   if (version < kWireVersionOldest || version < hello->version_oldest) {
-    return refuse(handshake,
-                  {Code::kUnsupported,
-                   fmt::format("the client speaks versions {} to {} of the TCP wire, this node {} to {}",
-                               hello->version_oldest, hello->version, kWireVersionOldest, kWireVersion),
-                   hello->version > kWireVersion ? "update the node first" : "update the client"});
+    return refuse(handshake, {Code::kUnsupported,
+                              fmt::format("the client speaks {} of the TCP wire, this node {}",
+                                          versions_text(hello->version_oldest, hello->version),
+                                          versions_text(kWireVersionOldest, kWireVersion)),
+                              hello->version > kWireVersion ? "update the node first" : "update the client"});
   }
   if (hello->shard >= options.shards.size()) {
     return refuse(handshake,

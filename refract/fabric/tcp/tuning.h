@@ -9,7 +9,7 @@
 
 namespace refract::fabric::tcp {
 
-// ---- what a connection may hold ----
+// What a connection may hold.
 
 inline constexpr uint32_t kDepth = 64;  // One-sided requests in flight; also the largest messages that fit.
 inline constexpr size_t kMessageBytesMax = 32 * kKiB;
@@ -24,7 +24,7 @@ static_assert(kMessageBytesMax + 8 <= kBlockBytes, "a message lies in one block 
 // From here on a READ or WRITE, whose bytes are copied nowhere on their way, beats messages.
 inline constexpr uint32_t kOneSidedBytesMin = 16 * kKiB;
 
-// ---- a connection's share of a turn ----
+// A connection's share of a turn.
 
 inline constexpr size_t kSendBytesATurn = kMiB;
 inline constexpr size_t kReceiveBytesATurn = kMiB;
@@ -35,7 +35,7 @@ inline constexpr uint64_t kLargeTransferBytes = kMiB;
 inline constexpr uint32_t kLongPath_us = 1'000;
 inline constexpr int kLargeSocketBuffer = 16 * 1024 * 1024;
 
-// ---- when to ask the kernel ----
+// When to ask the kernel whom to read.
 
 // So few active connections are asked directly, which saves the question whom to ask.
 inline constexpr size_t kDirectMax = 4;
@@ -43,14 +43,14 @@ inline constexpr uint32_t kPollsBetweenEvents = 64;
 inline constexpr uint32_t kIdlePollsMax = 1024;
 inline constexpr int kEventsATurn = 64;
 
-// ---- dead peers: 5 + 3 x 3 seconds without a sign, or 15 with unacknowledged bytes ----
+// Dead peers: 5 + 3 x 3 seconds without a sign, or 15 with bytes that nobody acknowledged.
 
 inline constexpr int kKeepAliveIdle_s = 5;
 inline constexpr int kKeepAliveInterval_s = 3;
 inline constexpr int kKeepAliveProbes = 3;
 inline constexpr unsigned kUserTimeout_ms = 15'000;
 
-// ---- coming back ----
+// Pauses before coming back.
 
 inline constexpr uint64_t kPauseFirst_ns = 10 * kMillisecond_ns;
 inline constexpr uint64_t kPauseLongest_ns = kSecond_ns;
