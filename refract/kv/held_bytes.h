@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first bytes of a short value, in registers: loaded at one moment, stored at a later one, when it is known
-// that they are right. So a get that finds out that it must retry has touched nothing of its caller's.
+// The first bytes of a short value, in registers: loaded at one moment, stored at a later one, when it is
+// known that they are right. So a get that finds out that it must retry has touched nothing of its caller's.
 //
 // The length, which comes out of a cache miss, decides what is stored and never where: the processor lets no
 // later load pass a store whose address it does not know, so the next gets would wait for this one.
 #pragma once
 
+#include <emmintrin.h>
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-
-#include "refract/memory/remote_visible.h"
-
-#if defined(__SSE2__) && !defined(REFRACT_THREAD_SANITIZER)
-#define REFRACT_HELD_BYTES 1
-#include <emmintrin.h>
 
 namespace refract::kv {
 
@@ -24,23 +21,29 @@ class HeldBytes {
 
   // REQUIRES: kBytes may be read from there on. They may be torn.
   [[gnu::always_inline]] explicit HeldBytes(const std::byte* source) noexcept
-      : vectors_{load(source), load(source + 16), load(source + 32), load(source + 48)} {
+      : first_(load(source)),
+        second_(load(source + 16)),
+        third_(load(source + 32)),
+        fourth_(load(source + 48)) {
     std::atomic_signal_fence(std::memory_order_acquire);
   }
 
   // REQUIRES: bytes <= kBytes.
   [[gnu::always_inline]] void store(std::byte* target, size_t bytes) const noexcept {
     if (bytes == kBytes) {
-      for (size_t i = 0; i < 4; ++i) store_vector(target + 16 * i, vectors_[i]);
+      store_vector(target, first_);
+      store_vector(target + 16, second_);
+      store_vector(target + 32, third_);
+      store_vector(target + 48, fourth_);
       return;
     }
-    __m128i first = vectors_[0];
-    __m128i second = vectors_[1];
+    __m128i first = first_;
+    __m128i second = second_;
     if ((bytes & 32) != 0) {
       store_vector(target, first);
       store_vector(target + 16, second);
-      first = vectors_[2];
-      second = vectors_[3];
+      first = third_;
+      second = fourth_;
       target = behind(target, 32);
     }
     if ((bytes & 16) != 0) {
@@ -68,21 +71,23 @@ class HeldBytes {
   }
 
  private:
-  static __m128i load(const std::byte* source) noexcept {
+  [[gnu::always_inline]] static __m128i load(const std::byte* source) noexcept {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
   }
-  static void store_vector(std::byte* target, __m128i vector) noexcept {
+  [[gnu::always_inline]] static void store_vector(std::byte* target, __m128i vector) noexcept {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(target), vector);
   }
   // An address that the compiler cannot compute from the length, as it would like to.
-  [[nodiscard]] static std::byte* behind(std::byte* target, size_t bytes) noexcept {
+  [[nodiscard, gnu::always_inline]] static std::byte* behind(std::byte* target, size_t bytes) noexcept {
     target += bytes;
     asm("" : "+r"(target));
     return target;
   }
 
-  __m128i vectors_[4];
+  __m128i first_;
+  __m128i second_;
+  __m128i third_;
+  __m128i fourth_;
 };
 
 }  // namespace refract::kv
-#endif

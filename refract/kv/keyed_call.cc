@@ -20,9 +20,11 @@ uint8_t flags_of(Method method) noexcept {
     case Method::kGet:
       return wire::KeyRef::kWantsWindow;
     case Method::kPut:
-      return wire::KeyRef::kIfAbsent;
+      return wire::KeyRef::kIfAbsent | wire::KeyRef::kIdentified;
     case Method::kPutBegin:
-      return wire::KeyRef::kIfAbsent | wire::KeyRef::kWantsWindow;
+      return wire::KeyRef::kIfAbsent | wire::KeyRef::kWantsWindow | wire::KeyRef::kIdentified;
+    case Method::kErase:
+      return wire::KeyRef::kIdentified;
     default:
       return 0;
   }
@@ -94,6 +96,11 @@ Code decode_keyed(Method method, std::span<const std::byte> body, SessionState& 
   if (!take_fixed(method, body, ref, call)) return Code::kMalformed;
   const Code code = check_ref(method, ref);
   call.wants_window = (ref.flags & wire::KeyRef::kWantsWindow) != 0;
+  if (code == Code::kOk && (ref.flags & wire::KeyRef::kIdentified) != 0) {
+    const auto identity = wire::take<wire::Identity>(body);
+    if (!identity || identity->client == 0 || identity->sequence == 0) return Code::kMalformed;
+    call.identity = *identity;
+  }
   if (ref.staged != 0 && ref.staged <= wire::kStagedKeysPerSession) {
     auto staged = session.take_staged(ref.staged - size_t{1}, ref.key_bytes);
     if (code != Code::kOk) return code;

@@ -25,6 +25,7 @@ struct KeyedCall {
   uint64_t value_bytes = 0;
   bool if_absent = false;
   bool wants_window = false;
+  wire::Identity identity{};         // Without one: all 0.
   std::span<const std::byte> value;  // kPut: still the sender's to change.
   std::vector<std::byte> staged;     // Where the key lies if it came in pieces.
 };

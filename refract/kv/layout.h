@@ -3,7 +3,7 @@
 //
 //   bucket (64 B)  slot 0 | slot 1 | ... | slot 6 | overflow        one cache line, 8-byte words
 //   slot           fingerprint 8 | stamp 16 | size hint 4 | expires 1 | granule 35      0: free
-//   buffer         stamp 8 | lengths 8 | [expiry 8] | key | [padding] | value
+//   buffer         stamp 8 | lengths 8 | [expiry 8] | [identity 16] | key | [padding] | value
 //
 // The invariants that readers rely on; NOTES.md argues them, table_interleaving_test.cc tries every order of
 // loads: (I1) One 8-byte store of a slot publishes, replaces or erases an entry. Values are never changed in
@@ -126,13 +126,17 @@ struct Lengths {
   uint16_t flags = 0;
 
   static constexpr uint16_t kExpires = 1;
+  static constexpr uint16_t kIdentified = 2;  // The RequestId of the put that made the entry.
 
   [[nodiscard]] static constexpr Lengths from_word(uint64_t word) noexcept {
     return std::bit_cast<Lengths>(word);
   }
   [[nodiscard]] constexpr uint64_t word() const noexcept { return std::bit_cast<uint64_t>(*this); }
 
-  [[nodiscard]] constexpr uint64_t key_at() const noexcept { return (flags & kExpires) != 0 ? 24 : 16; }
+  [[nodiscard]] constexpr uint64_t identity_at() const noexcept { return (flags & kExpires) != 0 ? 24 : 16; }
+  [[nodiscard]] constexpr uint64_t key_at() const noexcept {
+    return identity_at() + ((flags & kIdentified) != 0 ? 16 : 0);
+  }
   // Large values start on a cache line, so that what reads them can use aligned loads.
   [[nodiscard]] constexpr uint64_t value_at() const noexcept {
     const uint64_t end = key_at() + key_bytes;
@@ -140,7 +144,7 @@ struct Lengths {
   }
   [[nodiscard]] constexpr uint64_t total_bytes() const noexcept { return value_at() + value_bytes; }
   [[nodiscard]] constexpr bool is_sound() const noexcept {
-    return key_bytes > 0 && value_bytes <= kValueBytesMax && (flags & ~kExpires) == 0;
+    return key_bytes > 0 && value_bytes <= kValueBytesMax && (flags & ~(kExpires | kIdentified)) == 0;
   }
 
   static constexpr uint32_t kAlignedValueBytes = 4096;

@@ -37,6 +37,8 @@ TEST(Layout, the_page_shows_the_bytes) {
   ASSERT_TRUE(space.table().put(bytes_of("user:7"), bytes_of("Ada"), {}));
   ASSERT_TRUE(
       space.table().put(bytes_of("lease"), bytes_of("held"), {.expires_wall_ns = 1'800'000'000'000'000'000}));
+  ASSERT_TRUE(space.table().put(bytes_of("once"), bytes_of("done"),
+                                {.request = {.client = 0x1122334455667788, .sequence = 5}}));
   std::ifstream page(REFRACT_SOURCE_DIR "/docs/formats/kv-table.md");
   ASSERT_TRUE(page);
   std::vector<std::byte> image(space.bytes());
@@ -92,6 +94,12 @@ TEST(Layout, large_values_start_on_a_cache_line) {
   const Lengths large{.value_bytes = 4096, .key_bytes = 3, .flags = Lengths::kExpires};
   EXPECT_EQ(large.value_at(), 64U);
   EXPECT_EQ(large.total_bytes(), 64U + 4096);
+  const Lengths all{.value_bytes = 1, .key_bytes = 3, .flags = Lengths::kExpires | Lengths::kIdentified};
+  EXPECT_EQ(all.identity_at(), 24U);
+  EXPECT_EQ(all.key_at(), 40U);
+  EXPECT_EQ(all.value_at(), 43U);
+  EXPECT_TRUE(all.is_sound());
+  EXPECT_FALSE((Lengths{.value_bytes = 1, .key_bytes = 3, .flags = 4}).is_sound());
 }
 
 }  // namespace

@@ -53,13 +53,36 @@ Task<bool> RpcClient::may_repeat(Code code, Patience& patience) {
   co_return true;
 }
 
+// False: the session stays closed, or does not open in time.
+Task<bool> RpcClient::is_open_again(uint64_t deadline_ns) {
+  while (session_.state() != rpc::Session::State::kOpen) {
+    if (session_.state() == rpc::Session::State::kClosed && !session_.reopens()) co_return false;
+    if (shard_.now_ns() + Patience::kPauseMax_ns >= deadline_ns) co_return false;
+    co_await shard_.sleep_for(Patience::kPauseMax_ns / 10);
+  }
+  co_return true;
+}
+
+Task<bool> RpcClient::may_write_again(Code code, Writing& writing, Patience& patience) {
+  const bool is_lost = (code == Code::kIndeterminate && !writing.is_unknowable) ||
+                       (code == Code::kUnavailable && writing.repeats);
+  if (is_lost && writing.attempt.request && options_.repeats_writes &&
+      shard_.now_ns() < patience.deadline_ns) {
+    writing.repeats = true;
+    const bool again = co_await is_open_again(patience.deadline_ns);
+    co_return again;
+  }
+  const bool again = co_await may_repeat(code, patience);
+  co_return again;
+}
+
 Task<OpResult> RpcClient::call_keyed(Keyed call, uint64_t deadline_ns) {
-  const size_t bytes = call.fixed_bytes + call.key.size() + call.tail.size();
+  const size_t bytes = call.front_bytes() + call.key.size() + call.tail.size();
   if (bytes > body_bytes_max_) {
     const OpResult result = co_await call_with_staged_key(call, deadline_ns);
     co_return result;
   }
-  const CallHead head(call.fixed_part(), call.key);
+  const CallHead head = call.head();
   const OpResult result = co_await session_.call(
       {.method = call.number(), .head = head.bytes(), .tail = call.tail}, deadline_or_default(deadline_ns));
   co_return result;
@@ -85,9 +108,9 @@ Task<OpResult> RpcClient::call_with_staged_key(Keyed call, uint64_t deadline_ns)
     if (staged.code != Code::kOk) co_return OpResult{.code = harmless(staged.code)};
   }
   call.fixed.key.staged = static_cast<uint8_t>(place.index() + 1);
-  const OpResult result =
-      co_await session_.call({.method = call.number(), .head = call.fixed_part(), .tail = call.tail},
-                             deadline_or_default(deadline_ns));
+  const CallHead head(call.fixed_part(), call.identity_part(), {});
+  const OpResult result = co_await session_.call(
+      {.method = call.number(), .head = head.bytes(), .tail = call.tail}, deadline_or_default(deadline_ns));
   co_return result;
 }
 
@@ -138,34 +161,50 @@ Task<Result<uint64_t>> RpcClient::put(std::span<const std::byte> key, std::span<
                                       RpcPutOptions options, uint64_t deadline_ns) {
   if (const Code code = check_lengths(key, value.size()); code != Code::kOk) co_return fail(code);
   Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  Writing writing = Writing::of(options.attempt, shard_.now_ns());
+  // How long ago it was sent counts from the session's beginning, which must be known.
+  if (writing.repeats) {
+    const bool is_open = co_await is_open_again(patience.deadline_ns);
+    if (!is_open) co_return fail(Code::kIndeterminate);
+  }
   for (;;) {
-    const Result<uint64_t> version =
-        co_await put_once(Keyed::of_put(key, value.size(), options), value, deadline_ns);
-    const bool again = co_await may_repeat(version.code(), patience);
-    if (!again) co_return version;
+    Keyed call = Keyed::of_put(key, value.size(), options);
+    call.identify(writing, session_.opened_ns());
+    const Result<uint64_t> version = co_await put_once(call, value, writing, deadline_ns);
+    if (version) co_return version;
+    const bool again = co_await may_write_again(version.code(), writing, patience);
+    if (!again) co_return fail(writing.outcome(version.code()));
   }
 }
 
-Task<Result<uint64_t>> RpcClient::put_once(Keyed call, std::span<const std::byte> value,
+Task<Result<uint64_t>> RpcClient::put_once(Keyed call, std::span<const std::byte> value, Writing& writing,
                                            uint64_t deadline_ns) {
-  if (call.fixed_bytes + value.size() > body_bytes_max_) {
-    const Result<uint64_t> version = co_await put_large(call, value, deadline_ns);
+  if (call.front_bytes() + value.size() > body_bytes_max_) {
+    const Result<uint64_t> version = co_await put_large(call, value, writing, deadline_ns);
     co_return version;
   }
   call.tail = value;
   const OpResult result = co_await call_keyed(call, deadline_ns);
-  co_return version_of(result);
+  co_return writing.version_of(result);
 }
 
 Task<Result<uint64_t>> RpcClient::erase(std::span<const std::byte> key, uint64_t if_version,
-                                        uint64_t deadline_ns) {
+                                        uint64_t deadline_ns, RpcAttempt attempt) {
   if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
   Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  Writing writing = Writing::of(attempt, shard_.now_ns());
+  if (writing.repeats) {
+    const bool is_open = co_await is_open_again(patience.deadline_ns);
+    if (!is_open) co_return fail(Code::kIndeterminate);
+  }
   for (;;) {
-    const OpResult result = co_await call_keyed(Keyed::of_erase(key, if_version), deadline_ns);
-    const Result<uint64_t> version = version_of(result);
-    const bool again = co_await may_repeat(version.code(), patience);
-    if (!again) co_return version;
+    Keyed call = Keyed::of_erase(key, if_version);
+    call.identify(writing, session_.opened_ns());
+    const OpResult result = co_await call_keyed(call, deadline_ns);
+    const Result<uint64_t> version = writing.version_of(result);
+    if (version) co_return version;
+    const bool again = co_await may_write_again(version.code(), writing, patience);
+    if (!again) co_return fail(writing.outcome(version.code()));
   }
 }
 
@@ -270,7 +309,7 @@ Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& s
   if (const Code code = check_lengths(key, 0); code != Code::kOk) return fail(code);
   const Keyed call = Keyed::of_get(key, prefers_one_sided());
   if (call.fixed_bytes + key.size() <= body_bytes_max_) {
-    const CallHead head(call.fixed_part(), key);
+    const CallHead head = call.head();
     const OpResult result = session_.call_and_wait({.method = call.number(), .head = head.bytes()},
                                                    blocking_deadline(deadline_ns));
     const Code code = harmless(result.code);
@@ -293,19 +332,28 @@ Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& s
 Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::span<const std::byte> value,
                                          const RpcPutOptions& options, uint64_t deadline_ns) {
   if (const Code code = check_lengths(key, value.size()); code != Code::kOk) return fail(code);
-  const Keyed call = Keyed::of_put(key, value.size(), options);
-  if (call.fixed_bytes + key.size() + value.size() <= body_bytes_max_) {
-    const CallHead head(call.fixed_part(), key);
+  // Between two calls from outside nobody looked at the clock.
+  Writing writing = Writing::of(options.attempt, options.attempt.request ? shard_.refresh_now() : 0);
+  Keyed call = Keyed::of_put(key, value.size(), options);
+  call.identify(writing, session_.opened_ns());
+  RpcPutOptions rest = options;
+  if (!writing.repeats && call.front_bytes() + key.size() + value.size() <= body_bytes_max_) {
+    const CallHead head = call.head();
     const OpResult result = session_.call_and_wait(
         {.method = call.number(), .head = head.bytes(), .tail = value}, blocking_deadline(deadline_ns));
-    if (result.code != Code::kOverloaded) return version_of(result);
+    const Result<uint64_t> version = writing.version_of(result);
+    const bool is_lost = version.code() == Code::kIndeterminate && writing.attempt.request &&
+                         !writing.is_unknowable && options_.repeats_writes;
+    if (!is_lost && version.code() != Code::kOverloaded) return version;
+    if (is_lost) rest.attempt.first_sent_ns = writing.attempt.first_sent_ns;
   }
-  return runtime::block_on(shard_, put(key, value, options, deadline_ns));
+  return runtime::block_on(shard_, put(key, value, rest, deadline_ns));
 }
 
 Result<uint64_t> RpcClient::erase_and_wait(std::span<const std::byte> key, uint64_t if_version,
-                                           uint64_t deadline_ns) {
-  return runtime::block_on(shard_, erase(key, if_version, deadline_ns));
+                                           uint64_t deadline_ns, const RpcAttempt& attempt) {
+  if (attempt.request) shard_.refresh_now();
+  return runtime::block_on(shard_, erase(key, if_version, deadline_ns, attempt));
 }
 
 }  // namespace refract::kv

@@ -62,17 +62,32 @@ struct Got {
   uint64_t expires_wall_ns = 0;  // 0: never.
 };
 
+// Which write it is, and whether it was sent before: perhaps by another client, over another session.
+struct RpcAttempt {
+  RequestId request;
+  // When it was first sent, by the shard's clock; 0: it has not been. If that is unknown, but may have been,
+  // kLongAgo_ns. Then the outcome is that of the earlier execution, if there was one; and kIndeterminate,
+  // where nobody can know that any more, or while the owner cannot be asked.
+  uint64_t first_sent_ns = 0;
+
+  static constexpr uint64_t kLongAgo_ns = 1;
+};
+
 // As PutOptions, but the time to live is relative: the owner's clock counts.
 struct RpcPutOptions {
   bool if_absent = false;
   uint64_t if_version = 0;
   uint64_t ttl_ns = 0;
+  RpcAttempt attempt = {};
 };
 
 struct RpcClientOptions {
   uint64_t timeout_ns = 5 * kSecond_ns;
   size_t pipeline =
       16;  // Calls that one operation has under way at once; the session's credits bound them too.
+  // A write with an identity whose answer got lost is sent again, until its deadline, when the session
+  // reopens by itself.
+  bool repeats_writes = true;
 };
 
 class RpcClient {
@@ -89,7 +104,7 @@ class RpcClient {
                                                     RpcPutOptions options = {}, uint64_t deadline_ns = 0);
   // The version that was erased; `if_version` 0: any.
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(std::span<const std::byte> key, uint64_t if_version = 0,
-                                                      uint64_t deadline_ns = 0);
+                                                      uint64_t deadline_ns = 0, RpcAttempt attempt = {});
 
   struct ScannedKey {
     std::string key;
@@ -128,7 +143,7 @@ class RpcClient {
                                               std::span<const std::byte> value,
                                               const RpcPutOptions& options = {}, uint64_t deadline_ns = 0);
   [[nodiscard]] Result<uint64_t> erase_and_wait(std::span<const std::byte> key, uint64_t if_version = 0,
-                                                uint64_t deadline_ns = 0);
+                                                uint64_t deadline_ns = 0, const RpcAttempt& attempt = {});
 
   [[nodiscard]] rpc::Session& session() noexcept { return session_; }
 
@@ -138,6 +153,7 @@ class RpcClient {
   class Patience;
   class Posted;
   struct Keyed;
+  struct Writing;
   struct ViewRest;
   struct Upload;
   struct Transfer;
@@ -148,6 +164,8 @@ class RpcClient {
   [[nodiscard]] uint64_t blocking_deadline(uint64_t deadline_ns) noexcept;
   [[nodiscard]] Code harmless(Code code) const noexcept;
   [[nodiscard]] runtime::Task<bool> may_repeat(Code code, Patience& patience);
+  [[nodiscard]] runtime::Task<bool> may_write_again(Code code, Writing& writing, Patience& patience);
+  [[nodiscard]] runtime::Task<bool> is_open_again(uint64_t deadline_ns);
 
   [[nodiscard]] runtime::Task<runtime::OpResult> call_keyed(Keyed call, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<runtime::OpResult> call_with_staged_key(Keyed call, uint64_t deadline_ns);
@@ -164,14 +182,15 @@ class RpcClient {
   [[nodiscard]] runtime::Task<Result<Page>> scan_once(uint64_t cursor, uint64_t keys_min,
                                                       uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_once(Keyed call, std::span<const std::byte> value,
-                                                         uint64_t deadline_ns);
+                                                         Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_large(Keyed call, std::span<const std::byte> value,
-                                                          uint64_t deadline_ns);
+                                                          Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_pieces(Upload upload, std::span<const std::byte> value,
-                                                           uint64_t deadline_ns);
+                                                           Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_window(Upload upload, std::span<const std::byte> value,
-                                                           uint64_t deadline_ns);
-  [[nodiscard]] runtime::Task<Result<uint64_t>> commit(uint64_t upload, uint64_t deadline_ns);
+                                                           Writing& writing, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> commit(uint64_t upload, Writing& writing,
+                                                       uint64_t deadline_ns);
   // Whether one-sided requests carry large values over this session.
   [[nodiscard]] uint32_t one_sided_bytes_min() const noexcept;
   [[nodiscard]] bool prefers_one_sided() const noexcept { return one_sided_bytes_min() > 0; }

@@ -201,15 +201,21 @@ Task<> RpcClient::write_pieces(Transfer& job) {
   job.team.leave();
 }
 
-Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byte> value,
+Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byte> value, Writing& writing,
                                             uint64_t deadline_ns) {
   call.method = Method::kPutBegin;
   const uint32_t one_sided_bytes = one_sided_bytes_min();
   const bool wants_window = one_sided_bytes > 0 && value.size() >= one_sided_bytes;
   if (wants_window) call.fixed.key.flags |= wire::KeyRef::kWantsWindow;
   const OpResult begun = co_await call_keyed(call, deadline_ns);
-  const Result<uint64_t> id = version_of(begun);
-  if (!id) co_return fail(harmless(id.error().code));
+  const Result<uint64_t> id = writing.version_of(begun);
+  if (!id) co_return fail(writing.is_unknowable ? Code::kIndeterminate : harmless(id.error().code));
+  if (*id == 0) {
+    std::span<const std::byte> answer = begun.bytes;
+    const auto already = wire::take<wire::AlreadyPutReply>(answer);
+    if (!already || already->version == 0) co_return fail(Code::kMalformed);
+    co_return already->version;
+  }
   OpenHandle open(session_, Method::kPutAbandon, *id);
   Upload upload{.id = *id, .window = {}};
   if (wants_window) {
@@ -219,15 +225,15 @@ Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byt
     upload.window = *window;
   }
   const bool has_window = upload.window.key != 0;
-  Task<Result<uint64_t>> rest =
-      has_window ? put_window(upload, value, deadline_ns) : put_pieces(upload, value, deadline_ns);
+  Task<Result<uint64_t>> rest = has_window ? put_window(upload, value, writing, deadline_ns)
+                                           : put_pieces(upload, value, writing, deadline_ns);
   const Result<uint64_t> version = co_await std::move(rest);
   if (version) open.forget();
   co_return version;
 }
 
 Task<Result<uint64_t>> RpcClient::put_pieces(Upload upload, std::span<const std::byte> value,
-                                             uint64_t deadline_ns) {
+                                             Writing& writing, uint64_t deadline_ns) {
   Transfer job{.handle = upload.id,
                .target = {},
                .source = value,
@@ -237,12 +243,12 @@ Task<Result<uint64_t>> RpcClient::put_pieces(Upload upload, std::span<const std:
                .team = TaskTeam(shard_)};
   const Code code = co_await transfer(job);
   if (code != Code::kOk) co_return fail(code);
-  const Result<uint64_t> version = co_await commit(upload.id, deadline_ns);
+  const Result<uint64_t> version = co_await commit(upload.id, writing, deadline_ns);
   co_return version;
 }
 
 Task<Result<uint64_t>> RpcClient::put_window(Upload upload, std::span<const std::byte> value,
-                                             uint64_t deadline_ns) {
+                                             Writing& writing, uint64_t deadline_ns) {
   Posted posted(*this);
   Code code = Code::kOk;
   for (uint64_t next = 0; code == Code::kOk && next < value.size();) {
@@ -262,19 +268,19 @@ Task<Result<uint64_t>> RpcClient::put_window(Upload upload, std::span<const std:
     code = co_await posted.finish_all(code);
     co_return fail(code == Code::kAccessDenied ? Code::kInvalidated : code);
   }
-  const Result<uint64_t> version = co_await commit(upload.id, deadline_ns);
+  const Result<uint64_t> version = co_await commit(upload.id, writing, deadline_ns);
   code = co_await posted.finish_all(Code::kOk);
   // A commit that succeeded came behind WRITEs that had, unless the owner contradicts itself.
   if (version && code != Code::kOk) co_return fail(Code::kIndeterminate);
   co_return version;
 }
 
-Task<Result<uint64_t>> RpcClient::commit(uint64_t upload, uint64_t deadline_ns) {
+Task<Result<uint64_t>> RpcClient::commit(uint64_t upload, Writing& writing, uint64_t deadline_ns) {
   const wire::Handle handle{upload};
   const OpResult committed = co_await session_.call(
       {.method = static_cast<uint16_t>(Method::kPutCommit), .head = std::as_bytes(std::span(&handle, 1))},
       deadline_or_default(deadline_ns));
-  co_return version_of(committed);
+  co_return writing.version_of(committed);
 }
 
 }  // namespace refract::kv

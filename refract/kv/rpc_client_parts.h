@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rpc_client.cc is made of: how calls are put together, how answers are taken apart, and who gives back
-// what an operation holds when it ends early. Included by nobody else.
+// What rpc_client.cc is made of: how answers are taken apart, and who gives back what an operation holds when
+// it ends early. Included by nobody else.
 #pragma once
 
 #include <algorithm>
@@ -13,30 +13,11 @@
 
 #include "refract/kv/layout.h"
 #include "refract/kv/rpc_client.h"
+#include "refract/kv/rpc_client_calls.h"
 #include "refract/kv/task_team.h"
 #include "refract/kv/wire.h"
 
 namespace refract::kv {
-
-// A call's fixed part and key, one behind the other; without an allocation while the key is short.
-class CallHead {
- public:
-  CallHead(std::span<const std::byte> fixed, std::span<const std::byte> key)
-      : bytes_(fixed.size() + key.size()) {
-    if (bytes_ > short_.size()) long_.resize(bytes_);
-    std::byte* target = long_.empty() ? short_.data() : long_.data();
-    std::memcpy(target, fixed.data(), fixed.size());
-    std::memcpy(target + fixed.size(), key.data(), key.size());
-  }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    return {long_.empty() ? short_.data() : long_.data(), bytes_};
-  }
-
- private:
-  size_t bytes_;
-  std::array<std::byte, 256> short_;
-  std::vector<std::byte> long_;
-};
 
 struct GetAnswer {
   Got got;
@@ -80,14 +61,6 @@ struct GetAnswer {
          (inline_bytes == reply.page_bytes) == (reply.view == 0);
 }
 
-[[nodiscard]] inline Result<uint64_t> version_of(const runtime::OpResult& result) noexcept {
-  if (result.code != Code::kOk) return fail(result.code);
-  std::span<const std::byte> bytes = result.bytes;
-  const auto reply = wire::take<wire::VersionReply>(bytes);
-  if (!reply) return fail(Code::kMalformed);
-  return reply->version;
-}
-
 [[nodiscard]] inline bool parse_page(std::span<const std::byte> page, uint32_t count,
                                      std::vector<RpcClient::ScannedKey>& keys) {
   while (!page.empty()) {
@@ -100,53 +73,6 @@ struct GetAnswer {
   }
   return keys.size() == count;
 }
-
-// A call about a key, of which the fixed part's first bytes travel.
-struct RpcClient::Keyed {
-  wire::Method method;
-  wire::PutRequest fixed;  // Its front is a KeyRef, or an EraseRequest, too.
-  size_t fixed_bytes;
-  std::span<const std::byte> key;
-  std::span<const std::byte> tail;
-
-  static_assert(offsetof(wire::PutRequest, key) == offsetof(wire::EraseRequest, key) &&
-                offsetof(wire::PutRequest, if_version) == offsetof(wire::EraseRequest, if_version));
-
-  [[nodiscard]] static Keyed of(wire::Method method, std::span<const std::byte> key) noexcept {
-    Keyed call{.method = method, .fixed = {}, .fixed_bytes = sizeof(wire::KeyRef), .key = key, .tail = {}};
-    call.fixed.key.key_bytes = static_cast<uint16_t>(key.size());
-    return call;
-  }
-  [[nodiscard]] static Keyed of_get(std::span<const std::byte> key, bool wants_window) noexcept {
-    Keyed call = of(wire::Method::kGet, key);
-    if (wants_window) call.fixed.key.flags = wire::KeyRef::kWantsWindow;
-    return call;
-  }
-  [[nodiscard]] static Keyed of_erase(std::span<const std::byte> key, uint64_t if_version) noexcept {
-    Keyed call = of(wire::Method::kErase, key);
-    call.fixed.if_version = if_version;
-    call.fixed_bytes = sizeof(wire::EraseRequest);
-    return call;
-  }
-  [[nodiscard]] static Keyed of_put(std::span<const std::byte> key, size_t value_bytes,
-                                    const RpcPutOptions& options) noexcept {
-    Keyed call = of(wire::Method::kPut, key);
-    call.fixed.key.value_bytes = static_cast<uint32_t>(value_bytes);
-    call.fixed.key.flags = options.if_absent ? wire::KeyRef::kIfAbsent : uint8_t{0};
-    call.fixed.if_version = options.if_version;
-    call.fixed.ttl_ns = options.ttl_ns;
-    call.fixed_bytes = sizeof(wire::PutRequest);
-    return call;
-  }
-
-  [[nodiscard]] bool wants_window() const noexcept {
-    return (fixed.key.flags & wire::KeyRef::kWantsWindow) != 0;
-  }
-  [[nodiscard]] uint16_t number() const noexcept { return static_cast<uint16_t>(method); }
-  [[nodiscard]] std::span<const std::byte> fixed_part() const noexcept {
-    return std::as_bytes(std::span(&fixed, 1)).first(fixed_bytes);
-  }
-};
 
 // How long an operation goes on trying what the owner could not do just now.
 class RpcClient::Patience {

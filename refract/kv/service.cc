@@ -39,7 +39,10 @@ wire::WindowReply reply_of(const std::optional<Window>& window) noexcept {
 }  // namespace
 
 TableService::TableService(const Parts& parts)
-    : parts_(parts), arena_(kGroup * kKeyBytesMax), started_ns_(parts.shard.clock().now_ns()) {
+    : parts_(parts),
+      arena_(kGroup * kKeyBytesMax),
+      started_ns_(parts.shard.clock().now_ns()),
+      outcomes_(started_ns_) {
   sweep_while_needed();
 }
 
@@ -144,10 +147,8 @@ void TableService::execute_keyed(const Prepared& prepared) noexcept {
       return get(from, *prepared.session, call);
     case Method::kExists:
       return exists(from, call.key);
-    case Method::kErase:
-      return answer_number(from, parts_.table.erase(call.key, call.if_version));
     default:
-      return put(from, *prepared.session, prepared.method, call);
+      return change(from, *prepared.session, prepared.method, call);
   }
 }
 
@@ -203,15 +204,18 @@ void TableService::exists(const rpc::Responder& to, std::span<const std::byte> k
                                .expires_wall_ns = entry->expires_wall_ns});
 }
 
-void TableService::put(const rpc::Responder& to, Open& session, Method method, const KeyedCall& call) {
-  const Write request{.method = method,
-                      .key = call.key,
-                      .value = call.value,
-                      .value_bytes = call.value_bytes,
-                      .wants_window = call.wants_window,
-                      .options = {.if_absent = call.if_absent,
-                                  .if_version = call.if_version,
-                                  .expires_wall_ns = expiry(parts_.shard.clock().wall_ns(), call.ttl_ns)}};
+void TableService::change(const rpc::Responder& to, Open& session, Method method, const KeyedCall& call) {
+  const Write request{
+      .method = method,
+      .key = call.key,
+      .value = call.value,
+      .value_bytes = call.value_bytes,
+      .wants_window = call.wants_window,
+      .options = {.if_absent = call.if_absent,
+                  .if_version = call.if_version,
+                  .expires_wall_ns = expiry(parts_.shard.clock().wall_ns(), call.ttl_ns),
+                  .request = {.client = call.identity.client, .sequence = call.identity.sequence}},
+      .attempt = attempt_of(session, call.identity)};
   const Result<Written> written = write(session, request);
   if (written.code() != Code::kNoSpace) return answer_write(to, request, written);
   const Code code = wait_for_memory(to, request);
@@ -221,19 +225,35 @@ void TableService::put(const rpc::Responder& to, Open& session, Method method, c
 void TableService::answer_write(const rpc::Responder& to, const Write& write,
                                 const Result<Written>& written) noexcept {
   if (!written) return answer(to, written.error().code);
-  if (!write.wants_window) return answer(to, wire::VersionReply{written->number});
+  if (write.method != Method::kPutBegin) return answer(to, wire::VersionReply{written->version});
+  if (written->upload == 0) {
+    return answer(to, wire::AlreadyPutReply{.no_upload = 0, .version = written->version});
+  }
+  const wire::Handle upload{written->upload};
+  if (!write.wants_window) return answer(to, upload);
   const struct {
     wire::Handle upload;
     wire::WindowReply window;
-  } both{.upload = {written->number}, .window = reply_of(written->window)};
+  } both{.upload = upload, .window = reply_of(written->window)};
   answer(to, both);
 }
 
 Result<TableService::Written> TableService::write(Open& session, const Write& write) {
-  if (write.method == Method::kPutBegin) return begin(session, write);
-  const Result<uint64_t> version = parts_.table.put(write.key, write.value, write.options);
+  if (const auto known = settled(write)) {
+    if (!*known) return fail(known->error());
+    return Written{.version = **known};
+  }
+  if (write.method == Method::kPutBegin) {
+    const Result<Written> begun = begin(session, write);
+    if (!begun) remember(write.options.request, fail(begun.error()));
+    return begun;
+  }
+  const Result<uint64_t> version = write.method == Method::kErase
+                                       ? parts_.table.erase(write.key, write.options.if_version)
+                                       : parts_.table.put(write.key, write.value, write.options);
+  remember(write.options.request, version);
   if (!version) return fail(version.error());
-  return Written{.number = *version, .window = {}};
+  return Written{.version = *version};
 }
 
 Result<TableService::Written> TableService::begin(Open& session, const Write& write) {
@@ -247,7 +267,7 @@ Result<TableService::Written> TableService::begin(Open& session, const Write& wr
   if (write.wants_window && upload->bytes() > 0 && upload->bytes() >= session.one_sided_bytes_min) {
     session.state.open_window(*upload, parts_.table.value_of(upload->draft));
   }
-  return Written{.number = upload->id, .window = upload->window};
+  return Written{.upload = upload->id, .window = upload->window};
 }
 
 void TableService::put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
@@ -271,7 +291,14 @@ void TableService::put_commit(const rpc::Responder& to, Open& session, std::span
   if (!upload->window && upload->filled != upload->bytes()) return answer(to, Code::kInvalidArgument);
   // Published or abandoned by the table: either way it is no upload any more.
   const SessionState::Upload done = session.state.take(*upload);
-  answer_number(to, parts_.table.commit(done.draft, done.options));
+  // Somebody may have been quicker: the same write, sent again over another session.
+  if (const auto known = outcomes_.find(done.options.request)) {
+    parts_.table.abandon(done.draft);
+    return answer_number(to, known->result());
+  }
+  const Result<uint64_t> version = parts_.table.commit(done.draft, done.options);
+  remember(done.options.request, version);
+  answer_number(to, version);
 }
 
 void TableService::put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
@@ -320,14 +347,15 @@ Code TableService::wait_for_memory(const rpc::Responder& from, const Write& writ
                       .value = std::vector<std::byte>(write.value.size()),
                       .value_bytes = write.value_bytes,
                       .wants_window = write.wants_window,
-                      .options = write.options});
+                      .options = write.options,
+                      .attempt = write.attempt});
   if (!write.value.empty()) {
     copy_possibly_torn(waiting_.back().value.data(), write.value.data(), write.value.size());
   }
   waiting_bytes_ += bytes;
   const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
                         .key_bytes = static_cast<uint16_t>(write.key.size()),
-                        .flags = Lengths::kExpires};
+                        .flags = Lengths::kExpires | Lengths::kIdentified};
   parts_.growth.want(Heap::footprint(lengths.total_bytes()));
   return Code::kOk;
 }
@@ -348,7 +376,8 @@ void TableService::retry_waiting() noexcept {
                         .value = one.value,
                         .value_bytes = one.value_bytes,
                         .wants_window = one.wants_window,
-                        .options = one.options};
+                        .options = one.options,
+                        .attempt = one.attempt};
     const Result<Written> written = write(*session, request);
     if (written.code() != Code::kNoSpace) {
       answer_write(one.from, request, written);

@@ -7,6 +7,9 @@
 // on_growth_refused(); beyond a bounded number of them the answer is kOverloaded. What a session holds open
 // is released when it ends.
 //
+// A write with an identity is executed at most once, however often it is sent; where nobody can know whether
+// it has been, the answer is kIndeterminate (docs/design/012-request-identity.md).
+//
 // While there are entries with a time to live, a timer removes the expired ones, in small steps, going round
 // in Parts::sweep_round_ns; without them there is no timer.
 //
@@ -25,6 +28,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/keyed_call.h"
+#include "refract/kv/outcomes.h"
 #include "refract/kv/session_state.h"
 #include "refract/kv/table.h"
 #include "refract/kv/window_source.h"
@@ -82,10 +86,12 @@ class TableService final : public rpc::Service {
     Open(const Parts& parts, size_t payload_bytes, uint32_t one_sided_bytes) noexcept
         : state(parts.table, parts.pins, one_sided_bytes > 0 ? parts.windows : nullptr),
           payload_bytes_max(payload_bytes),
-          one_sided_bytes_min(one_sided_bytes) {}
+          one_sided_bytes_min(one_sided_bytes),
+          opened_ns(parts.shard.now_ns()) {}
     SessionState state;
     size_t payload_bytes_max;      // Of an answer.
     uint32_t one_sided_bytes_min;  // As the session's channel says.
+    uint64_t opened_ns;
   };
   struct Prepared {
     const rpc::IncomingCall* call = nullptr;
@@ -94,6 +100,11 @@ class TableService final : public rpc::Service {
     Code code = Code::kOk;  // Another: refuse the call with it.
     uint64_t hash = 0;
     KeyedCall keyed;
+  };
+  // Which attempt of an identified write it is.
+  struct Attempt {
+    bool repeats = false;
+    uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: nobody knows when.
   };
   // A write that waits for memory, with its own copy of everything.
   struct Waiting {
@@ -104,6 +115,7 @@ class TableService final : public rpc::Service {
     uint64_t value_bytes = 0;
     bool wants_window = false;
     PutOptions options;
+    Attempt attempt;
   };
   struct Write {
     wire::Method method{};
@@ -112,11 +124,13 @@ class TableService final : public rpc::Service {
     uint64_t value_bytes = 0;
     bool wants_window = false;
     PutOptions options;
+    Attempt attempt;
   };
   // Of a write: what is answered.
   struct Written {
-    uint64_t number;  // The version, or the upload.
-    std::optional<Window> window;
+    uint64_t version = 0;  // Made or erased; 0: an upload has been opened instead.
+    uint64_t upload = 0;
+    std::optional<Window> window = {};
   };
 
   [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
@@ -136,9 +150,13 @@ class TableService final : public rpc::Service {
   [[nodiscard]] Code stage_key(Open& session, std::span<const std::byte> body);
   void get(const rpc::Responder& to, Open& session, const KeyedCall& call);
   void exists(const rpc::Responder& to, std::span<const std::byte> key);
-  void put(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
+  void change(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
   [[nodiscard]] Result<Written> write(Open& session, const Write& write);
   [[nodiscard]] Result<Written> begin(Open& session, const Write& write);
+  [[nodiscard]] static Attempt attempt_of(const Open& session, const wire::Identity& identity) noexcept;
+  // The answer to a write that is not to be executed, or not again.
+  [[nodiscard]] std::optional<Result<uint64_t>> settled(const Write& write);
+  void remember(RequestId request, const Result<uint64_t>& result);
   void put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
@@ -161,6 +179,7 @@ class TableService final : public rpc::Service {
   std::deque<Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
   uint64_t started_ns_;
+  Outcomes outcomes_;
   std::array<uint64_t, wire::kMethods> ops_{};
   runtime::Task<> sweeper_;
 };

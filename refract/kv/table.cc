@@ -63,6 +63,13 @@ uint64_t Table::expiry_of(Slot slot) const noexcept {
   return slot.expires() ? writer_.load(slot.buffer().plus(kExpiryAt)) : 0;
 }
 
+RequestId Table::identity_of(Slot slot) const noexcept {
+  const Lengths lengths = lengths_of(slot);
+  if ((lengths.flags & Lengths::kIdentified) == 0) return {};
+  const Offset at = slot.buffer().plus(lengths.identity_at());
+  return {.client = writer_.load(at), .sequence = writer_.load(at.plus(sizeof(uint64_t)))};
+}
+
 bool Table::is_expired(Slot slot) const noexcept {
   return slot.expires() && clock_.wall_ns() >= expiry_of(slot);
 }
@@ -107,7 +114,8 @@ Result<Table::Draft> Table::draft(std::span<const std::byte> key, uint64_t hash,
   Draft draft{.hash = hash};
   draft.lengths.value_bytes = static_cast<uint32_t>(value_bytes);
   draft.lengths.key_bytes = static_cast<uint16_t>(key.size());
-  draft.lengths.flags = options.expires_wall_ns != 0 ? Lengths::kExpires : uint16_t{0};
+  if (options.expires_wall_ns != 0) draft.lengths.flags |= Lengths::kExpires;
+  if (options.request) draft.lengths.flags |= Lengths::kIdentified;
   const uint64_t bytes = draft.lengths.total_bytes();
   auto buffer = heap_.allocate(bytes);
   if (!buffer && stats_.expiring_entries > 0 && sweep(count_) > 0) buffer = heap_.allocate(bytes);
@@ -118,6 +126,11 @@ Result<Table::Draft> Table::draft(std::span<const std::byte> key, uint64_t hash,
   writer_.publish(draft.buffer, 0);
   writer_.publish(draft.buffer.plus(offsetof(BufferHeader, lengths)), draft.lengths.word());
   if (options.expires_wall_ns != 0) writer_.publish(draft.buffer.plus(kExpiryAt), options.expires_wall_ns);
+  if (options.request) {
+    const Offset at = draft.buffer.plus(draft.lengths.identity_at());
+    writer_.publish(at, options.request.client);
+    writer_.publish(at.plus(sizeof(uint64_t)), options.request.sequence);
+  }
   writer_.copy(draft.buffer.plus(draft.lengths.key_at()), key);
   return draft;
 }
@@ -245,7 +258,8 @@ Result<Table::Entry> Table::find(std::span<const std::byte> key) {
                .buffer = buffer,
                .buffer_bytes = lengths.total_bytes(),
                .value = {writer_.at(buffer.plus(lengths.value_at())), lengths.value_bytes},
-               .expires_wall_ns = expiry_of(place.slot)};
+               .expires_wall_ns = expiry_of(place.slot),
+               .request = identity_of(place.slot)};
 }
 
 void Table::prefetch_bucket(uint64_t hash) const noexcept {

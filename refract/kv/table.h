@@ -79,6 +79,7 @@ class Table {
     uint64_t buffer_bytes = 0;
     std::span<const std::byte> value;
     uint64_t expires_wall_ns = 0;
+    RequestId request;  // Of the put that made it, if that had one.
   };
   [[nodiscard]] Result<Entry> find(std::span<const std::byte> key);
 
@@ -115,6 +116,7 @@ class Table {
   [[nodiscard]] Lengths lengths_of(Slot slot) const noexcept;
   [[nodiscard]] std::span<const std::byte> key_of(Slot slot) const noexcept;
   [[nodiscard]] uint64_t expiry_of(Slot slot) const noexcept;
+  [[nodiscard]] RequestId identity_of(Slot slot) const noexcept;
   [[nodiscard]] bool is_expired(Slot slot) const noexcept;
   [[nodiscard]] Place locate(std::span<const std::byte> key, uint64_t hash) const noexcept;
   [[nodiscard]] Code check(const Place& place, const PutOptions& options) const noexcept;

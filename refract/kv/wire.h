@@ -68,8 +68,20 @@ struct KeyRef {
   // kGet, kPutBegin: the answer says where one-sided requests reach the value. Sent only over channels that
   // say one_sided_bytes_min.
   static constexpr uint8_t kWantsWindow = 2;
+  // kPut, kPutBegin, kErase: an Identity stands between the fixed part and the key.
+  static constexpr uint8_t kIdentified = 4;
 };
 static_assert(sizeof(KeyRef) == 8 && offsetof(KeyRef, staged) == 2 && offsetof(KeyRef, value_bytes) == 4);
+
+// Whose write it is, so that a repetition is recognised (RequestId).
+struct Identity {
+  uint64_t client;    // Not 0.
+  uint64_t sequence;  // Not 0.
+  // 0: it is sent for the first time. Else 1 + how long before this session was opened it was first sent, in
+  // nanoseconds of the caller's clock; 1 if it was sent over this session already.
+  uint64_t repeats_ns;
+};
+static_assert(sizeof(Identity) == 24 && offsetof(Identity, repeats_ns) == 16);
 
 // kGet, kExists: KeyRef | key.
 
@@ -116,6 +128,13 @@ struct EraseRequest {  // | key
   uint64_t if_version;
 };
 static_assert(sizeof(EraseRequest) == 16);
+
+// kPutBegin's reply where the write was identified and has been executed already: nothing is open.
+struct AlreadyPutReply {
+  uint64_t no_upload;  // 0
+  uint64_t version;
+};
+static_assert(sizeof(AlreadyPutReply) == 16);
 
 // kPutBegin's reply, and the request of kPutCommit, kPutAbandon and kViewClose. A commit follows its WRITEs
 // at once: the channel's order lets them take effect first.

@@ -71,6 +71,16 @@ TEST(Wire, bodies_lie_as_the_format_page_says) {
             "0300010000000000"
             "0000000000000180"
             "8877665544332211");
+  EXPECT_EQ(
+      hex(EraseRequest{.key = {.key_bytes = 5, .staged = 0, .flags = KeyRef::kIdentified, .value_bytes = 0},
+                       .if_version = 0}) +
+          hex(Identity{.client = 42, .sequence = 5, .repeats_ns = 3}, "apple"),
+      "0500000400000000"
+      "0000000000000000"
+      "2a00000000000000"
+      "0500000000000000"
+      "0300000000000000"
+      "6170706c65");
   EXPECT_EQ(hex(PutPieceRequest{.upload = 7, .offset = 32'752}), "0700000000000000f07f000000000000");
   EXPECT_EQ(hex(ViewPieceRequest{.view = 7, .offset = 1, .bytes = 2}),
             "0700000000000000"

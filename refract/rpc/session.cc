@@ -150,7 +150,7 @@ OpResult Session::finish(uint64_t id) noexcept {
     slot->waiter = 0;
     return {.code = Code::kIndeterminate};
   }
-  const OpResult result = {.code = slot->code, .value = 0, .bytes = slot->bytes};
+  const OpResult result = {.code = slot->code, .value = slot->answered ? 1U : 0U, .bytes = slot->bytes};
   release(*slot);
   wake_first();
   return result;
@@ -209,18 +209,19 @@ Task<OpResult> Session::call(Call call, uint64_t deadline_ns) {
   co_return result;
 }
 
-void Session::settle(Slot& slot, Code code, std::span<const std::byte> bytes) noexcept {
+void Session::settle(Slot& slot, const OpResult& result) noexcept {
   if (slot.state == SlotState::kAbandoned) {
     release(slot);
     wake_first();
     return;
   }
   slot.state = SlotState::kDone;
-  slot.code = code;
-  slot.bytes = bytes;
+  slot.code = result.code;
+  slot.answered = result.value != 0;
+  slot.bytes = result.bytes;
   const Token waiter = std::exchange(slot.waiter, 0);
   // The coroutine runs inside this call; its Sent gives the slot back.
-  if (waiter != 0) (void)shard_->ops().complete(waiter, {.code = code, .value = 0, .bytes = bytes});
+  if (waiter != 0) (void)shard_->ops().complete(waiter, result);
 }
 
 bool Session::take_reply(std::span<const std::byte> message) noexcept {
@@ -230,7 +231,7 @@ bool Session::take_reply(std::span<const std::byte> message) noexcept {
   // A server answers each call once, and credits come back only by answers: this id was never in flight.
   if (slot == nullptr || slot->state == SlotState::kDone) return false;
   if (slot->state == SlotState::kAbandoned) ++counts_.late_replies;
-  settle(*slot, code_from_wire(reply->header.code), reply->payload);
+  settle(*slot, {.code = code_from_wire(reply->header.code), .value = 1, .bytes = reply->payload});
   return true;
 }
 
@@ -250,6 +251,8 @@ void Session::on_opened(fabric::Channel& channel, Code code) noexcept {
     end(code);
     return;
   }
+  // Not earlier than the peer's own word for it: what is derived from it must not be too late there.
+  opened_ns_ = shard_->refresh_now();
   // After a reconnection the endpoint is empty.
   fabric::attach(channel, endpoint_);
   state_ = State::kOpen;
@@ -266,7 +269,7 @@ void Session::end(Code code) noexcept {
   closed_code_ = code == Code::kOk ? Code::kUnavailable : code;
   for (Slot& slot : slots_) {
     if (slot.state == SlotState::kSent || slot.state == SlotState::kAbandoned) {
-      settle(slot, Code::kIndeterminate, {});
+      settle(slot, {.code = Code::kIndeterminate});
     }
   }
   // Each that is woken leaves the line before complete() returns. One that waits for its next turn sees the

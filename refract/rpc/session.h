@@ -14,8 +14,9 @@
 // Outcome: the reply's code; or kUnavailable (not sent: closed, never opened), kDeadlineExceeded (not sent in
 // time), kTooLarge (does not fit a message), kOverloaded (no operation slot left), kIndeterminate (sent, but
 // no reply came before the deadline or the end of the channel: it may have been executed; callers of harmless
-// methods try again). `bytes` of the result is the reply's payload, valid until the caller's next suspension
-// or poll; the server may still be changing it.
+// methods try again). `value` of the result is 1 where the peer answered, else 0, which tells a peer's own
+// kIndeterminate from a reply that never came. `bytes` is the reply's payload, valid until the caller's next
+// suspension or poll; the server may still be changing it.
 //
 // Nothing allocates after warm-up. Threads: used only by its shard.
 #pragma once
@@ -76,6 +77,8 @@ class Session final : public fabric::Receiver {
   [[nodiscard]] State state() const noexcept { return state_; }
   // Closed, but the provider expects the peer back; the session is then open again, with nothing outstanding.
   [[nodiscard]] bool reopens() const noexcept { return state_ == State::kClosed && reopens_; }
+  // When it was opened last, by the shard's clock.
+  [[nodiscard]] uint64_t opened_ns() const noexcept { return opened_ns_; }
   // Why it is closed.
   [[nodiscard]] Code closed_code() const noexcept { return closed_code_; }
   // Null when closed for good. Not null in state kClosed: the provider is reconnecting, and kOpen may follow.
@@ -105,6 +108,7 @@ class Session final : public fabric::Receiver {
     std::span<const std::byte> bytes = {};
     Code code = Code::kOk;
     SlotState state = SlotState::kFree;
+    bool answered = false;
   };
 
   // A caller without a credit, in line; lies in its coroutine's frame.
@@ -117,7 +121,7 @@ class Session final : public fabric::Receiver {
   void release(Slot& slot) noexcept;
   // The id, or 0: not now. Not inlined: the request that it makes is aligned more than a coroutine's frame.
   [[nodiscard, gnu::noinline]] uint64_t send(const Call& call, runtime::Token waiter) noexcept;
-  void settle(Slot& slot, Code code, std::span<const std::byte> bytes) noexcept;
+  void settle(Slot& slot, const runtime::OpResult& result) noexcept;
   [[nodiscard]] bool take_reply(std::span<const std::byte> message) noexcept;
   void end(Code code) noexcept;
   void wake_first() noexcept;
@@ -127,6 +131,7 @@ class Session final : public fabric::Receiver {
   State state_ = State::kOpening;
   Code closed_code_ = Code::kOk;
   bool reopens_ = false;
+  uint64_t opened_ns_ = 0;
   std::vector<Slot> slots_;
   uint32_t first_free_ = 0;  // An index; slots_.size() when there is no credit.
   Place* first_waiting_ = nullptr;
