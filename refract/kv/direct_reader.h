@@ -43,8 +43,8 @@ class DirectReader {
 
   // get for those who want its common case inline and the rest out of line: quick_reader.h. False: call get.
   template <typename Sink>
-  [[nodiscard]] bool get_at_once(std::span<const std::byte> key, uint64_t hash, Sink& sink,
-                                 Found& found) noexcept {
+  [[nodiscard, gnu::always_inline]] bool get_at_once(std::span<const std::byte> key, uint64_t hash,
+                                                     Sink& sink, Found& found) noexcept {
     return quick_.get(key, hash, sink, found);
   }
 
@@ -128,6 +128,7 @@ class DirectReader {
   template <typename Sink>
   [[nodiscard, gnu::noinline, gnu::cold]] Found get_any(std::span<const std::byte> key, uint64_t hash,
                                                         Sink& sink) noexcept {
+    quick_.look_again();
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const Found found = search(key, hash, sink);
       if (found.code != Code::kInvalidated) return found;

@@ -2,13 +2,12 @@
 // The memory policy of a direct reader whose node's space is mapped here: plain loads.
 #pragma once
 
-#include <emmintrin.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
+#include "refract/kv/held_bytes.h"
 #include "refract/kv/slot_match.h"
 #include "refract/memory/pins.h"
 #include "refract/memory/remote_visible.h"
@@ -22,21 +21,14 @@ class MappedMemory {
       : base_(base), bytes_(bytes), pins_(pins) {}
 
   [[nodiscard]] uint64_t observe(Offset at) const noexcept { return observe_u64(base_ + at.value); }
-  [[gnu::always_inline]] void copy(void* target, Offset at, size_t bytes) const noexcept {
-#ifndef REFRACT_THREAD_SANITIZER
-    // Short values by whole vectors, the last overlapping: a call costs more than the bytes.
-    if (bytes >= sizeof(__m128i) && bytes <= kInlineCopyBytes) {
-      auto* to = static_cast<std::byte*>(target);
-      const std::byte* from = base_ + at.value;
-      const size_t last = bytes - sizeof(__m128i);
-      copy_vector(to, from);
-      for (size_t i = sizeof(__m128i); i < last; i += sizeof(__m128i)) copy_vector(to + i, from + i);
-      copy_vector(to + last, from + last);
-      return;
-    }
-#endif
+  void copy(void* target, Offset at, size_t bytes) const noexcept {
     copy_possibly_torn(target, base_ + at.value, bytes);
   }
+#ifndef REFRACT_THREAD_SANITIZER
+  [[nodiscard, gnu::always_inline]] HeldBytes hold(Offset at) const noexcept {
+    return HeldBytes(base_ + at.value);
+  }
+#endif
   [[nodiscard]] bool equals(Offset at, std::span<const std::byte> bytes) const noexcept {
     return equals(base_ + at.value, bytes.data(), bytes.size());
   }
@@ -51,14 +43,6 @@ class MappedMemory {
   void set_bytes(uint64_t bytes) noexcept { bytes_ = bytes; }
 
  private:
-  static constexpr size_t kInlineCopyBytes = 256;
-
-#ifndef REFRACT_THREAD_SANITIZER
-  static void copy_vector(std::byte* to, const std::byte* from) noexcept {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-  }
-#endif
-
   // Eight bytes at a time, the last overlapping: keys are short, and a call costs as much as the compare.
   [[nodiscard, gnu::always_inline]] static bool equals(const std::byte* left, const std::byte* right,
                                                        size_t bytes) noexcept {
@@ -70,21 +54,38 @@ class MappedMemory {
     }
     return true;
 #else
-    if (bytes < 8) return std::memcmp(left, right, bytes) == 0;
-    const auto differs = [&](size_t at) {
-      uint64_t a;
-      uint64_t b;
-      std::memcpy(&a, left + at, 8);
-      std::memcpy(&b, right + at, 8);
-      return a != b;
-    };
-    if (differs(0) || differs(bytes - 8)) return false;
+    if (bytes < 8) [[unlikely]]
+      return equals_short(left, right, bytes);
+    if (!equal_words<uint64_t>(left, right)) return false;
+    if (!equal_words<uint64_t>(left + bytes - 8, right + bytes - 8)) return false;
     for (size_t at = 8; at + 8 < bytes; at += 8) {
-      if (differs(at)) return false;
+      if (!equal_words<uint64_t>(left + at, right + at)) return false;
     }
     return true;
 #endif
   }
+
+#ifndef REFRACT_THREAD_SANITIZER
+  template <typename Word>
+  [[nodiscard, gnu::always_inline]] static bool equal_words(const std::byte* left,
+                                                            const std::byte* right) noexcept {
+    Word a;
+    Word b;
+    std::memcpy(&a, left, sizeof(a));
+    std::memcpy(&b, right, sizeof(b));
+    return a == b;
+  }
+  [[nodiscard, gnu::always_inline]] static bool equals_short(const std::byte* left, const std::byte* right,
+                                                             size_t bytes) noexcept {
+    if (bytes >= 4) {
+      return equal_words<uint32_t>(left, right) && equal_words<uint32_t>(left + bytes - 4, right + bytes - 4);
+    }
+    for (size_t i = 0; i < bytes; ++i) {
+      if (left[i] != right[i]) return false;
+    }
+    return true;
+  }
+#endif
 
   const std::byte* base_;
   uint64_t bytes_;

@@ -2,12 +2,18 @@
 // The common direct get, in as few instructions as it can be had. What it says is as right as what the
 // careful reader (direct_reader.h) says, by the same argument; what it does not settle it leaves to that one.
 //
+// How many gets the processor overlaps is decided here, by three things (docs/benchmarks.md has the numbers):
+// how many instructions a get takes; how many of them wait for a miss, for they fill the scheduler; and that
+// no address of a store comes out of a miss, for such a store holds up all later loads. So nothing is called,
+// nothing is computed twice, and lengths decide branches instead of addresses.
+//
 // Threads: one. The memory outlives the reader.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "refract/base/result.h"
 #include "refract/kv/layout.h"
@@ -32,64 +38,109 @@ class QuickReader {
   QuickReader(Memory& memory, const TableView<Memory>& view) noexcept
       : memory_(memory), directory_(view.directory()), directory_words_(view.directory_words()) {}
 
-  // The common get in few instructions, because how many of them the processor overlaps is decided by their
-  // number: the first slot that matches, a small value without an expiry. False: not so, or not settled;
-  // get() decides. Bounds are checked once for the largest such buffer, so lengths need no trust before the
-  // last look.
+  // The first slot that matches, a small value without an expiry. False: not so, or not settled, and the sink
+  // may have been asked; after look_again() the careful reader decides. Bounds are checked once for the
+  // largest such buffer, so lengths need no trust before the last look.
   template <typename Sink>
-  [[nodiscard]] bool get(std::span<const std::byte> key, uint64_t hash, Sink& sink, Found& found) noexcept {
+  [[nodiscard, gnu::always_inline]] bool get(std::span<const std::byte> key, uint64_t hash, Sink& sink,
+                                             Found& found) noexcept {
     // A copy: behind each load that others may change, members would be fetched again.
     Memory memory = memory_;
-    const uint64_t end = memory.bytes();
     const uint64_t count = memory.observe(kBucketCountAt);
-    if (count != known_count_ && !learn(count)) [[unlikely]]
+    if (count != known_.count || key.size() > kKeyBytesMax) [[unlikely]]
       return false;
-    uint64_t index = hash & known_mask_;
-    if (index >= count) index &= known_mask_ >> 1;
-    const Offset bucket = line_at(memory.observe({directory_ + index / kBucketsPerChunk * 8}))
-                              .plus(index % kBucketsPerChunk * kLineBytes);
-    if (bucket.value > end - kSmallReach) return false;
+    uint64_t index = hash & known_.mask;
+    const uint64_t unsplit = hash & known_.unsplit_mask;
+    if (index >= count) index = unsplit;
+    const Offset bucket = known_.chunks[index / kBucketsPerChunk].plus(index * kLineBytes);
     const uint32_t hits = memory.match(bucket, Slot::fingerprint_of(hash));
-    if (hits == 0) return false;
-    const Offset slot_at = bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
+    if (hits == 0) [[unlikely]]
+      return false;
+    const auto first = static_cast<uint32_t>(std::countr_zero(hits));
+    const Offset slot_at = bucket.plus(uint64_t{first} * sizeof(Slot));
     const Slot slot{memory.observe(slot_at)};
     const Offset buffer = slot.buffer();
-    if (buffer.value > end - kSmallReach) return false;
+    if (buffer.value >= known_.buffers_end) [[unlikely]]
+      return false;
+    // Before the lengths: only what stands between two looks at one stamp belongs to that stamp.
     const uint64_t stamp = memory.observe(buffer);
     const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
-    const uint64_t value_bytes = lengths & 0xffff'ffff;
-    // The upper half is the key's length, and flags that must be clear.
-    if (!slot.names(stamp) || lengths >> 32 != key.size() || value_bytes >= Lengths::kAlignedValueBytes ||
-        key.size() > kKeyBytesMax)
+    // The upper half is the key's length, and flags that must be clear: what is left is the value's.
+    const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
+    if (value_bytes >= Lengths::kAlignedValueBytes) [[unlikely]]
       return false;
-    if (!memory.equals(buffer.plus(sizeof(BufferHeader)), key)) return false;
+    if (!slot.names(stamp) || !memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[unlikely]]
+      return false;
     std::byte* target = sink(value_bytes);
-    if (target == nullptr) return false;
-    memory.copy(target, buffer.plus(sizeof(BufferHeader) + key.size()), value_bytes);
-    load_load_fence();
-    if (memory.observe(buffer) != stamp || memory.observe(slot_at) != slot.bits) return false;
+    if (target == nullptr) [[unlikely]]
+      return false;
+    const Offset value = buffer.plus(sizeof(BufferHeader) + key.size());
+    const auto is_current = [&]() noexcept {
+      load_load_fence();
+      return memory.observe(buffer) == stamp && memory.observe(slot_at) == slot.bits;
+    };
     found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
-    return true;
+    if constexpr (requires { memory.hold(value); }) {
+      if (const auto held = memory.hold(value); value_bytes <= held.kBytes) [[likely]] {
+        if (!is_current()) [[unlikely]]
+          return false;
+        held.store(target, value_bytes);
+        return true;
+      }
+    }
+    memory.copy(target, value, value_bytes);
+    return is_current();
+  }
+
+  // What get() knows beforehand, brought up to date: the bucket count with where its chunks lie, and how much
+  // of the space may be read. get() answers nothing while the table has another count.
+  [[gnu::noinline, gnu::cold]] void look_again() noexcept {
+    const uint64_t bytes = memory_.bytes();
+    const uint64_t count = memory_.observe(kBucketCountAt);
+    if (count == 0 || (count - 1) / kBucketsPerChunk >= directory_words_ || bytes < kSmallReach) {
+      known_ = {};
+      return;
+    }
+    known_.buffers_end = bytes - kSmallReach + 1;
+    if (count == known_.count) return;
+    // Behind the count, which covers a chunk only once its place is stored. A place never changes.
+    if (count < known_.count) chunks_.clear();
+    for (uint64_t chunk = chunks_.size(); chunk <= (count - 1) / kBucketsPerChunk; ++chunk) {
+      const Offset start = line_at(memory_.observe({directory_ + chunk * 8}));
+      if (start.value == 0 || start.value > bytes - kChunkBytes) {
+        known_ = {};
+        return;
+      }
+      chunks_.push_back({start.value - chunk * kChunkBytes});
+    }
+    known_.chunks = chunks_.data();
+    known_.mask = ~uint64_t{0} >> std::countl_zero(count);
+    known_.unsplit_mask = known_.mask >> 1;
+    known_.count = count;
   }
 
  private:
   // How far the largest buffer of get may reach.
   static constexpr uint64_t kSmallReach = sizeof(BufferHeader) + kKeyBytesMax + Lengths::kAlignedValueBytes;
+  static constexpr Offset kNowhere{};
 
-  // What get needs of a bucket count, checked once for each. False: no sound table has so many.
-  [[nodiscard, gnu::noinline]] bool learn(uint64_t count) noexcept {
-    if (count == 0 || (count - 1) / kBucketsPerChunk >= directory_words_) return false;
-    if (memory_.bytes() < kSmallReach) return false;
-    known_count_ = count;
-    known_mask_ = ~uint64_t{0} >> std::countl_zero(count);
-    return true;
-  }
+  // Of one bucket count. While nothing is known no buffer lies before `buffers_end`, and the bucket that is
+  // looked at is the space's first line, which is always there.
+  struct Known {
+    uint64_t count = 0;
+    uint64_t mask = 0;
+    uint64_t unsplit_mask = 0;
+    // Where each chunk of buckets would have to lie for the first one's to be bucket 0: so an index needs no
+    // remainder.
+    const Offset* chunks = &kNowhere;
+    uint64_t buffers_end = 0;
+  };
 
   Memory& memory_;
   const uint64_t directory_;
   const uint64_t directory_words_;
-  uint64_t known_count_ = 0;
-  uint64_t known_mask_ = 0;
+  Known known_;
+  std::vector<Offset> chunks_;
 };
 
 }  // namespace refract::kv

@@ -22,12 +22,12 @@ namespace refract::kv {
 [[nodiscard]] inline uint32_t match_slots(const std::byte* bucket, uint8_t fingerprint) noexcept {
 #if defined(__SSE2__) && !defined(REFRACT_THREAD_SANITIZER)
   const auto* words = reinterpret_cast<const __m128*>(bucket);
-  // The high halves of the eight words, then their top bytes as 16-bit lanes.
+  // The high halves of the eight words; of each only the top byte's outcome stays, as the sign of a lane.
   const __m128i low = _mm_castps_si128(_mm_shuffle_ps(words[0], words[1], 0xdd));
   const __m128i high = _mm_castps_si128(_mm_shuffle_ps(words[2], words[3], 0xdd));
-  const __m128i tops = _mm_packs_epi32(_mm_srli_epi32(low, 24), _mm_srli_epi32(high, 24));
-  const __m128i equal = _mm_cmpeq_epi16(tops, _mm_set1_epi16(fingerprint));
-  const auto lanes = static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())));
+  const __m128i wanted = _mm_set1_epi8(static_cast<char>(fingerprint));
+  const __m128i signs = _mm_packs_epi32(_mm_cmpeq_epi8(low, wanted), _mm_cmpeq_epi8(high, wanted));
+  const auto lanes = static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(signs, signs)));
   return lanes & 0x7f;  // The eighth word is the overflow.
 #else
   uint32_t matches = 0;
