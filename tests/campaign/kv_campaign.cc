@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 
+#include "tests/campaign/chaos.h"
 #include "tests/campaign/kv_server.h"
 #include "tests/campaign/kv_worker.h"
 
@@ -33,7 +33,7 @@ sim::WorldOptions world_options(const KvRun& run) {
 
 Keeper::Options keeper_options(const KvRun& run) {
   Prng prng(mix(run.seed ^ 0x6b65));
-  Keeper::Options options{.seed = run.seed, .sabotage = run.sabotage};
+  Keeper::Options options{.seed = run.seed, .mutation = run.mutation};
   // Some nodes are full most of the time, some have plenty.
   options.chunks = prng.chance(0.3) ? 8 + prng.below(8) : 30;
   options.chunks_max = options.chunks + prng.below(12);
@@ -49,7 +49,12 @@ class Campaign {
         server_(world_.add_host("server")),
         keeper_(world_, server_, keeper_options(run)),
         stage_{
-            .run = run_, .world = world_, .server = server_, .keeper = keeper_, .model = {}, .outcome = {}} {
+            .run = run_, .world = world_, .server = server_, .keeper = keeper_, .model = {}, .outcome = {}},
+        chaos_(world_, server_, judge_, clients_,
+               {.crashes = run.crashes,
+                .crashes_often = crashes_often(run),
+                .pauses = run.pauses,
+                .cuts = run.cuts}) {
     server_.on_restart([this](sim::Host&) { start_server(); });
     start_server();
     server_.allow_faults(run_.crashes);
@@ -62,10 +67,10 @@ class Campaign {
   ~Campaign() { owned_world_.reset(); }
 
   [[nodiscard]] KvOutcome run() {
-    if (run_.crashes || run_.pauses || run_.cuts) disturb();
+    if (run_.crashes || run_.pauses || run_.cuts) chaos_.begin();
     const auto done = [this] { return stage_.workers_left == 0 || stage_.is_over(); };
     if (!world_.run_until(done)) stage_.complain("the workers never end");
-    calm();
+    chaos_.calm();
     if (!stage_.is_over()) read_all();
     if (!stage_.is_over()) settle_accounts();
     if (!stage_.is_over()) die_once_more();
@@ -91,75 +96,10 @@ class Campaign {
           stage_, host,
           Worker::Options{.name = fmt::format("c{}{}", number, part),
                           .stall_chance = number == 0 ? run_.stall_chance : run_.stall_chance / 20,
-                          .blind = run_.sabotage == KvRun::Sabotage::kBlindReaders});
+                          .mutation = run_.mutation});
       ++stage_.workers_left;
       world_.spawn(host, worker.work());
     }
-  }
-
-  [[nodiscard]] sim::Host& any_client() { return *clients_[world_.prng().below(clients_.size())]; }
-
-  // Now and then does some harm, most of which soon ends, until the workers have done their work.
-  void disturb() {
-    world_.after(world_.prng().below(200'000), [this] {
-      if (calm_) return;
-      mend_some();
-      if (server_.alive()) harm(world_.prng().below(1'000));
-      disturb();
-    });
-  }
-
-  void mend_some() {
-    constexpr double kChance = 0.4;
-    if (!server_.alive() && world_.prng().chance(kChance)) world_.restart(server_);
-    if (server_.paused() && world_.prng().chance(kChance)) world_.resume(server_);
-    for (sim::Host* client : clients_) {
-      if (client->paused() && world_.prng().chance(kChance)) world_.resume(*client);
-    }
-    for (size_t i = cut_.size(); i-- > 0;) {
-      if (!world_.prng().chance(kChance)) continue;
-      world_.heal(server_, *cut_[i]);
-      cut_.erase(cut_.begin() + static_cast<ptrdiff_t>(i));
-    }
-  }
-
-  void harm(uint64_t draw) {
-    sim::Host& client = any_client();
-    if (draw < 50) {
-      if (run_.crashes && (draw < 5 || crashes_often(run_))) world_.crash(server_);
-    } else if (draw < 130) {
-      if (run_.pauses) world_.pause(draw < 80 ? server_ : client);
-    } else if (draw < 170) {
-      if (!run_.cuts || std::ranges::find(cut_, &client) != cut_.end()) return;
-      world_.cut(server_, client);
-      cut_.push_back(&client);
-    } else if (draw < 270) {
-      sim::Host& host = draw < 210 ? server_ : client;
-      host.slow_down(world_.prng().chance(0.7) ? 1'000 : 50'000);
-    } else if (draw < 350) {
-      step_wall_clock(draw < 310 ? server_ : client);
-    }
-  }
-
-  // Anywhere within the error that the model allows.
-  void step_wall_clock(sim::Host& host) {
-    const auto error =
-        static_cast<int64_t>(world_.prng().below(2 * kWallError_ns)) - static_cast<int64_t>(kWallError_ns);
-    const int64_t before = static_cast<int64_t>(host.clock().wall_ns() - server_true_wall_ns());
-    host.step_wall_clock_ns(error - before);
-  }
-  // What a wall clock shows that was never stepped.
-  [[nodiscard]] uint64_t server_true_wall_ns() { return judge_.clock().wall_ns(); }
-
-  void calm() {
-    calm_ = true;
-    server_.allow_faults(false);
-    for (sim::Host* client : cut_) world_.heal(server_, *client);
-    cut_.clear();
-    for (sim::Host* client : clients_) world_.resume(*client);
-    world_.resume(server_);
-    server_.slow_down(1'000);
-    if (!server_.alive()) world_.restart(server_);
   }
 
   // Everybody is silent: what is read now is what was written last.
@@ -212,8 +152,7 @@ class Campaign {
   Stage stage_;
   ServerProcess* process_ = nullptr;
   std::vector<sim::Host*> clients_;
-  std::vector<sim::Host*> cut_;
-  bool calm_ = false;
+  Chaos chaos_;
 };
 
 }  // namespace

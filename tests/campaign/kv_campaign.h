@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/campaign/mutation.h"
+
 namespace refract::campaign {
 
 struct KvRun {
@@ -17,14 +19,7 @@ struct KvRun {
   bool pauses = true;          // Server and clients stop for a while.
   bool cuts = true;            // Links break.
   double stall_chance = 0.01;  // Before each load of a direct read on the first host; elsewhere a twentieth.
-  // A rule broken on purpose, to see that it is found.
-  enum class Sabotage : uint8_t {
-    kNone,
-    kBlindReaders,      // Direct readers never notice that a stamp or slot changed while they read.
-    kIgnorePins,        // The server reuses what clients have pinned.
-    kForgetPins,        // The same, but only in recovery.
-    kClearBeforeCount,  // A split clears the old slots before it publishes the new count.
-  } sabotage = Sabotage::kNone;
+  Mutation mutation = Mutation::kNone;
 };
 
 // What happened, so that a campaign can say what it has covered.

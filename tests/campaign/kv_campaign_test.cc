@@ -96,10 +96,10 @@ TEST(KvCampaign, a_seed_gives_the_same_run_again) {
   EXPECT_NE(run_kv({.seed = 1}).trace_hash, run_kv({.seed = 2}).trace_hash);
 }
 
-// The first seed that convicts the sabotage, or 0.
-uint64_t seed_that_finds(KvRun::Sabotage sabotage, uint64_t seeds) {
+// The first seed that convicts the mutation, or 0.
+uint64_t seed_that_finds(Mutation mutation, uint64_t seeds) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const KvOutcome outcome = run_kv({.seed = seed, .sabotage = sabotage});
+    const KvOutcome outcome = run_kv({.seed = seed, .mutation = mutation});
     if (outcome.wrong.empty()) continue;
     return seed;
   }
@@ -109,19 +109,19 @@ uint64_t seed_that_finds(KvRun::Sabotage sabotage, uint64_t seeds) {
 constexpr uint64_t kSeedsToFind = 60;
 
 TEST(KvCampaign, a_reader_that_does_not_look_twice_is_found) {
-  EXPECT_NE(seed_that_finds(KvRun::Sabotage::kBlindReaders, kSeedsToFind), 0U);
+  EXPECT_NE(seed_that_finds(Mutation::kBlindReaders, kSeedsToFind), 0U);
 }
 
 TEST(KvCampaign, a_server_that_ignores_pins_is_found) {
-  EXPECT_NE(seed_that_finds(KvRun::Sabotage::kIgnorePins, kSeedsToFind), 0U);
+  EXPECT_NE(seed_that_finds(Mutation::kIgnorePins, kSeedsToFind), 0U);
 }
 
 TEST(KvCampaign, a_recovery_that_forgets_pins_is_found) {
-  EXPECT_NE(seed_that_finds(KvRun::Sabotage::kForgetPins, kSeedsToFind), 0U);
+  EXPECT_NE(seed_that_finds(Mutation::kForgetPins, kSeedsToFind), 0U);
 }
 
 TEST(KvCampaign, a_split_that_clears_before_it_publishes_is_found) {
-  EXPECT_NE(seed_that_finds(KvRun::Sabotage::kClearBeforeCount, kSeedsToFind), 0U);
+  EXPECT_NE(seed_that_finds(Mutation::kClearBeforeCount, kSeedsToFind), 0U);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "refract/base/check.h"
@@ -47,6 +48,11 @@ Keeper::Keeper(sim::World& world, sim::Host& server, const Options& options)
   server.attach(&memory_);
 }
 
+void Keeper::forget_stamps() noexcept {
+  constexpr uint64_t kFirst = 1;
+  std::memcpy(memory_.owner() + offsetof(SpaceHeader, stamp_limit), &kFirst, sizeof(kFirst));
+}
+
 void Keeper::ask(uint64_t bytes) {
   world_.after(world_.prng().below(200'000), [this, bytes] {
     const uint64_t wanted = round_up(bytes, kChunkBytes) + 2 * kChunkBytes;
@@ -61,44 +67,22 @@ void Keeper::ask(uint64_t bytes) {
 }
 
 void ServerProcess::ClientPins::collect(PinSet& pins) noexcept {
-  if (keeper_.options_.sabotage == KvRun::Sabotage::kIgnorePins) return;
-  if (keeper_.options_.sabotage == KvRun::Sabotage::kForgetPins && recovering_) return;
+  if (keeper_.options_.mutation == Mutation::kIgnorePins) return;
+  if (keeper_.options_.mutation == Mutation::kForgetPins && recovering_) return;
   for (const PinTable& table : keeper_.pin_tables_) collect_pins(table, pins);
-}
-
-void ServerProcess::LateCount::stored(Offset at, std::span<const std::byte> bytes) noexcept {
-  uint64_t word = 1;
-  if (bytes.size() == sizeof(word)) std::memcpy(&word, bytes.data(), sizeof(word));
-  if (word != 0) catch_up();
-  if (at == kv::kBucketCountAt) {
-    late_ = true;
-  } else {
-    memory_.stored(at, bytes);
-  }
-}
-
-void ServerProcess::LateCount::fenced() noexcept {
-  catch_up();
-  memory_.fenced();
-}
-
-void ServerProcess::LateCount::catch_up() noexcept {
-  if (!late_) return;
-  late_ = false;
-  memory_.stored(kv::kBucketCountAt, {memory_.owner() + kv::kBucketCountAt.value, sizeof(uint64_t)});
 }
 
 ServerProcess::ServerProcess(sim::Host& host, Keeper& keeper, KvOutcome& tally)
     : host_(host),
       keeper_(keeper),
       tally_(tally),
-      late_count_(keeper.memory_),
+      mutated_log_(keeper.memory_, keeper.options_.mutation),
       writer_(keeper.memory_.owner(), log()),
       client_pins_(keeper),
       heap_(writer_, pins_),
       table_(writer_, heap_, host.clock()),
       refusals_seen_(keeper.refusals_) {
-  pins_.add(session_pins_);
+  if (mutation() != Mutation::kReuseAtOnce) pins_.add(session_pins_);
   pins_.add(client_pins_);
   for (const Keeper::Region& region : keeper_.regions_) heap_.add({region.base}, region.bytes);
   regions_taken_ = keeper_.regions_.size();
@@ -114,14 +98,38 @@ ServerProcess::~ServerProcess() {
 }
 
 StoreLog* ServerProcess::log() noexcept {
-  if (keeper_.options_.sabotage == KvRun::Sabotage::kClearBeforeCount) return &late_count_;
+  const bool is_of_log = mutation() == Mutation::kClearBeforeCount ||
+                         mutation() == Mutation::kCountBeforeCopies ||
+                         mutation() == Mutation::kAcknowledgeEarly;
+  if (is_of_log) return &mutated_log_;
   return &keeper_.memory_;
 }
 
+// As a mutation, one bucket looks empty meanwhile.
+Result<> ServerProcess::recover_table() {
+  if (mutation() != Mutation::kForgetBucket) return table_.recover();
+  kv::TableRoot root{};
+  std::memcpy(&root, writer_.at(kv::kRootAt), sizeof(root));
+  Offset forgotten;
+  for (uint64_t index = 0; index < root.bucket_count; ++index) {
+    const Offset chunk{writer_.load(Offset{root.directory + index / kv::kBucketsPerChunk * 8})};
+    forgotten = chunk.plus(index % kv::kBucketsPerChunk * kLineBytes);
+    if (writer_.load(forgotten) != 0) break;
+  }
+  std::array<std::byte, kLineBytes> bucket{};
+  std::byte* const at = writer_.base() + forgotten.value;
+  std::memcpy(bucket.data(), at, bucket.size());
+  std::memset(at, 0, bucket.size());
+  Result<> recovered = table_.recover();
+  std::memcpy(at, bucket.data(), bucket.size());
+  return recovered;
+}
+
 void ServerProcess::recover() {
-  const Result<> recovered = table_.recover();
+  const Result<> recovered = recover_table();
   client_pins_.recovery_is_over();
   lines_ = table_.stats().overflow_lines;
+  if (mutation() == Mutation::kForgetBucket) return;
   if (!recovered) {
     damage_ = fmt::format("recovery failed: {}", info(recovered.code()).text);
   } else if (const auto damage = table_.validate()) {
@@ -138,7 +146,10 @@ void ServerProcess::serve() {
                                            .pins = session_pins_,
                                            .growth = *this,
                                            .shard = host_.shard()});
-  server_.emplace(*service_, host_.shard());
+  early_compare_.emplace(*service_, table_);
+  rpc::Service* service = &*service_;
+  if (mutation() == Mutation::kEarlyCompare) service = &*early_compare_;
+  server_.emplace(*service, host_.shard());
   service_->answer_through(&*server_);
   dispatcher_.emplace(host_.domain(), host_.shard(), &*server_);
 }
@@ -154,8 +165,19 @@ void ServerProcess::want(uint64_t bytes) noexcept {
   keeper_.ask(bytes);
 }
 
+// Reuse as soon as it is allowed, and the same 16 bits again: what a slot says comes back while it is read.
+void ServerProcess::recycle_stamps() noexcept {
+  if (heap_.stats().stamps_given == stamps_seen_) return;
+  heap_.reclaim();
+  while (heap_.next_stamp() % 65'536 != 0) {
+  }
+  stamps_seen_ = heap_.stats().stamps_given;
+}
+
 size_t ServerProcess::poll() noexcept {
   count_lines();
+  if (keeper_.options_.short_stamps) recycle_stamps();
+  if (mutation() == Mutation::kReuseAtOnce) heap_.reclaim();
   if (regions_taken_ < keeper_.regions_.size()) {
     const Keeper::Region& region = keeper_.regions_[regions_taken_++];
     heap_.add({region.base}, region.bytes);

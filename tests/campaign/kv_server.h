@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "tests/campaign/kv_campaign.h"
+#include "tests/campaign/mutated_log.h"
+#include "tests/campaign/mutated_service.h"
 
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/sim/host.h"
@@ -37,13 +39,17 @@ class Keeper {
     uint64_t seed = 1;
     uint64_t chunks = 10;
     uint64_t chunks_max = 20;
-    KvRun::Sabotage sabotage = KvRun::Sabotage::kNone;
+    // The 16 bits of a stamp that a slot has room for come back within a few writes, not after 65,536.
+    bool short_stamps = false;
+    Mutation mutation = Mutation::kNone;
   };
   Keeper(sim::World& world, sim::Host& server, const Options& options);
 
   // A client's page; stays where it is.
   [[nodiscard]] PinTable* add_pin_table() { return &pin_tables_.emplace_back(); }
   [[nodiscard]] sim::VisibleMemory& memory() noexcept { return memory_; }
+  // As a mutation: no stamp seems ever to have been given.
+  void forget_stamps() noexcept;
   [[nodiscard]] uint64_t region_count() const noexcept { return regions_.size(); }
 
  private:
@@ -85,7 +91,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   [[nodiscard]] std::string_view name() const noexcept override { return "keeper link"; }
 
  private:
-  // The pins of all clients, unless the sabotage forgets them.
+  // The pins of all clients, unless the mutation forgets them.
   class ClientPins final : public PinSource {
    public:
     explicit ClientPins(const Keeper& keeper) noexcept : keeper_(keeper) {}
@@ -96,25 +102,11 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
     const Keeper& keeper_;
     bool recovering_ = true;
   };
-  // A split as it must not be: the stores of zero that follow the count's reach others before it.
-  class LateCount final : public StoreLog {
-   public:
-    explicit LateCount(sim::VisibleMemory& memory) noexcept : memory_(memory) {}
-    ~LateCount() override { catch_up(); }
-    LateCount(const LateCount&) = delete;
-    LateCount& operator=(const LateCount&) = delete;
-    void stored(Offset at, std::span<const std::byte> bytes) noexcept override;
-    void fenced() noexcept override;
-
-   private:
-    void catch_up() noexcept;
-
-    sim::VisibleMemory& memory_;
-    bool late_ = false;
-  };
-
   [[nodiscard]] StoreLog* log() noexcept;
+  [[nodiscard]] Mutation mutation() const noexcept { return keeper_.options_.mutation; }
   void recover();
+  [[nodiscard]] Result<> recover_table();
+  void recycle_stamps() noexcept;
   void serve();
   void count_lines() noexcept;
 
@@ -122,7 +114,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   Keeper& keeper_;
   KvOutcome& tally_;
   std::string damage_;
-  LateCount late_count_;
+  MutatedLog mutated_log_;
   Writer writer_;
   kv::SessionPins session_pins_;
   ClientPins client_pins_;
@@ -130,12 +122,14 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   Heap heap_;
   kv::Table table_;
   std::optional<kv::TableService> service_;
+  std::optional<EarlyCompareService> early_compare_;
   std::optional<rpc::Server> server_;
   std::optional<fabric::Dispatcher> dispatcher_;
   size_t regions_taken_ = 0;
   uint64_t refusals_seen_ = 0;
   uint64_t refused_until_ns_ = 0;
   bool asked_ = false;
+  uint64_t stamps_seen_ = 0;
   uint64_t lines_ = 0;
 };
 

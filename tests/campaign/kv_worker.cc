@@ -45,7 +45,7 @@ Worker::Worker(Stage& stage, sim::Host& host, const Options& options)
 // Maps what the space has now.
 void Worker::map() {
   reader_.reset();
-  memory_.emplace(loads_->memory(), stage_.keeper.memory().image(), &pins_, options_.blind);
+  memory_.emplace(loads_->memory(), stage_.keeper.memory().image(), &pins_, looks_, options_.mutation);
   reader_.emplace(*memory_, host_.clock());
 }
 

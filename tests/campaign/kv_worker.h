@@ -49,7 +49,7 @@ class Worker {
   struct Options {
     std::string name;
     double stall_chance = 0;
-    bool blind = false;
+    Mutation mutation = Mutation::kNone;
   };
   Worker(Stage& stage, sim::Host& host, const Options& options);
 
@@ -121,6 +121,7 @@ class Worker {
   uint64_t keys_made_ = 0;
   PinWriter pins_;
   std::unique_ptr<sim::SeededReader> loads_;
+  WatchedMemory::Looks looks_;
   std::optional<WatchedMemory> memory_;
   std::optional<kv::DirectReader<WatchedMemory>> reader_;
   std::unique_ptr<rpc::Session> session_;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of a campaign's direct readers. It knows when a buffer was reused under a read; and as a
-// sabotage it can keep that from the reader: a stamp or slot that a read looks at twice is then what it was
-// at first.
+// mutation it can keep that from the reader: what a read looks at twice is then what it was at first, or a
+// stamp is whatever its slot says.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <span>
+
+#include "tests/campaign/mutation.h"
 
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/kv/test_sim_reader_memory.h"
@@ -16,24 +18,36 @@ namespace refract::campaign {
 
 class WatchedMemory {
  public:
-  WatchedMemory(const sim::ReaderMemory& memory, const std::byte* image, PinWriter* pins, bool blind) noexcept
-      : memory_(memory, pins), image_(image), blind_(blind) {}
+  // What was looked at in one read. Lies outside, because readers copy their memory.
+  struct Looks {
+    bool overtaken = false;
+    std::map<uint64_t, uint64_t> first;
+    std::map<uint64_t, uint64_t> slots;        // By the buffer they name.
+    std::map<uint64_t, uint64_t> true_stamps;  // By what the reader was told.
+  };
+
+  WatchedMemory(const sim::ReaderMemory& memory, const std::byte* image, PinWriter* pins, Looks& looks,
+                Mutation mutation) noexcept
+      : memory_(memory, pins), image_(image), looks_(&looks), mutation_(mutation) {}
 
   // Forgets what was looked at so far. Ends with whether a buffer was reused since.
-  void begin_read() noexcept {
-    first_looks_.clear();
-    overtaken_ = false;
-  }
-  [[nodiscard]] bool overtaken() const noexcept { return overtaken_; }
+  void begin_read() noexcept { *looks_ = {}; }
+  [[nodiscard]] bool overtaken() const noexcept { return looks_->overtaken; }
 
   [[nodiscard]] uint64_t observe(Offset at) {
-    const uint64_t word = memory_.observe(at);
-    const auto [first, is_first] = first_looks_.try_emplace(at.value, word);
+    const uint64_t word = as_wanted(at, memory_.observe(at));
+    const auto [first, is_first] = looks_->first.try_emplace(at.value, word);
     if (is_first || first->second == word) return word;
     // The only words of buffers that are looked at twice are stamps.
-    overtaken_ = overtaken_ || is_in_buffer(at);
-    if (!blind_ || at == kv::kBucketCountAt) first->second = word;
+    const bool is_stamp = is_in_buffer(at);
+    looks_->overtaken = looks_->overtaken || is_stamp;
+    if (!is_hidden(at, is_stamp)) first->second = word;
     return first->second;
+  }
+  // What the version is that a read gave, whatever it took for its stamp.
+  [[nodiscard]] uint64_t true_version(uint64_t version) const noexcept {
+    const auto found = looks_->true_stamps.find(version);
+    return found == looks_->true_stamps.end() ? version : found->second;
   }
   void copy(void* target, Offset at, size_t bytes) noexcept { memory_.copy(target, at, bytes); }
   [[nodiscard]] bool equals(Offset at, std::span<const std::byte> bytes) { return memory_.equals(at, bytes); }
@@ -45,6 +59,25 @@ class WatchedMemory {
   [[nodiscard]] PinWriter* pins() const noexcept { return memory_.pins(); }
 
  private:
+  // Whether the reader goes on with what it saw at first.
+  [[nodiscard]] bool is_hidden(Offset at, bool is_stamp) const noexcept {
+    if (at == kv::kBucketCountAt) return mutation_ == Mutation::kNoSecondCount;
+    return mutation_ == Mutation::kBlindReaders || (mutation_ == Mutation::kNoSecondSlot && !is_stamp);
+  }
+  // A stamp that fits the slot that was looked at before it.
+  [[nodiscard]] uint64_t as_wanted(Offset at, uint64_t word) {
+    if (mutation_ != Mutation::kNoStampCheck) return word;
+    if (!is_in_buffer(at)) {
+      const kv::Slot slot{word};
+      looks_->slots[slot.buffer().value] = word;
+      return word;
+    }
+    const auto slot = looks_->slots.find(at.value);
+    if (slot == looks_->slots.end()) return word;
+    const uint64_t stamp = (uint64_t{1} << 63) | (slot->second >> kv::Slot::kStampShift & 0xffff);
+    looks_->true_stamps.try_emplace(stamp, word);
+    return stamp;
+  }
   [[nodiscard]] bool is_in_buffer(Offset at) const noexcept {
     const uint64_t chunk = at.value / kChunkBytes;
     const ChunkWord word{observe_u64(image_ + sizeof(SpaceHeader) + chunk * sizeof(ChunkWord))};
@@ -53,9 +86,8 @@ class WatchedMemory {
 
   kv::SimReaderMemory memory_;
   const std::byte* image_;
-  bool blind_;
-  bool overtaken_ = false;
-  std::map<uint64_t, uint64_t> first_looks_;
+  Looks* looks_;
+  Mutation mutation_;
 };
 
 }  // namespace refract::campaign

@@ -80,6 +80,9 @@ class Recorder {
     uint64_t now_ns = 0;
   };
   void end(size_t index, const Return& result);
+  // For what is known to be an operation only afterwards, as each entry of a page: the next number.
+  [[nodiscard]] uint64_t moment() noexcept { return ++clock_; }
+  void add(const Operation& operation) { history_.operations.push_back(operation); }
 
   [[nodiscard]] Operation& operation(size_t index) { return history_.operations[index]; }
   [[nodiscard]] const History& history() const noexcept { return history_; }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A service that compares the version of a large put when it begins, and not again when it takes effect.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "refract/kv/table.h"
+#include "refract/kv/wire.h"
+#include "refract/rpc/server.h"
+
+namespace refract::campaign {
+
+class EarlyCompareService final : public rpc::Service {
+ public:
+  EarlyCompareService(rpc::Service& service, kv::Table& table) noexcept : service_(service), table_(table) {}
+
+  void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
+    std::vector<rpc::IncomingCall> changed(calls.begin(), calls.end());
+    std::deque<std::vector<std::byte>> payloads;
+    for (rpc::IncomingCall& call : changed) {
+      if (call.header.method != static_cast<uint16_t>(kv::wire::Method::kPutBegin)) continue;
+      payloads.emplace_back(call.payload.begin(), call.payload.end());
+      compare_now(payloads.back());
+      call.payload = payloads.back();
+    }
+    service_.handle(changed);
+  }
+  void session_opened(rpc::SessionId session) noexcept override { service_.session_opened(session); }
+  void session_closed(rpc::SessionId session) noexcept override { service_.session_closed(session); }
+
+ private:
+  // Where the condition holds now, it goes.
+  void compare_now(std::span<std::byte> payload) noexcept {
+    std::span<const std::byte> rest = payload;
+    auto request = kv::wire::take<kv::wire::PutRequest>(rest);
+    if (!request || request->if_version == 0 || request->key.key_bytes > rest.size()) return;
+    const auto entry = table_.find(rest.first(request->key.key_bytes));
+    if (!entry || entry->version != request->if_version) return;
+    request->if_version = 0;
+    const auto bytes = std::as_bytes(std::span(&*request, 1));
+    std::ranges::copy(bytes, payload.begin());
+  }
+
+  rpc::Service& service_;
+  kv::Table& table_;
+};
+
+}  // namespace refract::campaign

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules broken on purpose, to see that campaigns find it. Each is a wrapper round the code that is served to
+// everybody: its memory, its log of stores, its service, its clock or its caller; nothing of it is in there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace refract::campaign {
+
+enum class Mutation : uint8_t {
+  kNone,
+  // Direct readers.
+  kBlindReaders,   // They never notice that a stamp or slot changed while they read.
+  kNoStampCheck,   // They take every stamp for the one that the slot names.
+  kNoSecondSlot,   // They do not look at the slot again.
+  kNoSecondCount,  // They accept a miss though the table was split meanwhile.
+  kStoppedClock,   // They serve what has expired.
+  // The server.
+  kIgnorePins,         // It reuses what clients have pinned.
+  kForgetPins,         // The same, but only in recovery.
+  kReuseAtOnce,        // It reuses what its own answers still show.
+  kAcknowledgeEarly,   // A put is answered before its slot is stored.
+  kClearBeforeCount,   // A split clears the old slots before it publishes the new count.
+  kCountBeforeCopies,  // A split publishes the count before the entries stand in the second place.
+  kEarlyCompare,       // A large put compares versions when it begins, not when it takes effect.
+  kForgetBucket,       // Recovery overlooks a bucket, so that its buffers are given out again.
+  kStampsAnew,         // Recovery gives stamps again that were given before the crash.
+  // Callers.
+  kBlindRetry,  // A put of unknown fate is simply sent again.
+};
+
+struct MutationRow {
+  Mutation mutation;
+  std::string_view name;
+};
+
+// Those that the campaign of rivals must find.
+inline constexpr std::array kRivalMutations = {
+    MutationRow{Mutation::kBlindReaders, "readers never look twice"},
+    MutationRow{Mutation::kNoStampCheck, "readers skip the stamp check"},
+    MutationRow{Mutation::kNoSecondSlot, "readers skip the second look at the slot"},
+    MutationRow{Mutation::kNoSecondCount, "readers accept a miss over a split"},
+    MutationRow{Mutation::kStoppedClock, "readers serve an expired entry"},
+    MutationRow{Mutation::kReuseAtOnce, "a buffer is reused at once"},
+    MutationRow{Mutation::kAcknowledgeEarly, "a put is acknowledged before it is published"},
+    MutationRow{Mutation::kClearBeforeCount, "a split clears the first place before it publishes the second"},
+    MutationRow{Mutation::kCountBeforeCopies, "a split without the second place"},
+    MutationRow{Mutation::kEarlyCompare, "if_version is compared too early"},
+    MutationRow{Mutation::kForgetBucket, "recovery forgets a bucket"},
+    MutationRow{Mutation::kStampsAnew, "recovery begins stamps anew"},
+    MutationRow{Mutation::kBlindRetry, "a put without identity is sent again"},
+};
+
+}  // namespace refract::campaign

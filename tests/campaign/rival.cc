@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/campaign/rival.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "tests/campaign/model.h"
+
+#include "refract/base/units.h"
+
+namespace refract::campaign {
+
+using linearizability::Operation;
+using runtime::Task;
+
+namespace {
+
+constexpr uint64_t kTimeout_ns = 5 * kMillisecond_ns;
+// Of a value: shorter ones could not say which they are.
+constexpr size_t kTellingBytes = 40;
+constexpr size_t kLargeBytes = 4'000;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Says nothing about the key: the network's, or a refusal.
+bool is_no_answer(Code code) noexcept {
+  return code == Code::kUnavailable || code == Code::kDeadlineExceeded || code == Code::kOverloaded ||
+         code == Code::kInvalidated || code == Code::kNoSpace;
+}
+
+}  // namespace
+
+void RivalStage::complain(const std::string& wrong) {
+  if (!is_over()) outcome.wrong = fmt::format("seed {} at {} us: {}", run.seed, now_ns() / 1000, wrong);
+}
+
+Rival::Rival(RivalStage& stage, sim::Host& host, const Options& options)
+    : stage_(stage),
+      host_(host),
+      options_(options),
+      prng_(stage.world.prng().next()),
+      client_number_(stage.recorder.client(options.name)) {
+  begin_life();
+}
+
+Rival::~Rival() {
+  finish();
+}
+
+// Also when the host dies in the middle of an operation.
+void Rival::finish() {
+  if (!std::exchange(finished_, true)) --stage_.rivals_left;
+}
+
+// Another node stands at the server's address, with another memory.
+void Rival::begin_life() {
+  if (life_ == stage_.life()) return;
+  life_ = stage_.life();
+  versions_.clear();
+  reader_.reset();
+  memory_.reset();
+  Keeper& keeper = stage_.keepers.back();
+  pins_ = PinWriter(keeper.add_pin_table());
+  loads_ = stage_.world.make_reader(host_, keeper.memory(),
+                                    {.stall_chance = options_.stall_chance, .stall_ns = 600'000});
+  map();
+}
+
+void Rival::map() {
+  reader_.reset();
+  const Mutation mutation = stage_.run.mutation;
+  memory_.emplace(loads_->memory(), stage_.keepers[life_ - 1].memory().image(), &pins_, looks_, mutation);
+  const Clock* clock = &host_.clock();
+  if (mutation == Mutation::kStoppedClock) clock = &stopped_clock_;
+  reader_.emplace(*memory_, *clock);
+}
+
+Task<bool> Rival::connect() {
+  size_t life = 0;  // When the session began to open: in between the node may have been made anew.
+  while (!stage_.is_over()) {
+    const bool is_open = session_ != nullptr && session_->state() == rpc::Session::State::kOpen;
+    if (is_open && client_ != nullptr) co_return true;
+    if (is_open && life == stage_.life()) {
+      begin_life();
+      client_ = std::make_unique<kv::RpcClient>(*session_, host_.shard(),
+                                                kv::RpcClientOptions{.timeout_ns = kTimeout_ns});
+      if (was_connected_) ++stage_.outcome.reconnects;
+      was_connected_ = true;
+      co_return true;
+    }
+    if (session_ == nullptr || is_open || session_->state() == rpc::Session::State::kClosed) {
+      co_await disconnect();
+      life = stage_.life();
+      const Reported<fabric::Channel*> channel = host_.domain().connect("server");
+      if (channel) session_ = std::make_unique<rpc::Session>(**channel, host_.shard());
+    }
+    co_await host_.shard().sleep_for(20'000);
+  }
+  co_return false;
+}
+
+Task<> Rival::disconnect() {
+  // It may be the session that runs this task.
+  co_await host_.shard().sleep_for(0);
+  client_.reset();
+  session_.reset();
+}
+
+Task<> Rival::work() {
+  for (int i = 0; i < stage_.run.operations && !stage_.is_over(); ++i) {
+    const bool connected = co_await connect();
+    if (!connected) break;
+    co_await step();
+    for (uint64_t reads = prng_.below(4); reads > 0 && !stage_.is_over(); --reads) {
+      read_directly(any_key(), !prng_.chance(0.1));
+    }
+    if (prng_.chance(0.2)) co_await host_.shard().sleep_for(prng_.below(100'000));
+  }
+  co_await disconnect();
+  finish();
+}
+
+Task<> Rival::step() {
+  const uint64_t draw = prng_.below(100);
+  if (draw < 42) {
+    co_await put();
+  } else if (draw < 55) {
+    co_await erase();
+  } else if (draw < 74) {
+    co_await get(any_key());
+  } else if (draw < 79) {
+    co_await exists(any_key());
+  } else if (draw < 86) {
+    co_await get_many();
+  } else if (draw < 97) {
+    co_await put_many();
+  } else {
+    co_await scan();
+  }
+}
+
+// Mostly one of the few that everybody wants.
+std::string Rival::any_key() {
+  constexpr uint64_t kHot = 5;
+  const uint64_t number = prng_.chance(0.7) ? prng_.below(kHot) : prng_.below(stage_.keys);
+  return fmt::format("k{}", number);
+}
+
+size_t Rival::draw_bytes() {
+  if (prng_.chance(0.85)) return kTellingBytes + prng_.below(160);
+  // In pieces; from 16 KiB on pinned while it is copied; above 64 KiB an extent.
+  return 5'000 + prng_.below(prng_.chance(0.2) ? 70'000 : 20'000);
+}
+
+kv::RpcPutOptions Rival::draw_options(const std::string& key) {
+  kv::RpcPutOptions options;
+  const uint64_t draw = prng_.below(100);
+  if (draw < 15) {
+    options.if_absent = true;
+  } else if (draw < 50) {
+    options.if_version = versions_[key];
+  }
+  if (prng_.chance(0.1)) options.ttl_ns = 3 * kWallError_ns + prng_.below(2 * kMillisecond_ns);
+  return options;
+}
+
+Operation Rival::call_of(Kind kind, const std::string& key) {
+  return {
+      .client = client_number_, .key = stage_.recorder.key(fmt::format("{}/{}", life_, key)), .kind = kind};
+}
+
+Rival::Put Rival::begin_put(const std::string& key, size_t bytes, const kv::RpcPutOptions& options) {
+  Operation call = call_of(Kind::kPut, key);
+  call.value = ++stage_.values;
+  call.if_absent = options.if_absent;
+  call.if_version = options.if_version;
+  if (options.ttl_ns != 0) {
+    ++stage_.outcome.expiring;
+    call.expires_from_ns = stage_.now_ns() + options.ttl_ns - 2 * kWallError_ns;
+  }
+  if (bytes > kLargeBytes) ++stage_.outcome.large;
+  return {.key = key,
+          .value = sealed_value(key, call.value, bytes),
+          .options = options,
+          .record = stage_.recorder.begin(call, stage_.now_ns())};
+}
+
+void Rival::end_put(const Put& put, const Result<uint64_t>& result) {
+  const Code code = result.code();
+  const bool is_possible =
+      (code != Code::kExists || put.options.if_absent) &&
+      ((code != Code::kNotFound && code != Code::kVersionMismatch) || put.options.if_version != 0);
+  if (!is_possible) stage_.complain(fmt::format("a put without that condition gave '{}'", info(code).text));
+  if (put.options.ttl_ns != 0) {
+    stage_.recorder.operation(put.record).expires_until_ns =
+        stage_.now_ns() + put.options.ttl_ns + 2 * kWallError_ns;
+  }
+  if (code == Code::kNoSpace) ++stage_.outcome.no_space;
+  end_write(put.record, put.key, result);
+  if (result) versions_[put.key] = *result;
+}
+
+void Rival::end_write(size_t record, const std::string& key, const Result<uint64_t>& result) {
+  linearizability::Recorder::Return end{.now_ns = stage_.now_ns()};
+  switch (result.code()) {
+    case Code::kOk:
+      end.outcome = Outcome::kDone;
+      end.version = *result;
+      break;
+    case Code::kNotFound:
+      end.outcome = Outcome::kAbsent;
+      break;
+    case Code::kExists:
+      end.outcome = Outcome::kExists;
+      break;
+    case Code::kVersionMismatch:
+      end.outcome = Outcome::kMismatch;
+      ++stage_.outcome.mismatches;
+      break;
+    case Code::kIndeterminate:
+      end.outcome = Outcome::kUnknown;
+      ++stage_.outcome.unknown;
+      break;
+    default:
+      if (!is_no_answer(result.code())) {
+        stage_.complain(fmt::format("a write of {} gave '{}'", key, info(result.code()).text));
+      }
+  }
+  stage_.recorder.end(record, end);
+}
+
+uint64_t Rival::number_in(const std::string& key, const std::string& value) {
+  const size_t from = value.find('#') + 1;
+  uint64_t number = 0;
+  if (from != 0) std::from_chars(value.data() + from, value.data() + value.size(), number);
+  if (number != 0 && number <= stage_.values && value == sealed_value(key, number, value.size())) {
+    return number;
+  }
+  stage_.complain(
+      fmt::format("{} was read as {} bytes '{}' that nobody wrote", key, value.size(), value.substr(0, 60)));
+  return 0;
+}
+
+void Rival::end_read(size_t record, const std::string& key, const Read& read) {
+  linearizability::Recorder::Return end{.now_ns = stage_.now_ns()};
+  if (read.code == Code::kOk) {
+    end.outcome = Outcome::kDone;
+    end.version = versions_[key] = read.version;
+    if (read.value != nullptr) end.value = number_in(key, *read.value);
+  } else if (read.code == Code::kNotFound) {
+    end.outcome = Outcome::kAbsent;
+  } else if (!is_no_answer(read.code)) {
+    stage_.complain(fmt::format("a read of {} gave '{}'", key, info(read.code).text));
+  }
+  stage_.recorder.end(record, end);
+}
+
+Task<> Rival::put() {
+  const std::string key = any_key();
+  const size_t bytes = draw_bytes();
+  const Put put = begin_put(key, bytes, draw_options(key));
+  Result<uint64_t> result = co_await client_->put(bytes_of(key), bytes_of(put.value), put.options);
+  for (int again = 0; stage_.run.mutation == Mutation::kBlindRetry && again < 4; ++again) {
+    if (result.code() != Code::kIndeterminate) break;
+    const bool connected = co_await connect();
+    if (!connected) break;
+    const Result<uint64_t> repeated = co_await client_->put(bytes_of(key), bytes_of(put.value), put.options);
+    if (!is_no_answer(repeated.code())) result = repeated;
+  }
+  end_put(put, result);
+}
+
+// Several at once, as a pipeline.
+Task<> Rival::put_many() {
+  std::vector<Put> puts;
+  for (uint64_t count = 2 + prng_.below(stage_.keys > 20 ? 40 : 6); count > 0; --count) {
+    const std::string key = any_key();
+    if (std::ranges::find(puts, key, &Put::key) != puts.end()) continue;
+    puts.push_back(begin_put(key, kTellingBytes + prng_.below(160), {}));
+  }
+  std::vector<kv::RpcClient::PutItem> items(puts.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].key = bytes_of(puts[i].key);
+    items[i].value = bytes_of(puts[i].value);
+  }
+  co_await client_->multi_put(items);
+  for (size_t i = 0; i < items.size(); ++i) end_put(puts[i], items[i].result);
+}
+
+Task<> Rival::erase() {
+  const std::string key = any_key();
+  Operation call = call_of(Kind::kErase, key);
+  if (prng_.chance(0.4)) call.if_version = versions_[key];
+  const size_t record = stage_.recorder.begin(call, stage_.now_ns());
+  const Result<uint64_t> result = co_await client_->erase(bytes_of(key), call.if_version);
+  end_write(record, key, result);
+}
+
+Task<> Rival::get(std::string key) {
+  const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
+  std::string value;
+  kv::StringSink sink(value);
+  const Result<kv::Got> got = co_await client_->get(bytes_of(key), sink);
+  if (got && got->value_bytes > kLargeBytes) ++stage_.outcome.large;
+  end_read(record, key, {.code = got.code(), .version = got ? got->version : 0, .value = &value});
+}
+
+Task<> Rival::get_many() {
+  constexpr size_t kKeys = 8;
+  std::vector<std::string> keys(kKeys);
+  std::vector<std::string> values(kKeys);
+  std::vector<kv::StringSink> sinks;
+  std::vector<size_t> records;
+  std::vector<kv::RpcClient::GetItem> items(kKeys);
+  sinks.reserve(kKeys);
+  for (size_t i = 0; i < kKeys; ++i) {
+    keys[i] = any_key();
+    records.push_back(stage_.recorder.begin(call_of(Kind::kGet, keys[i]), stage_.now_ns()));
+    sinks.emplace_back(values[i]);
+    items[i].key = bytes_of(keys[i]);
+    items[i].sink = &sinks[i];
+  }
+  co_await client_->multi_get(items);
+  for (size_t i = 0; i < kKeys; ++i) {
+    const Result<kv::Got>& got = items[i].result;
+    end_read(records[i], keys[i],
+             {.code = got.code(), .version = got ? got->version : 0, .value = &values[i]});
+  }
+}
+
+Task<> Rival::exists(std::string key) {
+  const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
+  const Result<kv::Got> got = co_await client_->exists(bytes_of(key));
+  end_read(record, key, {.code = got.code(), .version = got ? got->version : 0});
+}
+
+Task<> Rival::scan() {
+  uint64_t cursor = 0;
+  do {
+    const uint64_t began = stage_.recorder.moment();
+    const uint64_t began_ns = stage_.now_ns();
+    const Result<kv::RpcClient::Page> page = co_await client_->scan(cursor, 1 + prng_.below(40));
+    if (!page && !is_no_answer(page.code())) {
+      stage_.complain(fmt::format("a scan gave '{}'", info(page.code()).text));
+    }
+    if (!page) co_return;
+    list(page->keys, began, began_ns);
+    cursor = page->next;
+  } while (cursor != 0 && !stage_.is_over());
+}
+
+// Each entry of a page was there at a moment while the page was made.
+void Rival::list(std::span<const kv::RpcClient::ScannedKey> keys, uint64_t began, uint64_t began_ns) {
+  for (const auto& [key, version, value_bytes] : keys) {
+    ++stage_.outcome.listed;
+    Operation seen = call_of(Kind::kGet, key);
+    seen.outcome = Outcome::kDone;
+    seen.version = versions_[key] = version;
+    seen.began = began;
+    seen.began_ns = began_ns;
+    seen.ended = stage_.recorder.moment();
+    seen.ended_ns = stage_.now_ns();
+    stage_.recorder.add(seen);
+  }
+}
+
+void Rival::read_directly(const std::string& key, bool with_value) {
+  const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
+  const uint64_t began_ns = stage_.now_ns();
+  const uint64_t hash = reader_->hash(bytes_of(key));
+  std::string value;
+  const auto sink = [&](uint64_t bytes) {
+    value.resize(bytes);
+    return reinterpret_cast<std::byte*>(value.data());
+  };
+  kv::Found found;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    memory_->begin_read();
+    found = with_value ? reader_->get(bytes_of(key), hash, sink) : reader_->look(bytes_of(key), hash);
+    // Outside of what is mapped: the space has grown.
+    if (found.code != Code::kCorrupt) break;
+    map();
+  }
+  ++stage_.outcome.direct;
+  if (stage_.now_ns() != began_ns) ++stage_.outcome.stalled;
+  if (memory_->overtaken()) ++stage_.outcome.overtaken;
+  end_read(record, key,
+           {.code = found.code,
+            .version = memory_->true_version(found.version),
+            .value = with_value ? &value : nullptr});
+}
+
+Task<> Rival::read_all() {
+  const bool connected = co_await connect();
+  if (!connected) co_return;
+  for (uint64_t number = 0; number < stage_.keys && !stage_.is_over(); ++number) {
+    const std::string key = fmt::format("k{}", number);
+    read_directly(key, true);
+    co_await get(key);
+  }
+  co_await scan();
+  co_await disconnect();
+  finish();
+}
+
+}  // namespace refract::campaign

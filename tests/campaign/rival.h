@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client that writes and reads what all others write, and has everything written down.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/campaign/kv_server.h"
+#include "tests/campaign/rivals.h"
+#include "tests/campaign/watched_memory.h"
+#include "tests/linearizability/history.h"
+
+#include "refract/base/clock.h"
+#include "refract/base/prng.h"
+#include "refract/fabric/sim/world.h"
+#include "refract/kv/direct_reader.h"
+#include "refract/kv/rpc_client.h"
+#include "refract/rpc/session.h"
+#include "refract/runtime/task.h"
+
+namespace refract::campaign {
+
+// What all rivals of a run share.
+struct RivalStage {
+  const RivalRun& run;
+  sim::World& world;
+  sim::Host& server;
+  std::deque<Keeper> keepers;  // One for each life of the node; the last one's is now.
+  linearizability::Recorder recorder;
+  RivalOutcome outcome;
+  uint64_t keys = 12;  // How many there are; a few of them are hot.
+  uint64_t values = 0;
+  int rivals_left = 0;
+
+  [[nodiscard]] size_t life() const noexcept { return keepers.size(); }
+  // The first complaint stays, and ends the run.
+  void complain(const std::string& wrong);
+  [[nodiscard]] bool is_over() const noexcept { return !outcome.wrong.empty(); }
+  [[nodiscard]] uint64_t now_ns() const noexcept { return world.now_ns(); }
+};
+
+// Lives in its host (Host::emplace), whose dispatcher stands before it.
+class Rival {
+ public:
+  struct Options {
+    std::string name;
+    double stall_chance = 0;
+  };
+  Rival(RivalStage& stage, sim::Host& host, const Options& options);
+  Rival(const Rival&) = delete;
+  Rival& operator=(const Rival&) = delete;
+  ~Rival();
+
+  [[nodiscard]] runtime::Task<> work();
+  // Reads all keys of this life on both paths.
+  [[nodiscard]] runtime::Task<> read_all();
+
+ private:
+  using Kind = linearizability::Kind;
+  using Outcome = linearizability::Outcome;
+
+  // A time of day that has stopped: nothing ever expires.
+  class StoppedClock final : public Clock {
+   public:
+    [[nodiscard]] uint64_t now_ns() const noexcept override { return 0; }
+    [[nodiscard]] uint64_t wall_ns() const noexcept override { return 0; }
+  };
+  struct Put {
+    std::string key;
+    std::string value;
+    kv::RpcPutOptions options;
+    size_t record = 0;
+  };
+
+  [[nodiscard]] runtime::Task<> step();
+  [[nodiscard]] runtime::Task<bool> connect();
+  [[nodiscard]] runtime::Task<> disconnect();
+  void begin_life();
+  void map();
+  void finish();
+
+  [[nodiscard]] std::string any_key();
+  [[nodiscard]] size_t draw_bytes();
+  [[nodiscard]] kv::RpcPutOptions draw_options(const std::string& key);
+
+  [[nodiscard]] linearizability::Operation call_of(Kind kind, const std::string& key);
+  [[nodiscard]] Put begin_put(const std::string& key, size_t bytes, const kv::RpcPutOptions& options);
+  void end_put(const Put& put, const Result<uint64_t>& result);
+  void end_write(size_t record, const std::string& key, const Result<uint64_t>& result);
+  struct Read {
+    Code code = Code::kOk;
+    uint64_t version = 0;
+    const std::string* value = nullptr;  // Null: it was not looked at.
+  };
+  void end_read(size_t record, const std::string& key, const Read& read);
+  // The number in a value that is whole; 0, and a complaint, in one that nobody wrote like that.
+  [[nodiscard]] uint64_t number_in(const std::string& key, const std::string& value);
+
+  [[nodiscard]] runtime::Task<> put();
+  [[nodiscard]] runtime::Task<> put_many();
+  [[nodiscard]] runtime::Task<> erase();
+  [[nodiscard]] runtime::Task<> get(std::string key);
+  [[nodiscard]] runtime::Task<> get_many();
+  [[nodiscard]] runtime::Task<> exists(std::string key);
+  [[nodiscard]] runtime::Task<> scan();
+  void list(std::span<const kv::RpcClient::ScannedKey> keys, uint64_t began, uint64_t began_ns);
+  void read_directly(const std::string& key, bool with_value);
+
+  RivalStage& stage_;
+  sim::Host& host_;
+  Options options_;
+  Prng prng_;
+  uint32_t client_number_;
+  size_t life_ = 0;
+  std::map<std::string, uint64_t> versions_;  // Last seen.
+  StoppedClock stopped_clock_;
+  PinWriter pins_;
+  std::unique_ptr<sim::SeededReader> loads_;
+  WatchedMemory::Looks looks_;
+  std::optional<WatchedMemory> memory_;
+  std::optional<kv::DirectReader<WatchedMemory>> reader_;
+  std::unique_ptr<rpc::Session> session_;
+  std::unique_ptr<kv::RpcClient> client_;
+  bool was_connected_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace refract::campaign

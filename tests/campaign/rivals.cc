@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/campaign/rivals.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <vector>
+
+#include "tests/campaign/chaos.h"
+#include "tests/campaign/rival.h"
+#include "tests/linearizability/checker.h"
+#include "tests/linearizability/picture.h"
+
+#include "refract/base/units.h"
+#include "refract/fabric/dispatcher.h"
+#include "refract/fabric/sim/world.h"
+
+namespace refract::campaign {
+namespace {
+
+bool crashes_often(const RivalRun& run) {
+  return run.seed % 3 == 0;
+}
+
+sim::WorldOptions world_options(const RivalRun& run) {
+  sim::WorldOptions options{.seed = run.seed};
+  options.link.break_ns = 2 * kMillisecond_ns;
+  options.message_bytes_max = 4096;
+  options.steps_max = 2'000'000;
+  options.fault_chance = crashes_often(run) ? 0.003 : 0.0002;
+  return options;
+}
+
+Keeper::Options keeper_options(const RivalRun& run, size_t life) {
+  Prng prng(mix(run.seed ^ mix(life)));
+  Keeper::Options options{.seed = mix(run.seed + life), .mutation = run.mutation};
+  // Some nodes are full most of the time, some have plenty.
+  options.chunks = prng.chance(0.2) ? 9 + prng.below(8) : 30;
+  options.chunks_max = options.chunks + prng.below(12);
+  options.short_stamps = run.seed % 8 == 1;
+  return options;
+}
+
+class Campaign {
+ public:
+  explicit Campaign(const RivalRun& run)
+      : run_(run),
+        owned_world_(world_options(run)),
+        world_(*owned_world_),
+        server_(world_.add_host("server")),
+        stage_{.run = run_, .world = world_, .server = server_, .keepers = {}, .recorder = {}, .outcome = {}},
+        chaos_(world_, server_, judge_, clients_, chaos_options()) {
+    if (run_.seed % 2 == 0) stage_.keys = 150;
+    make_node();
+    server_.on_restart([this](sim::Host&) { start_server(); });
+    start_server();
+    server_.allow_faults(true);
+    for (int i = 0; i < run_.clients; ++i) add_client(i);
+  }
+
+  Campaign(const Campaign&) = delete;
+  Campaign& operator=(const Campaign&) = delete;
+  // What lives in the hosts uses everything else here.
+  ~Campaign() { owned_world_.reset(); }
+
+  [[nodiscard]] RivalOutcome run() {
+    chaos_.begin();
+    const auto done = [this] { return stage_.rivals_left == 0 || stage_.is_over(); };
+    if (!world_.run_until(done)) stage_.complain("the rivals never end");
+    chaos_.calm();
+    if (!stage_.is_over()) read_all();
+    RivalOutcome& outcome = stage_.outcome;
+    outcome.crashes = server_.crash_count();
+    outcome.lives = stage_.life();
+    for (const sim::Host* client : clients_) outcome.deaths += client->crash_count();
+    outcome.operations = stage_.recorder.history().operations.size();
+    judge();
+    outcome.trace_hash = world_.trace_hash();
+    return outcome;
+  }
+
+ private:
+  [[nodiscard]] Chaos::Options chaos_options() {
+    Chaos::Options options{.crashes_often = crashes_often(run_)};
+    if (run_.seed % 4 == 2) options.death_chance = 0.5;
+    if (run_.seed % 5 == 0) {
+      options.rebirth_chance = 0.3;
+      options.rebirth = [this] { make_node(); };
+    }
+    return options;
+  }
+
+  // A keeper with an empty memory, in the place of the one before, whose memory stays for those who have
+  // mapped it.
+  void make_node() { stage_.keepers.emplace_back(world_, server_, keeper_options(run_, stage_.life())); }
+
+  void start_server() {
+    Keeper& keeper = stage_.keepers.back();
+    if (run_.mutation == Mutation::kStampsAnew) keeper.forget_stamps();
+    ServerProcess& process = server_.emplace<ServerProcess>(server_, keeper, tally_);
+    if (!process.damage().empty()) stage_.complain(process.damage());
+  }
+
+  void add_client(int number) {
+    sim::Host& host = world_.add_host(fmt::format("client{}", number));
+    clients_.push_back(&host);
+    static_cast<void>(host.emplace<fabric::Dispatcher>(host.domain(), host.shard()));
+    for (const char* part : {"a", "b"}) {
+      Rival& rival = host.emplace<Rival>(stage_, host,
+                                         Rival::Options{.name = fmt::format("c{}{}", number, part),
+                                                        .stall_chance = number == 0 ? 0.01 : 0.001});
+      ++stage_.rivals_left;
+      world_.spawn(host, rival.work());
+    }
+  }
+
+  // Everybody is silent: what is read now is what was written last.
+  void read_all() {
+    static_cast<void>(judge_.emplace<fabric::Dispatcher>(judge_.domain(), judge_.shard()));
+    Rival& rival = judge_.emplace<Rival>(stage_, judge_, Rival::Options{.name = "judge"});
+    stage_.rivals_left = 1;
+    world_.spawn(judge_, rival.read_all());
+    const auto done = [this] { return stage_.rivals_left == 0 || stage_.is_over(); };
+    if (!world_.run_until(done)) stage_.complain("the last reading never ends");
+  }
+
+  void judge() {
+    const linearizability::History& history = stage_.recorder.history();
+    const linearizability::Judgement judgement = linearizability::check(history);
+    stage_.outcome.undecided = judgement.undecided.size();
+    stage_.outcome.steps = judgement.steps;
+    std::optional<linearizability::Violation> violation = judgement.violation;
+    for (size_t life = 1; life <= stage_.life() && !violation; ++life) {
+      std::vector<bool> is_of_life;
+      for (const std::string& key : history.keys)
+        is_of_life.push_back(key.starts_with(fmt::format("{}/", life)));
+      violation = linearizability::check_versions(history, is_of_life);
+    }
+    if (!violation) return;
+    stage_.complain(violation->sentence);
+    stage_.outcome.picture = draw_text(history, *violation);
+    stage_.outcome.svg = draw_svg(history, *violation);
+  }
+
+  const RivalRun run_;
+  std::optional<sim::World> owned_world_;
+  sim::World& world_;
+  sim::Host& server_;
+  sim::Host& judge_ = world_.add_host("judge");
+  RivalStage stage_;
+  KvOutcome tally_;
+  std::vector<sim::Host*> clients_;
+  Chaos chaos_;
+
+ public:
+  [[nodiscard]] const KvOutcome& tally() const noexcept { return tally_; }
+  // Ends all processes, so that the tally is complete.
+  void end() { owned_world_.reset(); }
+};
+
+}  // namespace
+
+void RivalOutcome::add(const RivalOutcome& other) {
+  operations += other.operations;
+  direct += other.direct;
+  stalled += other.stalled;
+  overtaken += other.overtaken;
+  unknown += other.unknown;
+  mismatches += other.mismatches;
+  expiring += other.expiring;
+  large += other.large;
+  listed += other.listed;
+  splits += other.splits;
+  regions += other.regions;
+  crashes += other.crashes;
+  lives += other.lives;
+  deaths += other.deaths;
+  reconnects += other.reconnects;
+  no_space += other.no_space;
+  undecided += other.undecided;
+  steps += other.steps;
+}
+
+RivalOutcome run_rivals(const RivalRun& run) {
+  Campaign campaign(run);
+  RivalOutcome outcome = campaign.run();
+  campaign.end();
+  outcome.splits = campaign.tally().splits;
+  outcome.regions = campaign.tally().regions;
+  return outcome;
+}
+
+}  // namespace refract::campaign

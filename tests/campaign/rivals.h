@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of the key-value store in a simulated world in which everybody writes the same keys: what clients
+// were told, on both paths, goes to the linearizability checker. Meanwhile the table grows, entries expire,
+// server and keeper are restarted, links are cut, hosts stop, slow down or die, clocks are stepped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tests/campaign/mutation.h"
+
+namespace refract::campaign {
+
+struct RivalRun {
+  uint64_t seed = 1;
+  int clients = 3;      // Hosts, with two rivals each.
+  int operations = 60;  // Of each rival, and some direct reads with each.
+  Mutation mutation = Mutation::kNone;
+};
+
+struct RivalOutcome {
+  std::string wrong;    // Empty: every answer can be explained. Else what cannot.
+  std::string picture;  // The contradiction for a terminal, and as a file.
+  std::string svg;
+  uint64_t operations = 0;  // In the history.
+  uint64_t direct = 0;
+  uint64_t stalled = 0;     // Direct reads during which time passed.
+  uint64_t overtaken = 0;   // Reads whose buffer was reused under them.
+  uint64_t unknown = 0;     // Writes whose fate no client learned.
+  uint64_t mismatches = 0;  // Writes that met another version.
+  uint64_t expiring = 0;
+  uint64_t large = 0;  // Values beyond one message, put or got by calls.
+  uint64_t listed = 0;
+  uint64_t splits = 0;
+  uint64_t regions = 0;
+  uint64_t crashes = 0;
+  uint64_t lives = 0;   // Nodes, each made anew without memory.
+  uint64_t deaths = 0;  // Clients that never came back.
+  uint64_t reconnects = 0;
+  uint64_t no_space = 0;
+  uint64_t undecided = 0;  // Keys on which the checker has no word.
+  uint64_t steps = 0;      // Of the checker.
+  uint64_t trace_hash = 0;
+
+  // Adds the other's numbers.
+  void add(const RivalOutcome& other);
+};
+
+[[nodiscard]] RivalOutcome run_rivals(const RivalRun& run);
+
+}  // namespace refract::campaign

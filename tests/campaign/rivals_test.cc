@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store under rivals who write the same keys, seed after seed, judged by the linearizability checker.
+//
+//   rivals_test                                    the ordinary run
+//   REFRACT_SEED=S rivals_test                     one seed, replayed, with its picture
+//   REFRACT_SEEDS=N rivals_test                    as many as wanted
+#include "tests/campaign/rivals.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+namespace refract::campaign {
+namespace {
+
+uint64_t number_from_environment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// Fewer, as under a sanitizer, cannot meet everything.
+constexpr bool kIsFull = REFRACT_CAMPAIGN_SEEDS >= 1000;
+
+std::string describe(const RivalOutcome& outcome) {
+  return fmt::format(
+      "operations {} direct {} stalled {} overtaken {} unknown {} mismatches {} expiring {} large {} listed "
+      "{} "
+      "splits {} regions {} crashes {} lives {} deaths {} reconnects {} no space {} undecided {} steps {}",
+      outcome.operations, outcome.direct, outcome.stalled, outcome.overtaken, outcome.unknown,
+      outcome.mismatches, outcome.expiring, outcome.large, outcome.listed, outcome.splits, outcome.regions,
+      outcome.crashes, outcome.lives, outcome.deaths, outcome.reconnects, outcome.no_space, outcome.undecided,
+      outcome.steps);
+}
+
+// What a person needs to go on: the contradiction here, and as a picture in a file.
+std::string report(uint64_t seed, const RivalOutcome& outcome) {
+  const std::string path = fmt::format("{}rivals-seed-{}.svg", testing::TempDir(), seed);
+  std::ofstream(path) << outcome.svg;
+  return fmt::format("\n{}{}\nreplay it with REFRACT_SEED={} rivals_test\n", outcome.picture,
+                     outcome.svg.empty() ? "" : "picture: " + path, seed);
+}
+
+void expect_everything_happened(const RivalOutcome& all) {
+  EXPECT_GT(all.stalled, 1'000U);
+  EXPECT_GT(all.overtaken, 10U);
+  EXPECT_GT(all.unknown, 100U);
+  EXPECT_GT(all.mismatches, 1'000U);
+  EXPECT_GT(all.expiring, 1'000U);
+  EXPECT_GT(all.large, 1'000U);
+  EXPECT_GT(all.listed, 1'000U);
+  EXPECT_GT(all.splits, 1'000U);
+  EXPECT_GT(all.regions, 10U);
+  EXPECT_GT(all.crashes, 100U);
+  EXPECT_GT(all.lives, REFRACT_CAMPAIGN_SEEDS + 20U);
+  EXPECT_GT(all.deaths, 100U);
+  EXPECT_GT(all.reconnects, 100U);
+  EXPECT_GT(all.no_space, 10U);
+}
+
+TEST(Rivals, every_history_is_linearizable_under_crashes_stops_cuts_and_stalls) {
+  const uint64_t only = number_from_environment("REFRACT_SEED", 0);
+  const uint64_t first = only == 0 ? 1 : only;
+  const uint64_t last = only == 0 ? number_from_environment("REFRACT_SEEDS", REFRACT_CAMPAIGN_SEEDS) : only;
+  RivalOutcome all;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    const RivalOutcome outcome = run_rivals({.seed = seed});
+    ASSERT_EQ(outcome.wrong, "") << report(seed, outcome);
+    all.add(outcome);
+  }
+  SCOPED_TRACE(describe(all));
+  RecordProperty("what_happened", describe(all));
+  // A key without a judgement is one that nobody checked.
+  EXPECT_EQ(all.undecided, 0U);
+  if (kIsFull && last - first + 1 >= REFRACT_CAMPAIGN_SEEDS) {
+    expect_everything_happened(all);
+    fmt::print("{}\n", describe(all));
+  }
+}
+
+TEST(Rivals, a_seed_gives_the_same_run_again) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const RivalOutcome one = run_rivals({.seed = seed});
+    const RivalOutcome two = run_rivals({.seed = seed});
+    EXPECT_EQ(one.trace_hash, two.trace_hash) << "seed " << seed;
+    EXPECT_EQ(describe(one), describe(two)) << "seed " << seed;
+  }
+}
+
+class RivalMutations : public testing::TestWithParam<MutationRow> {};
+
+// The first seed that convicts each, for the table in NOTES.md.
+TEST_P(RivalMutations, is_found) {
+  if (!kIsFull) GTEST_SKIP() << "the seeds that a sanitizer has time for are too few";
+  constexpr uint64_t kSeedsToFind = REFRACT_CAMPAIGN_SEEDS;
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint64_t seed = 1; seed <= kSeedsToFind; ++seed) {
+    const RivalOutcome outcome = run_rivals({.seed = seed, .mutation = GetParam().mutation});
+    if (outcome.wrong.empty()) continue;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    fmt::print("{}: seed {}, {:.1f} s: {}\n", GetParam().name, seed, seconds, outcome.wrong.substr(0, 240));
+    return;
+  }
+  FAIL() << GetParam().name << " was not found by " << kSeedsToFind << " seeds";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RivalMutations, testing::ValuesIn(kRivalMutations),
+                         [](const auto& mutation) { return std::to_string(mutation.index); });
+
+}  // namespace
+}  // namespace refract::campaign
