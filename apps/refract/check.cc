@@ -100,7 +100,7 @@ Reported<> attach(fabric::shm::ClientAttachment& attachment, const Invocation& i
 }
 
 int check_node(const Invocation& invocation) {
-  const auto path = client::socket_path_of(invocation.socket);
+  const auto path = client::socket_path_of(target_of(invocation));
   if (!path) return complain(path.error());
   fabric::shm::ClientAttachment attachment(*path, {.populate = false});
   if (const auto attached = attach(attachment, invocation); !attached) {

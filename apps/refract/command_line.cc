@@ -19,6 +19,10 @@ namespace {
 // What the library fills; texts still, since it knows neither our durations nor our errors.
 struct Texts {
   std::string timeout;
+  std::string interval;
+  std::string connections;
+  std::string duration;
+  std::string records;
   std::string ttl;
   std::string if_version;
   std::string limit;
@@ -100,14 +104,33 @@ void add_node_commands(CLI::App& app, Invocation& to, Texts& texts) {
   }
 }
 
+void add_looking_commands(CLI::App& app, Invocation& to, Texts& texts) {
+  if (app.get_name() == "top") {
+    add_json(app, to);
+    app.add_option("--interval", texts.interval);
+    app.add_option("--connections", texts.connections);
+    app.add_flag("--once", to.once);
+    return;
+  }
+  for (const char* name : {"OPERATION", "KEY", "VALUE"}) add_word(app, name, texts);
+  app.add_option("--for", texts.duration);
+  app.add_option("--records", texts.records);
+  app.add_flag("--chrome", to.chrome);
+  app.add_option("-o,--output", to.output);
+}
+
 void add_command(CLI::App& root, std::string_view name, Invocation& to, Texts& texts) {
   CLI::App& app = *root.add_subcommand(std::string(name));
   app.add_option("--socket", to.socket);
+  app.add_option("--address", to.address);
+  app.add_option("--secret-file", to.secret_file);
   app.add_option("--timeout", texts.timeout);
   if (name == "get" || name == "put" || name == "erase" || name == "cas") {
     add_entry_commands(app, to, texts);
   } else if (name == "scan" || name == "load" || name == "dump") {
     add_record_commands(app, to, texts);
+  } else if (name == "top" || name == "trace") {
+    add_looking_commands(app, to, texts);
   } else {
     add_node_commands(app, to, texts);
   }
@@ -173,6 +196,23 @@ Source source_of(const std::string& word) {
   return word == "-" ? Source{Source::Kind::kStandardInput, {}} : Source{Source::Kind::kText, word};
 }
 
+// Which operation trace is to show, and its words; none: what the node does.
+Reported<> read_traced(Invocation& to, std::vector<Source> words) {
+  if (words.empty()) return {};
+  to.traced = words[0].text;
+  if (to.traced != "get" && to.traced != "put" && to.traced != "erase") {
+    return refuse(to, fmt::format("trace follows get, put and erase, not {}", in_quotes(words[0].text)));
+  }
+  const size_t wanted = to.traced == "put" ? 3 : 2;
+  if (words.size() != wanted) {
+    return refuse(to,
+                  fmt::format("trace {} needs {}", to.traced, wanted == 3 ? "a key and a value" : "a key"));
+  }
+  to.key = words[1];
+  if (wanted == 3) to.value = words[2];
+  return {};
+}
+
 // The positional words of get, put, erase and cas.
 Reported<> read_words(Invocation& to, const CLI::App& app, const Texts& texts) {
   std::vector<Source> words;
@@ -180,6 +220,7 @@ Reported<> read_words(Invocation& to, const CLI::App& app, const Texts& texts) {
     const bool is_word = std::ranges::find(texts.words, option) != texts.words.end();
     if (is_word && !option->results().empty()) words.push_back(source_of(option->results().front()));
   }
+  if (to.command == "trace") return read_traced(to, std::move(words));
   const bool writes = to.command == "put" || to.command == "cas";
   if (writes && !texts.file.empty()) words.push_back({Source::Kind::kFile, texts.file});
   const size_t wanted = to.command == "cas" ? 3 : writes ? 2 : 1;
@@ -203,6 +244,10 @@ Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
   if (read = read_duration(to, "--ttl", texts.ttl, to.ttl_ns); !read) return read;
   if (read = read_number(to, "--if-version", texts.if_version, to.if_version); !read) return read;
   if (read = read_number(to, "--limit", texts.limit, to.limit); !read) return read;
+  if (read = read_duration(to, "--interval", texts.interval, to.interval_ns); !read) return read;
+  if (read = read_duration(to, "--for", texts.duration, to.duration_ns); !read) return read;
+  if (read = read_number(to, "--connections", texts.connections, to.connections_max); !read) return read;
+  if (read = read_number(to, "--records", texts.records, to.records_max); !read) return read;
   if (read = read_choice(to, "--header", texts.header, to.reading.header); !read) return read;
   if (read = read_choice(to, "--escapes", texts.escapes, to.reading.escapes); !read) return read;
   if (read = read_format(to, texts.format); !read) return read;
@@ -219,8 +264,11 @@ Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
   if (to.command == "dump" && to.writing == records::Format::kDirectory && to.output.empty()) {
     return refuse(to, "a directory cannot be written to the standard output: name it with --output");
   }
-  const bool has_words =
-      to.command == "get" || to.command == "put" || to.command == "erase" || to.command == "cas";
+  if (!to.address.empty() && !to.socket.empty()) {
+    return refuse(to, "--address and --socket both say where the node is");
+  }
+  const bool has_words = to.command == "get" || to.command == "put" || to.command == "erase" ||
+                         to.command == "cas" || to.command == "trace";
   return has_words ? read_words(to, app, texts) : Reported<>{};
 }
 
@@ -267,6 +315,8 @@ Reported<Invocation> parse_command_line(int argc, const char* const* argv, const
   bool version = false;
   root.add_flag("--version", version);
   root.add_option("--socket", to.socket);
+  root.add_option("--address", to.address);
+  root.add_option("--secret-file", to.secret_file);
   root.add_option("--timeout", texts.timeout);
   for (const HelpPage& page : help_pages()) add_command(root, page.command, to, texts);
   for (CLI::App* app : root.get_subcommands({})) app->allow_extras();
@@ -302,7 +352,8 @@ Reported<Invocation> parse_command_line(int argc, const char* const* argv, const
     // The mark behind which everything is an argument is passed on as if it were left over.
     if (extra != "--") return unexpected_argument(to, extra);
   }
-  if (to.socket.empty() && environment_socket != nullptr) to.socket = environment_socket;
+  if (to.socket.empty() && to.address.empty() && environment_socket != nullptr)
+    to.socket = environment_socket;
   if (auto read = finish(to, *chosen.front(), texts); !read) return report(read.error());
   return to;
 }

@@ -32,7 +32,9 @@ struct Invocation {
   std::string text_to_print;
 
   // Every command's.
-  std::string socket;  // Empty: the default.
+  std::string socket;   // A socket's path. Empty: the default.
+  std::string address;  // A connection string, instead of a socket.
+  std::string secret_file;
   uint64_t timeout_ns = 5'000'000'000;
   bool json = false;
   bool verbose = false;
@@ -58,6 +60,17 @@ struct Invocation {
   records::Format writing = records::Format::kJsonl;
   bool overwrite = false;
   bool no_progress = false;
+
+  // top
+  uint64_t interval_ns = 1'000'000'000;
+  bool once = false;
+  uint64_t connections_max = 1'000;  // Of each shard.
+
+  // trace
+  std::string traced;  // "get", "put": an operation, its key and value above. Empty: what the node does.
+  uint64_t duration_ns = 1'000'000'000;
+  uint64_t records_max = 10'000;
+  bool chrome = false;
 
   // ping, check, doctor
   bool why = false;

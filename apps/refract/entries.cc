@@ -20,7 +20,15 @@ namespace {
 
 constexpr size_t kReadBytes = 64 * kKiB;
 
-// The bytes that an argument stands for.
+int tell_version(const Invocation& invocation, const std::string& key, uint64_t version) {
+  if (invocation.json) {
+    return write_out(fmt::format("{{{}, \"version\": {}}}\n", json_member("key", key), version));
+  }
+  return invocation.verbose ? write_out(fmt::format("version {}\n", version)) : kDone;
+}
+
+}  // namespace
+
 Reported<std::string> read_source(const Source& source) {
   if (source.kind == Source::Kind::kText) return source.text;
   const bool is_file = source.kind == Source::Kind::kFile;
@@ -55,13 +63,6 @@ Reported<std::string> read_key(const Invocation& invocation) {
                 "give a key of such a length");
 }
 
-int tell_version(const Invocation& invocation, const std::string& key, uint64_t version) {
-  if (invocation.json) {
-    return write_out(fmt::format("{{{}, \"version\": {}}}\n", json_member("key", key), version));
-  }
-  return invocation.verbose ? write_out(fmt::format("version {}\n", version)) : kDone;
-}
-
 int write_file(const std::string& path, std::string_view bytes) {
   const records::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   while (file.is_open() && !bytes.empty()) {
@@ -75,19 +76,29 @@ int write_file(const std::string& path, std::string_view bytes) {
                   "look at the path, its permissions and the room on its disk");
 }
 
-}  // namespace
-
 Report with_what_to_start(Report why) {
   if (why.code == Code::kUnavailable) {
     why.next =
-        "start a node with: refractd (its banner names its socket); if it runs elsewhere: --socket PATH";
+        "start a node with: refractd (its banner names its socket); if it runs elsewhere: --socket PATH, "
+        "or --address";
   }
   return why;
 }
 
+const std::string& target_of(const Invocation& invocation) {
+  return invocation.address.empty() ? invocation.socket : invocation.address;
+}
+
+NodeLink::Options link_options(const Invocation& invocation) {
+  return {.address = target_of(invocation),
+          .secret_file = invocation.secret_file,
+          .timeout_ns = invocation.timeout_ns};
+}
+
 Reported<Client> connect(const Invocation& invocation, bool populate) {
-  auto client =
-      Client::connect(invocation.socket, {.timeout_ns = invocation.timeout_ns, .populate = populate});
+  auto client = Client::connect(
+      target_of(invocation),
+      {.timeout_ns = invocation.timeout_ns, .populate = populate, .secret_file = invocation.secret_file});
   if (client) return client;
   return report(with_what_to_start(client.error()));
 }

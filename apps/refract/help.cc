@@ -12,6 +12,10 @@ constexpr std::string_view kEveryCommand = R"(
 Options of every command
   --socket PATH        The node's socket. Default: $REFRACT_SOCKET_PATH, else where
                        refractd listens by default.
+  --address ADDRESS    Instead: refract://HOST:PORT for a node elsewhere, with
+                       ?transport=auto, shm or tcp; tcp:HOST:PORT; shm:PATH.
+  --secret-file FILE   The node's secret, where it wants one. Default:
+                       $REFRACT_SECRET_FILE.
   --timeout DURATION   How long one call may take: 500ms, 5s, 1min. Default 5s.
   -h, --help           This page.
 
@@ -201,6 +205,64 @@ Examples
   $ refract ping --why
   $ until refract ping --timeout 1s; do :; done
 )"},
+    HelpPage{"top", "watch the node at work", R"(refract top: watch the node at work
+
+Usage: refract top [options]
+
+A screen that is drawn anew every second: calls a second and how long they took, memory
+by state, each shard with its processor time, and each connection with its transport,
+its peer and why it came that way. q ends it. Without a terminal it is printed once.
+
+  call        Calls that reached the server, and the time each took it: half of them at
+              most p50, 99 % at most p99, 99.9 % at most p99.9. Of a sample. Gets over
+              shared memory are not among them: they do not involve the server.
+  memory      # live entries  t table  - replaced, reusable soon  . free  blank: room in
+              chunks that are in use.
+  shard       CPU is of one core; a batch is what the shard took at once.
+  connection  SHARD.PLACE; flight: calls without an answer yet.
+  trouble     What was refused or put off since the server's start, if anything was.
+
+The node does nothing for it while nobody looks; a look costs each shard some tens of
+microseconds.
+
+Options
+      --interval DURATION  How often to look, and what rates are of. Default 1s.
+      --once               Print one interval and end.
+      --json               Print a JSON object an interval; with --once, one.
+      --connections N      At most N connections of each shard. Default 1000.
+
+Examples
+  $ refract top
+  $ refract top --once --interval 10s
+  $ refract top --json --interval 5s >> load.jsonl
+)"},
+    HelpPage{"trace", "see what happens to each call", R"(refract trace: see what happens to each call
+
+Usage: refract trace [options]
+       refract trace [options] get KEY
+       refract trace [options] put KEY VALUE
+       refract trace [options] erase KEY
+
+Without an operation: records what the node's shards do for a second, then prints a line
+a call: when it was taken and with how many others, how long until it was answered, and
+how. One at a time may record; calls take some 100 ns longer meanwhile.
+
+With one: does it, and shows each step. A get over shared memory lists every word that
+it looks at in the node's memory and what it learns from it; what goes by messages shows
+when the server took and answered them.
+
+Options
+      --for DURATION       How long to record. Default 1s.
+      --records N          How many records each shard keeps, the newest. Default 10000.
+      --chrome             JSON for a trace viewer: chrome://tracing, ui.perfetto.dev.
+  -o, --output FILE        Write into this file.
+
+Examples
+  $ refract trace
+  $ refract trace --for 100ms --chrome --output load.json
+  $ refract trace get greeting
+  $ refract trace put greeting 'hello, memory'
+)"},
     HelpPage{"check", "look for damage in the node's memory",
              R"(refract check: look for damage in the node's memory
 
@@ -258,8 +320,8 @@ std::string overview() {
       "Commands\n";
   for (const HelpPage& page : kPages) text += fmt::format("  {:<8} {}\n", page.command, page.summary);
   text += R"(
-A node must run on this host: start one with `refractd` (or `make run`). Its memory is
-mapped here read-only, so get, scan and dump need no answer of its server.
+Start a node with `refractd` (or `make run`). On its host its memory is mapped here
+read-only, so get, scan and dump need no answer of its server.
 
   $ refract put greeting 'hello, memory'
   $ refract get greeting

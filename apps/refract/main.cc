@@ -19,7 +19,8 @@ constexpr Command kCommands[] = {{"get", refract::cli::run_get},      {"put", re
                                  {"erase", refract::cli::run_erase},  {"cas", refract::cli::run_cas},
                                  {"scan", refract::cli::run_scan},    {"load", refract::cli::run_load},
                                  {"dump", refract::cli::run_dump},    {"stat", refract::cli::run_stat},
-                                 {"ping", refract::cli::run_ping},    {"check", refract::cli::run_check},
+                                 {"ping", refract::cli::run_ping},    {"top", refract::cli::run_top},
+                                 {"trace", refract::cli::run_trace},  {"check", refract::cli::run_check},
                                  {"doctor", refract::cli::run_doctor}};
 
 }  // namespace

@@ -34,6 +34,10 @@ std::unexpected<Report> refuse(Code code) {
     return report(code, "somebody else is recording what this node does",
                   "try again when they have finished");
   }
+  if (code == Code::kIndeterminate || code == Code::kDeadlineExceeded || code == Code::kUnavailable) {
+    return report(Code::kDeadlineExceeded, "the server does not answer",
+                  "is it stopped, or starting again? look with: refract ping --why");
+  }
   return report(code, fmt::format("the node did not tell about itself: {}", info(code).sentence),
                 "try again");
 }
