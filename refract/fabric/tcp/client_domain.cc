@@ -27,7 +27,7 @@ const ClientLink& as_link(const Channel& channel) noexcept {
 
 struct ClientDomain::State final : Hub {
   explicit State(const ClientOptions& wanted)
-      : Hub(/*is_accepted=*/false, kOutputBytesUnbounded), options(wanted) {}
+      : Hub(/*accepted=*/false, kOutputBytesUnbounded), options(wanted) {}
 
   ClientOptions options;
   std::vector<std::unique_ptr<ClientLink>> links;

@@ -37,6 +37,8 @@ class Connection : public Channel {
   };
 
   explicit Connection(Hub& hub) noexcept : hub_(hub) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
   ~Connection() override;
 
   [[nodiscard]] size_t post(std::span<const Request> requests) noexcept override;

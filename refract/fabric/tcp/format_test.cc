@@ -28,9 +28,9 @@ std::string hex_of(const T& value) {
   return hex({reinterpret_cast<const char*>(&value), sizeof(value)});
 }
 
-template <size_t Bytes>
-void count_up(std::array<std::byte, Bytes>& bytes, unsigned from) {
-  for (size_t i = 0; i < Bytes; ++i) bytes[i] = static_cast<std::byte>(from + i);
+template <size_t kBytes>
+void count_up(std::array<std::byte, kBytes>& bytes, unsigned from) {
+  for (size_t i = 0; i < kBytes; ++i) bytes[i] = static_cast<std::byte>(from + i);
 }
 
 Transcript example_transcript() {

@@ -127,10 +127,10 @@ class HandshakeReader {
 
  private:
   [[nodiscard]] FrameHeader header() const noexcept;
-  template <size_t Bytes>
-  [[nodiscard]] std::array<std::byte, Bytes> prefix() const noexcept {
-    std::array<std::byte, Bytes> copy;
-    std::copy_n(bytes_.begin() + kHeaderBytes, Bytes, copy.begin());
+  template <size_t kBytes>
+  [[nodiscard]] std::array<std::byte, kBytes> prefix() const noexcept {
+    std::array<std::byte, kBytes> copy;
+    std::copy_n(bytes_.begin() + kHeaderBytes, kBytes, copy.begin());
     return copy;
   }
 

@@ -34,7 +34,7 @@ class ServerConnection final : public Connection {
 }  // namespace
 
 struct ServerDomain::State final : Hub {
-  explicit State(const ServerOptions& options) : Hub(/*is_accepted=*/true, options.output_bytes_max) {}
+  explicit State(const ServerOptions& options) : Hub(/*accepted=*/true, options.output_bytes_max) {}
 
   std::vector<std::unique_ptr<ServerConnection>> connections;
   std::vector<Connection*> dead;  // Their last completion was given out in the poll before.
