@@ -28,7 +28,8 @@ enum class Mutation : uint8_t {
   kForgetBucket,       // Recovery overlooks a bucket, so that its buffers are given out again.
   kStampsAnew,         // Recovery gives stamps again that were given before the crash.
   // Callers.
-  kBlindRetry,  // A put of unknown fate is simply sent again.
+  kLateFirstSent,  // A write that is sent again under its identity says that it is sent for the first time.
+  kBlindRetry,     // A put of unknown fate is simply sent again.
 };
 
 struct MutationRow {
@@ -50,6 +51,7 @@ inline constexpr std::array kRivalMutations = {
     MutationRow{Mutation::kEarlyCompare, "if_version is compared too early"},
     MutationRow{Mutation::kForgetBucket, "recovery forgets a bucket"},
     MutationRow{Mutation::kStampsAnew, "recovery begins stamps anew"},
+    MutationRow{Mutation::kLateFirstSent, "a repetition hides when it was first sent"},
     MutationRow{Mutation::kBlindRetry, "a put without identity is sent again"},
 };
 

@@ -44,7 +44,8 @@ Rival::Rival(RivalStage& stage, sim::Host& host, const Options& options)
       host_(host),
       options_(options),
       prng_(stage.world.prng().next()),
-      client_number_(stage.recorder.client(options.name)) {
+      client_number_(stage.recorder.client(options.name)),
+      identity_(prng_.next() | 1) {
   begin_life();
 }
 
@@ -264,15 +265,54 @@ Task<> Rival::put() {
   const std::string key = any_key();
   const size_t bytes = draw_bytes();
   const Put put = begin_put(key, bytes, draw_options(key));
-  Result<uint64_t> result = co_await client_->put(bytes_of(key), bytes_of(put.value), put.options);
-  for (int again = 0; stage_.run.mutation == Mutation::kBlindRetry && again < 4; ++again) {
-    if (result.code() != Code::kIndeterminate) break;
-    const bool connected = co_await connect();
-    if (!connected) break;
-    const Result<uint64_t> repeated = co_await client_->put(bytes_of(key), bytes_of(put.value), put.options);
-    if (!is_no_answer(repeated.code())) result = repeated;
+  const kv::RpcAttempt attempt = first_attempt(put.options.if_absent || put.options.if_version != 0);
+  const size_t life = life_;
+  Result<uint64_t> result = fail(Code::kIndeterminate);
+  for (int times = 0; may_send(attempt, times, result); ++times) {
+    if (times > 0) {
+      const bool connected = co_await connect();
+      // Nothing can be asked of a node that is not there any more.
+      if (!connected || life_ != life) break;
+    }
+    kv::RpcPutOptions options = put.options;
+    options.attempt = attempt_now(attempt, times);
+    const Result<uint64_t> answer = co_await client_->put(bytes_of(key), bytes_of(put.value), options);
+    result = what_is_known(answer, times);
   }
   end_put(put, result);
+}
+
+// Most conditional writes carry an identity, and some others.
+kv::RpcAttempt Rival::first_attempt(bool is_conditional) {
+  if (stage_.run.mutation == Mutation::kBlindRetry || !prng_.chance(is_conditional ? 0.7 : 0.2)) return {};
+  return {.request = {.client = identity_, .sequence = ++sequence_},
+          .first_sent_ns = std::max(host_.shard().now_ns(), kv::RpcAttempt::kLongAgo_ns + 1)};
+}
+
+bool Rival::may_send(const kv::RpcAttempt& attempt, int times, const Result<uint64_t>& result) const {
+  constexpr int kTimes = 6;
+  const bool may_repeat = attempt.request || stage_.run.mutation == Mutation::kBlindRetry;
+  return result.code() == Code::kIndeterminate && times < (may_repeat ? kTimes : 1);
+}
+
+// What is sent: the first time it is no repetition.
+kv::RpcAttempt Rival::attempt_now(const kv::RpcAttempt& attempt, int times) {
+  kv::RpcAttempt now = attempt;
+  if (!attempt.request || times == 0) {
+    now.first_sent_ns = 0;
+    return now;
+  }
+  ++stage_.outcome.repeated;
+  if (stage_.run.mutation == Mutation::kLateFirstSent) now.first_sent_ns = host_.shard().now_ns();
+  return now;
+}
+
+// That a repetition was not executed says nothing of the attempts before it.
+Result<uint64_t> Rival::what_is_known(const Result<uint64_t>& answer, int times) {
+  if (times == 0) return answer;
+  if (is_no_answer(answer.code())) return fail(Code::kIndeterminate);
+  if (answer.code() != Code::kIndeterminate) ++stage_.outcome.repeated_answered;
+  return answer;
 }
 
 // Several at once, as a pipeline.
@@ -297,7 +337,18 @@ Task<> Rival::erase() {
   Operation call = call_of(Kind::kErase, key);
   if (prng_.chance(0.4)) call.if_version = versions_[key];
   const size_t record = stage_.recorder.begin(call, stage_.now_ns());
-  const Result<uint64_t> result = co_await client_->erase(bytes_of(key), call.if_version);
+  const kv::RpcAttempt attempt = first_attempt(call.if_version != 0);
+  const size_t life = life_;
+  Result<uint64_t> result = fail(Code::kIndeterminate);
+  for (int times = 0; may_send(attempt, times, result); ++times) {
+    if (times > 0) {
+      const bool connected = co_await connect();
+      if (!connected || life_ != life) break;
+    }
+    const Result<uint64_t> answer =
+        co_await client_->erase(bytes_of(key), call.if_version, 0, attempt_now(attempt, times));
+    result = what_is_known(answer, times);
+  }
   end_write(record, key, result);
 }
 

@@ -102,6 +102,12 @@ class Rival {
   // The number in a value that is whole; 0, and a complaint, in one that nobody wrote like that.
   [[nodiscard]] uint64_t number_in(const std::string& key, const std::string& value);
 
+  // Writes that are sent again under their identity while nobody knows their fate.
+  [[nodiscard]] kv::RpcAttempt first_attempt(bool is_conditional);
+  [[nodiscard]] bool may_send(const kv::RpcAttempt& attempt, int times, const Result<uint64_t>& result) const;
+  [[nodiscard]] kv::RpcAttempt attempt_now(const kv::RpcAttempt& attempt, int times);
+  [[nodiscard]] Result<uint64_t> what_is_known(const Result<uint64_t>& answer, int times);
+
   [[nodiscard]] runtime::Task<> put();
   [[nodiscard]] runtime::Task<> put_many();
   [[nodiscard]] runtime::Task<> erase();
@@ -117,6 +123,8 @@ class Rival {
   Options options_;
   Prng prng_;
   uint32_t client_number_;
+  uint64_t identity_;
+  uint64_t sequence_ = 0;
   size_t life_ = 0;
   std::map<std::string, uint64_t> versions_;  // Last seen.
   StoppedClock stopped_clock_;

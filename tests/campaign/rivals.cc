@@ -166,6 +166,8 @@ void RivalOutcome::add(const RivalOutcome& other) {
   stalled += other.stalled;
   overtaken += other.overtaken;
   unknown += other.unknown;
+  repeated += other.repeated;
+  repeated_answered += other.repeated_answered;
   mismatches += other.mismatches;
   expiring += other.expiring;
   large += other.large;

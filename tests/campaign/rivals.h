@@ -24,10 +24,12 @@ struct RivalOutcome {
   std::string svg;
   uint64_t operations = 0;  // In the history.
   uint64_t direct = 0;
-  uint64_t stalled = 0;     // Direct reads during which time passed.
-  uint64_t overtaken = 0;   // Reads whose buffer was reused under them.
-  uint64_t unknown = 0;     // Writes whose fate no client learned.
-  uint64_t mismatches = 0;  // Writes that met another version.
+  uint64_t stalled = 0;            // Direct reads during which time passed.
+  uint64_t overtaken = 0;          // Reads whose buffer was reused under them.
+  uint64_t unknown = 0;            // Writes whose fate no client learned.
+  uint64_t repeated = 0;           // Writes that were sent again under their identity,
+  uint64_t repeated_answered = 0;  // and then got an answer.
+  uint64_t mismatches = 0;         // Writes that met another version.
   uint64_t expiring = 0;
   uint64_t large = 0;  // Values beyond one message, put or got by calls.
   uint64_t listed = 0;

@@ -27,13 +27,14 @@ constexpr bool kIsFull = REFRACT_CAMPAIGN_SEEDS >= 1000;
 
 std::string describe(const RivalOutcome& outcome) {
   return fmt::format(
-      "operations {} direct {} stalled {} overtaken {} unknown {} mismatches {} expiring {} large {} listed "
+      "operations {} direct {} stalled {} overtaken {} unknown {} repeated {} answered {} mismatches {} "
+      "expiring {} large {} listed "
       "{} "
       "splits {} regions {} crashes {} lives {} deaths {} reconnects {} no space {} undecided {} steps {}",
       outcome.operations, outcome.direct, outcome.stalled, outcome.overtaken, outcome.unknown,
-      outcome.mismatches, outcome.expiring, outcome.large, outcome.listed, outcome.splits, outcome.regions,
-      outcome.crashes, outcome.lives, outcome.deaths, outcome.reconnects, outcome.no_space, outcome.undecided,
-      outcome.steps);
+      outcome.repeated, outcome.repeated_answered, outcome.mismatches, outcome.expiring, outcome.large,
+      outcome.listed, outcome.splits, outcome.regions, outcome.crashes, outcome.lives, outcome.deaths,
+      outcome.reconnects, outcome.no_space, outcome.undecided, outcome.steps);
 }
 
 // What a person needs to go on: the contradiction here, and as a picture in a file.
@@ -48,6 +49,9 @@ void expect_everything_happened(const RivalOutcome& all) {
   EXPECT_GT(all.stalled, 1'000U);
   EXPECT_GT(all.overtaken, 10U);
   EXPECT_GT(all.unknown, 100U);
+  EXPECT_GT(all.repeated, 1'000U);
+  EXPECT_GT(all.repeated_answered, 300U);
+  EXPECT_LT(all.repeated_answered, all.repeated);
   EXPECT_GT(all.mismatches, 1'000U);
   EXPECT_GT(all.expiring, 1'000U);
   EXPECT_GT(all.large, 1'000U);
