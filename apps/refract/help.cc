@@ -178,7 +178,8 @@ Examples
 Usage: refract stat [options]
 
 Entries, memory by state, the table's size, uptime, connections, and the calls that the
-server has answered since it started. Reads do not appear among the calls: they do not
+server has answered since it started; where a node has several shards, of each what it
+holds. Reads do not appear among the calls: they do not
 involve the server.
 
 Options
@@ -197,12 +198,14 @@ One message to the server and back. Exit code 3 if there is no answer in time; w
 the node's memory can still give is said then.
 
 Options
-      --why            Also print by which path requests go, and why.
+      --why            Also print which transport is taken and why, for each other one
+                       why it is not, and by which path reads and writes go.
       --json           Print the round trip, path and server state as a JSON object.
 
 Examples
   $ refract ping
   $ refract ping --why
+  $ refract ping --why --address 'refract://db.example:7400?transport=auto'
   $ until refract ping --timeout 1s; do :; done
 )"},
     HelpPage{"top", "watch the node at work", R"(refract top: watch the node at work

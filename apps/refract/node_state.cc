@@ -6,9 +6,12 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <span>
+#include <vector>
 
 #include "apps/progress/progress.h"
 #include "apps/refract/commands.h"
+#include "apps/refract/node_link.h"
 #include "apps/refract/terminal.h"
 
 #include "refract/base/units.h"
@@ -101,7 +104,74 @@ std::string stat_json(const NodeStat& stat, const Route& route) {
     out += fmt::format("{}{}: {}", first ? "" : ", ", json_text(name), count);
     first = false;
   }
-  return out + "}}\n";
+  return out + "}";
+}
+
+// What each shard has, where there are several.
+std::string shard_table(std::span<const observe::ShardState> shards) {
+  std::string out =
+      fmt::format("\n{:<6} {:>12} {:>10} {:>10} {:>10} {:>10} {:>11} {:>11} {:>14}\n", "shard", "entries",
+                  "live", "reusable", "table", "free", "largest", "connections", "CPU since start");
+  for (const observe::ShardState& shard : shards) {
+    const observe::MemoryState& memory = shard.memory;
+    out += fmt::format("{:<6} {:>12} {:>10} {:>10} {:>10} {:>10} {:>11} {:>11} {:>15}\n", shard.shard_index,
+                       count_text(shard.entries.count), bytes_text(memory.live), bytes_text(memory.retired),
+                       bytes_text(memory.table), bytes_text(memory.free), bytes_text(memory.largest_free_run),
+                       shard.connections, seconds_text(shard.cpu_ns));
+  }
+  return out;
+}
+
+std::string shards_json(std::span<const observe::ShardState> shards) {
+  std::string out = ", \"shards\": [";
+  for (const observe::ShardState& shard : shards) {
+    const observe::MemoryState& memory = shard.memory;
+    out += fmt::format(
+        "{}{{\"shard\": {}, \"entries\": {}, \"live\": {}, \"retired\": {}, \"table\": {}, \"free\": {}, "
+        "\"largest_free_run\": {}, \"connections\": {}, \"cpu_ns\": {}}}",
+        shard.shard_index == 0 ? "" : ", ", shard.shard_index, shard.entries.count, memory.live,
+        memory.retired, memory.table, memory.free, memory.largest_free_run, shard.connections, shard.cpu_ns);
+  }
+  return out + "]";
+}
+
+Reported<std::vector<observe::ShardState>> shard_states(const Invocation& invocation) {
+  auto link = NodeLink::open(link_options(invocation));
+  if (!link) return report(link.error());
+  std::vector<observe::ShardState> states;
+  for (size_t shard = 0; shard < (*link)->shard_count(); ++shard) {
+    auto state = (*link)->watcher(shard).state();
+    if (!state) return report(state.error());
+    states.push_back(std::move(*state));
+  }
+  return states;
+}
+
+// Which way requests go, and why no other.
+std::string why_text(const Route& route) {
+  std::string out = fmt::format("node       {}\n", route.address);
+  out += fmt::format("transport  {}: {}\n", route.transport, route.chosen);
+  for (const OtherTransport& other : route.others) {
+    out += fmt::format("           not {}: {}\n", other.transport, other.reason);
+  }
+  out += fmt::format("server     {}, incarnation {}", route.server, route.incarnation);
+  if (route.server_pid != 0) out += fmt::format(", process {}", route.server_pid);
+  if (route.shards > 1) out += fmt::format(", {} of {} shards reached", route.shards_reached, route.shards);
+  out += fmt::format("\nreads      {}: {}\n", route.direct ? "direct" : "by the server", route.reason);
+  if (route.direct) {
+    out += fmt::format("           {} mapped, in {} region{}\n", bytes_text(route.mapped_bytes),
+                       route.regions, route.regions == 1 ? "" : "s");
+  }
+  return out + fmt::format("writes     by the server, one message each way over {}\n", route.transport);
+}
+
+std::string others_json(const Route& route) {
+  std::string out = "[";
+  for (const OtherTransport& other : route.others) {
+    out += fmt::format("{}{{\"transport\": {}, \"reason\": {}}}", out.size() == 1 ? "" : ", ",
+                       json_text(other.transport), json_text(other.reason));
+  }
+  return out + "]";
 }
 
 }  // namespace
@@ -112,7 +182,10 @@ int run_stat(const Invocation& invocation) {
   const Result<NodeStat> stat = client->stat();
   if (!stat) return complain(explain(*client, stat.code(), "cannot ask the server"));
   const Route route = client->route();
-  return write_out(invocation.json ? stat_json(*stat, route) : stat_table(*stat, route));
+  const auto shards = shard_states(invocation);
+  if (!shards) return complain(shards.error());
+  if (invocation.json) return write_out(stat_json(*stat, route) + shards_json(*shards) + "}\n");
+  return write_out(stat_table(*stat, route) + (shards->size() > 1 ? shard_table(*shards) : std::string()));
 }
 
 int run_ping(const Invocation& invocation) {
@@ -126,10 +199,11 @@ int run_ping(const Invocation& invocation) {
   if (invocation.json) {
     const std::string text = fmt::format(
         "{{\"answers\": {}, \"round_trip_ns\": {}, \"first_round_trip_ns\": {}, \"address\": {}, "
-        "\"transport\": {}, \"direct\": {}, \"reason\": {}, \"server\": {}, \"incarnation\": {}}}\n",
+        "\"transport\": {}, \"chosen\": {}, \"others\": {}, \"direct\": {}, \"reason\": {}, "
+        "\"server\": {}, \"incarnation\": {}, \"shards\": {}}}\n",
         pong.has_value(), pong ? pong->round_trip_ns : 0, first_ns, json_text(route.address),
-        json_text(route.transport), route.direct, json_text(route.reason), json_text(route.server),
-        route.incarnation);
+        json_text(route.transport), json_text(route.chosen), others_json(route), route.direct,
+        json_text(route.reason), json_text(route.server), route.incarnation, route.shards);
     if (const int written = write_out(text); written != kDone) return written;
   }
   if (pong && !invocation.json) {
@@ -138,9 +212,7 @@ int run_ping(const Invocation& invocation) {
     if (const int written = write_out(text); written != kDone) return written;
   }
   if (invocation.why && !invocation.json) {
-    std::string why = client->why();
-    if (!why.ends_with('\n')) why.push_back('\n');
-    if (const int written = write_out(why); written != kDone) return written;
+    if (const int written = write_out(why_text(route)); written != kDone) return written;
   }
   if (pong) return kDone;
   Report said = explain(*client, pong.code(), "the server does not answer");

@@ -41,6 +41,13 @@ class Node:
         banner = self.process.stdout.readline().decode()
         if "ready" not in banner:
             raise RuntimeError(f"the node did not start: {banner}")
+        self.tcp_address = ""  # Where it listens.
+        while not banner.startswith("  stop"):
+            banner = self.process.stdout.readline().decode()
+            if banner.startswith("  tcp"):
+                self.tcp_address = banner.split()[1]
+            if not banner:
+                raise RuntimeError("the node's banner ends early")
 
     def __enter__(self):
         return self

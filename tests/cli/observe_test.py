@@ -15,6 +15,7 @@ import select
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import time
@@ -273,6 +274,85 @@ class Trace(WithNode):
         for words in [("trace", "scan"), ("trace", "get"), ("trace", "put", "k"), ("trace", "get", "k", "v"),
                       ("trace", "--for", "soon"), ("top", "--interval", "0s"), ("top", "k")]:
             self.refused(2, *words)
+
+
+class OverTcp(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        made = tempfile.TemporaryDirectory(prefix="refract-secret-")
+        cls.addClassCleanup(made.cleanup)
+        cls.secrets = {}
+        for name in ["right", "wrong"]:
+            cls.secrets[name] = os.path.join(made.name, name)
+            with open(cls.secrets[name], "w", encoding="ascii") as file:
+                file.write(os.urandom(16).hex())
+            os.chmod(cls.secrets[name], 0o600)
+        cls.node = Node("--server-shards", "2", "--memory-initial", "64MiB", "--memory-limit", "256MiB",
+                        "--listen-address", "127.0.0.1:0", "--auth-secret-file", cls.secrets["right"])
+        cls.addClassCleanup(cls.node.__exit__)
+
+    def run_over(self, transport, *words, secret="right"):
+        address = f"refract://{self.node.tcp_address}?transport={transport}"
+        return subprocess.run([Programs.refract, *words, "--address", address, "--secret-file",
+                               self.secrets[secret]], capture_output=True, timeout=PATIENCE_S, check=False,
+                              env=clean_environment())
+
+    def ok(self, transport, *words):
+        done = self.run_over(transport, *words)
+        self.assertEqual(done.returncode, 0, (words, done.stderr))
+        return done.stdout.decode()
+
+    def test_top_sees_who_comes_over_tcp_and_who_by_shared_memory(self):
+        by_tcp = json.loads(self.ok("tcp", "top", "--once", "--json", "--interval", "20ms"))
+        self.assertEqual(by_tcp["transport"], "tcp")
+        self.assertEqual(len(by_tcp["shards"]), 2)
+        mine = [one for one in by_tcp["connections"] if one["transport"] == "tcp"]
+        self.assertEqual(len(mine), 2)
+        for one in mine:
+            self.assertRegex(one["peer"], r"^127\.0\.0\.1:\d+$")
+        self.assertGreater(by_tcp["counters"]["tcp.bytes_received"], 0)
+        by_auto = json.loads(self.ok("auto", "top", "--once", "--json", "--interval", "20ms"))
+        self.assertEqual(by_auto["transport"], "shm")
+
+    def test_ping_says_why_each_transport_was_taken_or_not(self):
+        why = self.ok("auto", "ping", "--why")
+        self.assertRegex(why, r"(?m)^transport +shm: \S.+\n +not tcp: \S")
+        self.assertRegex(why, r"2 of 2 shards reached")
+        why = self.ok("tcp", "ping", "--why")
+        self.assertRegex(why, r"(?m)^transport +tcp: \S")
+        self.assertRegex(why, r"(?m)^reads +by the server: \S")
+        told = json.loads(self.ok("auto", "ping", "--json"))
+        self.assertEqual((told["transport"], told["others"][0]["transport"]), ("shm", "tcp"))
+        self.assertTrue(told["chosen"] and told["others"][0]["reason"])
+
+    def test_one_operation_is_traced_over_tcp(self):
+        text = self.ok("tcp", "trace", "put", "k", "value")
+        self.assertRegex(text, r"server  takes put: ")
+        self.assertRegex(text, r"client  has the answer")
+        self.assertIn("by tcp", text)
+        text = self.ok("tcp", "trace", "get", "k")
+        self.assertRegex(text, r"server  answers get: ok, ")
+        self.assertIn("5 B", text)
+        self.assertIn("the value is copied", self.ok("auto", "trace", "get", "k"))
+
+    def test_a_wrong_secret_shows_nothing(self):
+        for words in [("top", "--once"), ("trace",), ("stat",), ("trace", "get", "k")]:
+            done = self.run_over("tcp", *words, secret="wrong")
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertEqual(done.stdout, b"", words)
+            self.assertIn(b"secret", done.stderr)
+
+
+class Stat(WithNode):
+    def test_each_shard_s_part_is_told(self):
+        for i in range(20):
+            self.ok("put", f"key{i}", "v")
+        told = json.loads(self.ok("stat", "--json"))
+        self.assertEqual([shard["shard"] for shard in told["shards"]], [0, 1])
+        self.assertEqual(sum(shard["entries"] for shard in told["shards"]), told["entries"])
+        text = self.ok("stat")
+        self.assertRegex(text, r"(?m)^shard +entries +live")
+        self.assertRegex(text, r"(?m)^1 +\d+ ")
 
 
 class Addresses(WithNode):
