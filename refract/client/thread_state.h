@@ -33,8 +33,10 @@ class alignas(64) ThreadState {
     const uint64_t reads = direct_reads_.value() + 1;
     if (guard_.is_child() || reads % kReadsPerLook == 0 || is_node_stopping()) [[unlikely]]
       return nullptr;
-    if (sole_.reader != nullptr) direct_reads_.set(reads);
-    return sole_.reader;
+    Connection::Reader* const reader = sole_.reader;
+    if (reader != nullptr) [[likely]]
+      direct_reads_.set(reads);
+    return reader;
   }
   // What reader_at_once() counted is read by other means, and counted there.
   void count_again() noexcept { direct_reads_.set(direct_reads_.value() - 1); }

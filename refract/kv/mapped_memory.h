@@ -58,6 +58,8 @@ class MappedMemory {
       return equals_short(left, right, bytes);
     if (!equal_words<uint64_t>(left, right)) return false;
     if (!equal_words<uint64_t>(left + bytes - 8, right + bytes - 8)) return false;
+    if (bytes <= 16) [[likely]]
+      return true;
     for (size_t at = 8; at + 8 < bytes; at += 8) {
       if (!equal_words<uint64_t>(left + at, right + at)) return false;
     }
