@@ -245,10 +245,11 @@ Task<Result<wire::StatReply>> RpcClient::stat(uint64_t deadline_ns) {
   const OpResult result = co_await session_.call({.method = static_cast<uint16_t>(Method::kStat)},
                                                  deadline_or_default(deadline_ns));
   if (result.code != Code::kOk) co_return fail(harmless(result.code));
-  std::span<const std::byte> bytes = result.bytes;
-  const auto reply = wire::take<wire::StatReply>(bytes);
-  if (!reply) co_return fail(Code::kMalformed);
-  co_return *reply;
+  if (result.bytes.size() < wire::kStatBytesMin) co_return fail(Code::kMalformed);
+  // What an older owner does not say is 0, what a newer one says beyond it is left.
+  wire::StatReply reply{};
+  copy_possibly_torn(&reply, result.bytes.data(), std::min(result.bytes.size(), sizeof(reply)));
+  co_return reply;
 }
 
 Task<Result<wire::PingReply>> RpcClient::ping(uint64_t nonce, uint64_t deadline_ns) {

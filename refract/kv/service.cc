@@ -18,6 +18,7 @@ constexpr uint64_t kSweepPauseMin_ns = 50 * kMillisecond_ns;
 constexpr uint64_t kSweepBuckets = 2048;
 
 constexpr size_t kWaitingMax = 256;
+constexpr size_t kWaitingPerSession = 32;
 constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
 
 // An expiry beyond the end of time is none.
@@ -60,6 +61,7 @@ void TableService::session_opened(rpc::SessionId session) noexcept {
 }
 
 void TableService::session_closed(rpc::SessionId session) noexcept {
+  if (const Open* open = find(session)) waiting_scans_ -= open->scans.size();
   sessions_.erase(session.bits);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.from.session != session) return false;
@@ -74,6 +76,7 @@ TableService::Open* TableService::find(rpc::SessionId session) noexcept {
 }
 
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
+  has_scanned_ = false;
   while (!calls.empty()) {
     const std::span<Prepared> group = std::span(group_).first(std::min(calls.size(), kGroup));
     arena_.clear();
@@ -154,6 +157,7 @@ void TableService::execute_keyed(const Prepared& prepared) noexcept {
 
 void TableService::answer(const rpc::Responder& to, Code code, std::span<const std::byte> head,
                           std::span<const std::byte> tail) noexcept {
+  overloaded_ += code == Code::kOverloaded ? 1 : 0;
   if (server_ != nullptr) server_->reply(to, code, head, tail);
 }
 
@@ -213,7 +217,9 @@ void TableService::change(const rpc::Responder& to, Open& session, Method method
       .wants_window = call.wants_window,
       .options = {.if_absent = call.if_absent,
                   .if_version = call.if_version,
-                  .expires_wall_ns = expiry(parts_.shard.clock().wall_ns(), call.ttl_ns),
+                  // Without a time to live nobody looks at the clock, which is a tenth of a put.
+                  .expires_wall_ns =
+                      call.ttl_ns == 0 ? 0 : expiry(parts_.shard.clock().wall_ns(), call.ttl_ns),
                   .request = {.client = call.identity.client, .sequence = call.identity.sequence}},
       .attempt = attempt_of(session, call.identity)};
   const Result<Written> written = write(session, request);
@@ -341,6 +347,10 @@ Code TableService::wait_for_memory(const rpc::Responder& from, const Write& writ
   if (!parts_.growth.can_grow()) return Code::kNoSpace;
   const uint64_t bytes = write.key.size() + write.value.size();
   if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
+  // One client must not take the places of all.
+  const auto its_own = std::ranges::count_if(
+      waiting_, [&](const Waiting& waiting) { return waiting.from.session == from.session; });
+  if (static_cast<size_t>(its_own) >= kWaitingPerSession) return Code::kOverloaded;
   waiting_.push_back({.from = from,
                       .method = write.method,
                       .key = {write.key.begin(), write.key.end()},
@@ -408,35 +418,6 @@ runtime::Task<> TableService::sweep_rounds() {
     co_await parts_.shard.sleep_for(std::max(parts_.sweep_round_ns / steps, kSweepPauseMin_ns));
     sweep_some();
   }
-}
-
-wire::StatReply TableService::stat() const noexcept {
-  const Table::Stats& table = parts_.table.stats();
-  const Heap::Stats& heap = parts_.heap.stats();
-  wire::StatReply reply{.uptime_ns = parts_.shard.clock().now_ns() - started_ns_,
-                        .connections = sessions_.size(),
-                        .entries = table.entries,
-                        .expiring_entries = table.expiring_entries,
-                        .expired = table.expired,
-                        .buckets = table.buckets,
-                        .overflow_lines = table.overflow_lines,
-                        .splits = table.splits,
-                        .bytes_total = heap.bytes_total,
-                        .bytes_free = heap.bytes_free,
-                        .bytes_live = heap.bytes_live,
-                        .bytes_retired = heap.bytes_retired,
-                        .buffers_live = heap.buffers_live,
-                        .stamps_given = heap.stamps_given,
-                        .uploads = 0,
-                        .views = 0,
-                        .waiting_for_memory = waiting_.size(),
-                        .ops = {}};
-  for (const auto& [id, open] : sessions_) {
-    reply.uploads += open->state.uploads();
-    reply.views += open->state.views();
-  }
-  std::ranges::copy(ops_, reply.ops);
-  return reply;
 }
 
 }  // namespace refract::kv

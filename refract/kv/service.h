@@ -10,6 +10,9 @@
 // A write with an identity is executed at most once, however often it is sent; where nobody can know whether
 // it has been, the answer is kIndeterminate (docs/design/012-request-identity.md).
 //
+// No session can make another wait for more than a batch of its small calls: pages of scans, which take long,
+// are worked on one a turn, the sessions taking turns (docs/design/013-overload.md).
+//
 // While there are entries with a time to live, a timer removes the expired ones, in small steps, going round
 // in Parts::sweep_round_ns; without them there is no timer.
 //
@@ -82,6 +85,10 @@ class TableService final : public rpc::Service {
   // A batch worked on at once: more than this only evicts what was prefetched.
   static constexpr size_t kGroup = 16;
 
+  struct PendingScan {
+    rpc::Responder from;
+    wire::ScanRequest request{};
+  };
   struct Open {
     Open(const Parts& parts, size_t payload_bytes, uint32_t one_sided_bytes) noexcept
         : state(parts.table, parts.pins, one_sided_bytes > 0 ? parts.windows : nullptr),
@@ -92,6 +99,7 @@ class TableService final : public rpc::Service {
     size_t payload_bytes_max;      // Of an answer.
     uint32_t one_sided_bytes_min;  // As the session's channel says.
     uint64_t opened_ns;
+    std::deque<PendingScan> scans;
   };
   struct Prepared {
     const rpc::IncomingCall* call = nullptr;
@@ -163,6 +171,8 @@ class TableService final : public rpc::Service {
   void view_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void view_close(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void scan(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void scan_page(const rpc::Responder& to, Open& session, const wire::ScanRequest& request);
+  [[nodiscard]] runtime::Task<> work_on_scans();
   void ping(const rpc::Responder& to, std::span<const std::byte> body);
 
   [[nodiscard]] Code wait_for_memory(const rpc::Responder& from, const Write& write);
@@ -182,6 +192,14 @@ class TableService final : public rpc::Service {
   Outcomes outcomes_;
   std::array<uint64_t, wire::kMethods> ops_{};
   runtime::Task<> sweeper_;
+  // Sessions with scans that wait for their turn; each has one page at a time.
+  std::deque<rpc::SessionId> scanning_;
+  runtime::Task<> scanner_;
+  uint64_t waiting_scans_ = 0;
+  bool has_scanned_ = false;  // In this batch.
+  uint64_t overloaded_ = 0;
+  uint64_t repeated_ = 0;
+  uint64_t indeterminate_ = 0;
 };
 
 }  // namespace refract::kv

@@ -19,11 +19,15 @@ TableService::Attempt TableService::attempt_of(const Open& session, const wire::
 std::optional<Result<uint64_t>> TableService::settled(const Write& write) {
   const RequestId request = write.options.request;
   if (!request) return std::nullopt;
-  if (const auto known = outcomes_.find(request)) return known->result();
+  if (const auto known = outcomes_.find(request)) {
+    ++repeated_;
+    return known->result();
+  }
   if (!write.attempt.repeats) return std::nullopt;
   const Result<Table::Entry> entry = parts_.table.find(write.key);
   if (entry && entry->request == request) {
     // Executed before a crash, or too long ago to be remembered; the entry itself tells.
+    ++repeated_;
     remember(request, entry->version);
     return Result<uint64_t>(entry->version);
   }
@@ -33,6 +37,8 @@ std::optional<Result<uint64_t>> TableService::settled(const Write& write) {
   const bool is_untouched =
       write.options.if_version != 0 && entry && entry->version == write.options.if_version;
   if (is_untouched) return std::nullopt;
+  ++repeated_;
+  ++indeterminate_;
   return Result<uint64_t>(fail(Code::kIndeterminate));
 }
 

@@ -30,11 +30,39 @@ void append_key(std::vector<std::byte>& page, std::span<const std::byte> key, ui
 void TableService::scan(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
   const auto request = wire::take<wire::ScanRequest>(body);
   if (!request || !body.empty()) return answer(to, Code::kMalformed);
+  if (scanning_.empty() && !has_scanned_) {
+    has_scanned_ = true;
+    return scan_page(to, session, *request);
+  }
+  if (session.scans.empty()) scanning_.push_back(to.session);
+  session.scans.push_back({.from = to, .request = *request});
+  ++waiting_scans_;
+  if (scanner_.valid() && !scanner_.done()) return;
+  scanner_ = work_on_scans();
+  scanner_.start();
+}
+
+runtime::Task<> TableService::work_on_scans() {
+  while (!scanning_.empty()) {
+    co_await parts_.shard.sleep_for(0);
+    const rpc::SessionId session = scanning_.front();
+    scanning_.pop_front();
+    Open* open = find(session);
+    if (open == nullptr) continue;
+    const PendingScan pending = open->scans.front();
+    open->scans.pop_front();
+    --waiting_scans_;
+    if (!open->scans.empty()) scanning_.push_back(session);
+    scan_page(pending.from, *open, pending.request);
+  }
+}
+
+void TableService::scan_page(const rpc::Responder& to, Open& session, const wire::ScanRequest& request) {
   // The owner reads as a remote reader does; nobody interferes, so nothing is ever repeated.
   MappedMemory memory(parts_.writer.base(), parts_.heap.end(), nullptr);
   DirectReader<MappedMemory> reader(memory, parts_.shard.clock());
   std::vector<std::byte> page;
-  wire::ScanReply reply{.next = request->cursor, .page_bytes = 0, .view = 0, .keys = 0, .reserved = 0};
+  wire::ScanReply reply{.next = request.cursor, .page_bytes = 0, .view = 0, .keys = 0, .reserved = 0};
   uint64_t buckets = 0;
   do {
     const auto step = reader.scan(reply.next, 0, [&](auto key, uint64_t version, uint64_t value_bytes) {
@@ -43,7 +71,7 @@ void TableService::scan(const rpc::Responder& to, Open& session, std::span<const
     });
     if (step.code != Code::kOk) return answer(to, step.code);
     reply.next = step.next;
-  } while (reply.next != 0 && reply.keys < request->keys_min && page.size() < kPageBytesMin &&
+  } while (reply.next != 0 && reply.keys < request.keys_min && page.size() < kPageBytesMin &&
            ++buckets < kPageBucketsMax);
 
   reply.page_bytes = page.size();

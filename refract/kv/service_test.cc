@@ -423,9 +423,9 @@ TEST_F(GrowingMemory, waiting_writes_are_bounded) {
   std::vector<Served::Peer> peers;
   std::vector<uint64_t> calls;
   const std::string body = body_of(put_request(5, 1'500'000), "other");
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 10; ++i) {
     peers.push_back(served.connect());
-    for (int j = 0; j < 60; ++j) {
+    for (int j = 0; j < 30; ++j) {
       uint64_t id = 0;
       ASSERT_TRUE(served.run_until([&] {
         id = peers.back().session->start(
@@ -439,7 +439,7 @@ TEST_F(GrowingMemory, waiting_writes_are_bounded) {
   EXPECT_EQ(served.service.stat().waiting_for_memory, 256u);
   size_t refused = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
-    rpc::Session& session = *peers[i / 60].session;
+    rpc::Session& session = *peers[i / 30].session;
     if (session.done(calls[i]) && session.finish(calls[i]).code == Code::kOverloaded) ++refused;
   }
   EXPECT_EQ(refused, 300u - 256u);

@@ -16,21 +16,21 @@ bool is_idle(const Place& place, uint64_t now_ns) noexcept {
   return now_ns - place.used_ns >= SessionState::kIdle_ns + extra_ns;
 }
 
+template <typename Place, size_t kPlaces>
+uint64_t bytes_of(const std::array<Place, kPlaces>& places) noexcept {
+  uint64_t bytes = 0;
+  for (const Place& place : places) bytes += place.id != 0 ? place.bytes() : 0;
+  return bytes;
+}
+
 // A free place, where there is one and the bytes of all stay within their bound.
 template <typename Place, size_t kPlaces>
 Place* free_place(std::array<Place, kPlaces>& places, uint64_t bytes) noexcept {
-  Place* free = nullptr;
-  uint64_t open_bytes = 0;
-  bool all_are_free = true;
-  for (Place& place : places) {
-    if (place.id == 0) {
-      free = free == nullptr ? &place : free;
-    } else {
-      all_are_free = false;
-      open_bytes += place.bytes();
-    }
-  }
+  const auto free_at = std::ranges::find(places, uint64_t{0}, &Place::id);
+  Place* free = free_at == places.end() ? nullptr : &*free_at;
+  const bool all_are_free = std::ranges::all_of(places, [](const Place& place) { return place.id == 0; });
   if (all_are_free) return free;
+  const uint64_t open_bytes = bytes_of(places);
   return open_bytes <= wire::kOpenBytesPerSession && bytes <= wire::kOpenBytesPerSession - open_bytes
              ? free
              : nullptr;
@@ -150,6 +150,14 @@ size_t SessionState::uploads() const noexcept {
 
 size_t SessionState::views() const noexcept {
   return static_cast<size_t>(std::ranges::count_if(views_, [](const View& view) { return view.id != 0; }));
+}
+
+uint64_t SessionState::upload_bytes() const noexcept {
+  return bytes_of(uploads_);
+}
+
+uint64_t SessionState::view_bytes() const noexcept {
+  return bytes_of(views_);
 }
 
 Code SessionState::stage(size_t place, uint64_t offset, std::span<const std::byte> piece) {

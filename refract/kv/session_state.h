@@ -89,6 +89,8 @@ class SessionState {
   void open_window(Upload& upload, std::byte* value);
   [[nodiscard]] size_t uploads() const noexcept;
   [[nodiscard]] size_t views() const noexcept;
+  [[nodiscard]] uint64_t upload_bytes() const noexcept;
+  [[nodiscard]] uint64_t view_bytes() const noexcept;
 
   // kInvalidated: the piece does not follow on what is there. kTooLarge: no key is so long.
   [[nodiscard]] Code stage(size_t place, uint64_t offset, std::span<const std::byte> piece);

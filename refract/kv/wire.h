@@ -218,8 +218,26 @@ struct StatReply {
   uint64_t views;
   uint64_t waiting_for_memory;
   uint64_t ops[kMethods];  // Served since the start, by method number.
+  // What clients hold now, in bytes: values on their way in, pinned for those on their way out, waiting.
+  uint64_t upload_bytes;
+  uint64_t view_bytes;
+  uint64_t waiting_bytes;
+  uint64_t waiting_scans;
+  // Since the start: refused for too much at a time; identified writes that were answered without executing
+  // them, and those among them of which nobody could know.
+  uint64_t overloaded;
+  uint64_t repeated;
+  uint64_t indeterminate;
+  // Of the sessions: replies that found a full channel; sessions closed for malformed bytes, for more calls
+  // than granted, and refused.
+  uint64_t deferred_replies;
+  uint64_t closed_malformed;
+  uint64_t closed_overrun;
+  uint64_t refused_sessions;
 };
-static_assert(sizeof(StatReply) == 32 * 8 && offsetof(StatReply, ops) == 17 * 8);
+inline constexpr size_t kStatBytesMin = 32 * 8;  // The first version ended with `ops`.
+static_assert(sizeof(StatReply) == 43 * 8 && offsetof(StatReply, ops) == 17 * 8 &&
+              offsetof(StatReply, upload_bytes) == kStatBytesMin);
 
 // A struct from the front of `body`, which then holds the rest; nothing where the body is too short. One
 // copy: the sender may go on writing, so what was checked is never read again.

@@ -142,6 +142,12 @@ bool Server::admit(const fabric::Completion& message, IncomingCall& call) noexce
     close(*session);
     return false;
   }
+  if (session->batch != batch_) {
+    session->batch = batch_;
+    session->calls_in_batch = 0;
+    ++sessions_in_batch_;
+  }
+  call_rank_ = session->calls_in_batch++;
   ++session->unanswered;
   ++session->calls;
   session->received_bytes += message.bytes.size();
@@ -152,16 +158,33 @@ bool Server::admit(const fabric::Completion& message, IncomingCall& call) noexce
   return true;
 }
 
+std::span<const IncomingCall> Server::take_turns(std::span<const IncomingCall> calls,
+                                                 std::span<const uint32_t> ranks) noexcept {
+  // Where the calls of each rank begin.
+  std::array<uint32_t, kBatch + 1> next{};
+  for (const uint32_t rank : ranks) ++next[rank + 1];
+  for (size_t rank = 1; rank < next.size(); ++rank) next[rank] += next[rank - 1];
+  for (size_t i = 0; i < calls.size(); ++i) in_turn_[next[ranks[i]]++] = calls[i];
+  return std::span(in_turn_).first(calls.size());
+}
+
 void Server::on_messages(std::span<const fabric::Completion> messages) noexcept {
+  std::array<uint32_t, kBatch> ranks;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before read.
   while (!messages.empty()) {
     const size_t looked_at = std::min(messages.size(), kBatch);
     size_t count = 0;
+    ++batch_;
+    sessions_in_batch_ = 0;
     for (const fabric::Completion& message : messages.first(looked_at)) {
-      if (admit(message, calls_[count])) ++count;
+      if (!admit(message, calls_[count])) continue;
+      ranks[count++] = call_rank_;
     }
     messages = messages.subspan(looked_at);
     counts_.calls += count;
-    if (count > 0) service_->handle(std::span(calls_).first(count));
+    if (count == 0) continue;
+    const auto calls = std::span<const IncomingCall>(calls_).first(count);
+    const bool one_is_busy = sessions_in_batch_ > 1 && sessions_in_batch_ < count;
+    service_->handle(one_is_busy ? take_turns(calls, std::span(ranks).first(count)) : calls);
   }
 }
 

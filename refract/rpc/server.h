@@ -7,6 +7,10 @@
 // session that has more calls unanswered is closed; only this outbox allocates. A reply to a session that has
 // ended is dropped and counted.
 //
+// Calls of a batch are handed on in turns: every session's first before anybody's second, so that a session
+// with many calls under way does not make one with a single call wait for them. A session's own calls stay in
+// their order.
+//
 // A peer that breaks the format (header, length, more calls than granted) is closed and counted; nobody else
 // notices.
 //
@@ -143,6 +147,8 @@ class Server final : public fabric::Receiver {
     uint64_t sent_bytes = 0;
     uint64_t active_ns = 0;
     uint64_t opened_ns = 0;
+    uint64_t batch = 0;  // The last one that had a call of it.
+    uint32_t calls_in_batch = 0;
     std::deque<std::vector<std::byte>> outbox;
   };
 
@@ -152,6 +158,9 @@ class Server final : public fabric::Receiver {
   void close(Session& session) noexcept;
   // False: the call is not to be handled.
   [[nodiscard]] bool admit(const fabric::Completion& message, IncomingCall& call) noexcept;
+  // The same calls, every session's first before anybody's second, and so on.
+  [[nodiscard]] std::span<const IncomingCall> take_turns(std::span<const IncomingCall> calls,
+                                                         std::span<const uint32_t> ranks) noexcept;
   void defer(Session& session, std::span<const std::byte> first, std::span<const std::byte> tail) noexcept;
   void drain(Session& session) noexcept;
   runtime::Task<> drain_outboxes();
@@ -167,6 +176,10 @@ class Server final : public fabric::Receiver {
   runtime::Task<> draining_;
   std::vector<std::byte> scratch_;  // Header and head, put together.
   std::array<IncomingCall, kBatch> calls_{};
+  std::array<IncomingCall, kBatch> in_turn_{};
+  uint64_t batch_ = 0;
+  uint32_t sessions_in_batch_ = 0;
+  uint32_t call_rank_ = 0;  // Of the call that was admitted last, among its session's in the batch.
   Counts counts_;
 };
 

@@ -186,6 +186,20 @@ TEST_F(ServerTest, a_reply_that_fits_no_message_becomes_too_large) {
   EXPECT_EQ(header.bytes, 0u);
 }
 
+TEST_F(ServerTest, sessions_take_turns_within_a_batch_and_keep_their_own_order) {
+  Channel* busy = connect();
+  Channel* quiet = connect();
+  for (uint64_t i = 0; i < 4; ++i) send(*busy, call_of(i));
+  send(*quiet, call_of(10));
+  send(*quiet, call_of(11));
+  while (service_.held.size() < 6) turn();
+  std::vector<uint64_t> ids;
+  for (const Responder& from : service_.held) ids.push_back(from.id);
+  const std::vector<uint64_t> in_turn = {0, 10, 1, 11, 2, 3};
+  const std::vector<uint64_t> other_first = {10, 0, 11, 1, 2, 3};  // Whom the domain polled first.
+  EXPECT_TRUE(ids == in_turn || ids == other_first);
+}
+
 TEST_F(ServerTest, a_session_can_be_looked_at_while_it_lasts) {
   struct NotingTap final : ReplyTap {
     void replied(const Responder& to, Code code, size_t bytes) noexcept override {
