@@ -71,7 +71,8 @@ struct Reception::State {
   bool refuse(Handshake& handshake, const Report& why);
   void welcome(Handshake& handshake);
   void end(Handshake& handshake) noexcept;
-  void warn(const Handshake& handshake, const Report& why) noexcept;
+  // At most one a second, whatever clients do.
+  [[nodiscard]] bool may_warn() noexcept;
 };
 
 bool Reception::State::watch(int fd, uint64_t word) noexcept {
@@ -184,7 +185,8 @@ void Reception::State::accept_some() {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       // The newcomer stays in the backlog; asking at once again would only spin.
       ++counters.accept_failed;
-      log_warn("cannot accept TCP clients: {}; trying again", errno_text(errno));
+      const int error_number = errno;
+      if (may_warn()) log_warn("cannot accept TCP clients: {}; trying again", errno_text(error_number));
       stop_listening();
       accept_again_ns = system_clock().now_ns() + kAcceptPause_ns;
       return;
@@ -330,16 +332,16 @@ void Reception::State::welcome(Handshake& handshake) {
 // Always false, for those who end the handshake with it.
 bool Reception::State::refuse(Handshake& handshake, const Report& why) {
   ++counters.refused;
-  warn(handshake, why);
+  if (may_warn()) log_warn("TCP client {} refused: {}", handshake.peer, why.what);
   (void)send_handshake(handshake.socket.get(), FrameKind::kRefused, refused_to_wire(why));
   return false;
 }
 
-void Reception::State::warn(const Handshake& handshake, const Report& why) noexcept {
+bool Reception::State::may_warn() noexcept {
   const uint64_t now_ns = system_clock().now_ns();
-  if (warned_ns != 0 && now_ns - warned_ns < kWarningsApart_ns) return;
+  if (warned_ns != 0 && now_ns - warned_ns < kWarningsApart_ns) return false;
   warned_ns = now_ns;
-  log_warn("TCP client {} refused: {}", handshake.peer, why.what);
+  return true;
 }
 
 void Reception::State::end(Handshake& handshake) noexcept {

@@ -2,9 +2,11 @@
 #include "refract/fabric/tcp/socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <unistd.h>
 
 #include <array>
 #include <charconv>
@@ -21,6 +23,19 @@ constexpr const char* kAddressForm = "write HOST:PORT, or [ADDRESS]:PORT for IPv
 template <typename T>
 void set(int fd, int level, int option, T value) noexcept {
   (void)::setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+// Of one of the kernel's settings; 0: it does not say.
+uint64_t last_number_in(const char* path) noexcept {
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  std::array<char, 128> text{};
+  if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) return 0;
+  uint64_t last = 0;
+  for (const char* at = text.data(); *at != 0;) {
+    const auto [end, error] = std::from_chars(at, text.data() + text.size() - 1, last);
+    at = error == std::errc() ? end : at + 1;
+  }
+  return last;
 }
 
 const sockaddr_in& as_v4(const SocketAddress& address) noexcept {
@@ -125,10 +140,15 @@ void tune(int fd) noexcept {
 }
 
 // The kernel grows a send buffer to a bound that is often below bandwidth x delay. Who may not force a larger
-// one gets what the system allows to all. The receive buffer's bound is larger, and setting it would end its
-// growth, so it is left alone.
+// one asks for what the system allows to all, unless that is less than what the kernel would grow to: asking
+// ends the growth. The receive buffer's bound is larger by default, so it is left alone.
 void enlarge_buffers(int fd) noexcept {
-  if (::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &kLargeSocketBuffer, sizeof(kLargeSocketBuffer)) != 0) {
+  if (::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &kLargeSocketBuffer, sizeof(kLargeSocketBuffer)) == 0) {
+    return;
+  }
+  // The kernel doubles what it is asked for.
+  const uint64_t allowed = 2 * last_number_in("/proc/sys/net/core/wmem_max");
+  if (allowed > last_number_in("/proc/sys/net/ipv4/tcp_wmem")) {
     set(fd, SOL_SOCKET, SO_SNDBUF, kLargeSocketBuffer);
   }
 }
