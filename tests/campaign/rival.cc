@@ -430,11 +430,12 @@ void Rival::read_directly(const std::string& key, bool with_value) {
     return reinterpret_cast<std::byte*>(value.data());
   };
   kv::Found found;
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  while (true) {
     memory_->begin_read();
     found = with_value ? reader_->get(bytes_of(key), hash, sink) : reader_->look(bytes_of(key), hash);
-    // Outside of what is mapped: the space has grown.
-    if (found.code != Code::kCorrupt) break;
+    // Outside of what is mapped, if the space has grown: perhaps more than once while the read stalled.
+    const bool has_grown = memory_->bytes() < stage_.keepers[life_ - 1].memory().bytes();
+    if (found.code != Code::kCorrupt || !has_grown) break;
     map();
   }
   ++stage_.outcome.direct;

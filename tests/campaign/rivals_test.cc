@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -37,10 +38,14 @@ std::string describe(const RivalOutcome& outcome) {
       outcome.reconnects, outcome.no_space, outcome.undecided, outcome.steps);
 }
 
+std::string picture_path(uint64_t seed) {
+  return fmt::format("{}rivals-seed-{}.svg", testing::TempDir(), seed);
+}
+
 // What a person needs to go on: the contradiction here, and as a picture in a file.
 std::string report(uint64_t seed, const RivalOutcome& outcome) {
-  const std::string path = fmt::format("{}rivals-seed-{}.svg", testing::TempDir(), seed);
-  std::ofstream(path) << outcome.svg;
+  const std::string path = picture_path(seed);
+  if (!outcome.svg.empty()) std::ofstream(path) << outcome.svg;
   return fmt::format("\n{}{}\nreplay it with REFRACT_SEED={} rivals_test\n", outcome.picture,
                      outcome.svg.empty() ? "" : "picture: " + path, seed);
 }
@@ -92,6 +97,26 @@ TEST(Rivals, a_seed_gives_the_same_run_again) {
     EXPECT_EQ(one.trace_hash, two.trace_hash) << "seed " << seed;
     EXPECT_EQ(describe(one), describe(two)) << "seed " << seed;
   }
+}
+
+TEST(Rivals, a_conviction_comes_with_its_evidence_as_a_picture) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const RivalOutcome outcome = run_rivals({.seed = seed, .mutation = Mutation::kAcknowledgeEarly});
+    if (outcome.svg.empty()) continue;
+    const std::string text = report(seed, outcome);
+    EXPECT_NE(text.find("\n!! "), std::string::npos) << text;
+    EXPECT_NE(text.find("\n * "), std::string::npos) << text;
+    EXPECT_NE(text.find(fmt::format("REFRACT_SEED={}", seed)), std::string::npos);
+    const std::string path = picture_path(seed);
+    EXPECT_NE(text.find(path), std::string::npos);
+    std::ifstream file(path);
+    std::string first;
+    std::getline(file, first);
+    EXPECT_TRUE(first.starts_with("<svg ")) << path;
+    EXPECT_EQ(std::remove(path.c_str()), 0);
+    return;
+  }
+  FAIL() << "nothing was found that could be drawn";
 }
 
 class RivalMutations : public testing::TestWithParam<MutationRow> {};

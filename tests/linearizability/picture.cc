@@ -32,7 +32,8 @@ std::string name_of(const std::vector<std::string>& names, uint32_t number) {
   return number < names.size() ? names[number] : fmt::format("{}", number);
 }
 
-void place_in_lanes(const History& history, Scene& scene) {
+// `label_moments`: how many moments wide what is written below a bar may be.
+void place_in_lanes(const History& history, size_t label_moments, Scene& scene) {
   std::map<uint32_t, std::vector<size_t>> free_from;  // Of each client's lanes.
   std::map<std::pair<uint32_t, size_t>, std::vector<Bar*>> rows;
   for (Bar& bar : scene.bars) {
@@ -41,7 +42,7 @@ void place_in_lanes(const History& history, Scene& scene) {
     const auto found = std::ranges::find_if(lanes, [&](size_t from) { return from <= bar.from; });
     const auto row = static_cast<size_t>(found - lanes.begin());
     if (found == lanes.end()) lanes.push_back(0);
-    lanes[row] = bar.to;
+    lanes[row] = std::max(bar.to, bar.from + label_moments);
     rows[{client, row}].push_back(&bar);
   }
   for (const auto& [place, bars] : rows) {
@@ -50,7 +51,7 @@ void place_in_lanes(const History& history, Scene& scene) {
   }
 }
 
-Scene scene_of(const History& history, const Violation& violation) {
+Scene scene_of(const History& history, const Violation& violation, size_t label_moments) {
   Scene scene;
   std::vector<size_t> shown = violation.involved;
   shown.insert(shown.end(), violation.surrounding.begin(), violation.surrounding.end());
@@ -77,7 +78,7 @@ Scene scene_of(const History& history, const Violation& violation) {
                           .is_open = is_open});
   }
   std::ranges::stable_sort(scene.bars, {}, &Bar::from);
-  place_in_lanes(history, scene);
+  place_in_lanes(history, label_moments, scene);
   return scene;
 }
 
@@ -118,7 +119,8 @@ void draw_bar(const Bar& bar, char name, size_t width, std::string& lane, size_t
 }
 
 constexpr size_t kLeft = 110;
-constexpr size_t kStep = 74;
+constexpr size_t kStep = 80;
+constexpr size_t kLabelMoments = 4;
 constexpr size_t kLane = 46;
 constexpr size_t kTop = 64;
 
@@ -141,7 +143,7 @@ std::string svg_bar(const History& history, const Bar& bar) {
 }  // namespace
 
 std::string draw_text(const History& history, const Violation& violation, size_t columns) {
-  const Scene scene = scene_of(history, violation);
+  const Scene scene = scene_of(history, violation, 0);
   size_t name_width = 4;
   for (const std::string& lane : scene.lanes) name_width = std::max(name_width, lane.size());
   const size_t room = columns > name_width + 12 ? columns - name_width - 2 : 10;
@@ -166,7 +168,7 @@ std::string draw_text(const History& history, const Violation& violation, size_t
 }
 
 std::string draw_svg(const History& history, const Violation& violation) {
-  const Scene scene = scene_of(history, violation);
+  const Scene scene = scene_of(history, violation, kLabelMoments);
   const size_t width = kLeft + (scene.moments_ns.size() + 4) * kStep;
   const size_t bottom = kTop + scene.lanes.size() * kLane;
   std::string svg = fmt::format(
