@@ -156,6 +156,17 @@ TEST_F(ObserveTest, many_calls_in_a_short_time_are_sampled) {
   EXPECT_LE(sampled, 110u);
 }
 
+TEST_F(ObserveTest, a_shard_that_has_not_looked_at_the_clock_for_a_while_measures_no_more_than_others) {
+  const rpc::IncomingCall call{
+      .from = {}, .header = {.id = 1, .method = 1, .code = 0, .bytes = 0}, .payload = {}};
+  for (int i = 0; i < 320; ++i) {
+    space_.clock().advance_ns(100);
+    door_.handle({&call, 1});
+  }
+  EXPECT_GE(observe_.times().batch_ns.count(), 10u);
+  EXPECT_LE(observe_.times().batch_ns.count(), 12u);
+}
+
 TEST_F(ObserveTest, connections_are_told_with_who_they_are_and_what_they_do) {
   std::vector<Peers> peers;
   for (int i = 0; i < 300; ++i) peers.push_back(connect());
