@@ -33,9 +33,9 @@ uint64_t RpcClient::deadline_or_default(uint64_t deadline_ns) const noexcept {
   return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + options_.timeout_ns;
 }
 
-uint64_t RpcClient::blocking_deadline(uint64_t deadline_ns) noexcept {
-  // Between two calls from outside nobody looked at the clock.
-  return deadline_ns != 0 ? deadline_ns : shard_.refresh_now() + options_.timeout_ns;
+OpResult RpcClient::ask(const rpc::Call& call, uint64_t deadline_ns) {
+  return deadline_ns != 0 ? session_.call_and_wait(call, deadline_ns)
+                          : session_.call_and_wait_within(call, options_.timeout_ns);
 }
 
 // What became of a call that changes nothing: that it may have been executed is of no interest.
@@ -311,8 +311,7 @@ Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& s
   const Keyed call = Keyed::of_get(key, prefers_one_sided());
   if (call.fixed_bytes + key.size() <= body_bytes_max_) {
     const CallHead head = call.head();
-    const OpResult result = session_.call_and_wait({.method = call.number(), .head = head.bytes()},
-                                                   blocking_deadline(deadline_ns));
+    const OpResult result = ask({.method = call.number(), .head = head.bytes()}, deadline_ns);
     const Code code = harmless(result.code);
     if (code == Code::kOk) {
       GetAnswer answer;
@@ -340,8 +339,7 @@ Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::sp
   RpcPutOptions rest = options;
   if (!writing.repeats && call.front_bytes() + key.size() + value.size() <= body_bytes_max_) {
     const CallHead head = call.head();
-    const OpResult result = session_.call_and_wait(
-        {.method = call.number(), .head = head.bytes(), .tail = value}, blocking_deadline(deadline_ns));
+    const OpResult result = ask({.method = call.number(), .head = head.bytes(), .tail = value}, deadline_ns);
     const Result<uint64_t> version = writing.version_of(result);
     const bool is_lost = version.code() == Code::kIndeterminate && writing.attempt.request &&
                          !writing.is_unknowable && options_.repeats_writes;

@@ -161,7 +161,8 @@ class RpcClient {
   struct PutJob;
 
   [[nodiscard]] uint64_t deadline_or_default(uint64_t deadline_ns) const noexcept;
-  [[nodiscard]] uint64_t blocking_deadline(uint64_t deadline_ns) noexcept;
+  // Sends and drives the shard until there is an answer. `deadline_ns` 0: within the options' timeout.
+  [[nodiscard]] runtime::OpResult ask(const rpc::Call& call, uint64_t deadline_ns);
   [[nodiscard]] Code harmless(Code code) const noexcept;
   [[nodiscard]] runtime::Task<bool> may_repeat(Code code, Patience& patience);
   [[nodiscard]] runtime::Task<bool> may_write_again(Code code, Writing& writing, Patience& patience);

@@ -82,7 +82,8 @@ class RpcClient::Posted {
 
   // Waits for the oldest.
   [[nodiscard]] Task<Code> finish_one() {
-    runtime::Pending& oldest = under_way_.front();
+    // Awaiting changes it, which the check does not see.
+    runtime::Pending& oldest = under_way_.front();  // NOLINT(misc-const-correctness)
     const OpResult result = co_await oldest;
     under_way_.pop_front();
     // Nobody has heard of the request: it may still read or write the caller's memory.

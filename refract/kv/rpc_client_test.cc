@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of the store, over calls: the client against a real table behind a real server, messages of
-// two sizes, virtual time.
+// What the client does beyond the contract's claims (conformance.h): against a real table behind a real
+// server, over messages of two sizes and windows, in virtual time.
 #include "refract/kv/rpc_client.h"
 
 #include <gtest/gtest.h>
@@ -57,62 +57,6 @@ class RpcClientTest : public testing::TestWithParam<fabric::LoopbackOptions> {
   Served::Peer peer = served.connect();
 };
 
-TEST_P(RpcClientTest, values_of_every_length_come_back_as_they_were_put) {
-  const size_t body = body_bytes_max();
-  std::vector<size_t> lengths = {0,    1,         7,        8,    4095,     4096,
-                                 4097, 64 * kKiB, kMiB - 1, kMiB, kMiB + 1, 16 * kMiB};
-  // Around what fits a put, a reply, a piece of an upload and of a view, and two of them.
-  for (const size_t border :
-       {body - 24 - 3, body - 24, body - 32, body - 16, body, 2 * (body - 16), 2 * body - 32}) {
-    for (size_t length = border - 2; length <= border + 2; ++length) lengths.push_back(length);
-  }
-  for (const size_t length : lengths) {
-    const std::string value = patterned(length, length);
-    const Result<uint64_t> version = put("key", value);
-    ASSERT_TRUE(version.has_value()) << length << " " << text(version.code());
-    const Read read = get("key");
-    ASSERT_EQ(read.code, Code::kOk) << length;
-    EXPECT_EQ(read.got.version, *version);
-    EXPECT_EQ(read.got.value_bytes, length);
-    ASSERT_TRUE(read.value == value) << length;
-    const Read blocking = get_and_wait("key");
-    ASSERT_TRUE(blocking.code == Code::kOk && blocking.value == value) << length;
-  }
-  EXPECT_TRUE(served.is_sound());
-  served.settle();
-  EXPECT_EQ(served.service.stat().views, 0u);
-  EXPECT_EQ(served.service.stat().uploads, 0u);
-}
-
-TEST_P(RpcClientTest, keys_of_every_length_are_accepted_and_kept_apart) {
-  const size_t body = body_bytes_max();
-  std::vector<size_t> lengths = {1, 2, 255, 256, 257, 4096, 32'768, 65'534, 65'535};
-  for (size_t border : {body - 8, body - 16, body - 24}) {
-    for (size_t length = border - 2; length <= border + 2; ++length) {
-      if (length <= kKeyBytesMax) lengths.push_back(length);
-    }
-  }
-  for (const size_t length : lengths) {
-    ASSERT_TRUE(put(patterned(length), std::to_string(length)).has_value()) << length;
-  }
-  // A long key with a long value goes by both kinds of pieces.
-  ASSERT_TRUE(put(patterned(65'000), patterned(3 * body)).has_value());
-  for (const size_t length : lengths) {
-    EXPECT_EQ(get(patterned(length)).value, std::to_string(length));
-    EXPECT_EQ(get_and_wait(patterned(length)).value, std::to_string(length));
-    const Result<Got> there = served.wait(peer.client->exists(bytes_of(patterned(length))));
-    ASSERT_TRUE(there.has_value());
-    EXPECT_EQ(there->value_bytes, std::to_string(length).size());
-  }
-  EXPECT_EQ(get(patterned(65'000)).value, patterned(3 * body));
-  for (const size_t length : lengths) {
-    EXPECT_EQ(get(patterned(length)).code, Code::kOk) << "others were erased, not this one";
-    EXPECT_TRUE(peer.client->erase_and_wait(bytes_of(patterned(length))).has_value());
-    EXPECT_EQ(get(patterned(length)).code, Code::kNotFound) << length;
-  }
-  EXPECT_TRUE(served.is_sound());
-}
-
 TEST_P(RpcClientTest, lengths_beyond_the_contract_are_refused_without_a_message) {
   const uint64_t calls = peer.session->counts().calls;
   const std::string long_key(65'536, 'k');
@@ -127,120 +71,6 @@ TEST_P(RpcClientTest, lengths_beyond_the_contract_are_refused_without_a_message)
   const std::span<const std::byte> huge{bytes_of("x").data(), kValueBytesMax + 1};
   EXPECT_EQ(peer.client->put_and_wait(bytes_of("k"), huge).code(), Code::kTooLarge);
   EXPECT_EQ(peer.session->counts().calls, calls);
-}
-
-TEST_P(RpcClientTest, conditions_hold_for_small_and_large_values) {
-  for (const size_t length : {size_t{10}, 3 * body_bytes_max()}) {
-    const std::string key = "key" + std::to_string(length);
-    EXPECT_EQ(put(key, patterned(length), {.if_version = 1}).code(), Code::kNotFound);
-    const Result<uint64_t> first = put(key, patterned(length), {.if_absent = true});
-    ASSERT_TRUE(first.has_value());
-    EXPECT_EQ(put(key, patterned(length, 1), {.if_absent = true}).code(), Code::kExists);
-    EXPECT_EQ(put(key, patterned(length, 2), {.if_version = *first + 1}).code(), Code::kVersionMismatch);
-    EXPECT_EQ(put(key, patterned(length, 3), {.if_absent = true, .if_version = 1}).code(),
-              Code::kInvalidArgument);
-    EXPECT_EQ(get(key).value, patterned(length)) << "a refused put changes nothing";
-    const Result<uint64_t> second = put(key, patterned(length, 4), {.if_version = *first});
-    ASSERT_TRUE(second.has_value());
-    EXPECT_GT(*second, *first);
-    EXPECT_EQ(served.wait(peer.client->erase(bytes_of(key), *first)).code(), Code::kVersionMismatch);
-    EXPECT_EQ(served.wait(peer.client->erase(bytes_of(key), *second)), *second);
-    EXPECT_EQ(served.wait(peer.client->erase(bytes_of(key))).code(), Code::kNotFound);
-  }
-}
-
-TEST_P(RpcClientTest, an_entry_is_gone_when_its_time_to_live_has_passed) {
-  const uint64_t wall_ns = served.space.clock().wall_ns();
-  ASSERT_TRUE(put("short", "value", {.ttl_ns = 10 * kMillisecond_ns}).has_value());
-  ASSERT_TRUE(put("long", patterned(3 * body_bytes_max()), {.ttl_ns = 20 * kMillisecond_ns}).has_value());
-  ASSERT_TRUE(put("endless", "value", {.ttl_ns = UINT64_MAX}).has_value());
-  EXPECT_EQ(get("short").got.expires_wall_ns, wall_ns + 10 * kMillisecond_ns);
-  EXPECT_EQ(get("endless").got.expires_wall_ns, 0u);
-  served.space.clock().advance_ns(10 * kMillisecond_ns);
-  EXPECT_EQ(get("short").code, Code::kNotFound);
-  EXPECT_EQ(get("long").code, Code::kOk);
-  served.space.clock().advance_ns(10 * kMillisecond_ns);
-  EXPECT_EQ(get("long").code, Code::kNotFound);
-  EXPECT_EQ(get("endless").code, Code::kOk);
-  EXPECT_TRUE(put("short", "again", {.if_absent = true}).has_value());
-}
-
-TEST_P(RpcClientTest, a_sink_that_refuses_ends_the_get_with_too_large) {
-  class Refusing final : public ValueSink {
-   public:
-    std::byte* room(uint64_t) override { return nullptr; }
-  } refusing;
-  ASSERT_TRUE(put("small", "value").has_value());
-  ASSERT_TRUE(put("large", patterned(5 * body_bytes_max())).has_value());
-  for (const std::string_view key : {"small", "large"}) {
-    EXPECT_EQ(served.wait(peer.client->get(bytes_of(key), refusing)).code(), Code::kTooLarge);
-    EXPECT_EQ(peer.client->get_and_wait(bytes_of(key), refusing).code(), Code::kTooLarge);
-  }
-  served.settle();
-  EXPECT_EQ(served.service.stat().views, 0u);
-}
-
-// Every entry that is there throughout is returned, with its version and size, while the table grows under
-// the scan.
-TEST_P(RpcClientTest, a_scan_returns_every_entry_while_the_table_grows) {
-  std::map<std::string, uint64_t> versions;
-  for (int i = 0; i < 500; ++i) {
-    const std::string key = "old" + std::to_string(i) + std::string(i % 50 == 0 ? 20'000 : 0, 'x');
-    const Result<uint64_t> version = put(key, std::string(static_cast<size_t>(i), 'v'));
-    ASSERT_TRUE(version.has_value());
-    versions[key] = *version;
-  }
-  const uint64_t buckets = served.space.table().stats().buckets;
-  std::map<std::string, uint64_t> seen;
-  uint64_t cursor = 0;
-  int added = 0;
-  do {
-    const Result<RpcClient::Page> page = served.wait(peer.client->scan(cursor, 10));
-    ASSERT_TRUE(page.has_value()) << text(page.code());
-    for (const RpcClient::ScannedKey& key : page->keys) {
-      seen[key.key] = key.version;
-      if (key.key.starts_with("old")) {
-        EXPECT_EQ(key.value_bytes, std::stoull(key.key.substr(3)));
-      }
-    }
-    cursor = page->next;
-    for (int i = 0; i < 40; ++i, ++added) ASSERT_TRUE(put("new" + std::to_string(added), "v").has_value());
-  } while (cursor != 0);
-  EXPECT_GT(served.space.table().stats().buckets, buckets) << "the table was to grow meanwhile";
-  for (const auto& [key, version] : versions) EXPECT_EQ(seen[key], version) << key.substr(0, 10);
-  served.settle();
-  EXPECT_EQ(served.service.stat().views, 0u);
-}
-
-TEST_P(RpcClientTest, multi_put_and_multi_get_give_each_item_its_own_outcome) {
-  std::vector<std::string> keys;
-  std::vector<std::string> values;
-  for (size_t i = 0; i < 300; ++i) {
-    keys.push_back("key" + std::to_string(i) + std::string(i % 30 == 0 ? 40'000 : 0, 'k'));
-    values.push_back(patterned(i % 20 == 0 ? 3 * body_bytes_max() : i, i));
-  }
-  std::vector<RpcClient::PutItem> puts;
-  for (size_t i = 0; i < keys.size(); ++i)
-    puts.push_back({.key = bytes_of(keys[i]), .value = bytes_of(values[i]), .options = {}});
-  puts[17].options.if_version = 1;
-  served.wait(peer.client->multi_put(puts));
-  for (size_t i = 0; i < keys.size(); ++i) {
-    ASSERT_EQ(puts[i].result.code(), i == 17 ? Code::kNotFound : Code::kOk) << i;
-  }
-  std::vector<std::string> got(keys.size());
-  std::vector<std::unique_ptr<StringSink>> sinks;
-  std::vector<RpcClient::GetItem> gets;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    sinks.push_back(std::make_unique<StringSink>(got[i]));
-    gets.push_back({.key = bytes_of(keys[i]), .sink = sinks.back().get()});
-  }
-  served.wait(peer.client->multi_get(gets));
-  for (size_t i = 0; i < keys.size(); ++i) {
-    ASSERT_EQ(gets[i].result.code(), i == 17 ? Code::kNotFound : Code::kOk) << i;
-    ASSERT_TRUE(i == 17 || got[i] == values[i]) << i;
-  }
-  served.wait(peer.client->multi_get({}));
-  EXPECT_TRUE(served.is_sound());
 }
 
 TEST_P(RpcClientTest, stat_counts_what_was_served_and_ping_brings_the_wall_clock) {
@@ -362,44 +192,6 @@ TEST_P(RpcClientTest, a_blocking_put_allocates_nothing_after_warm_up) {
   const uint64_t before = allocation_count();
   put_all();
   EXPECT_EQ(allocation_count(), before);
-}
-
-// A model of the table beside it, through mixed operations of all sizes.
-TEST_P(RpcClientTest, random_operations_agree_with_a_model) {
-  std::map<std::string, std::pair<uint64_t, std::string>> model;
-  Prng prng(7);
-  for (int step = 0; step < 3000; ++step) {
-    const std::string key =
-        "key" + std::to_string(prng.below(40)) + std::string(prng.below(8) == 0 ? 3'000 : 0, 'k');
-    const auto entry = model.find(key);
-    switch (prng.below(4)) {
-      case 0: {
-        const std::string value = patterned(prng.below(prng.below(10) == 0 ? 20'000 : 200), prng.next());
-        const bool if_absent = prng.below(4) == 0;
-        const Result<uint64_t> version = put(key, value, {.if_absent = if_absent});
-        ASSERT_EQ(version.code(), if_absent && entry != model.end() ? Code::kExists : Code::kOk);
-        if (version) model[key] = {*version, value};
-        break;
-      }
-      case 1: {
-        const uint64_t if_version = entry != model.end() && prng.below(2) == 0 ? entry->second.first : 0;
-        const Result<uint64_t> erased = served.wait(peer.client->erase(bytes_of(key), if_version));
-        ASSERT_EQ(erased.code(), entry == model.end() ? Code::kNotFound : Code::kOk);
-        model.erase(key);
-        break;
-      }
-      default: {
-        const Read read = prng.below(2) == 0 ? get(key) : get_and_wait(key);
-        ASSERT_EQ(read.code, entry == model.end() ? Code::kNotFound : Code::kOk);
-        if (entry != model.end()) {
-          ASSERT_EQ(read.got.version, entry->second.first);
-          ASSERT_TRUE(read.value == entry->second.second);
-        }
-      }
-    }
-  }
-  EXPECT_EQ(served.space.table().stats().entries, model.size());
-  EXPECT_TRUE(served.is_sound());
 }
 
 INSTANTIATE_TEST_SUITE_P(Links, RpcClientTest,

@@ -8,17 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "refract/base/check.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/fabric/sim/world.h"
-#include "refract/kv/domain_windows.h"
-#include "refract/kv/growth_source.h"
-#include "refract/kv/pin_sources.h"
 #include "refract/kv/rpc_client.h"
-#include "refract/kv/service.h"
+#include "refract/kv/test_owner.h"
 #include "refract/kv/test_space.h"
-#include "refract/rpc/server.h"
 #include "refract/rpc/session.h"
 
 namespace refract::kv::test {
@@ -26,39 +21,6 @@ namespace refract::kv::test {
 // The host "server" and the memory that outlives its process.
 class SimNode {
  public:
-  struct Process {
-    explicit Process(sim::Host& host, sim::VisibleMemory& memory)
-        : writer(memory.owner(), &memory),
-          heap(writer, pins),
-          table(writer, heap, host.clock()),
-          windows(host.domain()),
-          service({.table = table,
-                   .heap = heap,
-                   .writer = writer,
-                   .pins = session_pins,
-                   .growth = growth,
-                   .shard = host.shard(),
-                   .windows = &windows}),
-          server(service, host.shard()),
-          dispatcher(host.domain(), host.shard(), &server) {
-      pins.add(session_pins);
-      heap.add({0}, memory.bytes());
-      REFRACT_CHECK(table.recover().has_value());
-      service.answer_through(&server);
-    }
-
-    SessionPins session_pins;
-    PinSources pins;
-    NoGrowth growth;
-    Writer writer;
-    Heap heap;
-    Table table;
-    DomainWindows windows;
-    TableService service;
-    rpc::Server server;
-    fabric::Dispatcher dispatcher;
-  };
-
   explicit SimNode(sim::World& world, uint64_t chunks = 16, uint64_t seed = 1)
       : host(world.add_host("server")),
         memory_({.bytes = chunks * kChunkBytes, .bytes_max = chunks * kChunkBytes, .seed = seed},
@@ -69,14 +31,18 @@ class SimNode {
   }
 
   sim::Host& host;
-  Process* process = nullptr;  // The living one's.
+  Owner* process = nullptr;  // What lives on the host now.
 
  private:
   static std::vector<std::byte> empty_table(uint64_t chunks) {
     const Space space({.chunks = 2, .chunks_max = chunks});
     return {space.base(), space.base() + space.bytes()};
   }
-  void start() { process = &host.emplace<Process>(host, memory_); }
+  void start() {
+    process = &host.emplace<Owner>(
+        host.shard(), host.domain(), host.clock(),
+        Owner::Bytes{.base = memory_.owner(), .count = memory_.bytes(), .log = &memory_});
+  }
 
   sim::VisibleMemory memory_;
 };

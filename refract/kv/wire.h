@@ -218,20 +218,15 @@ struct StatReply {
   uint64_t views;
   uint64_t waiting_for_memory;
   uint64_t ops[kMethods];  // Served since the start, by method number.
-  // What clients hold now, in bytes: values on their way in, pinned for those on their way out, waiting.
-  uint64_t upload_bytes;
-  uint64_t view_bytes;
-  uint64_t waiting_bytes;
+  uint64_t upload_bytes;   // Held now: of values on their way in,
+  uint64_t view_bytes;     // pinned for those on their way out,
+  uint64_t waiting_bytes;  // of writes that wait for memory.
   uint64_t waiting_scans;
-  // Since the start: refused for too much at a time; identified writes that were answered without executing
-  // them, and those among them of which nobody could know.
-  uint64_t overloaded;
-  uint64_t repeated;
-  uint64_t indeterminate;
-  // Of the sessions: replies that found a full channel; sessions closed for malformed bytes, for more calls
-  // than granted, and refused.
-  uint64_t deferred_replies;
-  uint64_t closed_malformed;
+  uint64_t overloaded;        // Calls refused for too much at a time.
+  uint64_t repeated;          // Identified writes answered without executing them,
+  uint64_t indeterminate;     // those among them of which nobody could know.
+  uint64_t deferred_replies;  // They found their channel full.
+  uint64_t closed_malformed;  // Sessions: for bytes that make no sense, for more calls than granted; refused.
   uint64_t closed_overrun;
   uint64_t refused_sessions;
 };
