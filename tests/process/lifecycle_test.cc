@@ -148,11 +148,7 @@ TEST(Lifecycle, garbage_on_the_socket_and_thousands_of_connects_are_no_trouble) 
   EXPECT_EQ(node.stop(), 0);
 }
 
-TEST(Lifecycle, an_idle_node_uses_no_processor_time) {
-  Node node;
-  ASSERT_TRUE(node.is_up()) << node.errors();
-  Client client = node.connect();
-  ASSERT_TRUE(client.put("key", "value"));
+void expect_idle(const Node& node) {
   const pid_t server = node.server();
   // It looks for more requests only for a moment.
   sleep_ms(200);
@@ -162,6 +158,26 @@ TEST(Lifecycle, an_idle_node_uses_no_processor_time) {
   EXPECT_LE(cpu_ticks(node.keeper()) - keeper_before, 2U);
   EXPECT_LE(cpu_ticks(server) - server_before, 2U);
   EXPECT_EQ(node.server(), server);
+}
+
+TEST(Lifecycle, an_idle_node_uses_no_processor_time) {
+  Node node;
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  Client client = node.connect();
+  ASSERT_TRUE(client.put("key", "value"));
+  expect_idle(node);
+}
+
+TEST(Lifecycle, nor_do_four_idle_shards_with_clients_on_both_transports) {
+  Node node({.arguments = {"--server-shards", "4", "--listen-address", "127.0.0.1:0"}});
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  Client local = node.connect();
+  Client remote = node.connect_tcp();
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(local.put("key" + std::to_string(i), "value"));
+    ASSERT_TRUE(remote.exists("key" + std::to_string(i)));
+  }
+  expect_idle(node);
 }
 
 }  // namespace

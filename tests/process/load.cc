@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -171,10 +172,13 @@ class Load {
   std::string trouble_;
 };
 
-// Of the table itself, when it holds nothing.
-uint64_t table_bytes(const NodeStat& stat) {
+// What a shard may keep of the small entries below: those of one batch.
+constexpr uint64_t kRetiredBytesMost = 64 * 64;
+
+// Of the tables themselves, when they hold nothing: each shard's is in chunks of its own.
+uint64_t table_bytes(const NodeStat& stat, uint64_t shards) {
   const uint64_t chunks = (stat.buckets + kv::kBucketsPerChunk - 1) / kv::kBucketsPerChunk;
-  return chunks * kChunkBytes + stat.overflow_lines * kLineBytes;
+  return std::max(chunks, shards) * kChunkBytes + stat.overflow_lines * kLineBytes;
 }
 
 }  // namespace
@@ -198,8 +202,8 @@ uint64_t SharedLedger::operations() const {
   return sum;
 }
 
-int run_load(const std::string& socket_path, Ledger& ledger, const LoadOptions& options) {
-  auto client = Client::connect(socket_path, {.timeout_ns = kPatience_ns});
+int run_load(const std::string& address, Ledger& ledger, const LoadOptions& options) {
+  auto client = Client::connect(address, {.timeout_ns = kPatience_ns});
   if (!client) {
     (void)std::fprintf(stderr, "client %d: %s\n", options.client, client.error().to_string().c_str());
     return 1;
@@ -271,21 +275,28 @@ std::string leak_after_erasing_all(Client& client) {
     cursor = page->next;
   } while (cursor != 0);
   NodeStat stat;
+  const uint64_t shards = client.route().shards;
   // Erased buffers are looked through in batches, so it takes further erasures until the last is free again.
+  // One shard comes to that point now and then; several never do at once, and keep some of these last buffers
+  // each.
+  const uint64_t retired_most = shards == 1 ? 0 : shards * kRetiredBytesMost;
   const bool is_clean = becomes_true([&] {
     for (int i = 0; i < 2'000; ++i) {
-      (void)client.put(kCounterKey, "x");
-      (void)client.erase(kCounterKey);
+      const std::string key = "erased again " + std::to_string(i % 64);
+      (void)client.put(key, "x");
+      (void)client.erase(key);
       const auto now = client.stat();
       if (!now) return false;
       stat = *now;
-      if (stat.bytes_retired == 0) break;
+      if (stat.bytes_retired <= retired_most) break;
     }
-    return stat.entries == 0 && stat.buffers_live == 0 && stat.bytes_live == table_bytes(stat);
+    return stat.entries == 0 && stat.bytes_retired <= retired_most &&
+           stat.bytes_live - stat.bytes_retired == table_bytes(stat, shards);
   });
   if (is_clean) return {};
-  return fmt::format("{} entries, {} buffers, {} B retired, {} B live where the table has {} B", stat.entries,
-                     stat.buffers_live, stat.bytes_retired, stat.bytes_live, table_bytes(stat));
+  return fmt::format("{} entries, {} buffers, {} B retired, {} B live where the tables have {} B",
+                     stat.entries, stat.buffers_live, stat.bytes_retired, stat.bytes_live,
+                     table_bytes(stat, shards));
 }
 
 }  // namespace refract::test

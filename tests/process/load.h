@@ -58,7 +58,7 @@ struct LoadOptions {
   bool may_fill_up = false;  // kNoSpace is no failure.
 };
 // Until ledger.stop. 0: everything it saw was as acknowledged; else it has said to stderr what was not.
-[[nodiscard]] int run_load(const std::string& socket_path, Ledger& ledger, const LoadOptions& options);
+[[nodiscard]] int run_load(const std::string& address, Ledger& ledger, const LoadOptions& options);
 
 // Puts again while the outcome is not known, as it is when the server just ended.
 [[nodiscard]] bool put_in_the_end(Client& client, const std::string& key, const std::string& value);

@@ -241,8 +241,25 @@ int Node::stop() {
   return process_.wait();
 }
 
+std::string Node::tcp_address() const {
+  static constexpr std::string_view kLine = "\n  tcp      ";
+  const std::string text = output();
+  const size_t start = text.find(kLine);
+  if (start == std::string::npos) return {};
+  const size_t begin = start + kLine.size();
+  return text.substr(begin, text.find(' ', begin) - begin);
+}
+
 Client Node::connect(const ClientOptions& options) const {
-  auto client = Client::connect(socket_path_, options);
+  return connect_to(socket_path_, options);
+}
+
+Client Node::connect_tcp(const ClientOptions& options) const {
+  return connect_to("tcp:" + tcp_address(), options);
+}
+
+Client Node::connect_to(const std::string& address, const ClientOptions& options) const {
+  auto client = Client::connect(address, options);
   if (client) return std::move(*client);
   std::fprintf(stderr, "no client: %s\nthe node said:\n%s\n", client.error().to_string().c_str(),
                errors().c_str());

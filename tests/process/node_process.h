@@ -98,6 +98,8 @@ class Node {
   // The banner came.
   [[nodiscard]] bool is_up();
   [[nodiscard]] const std::string& socket_path() const noexcept { return socket_path_; }
+  // Where it listens on TCP, as the banner says: "127.0.0.1:7400"; empty: nowhere.
+  [[nodiscard]] std::string tcp_address() const;
   [[nodiscard]] Process& process() noexcept { return process_; }
   [[nodiscard]] pid_t keeper() const noexcept { return process_.pid(); }
   // The one that runs now; -1: none.
@@ -110,8 +112,12 @@ class Node {
   [[nodiscard]] int stop();
   // A client, after waiting for a node that is about to come; fails the test and ends it if there is none.
   [[nodiscard]] Client connect(const ClientOptions& options = {.timeout_ns = kPatience_ns}) const;
+  // Likewise, over TCP.
+  [[nodiscard]] Client connect_tcp(const ClientOptions& options = {.timeout_ns = kPatience_ns}) const;
 
  private:
+  [[nodiscard]] Client connect_to(const std::string& address, const ClientOptions& options) const;
+
   TestFolder folder_;
   std::string socket_path_;
   Process process_;

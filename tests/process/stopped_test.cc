@@ -62,6 +62,35 @@ TEST(StoppedServer, answers_gets_and_lets_puts_wait_until_it_goes_on) {
   EXPECT_EQ(node.stop(), 0);
 }
 
+// All its shards stop at once. Local readers do without them; a socket's clients wait, and go on where they
+// were.
+TEST(StoppedServer, of_several_shards_answers_gets_of_this_host_and_lets_others_wait) {
+  Node node({.arguments = {"--server-shards", "3", "--listen-address", "127.0.0.1:0"}});
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  Client local = node.connect();
+  Client remote = node.connect_tcp();
+  Client impatient = node.connect_tcp({.timeout_ns = 200'000'000});
+  const auto key_of = [](uint64_t n) { return "key-" + std::to_string(n); };
+  for (uint64_t n = 0; n < 60; ++n) {
+    ASSERT_TRUE(remote.put(key_of(n), sealed_value(key_of(n), n, 16 + n * 900)));
+    ASSERT_TRUE(impatient.exists(key_of(n)));
+    ASSERT_TRUE(local.exists(key_of(n)));
+  }
+  const pid_t server = node.server();
+  send_signal(server, SIGSTOP);
+  ASSERT_TRUE(becomes_true([&] { return state_of(server) == 'T'; }));
+  for (uint64_t n = 0; n < 60; ++n) EXPECT_EQ(number_in(key_of(n), local.get(key_of(n)).value_or("")), n);
+  EXPECT_EQ(impatient.get(key_of(1)).code(), Code::kDeadlineExceeded);
+  send_signal(server, SIGCONT);
+  for (uint64_t n = 0; n < 60; ++n) {
+    EXPECT_EQ(number_in(key_of(n), remote.get(key_of(n)).value_or("")), n);
+    EXPECT_TRUE(remote.put(key_of(n), sealed_value(key_of(n), n + 1, 100)));
+    EXPECT_EQ(number_in(key_of(n), local.get(key_of(n)).value_or("")), n + 1);
+  }
+  EXPECT_EQ(remote.counters().server_losses, 0U);
+  EXPECT_EQ(node.server(), server);
+}
+
 TEST(StoppedServer, ends_with_the_node_all_the_same) {
   Node node;
   ASSERT_TRUE(node.is_up()) << node.errors();

@@ -39,16 +39,6 @@ NodeOptions listening(std::vector<std::string> further = {}) {
   return options;
 }
 
-// As the banner names it.
-std::string address_of(const Node& node) {
-  static constexpr std::string_view kLine = "\n  tcp      ";
-  const std::string text = node.output();
-  const size_t start = text.find(kLine);
-  if (start == std::string::npos) return {};
-  const size_t begin = start + kLine.size();
-  return text.substr(begin, text.find(' ', begin) - begin);
-}
-
 class SecretFile {
  public:
   explicit SecretFile(const std::string& text, mode_t mode = 0600) {
@@ -68,7 +58,7 @@ uint32_t owner_of(uint64_t hash_seed, const std::string& key, uint32_t shards) {
 TEST(Tcp, the_banner_names_the_address_and_the_welcome_tells_who_is_there) {
   Node node(listening({"--server-shards", "2"}));
   ASSERT_TRUE(node.is_up()) << node.errors();
-  const std::string address = address_of(node);
+  const std::string address = node.tcp_address();
   ASSERT_TRUE(address.starts_with("127.0.0.1:")) << node.output();
   const auto local = ShardLink::over_shm(fabric::shm::shard_socket_path(node.socket_path(), 1));
   const auto remote = ShardLink::over_tcp(address + "/1");
@@ -92,7 +82,7 @@ TEST(Tcp, both_providers_see_one_store) {
   Node node(listening());
   ASSERT_TRUE(node.is_up()) << node.errors();
   const auto local = ShardLink::over_shm(node.socket_path());
-  const auto remote = ShardLink::over_tcp(address_of(node));
+  const auto remote = ShardLink::over_tcp(node.tcp_address());
   ASSERT_TRUE(remote->is_open()) << remote->refusal().to_string();
   for (const uint64_t bytes : {16ULL, 400ULL, 70'000ULL, 5'000'000ULL}) {
     const std::string key = "of " + std::to_string(bytes);
@@ -109,7 +99,7 @@ TEST(Tcp, clients_come_back_by_themselves_after_each_kill_and_find_what_was_ackn
   constexpr uint32_t kShards = 2;
   Node node(listening({"--server-shards", "2"}));
   ASSERT_TRUE(node.is_up()) << node.errors();
-  const std::string address = address_of(node);
+  const std::string address = node.tcp_address();
   std::vector<std::unique_ptr<ShardLink>> links;
   for (uint32_t shard = 0; shard < kShards; ++shard) {
     links.push_back(ShardLink::over_tcp(address + "/" + std::to_string(shard)));
@@ -129,7 +119,7 @@ TEST(Tcp, clients_come_back_by_themselves_after_each_kill_and_find_what_was_ackn
       const std::string key = nth_key(n);
       EXPECT_EQ(number_in(key, links[owner_of(seed, key, kShards)]->get(key).value_or("")), round) << key;
     }
-    EXPECT_EQ(address_of(node), address);
+    EXPECT_EQ(node.tcp_address(), address);
   }
   EXPECT_GT(links[0]->facts().incarnation, 8U);
 }
@@ -138,7 +128,7 @@ TEST(Tcp, clients_come_back_by_themselves_after_each_kill_and_find_what_was_ackn
 TEST(Tcp, who_connects_while_the_server_is_away_waits_and_is_served) {
   Node node(listening());
   ASSERT_TRUE(node.is_up()) << node.errors();
-  const std::string address = address_of(node);
+  const std::string address = node.tcp_address();
   const pid_t server = node.server();
   send_signal(server, SIGSTOP);
   ASSERT_TRUE(becomes_true([&] { return state_of(server) == 'T'; }));
@@ -156,7 +146,7 @@ TEST(Tcp, the_secret_decides_who_is_let_in) {
   const SecretFile file("correct horse battery staple\n");
   Node node(listening({"--auth-secret-file", file.path()}));
   ASSERT_TRUE(node.is_up()) << node.errors();
-  const std::string address = address_of(node);
+  const std::string address = node.tcp_address();
   EXPECT_TRUE(says(node.output(), "know the secret in " + file.path())) << node.output();
   const auto secret = fabric::tcp::read_secret(file.path());
   ASSERT_TRUE(secret) << secret.error().to_string();
