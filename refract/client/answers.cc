@@ -5,6 +5,34 @@
 
 namespace refract::client {
 
+void Write::identify(Peers& peers, const RequestId& request) {
+  RequestId identity = request;
+  is_programs_ = request.client != 0;
+  if (!is_programs_) {
+    identity = peers.new_request();
+  } else {
+    attempt_.first_sent_ns =
+        identity.sent_before ? kv::RpcAttempt::kLongAgo_ns : peers.settings().doubts->first_sent_ns(identity);
+  }
+  attempt_.request = {.client = identity.client, .sequence = identity.sequence};
+  // What is measured from must not lie long before it was sent.
+  (void)peers.shard().refresh_now();
+}
+
+void Write::note(Code code, uint64_t begun_ns) noexcept {
+  if (code == Code::kIndeterminate && attempt_.first_sent_ns == 0) attempt_.first_sent_ns = begun_ns;
+}
+
+void Write::end(Peers& peers, Code code) const {
+  if (!is_programs_) return;
+  const RequestId identity{.client = attempt_.request.client, .sequence = attempt_.request.sequence};
+  if (code == Code::kIndeterminate) {
+    peers.settings().doubts->remember(identity, attempt_.first_sent_ns);
+  } else if (code != Code::kUnavailable && code != Code::kDeadlineExceeded && code != Code::kOverloaded) {
+    peers.settings().doubts->settle(identity);
+  }
+}
+
 Code scan_directly(Connection::Reader& reader, uint64_t cursor, size_t keys_min, ScanPage& page) {
   page.entries.clear();
   const auto read = reader.scan(

@@ -20,14 +20,10 @@ struct StringRoom {
   std::string* target;
 
   std::byte* operator()(uint64_t bytes) const {
-    // Of the same length nothing is stored but the value: the terminator's address would come out of a cache
-    // miss, and such a store holds up all later loads (kv/held_bytes.h).
-    if (target->size() != bytes) {
-      target->clear();
-      // All of it is written before anybody looks. libstdc++ 12 tells the function the new capacity instead
-      // of the length that was asked for.
-      target->resize_and_overwrite(bytes, [bytes](char*, size_t) noexcept { return bytes; });
-    }
+    target->clear();
+    // All of it is written before anybody looks. libstdc++ 12 tells the function the new capacity instead of
+    // the length that was asked for.
+    target->resize_and_overwrite(bytes, [bytes](char*, size_t) noexcept { return bytes; });
     return reinterpret_cast<std::byte*>(target->data());
   }
 };
@@ -71,8 +67,12 @@ class Sink final : public kv::ValueSink {
   return answer.code();
 }
 
-[[nodiscard]] inline kv::RpcPutOptions options_of(const PutOptions& options) noexcept {
-  return {.if_absent = options.if_absent, .if_version = options.if_version, .ttl_ns = options.ttl_ns};
+[[nodiscard]] inline kv::RpcPutOptions options_of(const PutOptions& options,
+                                                  const kv::RpcAttempt& attempt) noexcept {
+  return {.if_absent = options.if_absent,
+          .if_version = options.if_version,
+          .ttl_ns = options.ttl_ns,
+          .attempt = attempt};
 }
 
 // kInvalidArgument, kTooLarge, or kOk.
@@ -81,19 +81,36 @@ class Sink final : public kv::ValueSink {
   return check_key(key);
 }
 
-// A conditional write whose outcome is lost must be recognised when it is repeated: its own effect would
-// otherwise fail its condition.
-inline void give_identity(PutOptions& options, Peers& peers) noexcept {
-  const bool is_conditional = options.if_absent || options.if_version != 0;
-  if (is_conditional && options.request.client == 0) options.request = peers.new_request();
+[[nodiscard]] inline bool is_conditional(const PutOptions& options) noexcept {
+  return options.if_absent || options.if_version != 0;
 }
 
-// Whether a write that ended so goes again: it surely did nothing, or it will be recognised.
-[[nodiscard]] inline bool may_ask_again(const Connection& connection, Code code,
-                                        const RequestId& request) noexcept {
-  if (code == Code::kUnavailable) return true;
-  return code == Code::kIndeterminate && request.client != 0 && connection.is_session_closed();
-}
+// One write on its way to an outcome: its identity, if it has one, and when it was first sent. A conditional
+// write has one of its own at least: its own effect would otherwise fail its condition when it is repeated.
+class Write {
+ public:
+  Write(Peers& peers, const RequestId& request, bool is_conditional) {
+    if (request.client != 0 || is_conditional) identify(peers, request);
+  }
+
+  [[nodiscard]] const kv::RpcAttempt& attempt() const noexcept { return attempt_; }
+  [[nodiscard]] bool has_identity() const noexcept { return attempt_.request.client != 0; }
+  // Whether it goes again: it surely did nothing, or it will be recognised where the connection was lost.
+  [[nodiscard]] bool may_go_again(const Connection& connection, Code code) const noexcept {
+    if (code == Code::kUnavailable) return true;
+    return code == Code::kIndeterminate && has_identity() && connection.is_session_closed();
+  }
+  // After each attempt. `begun_ns`: not later than it was sent.
+  void note(Code code, uint64_t begun_ns) noexcept;
+  // When nobody tries any more, for repetitions by the program.
+  void end(Peers& peers, Code code) const;
+
+ private:
+  void identify(Peers& peers, const RequestId& request);
+
+  kv::RpcAttempt attempt_;
+  bool is_programs_ = false;  // The identity is, so that the program can repeat the write.
+};
 
 // REQUIRES, for these: the connection has a reader.
 template <typename ValueRoom>

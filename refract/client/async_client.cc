@@ -51,6 +51,31 @@ Task<Code> ask_scan(kv::RpcClient& rpc, ScanRequest request, ScanPage& page, uin
   co_return Code::kOk;
 }
 
+struct PutCall {
+  Bytes key;
+  Bytes value;
+  PutOptions options;
+};
+Task<Result<uint64_t>> ask_put(Connection& connection, PutCall call, Write& write, uint64_t deadline_ns) {
+  const uint64_t begun_ns = connection.now_ns();
+  const Result<uint64_t> version = co_await connection.rpc().put(
+      call.key, call.value, options_of(call.options, write.attempt()), deadline_ns);
+  write.note(version.code(), begun_ns);
+  co_return version;
+}
+
+struct EraseCall {
+  Bytes key;
+  uint64_t if_version;
+};
+Task<Result<uint64_t>> ask_erase(Connection& connection, EraseCall call, Write& write, uint64_t deadline_ns) {
+  const uint64_t begun_ns = connection.now_ns();
+  const Result<uint64_t> version =
+      co_await connection.rpc().erase(call.key, call.if_version, deadline_ns, write.attempt());
+  write.note(version.code(), begun_ns);
+  co_return version;
+}
+
 // A view's own bytes.
 struct CopyRoom {
   std::unique_ptr<std::byte[]>* target;
@@ -197,22 +222,32 @@ Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
 
 Task<Result<uint64_t>> AsyncClient::put(Bytes key, Bytes value, PutOptions options) {
   if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
-  give_identity(options, peers_);
-  const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
-      {.key = key},
-      [&](Connection& connection, uint64_t deadline_ns) {
-        return connection.rpc().put(key, value, options_of(options), deadline_ns);
-      },
-      options.request.client != 0);
+  Write write(peers_, options.request, is_conditional(options));
+  const Result<uint64_t> version = co_await put_on(key, value, options, write);
   co_return version;
 }
 
-Task<Result<uint64_t>> AsyncClient::erase(Bytes key, uint64_t if_version) {
+Task<Result<uint64_t>> AsyncClient::put_on(Bytes key, Bytes value, PutOptions options, Write& write) {
+  const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
+      {.key = key},
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_put(connection, {.key = key, .value = value, .options = options}, write, deadline_ns);
+      },
+      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
+  write.end(peers_, version.code());
+  co_return version;
+}
+
+Task<Result<uint64_t>> AsyncClient::erase(Bytes key, uint64_t if_version, RequestId request) {
   if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
-  const Result<uint64_t> version =
-      co_await peers_.ask<uint64_t>({.key = key}, [&](Connection& connection, uint64_t deadline_ns) {
-        return connection.rpc().erase(key, if_version, deadline_ns);
-      });
+  Write write(peers_, request, if_version != 0);
+  const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
+      {.key = key},
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_erase(connection, {.key = key, .if_version = if_version}, write, deadline_ns);
+      },
+      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
+  write.end(peers_, version.code());
   co_return version;
 }
 
@@ -266,53 +301,59 @@ struct AsyncClient::ShardGets {
 struct AsyncClient::ShardPuts {
   uint32_t shard = 0;
   std::vector<PutItem*> owners;
+  std::vector<Write> writes;
   std::vector<kv::RpcClient::PutItem> open;
   kv::TaskTeam* team = nullptr;
 };
 
 namespace {
 
-// Keeps of both lists of a job those for which `is_open(index)`.
-template <typename Job, typename IsOpen>
-[[nodiscard]] bool sift(Job& job, IsOpen is_open) {
+template <typename Job>
+Task<Result<bool>> ask_gets(Connection& connection, Job& job, uint64_t deadline_ns) {
+  co_await connection.rpc().multi_get(job.open, deadline_ns);
   size_t left = 0;
   for (size_t i = 0; i < job.open.size(); ++i) {
-    if (!is_open(i)) continue;
+    Got got;
+    const Code code = take(job.open[i].result, got);
+    job.owners[i]->result = code == Code::kOk ? Result<Got>(got) : fail(code);
+    if (code != Code::kUnavailable) continue;
     job.open[left] = job.open[i];
     job.owners[left++] = job.owners[i];
   }
   job.open.resize(left);
   job.owners.resize(left);
-  return left > 0;
-}
-
-template <typename Job>
-Task<Result<bool>> ask_gets(Connection& connection, Job& job, uint64_t deadline_ns) {
-  co_await connection.rpc().multi_get(job.open, deadline_ns);
-  const bool are_left = sift(job, [&job](size_t i) {
-    Got got;
-    const Code code = take(job.open[i].result, got);
-    job.owners[i]->result = code == Code::kOk ? Result<Got>(got) : fail(code);
-    return code == Code::kUnavailable;
-  });
-  if (are_left) co_return fail(Code::kUnavailable);
+  if (left > 0) co_return fail(Code::kUnavailable);
   co_return true;
 }
 
 // Those that surely were not sent go again when there is a server, and those whose outcome was lost, too,
 // where the server will know them again; the others have their outcome.
 template <typename Job>
-Task<Result<bool>> ask_puts(Connection& connection, Job& job, uint64_t deadline_ns) {
+Task<Result<bool>> ask_puts(Peers& peers, Connection& connection, Job& job, uint64_t deadline_ns) {
+  const uint64_t begun_ns = connection.now_ns();
+  for (size_t i = 0; i < job.open.size(); ++i) job.open[i].options.attempt = job.writes[i].attempt();
   co_await connection.rpc().multi_put(job.open, deadline_ns);
-  const bool is_lost = connection.is_session_closed();
-  const bool are_left = sift(job, [&job, is_lost](size_t i) {
+  for (size_t i = 0; i < job.open.size(); ++i) {
     const Code code = job.open[i].result.code();
+    job.writes[i].note(code, begun_ns);
+    // What was once under way stays in doubt until somebody knows.
     const bool is_in_doubt = job.owners[i]->result.code() == Code::kIndeterminate;
     if (code != Code::kUnavailable || !is_in_doubt) job.owners[i]->result = job.open[i].result;
-    return code == Code::kUnavailable ||
-           (code == Code::kIndeterminate && is_lost && job.owners[i]->options.request.client != 0);
-  });
-  if (are_left) co_return fail(Code::kUnavailable);
+  }
+  size_t left = 0;
+  for (size_t i = 0; i < job.open.size(); ++i) {
+    if (!job.writes[i].may_go_again(connection, job.open[i].result.code())) {
+      job.writes[i].end(peers, job.owners[i]->result.code());
+      continue;
+    }
+    job.open[left] = job.open[i];
+    job.writes[left] = job.writes[i];
+    job.owners[left++] = job.owners[i];
+  }
+  job.open.resize(left);
+  job.writes.erase(job.writes.begin() + static_cast<ptrdiff_t>(left), job.writes.end());
+  job.owners.resize(left);
+  if (left > 0) co_return fail(Code::kUnavailable);
   co_return true;
 }
 
@@ -345,14 +386,19 @@ Task<> AsyncClient::get_of_shard(ShardGets& job) {
 }
 
 Task<> AsyncClient::put_of_shard(ShardPuts& job) {
-  for (PutItem* item : job.owners) {
-    job.open.push_back({.key = item->key, .value = item->value, .options = options_of(item->options)});
+  for (size_t i = 0; i < job.owners.size(); ++i) {
+    const PutItem& item = *job.owners[i];
+    job.open.push_back(
+        {.key = item.key, .value = item.value, .options = options_of(item.options, job.writes[i].attempt())});
   }
-  const Result<bool> all = co_await peers_.ask<bool>(
-      {.key = {}, .shard = job.shard},
-      [&](Connection& connection, uint64_t deadline_ns) { return ask_puts(connection, job, deadline_ns); });
-  for (PutItem* item : job.owners) {
-    if (item->result.code() != Code::kIndeterminate) item->result = fail(all.code());
+  const Result<bool> all = co_await peers_.ask<bool>({.key = {}, .shard = job.shard},
+                                                     [&](Connection& connection, uint64_t deadline_ns) {
+                                                       return ask_puts(peers_, connection, job, deadline_ns);
+                                                     });
+  for (size_t i = 0; i < job.owners.size(); ++i) {
+    PutItem& item = *job.owners[i];
+    if (item.result.code() != Code::kIndeterminate) item.result = fail(all.code());
+    job.writes[i].end(peers_, item.result.code());
   }
   if (job.team != nullptr) job.team->leave();
 }
@@ -410,8 +456,9 @@ Task<> AsyncClient::multi_put(std::span<PutItem> items) {
         item.result = fail(code);
         continue;
       }
-      give_identity(item.options, peers_);
-      job_of(jobs, peers_.index_of({.key = item.key})).owners.push_back(&item);
+      ShardPuts& job = job_of(jobs, peers_.index_of({.key = item.key}));
+      job.owners.push_back(&item);
+      job.writes.emplace_back(peers_, item.options.request, is_conditional(item.options));
     }
     co_await run(jobs, &AsyncClient::put_of_shard);
     if (peers_.connections() == node) break;

@@ -27,6 +27,8 @@
 
 namespace refract::client {
 
+class Write;
+
 // Where a value goes; one of the two.
 struct Room {
   std::string* string = nullptr;
@@ -51,7 +53,8 @@ class AsyncClient {
   [[nodiscard]] runtime::Task<Result<Got>> exists(Bytes key);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options = {});
-  [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
+                                                      RequestId request = {});
   // All shards at once, each at its own pace.
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
@@ -70,6 +73,9 @@ class AsyncClient {
   // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
   [[nodiscard]] static Code view_directly(Connection& connection, Bytes key, View& view);
   [[nodiscard]] static View empty_view() noexcept { return {}; }
+  // The rest of a put that was begun, perhaps.
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_on(Bytes key, Bytes value, PutOptions options,
+                                                       Write& write);
   // Those of several keys whose shards answer directly; the others are left to `rest`, as indices.
   void get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest);
   [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);

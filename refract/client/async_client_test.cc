@@ -6,6 +6,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -23,23 +24,39 @@ using test::value_of;
 
 constexpr uint64_t kPatience_ns = 60 * kSecond_ns;
 
-class AsyncClientTest : public testing::TestWithParam<Paths> {
+struct Way {
+  std::string name;
+  Paths paths = Paths::kAuto;
+  bool tcp = false;
+  int shards = 1;
+};
+void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name;
+}
+
+class AsyncClientTest : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
+    const std::string address = GetParam().tcp ? "tcp:" + node_.tcp() : node_.socket();
     auto connected = block_on(
         shard_,
-        AsyncClient::connect(shard_, node_.socket(), {.timeout_ns = kPatience_ns, .paths = GetParam()}));
+        AsyncClient::connect(shard_, address, {.timeout_ns = kPatience_ns, .paths = GetParam().paths}));
     ASSERT_TRUE(connected.has_value()) << connected.error().to_string();
     client_ = std::move(*connected);
   }
+  [[nodiscard]] static bool is_direct() { return !GetParam().tcp && GetParam().paths == Paths::kAuto; }
 
-  TestNode node_;
+  TestNode node_{{"--listen-address", "127.0.0.1:0", "--server-shards", std::to_string(GetParam().shards)}};
   Shard shard_{system_clock()};
   std::unique_ptr<AsyncClient> client_;
 };
 
-INSTANTIATE_TEST_SUITE_P(BothPaths, AsyncClientTest, testing::Values(Paths::kAuto, Paths::kRpc),
-                         [](const auto& path) { return path.param == Paths::kAuto ? "Direct" : "Rpc"; });
+INSTANTIATE_TEST_SUITE_P(AllWays, AsyncClientTest,
+                         testing::Values(Way{.name = "Direct"}, Way{.name = "Rpc", .paths = Paths::kRpc},
+                                         Way{.name = "Tcp", .tcp = true},
+                                         Way{.name = "DirectShards", .shards = 3},
+                                         Way{.name = "TcpShards", .tcp = true, .shards = 3}),
+                         [](const auto& way) { return way.param.name; });
 
 Task<bool> put_and_get(AsyncClient& client, std::string key, std::string value) {
   const auto version = co_await client.put(key, value);
@@ -104,13 +121,47 @@ TEST_P(AsyncClientTest, outcomes_are_those_of_the_contract) {
   EXPECT_TRUE(items[1].result.has_value());
 }
 
+TEST_P(AsyncClientTest, many_keys_are_got_at_once_and_each_has_its_own_outcome) {
+  std::vector<std::string> keys;
+  std::vector<PutItem> puts;
+  std::vector<GetItem> gets;
+  for (int i = 0; i < 300; ++i) keys.push_back("many/" + std::to_string(i));
+  for (const std::string& key : keys) {
+    puts.push_back({.key = key, .value = key});
+    gets.push_back({.key = key});
+  }
+  gets.push_back({.key = "none"});
+  gets.push_back({.key = ""});
+  block_on(shard_, client_->multi_put(puts));
+  const uint64_t before = client_->messages_sent();
+  block_on(shard_, client_->multi_get(gets));
+  EXPECT_EQ(client_->messages_sent() - before, is_direct() ? 0U : 301U);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_TRUE(puts[i].result.has_value());
+    ASSERT_TRUE(gets[i].result.has_value()) << i;
+    EXPECT_EQ(gets[i].value, keys[i]);
+  }
+  EXPECT_EQ(gets[300].result.code(), Code::kNotFound);
+  EXPECT_EQ(gets[301].result.code(), Code::kInvalidArgument);
+}
+
+TEST_P(AsyncClientTest, a_view_shows_the_value_of_its_moment) {
+  ASSERT_TRUE(block_on(shard_, client_->put("key", "value")).has_value());
+  const auto view = block_on(shard_, client_->view("key"));
+  ASSERT_TRUE(view.has_value());
+  ASSERT_TRUE(block_on(shard_, client_->put("key", "other")).has_value());
+  EXPECT_EQ(view->text(), "value");
+  EXPECT_EQ(view->is_copy(), !is_direct());
+  EXPECT_EQ(block_on(shard_, client_->view("none")).code(), Code::kNotFound);
+}
+
 TEST_P(AsyncClientTest, a_direct_get_is_ready_at_once_and_sends_nothing) {
   ASSERT_TRUE(block_on(shard_, client_->put("key", "value")).has_value());
   const uint64_t before = client_->messages_sent();
   std::string back;
   AsyncClient::Get get = client_->get("key", back);
-  EXPECT_EQ(get.await_ready(), GetParam() == Paths::kAuto);
-  if (GetParam() == Paths::kRpc) return;
+  EXPECT_EQ(get.await_ready(), is_direct());
+  if (!is_direct()) return;
   EXPECT_TRUE(get.await_resume().has_value());
   EXPECT_EQ(back, "value");
   EXPECT_EQ(client_->messages_sent(), before);
@@ -126,10 +177,14 @@ Task<Code> put_until_it_counts(AsyncClient& client) {
 }
 
 TEST_P(AsyncClientTest, a_put_outlives_the_server_and_the_client_finds_the_next_node) {
+  Client watcher = node_.connect({.timeout_ns = kPatience_ns});
   for (int kill = 0; kill < 3; ++kill) {
-    (void)::kill(static_cast<pid_t>(client_->route().server_pid), SIGKILL);
+    (void)::kill(test::server_of(watcher), SIGKILL);
     EXPECT_EQ(block_on(shard_, put_until_it_counts(*client_)), Code::kOk);
+    ASSERT_TRUE(watcher.ping().has_value());
   }
+  // The next node listens at another port, which nobody is told.
+  if (GetParam().tcp) return;
   node_.end(SIGKILL);
   Code code = Code::kOk;
   for (int i = 0; i < 10 && code != Code::kUnavailable; ++i) {

@@ -24,6 +24,7 @@ using client::Sink;
 using client::StringRoom;
 using client::take;
 using client::ThreadState;
+using client::Write;
 
 namespace {
 
@@ -180,23 +181,27 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
   ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) [[unlikely]]
     return fail(Code::kForked);
-  PutOptions identified = options;
-  give_identity(identified, mine->peers());
+  Write write(mine->peers(), options.request, client::is_conditional(options));
   if (Connection* connection = mine->asking_at({.key = key}); connection != nullptr) [[likely]] {
-    const Result<uint64_t> version = connection->rpc().put_and_wait(key, value, options_of(identified));
+    const uint64_t begun_ns = mine->shard().now_ns();
+    const Result<uint64_t> version =
+        connection->rpc().put_and_wait(key, value, options_of(options, write.attempt()));
     mine->publish();
-    if (version) [[likely]]
+    if (version && !write.has_identity()) [[likely]]
       return version;
-    if (!may_ask_again(*connection, version.code(), identified.request)) {
+    write.note(version.code(), begun_ns);
+    if (!write.may_go_again(*connection, version.code())) {
       mine->peers().note(*connection, version.code());
+      write.end(mine->peers(), version.code());
       return version;
     }
   }
-  return mine->wait_for(mine->async().put(key, value, identified));
+  return mine->wait_for(mine->async().put_on(key, value, options, write));
 }
 
-Result<uint64_t> Client::erase(Bytes key, uint64_t if_version) {
-  return wait_for<uint64_t>(*state_, [&](AsyncClient& async) { return async.erase(key, if_version); });
+Result<uint64_t> Client::erase(Bytes key, uint64_t if_version, const RequestId& request) {
+  return wait_for<uint64_t>(*state_,
+                            [&](AsyncClient& async) { return async.erase(key, if_version, request); });
 }
 
 Result<RequestId> Client::new_request() {
@@ -270,15 +275,21 @@ Route Client::route() const {
 
 std::string Client::why() const {
   const Route route = this->route();
-  std::string text = fmt::format("node    {} ({})\n", route.address, route.transport);
-  text += fmt::format("server  {}, incarnation {}, process {}\n", route.server, route.incarnation,
-                      route.server_pid);
+  std::string text = fmt::format("node    {} ({}: {})\n", route.address, route.transport, route.chosen);
+  for (const OtherTransport& other : route.others) {
+    text += fmt::format("        not {}: {}\n", other.transport, other.reason);
+  }
+  if (route.shards > 1) text += fmt::format("shards  {}, {} reached\n", route.shards, route.shards_reached);
+  text += fmt::format("server  {}, incarnation {}", route.server, route.incarnation);
+  // Over a network nobody is told the process, which would mean nothing there.
+  text += route.server_pid == 0 ? "\n" : fmt::format(", process {}\n", route.server_pid);
   text += fmt::format("reads   {}: {}\n", route.direct ? "direct" : "by the server", route.reason);
   if (route.direct) {
     text += fmt::format("        {} MiB in {} {}\n", route.mapped_bytes / kMiB, route.regions,
                         route.regions == 1 ? "region" : "regions");
   }
-  text += "writes  by the server, over a ring in shared memory each way\n";
+  text += route.transport == "tcp" ? "writes  by the server, over a socket\n"
+                                   : "writes  by the server, over a ring in shared memory each way\n";
   return text;
 }
 

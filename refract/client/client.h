@@ -106,8 +106,8 @@ class Client {
 
   // The new version. kNoSpace: the node's memory limit is reached, nothing was changed.
   [[nodiscard]] Result<uint64_t> put(Bytes key, Bytes value, const PutOptions& options = {});
-  // The version that was erased; `if_version` 0: any. With a version it carries an identity by itself.
-  [[nodiscard]] Result<uint64_t> erase(Bytes key, uint64_t if_version = 0);
+  // The version that was erased; `if_version` 0: any. With a version it draws an identity by itself, too.
+  [[nodiscard]] Result<uint64_t> erase(Bytes key, uint64_t if_version = 0, const RequestId& request = {});
   // An identity for one write of this thread; repeat that write with the same one. kForked.
   [[nodiscard]] Result<RequestId> new_request();
 

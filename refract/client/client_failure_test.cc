@@ -160,6 +160,87 @@ TEST(ClientServer, every_acknowledged_put_survives_kill_9_and_the_client_goes_on
   }
 }
 
+// Each put changes the version that the next one asks for: were one executed twice, or answered untruthfully,
+// the chain would break.
+TEST(ClientServer, a_chain_of_conditional_puts_survives_kill_9_without_a_gap) {
+  for (const bool is_tcp : {false, true}) {
+    const TestNode node({"--restart-backoff", "0ns", "--listen-address", "127.0.0.1:0"});
+    Client client =
+        TestNode::connect_to(is_tcp ? "tcp:" + node.tcp() : node.socket(), {.timeout_ns = kPatience_ns});
+    Client watcher = node.connect({.timeout_ns = kPatience_ns});
+    auto version = client.put("chain", "0", {.if_absent = true});
+    ASSERT_TRUE(version.has_value());
+    std::atomic<bool> done = false;
+    std::thread killer([&] {
+      for (int kill = 0; kill < 4; ++kill) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(40));
+        const uint64_t incarnation = watcher.route().incarnation;
+        (void)::kill(server_of(watcher), SIGKILL);
+        EXPECT_TRUE(eventually(
+            [&] { return watcher.ping().has_value() && watcher.route().incarnation > incarnation; }));
+      }
+      done = true;
+    });
+    int unknown = 0;
+    uint64_t links = 0;
+    for (; !done; ++links) {
+      const auto next = client.put("chain", std::to_string(links), {.if_version = *version});
+      if (next.code() == Code::kIndeterminate) {
+        // Nobody knows, and that is the truth: the entry tells which of the two it was.
+        ++unknown;
+        version = client.exists("chain")->version;
+        continue;
+      }
+      ASSERT_TRUE(next.has_value()) << text(next.code()) << " at " << links;
+      EXPECT_GT(*next, *version);
+      version = next;
+      EXPECT_EQ(client.exists("chain")->version, *version);
+    }
+    killer.join();
+    // While the entry still tells, the outcome is known.
+    EXPECT_EQ(unknown, 0) << "of " << links;
+  }
+}
+
+TEST(ClientRequests, a_put_that_the_program_repeats_is_executed_once) {
+  const TestNode node;
+  Client client = node.connect();
+  Client other = node.connect();
+  const auto request = client.new_request();
+  ASSERT_TRUE(request.has_value());
+  EXPECT_NE(request->client, 0U);
+  EXPECT_GT(client.new_request()->sequence, request->sequence);
+  const auto first = client.put("once", "1", {.if_absent = true, .request = *request});
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(*client.put("once", "1", {.if_absent = true, .request = *request}), *first);
+  RequestId before = *request;
+  before.sent_before = true;
+  EXPECT_EQ(*other.put("once", "1", {.if_absent = true, .request = before}), *first);
+  EXPECT_EQ(client.put("once", "1", {.if_absent = true}).code(), Code::kExists);
+  const auto erasing = client.new_request();
+  EXPECT_EQ(*client.erase("once", 0, *erasing), *first);
+  EXPECT_EQ(*client.erase("once", 0, *erasing), *first);
+  EXPECT_EQ(client.erase("once").code(), Code::kNotFound);
+}
+
+TEST(ClientRequests, an_unconditional_put_in_doubt_is_settled_by_repeating_it_with_its_identity) {
+  const TestNode node;
+  Client client = node.connect({.timeout_ns = 300 * kMillisecond_ns});
+  ASSERT_TRUE(client.put("key", "0").has_value());
+  const pid_t server = server_of(client);
+  const auto request = client.new_request();
+  ASSERT_EQ(::kill(server, SIGSTOP), 0);
+  EXPECT_EQ(client.put("key", "1", {.request = *request}).code(), Code::kIndeterminate);
+  ASSERT_EQ(::kill(server, SIGCONT), 0);
+  Result<uint64_t> settled = fail(Code::kIndeterminate);
+  ASSERT_TRUE(eventually([&] {
+    settled = client.put("key", "1", {.request = *request});
+    return settled.has_value();
+  }));
+  EXPECT_EQ(client.exists("key")->version, *settled);
+  EXPECT_EQ(*client.put("key", "1", {.request = *request}), *settled);
+}
+
 TEST(ClientServer, reads_go_on_and_a_put_waits_while_there_is_no_server) {
   const TestNode node({"--restart-backoff", "700ms"});
   Client client = node.connect({.timeout_ns = kPatience_ns});

@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <initializer_list>
 #include <map>
+#include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
-#include "refract/client/address.h"
 #include "refract/client/test_node.h"
 #include "refract/fabric/conformance/allocation_count.h"
 
@@ -20,24 +21,48 @@ namespace {
 using test::TestNode;
 using test::value_of;
 
-class ClientContract : public testing::TestWithParam<Paths> {
+struct Way {
+  std::string name;
+  Paths paths = Paths::kAuto;
+  bool tcp = false;
+  int shards = 1;
+};
+void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name;
+}
+
+class ClientContract : public testing::TestWithParam<Way> {
  protected:
-  static void SetUpTestSuite() { node_ = new TestNode(); }
-  static void TearDownTestSuite() {
-    delete node_;
-    node_ = nullptr;
+  static void TearDownTestSuite() { nodes_.clear(); }
+  // Nodes live as long as the suite: each test has keys of its own.
+  [[nodiscard]] static TestNode& node() {
+    auto& node = nodes_[GetParam().shards];
+    if (node == nullptr) {
+      node = std::make_unique<TestNode>(std::vector<std::string>{
+          "--listen-address", "127.0.0.1:0", "--server-shards", std::to_string(GetParam().shards),
+          "--memory-limit", GetParam().shards == 1 ? "192MiB" : "384MiB"});
+    }
+    return *node;
   }
-  [[nodiscard]] static Client connect() { return node_->connect({.paths = GetParam()}); }
+  [[nodiscard]] static Client connect() {
+    const std::string address = GetParam().tcp ? "tcp:" + node().tcp() : node().socket();
+    return TestNode::connect_to(address, {.paths = GetParam().paths});
+  }
 
   Client client_ = connect();
 
  private:
-  static TestNode* node_;
+  static std::map<int, std::unique_ptr<TestNode>> nodes_;
 };
-TestNode* ClientContract::node_ = nullptr;
+std::map<int, std::unique_ptr<TestNode>> ClientContract::nodes_;
 
-INSTANTIATE_TEST_SUITE_P(BothPaths, ClientContract, testing::Values(Paths::kAuto, Paths::kRpc),
-                         [](const auto& path) { return path.param == Paths::kAuto ? "Direct" : "Rpc"; });
+INSTANTIATE_TEST_SUITE_P(AllWays, ClientContract,
+                         testing::Values(Way{.name = "Direct"}, Way{.name = "Rpc", .paths = Paths::kRpc},
+                                         Way{.name = "Tcp", .tcp = true},
+                                         Way{.name = "DirectShards", .shards = 3},
+                                         Way{.name = "RpcShards", .paths = Paths::kRpc, .shards = 3},
+                                         Way{.name = "TcpShards", .tcp = true, .shards = 3}),
+                         [](const auto& way) { return way.param.name; });
 
 TEST_P(ClientContract, get_returns_what_put_stored_whatever_the_lengths) {
   for (const size_t key_bytes : std::initializer_list<size_t>{1, 2, 16, 255, 4096, 65'535}) {
@@ -93,7 +118,7 @@ TEST_P(ClientContract, a_value_longer_than_the_node_is_no_space_and_leaves_the_o
   EXPECT_EQ(client_.put("full", huge).code(), Code::kNoSpace);
   const auto got = client_.get("full");
   ASSERT_TRUE(got.has_value());
-  EXPECT_EQ(*got, "old");
+  EXPECT_TRUE(*got == "old");
 }
 
 TEST_P(ClientContract, if_absent_puts_once) {
@@ -138,6 +163,22 @@ TEST_P(ClientContract, get_into_a_short_buffer_is_too_large) {
   EXPECT_EQ(Bytes(std::span<const std::byte>(room).first(got->value_bytes)).text(), "0123456789");
   ASSERT_TRUE(client_.put("empty", "").has_value());
   EXPECT_EQ(client_.get_into("empty", {})->value_bytes, 0U);
+}
+
+TEST_P(ClientContract, a_view_shows_the_value_of_its_moment) {
+  EXPECT_EQ(client_.view("viewed").code(), Code::kNotFound);
+  EXPECT_EQ(client_.view("").code(), Code::kInvalidArgument);
+  for (const size_t bytes : std::initializer_list<size_t>{0, 1, 5'000, 300'000}) {
+    const std::string value = value_of(bytes, bytes);
+    const auto version = client_.put("viewed", value);
+    ASSERT_TRUE(version.has_value());
+    const auto view = client_.view("viewed");
+    ASSERT_TRUE(view.has_value()) << text(view.code());
+    ASSERT_TRUE(client_.erase("viewed").has_value());
+    EXPECT_EQ(view->text(), value);
+    EXPECT_EQ(view->version(), *version);
+    EXPECT_EQ(view->is_copy(), GetParam().tcp || GetParam().paths == Paths::kRpc);
+  }
 }
 
 TEST_P(ClientContract, a_scan_gives_every_entry_and_every_page_is_followed_by_the_next) {
@@ -269,17 +310,7 @@ TEST(ClientPaths, get_and_put_allocate_nothing_after_their_first_calls) {
   EXPECT_EQ(allocation_count(), before);
 }
 
-TEST(ClientAddress, a_path_may_be_written_in_three_ways) {
-  EXPECT_EQ(*client::socket_path_of("/run/x.sock"), "/run/x.sock");
-  EXPECT_EQ(*client::socket_path_of("shm:/run/x.sock"), "/run/x.sock");
-  EXPECT_EQ(*client::socket_path_of("refract:///run/x.sock"), "/run/x.sock");
-  EXPECT_EQ(*client::socket_path_of("refract://"), *client::socket_path_of(""));
-  EXPECT_EQ(client::socket_path_of("refract://host:7000").error().code, Code::kUnsupported);
-  EXPECT_EQ(client::socket_path_of("shm:").error().code, Code::kInvalidArgument);
-  EXPECT_EQ(client::socket_path_of(std::string(200, 'p')).error().code, Code::kInvalidArgument);
-}
-
-TEST(ClientAddress, where_nobody_answers_the_report_names_the_path) {
+TEST(ClientConnect, where_nobody_answers_the_report_names_the_path) {
   const auto client = Client::connect("/tmp/refract-nobody/node.sock");
   ASSERT_FALSE(client.has_value());
   EXPECT_EQ(client.error().code, Code::kUnavailable);

@@ -74,6 +74,7 @@ class Connection final : public runtime::Poller {
   [[nodiscard]] bool refresh() noexcept;
 
   [[nodiscard]] kv::RpcClient& rpc() noexcept { return *rpc_; }
+  [[nodiscard]] uint64_t now_ns() const noexcept { return shard_.now_ns(); }
   // True from the moment in which calls under way are given up, which is before state() changes.
   [[nodiscard]] bool is_session_closed() const noexcept {
     return session_->state() == rpc::Session::State::kClosed;

@@ -43,6 +43,13 @@ struct Patience {
   int growth_waits = 0;
 };
 
+// Whether an attempt surely did nothing.
+struct Unsent {
+  bool operator()(const Connection& /*connection*/, Code code) const noexcept {
+    return code == Code::kUnavailable;
+  }
+};
+
 // What a get may use without asking further: of a node with one shard that is read directly, else null.
 struct SoleReader {
   Connection::Reader* reader = nullptr;
@@ -129,10 +136,10 @@ class Peers final : public Connection::Watcher {
     }
   }
 
-  // `ask(Connection&, deadline_ns) -> Task<Result<T>>`, where kUnavailable says that nothing was sent. Where
-  // it is `repeatable`, it is asked again when its outcome was lost with the connection.
-  template <typename T, typename Ask>
-  [[nodiscard]] runtime::Task<Result<T>> ask(Place place, Ask ask, bool repeatable = false) {
+  // `ask(Connection&, deadline_ns) -> Task<Result<T>>`, repeated while `may_go_again(connection, code)`,
+  // which is asked right after it: by default after kUnavailable, which says that nothing was sent.
+  template <typename T, typename Ask, typename MayGoAgain = Unsent>
+  [[nodiscard]] runtime::Task<Result<T>> ask(Place place, Ask ask, MayGoAgain may_go_again = {}) {
     Patience patience;
     Code last = Code::kUnavailable;
     for (;;) {
@@ -141,13 +148,12 @@ class Peers final : public Connection::Watcher {
       if (connection != nullptr && connection->state() == Connection::State::kUp) {
         const Use use(*connection);
         Result<T> result = co_await ask(*connection, patience.deadline_ns);
-        const bool is_lost = result.code() == Code::kIndeterminate && connection->is_session_closed();
-        if (result.code() != Code::kUnavailable && !(repeatable && is_lost)) {
+        if (!may_go_again(*connection, result.code())) {
           note(*connection, result.code());
           co_return result;
         }
         // What was once under way stays in doubt, whatever happens to the repetitions.
-        if (is_lost) last = Code::kIndeterminate;
+        if (result.code() == Code::kIndeterminate) last = Code::kIndeterminate;
       }
       const bool again = co_await await_server(place, patience);
       if (!again) co_return fail(last);

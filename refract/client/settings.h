@@ -9,6 +9,7 @@
 
 #include "refract/base/report.h"
 #include "refract/client/address.h"
+#include "refract/client/doubts.h"
 #include "refract/client/transport.h"
 #include "refract/client/types.h"
 #include "refract/fabric/tcp/secret.h"
@@ -19,6 +20,7 @@ struct Settings {
   Target target;
   ClientOptions options;
   std::optional<fabric::tcp::Secret> secret;
+  std::unique_ptr<Doubts> doubts = std::make_unique<Doubts>();  // Has a lock of its own.
 
   // Control path: parses the address, and reads the secret's file where the address leads to a host and some
   // file is named.

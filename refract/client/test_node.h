@@ -12,7 +12,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,12 +63,30 @@ class TestNode {
   [[nodiscard]] const std::string& directory() const { return directory_.path(); }
   [[nodiscard]] pid_t keeper() const { return keeper_; }
 
+  // "127.0.0.1:PORT", as the banner names it. REQUIRES: the flags ask for it.
+  [[nodiscard]] std::string tcp() const {
+    std::ifstream log(directory_.path() + "/log");
+    std::string address;
+    for (std::string line; std::getline(log, line);) {
+      std::istringstream words(line);
+      std::string name;
+      std::string value;
+      if (words >> name >> value && name == "tcp") address = value;
+    }
+    return address;
+  }
+
   [[nodiscard]] Client connect(const ClientOptions& options = {}) const {
-    auto client = Client::connect(socket(), options);
+    return connect_to(socket(), options);
+  }
+  [[nodiscard]] static Client connect_to(const std::string& address, const ClientOptions& options = {}) {
+    auto client = Client::connect(address, options);
     EXPECT_TRUE(client.has_value()) << client.error().to_string();
     return std::move(*client);
   }
 
+  // For the next start().
+  void set_flags(std::vector<std::string> flags) { flags_ = std::move(flags); }
   // Again on the same socket, after end().
   void start() {
     const std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "refractd";

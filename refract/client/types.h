@@ -46,6 +46,8 @@ struct ClientOptions {
 struct RequestId {
   uint64_t client = 0;  // 0: the write has no identity.
   uint64_t sequence = 0;
+  // The write may have been sent before by another Client or process, so that this one does not remember.
+  bool sent_before = false;
 };
 
 struct PutOptions {
