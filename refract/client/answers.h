@@ -20,10 +20,14 @@ struct StringRoom {
   std::string* target;
 
   std::byte* operator()(uint64_t bytes) const {
-    target->clear();
-    // All of it is written before anybody looks. libstdc++ 12 tells the function the new capacity instead of
-    // the length that was asked for.
-    target->resize_and_overwrite(bytes, [bytes](char*, size_t) noexcept { return bytes; });
+    // Of the same length nothing is stored but the value: the terminator's address would come out of a cache
+    // miss, and such a store holds up all later loads (kv/held_bytes.h).
+    if (target->size() != bytes) {
+      target->clear();
+      // All of it is written before anybody looks. libstdc++ 12 tells the function the new capacity instead
+      // of the length that was asked for.
+      target->resize_and_overwrite(bytes, [bytes](char*, size_t) noexcept { return bytes; });
+    }
     return reinterpret_cast<std::byte*>(target->data());
   }
 };
