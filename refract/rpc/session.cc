@@ -173,6 +173,15 @@ OpResult Session::call_and_wait(const Call& call, uint64_t deadline_ns) {
   return finish(id);
 }
 
+OpResult Session::call_and_wait_within(const Call& call, uint64_t timeout_ns) {
+  const uint64_t id = fits(call) ? start(call) : 0;
+  const uint64_t now_ns = shard_->refresh_now();
+  const uint64_t deadline_ns = timeout_ns > kForever_ns - now_ns ? kForever_ns : now_ns + timeout_ns;
+  if (id == 0) return call_and_wait(call, deadline_ns);
+  (void)shard_->run_until([&] { return done(id); }, deadline_ns);
+  return finish(id);
+}
+
 Task<OpResult> Session::call(Call call, uint64_t deadline_ns) {
   if (!fits(call)) co_return OpResult{.code = Code::kTooLarge};
   // Awaiting changes it, which the check does not see.

@@ -223,6 +223,18 @@ TEST_F(SessionTest, a_call_that_was_never_sent_is_unavailable_or_too_late) {
   EXPECT_EQ(service_.order.size(), 0u);
 }
 
+TEST_F(SessionTest, a_timeout_counts_from_the_call) {
+  const auto session = connected(/*credits=*/1);
+  EXPECT_EQ(session->call_and_wait_within({.method = kEcho}, kForever_ns).code, Code::kOk);
+  const uint64_t begun_ns = shard_.refresh_now();
+  EXPECT_EQ(session->call_and_wait_within({.method = kHold}, kMillisecond_ns).code, Code::kIndeterminate);
+  EXPECT_GE(shard_.refresh_now() - begun_ns, kMillisecond_ns);
+  EXPECT_EQ(session->call_and_wait_within({.method = kEcho}, kMillisecond_ns).code, Code::kDeadlineExceeded)
+      << "the server still holds the only credit";
+  service_.answer_held("late");
+  EXPECT_EQ(session->call_and_wait_within({.method = kEcho}, kForever_ns).code, Code::kOk);
+}
+
 TEST_F(SessionTest, a_late_reply_is_recognised_and_gives_its_credit_back) {
   const auto session = connected(/*credits=*/2);
   std::vector<OpResult> results;
