@@ -35,6 +35,7 @@ const Capabilities& Connection::capabilities() const noexcept {
 bool Connection::start(Descriptor socket) noexcept {
   if (!hub_.watch(socket.get(), *this)) return false;
   socket_ = std::move(socket);
+  watched_ = true;
   reconnecting_ = close_wanted_ = hung_up_ = peer_gone_ = stalled_ = cut_short_ = false;
   considered_large_ = false;
   // What came with the handshake's last packet may have had its event before we watched.
@@ -169,8 +170,26 @@ void Connection::mark_to_flush() noexcept {
   hub_.will_flush(*this);
 }
 
+void Connection::unwatch_if_busy() noexcept {
+  if (!watched_ || phase_ != Phase::kOpen || blocked_ || idle_polls_ > kPollsBetweenEvents) return;
+  hub_.unwatch(fd());
+  watched_ = false;
+  hub_.count_unwatched(true);
+}
+
+void Connection::watch_again() noexcept {
+  if (watched_ || !socket_) return;
+  watched_ = true;
+  hub_.count_unwatched(false);
+  if (hub_.watch(fd(), *this)) return;
+  // The kernel has no memory for it: unwatched, it could be forgotten.
+  peer_gone_ = true;
+  hub_.activate(*this);
+}
+
 void Connection::set_blocked(bool blocked) noexcept {
   if (blocked_ == blocked) return;
+  if (blocked) watch_again();
   blocked_ = blocked;
   hub_.count_blocked(blocked);
 }
@@ -324,7 +343,9 @@ void Connection::begin_closing(bool reconnecting) noexcept {
   transfer_ = {};
   release_block_if_empty();
   if (socket_) {
-    hub_.unwatch(fd());
+    if (watched_) hub_.unwatch(fd());
+    if (!watched_) hub_.count_unwatched(false);
+    watched_ = true;
     socket_ = Descriptor();
   }
   reconnecting_ = reconnecting;

@@ -66,6 +66,10 @@ class Connection : public Channel {
   // The bytes given out in the last poll are not needed any more.
   void release_delivered() noexcept;
 
+  // Only while it is active and read directly.
+  void unwatch_if_busy() noexcept;
+  void watch_again() noexcept;
+
   [[nodiscard]] bool is_active() const noexcept { return active_; }
   void set_active(bool active) noexcept { active_ = active; }
   void begin_activity() noexcept { idle_polls_ = 0; }
@@ -151,6 +155,7 @@ class Connection : public Channel {
   bool moving_ = false;     // Likewise.
   bool reconnecting_ = false;
   bool close_wanted_ = false;  // Before kOpened was reported.
+  bool watched_ = false;       // By epoll.
   bool readable_ = false;      // The socket may hold more.
   bool hung_up_ = false;       // An event said that the peer sends nothing more.
   bool peer_gone_ = false;     // And all that it sent has been read.

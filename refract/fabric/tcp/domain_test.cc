@@ -390,6 +390,44 @@ TEST(TcpDomain, one_among_many_idle_connections_is_answered) {
   }
 }
 
+// While it spins, a domain does not have its busy connections watched; before it sleeps it must.
+TEST(TcpDomain, after_a_long_spin_a_sleep_misses_nothing) {
+  Ends ends;
+  Channel* channel = ends.open();
+  ASSERT_NE(channel, nullptr);
+  const int server_wakes = ends.node.server().wake_descriptors().front();
+  const auto is_readable = [](int fd, int wait_ms) {
+    pollfd watched{.fd = fd, .events = POLLIN, .revents = 0};
+    return ::poll(&watched, 1, wait_ms) == 1;
+  };
+  const Request message = send_of("busy");
+  size_t sent = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 700; ++i) {
+      if (i % 16 == 0) sent += channel->post({&message, 1});
+      ends.turn();
+    }
+    ASSERT_TRUE(ends.settle([&] { return ends.server->count(Op::kReceive) == sent; }));
+    if (round % 2 == 0) {
+      // It comes before the announcement.
+      sent += channel->post({&message, 1});
+      ends.client_domain->flush();
+      bool may_sleep = true;
+      for (int i = 0; i < 100'000 && may_sleep; ++i) may_sleep = ends.node.server().prepare_sleep();
+      EXPECT_FALSE(may_sleep);
+    } else {
+      ASSERT_TRUE(
+          settle_with([&] { ends.server->turn(); }, [&] { return ends.node.server().prepare_sleep(); }));
+      ASSERT_FALSE(is_readable(server_wakes, 0));
+      sent += channel->post({&message, 1});
+      ends.client_domain->flush();
+      EXPECT_TRUE(is_readable(server_wakes, 30'000));
+    }
+    ends.node.server().woke();
+    ASSERT_TRUE(ends.settle([&] { return ends.server->count(Op::kReceive) == sent; }));
+  }
+}
+
 TEST(TcpDomain, people_are_told_who_the_peer_is) {
   Ends ends;
   Channel* channel = ends.open();

@@ -74,9 +74,11 @@ size_t Hub::poll(std::span<Completion> completions) noexcept {
   if (polls_until_events_ == 0 || ask) {
     polls_until_events_ = kPollsBetweenEvents;
     (void)hear_events();
+    if (!ask && polls_awake_ >= kPollsUntilUnwatched) unwatch_busy();
   } else {
     --polls_until_events_;
   }
+  ++polls_awake_;
   size_t count = drain(completions);
   // What is done must come out before the kClosed of its channel.
   if (!is_drained()) return count;
@@ -86,11 +88,21 @@ size_t Hub::poll(std::span<Completion> completions) noexcept {
   return count;
 }
 
+void Hub::watch_all() noexcept {
+  if (unwatched_ == 0) return;
+  for (Connection* connection : active_) connection->watch_again();
+}
+
+void Hub::unwatch_busy() noexcept {
+  for (Connection* connection : active_) connection->unwatch_if_busy();
+}
+
 size_t Hub::poll_active(std::span<Completion> completions) noexcept {
   using Phase = Connection::Phase;
   size_t count = 0;
   const size_t before = active_.size();
   const bool direct = before <= kDirectMax;
+  if (!direct) watch_all();
   if (first_ >= before) first_ = 0;
   size_t at = first_++;
   for (size_t looked = 0; looked < before && count < completions.size(); ++looked) {
@@ -109,6 +121,7 @@ size_t Hub::poll_active(std::span<Completion> completions) noexcept {
       ++at;
       continue;
     }
+    connection.watch_again();
     connection.set_active(false);
     active_[at] = active_.back();
     active_.pop_back();
@@ -139,6 +152,9 @@ void Hub::flush() noexcept {
 
 bool Hub::prepare_sleep() noexcept {
   flush();
+  polls_awake_ = 0;
+  // Whoever has something by now has an event at once.
+  watch_all();
   // All events, so that the next one is news to whoever watches the epoll descriptor.
   int turns = 0;
   while (hear_events() == kEventsATurn) {

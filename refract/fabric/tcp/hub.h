@@ -3,7 +3,8 @@
 //
 // Few active connections are read without asking epoll first: a shard that spins on one of them makes one
 // system call a poll. With many, epoll says which to read. A connection that was quiet for long is left to
-// epoll altogether. Events are edge-triggered, so none needs more than one registration.
+// epoll altogether. Events are edge-triggered, so that nobody has to change what he is watched for; only
+// while the shard spins without ever sleeping, its few busy connections are not watched at all.
 #pragma once
 
 #include <cstddef>
@@ -64,6 +65,7 @@ class Hub {
   void moves(Connection& connection) noexcept { moving_.push_back(&connection); }
   void revoke(uint16_t region) noexcept;
   void holds_delivered(Connection& connection) noexcept { delivered_.push_back(&connection); }
+  void count_unwatched(bool unwatched) noexcept { unwatched_ += unwatched ? size_t{1} : ~size_t{0}; }
   void count_blocked(bool blocked) noexcept { blocked_ += blocked ? size_t{1} : ~size_t{0}; }
   // Takes it out of every list. The connection stays valid until bury().
   void forget(Connection& connection) noexcept;
@@ -88,6 +90,8 @@ class Hub {
 
  private:
   [[nodiscard]] int hear_events() noexcept;
+  void watch_all() noexcept;
+  void unwatch_busy() noexcept;
   [[nodiscard]] size_t poll_active(std::span<Completion> completions) noexcept;
   [[nodiscard]] size_t drain(std::span<Completion> completions) noexcept;
   void release_delivered() noexcept;
@@ -104,7 +108,9 @@ class Hub {
   size_t blocked_ = 0;  // Connections that wait for their socket to take more.
   size_t first_ = 0;
   uint32_t polls_until_events_ = 0;
-  bool woken_ = false;  // By an event that is still to be heard.
+  uint32_t polls_awake_ = 0;  // Since the last sleep.
+  size_t unwatched_ = 0;      // All of them active.
+  bool woken_ = false;        // By an event that is still to be heard.
 };
 
 }  // namespace refract::fabric::tcp
