@@ -99,10 +99,9 @@ Reported<> attach(fabric::shm::ClientAttachment& attachment, const Invocation& i
   return {};
 }
 
-int check_node(const Invocation& invocation) {
-  const auto path = client::socket_path_of(target_of(invocation));
-  if (!path) return complain(path.error());
-  fabric::shm::ClientAttachment attachment(*path, {.populate = false});
+// Sets `shards` to how many the node has.
+int check_shard(const Invocation& invocation, const std::string& path, uint64_t& shards) {
+  fabric::shm::ClientAttachment attachment(path, {.populate = false});
   if (const auto attached = attach(attachment, invocation); !attached) {
     return complain(with_what_to_start(attached.error()));
   }
@@ -119,13 +118,29 @@ int check_node(const Invocation& invocation) {
   };
   const SpaceReport found = check_space(
       {.space = space(), .is_live = true, .grown = grown, .pause = [] { (void)::poll(nullptr, 0, 1); }});
-  const int exit = tell(invocation, found, fmt::format("the node at {}", *path));
+  shards = observe_u64(&attachment.node_page().shard_count);
+  const int exit = tell(invocation, found, fmt::format("the node at {}", path));
   attachment.end();
   return exit;
 }
 
-Reported<Regions> map_files(const std::string& folder) {
-  const Backing backing{.kind = BackingKind::kFile, .folder = folder};
+// The first that is not well decides how the command ends; the others are looked at all the same.
+int check_node(const Invocation& invocation) {
+  const auto path = client::socket_path_of(target_of(invocation));
+  if (!path) return complain(path.error());
+  uint64_t shards = 1;
+  int exit = kDone;
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    uint64_t count = 1;
+    const int one = check_shard(invocation, fabric::shm::shard_socket_path(*path, shard), count);
+    if (exit == kDone) exit = one;
+    if (shard == 0) shards = count;
+  }
+  return exit;
+}
+
+Reported<Regions> map_files(const Backing& backing) {
+  const std::string& folder = backing.folder;
   std::vector<uint64_t> sizes;
   Regions regions;
   for (uint16_t id = 0; id < kRegionFilesMax; ++id) {
@@ -166,13 +181,22 @@ int check_folder(const Invocation& invocation) {
     return complain(kFailed, fmt::format("cannot open {}: {}", in_quotes(invocation.path), errno_text(errno)),
                     "name the folder that the node had as --memory-backing file:FOLDER");
   }
-  const auto regions = map_files(whole.get());
-  if (!regions) return complain(regions.error());
-  const SpaceReport found =
-      check_space({.space = {regions->addresses.base(), regions->bytes}, .is_live = false});
-  return tell(
-      invocation, found,
-      fmt::format("{} region file{} in {}", regions->count, regions->count == 1 ? "" : "s", whole.get()));
+  Backing backing{.kind = BackingKind::kFile, .folder = whole.get()};
+  int exit = kDone;
+  // Shards share the folder; the first one is always there.
+  do {
+    const auto regions = map_files(backing);
+    if (!regions) return complain(regions.error());
+    const SpaceReport found =
+        check_space({.space = {regions->addresses.base(), regions->bytes}, .is_live = false});
+    const int one =
+        tell(invocation, found,
+             fmt::format("{} region file{} in {}{}", regions->count, regions->count == 1 ? "" : "s",
+                         whole.get(), backing.shard == 0 ? "" : fmt::format(", shard {}", backing.shard)));
+    if (exit == kDone) exit = one;
+    ++backing.shard;
+  } while (existing_region_bytes(backing, 0).value_or(0) > 0);
+  return exit;
 }
 
 }  // namespace

@@ -280,7 +280,7 @@ best while it does not run. Exit code 1 if there is damage: dump what can be rea
 
 Options
       --path FOLDER    The folder of the region files, instead of a running node.
-      --json           Print counts and damages as a JSON object.
+      --json           Print counts and damages as a JSON object, one for each shard.
 
 Examples
   $ refract check

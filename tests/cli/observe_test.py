@@ -355,6 +355,28 @@ class Stat(WithNode):
         self.assertRegex(text, r"(?m)^1 +\d+ ")
 
 
+class Check(unittest.TestCase):
+    def test_every_shard_is_looked_through_in_memory_and_in_files(self):
+        with tempfile.TemporaryDirectory(prefix="refract-store-") as store:
+            with Node("--server-shards", "2", "--memory-backing", "file:" + store, *SMALL) as node:
+                lines = b"".join(b"key%d,a value to be found %d\n" % (i, i) for i in range(500))
+                node.run("load", "--format", "csv", "--header", "no", "-", data=lines)
+                live = node.run("check", "--json").stdout.splitlines()
+                self.assertEqual(sum(json.loads(line)["entries"] for line in live), 500)
+                files = node.run("check", "--json", "--path", store)
+                self.assertEqual(files.returncode, 0, files.stderr)
+                self.assertEqual(len(files.stdout.splitlines()), 2)
+            path = os.path.join(store, "region-000.1")
+            with open(path, "r+b") as file:
+                at = file.read().index(b"a value to be found")
+                file.seek(at - 3)
+                file.write(b"?")
+            done = subprocess.run([Programs.refract, "check", "--path", store], capture_output=True,
+                                  timeout=PATIENCE_S, check=False, env=clean_environment())
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b", shard 1", done.stdout)
+
+
 class Addresses(WithNode):
     def test_a_node_is_found_by_each_form_of_its_address(self):
         for address in [self.node.socket, "shm:" + self.node.socket, "refract://" + self.node.socket]:
