@@ -99,6 +99,8 @@ Reported<std::unique_ptr<Reception>> Reception::create(runtime::Shard& shard, co
   if (options.shards.empty() || !options.facts || options.handshakes_max == 0) {
     return report(Code::kInvalidArgument, "a reception needs shards, facts and room for a handshake");
   }
+  // The library sets itself up at its first use, which takes milliseconds: better now than in a client's way.
+  if (options.secret != nullptr) (void)client_mac(*options.secret, {});
   auto state = std::make_unique<State>();
   state->shard = &shard;
   state->options = options;

@@ -44,7 +44,7 @@ TEST_F(SecretFile, one_newline_at_the_end_does_not_count) {
 }
 
 TEST_F(SecretFile, a_file_that_others_can_reach_is_refused_with_the_command_that_mends_it) {
-  for (const mode_t mode : {0640, 0604, 0620, 0610, 0644}) {
+  for (const mode_t mode : {0640U, 0604U, 0620U, 0610U, 0644U}) {
     write("0123456789abcdef", mode);
     const auto secret = read_secret(path());
     ASSERT_FALSE(secret.has_value()) << mode;
