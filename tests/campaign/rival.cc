@@ -154,7 +154,9 @@ std::string Rival::any_key() {
 
 size_t Rival::draw_bytes() {
   if (prng_.chance(0.85)) return kTellingBytes + prng_.below(160);
-  // In pieces; from 16 KiB on pinned while it is copied; above 64 KiB an extent.
+  // In pieces; from 16 KiB on pinned while it is copied; above 64 KiB an extent. Many of one length, so that
+  // a buffer that is given back too early is soon taken again.
+  if (prng_.chance(0.6)) return 9'000;
   return 5'000 + prng_.below(prng_.chance(0.2) ? 70'000 : 20'000);
 }
 

@@ -121,8 +121,8 @@ std::optional<Violation> check_versions(const History& history, const std::vecto
     }
     if (operation.kind == Kind::kPut) puts.push_back(i);
   }
-  std::ranges::stable_sort(puts, {}, [&](size_t i) { return operations[i].began; });
-  std::ranges::stable_sort(tells, {}, [&](size_t i) { return operations[i].ended; });
+  std::ranges::sort(puts, {}, [&](size_t i) { return std::pair(operations[i].began, i); });
+  std::ranges::sort(tells, {}, [&](size_t i) { return std::pair(operations[i].ended, i); });
   auto next = tells.begin();
   std::optional<size_t> highest;
   for (const size_t put : puts) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace refract::linearizability {
@@ -77,7 +78,7 @@ Scene scene_of(const History& history, const Violation& violation, size_t label_
                           .is_convicted = index == violation.convicted,
                           .is_open = is_open});
   }
-  std::ranges::stable_sort(scene.bars, {}, &Bar::from);
+  std::ranges::sort(scene.bars, {}, [](const Bar& bar) { return std::pair(bar.from, bar.index); });
   place_in_lanes(history, label_moments, scene);
   return scene;
 }

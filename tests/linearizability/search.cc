@@ -51,7 +51,7 @@ class Search {
         chain_.push_back(i);
       }
     }
-    std::ranges::stable_sort(chain_, {}, [&](uint32_t item) { return items_[item].version; });
+    std::ranges::sort(chain_, {}, [&](uint32_t item) { return std::pair(items_[item].version, item); });
     for (uint32_t place = 0; place < chain_.size(); ++place) place_in_chain_[chain_[place]] = place;
     Configuration first;
     if (start.anything) first.state.presence = State::Presence::kAnything;
@@ -63,7 +63,7 @@ class Search {
     for (uint32_t i = 0; i < items_.size(); ++i) {
       if (items_[i].ended != kNever) returns.push_back(i);
     }
-    std::ranges::stable_sort(returns, {}, [&](uint32_t item) { return items_[item].ended; });
+    std::ranges::sort(returns, {}, [&](uint32_t item) { return std::pair(items_[item].ended, item); });
     for (const uint32_t item : returns) {
       // What began at the same moment is concurrent.
       while (begun_ < items_.size() && items_[begun_].operation->began <= items_[item].ended) {
@@ -279,7 +279,8 @@ std::vector<Item> items_of(std::span<const Operation* const> operations) {
     }
     items.push_back(item);
   }
-  std::ranges::stable_sort(items, {}, [](const Item& item) { return item.operation->began; });
+  std::ranges::sort(items, {},
+                    [](const Item& item) { return std::pair(item.operation->began, item.operation); });
   return items;
 }
 

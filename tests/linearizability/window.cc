@@ -106,6 +106,7 @@ class Reduction {
   // The latest beginning from which on the kept items still contradict each other.
   void shorten() {
     std::vector<uint64_t> beginnings;
+    beginnings.reserve(kept_.size());
     for (const size_t i : kept_) beginnings.push_back(items_[i].operation->began);
     // From the end in steps that double, then between the last two by halves.
     size_t bad = 0;
