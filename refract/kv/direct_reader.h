@@ -74,15 +74,13 @@ class DirectReader {
   void unpin(int pin) noexcept { memory_.pins()->unpin(pin); }
 
   // Two stages that a multi_get runs ahead of get, so that the misses of many keys overlap.
-  void prefetch_bucket(uint64_t hash) noexcept {
-    memory_.prefetch(view_.bucket_of(hash, view_.observe_count()));
-  }
+  void prefetch_bucket(uint64_t hash) noexcept { memory_.prefetch(quick_.likely_bucket_of(hash)); }
   void prefetch_buffers(uint64_t hash) noexcept {
-    const Offset bucket = view_.bucket_of(hash, view_.observe_count());
-    if (!view_.is_inside(bucket, kLineBytes)) return;
+    const Offset bucket = quick_.likely_bucket_of(hash);
     for (uint32_t hits = memory_.match(bucket, Slot::fingerprint_of(hash)); hits != 0; hits &= hits - 1) {
-      const Slot slot{memory_.observe(bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * 8))};
-      if (!slot || !view_.is_inside(slot.buffer(), kLineBytes)) continue;
+      const auto first = static_cast<uint32_t>(std::countr_zero(hits));
+      const Slot slot{memory_.observe(bucket.plus(uint64_t{first} * sizeof(Slot)))};
+      // Wherever that is: a prefetch is a hint, and no address makes it fail.
       memory_.prefetch(slot.buffer());
       memory_.prefetch(slot.buffer().plus(kLineBytes));
     }

@@ -49,10 +49,7 @@ class QuickReader {
     const uint64_t count = memory.observe(kBucketCountAt);
     if (count != known_.count || key.size() > kKeyBytesMax) [[unlikely]]
       return false;
-    uint64_t index = hash & known_.mask;
-    const uint64_t unsplit = hash & known_.unsplit_mask;
-    if (index >= count) index = unsplit;
-    const Offset bucket = known_.chunks[index / kBucketsPerChunk].plus(index * kLineBytes);
+    const Offset bucket = known_.bucket_of(hash);
     const uint32_t hits = memory.match(bucket, Slot::fingerprint_of(hash));
     if (hits == 0) [[unlikely]]
       return false;
@@ -90,6 +87,11 @@ class QuickReader {
     }
     memory.copy(target, value, value_bytes);
     return is_current();
+  }
+
+  // Where the key's bucket lies, for hints: the space's first line while that is not known.
+  [[nodiscard]] Offset likely_bucket_of(uint64_t hash) const noexcept {
+    return memory_.observe(kBucketCountAt) == known_.count ? known_.bucket_of(hash) : Offset{};
   }
 
   // What get() knows beforehand, brought up to date: the bucket count with where its chunks lie, and how much
@@ -134,6 +136,13 @@ class QuickReader {
     // remainder.
     const Offset* chunks = &kNowhere;
     uint64_t buffers_end = 0;
+
+    [[nodiscard, gnu::always_inline]] Offset bucket_of(uint64_t hash) const noexcept {
+      uint64_t index = hash & mask;
+      const uint64_t unsplit = hash & unsplit_mask;
+      if (index >= count) index = unsplit;
+      return chunks[index / kBucketsPerChunk].plus(index * kLineBytes);
+    }
   };
 
   Memory& memory_;
