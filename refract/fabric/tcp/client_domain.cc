@@ -188,6 +188,9 @@ std::string ClientDomain::peer_of(const Channel& channel) const {
   const int fd = as_link(channel).fd();
   return fd < 0 ? std::string() : peer_address(fd).text();
 }
+uint64_t ClientDomain::pending_bytes() const noexcept {
+  return state_->blocks.taken() * kBlockBytes;
+}
 const DomainCounters& ClientDomain::counters() const noexcept {
   return state_->counters;
 }

@@ -122,6 +122,8 @@ class ClientDomain final : public Domain {
   // "10.0.0.7:7400", as connected; empty while it is not.
   [[nodiscard]] std::string peer_of(const Channel& channel) const;
   [[nodiscard]] const DomainCounters& counters() const noexcept;
+  // Memory that holds bytes on their way, of all connections.
+  [[nodiscard]] uint64_t pending_bytes() const noexcept;
 
   [[nodiscard]] std::string_view provider() const noexcept override { return "tcp"; }
   [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept override;
