@@ -105,11 +105,24 @@ std::string limit_text(uint64_t limit) {
   return limit == kUnlimited ? "unlimited" : fmt::format("{}", limit);
 }
 
+// The hard limit, up to which a node raises its own.
+uint64_t open_files_limit(const DoctorInputs& inputs) {
+  static constexpr std::string_view kName = "Max open files";
+  const std::string text = inputs.system.read("/proc/self/limits").value_or("");
+  const size_t start = text.find(kName);
+  if (start == std::string::npos) return kUnlimited;
+  std::string_view rest = std::string_view(text).substr(start + kName.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  rest.remove_prefix(std::min(rest.find(' '), rest.size()));
+  // "unlimited" is no number.
+  return leading_number(rest).value_or(kUnlimited);
+}
+
 Finding open_files(const DoctorInputs& inputs) {
   // Of each client at each shard: the socket, the client's page, its ring and its wake-up, or a connection
   // over TCP; and what the node itself holds.
   const uint64_t needed = uint64_t{4} * inputs.clients_max * inputs.shards + 64;
-  const uint64_t limit = process_limit("Max open files", inputs.system);
+  const uint64_t limit = open_files_limit(inputs);
   Finding finding{"open files", Health::kOk, fmt::format("{} allowed", limit_text(limit)), ""};
   if (limit >= needed) return finding;
   finding.health = Health::kWarn;

@@ -111,7 +111,10 @@ TEST_F(Doctor, a_missing_folder_is_a_failure) {
 
 TEST_F(Doctor, limits_of_the_process_are_seen) {
   inputs.clients_max = 1000;
-  expect("open files", Health::kWarn, "1024 allowed, 1000 clients may need 4064", "ulimit -n 4064");
+  expect("open files", Health::kOk, "1048576 allowed", "");
+  inputs.shards = 300;
+  expect("open files", Health::kWarn, "1048576 allowed, 1000 clients may need 1200064", "ulimit -n 1200064");
+  inputs.shards = 1;
   expect("limits", Health::kOk, "locked memory 8 MiB, core files none", "");
   system.write("proc/self/limits",
                "Max address space         1073741824           1073741824           bytes     \n");

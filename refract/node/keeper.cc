@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
@@ -40,6 +41,15 @@ std::string cause_of(int status) {
   return "ended with code " + std::to_string(WEXITSTATUS(status));
 }
 
+// Each client of each shard takes some descriptors; the soft limit of most systems is made for programs that
+// call select(), which nothing here does.
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // What epoll says of a descriptor: a kind, and which shard's.
 constexpr uint64_t kSignals = 1ULL << 32;
 constexpr uint64_t kMeeting = 2ULL << 32;
@@ -48,6 +58,7 @@ constexpr uint64_t kLink = 3ULL << 32;
 }  // namespace
 
 Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config) {
+  raise_file_limit();
   std::unique_ptr<Keeper> keeper(new Keeper(config));
   if (auto opened = keeper->open_tcp(); !opened) return report(opened.error());
   if (auto opened = keeper->open_shards(); !opened) return report(opened.error());

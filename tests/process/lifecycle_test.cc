@@ -2,6 +2,7 @@
 // How a node starts, is refused, ends, and lives in containers; and that an idle one costs nothing.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -58,6 +59,20 @@ TEST(Lifecycle, a_second_node_on_the_same_socket_is_refused_and_the_first_not_di
   EXPECT_EQ(second.output(), "");
   EXPECT_TRUE(client.put("key", "other"));
   EXPECT_TRUE(node.connect().ping());
+}
+
+TEST(Lifecycle, takes_as_many_descriptors_as_it_may_have) {
+  Node node({.before = [] {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = 64;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  }});
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  std::vector<Client> clients;
+  for (int i = 0; i < 60; ++i)
+    clients.push_back(node.connect({.timeout_ns = kPatience_ns, .populate = false}));
+  for (Client& client : clients) EXPECT_TRUE(client.ping());
 }
 
 TEST(Lifecycle, more_memory_than_there_is_is_refused_with_a_sentence) {
