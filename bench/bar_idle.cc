@@ -1,62 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/core.h>
-#include <sys/resource.h>
-
-#include <array>
-#include <ctime>
-
 #include "bench/bars.h"
+#include "bench/idleness.h"
 #include "bench/loaded_node.h"
 
-#include "refract/base/units.h"
-
 namespace refract::bench {
-namespace {
-
-// Of this process, without the system calls that use_of() takes, which would count as use.
-ProcessUse own_use() {
-  timespec time = {};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  rusage usage = {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  ProcessUse use;
-  use.cpu_ns = static_cast<uint64_t>(time.tv_sec) * kSecond_ns + static_cast<uint64_t>(time.tv_nsec);
-  use.context_switches = static_cast<uint64_t>(usage.ru_nvcsw + usage.ru_nivcsw);
-  return use;
-}
-
-}  // namespace
 
 // "None" cannot be told from a housekeeping timer now and then, so the limit is a thousandth of a core: a
 // process that looks for work once a millisecond is above it, one that wakes up once a second far below.
 Reported<Outcome> measure_idle(BarRun& run) {
   Reported<LoadedNode> loaded = start_loaded_node(run, 1'000);
   if (!loaded) return report(loaded.error());
-  // Whatever still spins after the load goes to sleep in the meantime.
-  sleep_ns(300 * kMillisecond_ns);
-
-  const std::array<pid_t, 2> others = {loaded->node.keeper(), loaded->node.server()};
-  std::array<ProcessUse, 3> before = {use_of(others[0]), use_of(others[1]), {}};
-  const uint64_t start_ns = now_ns();
-  before[2] = own_use();
-  sleep_ns(run.options.idle_ns);
-  std::array<ProcessUse, 3> after = {{{}, {}, own_use()}};
-  const double seconds = static_cast<double>(now_ns() - start_ns) * 1e-9;
-  for (size_t i = 0; i < others.size(); ++i) after[i] = use_of(others[i]);
-
-  Outcome outcome;
-  double total_ms = 0;
-  constexpr std::array<const char*, 3> kNames = {"keeper", "server", "client"};
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    const double ms = static_cast<double>(after[i].cpu_ns - before[i].cpu_ns) * 1e-6;
-    const uint64_t switches = after[i].context_switches - before[i].context_switches;
-    total_ms += ms;
-    outcome.details.push_back({kNames[i], ms, "ms"});
-    outcome.details.push_back({fmt::format("{} woken", kNames[i]), static_cast<double>(switches), "times"});
-  }
-  outcome.samples = {total_ms / seconds};
-  outcome.note = fmt::format("over {:.1f} s; the client is this program, which sleeps", seconds);
-  return outcome;
+  return measure_idleness(loaded->node, run.options.idle_ns, sleep_ns);
 }
 
 }  // namespace refract::bench

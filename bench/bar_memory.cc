@@ -32,7 +32,7 @@ Reported<double> bytes_per_entry_of_ours(const BarRun& run, uint64_t entries) {
 }
 
 Reported<double> bytes_per_entry_of_redis(uint64_t entries, std::string& version) {
-  Reported<Redis> redis = Redis::start();
+  Reported<Redis> redis = Redis::start({});
   if (!redis) return report(redis.error());
   version = redis->version();
   const Reported<uint64_t> before = redis->info("used_memory_rss");

@@ -29,6 +29,32 @@ constexpr std::array kBars = {
     Bar{"allocations", "allocations a get or put, warm", "0", Sense::kAtMost, 0, "", measure_allocations},
     Bar{"idle", "processor time of keeper, server and client, idle", "under 1 ms/s", Sense::kAtMost, 1,
         "ms/s", measure_idle},
+    Bar{"tcp-get-polling", "get on tcp, one in flight / ping-pong, all polling", "at most 1.25",
+        Sense::kAtMost, 1.25, "x", measure_tcp_get_polling},
+    Bar{"tcp-get-blocking", "the same, all blocking", "at most 1.25", Sense::kAtMost, 1.25, "x",
+        measure_tcp_get_blocking},
+    Bar{"tcp-get-16", "get on tcp, 16 in flight / Redis", "at least 3.5", Sense::kAtLeast, 3.5, "x",
+        measure_tcp_get_16},
+    Bar{"tcp-get-64", "get on tcp, 64 in flight / Redis", "at least 5", Sense::kAtLeast, 5, "x",
+        measure_tcp_get_64},
+    Bar{"tcp-put-16", "put on tcp, 16 in flight / Redis", "at least 3", Sense::kAtLeast, 3, "x",
+        measure_tcp_put_16},
+    Bar{"tcp-put-64", "put on tcp, 64 in flight / Redis", "at least 4", Sense::kAtLeast, 4, "x",
+        measure_tcp_put_64},
+    Bar{"tcp-get-large", "get of 4 MiB on tcp / Redis", "at least 1.25", Sense::kAtLeast, 1.25, "x",
+        measure_tcp_get_large},
+    Bar{"tcp-put-large", "put of 4 MiB on tcp / Redis", "at least 1.15", Sense::kAtLeast, 1.15, "x",
+        measure_tcp_put_large},
+    Bar{"tcp-get-far", "gets of 4 MiB, 10 ms away / bandwidth of 1 GB/s", "at least 0.85", Sense::kAtLeast,
+        0.85, "x", measure_tcp_get_far},
+    Bar{"tcp-put-far", "puts of 4 MiB, 10 ms away / bandwidth of 1 GB/s", "at least 0.85", Sense::kAtLeast,
+        0.85, "x", measure_tcp_put_far},
+    Bar{"tcp-idle", "processor time of all, idle, connected by tcp", "under 1 ms/s", Sense::kAtMost, 1,
+        "ms/s", measure_tcp_idle},
+    Bar{"tcp-first-request", "first get on tcp after a pause / a socket's message", "at most 1.30",
+        Sense::kAtMost, 1.3, "x", measure_tcp_first_request},
+    Bar{"shards", "two shards / one, two clients on tcp", "at least 1.30", Sense::kAtLeast, 1.3, "x",
+        measure_shards},
 };
 
 }  // namespace
@@ -60,7 +86,7 @@ Verdict judge(const Bar& bar, const Outcome& outcome) {
   return holds ? Verdict::kHolds : Verdict::kFallsShort;
 }
 
-Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)>& body) {
+Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)>& body, Over over) {
   std::vector<Block> blocks;
   for (int attempt = 1;; ++attempt) {
     Outcome outcome;
@@ -68,7 +94,7 @@ Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)
     block.before = run.references.measure();
     if (const Reported<> done = body(outcome); !done) return report(done.error());
     block.after = run.references.measure();
-    const double apart = drift(block.before, block.after);
+    const double apart = drift(block.before, block.after, over);
     block.accepted = apart <= kDriftMax;
     blocks.push_back(block);
     if (!block.accepted && attempt < run.options.attempts) continue;

@@ -24,6 +24,9 @@ struct BarOptions {
   uint64_t entries = 1'000'000;
   uint64_t memory_entries = 10'000'000;  // For the bar on memory.
   uint64_t operations = 2'000'000;       // Gets in a round; rounds of slower operations take a share of it.
+  double slice_seconds = 0.25;           // Of one side's turn where turns are bounded by time.
+  double path_seconds = 1.5;             // Likewise over the slow path.
+  int first_requests = 20;               // Of each side in a turn.
   uint64_t idle_ns = 3'000'000'000;
   int alternations = 7;
   int attempts = 3;    // At a block whose references drift.
@@ -78,7 +81,8 @@ struct Bar {
 // Calls `body` between two measurements of the references. If these lie more than 30 % apart, what it
 // measured is dropped and it is called again, up to options.attempts times; of the last attempt the outcome
 // stays, with a note. `body` adds to samples and details of the outcome that it is given.
-[[nodiscard]] Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)>& body);
+[[nodiscard]] Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)>& body,
+                                         Over over = Over::kSharedMemory);
 
 Reported<Outcome> measure_get_throughput(BarRun& run);
 Reported<Outcome> measure_get_throughput_on_huge_pages(BarRun& run);
@@ -91,5 +95,18 @@ Reported<Outcome> measure_get_messages(BarRun& run);
 Reported<Outcome> measure_put_messages(BarRun& run);
 Reported<Outcome> measure_allocations(BarRun& run);
 Reported<Outcome> measure_idle(BarRun& run);
+Reported<Outcome> measure_tcp_get_polling(BarRun& run);
+Reported<Outcome> measure_tcp_get_blocking(BarRun& run);
+Reported<Outcome> measure_tcp_get_16(BarRun& run);
+Reported<Outcome> measure_tcp_get_64(BarRun& run);
+Reported<Outcome> measure_tcp_put_16(BarRun& run);
+Reported<Outcome> measure_tcp_put_64(BarRun& run);
+Reported<Outcome> measure_tcp_get_large(BarRun& run);
+Reported<Outcome> measure_tcp_put_large(BarRun& run);
+Reported<Outcome> measure_tcp_get_far(BarRun& run);
+Reported<Outcome> measure_tcp_put_far(BarRun& run);
+Reported<Outcome> measure_tcp_idle(BarRun& run);
+Reported<Outcome> measure_tcp_first_request(BarRun& run);
+Reported<Outcome> measure_shards(BarRun& run);
 
 }  // namespace refract::bench

@@ -10,6 +10,7 @@
 #include "bench/open_addressing.h"
 #include "bench/pointer_chase.h"
 #include "bench/results.h"
+#include "bench/tcp_echo.h"
 #include "bench/zipf.h"
 
 namespace refract::bench {
@@ -43,7 +44,11 @@ TEST(Samples, quantiles_are_of_what_was_recorded_last) {
 }
 
 TEST(Drift, is_the_larger_of_both_ratios_in_either_direction) {
-  const Reference calm{.ping_pong_ns = 100, .memcpy_gb_per_s = 50, .load = 0, .steal_percent = 0};
+  Reference calm;
+  calm.ping_pong_ns = 100;
+  calm.tcp_polling_ns = 8'000;
+  calm.tcp_blocking_ns = 60'000;
+  calm.memcpy_gb_per_s = 50;
   Reference later = calm;
   EXPECT_EQ(drift(calm, later), 0);
   later.ping_pong_ns = 150;
@@ -51,6 +56,18 @@ TEST(Drift, is_the_larger_of_both_ratios_in_either_direction) {
   EXPECT_DOUBLE_EQ(drift(later, calm), 0.5);
   later.memcpy_gb_per_s = 25;
   EXPECT_DOUBLE_EQ(drift(calm, later), 1);
+}
+
+TEST(Drift, over_tcp_is_that_of_tcp) {
+  Reference calm;
+  calm.ping_pong_ns = 100;
+  calm.tcp_polling_ns = 8'000;
+  Reference later = calm;
+  later.ping_pong_ns = 500;
+  EXPECT_EQ(drift(calm, later, Over::kTcp), 0);
+  later.tcp_polling_ns = 12'000;
+  EXPECT_DOUBLE_EQ(drift(calm, later, Over::kTcp), 0.5);
+  EXPECT_DOUBLE_EQ(drift(calm, later), 4);
 }
 
 TEST(Verdict, follows_the_median_and_the_sense_of_the_bar) {
@@ -124,6 +141,19 @@ TEST(Results, become_json_and_a_page_that_shows_text_as_text) {
   EXPECT_NE(page->find("&lt;script&gt; &amp; &quot;quotes&quot;"), std::string::npos);
   EXPECT_NE(page->find("<svg"), std::string::npos);
   EXPECT_EQ(page->find("http"), std::string::npos) << "the page needs nothing but itself";
+}
+
+TEST(TcpEcho, answers_in_both_modes_one_after_the_other) {
+  const Reported<std::unique_ptr<TcpEcho>> echo = TcpEcho::start();
+  ASSERT_TRUE(echo) << echo.error().what;
+  Samples samples(50);
+  for (const TcpEcho::Mode mode :
+       {TcpEcho::Mode::kPolling, TcpEcho::Mode::kBlocking, TcpEcho::Mode::kPolling}) {
+    ASSERT_TRUE((*echo)->ping_pong(mode, 50, samples));
+    EXPECT_EQ(samples.count(), 50u);
+    EXPECT_GT(samples.quantile_ticks(0), 0u);
+  }
+  EXPECT_GT((*echo)->wake_up(), 0u);
 }
 
 TEST(Page, refuses_what_is_no_result) {

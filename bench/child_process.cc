@@ -105,6 +105,13 @@ bool ChildProcess::is_running() {
   return false;
 }
 
+int ChildProcess::wait() {
+  int status = 0;
+  if (pid_ < 0 || ::waitpid(pid_, &status, 0) != pid_) return -1;
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 void ChildProcess::stop() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGTERM);

@@ -30,6 +30,8 @@ class ChildProcess {
   // SIGTERM, and SIGKILL when it has not ended after 10 s.
   void stop();
   [[nodiscard]] bool is_running();
+  // Until it ends by itself; its exit code, or -1 where a signal ended it.
+  [[nodiscard]] int wait();
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
  private:

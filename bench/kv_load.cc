@@ -2,219 +2,203 @@
 #include "bench/kv_load.h"
 
 #include <fmt/core.h>
-#include <x86intrin.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include <array>
+#include <functional>
+#include <memory>
 #include <optional>
-#include <string_view>
-#include <vector>
 
-#include "bench/entry.h"
-#include "bench/loaded_node.h"
-#include "bench/machine.h"
-#include "bench/measure.h"
-#include "bench/private_node.h"
-#include "bench/zipf.h"
-
-#include "refract/base/prng.h"
-#include "refract/base/units.h"
-#include "refract/client/client.h"
+#include "bench/redis_driver.h"
+#include "bench/refract_driver.h"
+#include "bench/rivals.h"
 
 namespace refract::bench {
 namespace {
 
-// Waits for a moment: asleep while it is far, so that the other side has the core, then looking at the clock.
-void wait_until(uint64_t moment_ns) {
-  while (true) {
-    const uint64_t now = now_ns();
-    if (now >= moment_ns) return;
-    if (moment_ns - now > 200 * kMicrosecond_ns) sleep_ns(moment_ns - now - 100 * kMicrosecond_ns);
-    _mm_pause();
-  }
-}
+constexpr std::array kSweepShares = {0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5};
 
-// One group of operations after the other, and what came out.
-class Driver {
+// One store under the load, and the cores on which its clients sit.
+class Side {
  public:
-  Driver(const KvLoad& load, Client& client)
-      : load_(load),
-        client_(client),
-        picker_(load.keys, load.skew, 1),
-        coin_(2),
-        value_(load.value_bytes, 'v'),
-        target_(load.value_bytes),
-        keys_(load.depth) {}
+  Side(const KvLoad& load, const Timer& timer, std::string name, std::string how, bool is_bound)
+      : load_(load), timer_(timer) {
+    side_.name = std::move(name);
+    side_.how = std::move(how);
+    if (!is_bound) return;
+    // Servers have core 1 and those behind it.
+    for (size_t k = 0; k < load.clients; ++k) cores_.push_back(k == 0 ? 0 : load.shards + k);
+  }
+  using Connect = std::function<Reported<std::unique_ptr<StoreDriver>>(const DriverOptions&)>;
 
-  // Every key once, so that gets find something.
-  [[nodiscard]] Reported<> fill() {
-    for (uint64_t start = 0; start < load_.keys; start += kFillBatch) {
-      const uint64_t end = std::min(load_.keys, start + kFillBatch);
-      keys_.clear();
-      for (uint64_t i = start; i < end; ++i) keys_.push_back(Key::of(i));
-      if (const Reported<> done = put_group(); !done) return done;
-    }
-    keys_.resize(load_.depth);
+  [[nodiscard]] Reported<> take_turn(const Connect& connect, uint64_t seed) {
+    const Reported<WorkloadResult> result = run(connect, load_.workload.rate, seed);
+    if (!result) return report(result.error());
+    side_.rates.push_back(result->per_second());
+    side_.sum.add_after(*result);
     return {};
   }
 
-  [[nodiscard]] Reported<> run() {
-    const uint64_t start_ns = now_ns();
-    const uint64_t end_ns = start_ns + static_cast<uint64_t>(load_.seconds * 1e9);
-    const double gap_ns =
-        load_.rate == 0 ? 0 : 1e9 * static_cast<double>(load_.depth) / static_cast<double>(load_.rate);
-    uint64_t finished_ns = start_ns;
-    for (uint64_t group = 0; finished_ns < end_ns; ++group) {
-      if (load_.operations != 0 && result_.operations >= load_.operations) break;
-      // Under a rate, an answer that comes late makes all that were due meanwhile late too, and they say so.
-      uint64_t due_ns = now_ns();
-      if (load_.rate != 0) {
-        due_ns = start_ns + static_cast<uint64_t>(gap_ns * static_cast<double>(group));
-        wait_until(due_ns);
-      }
-      for (Key& key : keys_) key = Key::of(picker_.next());
-      const bool puts = load_.mix == Mix::kPut || (load_.mix == Mix::kMixed && coin_.chance(0.5));
-      const Reported<> done = puts ? put_group() : get_group();
-      if (!done) return done;
-      finished_ns = now_ns();
-      result_.latency_ns.record(finished_ns - due_ns);
-      result_.operations += load_.depth;
+  [[nodiscard]] Reported<> sweep(const Connect& connect) {
+    const double most = spread_of(side_.rates).median;
+    for (const double share : kSweepShares) {
+      const Reported<WorkloadResult> result = run(connect, most * share, 1);
+      if (!result) return report(result.error());
+      side_.sweep.push_back({.share = share, .offered = most * share, .result = *result});
     }
-    result_.seconds = static_cast<double>(finished_ns - start_ns) * 1e-9;
     return {};
   }
 
-  [[nodiscard]] const KvLoadResult& result() const noexcept { return result_; }
+  [[nodiscard]] KvSide& found() noexcept { return side_; }
 
  private:
-  static constexpr uint64_t kFillBatch = 256;
-
-  [[nodiscard]] Reported<> put_group() {
-    if (keys_.size() == 1) {
-      const auto put = client_.put(keys_[0].text(), value_);
-      return put ? Reported<>() : Reported<>(failed("put", put.error().code));
+  [[nodiscard]] Reported<WorkloadResult> run(const Connect& connect, double rate, uint64_t seed) {
+    DriverOptions driver = load_.driver;
+    driver.has_rate = rate > 0;
+    std::vector<WorkloadOptions> workloads(load_.clients, load_.workload);
+    for (size_t k = 0; k < workloads.size(); ++k) {
+      workloads[k].rate = rate / static_cast<double>(load_.clients);
+      workloads[k].seed = seed * load_.clients + k + 1;
+      if (load_.workload.operations > 0) {
+        workloads[k].operations = (load_.workload.operations + load_.clients - 1) / load_.clients;
+      }
     }
-    puts_.resize(keys_.size());
-    for (size_t i = 0; i < keys_.size(); ++i) {
-      puts_[i].key = keys_[i].text();
-      puts_[i].value = value_;
-    }
-    client_.multi_put(puts_);
-    for (const PutItem& put : puts_) {
-      if (!put.result) return failed("put", put.result.error().code);
-    }
-    return {};
-  }
-
-  [[nodiscard]] Reported<> get_group() {
-    if (keys_.size() == 1) {
-      const auto got = client_.get_into(keys_[0].text(), target_);
-      return count(got.code());
-    }
-    gets_.resize(keys_.size());
-    for (size_t i = 0; i < keys_.size(); ++i) gets_[i].key = keys_[i].text();
-    client_.multi_get(std::span(gets_));
-    for (const GetItem& get : gets_) {
-      if (const Reported<> counted = count(get.result.code()); !counted) return counted;
-    }
-    return {};
-  }
-
-  [[nodiscard]] Reported<> count(Code code) {
-    if (code == Code::kOk) return {};
-    if (code == Code::kTooLarge) {
-      return report(
-          code, fmt::format("the node holds larger values than {} bytes under these keys", load_.value_bytes),
-          "give their size with --value-bytes");
-    }
-    if (code != Code::kNotFound) return failed("get", code);
-    ++result_.missing;
-    return {};
+    return run_clients(workloads, timer_, [&] { return connect(driver); }, cores_);
   }
 
   const KvLoad& load_;
-  Client& client_;
-  KeyPicker picker_;
-  Prng coin_;
-  std::string value_;
-  std::vector<std::byte> target_;
-  std::vector<Key> keys_;
-  std::vector<GetItem> gets_;
-  std::vector<PutItem> puts_;
-  KvLoadResult result_;
+  Timer timer_;
+  std::vector<size_t> cores_;
+  KvSide side_;
 };
 
-std::string_view text(Mix mix) {
-  return mix == Mix::kGet ? "get" : mix == Mix::kPut ? "put" : "mixed";
+std::string how_of(const KvLoad& load) {
+  if (!load.address.empty()) return load.address;
+  if (load.provider == Provider::kTcp) return "tcp";
+  return load.path == Path::kDirect ? "shm, gets directly" : "shm, all to the server";
+}
+
+// The stores, and who connects to them.
+struct Stores {
+  std::optional<Rivals> rivals;  // Ours is a private one.
+  std::optional<Redis> redis;    // Beside a node that was named.
+  uint16_t redis_port = 0;
+};
+
+Reported<Stores> start_stores(const KvLoad& load, bool is_bound) {
+  Stores stores;
+  const WorkloadOptions& entries = load.workload;
+  const bool is_private = load.address.empty();
+  if (is_private) {
+    Reported<Rivals> rivals = Rivals::start({.node_program = load.node_program,
+                                             .keys = entries.keys,
+                                             .key_bytes = entries.key_bytes,
+                                             .value_bytes = entries.value_bytes,
+                                             .with_redis = load.beside_redis,
+                                             .over_tcp = load.provider == Provider::kTcp,
+                                             .server_waiting = load.driver.waiting,
+                                             .shards = load.shards,
+                                             .is_bound = is_bound});
+    if (!rivals) return report(rivals.error());
+    stores.rivals.emplace(std::move(*rivals));
+    if (load.beside_redis) stores.redis_port = stores.rivals->redis().port();
+    return stores;
+  }
+  if (!load.beside_redis) return stores;
+  Reported<Redis> redis = Redis::start({.over_tcp = true, .cpu = -1});
+  if (!redis) return report(redis.error());
+  stores.redis_port = redis->port();
+  const Contents contents(entries.key_bytes, entries.value_bytes);
+  if (const Reported<> filled = fill_redis(*redis, contents, entries.keys); !filled) {
+    return report(filled.error());
+  }
+  stores.redis.emplace(std::move(*redis));
+  return stores;
+}
+
+// Takes the direct path or fails: a figure of another one would carry the wrong name.
+Reported<std::unique_ptr<StoreDriver>> connect_ours(const KvLoad& load, const Stores& stores,
+                                                    const DriverOptions& options) {
+  RefractDriver::Target target;
+  if (stores.rivals) {
+    const PrivateNode& node = stores.rivals->node();
+    target.address = load.provider == Provider::kTcp ? node.tcp_address() : node.socket_path();
+  } else {
+    target.address = load.address;
+  }
+  target.client.paths = load.path == Path::kRpc ? Paths::kRpc : Paths::kAuto;
+  const Contents contents(load.workload.key_bytes, load.workload.value_bytes);
+  Reported<std::unique_ptr<RefractDriver>> driver = RefractDriver::connect(target, options, contents);
+  if (!driver) return report(driver.error());
+  const Route route = (*driver)->client().route();
+  const bool wants_direct = load.path == Path::kDirect && load.provider == Provider::kShm;
+  if (stores.rivals && wants_direct && !route.direct) {
+    return report(Code::kUnsupported, "the client does not read directly: " + route.reason);
+  }
+  return std::unique_ptr<StoreDriver>(std::move(*driver));
 }
 
 }  // namespace
 
-Reported<KvLoadResult> run_kv_load(const KvLoad& load) {
-  std::optional<PrivateNode> node;
-  std::string socket_path = load.socket_path;
-  if (socket_path.empty()) {
-    const uint64_t bytes = 64 * kMiB + load.keys * (load.value_bytes * 13 / 10 + 160);
-    Reported<PrivateNode> started =
-        PrivateNode::start({.program = load.node_program, .memory_limit_bytes = bytes});
-    if (!started) return report(started.error());
-    node.emplace(std::move(*started));
-    socket_path = node->socket_path();
-    pin_to_core(0);
+Reported<> check(const KvLoad& load) {
+  const auto refuse = [](std::string what, std::string next) {
+    return report(Code::kInvalidArgument, std::move(what), std::move(next));
+  };
+  const WorkloadOptions& workload = load.workload;
+  if (load.driver.depth % load.driver.batch != 0) {
+    return refuse(
+        fmt::format("--depth {} is no multiple of --batch {}", load.driver.depth, load.driver.batch),
+        "the operations in flight are whole batches");
   }
-  Reported<Client> client = Client::connect(socket_path, {.populate = true});
-  if (!client) return report(client.error());
-  Driver driver(load, *client);
-  // Somebody else's node is not filled: gets show what it holds.
-  if (node) {
-    if (const Reported<> filled = driver.fill(); !filled) return report(filled.error());
+  if (load.driver.depth * load.clients * workload.value_bytes > uint64_t{8} << 30) {
+    return refuse("the values in flight would take more than 8 GiB",
+                  "lower --depth, --clients or --value-bytes");
   }
-  if (const Reported<> ran = driver.run(); !ran) return report(ran.error());
-  return driver.result();
+  if (load.sweep && workload.rate > 0) return refuse("--sweep chooses the rates itself", "leave --rate out");
+  if (load.sweep && workload.operations > 0) {
+    return refuse("--sweep measures over time, not over a number of operations",
+                  "give --seconds instead of --ops");
+  }
+  return {};
 }
 
-std::string lines_of(const KvLoad& load, const KvLoadResult& result) {
-  const Histogram& latency = result.latency_ns;
-  const auto us = [&](double share) { return static_cast<double>(latency.quantile(share)) * 1e-3; };
-  return fmt::format(
-      "{} of {} keys{}, values of {} B, {} at a time{}\n"
-      "{} operations in {:.2f} s: {:.3f} M/s{}\n"
-      "latency of {}, us: p50 {:.2f}  p90 {:.2f}  p99 {:.2f}  p99.9 {:.2f}  max {:.2f}\n",
-      text(load.mix), load.keys, load.skew > 0 ? fmt::format(" by Zipf {}", load.skew) : "", load.value_bytes,
-      load.depth,
-      load.rate > 0 ? fmt::format(", {} due a second, latency from when each was due", load.rate)
-                    : ", as fast as possible, latency from the call",
-      result.operations, result.seconds, static_cast<double>(result.operations) * 1e-6 / result.seconds,
-      result.missing > 0 ? fmt::format("; {} found nothing", result.missing) : "",
-      load.depth > 1 ? "a group" : "an operation", us(0.5), us(0.9), us(0.99), us(0.999),
-      static_cast<double>(latency.max()) * 1e-3);
-}
+Reported<KvResult> run_kv_load(const KvLoad& load) {
+  const Timer timer = Timer::calibrate();
+  // Forks, so it comes before everything that grows or starts threads.
+  const Reported<std::unique_ptr<References>> references = References::start(timer);
+  if (!references) return report(references.error());
+  KvResult result;
+  result.is_bound = load.address.empty() && core_count() >= load.clients + load.shards;
+  const Reported<Stores> stores = start_stores(load, result.is_bound);
+  if (!stores) return report(stores.error());
 
-std::string json_of(const KvLoad& load, const KvLoadResult& result) {
-  const Machine machine = this_machine();
-  const nlohmann::ordered_json json = {{"format", "refract-kv-1"},
-                                       {"commit", machine.commit},
-                                       {"compiler", machine.compiler},
-                                       {"cpu", machine.cpu},
-                                       {"kernel", machine.kernel},
-                                       {"date", machine.date},
-                                       {"mix", text(load.mix)},
-                                       {"keys", load.keys},
-                                       {"value_bytes", load.value_bytes},
-                                       {"zipf", load.skew},
-                                       {"depth", load.depth},
-                                       {"rate", load.rate},
-                                       {"operations", result.operations},
-                                       {"missing", result.missing},
-                                       {"seconds", result.seconds},
-                                       {"latency_ns",
-                                        {{"p50", result.latency_ns.quantile(0.5)},
-                                         {"p90", result.latency_ns.quantile(0.9)},
-                                         {"p99", result.latency_ns.quantile(0.99)},
-                                         {"p999", result.latency_ns.quantile(0.999)},
-                                         {"max", result.latency_ns.max()},
-                                         {"mean", result.latency_ns.mean()}}}};
-  return json.dump(2) + "\n";
+  Side ours(load, timer, "refract", how_of(load), result.is_bound);
+  Side redis(load, timer, "redis", "tcp, pipelined", result.is_bound);
+  const Side::Connect to_ours = [&](const DriverOptions& options) {
+    return connect_ours(load, *stores, options);
+  };
+  const Contents contents(load.workload.key_bytes, load.workload.value_bytes);
+  const Side::Connect to_redis = [&](const DriverOptions& options) -> Reported<std::unique_ptr<StoreDriver>> {
+    auto driver = RedisDriver::connect(stores->redis_port, options, contents);
+    if (!driver) return report(driver.error());
+    return std::unique_ptr<StoreDriver>(std::move(*driver));
+  };
+  result.before = (*references)->measure();
+  for (int turn = 0; turn < load.turns; ++turn) {
+    const auto seed = static_cast<uint64_t>(turn);
+    if (const Reported<> done = ours.take_turn(to_ours, seed); !done) return report(done.error());
+    if (!load.beside_redis) continue;
+    if (const Reported<> done = redis.take_turn(to_redis, seed); !done) return report(done.error());
+  }
+  if (load.sweep) {
+    if (const Reported<> done = ours.sweep(to_ours); !done) return report(done.error());
+    if (load.beside_redis) {
+      if (const Reported<> done = redis.sweep(to_redis); !done) return report(done.error());
+    }
+  }
+  result.after = (*references)->measure();
+  result.sides.push_back(std::move(ours.found()));
+  if (load.beside_redis) result.sides.push_back(std::move(redis.found()));
+  return result;
 }
 
 }  // namespace refract::bench

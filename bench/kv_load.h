@@ -1,41 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// `refract-bench kv`: load on a node, and how long its answers take.
+// `refract-bench kv`: load of one's own choice on a node, how long its answers take, and the same load on a
+// Redis beside it.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "refract/base/histogram.h"
+#include "bench/references.h"
+#include "bench/store_driver.h"
+#include "bench/workload.h"
+
 #include "refract/base/report.h"
 
 namespace refract::bench {
 
-enum class Mix : uint8_t { kGet, kPut, kMixed };  // kMixed: half of each.
+enum class Provider : uint8_t { kShm, kTcp };
+enum class Path : uint8_t { kDirect, kRpc };  // Of gets; puts always go to the server.
 
 struct KvLoad {
-  std::string socket_path;  // Empty: a private node, loaded first.
+  std::string address;  // Of a node, as a client takes it; empty: a private one, filled first.
   std::string node_program;
-  uint64_t keys = 1'000'000;
-  uint64_t value_bytes = 64;
-  Mix mix = Mix::kGet;
-  double skew = 0;     // Of a Zipf law, below 1; 0: uniform.
-  uint64_t depth = 1;  // Operations handed over together.
-  double seconds = 5;
-  uint64_t operations = 0;  // Stop after so many; 0: only the time ends the run.
-  // So many operations are due a second, and latency counts from when one was due; 0: as fast as possible,
-  // and latency counts from the call.
-  uint64_t rate = 0;
+  Provider provider = Provider::kShm;  // Of a private node.
+  Path path = Path::kDirect;           // Over shm; over tcp it is kRpc.
+  uint64_t shards = 1;                 // Of a private node.
+  WorkloadOptions workload;            // Of all clients together; its rate is the sum of theirs.
+  DriverOptions driver;                // Of each client. Its waiting is that of a private server too.
+  size_t clients = 1;
+  int turns = 1;  // Of either side; each lasts workload.seconds.
+  bool beside_redis = false;
+  bool sweep = false;  // Of rates, from a tenth of what the side can to half as much again.
 };
 
-struct KvLoadResult {
-  uint64_t operations = 0;
-  uint64_t missing = 0;  // Gets of keys that the node does not hold.
-  double seconds = 0;
-  Histogram latency_ns;  // Of operations at depth 1, of whole groups beyond.
+struct KvPoint {
+  double share = 0;  // Of the side's own greatest rate.
+  double offered = 0;
+  WorkloadResult result;
 };
 
-[[nodiscard]] Reported<KvLoadResult> run_kv_load(const KvLoad& load);
-[[nodiscard]] std::string lines_of(const KvLoad& load, const KvLoadResult& result);
-[[nodiscard]] std::string json_of(const KvLoad& load, const KvLoadResult& result);
+struct KvSide {
+  std::string name;           // "refract", "redis".
+  std::string how;            // The way that its requests go, in words.
+  std::vector<double> rates;  // Operations a second, one for each turn.
+  WorkloadResult sum;         // Of all turns.
+  std::vector<KvPoint> sweep;
+};
+
+struct KvResult {
+  std::vector<KvSide> sides;  // Ours, then Redis.
+  Reference before;
+  Reference after;
+  bool is_bound = false;  // Whether each client and server thread had a core of its own.
+};
+
+// Rejects what cannot be, in a sentence.
+[[nodiscard]] Reported<> check(const KvLoad& load);
+[[nodiscard]] Reported<KvResult> run_kv_load(const KvLoad& load);
+
+// kv_results.cc
+[[nodiscard]] std::string lines_of(const KvLoad& load, const KvResult& result);
+[[nodiscard]] std::string json_of(const KvLoad& load, const KvResult& result);
 
 }  // namespace refract::bench

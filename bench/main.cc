@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -54,6 +55,7 @@ void apply_size(BarsCommand& command) {
     options.memory_entries = 1'000'000;
     options.operations = 500'000;
     options.alternations = 5;
+    options.slice_seconds = 0.15;
     options.idle_ns = 1'000'000'000;
   }
   if (command.smoke) {
@@ -62,6 +64,9 @@ void apply_size(BarsCommand& command) {
     options.alternations = 1;
     options.attempts = 1;
     options.judged = false;
+    options.slice_seconds = 0.02;
+    options.path_seconds = 0.2;
+    options.first_requests = 2;
     options.idle_ns = 100'000'000;
   }
 }
@@ -118,11 +123,38 @@ int run_bars(BarsCommand& command) {
   return failed ? 1 : 0;
 }
 
-int run_kv(const KvLoad& load, const std::string& json_path) {
-  const Reported<KvLoadResult> result = run_kv_load(load);
+struct KvCommand {
+  KvLoad load;
+  std::string mix = "get";
+  std::string json_path;
+};
+
+Reported<double> get_share_of(const std::string& mix) {
+  if (mix == "get") return 1.0;
+  if (mix == "put") return 0.0;
+  if (mix == "mixed") return 0.5;
+  double percent = 0;
+  const auto [end, error] = std::from_chars(mix.data(), mix.data() + mix.size(), percent);
+  if (error == std::errc() && end == mix.data() + mix.size() && percent >= 0 && percent <= 100) {
+    return percent / 100;
+  }
+  return report(Code::kInvalidArgument, fmt::format("--mix {}: expected get, put, mixed or a number", mix),
+                "a number is the percentage of gets, such as 95");
+}
+
+int run_kv(KvCommand& command, bool has_turns) {
+  KvLoad& load = command.load;
+  const Reported<double> get_share = get_share_of(command.mix);
+  if (!get_share) return refuse(get_share.error());
+  load.workload.get_share = *get_share;
+  if (load.provider == Provider::kTcp) load.path = Path::kRpc;
+  // Alternation is what makes a ratio of two sides worth anything.
+  if (load.beside_redis && !has_turns) load.turns = 3;
+  if (const Reported<> possible = check(load); !possible) return refuse(possible.error());
+  const Reported<KvResult> result = run_kv_load(load);
   if (!result) return refuse(result.error());
-  if (json_path != "-") fmt::print("{}", lines_of(load, *result));
-  return json_path.empty() ? 0 : write_file(json_path, json_of(load, *result));
+  if (command.json_path != "-") fmt::print("{}", lines_of(load, *result));
+  return command.json_path.empty() ? 0 : write_file(command.json_path, json_of(load, *result));
 }
 
 int run_report(const std::string& json_path, const std::string& html_path) {
@@ -144,19 +176,59 @@ void describe_bars(CLI::App& app, BarsCommand& command) {
   app.add_option("--node-program", command.options.node_program, "refractd (default: beside this program)");
 }
 
-void describe_kv(CLI::App& app, KvLoad& load, std::string& json_path) {
-  const std::map<std::string, Mix> mixes = {{"get", Mix::kGet}, {"put", Mix::kPut}, {"mixed", Mix::kMixed}};
-  app.add_option("--socket", load.socket_path, "the node to load (default: a private one)");
-  app.add_option("--keys", load.keys, "how many keys")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--value-bytes", load.value_bytes, "bytes of a value")->capture_default_str();
-  app.add_option("--ops", load.operations, "stop after so many operations");
-  app.add_option("--seconds", load.seconds, "stop after so long")->capture_default_str();
-  app.add_option("--mix", load.mix, "get, put, or mixed (half of each)")
-      ->transform(CLI::CheckedTransformer(mixes));
-  app.add_option("--zipf", load.skew, "skew of the keys, 0: uniform")->check(CLI::Range(0.0, 0.999));
-  app.add_option("--depth", load.depth, "operations handed over together")->check(CLI::Range(1, 1024));
-  app.add_option("--rate", load.rate, "operations a second; latency counts from when each was due");
-  app.add_option("--json", json_path, "write the result to this file as JSON ('-': standard output)");
+void describe_entries(CLI::App& app, KvCommand& command) {
+  WorkloadOptions& workload = command.load.workload;
+  app.add_option("--keys", workload.keys, "how many keys")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--key-bytes", workload.key_bytes, "bytes of a key")
+      ->check(CLI::Range(kKeyBytesMin, kKeyBytesMax))
+      ->capture_default_str();
+  app.add_option("--value-bytes", workload.value_bytes, "bytes of a value")
+      ->check(CLI::Range(size_t{0}, size_t{512} << 20))
+      ->capture_default_str();
+  app.add_option("--mix", command.mix, "get, put, mixed (half of each), or the percentage of gets")
+      ->capture_default_str();
+  app.add_option("--zipf", workload.skew, "skew of the keys, 0: uniform")->check(CLI::Range(0.0, 0.999));
+  app.add_option("--seconds", workload.seconds, "stop a turn after so long")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--ops", workload.operations, "stop a turn after so many operations");
+  app.add_option("--rate", workload.rate, "operations a second; latency counts from when each was due")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void describe_kv(CLI::App& app, KvCommand& command) {
+  const std::map<std::string, Provider> providers = {{"shm", Provider::kShm}, {"tcp", Provider::kTcp}};
+  const std::map<std::string, Path> paths = {{"direct", Path::kDirect}, {"rpc", Path::kRpc}};
+  const std::map<std::string, Waiting> waitings = {
+      {"adaptive", Waiting::kAdaptive}, {"poll", Waiting::kPolling}, {"block", Waiting::kBlocking}};
+  KvLoad& load = command.load;
+  CLI::Option* address =
+      app.add_option("--address,--socket", load.address, "the node to load (default: a private one)");
+  app.add_option("--provider", load.provider, "of a private node: shm or tcp")
+      ->transform(CLI::CheckedTransformer(providers))
+      ->excludes(address);
+  app.add_option("--path", load.path, "of gets over shm: direct, or rpc (by messages)")
+      ->transform(CLI::CheckedTransformer(paths));
+  app.add_option("--shards", load.shards, "of a private node")->check(CLI::Range(1, 256))->excludes(address);
+  describe_entries(app, command);
+  app.add_option("--clients", load.clients, "each with its thread and connections")
+      ->check(CLI::Range(1, 256));
+  app.add_option("--depth", load.driver.depth, "operations in flight, of each client")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--batch", load.driver.batch,
+                 "of which so many are asked for together (multi_get, multi_put)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--waiting", load.driver.waiting,
+                 "what clients and a private server do when there is nothing to do: adaptive, poll or block")
+      ->transform(CLI::CheckedTransformer(waitings));
+  app.add_flag("--sweep", load.sweep, "a sweep of rates, up to half more than can be served");
+  app.add_option("--turns", load.turns, "repeat, and show the median and the range")
+      ->check(CLI::Range(1, 1000));
+  app.add_option_function<std::string>(
+         "--beside", [&load](const std::string&) { load.beside_redis = true; },
+         "redis: the same load on a Redis of our own over TCP, in turns (--turns 3 unless said)")
+      ->check(CLI::IsMember({"redis"}));
+  app.add_option("--json", command.json_path, "write the result to this file as JSON ('-': standard output)");
   app.add_option("--node-program", load.node_program,
                  "refractd for a private node (default: beside this program)");
 }
@@ -167,19 +239,18 @@ int main(int argc, char** argv) {
   CLI::App app("Measures Refract: what it promises, a load of your choice, and a page of the result.");
   app.require_subcommand(1);
   BarsCommand bars_command;
-  KvLoad load;
-  std::string kv_json_path;
+  KvCommand kv_command;
   std::string report_json_path;
   std::string report_html_path = "report.html";
   CLI::App& bars_app = *app.add_subcommand("bars", "measure every promise, one line each");
   describe_bars(bars_app, bars_command);
   CLI::App& kv_app = *app.add_subcommand("kv", "load on a node: throughput and latencies");
-  describe_kv(kv_app, load, kv_json_path);
-  CLI::App& report_app = *app.add_subcommand("report", "a page with plots from what 'bars --json' wrote");
-  report_app.add_option("json", report_json_path, "what 'bars --json' wrote")->required();
+  describe_kv(kv_app, kv_command);
+  CLI::App& report_app = *app.add_subcommand("report", "a page with plots from what --json wrote");
+  report_app.add_option("json", report_json_path, "what 'bars --json' or 'kv --json' wrote")->required();
   report_app.add_option("-o,--output", report_html_path, "the page")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (bars_app.parsed()) return run_bars(bars_command);
-  if (kv_app.parsed()) return run_kv(load, kv_json_path);
+  if (kv_app.parsed()) return run_kv(kv_command, kv_app.count("--turns") > 0);
   return run_report(report_json_path, report_html_path);
 }

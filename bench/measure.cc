@@ -37,6 +37,13 @@ bool pin_to_core(size_t index) {
   return ::sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
+void unpin() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cores()) CPU_SET(cpu, &set);
+  ::sched_setaffinity(0, sizeof(set), &set);
+}
+
 size_t core_count() {
   return cores().size();
 }

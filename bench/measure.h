@@ -16,6 +16,8 @@ namespace refract::bench {
 // Binds the calling thread to a core, counted among those that this process was allowed at its start. False
 // where there are not so many.
 bool pin_to_core(size_t index);
+// All of these cores again.
+void unpin();
 [[nodiscard]] size_t core_count();
 // The system's number of that core, as the knob server.cpu wants it. REQUIRES: index < core_count().
 [[nodiscard]] int core_number(size_t index);

@@ -4,65 +4,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/page_parts.h"
 #include "bench/results.h"
 
 namespace refract::bench {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::string_view kStyle = R"(
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 62em; padding: 0 1em;
-       color: #1d2430; background: #fff; }
-table { border-collapse: collapse; width: 100%; }
-td, th { text-align: left; padding: .35em .8em .35em 0; vertical-align: top;
-         border-bottom: 1px solid #dde2ea; }
-td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
-.holds { color: #14713d; } .falls { color: #b3261e; font-weight: 600; } .open { color: #66707f; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; }
-dd { margin: 0; } dt { color: #66707f; } small { color: #66707f; }
-@media (prefers-color-scheme: dark) {
-  body { color: #dfe5ee; background: #14181f; } td, th { border-color: #2d3542; }
-  .holds { color: #5ccf8f; } .falls { color: #ff8a80; } svg text { fill: #dfe5ee; }
-}
-)";
-
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '&':
-        safe += "&amp;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += letter;
-    }
-  }
-  return safe;
-}
-
-// The fields of a JSON object with a value to fall back to, whatever the file holds: nothing here throws.
-std::string text_in(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-double number_in(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-Json list_in(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_array() ? *found : Json::array();
-}
 
 // One strip: from 0 to beyond whatever is largest, the limit as a line with the good side shaded, a dot for
 // each alternation, the range as a bar and the median as a stroke.
@@ -130,13 +78,6 @@ std::string row_of(const Json& bar) {
   return row + verdict_cell(text_in(bar, "verdict")) + "</tr>\n";
 }
 
-std::string reference_cells(const Json& reference) {
-  return fmt::format(R"(<td class="number">{:.0f} ns</td><td class="number">{:.1f} GB/s</td>)"
-                     R"(<td class="number">{:.2f}</td><td class="number">{:.1f} %</td>)",
-                     number_in(reference, "ping_pong_ns"), number_in(reference, "memcpy_gb_per_s"),
-                     number_in(reference, "load"), number_in(reference, "steal_percent"));
-}
-
 std::string blocks_of(const Json& bar) {
   std::string rows;
   for (const Json& block : list_in(bar, "blocks")) {
@@ -154,40 +95,31 @@ std::string blocks_of(const Json& bar) {
 
 Reported<std::string> html_of(const std::string& json) {
   const Json run = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!run.is_object() || text_in(run, "format") != "refract-bars-1") {
-    return report(Code::kMalformed, "this is not what 'refract-bench bars --json' writes");
+  const std::string format = run.is_object() ? text_in(run, "format") : "";
+  if (format == "refract-kv-2") return kv_page_of(run);
+  if (format != "refract-bars-1") {
+    return report(Code::kMalformed, "this is not what 'refract-bench bars --json' or 'kv --json' writes");
   }
-  std::string facts;
   std::string rows;
   std::string blocks;
-  const auto machine = run.find("machine");
-  if (machine != run.end() && machine->is_object()) {
-    for (const auto& [name, value] : machine->items()) {
-      const std::string fact = value.is_string() ? value.get<std::string>() : value.dump();
-      facts += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(fact));
-    }
-  }
   for (const Json& bar : list_in(run, "bars")) {
     if (!bar.is_object()) continue;
     rows += row_of(bar);
     blocks += blocks_of(bar);
   }
-  return fmt::format(R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Refract: bars</title>
-<meta name="viewport" content="width=device-width"><style>{}</style></head><body>
-<h1>Refract: what we promise, measured</h1>
-<dl>{}</dl>
+  return page_of("Refract: bars", "Refract: what we promise, measured",
+                 fmt::format(R"({}
 <p>Each dot is one alternation of both sides within one run, the stroke their median; the dashed line is the
-bar, its good side shaded. Shared memory on one host: this says nothing about a network.</p>
+bar, its good side shaded. All of it ran on one host: it says nothing about a network card.</p>
 <table><tr><th>what</th><th>median</th><th>bar</th><th></th><th></th></tr>
 {}</table>
 <h2>References round each block</h2>
-<p>A 64-byte message there and back over shared memory between two cores, and a copy of 4 MiB. A block whose
-references lie more than 30 % apart is measured again.</p>
-<table><tr><th>bar</th><th></th><th>ping-pong</th><th>memcpy</th><th>load</th><th>steal</th></tr>
-{}</table></body></html>
+<p>64 bytes there and back between two cores, over shared memory and over TCP, and a copy of 4 MiB. A block
+whose references lie more than 30 % apart is measured again.</p>
+<table><tr><th>bar</th><th></th>{}</tr>
+{}</table>
 )",
-                     kStyle, facts, rows, blocks);
+                             facts_of(object_in(run, "machine")), rows, reference_heads(), blocks));
 }
 
 }  // namespace refract::bench

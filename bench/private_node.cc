@@ -1,44 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/private_node.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <utility>
 
 #include "bench/measure.h"
+#include "bench/tcp_socket.h"
 
+#include "refract/base/prng.h"
 #include "refract/base/units.h"
+#include "refract/memory/descriptor.h"
 
 namespace refract::bench {
+
+namespace {
+
+std::vector<std::string> arguments_for(const NodeOptions& options, const std::string& folder) {
+  std::vector<std::string> arguments = options.launcher;
+  const auto add = [&arguments](const char* flag, std::string value) {
+    arguments.emplace_back(flag);
+    arguments.push_back(std::move(value));
+  };
+  arguments.push_back(options.program.empty() ? default_node_program() : options.program);
+  add("--config", "/dev/null");
+  add("--socket-path", folder + "/node.sock");
+  add("--memory-limit", fmt::format("{}B", options.memory_limit_bytes));
+  add("--memory-backing", options.backing);
+  add("--restart-limit", "1000");
+  add("--restart-backoff", "0ns");
+  const bool is_bound = options.is_bound && core_count() > 1;
+  add("--server-cpu", fmt::format("{}", is_bound ? core_number(1) : -1));
+  if (options.shards != 1) add("--server-shards", fmt::format("{}", options.shards));
+  if (!options.spin.empty()) add("--server-spin", options.spin);
+  return arguments;
+}
+
+// Readable by its owner alone, or the node would not have it.
+Reported<> write_secret(const std::string& path) {
+  const std::string secret = fmt::format("{:016x}{:016x}\n", secure_random_u64(), secure_random_u64());
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file || ::write(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
+    return report(Code::kSystem, fmt::format("cannot write {}: {}", path, errno_text(errno)));
+  }
+  return {};
+}
+
+}  // namespace
 
 Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
   Reported<TemporaryFolder> folder = TemporaryFolder::create();
   if (!folder) return report(folder.error());
   const std::string path = folder->path();
-  ChildProcess::Program program{.arguments = {}, .log_path = path + "/node.log"};
-  program.arguments = {
-      options.program.empty() ? default_node_program() : options.program,
-      "--config",
-      "/dev/null",
-      "--socket-path",
-      path + "/node.sock",
-      "--memory-limit",
-      fmt::format("{}B", options.memory_limit_bytes),
-      "--memory-backing",
-      options.backing,
-      "--restart-limit",
-      "1000",
-      "--restart-backoff",
-      "0ns",
-      "--server-cpu",
-      fmt::format("{}", core_count() > 1 ? core_number(1) : -1),
-  };
-  program.arguments.insert(program.arguments.end(), options.arguments.begin(), options.arguments.end());
+  ChildProcess::Program program{.arguments = arguments_for(options, path), .log_path = path + "/node.log"};
+  std::string tcp_address;
+  if (!options.listen_address.empty()) {
+    const Reported<uint16_t> port = free_port();
+    if (!port) return report(port.error());
+    const std::string where = fmt::format("{}:{}", options.listen_address, *port);
+    program.arguments.insert(program.arguments.end(), {"--listen-address", where});
+    tcp_address = fmt::format("refract://{}?transport=tcp", where);
+    if (!options.listen_address.starts_with("127.")) {
+      const std::string secret = path + "/secret";
+      if (const Reported<> written = write_secret(secret); !written) return report(written.error());
+      program.arguments.insert(program.arguments.end(), {"--auth-secret-file", secret});
+      tcp_address += "&secret_file=" + secret;
+    }
+  }
   Reported<ChildProcess> process = ChildProcess::start(program);
   if (!process) return report(process.error());
 
   PrivateNode node(std::move(*folder), std::move(*process));
+  node.tcp_address_ = std::move(tcp_address);
   const uint64_t end_ns = now_ns() + 30 * kSecond_ns;
   while (!std::filesystem::exists(node.socket_path_) || node.server() < 0) {
     if (!node.process_.is_running() || now_ns() > end_ns) {

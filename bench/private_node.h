@@ -18,16 +18,24 @@ struct NodeOptions {
   std::string program;  // refractd; empty: the one beside this program.
   uint64_t memory_limit_bytes = 0;
   std::string backing = "memfd:";
-  std::vector<std::string> arguments = {};  // Further flags.
+  std::string spin = {};            // The knob server.spin; empty: its default.
+  bool is_bound = true;             // The server to core 1, where there is one.
+  uint64_t shards = 1;              // Bound ones sit on core 1 and those behind it.
+  std::string listen_address = {};  // Numbers, without a port; empty: the node does not listen on TCP.
+  // What the node is started by, such as "ip netns exec NAME"; it must end up in the node's own process.
+  std::vector<std::string> launcher = {};
 };
 
 class PrivateNode {
  public:
-  // Returns when clients can connect. The server is bound to core 1 where there is one, and is restarted as
-  // often as it is killed, without a pause; all other knobs are at their defaults.
+  // Returns when clients can connect. The server is restarted as often as it is killed, without a pause;
+  // knobs that the options do not name are at their defaults. A node on other than a loopback address has a
+  // secret.
   [[nodiscard]] static Reported<PrivateNode> start(const NodeOptions& options);
 
   [[nodiscard]] const std::string& socket_path() const noexcept { return socket_path_; }
+  // For a client: "refract://ADDRESS:PORT?transport=tcp", with the secret. Empty without a listen_address.
+  [[nodiscard]] const std::string& tcp_address() const noexcept { return tcp_address_; }
   [[nodiscard]] pid_t keeper() const noexcept { return process_.pid(); }
   // The one that runs now; -1: none.
   [[nodiscard]] pid_t server() const;
@@ -41,6 +49,7 @@ class PrivateNode {
   TemporaryFolder folder_;
   ChildProcess process_;
   std::string socket_path_;
+  std::string tcp_address_;
 };
 
 // refractd beside this program.

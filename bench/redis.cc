@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "bench/measure.h"
+#include "bench/tcp_socket.h"
 
 #include "refract/base/units.h"
 
@@ -53,7 +54,7 @@ bool is_in_path(const std::string& program) {
 
 }  // namespace
 
-Reported<Redis> Redis::start() {
+Reported<Redis> Redis::start(const Options& options) {
   if (!is_in_path("redis-server")) {
     return report(
         Code::kUnsupported, "there is no redis-server here to compare with",
@@ -62,12 +63,24 @@ Reported<Redis> Redis::start() {
   Reported<TemporaryFolder> folder = TemporaryFolder::create();
   if (!folder) return report(folder.error());
   const std::string path = folder->path();
-  Reported<ChildProcess> process = ChildProcess::start(
-      {.arguments = {"redis-server", "--save", "", "--appendonly", "no", "--daemonize", "no", "--port", "0",
-                     "--unixsocket", path + "/redis.sock", "--dir", path},
-       .log_path = path + "/redis.log"});
+  uint16_t port = 0;
+  if (options.over_tcp) {
+    const Reported<uint16_t> free = free_port();
+    if (!free) return report(free.error());
+    port = *free;
+  }
+  ChildProcess::Program program{
+      .arguments = {"redis-server", "--save", "", "--appendonly", "no", "--daemonize", "no", "--io-threads",
+                    "1", "--port", fmt::format("{}", port), "--bind", "127.0.0.1", "--unixsocket",
+                    path + "/redis.sock", "--dir", path},
+      .log_path = path + "/redis.log"};
+  if (options.cpu >= 0) {
+    program.arguments.insert(program.arguments.end(), {"--server_cpulist", fmt::format("{}", options.cpu)});
+  }
+  Reported<ChildProcess> process = ChildProcess::start(program);
   if (!process) return report(process.error());
   Redis redis(std::move(*folder), std::move(*process));
+  redis.port_ = port;
   if (const Reported<> connected = redis.connect(); !connected) return report(connected.error());
   const Reported<std::string> text = redis.info_text();
   if (!text) return report(text.error());
@@ -79,12 +92,14 @@ Redis::Redis(Redis&& other) noexcept
     : folder_(std::move(other.folder_)),
       process_(std::move(other.process_)),
       socket_(std::exchange(other.socket_, -1)),
+      port_(other.port_),
       version_(std::move(other.version_)) {}
 
 Redis& Redis::operator=(Redis&& other) noexcept {
   std::swap(folder_, other.folder_);
   std::swap(process_, other.process_);
   std::swap(socket_, other.socket_);
+  std::swap(port_, other.port_);
   std::swap(version_, other.version_);
   return *this;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Redis of our own, to be measured beside: nothing is written to disk, and only we can reach it.
+// A Redis of our own, to be measured beside: nothing is written to disk, one thread serves, and only programs
+// of this host can reach it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,12 @@ namespace refract::bench {
 
 class Redis {
  public:
+  struct Options {
+    bool over_tcp = false;  // Reachable on a port of loopback too, see port().
+    int cpu = -1;           // The system's number of the core that it is bound to; -1: any.
+  };
   // kUnsupported where the machine has no redis-server; `next` says how to get it.
-  [[nodiscard]] static Reported<Redis> start();
+  [[nodiscard]] static Reported<Redis> start(const Options& options);
   Redis(Redis&& other) noexcept;
   Redis& operator=(Redis&& other) noexcept;
   Redis(const Redis&) = delete;
@@ -26,6 +31,7 @@ class Redis {
   [[nodiscard]] Reported<> load(uint64_t entries);
   // A number of INFO, such as "used_memory_rss".
   [[nodiscard]] Reported<uint64_t> info(const std::string& name);
+  [[nodiscard]] uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const std::string& version() const noexcept { return version_; }
 
  private:
@@ -39,6 +45,7 @@ class Redis {
   TemporaryFolder folder_;
   ChildProcess process_;
   int socket_ = -1;
+  uint16_t port_ = 0;
   std::string version_;
 };
 

@@ -103,25 +103,30 @@ void EchoPartner::ping_pong(Samples& samples) {
   shared_->active.store(0);
 }
 
-double drift(const Reference& before, const Reference& after) {
+double drift(const Reference& before, const Reference& after, Over over) {
   const auto apart = [](double a, double b) {
     if (a <= 0 || b <= 0) return 0.0;
     return std::max(a, b) / std::min(a, b) - 1;
   };
-  return std::max(apart(before.ping_pong_ns, after.ping_pong_ns),
-                  apart(before.memcpy_gb_per_s, after.memcpy_gb_per_s));
+  const double messages = over == Over::kTcp ? apart(before.tcp_polling_ns, after.tcp_polling_ns)
+                                             : apart(before.ping_pong_ns, after.ping_pong_ns);
+  return std::max(messages, apart(before.memcpy_gb_per_s, after.memcpy_gb_per_s));
 }
 
 Reported<std::unique_ptr<References>> References::start(const Timer& timer) {
-  if (core_count() < 2) return std::unique_ptr<References>(new References(timer, nullptr));
+  if (core_count() < 2) return std::unique_ptr<References>(new References(timer, nullptr, nullptr));
   Reported<std::unique_ptr<EchoPartner>> partner = EchoPartner::start();
   if (!partner) return report(partner.error());
-  return std::unique_ptr<References>(new References(timer, std::move(*partner)));
+  Reported<std::unique_ptr<TcpEcho>> tcp_echo = TcpEcho::start();
+  if (!tcp_echo) return report(tcp_echo.error());
+  return std::unique_ptr<References>(new References(timer, std::move(*partner), std::move(*tcp_echo)));
 }
 
-References::References(const Timer& timer, std::unique_ptr<EchoPartner> partner)
+References::References(const Timer& timer, std::unique_ptr<EchoPartner> partner,
+                       std::unique_ptr<TcpEcho> tcp_echo)
     : timer_(timer),
       partner_(std::move(partner)),
+      tcp_echo_(std::move(tcp_echo)),
       source_(4 * kMiB, 's'),
       target_(4 * kMiB, 't'),
       last_(cpu_time()) {}
@@ -152,6 +157,11 @@ double References::memcpy_gb_per_s() {
   return spread_of(std::move(rates)).median;
 }
 
+double References::tcp_ns(TcpEcho::Mode mode, Samples& samples) {
+  const size_t count = mode == TcpEcho::Mode::kPolling ? 2'000 : 300;
+  return tcp_echo_->ping_pong(mode, count, samples) ? timer_.ns(samples.quantile_ticks(0.5)) : 0;
+}
+
 Reference References::measure() {
   pin_to_core(0);
   Reference reference;
@@ -160,6 +170,8 @@ Reference References::measure() {
     Samples samples(20'000);
     partner_->ping_pong(samples);
     reference.ping_pong_ns = timer_.ns(samples.quantile_ticks(0.5));
+    reference.tcp_polling_ns = tcp_ns(TcpEcho::Mode::kPolling, samples);
+    reference.tcp_blocking_ns = tcp_ns(TcpEcho::Mode::kBlocking, samples);
   }
   std::ifstream("/proc/loadavg") >> reference.load;
   const CpuTime time = cpu_time();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machine can do at this moment: a message there and back over shared memory, and a copy of 4 MiB.
+// What the machine can do at this moment: 64 bytes there and back over shared memory and over TCP, and a copy
+// of 4 MiB.
 //
-// Shared machines change their speed from second to second. So these two are measured before and after each
+// Shared machines change their speed from second to second. So these are measured before and after each
 // block of measurements, and a block during which they moved too far is measured again.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "bench/measure.h"
+#include "bench/tcp_echo.h"
 
 #include "refract/base/report.h"
 
@@ -18,13 +20,18 @@ namespace refract::bench {
 
 struct Reference {
   double ping_pong_ns = 0;  // Median round trip of 64 bytes between cores 0 and 1; 0: there is one core only.
+  double tcp_polling_ns = 0;  // Likewise over TCP on loopback, both ends polling, or both blocking.
+  double tcp_blocking_ns = 0;
   double memcpy_gb_per_s = 0;
   double load = 0;           // The system's, over the last minute.
   double steal_percent = 0;  // Of all cores' time since the last reference: what the host gave to others.
 };
 
-// How far two references lie apart, as the larger of both ratios less 1: 0.3 is 30 %.
-[[nodiscard]] double drift(const Reference& before, const Reference& after);
+// How far two references lie apart, as the largest of the ratios less 1: 0.3 is 30 %. What goes over TCP is
+// compared with polling TCP, else with shared memory. Blocking TCP is not compared: it has two speeds here,
+// depending on how deep an idle core sleeps.
+enum class Over : uint8_t { kSharedMemory, kTcp };
+[[nodiscard]] double drift(const Reference& before, const Reference& after, Over over = Over::kSharedMemory);
 
 // The other process of the ping-pong, on core 1. It sleeps while nothing is measured.
 class EchoPartner {
@@ -50,23 +57,26 @@ class EchoPartner {
 
 class References {
  public:
-  // Forks, see EchoPartner. With a single core there is no partner, and no ping-pong.
+  // Forks, see EchoPartner. With a single core there are no partners, and no ping-pongs.
   [[nodiscard]] static Reported<std::unique_ptr<References>> start(const Timer& timer);
-  // Takes about 0.1 s, on core 0, where the calling thread is left.
+  // Takes about 0.15 s, on core 0, where the calling thread is left.
   [[nodiscard]] Reference measure();
   [[nodiscard]] EchoPartner* partner() noexcept { return partner_.get(); }
+  [[nodiscard]] TcpEcho* tcp_echo() noexcept { return tcp_echo_.get(); }
 
  private:
   struct CpuTime {
     uint64_t stolen = 0;
     uint64_t total = 0;
   };
-  References(const Timer& timer, std::unique_ptr<EchoPartner> partner);
+  References(const Timer& timer, std::unique_ptr<EchoPartner> partner, std::unique_ptr<TcpEcho> tcp_echo);
   [[nodiscard]] static CpuTime cpu_time();
   [[nodiscard]] double memcpy_gb_per_s();
+  [[nodiscard]] double tcp_ns(TcpEcho::Mode mode, Samples& samples);
 
   Timer timer_;
   std::unique_ptr<EchoPartner> partner_;
+  std::unique_ptr<TcpEcho> tcp_echo_;
   std::string source_;
   std::string target_;
   CpuTime last_;

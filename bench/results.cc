@@ -17,13 +17,6 @@ std::string measured(const BarResult& result) {
                      result.bar->unit.empty() ? "" : " ", result.bar->unit);
 }
 
-Json json_of(const Reference& reference) {
-  return {{"ping_pong_ns", reference.ping_pong_ns},
-          {"memcpy_gb_per_s", reference.memcpy_gb_per_s},
-          {"load", reference.load},
-          {"steal_percent", reference.steal_percent}};
-}
-
 Json json_of(const BarResult& result) {
   const Outcome& outcome = result.outcome;
   Json json = {{"name", result.bar->name},
@@ -53,14 +46,31 @@ Json json_of(const BarResult& result) {
   return json;
 }
 
-std::string reference_line(const Reference& reference) {
-  return fmt::format("{:.0f} ns, {:.1f} GB/s, load {:.2f}, steal {:.1f} %", reference.ping_pong_ns,
-                     reference.memcpy_gb_per_s, reference.load, reference.steal_percent);
-}
-
 constexpr std::string_view kColumns = "{:<20} {:<52} {:<26} {:<14} {}";
 
 }  // namespace
+
+Json json_of(const Reference& reference) {
+  return {{"ping_pong_ns", reference.ping_pong_ns},
+          {"tcp_polling_ns", reference.tcp_polling_ns},
+          {"tcp_blocking_ns", reference.tcp_blocking_ns},
+          {"memcpy_gb_per_s", reference.memcpy_gb_per_s},
+          {"load", reference.load},
+          {"steal_percent", reference.steal_percent}};
+}
+
+Json json_of(const Machine& machine) {
+  return {{"commit", machine.commit}, {"compiler", machine.compiler}, {"cpu", machine.cpu},
+          {"cores", machine.cores},   {"kernel", machine.kernel},     {"pages", machine.pages},
+          {"memory", machine.memory}, {"date", machine.date}};
+}
+
+std::string text(const Reference& reference) {
+  return fmt::format(
+      "shm {:.0f} ns, tcp {:.1f} us polling, {:.1f} us blocking, {:.1f} GB/s, load {:.2f}, steal {:.1f} %",
+      reference.ping_pong_ns, reference.tcp_polling_ns * 1e-3, reference.tcp_blocking_ns * 1e-3,
+      reference.memcpy_gb_per_s, reference.load, reference.steal_percent);
+}
 
 std::string heading() {
   return fmt::format(kColumns, "", "what", "median (min..max)", "bar", "");
@@ -85,24 +95,14 @@ std::string details_of(const std::vector<BarResult>& results) {
     if (!result.outcome.note.empty()) lines += fmt::format("    {}\n", result.outcome.note);
     for (const Block& block : result.outcome.blocks) {
       lines += fmt::format("    references{}: {} before; {} after\n", block.accepted ? "" : ", rejected",
-                           reference_line(block.before), reference_line(block.after));
+                           text(block.before), text(block.after));
     }
   }
   return lines;
 }
 
 std::string json_of(const Machine& machine, const std::vector<BarResult>& results) {
-  Json json = {{"format", "refract-bars-1"},
-               {"machine",
-                {{"commit", machine.commit},
-                 {"compiler", machine.compiler},
-                 {"cpu", machine.cpu},
-                 {"cores", machine.cores},
-                 {"kernel", machine.kernel},
-                 {"pages", machine.pages},
-                 {"memory", machine.memory},
-                 {"date", machine.date}}},
-               {"bars", Json::array()}};
+  Json json = {{"format", "refract-bars-1"}, {"machine", json_of(machine)}, {"bars", Json::array()}};
   for (const BarResult& result : results) json["bars"].push_back(json_of(result));
   // Notes carry what the system said, which need not be UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -2,6 +2,7 @@
 // What a run of the bars found: as lines for people, as JSON for programs, and as a page with plots.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,14 @@ struct BarResult {
 // What the lines do not say: the parts of each ratio, notes, references of each block. Several lines.
 [[nodiscard]] std::string details_of(const std::vector<BarResult>& results);
 
+[[nodiscard]] std::string text(const Reference& reference);
+
 // docs/benchmarks.md explains the fields.
+[[nodiscard]] nlohmann::ordered_json json_of(const Reference& reference);
+[[nodiscard]] nlohmann::ordered_json json_of(const Machine& machine);
 [[nodiscard]] std::string json_of(const Machine& machine, const std::vector<BarResult>& results);
 
-// A page that needs nothing but itself, from what json_of wrote.
+// A page that needs nothing but itself, from what json_of wrote, here or in kv_load.h.
 [[nodiscard]] Reported<std::string> html_of(const std::string& json);
 
 }  // namespace refract::bench

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `refract-bench kv` found, for people and for programs.
+#include <fmt/core.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "bench/kv_load.h"
+#include "bench/machine.h"
+#include "bench/results.h"
+
+namespace refract::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kShares = {0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999};
+
+double us(uint64_t ns) {
+  return static_cast<double>(ns) * 1e-3;
+}
+
+std::string rate_text(double per_second) {
+  if (per_second >= 1e6) return fmt::format("{:.2f} M/s", per_second * 1e-6);
+  return fmt::format("{:.1f} k/s", per_second * 1e-3);
+}
+
+std::string mix_text(double get_share) {
+  if (get_share >= 1) return "gets";
+  if (get_share <= 0) return "puts";
+  return fmt::format("{:.3g} % gets, the rest puts,", get_share * 100);
+}
+
+std::string oddities_of(const WorkloadResult& result) {
+  std::string text;
+  const auto add = [&](uint64_t count, const char* what) {
+    if (count > 0) text += fmt::format("; {} {}", count, what);
+  };
+  add(result.missing, "found nothing");
+  add(result.overloaded, "refused or not answered in time");
+  add(result.unserved, "due but never begun");
+  return text;
+}
+
+std::string quantiles_of(const Histogram& latency) {
+  return fmt::format("p50 {:.2f}  p90 {:.2f}  p99 {:.2f}  p99.9 {:.2f}  max {:.2f}",
+                     us(latency.quantile(0.5)), us(latency.quantile(0.9)), us(latency.quantile(0.99)),
+                     us(latency.quantile(0.999)), us(latency.max()));
+}
+
+std::string lines_of(const KvSide& side, double value_bytes) {
+  const Spread rates = spread_of(side.rates);
+  std::string lines = fmt::format("{} ({}): {} ({} to {})", side.name, side.how, rate_text(rates.median),
+                                  rate_text(rates.min), rate_text(rates.max));
+  if (value_bytes >= 1024) lines += fmt::format(", {:.2f} GB/s of values", rates.median * value_bytes * 1e-9);
+  lines += fmt::format("; {} operations in {:.2f} s{}\n", side.sum.operations, side.sum.seconds,
+                       oddities_of(side.sum));
+  lines += fmt::format("  latency, us: {}\n", quantiles_of(side.sum.latency_ns));
+  if (side.sweep.empty()) return lines;
+  lines += "  offered      served       latency from when due, us\n";
+  for (const KvPoint& point : side.sweep) {
+    lines += fmt::format("  {:<12} {:<12} {}{}{}\n", rate_text(point.offered),
+                         rate_text(point.result.per_second()), quantiles_of(point.result.latency_ns),
+                         oddities_of(point.result), point.share > 1 ? "; past saturation" : "");
+  }
+  return lines;
+}
+
+Json json_of(const WorkloadResult& result) {
+  Json quantiles = Json::array();
+  for (const double share : kShares) quantiles.push_back({share, result.latency_ns.quantile(share)});
+  return {{"operations", result.operations},
+          {"seconds", result.seconds},
+          {"per_second", result.per_second()},
+          {"missing", result.missing},
+          {"overloaded", result.overloaded},
+          {"unserved", result.unserved},
+          {"latency_ns",
+           {{"p50", result.latency_ns.quantile(0.5)},
+            {"p90", result.latency_ns.quantile(0.9)},
+            {"p99", result.latency_ns.quantile(0.99)},
+            {"p999", result.latency_ns.quantile(0.999)},
+            {"max", result.latency_ns.max()},
+            {"mean", result.latency_ns.mean()},
+            {"quantiles", quantiles}}}};
+}
+
+Json json_of(const KvSide& side) {
+  Json json = {{"name", side.name}, {"how", side.how}, {"rates", side.rates}};
+  const Spread rates = spread_of(side.rates);
+  json["rate_median"] = rates.median;
+  json["rate_min"] = rates.min;
+  json["rate_max"] = rates.max;
+  json["all"] = json_of(side.sum);
+  json["sweep"] = Json::array();
+  for (const KvPoint& point : side.sweep) {
+    Json row = {{"share", point.share}, {"offered", point.offered}};
+    row.update(json_of(point.result));
+    json["sweep"].push_back(row);
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string lines_of(const KvLoad& load, const KvResult& result) {
+  const WorkloadOptions& workload = load.workload;
+  std::string lines = fmt::format(
+      "{} of {} keys{}, {} + {} B; {} client{}, {} in flight each in batches of {}, {}{}\n",
+      mix_text(workload.get_share), workload.keys,
+      workload.skew > 0 ? fmt::format(" by Zipf {}", workload.skew) : "", workload.key_bytes,
+      workload.value_bytes, load.clients, load.clients == 1 ? "" : "s", load.driver.depth, load.driver.batch,
+      text(load.driver.waiting),
+      workload.rate > 0 ? fmt::format(", {} due, latency from when each was due", rate_text(workload.rate))
+                        : ", as fast as possible, latency from the call");
+  if (!result.is_bound) lines += "clients and servers share cores as the system sees fit\n";
+  for (const KvSide& side : result.sides) {
+    lines += lines_of(side, static_cast<double>(workload.value_bytes));
+  }
+  if (result.sides.size() == 2) {
+    const double ours = spread_of(result.sides[0].rates).median;
+    const double theirs = spread_of(result.sides[1].rates).median;
+    lines += fmt::format("refract / redis, medians of {} turns each: {:.2f} x\n", load.turns,
+                         theirs > 0 ? ours / theirs : 0);
+  }
+  lines += fmt::format("references: {} before; {} after\n", text(result.before), text(result.after));
+  return lines;
+}
+
+std::string json_of(const KvLoad& load, const KvResult& result) {
+  const WorkloadOptions& workload = load.workload;
+  Json json = {{"format", "refract-kv-2"},
+               {"machine", json_of(this_machine())},
+               {"load",
+                {{"keys", workload.keys},
+                 {"key_bytes", workload.key_bytes},
+                 {"value_bytes", workload.value_bytes},
+                 {"get_share", workload.get_share},
+                 {"zipf", workload.skew},
+                 {"rate", workload.rate},
+                 {"depth", load.driver.depth},
+                 {"batch", load.driver.batch},
+                 {"clients", load.clients},
+                 {"shards", load.shards},
+                 {"waiting", text(load.driver.waiting)},
+                 {"turns", load.turns},
+                 {"bound", result.is_bound}}},
+               {"references", {{"before", json_of(result.before)}, {"after", json_of(result.after)}}},
+               {"sides", Json::array()}};
+  for (const KvSide& side : result.sides) json["sides"].push_back(json_of(side));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace refract::bench

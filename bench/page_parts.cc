@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/page_parts.h"
+
+#include <fmt/core.h>
+
+namespace refract::bench {
+
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr std::string_view kStyle = R"(
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 62em; padding: 0 1em;
+       color: #1d2430; background: #fff; }
+table { border-collapse: collapse; width: 100%; }
+td, th { text-align: left; padding: .35em .8em .35em 0; vertical-align: top;
+         border-bottom: 1px solid #dde2ea; }
+td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.holds { color: #14713d; } .falls { color: #b3261e; font-weight: 600; } .open { color: #66707f; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; }
+dd { margin: 0; } dt { color: #66707f; } small { color: #66707f; }
+@media (prefers-color-scheme: dark) {
+  body { color: #dfe5ee; background: #14181f; } td, th { border-color: #2d3542; }
+  .holds { color: #5ccf8f; } .falls { color: #ff8a80; } svg text { fill: #dfe5ee; }
+}
+)";
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char letter : text) {
+    switch (letter) {
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '&':
+        safe += "&amp;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += letter;
+    }
+  }
+  return safe;
+}
+
+std::string text_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+double number_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+Json list_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_array() ? *found : Json::array();
+}
+
+Json object_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_object() ? *found : Json::object();
+}
+
+std::string facts_of(const Json& object) {
+  std::string facts = "<dl>";
+  for (const auto& [name, value] : object.items()) {
+    const std::string fact = value.is_string() ? value.get<std::string>() : value.dump();
+    facts += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(fact));
+  }
+  return facts + "</dl>\n";
+}
+
+std::string reference_cells(const Json& reference) {
+  return fmt::format(R"(<td class="number">{:.0f} ns</td><td class="number">{:.1f} us</td>)"
+                     R"(<td class="number">{:.1f} us</td><td class="number">{:.1f} GB/s</td>)"
+                     R"(<td class="number">{:.2f}</td><td class="number">{:.1f} %</td>)",
+                     number_in(reference, "ping_pong_ns"), number_in(reference, "tcp_polling_ns") * 1e-3,
+                     number_in(reference, "tcp_blocking_ns") * 1e-3, number_in(reference, "memcpy_gb_per_s"),
+                     number_in(reference, "load"), number_in(reference, "steal_percent"));
+}
+
+std::string_view reference_heads() {
+  return "<th>shared memory</th><th>tcp, polling</th><th>tcp, blocking</th><th>memcpy</th><th>load</th>"
+         "<th>steal</th>";
+}
+
+std::string page_of(std::string_view title, std::string_view heading, std::string_view body) {
+  return fmt::format(R"(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{}</title>
+<meta name="viewport" content="width=device-width"><style>{}</style></head><body>
+<h1>{}</h1>
+{}</body></html>
+)",
+                     title, kStyle, heading, body);
+}
+
+}  // namespace refract::bench

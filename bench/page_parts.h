@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all pages are made of. A page is made from a file that anybody may have written: whatever it holds,
+// nothing here throws, and text stays text.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace refract::bench {
+
+[[nodiscard]] std::string escaped(std::string_view text);
+
+// The fields of a JSON object, with an empty value where they are missing or of another type.
+[[nodiscard]] std::string text_in(const nlohmann::json& object, const char* name);
+[[nodiscard]] double number_in(const nlohmann::json& object, const char* name);
+[[nodiscard]] nlohmann::json list_in(const nlohmann::json& object, const char* name);
+[[nodiscard]] nlohmann::json object_in(const nlohmann::json& object, const char* name);
+
+// The facts of an object as a list of definitions.
+[[nodiscard]] std::string facts_of(const nlohmann::json& object);
+// The cells of a reference, and their heads.
+[[nodiscard]] std::string reference_cells(const nlohmann::json& reference);
+[[nodiscard]] std::string_view reference_heads();
+
+// A whole page.
+[[nodiscard]] std::string page_of(std::string_view title, std::string_view heading, std::string_view body);
+
+// The page of what `refract-bench kv --json` wrote.
+[[nodiscard]] std::string kv_page_of(const nlohmann::json& run);
+
+}  // namespace refract::bench

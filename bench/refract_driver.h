@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// One client of a Refract node: the public client::AsyncClient. Batches of one are get_into() and put(),
+// larger ones multi_get() and multi_put().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/lane_driver.h"
+
+#include "refract/client/async_client.h"
+
+namespace refract::bench {
+
+class RefractDriver final : public LaneDriver {
+ public:
+  struct Target {
+    std::string address;  // As client.h has it.
+    ClientOptions client = {};
+  };
+  [[nodiscard]] static Reported<std::unique_ptr<RefractDriver>> connect(const Target& target,
+                                                                        const DriverOptions& options,
+                                                                        const Contents& contents);
+  ~RefractDriver() override;
+
+  [[nodiscard]] client::AsyncClient& client() noexcept { return *client_; }
+
+ private:
+  // What multi_get and multi_put take, for each lane.
+  struct Items {
+    std::vector<GetItem> gets;
+    std::vector<PutItem> puts;
+  };
+
+  RefractDriver(const DriverOptions& options, const Contents& contents);
+  [[nodiscard]] runtime::Task<> execute(Lane& lane) override;
+  [[nodiscard]] runtime::Task<> execute_batch(Lane& lane);
+
+  std::vector<Items> items_;
+  std::unique_ptr<client::AsyncClient> client_;
+};
+
+}  // namespace refract::bench
