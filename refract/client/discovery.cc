@@ -90,7 +90,7 @@ class Search {
   }
 
   [[nodiscard]] Task<Reported<Discovery>> where_the_node_says(Connection& remote) {
-    const NodeFacts facts = remote.facts();
+    const NodeFacts& facts = remote.facts();
     const std::optional<BootId> here = host_boot_id();
     if (!here) co_return report(Code::kUnsupported, "this host does not say which boot it runs");
     if (facts.boot_id != *here) {
