@@ -110,14 +110,16 @@ std::vector<MethodFigures> method_figures(const Look& before, const Look& now) {
     }
   }
   std::vector<MethodFigures> methods;
+  methods.reserve(sums.size());
   for (const auto& [name, sum] : sums) {
     methods.push_back({.name = name,
                        .calls = sum.calls,
                        .calls_per_s = sum.calls_per_s,
                        .service_ns = quantiles_of(sum.service_ns)});
   }
-  std::ranges::stable_sort(methods, [](const MethodFigures& a, const MethodFigures& b) {
-    return a.calls_per_s != b.calls_per_s ? a.calls_per_s > b.calls_per_s : a.calls > b.calls;
+  std::ranges::sort(methods, [](const MethodFigures& a, const MethodFigures& b) {
+    if (a.calls_per_s != b.calls_per_s) return a.calls_per_s > b.calls_per_s;
+    return a.calls != b.calls ? a.calls > b.calls : a.name < b.name;
   });
   return methods;
 }
@@ -144,8 +146,10 @@ std::vector<ConnectionFigures> connection_figures(const Look& before, const Look
     figures.sent_per_s = per_second(was->sent_bytes, one.state.sent_bytes, interval_ns);
     all.push_back(std::move(figures));
   }
-  std::ranges::stable_sort(all, [](const ConnectionFigures& a, const ConnectionFigures& b) {
-    return a.calls_per_s != b.calls_per_s ? a.calls_per_s > b.calls_per_s : a.now.calls > b.now.calls;
+  std::ranges::sort(all, [](const ConnectionFigures& a, const ConnectionFigures& b) {
+    if (a.calls_per_s != b.calls_per_s) return a.calls_per_s > b.calls_per_s;
+    if (a.now.calls != b.now.calls) return a.now.calls > b.now.calls;
+    return a.shard != b.shard ? a.shard < b.shard : a.now.place < b.now.place;
   });
   return all;
 }

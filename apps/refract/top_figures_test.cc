@@ -127,8 +127,8 @@ TEST(TopScreen, no_line_is_wider_and_no_screen_higher_than_the_terminal) {
       "\xc3\xa4\xc3\xb6\xc3\xbc and a very long name that no terminal holds in one line";
   for (int i = 0; i < 100; ++i) now.connections.push_back(now.connections[0]);
   const Figures figures = figures_of(look_at_second(1), now);
-  for (const size_t columns : {1, 20, 80, 300}) {
-    for (const size_t rows : {1, 5, 24, 500}) {
+  for (const size_t columns : {1U, 20U, 80U, 300U}) {
+    for (const size_t rows : {1U, 5U, 24U, 500U}) {
       const std::vector<std::string> lines = lines_of(draw(figures, {.columns = columns, .rows = rows}));
       EXPECT_LE(lines.size(), rows);
       for (const std::string& line : lines) {

@@ -24,6 +24,7 @@ using observe::wire::TraceRecord;
 
 struct TracedCall {
   uint32_t shard = 0;
+  size_t order = 0;  // As recorded: calls of a batch were taken at one moment.
   TraceRecord taken{};
   uint64_t batch_calls = 0;
   uint64_t begun_ns = 0;  // When the shard turned to it: the batch's call before it was answered.
@@ -73,8 +74,12 @@ void add(Traced& traced, const ShardRecording& one) {
         }
         is_open = true;
         waiting[{record.session, record.call}] = traced.calls.size();
-        traced.calls.push_back(
-            {.shard = one.shard, .taken = record, .batch_calls = batch_calls, .begun_ns = 0, .reply = {}});
+        traced.calls.push_back({.shard = one.shard,
+                                .order = traced.calls.size(),
+                                .taken = record,
+                                .batch_calls = batch_calls,
+                                .begun_ns = 0,
+                                .reply = {}});
         break;
       case TraceKind::kReply: {
         const auto found = waiting.find({record.session, record.call});
@@ -96,7 +101,8 @@ void add(Traced& traced, const ShardRecording& one) {
 Traced put_together(std::span<const ShardRecording> recordings) {
   Traced traced;
   for (const ShardRecording& one : recordings) add(traced, one);
-  std::ranges::stable_sort(traced.calls, {}, [](const TracedCall& call) { return call.taken.ns; });
+  std::ranges::sort(traced.calls, {},
+                    [](const TracedCall& call) { return std::pair(call.taken.ns, call.order); });
   return traced;
 }
 
