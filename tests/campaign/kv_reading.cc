@@ -29,11 +29,11 @@ bool Worker::read_directly(const std::string& key) {
     return reinterpret_cast<std::byte*>(value.data());
   };
   kv::Found found;
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  while (true) {
     memory_->begin_read();
     found = reader_->get(bytes_of(key), hash, sink);
-    // Outside of what is mapped: the space has grown.
-    if (found.code != Code::kCorrupt) break;
+    // Outside of what is mapped, if the space has grown: perhaps more than once while the read stalled.
+    if (found.code != Code::kCorrupt || memory_->bytes() == stage_.keeper.memory().bytes()) break;
     map();
   }
   ++stage_.outcome.direct;
