@@ -64,7 +64,10 @@ class Connection : public Channel {
   // Touches the region no more. False: no region is of concern to this connection now.
   [[nodiscard]] bool revoke(uint16_t region) noexcept;
   // The bytes given out in the last poll are not needed any more.
-  void release_delivered() noexcept;
+  void turn_began() noexcept {
+    delivered_ = false;
+    release_delivered();
+  }
 
   // Only while it is active and read directly.
   void unwatch_if_busy() noexcept;
@@ -141,6 +144,7 @@ class Connection : public Channel {
   void prepare_block() noexcept;
   void took(size_t bytes) noexcept;
   void release_block_if_empty() noexcept;
+  void release_delivered() noexcept;
   [[nodiscard]] size_t fail_outstanding(std::span<Completion> completions) noexcept;
   void give_up_on(uint64_t& counter) noexcept;
   template <typename T>

@@ -46,7 +46,8 @@ bool Connection::receive() noexcept {
   if (got <= 0) {
     readable_ = got < 0 && errno == EINTR;
     peer_gone_ = got == 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK);
-    release_block_if_empty();
+    // In this turn nothing of the block was given out.
+    release_delivered();
     return false;
   }
   size_t asked = 0;
@@ -90,7 +91,6 @@ void Connection::release_block_if_empty() noexcept {
 }
 
 void Connection::release_delivered() noexcept {
-  delivered_ = false;
   if (block_ == nullptr || begin_ != end_) return;
   hub_.blocks.give_back(block_);
   block_ = nullptr;

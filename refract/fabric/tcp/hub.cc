@@ -62,7 +62,7 @@ size_t Hub::drain(std::span<Completion> completions) noexcept {
 }
 
 void Hub::release_delivered() noexcept {
-  for (Connection* connection : delivered_) connection->release_delivered();
+  for (Connection* connection : delivered_) connection->turn_began();
   delivered_.clear();
 }
 

@@ -91,9 +91,11 @@ class Output {
 
   [[nodiscard]] std::byte* newest_block() noexcept { return blocks_[(blocks_tail_ - 1) % kBlocksMax]->bytes; }
   void extend(const std::byte* place, uint64_t bytes) noexcept {
+    // Two blocks may lie behind each other in memory; a segment never spans them.
+    const bool begins_block = block_used_ == 0;
     block_used_ += bytes;
     copied_bytes_ += bytes;
-    if (head_ != tail_) {
+    if (head_ != tail_ && !begins_block) {
       Segment& last = segments_[(tail_ - 1) % kSegmentsMax];
       if (last.copied && last.data + last.bytes == place) {
         last.bytes += bytes;
