@@ -143,7 +143,7 @@ DelayedPath::~DelayedPath() {
 Reported<double> DelayedPath::stream_rate(double seconds) const {
   const Reported<Descriptor> listener = make_in(name_, [this] { return listen_on(far_address_); });
   if (!listener) return report(listener.error());
-  std::jthread far([&] { send_to_whoever_connects(*listener); });
+  const std::jthread far([&] { send_to_whoever_connects(*listener); });
   double rate = 0;
   {
     const Reported<Descriptor> socket = connect_tcp(far_address_, port_of(*listener), kBufferBytes);

@@ -18,6 +18,7 @@ class LaneDriver : public StoreDriver {
  public:
   LaneDriver(const LaneDriver&) = delete;
   LaneDriver& operator=(const LaneDriver&) = delete;
+  ~LaneDriver() override = default;
 
   [[nodiscard]] Reported<> run(Workload& workload) override;
   // Lets the client's loop run, with nothing to ask for.

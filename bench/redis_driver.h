@@ -26,6 +26,7 @@ class RedisDriver final : public StoreDriver {
                                                                       const Contents& contents);
   RedisDriver(const RedisDriver&) = delete;
   RedisDriver& operator=(const RedisDriver&) = delete;
+  ~RedisDriver() override = default;
 
   [[nodiscard]] Reported<> run(Workload& workload) override;
   // Entries `first` to `end`, each once.

@@ -22,6 +22,8 @@ class RefractDriver final : public LaneDriver {
   [[nodiscard]] static Reported<std::unique_ptr<RefractDriver>> connect(const Target& target,
                                                                         const DriverOptions& options,
                                                                         const Contents& contents);
+  RefractDriver(const RefractDriver&) = delete;
+  RefractDriver& operator=(const RefractDriver&) = delete;
   ~RefractDriver() override;
 
   [[nodiscard]] client::AsyncClient& client() noexcept { return *client_; }

@@ -38,6 +38,7 @@ Reported<WorkloadResult> run_clients(const std::vector<WorkloadOptions>& workloa
   };
   {
     std::vector<std::jthread> threads;
+    threads.reserve(workloads.size());
     for (size_t k = 0; k < workloads.size(); ++k) threads.emplace_back(client, k);
   }
   WorkloadResult sum;
