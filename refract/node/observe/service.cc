@@ -34,9 +34,8 @@ std::span<const std::byte> bytes_of(const std::string& text) noexcept {
 
 Service::Service(Parts parts) : parts_(std::move(parts)), trace_(parts_.shard.clock()) {}
 
-Service::~Service() {
-  if (server_ != nullptr) server_->set_reply_tap(nullptr);
-}
+// The server, whose service this is, has gone by now, and its tap with it.
+Service::~Service() = default;
 
 void Service::answer_through(rpc::Server& server) noexcept {
   server_ = &server;
