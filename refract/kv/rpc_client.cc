@@ -15,15 +15,6 @@ using runtime::OpResult;
 using runtime::Task;
 using wire::Method;
 
-namespace {
-
-Code check_lengths(std::span<const std::byte> key, uint64_t value_bytes) noexcept {
-  if (key.empty()) return Code::kInvalidArgument;
-  return key.size() > kKeyBytesMax || value_bytes > kValueBytesMax ? Code::kTooLarge : Code::kOk;
-}
-
-}  // namespace
-
 RpcClient::RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClientOptions& options)
     : session_(session), shard_(shard), options_(options), body_bytes_max_(session.payload_bytes_max()) {
   REFRACT_CHECK(body_bytes_max_ >= wire::kBodyBytesMin && options.pipeline > 0);
@@ -262,48 +253,6 @@ Task<Result<wire::PingReply>> RpcClient::ping(uint64_t nonce, uint64_t deadline_
   const auto reply = wire::take<wire::PingReply>(bytes);
   if (!reply || reply->nonce != nonce) co_return fail(Code::kMalformed);
   co_return *reply;
-}
-
-struct RpcClient::GetJob {
-  std::span<GetItem> items;
-  uint64_t deadline_ns;
-  size_t next = 0;
-  TaskTeam team;
-};
-
-Task<> RpcClient::get_items(GetJob& job) {
-  while (job.next < job.items.size()) {
-    GetItem& item = job.items[job.next++];
-    item.result = co_await get(item.key, *item.sink, job.deadline_ns);
-  }
-  job.team.leave();
-}
-
-Task<> RpcClient::multi_get(std::span<GetItem> items, uint64_t deadline_ns) {
-  GetJob job{.items = items, .deadline_ns = deadline_ns, .next = 0, .team = TaskTeam(shard_)};
-  for (size_t i = 0; i < std::min(options_.pipeline, items.size()); ++i) job.team.add(get_items(job));
-  co_await job.team.run();
-}
-
-struct RpcClient::PutJob {
-  std::span<PutItem> items;
-  uint64_t deadline_ns;
-  size_t next = 0;
-  TaskTeam team;
-};
-
-Task<> RpcClient::put_items(PutJob& job) {
-  while (job.next < job.items.size()) {
-    PutItem& item = job.items[job.next++];
-    item.result = co_await put(item.key, item.value, item.options, job.deadline_ns);
-  }
-  job.team.leave();
-}
-
-Task<> RpcClient::multi_put(std::span<PutItem> items, uint64_t deadline_ns) {
-  PutJob job{.items = items, .deadline_ns = deadline_ns, .next = 0, .team = TaskTeam(shard_)};
-  for (size_t i = 0; i < std::min(options_.pipeline, items.size()); ++i) job.team.add(put_items(job));
-  co_await job.team.run();
 }
 
 Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {

@@ -157,6 +157,8 @@ class RpcClient {
   struct ViewRest;
   struct Upload;
   struct Transfer;
+  class GetBatch;
+  class PutBatch;
   struct GetJob;
   struct PutJob;
 

@@ -10,10 +10,16 @@
 #include <span>
 #include <vector>
 
+#include "refract/kv/layout.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/kv/wire.h"
 
 namespace refract::kv {
+
+[[nodiscard]] inline Code check_lengths(std::span<const std::byte> key, uint64_t value_bytes) noexcept {
+  if (key.empty()) return Code::kInvalidArgument;
+  return key.size() > kKeyBytesMax || value_bytes > kValueBytesMax ? Code::kTooLarge : Code::kOk;
+}
 
 // A call's fixed part, identity and key, one behind the other; without an allocation while the key is short.
 class CallHead {

@@ -137,6 +137,15 @@ uint64_t Session::start(const Call& call) noexcept {
   return first_waiting_ == nullptr ? send(call, 0) : 0;
 }
 
+uint64_t Session::start(const Call& call, ReplyTaker& taker, uint32_t place) noexcept {
+  const uint64_t id = start(call);
+  if (id == 0) return 0;
+  Slot& slot = slots_[id & 0xffff'ffff];
+  slot.taker = &taker;
+  slot.place = place;
+  return id;
+}
+
 bool Session::done(uint64_t id) const noexcept {
   const Slot* slot = find(id);
   return slot == nullptr || slot->state == SlotState::kDone;
@@ -148,6 +157,7 @@ OpResult Session::finish(uint64_t id) noexcept {
   if (slot->state == SlotState::kSent) {
     slot->state = SlotState::kAbandoned;
     slot->waiter = 0;
+    slot->taker = nullptr;
     return {.code = Code::kIndeterminate};
   }
   const OpResult result = {.code = slot->code, .value = slot->answered ? 1U : 0U, .bytes = slot->bytes};
@@ -222,6 +232,15 @@ void Session::settle(Slot& slot, const OpResult& result) noexcept {
   if (slot.state == SlotState::kAbandoned) {
     release(slot);
     wake_first();
+    return;
+  }
+  if (slot.taker != nullptr) {
+    ReplyTaker& taker = *slot.taker;
+    const uint32_t place = slot.place;
+    release(slot);
+    // Before the taker can take the credit for itself: whoever stands in line was there first.
+    wake_first();
+    taker.on_reply(place, result);
     return;
   }
   slot.state = SlotState::kDone;

@@ -45,6 +45,15 @@ struct Call {
   std::span<const std::byte> tail = {};
 };
 
+// Takes replies as they come: for those who have many calls under way and one wait for all of them.
+class ReplyTaker {
+ public:
+  virtual ~ReplyTaker() = default;
+  // Once for each call, inside the poll that brings its reply or its channel's end. `reply.bytes` are valid
+  // during the call only. May start further calls, and may end the taker.
+  virtual void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept = 0;
+};
+
 class Session final : public fabric::Receiver {
  public:
   enum class State : uint8_t { kOpening, kOpen, kClosed };
@@ -70,6 +79,9 @@ class Session final : public fabric::Receiver {
   // done(), else kIndeterminate, and the reply will be late. The call must fit(). While others wait in
   // call(), it gives 0.
   [[nodiscard]] uint64_t start(const Call& call) noexcept;
+  // Likewise, but the outcome goes to `taker`, under the caller's number `place`, and finish() is only for
+  // giving the call up. The taker outlives the call.
+  [[nodiscard]] uint64_t start(const Call& call, ReplyTaker& taker, uint32_t place) noexcept;
   [[nodiscard]] bool done(uint64_t id) const noexcept;
   [[nodiscard]] runtime::OpResult finish(uint64_t id) noexcept;
   [[nodiscard]] bool fits(const Call& call) const noexcept;
@@ -107,7 +119,9 @@ class Session final : public fabric::Receiver {
     uint32_t generation = 1;
     uint32_t next_free = 0;
     runtime::Token waiter = 0;  // Of the operation to complete; 0: somebody polls done().
+    ReplyTaker* taker = nullptr;
     std::span<const std::byte> bytes = {};
+    uint32_t place = 0;  // Of the taker's.
     Code code = Code::kOk;
     SlotState state = SlotState::kFree;
     bool answered = false;

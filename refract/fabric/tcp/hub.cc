@@ -67,6 +67,7 @@ void Hub::release_delivered() noexcept {
 }
 
 size_t Hub::poll(std::span<Completion> completions) noexcept {
+  completions = completions.first(std::min(completions.size(), kCompletionsATurn));
   release_delivered();
   if (has_dead()) [[unlikely]]
     bury();

@@ -29,6 +29,9 @@ inline constexpr uint32_t kOneSidedBytesMin = 16 * kKiB;
 inline constexpr size_t kSendBytesATurn = kMiB;
 inline constexpr size_t kReceiveBytesATurn = kMiB;
 inline constexpr size_t kSpansASend = 64;
+// Of all connections. A turn ends with a send, so that peers with many requests in flight work on one half
+// while the other half travels: with 64 a turn both ends took turns at working, and did half as much.
+inline constexpr size_t kCompletionsATurn = 32;
 
 // From this size on a transfer is worth large socket buffers, where the round trip is long.
 inline constexpr uint64_t kLargeTransferBytes = kMiB;
