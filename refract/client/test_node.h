@@ -63,16 +63,23 @@ class TestNode {
   [[nodiscard]] const std::string& directory() const { return directory_.path(); }
   [[nodiscard]] pid_t keeper() const { return keeper_; }
 
-  // "127.0.0.1:PORT", as the banner names it. REQUIRES: the flags ask for it.
+  // "127.0.0.1:PORT", as the banner names it, which comes when all shards serve: perhaps after the first
+  // socket answers. REQUIRES: the flags ask for it.
   [[nodiscard]] std::string tcp() const {
-    std::ifstream log(directory_.path() + "/log");
     std::string address;
-    for (std::string line; std::getline(log, line);) {
-      std::istringstream words(line);
-      std::string name;
-      std::string value;
-      if (words >> name >> value && name == "tcp") address = value;
-    }
+    (void)eventually([&] {
+      std::ifstream log(directory_.path() + "/log");
+      bool is_ready = false;
+      for (std::string line; std::getline(log, line);) {
+        std::istringstream words(line);
+        std::string name;
+        std::string value;
+        if (!(words >> name >> value)) continue;
+        if (name == "tcp") address = value;
+        is_ready = is_ready || name == "stop";
+      }
+      return is_ready && !address.empty();
+    });
     return address;
   }
 
