@@ -29,8 +29,9 @@ class DebianReader final : public StreamReader {
 };
 
 // The end of the line that begins at `begin` of the view, growing the view until it is there; at the end of
-// the input the end of the view. False where the line is longer than a stanza may be, with `end` at most where
-// the line ends: how much of it has arrived must not matter, so its own length decides, even where it is blank.
+// the input the end of the view. False where the line is longer than a stanza may be, with `end` at most
+// where the line ends: how much of it has arrived must not matter, so its own length decides, even where it
+// is blank.
 bool DebianReader::line_at(size_t begin, size_t& end) noexcept {
   const size_t line_bytes_max = limits_.value_bytes_max + 2;
   size_t scanned = begin;

@@ -88,7 +88,7 @@ TEST(DebianReader, pieces_of_any_size_tell_the_same_story) {
   constexpr std::string_view kLongBlank = "\n                                       \n";
   constexpr std::string_view kParts[] = {"Package:",           " a",         "\n", "\n\n", " ", "\r\n",
                                          "Multi-Arch: same\n", "\n# note\n", ":",  "\t\n", "x", "\nB: c",
-                                         "Package: b\n",      kLongBlank};
+                                         "Package: b\n",       kLongBlank};
   Prng prng(23);
   for (int round = 0; round < 3'000; ++round) {
     std::string text;
