@@ -5,13 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "refract/base/check.h"
 #include "refract/base/prng.h"
-#include "refract/memory/remote_visible.h"
 
 namespace refract::fabric {
 
@@ -183,18 +181,13 @@ void LoopbackDomain::flush() noexcept {
 }
 
 Reported<RemoteKey> LoopbackDomain::register_region(const RegionSpec& spec) {
-  for (const Region& region : regions_) {
-    if (region.spec.region == spec.region) {
-      return report(Code::kInvalidArgument,
-                    "region " + std::to_string(spec.region) + " is registered already", "revoke it first");
-    }
-  }
-  regions_.push_back({.spec = spec, .key = {secure_random_u64() | 1}});
-  return regions_.back().key;
+  const RemoteKey key{secure_random_u64() | 1};
+  if (auto added = regions_.add(spec, key); !added) return report(added.error());
+  return key;
 }
 
 void LoopbackDomain::revoke_region(uint16_t region) noexcept {
-  std::erase_if(regions_, [region](const Region& entry) { return entry.spec.region == region; });
+  regions_.remove(region);
 }
 
 Reported<Channel*> LoopbackDomain::connect(std::string_view address) {
@@ -217,40 +210,19 @@ LoopbackChannel& LoopbackDomain::add_channel(bool accepted) {
 }
 
 Code LoopbackDomain::execute(const Request& request, uint64_t& old_value) noexcept {
-  const RemotePointer address = request.remote.address;
-  const bool is_atomic = request.op == Op::kCompareSwap || request.op == Op::kFetchAdd;
-  const uint64_t bytes = is_atomic ? sizeof(uint64_t) : request.local.bytes;
-  const auto region = std::find_if(regions_.begin(), regions_.end(), [&](const Region& entry) {
-    return entry.spec.region == address.region() && entry.key == request.remote.key;
-  });
-  if (region == regions_.end()) return Code::kAccessDenied;
-  const Domain::RegionSpec& spec = region->spec;
-  const bool right = is_atomic                  ? spec.rights.atomic
-                     : request.op == Op::kWrite ? spec.rights.write
-                                                : spec.rights.read;
-  // Neither side of the comparison can overflow, whatever the peer asks for.
-  if (!right || address.offset() > spec.bytes || bytes > spec.bytes - address.offset()) {
-    return Code::kAccessDenied;
+  const RegionTable::Place place{
+      .address = request.remote.address, .key = request.remote.key, .bytes = request.local.bytes};
+  switch (request.op) {
+    case Op::kRead:
+      return regions_.read(place, {request.local.data, request.local.bytes});
+    case Op::kWrite:
+      return regions_.write(place, {request.local.data, request.local.bytes});
+    case Op::kCompareSwap:
+      return regions_.compare_swap(place, {.compare = request.compare, .operand = request.operand},
+                                   old_value);
+    default:
+      return regions_.fetch_add(place, request.operand, old_value);
   }
-  std::byte* place = spec.base + address.offset();
-  if (!is_atomic) {
-    if (request.op == Op::kWrite) {
-      store_possibly_torn(place, request.local.data, bytes);
-    } else {
-      copy_possibly_torn(request.local.data, place, bytes);
-    }
-    return Code::kOk;
-  }
-  if (address.offset() % sizeof(uint64_t) != 0) return Code::kInvalidArgument;
-  const std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(place));
-  if (request.op == Op::kFetchAdd) {
-    old_value = word.fetch_add(request.operand);
-  } else {
-    old_value = request.compare;
-    // A failed exchange stores what the word holds into old_value.
-    (void)word.compare_exchange_strong(old_value, request.operand);
-  }
-  return Code::kOk;
 }
 
 bool LoopbackDomain::prepare_sleep() noexcept {

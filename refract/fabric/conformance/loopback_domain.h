@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "refract/fabric/channel.h"
+#include "refract/fabric/region_table.h"
 
 namespace refract::fabric {
 
@@ -107,11 +108,6 @@ class LoopbackDomain final : public Domain {
  private:
   friend class LoopbackChannel;
 
-  struct Region {
-    RegionSpec spec;
-    RemoteKey key;
-  };
-
   [[nodiscard]] Code execute(const Request& request, uint64_t& old_value) noexcept;
   LoopbackChannel& add_channel(bool accepted);
   void wake() noexcept;
@@ -119,7 +115,7 @@ class LoopbackDomain final : public Domain {
   LoopbackHub* hub_;
   std::string address_;
   LoopbackOptions options_;
-  std::vector<Region> regions_;
+  RegionTable regions_;
   std::vector<std::unique_ptr<LoopbackChannel>> channels_;
   size_t first_ = 0;  // Who is polled first; goes round, so that no channel starves another.
   int wake_fd_;

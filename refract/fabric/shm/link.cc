@@ -327,9 +327,7 @@ Link::Step Link::execute(const RingConsumer::Frame& frame) noexcept {
   const uint64_t read_bytes = is_read ? head.operand : 0;
   std::byte* place = reserve(kValueBytes + read_bytes, 0);
   if (place == nullptr) return Step::kNoRoom;
-  const bool atomic = frame.kind == FrameKind::kCompareSwap || frame.kind == FrameKind::kFetchAdd;
-  const RegionTable::Place target{
-      .address = {head.address}, .key = {head.key}, .bytes = atomic ? sizeof(uint64_t) : head.compare};
+  const RegionTable::Place target{.address = {head.address}, .key = {head.key}, .bytes = head.compare};
   uint64_t value = 0;
   Code code = Code::kOk;
   switch (frame.kind) {
@@ -340,7 +338,7 @@ Link::Step Link::execute(const RingConsumer::Frame& frame) noexcept {
       code = hub_.regions.write(target, data);
       break;
     case FrameKind::kCompareSwap:
-      code = hub_.regions.compare_swap(target, head.compare, head.operand, value);
+      code = hub_.regions.compare_swap(target, {.compare = head.compare, .operand = head.operand}, value);
       break;
     default:
       code = hub_.regions.fetch_add(target, head.operand, value);

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "refract/fabric/channel.h"
+#include "refract/fabric/region_table.h"
 #include "refract/fabric/shm/domain.h"
-#include "refract/fabric/shm/region_table.h"
 #include "refract/fabric/shm/ring.h"
 
 namespace refract::fabric::shm {

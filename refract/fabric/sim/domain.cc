@@ -254,29 +254,23 @@ void SimDomain::flush() noexcept {
 }
 
 Reported<RemoteKey> SimDomain::register_region(const RegionSpec& spec) {
-  if (spec.base == nullptr || spec.bytes == 0 || spec.bytes > RemotePointer::kOffsetMask) {
-    return report(Code::kInvalidArgument, "cannot serve a region without bytes");
-  }
   RemoteKey key;
   while (key.bits == 0) key.bits = host_->world().prng().next();
-  regions_[spec.region] = {.spec = spec, .key = key};
+  if (auto added = regions_.add(spec, key); !added) return report(added.error());
   return key;
 }
 
 void SimDomain::revoke_region(uint16_t region) noexcept {
-  regions_.erase(region);
+  regions_.remove(region);
 }
 
 std::byte* SimDomain::admit(const Packet& packet) const noexcept {
-  const auto found = regions_.find(packet.remote.address.region());
-  if (found == regions_.end() || found->second.key != packet.remote.key) return nullptr;
-  const RegionSpec& spec = found->second.spec;
-  const bool allowed = packet.op == Op::kRead    ? spec.rights.read
-                       : packet.op == Op::kWrite ? spec.rights.write
-                                                 : spec.rights.atomic;
-  const uint64_t offset = packet.remote.address.offset();
-  if (!allowed || offset > spec.bytes || packet.bytes > spec.bytes - offset) return nullptr;
-  return spec.base + offset;
+  bool Rights::* const right = packet.op == Op::kRead    ? &Rights::read
+                               : packet.op == Op::kWrite ? &Rights::write
+                                                         : &Rights::atomic;
+  return regions_
+      .look_up({.address = packet.remote.address, .key = packet.remote.key, .bytes = packet.bytes}, right)
+      .bytes;
 }
 
 Reported<fabric::Channel*> SimDomain::connect(std::string_view address) {

@@ -6,13 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "refract/fabric/channel.h"
+#include "refract/fabric/region_table.h"
 #include "refract/fabric/sim/network.h"
 
 namespace refract::sim {
@@ -91,10 +91,6 @@ class SimDomain final : public fabric::Domain {
  private:
   friend class SimChannel;
 
-  struct Region {
-    RegionSpec spec;
-    RemoteKey key;
-  };
   struct Ready {
     fabric::Completion completion;
     SimChannel* channel = nullptr;
@@ -115,7 +111,7 @@ class SimDomain final : public fabric::Domain {
   std::vector<Ready> ready_;
   std::vector<Packet*> staged_;
   std::vector<Packet*> held_;  // Messages whose bytes the last poll handed out.
-  std::map<uint16_t, Region> regions_;
+  fabric::RegionTable regions_;
 };
 
 }  // namespace refract::sim

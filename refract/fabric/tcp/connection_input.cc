@@ -12,6 +12,13 @@
 #include "refract/memory/remote_visible.h"
 
 namespace refract::fabric::tcp {
+namespace {
+
+[[nodiscard]] RegionTable::Place asked_for(const Place& place, uint64_t bytes) noexcept {
+  return {.address = {place.address}, .key = {place.key}, .bytes = bytes};
+}
+
+}  // namespace
 
 // What stands behind the header at begin_.
 template <typename T>
@@ -191,9 +198,15 @@ Connection::Step Connection::execute(const FrameHeader& header) noexcept {
   if (changes_wait()) return Step::kWait;
   if (header.kind == FrameKind::kWrite) return begin_write(header);
   uint64_t value = 0;
-  const Code code = header.kind == FrameKind::kCompareSwap
-                        ? hub_.regions.compare_swap(payload<PlaceAndSwap>(), value)
-                        : hub_.regions.fetch_add(payload<PlaceAndOperand>(), value);
+  Code code = Code::kOk;
+  if (header.kind == FrameKind::kCompareSwap) {
+    const auto swap = payload<PlaceAndSwap>();
+    code = hub_.regions.compare_swap(asked_for(swap.place, sizeof(value)),
+                                     {.compare = swap.compare, .operand = swap.operand}, value);
+  } else {
+    const auto add = payload<PlaceAndOperand>();
+    code = hub_.regions.fetch_add(asked_for(add.place, sizeof(value)), add.operand, value);
+  }
   answer(code, value);
   return Step::kDone;
 }
@@ -209,7 +222,7 @@ void Connection::answer(Code code, uint64_t value) noexcept {
 
 Connection::Step Connection::execute_read(const PlaceAndOperand& read) noexcept {
   const uint64_t bytes = read.operand;
-  const std::byte* const source = hub_.regions.resolve(read.place, bytes, &Rights::read);
+  const std::byte* const source = hub_.regions.look_up(asked_for(read.place, bytes), &Rights::read).bytes;
   if (source == nullptr || bytes == 0) {
     answer(source == nullptr ? Code::kAccessDenied : Code::kOk, 0);
     return Step::kDone;
@@ -234,7 +247,7 @@ Connection::Step Connection::execute_read(const PlaceAndOperand& read) noexcept 
 Connection::Step Connection::begin_write(const FrameHeader& header) noexcept {
   const auto place = payload<Place>();
   const uint64_t bytes = header.bytes - sizeof(place);
-  std::byte* const target = hub_.regions.resolve(place, bytes, &Rights::write);
+  std::byte* const target = hub_.regions.look_up(asked_for(place, bytes), &Rights::write).bytes;
   mark_moving();
   transfer_ = {.target = target,
                .left = bytes,

@@ -13,10 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "refract/fabric/region_table.h"
 #include "refract/fabric/tcp/block_pool.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/output.h"
-#include "refract/fabric/tcp/region_table.h"
 
 namespace refract::fabric::tcp {
 
