@@ -55,6 +55,9 @@ function(refract_test name)
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_RUN_SERIAL})
+  if("thread" IN_LIST ARG_LABELS)
+    set_property(GLOBAL APPEND PROPERTY REFRACT_THREAD_TESTS ${name})
+  endif()
 endfunction()
 
 # refract_fuzzer(SOURCE LINKS ...): one libFuzzer program, named after its source. scripts/fuzz runs them all,
@@ -103,4 +106,10 @@ function(refract_programs)
     add_dependencies(fuzzers ${fuzzers})
   endif()
   set_property(GLOBAL PROPERTY REFRACT_PROGRAMS ${programs})
+endfunction()
+
+# refract_thread_tests(): the tests labelled `thread`, as the target `thread_tests`. REQUIRES: all tests are made.
+function(refract_thread_tests)
+  get_property(tests GLOBAL PROPERTY REFRACT_THREAD_TESTS)
+  add_custom_target(thread_tests DEPENDS ${tests})
 endfunction()
