@@ -106,11 +106,11 @@ Code decode_keyed(Method method, std::span<const std::byte> body, SessionState& 
     if (code != Code::kOk) return code;
     if (!staged) return Code::kInvalidated;
     call.staged = std::move(*staged);
-    call.key = call.staged;
+    call.key.bytes = call.staged;
   } else {
     if (code != Code::kOk) return code;
     if (body.size() < ref.key_bytes) return Code::kMalformed;
-    call.key = arena.copy(body.first(ref.key_bytes));
+    call.key.bytes = arena.copy(body.first(ref.key_bytes));
     body = body.subspan(ref.key_bytes);
   }
   if (call.if_absent && call.if_version != 0) return Code::kInvalidArgument;

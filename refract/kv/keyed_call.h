@@ -19,7 +19,7 @@
 namespace refract::kv {
 
 struct KeyedCall {
-  std::span<const std::byte> key;  // Our own copy.
+  Table::HashedKey key;  // Our own copy; its hash is left to the caller.
   uint64_t if_version = 0;
   uint64_t ttl_ns = 0;
   uint64_t value_bytes = 0;

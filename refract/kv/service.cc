@@ -65,7 +65,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   sessions_.erase(session.bits);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.from.session != session) return false;
-    waiting_bytes_ -= waiting.key.size() + waiting.value.size();
+    waiting_bytes_ -= waiting.bytes.size();
     return true;
   });
 }
@@ -82,7 +82,7 @@ void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
     arena_.clear();
     for (size_t i = 0; i < group.size(); ++i) prepare(calls[i], group[i]);
     for (const Prepared& prepared : group) {
-      if (!prepared.keyed.key.empty()) parts_.table.prefetch_buffers(prepared.hash);
+      if (!prepared.keyed.key.bytes.empty()) parts_.table.prefetch_buffers(prepared.keyed.key.hash);
     }
     for (const Prepared& prepared : group) execute(prepared);
     calls = calls.subspan(group.size());
@@ -102,12 +102,13 @@ void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) no
   if (!is_keyed(prepared.method)) return;
   prepared.code =
       decode_keyed(prepared.method, call.payload, prepared.session->state, arena_, prepared.keyed);
-  if (prepared.keyed.key.empty()) return;
-  prepared.hash = parts_.table.hash(prepared.keyed.key);
-  if (parts_.shard_count > 1 && shard_of(prepared.hash, parts_.shard_count) != parts_.shard_index) {
+  Table::HashedKey& key = prepared.keyed.key;
+  if (key.bytes.empty()) return;
+  key.hash = parts_.table.hash(key.bytes);
+  if (parts_.shard_count > 1 && shard_of(key.hash, parts_.shard_count) != parts_.shard_index) {
     prepared.code = prepared.code == Code::kOk ? Code::kWrongShard : prepared.code;
   }
-  parts_.table.prefetch_bucket(prepared.hash);
+  parts_.table.prefetch_bucket(key.hash);
 }
 
 void TableService::execute(const Prepared& prepared) noexcept {
@@ -149,7 +150,7 @@ void TableService::execute_keyed(const Prepared& prepared) noexcept {
     case Method::kGet:
       return get(from, *prepared.session, call);
     case Method::kExists:
-      return exists(from, call.key);
+      return exists(from, call);
     default:
       return change(from, *prepared.session, prepared.method, call);
   }
@@ -200,8 +201,8 @@ void TableService::get(const rpc::Responder& to, Open& session, const KeyedCall&
   answer(to, both, entry->value.first(view->window ? 0 : room - sizeof(wire::WindowReply)));
 }
 
-void TableService::exists(const rpc::Responder& to, std::span<const std::byte> key) {
-  const Result<Table::Entry> entry = parts_.table.find(key);
+void TableService::exists(const rpc::Responder& to, const KeyedCall& call) {
+  const Result<Table::Entry> entry = parts_.table.find(call.key);
   if (!entry) return answer(to, entry.error().code);
   answer(to, wire::ExistsReply{.version = entry->version,
                                .value_bytes = entry->value.size(),
@@ -222,6 +223,10 @@ void TableService::change(const rpc::Responder& to, Open& session, Method method
                       call.ttl_ns == 0 ? 0 : expiry(parts_.shard.clock().wall_ns(), call.ttl_ns),
                   .request = {.client = call.identity.client, .sequence = call.identity.sequence}},
       .attempt = attempt_of(session, call.identity)};
+  write_or_wait(to, session, request);
+}
+
+void TableService::write_or_wait(const rpc::Responder& to, Open& session, const Write& request) {
   const Result<Written> written = write(session, request);
   if (written.code() != Code::kNoSpace) return answer_write(to, request, written);
   const Code code = wait_for_memory(to, request);
@@ -345,26 +350,23 @@ void TableService::ping(const rpc::Responder& to, std::span<const std::byte> bod
 
 Code TableService::wait_for_memory(const rpc::Responder& from, const Write& write) {
   if (!parts_.growth.can_grow()) return Code::kNoSpace;
-  const uint64_t bytes = write.key.size() + write.value.size();
+  const size_t key_bytes = write.key.bytes.size();
+  const size_t bytes = key_bytes + write.value.size();
   if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
   // One client must not take the places of all.
   const auto its_own = std::ranges::count_if(
       waiting_, [&](const Waiting& waiting) { return waiting.from.session == from.session; });
   if (static_cast<size_t>(its_own) >= kWaitingPerSession) return Code::kOverloaded;
-  waiting_.push_back({.from = from,
-                      .method = write.method,
-                      .key = {write.key.begin(), write.key.end()},
-                      .value = std::vector<std::byte>(write.value.size()),
-                      .value_bytes = write.value_bytes,
-                      .wants_window = write.wants_window,
-                      .options = write.options,
-                      .attempt = write.attempt});
-  if (!write.value.empty()) {
-    copy_possibly_torn(waiting_.back().value.data(), write.value.data(), write.value.size());
-  }
+  Waiting& waiting =
+      waiting_.emplace_back(Waiting{.from = from, .write = write, .bytes = std::vector<std::byte>(bytes)});
+  const std::span<std::byte> copy = waiting.bytes;
+  std::ranges::copy(write.key.bytes, copy.begin());
+  if (!write.value.empty()) copy_possibly_torn(&copy[key_bytes], write.value.data(), write.value.size());
+  waiting.write.key.bytes = copy.first(key_bytes);
+  waiting.write.value = copy.subspan(key_bytes);
   waiting_bytes_ += bytes;
   const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
-                        .key_bytes = static_cast<uint16_t>(write.key.size()),
+                        .key_bytes = static_cast<uint16_t>(key_bytes),
                         .flags = Lengths::kExpires | Lengths::kIdentified};
   parts_.growth.want(Heap::footprint(lengths.total_bytes()));
   return Code::kOk;
@@ -379,21 +381,7 @@ void TableService::retry_waiting() noexcept {
   const std::deque<Waiting> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
   for (const Waiting& one : waiting) {
-    Open* session = find(one.from.session);
-    if (session == nullptr) continue;
-    const Write request{.method = one.method,
-                        .key = one.key,
-                        .value = one.value,
-                        .value_bytes = one.value_bytes,
-                        .wants_window = one.wants_window,
-                        .options = one.options,
-                        .attempt = one.attempt};
-    const Result<Written> written = write(*session, request);
-    if (written.code() != Code::kNoSpace) {
-      answer_write(one.from, request, written);
-    } else if (const Code code = wait_for_memory(one.from, request); code != Code::kOk) {
-      answer(one.from, code);
-    }
+    if (Open* session = find(one.from.session)) write_or_wait(one.from, *session, one.write);
   }
 }
 

@@ -106,7 +106,6 @@ class TableService final : public rpc::Service {
     Open* session = nullptr;
     wire::Method method{};
     Code code = Code::kOk;  // Another: refuse the call with it.
-    uint64_t hash = 0;
     KeyedCall keyed;
   };
   // Which attempt of an identified write it is.
@@ -114,25 +113,20 @@ class TableService final : public rpc::Service {
     bool repeats = false;
     uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: nobody knows when.
   };
-  // A write that waits for memory, with its own copy of everything.
-  struct Waiting {
-    rpc::Responder from;
-    wire::Method method{};
-    std::vector<std::byte> key;
-    std::vector<std::byte> value;
-    uint64_t value_bytes = 0;
-    bool wants_window = false;
-    PutOptions options;
-    Attempt attempt;
-  };
   struct Write {
     wire::Method method{};
-    std::span<const std::byte> key;
+    Table::HashedKey key;
     std::span<const std::byte> value;
     uint64_t value_bytes = 0;
     bool wants_window = false;
     PutOptions options;
     Attempt attempt;
+  };
+  // A write that waits for memory; its key and value lie in `bytes`.
+  struct Waiting {
+    rpc::Responder from;
+    Write write;
+    std::vector<std::byte> bytes;
   };
   // Of a write: what is answered.
   struct Written {
@@ -154,10 +148,11 @@ class TableService final : public rpc::Service {
   }
   void answer_number(const rpc::Responder& to, const Result<uint64_t>& number) noexcept;
   void answer_write(const rpc::Responder& to, const Write& write, const Result<Written>& written) noexcept;
+  void write_or_wait(const rpc::Responder& to, Open& session, const Write& request);
 
   [[nodiscard]] Code stage_key(Open& session, std::span<const std::byte> body);
   void get(const rpc::Responder& to, Open& session, const KeyedCall& call);
-  void exists(const rpc::Responder& to, std::span<const std::byte> key);
+  void exists(const rpc::Responder& to, const KeyedCall& call);
   void change(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
   [[nodiscard]] Result<Written> write(Open& session, const Write& write);
   [[nodiscard]] Result<Written> begin(Open& session, const Write& write);

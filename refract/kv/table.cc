@@ -74,17 +74,18 @@ bool Table::is_expired(Slot slot) const noexcept {
   return slot.expires() && clock_.wall_ns() >= expiry_of(slot);
 }
 
-Table::Place Table::locate(std::span<const std::byte> key, uint64_t hash) const noexcept {
-  const uint8_t fingerprint = Slot::fingerprint_of(hash);
+Table::Place Table::locate(const HashedKey& key) const noexcept {
+  const uint8_t fingerprint = Slot::fingerprint_of(key.hash);
   Place place;
-  Offset line = bucket_of(hash);
+  Offset line = bucket_of(key.hash);
   while (true) {
     for (uint32_t hits = match_slots(writer_.at(line), fingerprint); hits != 0; hits &= hits - 1) {
       const Offset at = line.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
       const Slot slot = slot_at(at);
       if (!slot) continue;
       const auto other = key_of(slot);
-      if (other.size() == key.size() && std::memcmp(other.data(), key.data(), key.size()) == 0) {
+      if (other.size() == key.bytes.size() &&
+          std::memcmp(other.data(), key.bytes.data(), key.bytes.size()) == 0) {
         return {.slot_at = at, .slot = slot, .tail = line};
       }
     }
@@ -109,11 +110,10 @@ Code Table::check(const Place& place, const PutOptions& options) const noexcept 
   return Code::kOk;
 }
 
-Result<Table::Draft> Table::draft(std::span<const std::byte> key, uint64_t hash, uint64_t value_bytes,
-                                  const PutOptions& options) {
-  Draft draft{.hash = hash};
+Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options) {
+  Draft draft{.hash = key.hash};
   draft.lengths.value_bytes = static_cast<uint32_t>(value_bytes);
-  draft.lengths.key_bytes = static_cast<uint16_t>(key.size());
+  draft.lengths.key_bytes = static_cast<uint16_t>(key.bytes.size());
   if (options.expires_wall_ns != 0) draft.lengths.flags |= Lengths::kExpires;
   if (options.request) draft.lengths.flags |= Lengths::kIdentified;
   const uint64_t bytes = draft.lengths.total_bytes();
@@ -131,29 +131,26 @@ Result<Table::Draft> Table::draft(std::span<const std::byte> key, uint64_t hash,
     writer_.publish(at, options.request.client);
     writer_.publish(at.plus(sizeof(uint64_t)), options.request.sequence);
   }
-  writer_.copy(draft.buffer.plus(draft.lengths.key_at()), key);
+  writer_.copy(draft.buffer.plus(draft.lengths.key_at()), key.bytes);
   return draft;
 }
 
-Result<uint64_t> Table::put(std::span<const std::byte> key, std::span<const std::byte> value,
+Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> value,
                             const PutOptions& options) {
-  const uint64_t key_hash = hash(key);
-  Place place = locate(key, key_hash);
+  Place place = locate(key);
   if (const Code code = check(place, options); code != Code::kOk) return fail(code);
   const uint64_t expired_before = stats_.expired;
-  const Result<Draft> made = draft(key, key_hash, value.size(), options);
+  const Result<Draft> made = draft(key, value.size(), options);
   if (!made) return fail(made.error());
   // Making room may have swept the place away.
-  if (stats_.expired != expired_before) place = locate(key, key_hash);
+  if (stats_.expired != expired_before) place = locate(key);
   fill(*made, 0, value);
   return publish(*made, place);
 }
 
-Result<Table::Draft> Table::begin(std::span<const std::byte> key, uint64_t value_bytes,
-                                  const PutOptions& options) {
-  const uint64_t key_hash = hash(key);
-  if (const Code code = check(locate(key, key_hash), options); code != Code::kOk) return fail(code);
-  return draft(key, key_hash, value_bytes, options);
+Result<Table::Draft> Table::begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options) {
+  if (const Code code = check(locate(key), options); code != Code::kOk) return fail(code);
+  return draft(key, value_bytes, options);
 }
 
 void Table::fill(const Draft& draft, uint64_t value_offset, std::span<const std::byte> piece) {
@@ -164,7 +161,7 @@ void Table::fill(const Draft& draft, uint64_t value_offset, std::span<const std:
 Result<uint64_t> Table::commit(const Draft& draft, const PutOptions& options) {
   const std::span<const std::byte> key{writer_.at(draft.buffer.plus(draft.lengths.key_at())),
                                        draft.lengths.key_bytes};
-  const Place place = locate(key, draft.hash);
+  const Place place = locate({key, draft.hash});
   if (const Code code = check(place, options); code != Code::kOk) {
     abandon(draft);
     return fail(code);
@@ -210,14 +207,13 @@ Result<uint64_t> Table::publish(const Draft& draft, Place place) {
   return stamp;
 }
 
-Result<uint64_t> Table::erase(std::span<const std::byte> key, uint64_t if_version) {
-  const uint64_t key_hash = hash(key);
-  const Place place = locate(key, key_hash);
+Result<uint64_t> Table::erase(const HashedKey& key, uint64_t if_version) {
+  const Place place = locate(key);
   if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
   const uint64_t version = writer_.load(place.slot.buffer());
   if (if_version != 0 && version != if_version) return fail(Code::kVersionMismatch);
   remove(place.slot_at, place.slot);
-  trim(bucket_of(key_hash));
+  trim(bucket_of(key.hash));
   return version;
 }
 
@@ -249,8 +245,8 @@ void Table::trim(Offset bucket) {
   }
 }
 
-Result<Table::Entry> Table::find(std::span<const std::byte> key) {
-  const Place place = locate(key, hash(key));
+Result<Table::Entry> Table::find(const HashedKey& key) {
+  const Place place = locate(key);
   if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
   const Lengths lengths = lengths_of(place.slot);
   const Offset buffer = place.slot.buffer();

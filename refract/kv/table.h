@@ -45,12 +45,22 @@ class Table {
   // themselves; nothing was changed but what an interrupted split had left.
   [[nodiscard]] Result<> recover();
 
+  // Who routes by the hash, or fetches ahead by it, has it already: everything about one key takes both.
+  struct HashedKey {
+    std::span<const std::byte> bytes;
+    uint64_t hash = 0;
+  };
   [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept;
+  [[nodiscard]] HashedKey hashed(std::span<const std::byte> key) const noexcept { return {key, hash(key)}; }
 
   // Publishes the entry and returns its version. kExists, kVersionMismatch, kNotFound: the condition did not
   // hold. kNoSpace: nothing was changed. REQUIRES: lengths within the contract's limits.
-  [[nodiscard]] Result<uint64_t> put(std::span<const std::byte> key, std::span<const std::byte> value,
+  [[nodiscard]] Result<uint64_t> put(const HashedKey& key, std::span<const std::byte> value,
                                      const PutOptions& options);
+  [[nodiscard]] Result<uint64_t> put(std::span<const std::byte> key, std::span<const std::byte> value,
+                                     const PutOptions& options) {
+    return put(hashed(key), value, options);
+  }
 
   // A put in three steps, for values that arrive in pieces: nothing is visible before commit.
   struct Draft {
@@ -58,8 +68,7 @@ class Table {
     Lengths lengths{};
     uint64_t hash = 0;
   };
-  [[nodiscard]] Result<Draft> begin(std::span<const std::byte> key, uint64_t value_bytes,
-                                    const PutOptions& options);
+  [[nodiscard]] Result<Draft> begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
   // Where the value belongs, for those who bring it by themselves before the commit.
   [[nodiscard]] std::byte* value_of(const Draft& draft) noexcept {
     return writer_.base() + draft.buffer.value + draft.lengths.value_at();
@@ -70,7 +79,10 @@ class Table {
   void abandon(const Draft& draft);
 
   // Returns the version that was erased. With `if_version` 0 any version is.
-  [[nodiscard]] Result<uint64_t> erase(std::span<const std::byte> key, uint64_t if_version);
+  [[nodiscard]] Result<uint64_t> erase(const HashedKey& key, uint64_t if_version);
+  [[nodiscard]] Result<uint64_t> erase(std::span<const std::byte> key, uint64_t if_version) {
+    return erase(hashed(key), if_version);
+  }
 
   // The owner's own look: valid until the table is changed. kNotFound for absent and expired.
   struct Entry {
@@ -81,7 +93,8 @@ class Table {
     uint64_t expires_wall_ns = 0;
     RequestId request;  // Of the put that made it, if that had one.
   };
-  [[nodiscard]] Result<Entry> find(std::span<const std::byte> key);
+  [[nodiscard]] Result<Entry> find(const HashedKey& key);
+  [[nodiscard]] Result<Entry> find(std::span<const std::byte> key) { return find(hashed(key)); }
 
   // Two stages to run over a batch before its operations, so that their cache misses overlap.
   void prefetch_bucket(uint64_t hash) const noexcept;
@@ -118,10 +131,9 @@ class Table {
   [[nodiscard]] uint64_t expiry_of(Slot slot) const noexcept;
   [[nodiscard]] RequestId identity_of(Slot slot) const noexcept;
   [[nodiscard]] bool is_expired(Slot slot) const noexcept;
-  [[nodiscard]] Place locate(std::span<const std::byte> key, uint64_t hash) const noexcept;
+  [[nodiscard]] Place locate(const HashedKey& key) const noexcept;
   [[nodiscard]] Code check(const Place& place, const PutOptions& options) const noexcept;
-  [[nodiscard]] Result<Draft> draft(std::span<const std::byte> key, uint64_t hash, uint64_t value_bytes,
-                                    const PutOptions& options);
+  [[nodiscard]] Result<Draft> draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
   [[nodiscard]] Result<uint64_t> publish(const Draft& draft, Place place);
   void remove(Offset slot_at, Slot slot);
   void trim(Offset bucket);

@@ -224,14 +224,14 @@ TEST(Table, memory_added_later_is_used) {
 TEST(Table, a_draft_is_invisible_until_it_is_committed) {
   Space space;
   const uint64_t live = space.heap().stats().bytes_live;
-  auto draft = space.table().begin(bytes_of("k"), 100'000, {});
+  auto draft = space.table().begin(space.table().hashed(bytes_of("k")), 100'000, {});
   ASSERT_TRUE(draft);
   space.table().fill(*draft, 0, bytes_of(std::string(50'000, 'a')));
   EXPECT_EQ(direct_get(space, "k").code, Code::kNotFound);
   space.table().fill(*draft, 50'000, bytes_of(std::string(50'000, 'b')));
   ASSERT_TRUE(space.table().commit(*draft, {}));
   EXPECT_EQ(direct_get(space, "k").value, std::string(50'000, 'a') + std::string(50'000, 'b'));
-  auto second = space.table().begin(bytes_of("k2"), 100'000, {.if_absent = true});
+  auto second = space.table().begin(space.table().hashed(bytes_of("k2")), 100'000, {.if_absent = true});
   ASSERT_TRUE(second);
   put(space, "k2", "was faster");
   EXPECT_EQ(space.table().commit(*second, {.if_absent = true}).code(), Code::kExists);
