@@ -34,9 +34,26 @@ TEST(Listen, a_port_that_is_taken_is_in_use) {
 }
 
 TEST(Listen, nonsense_is_refused_by_name) {
-  for (const char* address :
-       {"", "127.0.0.1", ":7400", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1", "::1:7400",
-        "somewhere:7400", "[127.0.0.1:7400", "300.0.0.1:1"}) {
+  for (const char* address : {"",
+                              "127.0.0.1",
+                              ":7400",
+                              "127.0.0.1:",
+                              "127.0.0.1:x",
+                              "127.0.0.1:65536",
+                              "127.0.0.1:-1",
+                              "::1:7400",
+                              "somewhere:7400",
+                              "[127.0.0.1:7400",
+                              "300.0.0.1:1",
+                              "1.2.3:7400",
+                              "[127.0.0.1]:7400",
+                              "[]:7400",
+                              "127:7400",
+                              "0x7f.0.0.1:7400",
+                              "127.0.0.01:7400",
+                              "127.0.0.1.:7400",
+                              "[::1%]x:7400",
+                              "[host]:7400"}) {
     const auto socket = listen(address);
     ASSERT_FALSE(socket.has_value()) << address;
     EXPECT_EQ(socket.error().code, Code::kInvalidArgument) << address;
@@ -54,6 +71,24 @@ TEST(Listen, loopback_is_told_from_the_world) {
   EXPECT_FALSE(is_loopback("10.0.0.1:7400").value());
   EXPECT_FALSE(is_loopback("[::ffff:10.0.0.1]:7400").value());
   EXPECT_FALSE(is_loopback("localhost:7400").has_value());
+}
+
+TEST(NodeAddress, what_only_resembles_a_numeric_address_is_refused_with_the_reason) {
+  for (const char* address :
+       {"1.2.3:7400", "1.2.3.4.5:7400", "2130706433:7400", "0x7f000001:7400", "1.2.3.256:1"}) {
+    const auto parsed = parse_node_address(address);
+    ASSERT_FALSE(parsed.has_value()) << address;
+    EXPECT_NE(parsed.error().what.find("is no IPv4 address"), std::string::npos) << parsed.error().what;
+  }
+  for (const char* address : {"[127.0.0.1]:7400", "[host]:7400", "[::1::]:7400", "[%eth0]:7400"}) {
+    const auto parsed = parse_node_address(address);
+    ASSERT_FALSE(parsed.has_value()) << address;
+    EXPECT_NE(parsed.error().what.find("is no IPv6 address"), std::string::npos) << parsed.error().what;
+  }
+  for (const char* address : {"127.0.0.1:7400", "[::1]:7400", "[fe80::1%eth0]:7400", "1st.example:7400",
+                              "4host:7400", "0xhost:7400", "example.com4:7400"}) {
+    EXPECT_TRUE(parse_node_address(address).has_value()) << address;
+  }
 }
 
 TEST(NodeAddress, host_port_and_shard_are_read) {

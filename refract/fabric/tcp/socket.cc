@@ -45,6 +45,29 @@ const sockaddr_in6& as_v6(const SocketAddress& address) noexcept {
   return *reinterpret_cast<const sockaddr_in6*>(&address.storage);
 }
 
+bool is_v4(const std::string& host) noexcept {
+  in_addr parsed{};
+  return ::inet_pton(AF_INET, host.c_str(), &parsed) == 1;
+}
+
+// What stands behind a percent sign names the interface.
+bool is_v6(const std::string& host) noexcept {
+  in6_addr parsed{};
+  return ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &parsed) == 1;
+}
+
+// Whether the resolver would take it for a number, of which it knows forms that nobody means: 1.2.3
+// is 1.2.0.3.
+bool ends_in_number(std::string_view host) noexcept {
+  std::string_view last = host.substr(host.rfind('.') + 1);
+  const char* digits = "0123456789";
+  if (last.starts_with("0x") || last.starts_with("0X")) {
+    last.remove_prefix(2);
+    digits = "0123456789abcdefABCDEF";
+  }
+  return last.find_first_not_of(digits) == std::string_view::npos;
+}
+
 }  // namespace
 
 uint16_t SocketAddress::port() const noexcept {
@@ -84,13 +107,18 @@ Reported<HostAndPort> split_address(std::string_view address) {
   if (error != std::errc() || end != port.data() + port.size() || number > UINT16_MAX) {
     return wrong("the port is no number from 0 to 65535");
   }
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
+  const bool has_brackets = host.size() >= 2 && host.front() == '[' && host.back() == ']';
+  if (has_brackets) host = host.substr(1, host.size() - 2);
+  if (host.empty()) return wrong("it names no host");
+  const HostAndPort parts{std::string(host), std::string(port)};
+  if (has_brackets) {
+    if (!is_v6(parts.host)) return wrong(fmt::format("'{}' stands in brackets and is no IPv6 address", host));
   } else if (host.find(':') != std::string_view::npos) {
     return wrong("an IPv6 address stands in brackets");
+  } else if (ends_in_number(host) && !is_v4(parts.host)) {
+    return wrong(fmt::format("'{}' is no IPv4 address, which has four numbers from 0 to 255", host));
   }
-  if (host.empty()) return wrong("it names no host");
-  return HostAndPort{std::string(host), std::string(port)};
+  return parts;
 }
 
 Reported<std::vector<SocketAddress>> resolve(const HostAndPort& place, bool numbers_only) {
