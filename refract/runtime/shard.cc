@@ -288,8 +288,13 @@ void Shard::sleep_in_kernel(uint64_t until_ns, bool may_be_woken) noexcept {
   const uint64_t now_ns = refresh_now();
   if (until_ns <= now_ns) return;
   ++sleep_count_;
-  REFRACT_TRACE("shard sleeps, {} operations in flight, at most ns {}", ops_.count(), until_ns - now_ns);
-  uint64_t timeout_ns = until_ns == kForever_ns ? kForever_ns : until_ns - now_ns;
+  uint64_t timeout_ns = kForever_ns;
+  if (until_ns == kForever_ns) {
+    REFRACT_TRACE("shard sleeps, {} operations in flight, no timer", ops_.count());
+  } else {
+    timeout_ns = until_ns - now_ns;
+    REFRACT_TRACE("shard sleeps, {} operations in flight, at most ns {}", ops_.count(), timeout_ns);
+  }
   // A clock that is moved by hand says nothing about how long the kernel should wait.
   if (timeout_ns != kForever_ns && clock_ != &system_clock()) timeout_ns = kNap_ns;
   if (may_be_woken) {

@@ -13,11 +13,13 @@
 
 #include <array>
 #include <atomic>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/trace_ring.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::runtime {
@@ -62,6 +64,27 @@ TEST(ShardWait, has_no_periodic_wake_ups_with_nothing_in_flight) {
   runner.join();
   EXPECT_LT(cpu_ns, 30 * kMillisecond_ns);
   EXPECT_LE(shard.sleep_count(), 3u);
+}
+
+// The last event of this thread that speaks of a sleep.
+std::string last_sleep_traced() {
+  const std::string text = trace_text();
+  const size_t at = text.rfind("shard sleeps");
+  return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+}
+
+TEST(ShardWait, the_trace_says_how_long_a_sleep_may_be_or_that_no_timer_ends_it) {
+  Shard shard(system_clock());
+  block_on(shard, sleep_once(shard, 20 * kMillisecond_ns));
+  EXPECT_TRUE(last_sleep_traced().starts_with("shard sleeps, 0 operations in flight, at most ns "))
+      << last_sleep_traced();
+  std::thread stopper([&shard] {
+    while (!last_sleep_traced().ends_with("no timer")) std::this_thread::yield();
+    shard.stop();
+  });
+  shard.run();
+  stopper.join();
+  EXPECT_EQ(last_sleep_traced(), "shard sleeps, 0 operations in flight, no timer");
 }
 
 TEST(ShardWait, stops_before_it_runs_and_runs_again_after) {
