@@ -58,7 +58,7 @@ TEST(ShardWait, has_no_periodic_wake_ups_with_nothing_in_flight) {
     shard.run();
     cpu_ns = thread_cpu_ns();
   });
-  timespec third = {.tv_sec = 0, .tv_nsec = 300'000'000};
+  const timespec third = {.tv_sec = 0, .tv_nsec = 300'000'000};
   nanosleep(&third, nullptr);
   shard.stop();
   runner.join();

@@ -110,7 +110,7 @@ Reported<HostAndPort> split_address(std::string_view address) {
   const bool has_brackets = host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (has_brackets) host = host.substr(1, host.size() - 2);
   if (host.empty()) return wrong("it names no host");
-  const HostAndPort parts{std::string(host), std::string(port)};
+  HostAndPort parts{std::string(host), std::string(port)};
   if (has_brackets) {
     if (!is_v6(parts.host)) return wrong(fmt::format("'{}' stands in brackets and is no IPv6 address", host));
   } else if (host.find(':') != std::string_view::npos) {
