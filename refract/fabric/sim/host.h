@@ -13,6 +13,7 @@
 
 #include "refract/base/clock.h"
 #include "refract/fabric/channel.h"
+#include "refract/fabric/sim/machine.h"
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/runtime/shard.h"
 
@@ -68,6 +69,10 @@ class Host {
   void slow_down(uint64_t poll_ns) noexcept { poll_ns_ = poll_ns; }
   // Fault sites reached by this host's tasks may fire; a crash site kills the host there.
   void allow_faults(bool allowed) noexcept { faults_ = allowed; }
+  // What its hardware takes from now on, for its life; it outlives crashes. Counts start from zero.
+  void install(MachineOptions options) { machine_ = std::make_unique<Machine>(std::move(options)); }
+  // Null: none is installed.
+  [[nodiscard]] const Machine* machine() const noexcept { return machine_.get(); }
   // Whether new channels to it are accepted.
   void listen(bool listening) noexcept { listening_ = listening; }
 
@@ -124,6 +129,7 @@ class Host {
   std::vector<std::unique_ptr<Belonging>> belongings_;
   std::function<void(Host&)> start_;
   VisibleMemory* memory_ = nullptr;
+  std::unique_ptr<Machine> machine_;
   bool paused_ = false;
   bool busy_ = false;
   bool polling_ = false;

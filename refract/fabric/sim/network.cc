@@ -17,6 +17,17 @@ constexpr uint64_t kHeaderBytes = 64;
 constexpr size_t kPacketBytesReserved = 512;
 constexpr size_t kPacketsReserved = 256;  // Growth after that is rare, and only then something allocates.
 
+bool is_one_sided(Op op) noexcept {
+  return op == Op::kRead || op == Op::kWrite || op == Op::kCompareSwap || op == Op::kFetchAdd;
+}
+
+// On its way to the peer; a machine's own count, since headers are its options.
+uint64_t wire_bytes_of(const Packet& packet, const Machine* machine) noexcept {
+  if (machine == nullptr) return 0;
+  if (!is_one_sided(packet.op)) return machine->message_wire_bytes(packet.bytes);
+  return machine->request_wire_bytes(packet.op == Op::kRead ? 0 : packet.bytes);
+}
+
 uint64_t hash_of(Packet& packet) noexcept {
   uint64_t hash = mix(packet.token ^ (packet.bytes << 8) ^ static_cast<uint64_t>(packet.op));
   for (const uint64_t word : packet.storage) hash = mix(hash ^ word);
@@ -95,11 +106,19 @@ void Network::send(Packet* packet) noexcept {
   const LinkOptions& link = link_of(connection);
   uint64_t leaves_ns = std::max(world_->now_ns(), end.host->sending_until_ns_);
   const bool carries = packet->op == Op::kSend || packet->op == Op::kWrite;
+  const Host* target = connection.ends[1 - packet->from].host;
+  const uint64_t wire_bytes = wire_bytes_of(*packet, end.host->machine_.get());
+  packet->served = false;
+  if (end.host->machine_ != nullptr) leaves_ns = end.host->machine_->transmit(world_->now_ns(), wire_bytes);
   if (link.bytes_per_us > 0) {
     leaves_ns += (kHeaderBytes + (carries ? packet->bytes : 0)) * 1'000 / link.bytes_per_us;
     end.host->sending_until_ns_ = leaves_ns;
   }
-  const uint64_t at_ns = std::max(leaves_ns + draw_delay_ns(connection), end.arrival_ns + 1);
+  uint64_t at_ns = leaves_ns + draw_delay_ns(connection);
+  if (target != nullptr && target->machine_ != nullptr) {
+    at_ns = target->machine_->receive(at_ns, wire_bytes_of(*packet, target->machine_.get()));
+  }
+  at_ns = std::max(at_ns, end.arrival_ns + 1);
   end.arrival_ns = at_ns + packet->piece_ns * packet->piece_count;
   push(at_ns, {.kind = EventKind::kArrive, .connection = &connection, .packet = packet});
 }
@@ -108,8 +127,20 @@ void Network::send_back(Packet* packet) noexcept {
   const LinkOptions& link = link_of(*packet->connection);
   uint64_t delay_ns = draw_delay_ns(*packet->connection);
   if (packet->op == Op::kRead && link.bytes_per_us > 0) delay_ns += packet->bytes * 1'000 / link.bytes_per_us;
-  push(world_->now_ns() + delay_ns,
-       {.kind = EventKind::kReturn, .connection = packet->connection, .packet = packet});
+  uint64_t at_ns = world_->now_ns() + delay_ns;
+  // That a message was taken is said along with what else goes there, and takes nothing by itself.
+  if (is_one_sided(packet->op)) {
+    const size_t bytes = packet->op == Op::kRead && packet->code == Code::kOk ? packet->bytes : 0;
+    const Host* answerer = packet->connection->ends[1 - packet->from].host;
+    const Host* poster = packet->connection->ends[packet->from].host;
+    if (Machine* machine = answerer->machine_.get(); machine != nullptr) {
+      at_ns = machine->transmit(world_->now_ns(), machine->answer_wire_bytes(bytes)) + delay_ns;
+    }
+    if (Machine* machine = poster->machine_.get(); machine != nullptr) {
+      at_ns = machine->receive(at_ns, machine->answer_wire_bytes(bytes));
+    }
+  }
+  push(at_ns, {.kind = EventKind::kReturn, .connection = packet->connection, .packet = packet});
 }
 
 void Network::draw_pieces(Packet& packet) noexcept {
@@ -303,6 +334,25 @@ void Network::handle(const Event& event) {
   }
 }
 
+bool Network::is_served_later(Packet* packet) {
+  Connection& connection = *packet->connection;
+  Machine* machine = connection.ends[1 - packet->from].host->machine_.get();
+  if (machine == nullptr || packet->served) return false;
+  packet->served = true;
+  uint64_t at_ns = world_->now_ns();
+  if (packet->op != Op::kClosed) {
+    const bool is_message = packet->op == Op::kSend;
+    const std::span<const std::byte> message(packet->data(), is_message ? packet->bytes : 0);
+    at_ns = machine->serve(at_ns, {.op = packet->op, .message = message, .bytes = packet->bytes});
+  }
+  End& end = connection.ends[packet->from];
+  at_ns = std::max(at_ns, end.effect_ns + 1);
+  end.effect_ns = at_ns;
+  if (at_ns <= world_->now_ns()) return false;
+  push(at_ns, {.kind = EventKind::kArrive, .connection = &connection, .packet = packet});
+  return true;
+}
+
 void Network::arrive(Packet* packet) {
   Connection& connection = *packet->connection;
   const auto to = static_cast<uint8_t>(1 - packet->from);
@@ -321,6 +371,7 @@ void Network::arrive(Packet* packet) {
     }
     return release(packet);
   }
+  if (is_served_later(packet)) return;
   connection.ends[packet->from].host->make_visible(packet->log_position);
   if (packet->op == Op::kSend) return target.host->domain_->deliver(packet, *target.channel);
   if (packet->op == Op::kClosed) {

@@ -28,6 +28,7 @@ struct End {
   Host* host = nullptr;
   SimChannel* channel = nullptr;  // Null: not made yet, or given up.
   uint64_t arrival_ns = 0;        // At the peer, of the latest packet sent from here: keeps the order.
+  uint64_t effect_ns = 0;         // Likewise, when that packet took effect where the peer has a Machine.
   bool dead = false;              // Closed, broken or crashed; nothing arrives here any more.
 };
 
@@ -55,6 +56,7 @@ struct Packet {
   fabric::Op op = fabric::Op::kSend;
   Code code = Code::kOk;
   uint8_t from = 0;         // The end that posted it.
+  bool served = false;      // By the target's Machine; its effect is due when it arrives the second time.
   bool abandoned = false;   // The poster has been told kUnavailable; the packet may still take effect.
   uint32_t references = 0;  // One while it is under way, one while its poster waits for it.
   Connection* connection = nullptr;
@@ -138,6 +140,8 @@ class Network {
   // Behind all that its end has sent before.
   void send(Packet* packet) noexcept;
   void send_back(Packet* packet) noexcept;
+  // The target's hardware works on it first: true where it takes effect only later.
+  [[nodiscard]] bool is_served_later(Packet* packet);
   void draw_pieces(Packet& packet) noexcept;
   void break_later(Connection& connection, uint8_t end, uint64_t delay_ns, uint64_t cut) noexcept;
   // What waits goes on, in front of what is still under way.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/fabric/sim/machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "refract/base/check.h"
+
+namespace refract::sim {
+
+Machine::Machine(MachineOptions options) : options_(std::move(options)), cores_(options_.cores, 0) {
+  REFRACT_CHECK(options_.cores > 0 && options_.packet_bytes_max > 0);
+}
+
+// Rounded up, so that a port is never faster than it says.
+uint64_t Machine::wire_ns(uint64_t bytes) const noexcept {
+  if (options_.bytes_per_us == 0) return 0;
+  return (bytes * 1'000 + options_.bytes_per_us - 1) / options_.bytes_per_us;
+}
+
+uint64_t Machine::transmit(uint64_t now_ns, uint64_t wire_bytes) noexcept {
+  facts_.sent_bytes += wire_bytes;
+  sending_until_ns_ = std::max(now_ns, sending_until_ns_) + wire_ns(wire_bytes);
+  return sending_until_ns_;
+}
+
+// The bytes come in while they leave the other end, so the port is busy with them up to `at_ns` already.
+uint64_t Machine::receive(uint64_t at_ns, uint64_t wire_bytes) noexcept {
+  facts_.received_bytes += wire_bytes;
+  receiving_until_ns_ = std::max(at_ns, receiving_until_ns_ + wire_ns(wire_bytes));
+  return receiving_until_ns_;
+}
+
+uint64_t Machine::serve(uint64_t now_ns, const Arrival& arrival) {
+  ++facts_.arrivals;
+  uint64_t at_ns = now_ns;
+  if (arrival.op != fabric::Op::kSend && options_.one_sided_gap_ns > 0) {
+    at_ns = std::max(at_ns, next_one_sided_ns_);
+    next_one_sided_ns_ = at_ns + options_.one_sided_gap_ns;
+  }
+  if (!options_.work) return at_ns;
+  const Work work = options_.work(arrival);
+  if (work.core_ns > 0) {
+    std::ranges::pop_heap(cores_, std::greater<>());
+    cores_.back() = std::max(at_ns, cores_.back()) + work.core_ns;
+    at_ns = cores_.back();
+    std::ranges::push_heap(cores_, std::greater<>());
+    facts_.core_busy_ns += work.core_ns;
+  }
+  return at_ns + work.delay_ns;
+}
+
+uint64_t Machine::with_headers(size_t bytes, uint32_t header_bytes) const noexcept {
+  const uint64_t most = options_.packet_bytes_max;
+  const uint64_t packets = std::max<uint64_t>((bytes + most - 1) / most, 1);
+  return bytes + packets * header_bytes;
+}
+
+uint64_t Machine::message_wire_bytes(size_t bytes) const noexcept {
+  return with_headers(bytes, options_.message_header_bytes);
+}
+
+uint64_t Machine::request_wire_bytes(size_t bytes) const noexcept {
+  return with_headers(bytes, options_.one_sided_header_bytes) + options_.one_sided_request_bytes;
+}
+
+uint64_t Machine::answer_wire_bytes(size_t bytes) const noexcept {
+  return with_headers(bytes, options_.one_sided_header_bytes);
+}
+
+}  // namespace refract::sim
