@@ -13,14 +13,6 @@ namespace {
 
 using wire::Method;
 
-constexpr uint64_t kSweepPauseMin_ns = 50 * kMillisecond_ns;
-// About a millisecond of cache misses.
-constexpr uint64_t kSweepBuckets = 2048;
-
-constexpr size_t kWaitingMax = 256;
-constexpr size_t kWaitingPerSession = 32;
-constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
-
 // An expiry beyond the end of time is none.
 uint64_t expiry(uint64_t wall_ns, uint64_t ttl_ns) noexcept {
   return ttl_ns == 0 || ttl_ns > UINT64_MAX - wall_ns ? 0 : wall_ns + ttl_ns;
@@ -162,11 +154,6 @@ void TableService::answer(const rpc::Responder& to, Code code, std::span<const s
   if (server_ != nullptr) server_->reply(to, code, head, tail);
 }
 
-void TableService::answer_number(const rpc::Responder& to, const Result<uint64_t>& number) noexcept {
-  if (!number) return answer(to, number.error().code);
-  answer(to, wire::VersionReply{*number});
-}
-
 Code TableService::stage_key(Open& session, std::span<const std::byte> body) {
   const auto request = wire::take<wire::StageKeyRequest>(body);
   if (!request || request->place >= wire::kStagedKeysPerSession || request->reserved != 0 ||
@@ -250,10 +237,8 @@ void TableService::answer_write(const rpc::Responder& to, const Write& write,
 }
 
 Result<TableService::Written> TableService::write(Open& session, const Write& write) {
-  if (const auto known = settled(write)) {
-    if (!*known) return fail(known->error());
-    return Written{.version = **known};
-  }
+  if (write.method == Method::kPutCommit) return commit(session, write.upload);
+  if (const auto known = settled(write)) return Written::from(*known);
   if (write.method == Method::kPutBegin) {
     const Result<Written> begun = begin(session, write);
     if (!begun) remember(write.options.request, fail(begun.error()));
@@ -263,8 +248,7 @@ Result<TableService::Written> TableService::write(Open& session, const Write& wr
                                        ? parts_.table.erase(write.key, write.options.if_version)
                                        : parts_.table.put(write.key, write.value, write.options);
   remember(write.options.request, version);
-  if (!version) return fail(version.error());
-  return Written{.version = *version};
+  return Written::from(version);
 }
 
 Result<TableService::Written> TableService::begin(Open& session, const Write& write) {
@@ -297,19 +281,25 @@ void TableService::put_piece(const rpc::Responder& to, Open& session, std::span<
 void TableService::put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
   const uint64_t id = only_handle(body);
   if (id == 0) return answer(to, Code::kMalformed);
-  SessionState::Upload* upload = session.state.find_upload(id, parts_.shard.now_ns());
-  if (upload == nullptr) return answer(to, Code::kInvalidated);
-  if (!upload->window && upload->filled != upload->bytes()) return answer(to, Code::kInvalidArgument);
-  // Published or abandoned by the table: either way it is no upload any more.
-  const SessionState::Upload done = session.state.take(*upload);
+  write_or_wait(to, session, {.method = Method::kPutCommit, .upload = id});
+}
+
+Result<TableService::Written> TableService::commit(Open& session, uint64_t upload_id) {
+  SessionState::Upload* upload = session.state.find_upload(upload_id, parts_.shard.now_ns());
+  if (upload == nullptr) return fail(Code::kInvalidated);
+  if (!upload->window && upload->filled != upload->bytes()) return fail(Code::kInvalidArgument);
+  session.state.seal(*upload);
+  const RequestId request = upload->options.request;
   // Somebody may have been quicker: the same write, sent again over another session.
-  if (const auto known = outcomes_.find(done.options.request)) {
-    parts_.table.abandon(done.draft);
-    return answer_number(to, known->result());
+  if (const auto known = outcomes_.find(request)) {
+    session.state.abandon(*upload);
+    return Written::from(known->result());
   }
-  const Result<uint64_t> version = parts_.table.commit(done.draft, done.options);
-  remember(done.options.request, version);
-  answer_number(to, version);
+  const Result<uint64_t> version = parts_.table.commit(upload->draft, upload->options);
+  remember(request, version);
+  // Without room for the slot nothing is lost: the commit waits, or is sent again.
+  if (version.code() != Code::kNoSpace) session.state.forget(*upload);
+  return Written::from(version);
 }
 
 void TableService::put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body) {
@@ -346,66 +336,6 @@ void TableService::ping(const rpc::Responder& to, std::span<const std::byte> bod
   const auto request = wire::take<wire::PingRequest>(body);
   if (!request || !body.empty()) return answer(to, Code::kMalformed);
   answer(to, wire::PingReply{.nonce = request->nonce, .wall_ns = parts_.shard.clock().wall_ns()});
-}
-
-Code TableService::wait_for_memory(const rpc::Responder& from, const Write& write) {
-  if (!parts_.growth.can_grow()) return Code::kNoSpace;
-  const size_t key_bytes = write.key.bytes.size();
-  const size_t bytes = key_bytes + write.value.size();
-  if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
-  // One client must not take the places of all.
-  const auto its_own = std::ranges::count_if(
-      waiting_, [&](const Waiting& waiting) { return waiting.from.session == from.session; });
-  if (static_cast<size_t>(its_own) >= kWaitingPerSession) return Code::kOverloaded;
-  Waiting& waiting =
-      waiting_.emplace_back(Waiting{.from = from, .write = write, .bytes = std::vector<std::byte>(bytes)});
-  const std::span<std::byte> copy = waiting.bytes;
-  std::ranges::copy(write.key.bytes, copy.begin());
-  if (!write.value.empty()) copy_possibly_torn(&copy[key_bytes], write.value.data(), write.value.size());
-  waiting.write.key.bytes = copy.first(key_bytes);
-  waiting.write.value = copy.subspan(key_bytes);
-  waiting_bytes_ += bytes;
-  const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
-                        .key_bytes = static_cast<uint16_t>(key_bytes),
-                        .flags = Lengths::kExpires | Lengths::kIdentified};
-  parts_.growth.want(Heap::footprint(lengths.total_bytes()));
-  return Code::kOk;
-}
-
-void TableService::on_memory_added() noexcept {
-  retry_waiting();
-  look_after_memory();
-}
-
-void TableService::retry_waiting() noexcept {
-  const std::deque<Waiting> waiting = std::exchange(waiting_, {});
-  waiting_bytes_ = 0;
-  for (const Waiting& one : waiting) {
-    if (Open* session = find(one.from.session)) write_or_wait(one.from, *session, one.write);
-  }
-}
-
-void TableService::look_after_memory() noexcept {
-  if (parts_.heap.wants_growth() && parts_.growth.can_grow()) parts_.growth.want(kChunkBytes);
-}
-
-uint64_t TableService::sweep_some() {
-  const uint64_t buckets = parts_.table.stats().buckets;
-  return parts_.table.sweep(std::min(buckets, kSweepBuckets));
-}
-
-void TableService::sweep_while_needed() noexcept {
-  if (parts_.table.stats().expiring_entries == 0 || (sweeper_.valid() && !sweeper_.done())) return;
-  sweeper_ = sweep_rounds();
-  sweeper_.start();
-}
-
-runtime::Task<> TableService::sweep_rounds() {
-  while (parts_.table.stats().expiring_entries > 0) {
-    const uint64_t steps = parts_.table.stats().buckets / kSweepBuckets + 1;
-    co_await parts_.shard.sleep_for(std::max(parts_.sweep_round_ns / steps, kSweepPauseMin_ns));
-    sweep_some();
-  }
 }
 
 }  // namespace refract::kv

@@ -115,12 +115,13 @@ class TableService final : public rpc::Service {
   };
   struct Write {
     wire::Method method{};
-    Table::HashedKey key;
-    std::span<const std::byte> value;
+    Table::HashedKey key = {};
+    std::span<const std::byte> value = {};
     uint64_t value_bytes = 0;
     bool wants_window = false;
-    PutOptions options;
-    Attempt attempt;
+    PutOptions options = {};
+    Attempt attempt = {};
+    uint64_t upload = 0;  // kPutCommit: which; the rest is there.
   };
   // A write that waits for memory; its key and value lie in `bytes`.
   struct Waiting {
@@ -133,6 +134,10 @@ class TableService final : public rpc::Service {
     uint64_t version = 0;  // Made or erased; 0: an upload has been opened instead.
     uint64_t upload = 0;
     std::optional<Window> window = {};
+
+    [[nodiscard]] static Result<Written> from(const Result<uint64_t>& version) noexcept {
+      return version ? Result<Written>(Written{.version = *version}) : fail(version.error());
+    }
   };
 
   [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
@@ -146,7 +151,6 @@ class TableService final : public rpc::Service {
   void answer(const rpc::Responder& to, const Reply& reply, std::span<const std::byte> tail = {}) noexcept {
     answer(to, Code::kOk, std::as_bytes(std::span(&reply, 1)), tail);
   }
-  void answer_number(const rpc::Responder& to, const Result<uint64_t>& number) noexcept;
   void answer_write(const rpc::Responder& to, const Write& write, const Result<Written>& written) noexcept;
   void write_or_wait(const rpc::Responder& to, Open& session, const Write& request);
 
@@ -156,6 +160,7 @@ class TableService final : public rpc::Service {
   void change(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
   [[nodiscard]] Result<Written> write(Open& session, const Write& write);
   [[nodiscard]] Result<Written> begin(Open& session, const Write& write);
+  [[nodiscard]] Result<Written> commit(Open& session, uint64_t upload_id);
   [[nodiscard]] static Attempt attempt_of(const Open& session, const wire::Identity& identity) noexcept;
   // The answer to a write that is not to be executed, or not again.
   [[nodiscard]] std::optional<Result<uint64_t>> settled(const Write& write);

@@ -15,38 +15,15 @@
 namespace refract::kv {
 namespace {
 
+using test::body_of;
 using test::bytes_of;
+using test::key_ref;
 using test::patterned;
+using test::put_request;
+using test::reply_as;
 using test::Served;
 using test::ServedOptions;
 using wire::Method;
-
-template <typename T>
-std::string body_of(const T& fixed, std::string_view behind = {}) {
-  std::string body(reinterpret_cast<const char*>(&fixed), sizeof(fixed));
-  return body.append(behind);
-}
-
-wire::PutRequest put_request(size_t key_bytes, size_t value_bytes) {
-  wire::PutRequest request{};
-  request.key.key_bytes = static_cast<uint16_t>(key_bytes);
-  request.key.value_bytes = static_cast<uint32_t>(value_bytes);
-  return request;
-}
-
-wire::KeyRef key_ref(size_t key_bytes) {
-  wire::KeyRef ref{};
-  ref.key_bytes = static_cast<uint16_t>(key_bytes);
-  return ref;
-}
-
-template <typename T>
-T reply_as(const std::string& reply) {
-  T value{};
-  EXPECT_GE(reply.size(), sizeof(T));
-  if (reply.size() >= sizeof(T)) std::memcpy(&value, reply.data(), sizeof(T));
-  return value;
-}
 
 class TableServiceTest : public testing::Test {
  protected:
@@ -291,158 +268,6 @@ TEST_F(TableServiceTest, a_staged_key_serves_one_call) {
   EXPECT_EQ(
       call(Method::kStageKey, body_of(wire::StageKeyRequest{0, 0, static_cast<uint16_t>(staged), 0}, piece)),
       Code::kTooLarge);
-}
-
-// Fills the memory with values of 10,000 bytes; returns how many fit.
-size_t fill_memory(Served::Peer& peer) {
-  size_t count = 0;
-  while (peer.client->put_and_wait(bytes_of("fill" + std::to_string(count)),
-                                   bytes_of(patterned(10'000, count)))) {
-    ++count;
-  }
-  return count;
-}
-
-TEST(TableServiceMemory, a_full_memory_is_said_and_loses_nothing) {
-  Served served({.chunks = 6, .chunks_max = 6});
-  Served::Peer peer = served.connect();
-  const size_t count = fill_memory(peer);
-  ASSERT_GT(count, 100u);
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(peer.client->put_and_wait(bytes_of("more"), bytes_of(patterned(10'000))).code(),
-              Code::kNoSpace);
-    EXPECT_EQ(peer.client->put_and_wait(bytes_of("fill0"), bytes_of(patterned(3'000'000))).code(),
-              Code::kNoSpace);
-  }
-  for (size_t i = 0; i < count; ++i) {
-    std::string value;
-    StringSink sink(value);
-    ASSERT_TRUE(peer.client->get_and_wait(bytes_of("fill" + std::to_string(i)), sink).has_value());
-    ASSERT_TRUE(value == patterned(10'000, i)) << i;
-  }
-  // What is erased makes room again.
-  for (size_t i = 0; i < count; i += 2) {
-    ASSERT_TRUE(peer.client->erase_and_wait(bytes_of("fill" + std::to_string(i))).has_value());
-  }
-  EXPECT_TRUE(peer.client->put_and_wait(bytes_of("more"), bytes_of(patterned(10'000))).has_value());
-  EXPECT_TRUE(served.is_sound());
-}
-
-class GrowingMemory : public testing::Test {
- protected:
-  GrowingMemory() {
-    count = fill_memory(peer);
-    served.growth.allowed = true;
-    served.growth.asked = 0;
-  }
-  // A put that is sent and, as there is no room, not answered. `bytes` must stay until it is.
-  void start_put(std::string_view key, std::string_view bytes, Result<uint64_t>& result) {
-    const auto write = [](RpcClient& client, std::string_view its_key, std::string_view its_value,
-                          Result<uint64_t>& outcome) -> runtime::Task<> {
-      outcome = co_await client.put(bytes_of(its_key), bytes_of(its_value));
-    };
-    served.shard.spawn(write(*peer.client, key, bytes, result));
-    served.settle();
-  }
-
-  Served served{{.chunks = 6, .chunks_max = 64}};
-  Served::Peer peer = served.connect();
-  size_t count = 0;
-  const std::string value = patterned(10'000, 1);
-  const std::string long_value = patterned(3'000'000, 2);
-  Result<uint64_t> small = fail(Code::kInvalidated);
-  Result<uint64_t> large = fail(Code::kInvalidated);
-};
-
-TEST_F(GrowingMemory, writes_wait_while_the_node_can_grow_and_go_on_when_it_has) {
-  start_put("small", value, small);
-  start_put("large", long_value, large);
-  EXPECT_EQ(served.service.stat().waiting_for_memory, 2u);
-  EXPECT_GT(served.growth.asked, 0u);
-  EXPECT_GE(served.growth.wanted_bytes, 1u);
-  // Reads and others do not wait behind them.
-  std::string got;
-  StringSink sink(got);
-  EXPECT_TRUE(peer.client->get_and_wait(bytes_of("fill0"), sink).has_value());
-
-  served.space.add_chunks(16);
-  served.service.on_memory_added();
-  ASSERT_TRUE(served.run_until([&] { return served.shard.gate().count() == 0; }));
-  EXPECT_TRUE(small.has_value());
-  EXPECT_TRUE(large.has_value());
-  EXPECT_EQ(served.service.stat().waiting_for_memory, 0u);
-  ASSERT_TRUE(peer.client->get_and_wait(bytes_of("large"), sink).has_value());
-  EXPECT_TRUE(got == long_value);
-  EXPECT_TRUE(served.is_sound());
-}
-
-TEST_F(GrowingMemory, growth_that_does_not_suffice_lets_the_rest_wait_on) {
-  start_put("large", long_value, large);
-  served.space.add_chunks(1);
-  served.service.on_memory_added();
-  served.settle();
-  EXPECT_EQ(served.service.stat().waiting_for_memory, 1u);
-  EXPECT_GE(served.growth.wanted_bytes, kChunkBytes);
-  served.space.add_chunks(8);
-  served.service.on_memory_added();
-  ASSERT_TRUE(served.run_until([&] { return served.shard.gate().count() == 0; }));
-  EXPECT_TRUE(large.has_value());
-}
-
-TEST_F(GrowingMemory, refused_growth_answers_no_space) {
-  start_put("small", value, small);
-  start_put("large", long_value, large);
-  served.growth.allowed = false;
-  served.service.on_growth_refused();
-  ASSERT_TRUE(served.run_until([&] { return served.shard.gate().count() == 0; }));
-  EXPECT_EQ(small.code(), Code::kNoSpace);
-  EXPECT_EQ(large.code(), Code::kNoSpace);
-  EXPECT_EQ(served.service.stat().waiting_for_memory, 0u);
-  EXPECT_TRUE(served.is_sound());
-}
-
-TEST_F(GrowingMemory, what_waits_is_forgotten_with_its_session) {
-  Served::Peer other = served.connect();
-  const std::string body = body_of(put_request(5, 1'500'000), "other");
-  const uint64_t call =
-      other.session->start({.method = static_cast<uint16_t>(Method::kPutBegin), .head = bytes_of(body)});
-  ASSERT_NE(call, 0u);
-  served.settle();
-  EXPECT_EQ(served.service.stat().waiting_for_memory, 1u);
-  other = {};
-  ASSERT_TRUE(served.run_until([&] { return served.server.session_count() == 1; }));
-  EXPECT_EQ(served.service.stat().waiting_for_memory, 0u);
-  const uint64_t live = served.space.heap().stats().buffers_live;
-  served.space.add_chunks(8);
-  served.service.on_memory_added();
-  served.settle();
-  EXPECT_EQ(served.space.heap().stats().buffers_live, live);
-}
-
-TEST_F(GrowingMemory, waiting_writes_are_bounded) {
-  std::vector<Served::Peer> peers;
-  std::vector<uint64_t> calls;
-  const std::string body = body_of(put_request(5, 1'500'000), "other");
-  for (int i = 0; i < 10; ++i) {
-    peers.push_back(served.connect());
-    for (int j = 0; j < 30; ++j) {
-      uint64_t id = 0;
-      ASSERT_TRUE(served.run_until([&] {
-        id = peers.back().session->start(
-            {.method = static_cast<uint16_t>(Method::kPutBegin), .head = bytes_of(body)});
-        return id != 0;
-      }));
-      calls.push_back(id);
-    }
-  }
-  served.settle();
-  EXPECT_EQ(served.service.stat().waiting_for_memory, 256u);
-  size_t refused = 0;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    rpc::Session& session = *peers[i / 30].session;
-    if (session.done(calls[i]) && session.finish(calls[i]).code == Code::kOverloaded) ++refused;
-  }
-  EXPECT_EQ(refused, 300u - 256u);
 }
 
 TEST_F(TableServiceTest, a_space_that_becomes_full_is_asked_to_grow_in_time) {

@@ -125,14 +125,16 @@ void SessionState::close(View& view) noexcept {
   view = View{};
 }
 
-SessionState::Upload SessionState::take(Upload& upload) noexcept {
+void SessionState::seal(Upload& upload) noexcept {
   if (upload.window) windows_->close(*upload.window);
   upload.window.reset();
-  return std::exchange(upload, {});
+  upload.filled = upload.bytes();
 }
 
 void SessionState::abandon(Upload& upload) {
-  table_.abandon(take(upload).draft);
+  seal(upload);
+  table_.abandon(upload.draft);
+  forget(upload);
 }
 
 void SessionState::open_window(View& view, std::byte* value) {

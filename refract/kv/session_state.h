@@ -81,8 +81,10 @@ class SessionState {
   void pin(View& view, Offset buffer, std::span<const std::byte> value);
   void close(View& view) noexcept;
   void abandon(Upload& upload);
-  // The place is free; from now on nobody but the caller can change the draft's bytes.
-  [[nodiscard]] Upload take(Upload& upload) noexcept;
+  // From now on nobody changes the value: its window is closed, and it takes no pieces.
+  void seal(Upload& upload) noexcept;
+  // The place is free, and the draft no longer the session's matter. REQUIRES: sealed.
+  void forget(Upload& upload) noexcept { upload = {}; }
 
   // A way to the value for one-sided requests, if the session wants and gets one.
   void open_window(View& view, std::byte* value);

@@ -145,7 +145,9 @@ Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> val
   // Making room may have swept the place away.
   if (stats_.expired != expired_before) place = locate(key);
   fill(*made, 0, value);
-  return publish(*made, place);
+  const Result<uint64_t> version = publish(*made, place);
+  if (!version) abandon(*made);
+  return version;
 }
 
 Result<Table::Draft> Table::begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options) {
@@ -176,10 +178,7 @@ void Table::abandon(const Draft& draft) {
 Result<uint64_t> Table::publish(const Draft& draft, Place place) {
   if (!place.slot_at) {
     const auto line = heap_.allocate_line();
-    if (!line) {
-      abandon(draft);
-      return fail(Code::kNoSpace);
-    }
+    if (!line) return fail(Code::kNoSpace);
     ++stats_.overflow_lines;
     // Linked while empty: whoever follows finds nothing yet.
     writer_.publish(place.tail.plus(kOverflowWord * sizeof(Slot)), line->value);

@@ -75,6 +75,7 @@ class Table {
   }
   // REQUIRES: the piece lies within the value.
   void fill(const Draft& draft, uint64_t value_offset, std::span<const std::byte> piece);
+  // kNoSpace: the draft is as it was, for another try or abandon(). After anything else it is gone.
   [[nodiscard]] Result<uint64_t> commit(const Draft& draft, const PutOptions& options);
   void abandon(const Draft& draft);
 

@@ -2,6 +2,7 @@
 // A table served over the loopback provider, in one thread and virtual time, for tests of the rpc path.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -157,6 +158,34 @@ class Served {
   fabric::Dispatcher server_dispatcher_;
   fabric::Dispatcher client_dispatcher_;
 };
+
+// A call's body: its fixed part and what follows on it.
+template <typename T>
+[[nodiscard]] std::string body_of(const T& fixed, std::string_view behind = {}) {
+  std::string body(reinterpret_cast<const char*>(&fixed), sizeof(fixed));
+  return body.append(behind);
+}
+
+[[nodiscard]] inline wire::PutRequest put_request(size_t key_bytes, size_t value_bytes) {
+  wire::PutRequest request{};
+  request.key.key_bytes = static_cast<uint16_t>(key_bytes);
+  request.key.value_bytes = static_cast<uint32_t>(value_bytes);
+  return request;
+}
+
+[[nodiscard]] inline wire::KeyRef key_ref(size_t key_bytes) {
+  wire::KeyRef ref{};
+  ref.key_bytes = static_cast<uint16_t>(key_bytes);
+  return ref;
+}
+
+template <typename T>
+[[nodiscard]] T reply_as(const std::string& reply) {
+  REFRACT_CHECK(reply.size() >= sizeof(T));
+  T value{};
+  std::memcpy(&value, reply.data(), sizeof(T));
+  return value;
+}
 
 // A value that shows where each of its bytes belongs.
 [[nodiscard]] inline std::string patterned(size_t bytes, uint64_t seed = 0) {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a table's service does when nobody calls: writes that waited for memory go on, entries whose time has
+// come are removed.
+#include <algorithm>
+#include <utility>
+
+#include "refract/base/units.h"
+#include "refract/kv/service.h"
+
+namespace refract::kv {
+namespace {
+
+constexpr uint64_t kSweepPauseMin_ns = 50 * kMillisecond_ns;
+// About a millisecond of cache misses.
+constexpr uint64_t kSweepBuckets = 2048;
+
+constexpr size_t kWaitingMax = 256;
+constexpr size_t kWaitingPerSession = 32;
+constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
+
+}  // namespace
+
+Code TableService::wait_for_memory(const rpc::Responder& from, const Write& write) {
+  if (!parts_.growth.can_grow()) return Code::kNoSpace;
+  const size_t key_bytes = write.key.bytes.size();
+  const size_t bytes = key_bytes + write.value.size();
+  if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
+  // One client must not take the places of all.
+  const auto its_own = std::ranges::count_if(
+      waiting_, [&](const Waiting& waiting) { return waiting.from.session == from.session; });
+  if (static_cast<size_t>(its_own) >= kWaitingPerSession) return Code::kOverloaded;
+  Waiting& waiting =
+      waiting_.emplace_back(Waiting{.from = from, .write = write, .bytes = std::vector<std::byte>(bytes)});
+  const std::span<std::byte> copy = waiting.bytes;
+  std::ranges::copy(write.key.bytes, copy.begin());
+  if (!write.value.empty()) copy_possibly_torn(&copy[key_bytes], write.value.data(), write.value.size());
+  waiting.write.key.bytes = copy.first(key_bytes);
+  waiting.write.value = copy.subspan(key_bytes);
+  waiting_bytes_ += bytes;
+  const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
+                        .key_bytes = static_cast<uint16_t>(key_bytes),
+                        .flags = Lengths::kExpires | Lengths::kIdentified};
+  parts_.growth.want(Heap::footprint(lengths.total_bytes()));
+  return Code::kOk;
+}
+
+void TableService::on_memory_added() noexcept {
+  retry_waiting();
+  look_after_memory();
+}
+
+void TableService::retry_waiting() noexcept {
+  const std::deque<Waiting> waiting = std::exchange(waiting_, {});
+  waiting_bytes_ = 0;
+  for (const Waiting& one : waiting) {
+    if (Open* session = find(one.from.session)) write_or_wait(one.from, *session, one.write);
+  }
+}
+
+void TableService::look_after_memory() noexcept {
+  if (parts_.heap.wants_growth() && parts_.growth.can_grow()) parts_.growth.want(kChunkBytes);
+}
+
+uint64_t TableService::sweep_some() {
+  const uint64_t buckets = parts_.table.stats().buckets;
+  return parts_.table.sweep(std::min(buckets, kSweepBuckets));
+}
+
+void TableService::sweep_while_needed() noexcept {
+  if (parts_.table.stats().expiring_entries == 0 || (sweeper_.valid() && !sweeper_.done())) return;
+  sweeper_ = sweep_rounds();
+  sweeper_.start();
+}
+
+runtime::Task<> TableService::sweep_rounds() {
+  while (parts_.table.stats().expiring_entries > 0) {
+    const uint64_t steps = parts_.table.stats().buckets / kSweepBuckets + 1;
+    co_await parts_.shard.sleep_for(std::max(parts_.sweep_round_ns / steps, kSweepPauseMin_ns));
+    sweep_some();
+  }
+}
+
+}  // namespace refract::kv
