@@ -27,8 +27,8 @@ SOURCE_LIMIT = 800
 
 # A layer may include itself and what has a smaller number; equal numbers are sisters, and strangers.
 LAYER_RANK = {
-    "base": 0, "runtime": 1, "memory": 2, "fabric": 3, "prism": 4, "rpc": 4, "cluster": 5,
-    "kv": 6, "block": 6, "txn": 7, "object": 7, "graph": 7, "client": 8, "node": 9, "doors": 10,
+    "base": 0, "runtime": 1, "memory": 2, "fabric": 3, "rpc": 4, "prism": 5, "cluster": 6,
+    "kv": 7, "block": 7, "txn": 8, "object": 8, "graph": 8, "client": 9, "node": 10, "doors": 11,
 }
 # The layers that may name a provider; all others know the contract alone.
 PROVIDER_USERS = {"client", "node", "doors"}

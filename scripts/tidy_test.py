@@ -35,8 +35,8 @@ class Layers(unittest.TestCase):
         self.assertTrue(self.refused("refract/memory/a_test.cc", "refract/kv/table.h"))
 
     def test_sisters_do_not_know_each_other(self):
-        self.assertTrue(self.refused("refract/rpc/a.cc", "refract/prism/chain.h"))
-        self.assertTrue(self.refused("refract/prism/a.cc", "refract/rpc/session.h"))
+        self.assertTrue(self.refused("refract/kv/a.cc", "refract/block/table.h"))
+        self.assertTrue(self.refused("refract/block/a.cc", "refract/kv/table.h"))
 
     def test_a_provider_does_not_know_another(self):
         self.assertTrue(self.refused("refract/fabric/shm/a.cc", "refract/fabric/sim/world.h"))

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "refract/memory/slot_word.h"
 #include "refract/memory/space.h"
 
 namespace refract::kv {
@@ -80,10 +81,10 @@ static_assert(sizeof(Bucket) == kLineBytes);
 struct Slot {
   uint64_t bits = 0;
 
-  static constexpr int kStampShift = 40;
+  static constexpr int kStampShift = SlotWord::kStampShift;
   static constexpr int kHintShift = 36;
   static constexpr int kExpiresShift = 35;
-  static constexpr uint64_t kGranuleMask = (uint64_t{1} << 35) - 1;
+  static constexpr uint64_t kGranuleMask = SlotWord::kGranuleMask;
 
   struct Parts {
     uint64_t hash = 0;
@@ -93,9 +94,8 @@ struct Slot {
     Offset buffer{};
   };
   [[nodiscard]] static constexpr Slot of(const Parts& parts) noexcept {
-    return {(uint64_t{fingerprint_of(parts.hash)} << 56) | ((parts.stamp & 0xffff) << kStampShift) |
-            (uint64_t{size_hint_of(parts.bytes)} << kHintShift) | (uint64_t{parts.expires} << kExpiresShift) |
-            (parts.buffer.value / kGranuleBytes)};
+    return {(uint64_t{fingerprint_of(parts.hash)} << 56) | SlotWord::of(parts.buffer, parts.stamp).bits |
+            (uint64_t{size_hint_of(parts.bytes)} << kHintShift) | (uint64_t{parts.expires} << kExpiresShift)};
   }
 
   [[nodiscard]] static constexpr uint8_t fingerprint_of(uint64_t hash) noexcept {
@@ -111,10 +111,10 @@ struct Slot {
   [[nodiscard]] constexpr uint8_t fingerprint() const noexcept { return static_cast<uint8_t>(bits >> 56); }
   [[nodiscard]] constexpr uint8_t size_hint() const noexcept { return (bits >> kHintShift) & 0xf; }
   [[nodiscard]] constexpr bool expires() const noexcept { return ((bits >> kExpiresShift) & 1) != 0; }
-  [[nodiscard]] constexpr Offset buffer() const noexcept { return {(bits & kGranuleMask) * kGranuleBytes}; }
+  [[nodiscard]] constexpr Offset buffer() const noexcept { return SlotWord{bits}.buffer(); }
   // Whether this word can have been published for a buffer that carries `stamp`.
   [[nodiscard]] constexpr bool names(uint64_t stamp) const noexcept {
-    return stamp != 0 && ((bits >> kStampShift) & 0xffff) == (stamp & 0xffff);
+    return stamp != 0 && SlotWord{bits}.stamp_bits() == (stamp & SlotWord::kStampMask);
   }
 };
 static_assert(sizeof(Slot) == 8);
