@@ -257,6 +257,12 @@ Result<Table::Entry> Table::find(const HashedKey& key) {
                .request = identity_of(place.slot)};
 }
 
+Table::Standing Table::standing(const HashedKey& key) const noexcept {
+  const Place place = locate(key);
+  if (!place.slot) return {};
+  return {.slot_at = place.slot_at, .slot = place.slot};
+}
+
 void Table::prefetch_bucket(uint64_t hash) const noexcept {
   __builtin_prefetch(writer_.at(bucket_of(hash)));
 }

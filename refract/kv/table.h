@@ -97,6 +97,14 @@ class Table {
   [[nodiscard]] Result<Entry> find(const HashedKey& key);
   [[nodiscard]] Result<Entry> find(std::span<const std::byte> key) { return find(hashed(key)); }
 
+  // Which slot names the key's entry, expired or not, for those who judge what others would store there: the
+  // only one that does and that readers are led to. At nowhere: there is none.
+  struct Standing {
+    Offset slot_at;
+    Slot slot{};
+  };
+  [[nodiscard]] Standing standing(const HashedKey& key) const noexcept;
+
   // Two stages to run over a batch before its operations, so that their cache misses overlap.
   void prefetch_bucket(uint64_t hash) const noexcept;
   void prefetch_buffers(uint64_t hash) const noexcept;
