@@ -32,6 +32,9 @@ class Guard {
   virtual ~Guard() = default;
   [[nodiscard]] virtual bool may_write(Offset at, uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual bool may_swap(const Swap& swap) noexcept = 0;
+  // Whether a chain may allocate what it does not own: a buffer that stays out when nothing stores it, so
+  // that whoever may allocate can use up all memory.
+  [[nodiscard]] virtual bool may_allocate_unowned() noexcept { return true; }
 };
 
 }  // namespace refract::prism::snic

@@ -249,6 +249,8 @@ Code Run::allocate(const Operation& operation) noexcept {
   const bool is_open = region_ != nullptr && region_->id == list.region() && region_->buffers != nullptr &&
                        rights_.cover(ChainRights::kAllocate);
   if (!is_open) return Code::kAccessDenied;
+  const bool is_guarded = region_->guard != nullptr && !operation.has(Flag::kOwned);
+  if (is_guarded && !region_->guard->may_allocate_unowned()) return Code::kAccessDenied;
   const bool is_redirected = operation.has(Flag::kRedirect);
   if (!is_redirected && !has_room(sizeof(uint64_t))) return Code::kTooLarge;
   const Result<Buffers::Fresh> fresh = region_->buffers->allocate(list.offset(), operation.data());
