@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores of a design, served and connected, for tests: over the loopback provider in virtual time with
+// everything counted, and over the simulated network.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "refract/base/check.h"
+#include "refract/fabric/conformance/loopback_domain.h"
+#include "refract/fabric/dispatcher.h"
+#include "refract/fabric/sim/world.h"
+#include "refract/fabric/wrap/count.h"
+#include "refract/kv/designs/designs.h"
+#include "refract/kv/test_service.h"
+#include "refract/rpc/server.h"
+#include "refract/rpc/session.h"
+
+namespace refract::kv::designs {
+
+// Zeroes on a cache line's border.
+class TestMemory {
+ public:
+  explicit TestMemory(uint64_t bytes) : lines_((bytes + 63) / 64) {}
+  [[nodiscard]] std::span<std::byte> bytes() noexcept {
+    return {lines_.front().bytes, lines_.size() * sizeof(Line)};
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> lines_;
+};
+
+// What a blocking caller of a client needs; `Store` has shard() and client().
+template <typename Store>
+class BlockingStore {
+ public:
+  struct Read {
+    Code code = Code::kOk;
+    std::string value;
+  };
+  [[nodiscard]] Read get(std::string_view key, uint64_t deadline_ns = 0) {
+    Read read;
+    StringSink sink(read.value);
+    const Result<uint64_t> got =
+        runtime::block_on(self().shard(), self().client().get(test::bytes_of(key), sink, deadline_ns));
+    read.code = got.code();
+    REFRACT_CHECK(!got || *got == read.value.size());
+    return read;
+  }
+  [[nodiscard]] Code put(std::string_view key, std::string_view value) {
+    return runtime::block_on(self().shard(),
+                             self().client().put(test::bytes_of(key), test::bytes_of(value), 0))
+        .code();
+  }
+  [[nodiscard]] Code erase(std::string_view key) {
+    return runtime::block_on(self().shard(), self().client().erase(test::bytes_of(key), 0)).code();
+  }
+  [[nodiscard]] Code settle() { return runtime::block_on(self().shard(), self().client().settle(0)).code(); }
+
+ private:
+  friend Store;
+  BlockingStore() = default;
+  [[nodiscard]] Store& self() noexcept { return static_cast<Store&>(*this); }
+};
+
+class LoopbackStore final : public BlockingStore<LoopbackStore> {
+ public:
+  LoopbackStore(const Design& design, const Capacity& capacity, StoreLog* log = nullptr)
+      : memory_(design.memory_bytes(capacity)),
+        server_domain_(hub_, "server", kLink),
+        client_inner_(hub_, "client", kLink),
+        client_domain_(client_inner_),
+        server_(design
+                    .make_server({.shard = shard_,
+                                  .domain = server_domain_,
+                                  .memory = memory_.bytes(),
+                                  .capacity = capacity,
+                                  .hash_seed = 7,
+                                  .log = log})
+                    .value()),
+        rpc_server_(server_->service(), shard_),
+        server_dispatcher_(server_domain_, shard_, &rpc_server_),
+        client_dispatcher_(client_domain_, shard_) {
+    server_->answer_through(&rpc_server_);
+    idler_.watch(server_domain_);
+    idler_.watch(client_domain_);
+    peers_.push_back(connect(design));
+  }
+
+  [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }
+  [[nodiscard]] Client& client() noexcept { return *peers_.front().client; }
+  [[nodiscard]] Server& server() noexcept { return *server_; }
+  [[nodiscard]] std::span<std::byte> memory() noexcept { return memory_.bytes(); }
+  // Of the client's side, since the last look.
+  [[nodiscard]] fabric::FabricCounts take_counts() noexcept {
+    const fabric::FabricCounts counts = client_domain_.counts();
+    client_domain_.reset_counts();
+    return counts;
+  }
+
+  struct Peer {
+    std::unique_ptr<rpc::Session> session;
+    std::unique_ptr<Client> client;
+  };
+  [[nodiscard]] Peer connect(const Design& design) {
+    Peer peer;
+    const Reported<fabric::Channel*> channel = client_domain_.connect("server");
+    REFRACT_CHECK(channel.has_value());
+    peer.session = std::make_unique<rpc::Session>(**channel, shard_);
+    REFRACT_CHECK(shard_.run_until([&] { return peer.session->state() == rpc::Session::State::kOpen; },
+                                   shard_.refresh_now() + kSecond_ns));
+    peer.client = design.make_client({.session = *peer.session, .shard = shard_});
+    REFRACT_CHECK(runtime::block_on(shard_, peer.client->attach(0)).has_value());
+    return peer;
+  }
+
+ private:
+  static constexpr fabric::LoopbackOptions kLink = {.depth = 32, .message_bytes_max = 32 * 1024};
+
+  TestMemory memory_;
+  ManualClock clock_;
+  test::JumpingIdler idler_{clock_};
+  runtime::Shard shard_{clock_, {.idler = &idler_}};
+  fabric::LoopbackHub hub_;
+  fabric::LoopbackDomain server_domain_;
+  fabric::LoopbackDomain client_inner_;
+  fabric::CountDomain client_domain_;
+  std::unique_ptr<Server> server_;
+  rpc::Server rpc_server_;
+  fabric::Dispatcher server_dispatcher_;
+  fabric::Dispatcher client_dispatcher_;
+  std::vector<Peer> peers_;
+};
+
+// The host "server", whose stores others see late and in pieces.
+class SimServer {
+ public:
+  SimServer(sim::World& world, const Design& design, const Capacity& capacity)
+      : host(world.add_host("server")),
+        memory_({.bytes = round_up(design.memory_bytes(capacity), 64),
+                 .bytes_max = 0,
+                 .owner = nullptr,
+                 .seed = world.seed()}) {
+    host.attach(&memory_);
+    process_ = &host.emplace<Process>(host, memory_, design, capacity);
+  }
+  [[nodiscard]] Server& server() noexcept { return *process_->server; }
+
+  sim::Host& host;
+
+ private:
+  struct Process {
+    Process(sim::Host& host, sim::VisibleMemory& memory, const Design& design, const Capacity& capacity)
+        : server(design
+                     .make_server({.shard = host.shard(),
+                                   .domain = host.domain(),
+                                   .memory = {memory.owner(), memory.bytes()},
+                                   .capacity = capacity,
+                                   .hash_seed = 7,
+                                   .log = &memory})
+                     .value()),
+          rpc_server(server->service(), host.shard()),
+          dispatcher(host.domain(), host.shard(), &rpc_server) {
+      server->answer_through(&rpc_server);
+    }
+    std::unique_ptr<Server> server;
+    rpc::Server rpc_server;
+    fabric::Dispatcher dispatcher;
+  };
+
+  sim::VisibleMemory memory_;
+  Process* process_;
+};
+
+// A client's process on a host of its own.
+class SimClient {
+ public:
+  SimClient(sim::Host& host, const Design& design)
+      : host_(host), design_(design), dispatcher_(host.domain(), host.shard()) {}
+
+  [[nodiscard]] runtime::Task<Client*> connected() {
+    const Reported<fabric::Channel*> channel = host_.domain().connect("server");
+    REFRACT_CHECK(channel.has_value());
+    session_ = std::make_unique<rpc::Session>(**channel, host_.shard());
+    while (session_->state() == rpc::Session::State::kOpening) co_await host_.shard().sleep_for(10'000);
+    client_ = design_.make_client({.session = *session_, .shard = host_.shard()});
+    const Result<> attached = co_await client_->attach(0);
+    REFRACT_CHECK(attached.has_value());
+    co_return client_.get();
+  }
+
+ private:
+  sim::Host& host_;
+  const Design& design_;
+  fabric::Dispatcher dispatcher_;
+  // The client's buffers outlive the channel that may still fill them.
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<rpc::Session> session_;
+};
+
+class SimStore final : public BlockingStore<SimStore> {
+ public:
+  SimStore(const Design& design, const Capacity& capacity, uint64_t seed)
+      : world_({.seed = seed}), server_(world_, design, capacity), host_(world_.add_host("client")) {
+    SimClient& process = host_.emplace<SimClient>(host_, design);
+    client_ = runtime::block_on(host_.shard(), process.connected());
+  }
+  [[nodiscard]] runtime::Shard& shard() noexcept { return host_.shard(); }
+  [[nodiscard]] Client& client() noexcept { return *client_; }
+  [[nodiscard]] Server& server() noexcept { return server_.server(); }
+
+ private:
+  sim::World world_;
+  SimServer server_;
+  sim::Host& host_;
+  Client* client_ = nullptr;
+};
+
+}  // namespace refract::kv::designs
