@@ -8,7 +8,7 @@ namespace refract::prism::snic {
 Result<Grant> Connection::grant(uint16_t region, ChainRights rights) noexcept {
   for (size_t i = 0; i < count_; ++i) {
     if (grants_[i].region != region) continue;
-    grants_[i].rights = rights;
+    grants_[i].rights.bits |= rights.bits;
     return grants_[i];
   }
   Grant grant{.key = {}, .region = region, .rights = rights};

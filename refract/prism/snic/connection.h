@@ -24,7 +24,7 @@ struct Grant {
 
 class Connection {
  public:
-  // Draws a key. A region that is granted again keeps its key and gets these rights. kNoSpace: kGrantsMax.
+  // Draws a key. A region that is granted again keeps its key and gains these rights. kNoSpace: kGrantsMax.
   [[nodiscard]] Result<Grant> grant(uint16_t region, ChainRights rights) noexcept;
   // With a key of the caller's choice, for tests that must be repeatable. kExists: the key or the region is
   // known. kInvalidArgument: key 0.

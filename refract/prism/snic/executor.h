@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,7 @@ namespace refract::prism::snic {
 struct RegionSpec {
   uint16_t id = 0;             // Not kScratchRegion.
   Writer* writer = nullptr;    // This and those below outlive the region's place here.
-  Offset start;                // The Writer's offset of the region's first byte: a multiple of kGranuleBytes.
+  Offset start = {};           // The Writer's offset of the region's first byte: a multiple of kGranuleBytes.
   uint64_t bytes = 0;          // A multiple of 8.
   Buffers* buffers = nullptr;  // Null: nothing can be allocated or retired.
   Guard* guard = nullptr;      // Null: rights alone decide.
@@ -49,6 +50,10 @@ class Executor {
     uint64_t bytes_out = 0;  // Of replies.
     uint64_t buffers_given_back = 0;
     uint64_t buffers_retired = 0;
+
+    [[nodiscard]] uint64_t all_operations() const noexcept {
+      return std::accumulate(operations.begin(), operations.end(), uint64_t{0});
+    }
   };
 
   Executor();
