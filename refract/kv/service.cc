@@ -36,7 +36,7 @@ TableService::TableService(const Parts& parts)
       arena_(kGroup * kKeyBytesMax),
       started_ns_(parts.shard.clock().now_ns()),
       outcomes_(started_ns_) {
-  sweep_while_needed();
+  look_after_time();
 }
 
 TableService::~TableService() = default;
@@ -80,7 +80,7 @@ void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
     calls = calls.subspan(group.size());
   }
   look_after_memory();
-  sweep_while_needed();
+  look_after_time();
 }
 
 void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept {

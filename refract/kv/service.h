@@ -13,8 +13,9 @@
 // No session can make another wait for more than a batch of its small calls: pages of scans, which take long,
 // are worked on one a turn, the sessions taking turns (docs/design/013-overload.md).
 //
-// While there are entries with a time to live, a timer removes the expired ones, in small steps, going round
-// in Parts::sweep_round_ns; without them there is no timer.
+// Buffers that were replaced are reusable soon after the last call, by a timer that ends with them; only what
+// clients have pinned stays. While there are entries with a time to live, a timer removes the expired ones,
+// in small steps, going round in Parts::sweep_round_ns; without them there is no timer.
 //
 // Threads: used only by the shard that owns the table.
 #pragma once
@@ -178,8 +179,11 @@ class TableService final : public rpc::Service {
   [[nodiscard]] Code wait_for_memory(const rpc::Responder& from, const Write& write);
   void retry_waiting() noexcept;
   void look_after_memory() noexcept;
+  void look_after_time() noexcept;
   void sweep_while_needed() noexcept;
   [[nodiscard]] runtime::Task<> sweep_rounds();
+  void reclaim_while_needed() noexcept;
+  [[nodiscard]] runtime::Task<> reclaim_rounds();
 
   Parts parts_;
   rpc::Server* server_ = nullptr;
@@ -192,6 +196,8 @@ class TableService final : public rpc::Service {
   Outcomes outcomes_;
   std::array<uint64_t, wire::kMethods> ops_{};
   runtime::Task<> sweeper_;
+  runtime::Task<> reclaimer_;
+  uint64_t pinned_bytes_ = 0;  // Of retired buffers, when the reclaimer last looked; 0: it has not.
   // Sessions with scans that wait for their turn; each has one page at a time.
   std::deque<rpc::SessionId> scanning_;
   runtime::Task<> scanner_;

@@ -255,5 +255,65 @@ TEST_F(CommitWithoutRoom, ends_with_its_upload_or_its_session) {
   EXPECT_TRUE(served.is_sound());
 }
 
+// Counts the looks at all pins.
+class CountedPins final : public PinSource {
+ public:
+  void collect(PinSet&) noexcept override { ++looks; }
+  size_t looks = 0;
+};
+
+class QuietNode : public testing::Test {
+ protected:
+  QuietNode() { served.pins.all.add(counted); }
+  void put(std::string_view key, size_t value_bytes) {
+    EXPECT_TRUE(peer.client->put_and_wait(bytes_of(key), bytes_of(patterned(value_bytes))).has_value());
+  }
+  uint64_t retired_bytes() { return served.service.stat().bytes_retired; }
+  // Lets virtual time pass, and everything that falls due happen.
+  void let_pass(uint64_t ns) {
+    const uint64_t until_ns = served.shard.refresh_now() + ns;
+    EXPECT_FALSE(served.shard.run_until([] { return false; }, until_ns));
+  }
+
+  Served served;
+  Served::Peer peer = served.connect();
+  CountedPins counted;
+};
+
+TEST_F(QuietNode, holds_no_retired_buffer_and_no_timer) {
+  put("key", 100);
+  EXPECT_EQ(served.shard.next_timer_ns(), kForever_ns) << "nothing to reclaim, no timer";
+  put("key", 100);
+  EXPECT_GT(retired_bytes(), 0u);
+  let_pass(kSecond_ns);
+  EXPECT_EQ(retired_bytes(), 0u);
+  EXPECT_EQ(counted.looks, 1u);
+  EXPECT_EQ(served.shard.next_timer_ns(), kForever_ns);
+}
+
+TEST_F(QuietNode, looks_rarely_while_a_view_is_held_and_frees_what_others_retire_meanwhile) {
+  put("key", 100'000);
+  std::string reply;
+  ASSERT_EQ(served.call(peer, Method::kGet, bytes_of(body_of(test::key_ref(3), "key")), &reply), Code::kOk);
+  const auto view = reply_as<wire::GetReply>(reply).view;
+  ASSERT_NE(view, 0u);
+  ASSERT_TRUE(peer.client->erase_and_wait(bytes_of("key")).has_value());
+  let_pass(600 * kSecond_ns);
+  const uint64_t held_bytes = retired_bytes();
+  EXPECT_GE(held_bytes, 100'000u);
+  EXPECT_LE(counted.looks, 14u);
+
+  put("other", 100);
+  put("other", 100);
+  EXPECT_GT(retired_bytes(), held_bytes);
+  let_pass(kSecond_ns);
+  EXPECT_EQ(retired_bytes(), held_bytes);
+
+  EXPECT_EQ(served.call(peer, Method::kViewClose, bytes_of(body_of(wire::Handle{view}))), Code::kOk);
+  let_pass(10 * kSecond_ns);
+  EXPECT_EQ(retired_bytes(), 0u);
+  EXPECT_EQ(served.shard.next_timer_ns(), kForever_ns);
+}
+
 }  // namespace
 }  // namespace refract::kv

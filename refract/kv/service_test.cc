@@ -292,6 +292,7 @@ TEST_F(TableServiceTest, the_sweep_removes_what_has_expired_and_its_timer_ends_w
   EXPECT_LE(served.shard.now_ns() - begin_ns, 130 * kSecond_ns) << "two rounds";
   EXPECT_EQ(served.service.stat().expired, 500u);
   EXPECT_EQ(served.space.table().stats().entries, 1u);
+  ASSERT_TRUE(served.run_until([&] { return served.service.stat().bytes_retired == 0; }));
   EXPECT_EQ(served.shard.next_timer_ns(), kForever_ns);
   EXPECT_TRUE(served.is_sound());
 }

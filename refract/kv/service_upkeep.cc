@@ -14,6 +14,9 @@ constexpr uint64_t kSweepPauseMin_ns = 50 * kMillisecond_ns;
 // About a millisecond of cache misses.
 constexpr uint64_t kSweepBuckets = 2048;
 
+constexpr uint64_t kReclaimPauseMin_ns = 100 * kMillisecond_ns;
+constexpr uint64_t kReclaimPauseMax_ns = 3600 * kSecond_ns;
+
 constexpr size_t kWaitingMax = 256;
 constexpr size_t kWaitingPerSession = 32;
 constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
@@ -66,6 +69,12 @@ uint64_t TableService::sweep_some() {
   return parts_.table.sweep(std::min(buckets, kSweepBuckets));
 }
 
+// What becomes due without anybody calling. No timer where there is nothing to wait for.
+void TableService::look_after_time() noexcept {
+  sweep_while_needed();
+  reclaim_while_needed();
+}
+
 void TableService::sweep_while_needed() noexcept {
   if (parts_.table.stats().expiring_entries == 0 || (sweeper_.valid() && !sweeper_.done())) return;
   sweeper_ = sweep_rounds();
@@ -77,6 +86,29 @@ runtime::Task<> TableService::sweep_rounds() {
     const uint64_t steps = parts_.table.stats().buckets / kSweepBuckets + 1;
     co_await parts_.shard.sleep_for(std::max(parts_.sweep_round_ns / steps, kSweepPauseMin_ns));
     sweep_some();
+    reclaim_while_needed();
+  }
+}
+
+void TableService::reclaim_while_needed() noexcept {
+  const uint64_t retired_bytes = parts_.heap.stats().bytes_retired;
+  if (retired_bytes == 0 || retired_bytes == pinned_bytes_) return;
+  const bool will_look_soon = reclaimer_.valid() && !reclaimer_.done() && pinned_bytes_ == 0;
+  if (will_look_soon) return;
+  pinned_bytes_ = 0;
+  reclaimer_ = reclaim_rounds();
+  reclaimer_.start();
+}
+
+// The heap reclaims by itself while it retires; this is about the last few, and about what pins held back.
+// The pauses double: a buffer stays for about twice as long as it was pinned, and a view that a client holds
+// for an hour costs a dozen looks.
+runtime::Task<> TableService::reclaim_rounds() {
+  for (uint64_t pause_ns = kReclaimPauseMin_ns; pause_ns < kReclaimPauseMax_ns; pause_ns *= 2) {
+    co_await parts_.shard.sleep_for(pause_ns);
+    parts_.heap.reclaim();
+    pinned_bytes_ = parts_.heap.stats().bytes_retired;
+    if (pinned_bytes_ == 0) break;
   }
 }
 
