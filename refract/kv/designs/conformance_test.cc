@@ -17,7 +17,8 @@ namespace {
 using test::bytes_of;
 using test::patterned;
 
-constexpr Capacity kCapacity = {.keys_max = 400, .key_bytes_max = 200, .value_bytes_max = 3000};
+constexpr Capacity kCapacity = {
+    .keys_max = 400, .key_bytes_max = 200, .value_bytes_max = 3000, .spare_values = 40};
 
 // The same calls over either provider.
 class AnyStore {
@@ -76,7 +77,9 @@ class DesignConformance : public testing::TestWithParam<Row> {
   void expect_sound(uint64_t keys) {
     EXPECT_EQ(store_->settle(), Code::kOk);
     EXPECT_EQ(store_->server().contradiction(), std::nullopt);
-    EXPECT_EQ(store_->server().facts().keys, keys);
+    const Server::Facts facts = store_->server().facts();
+    EXPECT_EQ(facts.keys, keys);
+    EXPECT_EQ(facts.free_buffers + facts.used_buffers, facts.buffers);
   }
   std::unique_ptr<AnyStore> store_ = make(kCapacity);
 };

@@ -35,7 +35,11 @@ struct Capacity {
   uint64_t keys_max = 0;       // How many different keys the memory is made for.
   uint64_t keys_at_start = 0;  // What the index begins with where it can grow; 0: keys_max.
   uint32_t key_bytes_max = 64;
+  uint32_t value_bytes_min = 0;  // Shorter ones may take as much memory as these.
   uint32_t value_bytes_max = 1024;
+  // Values beyond keys_max that there is room for: of writes under way, and of what clients have not told
+  // yet.
+  uint32_t spare_values = 256;
 };
 
 struct ServerParts {
@@ -66,8 +70,9 @@ class Server {
 
   struct Facts {
     uint64_t keys = 0;
-    uint64_t buffers = 0;       // Made so far, where the design has such.
+    uint64_t buffers = 0;       // Where the design has such.
     uint64_t free_buffers = 0;  // Of them, those that the next put may take.
+    uint64_t used_buffers = 0;  // Those that the index leads to. The others are nobody's, for now.
   };
   [[nodiscard]] virtual Facts facts() const = 0;
   // Walks through everything; a sentence on the first thing that contradicts another. For tests and checks.
@@ -82,8 +87,8 @@ struct ClientParts {
 
 // Keys, values and sinks given must live until the task has ended. Codes: those of the contract;
 // kIndeterminate where a write was sent and no answer came. `deadline_ns` is a moment of the shard's clock; 0
-// stands for timeout_ns from now. Destroyed after its tasks, and not before its session has closed or all its
-// operations have come back: a late READ lands in the client's own buffers.
+// stands for timeout_ns from now. A client outlives its tasks, its session and the session's channel, which
+// may still write into the client's buffers.
 class Client {
  public:
   using Bytes = std::span<const std::byte>;

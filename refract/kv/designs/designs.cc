@@ -6,6 +6,8 @@
 
 #include "refract/kv/designs/pilaf/client.h"
 #include "refract/kv/designs/pilaf/server.h"
+#include "refract/kv/designs/prism/client.h"
+#include "refract/kv/designs/prism/server.h"
 
 namespace refract::kv::designs {
 
@@ -18,6 +20,11 @@ constexpr std::array kDesigns = {
            .memory_bytes = pilaf::memory_bytes,
            .make_server = pilaf::make_server,
            .make_client = pilaf::make_client},
+    Design{.name = "prism",
+           .paper = "Burke et al.: PRISM: Rethinking the RDMA Interface for Distributed Systems. SOSP 2021",
+           .memory_bytes = prism_kv::memory_bytes,
+           .make_server = prism_kv::make_server,
+           .make_client = prism_kv::make_client},
 };
 
 }  // namespace

@@ -109,8 +109,8 @@ class LoopbackStore final : public BlockingStore<LoopbackStore> {
   }
 
   struct Peer {
-    std::unique_ptr<rpc::Session> session;
     std::unique_ptr<Client> client;
+    std::unique_ptr<rpc::Session> session;
   };
   [[nodiscard]] Peer connect(const Design& design) {
     Peer peer;
@@ -203,7 +203,6 @@ class SimClient {
   sim::Host& host_;
   const Design& design_;
   fabric::Dispatcher dispatcher_;
-  // The client's buffers outlive the channel that may still fill them.
   std::unique_ptr<Client> client_;
   std::unique_ptr<rpc::Session> session_;
 };

@@ -53,8 +53,8 @@ using Bytes = std::span<const std::byte>;
 
 uint64_t memory_bytes(const designs::Capacity& capacity) {
   const uint64_t blob = round_up(blob_bytes_max(capacity), kBlobGranuleBytes);
-  // An eighth for what best fit leaves unused, and a few blobs, because a put needs the new beside the old.
-  return end_of_tables(capacity) + capacity.keys_max * blob + capacity.keys_max * blob / 8 + 16 * blob;
+  // An eighth for what best fit leaves unused.
+  return end_of_tables(capacity) + (capacity.keys_max + capacity.keys_max / 8 + capacity.spare_values) * blob;
 }
 
 Table::Table(std::span<std::byte> memory, const designs::Capacity& capacity, uint64_t hash_seed,
