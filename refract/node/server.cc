@@ -77,13 +77,12 @@ class Server {
       tcp_domains_.push_back(domain->get());
       shard->serve_tcp(std::move(*domain));
     }
-    const auto most = static_cast<uint32_t>(shards_.size()) * config_.clients_max;
     auto reception = fabric::tcp::Reception::create(shards_[0]->shard(),
                                                     {.listen_fd = listener_,
                                                      .secret = secret_,
                                                      .shards = tcp_domains_,
                                                      .facts = [this](uint32_t k) { return facts_[k]; },
-                                                     .connections_max = most});
+                                                     .connections_max = config_.clients_max});
     if (!reception) return report(reception.error());
     reception_ = std::move(*reception);
     return {};

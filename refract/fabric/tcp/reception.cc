@@ -304,13 +304,12 @@ bool Reception::State::take_proof(Handshake& handshake) {
     return refuse(handshake, {Code::kAccessDenied, "the client's secret is not this node's",
                               "name the file that the node's auth.secret_file names, or a copy of it"});
   }
-  size_t connections = 0;
-  for (const ServerDomain* each : options.shards) connections += each->connections();
-  if (connections >= options.connections_max) {
-    return refuse(handshake,
-                  {Code::kOverloaded,
-                   fmt::format("the node has {} TCP connections, its maximum", options.connections_max),
-                   "close some, or try again later"});
+  const uint32_t shard_index = handshake.transcript.shard;
+  if (options.shards[shard_index]->connections() >= options.connections_max) {
+    return refuse(handshake, {Code::kOverloaded,
+                              fmt::format("shard {} of the node has {} TCP connections, its maximum",
+                                          shard_index, options.connections_max),
+                              "close some, or try again later"});
   }
   welcome(handshake);
   return false;
