@@ -44,11 +44,20 @@ class StoreFixture {
   [[nodiscard]] virtual Result<Got> exists(Bytes key) {
     return runtime::block_on(shard(), client().exists(key));
   }
+  [[nodiscard]] virtual Result<uint64_t> put(Bytes key, Bytes value, const RpcPutOptions& options) {
+    return runtime::block_on(shard(), client().put(key, value, options));
+  }
+  virtual void multi_get(std::span<RpcClient::GetItem> items) {
+    runtime::block_on(shard(), client().multi_get(items));
+  }
+  virtual void multi_put(std::span<RpcClient::PutItem> items) {
+    runtime::block_on(shard(), client().multi_put(items));
+  }
   [[nodiscard]] virtual Result<RpcClient::Page> scan(uint64_t cursor, uint64_t keys_min) {
     return runtime::block_on(shard(), client().scan(cursor, keys_min));
   }
 
-  // Through which everything is written; ready for use.
+  // The way to the owner, for what has no way of its own; ready for use.
   [[nodiscard]] virtual RpcClient& client() = 0;
   [[nodiscard]] virtual runtime::Shard& shard() = 0;
   // Of the node's wall clock.
@@ -78,8 +87,7 @@ class KvConformance : public testing::TestWithParam<Store> {
  protected:
   [[nodiscard]] Result<uint64_t> put(std::string_view key, std::string_view value,
                                      const RpcPutOptions& options = {}) {
-    return runtime::block_on(store->shard(),
-                             store->client().put(test::bytes_of(key), test::bytes_of(value), options));
+    return store->put(test::bytes_of(key), test::bytes_of(value), options);
   }
   [[nodiscard]] Result<uint64_t> erase(std::string_view key, uint64_t if_version = 0) {
     return store->client().erase_and_wait(test::bytes_of(key), if_version);

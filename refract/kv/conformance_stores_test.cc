@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways to reach a store that the suite of conformance.h runs over.
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "refract/fabric/tcp/test_node.h"
+#include "refract/kv/chain_client.h"
 #include "refract/kv/conformance.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/mapped_memory.h"
@@ -172,6 +175,59 @@ class TcpStore final : public StoreFixture {
   size_t message_bytes_max_ = 0;
 };
 
+// Chains over any of these, at which what the owner alone can do still arrives.
+class ChainStore final : public StoreFixture {
+ public:
+  explicit ChainStore(std::unique_ptr<StoreFixture> owner)
+      : owner_(std::move(owner)), chains_(owner_->client(), owner_->shard()) {}
+  ChainStore(const ChainStore&) = delete;
+  ChainStore& operator=(const ChainStore&) = delete;
+  // Such a row would show nothing.
+  ~ChainStore() override { EXPECT_EQ(chains_.counts().by_rpc[static_cast<size_t>(ByRpc::kNotAttached)], 0u); }
+
+  [[nodiscard]] Result<Got> get(Bytes key, ValueSink& sink) override {
+    return runtime::block_on(shard(), chains_.get(key, sink));
+  }
+  [[nodiscard]] Result<Got> get_and_wait(Bytes key, ValueSink& sink) override {
+    return chains_.get_and_wait(key, sink);
+  }
+  [[nodiscard]] Result<Got> exists(Bytes key) override {
+    return runtime::block_on(shard(), chains_.exists(key));
+  }
+  [[nodiscard]] Result<uint64_t> put(Bytes key, Bytes value, const RpcPutOptions& options) override {
+    // Both forms, in turns.
+    if (++puts_ % 2 == 0) return chains_.put_and_wait(key, value, options);
+    return runtime::block_on(shard(), chains_.put(key, value, options));
+  }
+  void multi_get(std::span<RpcClient::GetItem> items) override {
+    runtime::block_on(shard(), chains_.multi_get(items));
+  }
+  void multi_put(std::span<RpcClient::PutItem> items) override {
+    runtime::block_on(shard(), chains_.multi_put(items));
+  }
+
+  [[nodiscard]] RpcClient& client() override { return owner_->client(); }
+  [[nodiscard]] runtime::Shard& shard() override { return owner_->shard(); }
+  [[nodiscard]] uint64_t wall_ns() override { return owner_->wall_ns(); }
+  void let_pass_ns(uint64_t ns) override { owner_->let_pass_ns(ns); }
+  [[nodiscard]] size_t message_bytes_max() override { return owner_->message_bytes_max(); }
+  [[nodiscard]] bool is_sound(uint64_t entries) override { return owner_->is_sound(entries); }
+
+ private:
+  std::unique_ptr<StoreFixture> owner_;
+  ChainClient chains_;
+  uint64_t puts_ = 0;
+};
+
+// The rows again, by chains.
+void add_chains(std::vector<Store>& all, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const auto row = std::ranges::find(all, name, &Store::name);
+    const auto make = row->make;
+    all.push_back({"chain_" + name, [make] { return std::make_unique<ChainStore>(make()); }});
+  }
+}
+
 std::vector<Store> stores() {
   std::vector<Store> all;
   const auto add_loopback = [&all](std::string name, const fabric::LoopbackOptions& link) {
@@ -187,6 +243,7 @@ std::vector<Store> stores() {
   add_sim("sim", {.seed = 1, .message_bytes_max = 16 * 1024});
   add_sim("sim_windows", {.seed = 2, .message_bytes_max = 16 * 1024, .one_sided_bytes_min = 16 * 1024});
   all.push_back({"tcp", [] { return std::make_unique<TcpStore>(); }});
+  add_chains(all, {"small_messages", "large_messages", "sim", "tcp"});
   return all;
 }
 

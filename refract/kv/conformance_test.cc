@@ -171,7 +171,7 @@ TEST_P(KvConformance, multi_put_and_multi_get_give_each_item_its_own_outcome) {
   for (size_t i = 0; i < keys.size(); ++i)
     puts.push_back({.key = bytes_of(keys[i]), .value = bytes_of(values[i]), .options = {}});
   puts[17].options.if_version = 1;
-  runtime::block_on(store->shard(), store->client().multi_put(puts));
+  store->multi_put(puts);
   for (size_t i = 0; i < keys.size(); ++i) {
     ASSERT_EQ(puts[i].result.code(), i == 17 ? Code::kNotFound : Code::kOk) << i;
   }
@@ -182,12 +182,12 @@ TEST_P(KvConformance, multi_put_and_multi_get_give_each_item_its_own_outcome) {
     sinks.push_back(std::make_unique<StringSink>(got[i]));
     gets.push_back({.key = bytes_of(keys[i]), .sink = sinks.back().get()});
   }
-  runtime::block_on(store->shard(), store->client().multi_get(gets));
+  store->multi_get(gets);
   for (size_t i = 0; i < keys.size(); ++i) {
     ASSERT_EQ(gets[i].result.code(), i == 17 ? Code::kNotFound : Code::kOk) << i;
     ASSERT_TRUE(i == 17 || got[i] == values[i]) << i;
   }
-  runtime::block_on(store->shard(), store->client().multi_get({}));
+  store->multi_get({});
   EXPECT_TRUE(store->is_sound(keys.size() - 1));
 }
 

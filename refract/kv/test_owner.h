@@ -7,13 +7,16 @@
 
 #include "refract/base/check.h"
 #include "refract/fabric/dispatcher.h"
+#include "refract/kv/chain_server.h"
 #include "refract/kv/domain_windows.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
 #include "refract/kv/service.h"
 #include "refract/kv/table.h"
 #include "refract/memory/heap.h"
+#include "refract/prism/operation.h"
 #include "refract/rpc/server.h"
+#include "refract/rpc/service_router.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::kv::test {
@@ -37,12 +40,16 @@ struct Owner {
                  .growth = growth,
                  .shard = shard,
                  .windows = &windows}),
-        server(service, shard),
+        chains({.table = table, .heap = heap, .writer = writer, .shard = shard}),
+        router(service, prism::kMethodsBegin, chains.service()),
+        server(router, shard),
         dispatcher(domain, shard, &server) {
     pins.add(session_pins);
     heap.add({0}, bytes.count);
+    chains.on_memory_added();
     REFRACT_CHECK(table.recover().has_value());
     service.answer_through(&server);
+    chains.answer_through(&server);
   }
 
   SessionPins session_pins;
@@ -53,6 +60,8 @@ struct Owner {
   Table table;
   DomainWindows windows;
   TableService service;
+  ChainServer chains;
+  rpc::ServiceRouter router;
   rpc::Server server;
   fabric::Dispatcher dispatcher;
 };

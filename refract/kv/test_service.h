@@ -9,12 +9,16 @@
 
 #include "refract/fabric/conformance/loopback_domain.h"
 #include "refract/fabric/dispatcher.h"
+#include "refract/fabric/wrap/count.h"
+#include "refract/kv/chain_server.h"
 #include "refract/kv/domain_windows.h"
 #include "refract/kv/pin_sources.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/kv/service.h"
 #include "refract/kv/test_space.h"
+#include "refract/prism/operation.h"
 #include "refract/rpc/server.h"
+#include "refract/rpc/service_router.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 
@@ -69,6 +73,8 @@ struct ServedOptions {
   fabric::LoopbackOptions link = {};
   uint32_t shard_index = 0;
   uint32_t shard_count = 1;
+  bool chains_write = true;
+  prism::snic::Guard* guard = nullptr;  // In place of the table's own.
 };
 
 class Served {
@@ -77,7 +83,7 @@ class Served {
       : space(SpaceOptions{.chunks = options.chunks, .chunks_max = options.chunks_max, .pins = &pins.all}),
         idler_(space.clock()),
         shard(space.clock(), {.idler = &idler_}),
-        client_domain_(hub_, "client", options.link),
+        plain_client_domain_(hub_, "client", options.link),
         server_domain_(hub_, "server", options.link),
         windows(server_domain_),
         service({.table = space.table(),
@@ -89,11 +95,19 @@ class Served {
                  .shard_index = options.shard_index,
                  .shard_count = options.shard_count,
                  .windows = &windows}),
-        server(service, shard),
+        chains({.table = space.table(),
+                .heap = space.heap(),
+                .writer = space.writer(),
+                .shard = shard,
+                .may_write = options.chains_write,
+                .guard = options.guard}),
+        router_(service, prism::kMethodsBegin, chains.service()),
+        server(router_, shard),
         server_dispatcher_(server_domain_, shard, &server),
-        client_dispatcher_(client_domain_, shard) {
+        client_dispatcher_(counted, shard) {
     service.answer_through(&server);
-    idler_.watch(client_domain_);
+    chains.answer_through(&server);
+    idler_.watch(counted);
     idler_.watch(server_domain_);
   }
 
@@ -104,7 +118,7 @@ class Served {
   };
   [[nodiscard]] Peer connect(const RpcClientOptions& options = {}) {
     Peer peer;
-    const Reported<fabric::Channel*> channel = client_domain_.connect("server");
+    const Reported<fabric::Channel*> channel = counted.connect("server");
     REFRACT_CHECK(channel.has_value());
     peer.session = std::make_unique<rpc::Session>(**channel, shard);
     REFRACT_CHECK(run_until([&] { return peer.session->state() == rpc::Session::State::kOpen; }));
@@ -146,12 +160,19 @@ class Served {
 
  private:
   fabric::LoopbackHub hub_;
-  fabric::LoopbackDomain client_domain_;
+  fabric::LoopbackDomain plain_client_domain_;
   fabric::LoopbackDomain server_domain_;
 
  public:
+  fabric::CountDomain counted{plain_client_domain_};  // What all clients together send.
   DomainWindows windows;
   TableService service;
+  ChainServer chains;
+
+ private:
+  rpc::ServiceRouter router_;
+
+ public:
   rpc::Server server;
 
  private:

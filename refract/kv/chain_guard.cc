@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/chain_guard.h"
+
+#include <algorithm>
+
+#include "refract/runtime/fault.h"
+
+namespace refract::kv {
+
+using prism::snic::Swap;
+
+bool ChainGuard::may_write(Offset /*at*/, uint64_t /*bytes*/) noexcept {
+  ++refused_count_;
+  return false;
+}
+
+bool ChainGuard::may_allocate_unowned() noexcept {
+  return false;
+}
+
+bool ChainGuard::may_swap(const Swap& swap) noexcept {
+  if (!swap.retires && std::ranges::equal(swap.before, swap.after)) return true;
+  if (!is_install(swap)) {
+    ++refused_count_;
+    return false;
+  }
+  ++installed_count_;
+  REFRACT_FAULT("kv.chain.before_install");
+  return true;
+}
+
+bool ChainGuard::is_install(const Swap& swap) const noexcept {
+  if (!swap.retires || !swap.installs.at || swap.before.size() != 1) return false;
+  const prism::snic::Buffers::Fresh& fresh = swap.installs;
+  // A chain could store a buffer, have it replaced and so retired, and store it once more.
+  if (!buffers_.is_out(fresh.at)) return false;
+  // The buffer is complete and its owner's alone: what is read here no longer changes.
+  const Lengths lengths = Lengths::from_word(writer_.load(fresh.at.plus(offsetof(BufferHeader, lengths))));
+  if (fresh.bytes < sizeof(BufferHeader) || !lengths.is_sound() || lengths.flags != 0) return false;
+  if (lengths.total_bytes() != fresh.bytes) return false;
+  const Table::HashedKey key =
+      table_.hashed({writer_.at(fresh.at.plus(lengths.key_at())), lengths.key_bytes});
+  const Slot before{swap.before.front()};
+  const Slot after = Slot::of(
+      {.hash = key.hash, .stamp = fresh.stamp, .bytes = fresh.bytes, .expires = false, .buffer = fresh.at});
+  if (swap.after.front() != after.bits || before.expires()) return false;
+  // The key's own slot, found from the table's root: a word that merely looks like it, in a line that is out
+  // of use or in a value, leads to no entry.
+  const Table::Standing standing = table_.standing(key);
+  return standing.slot_at.value == swap.at.value && standing.slot.bits == before.bits;
+}
+
+}  // namespace refract::kv

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all operations of one client of chains share: the key to the owner's region, how the table lies in it,
+// and what was seen of it so far.
+//
+// Threads: one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "refract/kv/chain_slots.h"
+#include "refract/kv/layout.h"
+#include "refract/memory/remote_pointer.h"
+#include "refract/prism/operation.h"
+
+namespace refract::kv {
+
+// What clients attach to.
+inline constexpr std::string_view kChainStoreName = "kv";
+
+// What replacing a value takes. No right to WRITE: the guard would refuse it anyway.
+inline constexpr prism::ChainRights kChainWriteRights{
+    prism::ChainRights::kRead | prism::ChainRights::kAtomic | prism::ChainRights::kAllocate};
+
+// Where the buckets lie, as the root and the directory said when they were read last. The table only grows,
+// so what is known stays true, and every chain that looks for a key brings the count again.
+class ChainGeometry {
+ public:
+  ChainGeometry() = default;
+  ChainGeometry(const TableRoot& root, uint64_t hash_seed)
+      : hash_seed_(hash_seed),
+        count_(root.bucket_count),
+        directory_(root.directory),
+        chunks_(root.directory_words) {}
+
+  [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
+  [[nodiscard]] uint64_t count() const noexcept { return count_; }
+  void set_count(uint64_t count) noexcept { count_ = count; }
+
+  // The index of the bucket of a hash. REQUIRES: count() > 0.
+  [[nodiscard]] uint64_t index_of(uint64_t hash) const noexcept { return bucket_index(hash, count_); }
+  // Nowhere: its chunk is not known yet; directory_word() says where that stands, or nowhere in a damaged
+  // space.
+  [[nodiscard]] Offset bucket_at(uint64_t index) const noexcept {
+    const uint64_t chunk = index / kBucketsPerChunk;
+    if (chunk >= chunks_.size() || !chunks_[chunk]) return {};
+    return chunks_[chunk].plus(index % kBucketsPerChunk * kLineBytes);
+  }
+  [[nodiscard]] Offset directory_word(uint64_t index) const noexcept {
+    const uint64_t chunk = index / kBucketsPerChunk;
+    return chunk < chunks_.size() ? Offset{directory_ + chunk * sizeof(uint64_t)} : Offset{};
+  }
+  void set_chunk(uint64_t index, Offset chunk) noexcept {
+    if (index / kBucketsPerChunk < chunks_.size()) chunks_[index / kBucketsPerChunk] = chunk;
+  }
+
+ private:
+  uint64_t hash_seed_ = 0;
+  uint64_t count_ = 0;
+  uint64_t directory_ = 0;
+  std::vector<Offset> chunks_;
+};
+
+// Why an operation went to the owner by a call instead.
+enum class ByRpc : uint8_t {
+  kNotAttached,  // The owner offers no region, or no right to write.
+  kConditional,  // A put with a condition, a time to live or an identity.
+  kAbsent,       // A put of a key that is not there.
+  kExpires,      // The entry has, or may have, a time to live.
+  kLarge,        // Beyond what a chain or its reply carries.
+  kNoSpace,      // Nothing was free: only the owner can have the node grow.
+  kContended,    // Others were quicker too often.
+  kRefused,      // The owner's answer made no sense here, or it was too busy.
+};
+inline constexpr size_t kByRpcReasons = 8;
+
+struct ChainCounts {
+  uint64_t chains = 0;       // Sent.
+  uint64_t gets = 0;         // Answered by chains, kNotFound included.
+  uint64_t puts = 0;         // Executed by chains.
+  uint64_t known_slots = 0;  // Among both, those that found their slot where it was seen last.
+  uint64_t conflicts = 0;    // Swaps that met another word than expected.
+  std::array<uint64_t, kByRpcReasons> by_rpc{};
+
+  [[nodiscard]] uint64_t all_by_rpc() const noexcept {
+    uint64_t sum = 0;
+    for (const uint64_t count : by_rpc) sum += count;
+    return sum;
+  }
+};
+
+struct ChainLink {
+  explicit ChainLink(size_t slots_known) : slots(slots_known) {}
+
+  [[nodiscard]] RemotePointer at(Offset offset) const noexcept {
+    return RemotePointer::at(region, offset.value);
+  }
+  // Of outputs that `operations` operations may bring together.
+  [[nodiscard]] uint64_t room_for(size_t operations) const noexcept {
+    const uint64_t outcomes = operations * sizeof(prism::Outcome);
+    return reply_bytes_max > outcomes ? (reply_bytes_max - outcomes) / 8 * 8 : 0;
+  }
+
+  RemoteKey key;
+  uint16_t region = 0;
+  prism::ChainRights rights;
+  uint64_t reply_bytes_max = 0;
+  ChainGeometry geometry;
+  ChainSlots slots;
+  ChainCounts counts;
+  std::vector<std::byte> entry;  // Where a put's buffer is put together; its memory is used again.
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table offered to chains: its space as one region of a software NIC, under the store's name, readable by
+// every session, and writable as far as the guard allows.
+//
+//   ChainServer chains({.table = table, .heap = heap, .writer = writer, .shard = shard});
+//   rpc::ServiceRouter router(table_service, prism::kMethodsBegin, chains.service());
+//   rpc::Server server(router, shard);
+//   chains.answer_through(&server);
+//
+// Threads: used only by the shard that owns the table.
+#pragma once
+
+#include <cstdint>
+
+#include "refract/kv/chain_buffers.h"
+#include "refract/kv/chain_guard.h"
+#include "refract/kv/table.h"
+#include "refract/memory/heap.h"
+#include "refract/memory/writer.h"
+#include "refract/prism/snic/executor.h"
+#include "refract/prism/snic/heap_buffers.h"
+#include "refract/prism/snic/service.h"
+#include "refract/rpc/server.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::kv {
+
+class ChainServer {
+ public:
+  // All outlive the server.
+  struct Parts {
+    const Table& table;
+    Heap& heap;
+    Writer& writer;
+    runtime::Shard& shard;
+    bool may_write = true;                // Else chains only read.
+    prism::snic::Guard* guard = nullptr;  // In place of its own: for tests that break its rules.
+  };
+  explicit ChainServer(const Parts& parts);
+  ChainServer(const ChainServer&) = delete;
+  ChainServer& operator=(const ChainServer&) = delete;
+  ~ChainServer() = default;
+
+  [[nodiscard]] prism::snic::Service& service() noexcept { return service_; }
+  // Before the first session opens; null: sessions have ended.
+  void answer_through(rpc::Server* server) noexcept { service_.answer_through(server); }
+  // The heap has more memory: the region ends where it does.
+  void on_memory_added() noexcept;
+
+  [[nodiscard]] prism::snic::Executor& executor() noexcept { return executor_; }
+  [[nodiscard]] const prism::snic::Executor& executor() const noexcept { return executor_; }
+  [[nodiscard]] const prism::snic::Service& service() const noexcept { return service_; }
+  [[nodiscard]] const ChainGuard& guard() const noexcept { return guard_; }
+
+ private:
+  Heap& heap_;
+  ChainBufferSizes sizes_;
+  prism::snic::HeapBuffers buffers_;
+  ChainGuard guard_;
+  prism::snic::Executor executor_;
+  prism::snic::Service service_;
+};
+
+}  // namespace refract::kv
