@@ -37,6 +37,8 @@ class Buffers {
   // kInvalidArgument: there is no such list. `data` may still be changed by a peer: it is read once.
   [[nodiscard]] virtual Result<Fresh> allocate(uint64_t list, std::span<const std::byte> data) noexcept = 0;
   void give_back(const Fresh& buffer) noexcept;
+  // Whether slot words can name the list's buffers: they start at multiples of kGranuleBytes.
+  [[nodiscard]] virtual bool is_granular(uint64_t /*list*/) const noexcept { return true; }
 
   // Whether this is the start of a buffer that is out and can be retired. Every offset is allowed.
   [[nodiscard]] bool is_out(Offset at) const noexcept;

@@ -233,6 +233,25 @@ TEST(Executor, owned_buffer_goes_back_when_only_a_part_of_its_word_was_stored) {
   EXPECT_EQ(world.free_buffers(), 8u);
 }
 
+TEST(Executor, buffer_that_its_own_chain_retires_goes_that_way_alone) {
+  World world;
+  Draft draft;
+  draft->allocate(World::at(0), kKey, bytes_of("x")).redirect(0).owned();
+  // In two halves, so that no single operation has stored it.
+  draft->write_from(World::at(8), kKey, RemotePointer::at(kScratchRegion, 0), 4);
+  draft->write_from(World::at(12), kKey, RemotePointer::at(kScratchRegion, 4), 4);
+  draft
+      ->compare_swap({.address = World::at(8),
+                      .key = kKey,
+                      .comparison = Comparison::kGreater,
+                      .compare = Operand::of(kAllOnes)})
+      .retire();
+  EXPECT_TRUE(world.run(*draft).all_ok());
+  EXPECT_EQ(world.free_buffers(), 8u);
+  EXPECT_EQ(world.executor().counts().buffers_retired, 1u);
+  EXPECT_EQ(world.executor().counts().buffers_given_back, 0u) << "readers may have been led there";
+}
+
 TEST(Executor, retired_buffer_comes_back_when_the_chain_has_ended) {
   World world({.buffers = 1});
   Draft put;

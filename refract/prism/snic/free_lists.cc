@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "refract/base/check.h"
+#include "refract/memory/size_class.h"
 
 namespace refract::prism::snic {
 
@@ -33,6 +34,12 @@ Result<Buffers::Fresh> FreeLists::allocate(uint64_t list, std::span<const std::b
   const Offset at = queue.geometry.start.plus(buffer * queue.geometry.buffer_bytes);
   if (!data.empty()) writer_.copy(at, data);
   return Fresh{.at = at, .bytes = queue.geometry.buffer_bytes, .stamp = 0};
+}
+
+bool FreeLists::is_granular(uint64_t list) const noexcept {
+  if (list >= lists_.size()) return true;  // allocate() says what is wrong.
+  const List& geometry = lists_[list].geometry;
+  return geometry.start.value % kGranuleBytes == 0 && geometry.buffer_bytes % kGranuleBytes == 0;
 }
 
 void FreeLists::put(Queue& queue, uint32_t buffer) noexcept {

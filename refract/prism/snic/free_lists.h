@@ -31,6 +31,7 @@ class FreeLists final : public Buffers {
   uint64_t add_list(const List& list);
 
   [[nodiscard]] Result<Fresh> allocate(uint64_t list, std::span<const std::byte> data) noexcept override;
+  [[nodiscard]] bool is_granular(uint64_t list) const noexcept override;
 
   [[nodiscard]] size_t list_count() const noexcept { return lists_.size(); }
   // REQUIRES: list < list_count(), likewise below.

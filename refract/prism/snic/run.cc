@@ -253,18 +253,13 @@ Code Run::allocate(const Operation& operation) noexcept {
   if (is_guarded && !region_->guard->may_allocate_unowned()) return Code::kAccessDenied;
   const bool is_redirected = operation.has(Flag::kRedirect);
   if (!is_redirected && !has_room(sizeof(uint64_t))) return Code::kTooLarge;
+  const bool as_slot_word = operation.has(Flag::kSlotWord);
+  if (as_slot_word && !region_->buffers->is_granular(list.offset())) return Code::kInvalidArgument;
   const Result<Buffers::Fresh> fresh = region_->buffers->allocate(list.offset(), operation.data());
   if (!fresh) return fresh.error().code;
-  const uint64_t offset = fresh->at.value - region_->start.value;
-  uint64_t word = RemotePointer::at(region_->id, offset).bits;
-  if (operation.has(Flag::kSlotWord)) {
-    const SlotWord slot = SlotWord::of({offset}, fresh->stamp);
-    if (slot.buffer().value != offset) {
-      region_->buffers->give_back(*fresh);
-      return Code::kInvalidArgument;
-    }
-    word = operation.header.operand | slot.bits;
-  }
+  const Offset offset{fresh->at.value - region_->start.value};
+  const uint64_t word = as_slot_word ? operation.header.operand | SlotWord::of(offset, fresh->stamp).bits
+                                     : RemotePointer::at(region_->id, offset.value).bits;
   if (operation.has(Flag::kOwned)) {
     owned_[owned_count_++] = {.buffers = region_->buffers,
                               .fresh = *fresh,
