@@ -88,6 +88,9 @@ class Sink final : public kv::ValueSink {
 [[nodiscard]] inline bool is_conditional(const PutOptions& options) noexcept {
   return options.if_absent || options.if_version != 0;
 }
+[[nodiscard]] inline bool needs_identity(const PutOptions& options) noexcept {
+  return options.request.client != 0 || is_conditional(options);
+}
 
 // One write on its way to an outcome: its identity, if it has one, and when it was first sent. A conditional
 // write has one of its own at least: its own effect would otherwise fail its condition when it is repeated.

@@ -2,11 +2,13 @@
 #include "refract/client/async_client.h"
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "refract/base/units.h"
 #include "refract/client/answers.h"
 #include "refract/client/shard_cursor.h"
+#include "refract/kv/rpc_client_attempts.h"
 #include "refract/kv/task_team.h"
 
 namespace refract::client {
@@ -128,11 +130,26 @@ Code AsyncClient::get_directly(Bytes key, const Room& room, Got& got) {
 Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room) {
   Got got;
   Sink<Room> sink(room);
+  // Many gets and puts at a time are bounded by what each costs here, and frames of coroutines were most of
+  // it. What ends other than well is begun anew by the ways that know about retries.
+  Connection* connection = peers_.answering_at({.key = key});
+  if (connection != nullptr && connection->reader() == nullptr) {
+    const Peers::Use use(*connection);
+    kv::RpcClient::GetAttempt attempt(connection->rpc(), key, sink);
+    if (attempt.is_sent()) {
+      std::optional<Result<kv::Got>> answer = co_await attempt;
+      if (!answer) answer = co_await attempt.finish();
+      if (const Code code = take(*answer, got); code == Code::kOk) {
+        co_return got;
+      } else if (code != Code::kUnavailable) {
+        peers_.note(*connection, code);
+        co_return fail(code);
+      }
+    }
+  }
   const Code code = co_await peers_.read(
-      {.key = key}, [&](Connection& connection) { return read_value(connection, key, room, got); },
-      [&](Connection& connection, uint64_t deadline_ns) {
-        return ask_get(connection.rpc(), key, sink, got, deadline_ns);
-      });
+      {.key = key}, [&](Connection& at) { return read_value(at, key, room, got); },
+      [&](Connection& at, uint64_t deadline_ns) { return ask_get(at.rpc(), key, sink, got, deadline_ns); });
   if (code != Code::kOk) co_return fail(code);
   co_return got;
 }
@@ -222,6 +239,19 @@ Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
 
 Task<Result<uint64_t>> AsyncClient::put(Bytes key, Bytes value, PutOptions options) {
   if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
+  Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at({.key = key});
+  if (connection != nullptr) {
+    const Peers::Use use(*connection);
+    kv::RpcClient::PutAttempt attempt(connection->rpc(),
+                                      {.key = key, .value = value, .ttl_ns = options.ttl_ns});
+    if (attempt.is_sent()) {
+      const std::optional<Result<uint64_t>> version = co_await attempt;
+      if (version) {
+        peers_.note(*connection, version->code());
+        co_return *version;
+      }
+    }
+  }
   Write write(peers_, options.request, is_conditional(options));
   const Result<uint64_t> version = co_await put_on(key, value, options, write);
   co_return version;

@@ -96,6 +96,12 @@ class Peers final : public Connection::Watcher {
     const uint32_t index = index_of(place);
     return index < count() ? at(index) : nullptr;
   }
+  // The connection whose server can be asked now. Null: go by read() or ask(), which wait for one.
+  [[nodiscard]] Connection* answering_at(const Place& place) const noexcept {
+    Connection* const connection = is_child() ? nullptr : at(place);
+    const bool answers = connection != nullptr && connection->state() == Connection::State::kUp;
+    return answers ? connection : nullptr;
+  }
   // Has every connection look whether its node is there; the next turn ends those whose is not.
   void look_around() noexcept;
 

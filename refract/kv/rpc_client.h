@@ -145,6 +145,10 @@ class RpcClient {
   [[nodiscard]] Result<uint64_t> erase_and_wait(std::span<const std::byte> key, uint64_t if_version = 0,
                                                 uint64_t deadline_ns = 0, const RpcAttempt& attempt = {});
 
+  // For the shortest way of all: rpc_client_attempts.h.
+  class GetAttempt;
+  class PutAttempt;
+
   [[nodiscard]] rpc::Session& session() noexcept { return session_; }
 
  private:

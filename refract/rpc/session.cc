@@ -46,20 +46,25 @@ class Session::Place {
   Token token_ = 0;
 };
 
-class Session::Sent {
- public:
-  Sent(Session& session, uint64_t id) noexcept : session_(&session), id_(id) { ++session_->suspended_count_; }
-  Sent(const Sent&) = delete;
-  Sent& operator=(const Sent&) = delete;
-  ~Sent() {
-    --session_->suspended_count_;
-    (void)session_->finish(id_);
-  }
+bool Session::Reply::send_in_turn(const Call& call) noexcept {
+  id_ = session_.send(call, pending_.token());
+  if (id_ == 0) return false;
+  ++session_.suspended_count_;
+  return true;
+}
 
- private:
-  Session* session_;
-  uint64_t id_;
-};
+OpResult Session::Reply::take() noexcept {
+  --session_.suspended_count_;
+  return session_.finish(std::exchange(id_, 0));
+}
+
+// The operation table has the reply's bytes, even where they came before anybody waited; whether a reply came
+// in time is what both must say.
+OpResult Session::Reply::await_resume() noexcept {
+  const OpResult waited = pending_.await_resume();
+  const OpResult taken = take();
+  return waited.value != 0 && taken.value != 0 ? waited : OpResult{.code = Code::kIndeterminate};
+}
 
 Session::Session(fabric::Channel& channel, runtime::Shard& shard, const SessionOptions& options)
     : shard_(&shard), slots_(options.credits), scratch_(channel.capabilities().message_bytes_max) {
@@ -194,15 +199,13 @@ OpResult Session::call_and_wait_within(const Call& call, uint64_t timeout_ns) {
 
 Task<OpResult> Session::call(Call call, uint64_t deadline_ns) {
   if (!fits(call)) co_return OpResult{.code = Code::kTooLarge};
-  // Awaiting changes it, which the check does not see.
-  Pending reply = shard_->ops().begin(deadline_ns);  // NOLINT(misc-const-correctness)
-  if (reply.token() == 0) co_return OpResult{.code = Code::kOverloaded};
-  uint64_t id = first_waiting_ == nullptr ? send(call, reply.token()) : 0;
-  if (id == 0 && state_ != State::kClosed) {
+  Reply reply(*this, deadline_ns);
+  if (!reply.has_slot()) co_return OpResult{.code = Code::kOverloaded};
+  if (!reply.send(call) && state_ != State::kClosed) {
     Place place(*this);
     for (;;) {
-      if (place.is_first()) id = send(call, reply.token());
-      if (id != 0 || state_ == State::kClosed) break;
+      if (place.is_first()) (void)reply.send_in_turn(call);
+      if (reply.is_sent() || state_ == State::kClosed) break;
       if (place.is_first() && first_free_ != slots_.size() && state_ == State::kOpen) {
         // There is a credit but no room in the channel, of which nothing tells: look again next turn.
         co_await shard_->sleep_for(0);
@@ -217,14 +220,10 @@ Task<OpResult> Session::call(Call call, uint64_t deadline_ns) {
       if (shard_->now_ns() >= deadline_ns) break;
     }
   }
-  if (id == 0) {
+  if (!reply.is_sent()) {
     co_return OpResult{.code = state_ == State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded};
   }
-  const Sent sent(*this, id);
-  OpResult result = co_await reply;
-  // The operation table says how the wait ended; whether a reply came is what the slot says.
-  const Slot* slot = find(id);
-  if (slot == nullptr || slot->state != SlotState::kDone) result = {.code = Code::kIndeterminate};
+  const OpResult result = co_await reply;
   co_return result;
 }
 

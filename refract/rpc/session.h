@@ -7,6 +7,11 @@
 //
 //   const OpResult reply = session.call_and_wait(call, deadline_ns);
 //
+// or, in a coroutine that cannot afford another one (see Reply):
+//
+//   Session::Reply reply(session, deadline_ns);
+//   if (reply.send(call)) result = co_await reply;
+//
 // A session has `credits` calls in flight at most; further callers wait in the order they came. The credit of
 // a call whose caller gave up comes back only with its late reply, so that a server never holds more than it
 // granted.
@@ -21,6 +26,7 @@
 // Nothing allocates after warm-up. Threads: used only by its shard.
 #pragma once
 
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -68,6 +74,8 @@ class Session final : public fabric::Receiver {
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] runtime::Task<runtime::OpResult> call(Call call, uint64_t deadline_ns);
+  // One call at most, awaited by a coroutine in whose frame it lies. The session outlives it.
+  class Reply;
 
   // Drives the shard until the reply is there. REQUIRES: not called from inside a poll, hence from no task.
   [[nodiscard]] runtime::OpResult call_and_wait(const Call& call, uint64_t deadline_ns);
@@ -131,8 +139,6 @@ class Session final : public fabric::Receiver {
 
   // A caller without a credit, in line; lies in its coroutine's frame.
   class Place;
-  // Gives a sent call up when its coroutine is dropped; lies there too.
-  class Sent;
 
   [[nodiscard]] Slot* find(uint64_t id) noexcept;
   [[nodiscard]] const Slot* find(uint64_t id) const noexcept;
@@ -157,6 +163,40 @@ class Session final : public fabric::Receiver {
   size_t suspended_count_ = 0;
   std::vector<std::byte> scratch_;  // Header and head, put together.
   Counts counts_;
+};
+
+class Session::Reply {
+ public:
+  Reply(Session& session, uint64_t deadline_ns) noexcept
+      : session_(session), pending_(session.shard_->ops().begin(deadline_ns)) {}
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
+  // Gives up what was sent and not awaited to its end.
+  ~Reply() {
+    if (id_ != 0) (void)take();
+  }
+
+  // False: there is no operation slot left.
+  [[nodiscard]] bool has_slot() const noexcept { return pending_.token() != 0; }
+  // False: not now, as start() has it. REQUIRES: nothing was sent; the call fits().
+  [[nodiscard]] bool send(const Call& call) noexcept { return has_slot() && is_free() && send_in_turn(call); }
+  [[nodiscard]] bool is_sent() const noexcept { return id_ != 0; }
+
+  // These REQUIRE that it was sent; once.
+  [[nodiscard]] bool await_ready() const noexcept { return pending_.await_ready(); }
+  void await_suspend(std::coroutine_handle<> waiter) noexcept { pending_.await_suspend(waiter); }
+  [[nodiscard]] runtime::OpResult await_resume() noexcept;
+
+ private:
+  friend class Session;
+  [[nodiscard]] bool is_free() const noexcept { return session_.first_waiting_ == nullptr; }
+  // For whoever is the first in line.
+  [[nodiscard]] bool send_in_turn(const Call& call) noexcept;
+  [[nodiscard]] runtime::OpResult take() noexcept;
+
+  Session& session_;
+  runtime::Pending pending_;
+  uint64_t id_ = 0;  // 0: not sent, or taken.
 };
 
 }  // namespace refract::rpc
