@@ -44,6 +44,7 @@ struct NodeConfig {
   uint32_t restart_limit = 0;  // Crashes within a minute after which the keeper gives up.
   uint64_t restart_backoff_ns = 0;
   uint64_t ttl_sweep_ns = 0;
+  bool chains_write = false;
 };
 
 // Which source a value came from, in the order of the knob table.

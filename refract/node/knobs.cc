@@ -276,6 +276,18 @@ constexpr std::array kTable = {
              "then used again. Readers never see an expired entry, however long this is.",
          .store = store_number<&NodeConfig::ttl_sweep_ns>,
          .show = show_duration<&NodeConfig::ttl_sweep_ns>},
+    Knob{
+        .key = "chains.write",
+        .type = KnobType::kBool,
+        .fallback = "true",
+        .fallback_words = "",
+        .most = 1,
+        .choices = "",
+        .sentence =
+            "Whether clients may replace values by chains, within what a guard allows: no more than a put by "
+            "the server could do. If not, chains read, and every put goes to the server.",
+        .store = store_number<&NodeConfig::chains_write>,
+        .show = show_number<&NodeConfig::chains_write>},
 };
 static_assert(kTable.size() <= kKnobsMax);
 

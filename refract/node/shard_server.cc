@@ -8,6 +8,7 @@
 
 #include "refract/base/log.h"
 #include "refract/base/units.h"
+#include "refract/prism/operation.h"
 
 namespace refract::node {
 namespace {
@@ -96,12 +97,19 @@ void ShardServer::make_services() {
                                                                  .shard_index = birth_.index,
                                                                  .shard_count = config.server_shards,
                                                                  .windows = windows_ ? &*windows_ : nullptr});
+  chains_ = std::make_unique<kv::ChainServer>(kv::ChainServer::Parts{.table = *table_,
+                                                                     .heap = *heap_,
+                                                                     .writer = writer_,
+                                                                     .shard = shard_,
+                                                                     .may_write = config.chains_write});
   observe_ = std::make_unique<observe::Service>(observed());
   door_ = std::make_unique<observe::FrontDoor>(*service_, *observe_);
+  router_ = std::make_unique<rpc::ServiceRouter>(*door_, prism::kMethodsBegin, chains_->service());
   // As many over TCP as over shared memory.
   const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
-  rpc_ = std::make_unique<rpc::Server>(*door_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
+  rpc_ = std::make_unique<rpc::Server>(*router_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
   service_->answer_through(rpc_.get());
+  chains_->answer_through(rpc_.get());
   observe_->answer_through(*rpc_);
   dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
   if (tcp_) tcp_dispatcher_ = std::make_unique<fabric::Dispatcher>(*tcp_, shard_, rpc_.get());
@@ -130,6 +138,7 @@ void ShardServer::add_counters(const observe::AddCounter& add) const {
   add("shm.access_denied", shm.access_denied);
   add("shm.doorbells_rung", shm.doorbells_rung);
   add("shm.doorbells_heard", shm.doorbells_heard);
+  add_chain_counters(add);
   if (!tcp_) return;
   const fabric::tcp::DomainCounters& tcp = tcp_->counters();
   add("tcp.opened", tcp.opened);
@@ -141,6 +150,22 @@ void ShardServer::add_counters(const observe::AddCounter& add) const {
   add("tcp.receives", tcp.receives);
   add("tcp.bytes_sent", tcp.bytes_sent);
   add("tcp.bytes_received", tcp.bytes_received);
+}
+
+void ShardServer::add_chain_counters(const observe::AddCounter& add) const {
+  const prism::snic::Executor::Counts& executed = chains_->executor().counts();
+  const prism::snic::Service::Counts& served = chains_->service().counts();
+  add("chains.executed", executed.chains);
+  add("chains.malformed", executed.malformed_chains);
+  add("chains.operations", executed.all_operations());
+  add("chains.failed_operations", executed.failed_operations);
+  add("chains.failed_comparisons", executed.failed_comparisons);
+  add("chains.bytes_in", executed.bytes_in);
+  add("chains.bytes_out", executed.bytes_out);
+  add("chains.deferred", served.deferred);
+  add("chains.overloaded", served.overloaded);
+  add("chains.installed", chains_->guard().installed_count());
+  add("chains.refused", chains_->guard().refused_count());
 }
 
 observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
@@ -223,6 +248,7 @@ void ShardServer::take(const LinkEnd::Received& received) {
       heap_->add({message.base}, message.bytes);
       serve(static_cast<uint16_t>(message.region), message.base, message.bytes, RemoteKey{message.key});
       asked_ = false;
+      chains_->on_memory_added();
       service_->on_memory_added();
       break;
     case LinkKind::kRefused:

@@ -16,6 +16,7 @@
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/meeting.h"
 #include "refract/fabric/tcp/domain.h"
+#include "refract/kv/chain_server.h"
 #include "refract/kv/domain_windows.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
@@ -28,6 +29,7 @@
 #include "refract/node/observe/service.h"
 #include "refract/node/store_space.h"
 #include "refract/rpc/server.h"
+#include "refract/rpc/service_router.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::node {
@@ -76,6 +78,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   void make_services();
   [[nodiscard]] observe::Service::Parts observed();
   void add_counters(const observe::AddCounter& add) const;
+  void add_chain_counters(const observe::AddCounter& add) const;
   [[nodiscard]] observe::Peer peer_of(const fabric::Channel& channel) const;
   void adopt(const fabric::shm::Attachment& attachment);
   void serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key);
@@ -96,8 +99,10 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<kv::Table> table_;
   std::unique_ptr<kv::TableService> service_;
+  std::unique_ptr<kv::ChainServer> chains_;
   std::unique_ptr<observe::Service> observe_;
   std::unique_ptr<observe::FrontDoor> door_;
+  std::unique_ptr<rpc::ServiceRouter> router_;  // Between the door and the chains.
   std::unique_ptr<rpc::Server> rpc_;
   std::unique_ptr<fabric::Dispatcher> dispatcher_;
   std::unique_ptr<fabric::Dispatcher> tcp_dispatcher_;
