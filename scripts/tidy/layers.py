@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may know whom."""
+
+import re
+
+from tidy.rules import LAYER_RANK, PROVIDER_USERS
+from tidy.tree import Violation, includes, is_test, layer_of, line_of, provider_of
+
+
+def check_layers(tree):
+    """layer: an include goes to a lower layer, and a provider knows no other provider"""
+    for path in tree.cpp():
+        layer = layer_of(path)
+        if layer is None:
+            continue
+        if layer not in LAYER_RANK:
+            yield Violation(path, 1, "layer", no_layer(layer))
+            continue
+        for line, included in includes(tree, path):
+            message = layer_fault(path, layer, included)
+            if message:
+                yield Violation(path, line, "layer", message)
+
+
+def no_layer(name):
+    return f"'{name}' is no layer: see LAYER_RANK in scripts/tidy/rules.py"
+
+
+def layer_fault(path, layer, included):
+    if not included.startswith("refract/"):
+        allowed = is_test(path) and included.startswith("tests/")
+        return None if allowed else f'write includes of ours from the root: "refract/...", not "{included}"'
+    target = layer_of(included)
+    if target is None:
+        return None
+    if target not in LAYER_RANK:
+        return no_layer(target)
+    if target != layer and LAYER_RANK[target] >= LAYER_RANK[layer]:
+        return f"{layer} must not know {target}, which does not stand below it"
+    provider = provider_of(included)
+    if provider is None or is_test(path) or provider_of(path) == provider:
+        return None
+    if provider_of(path) is not None:
+        return f"a provider must not know another: {provider_of(path)} includes {provider}"
+    if layer == "fabric" and not path.startswith("refract/fabric/registry."):
+        return f"of fabric, only the registry may name a provider ({provider})"
+    if layer != "fabric" and layer not in PROVIDER_USERS:
+        return f"{layer} must use the contract of fabric, not the provider {provider}"
+    return None
+
+
+def check_public_headers(tree):
+    """public-header: what client.h brings along is of base and client, and needs no other library"""
+    start = "refract/client/client.h"
+    if start not in tree.files:
+        return
+    todo, seen = [start], set()
+    while todo:
+        path = todo.pop()
+        if path in seen or path not in tree.files:
+            continue
+        seen.add(path)
+        if layer_of(path) not in ("base", "client"):
+            yield Violation(path, 1, "public-header", f"{start} reaches this: hide it behind a pointer")
+        for match in re.finditer(r"(?m)^#include <([^>]*/[^>]*)>", tree.files[path]):
+            if not match.group(1).startswith("sys/"):
+                yield Violation(path, line_of(tree.files[path], match.start()), "public-header",
+                                f"users would need <{match.group(1)}>")
+        todo += [name for _, name in includes(tree, path)]
