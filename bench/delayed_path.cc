@@ -50,13 +50,25 @@ void send_to_whoever_connects(const Descriptor& listener) {
 
 // Sockets and devices stay in the namespace they were made in; the step into it is for one thread alone.
 template <typename Make>
-Reported<Descriptor> make_in(const std::string& name, Make make) {
-  Reported<Descriptor> made = report(Code::kSystem, "cannot enter the namespace " + name, kHowTo);
+Reported<Descriptor> make_in(const Descriptor& there, Make make) {
+  Reported<Descriptor> made = report(Code::kSystem, "cannot enter a network namespace", kHowTo);
   std::thread([&] {
-    const Descriptor there(::open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
-    if (there && ::setns(there.get(), CLONE_NEWNET) == 0) made = make();
+    if (::setns(there.get(), CLONE_NEWNET) == 0) made = make();
   }).join();
   return made;
+}
+
+// Without a name in the file system, it goes with the last descriptor and the last process in it.
+Reported<Descriptor> make_namespace() {
+  Descriptor made;
+  int error_number = 0;
+  std::thread([&] {
+    if (::unshare(CLONE_NEWNET) == 0)
+      made = Descriptor(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+    error_number = errno;
+  }).join();
+  if (made) return made;
+  return report(Code::kUnsupported, "cannot make a network namespace: " + errno_text(error_number), kHowTo);
 }
 
 // Bytes a second that come in between a quarter of the time and its end.
@@ -92,56 +104,54 @@ Reported<DelayedPath> DelayedPath::create(const Options& options) {
   Reported<TemporaryFolder> folder = TemporaryFolder::create();
   if (!folder) return report(folder.error());
   const auto number = static_cast<unsigned>(::getpid());
-  const std::string name = fmt::format("refract-bench-{}", number);
   const std::string here = fmt::format("rfh{}", number);
   const std::string there = fmt::format("rft{}", number);
-  // 198.18.0.0/15 is set aside for measurements of networks (RFC 2544).
-  const std::string net = fmt::format("198.18.{}", number % 256);
+  // 198.18.0.0/15 is set aside for measurements of networks (RFC 2544); eight of its addresses are ours.
+  const unsigned net = number % (1U << 14) * 8;
+  const auto address = [net](unsigned host) {
+    return fmt::format("198.{}.{}.{}", 18 + (net >> 16), net >> 8 & 0xFF, (net & 0xFF) + host);
+  };
 
-  if (const Reported<> made = run_to_end(*folder, {"ip", "netns", "add", name}); !made) {
-    return report(made.error());
-  }
-  DelayedPath path(name, net + ".2");
-  Reported<Descriptor> near_end = open_tun(here);
+  DelayedPath path;
+  path.far_address_ = address(2);
+  path.other_far_address_ = address(3);
+  Reported<Descriptor> made = make_namespace();
+  if (!made) return report(made.error());
+  path.namespace_ = std::move(*made);
+  Reported<Descriptor> near_end = open_tun(here, options.large_packets);
   if (!near_end) return report(near_end.error());
-  Reported<Descriptor> far_end = make_in(name, [&there] { return open_tun(there); });
+  Reported<Descriptor> far_end =
+      make_in(path.namespace_, [&] { return open_tun(there, options.large_packets); });
   if (!far_end) return report(far_end.error());
-  std::vector<std::vector<std::string>> commands = {
-      {"ip", "addr", "add", net + ".1/30", "dev", here},
-      {"ip", "link", "set", here, "up", "txqueuelen", "10000"},
-      {"ip", "-n", name, "addr", "add", net + ".2/30", "dev", there},
-      {"ip", "-n", name, "link", "set", there, "up", "txqueuelen", "10000"},
-      {"ip", "-n", name, "link", "set", "lo", "up"}};
-  for (std::vector<std::string>& command : commands) {
-    if (const Reported<> done = run_to_end(*folder, std::move(command)); !done) return report(done.error());
+  const std::vector<std::vector<std::string>> near_commands = {
+      {"ip", "addr", "add", address(1) + "/29", "dev", here},
+      {"ip", "link", "set", here, "up", "txqueuelen", "10000"}};
+  const std::vector<std::vector<std::string>> far_commands = {
+      {"ip", "addr", "add", address(2) + "/29", "dev", there},
+      {"ip", "addr", "add", address(3) + "/29", "dev", there},
+      {"ip", "link", "set", there, "up", "txqueuelen", "10000"},
+      {"ip", "link", "set", "lo", "up"}};
+  for (const auto& command : near_commands) {
+    if (const Reported<> done = run_to_end(*folder, command); !done) return report(done.error());
+  }
+  for (const auto& command : far_commands) {
+    std::vector<std::string> arguments = path.launcher();
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    if (const Reported<> done = run_to_end(*folder, arguments); !done) return report(done.error());
   }
   path.packets_ = std::make_unique<HeldPackets>(
       std::move(*near_end), std::move(*far_end),
-      HeldPackets::Options{.delay_ns = options.round_trip_ns / 2, .bytes_per_s = options.bytes_per_s});
+      HeldPackets::Options{
+          .delay_ns = options.round_trip_ns / 2, .bytes_per_s = options.bytes_per_s, .fates = options.fates});
   return path;
 }
 
-DelayedPath::DelayedPath(DelayedPath&& other) noexcept
-    : name_(std::exchange(other.name_, {})),
-      far_address_(std::move(other.far_address_)),
-      packets_(std::move(other.packets_)) {}
-
-DelayedPath& DelayedPath::operator=(DelayedPath&& other) noexcept {
-  std::swap(name_, other.name_);
-  std::swap(far_address_, other.far_address_);
-  std::swap(packets_, other.packets_);
-  return *this;
-}
-
-DelayedPath::~DelayedPath() {
-  if (name_.empty()) return;
-  packets_.reset();
-  const Reported<TemporaryFolder> folder = TemporaryFolder::create();
-  if (folder) (void)run_to_end(*folder, {"ip", "netns", "del", name_});
+std::vector<std::string> DelayedPath::launcher() const {
+  return {"nsenter", fmt::format("--net=/proc/{}/fd/{}", ::getpid(), namespace_.get())};
 }
 
 Reported<double> DelayedPath::stream_rate(double seconds) const {
-  const Reported<Descriptor> listener = make_in(name_, [this] { return listen_on(far_address_); });
+  const Reported<Descriptor> listener = make_in(namespace_, [this] { return listen_on(far_address_); });
   if (!listener) return report(listener.error());
   const std::jthread far([&] { send_to_whoever_connects(*listener); });
   double rate = 0;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "bench/measure.h"
@@ -25,17 +26,19 @@ namespace {
 // The longest packet of IP and the header that tells how it is to be cut.
 constexpr size_t kPacketBytesMax = (64 << 10) + 64;
 constexpr size_t kPacketsATurn = 64;
+// Of that header, before each packet: the kernel's virtio_net_hdr, which C++ cannot include.
+constexpr size_t kCutHeaderBytes = 10;
 
 }  // namespace
 
-Reported<Descriptor> open_tun(const std::string& name) {
+Reported<Descriptor> open_tun(const std::string& name, bool large_packets) {
   Descriptor device(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   ifreq request = {};
   request.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
   name.copy(request.ifr_name, IFNAMSIZ - 1);
-  constexpr unsigned long kLargePackets = TUN_F_CSUM | TUN_F_TSO4;
+  const unsigned long offload = large_packets ? TUN_F_CSUM | TUN_F_TSO4 : TUN_F_CSUM;
   if (!device || ::ioctl(device.get(), TUNSETIFF, &request) != 0 ||
-      ::ioctl(device.get(), TUNSETOFFLOAD, kLargePackets) != 0) {
+      ::ioctl(device.get(), TUNSETOFFLOAD, offload) != 0) {
     return report(Code::kUnsupported, fmt::format("cannot make a TUN device: {}", errno_text(errno)),
                   "run as root, with /dev/net/tun there");
   }
@@ -67,30 +70,57 @@ void HeldPackets::run() {
   }
 }
 
+HeldPackets::Packet HeldPackets::take_spare() {
+  Packet packet;
+  if (!spare_.empty()) {
+    packet = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  packet.bytes.resize(kPacketBytesMax);
+  return packet;
+}
+
+void HeldPackets::hold(Way& way, Packet packet) {
+  if (way.held_bytes + packet.used > options_.held_bytes_max) {
+    spare_.push_back(std::move(packet));
+    return;
+  }
+  way.held_bytes += packet.used;
+  // Nearly always the last one.
+  auto place = way.held.end();
+  while (place != way.held.begin() && std::prev(place)->due_ns > packet.due_ns) --place;
+  way.held.insert(place, std::move(packet));
+}
+
 size_t HeldPackets::take(Way& way) {
   size_t taken = 0;
   for (; taken < kPacketsATurn; ++taken) {
-    Packet packet;
-    if (!spare_.empty()) {
-      packet = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    packet.bytes.resize(kPacketBytesMax);
+    Packet packet = take_spare();
     const ssize_t got = ::read(way.from, packet.bytes.data(), packet.bytes.size());
     if (got <= 0) {
       spare_.push_back(std::move(packet));
       break;
     }
     packet.used = static_cast<size_t>(got);
-    if (way.held_bytes + packet.used > options_.held_bytes_max) {
-      spare_.push_back(std::move(packet));
-      continue;
-    }
     const uint64_t sending_ns = packet.used * kSecond_ns / options_.bytes_per_s;
     way.busy_until_ns = std::max(way.busy_until_ns, now_ns()) + sending_ns;
-    packet.due_ns = way.busy_until_ns + options_.delay_ns;
-    way.held_bytes += packet.used;
-    way.held.push_back(std::move(packet));
+    PacketFates::Fate fate;
+    if (options_.fates != nullptr && packet.used > kCutHeaderBytes) {
+      fate = options_.fates->fate_of(std::span(packet.bytes).first(packet.used).subspan(kCutHeaderBytes));
+    }
+    packet.due_ns = way.busy_until_ns + options_.delay_ns + fate.delay_ns;
+    for (; fate.copies > 1; --fate.copies) {
+      Packet copy = take_spare();
+      copy.due_ns = packet.due_ns;
+      copy.used = packet.used;
+      std::copy_n(packet.bytes.begin(), packet.used, copy.bytes.begin());
+      hold(way, std::move(copy));
+    }
+    if (fate.copies == 1) {
+      hold(way, std::move(packet));
+    } else {
+      spare_.push_back(std::move(packet));
+    }
   }
   return taken;
 }

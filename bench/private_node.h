@@ -22,7 +22,7 @@ struct NodeOptions {
   bool is_bound = true;             // The server to core 1, where there is one.
   uint64_t shards = 1;              // Bound ones sit on core 1 and those behind it.
   std::string listen_address = {};  // Numbers, without a port; empty: the node does not listen on TCP.
-  // What the node is started by, such as "ip netns exec NAME"; it must end up in the node's own process.
+  // What the node is started by, such as "nsenter --net=FILE"; it must end up in the node's own process.
   std::vector<std::string> launcher = {};
 };
 
