@@ -148,7 +148,8 @@ class Domain {
     Rights rights;
   };
   [[nodiscard]] virtual Reported<RemoteKey> register_region(const RegionSpec& spec) = 0;
-  virtual void revoke_region(uint16_t region) noexcept = 0;
+  // Returns how many bytes completed WRITEs have brought into it; a byte written twice counts twice.
+  virtual uint64_t revoke_region(uint16_t region) noexcept = 0;
 
   // Control path, does not wait: the channel's first completion is kOpened. The domain owns the channel until
   // its kClosed (or failed kOpened) completion has been polled; from the next poll on the pointer is dead.

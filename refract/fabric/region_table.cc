@@ -20,20 +20,26 @@ Reported<> RegionTable::add(const Domain::RegionSpec& spec, RemoteKey key) {
     return report(Code::kInvalidArgument, fmt::format("region {} is registered already", spec.region),
                   "revoke it first");
   }
-  rows_.push_back({spec, key});
+  rows_.push_back({.spec = spec, .key = key});
   row_of_[spec.region] = static_cast<uint32_t>(rows_.size());
   return {};
 }
 
-void RegionTable::remove(uint16_t region) noexcept {
-  if (region >= row_of_.size() || row_of_[region] == 0) return;
+uint64_t RegionTable::remove(uint16_t region) noexcept {
+  if (region >= row_of_.size() || row_of_[region] == 0) return 0;
   const uint32_t row = row_of_[region];
+  const uint64_t written_bytes = rows_[row - 1].written_bytes;
   row_of_[region] = 0;
   if (row < rows_.size()) {
     rows_[row - 1] = rows_.back();
     row_of_[rows_.back().spec.region] = row;
   }
   rows_.pop_back();
+  return written_bytes;
+}
+
+void RegionTable::count_written(uint16_t region, uint64_t bytes) noexcept {
+  if (region < row_of_.size() && row_of_[region] != 0) rows_[row_of_[region] - 1].written_bytes += bytes;
 }
 
 RegionTable::Found RegionTable::look_up(const Place& place, bool Rights::* right) const noexcept {
@@ -58,11 +64,12 @@ Code RegionTable::read(const Place& place, std::span<std::byte> target) const no
   return Code::kOk;
 }
 
-Code RegionTable::write(const Place& place, std::span<const std::byte> source) const noexcept {
+Code RegionTable::write(const Place& place, std::span<const std::byte> source) noexcept {
   if (source.size() > place.bytes) return Code::kAccessDenied;
   std::byte* const target = look_up(place, &Rights::write).bytes;
   if (target == nullptr) return Code::kAccessDenied;
   store_possibly_torn(target, source.data(), source.size());
+  count_written(place.address.region(), source.size());
   return Code::kOk;
 }
 

@@ -18,7 +18,10 @@ namespace refract::fabric {
 class RegionTable {
  public:
   [[nodiscard]] Reported<> add(const Domain::RegionSpec& spec, RemoteKey key);
-  void remove(uint16_t region) noexcept;
+  // Returns how many bytes were written into it: those of write(), and those counted by whoever brings the
+  // bytes to a place that was looked up.
+  uint64_t remove(uint16_t region) noexcept;
+  void count_written(uint16_t region, uint64_t bytes) noexcept;
 
   // Where a peer says that it wants to work.
   struct Place {
@@ -38,7 +41,7 @@ class RegionTable {
 
   // What a peer asked for, done here, or kAccessDenied. At most `place.bytes` bytes.
   [[nodiscard]] Code read(const Place& place, std::span<std::byte> target) const noexcept;
-  [[nodiscard]] Code write(const Place& place, std::span<const std::byte> source) const noexcept;
+  [[nodiscard]] Code write(const Place& place, std::span<const std::byte> source) noexcept;
 
   // 8 bytes, whatever `place.bytes` says. `value` becomes what the word held before. kInvalidArgument: the
   // address is not a multiple of 8.
@@ -53,6 +56,7 @@ class RegionTable {
   struct Row {
     Domain::RegionSpec spec;
     RemoteKey key;
+    uint64_t written_bytes = 0;
   };
   [[nodiscard]] Code look_up_word(const Place& place, uint64_t*& word) const noexcept;
 

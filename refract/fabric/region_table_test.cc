@@ -128,6 +128,21 @@ TEST_F(RegionTableTest, reads_and_writes_move_no_more_than_the_place_has) {
   EXPECT_EQ(back, bytes);
 }
 
+TEST_F(RegionTableTest, what_is_written_is_counted_for_each_life_of_a_region) {
+  serve(0, {.write = true});
+  serve(1, {.write = true});
+  const std::array<std::byte, 24> bytes{};
+  EXPECT_EQ(table_.write(at(0, 0, 24), bytes), Code::kOk);
+  EXPECT_EQ(table_.write(at(0, 8, 8), std::span(bytes).first(8)), Code::kOk);
+  EXPECT_EQ(table_.write(at(0, kBytes, 24), bytes), Code::kAccessDenied);
+  table_.count_written(1, 1000);
+  table_.count_written(2, 1000);
+  EXPECT_EQ(table_.remove(0), 32U);
+  EXPECT_EQ(table_.remove(1), 1000U);
+  serve(0, {.write = true});
+  EXPECT_EQ(table_.remove(0), 0U);
+}
+
 TEST_F(RegionTableTest, atomics_answer_with_the_old_word_and_need_alignment_and_all_eight_bytes) {
   serve(0, {.atomic = true});
   uint64_t value = 0;

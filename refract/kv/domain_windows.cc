@@ -28,10 +28,11 @@ std::optional<Window> DomainWindows::open(std::span<std::byte> bytes, Rights rig
   return Window{.address = RemotePointer::at(id, 0), .key = *key};
 }
 
-void DomainWindows::close(const Window& window) noexcept {
-  domain_.revoke_region(window.address.region());
+uint64_t DomainWindows::close(const Window& window) noexcept {
+  const uint64_t written_bytes = domain_.revoke_region(window.address.region());
   free_.push_back(window.address.region());
   --open_count_;
+  return written_bytes;
 }
 
 }  // namespace refract::kv

@@ -26,7 +26,7 @@ class DomainWindows final : public WindowSource {
   ~DomainWindows() override;
 
   [[nodiscard]] std::optional<Window> open(std::span<std::byte> bytes, Rights rights) override;
-  void close(const Window& window) noexcept override;
+  uint64_t close(const Window& window) noexcept override;
   [[nodiscard]] size_t open_count() const noexcept { return open_count_; }
 
  private:

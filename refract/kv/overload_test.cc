@@ -106,6 +106,48 @@ TEST(Overload, one_client_leaves_places_to_others_while_the_node_grows) {
   for (const uint64_t id : calls) (void)greedy.session->finish(id);
 }
 
+// Begins an upload of so many bytes; its id where there is one.
+std::pair<Code, uint64_t> begin_upload(Served& served, Served::Peer& peer, uint32_t value_bytes) {
+  wire::PutRequest request{};
+  request.key = {.key_bytes = 1, .staged = 0, .flags = 0, .value_bytes = value_bytes};
+  const std::string body(reinterpret_cast<const char*>(&request), sizeof(request));
+  std::string reply;
+  const Code code = served.call(peer, Method::kPutBegin, bytes_of(body + "k"), &reply);
+  uint64_t id = 0;
+  if (reply.size() == sizeof(id)) std::memcpy(&id, reply.data(), sizeof(id));
+  return {code, id};
+}
+
+TEST(Overload, uploads_of_all_clients_together_are_bounded_and_forgotten_ones_make_room) {
+  constexpr uint32_t kPart = 1 << 20;
+  Served served({.chunks = 60, .chunks_max = 60, .upload_bytes_max = 4 * kPart});
+  std::vector<Served::Peer> peers;
+  std::vector<uint64_t> uploads;
+  for (int i = 0; i < 4; ++i) {
+    peers.push_back(served.connect());
+    const auto [code, id] = begin_upload(served, peers.back(), kPart);
+    ASSERT_EQ(code, Code::kOk);
+    uploads.push_back(id);
+  }
+  Served::Peer late = served.connect();
+  EXPECT_EQ(begin_upload(served, late, 1).first, Code::kOverloaded);
+  EXPECT_EQ(served.service.stat().upload_bytes, 4 * kPart);
+  EXPECT_TRUE(late.client->put_and_wait(bytes_of("small"), bytes_of("value")).has_value());
+  // One that ends makes room, and so does a client that goes.
+  EXPECT_EQ(served.call(peers[0], Method::kPutAbandon, std::as_bytes(std::span(&uploads[0], 1))), Code::kOk);
+  EXPECT_EQ(begin_upload(served, late, kPart).first, Code::kOk);
+  EXPECT_EQ(begin_upload(served, late, 1).first, Code::kOverloaded);
+  peers[1] = {};
+  ASSERT_TRUE(served.run_until([&] { return served.server.session_count() == 4; }));
+  EXPECT_EQ(begin_upload(served, late, kPart).first, Code::kOk);
+  // Forgotten uploads of others go when somebody needs their share, and all of them for one that is larger.
+  served.space.clock().advance_ns(SessionState::kIdle_ns);
+  EXPECT_EQ(begin_upload(served, peers[0], 20 * kPart).first, Code::kOk) << "one alone may be larger";
+  EXPECT_EQ(served.service.stat().uploads, 1u);
+  EXPECT_EQ(served.service.stat().upload_bytes, 20 * kPart);
+  EXPECT_EQ(begin_upload(served, late, 1).first, Code::kOverloaded);
+}
+
 TEST(Overload, stat_says_what_clients_hold) {
   Served served({.link = {.depth = 32, .message_bytes_max = 2048}});
   Served::Peer peer = served.connect();

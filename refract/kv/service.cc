@@ -49,7 +49,8 @@ void TableService::session_opened(rpc::SessionId session) noexcept {
     return;
   }
   const fabric::Capabilities* can = server_->capabilities(session);
-  sessions_.emplace(session.bits, std::make_unique<Open>(parts_, bytes, can->one_sided_bytes_min));
+  sessions_.emplace(session.bits,
+                    std::make_unique<Open>(parts_, bytes, can->one_sided_bytes_min, upload_bytes_));
 }
 
 void TableService::session_closed(rpc::SessionId session) noexcept {
@@ -253,12 +254,10 @@ Result<TableService::Written> TableService::write(Open& session, const Write& wr
 
 Result<TableService::Written> TableService::begin(Open& session, const Write& write) {
   SessionState::Upload* upload = session.state.free_upload(write.value_bytes, parts_.shard.now_ns());
-  if (upload == nullptr) return fail(Code::kOverloaded);
+  if (upload == nullptr || !make_room_for_upload(write.value_bytes)) return fail(Code::kOverloaded);
   const Result<Table::Draft> draft = parts_.table.begin(write.key, write.value_bytes, write.options);
   if (!draft) return fail(draft.error());
-  upload->draft = *draft;
-  upload->options = write.options;
-  upload->id = parts_.heap.next_stamp();
+  session.state.begin(*upload, parts_.heap.next_stamp(), *draft, write.options);
   if (write.wants_window && upload->bytes() > 0 && upload->bytes() >= session.one_sided_bytes_min) {
     session.state.open_window(*upload, parts_.table.value_of(upload->draft));
   }
@@ -284,11 +283,27 @@ void TableService::put_commit(const rpc::Responder& to, Open& session, std::span
   write_or_wait(to, session, {.method = Method::kPutCommit, .upload = id});
 }
 
+// Somebody who forgot his upload does not hold up those of others.
+bool TableService::make_room_for_upload(uint64_t bytes) {
+  const uint64_t most = parts_.upload_bytes_max;
+  while (upload_bytes_ > 0 && (upload_bytes_ >= most || bytes > most - upload_bytes_)) {
+    const bool has_one_less = std::ranges::any_of(sessions_, [this](const auto& session) {
+      return session.second->state.abandon_idle_upload(parts_.shard.now_ns());
+    });
+    if (!has_one_less) return false;
+  }
+  return true;
+}
+
 Result<TableService::Written> TableService::commit(Open& session, uint64_t upload_id) {
   SessionState::Upload* upload = session.state.find_upload(upload_id, parts_.shard.now_ns());
   if (upload == nullptr) return fail(Code::kInvalidated);
-  if (!upload->window && upload->filled != upload->bytes()) return fail(Code::kInvalidArgument);
-  session.state.seal(*upload);
+  const bool had_window = upload->window.has_value();
+  if (!session.state.seal(*upload)) {
+    // Where the gaps of a window are, nobody knows; pieces may go on.
+    if (had_window) session.state.abandon(*upload);
+    return fail(Code::kInvalidArgument);
+  }
   const RequestId request = upload->options.request;
   // Somebody may have been quicker: the same write, sent again over another session.
   if (const auto known = outcomes_.find(request)) {

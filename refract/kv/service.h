@@ -60,6 +60,8 @@ class TableService final : public rpc::Service {
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
     WindowSource* windows = nullptr;  // Null: values travel in messages only.
+    // Of the values that all sessions together have begun and not committed; one alone may be larger.
+    uint64_t upload_bytes_max = kGiB;
   };
   explicit TableService(const Parts& parts);
   ~TableService() override;
@@ -91,8 +93,9 @@ class TableService final : public rpc::Service {
     wire::ScanRequest request{};
   };
   struct Open {
-    Open(const Parts& parts, size_t payload_bytes, uint32_t one_sided_bytes) noexcept
-        : state(parts.table, parts.pins, one_sided_bytes > 0 ? parts.windows : nullptr),
+    Open(const Parts& parts, size_t payload_bytes, uint32_t one_sided_bytes,
+         uint64_t& all_upload_bytes) noexcept
+        : state(parts.table, parts.pins, one_sided_bytes > 0 ? parts.windows : nullptr, all_upload_bytes),
           payload_bytes_max(payload_bytes),
           one_sided_bytes_min(one_sided_bytes),
           opened_ns(parts.shard.now_ns()) {}
@@ -161,6 +164,7 @@ class TableService final : public rpc::Service {
   void change(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
   [[nodiscard]] Result<Written> write(Open& session, const Write& write);
   [[nodiscard]] Result<Written> begin(Open& session, const Write& write);
+  [[nodiscard]] bool make_room_for_upload(uint64_t bytes);
   [[nodiscard]] Result<Written> commit(Open& session, uint64_t upload_id);
   [[nodiscard]] static Attempt attempt_of(const Open& session, const wire::Identity& identity) noexcept;
   // The answer to a write that is not to be executed, or not again.
@@ -187,6 +191,7 @@ class TableService final : public rpc::Service {
 
   Parts parts_;
   rpc::Server* server_ = nullptr;
+  uint64_t upload_bytes_ = 0;  // Of all sessions, which count them.
   std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
   std::array<Prepared, kGroup> group_;
   KeyArena arena_;

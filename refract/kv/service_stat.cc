@@ -27,7 +27,7 @@ wire::StatReply TableService::stat() const noexcept {
                         .views = 0,
                         .waiting_for_memory = waiting_.size(),
                         .ops = {},
-                        .upload_bytes = 0,
+                        .upload_bytes = upload_bytes_,
                         .view_bytes = 0,
                         .waiting_bytes = waiting_bytes_,
                         .waiting_scans = waiting_scans_,
@@ -41,7 +41,6 @@ wire::StatReply TableService::stat() const noexcept {
   for (const auto& [id, open] : sessions_) {
     reply.uploads += open->state.uploads();
     reply.views += open->state.views();
-    reply.upload_bytes += open->state.upload_bytes();
     reply.view_bytes += open->state.view_bytes();
   }
   std::ranges::copy(ops_, reply.ops);

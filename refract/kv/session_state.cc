@@ -83,9 +83,7 @@ SessionState::~SessionState() {
 SessionState::Upload* SessionState::free_upload(uint64_t bytes, uint64_t now_ns) {
   Upload* upload = free_place(uploads_, bytes);
   while (upload == nullptr) {
-    Upload* idle = idle_place(uploads_, now_ns);
-    if (idle == nullptr) return nullptr;
-    abandon(*idle);
+    if (!abandon_idle_upload(now_ns)) return nullptr;
     upload = free_place(uploads_, bytes);
   }
   upload->used_ns = now_ns;
@@ -125,16 +123,36 @@ void SessionState::close(View& view) noexcept {
   view = View{};
 }
 
-void SessionState::seal(Upload& upload) noexcept {
-  if (upload.window) windows_->close(*upload.window);
+void SessionState::begin(Upload& upload, uint64_t id, const Table::Draft& draft,
+                         const PutOptions& options) noexcept {
+  upload.id = id;
+  upload.draft = draft;
+  upload.options = options;
+  all_upload_bytes_ += upload.bytes();
+}
+
+bool SessionState::seal(Upload& upload) noexcept {
+  if (upload.window) upload.filled = std::min(upload.bytes(), windows_->close(*upload.window));
   upload.window.reset();
-  upload.filled = upload.bytes();
+  return upload.filled == upload.bytes();
+}
+
+void SessionState::forget(Upload& upload) noexcept {
+  all_upload_bytes_ -= upload.bytes();
+  upload = {};
 }
 
 void SessionState::abandon(Upload& upload) {
-  seal(upload);
+  (void)seal(upload);
   table_.abandon(upload.draft);
   forget(upload);
+}
+
+bool SessionState::abandon_idle_upload(uint64_t now_ns) {
+  Upload* idle = idle_place(uploads_, now_ns);
+  if (idle == nullptr) return false;
+  abandon(*idle);
+  return true;
 }
 
 void SessionState::open_window(View& view, std::byte* value) {
@@ -152,10 +170,6 @@ size_t SessionState::uploads() const noexcept {
 
 size_t SessionState::views() const noexcept {
   return static_cast<size_t>(std::ranges::count_if(views_, [](const View& view) { return view.id != 0; }));
-}
-
-uint64_t SessionState::upload_bytes() const noexcept {
-  return bytes_of(uploads_);
 }
 
 uint64_t SessionState::view_bytes() const noexcept {

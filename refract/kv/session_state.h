@@ -42,7 +42,7 @@ class SessionState {
     uint64_t filled = 0;  // Bytes of the value that have come.
     Table::Draft draft;
     PutOptions options;
-    std::optional<Window> window;  // The value comes by WRITEs, and nobody counts its bytes.
+    std::optional<Window> window;  // The value comes by WRITEs, which are counted when it is closed.
 
     [[nodiscard]] uint64_t bytes() const noexcept { return draft.lengths.value_bytes; }
   };
@@ -63,9 +63,10 @@ class SessionState {
   static constexpr uint64_t kIdle_ns = 30 * kSecond_ns;
   static constexpr uint64_t kIdlePerMiB_ns = kSecond_ns;
 
-  // All outlive the state. `windows` is null where the session's channel has no use for them.
-  SessionState(Table& table, SessionPins& pins, WindowSource* windows) noexcept
-      : table_(table), pins_(pins), windows_(windows) {}
+  // All outlive the state. `windows` is null where the session's channel has no use for them. The bytes of
+  // open uploads are counted in `all_upload_bytes`, which all sessions share.
+  SessionState(Table& table, SessionPins& pins, WindowSource* windows, uint64_t& all_upload_bytes) noexcept
+      : table_(table), pins_(pins), windows_(windows), all_upload_bytes_(all_upload_bytes) {}
   SessionState(const SessionState&) = delete;
   SessionState& operator=(const SessionState&) = delete;
   // Closes everything.
@@ -74,6 +75,8 @@ class SessionState {
   // A place for one more of so many bytes, with all but id and content set; null: the session has its share.
   [[nodiscard]] Upload* free_upload(uint64_t bytes, uint64_t now_ns);
   [[nodiscard]] View* free_view(uint64_t bytes, uint64_t now_ns);
+  // Makes a free place an upload.
+  void begin(Upload& upload, uint64_t id, const Table::Draft& draft, const PutOptions& options) noexcept;
   // The open one with this id; null: there is none.
   [[nodiscard]] Upload* find_upload(uint64_t id, uint64_t now_ns) noexcept;
   [[nodiscard]] View* find_view(uint64_t id, uint64_t now_ns) noexcept;
@@ -81,17 +84,18 @@ class SessionState {
   void pin(View& view, Offset buffer, std::span<const std::byte> value);
   void close(View& view) noexcept;
   void abandon(Upload& upload);
-  // From now on nobody changes the value: its window is closed, and it takes no pieces.
-  void seal(Upload& upload) noexcept;
+  // Gives up the upload untouched for the longest time. False: none has been for long enough.
+  [[nodiscard]] bool abandon_idle_upload(uint64_t now_ns);
+  // From now on nobody changes the value: its window is closed. True: all of it has come.
+  [[nodiscard]] bool seal(Upload& upload) noexcept;
   // The place is free, and the draft no longer the session's matter. REQUIRES: sealed.
-  void forget(Upload& upload) noexcept { upload = {}; }
+  void forget(Upload& upload) noexcept;
 
   // A way to the value for one-sided requests, if the session wants and gets one.
   void open_window(View& view, std::byte* value);
   void open_window(Upload& upload, std::byte* value);
   [[nodiscard]] size_t uploads() const noexcept;
   [[nodiscard]] size_t views() const noexcept;
-  [[nodiscard]] uint64_t upload_bytes() const noexcept;
   [[nodiscard]] uint64_t view_bytes() const noexcept;
 
   // kInvalidated: the piece does not follow on what is there. kTooLarge: no key is so long.
@@ -103,6 +107,7 @@ class SessionState {
   Table& table_;
   SessionPins& pins_;
   WindowSource* windows_;
+  uint64_t& all_upload_bytes_;
   std::array<Upload, wire::kUploadsPerSession> uploads_;
   std::array<View, wire::kViewsPerSession> views_;
   std::array<std::vector<std::byte>, wire::kStagedKeysPerSession> staged_;

@@ -71,6 +71,7 @@ struct ServedOptions {
   uint64_t chunks = 44;
   uint64_t chunks_max = 64;
   fabric::LoopbackOptions link = {};
+  uint64_t upload_bytes_max = kGiB;
   uint32_t shard_index = 0;
   uint32_t shard_count = 1;
   bool chains_write = true;
@@ -94,7 +95,8 @@ class Served {
                  .shard = shard,
                  .shard_index = options.shard_index,
                  .shard_count = options.shard_count,
-                 .windows = &windows}),
+                 .windows = &windows,
+                 .upload_bytes_max = options.upload_bytes_max}),
         chains({.table = space.table(),
                 .heap = space.heap(),
                 .writer = space.writer(),

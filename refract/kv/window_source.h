@@ -28,8 +28,9 @@ class WindowSource {
   // Nothing: there is none to be had now, and the bytes travel in messages. The bytes stay where they are
   // until close().
   [[nodiscard]] virtual std::optional<Window> open(std::span<std::byte> bytes, Rights rights) = 0;
-  // From now on nobody reads or writes through the window, a transfer under way included: it fails.
-  virtual void close(const Window& window) noexcept = 0;
+  // From now on nobody reads or writes through the window, a transfer under way included: it fails. Returns
+  // how many bytes have been written through it; a byte written twice counts twice.
+  virtual uint64_t close(const Window& window) noexcept = 0;
 };
 
 }  // namespace refract::kv

@@ -249,6 +249,27 @@ TEST_F(WindowTest, a_window_is_open_exactly_as_long_as_its_upload) {
   EXPECT_TRUE(got == value);
 }
 
+TEST_F(WindowTest, a_commit_before_all_bytes_were_written_publishes_nothing) {
+  const std::string value = patterned(10'000);
+  for (const size_t written : {size_t{0}, size_t{5'000}, size_t{9'999}}) {
+    const Begun begun = begin("key", 10'000);
+    if (written > 0) {
+      EXPECT_EQ(write(begun.window, 0, value.substr(0, written)), Code::kOk);
+    }
+    EXPECT_EQ(end(Method::kPutCommit, begun.upload), Code::kInvalidArgument) << written;
+    EXPECT_EQ(end(Method::kPutCommit, begun.upload), Code::kInvalidated) << "the upload is gone";
+    EXPECT_EQ(served.service.stat().uploads, 0u);
+    EXPECT_EQ(served.windows.open_count(), 0u);
+    std::string got;
+    StringSink sink(got);
+    EXPECT_EQ(peer.client->get_and_wait(bytes_of("key"), sink).code(), Code::kNotFound);
+  }
+  const Begun begun = begin("key", 10'000);
+  EXPECT_EQ(write(begun.window, 6'000, value.substr(6'000)), Code::kOk);
+  EXPECT_EQ(write(begun.window, 0, value.substr(0, 6'000)), Code::kOk);
+  EXPECT_EQ(end(Method::kPutCommit, begun.upload), Code::kOk);
+}
+
 TEST_F(WindowTest, pieces_and_windows_do_not_mix) {
   const Begun begun = begin("key", 10'000);
   const wire::PutPieceRequest piece{.upload = begun.upload.id, .offset = 0};

@@ -86,17 +86,18 @@ int ShardServer::open() {
 void ShardServer::make_services() {
   const NodeConfig& config = birth_.config;
   if (tcp_) windows_.emplace(*tcp_);
-  service_ =
-      std::make_unique<kv::TableService>(kv::TableService::Parts{.table = *table_,
-                                                                 .heap = *heap_,
-                                                                 .writer = writer_,
-                                                                 .pins = session_pins_,
-                                                                 .growth = *this,
-                                                                 .shard = shard_,
-                                                                 .sweep_round_ns = config.ttl_sweep_ns,
-                                                                 .shard_index = birth_.index,
-                                                                 .shard_count = config.server_shards,
-                                                                 .windows = windows_ ? &*windows_ : nullptr});
+  service_ = std::make_unique<kv::TableService>(
+      kv::TableService::Parts{.table = *table_,
+                              .heap = *heap_,
+                              .writer = writer_,
+                              .pins = session_pins_,
+                              .growth = *this,
+                              .shard = shard_,
+                              .sweep_round_ns = config.ttl_sweep_ns,
+                              .shard_index = birth_.index,
+                              .shard_count = config.server_shards,
+                              .windows = windows_ ? &*windows_ : nullptr,
+                              .upload_bytes_max = birth_.space.bytes_max() / 2});
   chains_ = std::make_unique<kv::ChainServer>(kv::ChainServer::Parts{.table = *table_,
                                                                      .heap = *heap_,
                                                                      .writer = writer_,

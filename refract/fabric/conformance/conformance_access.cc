@@ -220,6 +220,27 @@ TEST_P(ChannelConformance, a_revoked_region_is_gone_and_its_successor_has_anothe
   EXPECT_EQ(perform(*pair.client, with_new_key).completion.code, Code::kOk);
 }
 
+TEST_P(ChannelConformance, whoever_revokes_a_region_learns_how_much_was_written_into_it) {
+  serve(kAll);
+  const Pair pair = open();
+  ASSERT_NE(pair.client, nullptr);
+  std::vector<std::byte> local(100, std::byte{0x33});
+  Request write = {.local = local_of(local), .remote = at(0), .op = Op::kWrite};
+  EXPECT_EQ(perform(*pair.client, write).completion.code, Code::kOk);
+  write.local.bytes = 40;
+  write.remote = at(64);
+  EXPECT_EQ(perform(*pair.client, write).completion.code, Code::kOk);
+  Request read = write;
+  read.op = Op::kRead;
+  EXPECT_EQ(perform(*pair.client, read).completion.code, Code::kOk);
+  write.remote.key.bits ^= 1;
+  EXPECT_EQ(perform(*pair.client, write).completion.code, Code::kAccessDenied);
+  EXPECT_EQ(fixture_->server().revoke_region(kRegion), 140u);
+  EXPECT_EQ(fixture_->server().revoke_region(kRegion), 0u) << "it is gone";
+  serve(kAll);
+  EXPECT_EQ(fixture_->server().revoke_region(kRegion), 0u) << "its successor begins anew";
+}
+
 TEST_P(ChannelConformance, a_refusal_without_token_is_reported_and_a_success_is_not) {
   serve({.read = true, .write = true});
   const Pair pair = open();

@@ -186,8 +186,8 @@ Reported<RemoteKey> LoopbackDomain::register_region(const RegionSpec& spec) {
   return key;
 }
 
-void LoopbackDomain::revoke_region(uint16_t region) noexcept {
-  regions_.remove(region);
+uint64_t LoopbackDomain::revoke_region(uint16_t region) noexcept {
+  return regions_.remove(region);
 }
 
 Reported<Channel*> LoopbackDomain::connect(std::string_view address) {

@@ -97,7 +97,7 @@ class LoopbackDomain final : public Domain {
   [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept override;
   void flush() noexcept override;
   [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override;
-  void revoke_region(uint16_t region) noexcept override;
+  uint64_t revoke_region(uint16_t region) noexcept override;
   [[nodiscard]] Reported<Channel*> connect(std::string_view address) override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void woke() noexcept override;

@@ -241,8 +241,8 @@ Reported<RemoteKey> ClientDomain::register_region(const RegionSpec& spec) {
   return key;
 }
 
-void ClientDomain::revoke_region(uint16_t region) noexcept {
-  state_->hub.regions.remove(region);
+uint64_t ClientDomain::revoke_region(uint16_t region) noexcept {
+  return state_->hub.regions.remove(region);
 }
 
 size_t ClientDomain::poll(std::span<Completion> completions) noexcept {

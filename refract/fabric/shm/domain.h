@@ -72,7 +72,7 @@ class ServerDomain final : public Domain {
   [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept override;
   void flush() noexcept override;
   [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override;
-  void revoke_region(uint16_t region) noexcept override;
+  uint64_t revoke_region(uint16_t region) noexcept override;
   [[nodiscard]] Reported<Channel*> connect(
       std::string_view address) override;  // kUnsupported: use a ClientDomain.
   [[nodiscard]] bool prepare_sleep() noexcept override;
@@ -123,7 +123,7 @@ class ClientDomain final : public Domain {
   [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept override;
   void flush() noexcept override;
   [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override;
-  void revoke_region(uint16_t region) noexcept override;
+  uint64_t revoke_region(uint16_t region) noexcept override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void woke() noexcept override;
   [[nodiscard]] std::span<const int> wake_descriptors() const noexcept override;

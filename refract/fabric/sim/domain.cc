@@ -260,8 +260,8 @@ Reported<RemoteKey> SimDomain::register_region(const RegionSpec& spec) {
   return key;
 }
 
-void SimDomain::revoke_region(uint16_t region) noexcept {
-  regions_.remove(region);
+uint64_t SimDomain::revoke_region(uint16_t region) noexcept {
+  return regions_.remove(region);
 }
 
 std::byte* SimDomain::admit(const Packet& packet) const noexcept {

@@ -74,7 +74,7 @@ class SimDomain final : public fabric::Domain {
   [[nodiscard]] size_t poll(std::span<fabric::Completion> completions) noexcept override;
   void flush() noexcept override;
   [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override;
-  void revoke_region(uint16_t region) noexcept override;
+  uint64_t revoke_region(uint16_t region) noexcept override;
   [[nodiscard]] Reported<fabric::Channel*> connect(std::string_view address) override;
 
   [[nodiscard]] bool prepare_sleep() noexcept override;
@@ -85,6 +85,10 @@ class SimDomain final : public fabric::Domain {
   void push(const fabric::Completion& completion, SimChannel& channel) noexcept;
   // Where a one-sided request may touch; null: it may not.
   [[nodiscard]] std::byte* admit(const Packet& packet) const noexcept;
+  // A WRITE is through.
+  void count_written(const Packet& packet) noexcept {
+    regions_.count_written(packet.remote.address.region(), packet.bytes);
+  }
   // The process is dead; nothing it does reaches anybody.
   void silence() noexcept { silent_ = true; }
 

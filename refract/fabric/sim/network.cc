@@ -422,6 +422,7 @@ void Network::run_piece(Packet* packet) {
          {.kind = EventKind::kPiece, .connection = packet->connection, .packet = packet});
     return;
   }
+  if (packet->op == Op::kWrite) host.domain_->count_written(*packet);
   send_back(packet);
 }
 

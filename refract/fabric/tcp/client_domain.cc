@@ -170,8 +170,8 @@ Reported<RemoteKey> ClientDomain::register_region(const RegionSpec& spec) {
   return key;
 }
 
-void ClientDomain::revoke_region(uint16_t region) noexcept {
-  state_->revoke(region);
+uint64_t ClientDomain::revoke_region(uint16_t region) noexcept {
+  return state_->revoke(region);
 }
 
 const Report& ClientDomain::last_refusal() const noexcept {

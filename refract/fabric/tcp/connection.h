@@ -107,6 +107,7 @@ class Connection : public Channel {
     uint64_t padding = 0;
     uint32_t region = Output::kNoRegion;
     Code code = Code::kOk;
+    uint64_t write_bytes = 0;  // Of a whole WRITE.
     bool is_write = false;
     bool active = false;
   };

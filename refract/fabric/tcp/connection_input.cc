@@ -254,6 +254,7 @@ Connection::Step Connection::begin_write(const FrameHeader& header) noexcept {
                .padding = padding_of(header.bytes),
                .region = RemotePointer{place.address}.region(),
                .code = target == nullptr ? Code::kAccessDenied : Code::kOk,
+               .write_bytes = bytes,
                .is_write = true,
                .active = true};
   return Step::kDone;
@@ -307,7 +308,11 @@ bool Connection::advance_transfer() noexcept {
 
 void Connection::finish_transfer(Completion& completion) noexcept {
   transfer_.active = false;
-  if (transfer_.is_write) return answer(transfer_.code, 0);
+  if (transfer_.is_write) {
+    if (transfer_.code == Code::kOk)
+      hub_.regions.count_written(static_cast<uint16_t>(transfer_.region), transfer_.write_bytes);
+    return answer(transfer_.code, 0);
+  }
   Outstanding& request = (*outstanding_)[outstanding_head_ % kDepth];
   request.received = true;
   if (request.bytes <= kCopiedBytesMax) finish_outstanding(Code::kOk, 0, completion);

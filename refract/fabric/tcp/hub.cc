@@ -180,9 +180,10 @@ void Hub::forget(Connection& connection) noexcept {
   connection.set_active(false);
 }
 
-void Hub::revoke(uint16_t region) noexcept {
-  regions.remove(region);
+uint64_t Hub::revoke(uint16_t region) noexcept {
+  const uint64_t written_bytes = regions.remove(region);
   std::erase_if(moving_, [region](Connection* each) { return !each->revoke(region); });
+  return written_bytes;
 }
 
 }  // namespace refract::fabric::tcp

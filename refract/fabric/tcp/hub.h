@@ -63,7 +63,7 @@ class Hub {
   void will_flush(Connection& connection) noexcept { to_flush_.push_back(&connection); }
   // Bytes of a region are on their way in or out: whom a revocation concerns.
   void moves(Connection& connection) noexcept { moving_.push_back(&connection); }
-  void revoke(uint16_t region) noexcept;
+  [[nodiscard]] uint64_t revoke(uint16_t region) noexcept;
   void holds_delivered(Connection& connection) noexcept { delivered_.push_back(&connection); }
   void count_unwatched(bool unwatched) noexcept { unwatched_ += unwatched ? size_t{1} : ~size_t{0}; }
   void count_blocked(bool blocked) noexcept { blocked_ += blocked ? size_t{1} : ~size_t{0}; }

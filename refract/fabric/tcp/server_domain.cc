@@ -147,8 +147,8 @@ Reported<RemoteKey> ServerDomain::register_region(const RegionSpec& spec) {
   return key;
 }
 
-void ServerDomain::revoke_region(uint16_t region) noexcept {
-  state_->revoke(region);
+uint64_t ServerDomain::revoke_region(uint16_t region) noexcept {
+  return state_->revoke(region);
 }
 
 Reported<Channel*> ServerDomain::connect(std::string_view address) {

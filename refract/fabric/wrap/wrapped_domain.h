@@ -58,7 +58,7 @@ class WrappedDomain : public Domain {
   [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override {
     return inner_->register_region(spec);
   }
-  void revoke_region(uint16_t region) noexcept override { inner_->revoke_region(region); }
+  uint64_t revoke_region(uint16_t region) noexcept override { return inner_->revoke_region(region); }
   [[nodiscard]] Reported<Channel*> connect(std::string_view address) override;
   [[nodiscard]] bool prepare_sleep() noexcept override { return inner_->prepare_sleep(); }
   void woke() noexcept override { inner_->woke(); }
