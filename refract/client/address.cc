@@ -100,6 +100,20 @@ Reported<> take_transport(std::string_view name, Target& target) {
   return {};
 }
 
+Reported<> take_paths(std::string_view name, Target& target) {
+  if (name == "direct") {
+    target.paths = Paths::kAuto;
+  } else if (name == "chain") {
+    target.paths = Paths::kChain;
+  } else if (name == "rpc") {
+    target.paths = Paths::kRpc;
+  } else {
+    return report(Code::kUnsupported, fmt::format("there is no path '{}'", name),
+                  "there are direct, chain and rpc");
+  }
+  return {};
+}
+
 Reported<> take_query(std::string_view address, std::string_view query, Target& target) {
   while (!query.empty()) {
     const std::string_view pair = query.substr(0, query.find('&'));
@@ -113,6 +127,8 @@ Reported<> take_query(std::string_view address, std::string_view query, Target& 
     }
     if (key == "transport") {
       if (auto taken = take_transport(*value, target); !taken) return taken;
+    } else if (key == "path") {
+      if (auto taken = take_paths(*value, target); !taken) return taken;
     } else if (key == "secret_file") {
       if (value->empty() || value->find('\0') != std::string::npos) {
         return wrong(address, "the path of its secret_file is missing");
@@ -120,7 +136,7 @@ Reported<> take_query(std::string_view address, std::string_view query, Target& 
       target.secret_file = *value;
     } else {
       return wrong(address, fmt::format("it asks for '{}', which nobody knows", key),
-                   "a query may have transport and secret_file");
+                   "a query may have transport, path and secret_file");
     }
   }
   return {};

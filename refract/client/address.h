@@ -6,15 +6,18 @@
 //   refract://HOST:PORT?transport=auto|shm|tcp                the best that leads there, or the one that is
 //   named
 //
-// Behind refract:// a query may follow; `&` separates transport=NAME and secret_file=PATH, `%2f` stands for a
-// byte that has a meaning there. A host is a name, an IPv4 address, or an IPv6 address in brackets.
+// Behind refract:// a query may follow; `&` separates transport=NAME, path=direct|chain|rpc
+// (ClientOptions::paths, where direct is the best that the transport has) and secret_file=PATH, `%2f` stands
+// for a byte that has a meaning there. A host is a name, an IPv4 address, or an IPv6 address in brackets.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "refract/base/report.h"
+#include "refract/client/types.h"
 
 namespace refract::client {
 
@@ -29,7 +32,8 @@ struct Target {
   std::string socket_path;  // Of a node of this host. Empty: there is a host.
   std::string host;         // Without brackets.
   uint16_t port = 0;
-  std::string secret_file;  // Empty: the address names none.
+  std::string secret_file;     // Empty: the address names none.
+  std::optional<Paths> paths;  // Nothing: the address names none.
 
   [[nodiscard]] bool is_path() const noexcept { return host.empty(); }
   // Whether the host's name says that it is this one.

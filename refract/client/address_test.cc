@@ -46,6 +46,10 @@ TEST(Address, the_query_names_transport_and_secret) {
   EXPECT_EQ(both->secret_file, "/etc/a&b");
   EXPECT_EQ(parse_address("refract://h:1?transport=auto")->preference, Preference::kAuto);
   EXPECT_EQ(parse_address("refract://h:1?transport=shm")->preference, Preference::kShm);
+  EXPECT_FALSE(both->paths.has_value());
+  EXPECT_EQ(parse_address("refract://h:1?path=chain&transport=tcp")->paths, Paths::kChain);
+  EXPECT_EQ(parse_address("refract:///run/x.sock?path=rpc")->paths, Paths::kRpc);
+  EXPECT_EQ(parse_address("refract://h:1?path=direct")->paths, Paths::kAuto);
 }
 
 // What is written, the code, and a word that the sentence must have.
@@ -65,6 +69,7 @@ TEST(Address, what_is_wrong_is_said) {
       {"refract://h:1?colour=red", Code::kInvalidArgument, "'colour'"},
       {"refract://h:1?transport=verbs", Code::kUnsupported, "'verbs'"},
       {"refract://h:1?transport", Code::kUnsupported, "''"},
+      {"refract://h:1?path=shortest", Code::kUnsupported, "'shortest'"},
       {"refract://h:1?secret_file=", Code::kInvalidArgument, "secret_file"},
       {"refract://h:1?secret_file=%zz", Code::kInvalidArgument, "percent"},
       {"refract:///run/x.sock?transport=tcp", Code::kInvalidArgument, "host and a port"},

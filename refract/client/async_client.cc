@@ -28,13 +28,21 @@ constexpr size_t kGroup = 16;
 
 // Coroutines of their own, because a lambda that captures must not be one.
 
-Task<Code> ask_get(kv::RpcClient& rpc, Bytes key, kv::ValueSink& sink, Got& got, uint64_t deadline_ns) {
-  const Result<kv::Got> answer = co_await rpc.get(key, sink, deadline_ns);
+Task<Code> ask_get(Connection& connection, Bytes key, kv::ValueSink& sink, Got& got, uint64_t deadline_ns) {
+  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
+    const Result<kv::Got> answer = co_await chains->get(key, sink, deadline_ns);
+    co_return take(answer, got);
+  }
+  const Result<kv::Got> answer = co_await connection.rpc().get(key, sink, deadline_ns);
   co_return take(answer, got);
 }
 
-Task<Code> ask_exists(kv::RpcClient& rpc, Bytes key, Got& got, uint64_t deadline_ns) {
-  const Result<kv::Got> answer = co_await rpc.exists(key, deadline_ns);
+Task<Code> ask_exists(Connection& connection, Bytes key, Got& got, uint64_t deadline_ns) {
+  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
+    const Result<kv::Got> answer = co_await chains->exists(key, deadline_ns);
+    co_return take(answer, got);
+  }
+  const Result<kv::Got> answer = co_await connection.rpc().exists(key, deadline_ns);
   co_return take(answer, got);
 }
 
@@ -60,8 +68,13 @@ struct PutCall {
 };
 Task<Result<uint64_t>> ask_put(Connection& connection, PutCall call, Write& write, uint64_t deadline_ns) {
   const uint64_t begun_ns = connection.now_ns();
-  const Result<uint64_t> version = co_await connection.rpc().put(
-      call.key, call.value, options_of(call.options, write.attempt()), deadline_ns);
+  const kv::RpcPutOptions options = options_of(call.options, write.attempt());
+  Result<uint64_t> version = fail(Code::kUnavailable);
+  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
+    version = co_await chains->put(call.key, call.value, options, deadline_ns);
+  } else {
+    version = co_await connection.rpc().put(call.key, call.value, options, deadline_ns);
+  }
   write.note(version.code(), begun_ns);
   co_return version;
 }
@@ -133,7 +146,7 @@ Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room) {
   // Many gets and puts at a time are bounded by what each costs here, and frames of coroutines were most of
   // it. What ends other than well is begun anew by the ways that know about retries.
   Connection* connection = peers_.answering_at({.key = key});
-  if (connection != nullptr && connection->reader() == nullptr) {
+  if (connection != nullptr && connection->reader() == nullptr && connection->chains() == nullptr) {
     const Peers::Use use(*connection);
     kv::RpcClient::GetAttempt attempt(connection->rpc(), key, sink);
     if (attempt.is_sent()) {
@@ -149,7 +162,7 @@ Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room) {
   }
   const Code code = co_await peers_.read(
       {.key = key}, [&](Connection& at) { return read_value(at, key, room, got); },
-      [&](Connection& at, uint64_t deadline_ns) { return ask_get(at.rpc(), key, sink, got, deadline_ns); });
+      [&](Connection& at, uint64_t deadline_ns) { return ask_get(at, key, sink, got, deadline_ns); });
   if (code != Code::kOk) co_return fail(code);
   co_return got;
 }
@@ -199,7 +212,7 @@ Task<Result<View>> AsyncClient::view(Bytes key) {
   const Code code = co_await peers_.read(
       {.key = key}, [&](Connection& connection) { return view_directly(connection, key, view); },
       [&](Connection& connection, uint64_t deadline_ns) {
-        return ask_get(connection.rpc(), key, sink, got, deadline_ns);
+        return ask_get(connection, key, sink, got, deadline_ns);
       });
   if (code != Code::kOk) co_return fail(code);
   if (view.held_by_ == nullptr) {
@@ -215,7 +228,7 @@ Task<Result<Got>> AsyncClient::exists(Bytes key) {
   const Code code = co_await peers_.read(
       {.key = key}, [&](Connection& connection) { return look_at_entry(connection, key, got); },
       [&](Connection& connection, uint64_t deadline_ns) {
-        return ask_exists(connection.rpc(), key, got, deadline_ns);
+        return ask_exists(connection, key, got, deadline_ns);
       });
   if (code != Code::kOk) co_return fail(code);
   co_return got;
@@ -240,7 +253,7 @@ Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
 Task<Result<uint64_t>> AsyncClient::put(Bytes key, Bytes value, PutOptions options) {
   if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
   Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at({.key = key});
-  if (connection != nullptr) {
+  if (connection != nullptr && connection->chains() == nullptr) {
     const Peers::Use use(*connection);
     kv::RpcClient::PutAttempt attempt(connection->rpc(),
                                       {.key = key, .value = value, .ttl_ns = options.ttl_ns});
@@ -340,7 +353,11 @@ namespace {
 
 template <typename Job>
 Task<Result<bool>> ask_gets(Connection& connection, Job& job, uint64_t deadline_ns) {
-  co_await connection.rpc().multi_get(job.open, deadline_ns);
+  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
+    co_await chains->multi_get(job.open, deadline_ns);
+  } else {
+    co_await connection.rpc().multi_get(job.open, deadline_ns);
+  }
   size_t left = 0;
   for (size_t i = 0; i < job.open.size(); ++i) {
     Got got;
@@ -362,7 +379,11 @@ template <typename Job>
 Task<Result<bool>> ask_puts(Peers& peers, Connection& connection, Job& job, uint64_t deadline_ns) {
   const uint64_t begun_ns = connection.now_ns();
   for (size_t i = 0; i < job.open.size(); ++i) job.open[i].options.attempt = job.writes[i].attempt();
-  co_await connection.rpc().multi_put(job.open, deadline_ns);
+  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
+    co_await chains->multi_put(job.open, deadline_ns);
+  } else {
+    co_await connection.rpc().multi_put(job.open, deadline_ns);
+  }
   for (size_t i = 0; i < job.open.size(); ++i) {
     const Code code = job.open[i].result.code();
     job.writes[i].note(code, begun_ns);

@@ -61,7 +61,9 @@ template <typename Room>
     }
   } else if (connection = mine->asking_at(place); connection != nullptr) {
     Sink<Room> sink(room);
-    const Result<kv::Got> answer = connection->rpc().get_and_wait(key, sink);
+    kv::ChainClient* const chains = connection->chains();
+    const Result<kv::Got> answer =
+        chains == nullptr ? connection->rpc().get_and_wait(key, sink) : chains->get_and_wait(key, sink);
     mine->publish();
     if (answer) return got_of(*answer);
     if (answer.code() != Code::kUnavailable) {
@@ -184,8 +186,11 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
   Write write(mine->peers(), options.request, client::is_conditional(options));
   if (Connection* connection = mine->asking_at({.key = key}); connection != nullptr) [[likely]] {
     const uint64_t begun_ns = mine->shard().now_ns();
-    const Result<uint64_t> version =
-        connection->rpc().put_and_wait(key, value, options_of(options, write.attempt()));
+    kv::ChainClient* const chains = connection->chains();
+    const kv::RpcPutOptions rpc_options = options_of(options, write.attempt());
+    const Result<uint64_t> version = chains == nullptr
+                                         ? connection->rpc().put_and_wait(key, value, rpc_options)
+                                         : chains->put_and_wait(key, value, rpc_options);
     mine->publish();
     if (version && !write.has_identity()) [[likely]]
       return version;
@@ -283,13 +288,16 @@ std::string Client::why() const {
   text += fmt::format("server  {}, incarnation {}", route.server, route.incarnation);
   // Over a network nobody is told the process, which would mean nothing there.
   text += route.server_pid == 0 ? "\n" : fmt::format(", process {}\n", route.server_pid);
-  text += fmt::format("reads   {}: {}\n", route.direct ? "direct" : "by the server", route.reason);
+  const std::string_view reads = route.direct ? "direct" : route.chain ? "by chains" : "by the server";
+  text += fmt::format("reads   {}: {}\n", reads, route.reason);
   if (route.direct) {
     text += fmt::format("        {} MiB in {} {}\n", route.mapped_bytes / kMiB, route.regions,
                         route.regions == 1 ? "region" : "regions");
   }
-  text += route.transport == "tcp" ? "writes  by the server, over a socket\n"
-                                   : "writes  by the server, over a ring in shared memory each way\n";
+  const std::string_view writes =
+      route.chain ? "by chains where the entry is there, else by the server" : "by the server";
+  text += fmt::format("writes  {}, over {}\n", writes,
+                      route.transport == "tcp" ? "a socket" : "a ring in shared memory each way");
   return text;
 }
 

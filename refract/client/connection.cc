@@ -30,6 +30,11 @@ Reported<Connection::Owned> Connection::begin(runtime::Shard& shard, const Trans
   connection->session_ = std::make_unique<rpc::Session>(connection->transport_->channel(), shard);
   connection->rpc_.emplace(*connection->session_, shard,
                            kv::RpcClientOptions{.timeout_ns = request.timeout_ns, .pipeline = kPipeline});
+  if (paths == Paths::kChain) {
+    connection->chains_.emplace(
+        *connection->rpc_, shard,
+        kv::ChainClientOptions{.timeout_ns = request.timeout_ns, .pipeline = kPipeline});
+  }
   connection->dispatcher_.emplace(connection->transport_->domain(), shard);
   // Polled behind the dispatcher, so that it sees each change in the turn in which it comes.
   shard.add(*connection);
@@ -106,6 +111,10 @@ void Connection::come_up() {
     why_not_direct_ = "the options ask for the server's answers";
     return;
   }
+  if (paths_ == Paths::kChain) {
+    why_not_direct_ = "the options ask for chains";
+    return;
+  }
   PinWriter* pins = transport_->pins();
   if (pins == nullptr) {
     why_not_direct_ = "the node's memory cannot be mapped over a network";
@@ -179,6 +188,7 @@ void Connection::fill(Route& route) const {
     return;
   }
   route.direct = reader_ != nullptr;
+  route.chain = chains_.has_value();
   route.reason = why_not_direct_.empty() ? "the node's memory is mapped here, read-only" : why_not_direct_;
   ++route.shards_reached;
   transport_->fill(route);

@@ -20,6 +20,7 @@
 #include "refract/client/transport.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/shm/node_page.h"
+#include "refract/kv/chain_client.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/mapped_memory.h"
 #include "refract/kv/rpc_client.h"
@@ -74,6 +75,8 @@ class Connection final : public runtime::Poller {
   [[nodiscard]] bool refresh() noexcept;
 
   [[nodiscard]] kv::RpcClient& rpc() noexcept { return *rpc_; }
+  // Null: the options do not ask for chains.
+  [[nodiscard]] kv::ChainClient* chains() noexcept { return chains_ ? &*chains_ : nullptr; }
   [[nodiscard]] uint64_t now_ns() const noexcept { return shard_.now_ns(); }
   // True from the moment in which calls under way are given up, which is before state() changes.
   [[nodiscard]] bool is_session_closed() const noexcept {
@@ -143,6 +146,7 @@ class Connection final : public runtime::Poller {
   std::optional<fabric::Dispatcher> dispatcher_;  // Empty once ended: polling again would unmap the space.
   std::unique_ptr<rpc::Session> session_;
   std::optional<kv::RpcClient> rpc_;
+  std::optional<kv::ChainClient> chains_;  // Over rpc_.
   bool has_been_up_ = false;
   NodeFacts facts_;
   Signs signs_;

@@ -25,6 +25,7 @@ Reported<std::unique_ptr<const Settings>> Settings::make(std::string_view addres
   auto settings = std::make_unique<Settings>();
   settings->target = std::move(*target);
   settings->options = options;
+  if (settings->target.paths) settings->options.paths = *settings->target.paths;
   const std::string file = settings->target.is_path() ? std::string() : secret_file_of(*settings);
   if (!file.empty()) {
     auto secret = fabric::tcp::read_secret(file);

@@ -31,6 +31,9 @@ class Bytes : public std::span<const std::byte> {
 enum class Paths : uint8_t {
   kAuto,  // What reads does so directly where it can, what writes goes to the server.
   kRpc,   // Everything goes to the server: for comparisons and tests.
+  // Gets, and puts of entries that are there, go by PRISM chains, which the server's software NIC executes:
+  // one or two round trips, without the server's own code. What chains cannot do goes to the server.
+  kChain,
 };
 
 struct ClientOptions {
@@ -105,6 +108,7 @@ struct Route {
   uint32_t shards = 0;                 // Of the node; what follows is of the first, or of all together.
   uint32_t shards_reached = 0;
   bool direct = false;  // Reads are plain loads.
+  bool chain = false;   // Reads, and writes as far as they can, are chains.
   std::string reason;   // Why they are, or are not.
   std::string server;   // "serving", "restarting", ...
   uint64_t incarnation = 0;
