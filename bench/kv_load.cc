@@ -73,7 +73,8 @@ class Side {
 
 std::string how_of(const KvLoad& load) {
   if (!load.address.empty()) return load.address;
-  if (load.provider == Provider::kTcp) return "tcp";
+  if (load.provider == Provider::kTcp) return load.path == Path::kChain ? "tcp, by chains" : "tcp";
+  if (load.path == Path::kChain) return "shm, by chains";
   return load.path == Path::kDirect ? "shm, gets directly" : "shm, all to the server";
 }
 
@@ -115,6 +116,18 @@ Reported<Stores> start_stores(const KvLoad& load, bool is_bound) {
   return stores;
 }
 
+Paths paths_of(Path path) noexcept {
+  switch (path) {
+    case Path::kRpc:
+      return Paths::kRpc;
+    case Path::kChain:
+      return Paths::kChain;
+    case Path::kDirect:
+      break;
+  }
+  return Paths::kAuto;
+}
+
 // Takes the direct path or fails: a figure of another one would carry the wrong name.
 Reported<std::unique_ptr<StoreDriver>> connect_ours(const KvLoad& load, const Stores& stores,
                                                     const DriverOptions& options) {
@@ -125,7 +138,7 @@ Reported<std::unique_ptr<StoreDriver>> connect_ours(const KvLoad& load, const St
   } else {
     target.address = load.address;
   }
-  target.client.paths = load.path == Path::kRpc ? Paths::kRpc : Paths::kAuto;
+  target.client.paths = paths_of(load.path);
   const Contents contents(load.workload.key_bytes, load.workload.value_bytes);
   Reported<std::unique_ptr<RefractDriver>> driver = RefractDriver::connect(target, options, contents);
   if (!driver) return report(driver.error());

@@ -16,13 +16,14 @@
 namespace refract::bench {
 
 enum class Provider : uint8_t { kShm, kTcp };
-enum class Path : uint8_t { kDirect, kRpc };  // Of gets; puts always go to the server.
+// Of gets; puts go to the server, but by chains where they can on that path.
+enum class Path : uint8_t { kDirect, kChain, kRpc };
 
 struct KvLoad {
   std::string address;  // Of a node, as a client takes it; empty: a private one, filled first.
   std::string node_program;
   Provider provider = Provider::kShm;  // Of a private node.
-  Path path = Path::kDirect;           // Over shm; over tcp it is kRpc.
+  Path path = Path::kDirect;           // Over tcp kDirect is kRpc.
   uint64_t shards = 1;                 // Of a private node.
   WorkloadOptions workload;            // Of all clients together; its rate is the sum of theirs.
   DriverOptions driver;                // Of each client. Its waiting is that of a private server too.

@@ -147,7 +147,7 @@ int run_kv(KvCommand& command, bool has_turns) {
   const Reported<double> get_share = get_share_of(command.mix);
   if (!get_share) return refuse(get_share.error());
   load.workload.get_share = *get_share;
-  if (load.provider == Provider::kTcp) load.path = Path::kRpc;
+  if (load.provider == Provider::kTcp && load.path == Path::kDirect) load.path = Path::kRpc;
   // Alternation is what makes a ratio of two sides worth anything.
   if (load.beside_redis && !has_turns) load.turns = 3;
   if (const Reported<> possible = check(load); !possible) return refuse(possible.error());
@@ -198,7 +198,8 @@ void describe_entries(CLI::App& app, KvCommand& command) {
 
 void describe_kv(CLI::App& app, KvCommand& command) {
   const std::map<std::string, Provider> providers = {{"shm", Provider::kShm}, {"tcp", Provider::kTcp}};
-  const std::map<std::string, Path> paths = {{"direct", Path::kDirect}, {"rpc", Path::kRpc}};
+  const std::map<std::string, Path> paths = {
+      {"direct", Path::kDirect}, {"chain", Path::kChain}, {"rpc", Path::kRpc}};
   const std::map<std::string, Waiting> waitings = {
       {"adaptive", Waiting::kAdaptive}, {"poll", Waiting::kPolling}, {"block", Waiting::kBlocking}};
   KvLoad& load = command.load;
@@ -207,7 +208,8 @@ void describe_kv(CLI::App& app, KvCommand& command) {
   app.add_option("--provider", load.provider, "of a private node: shm or tcp")
       ->transform(CLI::CheckedTransformer(providers))
       ->excludes(address);
-  app.add_option("--path", load.path, "of gets over shm: direct, or rpc (by messages)")
+  app.add_option("--path", load.path,
+                 "of gets: direct (over shm), rpc (by messages), or chain, which puts take, too")
       ->transform(CLI::CheckedTransformer(paths));
   app.add_option("--shards", load.shards, "of a private node")->check(CLI::Range(1, 256))->excludes(address);
   describe_entries(app, command);
