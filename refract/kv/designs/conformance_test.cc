@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/kv/designs/test_sim_store.h"
 #include "refract/kv/designs/test_store.h"
 
 namespace refract::kv::designs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores of a design, served and connected, for tests: over the loopback provider in virtual time with
-// everything counted, and over the simulated network.
+// A store of a design, served and connected, for tests: over the loopback provider, in virtual time, with
+// everything counted.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,6 @@
 #include "refract/base/check.h"
 #include "refract/fabric/conformance/loopback_domain.h"
 #include "refract/fabric/dispatcher.h"
-#include "refract/fabric/sim/world.h"
 #include "refract/fabric/wrap/count.h"
 #include "refract/kv/designs/designs.h"
 #include "refract/kv/test_service.h"
@@ -140,89 +139,6 @@ class LoopbackStore final : public BlockingStore<LoopbackStore> {
   fabric::Dispatcher server_dispatcher_;
   fabric::Dispatcher client_dispatcher_;
   std::vector<Peer> peers_;
-};
-
-// The host "server", whose stores others see late and in pieces.
-class SimServer {
- public:
-  SimServer(sim::World& world, const Design& design, const Capacity& capacity)
-      : host(world.add_host("server")),
-        memory_({.bytes = round_up(design.memory_bytes(capacity), 64),
-                 .bytes_max = 0,
-                 .owner = nullptr,
-                 .seed = world.seed()}) {
-    host.attach(&memory_);
-    process_ = &host.emplace<Process>(host, memory_, design, capacity);
-  }
-  [[nodiscard]] Server& server() noexcept { return *process_->server; }
-
-  sim::Host& host;
-
- private:
-  struct Process {
-    Process(sim::Host& host, sim::VisibleMemory& memory, const Design& design, const Capacity& capacity)
-        : server(design
-                     .make_server({.shard = host.shard(),
-                                   .domain = host.domain(),
-                                   .memory = {memory.owner(), memory.bytes()},
-                                   .capacity = capacity,
-                                   .hash_seed = 7,
-                                   .log = &memory})
-                     .value()),
-          rpc_server(server->service(), host.shard()),
-          dispatcher(host.domain(), host.shard(), &rpc_server) {
-      server->answer_through(&rpc_server);
-    }
-    std::unique_ptr<Server> server;
-    rpc::Server rpc_server;
-    fabric::Dispatcher dispatcher;
-  };
-
-  sim::VisibleMemory memory_;
-  Process* process_;
-};
-
-// A client's process on a host of its own.
-class SimClient {
- public:
-  SimClient(sim::Host& host, const Design& design)
-      : host_(host), design_(design), dispatcher_(host.domain(), host.shard()) {}
-
-  [[nodiscard]] runtime::Task<Client*> connected() {
-    const Reported<fabric::Channel*> channel = host_.domain().connect("server");
-    REFRACT_CHECK(channel.has_value());
-    session_ = std::make_unique<rpc::Session>(**channel, host_.shard());
-    while (session_->state() == rpc::Session::State::kOpening) co_await host_.shard().sleep_for(10'000);
-    client_ = design_.make_client({.session = *session_, .shard = host_.shard()});
-    const Result<> attached = co_await client_->attach(0);
-    REFRACT_CHECK(attached.has_value());
-    co_return client_.get();
-  }
-
- private:
-  sim::Host& host_;
-  const Design& design_;
-  fabric::Dispatcher dispatcher_;
-  std::unique_ptr<Client> client_;
-  std::unique_ptr<rpc::Session> session_;
-};
-
-class SimStore final : public BlockingStore<SimStore> {
- public:
-  SimStore(const Design& design, const Capacity& capacity, uint64_t seed)
-      : world_({.seed = seed}), server_(world_, design, capacity), host_(world_.add_host("client")) {
-    SimClient& process = host_.emplace<SimClient>(host_, design);
-    client_ = runtime::block_on(host_.shard(), process.connected());
-  }
-  [[nodiscard]] runtime::Shard& shard() noexcept { return host_.shard(); }
-  [[nodiscard]] Client& client() noexcept { return *client_; }
-  [[nodiscard]] Server& server() noexcept { return server_.server(); }
-
- private:
-  sim::World world_;
-  SimServer server_;
-  sim::Host& host_;
-  Client* client_ = nullptr;
 };
 
 }  // namespace refract::kv::designs
