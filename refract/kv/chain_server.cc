@@ -21,7 +21,7 @@ ChainServer::ChainServer(const Parts& parts)
       sizes_(parts.writer, parts.heap),
       buffers_(parts.writer, parts.heap, sizes_),
       guard_(parts.table, parts.writer, buffers_),
-      service_(executor_, parts.shard) {
+      service_(executor_, parts.shard, parts.service) {
   prism::snic::Guard* const guard = parts.guard != nullptr ? parts.guard : &guard_;
   REFRACT_CHECK(executor_
                     .add_region({.id = kRegion,

@@ -33,7 +33,8 @@ class ChainServer {
     Heap& heap;
     Writer& writer;
     runtime::Shard& shard;
-    bool may_write = true;                // Else chains only read.
+    bool may_write = true;  // Else chains only read.
+    prism::snic::ServiceOptions service = {};
     prism::snic::Guard* guard = nullptr;  // In place of its own: for tests that break its rules.
   };
   explicit ChainServer(const Parts& parts);

@@ -12,7 +12,10 @@ Result<Grant> Connection::grant(uint16_t region, ChainRights rights) noexcept {
     return grants_[i];
   }
   Grant grant{.key = {}, .region = region, .rights = rights};
-  while (grant.key.bits == 0 || find(grant.key) != nullptr) grant.key.bits = secure_random_u64();
+  while (grant.key.bits == 0 || find(grant.key) != nullptr) {
+    if (key_seed_ != 0) key_seed_ = mix(key_seed_);
+    grant.key.bits = key_seed_ != 0 ? key_seed_ : secure_random_u64();
+  }
   if (const Result<> added = add(grant); !added) return fail(added.error());
   return grant;
 }

@@ -24,6 +24,10 @@ struct Grant {
 
 class Connection {
  public:
+  Connection() = default;
+  // Of keys that follow from a seed instead of being drawn, for runs that must be repeatable.
+  explicit Connection(uint64_t key_seed) noexcept : key_seed_(key_seed) {}
+
   // Draws a key. A region that is granted again keeps its key and gains these rights. kNoSpace: kGrantsMax.
   [[nodiscard]] Result<Grant> grant(uint16_t region, ChainRights rights) noexcept;
   // With a key of the caller's choice, for tests that must be repeatable. kExists: the key or the region is
@@ -45,6 +49,7 @@ class Connection {
   alignas(64) std::array<std::byte, kScratchBytes> scratch_{};
   std::array<Grant, kGrantsMax> grants_{};
   size_t count_ = 0;
+  uint64_t key_seed_ = 0;  // 0: the kernel draws.
 };
 
 }  // namespace refract::prism::snic

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/prism/limits.h"
@@ -34,7 +35,9 @@ Service::Open* Service::find(rpc::SessionId session) noexcept {
 }
 
 void Service::session_opened(rpc::SessionId session) noexcept {
-  sessions_.emplace(session.bits, std::make_unique<Open>());
+  const uint64_t key_seed = options_.key_seed == 0 ? 0 : mix(options_.key_seed + session.bits) | 1;
+  sessions_.emplace(session.bits,
+                    std::make_unique<Open>(Open{.connection = Connection(key_seed), .chains = {}}));
   if (server_ != nullptr) {
     reply_.resize(std::max(reply_.size(), server_->payload_bytes_max(session)));
   }

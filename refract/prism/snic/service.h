@@ -41,6 +41,8 @@ struct ServiceOptions {
   // each KiB of chain and reply.
   uint64_t budget = 512;
   uint64_t waiting_bytes_max = 16 << 20;  // Of all sessions' waiting chains.
+  // Keys follow from it, for simulated runs that must be repeatable. 0: the kernel draws them.
+  uint64_t key_seed = 0;
 };
 
 class Service final : public rpc::Service {
