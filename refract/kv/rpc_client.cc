@@ -16,7 +16,12 @@ using runtime::Task;
 using wire::Method;
 
 RpcClient::RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClientOptions& options)
-    : session_(session), shard_(shard), options_(options), body_bytes_max_(session.payload_bytes_max()) {
+    : session_(session),
+      shard_(shard),
+      options_(options),
+      body_bytes_max_(session.payload_bytes_max()),
+      reading_(shard, wire::kOpenBytesPerSession / 2),
+      writing_(shard, wire::kOpenBytesPerSession / 2) {
   REFRACT_CHECK(body_bytes_max_ >= wire::kBodyBytesMin && options.pipeline > 0);
 }
 

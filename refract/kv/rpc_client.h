@@ -28,6 +28,7 @@
 
 #include "refract/base/result.h"
 #include "refract/base/units.h"
+#include "refract/kv/rpc_client_room.h"
 #include "refract/kv/wire.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
@@ -207,6 +208,8 @@ class RpcClient {
   RpcClientOptions options_;
   size_t body_bytes_max_;
   std::array<bool, wire::kStagedKeysPerSession> places_in_use_{};
+  TransferRoom reading_;
+  TransferRoom writing_;
 };
 
 }  // namespace refract::kv

@@ -3,7 +3,8 @@
 //
 // A window's READ or WRITE carries at most kWindowStepBytes, so that a deadline measures progress and others
 // on the channel are not kept waiting by half a gigabyte; several are under way at once, so that a path with
-// delay stays full. A commit is sent behind the last WRITE without waiting for it: requests of one channel
+// delay stays full. Of what a session may hold open at the owner only half is under way (rpc_client_room.h).
+// A commit is sent behind the last WRITE without waiting for it: requests of one channel
 // take effect in the order posted.
 #include <algorithm>
 #include <cstring>
@@ -56,38 +57,57 @@ uint32_t RpcClient::one_sided_bytes_min() const noexcept {
 // the session ends with it if they have not.
 class RpcClient::Posted {
  public:
-  explicit Posted(RpcClient& client) noexcept : client_(client) {}
+  Posted(RpcClient& client, TransferRoom& room) noexcept : client_(client), room_(room) {}
   Posted(const Posted&) = delete;
   Posted& operator=(const Posted&) = delete;
   ~Posted() {
     if (is_unsafe_ || !under_way_.empty()) client_.session_.close();
+    under_way_.clear();
+    if (taken_bytes_ > 0) room_.give_back(taken_bytes_);
   }
 
   [[nodiscard]] bool full() const noexcept { return under_way_.size() >= kWindowStepsMax; }
   [[nodiscard]] bool empty() const noexcept { return under_way_.empty(); }
 
+  // `deadline_ns` as the client's operations have it.
   [[nodiscard]] Task<Code> post(Step step, uint64_t deadline_ns) {
-    runtime::Pending operation = client_.shard_.ops().begin(deadline_ns);
+    // Nobody stands in line with bytes of his own under way, for which those before him may be waiting.
+    bool has_room = room_.try_take(step.local.size());
+    while (!has_room && !empty()) {
+      const Code code = co_await finish_one();
+      if (code != Code::kOk) co_return code;
+      has_room = room_.try_take(step.local.size());
+    }
+    if (!has_room) {
+      const Code code = co_await room_.take(step.local.size(), client_.deadline_or_default(deadline_ns));
+      if (code != Code::kOk) co_return code;
+    }
+    taken_bytes_ += step.local.size();
+    const uint64_t give_up_ns = client_.deadline_or_default(deadline_ns);
+    runtime::Pending operation = client_.shard_.ops().begin(give_up_ns);
     if (operation.token() == 0) co_return Code::kOverloaded;
     for (;;) {
       fabric::Channel* channel = client_.session_.channel();
       if (channel == nullptr) co_return Code::kUnavailable;
       if (try_post(*channel, step, operation.token())) break;
       co_await client_.shard_.sleep_for(0);
-      if (client_.shard_.now_ns() >= deadline_ns) co_return Code::kDeadlineExceeded;
+      if (client_.shard_.now_ns() >= give_up_ns) co_return Code::kDeadlineExceeded;
     }
-    under_way_.push_back(std::move(operation));
+    under_way_.push_back({.operation = std::move(operation), .bytes = step.local.size()});
     co_return Code::kOk;
   }
 
   // Waits for the oldest.
   [[nodiscard]] Task<Code> finish_one() {
     // Awaiting changes it, which the check does not see.
-    runtime::Pending& oldest = under_way_.front();  // NOLINT(misc-const-correctness)
+    runtime::Pending& oldest = under_way_.front().operation;  // NOLINT(misc-const-correctness)
     const OpResult result = co_await oldest;
+    const uint64_t bytes = under_way_.front().bytes;
     under_way_.pop_front();
     // Nobody has heard of the request: it may still read or write the caller's memory.
     is_unsafe_ |= result.code == Code::kDeadlineExceeded;
+    taken_bytes_ -= bytes;
+    room_.give_back(bytes);
     co_return result.code;
   }
 
@@ -101,8 +121,15 @@ class RpcClient::Posted {
   }
 
  private:
+  struct UnderWay {
+    runtime::Pending operation;
+    uint64_t bytes;
+  };
+
   RpcClient& client_;
-  std::deque<runtime::Pending> under_way_;
+  TransferRoom& room_;
+  std::deque<UnderWay> under_way_;
+  uint64_t taken_bytes_ = 0;  // Of the room; those of a request that was not posted go with all this.
   bool is_unsafe_ = false;
 };
 
@@ -137,7 +164,7 @@ Task<Code> RpcClient::read_rest(ViewRest rest, uint64_t deadline_ns) {
 }
 
 Task<Code> RpcClient::read_window(ViewRest rest, uint64_t deadline_ns) {
-  Posted posted(*this);
+  Posted posted(*this, reading_);
   Code code = Code::kOk;
   while (code == Code::kOk && rest.from < rest.target.size()) {
     if (posted.full()) {
@@ -147,8 +174,7 @@ Task<Code> RpcClient::read_window(ViewRest rest, uint64_t deadline_ns) {
     const auto local =
         rest.target.subspan(rest.from, std::min<uint64_t>(kWindowStepBytes, rest.target.size() - rest.from));
     code = co_await posted.post(
-        {.op = fabric::Op::kRead, .window = rest.window, .offset = rest.from, .local = local},
-        deadline_or_default(deadline_ns));
+        {.op = fabric::Op::kRead, .window = rest.window, .offset = rest.from, .local = local}, deadline_ns);
     rest.from += local.size();
   }
   code = co_await posted.finish_all(code);
@@ -250,7 +276,7 @@ Task<Result<uint64_t>> RpcClient::put_pieces(Upload upload, std::span<const std:
 
 Task<Result<uint64_t>> RpcClient::put_window(Upload upload, std::span<const std::byte> value,
                                              Writing& writing, uint64_t deadline_ns) {
-  Posted posted(*this);
+  Posted posted(*this, writing_);
   Code code = Code::kOk;
   for (uint64_t next = 0; code == Code::kOk && next < value.size();) {
     if (posted.full()) {
@@ -262,7 +288,7 @@ Task<Result<uint64_t>> RpcClient::put_window(Upload upload, std::span<const std:
     auto* data = const_cast<std::byte*>(piece.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     code = co_await posted.post(
         {.op = fabric::Op::kWrite, .window = upload.window, .offset = next, .local = {data, piece.size()}},
-        deadline_or_default(deadline_ns));
+        deadline_ns);
     next += piece.size();
   }
   if (code != Code::kOk) {
