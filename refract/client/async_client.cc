@@ -255,8 +255,9 @@ Task<Result<uint64_t>> AsyncClient::put(Bytes key, Bytes value, PutOptions optio
   Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at({.key = key});
   if (connection != nullptr && connection->chains() == nullptr) {
     const Peers::Use use(*connection);
-    kv::RpcClient::PutAttempt attempt(connection->rpc(),
-                                      {.key = key, .value = value, .ttl_ns = options.ttl_ns});
+    // Awaiting changes it, which the check does not see.
+    kv::RpcClient::PutAttempt attempt(  // NOLINT(misc-const-correctness)
+        connection->rpc(), {.key = key, .value = value, .ttl_ns = options.ttl_ns});
     if (attempt.is_sent()) {
       const std::optional<Result<uint64_t>> version = co_await attempt;
       if (version) {
