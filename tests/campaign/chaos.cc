@@ -2,80 +2,125 @@
 #include "tests/campaign/chaos.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tests/campaign/model.h"
 
+#include "refract/base/units.h"
+
 namespace refract::campaign {
 
-Chaos::Chaos(sim::World& world, sim::Host& server, const sim::Host& reference,
+sim::WorldOptions world_options(uint64_t seed, bool crashes_often) {
+  sim::WorldOptions options{.seed = seed};
+  options.link.break_ns = 2 * kMillisecond_ns;
+  options.message_bytes_max = 4096;
+  options.steps_max = 2'000'000;
+  options.fault_chance = crashes_often ? 0.003 : 0.0002;
+  return options;
+}
+
+Chaos::Chaos(sim::World& world, std::vector<sim::Host*> shards, const sim::Host& reference,
              const std::vector<sim::Host*>& clients, const Options& options)
-    : world_(world), server_(server), reference_(reference), clients_(clients), options_(options) {}
+    : world_(world),
+      shards_(std::move(shards)),
+      reference_(reference),
+      clients_(clients),
+      options_(options) {}
 
 void Chaos::disturb() {
   world_.after(world_.prng().below(200'000), [this] {
     if (calm_) return;
     mend_some();
-    if (server_.alive()) harm(world_.prng().below(1'000));
+    if (is_all_alive()) harm(world_.prng().below(1'000));
     disturb();
   });
 }
 
+bool Chaos::is_all_alive() const noexcept {
+  return std::ranges::all_of(shards_, [](const sim::Host* shard) { return shard->alive(); });
+}
+
+void Chaos::crash() {
+  for (sim::Host* shard : shards_) {
+    if (shard->alive()) world_.crash(*shard);
+  }
+}
+
 void Chaos::restart() {
-  if (options_.rebirth && world_.prng().chance(options_.rebirth_chance)) options_.rebirth();
-  world_.restart(server_);
+  if (options_.rebirth && world_.prng().chance(options_.rebirth_chance)) {
+    crash();
+    options_.rebirth();
+  }
+  for (sim::Host* shard : shards_) {
+    if (!shard->alive()) world_.restart(*shard);
+  }
 }
 
 void Chaos::mend_some() {
   constexpr double kChance = 0.4;
-  if (!server_.alive() && world_.prng().chance(kChance)) restart();
-  if (server_.paused() && world_.prng().chance(kChance)) world_.resume(server_);
+  if (!is_all_alive() && world_.prng().chance(kChance)) restart();
+  const auto is_paused = [](const sim::Host* shard) { return shard->paused(); };
+  if (std::ranges::any_of(shards_, is_paused) && world_.prng().chance(kChance)) {
+    for (sim::Host* shard : shards_) world_.resume(*shard);
+  }
   for (sim::Host* client : clients_) {
     if (client->paused() && world_.prng().chance(kChance)) world_.resume(*client);
   }
   for (size_t i = cut_.size(); i-- > 0;) {
     if (!world_.prng().chance(kChance)) continue;
-    world_.heal(server_, *cut_[i]);
+    for (sim::Host* shard : shards_) world_.heal(*shard, *cut_[i]);
     cut_.erase(cut_.begin() + static_cast<ptrdiff_t>(i));
   }
 }
 
 void Chaos::harm(uint64_t draw) {
-  sim::Host& client = any_client();
+  sim::Host* const client = &any_client();
+  const std::span<sim::Host* const> its_machine(&client, 1);
+  const std::span<sim::Host* const> node = shards_;
   if (draw < 50) {
-    if (options_.crashes && (draw < 5 || options_.crashes_often)) world_.crash(server_);
+    if (options_.crashes && (draw < 5 || options_.crashes_often)) crash();
   } else if (draw < 130) {
-    if (options_.pauses) world_.pause(draw < 80 ? server_ : client);
+    if (!options_.pauses) return;
+    for (sim::Host* host : draw < 80 ? node : its_machine) world_.pause(*host);
   } else if (draw < 170) {
-    if (!options_.cuts || std::ranges::find(cut_, &client) != cut_.end()) return;
-    world_.cut(server_, client);
-    cut_.push_back(&client);
+    if (!options_.cuts || std::ranges::find(cut_, client) != cut_.end()) return;
+    for (sim::Host* shard : shards_) world_.cut(*shard, *client);
+    cut_.push_back(client);
   } else if (draw < 270) {
-    sim::Host& host = draw < 210 ? server_ : client;
-    host.slow_down(world_.prng().chance(0.7) ? 1'000 : 50'000);
+    const uint64_t slowness = world_.prng().chance(0.7) ? 1'000 : 50'000;
+    // One core may be slow alone.
+    sim::Host& host = draw < 210 ? *shards_[draw % shards_.size()] : *client;
+    host.slow_down(slowness);
   } else if (draw < 350) {
-    step_wall_clock(draw < 310 ? server_ : client);
+    step_wall_clock(draw < 310 ? node : its_machine);
   } else if (draw < 360 && options_.death_chance > 0) {
-    if (world_.prng().chance(options_.death_chance)) world_.crash(client);
+    if (world_.prng().chance(options_.death_chance)) world_.crash(*client);
   }
 }
 
 // Anywhere within the error that the model allows.
-void Chaos::step_wall_clock(sim::Host& host) {
+void Chaos::step_wall_clock(std::span<sim::Host* const> hosts) {
   const auto error =
       static_cast<int64_t>(world_.prng().below(2 * kWallError_ns)) - static_cast<int64_t>(kWallError_ns);
-  const int64_t before = static_cast<int64_t>(host.clock().wall_ns() - reference_.clock().wall_ns());
-  host.step_wall_clock_ns(error - before);
+  for (sim::Host* host : hosts) {
+    const int64_t before = static_cast<int64_t>(host->clock().wall_ns() - reference_.clock().wall_ns());
+    host->step_wall_clock_ns(error - before);
+  }
 }
 
 void Chaos::calm() {
   calm_ = true;
-  server_.allow_faults(false);
-  for (sim::Host* client : cut_) world_.heal(server_, *client);
+  for (sim::Host* shard : shards_) {
+    shard->allow_faults(false);
+    for (sim::Host* client : cut_) world_.heal(*shard, *client);
+  }
   cut_.clear();
   for (sim::Host* client : clients_) world_.resume(*client);
-  world_.resume(server_);
-  server_.slow_down(1'000);
-  if (!server_.alive()) world_.restart(server_);
+  for (sim::Host* shard : shards_) {
+    world_.resume(*shard);
+    shard->slow_down(1'000);
+    if (!shard->alive()) world_.restart(*shard);
+  }
 }
 
 }  // namespace refract::campaign

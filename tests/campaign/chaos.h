@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes wrong in a campaign, from outside: crashes, stops, cuts, slow hosts and clock steps. Now and then
-// it does some harm, most of which soon ends, until everything is calmed.
+// it does some harm, most of which soon ends, until everything is calmed. The shards of a node are hosts of
+// the simulation, but one process on one machine: they crash, stop and are cut off together. Only a crash at
+// a fault site, between two stores, takes one alone, which asks more of recovery than any process could.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "refract/fabric/sim/world.h"
 
 namespace refract::campaign {
+
+// A world as both campaigns want it: most bugs of recovery need two crashes close together, most bugs of
+// reuse a long time without one.
+[[nodiscard]] sim::WorldOptions world_options(uint64_t seed, bool crashes_often);
 
 class Chaos {
  public:
@@ -19,12 +26,12 @@ class Chaos {
     bool pauses = true;
     bool cuts = true;
     double death_chance = 0;  // At each harm, that a client ends for good.
-    // The node is made anew after a crash, without memory; called while the server is down. Null: never.
+    // The node is made anew after a crash, without memory; called while all of it is down. Null: never.
     double rebirth_chance = 0;
     std::function<void()> rebirth = {};
   };
   // `reference` is a host whose wall clock is never stepped. All outlive the object; clients may be added.
-  Chaos(sim::World& world, sim::Host& server, const sim::Host& reference,
+  Chaos(sim::World& world, std::vector<sim::Host*> shards, const sim::Host& reference,
         const std::vector<sim::Host*>& clients, const Options& options);
 
   void begin() { disturb(); }
@@ -35,12 +42,15 @@ class Chaos {
   void disturb();
   void mend_some();
   void harm(uint64_t draw);
-  void step_wall_clock(sim::Host& host);
+  // Of one machine.
+  void step_wall_clock(std::span<sim::Host* const> hosts);
+  [[nodiscard]] bool is_all_alive() const noexcept;
+  void crash();
   void restart();
   [[nodiscard]] sim::Host& any_client() { return *clients_[world_.prng().below(clients_.size())]; }
 
   sim::World& world_;
-  sim::Host& server_;
+  std::vector<sim::Host*> shards_;
   const sim::Host& reference_;
   const std::vector<sim::Host*>& clients_;
   Options options_;

@@ -17,18 +17,8 @@
 namespace refract::campaign {
 namespace {
 
-// Most bugs of recovery need two crashes close together, most bugs of reuse a long time without one.
 bool crashes_often(const KvRun& run) {
   return run.crashes && run.seed % 4 == 0;
-}
-
-sim::WorldOptions world_options(const KvRun& run) {
-  sim::WorldOptions options{.seed = run.seed};
-  options.link.break_ns = 2 * kMillisecond_ns;
-  options.message_bytes_max = 4096;
-  options.steps_max = 2'000'000;
-  options.fault_chance = crashes_often(run) ? 0.003 : 0.0002;
-  return options;
 }
 
 Keeper::Options keeper_options(const KvRun& run) {
@@ -44,13 +34,13 @@ class Campaign {
  public:
   explicit Campaign(const KvRun& run)
       : run_(run),
-        owned_world_(world_options(run)),
+        owned_world_(world_options(run.seed, crashes_often(run))),
         world_(*owned_world_),
         server_(world_.add_host("server")),
         keeper_(world_, server_, keeper_options(run)),
         stage_{
             .run = run_, .world = world_, .server = server_, .keeper = keeper_, .model = {}, .outcome = {}},
-        chaos_(world_, server_, judge_, clients_,
+        chaos_(world_, {&server_}, judge_, clients_,
                {.crashes = run.crashes,
                 .crashes_often = crashes_often(run),
                 .pauses = run.pauses,

@@ -23,7 +23,9 @@ class NobodyPins final : public PinSource {
 std::vector<std::byte> empty_table(const Keeper::Options& options) {
   const Heap::Geometry geometry{.chunks_max = options.chunks_max,
                                 .store_area_bytes = kv::Table::store_area_bytes(options.chunks_max),
-                                .hash_seed = mix(options.seed)};
+                                .hash_seed = Keeper::hash_seed(options),
+                                .shard_index = options.shard_index,
+                                .shard_count = options.shard_count};
   const uint64_t bytes = Heap::format_bytes(geometry) + 2 * kChunkBytes;
   std::vector<std::byte> image(bytes);
   Writer writer(image.data());
@@ -42,7 +44,7 @@ Keeper::Keeper(sim::World& world, sim::Host& server, const Options& options)
       options_(options),
       memory_({.bytes = options.chunks * kChunkBytes,
                .bytes_max = options.chunks_max * kChunkBytes,
-               .seed = mix(options.seed + 1)},
+               .seed = mix(options.seed + 1 + options.shard_index)},
               empty_table(options)),
       regions_{{.base = 0, .bytes = options.chunks * kChunkBytes}} {
   server.attach(&memory_);
@@ -145,7 +147,9 @@ void ServerProcess::serve() {
                                            .writer = writer_,
                                            .pins = session_pins_,
                                            .growth = *this,
-                                           .shard = host_.shard()});
+                                           .shard = host_.shard(),
+                                           .shard_index = keeper_.options_.shard_index,
+                                           .shard_count = keeper_.options_.shard_count});
   early_compare_.emplace(*service_, table_);
   rpc::Service* service = &*service_;
   if (mutation() == Mutation::kEarlyCompare) service = &*early_compare_;

@@ -16,6 +16,7 @@
 #include "tests/campaign/mutated_log.h"
 #include "tests/campaign/mutated_service.h"
 
+#include "refract/base/prng.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/sim/host.h"
 #include "refract/fabric/sim/visible_memory.h"
@@ -41,6 +42,8 @@ class Keeper {
     uint64_t chunks_max = 20;
     // The 16 bits of a stamp that a slot has room for come back within a few writes, not after 65,536.
     bool short_stamps = false;
+    uint32_t shard_index = 0;
+    uint32_t shard_count = 1;
     Mutation mutation = Mutation::kNone;
   };
   Keeper(sim::World& world, sim::Host& server, const Options& options);
@@ -51,6 +54,8 @@ class Keeper {
   // As a mutation: no stamp seems ever to have been given.
   void forget_stamps() noexcept;
   [[nodiscard]] uint64_t region_count() const noexcept { return regions_.size(); }
+  // By which the owner and all clients hash; the same for all shards of a node.
+  [[nodiscard]] static uint64_t hash_seed(const Options& options) noexcept { return mix(options.seed); }
 
  private:
   friend class ServerProcess;

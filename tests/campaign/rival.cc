@@ -18,7 +18,6 @@ using runtime::Task;
 
 namespace {
 
-constexpr uint64_t kTimeout_ns = 5 * kMillisecond_ns;
 // Of a value: shorter ones could not say which they are.
 constexpr size_t kTellingBytes = 40;
 constexpr size_t kLargeBytes = 4'000;
@@ -46,6 +45,9 @@ Rival::Rival(RivalStage& stage, sim::Host& host, const Options& options)
       prng_(stage.world.prng().next()),
       client_number_(stage.recorder.client(options.name)),
       identity_(prng_.next() | 1) {
+  for (size_t index = 0; index < stage_.nodes.back().shards.size(); ++index) {
+    reaches_.emplace_back().index = index;
+  }
   begin_life();
 }
 
@@ -56,60 +58,6 @@ Rival::~Rival() {
 // Also when the host dies in the middle of an operation.
 void Rival::finish() {
   if (!std::exchange(finished_, true)) --stage_.rivals_left;
-}
-
-// Another node stands at the server's address, with another memory.
-void Rival::begin_life() {
-  if (life_ == stage_.life()) return;
-  life_ = stage_.life();
-  versions_.clear();
-  reader_.reset();
-  memory_.reset();
-  Keeper& keeper = stage_.keepers.back();
-  pins_ = PinWriter(keeper.add_pin_table());
-  loads_ = stage_.world.make_reader(host_, keeper.memory(),
-                                    {.stall_chance = options_.stall_chance, .stall_ns = 600'000});
-  map();
-}
-
-void Rival::map() {
-  reader_.reset();
-  const Mutation mutation = stage_.run.mutation;
-  memory_.emplace(loads_->memory(), stage_.keepers[life_ - 1].memory().image(), &pins_, looks_, mutation);
-  const Clock* clock = &host_.clock();
-  if (mutation == Mutation::kStoppedClock) clock = &stopped_clock_;
-  reader_.emplace(*memory_, *clock);
-}
-
-Task<bool> Rival::connect() {
-  size_t life = 0;  // When the session began to open: in between the node may have been made anew.
-  while (!stage_.is_over()) {
-    const bool is_open = session_ != nullptr && session_->state() == rpc::Session::State::kOpen;
-    if (is_open && client_ != nullptr) co_return true;
-    if (is_open && life == stage_.life()) {
-      begin_life();
-      client_ = std::make_unique<kv::RpcClient>(*session_, host_.shard(),
-                                                kv::RpcClientOptions{.timeout_ns = kTimeout_ns});
-      if (was_connected_) ++stage_.outcome.reconnects;
-      was_connected_ = true;
-      co_return true;
-    }
-    if (session_ == nullptr || is_open || session_->state() == rpc::Session::State::kClosed) {
-      co_await disconnect();
-      life = stage_.life();
-      const Reported<fabric::Channel*> channel = host_.domain().connect("server");
-      if (channel) session_ = std::make_unique<rpc::Session>(**channel, host_.shard());
-    }
-    co_await host_.shard().sleep_for(20'000);
-  }
-  co_return false;
-}
-
-Task<> Rival::disconnect() {
-  // It may be the session that runs this task.
-  co_await host_.shard().sleep_for(0);
-  client_.reset();
-  session_.reset();
 }
 
 Task<> Rival::work() {
@@ -278,7 +226,8 @@ Task<> Rival::put() {
     }
     kv::RpcPutOptions options = put.options;
     options.attempt = attempt_now(attempt, times);
-    const Result<uint64_t> answer = co_await client_->put(bytes_of(key), bytes_of(put.value), options);
+    const Result<uint64_t> answer =
+        co_await reach_of(key).client->put(bytes_of(key), bytes_of(put.value), options);
     result = what_is_known(answer, times);
   }
   end_put(put, result);
@@ -325,12 +274,21 @@ Task<> Rival::put_many() {
     if (std::ranges::find(puts, key, &Put::key) != puts.end()) continue;
     puts.push_back(begin_put(key, kTellingBytes + prng_.below(160), {}));
   }
+  // Those of one shard lie together, as its call wants them.
+  std::ranges::stable_sort(puts, {}, [this](const Put& put) { return reach_of(put.key).index; });
   std::vector<kv::RpcClient::PutItem> items(puts.size());
+  std::vector<size_t> counts(reaches_.size());
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].key = bytes_of(puts[i].key);
     items[i].value = bytes_of(puts[i].value);
+    ++counts[reach_of(puts[i].key).index];
   }
-  co_await client_->multi_put(items);
+  std::span<kv::RpcClient::PutItem> rest = items;
+  for (Reach& reach : reaches_) {
+    const auto its_own = rest.first(counts[reach.index]);
+    rest = rest.subspan(its_own.size());
+    if (!its_own.empty()) co_await reach.client->multi_put(its_own);
+  }
   for (size_t i = 0; i < items.size(); ++i) end_put(puts[i], items[i].result);
 }
 
@@ -348,7 +306,7 @@ Task<> Rival::erase() {
       if (!connected || life_ != life) break;
     }
     const Result<uint64_t> answer =
-        co_await client_->erase(bytes_of(key), call.if_version, 0, attempt_now(attempt, times));
+        co_await reach_of(key).client->erase(bytes_of(key), call.if_version, 0, attempt_now(attempt, times));
     result = what_is_known(answer, times);
   }
   end_write(record, key, result);
@@ -358,7 +316,7 @@ Task<> Rival::get(std::string key) {
   const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
   std::string value;
   kv::StringSink sink(value);
-  const Result<kv::Got> got = co_await client_->get(bytes_of(key), sink);
+  const Result<kv::Got> got = co_await reach_of(key).client->get(bytes_of(key), sink);
   if (got && got->value_bytes > kLargeBytes) ++stage_.outcome.large;
   end_read(record, key, {.code = got.code(), .version = got ? got->version : 0, .value = &value});
 }
@@ -371,14 +329,22 @@ Task<> Rival::get_many() {
   std::vector<size_t> records;
   std::vector<kv::RpcClient::GetItem> items(kKeys);
   sinks.reserve(kKeys);
+  for (std::string& key : keys) key = any_key();
+  std::ranges::stable_sort(keys, {}, [this](const std::string& key) { return reach_of(key).index; });
+  std::vector<size_t> counts(reaches_.size());
   for (size_t i = 0; i < kKeys; ++i) {
-    keys[i] = any_key();
+    ++counts[reach_of(keys[i]).index];
     records.push_back(stage_.recorder.begin(call_of(Kind::kGet, keys[i]), stage_.now_ns()));
     sinks.emplace_back(values[i]);
     items[i].key = bytes_of(keys[i]);
     items[i].sink = &sinks[i];
   }
-  co_await client_->multi_get(items);
+  std::span<kv::RpcClient::GetItem> rest = items;
+  for (Reach& reach : reaches_) {
+    const auto its_own = rest.first(counts[reach.index]);
+    rest = rest.subspan(its_own.size());
+    if (!its_own.empty()) co_await reach.client->multi_get(its_own);
+  }
   for (size_t i = 0; i < kKeys; ++i) {
     const Result<kv::Got>& got = items[i].result;
     end_read(records[i], keys[i],
@@ -388,16 +354,20 @@ Task<> Rival::get_many() {
 
 Task<> Rival::exists(std::string key) {
   const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
-  const Result<kv::Got> got = co_await client_->exists(bytes_of(key));
+  const Result<kv::Got> got = co_await reach_of(key).client->exists(bytes_of(key));
   end_read(record, key, {.code = got.code(), .version = got ? got->version : 0});
 }
 
 Task<> Rival::scan() {
+  for (Reach& reach : reaches_) co_await scan(reach);
+}
+
+Task<> Rival::scan(Reach& reach) {
   uint64_t cursor = 0;
   do {
     const uint64_t began = stage_.recorder.moment();
     const uint64_t began_ns = stage_.now_ns();
-    const Result<kv::RpcClient::Page> page = co_await client_->scan(cursor, 1 + prng_.below(40));
+    const Result<kv::RpcClient::Page> page = co_await reach.client->scan(cursor, 1 + prng_.below(40));
     if (!page && !is_no_answer(page.code())) {
       stage_.complain(fmt::format("a scan gave '{}'", info(page.code()).text));
     }
@@ -420,33 +390,6 @@ void Rival::list(std::span<const kv::RpcClient::ScannedKey> keys, uint64_t began
     seen.ended_ns = stage_.now_ns();
     stage_.recorder.add(seen);
   }
-}
-
-void Rival::read_directly(const std::string& key, bool with_value) {
-  const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
-  const uint64_t began_ns = stage_.now_ns();
-  const uint64_t hash = reader_->hash(bytes_of(key));
-  std::string value;
-  const auto sink = [&](uint64_t bytes) {
-    value.resize(bytes);
-    return reinterpret_cast<std::byte*>(value.data());
-  };
-  kv::Found found;
-  while (true) {
-    memory_->begin_read();
-    found = with_value ? reader_->get(bytes_of(key), hash, sink) : reader_->look(bytes_of(key), hash);
-    // Outside of what is mapped, if the space has grown: perhaps more than once while the read stalled.
-    const bool has_grown = memory_->bytes() < stage_.keepers[life_ - 1].memory().bytes();
-    if (found.code != Code::kCorrupt || !has_grown) break;
-    map();
-  }
-  ++stage_.outcome.direct;
-  if (stage_.now_ns() != began_ns) ++stage_.outcome.stalled;
-  if (memory_->overtaken()) ++stage_.outcome.overtaken;
-  end_read(record, key,
-           {.code = found.code,
-            .version = memory_->true_version(found.version),
-            .value = with_value ? &value : nullptr});
 }
 
 Task<> Rival::read_all() {

@@ -30,15 +30,20 @@ namespace refract::campaign {
 struct RivalStage {
   const RivalRun& run;
   sim::World& world;
-  sim::Host& server;
-  std::deque<Keeper> keepers;  // One for each life of the node; the last one's is now.
+  struct Node {
+    std::deque<Keeper> shards;
+    uint64_t hash_seed = 0;
+  };
+  std::deque<Node> nodes;  // One for each life; the last one's is now.
   linearizability::Recorder recorder;
   RivalOutcome outcome;
   uint64_t keys = 12;  // How many there are; a few of them are hot.
   uint64_t values = 0;
   int rivals_left = 0;
 
-  [[nodiscard]] size_t life() const noexcept { return keepers.size(); }
+  [[nodiscard]] size_t life() const noexcept { return nodes.size(); }
+  [[nodiscard]] static std::string shard_name(size_t index);
+  [[nodiscard]] uint32_t shard_of(size_t life, const std::string& key) const noexcept;
   // The first complaint stays, and ends the run.
   void complain(const std::string& wrong);
   [[nodiscard]] bool is_over() const noexcept { return !outcome.wrong.empty(); }
@@ -78,11 +83,28 @@ class Rival {
     size_t record = 0;
   };
 
+  // A shard, on both paths.
+  struct Reach {
+    size_t index = 0;
+    PinWriter pins;
+    std::unique_ptr<sim::SeededReader> loads;
+    WatchedMemory::Looks looks;
+    std::optional<WatchedMemory> memory;
+    std::optional<kv::DirectReader<WatchedMemory>> reader;
+    size_t life = 0;  // When the session began to open: in between the node may have been made anew.
+    std::unique_ptr<rpc::Session> session;
+    std::unique_ptr<kv::RpcClient> client;
+    bool was_connected = false;
+  };
+
   [[nodiscard]] runtime::Task<> step();
+  // To all shards, or not at all.
   [[nodiscard]] runtime::Task<bool> connect();
+  [[nodiscard]] runtime::Task<bool> connect_to(Reach& reach);
   [[nodiscard]] runtime::Task<> disconnect();
+  [[nodiscard]] Reach& reach_of(const std::string& key) { return reaches_[stage_.shard_of(life_, key)]; }
   void begin_life();
-  void map();
+  void map(Reach& reach);
   void finish();
 
   [[nodiscard]] std::string any_key();
@@ -115,6 +137,7 @@ class Rival {
   [[nodiscard]] runtime::Task<> get_many();
   [[nodiscard]] runtime::Task<> exists(std::string key);
   [[nodiscard]] runtime::Task<> scan();
+  [[nodiscard]] runtime::Task<> scan(Reach& reach);
   void list(std::span<const kv::RpcClient::ScannedKey> keys, uint64_t began, uint64_t began_ns);
   void read_directly(const std::string& key, bool with_value);
 
@@ -128,14 +151,7 @@ class Rival {
   size_t life_ = 0;
   std::map<std::string, uint64_t> versions_;  // Last seen.
   StoppedClock stopped_clock_;
-  PinWriter pins_;
-  std::unique_ptr<sim::SeededReader> loads_;
-  WatchedMemory::Looks looks_;
-  std::optional<WatchedMemory> memory_;
-  std::optional<kv::DirectReader<WatchedMemory>> reader_;
-  std::unique_ptr<rpc::Session> session_;
-  std::unique_ptr<kv::RpcClient> client_;
-  bool was_connected_ = false;
+  std::deque<Reach> reaches_;  // One for each shard.
   bool finished_ = false;
 };
 

@@ -22,13 +22,9 @@ bool crashes_often(const RivalRun& run) {
   return run.seed % 3 == 0;
 }
 
-sim::WorldOptions world_options(const RivalRun& run) {
-  sim::WorldOptions options{.seed = run.seed};
-  options.link.break_ns = 2 * kMillisecond_ns;
-  options.message_bytes_max = 4096;
-  options.steps_max = 2'000'000;
-  options.fault_chance = crashes_often(run) ? 0.003 : 0.0002;
-  return options;
+// Two in two of seven runs, so that they meet every other kind of run.
+uint32_t shard_count(const RivalRun& run) {
+  return run.seed % 7 < 2 ? 2 : 1;
 }
 
 Keeper::Options keeper_options(const RivalRun& run, size_t life) {
@@ -38,6 +34,7 @@ Keeper::Options keeper_options(const RivalRun& run, size_t life) {
   options.chunks = prng.chance(0.2) ? 9 + prng.below(8) : 30;
   options.chunks_max = options.chunks + prng.below(12);
   options.short_stamps = run.seed % 8 == 1;
+  options.shard_count = shard_count(run);
   return options;
 }
 
@@ -45,16 +42,18 @@ class Campaign {
  public:
   explicit Campaign(const RivalRun& run)
       : run_(run),
-        owned_world_(world_options(run)),
+        owned_world_(world_options(run.seed, crashes_often(run))),
         world_(*owned_world_),
-        server_(world_.add_host("server")),
-        stage_{.run = run_, .world = world_, .server = server_, .keepers = {}, .recorder = {}, .outcome = {}},
-        chaos_(world_, server_, judge_, clients_, chaos_options()) {
+        shards_(add_shards()),
+        stage_{.run = run_, .world = world_, .nodes = {}, .recorder = {}, .outcome = {}},
+        chaos_(world_, shards_, judge_, clients_, chaos_options()) {
     if (run_.seed % 2 == 0) stage_.keys = 150;
     make_node();
-    server_.on_restart([this](sim::Host&) { start_server(); });
-    start_server();
-    server_.allow_faults(true);
+    for (size_t index = 0; index < shards_.size(); ++index) {
+      shards_[index]->on_restart([this, index](sim::Host&) { start_server(index); });
+      start_server(index);
+      shards_[index]->allow_faults(true);
+    }
     for (int i = 0; i < run_.clients; ++i) add_client(i);
   }
 
@@ -70,7 +69,8 @@ class Campaign {
     chaos_.calm();
     if (!stage_.is_over()) read_all();
     RivalOutcome& outcome = stage_.outcome;
-    outcome.crashes = server_.crash_count();
+    for (const sim::Host* shard : shards_) outcome.crashes += shard->crash_count();
+    outcome.sharded = shards_.size() > 1 ? 1 : 0;
     outcome.lives = stage_.life();
     for (const sim::Host* client : clients_) outcome.deaths += client->crash_count();
     outcome.operations = stage_.recorder.history().operations.size();
@@ -90,14 +90,31 @@ class Campaign {
     return options;
   }
 
-  // A keeper with an empty memory, in the place of the one before, whose memory stays for those who have
-  // mapped it.
-  void make_node() { stage_.keepers.emplace_back(world_, server_, keeper_options(run_, stage_.life())); }
+  [[nodiscard]] std::vector<sim::Host*> add_shards() {
+    std::vector<sim::Host*> shards;
+    for (uint32_t index = 0; index < shard_count(run_); ++index) {
+      shards.push_back(&world_.add_host(RivalStage::shard_name(index)));
+    }
+    return shards;
+  }
 
-  void start_server() {
-    Keeper& keeper = stage_.keepers.back();
+  // Keepers with empty memories, in the place of those before, whose memories stay for those who have mapped
+  // them.
+  void make_node() {
+    Keeper::Options options = keeper_options(run_, stage_.life());
+    RivalStage::Node& node = stage_.nodes.emplace_back();
+    node.hash_seed = Keeper::hash_seed(options);
+    for (sim::Host* shard : shards_) {
+      node.shards.emplace_back(world_, *shard, options);
+      ++options.shard_index;
+    }
+  }
+
+  void start_server(size_t index) {
+    Keeper& keeper = stage_.nodes.back().shards[index];
     if (run_.mutation == Mutation::kStampsAnew) keeper.forget_stamps();
-    ServerProcess& process = server_.emplace<ServerProcess>(server_, keeper, tally_);
+    sim::Host& host = *shards_[index];
+    ServerProcess& process = host.emplace<ServerProcess>(host, keeper, tally_);
     if (!process.damage().empty()) stage_.complain(process.damage());
   }
 
@@ -131,10 +148,9 @@ class Campaign {
     stage_.outcome.steps = judgement.steps;
     std::optional<linearizability::Violation> violation = judgement.violation;
     for (size_t life = 1; life <= stage_.life() && !violation; ++life) {
-      std::vector<bool> is_of_life;
-      for (const std::string& key : history.keys)
-        is_of_life.push_back(key.starts_with(fmt::format("{}/", life)));
-      violation = linearizability::check_versions(history, is_of_life);
+      for (uint32_t shard = 0; shard < shards_.size() && !violation; ++shard) {
+        violation = linearizability::check_versions(history, keys_of(life, shard));
+      }
     }
     if (!violation) return;
     stage_.complain(violation->sentence);
@@ -142,10 +158,20 @@ class Campaign {
     stage_.outcome.svg = draw_svg(history, *violation);
   }
 
+  // Whose versions are comparable.
+  [[nodiscard]] std::vector<bool> keys_of(size_t life, uint32_t shard) const {
+    const std::string prefix = fmt::format("{}/", life);
+    std::vector<bool> is_one;
+    for (const std::string& key : stage_.recorder.history().keys) {
+      is_one.push_back(key.starts_with(prefix) && stage_.shard_of(life, key.substr(prefix.size())) == shard);
+    }
+    return is_one;
+  }
+
   const RivalRun run_;
   std::optional<sim::World> owned_world_;
   sim::World& world_;
-  sim::Host& server_;
+  std::vector<sim::Host*> shards_;
   sim::Host& judge_ = world_.add_host("judge");
   RivalStage stage_;
   KvOutcome tally_;
@@ -176,6 +202,7 @@ void RivalOutcome::add(const RivalOutcome& other) {
   regions += other.regions;
   crashes += other.crashes;
   lives += other.lives;
+  sharded += other.sharded;
   deaths += other.deaths;
   reconnects += other.reconnects;
   no_space += other.no_space;

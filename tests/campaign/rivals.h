@@ -36,8 +36,9 @@ struct RivalOutcome {
   uint64_t splits = 0;
   uint64_t regions = 0;
   uint64_t crashes = 0;
-  uint64_t lives = 0;   // Nodes, each made anew without memory.
-  uint64_t deaths = 0;  // Clients that never came back.
+  uint64_t lives = 0;    // Nodes, each made anew without memory.
+  uint64_t sharded = 0;  // Runs with two shards.
+  uint64_t deaths = 0;   // Clients that never came back.
   uint64_t reconnects = 0;
   uint64_t no_space = 0;
   uint64_t undecided = 0;  // Keys on which the checker has no word.

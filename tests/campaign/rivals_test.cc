@@ -34,13 +34,12 @@ constexpr bool kIsFull = REFRACT_CAMPAIGN_SEEDS >= 1000;
 std::string describe(const RivalOutcome& outcome) {
   return fmt::format(
       "operations {} direct {} stalled {} overtaken {} unknown {} repeated {} answered {} mismatches {} "
-      "expiring {} large {} listed "
-      "{} "
-      "splits {} regions {} crashes {} lives {} deaths {} reconnects {} no space {} undecided {} steps {}",
+      "expiring {} large {} listed {} splits {} regions {} crashes {} lives {} sharded {} deaths {} "
+      "reconnects {} no space {} undecided {} steps {}",
       outcome.operations, outcome.direct, outcome.stalled, outcome.overtaken, outcome.unknown,
       outcome.repeated, outcome.repeated_answered, outcome.mismatches, outcome.expiring, outcome.large,
-      outcome.listed, outcome.splits, outcome.regions, outcome.crashes, outcome.lives, outcome.deaths,
-      outcome.reconnects, outcome.no_space, outcome.undecided, outcome.steps);
+      outcome.listed, outcome.splits, outcome.regions, outcome.crashes, outcome.lives, outcome.sharded,
+      outcome.deaths, outcome.reconnects, outcome.no_space, outcome.undecided, outcome.steps);
 }
 
 std::string picture_path(uint64_t seed) {
@@ -70,6 +69,7 @@ void expect_everything_happened(const RivalOutcome& all) {
   EXPECT_GT(all.regions, 10U);
   EXPECT_GT(all.crashes, 100U);
   EXPECT_GT(all.lives, REFRACT_CAMPAIGN_SEEDS + 20U);
+  EXPECT_GT(all.sharded, 200U);
   EXPECT_GT(all.deaths, 100U);
   EXPECT_GT(all.reconnects, 100U);
   EXPECT_GT(all.no_space, 10U);
