@@ -18,6 +18,7 @@ using runtime::Task;
 
 namespace {
 
+constexpr uint64_t kTimeout_ns = 5 * kMillisecond_ns;
 // Of a value: shorter ones could not say which they are.
 constexpr size_t kTellingBytes = 40;
 constexpr size_t kLargeBytes = 4'000;
@@ -58,6 +59,50 @@ Rival::~Rival() {
 // Also when the host dies in the middle of an operation.
 void Rival::finish() {
   if (!std::exchange(finished_, true)) --stage_.rivals_left;
+}
+
+Task<bool> Rival::connect() {
+  while (!stage_.is_over()) {
+    bool has_all = true;
+    for (Reach& reach : reaches_) {
+      const bool connected = co_await connect_to(reach);
+      has_all = has_all && connected;
+    }
+    if (has_all) co_return true;
+    co_await host_.shard().sleep_for(20'000);
+  }
+  co_return false;
+}
+
+Task<bool> Rival::connect_to(Reach& reach) {
+  const bool is_open = reach.session != nullptr && reach.session->state() == rpc::Session::State::kOpen;
+  if (is_open && reach.client != nullptr) co_return true;
+  if (is_open && reach.life == stage_.life()) {
+    begin_life();
+    reach.client = std::make_unique<kv::RpcClient>(*reach.session, host_.shard(),
+                                                   kv::RpcClientOptions{.timeout_ns = kTimeout_ns});
+    if (reach.was_connected) ++stage_.outcome.reconnects;
+    reach.was_connected = true;
+    co_return true;
+  }
+  if (reach.session == nullptr || is_open || reach.session->state() == rpc::Session::State::kClosed) {
+    // It may be the session that runs this task.
+    co_await host_.shard().sleep_for(0);
+    reach.client.reset();
+    reach.session.reset();
+    reach.life = stage_.life();
+    const Reported<fabric::Channel*> channel = host_.domain().connect(RivalStage::shard_name(reach.index));
+    if (channel) reach.session = std::make_unique<rpc::Session>(**channel, host_.shard());
+  }
+  co_return false;
+}
+
+Task<> Rival::disconnect() {
+  co_await host_.shard().sleep_for(0);
+  for (Reach& reach : reaches_) {
+    reach.client.reset();
+    reach.session.reset();
+  }
 }
 
 Task<> Rival::work() {

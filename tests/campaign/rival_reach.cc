@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rival reaches the shards of a node: the memory it reads directly, the session it calls over.
+// The shards of a node as a rival reads them directly.
 #include <fmt/format.h>
 
 #include "tests/campaign/rival.h"
 
 #include "refract/base/hash.h"
-#include "refract/base/units.h"
 #include "refract/kv/routing.h"
 
 namespace refract::campaign {
 
-using runtime::Task;
-
 namespace {
-
-constexpr uint64_t kTimeout_ns = 5 * kMillisecond_ns;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
@@ -55,50 +50,6 @@ void Rival::map(Reach& reach) {
   const Clock* clock = &host_.clock();
   if (mutation == Mutation::kStoppedClock) clock = &stopped_clock_;
   reach.reader.emplace(*reach.memory, *clock);
-}
-
-Task<bool> Rival::connect() {
-  while (!stage_.is_over()) {
-    bool has_all = true;
-    for (Reach& reach : reaches_) {
-      const bool connected = co_await connect_to(reach);
-      has_all = has_all && connected;
-    }
-    if (has_all) co_return true;
-    co_await host_.shard().sleep_for(20'000);
-  }
-  co_return false;
-}
-
-Task<bool> Rival::connect_to(Reach& reach) {
-  const bool is_open = reach.session != nullptr && reach.session->state() == rpc::Session::State::kOpen;
-  if (is_open && reach.client != nullptr) co_return true;
-  if (is_open && reach.life == stage_.life()) {
-    begin_life();
-    reach.client = std::make_unique<kv::RpcClient>(*reach.session, host_.shard(),
-                                                   kv::RpcClientOptions{.timeout_ns = kTimeout_ns});
-    if (reach.was_connected) ++stage_.outcome.reconnects;
-    reach.was_connected = true;
-    co_return true;
-  }
-  if (reach.session == nullptr || is_open || reach.session->state() == rpc::Session::State::kClosed) {
-    // It may be the session that runs this task.
-    co_await host_.shard().sleep_for(0);
-    reach.client.reset();
-    reach.session.reset();
-    reach.life = stage_.life();
-    const Reported<fabric::Channel*> channel = host_.domain().connect(RivalStage::shard_name(reach.index));
-    if (channel) reach.session = std::make_unique<rpc::Session>(**channel, host_.shard());
-  }
-  co_return false;
-}
-
-Task<> Rival::disconnect() {
-  co_await host_.shard().sleep_for(0);
-  for (Reach& reach : reaches_) {
-    reach.client.reset();
-    reach.session.reset();
-  }
 }
 
 void Rival::read_directly(const std::string& key, bool with_value) {
