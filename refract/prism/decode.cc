@@ -11,60 +11,80 @@ namespace {
 constexpr uint64_t kSlotWordBits =
     SlotWord::kGranuleMask | (SlotWord::kStampMask << SlotWord::kStampShift);  // Filled in by the executor.
 
-[[nodiscard]] bool flags_belong_together(const OperationHeader& header, bool is_first) noexcept {
+// What an opcode's header may say, as far as that does not depend on its flags.
+struct Form {
+  uint16_t known_flags;
+  uint8_t mode_max;  // Without kRedirect.
+  uint32_t bytes_min;
+  uint32_t bytes_max;
+};
+
+constexpr Form form_of(Opcode opcode) noexcept {
+  Form form{
+      .known_flags = known_flags(opcode), .mode_max = 0, .bytes_min = 0, .bytes_max = kTransferBytesMax};
+  if (opcode == Opcode::kCompareSwap) {
+    form.mode_max = static_cast<uint8_t>(Comparison::kLess);
+    form.bytes_min = 1;
+    form.bytes_max = kOperandBytesMax;
+  } else if (opcode == Opcode::kFetchAdd) {
+    form.bytes_min = form.bytes_max = sizeof(uint64_t);
+  }
+  return form;
+}
+
+constexpr std::array<Form, kOpcodes> kForms = {
+    Form{},
+    form_of(Opcode::kRead),
+    form_of(Opcode::kWrite),
+    form_of(Opcode::kAllocate),
+    form_of(Opcode::kCompareSwap),
+    form_of(Opcode::kFetchAdd),
+};
+
+// The flags that need or exclude others.
+constexpr uint16_t kDependentFlags = Flag::kBounded | Flag::kSlotWord | Flag::kOwned | Flag::kRetire;
+
+[[nodiscard]] bool flags_belong_together(const OperationHeader& header) noexcept {
   const auto has = [&header](uint16_t flag) { return (header.flags & flag) != 0; };
-  const auto opcode = static_cast<Opcode>(header.opcode);
-  if ((header.flags & ~known_flags(opcode)) != 0) return false;
-  if (has(Flag::kConditional) && is_first) return false;
   if (has(Flag::kBounded) && (!has(Flag::kIndirect) || has(Flag::kSlotWord))) return false;
   if (has(Flag::kOwned) && !has(Flag::kRedirect)) return false;
   // A slot word is followed, made by an allocation, or retired.
-  if (has(Flag::kSlotWord) && !has(Flag::kIndirect) && opcode != Opcode::kAllocate && !has(Flag::kRetire)) {
-    return false;
-  }
+  const bool is_allocation = static_cast<Opcode>(header.opcode) == Opcode::kAllocate;
+  if (has(Flag::kSlotWord) && !has(Flag::kIndirect) && !is_allocation && !has(Flag::kRetire)) return false;
   const bool meets_scratch =
       !has(Flag::kIndirect) && RemotePointer{header.address}.region() == kScratchRegion;
   return !has(Flag::kRetire) || (header.bytes % 8 == 0 && !meets_scratch);
 }
 
-[[nodiscard]] bool bytes_are_sound(const OperationHeader& header) noexcept {
-  switch (static_cast<Opcode>(header.opcode)) {
-    case Opcode::kCompareSwap:
-      return header.bytes >= 1 && header.bytes <= kOperandBytesMax;
-    case Opcode::kFetchAdd:
-      return header.bytes == 8;
-    default:
-      return header.bytes <= kTransferBytesMax;
-  }
-}
-
-[[nodiscard]] bool mode_is_sound(const OperationHeader& header) noexcept {
-  if (static_cast<Opcode>(header.opcode) == Opcode::kCompareSwap) {
-    return header.mode <= static_cast<uint8_t>(Comparison::kLess);
-  }
-  if ((header.flags & Flag::kRedirect) == 0) return header.mode == 0;
+[[nodiscard]] bool redirect_is_sound(const OperationHeader& header) noexcept {
   const uint64_t output =
       static_cast<Opcode>(header.opcode) == Opcode::kRead ? header.bytes : sizeof(uint64_t);
   return header.mode % 8 == 0 && header.mode + output <= kScratchBytes;
 }
 
-[[nodiscard]] bool operand_is_sound(const OperationHeader& header) noexcept {
+[[nodiscard]] bool may_have_operand(const OperationHeader& header) noexcept {
   switch (static_cast<Opcode>(header.opcode)) {
     case Opcode::kFetchAdd:
       return true;
     case Opcode::kWrite:
-      return header.operand == 0 || (header.flags & Flag::kDataIndirect) != 0;
+      return (header.flags & Flag::kDataIndirect) != 0;
     case Opcode::kAllocate:
-      return header.operand == 0 ||
-             ((header.flags & Flag::kSlotWord) != 0 && (header.operand & kSlotWordBits) == 0);
+      return (header.flags & Flag::kSlotWord) != 0 && (header.operand & kSlotWordBits) == 0;
     default:
-      return header.operand == 0;
+      return false;
   }
 }
 
 [[nodiscard]] bool is_sound(const OperationHeader& header, bool is_first) noexcept {
-  return header.opcode > 0 && header.opcode < kOpcodes && bytes_are_sound(header) &&
-         flags_belong_together(header, is_first) && mode_is_sound(header) && operand_is_sound(header);
+  if (header.opcode == 0 || header.opcode >= kOpcodes) return false;
+  const Form& form = kForms[header.opcode];
+  const uint16_t refused = static_cast<uint16_t>(~form.known_flags) | (is_first ? Flag::kConditional : 0);
+  if ((header.flags & refused) != 0) return false;
+  if (header.bytes < form.bytes_min || header.bytes > form.bytes_max) return false;
+  if ((header.flags & kDependentFlags) != 0 && !flags_belong_together(header)) return false;
+  const bool is_redirected = (header.flags & Flag::kRedirect) != 0;
+  if (is_redirected ? !redirect_is_sound(header) : header.mode > form.mode_max) return false;
+  return header.operand == 0 || may_have_operand(header);
 }
 
 }  // namespace

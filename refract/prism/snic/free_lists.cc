@@ -13,12 +13,13 @@ namespace refract::prism::snic {
 uint64_t FreeLists::add_list(const List& list) {
   REFRACT_CHECK(list.start.value % 8 == 0 && list.buffer_bytes % 8 == 0 && list.buffer_bytes > 0);
   REFRACT_CHECK(list.count < (uint64_t{1} << 32));
-  Queue queue{.geometry = list, .free = {}, .out = {}};
+  Queue queue{.geometry = list, .free = {}, .is_out = {}};
   queue.free.resize(list.count);
-  queue.out.resize(list.count, false);
+  queue.is_out.resize(list.count, 0);
   for (uint32_t i = 0; i < list.count; ++i) queue.free[i] = i;
   queue.free_count = list.count;
   lists_.push_back(std::move(queue));
+  found_at_ = {};
   return lists_.size() - 1;
 }
 
@@ -30,7 +31,7 @@ Result<Buffers::Fresh> FreeLists::allocate(uint64_t list, std::span<const std::b
   const uint32_t buffer = queue.free[queue.first];
   queue.first = queue.first + 1 < queue.free.size() ? queue.first + 1 : 0;
   --queue.free_count;
-  queue.out[buffer] = true;
+  queue.is_out[buffer] = 1;
   const Offset at = queue.geometry.start.plus(buffer * queue.geometry.buffer_bytes);
   if (!data.empty()) writer_.copy(at, data);
   return Fresh{.at = at, .bytes = queue.geometry.buffer_bytes, .stamp = 0};
@@ -54,7 +55,7 @@ void FreeLists::put(Queue& queue, uint32_t buffer) noexcept {
       left -= piece;
     }
   }
-  queue.out[buffer] = false;
+  queue.is_out[buffer] = 0;
   const uint64_t end = queue.first + queue.free_count;
   queue.free[end < queue.free.size() ? end : end - queue.free.size()] = buffer;
   ++queue.free_count;
@@ -63,13 +64,13 @@ void FreeLists::put(Queue& queue, uint32_t buffer) noexcept {
 void FreeLists::recycle(Offset at, uint64_t /*bytes*/) noexcept {
   const Found found = find(at);
   // Chains of hostile clients can retire what another chain still owns; it comes back once.
-  if (found.list == lists_.size() || !lists_[found.list].out[found.buffer]) return;
+  if (found.list == lists_.size() || lists_[found.list].is_out[found.buffer] == 0) return;
   put(lists_[found.list], found.buffer);
 }
 
 bool FreeLists::claim(Offset at) {
   const Found found = find(at);
-  if (found.list == lists_.size() || lists_[found.list].out[found.buffer]) return false;
+  if (found.list == lists_.size() || lists_[found.list].is_out[found.buffer] != 0) return false;
   Queue& queue = lists_[found.list];
   // What stands before it moves up by one; all others keep their order.
   uint64_t place = queue.first;
@@ -81,25 +82,31 @@ bool FreeLists::claim(Offset at) {
   }
   queue.first = (queue.first + 1) % queue.free.size();
   --queue.free_count;
-  queue.out[found.buffer] = true;
+  queue.is_out[found.buffer] = 1;
   return true;
 }
 
 uint64_t FreeLists::bytes_out(Offset at) const noexcept {
   const Found found = find(at);
-  const bool is_out = found.list < lists_.size() && lists_[found.list].out[found.buffer];
+  const bool is_out = found.list < lists_.size() && lists_[found.list].is_out[found.buffer] != 0;
   return is_out ? lists_[found.list].geometry.buffer_bytes : 0;
 }
 
 FreeLists::Found FreeLists::find(Offset at) const noexcept {
+  if (at == found_at_ && at) return found_;
+  Found found{.list = lists_.size(), .buffer = 0};
   for (size_t i = 0; i < lists_.size(); ++i) {
     const List& list = lists_[i].geometry;
     if (at.value < list.start.value) continue;
     const uint64_t distance = at.value - list.start.value;
-    if (distance % list.buffer_bytes != 0 || distance / list.buffer_bytes >= list.count) continue;
-    return {.list = i, .buffer = static_cast<uint32_t>(distance / list.buffer_bytes)};
+    const uint64_t buffer = distance / list.buffer_bytes;
+    if (buffer * list.buffer_bytes != distance || buffer >= list.count) continue;
+    found = {.list = i, .buffer = static_cast<uint32_t>(buffer)};
+    break;
   }
-  return {.list = lists_.size(), .buffer = 0};
+  found_at_ = at;
+  found_ = found;
+  return found;
 }
 
 }  // namespace refract::prism::snic

@@ -57,11 +57,11 @@ class FreeLists final : public Buffers {
     std::vector<uint32_t> free;  // A ring of buffer numbers.
     uint64_t first = 0;
     uint64_t free_count = 0;
-    std::vector<bool> out;
+    std::vector<uint8_t> is_out;  // Of each buffer, 0 or 1.
   };
   struct Found {
-    size_t list;
-    uint32_t buffer;
+    size_t list = 0;
+    uint32_t buffer = 0;
   };
   // Of lists_.size() where there is none.
   [[nodiscard]] Found find(Offset at) const noexcept;
@@ -69,6 +69,9 @@ class FreeLists final : public Buffers {
 
   Writer& writer_;
   std::vector<Queue> lists_;
+  // What find() was asked last: a retired buffer is looked for three times in a row.
+  mutable Offset found_at_;
+  mutable Found found_;
   std::byte poison_{};
   bool poisons_ = false;
 };

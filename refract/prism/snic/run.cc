@@ -77,7 +77,7 @@ size_t Run::end() noexcept {
   chain_.count = next_;
   for (Owned& owned : std::span(owned_).first(owned_count_)) {
     if (owned.is_stored) continue;
-    owned.buffers->give_back(owned.fresh);
+    owned.buffers->give_back(owned.fresh());
     ++executor_.counts_.buffers_given_back;
   }
   owned_count_ = 0;
@@ -105,8 +105,9 @@ void Run::run_next() noexcept {
   rights_ = grant == nullptr ? ChainRights{} : grant->rights;
   last_code_ = run(operation);
   ++counts.operations[operation.header.opcode];
-  counts.failed_comparisons += last_code_ == Code::kCompareFailed ? 1 : 0;
-  counts.failed_operations += last_code_ != Code::kOk && last_code_ != Code::kCompareFailed ? 1 : 0;
+  if (last_code_ != Code::kOk) {
+    ++(last_code_ == Code::kCompareFailed ? counts.failed_comparisons : counts.failed_operations);
+  }
   const Outcome outcome = {.code = static_cast<uint16_t>(last_code_), .reserved = 0, .bytes = output_bytes_};
   std::memcpy(room_.data() + next_ * sizeof(Outcome), &outcome, sizeof(outcome));
   ++next_;
@@ -134,7 +135,7 @@ Code Run::reach(RemotePointer given, Place& place) noexcept {
     if (offset > kScratchBytes) return Code::kAccessDenied;
     place = {.memory = connection_.scratch() + offset,
              .writer = nullptr,
-             .at = {offset},
+             .at = offset,
              .left = kScratchBytes - offset,
              .bound = kUnbounded};
     return Code::kOk;
@@ -148,7 +149,7 @@ Code Run::reach_in_region(uint64_t offset, Place& place) noexcept {
   const Offset at = region_->start.plus(offset);
   place = {.memory = region_->writer->base() + at.value,
            .writer = region_->writer,
-           .at = at,
+           .at = at.value,
            .left = region_->bytes - offset,
            .bound = kUnbounded};
   return Code::kOk;
@@ -225,7 +226,7 @@ Code Run::write(const Operation& operation) noexcept {
       return code;
     if (!may(source, ChainRights::kRead, bytes)) return Code::kAccessDenied;
     if (source.writer == nullptr) {
-      scratch_from = source.at.value;
+      scratch_from = source.at;
       scratch_bytes = bytes;
     }
     // By way of a place of its own, since the two may overlap.
@@ -236,8 +237,8 @@ Code Run::write(const Operation& operation) noexcept {
     if (bytes > 0) std::memcpy(place.memory, data.data(), bytes);
     return Code::kOk;
   }
-  if (region_->guard != nullptr && !region_->guard->may_write(place.at, bytes)) return Code::kAccessDenied;
-  store(*place.writer, place.at, data);
+  if (region_->guard != nullptr && !region_->guard->may_write({place.at}, bytes)) return Code::kAccessDenied;
+  store(*place.writer, {place.at}, data);
   for (Owned& owned : std::span(owned_).first(owned_count_)) {
     if (is_in(owned, scratch_from, scratch_bytes)) owned.is_stored = true;
   }
@@ -262,7 +263,9 @@ Code Run::allocate(const Operation& operation) noexcept {
                                      : RemotePointer::at(region_->id, offset.value).bits;
   if (operation.has(Flag::kOwned)) {
     owned_[owned_count_++] = {.buffers = region_->buffers,
-                              .fresh = *fresh,
+                              .at = fresh->at.value,
+                              .bytes = fresh->bytes,
+                              .stamp = fresh->stamp,
                               .word = word,
                               .scratch_at = operation.header.mode,
                               .is_stored = false};

@@ -28,7 +28,9 @@ class Run {
   Run(Executor& executor, Connection& connection) noexcept;
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
-  ~Run() { end(); }
+  ~Run() {
+    if (is_open_ || holds_ || owned_count_ > 0) (void)end();
+  }
 
   // As Executor::execute, but nothing has been executed yet. The chain and the room stay until the end. Once.
   [[nodiscard]] Result<> begin(std::span<const std::byte> chain, std::span<std::byte> reply_room) noexcept;
@@ -45,17 +47,24 @@ class Run {
   struct Place {
     std::byte* memory;
     Writer* writer;  // Null: the scratch.
-    Offset at;       // The Writer's; in the scratch, from its start.
+    uint64_t at;     // The Writer's offset; in the scratch, from its start.
     uint64_t left;   // Bytes to the end of the region or the scratch.
     uint64_t bound;  // What a bounded pointer says; else all ones.
   };
-  // A buffer that goes back at the end unless its word is stored from the scratch.
+  // A buffer that goes back at the end unless its word is stored from the scratch. Without initialisers, so
+  // that a Run does not clear what it will not use.
   struct Owned {
     Buffers* buffers;
-    Buffers::Fresh fresh;
+    uint64_t at;
+    uint64_t bytes;
+    uint64_t stamp;
     uint64_t word;
     uint32_t scratch_at;
     bool is_stored;
+
+    [[nodiscard]] Buffers::Fresh fresh() const noexcept {
+      return {.at = {at}, .bytes = bytes, .stamp = stamp};
+    }
   };
   // A compare-and-swap's operands, as words; the last one may be partly used.
   using Words = std::array<uint64_t, kOperandBytesMax / 8>;

@@ -3,6 +3,7 @@
 //
 // Everything is loaded into words of this thread before anything is decided: operands come from a peer or
 // from places that the swap itself may change.
+#include <algorithm>
 #include <cstring>
 
 #include "refract/memory/remote_visible.h"
@@ -24,6 +25,15 @@ constexpr uint64_t kAllOnes = ~uint64_t{0};
     if (a != b) return a > b ? 1 : -1;
   }
   return 0;
+}
+
+// The last word is filled up with zeroes.
+void load_words(const std::byte* from, uint64_t bytes, std::span<uint64_t> words) noexcept {
+  const uint64_t whole = std::min<uint64_t>(bytes / 8, words.size());
+  for (uint64_t i = 0; i < whole; ++i) std::memcpy(&words[i], from + i * 8, 8);
+  if (bytes % 8 == 0 || whole == words.size()) return;
+  words[whole] = 0;
+  std::memcpy(&words[whole], from + whole * 8, bytes % 8);
 }
 
 [[nodiscard]] bool holds(Comparison comparison, int order) noexcept {
@@ -50,17 +60,16 @@ Code Run::load_operand(const Operation& operation, uint16_t flag, const std::byt
     Place source;  // NOLINT(cppcoreguidelines-pro-type-member-init): reach fills it.
     if (const Code code = reach(pointer, source); code != Code::kOk) return code;
     if (!may(source, ChainRights::kRead, bytes)) return Code::kAccessDenied;
-    if (scratch_from != nullptr && source.writer == nullptr) *scratch_from = source.at.value;
+    if (scratch_from != nullptr && source.writer == nullptr) *scratch_from = source.at;
     from = source.memory;
   }
-  words = {};
-  std::memcpy(words.data(), from, bytes);
+  load_words(from, bytes, words);
   return Code::kOk;
 }
 
 Code Run::load_target(const Operation& operation, SwapWork& work) noexcept {
   const uint64_t bytes = operation.header.bytes;
-  const uint64_t skipped = work.place.at.value % 8;
+  const uint64_t skipped = work.place.at % 8;
   if (bytes >= 8 ? skipped != 0 : skipped + bytes > 8) return Code::kInvalidArgument;
   const bool retires = operation.has(Flag::kRetire);
   const uint8_t right =
@@ -70,7 +79,7 @@ Code Run::load_target(const Operation& operation, SwapWork& work) noexcept {
   work.shift = skipped * 8;
   work.last_mask = bytes % 8 == 0 ? kAllOnes : (uint64_t{1} << (bytes % 8 * 8)) - 1;
   work.place.memory -= skipped;
-  work.place.at.value -= skipped;
+  work.place.at -= skipped;
   for (size_t i = 0; i < work.words; ++i) {
     work.raw[i] = observe_u64(work.place.memory + i * 8);
     work.stored[i] = (work.raw[i] >> work.shift) & (i + 1 == work.words ? work.last_mask : kAllOnes);
@@ -86,13 +95,11 @@ Code Run::load_swap(const Operation& operation, SwapWork& work) noexcept {
   if (code != Code::kOk) return code;
   code = load_operand(operation, Flag::kDataIndirect, operation.swap(), work.swap, &work.scratch_from);
   if (code != Code::kOk) return code;
-  work.compare_mask.fill(kAllOnes);
-  work.swap_mask.fill(kAllOnes);
   if (operation.has(Flag::kMasked)) {
-    const uint64_t bytes = operation.header.bytes;
-    work.compare_mask = work.swap_mask = {};
-    std::memcpy(work.compare_mask.data(), operation.compare_mask(), bytes);
-    std::memcpy(work.swap_mask.data(), operation.swap_mask(), bytes);
+    load_words(operation.compare_mask(), operation.header.bytes, work.compare_mask);
+    load_words(operation.swap_mask(), operation.header.bytes, work.swap_mask);
+  } else {
+    for (size_t i = 0; i < work.words; ++i) work.compare_mask[i] = work.swap_mask[i] = kAllOnes;
   }
   work.swap_mask[work.words - 1] &= work.last_mask;
   for (size_t i = 0; i < work.words; ++i) {
@@ -142,7 +149,7 @@ Code Run::find_retired(const Operation& operation, const SwapWork& work, Offset&
 void Run::retire(Offset at) noexcept {
   // What this chain owned may have been led to by other means than its scratch; it goes one way only.
   for (Owned& owned : std::span(owned_).first(owned_count_)) {
-    if (owned.buffers == region_->buffers && owned.fresh.at == at) owned.is_stored = true;
+    if (owned.buffers == region_->buffers && owned.at == at.value) owned.is_stored = true;
   }
   // Later operations of the chain may still read it.
   if (!holds_) executor_.hold_buffers();
@@ -161,14 +168,9 @@ Code Run::swap_in(const Operation& operation, const SwapWork& work) noexcept {
   if (operation.has(Flag::kRetire)) {
     if (const Code code = find_retired(operation, work, retired); code != Code::kOk) return code;
   }
-  Swap swap{.at = work.place.at,
-            .bytes = work.words * 8,
-            .before = std::span(work.raw).first(work.words),
-            .after = std::span(work.after).first(work.words),
-            .retires = static_cast<bool>(retired),
-            .installs = {}};
   // Which of the chain's own buffers this stores: the whole word, from where its allocation put it.
   uint32_t stores = 0;
+  Buffers::Fresh installs;
   for (size_t i = 0; work.scratch_from != kNotScratch && i < owned_count_; ++i) {
     const Owned& owned = owned_[i];
     if (!is_in(owned, work.scratch_from, operation.header.bytes)) continue;
@@ -177,13 +179,23 @@ Code Run::swap_in(const Operation& operation, const SwapWork& work) noexcept {
     std::memcpy(&mask, reinterpret_cast<const std::byte*>(work.swap_mask.data()) + distance, sizeof(mask));
     if (mask != kAllOnes) continue;
     stores |= uint32_t{1} << i;
-    swap.installs = owned.fresh;
+    installs = owned.fresh();
   }
-  if (region_->guard != nullptr && !region_->guard->may_swap(swap)) return Code::kAccessDenied;
+  if (region_->guard != nullptr) {
+    const Swap swap{.at = {work.place.at},
+                    .bytes = work.words * 8,
+                    .before = std::span(work.raw).first(work.words),
+                    .after = std::span(work.after).first(work.words),
+                    .retires = static_cast<bool>(retired),
+                    .installs = installs};
+    if (!region_->guard->may_swap(swap)) return Code::kAccessDenied;
+  }
   for (size_t i = 0; i < work.words; ++i) {
-    if (work.after[i] != work.raw[i]) writer->publish(work.place.at.plus(i * 8), work.after[i]);
+    if (work.after[i] != work.raw[i]) writer->publish({work.place.at + i * 8}, work.after[i]);
   }
-  for (size_t i = 0; i < owned_count_; ++i) owned_[i].is_stored |= ((stores >> i) & 1) != 0;
+  for (size_t i = 0; stores >> i != 0; ++i) {
+    if (((stores >> i) & 1) != 0) owned_[i].is_stored = true;
+  }
   if (retired) retire(retired);
   return Code::kOk;
 }
