@@ -7,15 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "apps/records/json_text.h"
-
 namespace refract::cli {
-namespace {
-
-constexpr size_t kQuotedBytesMax = 60;
-
-}  // namespace
-
 Exit exit_of(Code code) noexcept {
   switch (code) {
     case Code::kOk:
@@ -61,46 +53,6 @@ int write_out(std::string_view bytes) {
 
 bool is_output_terminal() noexcept {
   return ::isatty(STDOUT_FILENO) == 1;
-}
-
-std::string printable(std::string_view bytes) {
-  const bool is_text = records::is_utf8(bytes);
-  std::string out;
-  for (const char letter : bytes) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_text)) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out.push_back(letter);
-    }
-  }
-  return out;
-}
-
-std::string in_quotes(std::string_view bytes) {
-  std::string shown;
-  for (const char letter : bytes.substr(0, kQuotedBytesMax)) {
-    const auto byte = static_cast<unsigned char>(letter);
-    shown += byte < 0x20 || byte > 0x7e ? fmt::format("\\x{:02x}", byte) : std::string(1, letter);
-  }
-  return fmt::format("'{}'{}", shown, bytes.size() > kQuotedBytesMax ? "..." : "");
-}
-
-std::string json_text(std::string_view text) {
-  // Paths and messages may hold any bytes; JSON may not.
-  const std::string safe = records::is_utf8(text) ? std::string(text) : printable(text);
-  std::string out = "\"";
-  records::append_json_escaped(out, safe);
-  out.push_back('"');
-  return out;
-}
-
-std::string json_member(std::string_view name, std::string_view bytes) {
-  if (records::is_utf8(bytes)) return fmt::format("\"{}\": {}", name, json_text(bytes));
-  std::string out = fmt::format("\"{}_base64\": \"", name);
-  records::append_base64(out, bytes);
-  out.push_back('"');
-  return out;
 }
 
 }  // namespace refract::cli

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "apps/records/shown_text.h"
+
 #include "refract/base/report.h"
 
 namespace refract::cli {
@@ -32,12 +34,10 @@ int complain(Exit exit, std::string_view what, std::string_view next);
 [[nodiscard]] int write_out(std::string_view bytes);
 [[nodiscard]] bool is_output_terminal() noexcept;
 
-// For a message: in quotes, shortened, everything that is no plain text spelled \xNN.
-[[nodiscard]] std::string in_quotes(std::string_view bytes);
-// For a terminal: whole, everything that is no UTF-8 or would move the cursor spelled \xNN.
-[[nodiscard]] std::string printable(std::string_view bytes);
-// The member of a JSON object that holds any bytes: "key": "..." or, where they are not UTF-8, "key_base64".
-[[nodiscard]] std::string json_member(std::string_view name, std::string_view bytes);
-[[nodiscard]] std::string json_text(std::string_view text);
+// Any bytes, shown.
+using records::in_quotes;
+using records::json_member;
+using records::json_text;
+using records::printable;
 
 }  // namespace refract::cli

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as text: for messages, for a terminal, for JSON. What a store holds need not be text at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refract::records {
+
+// For a message: in quotes, shortened, everything that is no plain text spelled \xNN.
+[[nodiscard]] std::string in_quotes(std::string_view bytes);
+// For a terminal: whole, everything that is no UTF-8 or would move the cursor spelled \xNN.
+[[nodiscard]] std::string printable(std::string_view bytes);
+// The member of a JSON object that holds any bytes: "key": "..." or, where they are not UTF-8, "key_base64".
+[[nodiscard]] std::string json_member(std::string_view name, std::string_view bytes);
+[[nodiscard]] std::string json_text(std::string_view text);
+
+// Lines of 16 bytes: where they stand, counted from `offset`; their digits; their letters.
+[[nodiscard]] std::vector<std::string> hex_lines(std::span<const std::byte> bytes, uint64_t offset);
+
+}  // namespace refract::records
