@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a decoder found, as a tree that prints as text for people and as JSON for programs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/inspect/space_words.h"
+
+namespace refract::inspect {
+
+struct Field {
+  std::string name;  // Of JSON's member; on the screen with spaces for underscores.
+  std::string text;  // Empty: for JSON alone, because a heading or a picture shows it.
+  std::string json;  // The member's value, as JSON spells it. Empty: for people alone.
+};
+
+struct Part {
+  std::string kind;          // "bucket": JSON's member of that name.
+  std::string heading = {};  // One line for people.
+  std::vector<Field> fields = {};
+  std::vector<std::string> picture = {};  // Lines for people alone.
+  std::vector<Damage> damages = {};
+  std::vector<Part> parts = {};
+
+  Part& number(std::string_view name, uint64_t value);
+  Part& offset(std::string_view name, uint64_t value);
+  Part& text(std::string_view name, std::string_view value);
+  Part& flag(std::string_view name, bool value);
+  // Bytes that need be no text; people see at most kShownBytes of them.
+  Part& bytes(std::string_view name, std::span<const std::byte> value);
+  Part& hidden(std::string_view name, std::string_view json);
+  Part& damage(uint64_t at, std::string what);
+
+  static constexpr size_t kShownBytes = 64;
+};
+
+// Of this part and all below.
+[[nodiscard]] size_t damage_count(const Part& part) noexcept;
+
+// Damage is printed where it lies, in lines that begin with "DAMAGE".
+[[nodiscard]] std::string text_of(const Part& part);
+// One object, without a line break.
+[[nodiscard]] std::string json_of(const Part& part);
+
+// "[####...] " of `cells` cells. REQUIRES: used <= whole.
+[[nodiscard]] std::string bar(uint64_t used, uint64_t whole, size_t cells);
+
+}  // namespace refract::inspect
