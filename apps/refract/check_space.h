@@ -13,16 +13,13 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
+
+#include "apps/inspect/space_words.h"
 
 namespace refract::cli {
 
-struct Damage {
-  uint64_t offset = 0;  // In the space: of the slot, line, buffer or word that is wrong.
-  std::string what;
-  bool operator==(const Damage&) const = default;
-};
+using inspect::Damage;
 
 struct SpaceReport {
   static constexpr size_t kDamagesMax = 100;  // So many are kept; all are counted.

@@ -26,6 +26,9 @@ struct Texts {
   std::string ttl;
   std::string if_version;
   std::string limit;
+  std::string at;
+  std::string bucket;
+  std::string shard;
   std::string file;
   std::string format;
   std::string header;
@@ -119,6 +122,22 @@ void add_looking_commands(CLI::App& app, Invocation& to, Texts& texts) {
   app.add_option("-o,--output", to.output);
 }
 
+void add_memory_commands(CLI::App& app, Invocation& to, Texts& texts) {
+  add_json(app, to);
+  app.add_option("--shard", texts.shard);
+  if (app.get_name() == "chain") {
+    app.add_option("FILE", to.files);
+    app.add_flag("--explain", to.explain);
+    app.add_flag("--dry-run", to.dry_run);
+    return;
+  }
+  add_word(app, "--key", texts);
+  app.add_option("--at", texts.at);
+  app.add_option("--bucket", texts.bucket);
+  app.add_option("--layout", to.layout);
+  app.add_option("--file", to.path);
+}
+
 void add_command(CLI::App& root, std::string_view name, Invocation& to, Texts& texts) {
   CLI::App& app = *root.add_subcommand(std::string(name));
   app.add_option("--socket", to.socket);
@@ -131,6 +150,8 @@ void add_command(CLI::App& root, std::string_view name, Invocation& to, Texts& t
     add_record_commands(app, to, texts);
   } else if (name == "top" || name == "trace") {
     add_looking_commands(app, to, texts);
+  } else if (name == "inspect" || name == "chain") {
+    add_memory_commands(app, to, texts);
   } else {
     add_node_commands(app, to, texts);
   }
@@ -168,6 +189,22 @@ Reported<> read_number(const Invocation& invocation, const char* flag, const std
   const auto [stopped, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc() && stopped == end && number > 0) return {};
   return refuse(invocation, fmt::format("{}: expected a whole number from 1, found '{}'", flag, text));
+}
+
+// An offset or an index: a whole number, hexadecimal with 0x.
+Reported<> read_place(const Invocation& invocation, const char* flag, const std::string& text,
+                      std::optional<uint64_t>& place) {
+  if (text.empty()) return {};
+  const bool is_hex = text.starts_with("0x");
+  const char* end = text.data() + text.size();
+  uint64_t number = 0;
+  const auto [stopped, error] =
+      std::from_chars(text.data() + (is_hex ? 2 : 0), end, number, is_hex ? 16 : 10);
+  if (error == std::errc() && stopped == end) {
+    place = number;
+    return {};
+  }
+  return refuse(invocation, fmt::format("{}: expected a number, as 4096 or 0x1000, found '{}'", flag, text));
 }
 
 Reported<> read_choice(const Invocation& invocation, const char* flag, const std::string& text,
@@ -238,6 +275,25 @@ Reported<> read_words(Invocation& to, const CLI::App& app, const Texts& texts) {
   return {};
 }
 
+// What to look at: at most one thing. A chain: one text.
+Reported<> read_looked_at(Invocation& to, const CLI::App& app, const Texts& texts) {
+  Reported<> read;
+  std::optional<uint64_t> shard;
+  if (read = read_place(to, "--shard", texts.shard, shard); !read) return read;
+  to.shard = shard.value_or(0);
+  if (to.command == "chain") {
+    if (to.files.size() == 1 && !(to.explain && to.dry_run)) return {};
+    return refuse(to, to.files.size() == 1 ? "--explain and --dry-run are two ways of not running a chain"
+                                           : "which file is the chain in? - is the standard input");
+  }
+  if (read = read_place(to, "--at", texts.at, to.at); !read) return read;
+  if (read = read_place(to, "--bucket", texts.bucket, to.bucket); !read) return read;
+  const CLI::Option* key = app.get_option("--key");
+  if (!key->results().empty()) to.key = source_of(key->results().front());
+  const int asked = (to.at ? 1 : 0) + (to.bucket ? 1 : 0) + (to.key.kind != Source::Kind::kNone ? 1 : 0);
+  return asked <= 1 ? Reported<>{} : refuse(to, "--at, --key and --bucket are different questions");
+}
+
 Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
   Reported<> read;
   if (read = read_duration(to, "--timeout", texts.timeout, to.timeout_ns); !read) return read;
@@ -267,6 +323,7 @@ Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
   if (!to.address.empty() && !to.socket.empty()) {
     return refuse(to, "--address and --socket both say where the node is");
   }
+  if (to.command == "inspect" || to.command == "chain") return read_looked_at(to, app, texts);
   const bool has_words = to.command == "get" || to.command == "put" || to.command == "erase" ||
                          to.command == "cas" || to.command == "trace";
   return has_words ? read_words(to, app, texts) : Reported<>{};

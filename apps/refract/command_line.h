@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,9 +73,17 @@ struct Invocation {
   uint64_t records_max = 10'000;
   bool chrome = false;
 
-  // ping, check, doctor
+  // inspect, chain
+  std::optional<uint64_t> at;
+  std::optional<uint64_t> bucket;
+  std::string layout;
+  uint64_t shard = 0;
+  bool explain = false;
+  bool dry_run = false;
+
+  // ping, check, doctor, inspect
   bool why = false;
-  std::string path;
+  std::string path;                     // A folder of region files; inspect's may be one file.
   std::vector<std::string> node_flags;  // doctor: as refractd would get them.
 };
 

@@ -286,6 +286,89 @@ Examples
   $ refract check
   $ refract check --path /var/lib/refract
 )"},
+    HelpPage{"inspect", "decode what lies in the node's memory",
+             R"(refract inspect: decode what lies in the node's memory
+
+Usage: refract inspect [options]
+       refract inspect --file PATH [options]
+
+Without a question: header, chunks with how full each is, buffers by size, buckets by
+how many entries they hold. With one: a key's way from its hash to its bytes, a bucket
+with its slots, or whatever lies at an offset. Through a mapping that cannot write, so
+it works while the server serves, is stopped, or has been given up. Bytes that
+contradict each other are shown as DAMAGE where they lie, and not followed; the exit
+code is then 1. The offsets are those of refract chain: 0x1180 here is kv+0x1180 there.
+
+Options
+      --key KEY        Where its bucket, slot and buffer are. Exit code 1 if absent.
+      --bucket N       This bucket of the table: its lines and their slots. Of another
+                       layout: this slot or entry.
+      --at OFFSET      What lies there; 4096 or 0x1000.
+      --shard N        Of which shard. Default 0; with --key the key's own.
+      --file PATH      Instead of a running node: a folder of region files (a node's
+                       --memory-backing file:FOLDER), or a file with a saved region.
+      --layout NAME    Decode it as this, where the bytes do not tell: table, prism-kv
+                       or pilaf.
+      --json           The same as a JSON object.
+
+Examples
+  $ refract inspect
+  $ refract inspect --key greeting
+  $ refract inspect --file /var/lib/refract --at 0x101180
+)"},
+    HelpPage{"chain", "run a chain of operations on the node's memory",
+             R"(refract chain: run a chain of operations on the node's memory
+
+Usage: refract chain [options] FILE
+
+FILE ("-": the standard input) has an operation a line, at most 16. All are executed in
+order beside the memory, in one round trip; printed is what became of each. Exit code 1
+if any did not succeed. Lines may be empty, or end in # and a comment.
+
+  read ADDRESS BYTES
+  write ADDRESS DATA             or: write ADDRESS [SOURCE] BYTES
+  allocate STORE/LIST DATA       a fresh buffer that holds the data
+  cas ADDRESS eq|gt|lt compare OPERAND swap OPERAND
+                                 1 to 32 bytes; gt: what is supplied is greater; also
+                                 compare-mask DATA, swap-mask DATA, bytes N
+  add ADDRESS NUMBER             to a word; its old value comes back
+  let NAME = ADDRESS             a name for an address or a number
+
+  ADDRESS  kv+0x1000, kv.root+8, scratch+16 (64 bytes of the connection's own)
+  DATA     "text", hex:00ff, u32:5, a number or an address of 8 bytes, or several
+  OPERAND  data, or [ADDRESS] where it stands
+
+Behind an operation
+  indirect               The address holds a pointer to the target,
+  bounded                and behind it a bound on the bytes (read, write).
+  slot                   That pointer is a slot's word; allocate gives such a word, to
+                         which template NUMBER adds bits.
+  conditional            Only if the operation before succeeded.
+  redirect scratch+N     The output goes to the scratch instead (read, allocate).
+  owned                  The buffer goes back if the chain does not store it (allocate).
+  retire                 What is swapped out is retired (cas).
+  in STORE               Whose key opens what the scratch leads to.
+
+Options
+      --explain        Print each step of each hop, which checks come and what is
+                       touched, instead of running the chain. Needs no node.
+      --dry-run        Print the bytes that would travel, in hex with the fields' names.
+                       Keys, which only a node gives, are 0.
+      --shard N        Of which shard the memory is. Default 0.
+      --json           The same as a JSON object.
+
+Examples
+  $ refract chain count.chain
+  $ refract chain --explain count.chain
+  $ echo 'read kv.root+0 8' | refract chain -
+
+where count.chain reads the table's bucket count and counts in the scratch:
+  read  kv.root+0 8
+  write scratch+0 u64:41 conditional
+  add   scratch+0 1 conditional
+
+docs/chains.md follows a key of the table by hand.
+)"},
     HelpPage{"doctor", "whether this machine can run a node",
              R"(refract doctor: whether this machine can run a node
 
