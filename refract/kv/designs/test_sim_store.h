@@ -60,16 +60,16 @@ class SimServer {
       if (stepping != nullptr) stepping->answer_through(rpc_server.get());
       dispatcher = std::make_unique<fabric::Dispatcher>(host.domain(), host.shard(), rpc_server.get());
     }
-    void step_by_step(sim::Host& host) {
+    void step_by_step(sim::Host& machine) {
       auto& prism = dynamic_cast<prism_kv::PrismKvServer&>(*server);
       // Whoever looks at a buffer that has gone back sees that it is nothing any more.
       prism.lists().poison_with(std::byte{0xdd});
       stepping = std::make_unique<SteppingService>(
           SteppingService::Parts{.executor = prism.executor(),
-                                 .shard = host.shard(),
+                                 .shard = machine.shard(),
                                  .region = prism.region(),
                                  .rights = prism_kv::PrismKvServer::kRights,
-                                 .seed = host.world().seed(),
+                                 .seed = machine.world().seed(),
                                  .when_quiet = [&prism] { prism.daemon().handle({}); }});
       router = std::make_unique<rpc::ServiceRouter>(*stepping, prism::kMethodsEnd, prism.daemon());
     }

@@ -181,7 +181,7 @@ Task<Result<PrismKvClient::Swung>> PrismKvClient::swing(const Located& located, 
   chain.read(prism::scratch(0), {}, sizeof(uint64_t));
   const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
   if (!reply) co_return fail(reply.error());
-  for (const size_t first : {0, 1}) {
+  for (const size_t first : {size_t{0}, size_t{1}}) {
     if (reply->code(first) != Code::kOk) co_return fail(reply->code(first));
   }
   const Code swapped = reply->code(2);
