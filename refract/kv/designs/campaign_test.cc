@@ -295,7 +295,7 @@ TEST_P(DesignCampaigns, every_history_is_linearizable_and_no_buffer_is_lost) {
     Campaign campaign(GetParam(), seed);
     ASSERT_EQ(campaign.run(tally), "") << "REFRACT_SEED=" << seed;
   }
-  if (last < kSeeds) return;
+  if (only != nullptr) return;  // One seed cannot meet everything.
   EXPECT_GT(tally.done, kSeeds * kClients * kStepsPerClient / 2);
   EXPECT_GT(tally.absent, kSeeds);
   EXPECT_GT(tally.killed, kSeeds / 4);
