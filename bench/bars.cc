@@ -55,6 +55,12 @@ constexpr std::array kBars = {
         Sense::kAtMost, 1.3, "x", measure_tcp_first_request},
     Bar{"shards", "two shards / one, two clients on tcp", "at least 1.30", Sense::kAtLeast, 1.3, "x",
         measure_shards},
+    Bar{"sim-prism-get", "PRISM-KV's get / Pilaf's, simulated, off the paper's 0.75", "at most 15 %",
+        Sense::kAtMost, 15, "%", measure_prism_get_over_hardware},
+    Bar{"sim-prism-get-soft", "the same, Pilaf in software, off about 0.45", "at most 15 %", Sense::kAtMost,
+        15, "%", measure_prism_get_over_software},
+    Bar{"sim-prism-peak", "gets a second, PRISM-KV / Pilaf, simulated, off 1.22", "at most 15 %",
+        Sense::kAtMost, 15, "%", measure_prism_peak},
 };
 
 }  // namespace

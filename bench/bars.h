@@ -108,5 +108,8 @@ Reported<Outcome> measure_tcp_put_far(BarRun& run);
 Reported<Outcome> measure_tcp_idle(BarRun& run);
 Reported<Outcome> measure_tcp_first_request(BarRun& run);
 Reported<Outcome> measure_shards(BarRun& run);
+Reported<Outcome> measure_prism_get_over_hardware(BarRun& run);
+Reported<Outcome> measure_prism_get_over_software(BarRun& run);
+Reported<Outcome> measure_prism_peak(BarRun& run);
 
 }  // namespace refract::bench

@@ -17,6 +17,7 @@
 #include "bench/machine.h"
 #include "bench/private_node.h"
 #include "bench/results.h"
+#include "bench/suite.h"
 
 namespace {
 
@@ -157,6 +158,32 @@ int run_kv(KvCommand& command, bool has_turns) {
   return command.json_path.empty() ? 0 : write_file(command.json_path, json_of(load, *result));
 }
 
+struct SuiteCommand {
+  std::vector<std::string> names;
+  std::string json_path;
+  bool is_small = false;
+};
+
+// What is off and not explained is a failure: what comes out of the simulator is the same everywhere.
+int run_suites(const SuiteCommand& command) {
+  bool failed = false;
+  std::string json;
+  for (const std::string& name : command.names) {
+    Reported<Suite> suite = read_suite(name);
+    if (!suite) return refuse(suite.error());
+    if (command.is_small) make_small(*suite);
+    const Reported<SuiteResult> result = run_suite(*suite);
+    if (!result) return refuse(result.error());
+    if (command.json_path != "-") fmt::print("{}\n", lines_of(*suite, *result));
+    json += json_of(*suite, *result);
+    failed = failed || (!command.is_small && has_unexplained(*suite, *result));
+  }
+  if (!command.json_path.empty()) {
+    if (const int code = write_file(command.json_path, json); code != 0) return code;
+  }
+  return failed ? 1 : 0;
+}
+
 int run_report(const std::string& json_path, const std::string& html_path) {
   const std::ifstream file(json_path);
   if (!file)
@@ -235,6 +262,13 @@ void describe_kv(CLI::App& app, KvCommand& command) {
                  "refractd for a private node (default: beside this program)");
 }
 
+void describe_suites(CLI::App& app, SuiteCommand& command) {
+  app.add_option("suite", command.names, "names such as prism-kv, or files")->required();
+  app.add_flag("--smoke", command.is_small, "few operations: whether everything runs");
+  app.add_option("--json", command.json_path,
+                 "write the results to this file, one JSON object each ('-': standard output)");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -248,11 +282,16 @@ int main(int argc, char** argv) {
   describe_bars(bars_app, bars_command);
   CLI::App& kv_app = *app.add_subcommand("kv", "load on a node: throughput and latencies");
   describe_kv(kv_app, kv_command);
+  SuiteCommand suite_command;
+  CLI::App& suite_app =
+      *app.add_subcommand("suite", "a published experiment, ours beside the paper's figures");
+  describe_suites(suite_app, suite_command);
   CLI::App& report_app = *app.add_subcommand("report", "a page with plots from what --json wrote");
   report_app.add_option("json", report_json_path, "what 'bars --json' or 'kv --json' wrote")->required();
   report_app.add_option("-o,--output", report_html_path, "the page")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (bars_app.parsed()) return run_bars(bars_command);
+  if (suite_app.parsed()) return run_suites(suite_command);
   if (kv_app.parsed()) return run_kv(kv_command, kv_app.count("--turns") > 0);
   return run_report(report_json_path, report_html_path);
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// A suite rebuilds a published experiment and puts our figures beside the paper's.
+//
+// It is a TOML file (bench/suites/): the testbed as parameters, each with its source, the systems, the load,
+// and the paper's figures. On the simulated fabric the same code that serves for real runs in virtual time,
+// on hosts with the testbed's ports, delays and cores; what comes out follows from the file and its seed
+// alone. On shm and tcp the same systems run here, and only ratios can be held against the paper.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/base/report.h"
+
+namespace refract::bench {
+
+// Distances and sizes of everything that is not a system's own. Times are microseconds, as papers have them.
+struct Testbed {
+  double port_gbit_per_s = 0;
+  // How long hardware takes for one READ of read_bytes, there and back, all included: the delay of the
+  // network is what is left of it when the bytes have gone over the wire.
+  double read_us = 0;
+  double read_bytes = 0;
+  double read_gap_us = 0;  // From one READ that a network card begins to the next.
+  uint32_t packet_bytes_max = 0;
+  uint32_t message_header_bytes = 0;  // On the wire, from preamble to gap; likewise below.
+  uint32_t one_sided_header_bytes = 0;
+  uint32_t one_sided_request_bytes = 0;  // What a request has besides: address, key, length.
+  uint32_t client_hosts = 0;
+};
+
+// What a kind of request takes at the server beyond hardware's READ, which the testbed's read_us contains.
+struct Cost {
+  double core_us = 0;   // Of one of the cores.
+  double delay_us = 0;  // With no core busy.
+};
+
+struct System {
+  std::string name;
+  // Of kv: a name of kv::designs. Of chase: "reads" or "chain".
+  std::string design;
+  uint32_t cores = 1;
+  Cost read;
+  Cost chain;
+  Cost call;
+  double get_check_us = 0;  // Of the client's own work for each get.
+};
+
+// Chase: how far apart client and server are, beyond the testbed's own network.
+struct Place {
+  std::string name;
+  double adds_us = 0;  // There and back.
+};
+
+struct Load {
+  uint64_t operations = 0;  // Chase: one after the other. Kv: at low load.
+  uint64_t keys = 0;
+  uint64_t key_bytes = 0;
+  uint64_t value_bytes = 0;
+  double spare = 0;               // Room in the index for so many times the keys.
+  std::vector<uint32_t> clients;  // With one operation each under way; the best rate of these is the peak.
+  double run_us = 0;              // Of each rate, in virtual time.
+};
+
+struct Figure {
+  std::string what;
+  std::string system;
+  std::string place;
+  std::string over;  // A system; the figure is then the ratio of both. Empty: it stands for itself.
+  double paper = 0;
+  std::string source;
+  std::string because;  // By which mechanism ours differs, where it does by more than the tolerance.
+};
+
+struct Suite {
+  std::string name;
+  std::string title;
+  enum class Experiment : uint8_t { kChase, kKv } experiment = Experiment::kChase;
+  uint64_t seed = 1;
+  double tolerance = 0;
+  Testbed testbed;
+  Load load;
+  std::vector<System> systems;
+  std::vector<Place> places;
+  std::vector<Figure> figures;
+};
+
+// `text` is TOML, `path` stands in errors. Refuses what is missing, unknown or cannot be.
+[[nodiscard]] Reported<Suite> parse_suite(std::string_view text, const std::string& path);
+// By the name of one that this program was built with, or by a path, which has a dot or a slash.
+[[nodiscard]] Reported<Suite> read_suite(const std::string& name_or_path);
+// Of a suite's size, what CI runs so that nothing rots: its numbers mean little.
+void make_small(Suite& suite) noexcept;
+
+struct Measured {
+  std::string system;
+  std::string place;
+  std::string what;
+  std::string unit;
+  double value = 0;
+};
+
+struct Compared {
+  const Figure* figure = nullptr;  // Of the suite.
+  std::string unit;
+  double ours = 0;
+  double difference = 0;  // Of ours from the paper's, as a share of the latter.
+};
+
+struct SuiteResult {
+  std::vector<Measured> measured;
+  std::vector<Compared> compared;
+};
+
+[[nodiscard]] Reported<SuiteResult> run_suite(const Suite& suite);
+// Null: nothing was measured by these names.
+[[nodiscard]] const Measured* find(const std::vector<Measured>& measured, std::string_view what,
+                                   std::string_view system, std::string_view place);
+// Whether a figure is further off than the suite allows and nothing says why.
+[[nodiscard]] bool has_unexplained(const Suite& suite, const SuiteResult& result);
+
+// suite_results.cc
+[[nodiscard]] std::string lines_of(const Suite& suite, const SuiteResult& result);
+[[nodiscard]] std::string json_of(const Suite& suite, const SuiteResult& result);
+
+// suite_chase.cc, suite_kv.cc: the two experiments on the simulated fabric.
+[[nodiscard]] Reported<std::vector<Measured>> simulate_chase(const Suite& suite);
+[[nodiscard]] Reported<std::vector<Measured>> simulate_kv(const Suite& suite);
+
+}  // namespace refract::bench
