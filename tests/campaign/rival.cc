@@ -320,7 +320,7 @@ Task<> Rival::put_many() {
     puts.push_back(begin_put(key, kTellingBytes + prng_.below(160), {}));
   }
   // Those of one shard lie together, as its call wants them.
-  std::ranges::stable_sort(puts, {}, [this](const Put& put) { return reach_of(put.key).index; });
+  std::ranges::sort(puts, {}, [this](const Put& put) { return reach_of(put.key).index; });
   std::vector<kv::RpcClient::PutItem> items(puts.size());
   std::vector<size_t> counts(reaches_.size());
   for (size_t i = 0; i < items.size(); ++i) {
@@ -375,7 +375,7 @@ Task<> Rival::get_many() {
   std::vector<kv::RpcClient::GetItem> items(kKeys);
   sinks.reserve(kKeys);
   for (std::string& key : keys) key = any_key();
-  std::ranges::stable_sort(keys, {}, [this](const std::string& key) { return reach_of(key).index; });
+  std::ranges::sort(keys, {}, [this](const std::string& key) { return reach_of(key).index; });
   std::vector<size_t> counts(reaches_.size());
   for (size_t i = 0; i < kKeys; ++i) {
     ++counts[reach_of(keys[i]).index];
