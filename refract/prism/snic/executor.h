@@ -59,6 +59,7 @@ class Executor {
   Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
+  ~Executor() = default;
 
   // Control path. REQUIRES: no Run is open. kExists: the id is taken. kInvalidArgument: the spec contradicts
   // itself.

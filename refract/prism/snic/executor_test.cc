@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "refract/fabric/conformance/allocation_count.h"
 #include "refract/memory/slot_word.h"
 #include "refract/prism/snic/run.h"
 #include "refract/prism/snic/test_world.h"
@@ -547,6 +548,27 @@ TEST(Executor, malformed_chain_executes_nothing) {
             Code::kTooLarge);
   EXPECT_EQ(world.image(), before);
   EXPECT_EQ(world.executor().counts().malformed_chains, 1u);
+}
+
+TEST(Executor, nothing_is_allocated_after_the_first_chain_of_its_kind) {
+  World world;
+  Draft draft;
+  draft->allocate(World::at(0), kKey, bytes_of("value")).redirect(0).owned();
+  draft
+      ->compare_swap({.address = World::at(8),
+                      .key = kKey,
+                      .comparison = Comparison::kGreater,
+                      .compare = Operand::of(kAllOnes),
+                      .swap = Operand::at(scratch(0))})
+      .conditional()
+      .retire();
+  draft->read(World::at(8), kKey, 5).indirect();
+  draft->write_from(World::at(64), kKey, World::at(2048), 32);
+  ASSERT_TRUE(world.run(*draft).all_ok());
+  ASSERT_TRUE(world.run(*draft).all_ok());
+  const uint64_t before = allocation_count();
+  for (int i = 0; i < 100; ++i) (void)world.run(*draft);
+  EXPECT_EQ(allocation_count(), before);
 }
 
 TEST(Executor, abandoned_run_gives_back_what_it_owned) {
