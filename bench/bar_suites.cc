@@ -24,7 +24,7 @@ Reported<> compare(bool is_judged, Comparison& comparison) {
   if (!suite) return report(suite.error());
   comparison.suite = std::move(*suite);
   if (!is_judged) make_small(comparison.suite);
-  Reported<SuiteResult> result = run_suite(comparison.suite);
+  Reported<SuiteResult> result = run_suite(comparison.suite, SuiteFabric::kSim);
   if (!result) return report(result.error());
   comparison.result = std::move(*result);
   return {};

@@ -160,6 +160,7 @@ int run_kv(KvCommand& command, bool has_turns) {
 
 struct SuiteCommand {
   std::vector<std::string> names;
+  SuiteFabric fabric = SuiteFabric::kSim;
   std::string json_path;
   bool is_small = false;
 };
@@ -172,7 +173,7 @@ int run_suites(const SuiteCommand& command) {
     Reported<Suite> suite = read_suite(name);
     if (!suite) return refuse(suite.error());
     if (command.is_small) make_small(*suite);
-    const Reported<SuiteResult> result = run_suite(*suite);
+    const Reported<SuiteResult> result = run_suite(*suite, command.fabric);
     if (!result) return refuse(result.error());
     if (command.json_path != "-") fmt::print("{}\n", lines_of(*suite, *result));
     json += json_of(*suite, *result);
@@ -263,7 +264,12 @@ void describe_kv(CLI::App& app, KvCommand& command) {
 }
 
 void describe_suites(CLI::App& app, SuiteCommand& command) {
+  const std::map<std::string, SuiteFabric> fabrics = {
+      {"sim", SuiteFabric::kSim}, {"shm", SuiteFabric::kShm}, {"tcp", SuiteFabric::kTcp}};
   app.add_option("suite", command.names, "names such as prism-kv, or files")->required();
+  app.add_option("--fabric", command.fabric,
+                 "sim: the paper's testbed; shm or tcp: this machine, where only ratios can be compared")
+      ->transform(CLI::CheckedTransformer(fabrics));
   app.add_flag("--smoke", command.is_small, "few operations: whether everything runs");
   app.add_option("--json", command.json_path,
                  "write the results to this file, one JSON object each ('-': standard output)");

@@ -94,6 +94,9 @@ struct Suite {
 // Of a suite's size, what CI runs so that nothing rots: its numbers mean little.
 void make_small(Suite& suite) noexcept;
 
+enum class SuiteFabric : uint8_t { kSim, kShm, kTcp };
+[[nodiscard]] std::string_view text(SuiteFabric fabric) noexcept;
+
 struct Measured {
   std::string system;
   std::string place;
@@ -107,18 +110,20 @@ struct Compared {
   std::string unit;
   double ours = 0;
   double difference = 0;  // Of ours from the paper's, as a share of the latter.
+  bool is_judged = true;  // On the simulated testbed alone.
 };
 
 struct SuiteResult {
+  SuiteFabric fabric = SuiteFabric::kSim;
   std::vector<Measured> measured;
   std::vector<Compared> compared;
 };
 
-[[nodiscard]] Reported<SuiteResult> run_suite(const Suite& suite);
+[[nodiscard]] Reported<SuiteResult> run_suite(const Suite& suite, SuiteFabric fabric);
 // Null: nothing was measured by these names.
 [[nodiscard]] const Measured* find(const std::vector<Measured>& measured, std::string_view what,
                                    std::string_view system, std::string_view place);
-// Whether a figure is further off than the suite allows and nothing says why.
+// Whether a figure that is judged is further off than the suite allows and nothing says why.
 [[nodiscard]] bool has_unexplained(const Suite& suite, const SuiteResult& result);
 
 // suite_results.cc
@@ -128,5 +133,8 @@ struct SuiteResult {
 // suite_chase.cc, suite_kv.cc: the two experiments on the simulated fabric.
 [[nodiscard]] Reported<std::vector<Measured>> simulate_chase(const Suite& suite);
 [[nodiscard]] Reported<std::vector<Measured>> simulate_kv(const Suite& suite);
+// suite_real.cc: the same on this machine. `fabric` is kShm or kTcp.
+[[nodiscard]] Reported<std::vector<Measured>> run_real_chase(const Suite& suite, SuiteFabric fabric);
+[[nodiscard]] Reported<std::vector<Measured>> run_real_kv(const Suite& suite, SuiteFabric fabric);
 
 }  // namespace refract::bench

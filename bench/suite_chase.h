@@ -54,6 +54,7 @@ struct Chase {
   ChaseServer::Place place;
   bool by_chain = false;
   uint64_t operations = 0;
+  uint64_t run_ns = UINT64_MAX;  // No longer, even where that is fewer operations.
   // Filled in.
   std::vector<uint64_t> latencies_ns = {};
   Code failed = Code::kOk;

@@ -25,12 +25,35 @@ std::string subject_of(const Figure& figure) {
   return subject;
 }
 
+// Of a ratio at least; how much faster another machine is says nothing.
+std::string difference_of(const Compared& compared) {
+  if (!compared.is_judged && compared.figure->over.empty()) return "-";
+  return fmt::format("{:+.1f} %", 100 * compared.difference);
+}
+
 std::string_view verdict_of(const Suite& suite, const Compared& compared) {
+  if (!compared.is_judged) return compared.figure->over.empty() ? "another machine" : "not judged";
   if (!is_off(suite, compared)) return "within";
   return compared.figure->because.empty() ? "OFF, UNEXPLAINED" : "off, explained";
 }
 
-constexpr std::string_view kLabel = "simulated: the paper's testbed in virtual time, our code";
+std::string_view label_of(SuiteFabric fabric) {
+  switch (fabric) {
+    case SuiteFabric::kSim:
+      return "simulated: the paper's testbed in virtual time, our code";
+    case SuiteFabric::kShm:
+      return "real: this machine, shared memory; nothing of the paper's testbed";
+    case SuiteFabric::kTcp:
+      return "real: this machine, TCP over loopback; nothing of the paper's testbed";
+  }
+  return "";
+}
+
+Reported<std::vector<Measured>> measure(const Suite& suite, SuiteFabric fabric) {
+  const bool is_kv = suite.experiment == Suite::Experiment::kKv;
+  if (fabric == SuiteFabric::kSim) return is_kv ? simulate_kv(suite) : simulate_chase(suite);
+  return is_kv ? run_real_kv(suite, fabric) : run_real_chase(suite, fabric);
+}
 
 Reported<Compared> compare(const Figure& figure, const SuiteResult& result) {
   const Measured* ours = find(result.measured, figure.what, figure.system, figure.place);
@@ -43,10 +66,23 @@ Reported<Compared> compare(const Figure& figure, const SuiteResult& result) {
   Compared compared = {.figure = &figure, .unit = over == nullptr ? ours->unit : "x"};
   compared.ours = over == nullptr ? ours->value : ours->value / over->value;
   compared.difference = compared.ours / figure.paper - 1;
+  compared.is_judged = result.fabric == SuiteFabric::kSim;
   return compared;
 }
 
 }  // namespace
+
+std::string_view text(SuiteFabric fabric) noexcept {
+  switch (fabric) {
+    case SuiteFabric::kSim:
+      return "sim";
+    case SuiteFabric::kShm:
+      return "shm";
+    case SuiteFabric::kTcp:
+      return "tcp";
+  }
+  return "";
+}
 
 const Measured* find(const std::vector<Measured>& measured, std::string_view what, std::string_view system,
                      std::string_view place) {
@@ -58,14 +94,14 @@ const Measured* find(const std::vector<Measured>& measured, std::string_view wha
 
 bool has_unexplained(const Suite& suite, const SuiteResult& result) {
   return std::ranges::any_of(result.compared, [&suite](const Compared& compared) {
-    return is_off(suite, compared) && compared.figure->because.empty();
+    return compared.is_judged && is_off(suite, compared) && compared.figure->because.empty();
   });
 }
 
-Reported<SuiteResult> run_suite(const Suite& suite) {
+Reported<SuiteResult> run_suite(const Suite& suite, SuiteFabric fabric) {
   SuiteResult result;
-  const bool is_kv = suite.experiment == Suite::Experiment::kKv;
-  Reported<std::vector<Measured>> measured = is_kv ? simulate_kv(suite) : simulate_chase(suite);
+  result.fabric = fabric;
+  Reported<std::vector<Measured>> measured = measure(suite, fabric);
   if (!measured) return report(measured.error());
   result.measured = std::move(*measured);
   for (const Figure& figure : suite.figures) {
@@ -78,13 +114,13 @@ Reported<SuiteResult> run_suite(const Suite& suite) {
 
 std::string lines_of(const Suite& suite, const SuiteResult& result) {
   constexpr std::string_view kRow = "{:<16} {:<34} {:>9} {:>9} {:>5} {:>8}  {:<16} {}\n";
-  std::string lines = fmt::format("{}\n{}; seed {}\n\n", suite.title, kLabel, suite.seed);
+  std::string lines = fmt::format("{}\n{}; seed {}\n\n", suite.title, label_of(result.fabric), suite.seed);
   lines += fmt::format(kRow, "what", "of", "ours", "paper", "", "", "", "the paper's figure is from");
   for (const Compared& compared : result.compared) {
     lines += fmt::format(kRow, compared.figure->what, subject_of(*compared.figure),
                          fmt::format("{:.3g}", compared.ours), fmt::format("{:.3g}", compared.figure->paper),
-                         compared.unit, fmt::format("{:+.1f} %", 100 * compared.difference),
-                         verdict_of(suite, compared), compared.figure->source);
+                         compared.unit, difference_of(compared), verdict_of(suite, compared),
+                         compared.figure->source);
   }
   lines += "\nmeasured besides\n";
   std::string last;
@@ -98,7 +134,7 @@ std::string lines_of(const Suite& suite, const SuiteResult& result) {
   }
   lines += '\n';
   for (const Compared& compared : result.compared) {
-    if (!is_off(suite, compared) || compared.figure->because.empty()) continue;
+    if (!compared.is_judged || !is_off(suite, compared) || compared.figure->because.empty()) continue;
     lines += fmt::format("\n{} of {}: {}\n", compared.figure->what, subject_of(*compared.figure),
                          compared.figure->because);
   }
@@ -106,14 +142,10 @@ std::string lines_of(const Suite& suite, const SuiteResult& result) {
 }
 
 std::string json_of(const Suite& suite, const SuiteResult& result) {
-  Json json = {{"format", "refract-suite-1"},
-               {"machine", json_of(this_machine())},
-               {"suite", suite.name},
-               {"title", suite.title},
-               {"fabric", "sim"},
-               {"what", kLabel},
-               {"seed", suite.seed},
-               {"tolerance", suite.tolerance}};
+  Json json = {
+      {"format", "refract-suite-1"}, {"machine", json_of(this_machine())}, {"suite", suite.name},
+      {"title", suite.title},        {"fabric", text(result.fabric)},      {"what", label_of(result.fabric)},
+      {"seed", suite.seed},          {"tolerance", suite.tolerance}};
   json["figures"] = Json::array();
   for (const Compared& compared : result.compared) {
     const Figure& figure = *compared.figure;

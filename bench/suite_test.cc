@@ -148,7 +148,7 @@ TEST(Suite, what_is_off_by_more_than_the_tolerance_wants_a_reason) {
       "[[figure]]\nwhat = 'latency'\nsystem = 'reads'\nplace = 'near'\nsource = 'text'\n";
   const auto verdict = [](const std::string& text) {
     const Suite suite = suite_of(text);
-    const Reported<SuiteResult> result = run_suite(suite);
+    const Reported<SuiteResult> result = run_suite(suite, SuiteFabric::kSim);
     EXPECT_TRUE(result.has_value());
     return result && has_unexplained(suite, *result);
   };
@@ -157,7 +157,7 @@ TEST(Suite, what_is_off_by_more_than_the_tolerance_wants_a_reason) {
   EXPECT_TRUE(verdict(figure + "paper = 10\n"));
   EXPECT_FALSE(verdict(figure + "paper = 5\nbecause = 'it is another road'\n"));
   const Suite ratio = suite_of(figure + "over = 'chain'\npaper = 1.25\n");
-  const Reported<SuiteResult> result = run_suite(ratio);
+  const Reported<SuiteResult> result = run_suite(ratio, SuiteFabric::kSim);
   ASSERT_TRUE(result.has_value());
   EXPECT_NEAR(result->compared[0].ours, 7.5 / 6, 0.01);
 }
@@ -167,8 +167,8 @@ TEST(Kv, the_same_seed_gives_the_same_figures) {
   Reported<Suite> suite = read_suite("prism-kv");
   ASSERT_TRUE(suite.has_value());
   make_small(*suite);
-  const Reported<SuiteResult> once = run_suite(*suite);
-  const Reported<SuiteResult> again = run_suite(*suite);
+  const Reported<SuiteResult> once = run_suite(*suite, SuiteFabric::kSim);
+  const Reported<SuiteResult> again = run_suite(*suite, SuiteFabric::kSim);
   ASSERT_TRUE(once.has_value()) << once.error().what;
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(lines_of(*suite, *once), lines_of(*suite, *again));

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/suite_ends.h"
+
+#include <cerrno>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "bench/child_process.h"
+
+#include "refract/base/clock.h"
+#include "refract/fabric/shm/domain.h"
+#include "refract/fabric/shm/meeting.h"
+#include "refract/fabric/tcp/domain.h"
+#include "refract/fabric/tcp/listen.h"
+#include "refract/fabric/tcp/reception.h"
+
+namespace refract::bench {
+namespace {
+
+// Longer than any answer takes here, so that it is polled for, and still no reason to starve others.
+constexpr runtime::ShardOptions kPolling = {.spin_ns = kMillisecond_ns};
+
+// Where clients get in, and the domain that they then reach.
+class Door {
+ public:
+  Door() = default;
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+  virtual ~Door() = default;
+  [[nodiscard]] virtual fabric::Domain& domain() noexcept = 0;
+  [[nodiscard]] virtual const std::string& address() const noexcept = 0;
+};
+
+class ShmDoor final : public Door, public runtime::Poller {
+ public:
+  [[nodiscard]] static Reported<std::unique_ptr<Door>> open(runtime::Shard& shard) {
+    Reported<TemporaryFolder> folder = TemporaryFolder::create();
+    if (!folder) return report(folder.error());
+    std::unique_ptr<ShmDoor> door(new ShmDoor(shard, std::move(*folder)));
+    fabric::shm::MeetingOptions options;
+    options.path = door->folder_.path() + "/node.sock";
+    options.space_bytes_max = kGiB;
+    options.on_attach = [door = door.get()](const fabric::shm::Attachment& attachment) {
+      // Who cannot be adopted finds the channel closed.
+      static_cast<void>(door->domain_->adopt(attachment));
+    };
+    options.on_detach = [door = door.get()](uint64_t id) { door->domain_->drop(id); };
+    auto meeting = fabric::shm::Meeting::open(std::move(options));
+    if (!meeting) return report(meeting.error());
+    door->meeting_ = std::move(*meeting);
+    door->meeting_->begin_incarnation();
+    auto domain = fabric::shm::ServerDomain::create({&door->meeting_->node_page()});
+    if (!domain) return report(domain.error());
+    door->domain_ = std::move(*domain);
+    door->domain_->start_serving();
+    shard.add(*door);
+    door->is_added_ = true;
+    if (!shard.watch(door->meeting_->epoll_descriptor())) {
+      return report(Code::kSystem, "the system has no room for one more descriptor to watch");
+    }
+    return std::unique_ptr<Door>(std::move(door));
+  }
+  ShmDoor(const ShmDoor&) = delete;
+  ShmDoor& operator=(const ShmDoor&) = delete;
+  ~ShmDoor() override {
+    if (!is_added_) return;
+    shard_.unwatch(meeting_->epoll_descriptor());
+    shard_.remove(*this);
+  }
+  [[nodiscard]] fabric::Domain& domain() noexcept override { return *domain_; }
+  [[nodiscard]] const std::string& address() const noexcept override { return meeting_->path(); }
+
+  // Attaching is rare: looked for now and then, since each look is a system call.
+  size_t poll() noexcept override {
+    if (++polls_ % kPollsBetweenLooks == 0) meeting_->poll();
+    return 0;
+  }
+  [[nodiscard]] bool prepare_sleep() noexcept override {
+    meeting_->poll();
+    return true;
+  }
+  [[nodiscard]] std::string_view name() const noexcept override { return "meeting"; }
+
+ private:
+  static constexpr uint64_t kPollsBetweenLooks = 4'096;
+
+  ShmDoor(runtime::Shard& shard, TemporaryFolder folder) : shard_(shard), folder_(std::move(folder)) {}
+
+  runtime::Shard& shard_;
+  TemporaryFolder folder_;
+  std::unique_ptr<fabric::shm::Meeting> meeting_;
+  std::unique_ptr<fabric::shm::ServerDomain> domain_;
+  bool is_added_ = false;
+  uint64_t polls_ = 0;
+};
+
+class TcpDoor final : public Door {
+ public:
+  [[nodiscard]] static Reported<std::unique_ptr<Door>> open(runtime::Shard& shard) {
+    std::unique_ptr<TcpDoor> door(new TcpDoor);
+    Reported<Descriptor> socket = fabric::tcp::listen("127.0.0.1:0");
+    if (!socket) return report(socket.error());
+    door->socket_ = std::move(*socket);
+    Reported<std::string> address = fabric::tcp::bound_address(door->socket_.get());
+    if (!address) return report(address.error());
+    door->address_ = std::move(*address);
+    auto domain = fabric::tcp::ServerDomain::create();
+    if (!domain) return report(domain.error());
+    door->domain_ = std::move(*domain);
+    door->row_ = door->domain_.get();
+    fabric::tcp::NodeFacts facts;
+    facts.identity = {1, 1};
+    facts.incarnation = 1;
+    auto reception = fabric::tcp::Reception::create(shard, {.listen_fd = door->socket_.get(),
+                                                            .shards = {&door->row_, 1},
+                                                            .facts = [facts](uint32_t) { return facts; }});
+    if (!reception) return report(reception.error());
+    door->reception_ = std::move(*reception);
+    return std::unique_ptr<Door>(std::move(door));
+  }
+  [[nodiscard]] fabric::Domain& domain() noexcept override { return *domain_; }
+  [[nodiscard]] const std::string& address() const noexcept override { return address_; }
+
+ private:
+  TcpDoor() = default;
+
+  Descriptor socket_;
+  std::string address_;
+  std::unique_ptr<fabric::tcp::ServerDomain> domain_;
+  fabric::tcp::ServerDomain* row_ = nullptr;
+  std::unique_ptr<fabric::tcp::Reception> reception_;
+};
+
+Reported<std::unique_ptr<fabric::Domain>> open_client(SuiteFabric fabric) {
+  if (fabric == SuiteFabric::kShm) {
+    auto domain = fabric::shm::ClientDomain::create();
+    if (!domain) return report(domain.error());
+    return std::unique_ptr<fabric::Domain>(std::move(*domain));
+  }
+  auto domain = fabric::tcp::ClientDomain::create();
+  if (!domain) return report(domain.error());
+  return std::unique_ptr<fabric::Domain>(std::move(*domain));
+}
+
+}  // namespace
+
+struct RealEnds::Server {
+  // What the thread says once: where it serves, or why it does not.
+  std::promise<Reported<std::string>> ready;
+  runtime::Shard shard{system_clock(), kPolling};
+  std::unique_ptr<runtime::ShardThread> thread;
+
+  int run(SuiteFabric fabric, const Serve& serve) {
+    Reported<std::unique_ptr<Door>> door =
+        fabric == SuiteFabric::kShm ? ShmDoor::open(shard) : TcpDoor::open(shard);
+    if (!door) {
+      ready.set_value(report(door.error()));
+      return 0;
+    }
+    Reported<std::unique_ptr<Served>> served = serve(shard, (*door)->domain());
+    if (!served) {
+      ready.set_value(report(served.error()));
+      return 0;
+    }
+    ready.set_value((*door)->address());
+    shard.run();
+    shard.drop_tasks();
+    return 0;
+  }
+};
+
+RealEnds::RealEnds() : server_(std::make_unique<Server>()), shard_(system_clock(), kPolling) {}
+
+Reported<std::unique_ptr<RealEnds>> RealEnds::start(SuiteFabric fabric, Serve serve) {
+  std::unique_ptr<RealEnds> ends(new RealEnds);
+  Reported<std::unique_ptr<fabric::Domain>> domain = open_client(fabric);
+  if (!domain) return report(domain.error());
+  ends->domain_ = std::move(*domain);
+  ends->dispatcher_ = std::make_unique<fabric::Dispatcher>(*ends->domain_, ends->shard_);
+  Server* server = ends->server_.get();
+  std::future<Reported<std::string>> ready = server->ready.get_future();
+  auto thread = runtime::ShardThread::start(
+      {.name = "suite server", .on_end = [](int) {}},
+      [server, fabric, serve = std::move(serve)] { return server->run(fabric, serve); });
+  if (!thread) return report(thread.error());
+  server->thread = std::move(*thread);
+  Reported<std::string> address = ready.get();
+  if (!address) return report(address.error());
+  ends->address_ = std::move(*address);
+  return ends;
+}
+
+RealEnds::~RealEnds() {
+  shard_.drop_tasks();
+  if (server_->thread) server_->shard.stop();
+  server_->thread.reset();
+}
+
+}  // namespace refract::bench
