@@ -69,9 +69,10 @@ void expect_everything_happened(const KvOutcome& all) {
     EXPECT_GT(site->reached_count(), site->fired_count()) << site->name();
     sites.insert(std::string(site->name()));
   }
-  EXPECT_EQ(sites, (std::set<std::string>{"heap.no_chunk", "kv.erase.before_retire", "kv.put.after_allocate",
-                                          "kv.put.after_publish", "kv.put.before_publish",
-                                          "kv.split.after_count", "kv.split.before_count"}));
+  EXPECT_EQ(sites,
+            (std::set<std::string>{"heap.no_chunk", "kv.chain.before_install", "kv.erase.before_retire",
+                                   "kv.put.after_allocate", "kv.put.after_publish", "kv.put.before_publish",
+                                   "kv.split.after_count", "kv.split.before_count"}));
 }
 
 TEST(KvCampaign, every_answer_is_right_under_crashes_stops_cuts_and_stalls_and_all_of_them_happen) {

@@ -70,7 +70,12 @@ Task<> Worker::get(std::string key) {
   const Model::Moment before = stage_.model.moment(key, stage_.now_ns());
   std::string value;
   kv::StringSink sink(value);
-  const Result<kv::Got> got = co_await client_->get(bytes_of(key), sink);
+  Result<kv::Got> got = fail(Code::kUnavailable);
+  if (prng_.chance(0.5)) {
+    got = co_await chains_->get(bytes_of(key), sink);
+  } else {
+    got = co_await client_->get(bytes_of(key), sink);
+  }
   judge_got(key, before, got, &value);
 }
 

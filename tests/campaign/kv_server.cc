@@ -10,6 +10,7 @@
 #include "refract/base/check.h"
 #include "refract/base/units.h"
 #include "refract/fabric/sim/world.h"
+#include "refract/prism/operation.h"
 
 namespace refract::campaign {
 namespace {
@@ -153,8 +154,16 @@ void ServerProcess::serve() {
   early_compare_.emplace(*service_, table_);
   rpc::Service* service = &*service_;
   if (mutation() == Mutation::kEarlyCompare) service = &*early_compare_;
-  server_.emplace(*service, host_.shard());
+  chains_.emplace(
+      kv::ChainServer::Parts{.table = table_,
+                             .heap = heap_,
+                             .writer = writer_,
+                             .shard = host_.shard(),
+                             .service = {.key_seed = mix(keeper_.options_.seed + host_.crash_count()) | 1}});
+  router_.emplace(*service, prism::kMethodsBegin, chains_->service());
+  server_.emplace(*router_, host_.shard());
   service_->answer_through(&*server_);
+  chains_->answer_through(&*server_);
   dispatcher_.emplace(host_.domain(), host_.shard(), &*server_);
 }
 
@@ -187,6 +196,7 @@ size_t ServerProcess::poll() noexcept {
     heap_.add({region.base}, region.bytes);
     ++tally_.regions;
     asked_ = false;
+    chains_->on_memory_added();
     service_->on_memory_added();
     return 1;
   }

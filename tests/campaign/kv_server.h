@@ -20,6 +20,7 @@
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/sim/host.h"
 #include "refract/fabric/sim/visible_memory.h"
+#include "refract/kv/chain_server.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
 #include "refract/kv/service.h"
@@ -27,6 +28,7 @@
 #include "refract/memory/heap.h"
 #include "refract/memory/pins.h"
 #include "refract/rpc/server.h"
+#include "refract/rpc/service_router.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::campaign {
@@ -128,6 +130,8 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   kv::Table table_;
   std::optional<kv::TableService> service_;
   std::optional<EarlyCompareService> early_compare_;
+  std::optional<kv::ChainServer> chains_;
+  std::optional<rpc::ServiceRouter> router_;
   std::optional<rpc::Server> server_;
   std::optional<fabric::Dispatcher> dispatcher_;
   size_t regions_taken_ = 0;

@@ -55,6 +55,8 @@ Task<bool> Worker::connect() {
       if (client_ == nullptr) {
         client_ = std::make_unique<kv::RpcClient>(*session_, host_.shard(),
                                                   kv::RpcClientOptions{.timeout_ns = kTimeout_ns});
+        chains_ = std::make_unique<kv::ChainClient>(
+            *client_, host_.shard(), kv::ChainClientOptions{.timeout_ns = kTimeout_ns, .slots = 64});
         if (was_connected_) ++stage_.outcome.reconnects;
         was_connected_ = true;
       }
@@ -73,6 +75,7 @@ Task<bool> Worker::connect() {
 Task<> Worker::disconnect() {
   // It may be the session that runs this task.
   co_await host_.shard().sleep_for(0);
+  chains_.reset();
   client_.reset();
   session_.reset();
 }
@@ -205,7 +208,12 @@ Task<> Worker::put() {
       .version_before = stage_.model.highest_version(),
       .options = options};
   const std::string value = sealed_value(key, write.number, bytes);
-  const Result<uint64_t> result = co_await client_->put(bytes_of(key), bytes_of(value), options);
+  Result<uint64_t> result = fail(Code::kUnavailable);
+  if (prng_.chance(0.5)) {
+    result = co_await chains_->put(bytes_of(key), bytes_of(value), options);
+  } else {
+    result = co_await client_->put(bytes_of(key), bytes_of(value), options);
+  }
   end_write(write, result);
 }
 

@@ -16,6 +16,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/fabric/sim/world.h"
+#include "refract/kv/chain_client.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/memory/pins.h"
@@ -126,6 +127,7 @@ class Worker {
   std::optional<kv::DirectReader<WatchedMemory>> reader_;
   std::unique_ptr<rpc::Session> session_;
   std::unique_ptr<kv::RpcClient> client_;
+  std::unique_ptr<kv::ChainClient> chains_;  // Over client_.
   std::vector<View> views_;
   bool was_connected_ = false;
 };

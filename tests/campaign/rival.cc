@@ -81,6 +81,9 @@ Task<bool> Rival::connect_to(Reach& reach) {
     begin_life();
     reach.client = std::make_unique<kv::RpcClient>(*reach.session, host_.shard(),
                                                    kv::RpcClientOptions{.timeout_ns = kTimeout_ns});
+    // Few places, so that many are found anew.
+    reach.chains = std::make_unique<kv::ChainClient>(
+        *reach.client, host_.shard(), kv::ChainClientOptions{.timeout_ns = kTimeout_ns, .slots = 8});
     if (reach.was_connected) ++stage_.outcome.reconnects;
     reach.was_connected = true;
     co_return true;
@@ -88,8 +91,7 @@ Task<bool> Rival::connect_to(Reach& reach) {
   if (reach.session == nullptr || is_open || reach.session->state() == rpc::Session::State::kClosed) {
     // It may be the session that runs this task.
     co_await host_.shard().sleep_for(0);
-    reach.client.reset();
-    reach.session.reset();
+    drop_session(reach);
     reach.life = stage_.life();
     const Reported<fabric::Channel*> channel = host_.domain().connect(RivalStage::shard_name(reach.index));
     if (channel) reach.session = std::make_unique<rpc::Session>(**channel, host_.shard());
@@ -99,10 +101,18 @@ Task<bool> Rival::connect_to(Reach& reach) {
 
 Task<> Rival::disconnect() {
   co_await host_.shard().sleep_for(0);
-  for (Reach& reach : reaches_) {
-    reach.client.reset();
-    reach.session.reset();
+  for (Reach& reach : reaches_) drop_session(reach);
+}
+
+void Rival::drop_session(Reach& reach) {
+  if (reach.chains != nullptr) {
+    stage_.outcome.chain_gets += reach.chains->counts().gets;
+    stage_.outcome.chain_puts += reach.chains->counts().puts;
+    stage_.outcome.chain_conflicts += reach.chains->counts().conflicts;
   }
+  reach.chains.reset();
+  reach.client.reset();
+  reach.session.reset();
 }
 
 Task<> Rival::work() {
@@ -271,8 +281,13 @@ Task<> Rival::put() {
     }
     kv::RpcPutOptions options = put.options;
     options.attempt = attempt_now(attempt, times);
-    const Result<uint64_t> answer =
-        co_await reach_of(key).client->put(bytes_of(key), bytes_of(put.value), options);
+    Result<uint64_t> answer = fail(Code::kUnavailable);
+    Reach& reach = reach_of(key);
+    if (goes_by_chains()) {
+      answer = co_await reach.chains->put(bytes_of(key), bytes_of(put.value), options);
+    } else {
+      answer = co_await reach.client->put(bytes_of(key), bytes_of(put.value), options);
+    }
     result = what_is_known(answer, times);
   }
   end_put(put, result);
@@ -361,7 +376,13 @@ Task<> Rival::get(std::string key) {
   const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
   std::string value;
   kv::StringSink sink(value);
-  const Result<kv::Got> got = co_await reach_of(key).client->get(bytes_of(key), sink);
+  Result<kv::Got> got = fail(Code::kUnavailable);
+  Reach& reach = reach_of(key);
+  if (goes_by_chains()) {
+    got = co_await reach.chains->get(bytes_of(key), sink);
+  } else {
+    got = co_await reach.client->get(bytes_of(key), sink);
+  }
   if (got && got->value_bytes > kLargeBytes) ++stage_.outcome.large;
   end_read(record, key, {.code = got.code(), .version = got ? got->version : 0, .value = &value});
 }
@@ -385,10 +406,16 @@ Task<> Rival::get_many() {
     items[i].sink = &sinks[i];
   }
   std::span<kv::RpcClient::GetItem> rest = items;
+  const bool by_chains = goes_by_chains();
   for (Reach& reach : reaches_) {
     const auto its_own = rest.first(counts[reach.index]);
     rest = rest.subspan(its_own.size());
-    if (!its_own.empty()) co_await reach.client->multi_get(its_own);
+    if (its_own.empty()) continue;
+    if (by_chains) {
+      co_await reach.chains->multi_get(its_own);
+    } else {
+      co_await reach.client->multi_get(its_own);
+    }
   }
   for (size_t i = 0; i < kKeys; ++i) {
     const Result<kv::Got>& got = items[i].result;
@@ -399,7 +426,13 @@ Task<> Rival::get_many() {
 
 Task<> Rival::exists(std::string key) {
   const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
-  const Result<kv::Got> got = co_await reach_of(key).client->exists(bytes_of(key));
+  Result<kv::Got> got = fail(Code::kUnavailable);
+  Reach& reach = reach_of(key);
+  if (goes_by_chains()) {
+    got = co_await reach.chains->exists(bytes_of(key));
+  } else {
+    got = co_await reach.client->exists(bytes_of(key));
+  }
   end_read(record, key, {.code = got.code(), .version = got ? got->version : 0});
 }
 

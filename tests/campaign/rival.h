@@ -19,6 +19,7 @@
 #include "refract/base/clock.h"
 #include "refract/base/prng.h"
 #include "refract/fabric/sim/world.h"
+#include "refract/kv/chain_client.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/rpc/session.h"
@@ -94,6 +95,7 @@ class Rival {
     size_t life = 0;  // When the session began to open: in between the node may have been made anew.
     std::unique_ptr<rpc::Session> session;
     std::unique_ptr<kv::RpcClient> client;
+    std::unique_ptr<kv::ChainClient> chains;  // Over client.
     bool was_connected = false;
   };
 
@@ -102,6 +104,7 @@ class Rival {
   [[nodiscard]] runtime::Task<bool> connect();
   [[nodiscard]] runtime::Task<bool> connect_to(Reach& reach);
   [[nodiscard]] runtime::Task<> disconnect();
+  void drop_session(Reach& reach);
   [[nodiscard]] Reach& reach_of(const std::string& key) { return reaches_[stage_.shard_of(life_, key)]; }
   void begin_life();
   void map(Reach& reach);
@@ -130,6 +133,8 @@ class Rival {
   [[nodiscard]] kv::RpcAttempt attempt_now(const kv::RpcAttempt& attempt, int times);
   [[nodiscard]] Result<uint64_t> what_is_known(const Result<uint64_t>& answer, int times);
 
+  // Which of the two paths that need the server an operation takes.
+  [[nodiscard]] bool goes_by_chains() noexcept { return prng_.chance(0.5); }
   [[nodiscard]] runtime::Task<> put();
   [[nodiscard]] runtime::Task<> put_many();
   [[nodiscard]] runtime::Task<> erase();

@@ -206,6 +206,9 @@ void RivalOutcome::add(const RivalOutcome& other) {
   deaths += other.deaths;
   reconnects += other.reconnects;
   no_space += other.no_space;
+  chain_gets += other.chain_gets;
+  chain_puts += other.chain_puts;
+  chain_conflicts += other.chain_conflicts;
   undecided += other.undecided;
   steps += other.steps;
 }

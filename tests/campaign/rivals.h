@@ -41,8 +41,11 @@ struct RivalOutcome {
   uint64_t deaths = 0;   // Clients that never came back.
   uint64_t reconnects = 0;
   uint64_t no_space = 0;
-  uint64_t undecided = 0;  // Keys on which the checker has no word.
-  uint64_t steps = 0;      // Of the checker.
+  uint64_t chain_gets = 0;  // Answered by chains; by clients that lived to tell, likewise below.
+  uint64_t chain_puts = 0;
+  uint64_t chain_conflicts = 0;  // Swaps that met what somebody else had stored meanwhile.
+  uint64_t undecided = 0;        // Keys on which the checker has no word.
+  uint64_t steps = 0;            // Of the checker.
   uint64_t trace_hash = 0;
 
   // Adds the other's numbers.
