@@ -59,20 +59,24 @@ class HostileClients : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(node.is_up()) << node.errors();
     server = node.server();
-    Client owner = node.connect_tcp();
-    ASSERT_TRUE(owner.put("key", "value"));
-    ASSERT_TRUE(owner.put("long", sealed_value("long", 1, 30'000)));
+    watcher.emplace(node.connect());
+    ASSERT_TRUE(watcher->put("key", "value"));
+    ASSERT_TRUE(watcher->put("long", sealed_value("long", 1, 30'000)));
     client.emplace(node);
     ASSERT_TRUE(client->is_served());
+    connections_before = connections();
   }
   void TearDown() override {
     if (!client) return;
     EXPECT_TRUE(client->is_served());
     client.reset();
+    watcher.reset();
     EXPECT_EQ(node.server(), server) << "the server ended: " << node.errors();
     EXPECT_EQ(node.stop(), 0);
   }
 
+  // Of all clients of the node.
+  [[nodiscard]] uint64_t connections() { return watcher->stat().value().connections; }
   // An honest handshake, and who made it.
   [[nodiscard]] HandmadeClient admitted() const {
     HandmadeClient made(node.tcp_address());
@@ -93,6 +97,8 @@ class HostileClients : public testing::Test {
   Node node{{.arguments = {"--listen-address", "127.0.0.1:0"}}};
   pid_t server = -1;
   std::optional<Witness> client;
+  std::optional<Client> watcher;  // By shared memory.
+  uint64_t connections_before = 0;
 };
 
 TEST_F(HostileClients, who_asks_for_ever_and_reads_nothing_is_bounded_and_hurts_nobody) {
@@ -127,9 +133,8 @@ TEST_F(HostileClients, who_asks_for_ever_and_reads_nothing_is_bounded_and_hurts_
   std::printf("%zu clients that read nothing took %.1f MiB of the %.1f MiB that they may have\n", kClients,
               static_cast<double>(most - before) / kMiB, static_cast<double>(kClients * kBytesEach) / kMiB);
   EXPECT_LT(most, before + kClients * kBytesEach + 16 * kMiB + sanitizer_bytes());
-  const size_t descriptors = descriptors_of(server);
   for (HandmadeClient& each : greedy) each.reset();
-  EXPECT_TRUE(becomes_true([&] { return descriptors_of(server) <= descriptors - kClients; }));
+  EXPECT_TRUE(becomes_true([&] { return connections() == connections_before; }));
 }
 
 TEST_F(HostileClients, a_byte_at_a_time_is_served_in_the_end_and_keeps_nobody_waiting) {
@@ -174,7 +179,6 @@ TEST_F(HostileClients, random_and_truncated_frames_behind_an_honest_handshake_en
   std::printf("nonsense from seed %llu\n", static_cast<unsigned long long>(seed));
   Prng prng(seed);
   const uint64_t before = private_bytes(server);
-  const size_t descriptors = descriptors_of(server);
   HandmadeClient honest = admitted();
   for (uint64_t i = 0; i < kClients; ++i) {
     HandmadeClient liar = admitted();
@@ -195,7 +199,7 @@ TEST_F(HostileClients, random_and_truncated_frames_behind_an_honest_handshake_en
   EXPECT_TRUE(malformed.ends());
   honest.hang_up();
   malformed.hang_up();
-  EXPECT_TRUE(becomes_true([&] { return descriptors_of(server) <= descriptors; }));
+  EXPECT_TRUE(becomes_true([&] { return connections() == connections_before; }));
   const uint64_t after = private_bytes(server);
   std::printf("%llu liars left %.2f MiB behind\n", static_cast<unsigned long long>(kClients),
               after > before ? static_cast<double>(after - before) / kMiB : 0);

@@ -11,6 +11,7 @@ namespace refract::test {
 
 // Resident and its own, without the store and other shared memory; 0: no such process.
 [[nodiscard]] uint64_t private_bytes(pid_t process);
+// 0: only root may know.
 [[nodiscard]] size_t descriptors_of(pid_t process);
 // How many it may have.
 [[nodiscard]] size_t descriptors_max(pid_t process);
