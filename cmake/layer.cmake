@@ -108,7 +108,8 @@ function(refract_programs)
   set_property(GLOBAL PROPERTY REFRACT_PROGRAMS ${programs})
 endfunction()
 
-# refract_thread_tests(): the tests labelled `thread`, as the target `thread_tests`. REQUIRES: all tests are made.
+# refract_thread_tests(): the tests labelled `thread`, as the target `thread_tests`. REQUIRES: all tests are
+# made.
 function(refract_thread_tests)
   get_property(tests GLOBAL PROPERTY REFRACT_THREAD_TESTS)
   add_custom_target(thread_tests DEPENDS ${tests})
