@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "bench/bars.h"
 #include "bench/rivals.h"
 
 namespace refract::bench {
 namespace {
 
-Reported<Outcome> measure_get(BarRun& run, Waiting waiting) {
+// Few enough that a client remembers the slots of all.
+constexpr uint64_t kKnownEntries = 1'000;
+
+Reported<Outcome> measure_get(BarRun& run, Waiting waiting, Paths paths = Paths::kAuto) {
   TcpEcho* echo = run.references.tcp_echo();
   if (echo == nullptr) return report(Code::kUnsupported, "a ping-pong between cores needs two of them");
   const TcpEcho::Mode mode =
       waiting == Waiting::kPolling ? TcpEcho::Mode::kPolling : TcpEcho::Mode::kBlocking;
-  const Reported<Rivals> rivals = Rivals::start(
-      {.node_program = run.options.node_program, .keys = run.options.entries, .server_waiting = waiting});
+  const uint64_t entries =
+      paths == Paths::kChain ? std::min(kKnownEntries, run.options.entries) : run.options.entries;
+  const Reported<Rivals> rivals =
+      Rivals::start({.node_program = run.options.node_program, .keys = entries, .server_waiting = waiting});
   if (!rivals) return report(rivals.error());
   pin_to_core(0);
-  const Reported<std::unique_ptr<StoreDriver>> driver = rivals->connect({.waiting = waiting});
+  const Reported<std::unique_ptr<StoreDriver>> driver =
+      rivals->connect({.waiting = waiting}, {.paths = paths});
   if (!driver) return report(driver.error());
   // About as long on either side, whichever way they wait.
   const uint64_t count = run.options.operations / (waiting == Waiting::kPolling ? 200 : 1'000);
-  Workload workload({.keys = run.options.entries, .seconds = 10, .operations = count}, run.timer);
+  Workload workload({.keys = entries, .seconds = 10, .operations = count}, run.timer);
   Samples samples(count);
 
   return in_block(
@@ -54,6 +62,10 @@ Reported<Outcome> measure_get(BarRun& run, Waiting waiting) {
 
 Reported<Outcome> measure_tcp_get_polling(BarRun& run) {
   return measure_get(run, Waiting::kPolling);
+}
+
+Reported<Outcome> measure_tcp_chain_get(BarRun& run) {
+  return measure_get(run, Waiting::kPolling, Paths::kChain);
 }
 
 Reported<Outcome> measure_tcp_get_blocking(BarRun& run) {
