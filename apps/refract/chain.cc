@@ -30,6 +30,7 @@ constexpr size_t kTextBytesMax = 4 << 20;
 // Where no node is asked: the table's root is where its layout puts it, and there are no keys.
 std::vector<chains::OpenedStore> imagined_stores(const ParsedChain& chain) {
   std::vector<chains::OpenedStore> stores;
+  stores.reserve(chain.stores.size());
   for (const chains::StoreUse& use : chain.stores) {
     stores.push_back({.name = use.name,
                       .region = static_cast<uint16_t>(stores.size()),
