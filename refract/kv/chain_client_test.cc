@@ -55,6 +55,7 @@ class ChainClientTest : public testing::Test {
   }
   [[nodiscard]] uint64_t by_rpc(ByRpc why) const { return chains.counts().by_rpc[static_cast<size_t>(why)]; }
 
+ public:
   test::Served served;
   test::Served::Peer peer;
   ChainClient chains{*peer.client, served.shard};

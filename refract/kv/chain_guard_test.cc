@@ -122,6 +122,7 @@ class ChainGuardTest : public testing::Test {
     }
   }
 
+ public:
   test::Space space;
   runtime::Shard shard{space.clock(), {}};
   ChainServer chains{
