@@ -40,6 +40,8 @@ const std::vector<Row> kPinned = {
     {Code::kInUse, 17, "in_use"},
     {Code::kSystem, 18, "system"},
     {Code::kWrongShard, 19, "wrong_shard"},
+    {Code::kCompareFailed, 20, "compare_failed"},
+    {Code::kCancelled, 21, "cancelled"},
 };
 
 TEST(Codes, keep_their_numbers_and_texts) {
