@@ -44,6 +44,7 @@ class HotChains {
   }
   HotChains(const HotChains&) = delete;
   HotChains& operator=(const HotChains&) = delete;
+  ~HotChains() = default;
 
   // What a client built once.
   [[nodiscard]] std::span<const std::byte> get_message() const { return *get_.finish(); }
