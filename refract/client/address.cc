@@ -58,6 +58,10 @@ Reported<> take_host(std::string_view address, std::string_view text, Target& ta
     const size_t end = text.find(']');
     if (end == std::string_view::npos) return wrong(address, "the bracket of its IPv6 address is not closed");
     host = text.substr(1, end - 1);
+    if (host.find(':') == std::string_view::npos) {
+      return wrong(address, "only an IPv6 address stands in brackets",
+                   "write it like refract://127.0.0.1:7400");
+    }
     if (end + 1 < text.size() && text[end + 1] != ':') {
       return wrong(address, "behind the bracket comes a colon and the port");
     }

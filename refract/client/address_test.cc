@@ -65,6 +65,7 @@ TEST(Address, what_is_wrong_is_said) {
       {"refract://::1:7400", Code::kInvalidArgument, "brackets"},
       {"refract://[::1:7400", Code::kInvalidArgument, "not closed"},
       {"refract://[::1]7400", Code::kInvalidArgument, "colon"},
+      {"refract://[127.0.0.1]:7400", Code::kInvalidArgument, "only an IPv6 address stands in brackets"},
       {"refract://a b:7400", Code::kInvalidArgument, "'a b' is no host"},
       {"refract://h:1?colour=red", Code::kInvalidArgument, "'colour'"},
       {"refract://h:1?transport=verbs", Code::kUnsupported, "'verbs'"},
