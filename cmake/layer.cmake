@@ -51,7 +51,7 @@ function(refract_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   if(REFRACT_SANITIZE)
-    # A test runs once for each time that it is compiled: half the compiler's time is worth more than quick tests.
+    # A test runs once for each time that it is compiled, so that the compiler's time counts for more.
     target_compile_options(${name} PRIVATE -O0)
   endif()
   target_link_libraries(${name} PRIVATE
