@@ -5,11 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-#include <string>
+#include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/test_golden.h"
 #include "refract/kv/test_space.h"
 
 namespace refract::kv {
@@ -18,20 +17,6 @@ namespace {
 using test::bytes_of;
 using test::Space;
 
-// Puts the bytes of one line of the page into `image`.
-void read_golden_line(const std::string& line, std::vector<std::byte>& image) {
-  std::istringstream words(line);
-  uint64_t offset = 0;
-  words >> std::hex >> offset;
-  for (size_t i = 0; i < 16; ++i) {
-    uint32_t byte = 0;
-    words >> std::hex >> byte;
-    ASSERT_TRUE(words) << line;
-    ASSERT_LT(offset + i, image.size());
-    image[offset + i] = static_cast<std::byte>(byte);
-  }
-}
-
 TEST(Layout, the_page_shows_the_bytes) {
   Space space({.chunks = 8, .chunks_max = 8, .hash_seed = 42});
   ASSERT_TRUE(space.table().put(bytes_of("user:7"), bytes_of("Ada"), {}));
@@ -39,15 +24,9 @@ TEST(Layout, the_page_shows_the_bytes) {
       space.table().put(bytes_of("lease"), bytes_of("held"), {.expires_wall_ns = 1'800'000'000'000'000'000}));
   ASSERT_TRUE(space.table().put(bytes_of("once"), bytes_of("done"),
                                 {.request = {.client = 0x1122334455667788, .sequence = 5}}));
-  std::ifstream page(REFRACT_SOURCE_DIR "/docs/formats/kv-table.md");
-  ASSERT_TRUE(page);
-  std::vector<std::byte> image(space.bytes());
-  std::string line;
-  while (std::getline(page, line) && line != "```golden") {
-  }
-  int lines = 0;
-  for (; std::getline(page, line) && line != "```"; ++lines) read_golden_line(line, image);
-  EXPECT_GT(lines, 10);
+  const auto lines = golden::lines_of(REFRACT_SOURCE_DIR "/docs/formats/kv-table.md");
+  EXPECT_GT(lines.size(), 10U);
+  const std::vector<std::byte> image = golden::image_of(lines, space.bytes());
   for (size_t i = 0; i < image.size(); ++i) ASSERT_EQ(image[i], space.base()[i]) << std::hex << i;
 }
 

@@ -5,11 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "refract/base/test_golden.h"
 #include "refract/prism/decode.h"
 #include "refract/prism/reply.h"
 
@@ -22,21 +21,9 @@ constexpr RemoteKey kKey{0x0102'0304'0506'0708};
   return RemotePointer::at(3, offset);
 }
 
-// The bytes that stand in the page below a heading, in lines that begin with four spaces; text behind two
-// more spaces explains them.
 [[nodiscard]] std::vector<std::byte> bytes_below(const std::string& heading) {
-  std::ifstream page(std::string(REFRACT_SOURCE_DIR) + "/docs/formats/prism.md");
-  std::vector<std::byte> bytes;
-  std::string line;
-  bool is_below = false;
-  while (std::getline(page, line)) {
-    if (line.starts_with("#")) is_below = line == heading;
-    if (!is_below || !line.starts_with("    ")) continue;
-    std::istringstream digits(line.substr(4, line.find("  ", 4) - 4));
-    std::string pair;
-    while (digits >> pair) bytes.push_back(static_cast<std::byte>(std::stoul(pair, nullptr, 16)));
-  }
-  return bytes;
+  const auto lines = golden::lines_of(REFRACT_SOURCE_DIR "/docs/formats/prism.md", heading);
+  return golden::image_of(lines, lines.size() * 8);
 }
 
 void build_example(Chain& chain) {

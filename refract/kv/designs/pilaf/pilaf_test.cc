@@ -2,14 +2,14 @@
 // Pilaf's claims: what verifies itself, how much a get reads, and that no call from outside hurts the store.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/test_golden.h"
 #include "refract/kv/designs/pilaf/client.h"
 #include "refract/kv/designs/pilaf/server.h"
 #include "refract/kv/designs/test_store.h"
@@ -257,25 +257,14 @@ TEST(PilafLayout, the_page_shows_the_bytes) {
   Store store({.keys_max = 12, .key_bytes_max = 16, .value_bytes_max = 64});
   ASSERT_EQ(store.put("user:7", "Ada"), Code::kOk);
   const auto memory = store.memory.bytes();
-  std::ifstream page(REFRACT_SOURCE_DIR "/docs/formats/pilaf.md");
-  ASSERT_TRUE(page);
-  std::string line;
-  while (std::getline(page, line) && line != "```golden") {
+  const auto lines = golden::lines_of(REFRACT_SOURCE_DIR "/docs/formats/pilaf.md");
+  EXPECT_EQ(lines.size(), 8U + 5 + 3);
+  // The other entries are free, with a sequence and a CRC of their own.
+  for (const golden::Line& line : lines) {
+    ASSERT_LE(line.offset + line.bytes.size(), memory.size());
+    const auto stored = memory.subspan(line.offset, line.bytes.size());
+    ASSERT_TRUE(std::ranges::equal(stored, line.bytes)) << std::hex << line.offset;
   }
-  int lines = 0;
-  for (; std::getline(page, line) && line != "```"; ++lines) {
-    std::istringstream words(line);
-    uint64_t offset = 0;
-    words >> std::hex >> offset;
-    for (size_t i = 0; i < 8; ++i) {
-      uint32_t byte = 0;
-      words >> std::hex >> byte;
-      ASSERT_TRUE(words) << line;
-      ASSERT_LT(offset + i, memory.size());
-      ASSERT_EQ(std::to_integer<uint32_t>(memory[offset + i]), byte) << std::hex << offset + i;
-    }
-  }
-  EXPECT_EQ(lines, 8 + 5 + 3);
 }
 
 }  // namespace

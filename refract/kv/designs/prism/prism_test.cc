@@ -5,13 +5,12 @@
 
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "refract/base/test_golden.h"
 #include "refract/kv/designs/prism/client.h"
 #include "refract/kv/designs/prism/server.h"
 #include "refract/kv/designs/test_store.h"
@@ -377,26 +376,9 @@ TEST(PrismKvLayout, the_page_shows_the_bytes) {
   ASSERT_EQ(served.store.put("lease", "held"), Code::kOk);
   ASSERT_EQ(served.store.erase("lease"), Code::kOk);
   const auto memory = served.store.memory();
-  std::ifstream page(REFRACT_SOURCE_DIR "/docs/formats/prism-kv.md");
-  ASSERT_TRUE(page);
-  std::vector<std::byte> image(memory.size());
-  std::string line;
-  while (std::getline(page, line) && line != "```golden") {
-  }
-  int lines = 0;
-  for (; std::getline(page, line) && line != "```"; ++lines) {
-    std::istringstream words(line);
-    uint64_t offset = 0;
-    words >> std::hex >> offset;
-    for (size_t i = 0; i < 8; ++i) {
-      uint32_t byte = 0;
-      words >> std::hex >> byte;
-      ASSERT_TRUE(words) << line;
-      ASSERT_LT(offset + i, image.size());
-      image[offset + i] = static_cast<std::byte>(byte);
-    }
-  }
-  EXPECT_GT(lines, 10);
+  const auto lines = golden::lines_of(REFRACT_SOURCE_DIR "/docs/formats/prism-kv.md");
+  EXPECT_GT(lines.size(), 10U);
+  const std::vector<std::byte> image = golden::image_of(lines, memory.size());
   for (size_t i = 0; i < image.size(); ++i) ASSERT_EQ(image[i], memory[i]) << std::hex << i;
 }
 
