@@ -89,8 +89,7 @@ std::string outcome_json(const Outcomes& outcomes) {
   for (size_t i = 0; i < outcomes.chain.statements.size(); ++i) {
     const Statement& statement = outcomes.chain.statements[i];
     const std::vector<std::byte> output = output_of(outcomes, i);
-    std::string hex;
-    for (const std::byte byte : output) hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+    const std::string hex = records::hex_text(output);
     out += fmt::format(
         "{}{{\"operation\": \"{}\", \"line\": {}, \"source\": {}, \"code\": \"{}\", \"bytes\": {}",
         i == 0 ? "" : ", ", word_of(statement.opcode), statement.at.line,

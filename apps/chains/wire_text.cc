@@ -163,8 +163,7 @@ std::string wire_text(std::span<const std::byte> chain) {
 std::string wire_json(std::span<const std::byte> chain) {
   prism::DecodedChain decoded;
   const Code code = prism::decode(chain, decoded);
-  std::string hex;
-  for (const std::byte byte : chain) hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  const std::string hex = records::hex_text(chain);
   std::string out = fmt::format("{{\"well_formed\": {}, \"bytes\": {}, \"hex\": \"{}\", \"operations\": [",
                                 code == Code::kOk, chain.size(), hex);
   for (size_t i = 0; i < decoded.count; ++i) {

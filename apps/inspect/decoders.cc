@@ -45,9 +45,7 @@ Part raw_bytes(std::span<const std::byte> region, uint64_t at) {
   part.heading = fmt::format("{} bytes from {:#x} on", shown.size(), at);
   std::vector<std::byte> copy(shown.size());
   copy_possibly_torn(copy.data(), shown.data(), copy.size());
-  std::string hex;
-  for (const std::byte byte : copy) hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-  part.hidden("offset", fmt::format("{}", at)).hidden("hex", fmt::format("\"{}\"", hex));
+  part.hidden("offset", fmt::format("{}", at)).hidden("hex", fmt::format("\"{}\"", records::hex_text(copy)));
   part.picture = records::hex_lines(copy, at);
   return part;
 }

@@ -22,6 +22,27 @@
 
 namespace refract::inspect {
 
+// Notices that a chain of lines comes back to where it was, within thrice as many steps as it has lines: a
+// damaged space may have a ring in every bucket.
+class RingFinder {
+ public:
+  // Whether the chain was at this line before. False for a while although it was, but never true otherwise.
+  [[nodiscard]] bool was_at(Offset line) noexcept {
+    if (line == mark_) return true;
+    if (++steps_ == steps_to_next_mark_) {
+      mark_ = line;
+      steps_ = 0;
+      steps_to_next_mark_ *= 2;
+    }
+    return false;
+  }
+
+ private:
+  Offset mark_;
+  uint64_t steps_ = 0;
+  uint64_t steps_to_next_mark_ = 1;
+};
+
 struct Damage {
   uint64_t offset = 0;  // Of the slot, line, buffer or word that is wrong.
   std::string what;
@@ -43,6 +64,13 @@ class SpaceWords {
   // REQUIRES, for these: aligned to 8, and inside.
   [[nodiscard]] uint64_t observe(Offset at) const noexcept { return observe_u64(space_.data() + at.value); }
   [[nodiscard]] const std::byte* at(Offset place) const noexcept { return space_.data() + place.value; }
+
+  // REQUIRES: they lie inside. No bytes need no place.
+  [[nodiscard]] std::vector<std::byte> copy(Offset place, uint64_t bytes) const {
+    std::vector<std::byte> out(bytes);
+    if (!out.empty()) copy_possibly_torn(out.data(), at(place), out.size());
+    return out;
+  }
 
   [[nodiscard]] bool lies_in(Offset place, uint64_t bytes) const noexcept {
     return place.value != 0 && bytes <= space_.size() && place.value <= space_.size() - bytes;

@@ -136,6 +136,30 @@ TEST_F(TableDecoder, damage_is_shown_where_it_lies) {
   EXPECT_EQ(decoder_for(bytes()), nullptr);
 }
 
+TEST_F(TableDecoder, an_entry_without_a_value_is_shown_like_any_other) {
+  put("empty", "");
+  const Part part = ask({.key = "empty"});
+  EXPECT_TRUE(found_);
+  EXPECT_EQ(damage_count(part), 0U);
+  EXPECT_NE(text_of(part).find("'empty': 0 B"), std::string::npos) << text_of(part);
+}
+
+TEST_F(TableDecoder, a_chain_of_lines_that_is_a_ring_is_followed_once_and_called_damage) {
+  const Part sound = ask({.key = "key 7"});
+  const uint64_t bucket = number(sound, "bucket");
+  // Three lines in what was a free chunk, the last of which leads to the first.
+  const uint64_t lines = bytes().size() - kChunkBytes;
+  set_word(word(offsetof(SpaceHeader, chunk_table)) + lines / kChunkBytes * 8,
+           ChunkWord::of(ChunkKind::kLines, 0).bits);
+  set_word(number(sound, "bucket_at") + kv::kOverflowWord * 8, lines);
+  for (uint64_t i = 0; i < 3; ++i) set_word(lines + i * 64 + kv::kOverflowWord * 8, lines + (i + 1) % 3 * 64);
+  const Part part = ask({.bucket = bucket});
+  EXPECT_EQ(damage_count(part), 1U);
+  EXPECT_LE(part.parts.size(), 1U + 3 * 3);
+  EXPECT_GE(part.parts.size(), 1U + 3);
+  EXPECT_FALSE(text({}).empty());
+}
+
 TEST_F(TableDecoder, a_bucket_that_does_not_exist_is_refused) {
   EXPECT_EQ(damage_count(ask({.bucket = UINT64_MAX})), 1U);
   EXPECT_EQ(damage_count(ask({.bucket = word(kv::kBucketCountAt.value)})), 1U);

@@ -20,7 +20,6 @@ using kv::Slot;
 using progress::bytes_text;
 
 constexpr int kLooks = 8;
-constexpr int kChainMax = 1'000;
 constexpr uint64_t kHexBytes = 128;
 constexpr uint64_t kValueBytesShown = 1024;
 
@@ -37,7 +36,8 @@ std::string hint_text(uint8_t hint) {
 template <typename Visit>
 void TableLook::walk(uint64_t bucket, const Visit& visit) {
   Offset line = words_.bucket_at(bucket);
-  for (int lines = 0; line && lines < kChainMax; ++lines) {
+  RingFinder ring;
+  while (line && !ring.was_at(line)) {
     for (uint64_t i = 0; i < kv::kSlotsPerBucket; ++i) {
       const Offset at = line.plus(i * sizeof(Slot));
       if (!visit(at, Slot{words_.observe(at)})) return;
@@ -159,6 +159,8 @@ Part TableLook::bucket(uint64_t index) {
   part.heading = fmt::format("bucket {} of {} at {:#x}, ", index, count, at.value);
   uint64_t used = 0;
   uint64_t lines = 0;
+  RingFinder ring;
+  (void)ring.was_at(at);
   while (at) {
     part.parts.push_back(line(at, index, lines++, used));
     const uint64_t word_at = at.plus(kv::kOverflowWord * sizeof(Slot)).value;
@@ -166,8 +168,9 @@ Part TableLook::bucket(uint64_t index) {
     at = words_.line_after(at, is_sound);
     if (!is_sound)
       part.damage(word_at, fmt::format("the chain goes on at {:#x}, which is no line", at.value));
-    if (is_sound && at && lines == kChainMax) part.damage(word_at, "the chain does not end");
-    if (!is_sound || lines == kChainMax) break;
+    const bool is_ring = is_sound && at && ring.was_at(at);
+    if (is_ring) part.damage(word_at, "the chain does not end");
+    if (!is_sound || is_ring) break;
   }
   part.heading += fmt::format("{} {} in {} {}", used, used == 1 ? "entry" : "entries", lines,
                               lines == 1 ? "line" : "lines");
@@ -181,8 +184,7 @@ Part TableLook::buffer_content(Part part, Offset at, uint64_t room) {
   if (stamp == 0) part.heading += ", being written or never used";
   const bool is_sound = lengths.is_sound() && lengths.total_bytes() <= room;
   const uint64_t shown = std::min({kHexBytes, room, is_sound ? lengths.total_bytes() : kHexBytes});
-  std::vector<std::byte> start(shown);
-  copy_possibly_torn(start.data(), words_.at(at), start.size());
+  const std::vector<std::byte> start = words_.copy(at, shown);
   if (!is_sound) {
     // A buffer that was never used has no lengths, and nothing is wrong with that.
     if (stamp != 0) part.damage(at.value + 8, "the lengths are impossible for this place");
@@ -198,10 +200,9 @@ Part TableLook::buffer_content(Part part, Offset at, uint64_t room) {
     part.text("writer", hex(words_.observe(at.plus(lengths.identity_at()))));
     part.number("writer_sequence", words_.observe(at.plus(lengths.identity_at() + 8)));
   }
-  std::vector<std::byte> key(lengths.key_bytes);
-  copy_possibly_torn(key.data(), words_.at(at.plus(lengths.key_at())), key.size());
-  std::vector<std::byte> value(std::min<uint64_t>(lengths.value_bytes, kValueBytesShown));
-  copy_possibly_torn(value.data(), words_.at(at.plus(lengths.value_at())), value.size());
+  const std::vector<std::byte> key = words_.copy(at.plus(lengths.key_at()), lengths.key_bytes);
+  const std::vector<std::byte> value =
+      words_.copy(at.plus(lengths.value_at()), std::min<uint64_t>(lengths.value_bytes, kValueBytesShown));
   part.bytes("key", key).bytes(value.size() < lengths.value_bytes ? "value_start" : "value", value);
   const uint64_t hash = hash_key(key, words_.hash_seed());
   const Named named = find(hash, [at](Offset, Slot one) { return one.buffer() == at; });

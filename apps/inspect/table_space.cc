@@ -19,7 +19,6 @@ using progress::count_text;
 constexpr uint64_t kChunksPerRow = 64;
 constexpr uint64_t kRowsMax = 64;
 constexpr size_t kBarCells = 40;
-constexpr int kChainMax = 1'000;
 
 // What all slots of the table say, without a look at the buffers.
 struct Census {
@@ -44,8 +43,9 @@ Census take_census(SpaceWords& words, Part& part) {
       return census;
     }
     size_t entries = 0;
-    for (int lines = 0; line && lines < kChainMax; ++lines) {
-      census.overflow_lines += lines > 0 ? 1 : 0;
+    RingFinder ring;
+    for (bool is_first = true; line && !ring.was_at(line); is_first = false) {
+      census.overflow_lines += is_first ? 0 : 1;
       for (uint64_t i = 0; i < kv::kSlotsPerBucket; ++i) {
         const Slot slot{words.observe(line.plus(i * sizeof(Slot)))};
         if (!slot) continue;

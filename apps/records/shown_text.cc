@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "apps/records/json_text.h"
 
@@ -12,6 +11,14 @@ namespace refract::records {
 namespace {
 
 constexpr size_t kQuotedBytesMax = 60;
+
+// Two digits at `out`, and where the next ones go. By hand: formatting a byte takes a hundred times as long.
+char* put_byte(char* out, std::byte byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  out[0] = kDigits[std::to_integer<size_t>(byte) >> 4];
+  out[1] = kDigits[std::to_integer<size_t>(byte) & 0xf];
+  return out + 2;
+}
 
 }  // namespace
 
@@ -55,19 +62,31 @@ std::string json_member(std::string_view name, std::string_view bytes) {
   return out;
 }
 
+std::string hex_text(std::span<const std::byte> bytes) {
+  std::string out(2 * bytes.size(), ' ');
+  char* at = out.data();
+  for (const std::byte byte : bytes) at = put_byte(at, byte);
+  return out;
+}
+
 std::vector<std::string> hex_lines(std::span<const std::byte> bytes, uint64_t offset) {
   constexpr size_t kPerLine = 16;
+  constexpr size_t kHexWidth = 3 * kPerLine + 2;
   std::vector<std::string> lines;
+  lines.reserve((bytes.size() + kPerLine - 1) / kPerLine);
   for (size_t at = 0; at < bytes.size(); at += kPerLine) {
     const auto row = bytes.subspan(at, std::min(kPerLine, bytes.size() - at));
-    std::string hex;
-    std::string letters;
+    std::string& line = lines.emplace_back(fmt::format("{:04x}  ", offset + at));
+    const size_t hex_at = line.size();
+    line.resize(hex_at + kHexWidth + row.size(), ' ');
+    char* const letters = line.data() + hex_at + kHexWidth;
+    char* hex = line.data() + hex_at;
     for (size_t i = 0; i < row.size(); ++i) {
-      const auto byte = std::to_integer<unsigned>(row[i]);
-      fmt::format_to(std::back_inserter(hex), "{}{:02x} ", i == 8 ? " " : "", byte);
-      letters.push_back(byte < 0x20 || byte > 0x7e ? '.' : static_cast<char>(byte));
+      const auto byte = std::to_integer<unsigned char>(row[i]);
+      if (i == 8) ++hex;
+      hex = put_byte(hex, row[i]) + 1;
+      letters[i] = byte < 0x20 || byte > 0x7e ? '.' : static_cast<char>(byte);
     }
-    lines.push_back(fmt::format("{:04x}  {:<49} {}", offset + at, hex, letters));
   }
   return lines;
 }

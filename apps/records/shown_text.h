@@ -19,6 +19,7 @@ namespace refract::records {
 [[nodiscard]] std::string json_member(std::string_view name, std::string_view bytes);
 [[nodiscard]] std::string json_text(std::string_view text);
 
+[[nodiscard]] std::string hex_text(std::span<const std::byte> bytes);
 // Lines of 16 bytes: where they stand, counted from `offset`; their digits; their letters.
 [[nodiscard]] std::vector<std::string> hex_lines(std::span<const std::byte> bytes, uint64_t offset);
 
