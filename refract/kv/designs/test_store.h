@@ -72,12 +72,20 @@ class BlockingStore {
   [[nodiscard]] Store& self() noexcept { return static_cast<Store&>(*this); }
 };
 
+// How much of everything there is to carry operations; a smaller one is made faster.
+struct LoopbackSizes {
+  fabric::LoopbackOptions link = {.depth = 32, .message_bytes_max = 32 * 1024};
+  size_t ops_max = runtime::ShardOptions{}.ops_max;
+};
+
 class LoopbackStore final : public BlockingStore<LoopbackStore> {
  public:
-  LoopbackStore(const Design& design, const Capacity& capacity, StoreLog* log = nullptr)
+  LoopbackStore(const Design& design, const Capacity& capacity, StoreLog* log = nullptr,
+                const LoopbackSizes& sizes = {})
       : memory_(design.memory_bytes(capacity)),
-        server_domain_(hub_, "server", kLink),
-        client_inner_(hub_, "client", kLink),
+        shard_(clock_, {.ops_max = sizes.ops_max, .idler = &idler_}),
+        server_domain_(hub_, "server", sizes.link),
+        client_inner_(hub_, "client", sizes.link),
         client_domain_(client_inner_),
         server_(design
                     .make_server({.shard = shard_,
@@ -124,12 +132,10 @@ class LoopbackStore final : public BlockingStore<LoopbackStore> {
   }
 
  private:
-  static constexpr fabric::LoopbackOptions kLink = {.depth = 32, .message_bytes_max = 32 * 1024};
-
   TestMemory memory_;
   ManualClock clock_;
   test::JumpingIdler idler_{clock_};
-  runtime::Shard shard_{clock_, {.idler = &idler_}};
+  runtime::Shard shard_;
   fabric::LoopbackHub hub_;
   fabric::LoopbackDomain server_domain_;
   fabric::LoopbackDomain client_inner_;

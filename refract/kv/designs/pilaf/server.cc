@@ -299,10 +299,10 @@ void PilafServer::attach(const rpc::Responder& to) noexcept {
 }
 
 Code PilafServer::change(const rpc::IncomingCall& call) {
+  BlobHeader header{};
+  if (call.payload.size() < sizeof(header)) return Code::kMalformed;
   body_.resize(call.payload.size());
   copy_possibly_torn(body_.data(), call.payload.data(), body_.size());
-  BlobHeader header{};
-  if (body_.size() < sizeof(header)) return Code::kMalformed;
   std::memcpy(&header, body_.data(), sizeof(header));
   const bool is_put = call.header.method == kMethodPut;
   if (uint64_t{header.key_bytes} + header.value_bytes != body_.size() - sizeof(header) ||
