@@ -3,14 +3,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
-#include <functional>
 #include <memory>
-#include <optional>
 
-#include "bench/redis_driver.h"
-#include "bench/refract_driver.h"
-#include "bench/rivals.h"
+#include "bench/design_driver.h"
+#include "bench/kv_sides.h"
 
 namespace refract::bench {
 namespace {
@@ -20,28 +18,33 @@ constexpr std::array kSweepShares = {0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.
 // One store under the load, and the cores on which its clients sit.
 class Side {
  public:
-  Side(const KvLoad& load, const Timer& timer, std::string name, std::string how, bool is_bound)
-      : load_(load), timer_(timer) {
-    side_.name = std::move(name);
-    side_.how = std::move(how);
+  Side(const KvLoad& load, const Timer& timer, const KvStores::Side& store, bool is_bound)
+      : load_(load), timer_(timer), store_(store) {
+    side_.name = store.name;
+    side_.how = store.how;
+    side_.served_by = store.served_by;
     if (!is_bound) return;
     // Servers have core 1 and those behind it.
     for (size_t k = 0; k < load.clients; ++k) cores_.push_back(k == 0 ? 0 : load.shards + k);
   }
-  using Connect = std::function<Reported<std::unique_ptr<StoreDriver>>(const DriverOptions&)>;
 
-  [[nodiscard]] Reported<> take_turn(const Connect& connect, uint64_t seed) {
-    const Reported<WorkloadResult> result = run(connect, load_.workload.rate, seed);
+  [[nodiscard]] Reported<> take_turn(uint64_t seed) {
+    const uint64_t cpu_before_ns = store_.server_cpu_ns ? store_.server_cpu_ns() : 0;
+    const Reported<WorkloadResult> result = run(load_.workload.rate, seed);
     if (!result) return report(result.error());
+    if (store_.server_cpu_ns) {
+      const uint64_t cpu_now_ns = std::max(store_.server_cpu_ns(), cpu_before_ns);
+      side_.server_cpu_ns = side_.server_cpu_ns.value_or(0) + cpu_now_ns - cpu_before_ns;
+    }
     side_.rates.push_back(result->per_second());
     side_.sum.add_after(*result);
     return {};
   }
 
-  [[nodiscard]] Reported<> sweep(const Connect& connect) {
+  [[nodiscard]] Reported<> sweep() {
     const double most = spread_of(side_.rates).median;
     for (const double share : kSweepShares) {
-      const Reported<WorkloadResult> result = run(connect, most * share, 1);
+      const Reported<WorkloadResult> result = run(most * share, 1);
       if (!result) return report(result.error());
       side_.sweep.push_back({.share = share, .offered = most * share, .result = *result});
     }
@@ -51,7 +54,7 @@ class Side {
   [[nodiscard]] KvSide& found() noexcept { return side_; }
 
  private:
-  [[nodiscard]] Reported<WorkloadResult> run(const Connect& connect, double rate, uint64_t seed) {
+  [[nodiscard]] Reported<WorkloadResult> run(double rate, uint64_t seed) {
     DriverOptions driver = load_.driver;
     driver.has_rate = rate > 0;
     std::vector<WorkloadOptions> workloads(load_.clients, load_.workload);
@@ -62,100 +65,74 @@ class Side {
         workloads[k].operations = (load_.workload.operations + load_.clients - 1) / load_.clients;
       }
     }
-    return run_clients(workloads, timer_, [&] { return connect(driver); }, cores_);
+    Reported<WorkloadResult> result =
+        run_clients(workloads, timer_, [&] { return store_.connect(driver); }, cores_);
+    if (result) return result;
+    return report(result.error().code, fmt::format("{}: {}", store_.name, result.error().what),
+                  result.error().next);
   }
 
   const KvLoad& load_;
   Timer timer_;
+  const KvStores::Side& store_;
   std::vector<size_t> cores_;
   KvSide side_;
 };
 
-std::string how_of(const KvLoad& load) {
-  if (!load.address.empty()) return load.address;
-  if (load.provider == Provider::kTcp) return load.path == Path::kChain ? "tcp, by chains" : "tcp";
-  if (load.path == Path::kChain) return "shm, by chains";
-  return load.path == Path::kDirect ? "shm, gets directly" : "shm, all to the server";
+std::unexpected<Report> refuse(std::string what, std::string next) {
+  return report(Code::kInvalidArgument, std::move(what), std::move(next));
 }
 
-// The stores, and who connects to them.
-struct Stores {
-  std::optional<Rivals> rivals;  // Ours is a private one.
-  std::optional<Redis> redis;    // Beside a node that was named.
-  uint16_t redis_port = 0;
-};
-
-Reported<Stores> start_stores(const KvLoad& load, bool is_bound) {
-  Stores stores;
-  const WorkloadOptions& entries = load.workload;
-  const bool is_private = load.address.empty();
-  if (is_private) {
-    Reported<Rivals> rivals = Rivals::start({.node_program = load.node_program,
-                                             .keys = entries.keys,
-                                             .key_bytes = entries.key_bytes,
-                                             .value_bytes = entries.value_bytes,
-                                             .with_redis = load.beside_redis,
-                                             .over_tcp = load.provider == Provider::kTcp,
-                                             .server_waiting = load.driver.waiting,
-                                             .shards = load.shards,
-                                             .is_bound = is_bound});
-    if (!rivals) return report(rivals.error());
-    stores.rivals.emplace(std::move(*rivals));
-    if (load.beside_redis) stores.redis_port = stores.rivals->redis().port();
-    return stores;
+// What a store of a published design cannot do; `name` is the first of them.
+Reported<> check_for_designs(const KvLoad& load, const std::string& name) {
+  if (!load.address.empty()) {
+    return refuse(fmt::format("--address names a node of ours, which does not serve {}", name),
+                  "leave it out: a server is started for each design");
   }
-  if (!load.beside_redis) return stores;
-  Reported<Redis> redis = Redis::start({.over_tcp = true, .cpu = -1});
-  if (!redis) return report(redis.error());
-  stores.redis_port = redis->port();
-  const Contents contents(entries.key_bytes, entries.value_bytes);
-  if (const Reported<> filled = fill_redis(*redis, contents, entries.keys); !filled) {
-    return report(filled.error());
+  if (load.driver.batch > 1) {
+    return refuse(fmt::format("{} has no multi_get and multi_put", name), "leave --batch at 1");
   }
-  stores.redis.emplace(std::move(*redis));
-  return stores;
-}
-
-Paths paths_of(Path path) noexcept {
-  switch (path) {
-    case Path::kRpc:
-      return Paths::kRpc;
-    case Path::kChain:
-      return Paths::kChain;
-    case Path::kDirect:
-      break;
+  if (load.shards > 1) {
+    return refuse(
+        fmt::format("{} is served by one thread, and would stand beside {} of ours", name, load.shards),
+        "leave --shards at 1");
   }
-  return Paths::kAuto;
-}
-
-// Takes the direct path or fails: a figure of another one would carry the wrong name.
-Reported<std::unique_ptr<StoreDriver>> connect_ours(const KvLoad& load, const Stores& stores,
-                                                    const DriverOptions& options) {
-  RefractDriver::Target target;
-  if (stores.rivals) {
-    const PrivateNode& node = stores.rivals->node();
-    target.address = load.provider == Provider::kTcp ? node.tcp_address() : node.socket_path();
-  } else {
-    target.address = load.address;
+  if (load.workload.key_bytes + load.workload.value_bytes > kDesignItemBytesMax) {
+    return refuse(fmt::format("{} takes keys and values of {} bytes together", name, kDesignItemBytesMax),
+                  "lower --value-bytes");
   }
-  target.client.paths = paths_of(load.path);
-  const Contents contents(load.workload.key_bytes, load.workload.value_bytes);
-  Reported<std::unique_ptr<RefractDriver>> driver = RefractDriver::connect(target, options, contents);
-  if (!driver) return report(driver.error());
-  const Route route = (*driver)->client().route();
-  const bool wants_direct = load.path == Path::kDirect && load.provider == Provider::kShm;
-  if (stores.rivals && wants_direct && !route.direct) {
-    return report(Code::kUnsupported, "the client does not read directly: " + route.reason);
-  }
-  return std::unique_ptr<StoreDriver>(std::move(*driver));
+  return {};
 }
 
 }  // namespace
 
+std::string_view text(Provider provider) noexcept {
+  return provider == Provider::kShm ? "shm" : "tcp";
+}
+
+std::string_view text(Path path) noexcept {
+  return path == Path::kDirect ? "direct" : path == Path::kChain ? "chain" : "rpc";
+}
+
+bool KvLoad::has(std::string_view design) const noexcept {
+  return std::ranges::find(designs, design) != designs.end();
+}
+
+double KvSide::requests_per_operation() const noexcept {
+  return sum.operations == 0 ? 0 : static_cast<double>(sum.requests) / static_cast<double>(sum.operations);
+}
+
+std::optional<double> KvSide::server_ns_per_operation() const noexcept {
+  if (!server_cpu_ns || sum.operations == 0) return std::nullopt;
+  return static_cast<double>(*server_cpu_ns) / static_cast<double>(sum.operations);
+}
+
+double KvResult::over_base(const KvSide& side) const {
+  const double there = spread_of(sides[base].rates).median;
+  return there > 0 ? spread_of(side.rates).median / there : 0;
+}
+
 Reported<> check(const KvLoad& load) {
-  const auto refuse = [](std::string what, std::string next) {
-    return report(Code::kInvalidArgument, std::move(what), std::move(next));
-  };
   const WorkloadOptions& workload = load.workload;
   if (load.driver.depth % load.driver.batch != 0) {
     return refuse(
@@ -171,6 +148,13 @@ Reported<> check(const KvLoad& load) {
     return refuse("--sweep measures over time, not over a number of operations",
                   "give --seconds instead of --ops");
   }
+  if (!load.address.empty() && load.paths.size() != 1) {
+    return refuse("--path all wants a private node, whose paths are known", "name one path, or no --address");
+  }
+  for (const std::string& name : load.designs) {
+    if (name == kOurs) continue;
+    if (const Reported<> possible = check_for_designs(load, name); !possible) return possible;
+  }
   return {};
 }
 
@@ -181,36 +165,27 @@ Reported<KvResult> run_kv_load(const KvLoad& load) {
   if (!references) return report(references.error());
   KvResult result;
   result.is_bound = load.address.empty() && core_count() >= load.clients + load.shards;
-  const Reported<Stores> stores = start_stores(load, result.is_bound);
+  const Reported<std::unique_ptr<KvStores>> stores = KvStores::start(load, result.is_bound);
   if (!stores) return report(stores.error());
-
-  Side ours(load, timer, "refract", how_of(load), result.is_bound);
-  Side redis(load, timer, "redis", "tcp, pipelined", result.is_bound);
-  const Side::Connect to_ours = [&](const DriverOptions& options) {
-    return connect_ours(load, *stores, options);
-  };
-  const Contents contents(load.workload.key_bytes, load.workload.value_bytes);
-  const Side::Connect to_redis = [&](const DriverOptions& options) -> Reported<std::unique_ptr<StoreDriver>> {
-    auto driver = RedisDriver::connect(stores->redis_port, options, contents);
-    if (!driver) return report(driver.error());
-    return std::unique_ptr<StoreDriver>(std::move(*driver));
-  };
+  result.base = (*stores)->base();
+  std::vector<Side> sides;
+  for (const KvStores::Side& store : (*stores)->sides()) {
+    sides.emplace_back(load, timer, store, result.is_bound);
+  }
   result.before = (*references)->measure();
   for (int turn = 0; turn < load.turns; ++turn) {
-    const auto seed = static_cast<uint64_t>(turn);
-    if (const Reported<> done = ours.take_turn(to_ours, seed); !done) return report(done.error());
-    if (!load.beside_redis) continue;
-    if (const Reported<> done = redis.take_turn(to_redis, seed); !done) return report(done.error());
-  }
-  if (load.sweep) {
-    if (const Reported<> done = ours.sweep(to_ours); !done) return report(done.error());
-    if (load.beside_redis) {
-      if (const Reported<> done = redis.sweep(to_redis); !done) return report(done.error());
+    for (Side& side : sides) {
+      if (const Reported<> done = side.take_turn(static_cast<uint64_t>(turn)); !done) {
+        return report(done.error());
+      }
     }
   }
+  for (Side& side : sides) {
+    if (!load.sweep) break;
+    if (const Reported<> done = side.sweep(); !done) return report(done.error());
+  }
   result.after = (*references)->measure();
-  result.sides.push_back(std::move(ours.found()));
-  if (load.beside_redis) result.sides.push_back(std::move(redis.found()));
+  for (Side& side : sides) result.sides.push_back(std::move(side.found()));
   return result;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// `refract-bench kv`: load of one's own choice on a node, how long its answers take, and the same load on a
-// Redis beside it.
+// `refract-bench kv`: load of one's own choice on a node, how long its answers take, and the same load on
+// stores of published designs and on a Redis beside it, all in turns.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/references.h"
@@ -16,21 +18,31 @@
 namespace refract::bench {
 
 enum class Provider : uint8_t { kShm, kTcp };
+[[nodiscard]] std::string_view text(Provider provider) noexcept;
 // Of gets; puts go to the server, but by chains where they can on that path.
 enum class Path : uint8_t { kDirect, kChain, kRpc };
+[[nodiscard]] std::string_view text(Path path) noexcept;
+
+// The name of our own store among the designs.
+inline constexpr std::string_view kOurs = "refract";
 
 struct KvLoad {
   std::string address;  // Of a node, as a client takes it; empty: a private one, filled first.
   std::string node_program;
-  Provider provider = Provider::kShm;  // Of a private node.
-  Path path = Path::kDirect;           // Over tcp kDirect is kRpc.
-  uint64_t shards = 1;                 // Of a private node.
-  WorkloadOptions workload;            // Of all clients together; its rate is the sum of theirs.
-  DriverOptions driver;                // Of each client. Its waiting is that of a private server too.
+  Provider provider = Provider::kShm;  // Of private nodes and of the servers of other designs.
+  // The stores under this load, in turns: kOurs, and names of kv::designs.
+  std::vector<std::string> designs = {std::string(kOurs)};
+  // By which our own store is reached, each a side of its own. None: all that the provider has.
+  std::vector<Path> paths = {Path::kDirect};
+  uint64_t shards = 1;       // Of a private node.
+  WorkloadOptions workload;  // Of all clients together; its rate is the sum of theirs.
+  DriverOptions driver;      // Of each client. Its waiting is that of private servers too.
   size_t clients = 1;
-  int turns = 1;  // Of either side; each lasts workload.seconds.
+  int turns = 1;  // Of each side; each lasts workload.seconds.
   bool beside_redis = false;
   bool sweep = false;  // Of rates, from a tenth of what the side can to half as much again.
+
+  [[nodiscard]] bool has(std::string_view design) const noexcept;
 };
 
 struct KvPoint {
@@ -40,18 +52,28 @@ struct KvPoint {
 };
 
 struct KvSide {
-  std::string name;           // "refract", "redis".
+  std::string name;           // "refract", "refract chain", "pilaf", "redis".
   std::string how;            // The way that its requests go, in words.
+  std::string served_by;      // Which thread of what answers them, in words.
   std::vector<double> rates;  // Operations a second, one for each turn.
   WorkloadResult sum;         // Of all turns.
+  // Processor time of the server's threads in all turns, looking for requests included.
+  std::optional<uint64_t> server_cpu_ns;
   std::vector<KvPoint> sweep;
+
+  [[nodiscard]] double requests_per_operation() const noexcept;
+  [[nodiscard]] std::optional<double> server_ns_per_operation() const noexcept;
 };
 
 struct KvResult {
-  std::vector<KvSide> sides;  // Ours, then Redis.
+  std::vector<KvSide> sides;  // Ours, then Redis, then other designs.
+  size_t base = 0;            // The side that the others are divided by: ours by calls, or the first.
   Reference before;
   Reference after;
   bool is_bound = false;  // Whether each client and server thread had a core of its own.
+
+  // The median of its rates over that of the base.
+  [[nodiscard]] double over_base(const KvSide& side) const;
 };
 
 // Rejects what cannot be, in a sentence.

@@ -9,8 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "bench/kv_sides.h"
 #include "bench/resp_reader.h"
 #include "bench/results.h"
 
@@ -67,6 +70,18 @@ TEST(Workload, gives_the_same_operations_for_the_same_seed) {
   }
   EXPECT_EQ(count, 500);
   EXPECT_NEAR(gets, 250, 60);
+}
+
+TEST(Workload, in_order_gives_each_key_once) {
+  Workload workload({.keys = 100, .get_share = 0, .in_order = true, .seconds = 60}, timer());
+  workload.begin();
+  Operation operation;
+  for (uint64_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(workload.next(operation));
+    EXPECT_EQ(operation.index, i);
+    EXPECT_FALSE(operation.is_get);
+  }
+  EXPECT_FALSE(workload.next(operation));
 }
 
 TEST(Workload, counts_each_outcome_as_what_it_is) {
@@ -196,12 +211,101 @@ TEST(KvLoad, refuses_what_cannot_be) {
   EXPECT_FALSE(check(load));
 }
 
+// Every option that a published design has nothing for, and that the same load of ours may have.
+TEST(KvLoad, refuses_what_a_design_cannot_do) {
+  KvLoad load;
+  load.designs = {"refract", "pilaf"};
+  EXPECT_TRUE(check(load));
+  const auto expect_refused = [](const KvLoad& asked, std::string_view option) {
+    const Reported<> possible = check(asked);
+    ASSERT_FALSE(possible) << option;
+    EXPECT_NE(possible.error().to_string().find(option), std::string::npos) << possible.error().to_string();
+    EXPECT_NE(possible.error().what.find(option == "--path" ? "" : "pilaf"), std::string::npos);
+    KvLoad ours = asked;
+    ours.designs = {"refract"};
+    EXPECT_TRUE(option == "--path" || check(ours)) << option;
+  };
+  KvLoad batched = load;
+  batched.driver = {.depth = 4, .batch = 2};
+  expect_refused(batched, "--batch");
+  KvLoad sharded = load;
+  sharded.shards = 2;
+  expect_refused(sharded, "--shards");
+  KvLoad named = load;
+  named.address = "/run/refract/node.sock";
+  expect_refused(named, "--address");
+  KvLoad large = load;
+  large.workload.value_bytes = 32 * 1024;
+  expect_refused(large, "--value-bytes");
+  KvLoad all_paths = named;
+  all_paths.designs = {"refract"};
+  all_paths.paths = {};
+  expect_refused(all_paths, "--path");
+}
+
+TEST(KvLoad, ours_goes_by_every_path_that_its_provider_has) {
+  KvLoad load;
+  EXPECT_EQ(paths_of(load), std::vector{Path::kDirect});
+  load.paths = {};
+  EXPECT_EQ(paths_of(load), (std::vector{Path::kDirect, Path::kChain, Path::kRpc}));
+  load.provider = Provider::kTcp;
+  EXPECT_EQ(paths_of(load), (std::vector{Path::kChain, Path::kRpc}));
+  load.paths = {Path::kDirect};
+  EXPECT_EQ(paths_of(load), std::vector{Path::kRpc});
+}
+
+TEST(KvResults, sides_stand_beside_each_other_as_shares_of_ours_by_calls) {
+  KvLoad load;
+  load.designs = {"refract", "pilaf"};
+  KvResult result;
+  result.base = 1;
+  for (const char* name : {"refract direct", "refract rpc", "pilaf"}) {
+    KvSide side{.name = name,
+                .how = "shm",
+                .served_by = "a thread",
+                .rates = {(result.sides.empty() ? 8e6 : 2e6 / static_cast<double>(result.sides.size()))},
+                .sum = {},
+                .server_cpu_ns = std::nullopt,
+                .sweep = {}};
+    side.sum.operations = 1'000;
+    side.sum.requests = 1'000 * result.sides.size();
+    if (!result.sides.empty()) side.server_cpu_ns = 1'500'000;
+    result.sides.push_back(std::move(side));
+  }
+  const std::string lines = lines_of(load, result);
+  EXPECT_NE(lines.find("x refract rpc\n"), std::string::npos) << lines;
+  const auto row_of = [&lines](const std::string& name) {
+    const size_t start = lines.find("\n" + name) + 1;
+    return lines.substr(start, lines.find('\n', start) - start);
+  };
+  EXPECT_TRUE(row_of("refract direct").ends_with("0.00        -  4.00")) << row_of("refract direct");
+  EXPECT_TRUE(row_of("pilaf").ends_with("2.00     1.50  0.50")) << row_of("pilaf");
+
+  const std::string text = json_of(load, result);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["base"], "refract rpc");
+  EXPECT_FALSE(json["sides"][0].contains("server_ns_per_operation"));
+  EXPECT_EQ(json["sides"][2]["server_ns_per_operation"], 1'500);
+  EXPECT_EQ(json["sides"][2]["requests_per_operation"], 2);
+  EXPECT_EQ(json["sides"][2]["over_base"], 0.5);
+  const Reported<std::string> page = html_of(text);
+  ASSERT_TRUE(page) << page.error().what;
+  EXPECT_NE(page->find("x refract rpc"), std::string::npos);
+}
+
 TEST(KvResults, become_lines_json_and_a_page) {
   KvLoad load;
   load.beside_redis = load.sweep = true;
   KvResult result;
   for (const char* name : {"refract", "redis <b>"}) {
-    KvSide side{.name = name, .how = "tcp", .rates = {2e6, 1e6, 3e6}, .sum = {}, .sweep = {}};
+    KvSide side{.name = name,
+                .how = "tcp",
+                .served_by = "it",
+                .rates = {2e6, 1e6, 3e6},
+                .sum = {},
+                .server_cpu_ns = {},
+                .sweep = {}};
     for (uint64_t i = 1; i <= 1'000; ++i) side.sum.latency_ns.record(i * 100);
     side.sweep.push_back({.share = 0.5, .offered = 1e6, .result = side.sum});
     side.sweep.push_back({.share = 1.5, .offered = 3e6, .result = side.sum});

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -123,7 +124,8 @@ std::string plot_of(const std::vector<Curve>& curves, const Axis& x_axis, const 
 }
 
 const char* colour_of(size_t side) {
-  return side == 0 ? "#3867c8" : "#d1622b";
+  constexpr std::array kColours = {"#3867c8", "#d1622b", "#2f9e6e", "#9b4fb8", "#b8962e", "#5f6b7a"};
+  return kColours[side % kColours.size()];
 }
 
 // "nines": 0.9 lies as far from 0.99 as that from 0.999.
@@ -192,6 +194,12 @@ std::string side_row(const Json& side) {
   for (const char* quantile : {"p50", "p90", "p99", "p999", "max"}) {
     row += fmt::format(R"(<td class="number">{}</td>)", time_text(number_in(latency, quantile)));
   }
+  const double server_ns = number_in(side, "server_ns_per_operation");
+  row += fmt::format(R"(<td class="number">{:.2f}</td><td class="number">{}</td>)",
+                     number_in(side, "requests_per_operation"),
+                     server_ns > 0 ? time_text(server_ns) : std::string("-"));
+  row += fmt::format(R"(<td class="number">{:.2f}</td><td><small>{}</small></td>)",
+                     number_in(side, "over_base"), escaped(text_in(side, "served_by")));
   return row + "</tr>\n";
 }
 
@@ -232,15 +240,16 @@ std::string kv_page_of(const Json& run) {
   const Json references = object_in(run, "references");
   const std::string body = fmt::format(
       R"({}{}<table>
-<tr><th></th><th>rate</th><th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th></tr>
+<tr><th></th><th>rate</th><th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>requests an
+operation</th><th>server's time an operation</th><th>x {}</th><th>served by</th></tr>
 {}</table>
 <h2>Latency by quantile</h2>
 {}{}{}<h2>References</h2>
 <table><tr><th></th>{}</tr><tr><td>before</td>{}</tr><tr><td>after</td>{}</tr></table>
 )",
-      facts_of(object_in(run, "machine")), facts_of(object_in(run, "load")), rows, quantile_plot(sides),
-      sweep_plot(sides), points, reference_heads(), reference_cells(object_in(references, "before")),
-      reference_cells(object_in(references, "after")));
+      facts_of(object_in(run, "machine")), facts_of(object_in(run, "load")), escaped(text_in(run, "base")),
+      rows, quantile_plot(sides), sweep_plot(sides), points, reference_heads(),
+      reference_cells(object_in(references, "before")), reference_cells(object_in(references, "after")));
   return page_of("Refract: load", "Refract: load on a node", body);
 }
 

@@ -49,6 +49,17 @@ std::string quantiles_of(const Histogram& latency) {
                      us(latency.quantile(0.999)), us(latency.max()));
 }
 
+std::string sweep_lines_of(const KvSide& side) {
+  if (side.sweep.empty()) return "";
+  std::string lines = "  offered      served       latency from when due, us\n";
+  for (const KvPoint& point : side.sweep) {
+    lines += fmt::format("  {:<12} {:<12} {}{}{}\n", rate_text(point.offered),
+                         rate_text(point.result.per_second()), quantiles_of(point.result.latency_ns),
+                         oddities_of(point.result), point.share > 1 ? "; past saturation" : "");
+  }
+  return lines;
+}
+
 std::string lines_of(const KvSide& side, double value_bytes) {
   const Spread rates = spread_of(side.rates);
   std::string lines = fmt::format("{} ({}): {} ({} to {})", side.name, side.how, rate_text(rates.median),
@@ -57,14 +68,40 @@ std::string lines_of(const KvSide& side, double value_bytes) {
   lines += fmt::format("; {} operations in {:.2f} s{}\n", side.sum.operations, side.sum.seconds,
                        oddities_of(side.sum));
   lines += fmt::format("  latency, us: {}\n", quantiles_of(side.sum.latency_ns));
-  if (side.sweep.empty()) return lines;
-  lines += "  offered      served       latency from when due, us\n";
-  for (const KvPoint& point : side.sweep) {
-    lines += fmt::format("  {:<12} {:<12} {}{}{}\n", rate_text(point.offered),
-                         rate_text(point.result.per_second()), quantiles_of(point.result.latency_ns),
-                         oddities_of(point.result), point.share > 1 ? "; past saturation" : "");
+  return lines + sweep_lines_of(side);
+}
+
+// Beside each other, where there are more than ours and Redis.
+std::string table_of(const KvLoad& load, const KvResult& result) {
+  std::string lines = fmt::format("{:<16}{:<32}{:>9}{:>9}{:>9}{:>9}  x {}\n", "", "operations a second",
+                                  "p50 us", "p99 us", "trips", "server", result.sides[result.base].name);
+  for (const KvSide& side : result.sides) {
+    const Spread rates = spread_of(side.rates);
+    const std::string rate = load.turns == 1 ? rate_text(rates.median)
+                                             : fmt::format("{} ({} to {})", rate_text(rates.median),
+                                                           rate_text(rates.min), rate_text(rates.max));
+    const std::optional<double> server_ns = side.server_ns_per_operation();
+    lines +=
+        fmt::format("{:<16}{:<32}{:>9.2f}{:>9.2f}{:>9.2f}{:>9}  {:.2f}{}\n", side.name, rate,
+                    us(side.sum.latency_ns.quantile(0.5)), us(side.sum.latency_ns.quantile(0.99)),
+                    side.requests_per_operation(), server_ns ? fmt::format("{:.2f}", *server_ns * 1e-3) : "-",
+                    result.over_base(side), oddities_of(side.sum));
+  }
+  lines +=
+      "trips: requests that an operation sent, each a round trip; server: its processor time an operation, "
+      "us, looking for work included\n";
+  for (const KvSide& side : result.sides) {
+    lines += fmt::format("{:<16}{}; served by {}\n", side.name, side.how, side.served_by);
+  }
+  for (const KvSide& side : result.sides) {
+    if (!side.sweep.empty()) lines += fmt::format("{}\n{}", side.name, sweep_lines_of(side));
   }
   return lines;
+}
+
+// Whether there is anything besides our store by one path, and Redis.
+bool is_comparison(const KvLoad& load, const KvResult& result) {
+  return result.sides.size() > (load.beside_redis ? 2U : 1U) || !load.has(kOurs);
 }
 
 Json json_of(const WorkloadResult& result) {
@@ -87,11 +124,14 @@ Json json_of(const WorkloadResult& result) {
 }
 
 Json json_of(const KvSide& side) {
-  Json json = {{"name", side.name}, {"how", side.how}, {"rates", side.rates}};
+  Json json = {{"name", side.name}, {"how", side.how}, {"served_by", side.served_by}, {"rates", side.rates}};
   const Spread rates = spread_of(side.rates);
   json["rate_median"] = rates.median;
   json["rate_min"] = rates.min;
   json["rate_max"] = rates.max;
+  json["requests_per_operation"] = side.requests_per_operation();
+  const std::optional<double> server_ns = side.server_ns_per_operation();
+  if (server_ns) json["server_ns_per_operation"] = *server_ns;
   json["all"] = json_of(side.sum);
   json["sweep"] = Json::array();
   for (const KvPoint& point : side.sweep) {
@@ -114,15 +154,21 @@ std::string lines_of(const KvLoad& load, const KvResult& result) {
       text(load.driver.waiting),
       workload.rate > 0 ? fmt::format(", {} due, latency from when each was due", rate_text(workload.rate))
                         : ", as fast as possible, latency from the call");
-  if (!result.is_bound) lines += "clients and servers share cores as the system sees fit\n";
-  for (const KvSide& side : result.sides) {
-    lines += lines_of(side, static_cast<double>(workload.value_bytes));
-  }
-  if (result.sides.size() == 2) {
-    const double ours = spread_of(result.sides[0].rates).median;
-    const double theirs = spread_of(result.sides[1].rates).median;
-    lines += fmt::format("refract / redis, medians of {} turns each: {:.2f} x\n", load.turns,
-                         theirs > 0 ? ours / theirs : 0);
+  lines += result.is_bound
+               ? "each client and each server's thread has a core of its own; servers take turns\n"
+               : "clients and servers share cores as the system sees fit\n";
+  if (is_comparison(load, result)) {
+    lines += table_of(load, result);
+  } else {
+    for (const KvSide& side : result.sides) {
+      lines += lines_of(side, static_cast<double>(workload.value_bytes));
+    }
+    if (result.sides.size() == 2) {
+      const double ours = spread_of(result.sides[0].rates).median;
+      const double theirs = spread_of(result.sides[1].rates).median;
+      lines += fmt::format("refract / redis, medians of {} turns each: {:.2f} x\n", load.turns,
+                           theirs > 0 ? ours / theirs : 0);
+    }
   }
   lines += fmt::format("references: {} before; {} after\n", text(result.before), text(result.after));
   return lines;
@@ -145,10 +191,15 @@ std::string json_of(const KvLoad& load, const KvResult& result) {
                  {"shards", load.shards},
                  {"waiting", text(load.driver.waiting)},
                  {"turns", load.turns},
-                 {"bound", result.is_bound}}},
+                 {"bound", result.is_bound},
+                 {"provider", text(load.provider)}}},
                {"references", {{"before", json_of(result.before)}, {"after", json_of(result.after)}}},
                {"sides", Json::array()}};
-  for (const KvSide& side : result.sides) json["sides"].push_back(json_of(side));
+  for (const KvSide& side : result.sides) {
+    json["sides"].push_back(json_of(side));
+    json["sides"].back()["over_base"] = result.over_base(side);
+  }
+  json["base"] = result.sides[result.base].name;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

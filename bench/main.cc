@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -10,6 +11,8 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/bars.h"
@@ -18,6 +21,8 @@
 #include "bench/private_node.h"
 #include "bench/results.h"
 #include "bench/suite.h"
+
+#include "refract/kv/designs/designs.h"
 
 namespace {
 
@@ -127,8 +132,50 @@ int run_bars(BarsCommand& command) {
 struct KvCommand {
   KvLoad load;
   std::string mix = "get";
+  std::vector<std::string> designs;
+  std::string path;
   std::string json_path;
 };
+
+constexpr std::string_view kAll = "all";
+
+// Each once, ours first.
+std::vector<std::string> designs_of(const std::vector<std::string>& named) {
+  const auto is_named = [&named](std::string_view name) {
+    return std::ranges::any_of(named, [name](const auto& each) { return each == name || each == kAll; });
+  };
+  std::vector<std::string> designs;
+  if (named.empty() || is_named(kOurs)) designs.emplace_back(kOurs);
+  for (const kv::designs::Design& design : kv::designs::all()) {
+    if (is_named(design.name)) designs.emplace_back(design.name);
+  }
+  return designs;
+}
+
+std::vector<std::string> design_names() {
+  std::vector<std::string> names = designs_of({std::string(kAll)});
+  names.emplace_back(kAll);
+  return names;
+}
+
+// Beside other designs ours goes by all its paths, unless one is named.
+Reported<std::vector<Path>> chosen_paths(const KvCommand& command) {
+  const KvLoad& load = command.load;
+  if (!command.path.empty() && !load.has(kOurs)) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("--path {}: {} has one way of its own", command.path, load.designs.front()),
+                  fmt::format("--path is for {}; leave it out, or add --design {}", kOurs, kOurs));
+  }
+  if (command.path == text(Path::kDirect) && load.provider == Provider::kTcp) {
+    return report(Code::kInvalidArgument, "--path direct: over tcp nobody reads a node's memory directly",
+                  "use chain or rpc, or --provider shm");
+  }
+  for (const Path path : {Path::kDirect, Path::kChain, Path::kRpc}) {
+    if (command.path == text(path)) return std::vector{path};
+  }
+  if (command.path == kAll || load.designs.size() > 1) return std::vector<Path>{};
+  return std::vector{Path::kDirect};
+}
 
 Reported<double> get_share_of(const std::string& mix) {
   if (mix == "get") return 1.0;
@@ -148,9 +195,13 @@ int run_kv(KvCommand& command, bool has_turns) {
   const Reported<double> get_share = get_share_of(command.mix);
   if (!get_share) return refuse(get_share.error());
   load.workload.get_share = *get_share;
-  if (load.provider == Provider::kTcp && load.path == Path::kDirect) load.path = Path::kRpc;
+  load.designs = designs_of(command.designs);
+  Reported<std::vector<Path>> paths = chosen_paths(command);
+  if (!paths) return refuse(paths.error());
+  load.paths = std::move(*paths);
   // Alternation is what makes a ratio of two sides worth anything.
-  if (load.beside_redis && !has_turns) load.turns = 3;
+  const bool has_sides = load.beside_redis || load.designs.size() > 1 || load.paths.size() != 1;
+  if (has_sides && !has_turns) load.turns = 3;
   if (const Reported<> possible = check(load); !possible) return refuse(possible.error());
   const Reported<KvResult> result = run_kv_load(load);
   if (!result) return refuse(result.error());
@@ -226,19 +277,21 @@ void describe_entries(CLI::App& app, KvCommand& command) {
 
 void describe_kv(CLI::App& app, KvCommand& command) {
   const std::map<std::string, Provider> providers = {{"shm", Provider::kShm}, {"tcp", Provider::kTcp}};
-  const std::map<std::string, Path> paths = {
-      {"direct", Path::kDirect}, {"chain", Path::kChain}, {"rpc", Path::kRpc}};
   const std::map<std::string, Waiting> waitings = {
       {"adaptive", Waiting::kAdaptive}, {"poll", Waiting::kPolling}, {"block", Waiting::kBlocking}};
   KvLoad& load = command.load;
   CLI::Option* address =
       app.add_option("--address,--socket", load.address, "the node to load (default: a private one)");
-  app.add_option("--provider", load.provider, "of a private node: shm or tcp")
+  app.add_option("--design", command.designs,
+                 "the stores under the load, in turns: refract (ours), published designs, or all of them")
+      ->delimiter(',')
+      ->check(CLI::IsMember(design_names()));
+  app.add_option("--provider", load.provider, "of private nodes and other designs' servers: shm or tcp")
       ->transform(CLI::CheckedTransformer(providers))
       ->excludes(address);
-  app.add_option("--path", load.path,
-                 "of gets: direct (over shm), rpc (by messages), or chain, which puts take, too")
-      ->transform(CLI::CheckedTransformer(paths));
+  app.add_option("--path", command.path,
+                 "of our gets: direct (over shm), rpc (by messages), chain, which puts take, too, or all")
+      ->check(CLI::IsMember({"direct", "chain", "rpc", "all"}));
   app.add_option("--shards", load.shards, "of a private node")->check(CLI::Range(1, 256))->excludes(address);
   describe_entries(app, command);
   app.add_option("--clients", load.clients, "each with its thread and connections")
@@ -256,7 +309,8 @@ void describe_kv(CLI::App& app, KvCommand& command) {
       ->check(CLI::Range(1, 1000));
   app.add_option_function<std::string>(
          "--beside", [&load](const std::string&) { load.beside_redis = true; },
-         "redis: the same load on a Redis of our own over TCP, in turns (--turns 3 unless said)")
+         "redis: the same load on a Redis of our own over TCP, in turns (--turns 3 unless said, as wherever "
+         "there is more than one side)")
       ->check(CLI::IsMember({"redis"}));
   app.add_option("--json", command.json_path, "write the result to this file as JSON ('-': standard output)");
   app.add_option("--node-program", load.node_program,

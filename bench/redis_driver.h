@@ -29,6 +29,8 @@ class RedisDriver final : public StoreDriver {
   ~RedisDriver() override = default;
 
   [[nodiscard]] Reported<> run(Workload& workload) override;
+  // Commands, whether or not they shared a segment.
+  [[nodiscard]] uint64_t requests_sent() const noexcept override { return asked_; }
   // Entries `first` to `end`, each once.
   [[nodiscard]] Reported<> fill(uint64_t first, uint64_t end);
 

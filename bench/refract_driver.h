@@ -27,6 +27,7 @@ class RefractDriver final : public LaneDriver {
   ~RefractDriver() override;
 
   [[nodiscard]] client::AsyncClient& client() noexcept { return *client_; }
+  [[nodiscard]] uint64_t requests_sent() const noexcept override { return client_->messages_sent(); }
 
  private:
   // What multi_get and multi_put take, for each lane.

@@ -13,9 +13,11 @@ std::string_view text(Waiting waiting) noexcept {
 }
 
 Reported<WorkloadResult> run_workload(StoreDriver& driver, Workload& workload) {
+  const uint64_t requests_before = driver.requests_sent();
   workload.begin();
   if (const Reported<> ran = driver.run(workload); !ran) return report(ran.error());
-  const WorkloadResult& result = workload.end();
+  WorkloadResult result = workload.end();
+  result.requests = driver.requests_sent() - requests_before;
   if (result.wrong == 0) return result;
   return report(Code::kCorrupt,
                 fmt::format("{} of {} gets brought the wrong value", result.wrong, result.operations));

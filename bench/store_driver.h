@@ -48,6 +48,9 @@ class StoreDriver {
   // From Workload::begin to its end, all operations answered. May be called again. An error is one that no
   // workload expects, such as a lost connection.
   [[nodiscard]] virtual Reported<> run(Workload& workload) = 0;
+  // Messages, and READs by the network, that its operations have sent since it was connected. One operation
+  // sends them one after the other, so they are its round trips.
+  [[nodiscard]] virtual uint64_t requests_sent() const noexcept = 0;
 };
 
 using DriverFactory = std::function<Reported<std::unique_ptr<StoreDriver>>()>;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/suite_ends.h"
 
-#include <cerrno>
+#include <pthread.h>
+
+#include <ctime>
 #include <future>
-#include <optional>
 #include <utility>
 
 #include "bench/child_process.h"
+#include "bench/measure.h"
 
 #include "refract/base/clock.h"
 #include "refract/fabric/shm/domain.h"
@@ -17,9 +19,6 @@
 
 namespace refract::bench {
 namespace {
-
-// Longer than any answer takes here, so that it is polled for, and still no reason to starve others.
-constexpr runtime::ShardOptions kPolling = {.spin_ns = kMillisecond_ns};
 
 // Where clients get in, and the domain that they then reach.
 class Door {
@@ -132,28 +131,27 @@ class TcpDoor final : public Door {
   std::unique_ptr<fabric::tcp::Reception> reception_;
 };
 
-Reported<std::unique_ptr<fabric::Domain>> open_client(SuiteFabric fabric) {
-  if (fabric == SuiteFabric::kShm) {
-    auto domain = fabric::shm::ClientDomain::create();
-    if (!domain) return report(domain.error());
-    return std::unique_ptr<fabric::Domain>(std::move(*domain));
-  }
-  auto domain = fabric::tcp::ClientDomain::create();
-  if (!domain) return report(domain.error());
-  return std::unique_ptr<fabric::Domain>(std::move(*domain));
-}
-
 }  // namespace
 
-struct RealEnds::Server {
+struct RealServer::Thread {
   // What the thread says once: where it serves, or why it does not.
   std::promise<Reported<std::string>> ready;
-  runtime::Shard shard{system_clock(), kPolling};
+  runtime::Shard shard;
+  clockid_t cpu_clock = {};  // Set before it is ready.
   std::unique_ptr<runtime::ShardThread> thread;
 
-  int run(SuiteFabric fabric, const Serve& serve) {
+  explicit Thread(const Options& options) : shard(system_clock(), options.shard) {}
+
+  int run(const Options& options, const Serve& serve) {
+    // The starting thread may sit on a core of its own.
+    if (options.core) {
+      pin_to_core(*options.core);
+    } else {
+      unpin();
+    }
+    ::pthread_getcpuclockid(::pthread_self(), &cpu_clock);
     Reported<std::unique_ptr<Door>> door =
-        fabric == SuiteFabric::kShm ? ShmDoor::open(shard) : TcpDoor::open(shard);
+        options.fabric == SuiteFabric::kShm ? ShmDoor::open(shard) : TcpDoor::open(shard);
     if (!door) {
       ready.set_value(report(door.error()));
       return 0;
@@ -170,31 +168,58 @@ struct RealEnds::Server {
   }
 };
 
-RealEnds::RealEnds() : server_(std::make_unique<Server>()), shard_(system_clock(), kPolling) {}
+RealServer::RealServer() = default;
 
-Reported<std::unique_ptr<RealEnds>> RealEnds::start(SuiteFabric fabric, Serve serve) {
+Reported<std::unique_ptr<RealServer>> RealServer::start(const Options& options, Serve serve) {
+  std::unique_ptr<RealServer> server(new RealServer);
+  server->thread_ = std::make_unique<Thread>(options);
+  Thread* inner = server->thread_.get();
+  std::future<Reported<std::string>> ready = inner->ready.get_future();
+  auto thread = runtime::ShardThread::start(
+      {.name = "bench server", .on_end = [](int) {}},
+      [inner, options, serve = std::move(serve)] { return inner->run(options, serve); });
+  if (!thread) return report(thread.error());
+  inner->thread = std::move(*thread);
+  Reported<std::string> address = ready.get();
+  if (!address) return report(address.error());
+  server->address_ = std::move(*address);
+  return server;
+}
+
+RealServer::~RealServer() {
+  if (thread_->thread) thread_->shard.stop();
+  thread_->thread.reset();
+}
+
+uint64_t RealServer::cpu_ns() const noexcept {
+  timespec time = {};
+  ::clock_gettime(thread_->cpu_clock, &time);
+  return static_cast<uint64_t>(time.tv_sec) * kSecond_ns + static_cast<uint64_t>(time.tv_nsec);
+}
+
+Reported<std::unique_ptr<fabric::Domain>> open_client_domain(SuiteFabric fabric) {
+  if (fabric == SuiteFabric::kShm) {
+    auto domain = fabric::shm::ClientDomain::create();
+    if (!domain) return report(domain.error());
+    return std::unique_ptr<fabric::Domain>(std::move(*domain));
+  }
+  auto domain = fabric::tcp::ClientDomain::create();
+  if (!domain) return report(domain.error());
+  return std::unique_ptr<fabric::Domain>(std::move(*domain));
+}
+
+RealEnds::RealEnds() : shard_(system_clock(), kSuitePolling) {}
+
+Reported<std::unique_ptr<RealEnds>> RealEnds::start(SuiteFabric fabric, RealServer::Serve serve) {
   std::unique_ptr<RealEnds> ends(new RealEnds);
-  Reported<std::unique_ptr<fabric::Domain>> domain = open_client(fabric);
+  Reported<std::unique_ptr<fabric::Domain>> domain = open_client_domain(fabric);
   if (!domain) return report(domain.error());
   ends->domain_ = std::move(*domain);
   ends->dispatcher_ = std::make_unique<fabric::Dispatcher>(*ends->domain_, ends->shard_);
-  Server* server = ends->server_.get();
-  std::future<Reported<std::string>> ready = server->ready.get_future();
-  auto thread = runtime::ShardThread::start(
-      {.name = "suite server", .on_end = [](int) {}},
-      [server, fabric, serve = std::move(serve)] { return server->run(fabric, serve); });
-  if (!thread) return report(thread.error());
-  server->thread = std::move(*thread);
-  Reported<std::string> address = ready.get();
-  if (!address) return report(address.error());
-  ends->address_ = std::move(*address);
+  Reported<std::unique_ptr<RealServer>> server = RealServer::start({.fabric = fabric}, std::move(serve));
+  if (!server) return report(server.error());
+  ends->server_ = std::move(*server);
   return ends;
-}
-
-RealEnds::~RealEnds() {
-  shard_.drop_tasks();
-  if (server_->thread) server_->shard.stop();
-  server_->thread.reset();
 }
 
 }  // namespace refract::bench

@@ -68,12 +68,12 @@ Reported<> Side::await(Run& run, std::string_view what) {
 
 Reported<> Side::start() {
   sim::Host& host = testbed_.server();
-  Reported<std::unique_ptr<StoreProcess>> made =
-      StoreProcess::start(suite_, system_, host.shard(), host.domain());
+  const Reported<StoreSpec> spec = spec_of(suite_, system_);
+  if (!spec) return report(spec.error());
+  Reported<std::unique_ptr<StoreProcess>> made = StoreProcess::start(*spec, host.shard(), host.domain());
   if (!made) return report(made.error());
   const auto& process = host.emplace<std::unique_ptr<StoreProcess>>(std::move(*made));
   testbed_.world().spawn(host, process->keep_house());
-  const Reported<const kv::designs::Design*> design = design_of(system_);
   for (sim::Host* client : testbed_.clients()) {
     client->emplace<fabric::Dispatcher>(client->domain(), client->shard());
   }
@@ -83,7 +83,7 @@ Reported<> Side::start() {
     sim::Host& client = *testbed_.clients()[i % testbed_.clients().size()];
     const Reported<fabric::Channel*> channel = client.domain().connect(host.name());
     if (!channel) return report(channel.error());
-    Caller& caller = client.emplace<Caller>(client.shard(), **channel, **design);
+    Caller& caller = client.emplace<Caller>(client.shard(), **channel, *spec->design);
     callers_.push_back(&caller);
     testbed_.world().spawn(client, caller.attach(run));
   }

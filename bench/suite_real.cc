@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/measure.h"
+#include "bench/served_store.h"
 #include "bench/suite.h"
 #include "bench/suite_chase.h"
 #include "bench/suite_ends.h"
@@ -35,14 +36,6 @@ class ServedChase final : public Served {
  public:
   ServedChase(runtime::Shard& shard, fabric::Domain& domain, uint64_t bytes) : server(shard, domain, bytes) {}
   ChaseServer server;
-};
-
-class ServedStore final : public Served {
- public:
-  explicit ServedStore(std::unique_ptr<StoreProcess> process) : process_(std::move(process)) {}
-
- private:
-  std::unique_ptr<StoreProcess> process_;
 };
 
 // Systems that differ in their costs on the testbed alone are one here. False: this is the first.
@@ -193,14 +186,9 @@ Reported<std::vector<Measured>> run_real_kv(const Suite& suite, SuiteFabric fabr
   std::vector<Measured> measured;
   for (const System& system : suite.systems) {
     if (take_from_sister(suite, system, measured)) continue;
-    const auto serve = [&suite, &system](runtime::Shard& shard,
-                                         fabric::Domain& domain) -> Reported<std::unique_ptr<Served>> {
-      Reported<std::unique_ptr<StoreProcess>> process = StoreProcess::start(suite, system, shard, domain);
-      if (!process) return report(process.error());
-      shard.spawn((*process)->keep_house());
-      return std::make_unique<ServedStore>(std::move(*process));
-    };
-    const Reported<std::unique_ptr<RealEnds>> ends = RealEnds::start(fabric, serve);
+    const Reported<StoreSpec> spec = spec_of(suite, system);
+    if (!spec) return report(spec.error());
+    const Reported<std::unique_ptr<RealEnds>> ends = RealEnds::start(fabric, serving(*spec));
     if (!ends) return report(ends.error());
     RealSide side(suite, system, **ends);
     if (const Reported<> started = side.start(); !started) return report(started.error());

@@ -18,17 +18,6 @@ constexpr uint64_t kHouse_ns = 200'000;             // Between two rounds of hou
 constexpr uint64_t kPatience_ns = 60 * kSecond_ns;  // No queue of a closed loop is so long.
 constexpr uint32_t kSessionsMax = 16'384;
 
-class ValueRoom final : public kv::ValueSink {
- public:
-  explicit ValueRoom(std::vector<std::byte>& room) noexcept : room_(room) {}
-  [[nodiscard]] std::byte* room(uint64_t bytes) override {
-    return bytes == room_.size() ? room_.data() : nullptr;
-  }
-
- private:
-  std::vector<std::byte>& room_;
-};
-
 }  // namespace
 
 Zeroes::Zeroes(uint64_t bytes) : bytes_(round_up(bytes, kLineBytes)) {
@@ -51,22 +40,28 @@ Reported<const kv::designs::Design*> design_of(const System& system) {
                 fmt::format("there are{}", names));
 }
 
-Reported<std::unique_ptr<StoreProcess>> StoreProcess::start(const Suite& suite, const System& system,
-                                                            runtime::Shard& shard, fabric::Domain& domain) {
+Reported<StoreSpec> spec_of(const Suite& suite, const System& system) {
   const Reported<const kv::designs::Design*> design = design_of(system);
   if (!design) return report(design.error());
   const Load& load = suite.load;
-  const kv::designs::Capacity capacity = {
-      .keys_max = static_cast<uint64_t>(static_cast<double>(load.keys) * load.spare),
-      .key_bytes_max = static_cast<uint32_t>(load.key_bytes),
-      .value_bytes_max = static_cast<uint32_t>(load.value_bytes)};
-  auto memory = std::make_unique<Zeroes>((*design)->memory_bytes(capacity));
+  return StoreSpec{
+      .design = *design,
+      .capacity = {.keys_max = static_cast<uint64_t>(static_cast<double>(load.keys) * load.spare),
+                   .key_bytes_max = static_cast<uint32_t>(load.key_bytes),
+                   .value_bytes_max = static_cast<uint32_t>(load.value_bytes)},
+      .hash_seed = suite.seed};
+}
+
+Reported<std::unique_ptr<StoreProcess>> StoreProcess::start(const StoreSpec& spec, runtime::Shard& shard,
+                                                            fabric::Domain& domain) {
+  auto memory = std::make_unique<Zeroes>(spec.design->memory_bytes(spec.capacity));
   if (memory->bytes().empty()) return report(Code::kNoSpace, "there is not so much memory for a store");
-  Reported<std::unique_ptr<kv::designs::Server>> server = (*design)->make_server({.shard = shard,
-                                                                                  .domain = domain,
-                                                                                  .memory = memory->bytes(),
-                                                                                  .capacity = capacity,
-                                                                                  .hash_seed = suite.seed});
+  Reported<std::unique_ptr<kv::designs::Server>> server =
+      spec.design->make_server({.shard = shard,
+                                .domain = domain,
+                                .memory = memory->bytes(),
+                                .capacity = spec.capacity,
+                                .hash_seed = spec.hash_seed});
   if (!server) return report(server.error());
   return std::unique_ptr<StoreProcess>(
       new StoreProcess(std::move(memory), std::move(*server), shard, domain));
@@ -134,9 +129,15 @@ Task<Code> Caller::put(Run& run, uint64_t index, Room& room) {
   co_return put.code();
 }
 
+Task<Result<>> attach_when_open(kv::designs::Client& client, rpc::Session& session, runtime::Shard& shard,
+                                uint64_t deadline_ns) {
+  while (session.state() == rpc::Session::State::kOpening) co_await shard.sleep_for(kMicrosecond_ns);
+  const Result<> attached = co_await client.attach(deadline_ns);
+  co_return attached;
+}
+
 Task<> Caller::attach(Run& run) {
-  while (session_.state() == rpc::Session::State::kOpening) co_await shard_.sleep_for(kMicrosecond_ns);
-  const Result<> attached = co_await client_->attach(deadline());
+  const Result<> attached = co_await attach_when_open(*client_, session_, shard_, deadline());
   if (!attached) run.failed = attached.error().code;
   --run.at_work;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store of a published design under a suite's load, on any fabric: what serves it, those who call, and what
-// a run of theirs came to. Time is the shard's clock, virtual or real.
+// A store of a published design on any fabric: what serves it, those who call it under a suite's load, and
+// what a run of theirs came to. Time is the shard's clock, virtual or real.
 //
 // Threads: a StoreProcess, and a Caller with all that it is given, each belong to their shard.
 #pragma once
@@ -45,13 +45,23 @@ class Zeroes {
 // The design's row, or which rows there are.
 [[nodiscard]] Reported<const kv::designs::Design*> design_of(const System& system);
 
+// A store that is to be served.
+struct StoreSpec {
+  const kv::designs::Design* design = nullptr;
+  kv::designs::Capacity capacity;
+  uint64_t hash_seed = 1;
+};
+[[nodiscard]] Reported<StoreSpec> spec_of(const Suite& suite, const System& system);
+
 class StoreProcess {
  public:
   // Before a client connects. Shard and domain outlive it.
-  [[nodiscard]] static Reported<std::unique_ptr<StoreProcess>> start(const Suite& suite, const System& system,
+  [[nodiscard]] static Reported<std::unique_ptr<StoreProcess>> start(const StoreSpec& spec,
                                                                      runtime::Shard& shard,
                                                                      fabric::Domain& domain);
-  // Spawned on the shard, for as long as it runs.
+  // Does what is due besides answering calls. Over and over while there is traffic, by one of the two:
+  void keep_house_now() noexcept { server_->keep_house(); }
+  // Spawned on the shard, for as long as it runs. Its timers end the sleep of a server that nobody calls.
   [[nodiscard]] runtime::Task<> keep_house();
 
  private:
@@ -64,6 +74,25 @@ class StoreProcess {
   rpc::Server rpc_server_;
   fabric::Dispatcher dispatcher_;
 };
+
+// Where a value of a known length goes.
+class ValueRoom final : public kv::ValueSink {
+ public:
+  // The bytes outlive it.
+  explicit ValueRoom(std::span<std::byte> room) noexcept : room_(room) {}
+  [[nodiscard]] std::byte* room(uint64_t bytes) override {
+    if (bytes != room_.size()) return nullptr;
+    return bytes == 0 ? &nothing_ : room_.data();
+  }
+
+ private:
+  std::span<std::byte> room_;
+  std::byte nothing_{};
+};
+
+// Waits until the session's channel has opened, and attaches.
+[[nodiscard]] runtime::Task<Result<>> attach_when_open(kv::designs::Client& client, rpc::Session& session,
+                                                       runtime::Shard& shard, uint64_t deadline_ns);
 
 // What the callers of one run share, and what came of it.
 struct Run {

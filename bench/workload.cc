@@ -59,6 +59,7 @@ void WorkloadResult::add_after(const WorkloadResult& other) noexcept {
   wrong += other.wrong;
   overloaded += other.overloaded;
   unserved += other.unserved;
+  requests += other.requests;
   seconds += other.seconds;
   latency_ns.merge(other.latency_ns);
 }
@@ -81,6 +82,7 @@ void Workload::begin() noexcept {
 
 bool Workload::next(Operation& operation) noexcept {
   if (options_.operations != 0 && given_ >= options_.operations) return false;
+  if (options_.in_order && given_ >= options_.keys) return false;
   const uint64_t now = __rdtsc();
   uint64_t from = now;
   if (has_rate()) {
@@ -91,10 +93,11 @@ bool Workload::next(Operation& operation) noexcept {
   } else if (now >= end_ticks_) {
     return false;
   }
+  const uint64_t index = options_.in_order ? given_ : picker_.next();
   ++given_;
   const bool is_get =
       options_.get_share >= 1 || (options_.get_share > 0 && chance_.chance(options_.get_share));
-  operation = {.index = picker_.next(), .from_ticks = from, .is_get = is_get};
+  operation = {.index = index, .from_ticks = from, .is_get = is_get};
   return true;
 }
 

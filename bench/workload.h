@@ -62,8 +62,9 @@ struct WorkloadOptions {
   uint64_t keys = 1'000'000;
   size_t key_bytes = 16;
   size_t value_bytes = 64;
-  double get_share = 1;  // The others are puts.
-  double skew = 0;       // Of a Zipf law, below 1; 0: uniform.
+  double get_share = 1;   // The others are puts.
+  double skew = 0;        // Of a Zipf law, below 1; 0: uniform.
+  bool in_order = false;  // Each key once, from the first one on, instead of drawn.
   double seconds = 1;
   uint64_t operations = 0;  // Stop after so many; 0: only the time ends the run.
   double rate = 0;          // Operations due a second; 0: as fast as the driver can.
@@ -82,6 +83,7 @@ struct WorkloadResult {
   uint64_t wrong = 0;       // Gets that brought other bytes than were put.
   uint64_t overloaded = 0;  // Refused as too much, or not answered in time.
   uint64_t unserved = 0;    // Due, but never begun.
+  uint64_t requests = 0;    // That the client sent for them.
   double seconds = 0;       // From the first to the last.
   Histogram latency_ns;
 
