@@ -90,6 +90,8 @@ Reported<Outcome> measure_get_latency(BarRun& run);
 Reported<Outcome> measure_stopped_server(BarRun& run);
 Reported<Outcome> measure_put_latency(BarRun& run);
 Reported<Outcome> measure_chain_get(BarRun& run);
+Reported<Outcome> measure_chain_read_cost(BarRun& run);
+Reported<Outcome> measure_chain_swap_cost(BarRun& run);
 Reported<Outcome> measure_restart(BarRun& run);
 Reported<Outcome> measure_memory(BarRun& run);
 Reported<Outcome> measure_get_messages(BarRun& run);
