@@ -8,12 +8,13 @@ PREFIX ?= /usr/local
 RUN_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bars check tidy lint format clean install
+.PHONY: help run build test verbs bars check tidy lint format clean install
 
 help:
 	@echo 'make run       build and start a node here (RUN_ARGS="..." goes to refractd)'
 	@echo 'make build     the programs, in build/bin/'
 	@echo 'make test      release build and all its tests'
+	@echo 'make verbs     the tests that need RDMA devices, in a machine that has them'
 	@echo 'make bars      measure what we promise, one line each'
 	@echo 'make check     all that .ci/run checks: tests, sanitizers, fuzzers, style'
 	@echo 'make tidy      style checks that take a second'
@@ -38,6 +39,13 @@ test:
 	  cmake --preset release
 	@ninja -C $(BUILD)
 	@ctest --preset release
+
+verbs:
+	@scripts/setup verbs
+	@grep -qs '^REFRACT_TESTS:.*=ON' $(BUILD)/CMakeCache.txt && test -f $(BUILD)/build.ninja || \
+	  cmake --preset release
+	@ninja -C $(BUILD) verbs_tests
+	@scripts/verbs-tests
 
 bars:
 	@scripts/setup bars

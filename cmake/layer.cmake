@@ -41,6 +41,7 @@ endfunction()
 # refract_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds] [RUN_SERIAL]): one gtest program, one
 # ctest entry. The label `thread` has it run under the thread sanitizer too; RUN_SERIAL is for tests that need
 # the machine to themselves. A sanitized build gets three times the TIMEOUT (300 s unless said otherwise).
+# With the label `verbs` it needs RDMA devices: ctest does not know it, and scripts/verbs-tests runs it.
 function(refract_test name)
   cmake_parse_arguments(ARG "RUN_SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -56,6 +57,11 @@ function(refract_test name)
   endif()
   target_link_libraries(${name} PRIVATE
     refract_flags ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  if("verbs" IN_LIST ARG_LABELS)
+    set_property(GLOBAL APPEND PROPERTY REFRACT_VERBS_TESTS ${name})
+    set_property(GLOBAL APPEND_STRING PROPERTY REFRACT_VERBS_LIST "${name} ${ARG_TIMEOUT}\n")
+    return()
+  endif()
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_RUN_SERIAL})
@@ -117,4 +123,13 @@ endfunction()
 function(refract_thread_tests)
   get_property(tests GLOBAL PROPERTY REFRACT_THREAD_TESTS)
   add_custom_target(thread_tests DEPENDS ${tests})
+endfunction()
+
+# refract_verbs_tests(): the tests labelled `verbs`, as the target `verbs_tests`, and in a file each with the seconds
+# that it may take, for scripts/verbs-tests. REQUIRES: all tests are made.
+function(refract_verbs_tests)
+  get_property(tests GLOBAL PROPERTY REFRACT_VERBS_TESTS)
+  add_custom_target(verbs_tests DEPENDS ${tests})
+  get_property(list GLOBAL PROPERTY REFRACT_VERBS_LIST)
+  file(WRITE ${CMAKE_BINARY_DIR}/verbs_tests.txt "${list}")
 endfunction()
