@@ -125,8 +125,8 @@ function(refract_thread_tests)
   add_custom_target(thread_tests DEPENDS ${tests})
 endfunction()
 
-# refract_verbs_tests(): the tests labelled `verbs`, as the target `verbs_tests`, and in a file each with the seconds
-# that it may take, for scripts/verbs-tests. REQUIRES: all tests are made.
+# refract_verbs_tests(): the tests labelled `verbs`, as the target `verbs_tests`, and in a file each with the
+# seconds that it may take, for scripts/verbs-tests. REQUIRES: all tests are made.
 function(refract_verbs_tests)
   get_property(tests GLOBAL PROPERTY REFRACT_VERBS_TESTS)
   add_custom_target(verbs_tests DEPENDS ${tests})
