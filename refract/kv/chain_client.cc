@@ -148,7 +148,7 @@ Task<Code> ChainClient::read_geometry(uint64_t deadline_ns) {
   if (magic != kSpaceMagic || root.bucket_count == 0 || root.directory_words >= (uint64_t{1} << 24)) {
     co_return Code::kMalformed;
   }
-  link_.geometry = ChainGeometry(root, hash_seed);
+  link_.geometry = TableGeometry(root, hash_seed);
   co_return Code::kOk;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "refract/kv/chain_slots.h"
-#include "refract/kv/layout.h"
+#include "refract/kv/table_geometry.h"
 #include "refract/memory/remote_pointer.h"
 #include "refract/prism/operation.h"
 
@@ -24,45 +24,6 @@ inline constexpr std::string_view kChainStoreName = "kv";
 // What replacing a value takes. No right to WRITE: the guard would refuse it anyway.
 inline constexpr prism::ChainRights kChainWriteRights{
     prism::ChainRights::kRead | prism::ChainRights::kAtomic | prism::ChainRights::kAllocate};
-
-// Where the buckets lie, as the root and the directory said when they were read last. The table only grows,
-// so what is known stays true, and every chain that looks for a key brings the count again.
-class ChainGeometry {
- public:
-  ChainGeometry() = default;
-  ChainGeometry(const TableRoot& root, uint64_t hash_seed)
-      : hash_seed_(hash_seed),
-        count_(root.bucket_count),
-        directory_(root.directory),
-        chunks_(root.directory_words) {}
-
-  [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
-  [[nodiscard]] uint64_t count() const noexcept { return count_; }
-  void set_count(uint64_t count) noexcept { count_ = count; }
-
-  // The index of the bucket of a hash. REQUIRES: count() > 0.
-  [[nodiscard]] uint64_t index_of(uint64_t hash) const noexcept { return bucket_index(hash, count_); }
-  // Nowhere: its chunk is not known yet; directory_word() says where that stands, or nowhere in a damaged
-  // space.
-  [[nodiscard]] Offset bucket_at(uint64_t index) const noexcept {
-    const uint64_t chunk = index / kBucketsPerChunk;
-    if (chunk >= chunks_.size() || !chunks_[chunk]) return {};
-    return chunks_[chunk].plus(index % kBucketsPerChunk * kLineBytes);
-  }
-  [[nodiscard]] Offset directory_word(uint64_t index) const noexcept {
-    const uint64_t chunk = index / kBucketsPerChunk;
-    return chunk < chunks_.size() ? Offset{directory_ + chunk * sizeof(uint64_t)} : Offset{};
-  }
-  void set_chunk(uint64_t index, Offset chunk) noexcept {
-    if (index / kBucketsPerChunk < chunks_.size()) chunks_[index / kBucketsPerChunk] = chunk;
-  }
-
- private:
-  uint64_t hash_seed_ = 0;
-  uint64_t count_ = 0;
-  uint64_t directory_ = 0;
-  std::vector<Offset> chunks_;
-};
 
 // Why an operation went to the owner by a call instead.
 enum class ByRpc : uint8_t {
@@ -108,7 +69,7 @@ struct ChainLink {
   uint16_t region = 0;
   prism::ChainRights rights;
   uint64_t reply_bytes_max = 0;
-  ChainGeometry geometry;
+  TableGeometry geometry;
   ChainSlots slots;
   ChainCounts counts;
   std::vector<std::byte> entry;  // Where a put's buffer is put together; its memory is used again.

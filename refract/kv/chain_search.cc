@@ -65,7 +65,7 @@ uint64_t ChainSearch::bytes_to_read(uint64_t bytes, size_t operations) const noe
 }
 
 void ChainSearch::build(prism::Chain& chain) noexcept {
-  const ChainGeometry& geometry = link_.geometry;
+  const TableGeometry& geometry = link_.geometry;
   switch (step_) {
     case Step::kSlot:
       return build_slot(chain);

@@ -11,6 +11,7 @@
 #include "refract/kv/conformance.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/mapped_memory.h"
+#include "refract/kv/remote_client.h"
 #include "refract/kv/test_owner.h"
 #include "refract/kv/test_service.h"
 #include "refract/kv/test_sim_service.h"
@@ -219,6 +220,56 @@ class ChainStore final : public StoreFixture {
   uint64_t puts_ = 0;
 };
 
+// READs of the owner's memory over the simulated network, at which everything else still arrives.
+class RemoteStore final : public StoreFixture {
+ public:
+  RemoteStore(std::unique_ptr<StoreFixture> owner, const RemoteClientOptions& options)
+      : owner_(std::move(owner)), remote_(owner_->client(), owner_->shard(), options) {}
+  RemoteStore(const RemoteStore&) = delete;
+  RemoteStore& operator=(const RemoteStore&) = delete;
+  // Such a row would show nothing.
+  ~RemoteStore() override {
+    EXPECT_EQ(remote_.counts().called[static_cast<size_t>(WhyCalled::kNotAttached)], 0u);
+  }
+
+  [[nodiscard]] Result<Got> get(Bytes key, ValueSink& sink) override {
+    return runtime::block_on(shard(), remote_.get(key, sink));
+  }
+  [[nodiscard]] Result<Got> get_and_wait(Bytes key, ValueSink& sink) override {
+    return remote_.get_and_wait(key, sink);
+  }
+  [[nodiscard]] Result<Got> exists(Bytes key) override {
+    return runtime::block_on(shard(), remote_.exists(key));
+  }
+  void multi_get(std::span<RpcClient::GetItem> items) override {
+    runtime::block_on(shard(), remote_.multi_get(items));
+  }
+
+  [[nodiscard]] RpcClient& client() override { return owner_->client(); }
+  [[nodiscard]] runtime::Shard& shard() override { return owner_->shard(); }
+  [[nodiscard]] uint64_t wall_ns() override { return owner_->wall_ns(); }
+  void let_pass_ns(uint64_t ns) override { owner_->let_pass_ns(ns); }
+  [[nodiscard]] size_t message_bytes_max() override { return owner_->message_bytes_max(); }
+  [[nodiscard]] bool is_sound(uint64_t entries) override { return owner_->is_sound(entries); }
+
+ private:
+  std::unique_ptr<StoreFixture> owner_;
+  RemoteClient remote_;
+};
+
+void add_remote(std::vector<Store>& all) {
+  const auto row = std::ranges::find(all, "sim", &Store::name);
+  const auto make = row->make;
+  const auto add = [&all, make](std::string name, const RemoteClientOptions& options) {
+    all.push_back(
+        {std::move(name), [make, options] { return std::make_unique<RemoteStore>(make(), options); }});
+  };
+  add("remote", {});
+  add("remote_without_locations", {.location_bytes = 0});
+  add("remote_with_exact_clock", {.clock_error_ns = 0});
+  add("remote_confirming", {.confirms_stamps = true});
+}
+
 // The rows again, by chains.
 void add_chains(std::vector<Store>& all, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -244,6 +295,7 @@ std::vector<Store> stores() {
   add_sim("sim_windows", {.seed = 2, .message_bytes_max = 16 * 1024, .one_sided_bytes_min = 16 * 1024});
   all.push_back({"tcp", [] { return std::make_unique<TcpStore>(); }});
   add_chains(all, {"small_messages", "large_messages", "sim", "tcp"});
+  add_remote(all);
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include "refract/kv/domain_windows.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
+#include "refract/kv/remote_server.h"
 #include "refract/kv/service.h"
 #include "refract/kv/table.h"
 #include "refract/memory/heap.h"
@@ -27,6 +28,7 @@ struct Owner {
     std::byte* base;
     uint64_t count;
     StoreLog* log = nullptr;
+    bool hides_half = false;  // From remote readers, until somebody calls tell_rest().
   };
   Owner(runtime::Shard& shard, fabric::Domain& domain, const Clock& clock, const Bytes& bytes)
       : writer(bytes.base, bytes.log),
@@ -40,16 +42,30 @@ struct Owner {
                  .growth = growth,
                  .shard = shard,
                  .windows = &windows}),
+        remote(domain, clock),
         chains({.table = table, .heap = heap, .writer = writer, .shard = shard}),
-        router(service, prism::kMethodsBegin, chains.service()),
+        store(service, wire::kRemoteMethodsBegin, remote),
+        router(store, prism::kMethodsBegin, chains.service()),
         server(router, shard),
         dispatcher(domain, shard, &server) {
     pins.add(session_pins);
     heap.add({0}, bytes.count);
     chains.on_memory_added();
+    // Two regions, so that remote readers meet both.
+    first_bytes_ = bytes.count / kChunkBytes / 2 * kChunkBytes;
+    REFRACT_CHECK(remote.add({.start = {0}, .bytes = {bytes.base, first_bytes_}}).has_value());
+    if (!bytes.hides_half) tell_rest();
     REFRACT_CHECK(table.recover().has_value());
     service.answer_through(&server);
+    remote.answer_through(&server);
     chains.answer_through(&server);
+  }
+
+  void tell_rest() {
+    std::byte* const rest = writer.base() + first_bytes_;
+    const bool is_told =
+        remote.add({.start = {first_bytes_}, .bytes = {rest, heap.end() - first_bytes_}}).has_value();
+    REFRACT_CHECK(is_told);
   }
 
   SessionPins session_pins;
@@ -60,10 +76,15 @@ struct Owner {
   Table table;
   DomainWindows windows;
   TableService service;
+  RemoteServer remote;
   ChainServer chains;
+  rpc::ServiceRouter store;
   rpc::ServiceRouter router;
   rpc::Server server;
   fabric::Dispatcher dispatcher;
+
+ private:
+  uint64_t first_bytes_ = 0;
 };
 
 }  // namespace refract::kv::test

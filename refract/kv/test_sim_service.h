@@ -21,8 +21,9 @@ namespace refract::kv::test {
 // The host "server" and the memory that outlives its process.
 class SimNode {
  public:
-  explicit SimNode(sim::World& world, uint64_t chunks = 16, uint64_t seed = 1)
+  explicit SimNode(sim::World& world, uint64_t chunks = 16, uint64_t seed = 1, bool hides_half = false)
       : host(world.add_host("server")),
+        hides_half_(hides_half),
         memory_({.bytes = chunks * kChunkBytes, .bytes_max = chunks * kChunkBytes, .seed = seed},
                 empty_table(chunks)) {
     host.attach(&memory_);
@@ -41,9 +42,11 @@ class SimNode {
   void start() {
     process = &host.emplace<Owner>(
         host.shard(), host.domain(), host.clock(),
-        Owner::Bytes{.base = memory_.owner(), .count = memory_.bytes(), .log = &memory_});
+        Owner::Bytes{
+            .base = memory_.owner(), .count = memory_.bytes(), .log = &memory_, .hides_half = hides_half_});
   }
 
+  const bool hides_half_;
   sim::VisibleMemory memory_;
 };
 

@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/kv/remote_wire.h"
+#include "refract/memory/remote_pointer.h"
+
 namespace refract::kv::wire {
 namespace {
 
@@ -50,6 +53,18 @@ TEST(Wire, bodies_lie_as_the_format_page_says) {
             "0200010000000000");
   EXPECT_EQ(hex(StageKeyRequest{.place = 1, .reserved = 0, .offset = 0x7ff8, .reserved_end = 0}),
             "0100f87f00000000");
+  EXPECT_EQ(hex(RegionsRequest{.first = 0}), "0000000000000000");
+  EXPECT_EQ(hex(RegionsReply{.wall_ns = 10'000'000'000, .regions = 1, .reserved = 0}) +
+                hex(RegionEntry{.start = 0,
+                                .bytes = 64 << 20,
+                                .address = RemotePointer::at(1, 0).bits,
+                                .key = 0x1122'3344'5566'7788}),
+            "00e40b5402000000"
+            "0100000000000000"
+            "0000000000000000"
+            "0000000400000000"
+            "0000000000000100"
+            "8877665544332211");
   EXPECT_EQ(hex(ScanReply{.next = 0x8000, .page_bytes = 21, .view = 0, .keys = 1, .reserved = 0}) +
                 hex(ScanEntry{.version = 0x10002, .value_bytes = 3, .key_bytes = 5, .reserved = 0}, "apple"),
             "0080000000000000"
