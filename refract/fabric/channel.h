@@ -78,6 +78,7 @@ struct Capabilities {
   uint32_t message_bytes_max = 0;         // kSend: local + tail together.
   bool read_bypasses_target_cpu = false;  // kRead goes on while the peer's process is stopped.
   bool atomics_coherent_with_cpu = true;  // kCompareSwap meets the peer's own atomics on one word.
+  bool counts_written_bytes = true;       // revoke_region knows what WRITEs have brought; devices do not say.
   // From so many bytes on one READ or WRITE beats messages. 0: messages are always the better way.
   uint32_t one_sided_bytes_min = 0;
 };
@@ -148,7 +149,8 @@ class Domain {
     Rights rights;
   };
   [[nodiscard]] virtual Reported<RemoteKey> register_region(const RegionSpec& spec) = 0;
-  // Returns how many bytes completed WRITEs have brought into it; a byte written twice counts twice.
+  // Returns how many bytes completed WRITEs have brought into it, as far as the provider learns of them (see
+  // Capabilities::counts_written_bytes); a byte written twice counts twice.
   virtual uint64_t revoke_region(uint16_t region) noexcept = 0;
 
   // Control path, does not wait: the channel's first completion is kOpened. The domain owns the channel until

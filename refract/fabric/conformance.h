@@ -17,7 +17,7 @@
 //  region
 //    (key, bounds, rights, revoked, never registered) are kAccessDenied: a peer learns no more.
 //  - After revoke_region returns nothing touches the memory; registering the same region again gives another
-//  key.
+//  key. A request with a key that was good before may cost the channel a kClosed with value 1 and a kOpened.
 //  - Completions of one channel may come in another order than the requests took effect.
 //  - A message is delivered after every WRITE posted before it on its channel is visible to the receiver.
 //  - Requests posted after close() and before kClosed complete with kUnavailable before kClosed.
@@ -67,6 +67,9 @@ class Fixture {
   // fixture cannot, and the claims about it are skipped.
   [[nodiscard]] virtual bool kill_server() { return false; }
 
+  // Of the claims that are about numbers: how many rounds this machine does in place of `count`.
+  [[nodiscard]] virtual uint64_t scale(uint64_t count) const { return count; }
+
   // How many channels the suite may open at once.
   [[nodiscard]] virtual size_t channels_max() const { return 32; }
 
@@ -114,6 +117,9 @@ class Side {
   [[nodiscard]] std::unique_ptr<Event> take_message();
 
  private:
+  // Begins its life anew: its kOpened and kClosed so far are forgotten.
+  void came_back(const Channel* channel);
+
   Domain* domain_;
   std::vector<Event> events_;
   std::vector<Completion> buffer_ = std::vector<Completion>(256);
@@ -143,6 +149,8 @@ class ChannelConformance : public testing::TestWithParam<Provider> {
   void quiet();
   // Posts all, polling both sides while the channel is full. False: it never had room.
   [[nodiscard]] bool post(Channel& channel, std::span<const Request> requests);
+  // Waits until a channel whose provider brings it back by itself is open again.
+  void await_return(const Channel& channel);
   // Posts one request and waits for its completion, whose token must be the request's.
   [[nodiscard]] Event perform(Channel& channel, Request request);
   [[nodiscard]] RemoteSpan at(uint64_t offset) const { return {RemotePointer::at(kRegion, offset), key_}; }

@@ -38,19 +38,34 @@ size_t Side::poll(size_t span) {
           << "a message is 8-byte aligned";
       EXPECT_EQ(completion.code, Code::kOk);
     }
+    const Event* const closed = find(Op::kClosed, completion.channel);
+    const bool was_closed = closed != nullptr && closed->completion.value == 0;
+    EXPECT_FALSE(was_closed) << "nothing comes after the last kClosed";
+    if (closed != nullptr && !was_closed) {
+      EXPECT_TRUE(completion.op == Op::kOpened || completion.op == Op::kClosed ||
+                  completion.code == Code::kUnavailable)
+          << "what is posted while a channel is away fails";
+      if (completion.op == Op::kOpened || completion.op == Op::kClosed) came_back(completion.channel);
+    }
     if (completion.op == Op::kOpened) {
       EXPECT_EQ(find(Op::kOpened, completion.channel), nullptr) << "kOpened comes once";
     } else {
       const Event* opened = find(Op::kOpened, completion.channel);
-      EXPECT_NE(opened, nullptr) << "kOpened comes first";
+      EXPECT_TRUE(opened != nullptr || completion.op == Op::kClosed) << "kOpened comes first";
       EXPECT_TRUE(opened == nullptr || opened->completion.code == Code::kOk)
           << "a failed kOpened is the last";
     }
-    EXPECT_EQ(find(Op::kClosed, completion.channel), nullptr) << "nothing comes after kClosed";
     events_.push_back({completion, {completion.bytes.begin(), completion.bytes.end()}});
   }
   domain_->flush();
   return count;
+}
+
+void Side::came_back(const Channel* channel) {
+  std::erase_if(events_, [channel](const Event& event) {
+    const bool is_of_life = event.completion.op == Op::kOpened || event.completion.op == Op::kClosed;
+    return is_of_life && event.completion.channel == channel;
+  });
 }
 
 const Event* Side::find(uint64_t token) const {
@@ -154,6 +169,12 @@ bool ChannelConformance::post(Channel& channel, std::span<const Request> request
     requests = requests.subspan(taken);
     return requests.empty();
   });
+}
+
+void ChannelConformance::await_return(const Channel& channel) {
+  quiet();
+  EXPECT_TRUE(settle([&] { return client_->find(Op::kClosed, &channel) == nullptr; }))
+      << "the channel stayed away";
 }
 
 Event ChannelConformance::perform(Channel& channel, Request request) {

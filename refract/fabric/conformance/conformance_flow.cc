@@ -144,7 +144,7 @@ TEST_P(ChannelConformance, a_message_over_the_maximum_is_too_large_and_the_chann
 TEST_P(ChannelConformance, a_flood_in_both_directions_loses_doubles_and_reorders_nothing) {
   const Pair pair = open();
   ASSERT_NE(pair.client, nullptr);
-  constexpr uint64_t kMessages = 100'000;
+  const uint64_t messages_wanted = fixture_->scale(100'000);
   struct Direction {
     Channel* from;
     Side* to;
@@ -158,7 +158,7 @@ TEST_P(ChannelConformance, a_flood_in_both_directions_loses_doubles_and_reorders
   const bool arrived = settle([&] {
     bool done = true;
     for (Direction& direction : directions) {
-      post_until_full(*direction.from, direction.stream, direction.sent, kMessages);
+      post_until_full(*direction.from, direction.stream, direction.sent, messages_wanted);
       while (const std::unique_ptr<Event> message = direction.to->take_message()) {
         // Not an EXPECT for each: a broken provider would print 100,000 failures.
         if (message->bytes != direction.stream.make(direction.received)) {
@@ -167,7 +167,7 @@ TEST_P(ChannelConformance, a_flood_in_both_directions_loses_doubles_and_reorders
         }
         ++direction.received;
       }
-      done = done && direction.received == kMessages;
+      done = done && direction.received == messages_wanted;
     }
     return done;
   });

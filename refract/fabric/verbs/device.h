@@ -109,7 +109,7 @@ class OpenDevice {
   OpenDevice& operator=(const OpenDevice&) = delete;
   ~OpenDevice();
 
-  [[nodiscard]] const VerbsLibrary& library() const noexcept { return *library_; }
+  [[nodiscard]] const VerbsLibrary& calls() const noexcept { return *library_; }
   [[nodiscard]] ibv_context* context() const noexcept { return context_; }
   [[nodiscard]] ibv_pd* pd() const noexcept { return pd_; }
   [[nodiscard]] const DeviceFacts& facts() const noexcept { return facts_; }

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/fabric/verbs/hub.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "refract/base/clock.h"
+#include "refract/fabric/verbs/library.h"
+#include "refract/fabric/verbs/work_batch.h"
+
+namespace refract::fabric::verbs {
+namespace {
+
+// Receives beyond those of the channels, which make good what broken queue pairs have lost.
+constexpr uint32_t kSpareReceives = 256;
+constexpr size_t kNewsATurn = 64;
+// An asynchronous event is rare and costs a system call to look for.
+constexpr uint32_t kPollsBetweenEvents = 4096;
+
+uint32_t completions_for(uint32_t channels) noexcept {
+  return channels * (kSendQueue + kReceivesEach) + kSpareReceives;
+}
+
+uint32_t receives_for(uint32_t channels) noexcept {
+  return channels * kReceivesEach + kSpareReceives;
+}
+
+// So many that neither queue can overrun, whatever all of them do at once.
+uint32_t channels_that_fit(const DeviceLimits& limits, uint32_t wanted) noexcept {
+  while (wanted > 0 && (completions_for(wanted) > limits.completions_max ||
+                        receives_for(wanted) > limits.receives_max || wanted > limits.queue_pairs_max)) {
+    --wanted;
+  }
+  return wanted;
+}
+
+}  // namespace
+
+Hub::Hub(Domain& introducer, const HubOptions& options, std::unique_ptr<OpenDevice> device) noexcept
+    : introducer_(introducer), options_(options), device_(std::move(device)), served_(*device_) {}
+
+Reported<std::unique_ptr<Hub>> Hub::make(Domain& introducer, const HubOptions& options) {
+  auto device = OpenDevice::open(options.device);
+  if (!device) return report(device.error());
+  std::unique_ptr<Hub> hub(new Hub(introducer, options, std::move(*device)));
+  if (auto opened = hub->open(); !opened) return report(opened.error());
+  return hub;
+}
+
+Reported<> Hub::open() {
+  const DeviceFacts& facts = device_->facts();
+  const VerbsLibrary& library = device_->calls();
+  options_.channels_max = channels_that_fit(facts.limits, options_.channels_max);
+  if (options_.channels_max == 0 || facts.limits.reads_in_max == 0) {
+    return report(Code::kUnsupported,
+                  fmt::format("{} lacks shared receive queues, READs, or queues of {} entries", facts.name,
+                              completions_for(1)),
+                  "see what it can with ibv_devinfo -v, and name another device");
+  }
+  events_ = library.create_comp_channel(device_->context());
+  if (events_ != nullptr && ::fcntl(events_->fd, F_SETFL, O_NONBLOCK) == 0) {
+    completion_queue_ =
+        library.create_cq(device_->context(), static_cast<int>(completions_for(options_.channels_max)),
+                          /*context=*/nullptr, events_, /*vector=*/0);
+  }
+  if (completion_queue_ == nullptr) {
+    return report(Code::kSystem,
+                  fmt::format("{} cannot make a completion queue: {}", facts.name, errno_text(errno)),
+                  "raise the limit on locked memory (ulimit -l unlimited)");
+  }
+  auto receives = ReceivePool::make(*device_, receives_for(options_.channels_max));
+  if (!receives) return report(receives.error());
+  receives_ = std::move(*receives);
+  batch_ = std::make_unique<WorkBatch>();
+  slots_.resize(options_.channels_max);
+  for (auto* list : {&active_, &to_flush_, &delivered_, &dead_}) list->reserve(options_.channels_max);
+  news_.resize(kNewsATurn);
+  wire_.resize(kWireBytesMax);
+  return {};
+}
+
+Hub::~Hub() {
+  slots_.clear();
+  spare_memory_.clear();
+  receives_.reset();
+  const VerbsLibrary& library = device_->calls();
+  if (completion_queue_ != nullptr) (void)library.destroy_cq(completion_queue_);
+  if (events_ != nullptr) (void)library.destroy_comp_channel(events_);
+}
+
+Reported<Channel*> Hub::connect(std::string_view address) {
+  const auto refuse = [this](Report why) {
+    last_refusal_ = why;
+    return report(std::move(why));
+  };
+  auto channel = introducer_.connect(address);
+  if (!channel) return refuse(channel.error());
+  auto made = make_channel(**channel);
+  if (!made) {
+    (*channel)->close();
+    links_[*channel] = {};  // What it still says is swallowed.
+    return refuse(made.error());
+  }
+  links_[*channel] = {.channel = *made};
+  polls_until_news_ = 0;
+  return *made;
+}
+
+Reported<> Hub::serve(const Domain::RegionSpec& spec, RemoteKey key) {
+  auto added = served_.add(spec, key, options_.chunk_bytes_max);
+  if (added) ++counters.registrations;
+  return added;
+}
+
+void Hub::revoke(uint16_t region) noexcept {
+  const Revoked revoked{.header = header_of(Kind::kRevoked), .region = region};
+  for (auto& [introducer, link] : links_) {
+    if (link.channel == nullptr || std::erase(link.channel->resolved_for_peer, region) == 0) continue;
+    // A peer that takes no message now is told by its device, when it asks for the region again.
+    (void)tell(*introducer, revoked);
+  }
+  introducer_.flush();
+  (void)served_.remove(region);
+}
+
+void Hub::activate(VerbsChannel& channel) noexcept {
+  if (!std::exchange(channel.is_active, true)) active_.push_back(&channel);
+}
+
+void Hub::will_flush(VerbsChannel& channel) noexcept {
+  if (!std::exchange(channel.is_to_flush, true)) to_flush_.push_back(&channel);
+}
+
+void Hub::delivered(VerbsChannel& channel) noexcept {
+  if (!std::exchange(channel.has_delivered, true)) delivered_.push_back(&channel);
+}
+
+size_t Hub::poll(std::span<Completion> completions) noexcept {
+  begin_turn();
+  (void)drain_completions();
+  if (polls_until_events_-- == 0) hear_device();
+  size_t count = give(completions);
+  const bool is_waiting = introducing_ > 0 || strangers_ > 0 || passed_on_ > 0 || !deferred_.empty() ||
+                          std::ranges::any_of(active_, &VerbsChannel::is_asking);
+  if (is_waiting || polls_until_news_-- == 0) {
+    count += hear_introducer(completions.subspan(count));
+    count += give(completions.subspan(count));
+  }
+  return count;
+}
+
+void Hub::begin_turn() noexcept {
+  for (VerbsChannel* const channel : delivered_) {
+    channel->has_delivered = false;
+    channel->turn_began();
+  }
+  delivered_.clear();
+  given_.clear();
+  bury();
+  receives_->repost();
+}
+
+void Hub::bury() noexcept {
+  for (VerbsChannel* const channel : dead_) {
+    for (auto* list : {&active_, &to_flush_, &delivered_}) std::erase(*list, channel);
+    spare_memory_.push_back(channel->take_memory());
+    slots_[channel->slot()].reset();
+  }
+  dead_.clear();
+}
+
+size_t Hub::give(std::span<Completion> completions) noexcept {
+  size_t count = 0;
+  for (size_t i = 0; i < active_.size();) {
+    VerbsChannel& channel = *active_[i];
+    const bool was_dead = channel.phase() == VerbsChannel::Phase::kDead;
+    count += channel.give(completions.subspan(count));
+    if (channel.has_work()) {
+      ++i;
+      continue;
+    }
+    channel.is_active = false;
+    active_[i] = active_.back();
+    active_.pop_back();
+    if (channel.phase() == VerbsChannel::Phase::kDead && !was_dead) dead_.push_back(&channel);
+    if (channel.phase() == VerbsChannel::Phase::kWaiting) return_later(channel);
+  }
+  // Whoever came last for want of completions comes first in the next poll.
+  if (active_.size() > 1) std::swap(active_.front(), active_[first_++ % active_.size()]);
+  return count;
+}
+
+void Hub::flush() noexcept {
+  for (size_t i = 0; i < to_flush_.size(); ++i) {
+    VerbsChannel& channel = *to_flush_[i];
+    channel.is_to_flush = false;
+    if (!channel.issue(*batch_)) lose(channel, counters.other_errors);
+  }
+  to_flush_.clear();
+  introducer_.flush();
+}
+
+size_t Hub::drain_completions() noexcept {
+  std::array<ibv_wc, kCompletionsABatch> done;
+  size_t count = 0;
+  for (int batch = 0; batch < kBatchesATurn; ++batch) {
+    const int found = ::ibv_poll_cq(completion_queue_, kCompletionsABatch, done.data());
+    if (found < 0) {
+      lose_all();
+      break;
+    }
+    for (const ibv_wc& each : std::span(done).first(static_cast<size_t>(found))) take_completion(each);
+    count += static_cast<size_t>(found);
+    if (found < kCompletionsABatch) break;
+  }
+  return count;
+}
+
+void Hub::take_completion(const ibv_wc& done) noexcept {
+  if ((done.wr_id & kSendBit) != 0) {
+    ++counters.completions;
+    VerbsChannel* const channel = slots_[WorkId::from(done.wr_id).slot].get();
+    if (channel == nullptr || !channel->owns(done.wr_id) || channel->take_sent(done)) return;
+    if (done.status == IBV_WC_REM_ACCESS_ERR) return lose(*channel, counters.remote_access_errors);
+    const bool is_gone = done.status == IBV_WC_RETRY_EXC_ERR || done.status == IBV_WC_RNR_RETRY_EXC_ERR;
+    return lose(*channel, is_gone ? counters.retries_exceeded : counters.other_errors);
+  }
+  const auto buffer = static_cast<uint32_t>(done.wr_id);
+  const auto owner = by_number_.find(done.qp_num);
+  if (owner == by_number_.end() || done.status != IBV_WC_SUCCESS) {
+    receives_->recycle(buffer);
+    if (owner != by_number_.end()) lose(*owner->second, counters.other_errors);
+    return;
+  }
+  ++counters.receives;
+  VerbsChannel& channel = *owner->second;
+  if (!channel.take_message(buffer, done.byte_len, ntohl(done.imm_data))) expel(channel);
+}
+
+void Hub::lose(VerbsChannel& channel, uint64_t& counter) noexcept {
+  ++counter;
+  // The buffer of a message that was half here is not given back.
+  (void)receives_->add(1);
+  const bool is_new = channel.phase() == VerbsChannel::Phase::kUnborn;
+  if (!accepted() && !is_new) return channel.cut(/*returning=*/channel.introducer() != nullptr);
+  Channel* const introducer = channel.introducer();
+  const auto link = links_.find(introducer);
+  if (link == links_.end()) return channel.cut(/*returning=*/false);
+  if (!accepted()) {
+    return refused(link->second, {Code::kUnavailable, "the queue pair broke while it was introduced", ""});
+  }
+  link->second.channel = nullptr;
+  channel.set_introducer(nullptr);
+  if (is_new) {
+    channel.abandon();
+    dead_.push_back(&channel);
+  } else {
+    channel.cut(/*returning=*/false);
+  }
+  (void)tell(*introducer, Notice{.header = header_of(Kind::kBroken)});
+}
+
+void Hub::expel(VerbsChannel& channel) noexcept {
+  ++counters.malformed;
+  let_go(channel);
+  if (channel.phase() != VerbsChannel::Phase::kUnborn) return channel.cut(/*returning=*/false);
+  if (!accepted()) return channel.failed(Code::kMalformed);
+  channel.abandon();
+  dead_.push_back(&channel);
+}
+
+void Hub::let_go(VerbsChannel& channel) noexcept {
+  Channel* const introducer = channel.introducer();
+  if (introducer == nullptr) return;
+  const auto link = links_.find(introducer);
+  if (link != links_.end()) {
+    if (std::exchange(link->second.due_ns, 0) != 0) --introducing_;
+    link->second.channel = nullptr;
+  }
+  channel.set_introducer(nullptr);
+  introducer->close();
+  polls_until_news_ = 0;
+}
+
+void Hub::lose_all() noexcept {
+  device_lost_ = true;
+  for (const auto& channel : slots_) {
+    if (channel == nullptr || channel->queue_pair() == nullptr) continue;
+    lose(*channel, counters.other_errors);
+  }
+}
+
+void Hub::hear_device() noexcept {
+  polls_until_events_ = kPollsBetweenEvents;
+  ibv_async_event event;
+  const VerbsLibrary& library = device_->calls();
+  while (library.get_async_event(device_->context(), &event) == 0) {
+    const bool is_of_pair = event.event_type == IBV_EVENT_QP_FATAL ||
+                            event.event_type == IBV_EVENT_QP_REQ_ERR ||
+                            event.event_type == IBV_EVENT_QP_ACCESS_ERR;
+    const bool is_of_all = event.event_type == IBV_EVENT_DEVICE_FATAL ||
+                           event.event_type == IBV_EVENT_CQ_ERR || event.event_type == IBV_EVENT_SRQ_ERR;
+    const uint32_t number = is_of_pair ? event.element.qp->qp_num : 0;
+    // Before anything is destroyed, for that waits until its events are acknowledged.
+    library.ack_async_event(&event);
+    ++counters.device_events;
+    const auto owner = by_number_.find(number);
+    if (is_of_pair && owner != by_number_.end()) lose(*owner->second, counters.other_errors);
+    if (is_of_all) lose_all();
+    // A port that goes down and comes back within the transport's patience has lost nothing; one that stays
+    // down ends in IBV_WC_RETRY_EXC_ERR.
+  }
+}
+
+bool Hub::prepare_sleep() noexcept {
+  polls_until_news_ = 0;
+  const bool introducer_sleeps = introducer_.prepare_sleep();
+  hear_device();
+  // Armed first, then looked at: what comes after the look rings.
+  (void)::ibv_req_notify_cq(completion_queue_, /*solicited_only=*/0);
+  const size_t found = drain_completions();
+  return introducer_sleeps && found == 0 && active_.empty() && to_flush_.empty() && deferred_.empty() &&
+         dead_.empty() && introducing_ == 0;
+}
+
+void Hub::woke() noexcept {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  unsigned events = 0;
+  while (device_->calls().get_cq_event(events_, &queue, &context) == 0) ++events;
+  if (events > 0) device_->calls().ack_cq_events(completion_queue_, events);
+  introducer_.woke();
+  polls_until_news_ = 0;
+}
+
+std::span<const int> Hub::wake_descriptors() noexcept {
+  const std::span<const int> theirs = introducer_.wake_descriptors();
+  wake_descriptors_.assign({events_->fd, device_->async_fd()});
+  wake_descriptors_.insert(wake_descriptors_.end(), theirs.begin(), theirs.end());
+  return wake_descriptors_;
+}
+
+}  // namespace refract::fabric::verbs

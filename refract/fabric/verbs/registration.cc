@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/fabric/verbs/registration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <utility>
+
+#include "refract/base/units.h"
+#include "refract/fabric/verbs/device.h"
+#include "refract/fabric/verbs/library.h"
+
+namespace refract::fabric::verbs {
+namespace {
+
+constexpr uint64_t kPageBytes = 4 * kKiB;
+
+int access_of(Rights rights) noexcept {
+  // Without the local right the device takes neither of the remote ones that change bytes.
+  unsigned access = IBV_ACCESS_LOCAL_WRITE;
+  if (rights.read) access |= IBV_ACCESS_REMOTE_READ;
+  if (rights.write) access |= IBV_ACCESS_REMOTE_WRITE;
+  if (rights.atomic) access |= IBV_ACCESS_REMOTE_ATOMIC;
+  return static_cast<int>(access);
+}
+
+Report why_not(const OpenDevice& device, uint64_t bytes, int error) {
+  const std::string what =
+      fmt::format("{} cannot register {} bytes: {}", device.facts().name, bytes, errno_text(error));
+  if (error == ENOMEM || error == EAGAIN) {
+    return {
+        Code::kNoSpace, what,
+        "raise the limit on locked memory (ulimit -l unlimited; in a systemd unit LimitMEMLOCK=infinity), "
+        "or see that the device has registrations left"};
+  }
+  if (error == EFAULT || error == EINVAL || error == EOPNOTSUPP || error == EPERM) {
+    return {
+        Code::kUnsupported, what,
+        "regions lie on memfd:, hugetlb: or a tmpfs: kernels refuse to pin writable pages of other files"};
+  }
+  return {Code::kSystem, what, "see what the kernel says about the device (dmesg)"};
+}
+
+}  // namespace
+
+Registration::Registration(Registration&& other) noexcept {
+  *this = std::move(other);
+}
+
+Registration& Registration::operator=(Registration&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(chunk_bytes_, other.chunk_bytes_);
+  chunks_.swap(other.chunks_);
+  local_keys_.swap(other.local_keys_);
+  remote_keys_.swap(other.remote_keys_);
+  return *this;
+}
+
+Registration::~Registration() {
+  for (ibv_mr* const chunk : chunks_) (void)device_->calls().dereg_mr(chunk);
+}
+
+Reported<Registration> Registration::make(const OpenDevice& device, const Wanted& wanted) {
+  uint64_t chunk_bytes = device.facts().limits.region_bytes_max;
+  if (wanted.chunk_bytes_max != 0) chunk_bytes = std::min(chunk_bytes, wanted.chunk_bytes_max);
+  // Whole pages of any size, so that no atomic and no page lies in two chunks.
+  if (chunk_bytes >= 2 * kMiB) chunk_bytes -= chunk_bytes % (2 * kMiB);
+  const uint64_t bytes = wanted.bytes.size();
+  if (chunk_bytes >= bytes) chunk_bytes = round_up(bytes, 8);
+  if (reinterpret_cast<uintptr_t>(wanted.bytes.data()) % kPageBytes != 0) {
+    return report(Code::kInvalidArgument, "memory for a device begins at a page",
+                  "align the region to 4096 bytes");
+  }
+  if (bytes == 0 || chunk_bytes % 8 != 0 || (bytes - 1) / chunk_bytes >= kChunksMax) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("{} bytes cannot be registered in at most {} chunks of {}", bytes, kChunksMax,
+                              chunk_bytes),
+                  "serve them as several regions");
+  }
+  Registration made;
+  made.device_ = &device;
+  made.bytes_ = wanted.bytes;
+  made.chunk_bytes_ = chunk_bytes;
+  for (uint64_t offset = 0; offset < bytes; offset += chunk_bytes) {
+    const uint64_t length = std::min(chunk_bytes, bytes - offset);
+    ibv_mr* const chunk = device.calls().reg_mr_iova(device.pd(), wanted.bytes.data() + offset, length,
+                                                     /*iova=*/offset, access_of(wanted.rights));
+    if (chunk == nullptr) return report(why_not(device, length, errno));
+    made.chunks_.push_back(chunk);
+    made.local_keys_.push_back(chunk->lkey);
+    made.remote_keys_.push_back(chunk->rkey);
+  }
+  return made;
+}
+
+Reported<> ServedRegions::add(const Domain::RegionSpec& spec, RemoteKey key, uint64_t chunk_bytes_max) {
+  if (spec.base == nullptr || spec.bytes == 0 || spec.bytes > RemotePointer::kOffsetMask || key.bits == 0) {
+    return report(Code::kInvalidArgument, fmt::format("region {} cannot be served", spec.region),
+                  "a region has a base, a length below 2^48 and a key other than 0");
+  }
+  if (std::ranges::any_of(rows_, [&spec](const Row& row) { return row.spec.region == spec.region; })) {
+    return report(Code::kInvalidArgument, fmt::format("region {} is registered already", spec.region),
+                  "revoke it first");
+  }
+  auto made = Registration::make(
+      *device_,
+      {.bytes = {spec.base, spec.bytes}, .rights = spec.rights, .chunk_bytes_max = chunk_bytes_max});
+  if (!made) return report(made.error());
+  const auto place = std::ranges::find_if(
+      rows_, [&spec](const Row& row) { return std::greater<>()(row.spec.base, spec.base); });
+  rows_.insert(place, {.spec = spec, .key = key, .registration = std::move(*made)});
+  return {};
+}
+
+bool ServedRegions::remove(uint16_t region) noexcept {
+  return std::erase_if(rows_, [region](const Row& row) { return row.spec.region == region; }) > 0;
+}
+
+const ServedRegions::Row* ServedRegions::find(uint16_t region, RemoteKey key) const noexcept {
+  const auto found = std::ranges::find_if(
+      rows_, [&](const Row& row) { return row.spec.region == region && row.key == key; });
+  return found == rows_.end() ? nullptr : &*found;
+}
+
+LocalPlace ServedRegions::find_local(const std::byte* data, uint64_t bytes) const noexcept {
+  const auto behind =
+      std::ranges::upper_bound(rows_, data, std::less<>(), [](const Row& row) { return row.spec.base; });
+  if (behind == rows_.begin()) return {};
+  const Row& row = *std::prev(behind);
+  const auto offset = static_cast<uint64_t>(data - row.spec.base);
+  if (offset > row.spec.bytes || bytes > row.spec.bytes - offset) return {};
+  const uint64_t chunk_bytes = row.registration.chunk_bytes();
+  return {.address = offset,
+          .key = row.registration.local_key(offset),
+          .bytes = std::min(bytes, chunk_bytes - offset % chunk_bytes)};
+}
+
+}  // namespace refract::fabric::verbs
