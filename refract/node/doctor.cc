@@ -16,6 +16,7 @@
 #include "refract/memory/descriptor.h"
 #include "refract/node/config.h"
 #include "refract/node/doctor_network.h"
+#include "refract/node/doctor_rdma.h"
 
 namespace refract::node {
 namespace {
@@ -280,6 +281,7 @@ std::vector<Finding> examine(const DoctorInputs& inputs) {
     findings.push_back(check(inputs));
   }
   for (Finding& finding : examine_network(inputs)) findings.push_back(std::move(finding));
+  for (Finding& finding : examine_rdma(inputs)) findings.push_back(std::move(finding));
   findings.push_back(memfd());
   findings.push_back(seals());
   for (const auto check : {processor, cpus, clock_source, kernel}) findings.push_back(check(inputs));

@@ -74,8 +74,8 @@ class VerbsConnection : public VerbsMachine {
     if (HasFatalFailure()) return;
     near_device_ = open(devices_.front());
     far_device_ = open(devices_.back());
-    near_ = std::make_unique<Endpoint>(near_device_->library(), near_device_->context());
-    far_ = std::make_unique<Endpoint>(far_device_->library(), far_device_->context());
+    near_ = std::make_unique<Endpoint>(near_device_->calls(), near_device_->context());
+    far_ = std::make_unique<Endpoint>(far_device_->calls(), far_device_->context());
     near_->connect(*far_, gid_of(devices_.back()), near_device_->choice());
     far_->connect(*near_, gid_of(devices_.front()), far_device_->choice());
   }
