@@ -19,7 +19,7 @@ constexpr prism::ChainRights kReadOnly{prism::ChainRights::kRead};
 ChainServer::ChainServer(const Parts& parts)
     : heap_(parts.heap),
       sizes_(parts.writer, parts.heap),
-      buffers_(parts.writer, parts.heap, sizes_),
+      buffers_(parts.writer, parts.heap, sizes_, parts.upkeep),
       guard_(parts.table, parts.writer, buffers_),
       service_(executor_, parts.shard, parts.service) {
   prism::snic::Guard* const guard = parts.guard != nullptr ? parts.guard : &guard_;

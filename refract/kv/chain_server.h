@@ -2,7 +2,8 @@
 // A table offered to chains: its space as one region of a software NIC, under the store's name, readable by
 // every session, and writable as far as the guard allows.
 //
-//   ChainServer chains({.table = table, .heap = heap, .writer = writer, .shard = shard});
+//   ChainServer chains({.table = table, .heap = heap, .writer = writer, .shard = shard,
+//                       .upkeep = &table_service});
 //   rpc::ServiceRouter router(table_service, prism::kMethodsBegin, chains.service());
 //   rpc::Server server(router, shard);
 //   chains.answer_through(&server);
@@ -18,7 +19,6 @@
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"
 #include "refract/prism/snic/executor.h"
-#include "refract/prism/snic/heap_buffers.h"
 #include "refract/prism/snic/service.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
@@ -33,7 +33,8 @@ class ChainServer {
     Heap& heap;
     Writer& writer;
     runtime::Shard& shard;
-    bool may_write = true;  // Else chains only read.
+    bool may_write = true;          // Else chains only read.
+    ChainUpkeep* upkeep = nullptr;  // The table's service; null: nobody is told.
     prism::snic::ServiceOptions service = {};
     prism::snic::Guard* guard = nullptr;  // In place of its own: for tests that break its rules.
   };
@@ -56,7 +57,7 @@ class ChainServer {
  private:
   Heap& heap_;
   ChainBufferSizes sizes_;
-  prism::snic::HeapBuffers buffers_;
+  ChainBuffers buffers_;
   ChainGuard guard_;
   prism::snic::Executor executor_;
   prism::snic::Service service_;

@@ -13,9 +13,10 @@
 // No session can make another wait for more than a batch of its small calls: pages of scans, which take long,
 // are worked on one a turn, the sessions taking turns (docs/design/013-overload.md).
 //
-// Buffers that were replaced are reusable soon after the last call, by a timer that ends with them; only what
-// clients have pinned stays. While there are entries with a time to live, a timer removes the expired ones,
-// in small steps, going round in Parts::sweep_round_ns; without them there is no timer.
+// Buffers that were replaced, by calls or by chains, are reusable soon after the last one, by a timer that
+// ends with them; only what clients have pinned stays. While there are entries with a time to live, a timer
+// removes the expired ones, in small steps, going round in Parts::sweep_round_ns; without them there is no
+// timer.
 //
 // Threads: used only by the shard that owns the table.
 #pragma once
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "refract/base/units.h"
+#include "refract/kv/chain_buffers.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/keyed_call.h"
 #include "refract/kv/outcomes.h"
@@ -43,7 +45,7 @@
 
 namespace refract::kv {
 
-class TableService final : public rpc::Service {
+class TableService final : public rpc::Service, public ChainUpkeep {
  public:
   // All outlive the service. `pins` must be among the sources that the heap asks (pin_sources.h). The shard's
   // clock is the table's.
@@ -78,6 +80,8 @@ class TableService final : public rpc::Service {
   void on_memory_added() noexcept;
   // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
+
+  void on_chain_retired() noexcept override;
 
   // One step of removing expired entries; returns how many. The service's own timer calls it too.
   uint64_t sweep_some();

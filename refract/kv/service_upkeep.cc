@@ -75,6 +75,12 @@ void TableService::look_after_time() noexcept {
   reclaim_while_needed();
 }
 
+// Chains that write are all that some owners ever see: they ask for memory in time, too.
+void TableService::on_chain_retired() noexcept {
+  look_after_memory();
+  reclaim_while_needed();
+}
+
 void TableService::sweep_while_needed() noexcept {
   if (parts_.table.stats().expiring_entries == 0 || (sweeper_.valid() && !sweeper_.done())) return;
   sweeper_ = sweep_rounds();

@@ -102,6 +102,7 @@ class Served {
                 .writer = space.writer(),
                 .shard = shard,
                 .may_write = options.chains_write,
+                .upkeep = &service,
                 .guard = options.guard}),
         router_(service, prism::kMethodsBegin, chains.service()),
         server(router_, shard),

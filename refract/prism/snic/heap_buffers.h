@@ -25,7 +25,7 @@ class BufferSizes {
   [[nodiscard]] virtual uint64_t buffer_bytes(Offset at) const noexcept = 0;
 };
 
-class HeapBuffers final : public Buffers {
+class HeapBuffers : public Buffers {
  public:
   static constexpr uint64_t kHeaderBytes = 8;
 
