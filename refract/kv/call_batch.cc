@@ -40,13 +40,18 @@ void CallBatch::begin_more() noexcept {
 void CallBatch::on_reply(uint32_t place, const OpResult& reply) noexcept {
   ++replies_;
   places_[place].call = 0;
+  if (goes_on(places_[place].item, place, reply)) return;
   free_places_.push_back(place);
-  settle(places_[place].item, reply);
   begin_more();
   // Who waits may end this batch inside the call.
   if (free_places_.size() == places_.size() && waiter_ != 0) {
     (void)shard_.ops().complete(std::exchange(waiter_, 0), {});
   }
+}
+
+bool CallBatch::goes_on(size_t item, uint32_t /*place*/, const OpResult& reply) noexcept {
+  settle(item, reply);
+  return false;
 }
 
 void CallBatch::give_up() noexcept {

@@ -46,8 +46,13 @@ class CallBatch : public rpc::ReplyTaker {
   // Begins the item by send(call, place), or settles it.
   [[nodiscard]] virtual Begun begin(size_t item, uint32_t place) noexcept = 0;
   virtual void settle(size_t item, const runtime::OpResult& reply) noexcept = 0;
+  // For items of several calls: whether this reply led to another one, which has been sent from this place.
+  // If not, the item is settled.
+  [[nodiscard]] virtual bool goes_on(size_t item, uint32_t place, const runtime::OpResult& reply) noexcept;
 
   [[nodiscard]] Begun send(const rpc::Call& call, uint32_t place) noexcept;
+  // The item that was begun last at a place.
+  [[nodiscard]] size_t item_at(uint32_t place) const noexcept { return places_[place].item; }
   [[nodiscard]] rpc::Session& session() const noexcept { return session_; }
   [[nodiscard]] runtime::Shard& shard() const noexcept { return shard_; }
 

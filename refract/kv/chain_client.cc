@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "refract/base/hash.h"
+#include "refract/kv/chain_client_parts.h"
 #include "refract/kv/rpc_client_calls.h"
-#include "refract/kv/task_team.h"
 #include "refract/prism/chain.h"
 #include "refract/prism/limits.h"
 #include "refract/prism/operation.h"
@@ -22,58 +22,10 @@ using runtime::Task;
 
 namespace {
 
-// Chains that put nothing into the owner's memory are shorter.
-constexpr size_t kSearchBytesMax =
-    sizeof(prism::ChainHeader) + prism::kOperationsMax * sizeof(prism::OperationHeader);
-
 // Header and root of a space, up to the root's end.
 constexpr uint32_t kFrontOfSpace = kRootAt.value + sizeof(TableRoot);
 
-bool is_lost(Code code) noexcept {
-  return code == Code::kUnavailable || code == Code::kDeadlineExceeded || code == Code::kIndeterminate;
-}
-
-// Whether the operation ends with the code of its chain: what became of it, nobody can tell. Every other
-// code says that the chain was refused as a whole.
-bool ends_with(Code code) noexcept {
-  return is_lost(code) || code == Code::kMalformed;
-}
-
-bool may_change(const ChainSearch& /*search*/) noexcept {
-  return false;
-}
-bool may_change(const ChainPut& put) noexcept {
-  return put.may_change();
-}
-
-size_t bytes_of_chain(const ChainSearch& /*search*/) noexcept {
-  return kSearchBytesMax;
-}
-size_t bytes_of_chain(const ChainPut& put) noexcept {
-  return std::max<size_t>(kSearchBytesMax, put.chain_bytes());
-}
-
 }  // namespace
-
-class ChainClient::Message {
- public:
-  Message(ChainClient& client, size_t bytes) : client_(client) {
-    if (!client_.free_messages_.empty()) {
-      bytes_ = std::move(client_.free_messages_.back());
-      client_.free_messages_.pop_back();
-    }
-    if (bytes_.size() < bytes) bytes_.resize(bytes);
-  }
-  Message(const Message&) = delete;
-  Message& operator=(const Message&) = delete;
-  ~Message() { client_.free_messages_.push_back(std::move(bytes_)); }
-
-  [[nodiscard]] std::span<std::byte> room() noexcept { return bytes_; }
-
- private:
-  ChainClient& client_;
-  std::vector<std::byte> bytes_;
-};
 
 ChainClient::ChainClient(RpcClient& rpc, runtime::Shard& shard, const ChainClientOptions& options)
     : rpc_(rpc),
@@ -150,14 +102,6 @@ Task<Code> ChainClient::read_geometry(uint64_t deadline_ns) {
   }
   link_.geometry = TableGeometry(root, hash_seed);
   co_return Code::kOk;
-}
-
-template <typename Machine>
-auto ChainClient::take(Machine& machine, const Result<prism::Reply>& reply, uint64_t epoch) noexcept {
-  // The table that was asked about may be another by now, which matters to those who still search in it.
-  const bool is_stale = epoch != epoch_ && !may_change(machine);
-  if (!reply || is_stale) return machine.give_up(ByRpc::kRefused);
-  return machine.take(*reply);
 }
 
 template <typename Machine>
@@ -325,54 +269,6 @@ Result<uint64_t> ChainClient::put_and_wait(std::span<const std::byte> key, std::
   }
   count_by_rpc(*why);
   return rpc_.put_and_wait(key, value, options, deadline_ns);
-}
-
-// What the members of a team take from, one after the other.
-struct ChainClient::GetJob {
-  std::span<RpcClient::GetItem> items;
-  uint64_t deadline_ns;
-  TaskTeam& team;
-  size_t next = 0;
-};
-
-struct ChainClient::PutJob {
-  std::span<RpcClient::PutItem> items;
-  uint64_t deadline_ns;
-  TaskTeam& team;
-  size_t next = 0;
-};
-
-Task<> ChainClient::get_items(GetJob& job) {
-  while (job.next < job.items.size()) {
-    RpcClient::GetItem& item = job.items[job.next++];
-    item.result = co_await get(item.key, *item.sink, job.deadline_ns);
-  }
-  job.team.leave();
-}
-
-Task<> ChainClient::put_items(PutJob& job) {
-  while (job.next < job.items.size()) {
-    RpcClient::PutItem& item = job.items[job.next++];
-    item.result = co_await put(item.key, item.value, item.options, job.deadline_ns);
-  }
-  job.team.leave();
-}
-
-Task<> ChainClient::multi_get(std::span<RpcClient::GetItem> items, uint64_t deadline_ns) {
-  // One attaches for all.
-  (void)co_await attach(deadline_ns);
-  TaskTeam team(shard_);
-  GetJob job{.items = items, .deadline_ns = deadline_ns, .team = team};
-  for (size_t i = 0; i < std::min(items.size(), options_.pipeline); ++i) team.add(get_items(job));
-  co_await team.run();
-}
-
-Task<> ChainClient::multi_put(std::span<RpcClient::PutItem> items, uint64_t deadline_ns) {
-  (void)co_await attach(deadline_ns);
-  TaskTeam team(shard_);
-  PutJob job{.items = items, .deadline_ns = deadline_ns, .team = team};
-  for (size_t i = 0; i < std::min(items.size(), options_.pipeline); ++i) team.add(put_items(job));
-  co_await team.run();
 }
 
 }  // namespace refract::kv

@@ -79,8 +79,13 @@ class ChainClient {
  private:
   // A chain's bytes, in memory that is used again.
   class Message;
-  struct GetJob;
-  struct PutJob;
+  // Many keys: chain_client_many.cc.
+  template <typename Machine, typename Item>
+  class Batch;
+  class GetBatch;
+  class PutBatch;
+  template <typename Item>
+  struct Job;
 
   [[nodiscard]] bool is_current() const noexcept {
     return is_tried_ && tried_opened_ns_ == session_.opened_ns();
@@ -110,8 +115,12 @@ class ChainClient {
                                     ValueSink* sink) noexcept;
   [[nodiscard]] Result<uint64_t> end_put(const ChainPut& put) noexcept;
   void count_by_rpc(ByRpc why) noexcept { ++link_.counts.by_rpc[static_cast<size_t>(why)]; }
-  [[nodiscard]] runtime::Task<> get_items(GetJob& job);
-  [[nodiscard]] runtime::Task<> put_items(PutJob& job);
+  [[nodiscard]] runtime::Task<Result<Got>> again(RpcClient::GetItem& item, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> again(RpcClient::PutItem& item, uint64_t deadline_ns);
+  template <typename Item>
+  [[nodiscard]] runtime::Task<> run_items(Job<Item>& job);
+  template <typename TheBatch, typename Item>
+  [[nodiscard]] runtime::Task<> run_many(std::span<Item> items, uint64_t deadline_ns);
 
   RpcClient& rpc_;
   rpc::Session& session_;
