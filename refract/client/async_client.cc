@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/async_client.h"
 
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -18,31 +17,16 @@ using runtime::Task;
 namespace {
 
 constexpr uint64_t kReadsPerLook = 256;
-// Many keys are sorted by shard once, and once more where another node with other shards was found meanwhile.
-constexpr int kRounds = 2;
-bool is_misplaced(Code code) noexcept {
-  return code == Code::kWrongShard || code == Code::kUnavailable;
-}
-// How many keys of a multi_get have their cache misses under way at once.
-constexpr size_t kGroup = 16;
 
 // Coroutines of their own, because a lambda that captures must not be one.
 
 Task<Code> ask_get(Connection& connection, Bytes key, kv::ValueSink& sink, Got& got, uint64_t deadline_ns) {
-  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
-    const Result<kv::Got> answer = co_await chains->get(key, sink, deadline_ns);
-    co_return take(answer, got);
-  }
-  const Result<kv::Got> answer = co_await connection.rpc().get(key, sink, deadline_ns);
+  const Result<kv::Got> answer = co_await connection.get(key, sink, deadline_ns);
   co_return take(answer, got);
 }
 
 Task<Code> ask_exists(Connection& connection, Bytes key, Got& got, uint64_t deadline_ns) {
-  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
-    const Result<kv::Got> answer = co_await chains->exists(key, deadline_ns);
-    co_return take(answer, got);
-  }
-  const Result<kv::Got> answer = co_await connection.rpc().exists(key, deadline_ns);
+  const Result<kv::Got> answer = co_await connection.exists(key, deadline_ns);
   co_return take(answer, got);
 }
 
@@ -69,12 +53,7 @@ struct PutCall {
 Task<Result<uint64_t>> ask_put(Connection& connection, PutCall call, Write& write, uint64_t deadline_ns) {
   const uint64_t begun_ns = connection.now_ns();
   const kv::RpcPutOptions options = options_of(call.options, write.attempt());
-  Result<uint64_t> version = fail(Code::kUnavailable);
-  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
-    version = co_await chains->put(call.key, call.value, options, deadline_ns);
-  } else {
-    version = co_await connection.rpc().put(call.key, call.value, options, deadline_ns);
-  }
+  const Result<uint64_t> version = co_await connection.put(call.key, call.value, options, deadline_ns);
   write.note(version.code(), begun_ns);
   co_return version;
 }
@@ -140,16 +119,20 @@ Code AsyncClient::get_directly(Bytes key, const Room& room, Got& got) {
   return read_value(*connection, key, room, got);
 }
 
-Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room) {
+Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room, uint64_t begun_ns) {
   Got got;
   Sink<Room> sink(room);
   // Many gets and puts at a time are bounded by what each costs here, and frames of coroutines were most of
   // it. What ends other than well is begun anew by the ways that know about retries.
   Connection* connection = peers_.answering_at({.key = key});
-  if (connection != nullptr && connection->reader() == nullptr && connection->chains() == nullptr) {
+  kv::RpcClient* const rpc =
+      connection != nullptr && connection->reader() == nullptr ? connection->rpc_alone_for_gets() : nullptr;
+  Patience patience{.begun_ns = begun_ns};
+  if (rpc != nullptr) {
     const Peers::Use use(*connection);
-    kv::RpcClient::GetAttempt attempt(connection->rpc(), key, sink);
+    kv::RpcClient::GetAttempt attempt(*rpc, key, sink);
     if (attempt.is_sent()) {
+      patience.begun_ns = peers_.shard().now_ns();
       std::optional<Result<kv::Got>> answer = co_await attempt;
       if (!answer) answer = co_await attempt.finish();
       if (const Code code = take(*answer, got); code == Code::kOk) {
@@ -162,7 +145,8 @@ Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room) {
   }
   const Code code = co_await peers_.read(
       {.key = key}, [&](Connection& at) { return read_value(at, key, room, got); },
-      [&](Connection& at, uint64_t deadline_ns) { return ask_get(at, key, sink, got, deadline_ns); });
+      [&](Connection& at, uint64_t deadline_ns) { return ask_get(at, key, sink, got, deadline_ns); },
+      patience);
   if (code != Code::kOk) co_return fail(code);
   co_return got;
 }
@@ -253,12 +237,15 @@ Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
 Task<Result<uint64_t>> AsyncClient::put(Bytes key, Bytes value, PutOptions options) {
   if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
   Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at({.key = key});
-  if (connection != nullptr && connection->chains() == nullptr) {
+  kv::RpcClient* const rpc = connection != nullptr ? connection->rpc_alone() : nullptr;
+  uint64_t begun_ns = 0;
+  if (rpc != nullptr) {
     const Peers::Use use(*connection);
     // Awaiting changes it, which the check does not see.
     kv::RpcClient::PutAttempt attempt(  // NOLINT(misc-const-correctness)
-        connection->rpc(), {.key = key, .value = value, .ttl_ns = options.ttl_ns});
+        *rpc, {.key = key, .value = value, .ttl_ns = options.ttl_ns});
     if (attempt.is_sent()) {
+      begun_ns = peers_.shard().now_ns();
       const std::optional<Result<uint64_t>> version = co_await attempt;
       if (version) {
         peers_.note(*connection, version->code());
@@ -267,17 +254,19 @@ Task<Result<uint64_t>> AsyncClient::put(Bytes key, Bytes value, PutOptions optio
     }
   }
   Write write(peers_, options.request, is_conditional(options));
-  const Result<uint64_t> version = co_await put_on(key, value, options, write);
+  const Result<uint64_t> version = co_await put_on(key, value, options, write, begun_ns);
   co_return version;
 }
 
-Task<Result<uint64_t>> AsyncClient::put_on(Bytes key, Bytes value, PutOptions options, Write& write) {
+Task<Result<uint64_t>> AsyncClient::put_on(Bytes key, Bytes value, PutOptions options, Write& write,
+                                           uint64_t begun_ns) {
   const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
       {.key = key},
       [&](Connection& connection, uint64_t deadline_ns) {
         return ask_put(connection, {.key = key, .value = value, .options = options}, write, deadline_ns);
       },
-      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
+      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); },
+      Patience{.begun_ns = begun_ns});
   write.end(peers_, version.code());
   co_return version;
 }
@@ -293,228 +282,6 @@ Task<Result<uint64_t>> AsyncClient::erase(Bytes key, uint64_t if_version, Reques
       [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
   write.end(peers_, version.code());
   co_return version;
-}
-
-void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
-  struct Way {
-    Connection::Reader* reader;
-    uint64_t hash;
-  };
-  std::array<Way, kGroup> ways;
-  for (size_t first = 0; first < items.size(); first += kGroup) {
-    const std::span<GetItem> group = items.subspan(first, std::min(kGroup, items.size() - first));
-    // Two passes that only prefetch, so that the misses of the whole group overlap.
-    for (size_t i = 0; i < group.size(); ++i) {
-      Connection* connection =
-          check_key(group[i].key) == Code::kOk ? peers_.at(Place{.key = group[i].key}) : nullptr;
-      ways[i] = {.reader = connection == nullptr ? nullptr : connection->reader(), .hash = 0};
-      if (ways[i].reader == nullptr) continue;
-      ways[i].hash = ways[i].reader->hash(group[i].key);
-      ways[i].reader->prefetch_bucket(ways[i].hash);
-    }
-    for (size_t i = 0; i < group.size(); ++i) {
-      if (ways[i].reader != nullptr) ways[i].reader->prefetch_buffers(ways[i].hash);
-    }
-    for (size_t i = 0; i < group.size(); ++i) {
-      GetItem& item = group[i];
-      kv::Found found{.code = check_key(item.key)};
-      if (found.code == Code::kOk) {
-        found.code = Code::kInvalidated;
-        if (ways[i].reader != nullptr)
-          found = ways[i].reader->get(item.key, ways[i].hash, StringRoom{&item.value});
-      }
-      if (found.code == Code::kInvalidated || found.code == Code::kCorrupt) {
-        rest.push_back(static_cast<uint32_t>(first + i));
-      } else {
-        item.result = found.code == Code::kOk ? Result<Got>(got_of(found)) : fail(found.code);
-      }
-    }
-  }
-}
-
-// What one shard is asked for: what is still open, and whose it is.
-struct AsyncClient::ShardGets {
-  uint32_t shard = 0;
-  std::vector<GetItem*> owners;
-  std::vector<StringRoom> rooms;
-  std::vector<Sink<StringRoom>> sinks;
-  std::vector<kv::RpcClient::GetItem> open;
-  kv::TaskTeam* team = nullptr;  // Null: it is the only shard.
-};
-
-struct AsyncClient::ShardPuts {
-  uint32_t shard = 0;
-  std::vector<PutItem*> owners;
-  std::vector<Write> writes;
-  std::vector<kv::RpcClient::PutItem> open;
-  kv::TaskTeam* team = nullptr;
-};
-
-namespace {
-
-template <typename Job>
-Task<Result<bool>> ask_gets(Connection& connection, Job& job, uint64_t deadline_ns) {
-  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
-    co_await chains->multi_get(job.open, deadline_ns);
-  } else {
-    co_await connection.rpc().multi_get(job.open, deadline_ns);
-  }
-  size_t left = 0;
-  for (size_t i = 0; i < job.open.size(); ++i) {
-    Got got;
-    const Code code = take(job.open[i].result, got);
-    job.owners[i]->result = code == Code::kOk ? Result<Got>(got) : fail(code);
-    if (code != Code::kUnavailable) continue;
-    job.open[left] = job.open[i];
-    job.owners[left++] = job.owners[i];
-  }
-  job.open.resize(left);
-  job.owners.resize(left);
-  if (left > 0) co_return fail(Code::kUnavailable);
-  co_return true;
-}
-
-// Those that surely were not sent go again when there is a server, and those whose outcome was lost, too,
-// where the server will know them again; the others have their outcome.
-template <typename Job>
-Task<Result<bool>> ask_puts(Peers& peers, Connection& connection, Job& job, uint64_t deadline_ns) {
-  const uint64_t begun_ns = connection.now_ns();
-  for (size_t i = 0; i < job.open.size(); ++i) job.open[i].options.attempt = job.writes[i].attempt();
-  if (kv::ChainClient* chains = connection.chains(); chains != nullptr) {
-    co_await chains->multi_put(job.open, deadline_ns);
-  } else {
-    co_await connection.rpc().multi_put(job.open, deadline_ns);
-  }
-  for (size_t i = 0; i < job.open.size(); ++i) {
-    const Code code = job.open[i].result.code();
-    job.writes[i].note(code, begun_ns);
-    // What was once under way stays in doubt until somebody knows.
-    const bool is_in_doubt = job.owners[i]->result.code() == Code::kIndeterminate;
-    if (code != Code::kUnavailable || !is_in_doubt) job.owners[i]->result = job.open[i].result;
-  }
-  size_t left = 0;
-  for (size_t i = 0; i < job.open.size(); ++i) {
-    if (!job.writes[i].may_go_again(connection, job.open[i].result.code())) {
-      job.writes[i].end(peers, job.owners[i]->result.code());
-      continue;
-    }
-    job.open[left] = job.open[i];
-    job.writes[left] = job.writes[i];
-    job.owners[left++] = job.owners[i];
-  }
-  job.open.resize(left);
-  job.writes.erase(job.writes.begin() + static_cast<ptrdiff_t>(left), job.writes.end());
-  job.owners.resize(left);
-  if (left > 0) co_return fail(Code::kUnavailable);
-  co_return true;
-}
-
-// One job for each shard that has some of the items.
-template <typename Job>
-Job& job_of(std::vector<Job>& jobs, uint32_t shard) {
-  for (Job& job : jobs) {
-    if (job.shard == shard) return job;
-  }
-  jobs.emplace_back();
-  jobs.back().shard = shard;
-  return jobs.back();
-}
-
-}  // namespace
-
-Task<> AsyncClient::get_of_shard(ShardGets& job) {
-  // What points into these stays true.
-  job.rooms.reserve(job.owners.size());
-  job.sinks.reserve(job.owners.size());
-  for (size_t i = 0; i < job.owners.size(); ++i) {
-    job.sinks.emplace_back(job.rooms.emplace_back(StringRoom{&job.owners[i]->value}));
-    job.open.push_back({.key = job.owners[i]->key, .sink = &job.sinks.back()});
-  }
-  const Result<bool> all = co_await peers_.ask<bool>(
-      {.key = {}, .shard = job.shard},
-      [&](Connection& connection, uint64_t deadline_ns) { return ask_gets(connection, job, deadline_ns); });
-  for (GetItem* item : job.owners) item->result = fail(all.code());
-  if (job.team != nullptr) job.team->leave();
-}
-
-Task<> AsyncClient::put_of_shard(ShardPuts& job) {
-  for (size_t i = 0; i < job.owners.size(); ++i) {
-    const PutItem& item = *job.owners[i];
-    job.open.push_back(
-        {.key = item.key, .value = item.value, .options = options_of(item.options, job.writes[i].attempt())});
-  }
-  const Result<bool> all = co_await peers_.ask<bool>({.key = {}, .shard = job.shard},
-                                                     [&](Connection& connection, uint64_t deadline_ns) {
-                                                       return ask_puts(peers_, connection, job, deadline_ns);
-                                                     });
-  for (size_t i = 0; i < job.owners.size(); ++i) {
-    PutItem& item = *job.owners[i];
-    if (item.result.code() != Code::kIndeterminate) item.result = fail(all.code());
-    job.writes[i].end(peers_, item.result.code());
-  }
-  if (job.team != nullptr) job.team->leave();
-}
-
-template <typename Job>
-Task<> AsyncClient::run(std::vector<Job>& jobs, Task<> (AsyncClient::*work)(Job&)) {
-  if (jobs.size() == 1) co_await (this->*work)(jobs.front());
-  if (jobs.size() < 2) co_return;
-  kv::TaskTeam team(peers_.shard());
-  for (Job& job : jobs) {
-    job.team = &team;
-    team.add((this->*work)(job));
-  }
-  co_await team.run();
-}
-
-Task<> AsyncClient::get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which) {
-  co_await peers_.find_out();
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t node = peers_.connections();
-    std::vector<ShardGets> jobs;
-    for (const uint32_t index : which) {
-      GetItem& item = items[index];
-      if (round > 0 && !is_misplaced(item.result.code())) continue;
-      if (const Code code = check_key(item.key); code != Code::kOk) {
-        item.result = fail(code);
-      } else {
-        job_of(jobs, peers_.index_of({.key = item.key})).owners.push_back(&item);
-      }
-    }
-    co_await run(jobs, &AsyncClient::get_of_shard);
-    if (peers_.connections() == node) break;
-  }
-}
-
-Task<> AsyncClient::multi_get(std::span<GetItem> items) {
-  std::vector<uint32_t> rest;
-  if (peers_.is_child()) {
-    for (GetItem& item : items) item.result = fail(Code::kForked);
-    co_return;
-  }
-  get_directly(items, rest);
-  if (!rest.empty()) co_await get_by_calls(items, rest);
-}
-
-Task<> AsyncClient::multi_put(std::span<PutItem> items) {
-  co_await peers_.find_out();
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t node = peers_.connections();
-    std::vector<ShardPuts> jobs;
-    for (PutItem& item : items) {
-      if (round > 0 && !is_misplaced(item.result.code())) continue;
-      item.result = fail(Code::kUnavailable);
-      if (const Code code = check_put(item.key, item.options); code != Code::kOk) {
-        item.result = fail(code);
-        continue;
-      }
-      ShardPuts& job = job_of(jobs, peers_.index_of({.key = item.key}));
-      job.owners.push_back(&item);
-      job.writes.emplace_back(peers_, item.options.request, is_conditional(item.options));
-    }
-    co_await run(jobs, &AsyncClient::put_of_shard);
-    if (peers_.connections() == node) break;
-  }
 }
 
 Task<Result<NodeStat>> AsyncClient::stat() {

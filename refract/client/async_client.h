@@ -69,13 +69,14 @@ class AsyncClient {
   // For the blocking client, which takes shorter ways and comes here when they do not lead anywhere.
   [[nodiscard]] Peers& peers() noexcept { return peers_; }
   [[nodiscard]] const Peers& peers() const noexcept { return peers_; }
-  [[nodiscard]] runtime::Task<Result<Got>> get_slowly(Bytes key, Room room);
+  // `begun_ns`: when an attempt began that has failed already; 0: there was none.
+  [[nodiscard]] runtime::Task<Result<Got>> get_slowly(Bytes key, Room room, uint64_t begun_ns = 0);
   // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
   [[nodiscard]] static Code view_directly(Connection& connection, Bytes key, View& view);
   [[nodiscard]] static View empty_view() noexcept { return {}; }
   // The rest of a put that was begun, perhaps.
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_on(Bytes key, Bytes value, PutOptions options,
-                                                       Write& write);
+                                                       Write& write, uint64_t begun_ns = 0);
   // Those of several keys whose shards answer directly; the others are left to `rest`, as indices.
   void get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest);
   [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);

@@ -43,6 +43,12 @@ bool is_settled(Code code) noexcept {
   return code != Code::kInvalidated && code != Code::kCorrupt;
 }
 
+// When a call that failed began, as far as the shard's clock can tell: where words tell what becomes of a
+// server nobody looks at the clock before the call. 0: unknown.
+uint64_t begun_of(const Connection& connection, uint64_t clock_ns) noexcept {
+  return connection.tells_by_words() ? 0 : clock_ns;
+}
+
 template <typename Room>
 [[gnu::noinline]] Result<Got> get_carefully(ClientState& client, const Bytes& key, const Room& room) {
   if (const Code code = check_key(key); code != Code::kOk) [[unlikely]]
@@ -51,6 +57,7 @@ template <typename Room>
   if (mine == nullptr || mine->is_child()) [[unlikely]]
     return fail(Code::kForked);
   const Place place{.key = key};
+  uint64_t begun_ns = 0;
   if (Connection* connection = mine->reading_at(place); connection != nullptr) {
     Got got;
     const Code code = read_value(*connection, key, room, got);
@@ -61,9 +68,8 @@ template <typename Room>
     }
   } else if (connection = mine->asking_at(place); connection != nullptr) {
     Sink<Room> sink(room);
-    kv::ChainClient* const chains = connection->chains();
-    const Result<kv::Got> answer =
-        chains == nullptr ? connection->rpc().get_and_wait(key, sink) : chains->get_and_wait(key, sink);
+    begun_ns = begun_of(*connection, mine->shard().now_ns());
+    const Result<kv::Got> answer = connection->get_and_wait(key, sink);
     mine->publish();
     if (answer) return got_of(*answer);
     if (answer.code() != Code::kUnavailable) {
@@ -72,7 +78,7 @@ template <typename Room>
     }
   }
   mine->count_reread();
-  return mine->wait_for(mine->async().get_slowly(key, general(room)));
+  return mine->wait_for(mine->async().get_slowly(key, general(room), begun_ns));
 }
 
 // The common get stands alone, because how many gets overlap is decided by the instructions of each.
@@ -184,13 +190,11 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
   if (mine == nullptr || mine->is_child()) [[unlikely]]
     return fail(Code::kForked);
   Write write(mine->peers(), options.request, client::is_conditional(options));
+  uint64_t first_ns = 0;
   if (Connection* connection = mine->asking_at({.key = key}); connection != nullptr) [[likely]] {
     const uint64_t begun_ns = mine->shard().now_ns();
-    kv::ChainClient* const chains = connection->chains();
-    const kv::RpcPutOptions rpc_options = options_of(options, write.attempt());
-    const Result<uint64_t> version = chains == nullptr
-                                         ? connection->rpc().put_and_wait(key, value, rpc_options)
-                                         : chains->put_and_wait(key, value, rpc_options);
+    const Result<uint64_t> version =
+        connection->put_and_wait(key, value, options_of(options, write.attempt()));
     mine->publish();
     if (version && !write.has_identity()) [[likely]]
       return version;
@@ -200,8 +204,10 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
       write.end(mine->peers(), version.code());
       return version;
     }
+    // A write with an identity has looked at the clock.
+    first_ns = write.has_identity() ? begun_ns : begun_of(*connection, begun_ns);
   }
-  return mine->wait_for(mine->async().put_on(key, value, options, write));
+  return mine->wait_for(mine->async().put_on(key, value, options, write, first_ns));
 }
 
 Result<uint64_t> Client::erase(Bytes key, uint64_t if_version, const RequestId& request) {

@@ -155,7 +155,10 @@ void Peers::bury() noexcept {
 
 Task<bool> Peers::await_server(Place place, Patience& patience) {
   const uint64_t now = shard_.refresh_now();
-  if (patience.deadline_ns == 0) patience.deadline_ns = now + settings_.options.timeout_ns;
+  if (patience.deadline_ns == 0) {
+    const uint64_t begun_ns = patience.begun_ns != 0 ? patience.begun_ns : now;
+    patience.deadline_ns = begun_ns + settings_.options.timeout_ns;
+  }
   Connection* connection = at(place);
   if (connection != nullptr && connection->state() == Connection::State::kUp && patience.waits++ > 0) {
     // It is there and says that it is not: do not ask in a circle.

@@ -37,8 +37,12 @@ struct Place {
 
 // How long an operation goes on.
 struct Patience {
-  uint64_t deadline_ns = 0;  // 0: time has not mattered yet.
-  int losses = 0;            // Of the whole node.
+  uint64_t deadline_ns = 0;  // 0: no attempt has failed yet.
+  // When the first attempt began: the timeout is that of all together. 0: there was none. Of operations whose
+  // every message has a timeout of its own: likewise 0, and is_of_many.
+  uint64_t begun_ns = 0;
+  bool is_of_many = false;
+  int losses = 0;  // Of the whole node.
   int waits = 0;
   int growth_waits = 0;
 };
@@ -115,8 +119,7 @@ class Peers final : public Connection::Watcher {
   // Reads by `direct(Connection&) -> Code`, and where that cannot tell, by `ask(Connection&, deadline_ns) ->
   // Task<Code>`, where kUnavailable says that there was no answer.
   template <typename Direct, typename Ask>
-  [[nodiscard]] runtime::Task<Code> read(Place place, Direct direct, Ask ask) {
-    Patience patience;
+  [[nodiscard]] runtime::Task<Code> read(Place place, Direct direct, Ask ask, Patience patience = {}) {
     for (;;) {
       if (guard_.is_child()) co_return Code::kForked;
       Connection* connection = at(place);
@@ -131,6 +134,7 @@ class Peers final : public Connection::Watcher {
       }
       if (connection != nullptr && connection->state() == Connection::State::kUp) {
         const Use use(*connection);
+        begin_attempt(patience);
         const Code code = co_await ask(*connection, patience.deadline_ns);
         if (code != Code::kUnavailable) {
           note(*connection, code);
@@ -145,14 +149,15 @@ class Peers final : public Connection::Watcher {
   // `ask(Connection&, deadline_ns) -> Task<Result<T>>`, repeated while `may_go_again(connection, code)`,
   // which is asked right after it: by default after kUnavailable, which says that nothing was sent.
   template <typename T, typename Ask, typename MayGoAgain = Unsent>
-  [[nodiscard]] runtime::Task<Result<T>> ask(Place place, Ask ask, MayGoAgain may_go_again = {}) {
-    Patience patience;
+  [[nodiscard]] runtime::Task<Result<T>> ask(Place place, Ask ask, MayGoAgain may_go_again = {},
+                                             Patience patience = {}) {
     Code last = Code::kUnavailable;
     for (;;) {
       if (guard_.is_child()) co_return fail(Code::kForked);
       Connection* connection = at(place);
       if (connection != nullptr && connection->state() == Connection::State::kUp) {
         const Use use(*connection);
+        begin_attempt(patience);
         Result<T> result = co_await ask(*connection, patience.deadline_ns);
         if (!may_go_again(*connection, result.code())) {
           note(*connection, result.code());
@@ -200,6 +205,9 @@ class Peers final : public Connection::Watcher {
   void connection_changed(Connection& connection) noexcept override;
 
  private:
+  void begin_attempt(Patience& patience) const noexcept {
+    if (patience.begun_ns == 0 && !patience.is_of_many) patience.begun_ns = shard_.now_ns();
+  }
   [[nodiscard]] runtime::Task<bool> establish_at(uint32_t index, uint64_t deadline_ns);
   [[nodiscard]] bool begin_other(uint32_t index);
   void take_first(Discovery discovery);
