@@ -28,8 +28,8 @@ class ChainClient::Batch : public CallBatch {
 
   Batch(ChainClient& chains, std::span<Item> all)
       : CallBatch(chains.session_, chains.shard_, all.size(), chains.options_.pipeline),
-        client(chains),
-        items(all),
+        client_(chains),
+        items_(all),
         message_(chains, kSearchBytesMax),
         asked_(std::min(all.size(), chains.options_.pipeline)) {}
 
@@ -41,12 +41,12 @@ class ChainClient::Batch : public CallBatch {
   virtual void fail_with(size_t item, const Machine& machine, Code code) noexcept = 0;
 
   void leave_to_owner(size_t item, ByRpc why) {
-    client.count_by_rpc(why);
+    client_.count_by_rpc(why);
     by_rpc.push_back(item);
   }
 
-  ChainClient& client;
-  std::span<Item> items;
+  ChainClient& client_;
+  std::span<Item> items_;
 
  private:
   struct Asked {
@@ -61,7 +61,7 @@ class ChainClient::Batch : public CallBatch {
     asked.machine.reset();
     if (std::optional<Machine> machine = machine_of(item)) asked.machine.emplace(*machine);
     if (!asked.machine) return Begun::kSettled;
-    asked.epoch = client.epoch_;
+    asked.epoch = client_.epoch_;
     return proceed(item, place, asked.machine->begin());
   }
 
@@ -79,7 +79,7 @@ class ChainClient::Batch : public CallBatch {
         asked.operations = chain.operations();
         const Begun begun = send(call, place);
         asked.is_under_way = begun == Begun::kSent;
-        client.link_.counts.chains += asked.is_under_way ? 1 : 0;
+        client_.link_.counts.chains += asked.is_under_way ? 1 : 0;
         return begun;
       }
       state = asked.machine->give_up(ByRpc::kRefused);
@@ -101,7 +101,7 @@ class ChainClient::Batch : public CallBatch {
       fail_with(item, *asked.machine, answer.code());
       return false;
     }
-    const Begun begun = proceed(item, place, client.take(*asked.machine, answer, asked.epoch));
+    const Begun begun = proceed(item, place, client_.take(*asked.machine, answer, asked.epoch));
     if (begun == Begun::kNotNow) again.push_back(item);
     return begun == Begun::kSent;
   }
@@ -126,18 +126,18 @@ class ChainClient::GetBatch final : public Batch<ChainSearch, RpcClient::GetItem
 
  private:
   [[nodiscard]] std::optional<ChainSearch> machine_of(size_t item) noexcept override {
-    const std::span<const std::byte> key = items[item].key;
+    const std::span<const std::byte> key = items_[item].key;
     if (const Code code = check_lengths(key, 0); code != Code::kOk) {
-      items[item].result = fail(code);
+      items_[item].result = fail(code);
       return {};
     }
-    return ChainSearch(client.link_, {.key = key, .hash = client.hash(key), .value = true});
+    return ChainSearch(client_.link_, {.key = key, .hash = client_.hash(key), .value = true});
   }
   void end(size_t item, const ChainSearch& search, ChainSearch::State state) noexcept override {
-    items[item].result = client.end_get(search, state, items[item].sink);
+    items_[item].result = client_.end_get(search, state, items_[item].sink);
   }
   void fail_with(size_t item, const ChainSearch& /*search*/, Code code) noexcept override {
-    items[item].result = fail(client.harmless(code));
+    items_[item].result = fail(client_.harmless(code));
   }
 };
 
@@ -147,23 +147,23 @@ class ChainClient::PutBatch final : public Batch<ChainPut, RpcClient::PutItem> {
 
  private:
   [[nodiscard]] std::optional<ChainPut> machine_of(size_t index) noexcept override {
-    RpcClient::PutItem& item = items[index];
+    RpcClient::PutItem& item = items_[index];
     if (const Code code = check_lengths(item.key, item.value.size()); code != Code::kOk) {
       item.result = fail(code);
       return {};
     }
-    const ChainPut put = client.put_of(item.key, item.value, item.options);
-    if (const std::optional<ByRpc> why = client.needs_owner(put, item.options)) {
+    const ChainPut put = client_.put_of(item.key, item.value, item.options);
+    if (const std::optional<ByRpc> why = client_.needs_owner(put, item.options)) {
       leave_to_owner(index, *why);
       return {};
     }
     return put;
   }
   void end(size_t item, const ChainPut& put, ChainPut::State /*state*/) noexcept override {
-    items[item].result = client.end_put(put);
+    items_[item].result = client_.end_put(put);
   }
   void fail_with(size_t item, const ChainPut& put, Code code) noexcept override {
-    items[item].result = fail(put.may_change() ? code : client.harmless(code));
+    items_[item].result = fail(put.may_change() ? code : client_.harmless(code));
   }
 };
 
