@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/bars.h"
+#include "bench/fabric_command.h"
 #include "bench/kv_load.h"
 #include "bench/machine.h"
 #include "bench/private_node.h"
@@ -346,12 +347,22 @@ int main(int argc, char** argv) {
   CLI::App& suite_app =
       *app.add_subcommand("suite", "a published experiment, ours beside the paper's figures");
   describe_suites(suite_app, suite_command);
+  FabricCommand fabric_command;
+  CLI::App& fabric_app = *app.add_subcommand(
+      "fabric", "every operation of every provider over sizes, beside UCX, libfabric and perftest");
+  describe_fabric(fabric_app, fabric_command);
   CLI::App& report_app = *app.add_subcommand("report", "a page with plots from what --json wrote");
-  report_app.add_option("json", report_json_path, "what 'bars --json' or 'kv --json' wrote")->required();
+  report_app.add_option("json", report_json_path, "what 'bars', 'kv' or 'fabric' wrote by --json")
+      ->required();
   report_app.add_option("-o,--output", report_html_path, "the page")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (bars_app.parsed()) return run_bars(bars_command);
   if (suite_app.parsed()) return run_suites(suite_command);
+  if (fabric_app.parsed()) {
+    const Reported<std::string> json = run_fabric_command(fabric_command);
+    if (!json) return refuse(json.error());
+    return fabric_command.json_path.empty() ? 0 : write_file(fabric_command.json_path, *json);
+  }
   if (kv_app.parsed()) return run_kv(kv_command, kv_app.count("--turns") > 0);
   return run_report(report_json_path, report_html_path);
 }

@@ -97,8 +97,10 @@ Reported<std::string> html_of(const std::string& json) {
   const Json run = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   const std::string format = run.is_object() ? text_in(run, "format") : "";
   if (format == "refract-kv-2") return kv_page_of(run);
+  if (format == "refract-fabric-1") return fabric_page_of(run);
   if (format != "refract-bars-1") {
-    return report(Code::kMalformed, "this is not what 'refract-bench bars --json' or 'kv --json' writes");
+    return report(Code::kMalformed,
+                  "this is not what 'refract-bench bars', 'kv' or 'fabric' writes with --json");
   }
   std::string rows;
   std::string blocks;

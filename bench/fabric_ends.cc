@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/fabric_ends.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "bench/anonymous_memory.h"
+
+#include "refract/base/clock.h"
+#include "refract/base/prng.h"
+#include "refract/fabric/shm/descriptors.h"
+#include "refract/fabric/shm/domain.h"
+#include "refract/fabric/shm/meeting.h"
+#include "refract/fabric/tcp/domain.h"
+#include "refract/fabric/tcp/listen.h"
+#include "refract/fabric/tcp/reception.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr Rights kAllRights = {.read = true, .write = true, .atomic = true};
+
+// A node's side without a keeper. The region is offered, as a node offers its own, so a client maps it and
+// reads it without asking.
+class ShmEnd final : public ServingEnd {
+ public:
+  [[nodiscard]] static Reported<std::unique_ptr<ServingEnd>> open(const std::string& path) {
+    std::unique_ptr<ShmEnd> end(new ShmEnd);
+    fabric::shm::MeetingOptions options;
+    options.path = path;
+    options.space_bytes_max = kGiB;
+    options.on_attach = [end = end.get()](const fabric::shm::Attachment& attachment) {
+      // Who cannot be adopted finds the channel closed.
+      static_cast<void>(end->domain_->adopt(attachment));
+    };
+    options.on_detach = [end = end.get()](uint64_t id) { end->domain_->drop(id); };
+    auto meeting = fabric::shm::Meeting::open(std::move(options));
+    if (!meeting) return report(meeting.error());
+    end->meeting_ = std::move(*meeting);
+    end->meeting_->begin_incarnation();
+    auto domain = fabric::shm::ServerDomain::create({&end->meeting_->node_page()});
+    if (!domain) return report(domain.error());
+    end->domain_ = std::move(*domain);
+    if (const Reported<> offered = end->offer_region(); !offered) return report(offered.error());
+    end->domain_->start_serving();
+    return std::unique_ptr<ServingEnd>(std::move(end));
+  }
+  [[nodiscard]] fabric::Domain& domain() noexcept override { return *domain_; }
+  [[nodiscard]] const std::string& address() const noexcept override { return meeting_->path(); }
+  [[nodiscard]] std::byte* memory() noexcept override { return memory_.data(); }
+  [[nodiscard]] RemoteKey key() const noexcept override { return key_; }
+  void let_in() noexcept override { meeting_->poll(); }
+
+ private:
+  ShmEnd() = default;
+
+  Reported<> offer_region() {
+    auto file = fabric::shm::make_memory("refract-bench", FabricLayout::kBytes);
+    if (!file) return report(file.error());
+    auto memory = fabric::shm::map_shared(file->get(), FabricLayout::kBytes, /*writable=*/true);
+    if (!memory) return report(memory.error());
+    memory_ = std::move(*memory);
+    if (const Reported<> sealed = fabric::shm::finish_seals(file->get(), /*forbid_new_writers=*/true);
+        !sealed) {
+      return sealed;
+    }
+    const auto read_only = fabric::shm::read_only_descriptor(file->get());
+    if (!read_only) return report(read_only.error());
+    if (const Reported<> offered = meeting_->offer_region({.region = kFabricRegion,
+                                                           .base = 0,
+                                                           .bytes = FabricLayout::kBytes,
+                                                           .read_fd = read_only->get(),
+                                                           .key = key_});
+        !offered) {
+      return offered;
+    }
+    return domain_->serve_region({.region = kFabricRegion,
+                                  .base = memory_.data(),
+                                  .bytes = FabricLayout::kBytes,
+                                  .rights = kAllRights},
+                                 key_);
+  }
+
+  fabric::shm::Mapping memory_;
+  RemoteKey key_{std::max<uint64_t>(secure_random_u64(), 1)};
+  std::unique_ptr<fabric::shm::Meeting> meeting_;
+  std::unique_ptr<fabric::shm::ServerDomain> domain_;
+};
+
+class TcpEnd final : public ServingEnd {
+ public:
+  [[nodiscard]] static Reported<std::unique_ptr<ServingEnd>> open(const std::string& address) {
+    Reported<AnonymousMemory> memory = AnonymousMemory::create(FabricLayout::kBytes, Pages::kSmall);
+    if (!memory) return report(memory.error());
+    std::unique_ptr<TcpEnd> end(new TcpEnd(std::move(*memory)));
+    Reported<Descriptor> socket = fabric::tcp::listen(address);
+    if (!socket) return report(socket.error());
+    end->socket_ = std::move(*socket);
+    Reported<std::string> bound = fabric::tcp::bound_address(end->socket_.get());
+    if (!bound) return report(bound.error());
+    end->address_ = std::move(*bound);
+    auto domain = fabric::tcp::ServerDomain::create();
+    if (!domain) return report(domain.error());
+    end->domain_ = std::move(*domain);
+    end->row_ = end->domain_.get();
+    const Reported<RemoteKey> key = end->domain_->register_region({.region = kFabricRegion,
+                                                                   .base = end->memory_.data(),
+                                                                   .bytes = FabricLayout::kBytes,
+                                                                   .rights = kAllRights});
+    if (!key) return report(key.error());
+    end->key_ = *key;
+    fabric::tcp::NodeFacts facts;
+    facts.identity = {1, 1};
+    facts.incarnation = 1;
+    auto reception = fabric::tcp::Reception::create(
+        end->shard_, {.listen_fd = end->socket_.get(), .shards = {&end->row_, 1}, .facts = [facts](uint32_t) {
+                        return facts;
+                      }});
+    if (!reception) return report(reception.error());
+    end->reception_ = std::move(*reception);
+    return std::unique_ptr<ServingEnd>(std::move(end));
+  }
+  [[nodiscard]] fabric::Domain& domain() noexcept override { return *domain_; }
+  [[nodiscard]] const std::string& address() const noexcept override { return address_; }
+  [[nodiscard]] std::byte* memory() noexcept override { return memory_.data(); }
+  [[nodiscard]] RemoteKey key() const noexcept override { return key_; }
+  // Looks at all its sockets, which its poll does only now and then.
+  void let_in() noexcept override { static_cast<void>(reception_->prepare_sleep()); }
+
+ private:
+  explicit TcpEnd(AnonymousMemory memory) noexcept : memory_(std::move(memory)) {}
+
+  AnonymousMemory memory_;
+  runtime::Shard shard_{system_clock()};  // The reception wants one; nobody runs it.
+  Descriptor socket_;
+  std::string address_;
+  RemoteKey key_;
+  std::unique_ptr<fabric::tcp::ServerDomain> domain_;
+  fabric::tcp::ServerDomain* row_ = nullptr;
+  std::unique_ptr<fabric::tcp::Reception> reception_;
+};
+
+template <typename Client>
+Reported<std::unique_ptr<fabric::Domain>> open_client() {
+  auto domain = Client::create();
+  if (!domain) return report(domain.error());
+  return std::unique_ptr<fabric::Domain>(std::move(*domain));
+}
+
+constexpr std::array kRows = {
+    FabricRow{"shm", "shared memory of this host", true, "", ShmEnd::open,
+              open_client<fabric::shm::ClientDomain>},
+    FabricRow{"tcp", "sockets", false, "127.0.0.1:0", TcpEnd::open, open_client<fabric::tcp::ClientDomain>},
+};
+
+}  // namespace
+
+std::span<const FabricRow> fabric_rows() noexcept {
+  return kRows;
+}
+
+Reported<const FabricRow*> fabric_row(std::string_view name) {
+  std::string names;
+  for (const FabricRow& row : kRows) {
+    if (row.name == name) return &row;
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return report(Code::kUnsupported, "this program has no provider named " + std::string(name),
+                "there are: " + names);
+}
+
+}  // namespace refract::bench
