@@ -73,7 +73,7 @@ std::string lines_of(const KvSide& side, double value_bytes) {
 
 // Beside each other, where there are more than ours and Redis.
 std::string table_of(const KvLoad& load, const KvResult& result) {
-  std::string lines = fmt::format("{:<16}{:<32}{:>9}{:>9}{:>9}{:>9}  x {}\n", "", "operations a second",
+  std::string lines = fmt::format("{:<16}{:<32} {:>8} {:>8} {:>8} {:>8}  x {}\n", "", "operations a second",
                                   "p50 us", "p99 us", "trips", "server", result.sides[result.base].name);
   for (const KvSide& side : result.sides) {
     const Spread rates = spread_of(side.rates);
@@ -82,7 +82,7 @@ std::string table_of(const KvLoad& load, const KvResult& result) {
                                                            rate_text(rates.min), rate_text(rates.max));
     const std::optional<double> server_ns = side.server_ns_per_operation();
     lines +=
-        fmt::format("{:<16}{:<32}{:>9.2f}{:>9.2f}{:>9.2f}{:>9}  {:.2f}{}\n", side.name, rate,
+        fmt::format("{:<16}{:<32} {:>8.2f} {:>8.2f} {:>8.2f} {:>8}  {:.2f}{}\n", side.name, rate,
                     us(side.sum.latency_ns.quantile(0.5)), us(side.sum.latency_ns.quantile(0.99)),
                     side.requests_per_operation(), server_ns ? fmt::format("{:.2f}", *server_ns * 1e-3) : "-",
                     result.over_base(side), oddities_of(side.sum));
