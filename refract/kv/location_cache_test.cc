@@ -38,7 +38,7 @@ TEST(LocationCache, what_is_stale_is_forgotten_and_counted) {
 }
 
 TEST(LocationCache, takes_no_more_memory_than_it_was_given) {
-  for (const size_t bytes : {0, 100, 1'000, 10'000, 1'000'000}) {
+  for (const size_t bytes : {0U, 100U, 1'000U, 10'000U, 1'000'000U}) {
     LocationCache cache(bytes);
     EXPECT_LE(cache.bytes(), bytes);
     EXPECT_GE(cache.capacity() * 42 + 400, bytes);
