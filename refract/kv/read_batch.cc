@@ -35,7 +35,7 @@ bool ReadBatch::prepare(runtime::Shard& shard, uint64_t deadline_ns) {
   if (memory_.size() < memory_bytes_) memory_.resize(memory_bytes_);
   requests_.clear();
   for (const Read& read : reads_) {
-    runtime::Pending& operation = operations_.emplace_back(shard.ops().begin(deadline_ns));
+    const runtime::Pending& operation = operations_.emplace_back(shard.ops().begin(deadline_ns));
     if (operation.token() == 0) return false;
     requests_.push_back({.token = operation.token(),
                          .local = {memory_.data() + read.at, read.bytes},

@@ -208,8 +208,9 @@ void RemoteClient::add(Work& work, const RemoteSearch::Wanted& wanted, ValueSink
 // All that is still sought, once more.
 void RemoteClient::plan(Work& work) {
   work.batch.clear();
+  const uint64_t now_ns = shard_.now_ns();
   for (Item& item : work.items) {
-    if (item.state == State::kAsks) item.state = item.search.plan(work.batch);
+    if (item.state == State::kAsks) item.state = item.search.plan(work.batch, now_ns);
     settle(item);
   }
   if (work.batch.size() == 0) return;
@@ -338,7 +339,7 @@ Task<> RemoteClient::read_together(std::span<RpcClient::GetItem> items, uint64_t
   Held held(*this);
   Work& work = held.work();
   const uint64_t hash_seed = link_.geometry.hash_seed();
-  for (RpcClient::GetItem& item : items) {
+  for (const RpcClient::GetItem& item : items) {
     const RemoteSearch::Wanted wanted{.key = item.key, .hash = hash_key(item.key, hash_seed), .value = true};
     add(work, wanted, item.sink);
   }

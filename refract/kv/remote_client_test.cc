@@ -8,12 +8,15 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "refract/fabric/conformance/allocation_count.h"
 #include "refract/fabric/wrap/count.h"
+#include "refract/fabric/wrap/wrapped_domain.h"
 #include "refract/kv/test_service.h"
 #include "refract/kv/test_sim_service.h"
 
@@ -165,7 +168,7 @@ TEST_F(RemoteClientTest, sixteen_cached_gets_are_one_doorbell_and_thirty_two_rea
   for (int i = 0; i < 16; ++i) keys.push_back(fmt::format("key {}", i));
   for (const std::string& key : keys) put(key, key + key);
   warm_up();
-  for (const size_t round_trips : {2, 1}) {
+  for (const size_t round_trips : {2U, 1U}) {
     Many many(keys);
     wait(remote->multi_get(many.items));
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -262,6 +265,19 @@ TEST_F(RemoteClientTest, the_owners_clock_is_asked_only_where_an_entry_is_about_
   EXPECT_EQ(get("soon").code, Code::kNotFound);
   ASSERT_TRUE(world.run_for(20 * kSecond_ns));
   EXPECT_EQ(get("later").code, Code::kNotFound);
+  EXPECT_EQ(called(WhyCalled::kExpires), 1u);
+}
+
+TEST_F(RemoteClientTest, what_expires_while_the_answer_is_on_its_way_is_not_taken_for_absent) {
+  remote = std::make_unique<RemoteClient>(*rpc, host.shard(), RemoteClientOptions{.clock_error_ns = 0});
+  put("key", "value", {.ttl_ns = 100 * kMillisecond_ns});
+  warm_up();
+  EXPECT_EQ(get("key").value, "value");
+  EXPECT_EQ(remote->counts().all_called(), 0u);
+  // READ in time; the answer comes when the time is over.
+  ASSERT_TRUE(world.run_for(99 * kMillisecond_ns));
+  world.link(host, node.host).delay_ns = 3 * kMillisecond_ns;
+  EXPECT_EQ(get("key").code, Code::kNotFound);
   EXPECT_EQ(called(WhyCalled::kExpires), 1u);
 }
 
@@ -385,6 +401,78 @@ TEST_F(BusyOwnerTest, where_reads_need_the_owner_it_is_called_and_tells_no_key) 
       session->call_and_wait({.method = wire::kRegionsMethod, .head = std::as_bytes(std::span(&request, 1))},
                              host.shard().refresh_now() + kSecond_ns);
   EXPECT_EQ(reply.code, Code::kUnsupported);
+}
+
+// Holds back the last READ of a batch until something has happened behind the others.
+class Holding final : public fabric::WrappedDomain {
+ public:
+  explicit Holding(fabric::Domain& inner) noexcept : WrappedDomain(inner) {}
+  std::function<void()> meanwhile;  // Once, for the next batch; null: nothing is held back.
+
+ protected:
+  [[nodiscard]] size_t do_post(fabric::WrappedChannel& channel,
+                               std::span<const fabric::Request> requests) noexcept override {
+    if (meanwhile == nullptr || requests.back().op != Op::kRead) {
+      return WrappedDomain::do_post(channel, requests);
+    }
+    const size_t others = requests.size() - 1;
+    EXPECT_EQ(WrappedDomain::do_post(channel, requests.first(others)), others);
+    held_ = requests.back();
+    channel_ = &channel;
+    left_ = others;
+    return requests.size();
+  }
+  [[nodiscard]] size_t take(std::span<fabric::Completion> completions) noexcept override {
+    const size_t count = WrappedDomain::take(completions);
+    if (meanwhile == nullptr || channel_ == nullptr || count == 0 || (left_ -= count) > 0) return count;
+    std::exchange(meanwhile, nullptr)();
+    EXPECT_EQ(WrappedDomain::do_post(*channel_, {&held_, 1}), 1u);
+    return count;
+  }
+
+ private:
+  fabric::Request held_;
+  fabric::WrappedChannel* channel_ = nullptr;
+  size_t left_ = 0;
+};
+
+// The entry's buffer, which it has left, is taken for it again between the two READs, 65,536 stamps later.
+TEST(RemoteClientStamps, sixteen_bits_that_come_back_deceive_two_reads_and_no_confirmed_get) {
+  for (const bool confirms : {false, true}) {
+    sim::World world({.seed = 3, .message_bytes_max = 16 * 1024, .short_post_chance = 0});
+    test::SimNode node(world);
+    sim::Host& host = world.add_host("client");
+    Holding domain(host.domain());
+    const fabric::Dispatcher dispatcher(domain, host.shard());
+    const Reported<fabric::Channel*> channel = domain.connect("server");
+    ASSERT_TRUE(channel.has_value());
+    rpc::Session session(**channel, host.shard());
+    ASSERT_TRUE(world.run_until([&] { return session.state() == rpc::Session::State::kOpen; }));
+    RpcClient rpc(session, host.shard());
+    RemoteClient remote(rpc, host.shard(), {.confirms_stamps = confirms});
+    std::string value;
+    StringSink sink(value);
+    const auto get = [&] {
+      EXPECT_TRUE(runtime::block_on(host.shard(), remote.get(bytes_of("key"), sink)).has_value());
+      return value;
+    };
+    Table& table = node.process->table;
+    Heap& heap = node.process->heap;
+    const Table::HashedKey key{.bytes = bytes_of("key"), .hash = table.hash(bytes_of("key"))};
+    const Result<uint64_t> first = table.put(key, bytes_of("first"), {});
+    ASSERT_TRUE(first.has_value());
+    EXPECT_EQ(get(), "first");
+    ASSERT_TRUE(table.put(key, bytes_of("other"), {}).has_value());
+    node.host.memory()->fenced();
+    domain.meanwhile = [&] {
+      heap.reclaim();
+      while ((heap.next_stamp() + 1 - *first) % 65'536 != 0) {
+      }
+      EXPECT_TRUE(table.put(key, bytes_of("third"), {}).has_value());
+      node.host.memory()->fenced();
+    };
+    EXPECT_EQ(get(), confirms ? "third" : "first");
+  }
 }
 
 }  // namespace

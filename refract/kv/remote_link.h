@@ -82,9 +82,9 @@ struct RemoteClientOptions {
   // By how much the owner's wall clock may be set between two looks at it. Entries whose time comes or came
   // within that are got by calls.
   uint64_t clock_error_ns = kSecond_ns;
-  // Two more READs of an entry, in the same round trip: its stamp before and behind the rest, so that not
-  // even a buffer that was written twice meanwhile and ended with the same 16 bits is taken for what it was.
-  // docs/design/023-reading-from-afar.md says how seldom that is.
+  // Three more READs of an entry, in the same round trip: its slot and stamp in front of the rest, its stamp
+  // behind, so that not even a buffer that was written anew meanwhile, with a stamp of the same 16 bits, is
+  // taken for what it was. docs/design/023-reading-from-afar.md says how seldom that is.
   bool confirms_stamps = false;
 };
 

@@ -98,11 +98,13 @@ bool RemoteSearch::add_entry(ReadBatch& batch, Candidate& candidate) {
   if (!place) return false;
   // A guess may reach beyond the region's end, where no buffer does.
   const uint64_t bytes = std::min(bytes_to_read(candidate.bytes), place->bytes_left);
-  size_t stamp = 0;
+  size_t read = 0;
   const bool confirms = link_.options.confirms_stamps;
-  if (confirms && !add(batch, buffer, sizeof(uint64_t), stamp)) return false;
+  // In front: slot, stamp. Behind: stamp, slot.
+  if (confirms && !add(batch, candidate.slot_at, sizeof(uint64_t), read)) return false;
+  if (confirms && !add(batch, buffer, sizeof(uint64_t), read)) return false;
   candidate.buffer = batch.add(place->remote, bytes);
-  if (confirms && !add(batch, buffer, sizeof(uint64_t), stamp)) return false;
+  if (confirms && !add(batch, buffer, sizeof(uint64_t), read)) return false;
   return add(batch, candidate.slot_at, sizeof(uint64_t), candidate.behind);
 }
 
@@ -123,7 +125,8 @@ bool RemoteSearch::add_step(ReadBatch& batch) {
   return !line_ || add_line(batch, line_);
 }
 
-State RemoteSearch::plan(ReadBatch& batch) {
+State RemoteSearch::plan(ReadBatch& batch, uint64_t now_ns) {
+  planned_ns_ = now_ns;
   const size_t size = batch.size();
   if (add_step(batch)) return State::kAsks;
   batch.cut(size);
@@ -245,17 +248,19 @@ RemoteSearch::Seen RemoteSearch::look(Candidate& candidate, const ReadBatch& bat
   // The stamp that was seen with this word, or one that fits it: else the buffer is another's by now.
   const bool fits =
       candidate.stamp != 0 ? header.stamp == candidate.stamp : candidate.slot.names(header.stamp);
-  if (!fits || !has_one_stamp(candidate, batch, header.stamp)) return Seen::kChanged;
+  if (!fits || !is_confirmed(candidate, batch, header.stamp)) return Seen::kChanged;
   return look_at_content(candidate, batch, header, now_ns);
 }
 
-bool RemoteSearch::has_one_stamp(const Candidate& candidate, const ReadBatch& batch,
-                                 uint64_t stamp) const noexcept {
+// Whether slot and stamp were in front of the buffer's READ what they were behind it.
+bool RemoteSearch::is_confirmed(const Candidate& candidate, const ReadBatch& batch,
+                                uint64_t stamp) const noexcept {
   if (!link_.options.confirms_stamps) return true;
-  const size_t before = candidate.buffer - 1;
-  const size_t behind = candidate.buffer + 1;
-  return batch.code(before) == Code::kOk && batch.code(behind) == Code::kOk && batch.word(before) == stamp &&
-         batch.word(behind) == stamp;
+  const auto is_read_as = [&batch](size_t read, uint64_t word) {
+    return batch.code(read) == Code::kOk && batch.word(read) == word;
+  };
+  return is_read_as(candidate.buffer - 2, candidate.slot.bits) && is_read_as(candidate.buffer - 1, stamp) &&
+         is_read_as(candidate.buffer + 1, stamp);
 }
 
 // Of one complete content, which the slot names.
@@ -284,9 +289,10 @@ RemoteSearch::Seen RemoteSearch::look_at_content(const Candidate& candidate, con
 }
 
 RemoteSearch::Seen RemoteSearch::look_at_time(uint64_t expires_wall_ns, uint64_t now_ns) noexcept {
-  const OwnerClock::Range wall = link_.clock.at(now_ns, link_.options.clock_error_ns);
-  if (wall.latest_ns < expires_wall_ns) return Seen::kIt;
-  if (wall.earliest_ns >= expires_wall_ns) return Seen::kExpired;
+  const uint64_t error_ns = link_.options.clock_error_ns;
+  if (link_.clock.at(now_ns, error_ns).latest_ns < expires_wall_ns) return Seen::kIt;
+  // Before it was READ: while the answer was on its way it may have been written anew.
+  if (link_.clock.at(planned_ns_, error_ns).earliest_ns >= expires_wall_ns) return Seen::kExpired;
   why_ = WhyCalled::kExpires;
   return Seen::kUnusable;
 }

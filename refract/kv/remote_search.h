@@ -54,7 +54,7 @@ class RemoteSearch {
 
   // Both REQUIRE: the state is kAsks. The state after plan() is kAsks, or nothing was added. `now_ns` is the
   // shard's.
-  [[nodiscard]] State plan(ReadBatch& batch);
+  [[nodiscard]] State plan(ReadBatch& batch, uint64_t now_ns);
   [[nodiscard]] State take(const ReadBatch& batch, uint64_t now_ns) noexcept;
 
   struct Found {
@@ -104,8 +104,8 @@ class RemoteSearch {
   [[nodiscard]] Seen look(Candidate& candidate, const ReadBatch& batch, uint64_t now_ns) noexcept;
   [[nodiscard]] Seen look_at_content(const Candidate& candidate, const ReadBatch& batch,
                                      const BufferHeader& header, uint64_t now_ns) noexcept;
-  [[nodiscard]] bool has_one_stamp(const Candidate& candidate, const ReadBatch& batch,
-                                   uint64_t stamp) const noexcept;
+  [[nodiscard]] bool is_confirmed(const Candidate& candidate, const ReadBatch& batch,
+                                  uint64_t stamp) const noexcept;
   [[nodiscard]] Seen look_at_time(uint64_t expires_wall_ns, uint64_t now_ns) noexcept;
   [[nodiscard]] State found(const Candidate& candidate) noexcept;
 
@@ -117,6 +117,7 @@ class RemoteSearch {
   bool has_asked_ = false;  // Where the memory lies.
   bool is_known_ = false;   // The candidate comes from the location cache.
   uint64_t index_ = 0;      // Of the bucket that is searched.
+  uint64_t planned_ns_ = 0;
   std::array<Candidate, kSlotsPerBucket> candidates_;
   size_t candidate_count_ = 0;
   Offset line_;            // To be read; nowhere: there is no further one.

@@ -160,11 +160,20 @@ void ServerProcess::serve() {
                              .writer = writer_,
                              .shard = host_.shard(),
                              .service = {.key_seed = mix(keeper_.options_.seed + host_.crash_count()) | 1}});
-  router_.emplace(*service, prism::kMethodsBegin, chains_->service());
+  remote_.emplace(host_.domain(), host_.clock());
+  for (const Keeper::Region& region : keeper_.regions_) offer(region);
+  store_.emplace(*service, kv::wire::kRemoteMethodsBegin, *remote_);
+  router_.emplace(*store_, prism::kMethodsBegin, chains_->service());
   server_.emplace(*router_, host_.shard());
   service_->answer_through(&*server_);
   chains_->answer_through(&*server_);
+  remote_->answer_through(&*server_);
   dispatcher_.emplace(host_.domain(), host_.shard(), &*server_);
+}
+
+void ServerProcess::offer(const Keeper::Region& region) {
+  REFRACT_CHECK(remote_->add({.start = {region.base}, .bytes = {writer_.base() + region.base, region.bytes}})
+                    .has_value());
 }
 
 bool ServerProcess::can_grow() const noexcept {
@@ -196,6 +205,7 @@ size_t ServerProcess::poll() noexcept {
     heap_.add({region.base}, region.bytes);
     ++tally_.regions;
     asked_ = false;
+    offer(region);
     chains_->on_memory_added();
     service_->on_memory_added();
     return 1;

@@ -23,6 +23,7 @@
 #include "refract/kv/chain_server.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
+#include "refract/kv/remote_server.h"
 #include "refract/kv/service.h"
 #include "refract/kv/table.h"
 #include "refract/memory/heap.h"
@@ -55,6 +56,7 @@ class Keeper {
   [[nodiscard]] sim::VisibleMemory& memory() noexcept { return memory_; }
   // As a mutation: no stamp seems ever to have been given.
   void forget_stamps() noexcept;
+  [[nodiscard]] bool has_short_stamps() const noexcept { return options_.short_stamps; }
   [[nodiscard]] uint64_t region_count() const noexcept { return regions_.size(); }
   // By which the owner and all clients hash; the same for all shards of a node.
   [[nodiscard]] static uint64_t hash_seed(const Options& options) noexcept { return mix(options.seed); }
@@ -115,6 +117,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   [[nodiscard]] Result<> recover_table();
   void recycle_stamps() noexcept;
   void serve();
+  void offer(const Keeper::Region& region);
   void count_lines() noexcept;
 
   sim::Host& host_;
@@ -131,6 +134,8 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   std::optional<kv::TableService> service_;
   std::optional<EarlyCompareService> early_compare_;
   std::optional<kv::ChainServer> chains_;
+  std::optional<kv::RemoteServer> remote_;
+  std::optional<rpc::ServiceRouter> store_;
   std::optional<rpc::ServiceRouter> router_;
   std::optional<rpc::Server> server_;
   std::optional<fabric::Dispatcher> dispatcher_;

@@ -17,6 +17,9 @@ enum class Mutation : uint8_t {
   kNoSecondSlot,   // They do not look at the slot again.
   kNoSecondCount,  // They accept a miss though the table was split meanwhile.
   kStoppedClock,   // They serve what has expired.
+  // Clients who read the server's memory over the network.
+  kSlotFirst,   // They READ a slot before its buffer.
+  kNoSlotLook,  // They do not look at the slot again.
   // The server.
   kIgnorePins,         // It reuses what clients have pinned.
   kForgetPins,         // The same, but only in recovery.
@@ -44,6 +47,8 @@ inline constexpr std::array kRivalMutations = {
     MutationRow{Mutation::kNoSecondSlot, "readers skip the second look at the slot"},
     MutationRow{Mutation::kNoSecondCount, "readers accept a miss over a split"},
     MutationRow{Mutation::kStoppedClock, "readers serve an expired entry"},
+    MutationRow{Mutation::kSlotFirst, "remote readers look at the slot before the buffer"},
+    MutationRow{Mutation::kNoSlotLook, "remote readers do not look at the slot again"},
     MutationRow{Mutation::kReuseAtOnce, "a buffer is reused at once"},
     MutationRow{Mutation::kAcknowledgeEarly, "a put is acknowledged before it is published"},
     MutationRow{Mutation::kClearBeforeCount, "a split clears the first place before it publishes the second"},

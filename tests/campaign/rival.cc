@@ -84,6 +84,7 @@ Task<bool> Rival::connect_to(Reach& reach) {
     // Few places, so that many are found anew.
     reach.chains = std::make_unique<kv::ChainClient>(
         *reach.client, host_.shard(), kv::ChainClientOptions{.timeout_ns = kTimeout_ns, .slots = 8});
+    reach.remote = std::make_unique<kv::RemoteClient>(*reach.client, host_.shard(), remote_options());
     if (reach.was_connected) ++stage_.outcome.reconnects;
     reach.was_connected = true;
     co_return true;
@@ -93,10 +94,19 @@ Task<bool> Rival::connect_to(Reach& reach) {
     co_await host_.shard().sleep_for(0);
     drop_session(reach);
     reach.life = stage_.life();
-    const Reported<fabric::Channel*> channel = host_.domain().connect(RivalStage::shard_name(reach.index));
+    const Reported<fabric::Channel*> channel = options_.domain->connect(RivalStage::shard_name(reach.index));
     if (channel) reach.session = std::make_unique<rpc::Session>(**channel, host_.shard());
   }
   co_return false;
+}
+
+kv::RemoteClientOptions Rival::remote_options() const {
+  return {.timeout_ns = kTimeout_ns,
+          .location_bytes = 2'000,
+          .batch = 5,
+          // The server's clock is stepped this far, and the shard's own is a little old.
+          .clock_error_ns = 2 * kWallError_ns + 20'000,
+          .confirms_stamps = stage_.nodes[life_ - 1].shards[0].has_short_stamps()};
 }
 
 Task<> Rival::disconnect() {
@@ -110,6 +120,16 @@ void Rival::drop_session(Reach& reach) {
     stage_.outcome.chain_puts += reach.chains->counts().puts;
     stage_.outcome.chain_conflicts += reach.chains->counts().conflicts;
   }
+  if (reach.remote != nullptr) {
+    const kv::RemoteCounts& counts = reach.remote->counts();
+    stage_.outcome.remote_gets += counts.gets;
+    stage_.outcome.remote_calls += counts.all_called();
+    stage_.outcome.remote_retries += counts.retries;
+    stage_.outcome.remote_expiring += counts.called[static_cast<size_t>(kv::WhyCalled::kExpires)];
+    stage_.outcome.remote_hits += reach.remote->locations().counts().hits;
+    stage_.outcome.remote_stale += reach.remote->locations().counts().stale;
+  }
+  reach.remote.reset();
   reach.chains.reset();
   reach.client.reset();
   reach.session.reset();
@@ -378,10 +398,16 @@ Task<> Rival::get(std::string key) {
   kv::StringSink sink(value);
   Result<kv::Got> got = fail(Code::kUnavailable);
   Reach& reach = reach_of(key);
-  if (goes_by_chains()) {
-    got = co_await reach.chains->get(bytes_of(key), sink);
-  } else {
-    got = co_await reach.client->get(bytes_of(key), sink);
+  switch (draw_path()) {
+    case Path::kCalls:
+      got = co_await reach.client->get(bytes_of(key), sink);
+      break;
+    case Path::kChains:
+      got = co_await reach.chains->get(bytes_of(key), sink);
+      break;
+    case Path::kRemote:
+      got = co_await reach.remote->get(bytes_of(key), sink);
+      break;
   }
   if (got && got->value_bytes > kLargeBytes) ++stage_.outcome.large;
   end_read(record, key, {.code = got.code(), .version = got ? got->version : 0, .value = &value});
@@ -406,16 +432,14 @@ Task<> Rival::get_many() {
     items[i].sink = &sinks[i];
   }
   std::span<kv::RpcClient::GetItem> rest = items;
-  const bool by_chains = goes_by_chains();
+  const Path path = draw_path();
   for (Reach& reach : reaches_) {
     const auto its_own = rest.first(counts[reach.index]);
     rest = rest.subspan(its_own.size());
     if (its_own.empty()) continue;
-    if (by_chains) {
-      co_await reach.chains->multi_get(its_own);
-    } else {
-      co_await reach.client->multi_get(its_own);
-    }
+    if (path == Path::kCalls) co_await reach.client->multi_get(its_own);
+    if (path == Path::kChains) co_await reach.chains->multi_get(its_own);
+    if (path == Path::kRemote) co_await reach.remote->multi_get(its_own);
   }
   for (size_t i = 0; i < kKeys; ++i) {
     const Result<kv::Got>& got = items[i].result;
@@ -428,10 +452,16 @@ Task<> Rival::exists(std::string key) {
   const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
   Result<kv::Got> got = fail(Code::kUnavailable);
   Reach& reach = reach_of(key);
-  if (goes_by_chains()) {
-    got = co_await reach.chains->exists(bytes_of(key));
-  } else {
-    got = co_await reach.client->exists(bytes_of(key));
+  switch (draw_path()) {
+    case Path::kCalls:
+      got = co_await reach.client->exists(bytes_of(key));
+      break;
+    case Path::kChains:
+      got = co_await reach.chains->exists(bytes_of(key));
+      break;
+    case Path::kRemote:
+      got = co_await reach.remote->exists(bytes_of(key));
+      break;
   }
   end_read(record, key, {.code = got.code(), .version = got ? got->version : 0});
 }

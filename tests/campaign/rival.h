@@ -21,6 +21,7 @@
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/chain_client.h"
 #include "refract/kv/direct_reader.h"
+#include "refract/kv/remote_client.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/task.h"
@@ -56,6 +57,7 @@ class Rival {
  public:
   struct Options {
     std::string name;
+    fabric::Domain* domain = nullptr;  // Of the host; its dispatcher stands before the rival.
     double stall_chance = 0;
   };
   Rival(RivalStage& stage, sim::Host& host, const Options& options);
@@ -95,7 +97,8 @@ class Rival {
     size_t life = 0;  // When the session began to open: in between the node may have been made anew.
     std::unique_ptr<rpc::Session> session;
     std::unique_ptr<kv::RpcClient> client;
-    std::unique_ptr<kv::ChainClient> chains;  // Over client.
+    std::unique_ptr<kv::ChainClient> chains;  // Over client, likewise below.
+    std::unique_ptr<kv::RemoteClient> remote;
     bool was_connected = false;
   };
 
@@ -105,6 +108,7 @@ class Rival {
   [[nodiscard]] runtime::Task<bool> connect_to(Reach& reach);
   [[nodiscard]] runtime::Task<> disconnect();
   void drop_session(Reach& reach);
+  [[nodiscard]] kv::RemoteClientOptions remote_options() const;
   [[nodiscard]] Reach& reach_of(const std::string& key) { return reaches_[stage_.shard_of(life_, key)]; }
   void begin_life();
   void map(Reach& reach);
@@ -133,8 +137,10 @@ class Rival {
   [[nodiscard]] kv::RpcAttempt attempt_now(const kv::RpcAttempt& attempt, int times);
   [[nodiscard]] Result<uint64_t> what_is_known(const Result<uint64_t>& answer, int times);
 
-  // Which of the two paths that need the server an operation takes.
+  // Which of the paths over the network an operation takes; only reads have the last.
+  enum class Path : uint8_t { kCalls, kChains, kRemote };
   [[nodiscard]] bool goes_by_chains() noexcept { return prng_.chance(0.5); }
+  [[nodiscard]] Path draw_path() noexcept { return static_cast<Path>(prng_.below(3)); }
   [[nodiscard]] runtime::Task<> put();
   [[nodiscard]] runtime::Task<> put_many();
   [[nodiscard]] runtime::Task<> erase();

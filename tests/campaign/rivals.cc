@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/campaign/chaos.h"
+#include "tests/campaign/mutated_reads.h"
 #include "tests/campaign/rival.h"
 #include "tests/linearizability/checker.h"
 #include "tests/linearizability/picture.h"
@@ -121,10 +122,15 @@ class Campaign {
   void add_client(int number) {
     sim::Host& host = world_.add_host(fmt::format("client{}", number));
     clients_.push_back(&host);
-    static_cast<void>(host.emplace<fabric::Dispatcher>(host.domain(), host.shard()));
+    fabric::Domain* domain = &host.domain();
+    if (run_.mutation == Mutation::kSlotFirst || run_.mutation == Mutation::kNoSlotLook) {
+      domain = &host.emplace<MutatedReads>(*domain, run_.mutation);
+    }
+    static_cast<void>(host.emplace<fabric::Dispatcher>(*domain, host.shard()));
     for (const char* part : {"a", "b"}) {
       Rival& rival = host.emplace<Rival>(stage_, host,
                                          Rival::Options{.name = fmt::format("c{}{}", number, part),
+                                                        .domain = domain,
                                                         .stall_chance = number == 0 ? 0.01 : 0.001});
       ++stage_.rivals_left;
       world_.spawn(host, rival.work());
@@ -134,7 +140,8 @@ class Campaign {
   // Everybody is silent: what is read now is what was written last.
   void read_all() {
     static_cast<void>(judge_.emplace<fabric::Dispatcher>(judge_.domain(), judge_.shard()));
-    Rival& rival = judge_.emplace<Rival>(stage_, judge_, Rival::Options{.name = "judge"});
+    Rival& rival =
+        judge_.emplace<Rival>(stage_, judge_, Rival::Options{.name = "judge", .domain = &judge_.domain()});
     stage_.rivals_left = 1;
     world_.spawn(judge_, rival.read_all());
     const auto done = [this] { return stage_.rivals_left == 0 || stage_.is_over(); };
@@ -209,6 +216,12 @@ void RivalOutcome::add(const RivalOutcome& other) {
   chain_gets += other.chain_gets;
   chain_puts += other.chain_puts;
   chain_conflicts += other.chain_conflicts;
+  remote_gets += other.remote_gets;
+  remote_calls += other.remote_calls;
+  remote_retries += other.remote_retries;
+  remote_hits += other.remote_hits;
+  remote_stale += other.remote_stale;
+  remote_expiring += other.remote_expiring;
   undecided += other.undecided;
   steps += other.steps;
 }

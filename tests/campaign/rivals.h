@@ -44,6 +44,12 @@ struct RivalOutcome {
   uint64_t chain_gets = 0;  // Answered by chains; by clients that lived to tell, likewise below.
   uint64_t chain_puts = 0;
   uint64_t chain_conflicts = 0;  // Swaps that met what somebody else had stored meanwhile.
+  uint64_t remote_gets = 0;      // Answered by READs of the server's memory,
+  uint64_t remote_calls = 0;     // and left to calls by those who read like that.
+  uint64_t remote_retries = 0;   // They met a change and looked again.
+  uint64_t remote_hits = 0;      // Places seen before,
+  uint64_t remote_stale = 0;     // of which so many had been written again.
+  uint64_t remote_expiring = 0;  // Entries about to expire, or just expired.
   uint64_t undecided = 0;        // Keys on which the checker has no word.
   uint64_t steps = 0;            // Of the checker.
   uint64_t trace_hash = 0;

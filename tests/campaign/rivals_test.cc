@@ -35,12 +35,14 @@ std::string describe(const RivalOutcome& outcome) {
   return fmt::format(
       "operations {} direct {} stalled {} overtaken {} unknown {} repeated {} answered {} mismatches {} "
       "expiring {} large {} listed {} splits {} regions {} crashes {} lives {} sharded {} deaths {} "
-      "reconnects {} no space {} chain gets {} puts {} conflicts {} undecided {} steps {}",
+      "reconnects {} no space {} chain gets {} puts {} conflicts {} remote gets {} "
+      "calls {} retries {} hits {} stale {} expiring {} undecided {} steps {}",
       outcome.operations, outcome.direct, outcome.stalled, outcome.overtaken, outcome.unknown,
       outcome.repeated, outcome.repeated_answered, outcome.mismatches, outcome.expiring, outcome.large,
       outcome.listed, outcome.splits, outcome.regions, outcome.crashes, outcome.lives, outcome.sharded,
       outcome.deaths, outcome.reconnects, outcome.no_space, outcome.chain_gets, outcome.chain_puts,
-      outcome.chain_conflicts, outcome.undecided, outcome.steps);
+      outcome.chain_conflicts, outcome.remote_gets, outcome.remote_calls, outcome.remote_retries,
+      outcome.remote_hits, outcome.remote_stale, outcome.remote_expiring, outcome.undecided, outcome.steps);
 }
 
 std::string picture_path(uint64_t seed) {
@@ -77,6 +79,12 @@ void expect_everything_happened(const RivalOutcome& all) {
   EXPECT_GT(all.chain_gets, 10'000U);
   EXPECT_GT(all.chain_puts, 5'000U);
   EXPECT_GT(all.chain_conflicts, 100U);
+  EXPECT_GT(all.remote_gets, 10'000U);
+  EXPECT_GT(all.remote_calls, 1'000U);
+  EXPECT_GT(all.remote_retries, 1'000U);
+  EXPECT_GT(all.remote_hits, 1'000U);
+  EXPECT_GT(all.remote_stale, 1'000U);
+  EXPECT_GT(all.remote_expiring, 100U);
 }
 
 TEST(Rivals, every_history_is_linearizable_under_crashes_stops_cuts_and_stalls) {
