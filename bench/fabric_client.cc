@@ -74,11 +74,11 @@ bool has_bandwidth(Shape shape) noexcept {
 Reported<std::unique_ptr<FabricClient>> FabricClient::connect(const FabricRow& row,
                                                               const std::string& address,
                                                               const Timer& timer) {
-  Reported<std::unique_ptr<fabric::Domain>> domain = row.connect();
-  if (!domain) return report(domain.error());
+  Reported<ClientEnd> end = row.connect();
+  if (!end) return report(end.error());
   Reported<AnonymousMemory> memory = AnonymousMemory::create(FabricLayout::kBytes, Pages::kSmall);
   if (!memory) return report(memory.error());
-  std::unique_ptr<FabricClient> client(new FabricClient(std::move(*domain), std::move(*memory), timer));
+  std::unique_ptr<FabricClient> client(new FabricClient(std::move(*end), std::move(*memory), timer));
   if (const Reported<> opened = client->open(address); !opened) return report(opened.error());
   return client;
 }

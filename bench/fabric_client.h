@@ -50,7 +50,7 @@ struct Flow {
 
 class FabricClient {
  public:
-  // Returns when the channel is open and the other end has told its key.
+  // Returns when the channel is open and the other end has told its key. kUnsupported: as the row says.
   [[nodiscard]] static Reported<std::unique_ptr<FabricClient>> connect(const FabricRow& row,
                                                                        const std::string& address,
                                                                        const Timer& timer);
@@ -77,8 +77,12 @@ class FabricClient {
   [[nodiscard]] Reported<> rest();
 
  private:
-  FabricClient(std::unique_ptr<fabric::Domain> domain, AnonymousMemory memory, const Timer& timer) noexcept
-      : domain_(std::move(domain)), memory_(std::move(memory)), timer_(timer), samples_(kSamplesMax) {}
+  FabricClient(ClientEnd end, AnonymousMemory memory, const Timer& timer) noexcept
+      : memory_(std::move(memory)),
+        end_(std::move(end)),
+        domain_(end_.domain.get()),
+        timer_(timer),
+        samples_(kSamplesMax) {}
 
   static constexpr size_t kSamplesMax = 200'000;
   static constexpr size_t kBatch = 64;
@@ -101,8 +105,9 @@ class FabricClient {
   [[nodiscard]] std::unexpected<Report> broken() const;
   [[nodiscard]] std::byte* local() const noexcept { return memory_.data() + FabricLayout::kLocal; }
 
-  std::unique_ptr<fabric::Domain> domain_;
-  AnonymousMemory memory_;
+  AnonymousMemory memory_;  // Outlives the domains, with which it is registered.
+  ClientEnd end_;
+  fabric::Domain* domain_;
   Timer timer_;
   Samples samples_;
   fabric::Channel* channel_ = nullptr;

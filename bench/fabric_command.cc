@@ -67,7 +67,7 @@ Reported<> settle(FabricCommand& command) {
 
 void describe_fabric(CLI::App& app, FabricCommand& command) {
   FabricOptions& options = command.options;
-  app.add_option("--provider", options.providers, "shm, tcp; repeat it, or leave it out for all");
+  app.add_option("--provider", options.providers, "shm, tcp, verbs; repeat it, or leave it out for all");
   app.add_option(
       "--op", command.shapes,
       "read, write, put (writes back and forth), swap, add, send; repeat it, or leave it out for all");

@@ -15,6 +15,7 @@
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/tcp/reception.h"
+#include "refract/fabric/verbs/domain.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::bench {
@@ -89,12 +90,32 @@ class ShmEnd final : public ServingEnd {
   std::unique_ptr<fabric::shm::ServerDomain> domain_;
 };
 
-class TcpEnd final : public ServingEnd {
+class TcpEnd : public ServingEnd {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<ServingEnd>> open(const std::string& address) {
+    Reported<std::unique_ptr<TcpEnd>> end = listen<TcpEnd>(address);
+    if (!end) return report(end.error());
+    if (const Reported<> registered = (*end)->register_memory(); !registered) {
+      return report(registered.error());
+    }
+    return std::unique_ptr<ServingEnd>(std::move(*end));
+  }
+  [[nodiscard]] fabric::Domain& domain() noexcept override { return *domain_; }
+  [[nodiscard]] const std::string& address() const noexcept override { return address_; }
+  [[nodiscard]] std::byte* memory() noexcept override { return memory_.data(); }
+  [[nodiscard]] RemoteKey key() const noexcept override { return key_; }
+  // Looks at all its sockets, which its poll does only now and then.
+  void let_in() noexcept override { static_cast<void>(reception_->prepare_sleep()); }
+
+ protected:
+  explicit TcpEnd(AnonymousMemory memory) noexcept : memory_(std::move(memory)) {}
+
+  // Lets clients in, and serves nothing yet.
+  template <typename End>
+  [[nodiscard]] static Reported<std::unique_ptr<End>> listen(const std::string& address) {
     Reported<AnonymousMemory> memory = AnonymousMemory::create(FabricLayout::kBytes, Pages::kSmall);
     if (!memory) return report(memory.error());
-    std::unique_ptr<TcpEnd> end(new TcpEnd(std::move(*memory)));
+    std::unique_ptr<End> end(new End(std::move(*memory)));
     Reported<Descriptor> socket = fabric::tcp::listen(address);
     if (!socket) return report(socket.error());
     end->socket_ = std::move(*socket);
@@ -105,12 +126,6 @@ class TcpEnd final : public ServingEnd {
     if (!domain) return report(domain.error());
     end->domain_ = std::move(*domain);
     end->row_ = end->domain_.get();
-    const Reported<RemoteKey> key = end->domain_->register_region({.region = kFabricRegion,
-                                                                   .base = end->memory_.data(),
-                                                                   .bytes = FabricLayout::kBytes,
-                                                                   .rights = kAllRights});
-    if (!key) return report(key.error());
-    end->key_ = *key;
     fabric::tcp::NodeFacts facts;
     facts.identity = {1, 1};
     facts.incarnation = 1;
@@ -120,18 +135,22 @@ class TcpEnd final : public ServingEnd {
                       }});
     if (!reception) return report(reception.error());
     end->reception_ = std::move(*reception);
-    return std::unique_ptr<ServingEnd>(std::move(end));
+    return end;
   }
-  [[nodiscard]] fabric::Domain& domain() noexcept override { return *domain_; }
-  [[nodiscard]] const std::string& address() const noexcept override { return address_; }
-  [[nodiscard]] std::byte* memory() noexcept override { return memory_.data(); }
-  [[nodiscard]] RemoteKey key() const noexcept override { return key_; }
-  // Looks at all its sockets, which its poll does only now and then.
-  void let_in() noexcept override { static_cast<void>(reception_->prepare_sleep()); }
+
+  // Of whatever domain this end has in the end.
+  Reported<> register_memory() {
+    const Reported<RemoteKey> key = domain().register_region({.region = kFabricRegion,
+                                                              .base = memory_.data(),
+                                                              .bytes = FabricLayout::kBytes,
+                                                              .rights = kAllRights});
+    if (!key) return report(key.error());
+    key_ = *key;
+    return {};
+  }
+  [[nodiscard]] fabric::tcp::ServerDomain& sockets() noexcept { return *domain_; }
 
  private:
-  explicit TcpEnd(AnonymousMemory memory) noexcept : memory_(std::move(memory)) {}
-
   AnonymousMemory memory_;
   runtime::Shard shard_{system_clock()};  // The reception wants one; nobody runs it.
   Descriptor socket_;
@@ -142,17 +161,52 @@ class TcpEnd final : public ServingEnd {
   std::unique_ptr<fabric::tcp::Reception> reception_;
 };
 
+// Introduced by sockets, as a node's is.
+class VerbsEnd final : public TcpEnd {
+ public:
+  [[nodiscard]] static Reported<std::unique_ptr<ServingEnd>> open(const std::string& address) {
+    Reported<std::unique_ptr<VerbsEnd>> end = listen<VerbsEnd>(address);
+    if (!end) return report(end.error());
+    auto domain = fabric::verbs::ServerDomain::create((*end)->sockets());
+    if (!domain) return report(domain.error());
+    (*end)->verbs_ = std::move(*domain);
+    if (const Reported<> registered = (*end)->register_memory(); !registered) {
+      return report(registered.error());
+    }
+    return std::unique_ptr<ServingEnd>(std::move(*end));
+  }
+  [[nodiscard]] fabric::Domain& domain() noexcept override { return *verbs_; }
+
+ private:
+  friend class TcpEnd;
+  using TcpEnd::TcpEnd;
+
+  std::unique_ptr<fabric::verbs::ServerDomain> verbs_;
+};
+
 template <typename Client>
-Reported<std::unique_ptr<fabric::Domain>> open_client() {
+Reported<ClientEnd> open_client() {
   auto domain = Client::create();
   if (!domain) return report(domain.error());
-  return std::unique_ptr<fabric::Domain>(std::move(*domain));
+  return ClientEnd{.introducer = nullptr, .domain = std::move(*domain)};
+}
+
+Reported<ClientEnd> open_verbs_client() {
+  Reported<ClientEnd> end = open_client<fabric::tcp::ClientDomain>();
+  if (!end) return report(end.error());
+  end->introducer = std::move(end->domain);
+  auto domain = fabric::verbs::ClientDomain::create(*end->introducer);
+  if (!domain) return report(domain.error());
+  end->domain = std::move(*domain);
+  return end;
 }
 
 constexpr std::array kRows = {
     FabricRow{"shm", "shared memory of this host", true, "", ShmEnd::open,
               open_client<fabric::shm::ClientDomain>},
     FabricRow{"tcp", "sockets", false, "127.0.0.1:0", TcpEnd::open, open_client<fabric::tcp::ClientDomain>},
+    FabricRow{"verbs", "an RDMA device, met over sockets", false, "127.0.0.1:0", VerbsEnd::open,
+              open_verbs_client},
 };
 
 }  // namespace

@@ -49,13 +49,20 @@ class ServingEnd {
   virtual void let_in() noexcept = 0;
 };
 
+// A client's domain, and the one that introduces it to its peers, where it needs one.
+struct ClientEnd {
+  std::unique_ptr<fabric::Domain> introducer;  // May be null.
+  std::unique_ptr<fabric::Domain> domain;
+};
+
 struct FabricRow {
   std::string_view name;
   std::string_view sentence;
   bool is_of_one_host;       // The address is a path.
   std::string_view address;  // Where a server of our own listens; empty: in a folder that goes with it.
   Reported<std::unique_ptr<ServingEnd>> (*serve)(const std::string& address);
-  Reported<std::unique_ptr<fabric::Domain>> (*connect)();
+  // kUnsupported: this host has not what the provider needs; the sentence says what.
+  Reported<ClientEnd> (*connect)();
 };
 
 [[nodiscard]] std::span<const FabricRow> fabric_rows() noexcept;

@@ -257,6 +257,11 @@ Reported<FabricResult> run_fabric(const FabricOptions& options, const Timer& tim
   pin_to_core(0);
   for (const FabricRow& row : fabric_rows()) {
     if (!is_wanted(options, row.name)) continue;
+    // What nobody asked for by name, and this host cannot, is named and left out.
+    if (const Reported<ClientEnd> end = row.connect(); options.providers.empty() && !end) {
+      result.gaps.push_back({std::string(row.name), end.error().what, end.error().next});
+      continue;
+    }
     if (const Reported<> done = measure_provider(options, row, timer, result); !done) {
       return report(done.error().code, fmt::format("{}: {}", row.name, done.error().what), done.error().next);
     }
