@@ -59,7 +59,7 @@ std::byte pattern(size_t at) {
 // User and system time of a process, in the kernel's ticks.
 uint64_t cpu_ticks(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::istringstream rest(text.substr(text.rfind(')') + 2));
   std::vector<std::string> fields;
   for (std::string field; rest >> field;) fields.push_back(field);

@@ -14,6 +14,7 @@
 #include "tests/verbs/two_ends.h"
 
 #include "refract/base/units.h"
+#include "refract/fabric/verbs/wire.h"
 
 namespace refract::fabric::verbs {
 namespace {
@@ -288,6 +289,59 @@ TEST_F(VerbsProvider, reads_of_one_channel_take_effect_in_the_order_posted) {
     }
     ASSERT_LE(seen[0], seen[1]) << "round " << round;
   }
+}
+
+// What a peer says before it has a queue pair may be anything: each is refused, and costs nobody else a
+// thing.
+TEST_F(VerbsProvider, introductions_that_make_no_sense_are_refused_and_others_go_on) {
+  auto plain = tcp::ClientDomain::create({});
+  ASSERT_TRUE(plain.has_value());
+  const Introduction far_away{.header = header_of(Kind::kIntroduction),
+                              .queue_pair = 1,
+                              .packet_sequence = 1,
+                              .gid = {},
+                              .lid = 0,
+                              .gid_kind = static_cast<uint8_t>(GidKind::kRoce1),
+                              .link_layer = static_cast<uint8_t>(LinkLayer::kEthernet),
+                              .mtu_bytes = 1024,
+                              .reads_in_max = 1,
+                              .reads_out_max = 1,
+                              .credits = 1,
+                              .message_bytes_max = 64};
+  Introduction impossible = far_away;
+  impossible.mtu_bytes = 1500;
+  Introduction later = far_away;
+  later.header.version = kWireVersion + 1;
+  const std::array<std::pair<Introduction, Code>, 3> cases = {std::pair(far_away, Code::kUnsupported),
+                                                              std::pair(impossible, Code::kMalformed),
+                                                              std::pair(later, Code::kUnsupported)};
+  for (const auto& [introduction, expected] : cases) {
+    const auto channel = (*plain)->connect(ends_.node().address());
+    ASSERT_TRUE(channel.has_value());
+    Introduction copy = introduction;
+    const Request hello{
+        .local = {reinterpret_cast<std::byte*>(&copy), sizeof(copy)}, .tail = {}, .op = Op::kSend};
+    Code refused = Code::kOk;
+    ASSERT_TRUE(settle([&] {
+      std::array<Completion, 16> completions;
+      const size_t count = (*plain)->poll(completions);
+      for (const Completion& each : std::span(completions).first(count)) {
+        if (each.op == Op::kOpened) {
+          EXPECT_EQ((*channel)->post({&hello, 1}), 1u);
+        }
+        if (each.op != Op::kReceive) continue;
+        const auto why = decode_refusal(each.bytes);
+        refused = why ? why->code : Code::kCorrupt;
+      }
+      (*plain)->flush();
+      return refused != Code::kOk;
+    })) << "it was not answered";
+    EXPECT_EQ(refused, expected);
+    std::array<std::byte, 8> bytes{};
+    EXPECT_EQ(perform(read(bytes.data(), 8)), Code::kOk);
+  }
+  EXPECT_EQ(ends_.server().counters().malformed, 2u);
+  EXPECT_EQ(away_, 0);
 }
 
 TEST_F(VerbsProvider, a_domain_says_which_device_it_uses_and_why) {
