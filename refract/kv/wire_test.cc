@@ -27,7 +27,22 @@ std::string hex(const T& value, std::string_view behind = {}) {
   return text;
 }
 
-// The worked example of docs/formats/kv-rpc.md.
+// Of the worked example of docs/formats/kv-rpc.md, likewise below.
+TEST(Wire, regions_lie_as_the_format_page_says) {
+  EXPECT_EQ(hex(RegionsRequest{.first = 0}), "0000000000000000");
+  EXPECT_EQ(hex(RegionsReply{.wall_ns = 10'000'000'000, .regions = 1, .reserved = 0}) +
+                hex(RegionEntry{.start = 0,
+                                .bytes = 64 << 20,
+                                .address = RemotePointer::at(1, 0).bits,
+                                .key = 0x1122'3344'5566'7788}),
+            "00e40b5402000000"
+            "0100000000000000"
+            "0000000000000000"
+            "0000000400000000"
+            "0000000000000100"
+            "8877665544332211");
+}
+
 TEST(Wire, bodies_lie_as_the_format_page_says) {
   EXPECT_EQ(hex(PutRequest{.key = {.key_bytes = 5, .staged = 0, .flags = KeyRef::kIfAbsent, .value_bytes = 3},
                            .if_version = 0,
@@ -53,18 +68,6 @@ TEST(Wire, bodies_lie_as_the_format_page_says) {
             "0200010000000000");
   EXPECT_EQ(hex(StageKeyRequest{.place = 1, .reserved = 0, .offset = 0x7ff8, .reserved_end = 0}),
             "0100f87f00000000");
-  EXPECT_EQ(hex(RegionsRequest{.first = 0}), "0000000000000000");
-  EXPECT_EQ(hex(RegionsReply{.wall_ns = 10'000'000'000, .regions = 1, .reserved = 0}) +
-                hex(RegionEntry{.start = 0,
-                                .bytes = 64 << 20,
-                                .address = RemotePointer::at(1, 0).bits,
-                                .key = 0x1122'3344'5566'7788}),
-            "00e40b5402000000"
-            "0100000000000000"
-            "0000000000000000"
-            "0000000400000000"
-            "0000000000000100"
-            "8877665544332211");
   EXPECT_EQ(hex(ScanReply{.next = 0x8000, .page_bytes = 21, .view = 0, .keys = 1, .reserved = 0}) +
                 hex(ScanEntry{.version = 0x10002, .value_bytes = 3, .key_bytes = 5, .reserved = 0}, "apple"),
             "0080000000000000"
