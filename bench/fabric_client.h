@@ -56,6 +56,7 @@ class FabricClient {
                                                                        const Timer& timer);
   FabricClient(const FabricClient&) = delete;
   FabricClient& operator=(const FabricClient&) = delete;
+  ~FabricClient() = default;
 
   [[nodiscard]] size_t message_bytes_max() const noexcept {
     return channel_->capabilities().message_bytes_max;

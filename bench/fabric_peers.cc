@@ -26,7 +26,7 @@ using Arguments = std::vector<std::string>;
 constexpr uint64_t kPeerPatience_ns = 60 * kSecond_ns;
 constexpr uint64_t kNap_ns = 10 * kMillisecond_ns;
 constexpr uint64_t kBirth_ns = 150 * kMillisecond_ns;
-constexpr int kAttempts = 5;
+constexpr int kAttempts = 20;
 
 std::string content_of(const std::string& path) {
   std::ostringstream text;
