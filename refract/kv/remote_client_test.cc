@@ -164,8 +164,8 @@ TEST_F(RemoteClientTest, an_erased_entry_is_a_miss_and_one_put_anew_is_found) {
 }
 
 TEST_F(RemoteClientTest, sixteen_cached_gets_are_one_doorbell_and_thirty_two_reads) {
-  std::vector<std::string> keys;
-  for (int i = 0; i < 16; ++i) keys.push_back(fmt::format("key {}", i));
+  std::vector<std::string> keys(16);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = fmt::format("key {}", i);
   for (const std::string& key : keys) put(key, key + key);
   warm_up();
   for (const size_t round_trips : {2U, 1U}) {
@@ -337,8 +337,8 @@ TEST_F(RemoteClientTest, a_closed_session_is_no_answer) {
 }
 
 TEST_F(RemoteClientTest, nothing_allocates_after_warm_up) {
-  std::vector<std::string> keys;
-  for (int i = 0; i < 16; ++i) keys.push_back(fmt::format("key {}", i));
+  std::vector<std::string> keys(16);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = fmt::format("key {}", i);
   for (const std::string& key : keys) put(key, patterned(300));
   warm_up();
   Many many(keys);
@@ -424,7 +424,9 @@ class Holding final : public fabric::WrappedDomain {
   }
   [[nodiscard]] size_t take(std::span<fabric::Completion> completions) noexcept override {
     const size_t count = WrappedDomain::take(completions);
-    if (meanwhile == nullptr || channel_ == nullptr || count == 0 || (left_ -= count) > 0) return count;
+    if (meanwhile == nullptr || channel_ == nullptr) return count;
+    left_ -= count;
+    if (left_ > 0) return count;
     std::exchange(meanwhile, nullptr)();
     EXPECT_EQ(WrappedDomain::do_post(*channel_, {&held_, 1}), 1u);
     return count;
