@@ -115,7 +115,7 @@ class Campaign {
     Keeper& keeper = stage_.nodes.back().shards[index];
     if (run_.mutation == Mutation::kStampsAnew) keeper.forget_stamps();
     sim::Host& host = *shards_[index];
-    ServerProcess& process = host.emplace<ServerProcess>(host, keeper, tally_);
+    const ServerProcess& process = host.emplace<ServerProcess>(host, keeper, tally_);
     if (!process.damage().empty()) stage_.complain(process.damage());
   }
 
