@@ -107,6 +107,41 @@ class VerbsProvider : public testing::Test {
   std::vector<Completion> done_;
 };
 
+// The word that a client is ready goes by the introducer, its first message by the queue pair.
+TEST_F(VerbsProvider, a_message_that_overtakes_its_introduction_is_kept_until_the_channel_opens) {
+  const auto channel = ends_.client().connect(ends_.node().address());
+  ASSERT_TRUE(channel.has_value()) << channel.error().to_string();
+  std::array<Completion, 64> completions;
+  const auto client_turn = [&] {
+    const size_t count = ends_.client().poll(completions);
+    for (const Completion& each : std::span(completions).first(count)) hear_client(each);
+    ends_.client().flush();
+    ends_.pump();
+  };
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  for (client_turn(); opened_ < 2; client_turn()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+    ASSERT_EQ(ends_.server().poll(completions), 0u) << "the client is not ready yet";
+    ends_.server().flush();
+  }
+  std::array<std::byte, 16> bytes{};
+  const Request hello = {.token = 77, .local = {bytes.data(), bytes.size()}, .tail = {}, .op = Op::kSend};
+  ASSERT_EQ((*channel)->post({&hello, 1}), 1u);
+  done_.clear();
+  while (done_.empty()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+    client_turn();
+  }
+  std::vector<Op> heard;
+  while (heard.size() < 2) {
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+    const size_t count = ends_.server().poll(completions);
+    for (const Completion& each : std::span(completions).first(count)) heard.push_back(each.op);
+    ends_.server().flush();
+  }
+  EXPECT_EQ(heard, (std::vector<Op>{Op::kOpened, Op::kReceive}));
+}
+
 // The counts that docs/design/021 promises. What a region is called at the device is asked once.
 TEST_F(VerbsProvider, a_cached_get_is_two_reads_one_doorbell_and_one_completion) {
   std::array<std::byte, 512> bytes{};

@@ -29,7 +29,7 @@ VerbsChannel::VerbsChannel(Hub& hub, uint32_t slot, DeviceMemory memory)
                     .read_bypasses_target_cpu = true,
                     .atomics_coherent_with_cpu = hub.device().facts().limits.atomics_coherent_with_cpu,
                     .counts_written_bytes = false,
-                    .one_sided_bytes_min = 1},
+                    .one_sided_bytes_min = 0},
       memory_(std::move(memory)) {}
 
 VerbsChannel::~VerbsChannel() = default;
@@ -218,6 +218,8 @@ bool VerbsChannel::take_message(uint32_t buffer, uint32_t bytes, uint32_t immedi
 }
 
 size_t VerbsChannel::give(std::span<Completion> completions) noexcept {
+  // The peer's first messages may overtake its word that it is ready, which goes another way.
+  if (phase_ == Phase::kUnborn) return 0;
   size_t count = 0;
   if (open_due_) {
     if (completions.empty()) return 0;
@@ -280,6 +282,7 @@ size_t VerbsChannel::give_records(std::span<Completion> completions) noexcept {
 }
 
 bool VerbsChannel::has_work() const noexcept {
+  if (phase_ == Phase::kUnborn) return false;
   if (phase_ == Phase::kOpening || phase_ == Phase::kClosing) return true;
   const uint32_t end = phase_ == Phase::kOpen ? issued_ : tail_;
   if (head_ != end && records_[head_ % kDepth].pieces == 0) return true;

@@ -34,6 +34,9 @@ const DomainCounters& VerbsDomain::counters() const noexcept {
 const DeviceChoice& VerbsDomain::device() const noexcept {
   return hub_->device().choice();
 }
+const Channel* VerbsDomain::introducer_of(const Channel& channel) const noexcept {
+  return hub_->introducer_of(channel);
+}
 const Report& VerbsDomain::last_refusal() const noexcept {
   return hub_->last_refusal();
 }

@@ -42,6 +42,9 @@ class VerbsDomain : public Domain {
 
   [[nodiscard]] const DomainCounters& counters() const noexcept;
   [[nodiscard]] const DeviceChoice& device() const noexcept;
+  // The introducer's channel beside one of this domain. Null: it is none of ours (but a channel that was
+  // handed on), or has lost its introducer.
+  [[nodiscard]] const Channel* introducer_of(const Channel& channel) const noexcept;
   // Why the last channel was not made; for a person.
   [[nodiscard]] const Report& last_refusal() const noexcept;
   [[nodiscard]] uint32_t channels_max() const noexcept;

@@ -93,6 +93,12 @@ Hub::~Hub() {
   if (events_ != nullptr) (void)library.destroy_comp_channel(events_);
 }
 
+const Channel* Hub::introducer_of(const Channel& channel) const noexcept {
+  const auto ours =
+      std::ranges::find_if(slots_, [&channel](const auto& slot) { return slot.get() == &channel; });
+  return ours == slots_.end() ? nullptr : (*ours)->introducer();
+}
+
 Reported<Channel*> Hub::connect(std::string_view address) {
   const auto refuse = [this](Report why) {
     last_refusal_ = why;

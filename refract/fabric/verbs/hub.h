@@ -54,6 +54,8 @@ class Hub {
   void woke() noexcept;
   [[nodiscard]] std::span<const int> wake_descriptors() noexcept;
   [[nodiscard]] Domain& introducer() const noexcept { return introducer_; }
+  // Null: it is no channel of this hub.
+  [[nodiscard]] const Channel* introducer_of(const Channel& channel) const noexcept;
   [[nodiscard]] const Report& last_refusal() const noexcept { return last_refusal_; }
   [[nodiscard]] uint32_t channels_max() const noexcept { return options_.channels_max; }
 
