@@ -13,7 +13,8 @@ Options of every command
   --socket PATH        The node's socket. Default: $REFRACT_SOCKET_PATH, else where
                        refractd listens by default.
   --address ADDRESS    Instead: refract://HOST:PORT for a node elsewhere, with
-                       ?transport=auto, shm or tcp; tcp:HOST:PORT; shm:PATH.
+                       ?transport=auto, shm, verbs or tcp; tcp:HOST:PORT;
+                       verbs:HOST:PORT, by RDMA; shm:PATH.
   --secret-file FILE   The node's secret, where it wants one. Default:
                        $REFRACT_SECRET_FILE.
   --timeout DURATION   How long one call may take: 500ms, 5s, 1min. Default 5s.

@@ -13,7 +13,8 @@ namespace refract::client {
 namespace {
 
 constexpr std::string_view kScheme = "refract://";
-constexpr std::string_view kForms = "give a socket's path, tcp:HOST:PORT, or refract://HOST:PORT";
+constexpr std::string_view kForms =
+    "give a socket's path, tcp:HOST:PORT, verbs:HOST:PORT, or refract://HOST:PORT";
 
 std::unexpected<Report> wrong(std::string_view address, std::string_view why,
                               std::string_view next = kForms) {
@@ -95,11 +96,13 @@ Reported<> take_transport(std::string_view name, Target& target) {
     target.preference = Preference::kAuto;
   } else if (name == "shm") {
     target.preference = Preference::kShm;
+  } else if (name == "verbs") {
+    target.preference = Preference::kVerbs;
   } else if (name == "tcp") {
     target.preference = Preference::kTcp;
   } else {
     return report(Code::kUnsupported, fmt::format("there is no transport '{}'", name),
-                  "there are auto, shm and tcp");
+                  "there are auto, shm, verbs and tcp");
   }
   return {};
 }
@@ -161,8 +164,9 @@ Reported<> take_rest_of_scheme(std::string_view address, Target& target) {
     if (place.back() == '/') place.remove_suffix(1);
     if (auto taken = take_host(address, place, target); !taken) return taken;
   }
-  if (target.is_path() && target.preference == Preference::kTcp) {
-    return wrong(address, "TCP leads to a host and a port, not to a socket's path",
+  if (target.is_path() &&
+      (target.preference == Preference::kTcp || target.preference == Preference::kVerbs)) {
+    return wrong(address, "TCP and RDMA lead to a host and a port, not to a socket's path",
                  "write refract://HOST:PORT?transport=tcp");
   }
   return {};
@@ -183,6 +187,7 @@ std::string Target::text() const {
 Reported<Target> parse_address(std::string_view address) {
   constexpr std::string_view kShm = "shm:";
   constexpr std::string_view kTcp = "tcp:";
+  constexpr std::string_view kVerbs = "verbs:";
   Target target;
   Reported<> taken;
   if (address.empty()) {
@@ -192,6 +197,9 @@ Reported<Target> parse_address(std::string_view address) {
   } else if (address.starts_with(kTcp)) {
     target.preference = Preference::kTcp;
     taken = take_host(address, address.substr(kTcp.size()), target);
+  } else if (address.starts_with(kVerbs)) {
+    target.preference = Preference::kVerbs;
+    taken = take_host(address, address.substr(kVerbs.size()), target);
   } else if (address.starts_with(kShm)) {
     target.preference = Preference::kShm;
     taken = take_path(address, address.substr(kShm.size()), target);

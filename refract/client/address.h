@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a client is told to find its node:
 //
-//   PATH, shm:PATH, refract:///PATH                           a node of this host; nothing: the default
-//   socket tcp:HOST:PORT                                             over TCP only
-//   refract://HOST:PORT?transport=auto|shm|tcp                the best that leads there, or the one that is
-//   named
+//   PATH, shm:PATH, refract:///PATH   a node of this host; nothing: the default socket
+//   tcp:HOST:PORT, verbs:HOST:PORT    over TCP only; over RDMA, introduced by TCP
+//   refract://HOST:PORT?transport=auto|shm|verbs|tcp
+//                                     the best that leads there, or the one that is named
 //
 // Behind refract:// a query may follow; `&` separates transport=NAME, path=direct|chain|rpc
 // (ClientOptions::paths, where direct is the best that the transport has) and secret_file=PATH, `%2f` stands
@@ -22,8 +22,9 @@
 namespace refract::client {
 
 enum class Preference : uint8_t {
-  kAuto,  // Shared memory where the node is on this host, else TCP.
+  kAuto,  // Shared memory where the node is on this host, else RDMA where both ends have it, else TCP.
   kShm,
+  kVerbs,
   kTcp,
 };
 

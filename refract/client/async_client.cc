@@ -126,7 +126,7 @@ Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room, uint64_t begun_n
   // it. What ends other than well is begun anew by the ways that know about retries.
   Connection* connection = peers_.answering_at({.key = key});
   kv::RpcClient* const rpc =
-      connection != nullptr && connection->reader() == nullptr ? connection->rpc_alone() : nullptr;
+      connection != nullptr && connection->reader() == nullptr ? connection->rpc_alone_for_gets() : nullptr;
   Patience patience{.begun_ns = begun_ns};
   if (rpc != nullptr) {
     const Peers::Use use(*connection);

@@ -19,7 +19,7 @@ constexpr size_t kPipeline = 64;
 
 Connection::Connection(runtime::Shard& shard, const TransportRow& row, const TransportRequest& request,
                        Paths paths)
-    : shard_(shard), row_(row), address_(request.address), paths_(paths) {}
+    : shard_(shard), row_(row), address_(request.address), timeout_ns_(request.timeout_ns), paths_(paths) {}
 
 Reported<Connection::Owned> Connection::begin(runtime::Shard& shard, const TransportRow& row,
                                               const TransportRequest& request, Paths paths) {
@@ -116,6 +116,10 @@ void Connection::come_up() {
     return;
   }
   PinWriter* pins = transport_->pins();
+  if (pins == nullptr && transport_->channel().capabilities().read_bypasses_target_cpu) {
+    remote_.emplace(*rpc_, shard_, kv::RemoteClientOptions{.timeout_ns = timeout_ns_});
+    return;
+  }
   if (pins == nullptr) {
     why_not_direct_ = "the node's memory cannot be mapped over a network";
     return;
@@ -187,9 +191,11 @@ void Connection::fill(Route& route) const {
     route.reason = route.server = "gone";
     return;
   }
-  route.direct = reader_ != nullptr;
+  route.direct = reader_ != nullptr || remote_.has_value();
   route.chain = chains_.has_value();
-  route.reason = why_not_direct_.empty() ? "the node's memory is mapped here, read-only" : why_not_direct_;
+  route.reason = why_not_direct_;
+  if (reader_ != nullptr) route.reason = "the node's memory is mapped here, read-only";
+  if (remote_) route.reason = "the device reads the node's memory, where its server takes no part in it";
   ++route.shards_reached;
   transport_->fill(route);
 }

@@ -24,6 +24,7 @@
 #include "refract/kv/chain_client.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/mapped_memory.h"
+#include "refract/kv/remote_client.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
@@ -77,11 +78,14 @@ class Connection final : public runtime::Poller {
   // Maps what the node has grown by. False: nothing new. May wait some milliseconds.
   [[nodiscard]] bool refresh() noexcept;
 
-  // What the server is asked: by chains, where the options say so, else by calls.
+  // What is not read through a mapping: by READs that need no server, where the provider has them, or by
+  // chains, where the options say so; else by calls.
   [[nodiscard]] runtime::Task<Result<kv::Got>> get(Key key, kv::ValueSink& sink, uint64_t deadline_ns) {
+    if (remote_) return remote_->get(key, sink, deadline_ns);
     return chains_ ? chains_->get(key, sink, deadline_ns) : rpc_->get(key, sink, deadline_ns);
   }
   [[nodiscard]] runtime::Task<Result<kv::Got>> exists(Key key, uint64_t deadline_ns) {
+    if (remote_) return remote_->exists(key, deadline_ns);
     return chains_ ? chains_->exists(key, deadline_ns) : rpc_->exists(key, deadline_ns);
   }
   [[nodiscard]] runtime::Task<Result<uint64_t>> put(Key key, std::span<const std::byte> value,
@@ -90,12 +94,14 @@ class Connection final : public runtime::Poller {
                    : rpc_->put(key, value, options, deadline_ns);
   }
   [[nodiscard]] runtime::Task<> multi_get(std::span<kv::RpcClient::GetItem> items, uint64_t deadline_ns) {
+    if (remote_) return remote_->multi_get(items, deadline_ns);
     return chains_ ? chains_->multi_get(items, deadline_ns) : rpc_->multi_get(items, deadline_ns);
   }
   [[nodiscard]] runtime::Task<> multi_put(std::span<kv::RpcClient::PutItem> items, uint64_t deadline_ns) {
     return chains_ ? chains_->multi_put(items, deadline_ns) : rpc_->multi_put(items, deadline_ns);
   }
   [[nodiscard]] Result<kv::Got> get_and_wait(Key key, kv::ValueSink& sink) {
+    if (remote_) return remote_->get_and_wait(key, sink);
     return chains_ ? chains_->get_and_wait(key, sink) : rpc_->get_and_wait(key, sink);
   }
   [[nodiscard]] Result<uint64_t> put_and_wait(Key key, std::span<const std::byte> value,
@@ -106,6 +112,8 @@ class Connection final : public runtime::Poller {
   [[nodiscard]] kv::RpcClient& rpc() noexcept { return *rpc_; }
   // For the shortest way of a single call. Null: the server is not asked by calls.
   [[nodiscard]] kv::RpcClient* rpc_alone() noexcept { return chains_ ? nullptr : &*rpc_; }
+  // The same of gets.
+  [[nodiscard]] kv::RpcClient* rpc_alone_for_gets() noexcept { return remote_ ? nullptr : rpc_alone(); }
   [[nodiscard]] uint64_t now_ns() const noexcept { return shard_.now_ns(); }
   // True from the moment in which calls under way are given up, which is before state() changes.
   [[nodiscard]] bool is_session_closed() const noexcept {
@@ -166,6 +174,7 @@ class Connection final : public runtime::Poller {
   runtime::Shard& shard_;  // Not to be touched once retired.
   const TransportRow& row_;
   std::string address_;
+  uint64_t timeout_ns_;
   Paths paths_;
   ForkGuard guard_;
   std::atomic<uint32_t> holders_ = 1;  // The owner, and every view.
@@ -175,7 +184,8 @@ class Connection final : public runtime::Poller {
   std::optional<fabric::Dispatcher> dispatcher_;  // Empty once ended: polling again would unmap the space.
   std::unique_ptr<rpc::Session> session_;
   std::optional<kv::RpcClient> rpc_;
-  std::optional<kv::ChainClient> chains_;  // Over rpc_.
+  std::optional<kv::ChainClient> chains_;   // Over rpc_.
+  std::optional<kv::RemoteClient> remote_;  // Likewise; made when it has come up.
   bool has_been_up_ = false;
   NodeFacts facts_;
   Signs signs_;

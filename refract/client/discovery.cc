@@ -30,8 +30,10 @@ class Search {
                         .others = {}};
   }
 
-  // Shared memory where it leads to the node that answers at the host, which may have to say where that is.
+  // Shared memory where it leads to the node that answers at the host, which may have to say where that is;
+  // else RDMA, where both ends have it; else TCP.
   [[nodiscard]] Task<Reported<Discovery>> through_host() {
+    is_choice_ = true;
     if (target().is_loopback()) {
       auto found = co_await at_default_socket();
       if (found) co_return std::move(*found);
@@ -53,10 +55,13 @@ class Search {
                        fmt::format("shared memory does not lead to {}: {}", target().text(), why_not_shm_),
                        "leave the choice to transport=auto, or name transport=tcp");
     }
+    auto by_rdma = co_await through_rdma(*remote);
+    if (by_rdma) co_return std::move(*by_rdma);
     co_return Discovery{.connection = std::move(remote),
                         .address = target().text(),
                         .chosen = "it is the best that leads to the node",
-                        .others = {{.transport = "shm", .reason = why_not_shm_}}};
+                        .others = {{.transport = "shm", .reason = why_not_shm_},
+                                   {.transport = "verbs", .reason = std::move(by_rdma).error().what}}};
   }
 
  private:
@@ -69,7 +74,7 @@ class Search {
     Connection::Owned connection = std::move(*begun);
     // A node here that is stopped must leave time for the one that was asked for.
     const uint64_t now = shard_.refresh_now();
-    const bool is_guess = &row == &shm_row() && !target().is_path() && deadline_ns_ > now;
+    const bool is_guess = is_choice_ && &row != &tcp_row() && deadline_ns_ > now;
     const uint64_t until_ns = is_guess ? now + (deadline_ns_ - now) / 4 : deadline_ns_;
     co_await await_first_state(shard_, *connection, until_ns);
     if (!has_come_up(*connection)) co_return report(connection->trouble());
@@ -108,6 +113,20 @@ class Search {
                      "the node is on this host, and said over TCP where it is met");
   }
 
+  [[nodiscard]] Task<Reported<Discovery>> through_rdma(Connection& remote) {
+    auto reached = co_await reach(verbs_row(), target().text());
+    if (!reached) co_return report(std::move(reached).error());
+    if ((*reached)->facts().identity != remote.facts().identity) {
+      co_return report(Code::kUnavailable,
+                       fmt::format("another node answered at {} meanwhile", target().text()));
+    }
+    co_return Discovery{.connection = std::move(*reached),
+                        .address = target().text(),
+                        .chosen = "both ends have RDMA, and reads take nothing of the server's time",
+                        .others = {{.transport = "shm", .reason = why_not_shm_},
+                                   {.transport = "tcp", .reason = "RDMA leads to the same node"}}};
+  }
+
   [[nodiscard]] Discovery by_shm(Connection::Owned connection, const std::string& path,
                                  std::string_view chosen) const {
     return {.connection = std::move(connection),
@@ -120,6 +139,7 @@ class Search {
   runtime::Shard& shard_;
   const Settings& settings_;
   uint64_t deadline_ns_;
+  bool is_choice_ = false;  // Among several transports, so that none may use up the time of the others.
   std::string why_not_shm_;
 };
 
@@ -143,8 +163,9 @@ Task<Reported<Discovery>> find_node(runtime::Shard& shard, const Settings& setti
     auto found = co_await search.straight(shm_row(), "the address is the path of a socket");
     co_return std::move(found);
   }
-  if (settings.target.preference == Preference::kTcp) {
-    auto found = co_await search.straight(tcp_row(), "the address asks for it");
+  if (settings.target.preference == Preference::kTcp || settings.target.preference == Preference::kVerbs) {
+    const TransportRow& row = settings.target.preference == Preference::kTcp ? tcp_row() : verbs_row();
+    auto found = co_await search.straight(row, "the address asks for it");
     co_return std::move(found);
   }
   auto found = co_await search.through_host();

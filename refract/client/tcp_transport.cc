@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "refract/client/tcp_facts.h"
 #include "refract/client/transport.h"
 #include "refract/fabric/shm/node_page.h"
 #include "refract/fabric/tcp/domain.h"
@@ -19,15 +20,7 @@ class TcpTransport final : public Transport {
 
   void opened() override { incarnation_ = domain_->facts(channel_).incarnation; }
 
-  [[nodiscard]] NodeFacts facts() const override {
-    const fabric::tcp::NodeFacts& facts = domain_->facts(channel_);
-    return {.identity = facts.identity,
-            .hash_seed = facts.hash_seed,
-            .shard_index = facts.shard_index,
-            .shard_count = facts.shard_count,
-            .boot_id = facts.boot_id,
-            .socket_path = facts.socket_path};
-  }
+  [[nodiscard]] NodeFacts facts() const override { return facts_of(domain_->facts(channel_)); }
   [[nodiscard]] Signs signs() const noexcept override {
     return {.server_state = &server_state_, .incarnation = &incarnation_, .are_live = false};
   }
@@ -63,14 +56,11 @@ Reported<std::unique_ptr<Transport>> begin(const TransportRequest& request) {
   return std::make_unique<TcpTransport>(std::move(*domain), **channel);
 }
 
-std::string shard_address(const std::string& address, uint32_t shard) {
-  return address + "/" + std::to_string(shard);
-}
-
 }  // namespace
 
 const TransportRow& tcp_row() noexcept {
-  static constexpr TransportRow kRow = {.name = "tcp", .begin = begin, .shard_address = shard_address};
+  static constexpr TransportRow kRow = {
+      .name = "tcp", .begin = begin, .shard_address = shard_address_at_host};
   return kRow;
 }
 

@@ -91,5 +91,6 @@ struct TransportRow {
 
 [[nodiscard]] const TransportRow& shm_row() noexcept;
 [[nodiscard]] const TransportRow& tcp_row() noexcept;
+[[nodiscard]] const TransportRow& verbs_row() noexcept;  // Introduced by TCP, at the same addresses.
 
 }  // namespace refract::client

@@ -37,7 +37,8 @@ enum class Paths : uint8_t {
 };
 
 struct ClientOptions {
-  uint64_t timeout_ns = 5'000'000'000;  // Of one call; of a long value or many keys, of each message.
+  uint64_t timeout_ns =
+      5'000'000'000;  // Of one call with all its attempts; of a long value or many keys, of each message.
   Paths paths = Paths::kAuto;
   bool populate = true;  // Fill the page tables when mapping: slower to connect, no page faults later.
   // Where the secret lies that nodes beyond this host ask for. Empty: what the address says, else the file
@@ -101,13 +102,13 @@ struct OtherTransport {
 
 // Where requests go, and why.
 struct Route {
-  std::string transport;  // "shm" or "tcp".
+  std::string transport;  // "shm", "verbs" or "tcp".
   std::string address;
   std::string chosen;                  // Why this transport.
   std::vector<OtherTransport> others;  // Empty where the address left no choice.
   uint32_t shards = 0;                 // Of the node; what follows is of the first, or of all together.
   uint32_t shards_reached = 0;
-  bool direct = false;  // Reads are plain loads.
+  bool direct = false;  // Reads take nothing of the server: plain loads, or READs by a device.
   bool chain = false;   // Reads, and writes as far as they can, are chains.
   std::string reason;   // Why they are, or are not.
   std::string server;   // "serving", "restarting", ...

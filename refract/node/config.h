@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "refract/base/log.h"
@@ -21,6 +22,8 @@ namespace refract::node {
 
 inline constexpr uint32_t kShardsMax = 256;
 
+inline constexpr std::string_view kRdmaAuto = "auto";
+
 // What each of a node's shards has of something that is divided among them, in whole 2 MiB.
 [[nodiscard]] constexpr uint64_t share_of_shard(uint64_t bytes, uint32_t shards) noexcept {
   constexpr uint64_t kUnit = 2 * kMiB;
@@ -32,6 +35,7 @@ struct NodeConfig {
   std::string socket_path;
   std::string listen_address;         // Empty: no TCP.
   std::string auth_secret_file;       // Empty: none is asked for.
+  std::string rdma_device;            // kRdmaAuto: one that works, if there is one. Empty: no RDMA.
   uint64_t memory_limit_bytes = 0;    // A multiple of 2 MiB.
   uint64_t memory_initial_bytes = 0;  // Likewise, and not above the limit.
   Backing memory_backing;

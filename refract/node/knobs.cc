@@ -49,6 +49,15 @@ Reported<> store_socket_path(NodeConfig& config, const KnobValue& value) {
 // The word for what is not there, since an empty variable means that nothing was said.
 constexpr std::string_view kNone = "none";
 
+Reported<> store_rdma_device(NodeConfig& config, const KnobValue& value) {
+  config.rdma_device = value.text == kNone ? std::string() : value.text;
+  if (value.text.empty() || value.text.find_first_of(std::string_view("/ \0", 3)) != std::string::npos) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("expected the name of a device, found '{}'", value.text));
+  }
+  return {};
+}
+
 Reported<> store_listen_address(NodeConfig& config, const KnobValue& value) {
   config.listen_address.clear();
   if (value.text == kNone) return {};
@@ -140,6 +149,17 @@ constexpr std::array kTable = {
                      "owner alone. The secret itself never crosses the network.",
          .store = store_secret_file,
          .show = show_or_none<&NodeConfig::auth_secret_file>},
+    Knob{.key = "rdma.device",
+         .type = KnobType::kText,
+         .fallback = kRdmaAuto,
+         .fallback_words = "",
+         .choices = "auto, the name of a device as refract doctor lists them, or none",
+         .sentence =
+             "The RDMA device by which clients reach the node that met it at listen.address. auto takes "
+             "one that works, if there is one; with a device that is named the node does not start "
+             "unless it works.",
+         .store = store_rdma_device,
+         .show = show_or_none<&NodeConfig::rdma_device>},
     Knob{.key = "memory.limit",
          .type = KnobType::kBytes,
          .fallback = "",

@@ -64,6 +64,7 @@ int ShardServer::open() {
   auto domain = fabric::shm::ServerDomain::create({.node_page = &birth_.meeting.node_page()});
   if (!domain) return fail_with(domain.error());
   domain_ = std::move(*domain);
+  if (auto opened = open_rdma(); !opened) return fail_with(opened.error());
   for (const fabric::shm::Attachment& attachment : birth_.meeting.attachments()) adopt(attachment);
   pins_.add(domain_->pins());
   pins_.add(session_pins_);
@@ -85,7 +86,8 @@ int ShardServer::open() {
 
 void ShardServer::make_services() {
   const NodeConfig& config = birth_.config;
-  if (tcp_) windows_.emplace(*tcp_);
+  fabric::Domain* const far = rdma_ ? static_cast<fabric::Domain*>(rdma_.get()) : tcp_.get();
+  if (far != nullptr) windows_.emplace(*far);
   service_ = std::make_unique<kv::TableService>(
       kv::TableService::Parts{.table = *table_,
                               .heap = *heap_,
@@ -109,12 +111,21 @@ void ShardServer::make_services() {
   router_ = std::make_unique<rpc::ServiceRouter>(*door_, prism::kMethodsBegin, chains_->service());
   // As many over TCP as over shared memory.
   const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
-  rpc_ = std::make_unique<rpc::Server>(*router_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
+  if (rdma_) {
+    remote_ = std::make_unique<kv::RemoteServer>(*rdma_, shard_.clock());
+    remote_router_ = std::make_unique<rpc::ServiceRouter>(*router_, kv::wire::kRemoteMethodsBegin, *remote_);
+    for (const StoreSpace::Held& held : birth_.space.regions()) {
+      offer_to_rdma(held.region.base(), held.region.bytes());
+    }
+  }
+  rpc::Service& all = remote_router_ ? *remote_router_ : *router_;
+  rpc_ = std::make_unique<rpc::Server>(all, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
+  if (remote_) remote_->answer_through(rpc_.get());
   service_->answer_through(rpc_.get());
   chains_->answer_through(rpc_.get());
   observe_->answer_through(*rpc_);
   dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
-  if (tcp_) tcp_dispatcher_ = std::make_unique<fabric::Dispatcher>(*tcp_, shard_, rpc_.get());
+  if (far != nullptr) far_dispatcher_ = std::make_unique<fabric::Dispatcher>(*far, shard_, rpc_.get());
 }
 
 observe::Service::Parts ShardServer::observed() {
@@ -152,6 +163,7 @@ void ShardServer::add_counters(const observe::AddCounter& add) const {
   add("tcp.receives", tcp.receives);
   add("tcp.bytes_sent", tcp.bytes_sent);
   add("tcp.bytes_received", tcp.bytes_received);
+  if (rdma_) add_rdma_counters(add);
 }
 
 void ShardServer::add_chain_counters(const observe::AddCounter& add) const {
@@ -171,7 +183,12 @@ void ShardServer::add_chain_counters(const observe::AddCounter& add) const {
 }
 
 observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
-  // Of the two only TCP has something to gain from one-sided transfers.
+  if (const fabric::Channel* by = rdma_ ? rdma_->introducer_of(channel) : nullptr; by != nullptr) {
+    return {.transport = "verbs",
+            .name = fabric::tcp::ServerDomain::peer_of(*by),
+            .reason = "another host with RDMA: reads need no server, writes are messages"};
+  }
+  // Of the two others only TCP has something to gain from one-sided transfers.
   if (channel.capabilities().one_sided_bytes_min > 0) {
     return {.transport = "tcp",
             .name = fabric::tcp::ServerDomain::peer_of(channel),
@@ -250,6 +267,7 @@ void ShardServer::take(const LinkEnd::Received& received) {
       heap_->add({message.base}, message.bytes);
       serve(static_cast<uint16_t>(message.region), message.base, message.bytes, RemoteKey{message.key});
       asked_ = false;
+      offer_to_rdma(message.base, message.bytes);
       chains_->on_memory_added();
       service_->on_memory_added();
       break;

@@ -16,10 +16,12 @@
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/meeting.h"
 #include "refract/fabric/tcp/domain.h"
+#include "refract/fabric/verbs/domain.h"
 #include "refract/kv/chain_server.h"
 #include "refract/kv/domain_windows.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
+#include "refract/kv/remote_server.h"
 #include "refract/kv/service.h"
 #include "refract/kv/table.h"
 #include "refract/memory/heap.h"
@@ -74,14 +76,18 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   void want(uint64_t bytes) noexcept override;
 
  private:
+  // Over tcp_, where there is a device that shall be used. A device that is named must work.
+  [[nodiscard]] Reported<> open_rdma();
   [[nodiscard]] int recover();
   void make_services();
   [[nodiscard]] observe::Service::Parts observed();
   void add_counters(const observe::AddCounter& add) const;
   void add_chain_counters(const observe::AddCounter& add) const;
+  void add_rdma_counters(const observe::AddCounter& add) const;
   [[nodiscard]] observe::Peer peer_of(const fabric::Channel& channel) const;
   void adopt(const fabric::shm::Attachment& attachment);
   void serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key);
+  void offer_to_rdma(uint64_t base, uint64_t bytes);
   size_t read_link();
   void take(const LinkEnd::Received& received);
   void map(const LinkMessage& message, int descriptor);
@@ -94,8 +100,9 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   kv::SessionPins session_pins_;
   kv::PinSources pins_;
   std::unique_ptr<fabric::shm::ServerDomain> domain_;
-  std::unique_ptr<fabric::tcp::ServerDomain> tcp_;  // Null: the node does not listen.
-  std::optional<kv::DomainWindows> windows_;        // Over tcp_.
+  std::unique_ptr<fabric::tcp::ServerDomain> tcp_;     // Null: the node does not listen.
+  std::unique_ptr<fabric::verbs::ServerDomain> rdma_;  // Over tcp_. Null: nobody comes by RDMA.
+  std::optional<kv::DomainWindows> windows_;           // Over tcp_, and rdma_.
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<kv::Table> table_;
   std::unique_ptr<kv::TableService> service_;
@@ -103,9 +110,11 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<observe::Service> observe_;
   std::unique_ptr<observe::FrontDoor> door_;
   std::unique_ptr<rpc::ServiceRouter> router_;  // Between the door and the chains.
+  std::unique_ptr<kv::RemoteServer> remote_;    // Where there is RDMA.
+  std::unique_ptr<rpc::ServiceRouter> remote_router_;
   std::unique_ptr<rpc::Server> rpc_;
   std::unique_ptr<fabric::Dispatcher> dispatcher_;
-  std::unique_ptr<fabric::Dispatcher> tcp_dispatcher_;
+  std::unique_ptr<fabric::Dispatcher> far_dispatcher_;  // Of clients that came over a network.
   struct Owner {
     uint32_t process = 0;
     uint32_t user = 0;
