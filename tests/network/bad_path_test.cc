@@ -114,25 +114,12 @@ class BadPathCallers : public BadPath {
                                                                .is_patient = timeout_ns == kPatience_ns}));
   }
 
-  // False: a complaint, or they make no progress.
-  [[nodiscard]] bool make_progress(const std::vector<std::unique_ptr<Caller>>& callers, uint64_t answers) {
-    std::vector<uint64_t> goals;
-    for (const auto& caller : callers) goals.push_back(caller->answered() + answers);
-    return becomes_true([&] {
-             if (!scene.complaint().empty()) return true;
-             for (size_t i = 0; i < callers.size(); ++i) {
-               if (callers[i]->answered() < goals[i]) return false;
-             }
-             return true;
-           }) &&
-           scene.complaint().empty();
-  }
-
   // So long at least, and until each witness got as many answers as it would on a path that is well.
   void have_weather(const Weather::Kind& kind, uint64_t at_least_ms) {
     weather->set(kind);
     sleep_ms(at_least_ms);
-    EXPECT_TRUE(make_progress(witnesses, 20)) << "clients on another path are held up; " << scene.complaint();
+    EXPECT_TRUE(make_progress(scene, witnesses, 20))
+        << "clients on another path are held up; " << scene.complaint();
   }
 
   Scene scene;
@@ -145,7 +132,7 @@ TEST_F(BadPathCallers, all_that_clients_are_told_over_loss_reorder_duplicates_an
       .loss = 0.01, .duplicates = 0.01, .reorder = 0.03, .reorder_ns = 8 * kMillisecond_ns};
   have_weather({}, 300);
   have_weather(rain, 2'000);
-  EXPECT_TRUE(make_progress(sufferers, 20)) << scene.complaint();
+  EXPECT_TRUE(make_progress(scene, sufferers, 20)) << scene.complaint();
   EXPECT_TRUE(becomes_true([&] {
     const Weather::Counts counts = weather->counts();
     return counts.lost > 0 && counts.duplicated > 0 && counts.reordered > 0;
@@ -159,7 +146,7 @@ TEST_F(BadPathCallers, all_that_clients_are_told_over_loss_reorder_duplicates_an
   for (const Weather::Kind& cut : {no_answers, no_requests, kCut, no_answers}) {
     have_weather(cut, 500);
     weather->set(rain);
-    EXPECT_TRUE(make_progress(sufferers, 3)) << "nobody goes on after the cut; " << scene.complaint();
+    EXPECT_TRUE(make_progress(scene, sufferers, 3)) << "nobody goes on after the cut; " << scene.complaint();
   }
   // The impatient give up, and say what they know: a read was not answered, a write perhaps happened. Which
   // of the two a cut meets is chance; afterwards they are without a connection.
@@ -169,12 +156,12 @@ TEST_F(BadPathCallers, all_that_clients_are_told_over_loss_reorder_duplicates_an
   for (int more = 0; more < 40 && !both_were_said(); ++more) {
     have_weather(kCut, 500);
     weather->set(rain);
-    EXPECT_TRUE(make_progress(sufferers, 3)) << "nobody goes on after the cut; " << scene.complaint();
+    EXPECT_TRUE(make_progress(scene, sufferers, 3)) << "nobody goes on after the cut; " << scene.complaint();
   }
   EXPECT_TRUE(both_were_said()) << scene.codes();
   have_weather(kCut, 1'500);
   weather->set({});
-  EXPECT_TRUE(make_progress(sufferers, 20)) << "nobody goes on after the cut; " << scene.complaint();
+  EXPECT_TRUE(make_progress(scene, sufferers, 20)) << "nobody goes on after the cut; " << scene.complaint();
 
   for (const auto& caller : sufferers) caller->stop();
   for (const auto& caller : witnesses) {

@@ -316,4 +316,18 @@ void Caller::read_all() {
   for (size_t key = 0; key < Scene::kKeys; ++key) get(key);
 }
 
+bool make_progress(const Scene& scene, const std::vector<std::unique_ptr<Caller>>& callers,
+                   uint64_t answers) {
+  std::vector<uint64_t> goals;
+  for (const auto& caller : callers) goals.push_back(caller->answered() + answers);
+  return becomes_true([&] {
+           if (!scene.complaint().empty()) return true;
+           for (size_t i = 0; i < callers.size(); ++i) {
+             if (callers[i]->answered() < goals[i]) return false;
+           }
+           return true;
+         }) &&
+         scene.complaint().empty();
+}
+
 }  // namespace refract::test

@@ -133,4 +133,8 @@ class Caller {
   std::thread thread_;
 };
 
+// Waits until each of them had so many more answers. False: there is a complaint, or no progress.
+[[nodiscard]] bool make_progress(const Scene& scene, const std::vector<std::unique_ptr<Caller>>& callers,
+                                 uint64_t answers);
+
 }  // namespace refract::test
