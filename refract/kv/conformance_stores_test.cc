@@ -176,11 +176,27 @@ class TcpStore final : public StoreFixture {
   size_t message_bytes_max_ = 0;
 };
 
+// Another way to a store that stands already.
+class OtherWay : public StoreFixture {
+ public:
+  explicit OtherWay(std::unique_ptr<StoreFixture> owner) : owner_(std::move(owner)) {}
+
+  [[nodiscard]] RpcClient& client() final { return owner_->client(); }
+  [[nodiscard]] runtime::Shard& shard() final { return owner_->shard(); }
+  [[nodiscard]] uint64_t wall_ns() override { return owner_->wall_ns(); }
+  void let_pass_ns(uint64_t ns) override { owner_->let_pass_ns(ns); }
+  [[nodiscard]] size_t message_bytes_max() override { return owner_->message_bytes_max(); }
+  [[nodiscard]] bool is_sound(uint64_t entries) override { return owner_->is_sound(entries); }
+
+ private:
+  std::unique_ptr<StoreFixture> owner_;
+};
+
 // Chains over any of these, at which what the owner alone can do still arrives.
-class ChainStore final : public StoreFixture {
+class ChainStore final : public OtherWay {
  public:
   explicit ChainStore(std::unique_ptr<StoreFixture> owner)
-      : owner_(std::move(owner)), chains_(owner_->client(), owner_->shard()) {}
+      : OtherWay(std::move(owner)), chains_(client(), shard()) {}
   ChainStore(const ChainStore&) = delete;
   ChainStore& operator=(const ChainStore&) = delete;
   // Such a row would show nothing.
@@ -207,24 +223,16 @@ class ChainStore final : public StoreFixture {
     runtime::block_on(shard(), chains_.multi_put(items));
   }
 
-  [[nodiscard]] RpcClient& client() override { return owner_->client(); }
-  [[nodiscard]] runtime::Shard& shard() override { return owner_->shard(); }
-  [[nodiscard]] uint64_t wall_ns() override { return owner_->wall_ns(); }
-  void let_pass_ns(uint64_t ns) override { owner_->let_pass_ns(ns); }
-  [[nodiscard]] size_t message_bytes_max() override { return owner_->message_bytes_max(); }
-  [[nodiscard]] bool is_sound(uint64_t entries) override { return owner_->is_sound(entries); }
-
  private:
-  std::unique_ptr<StoreFixture> owner_;
   ChainClient chains_;
   uint64_t puts_ = 0;
 };
 
 // READs of the owner's memory over the simulated network, at which everything else still arrives.
-class RemoteStore final : public StoreFixture {
+class RemoteStore final : public OtherWay {
  public:
   RemoteStore(std::unique_ptr<StoreFixture> owner, const RemoteClientOptions& options)
-      : owner_(std::move(owner)), remote_(owner_->client(), owner_->shard(), options) {}
+      : OtherWay(std::move(owner)), remote_(client(), shard(), options) {}
   RemoteStore(const RemoteStore&) = delete;
   RemoteStore& operator=(const RemoteStore&) = delete;
   // Such a row would show nothing.
@@ -245,15 +253,7 @@ class RemoteStore final : public StoreFixture {
     runtime::block_on(shard(), remote_.multi_get(items));
   }
 
-  [[nodiscard]] RpcClient& client() override { return owner_->client(); }
-  [[nodiscard]] runtime::Shard& shard() override { return owner_->shard(); }
-  [[nodiscard]] uint64_t wall_ns() override { return owner_->wall_ns(); }
-  void let_pass_ns(uint64_t ns) override { owner_->let_pass_ns(ns); }
-  [[nodiscard]] size_t message_bytes_max() override { return owner_->message_bytes_max(); }
-  [[nodiscard]] bool is_sound(uint64_t entries) override { return owner_->is_sound(entries); }
-
  private:
-  std::unique_ptr<StoreFixture> owner_;
   RemoteClient remote_;
 };
 

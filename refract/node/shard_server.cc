@@ -178,6 +178,9 @@ void ShardServer::add_chain_counters(const observe::AddCounter& add) const {
   add("chains.bytes_out", executed.bytes_out);
   add("chains.deferred", served.deferred);
   add("chains.overloaded", served.overloaded);
+  // Of some batches: the two say what a chain takes, the server's share of the message included.
+  add("chains.timed", served.timed_chains);
+  add("chains.timed_ns", served.timed_ns);
   add("chains.installed", chains_->guard().installed_count());
   add("chains.refused", chains_->guard().refused_count());
 }
