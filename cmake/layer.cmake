@@ -51,9 +51,11 @@ function(refract_test name)
     math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 3")
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  # A test runs once for each time that it is compiled, so that the compiler's time counts for more.
   if(REFRACT_SANITIZE)
-    # A test runs once for each time that it is compiled, so that the compiler's time counts for more.
     target_compile_options(${name} PRIVATE -O0)
+  else()
+    target_compile_options(${name} PRIVATE -O1)
   endif()
   target_link_libraries(${name} PRIVATE
     refract_flags ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)

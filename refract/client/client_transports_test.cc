@@ -75,9 +75,11 @@ TEST(ClientTransports, a_named_transport_fails_where_auto_takes_another_and_says
   const Client client = TestNode::connect_to("refract://" + node.tcp());
   const Route route = client.route();
   EXPECT_EQ(route.transport, "tcp");
-  ASSERT_EQ(route.others.size(), 1U);
+  ASSERT_EQ(route.others.size(), 2U);
   EXPECT_EQ(route.others[0].transport, "shm");
   EXPECT_NE(route.others[0].reason.find(node.socket()), std::string::npos) << route.others[0].reason;
+  EXPECT_EQ(route.others[1].transport, "verbs");
+  EXPECT_FALSE(route.others[1].reason.empty());
 }
 
 TEST(ClientTransports, the_default_socket_comes_before_tcp_if_it_is_the_same_node) {
