@@ -8,8 +8,9 @@
 //   remote.answer_through(&server);
 //   remote.add({.start = {0}, .bytes = space});
 //
-// Who knows a region's key can read all of the table, so it is told to sessions of this domain only, whose
-// channel was admitted; and only where READs bypass the owner's CPU, since elsewhere a call is cheaper.
+// Who knows a region's key can read all of the table, so it is told only where READs bypass the owner's CPU
+// (elsewhere a call is cheaper): to peers of this domain, which admitted them, and to those who map the
+// memory anyway.
 //
 // Threads: used only by the shard that owns the table.
 #pragma once

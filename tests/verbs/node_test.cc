@@ -2,7 +2,9 @@
 // A whole node, met over TCP and read by the machine's devices: what a client's program sees of it.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -127,6 +129,29 @@ TEST(VerbsNode, that_grows_is_read_where_it_has_grown) {
     ASSERT_TRUE(value) << info(value.code()).text << " at " << n << ": " << client.trouble().what;
     EXPECT_EQ(value->size(), piece.size());
   }
+  EXPECT_EQ(node.stop(), 0);
+}
+
+// The socket is gone from its folder, as it would be on another host; and the secret is wanted on this way,
+// too.
+TEST(VerbsNode, is_reached_by_rdma_before_tcp_where_shared_memory_does_not_lead_there) {
+  const TestFolder folder;
+  const std::string secret = folder.path() + "/secret";
+  ASSERT_TRUE(write_whole(secret, "correct horse battery staple\n"));
+  ASSERT_EQ(::chmod(secret.c_str(), 0600), 0);
+  Node node(listening({"--auth-secret-file", secret}));
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  std::filesystem::remove(node.socket_path());
+  const std::string address = "refract://" + node.tcp_address();
+  auto client = Client::connect(address, {.timeout_ns = kPatience_ns, .secret_file = secret});
+  ASSERT_TRUE(client.has_value()) << client.error().to_string();
+  EXPECT_EQ(client->route().transport, "verbs");
+  EXPECT_EQ(client->route().others.size(), 2u);
+  ASSERT_TRUE(client->put("key", "value"));
+  EXPECT_EQ(client->get("key").value(), "value");
+  const auto stranger = Client::connect(address + "?transport=verbs", {.timeout_ns = kPatience_ns});
+  ASSERT_FALSE(stranger.has_value());
+  EXPECT_EQ(stranger.error().code, Code::kAccessDenied) << stranger.error().to_string();
   EXPECT_EQ(node.stop(), 0);
 }
 
