@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "bench/anonymous_memory.h"
+#include "bench/shm_side.h"
 
 #include "refract/base/clock.h"
 #include "refract/base/prng.h"
 #include "refract/fabric/shm/descriptors.h"
-#include "refract/fabric/shm/domain.h"
-#include "refract/fabric/shm/meeting.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/tcp/reception.h"
@@ -28,34 +27,21 @@ constexpr Rights kAllRights = {.read = true, .write = true, .atomic = true};
 class ShmEnd final : public ServingEnd {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<ServingEnd>> open(const std::string& path) {
-    std::unique_ptr<ShmEnd> end(new ShmEnd);
-    fabric::shm::MeetingOptions options;
-    options.path = path;
-    options.space_bytes_max = kGiB;
-    options.on_attach = [end = end.get()](const fabric::shm::Attachment& attachment) {
-      // Who cannot be adopted finds the channel closed.
-      static_cast<void>(end->domain_->adopt(attachment));
-    };
-    options.on_detach = [end = end.get()](uint64_t id) { end->domain_->drop(id); };
-    auto meeting = fabric::shm::Meeting::open(std::move(options));
-    if (!meeting) return report(meeting.error());
-    end->meeting_ = std::move(*meeting);
-    end->meeting_->begin_incarnation();
-    auto domain = fabric::shm::ServerDomain::create({&end->meeting_->node_page()});
-    if (!domain) return report(domain.error());
-    end->domain_ = std::move(*domain);
+    auto side = ShmSide::open(path);
+    if (!side) return report(side.error());
+    std::unique_ptr<ShmEnd> end(new ShmEnd(std::move(*side)));
     if (const Reported<> offered = end->offer_region(); !offered) return report(offered.error());
-    end->domain_->start_serving();
+    end->side_->domain().start_serving();
     return std::unique_ptr<ServingEnd>(std::move(end));
   }
-  [[nodiscard]] fabric::Domain& domain() noexcept override { return *domain_; }
-  [[nodiscard]] const std::string& address() const noexcept override { return meeting_->path(); }
+  [[nodiscard]] fabric::Domain& domain() noexcept override { return side_->domain(); }
+  [[nodiscard]] const std::string& address() const noexcept override { return side_->path(); }
   [[nodiscard]] std::byte* memory() noexcept override { return memory_.data(); }
   [[nodiscard]] RemoteKey key() const noexcept override { return key_; }
-  void let_in() noexcept override { meeting_->poll(); }
+  void let_in() noexcept override { side_->meeting().poll(); }
 
  private:
-  ShmEnd() = default;
+  explicit ShmEnd(std::unique_ptr<ShmSide> side) noexcept : side_(std::move(side)) {}
 
   Reported<> offer_region() {
     auto file = fabric::shm::make_memory("refract-bench", FabricLayout::kBytes);
@@ -69,25 +55,24 @@ class ShmEnd final : public ServingEnd {
     }
     const auto read_only = fabric::shm::read_only_descriptor(file->get());
     if (!read_only) return report(read_only.error());
-    if (const Reported<> offered = meeting_->offer_region({.region = kFabricRegion,
-                                                           .base = 0,
-                                                           .bytes = FabricLayout::kBytes,
-                                                           .read_fd = read_only->get(),
-                                                           .key = key_});
+    if (const Reported<> offered = side_->meeting().offer_region({.region = kFabricRegion,
+                                                                  .base = 0,
+                                                                  .bytes = FabricLayout::kBytes,
+                                                                  .read_fd = read_only->get(),
+                                                                  .key = key_});
         !offered) {
       return offered;
     }
-    return domain_->serve_region({.region = kFabricRegion,
-                                  .base = memory_.data(),
-                                  .bytes = FabricLayout::kBytes,
-                                  .rights = kAllRights},
-                                 key_);
+    return side_->domain().serve_region({.region = kFabricRegion,
+                                         .base = memory_.data(),
+                                         .bytes = FabricLayout::kBytes,
+                                         .rights = kAllRights},
+                                        key_);
   }
 
   fabric::shm::Mapping memory_;
   RemoteKey key_{std::max<uint64_t>(secure_random_u64(), 1)};
-  std::unique_ptr<fabric::shm::Meeting> meeting_;
-  std::unique_ptr<fabric::shm::ServerDomain> domain_;
+  std::unique_ptr<ShmSide> side_;
 };
 
 class TcpEnd : public ServingEnd {

@@ -9,10 +9,9 @@
 
 #include "bench/child_process.h"
 #include "bench/measure.h"
+#include "bench/shm_side.h"
 
 #include "refract/base/clock.h"
-#include "refract/fabric/shm/domain.h"
-#include "refract/fabric/shm/meeting.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/tcp/reception.h"
@@ -36,26 +35,13 @@ class ShmDoor final : public Door, public runtime::Poller {
   [[nodiscard]] static Reported<std::unique_ptr<Door>> open(runtime::Shard& shard) {
     Reported<TemporaryFolder> folder = TemporaryFolder::create();
     if (!folder) return report(folder.error());
-    std::unique_ptr<ShmDoor> door(new ShmDoor(shard, std::move(*folder)));
-    fabric::shm::MeetingOptions options;
-    options.path = door->folder_.path() + "/node.sock";
-    options.space_bytes_max = kGiB;
-    options.on_attach = [door = door.get()](const fabric::shm::Attachment& attachment) {
-      // Who cannot be adopted finds the channel closed.
-      static_cast<void>(door->domain_->adopt(attachment));
-    };
-    options.on_detach = [door = door.get()](uint64_t id) { door->domain_->drop(id); };
-    auto meeting = fabric::shm::Meeting::open(std::move(options));
-    if (!meeting) return report(meeting.error());
-    door->meeting_ = std::move(*meeting);
-    door->meeting_->begin_incarnation();
-    auto domain = fabric::shm::ServerDomain::create({&door->meeting_->node_page()});
-    if (!domain) return report(domain.error());
-    door->domain_ = std::move(*domain);
-    door->domain_->start_serving();
+    auto side = ShmSide::open(folder->path() + "/node.sock");
+    if (!side) return report(side.error());
+    (*side)->domain().start_serving();
+    std::unique_ptr<ShmDoor> door(new ShmDoor(shard, std::move(*folder), std::move(*side)));
     shard.add(*door);
     door->is_added_ = true;
-    if (!shard.watch(door->meeting_->epoll_descriptor())) {
+    if (!shard.watch(door->side_->meeting().epoll_descriptor())) {
       return report(Code::kSystem, "the system has no room for one more descriptor to watch");
     }
     return std::unique_ptr<Door>(std::move(door));
@@ -64,19 +50,19 @@ class ShmDoor final : public Door, public runtime::Poller {
   ShmDoor& operator=(const ShmDoor&) = delete;
   ~ShmDoor() override {
     if (!is_added_) return;
-    shard_.unwatch(meeting_->epoll_descriptor());
+    shard_.unwatch(side_->meeting().epoll_descriptor());
     shard_.remove(*this);
   }
-  [[nodiscard]] fabric::Domain& domain() noexcept override { return *domain_; }
-  [[nodiscard]] const std::string& address() const noexcept override { return meeting_->path(); }
+  [[nodiscard]] fabric::Domain& domain() noexcept override { return side_->domain(); }
+  [[nodiscard]] const std::string& address() const noexcept override { return side_->path(); }
 
   // Attaching is rare: looked for now and then, since each look is a system call.
   size_t poll() noexcept override {
-    if (++polls_ % kPollsBetweenLooks == 0) meeting_->poll();
+    if (++polls_ % kPollsBetweenLooks == 0) side_->meeting().poll();
     return 0;
   }
   [[nodiscard]] bool prepare_sleep() noexcept override {
-    meeting_->poll();
+    side_->meeting().poll();
     return true;
   }
   [[nodiscard]] std::string_view name() const noexcept override { return "meeting"; }
@@ -84,12 +70,12 @@ class ShmDoor final : public Door, public runtime::Poller {
  private:
   static constexpr uint64_t kPollsBetweenLooks = 4'096;
 
-  ShmDoor(runtime::Shard& shard, TemporaryFolder folder) : shard_(shard), folder_(std::move(folder)) {}
+  ShmDoor(runtime::Shard& shard, TemporaryFolder folder, std::unique_ptr<ShmSide> side)
+      : shard_(shard), folder_(std::move(folder)), side_(std::move(side)) {}
 
   runtime::Shard& shard_;
   TemporaryFolder folder_;
-  std::unique_ptr<fabric::shm::Meeting> meeting_;
-  std::unique_ptr<fabric::shm::ServerDomain> domain_;
+  std::unique_ptr<ShmSide> side_;
   bool is_added_ = false;
   uint64_t polls_ = 0;
 };
