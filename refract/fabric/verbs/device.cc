@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "refract/fabric/verbs/library.h"
+#include "refract/fabric/verbs/trouble.h"
 
 namespace refract::fabric::verbs {
 namespace {
@@ -93,7 +95,8 @@ void ask_device(const VerbsLibrary& library, ibv_context* context, DeviceFacts& 
   ibv_device_attr attributes;
   std::memset(&attributes, 0, sizeof(attributes));
   if (const int error = library.query_device(context, &attributes); error != 0) {
-    device.fault = fmt::format("it does not say what it can: {}", errno_text(error));
+    device.fault =
+        explain({.step = Step::kAskDevice, .error = error, .what = "it does not say what it can"}).what;
     return;
   }
   device.firmware = attributes.fw_ver;
@@ -131,8 +134,10 @@ class DeviceList {
   // Of a list that could not be had. A kernel without RDMA, or with it and without a device, gives ENOSYS.
   [[nodiscard]] Reported<> outcome() const {
     if (devices_ != nullptr || error_ == ENOSYS) return {};
-    return report(Code::kUnsupported, fmt::format("cannot list RDMA devices: {}", errno_text(error_)),
-                  "check that /dev/infiniband/uverbs* may be opened");
+    Report why = explain(
+        {.step = Step::kListDevices, .error = error_, .what = "the list of RDMA devices is not to be had"});
+    why.code = Code::kUnsupported;
+    return report(std::move(why));
   }
 
  private:
@@ -225,7 +230,7 @@ Reported<std::vector<DeviceFacts>> list_devices() {
     device.name = (*library)->get_device_name(each);
     ibv_context* const context = (*library)->open_device(each);
     if (context == nullptr) {
-      device.fault = fmt::format("it cannot be opened: {}", errno_text(errno));
+      device.fault = explain({.step = Step::kOpenDevice, .error = errno, .what = "it cannot be opened"}).what;
       continue;
     }
     ask_device(**library, context, device);
@@ -241,7 +246,7 @@ const GidFacts* gid_of_kind(const PortFacts& port, GidKind kind) noexcept {
 
 Reported<DeviceChoice> choose(std::span<const DeviceFacts> devices, const DeviceWish& wish) {
   const auto refuse = [&](std::string what) {
-    return report(Code::kUnsupported, std::move(what), what_there_is(devices) + "; ibv_devinfo says more");
+    return report(Code::kUnsupported, std::move(what), what_there_is(devices) + "; refract doctor says more");
   };
   const DeviceFacts* const device = find_device(devices, wish);
   if (device == nullptr) {
@@ -289,40 +294,69 @@ Reported<DeviceChoice> choose(std::span<const DeviceFacts> devices, const Device
 }
 
 Reported<std::unique_ptr<OpenDevice>> OpenDevice::open(const DeviceWish& wish) {
+  std::unique_ptr<OpenDevice> opened(new OpenDevice(wish));
+  if (auto done = opened->reopen(); !done) return report(done.error());
+  return opened;
+}
+
+Reported<> OpenDevice::reopen() {
+  close();
   const auto library = verbs_library();
   if (!library) return report(library.error());
   auto devices = list_devices();
   if (!devices) return report(devices.error());
-  auto choice = choose(*devices, wish);
+  auto choice = choose(*devices, wish_);
   if (!choice) return report(choice.error());
-  std::unique_ptr<OpenDevice> opened(new OpenDevice());
-  opened->library_ = *library;
-  opened->choice_ = std::move(*choice);
-  opened->facts_ = *std::ranges::find(*devices, opened->choice_.device, &DeviceFacts::name);
+  library_ = *library;
   const DeviceList list(**library);
+  int error = ENODEV;  // Gone since it was listed.
   for (ibv_device* const each : list.get()) {
-    if (opened->choice_.device == (*library)->get_device_name(each)) {
-      opened->context_ = (*library)->open_device(each);
-    }
+    if (choice->device != library_->get_device_name(each)) continue;
+    context_ = library_->open_device(each);
+    error = errno;
   }
-  if (opened->context_ == nullptr) {
-    return report(Code::kSystem, fmt::format("cannot open {}: {}", opened->choice_.device, errno_text(errno)),
-                  "check that /dev/infiniband/uverbs* may be opened");
+  if (context_ == nullptr) {
+    return report(explain(
+        {.step = Step::kOpenDevice, .error = error, .what = fmt::format("cannot open {}", choice->device)}));
   }
-  const int flags = ::fcntl(opened->async_fd(), F_GETFL);
-  opened->pd_ = (*library)->alloc_pd(opened->context_);
-  if (opened->pd_ == nullptr || ::fcntl(opened->async_fd(), F_SETFL, flags | O_NONBLOCK) != 0) {
-    return report(
-        Code::kSystem,
-        fmt::format("cannot make a protection domain on {}: {}", opened->choice_.device, errno_text(errno)),
-        "see what the kernel says about the device (dmesg)");
+  const int flags = ::fcntl(async_fd(), F_GETFL);
+  pd_ = library_->alloc_pd(context_);
+  if (pd_ == nullptr || ::fcntl(async_fd(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    error = errno;
+    close();
+    return report(explain({.step = Step::kProtectionDomain,
+                           .error = error,
+                           .what = fmt::format("cannot make a protection domain on {}", choice->device)}));
   }
-  return opened;
+  facts_ = *std::ranges::find(*devices, choice->device, &DeviceFacts::name);
+  choice_ = std::move(*choice);
+  return {};
+}
+
+void OpenDevice::close() noexcept {
+  if (ibv_pd* const pd = std::exchange(pd_, nullptr); pd != nullptr) (void)library_->dealloc_pd(pd);
+  ibv_context* const context = std::exchange(context_, nullptr);
+  if (context != nullptr) (void)library_->close_device(context);
 }
 
 OpenDevice::~OpenDevice() {
-  if (pd_ != nullptr) (void)library_->dealloc_pd(pd_);
-  if (context_ != nullptr) (void)library_->close_device(context_);
+  close();
+}
+
+bool OpenDevice::is_withdrawn() const noexcept {
+  return context_ != nullptr && ::access(context_->device->dev_path, F_OK) != 0;
+}
+
+void OpenDevice::look_at_ports() {
+  if (context_ == nullptr) return;
+  for (PortFacts& port : facts_.ports) port = ask_port(*library_, context_, port.number);
+  DeviceWish same = wish_;
+  same.device = choice_.device;
+  same.port = choice_.port;
+  auto choice = choose({&facts_, 1}, same);
+  if (!choice) return;
+  choice->why = std::move(choice_.why);
+  choice_ = std::move(*choice);
 }
 
 const PortFacts& OpenDevice::port() const noexcept {

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "refract/base/report.h"
@@ -101,6 +102,10 @@ struct DeviceChoice {
 [[nodiscard]] const GidFacts* gid_of_kind(const PortFacts& port, GidKind kind) noexcept;
 
 // A device opened for one domain, with the domain's protection domain. Everything made in it goes first.
+//
+// A device may be taken away under us (unplugged, reset, its module removed). Some say so by an event;
+// others, Soft-RoCE among them, work on and keep whoever removes them waiting until the last user has closed
+// them. So the object outlives what it has opened: close(), and reopen() once the device is back.
 class OpenDevice {
  public:
   // Opens what choose() finds for the wish.
@@ -108,6 +113,17 @@ class OpenDevice {
   OpenDevice(const OpenDevice&) = delete;
   OpenDevice& operator=(const OpenDevice&) = delete;
   ~OpenDevice();
+
+  // Closes it if it is open and opens what choose() finds for the same wish now, which may be another device
+  // if the wish names none.
+  [[nodiscard]] Reported<> reopen();
+  void close() noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return context_ != nullptr; }
+  // The kernel wants the device back. Costs a system call.
+  [[nodiscard]] bool is_withdrawn() const noexcept;
+  // Addresses, MTU and state of the ports as they are now; a link that went down takes its addresses with it,
+  // and they come back at other indices. What was chosen before stays where nothing fits at the moment.
+  void look_at_ports();
 
   [[nodiscard]] const VerbsLibrary& calls() const noexcept { return *library_; }
   [[nodiscard]] ibv_context* context() const noexcept { return context_; }
@@ -119,8 +135,9 @@ class OpenDevice {
   [[nodiscard]] int async_fd() const noexcept;
 
  private:
-  OpenDevice() = default;
+  explicit OpenDevice(DeviceWish wish) noexcept : wish_(std::move(wish)) {}
 
+  DeviceWish wish_;
   const VerbsLibrary* library_ = nullptr;
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;

@@ -11,6 +11,7 @@
 
 #include "refract/base/clock.h"
 #include "refract/fabric/verbs/library.h"
+#include "refract/fabric/verbs/trouble.h"
 #include "refract/fabric/verbs/work_batch.h"
 
 namespace refract::fabric::verbs {
@@ -60,7 +61,7 @@ Reported<> Hub::open() {
     return report(Code::kUnsupported,
                   fmt::format("{} lacks shared receive queues, READs, or queues of {} entries", facts.name,
                               completions_for(1)),
-                  "see what it can with ibv_devinfo -v, and name another device");
+                  "name another device; refract doctor says more");
   }
   events_ = library.create_comp_channel(device_->context());
   if (events_ != nullptr && ::fcntl(events_->fd, F_SETFL, O_NONBLOCK) == 0) {
@@ -69,9 +70,9 @@ Reported<> Hub::open() {
                           /*context=*/nullptr, events_, /*vector=*/0);
   }
   if (completion_queue_ == nullptr) {
-    return report(Code::kSystem,
-                  fmt::format("{} cannot make a completion queue: {}", facts.name, errno_text(errno)),
-                  "raise the limit on locked memory (ulimit -l unlimited)");
+    return report(explain({.step = events_ == nullptr ? Step::kEventChannel : Step::kCompletionQueue,
+                           .error = errno,
+                           .what = fmt::format("{} cannot make a completion queue", facts.name)}));
   }
   auto receives = ReceivePool::make(*device_, receives_for(options_.channels_max));
   if (!receives) return report(receives.error());

@@ -10,6 +10,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/fabric/verbs/library.h"
+#include "refract/fabric/verbs/trouble.h"
 #include "refract/fabric/verbs/tuning.h"
 
 namespace refract::fabric::verbs {
@@ -20,17 +21,16 @@ ibv_mtu mtu_of(uint32_t bytes) noexcept {
 }
 
 Report why_not_made(const OpenDevice& device, int error) {
-  return {error == ENOMEM ? Code::kNoSpace : Code::kSystem,
-          fmt::format("{} cannot make a queue pair: {}", device.facts().name, errno_text(error)),
-          "raise the limit on locked memory (ulimit -l unlimited), or see its limits with ibv_devinfo -v"};
+  return explain({.step = Step::kQueuePair,
+                  .error = error,
+                  .what = fmt::format("{} cannot make a queue pair", device.facts().name)});
 }
 
-Report why_no_path(const OpenDevice& device, std::string_view step, const std::string& to, int error) {
-  return {
-      Code::kUnavailable,
-      fmt::format("{} finds no path from {} to {} ({}): {}", device.facts().name,
-                  device.choice().gid.to_string(), to, step, errno_text(error)),
-      "see that the two addresses reach each other (ping -I), and choose others with device and GID index"};
+Report why_no_path(const OpenDevice& device, Step step, const std::string& to, int error) {
+  return explain({.step = step,
+                  .error = error,
+                  .what = fmt::format("{} finds no path from {} to {}", device.facts().name,
+                                      device.choice().gid.to_string(), to)});
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ Reported<> QueuePair::meet(const Introduction& peer) {
   int error = device_.calls().modify_qp(pair_, &attributes,
                                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-  if (error != 0) return report(why_no_path(device_, "ready to receive", to, error));
+  if (error != 0) return report(why_no_path(device_, Step::kReadyToReceive, to, error));
   attributes.qp_state = IBV_QPS_RTS;
   attributes.sq_psn = packet_sequence_;
   attributes.timeout = kTimeoutExponent;
@@ -129,7 +129,7 @@ Reported<> QueuePair::meet(const Introduction& peer) {
   error = device_.calls().modify_qp(pair_, &attributes,
                                     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                                         IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
-  if (error != 0) return report(why_no_path(device_, "ready to send", to, error));
+  if (error != 0) return report(why_no_path(device_, Step::kReadyToSend, to, error));
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "refract/base/check.h"
 #include "refract/base/units.h"
 #include "refract/fabric/verbs/library.h"
+#include "refract/fabric/verbs/trouble.h"
 #include "refract/fabric/verbs/tuning.h"
 
 namespace refract::fabric::verbs {
@@ -49,10 +50,10 @@ Reported<std::unique_ptr<ReceivePool>> ReceivePool::make(const OpenDevice& devic
   attributes.attr.max_sge = 1;
   pool->queue_ = device.calls().create_srq(device.pd(), &attributes);
   if (pool->queue_ == nullptr) {
-    return report(Code::kUnsupported,
-                  fmt::format("{} cannot make a shared receive queue of {} buffers: {}", device.facts().name,
-                              buffers_max, errno_text(errno)),
-                  "see its limits with ibv_devinfo -v (max_srq, max_srq_wr)");
+    return report(explain({.step = Step::kReceiveQueue,
+                           .error = errno,
+                           .what = fmt::format("{} cannot make a shared receive queue of {} buffers",
+                                               device.facts().name, buffers_max)}));
   }
   return pool;
 }

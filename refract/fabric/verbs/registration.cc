@@ -11,6 +11,8 @@
 #include "refract/base/units.h"
 #include "refract/fabric/verbs/device.h"
 #include "refract/fabric/verbs/library.h"
+#include "refract/fabric/verbs/trouble.h"
+#include "refract/memory/limits.h"
 
 namespace refract::fabric::verbs {
 namespace {
@@ -26,21 +28,12 @@ int access_of(Rights rights) noexcept {
   return static_cast<int>(access);
 }
 
-Report why_not(const OpenDevice& device, uint64_t bytes, int error) {
-  const std::string what =
-      fmt::format("{} cannot register {} bytes: {}", device.facts().name, bytes, errno_text(error));
-  if (error == ENOMEM || error == EAGAIN) {
-    return {
-        Code::kNoSpace, what,
-        "raise the limit on locked memory (ulimit -l unlimited; in a systemd unit LimitMEMLOCK=infinity), "
-        "or see that the device has registrations left"};
-  }
-  if (error == EFAULT || error == EINVAL || error == EOPNOTSUPP || error == EPERM) {
-    return {
-        Code::kUnsupported, what,
-        "regions lie on memfd:, hugetlb: or a tmpfs: kernels refuse to pin writable pages of other files"};
-  }
-  return {Code::kSystem, what, "see what the kernel says about the device (dmesg)"};
+// `wanted` is all of it, of which the chunk of `bytes` is the one that failed.
+Report why_not(const OpenDevice& device, uint64_t wanted, uint64_t bytes, int error) {
+  return explain({.step = Step::kRegister,
+                  .error = error,
+                  .what = fmt::format("{} cannot register {}", device.facts().name, bytes_text(wanted)),
+                  .pin_bytes = bytes});
 }
 
 }  // namespace
@@ -88,7 +81,7 @@ Reported<Registration> Registration::make(const OpenDevice& device, const Wanted
     const uint64_t length = std::min(chunk_bytes, bytes - offset);
     ibv_mr* const chunk = device.calls().reg_mr_iova(device.pd(), wanted.bytes.data() + offset, length,
                                                      /*iova=*/offset, access_of(wanted.rights));
-    if (chunk == nullptr) return report(why_not(device, length, errno));
+    if (chunk == nullptr) return report(why_not(device, bytes, bytes - offset, errno));
     made.chunks_.push_back(chunk);
     made.local_keys_.push_back(chunk->lkey);
     made.remote_keys_.push_back(chunk->rkey);
