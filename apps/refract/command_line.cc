@@ -143,6 +143,7 @@ void add_command(CLI::App& root, std::string_view name, Invocation& to, Texts& t
   app.add_option("--socket", to.socket);
   app.add_option("--address", to.address);
   app.add_option("--secret-file", to.secret_file);
+  app.add_option("--rdma-device", to.rdma_device);
   app.add_option("--timeout", texts.timeout);
   if (name == "get" || name == "put" || name == "erase" || name == "cas") {
     add_entry_commands(app, to, texts);
@@ -374,6 +375,7 @@ Reported<Invocation> parse_command_line(int argc, const char* const* argv, const
   root.add_option("--socket", to.socket);
   root.add_option("--address", to.address);
   root.add_option("--secret-file", to.secret_file);
+  root.add_option("--rdma-device", to.rdma_device);
   root.add_option("--timeout", texts.timeout);
   for (const HelpPage& page : help_pages()) add_command(root, page.command, to, texts);
   for (CLI::App* app : root.get_subcommands({})) app->allow_extras();

@@ -36,6 +36,7 @@ struct Invocation {
   std::string socket;   // A socket's path. Empty: the default.
   std::string address;  // A connection string, instead of a socket.
   std::string secret_file;
+  std::string rdma_device;  // Empty: what address and environment say.
   uint64_t timeout_ns = 5'000'000'000;
   bool json = false;
   bool verbose = false;

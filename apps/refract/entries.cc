@@ -92,13 +92,15 @@ const std::string& target_of(const Invocation& invocation) {
 NodeLink::Options link_options(const Invocation& invocation) {
   return {.address = target_of(invocation),
           .secret_file = invocation.secret_file,
+          .rdma_device = invocation.rdma_device,
           .timeout_ns = invocation.timeout_ns};
 }
 
 Reported<Client> connect(const Invocation& invocation, bool populate) {
-  auto client = Client::connect(
-      target_of(invocation),
-      {.timeout_ns = invocation.timeout_ns, .populate = populate, .secret_file = invocation.secret_file});
+  auto client = Client::connect(target_of(invocation), {.timeout_ns = invocation.timeout_ns,
+                                                        .populate = populate,
+                                                        .secret_file = invocation.secret_file,
+                                                        .rdma_device = invocation.rdma_device});
   if (client) return client;
   return report(with_what_to_start(client.error()));
 }

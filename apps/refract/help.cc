@@ -17,6 +17,8 @@ Options of every command
                        verbs:HOST:PORT, by RDMA; shm:PATH.
   --secret-file FILE   The node's secret, where it wants one. Default:
                        $REFRACT_SECRET_FILE.
+  --rdma-device NAME   This host's device for nodes elsewhere: its name, auto or none.
+                       Default: $REFRACT_RDMA_DEVICE, else auto.
   --timeout DURATION   How long one call may take: 500ms, 5s, 1min. Default 5s.
   -h, --help           This page.
 

@@ -16,9 +16,10 @@ NodeLink::~NodeLink() = default;
 Reported<std::unique_ptr<NodeLink>> NodeLink::open(const Options& options) {
   std::unique_ptr<NodeLink> link(new NodeLink());
   // Mostly messages are wanted: nobody waits for page tables of what is mapped beside.
-  auto settings = client::Settings::make(
-      options.address,
-      {.timeout_ns = options.timeout_ns, .populate = false, .secret_file = options.secret_file});
+  auto settings = client::Settings::make(options.address, {.timeout_ns = options.timeout_ns,
+                                                           .populate = false,
+                                                           .secret_file = options.secret_file,
+                                                           .rdma_device = options.rdma_device});
   if (!settings) return report(settings.error());
   link->settings_ = std::move(*settings);
   if (auto found = link->find(options.timeout_ns); !found) return report(found.error());

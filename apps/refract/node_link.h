@@ -29,6 +29,7 @@ class NodeLink {
   struct Options {
     std::string address;  // As Client::connect takes it, and so is the secret's file.
     std::string secret_file;
+    std::string rdma_device;
     uint64_t timeout_ns = 5'000'000'000;
   };
   [[nodiscard]] static Reported<std::unique_ptr<NodeLink>> open(const Options& options);

@@ -158,7 +158,8 @@ std::string why_text(const Route& route) {
   if (route.server_pid != 0) out += fmt::format(", process {}", route.server_pid);
   if (route.shards > 1) out += fmt::format(", {} of {} shards reached", route.shards_reached, route.shards);
   out += fmt::format("\nreads      {}: {}\n", route.direct ? "direct" : "by the server", route.reason);
-  if (route.direct) {
+  if (!route.device.empty()) out += fmt::format("           through {}\n", route.device);
+  if (route.regions > 0) {
     out += fmt::format("           {} mapped, in {} region{}\n", bytes_text(route.mapped_bytes),
                        route.regions, route.regions == 1 ? "" : "s");
   }

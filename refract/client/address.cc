@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "refract/base/default_socket.h"
+#include "refract/fabric/verbs/device_names.h"
 
 namespace refract::client {
 
@@ -141,9 +142,15 @@ Reported<> take_query(std::string_view address, std::string_view query, Target& 
         return wrong(address, "the path of its secret_file is missing");
       }
       target.secret_file = *value;
+    } else if (key == "device") {
+      if (!fabric::verbs::is_device_name(*value)) {
+        return wrong(address, fmt::format("'{}' is no name of an RDMA device", *value),
+                     "write device=NAME, auto or none; refract doctor lists the names");
+      }
+      target.rdma_device = *value;
     } else {
       return wrong(address, fmt::format("it asks for '{}', which nobody knows", key),
-                   "a query may have transport, path and secret_file");
+                   "a query may have transport, path, secret_file and device");
     }
   }
   return {};

@@ -7,8 +7,9 @@
 //                                     the best that leads there, or the one that is named
 //
 // Behind refract:// a query may follow; `&` separates transport=NAME, path=direct|chain|rpc
-// (ClientOptions::paths, where direct is the best that the transport has) and secret_file=PATH, `%2f` stands
-// for a byte that has a meaning there. A host is a name, an IPv4 address, or an IPv6 address in brackets.
+// (ClientOptions::paths, where direct is the best that the transport has), secret_file=PATH and
+// device=NAME|auto|none (ClientOptions::rdma_device), `%2f` stands for a byte that has a meaning there. A
+// host is a name, an IPv4 address, or an IPv6 address in brackets.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct Target {
   std::string host;         // Without brackets.
   uint16_t port = 0;
   std::string secret_file;     // Empty: the address names none.
+  std::string rdma_device;     // Likewise.
   std::optional<Paths> paths;  // Nothing: the address names none.
 
   [[nodiscard]] bool is_path() const noexcept { return host.empty(); }

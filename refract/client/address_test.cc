@@ -39,7 +39,7 @@ TEST(Address, a_host_may_be_a_name_or_a_number_of_either_kind) {
   EXPECT_EQ(tcp->preference, Preference::kTcp);
 }
 
-TEST(Address, the_query_names_transport_and_secret) {
+TEST(Address, the_query_names_transport_secret_and_device) {
   const auto both = parse_address("refract://h:1?transport=tcp&secret_file=/etc/a%26b");
   ASSERT_TRUE(both.has_value());
   EXPECT_EQ(both->preference, Preference::kTcp);
@@ -50,6 +50,8 @@ TEST(Address, the_query_names_transport_and_secret) {
   EXPECT_EQ(parse_address("refract://h:1?path=chain&transport=tcp")->paths, Paths::kChain);
   EXPECT_EQ(parse_address("refract:///run/x.sock?path=rpc")->paths, Paths::kRpc);
   EXPECT_EQ(parse_address("refract://h:1?path=direct")->paths, Paths::kAuto);
+  EXPECT_EQ(both->rdma_device, "");
+  EXPECT_EQ(parse_address("refract://h:1?device=mlx5_0&transport=verbs")->rdma_device, "mlx5_0");
 }
 
 // What is written, the code, and a word that the sentence must have.
@@ -73,6 +75,8 @@ TEST(Address, what_is_wrong_is_said) {
       {"refract://h:1?path=shortest", Code::kUnsupported, "'shortest'"},
       {"refract://h:1?secret_file=", Code::kInvalidArgument, "secret_file"},
       {"refract://h:1?secret_file=%zz", Code::kInvalidArgument, "percent"},
+      {"refract://h:1?device=", Code::kInvalidArgument, "''"},
+      {"refract://h:1?device=a/b", Code::kInvalidArgument, "'a/b'"},
       {"refract:///run/x.sock?transport=tcp", Code::kInvalidArgument, "host and a port"},
       {"refract:///run/x.sock?transport=verbs", Code::kInvalidArgument, "host and a port"},
       {"verbs:host", Code::kInvalidArgument, "port is missing"},

@@ -296,14 +296,17 @@ std::string Client::why() const {
   text += route.server_pid == 0 ? "\n" : fmt::format(", process {}\n", route.server_pid);
   const std::string_view reads = route.direct ? "direct" : route.chain ? "by chains" : "by the server";
   text += fmt::format("reads   {}: {}\n", reads, route.reason);
-  if (route.direct) {
+  if (!route.device.empty()) text += fmt::format("        through {}\n", route.device);
+  if (route.regions > 0) {
     text += fmt::format("        {} MiB in {} {}\n", route.mapped_bytes / kMiB, route.regions,
                         route.regions == 1 ? "region" : "regions");
   }
   const std::string_view writes =
       route.chain ? "by chains where the entry is there, else by the server" : "by the server";
-  text += fmt::format("writes  {}, over {}\n", writes,
-                      route.transport == "tcp" ? "a socket" : "a ring in shared memory each way");
+  const std::string_view by = route.transport == "tcp"     ? "a socket"
+                              : route.transport == "verbs" ? "a queue pair of the device"
+                                                           : "a ring in shared memory each way";
+  text += fmt::format("writes  {}, over {}\n", writes, by);
   return text;
 }
 

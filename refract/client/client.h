@@ -82,10 +82,10 @@ class Client {
  public:
   // `address` is empty for the default socket of this user, or one of
   //   /run/refract/node.sock, shm:PATH, refract:///PATH    a node of this host, met at that socket
-  //   tcp:HOST:PORT                                        over TCP only
-  //   refract://HOST:PORT?transport=auto|shm|tcp&path=direct|chain|rpc&secret_file=PATH
-  // "auto" takes shared memory where the node is on this host, else TCP; route() says which, and why not the
-  // other. A transport that is named is taken, or connecting fails.
+  //   tcp:HOST:PORT, verbs:HOST:PORT                       over TCP only; by RDMA only
+  //   refract://HOST:PORT?transport=auto|shm|verbs|tcp&path=direct|chain|rpc&secret_file=PATH&device=NAME
+  // "auto" takes shared memory where the node is on this host, else RDMA where both ends have it, else TCP;
+  // route() says which, and why not the others. A transport that is named is taken, or connecting fails.
   [[nodiscard]] static Reported<Client> connect(std::string_view address = {},
                                                 const ClientOptions& options = {});
   Client(Client&& other) noexcept;

@@ -44,9 +44,10 @@ TEST(ClientTransports, auto_takes_shared_memory_on_the_nodes_host_and_says_why_n
   EXPECT_TRUE(route.direct);
   EXPECT_EQ(route.shards, 2U);
   EXPECT_EQ(route.shards_reached, 2U);
-  ASSERT_EQ(route.others.size(), 1U);
-  EXPECT_EQ(route.others[0].transport, "tcp");
-  EXPECT_FALSE(route.others[0].reason.empty());
+  ASSERT_EQ(route.others.size(), 2U);
+  EXPECT_EQ(route.others[0].transport, "verbs");
+  EXPECT_EQ(route.others[1].transport, "tcp");
+  for (const OtherTransport& other : route.others) EXPECT_FALSE(other.reason.empty());
   EXPECT_NE(client.why().find("tcp"), std::string::npos);
 }
 
@@ -118,6 +119,41 @@ TEST(ClientTransports, the_secret_comes_from_the_address_the_options_or_the_envi
   const auto with_missing = Client::connect(address, {.secret_file = directory.path() + "/none"});
   ASSERT_FALSE(with_missing.has_value());
   EXPECT_NE(with_missing.error().what.find("/none"), std::string::npos);
+}
+
+TEST(ClientTransports, a_device_that_is_not_there_is_refused_wherever_it_could_be_taken) {
+  const TestNode node({"--listen-address", "127.0.0.1:0"});
+  const std::string address = "refract://" + node.tcp();
+  const auto refused = [](const std::string& place, const ClientOptions& options) {
+    const auto client = Client::connect(place, options);
+    ASSERT_FALSE(client.has_value()) << place;
+    EXPECT_EQ(client.error().code, Code::kUnsupported);
+    EXPECT_NE(client.error().what.find("no RDMA device named 'mlx5_77'"), std::string::npos)
+        << client.error().to_string();
+    EXPECT_FALSE(client.error().next.empty());
+  };
+  refused(address + "?device=mlx5_77", {});
+  refused(address + "?transport=verbs&device=mlx5_77", {});
+  refused(address, {.rdma_device = "mlx5_77"});
+  ::setenv("REFRACT_RDMA_DEVICE", "mlx5_77", 1);
+  refused("verbs:" + node.tcp(), {});
+  EXPECT_TRUE(Client::connect("tcp:" + node.tcp()).has_value()) << "no device would be used there";
+  EXPECT_TRUE(Client::connect(address + "?device=none").has_value()) << "the address comes first";
+  ::unsetenv("REFRACT_RDMA_DEVICE");
+}
+
+TEST(ClientTransports, a_client_that_is_to_use_no_device_says_so_and_takes_tcp) {
+  const TestNode node({"--listen-address", "127.0.0.1:0"});
+  std::filesystem::remove(node.socket());
+  const Client client = TestNode::connect_to("refract://" + node.tcp() + "?device=none");
+  const Route route = client.route();
+  EXPECT_EQ(route.transport, "tcp");
+  ASSERT_EQ(route.others.size(), 2U);
+  EXPECT_NE(route.others[1].reason.find("told to use no RDMA device"), std::string::npos)
+      << route.others[1].reason;
+  const auto verbs = Client::connect("verbs:" + node.tcp(), {.rdma_device = "none"});
+  ASSERT_FALSE(verbs.has_value());
+  EXPECT_EQ(verbs.error().code, Code::kUnsupported);
 }
 
 TEST(ClientTransports, where_nobody_listens_the_report_names_the_address) {

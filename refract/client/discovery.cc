@@ -15,6 +15,11 @@ using runtime::Task;
 
 namespace {
 
+// With what may be done about it, since nobody sees it as an error of its own.
+std::string reason_of(const Report& why) {
+  return why.next.empty() ? why.what : fmt::format("{} ({})", why.what, why.next);
+}
+
 class Search {
  public:
   Search(runtime::Shard& shard, const Settings& settings, uint64_t deadline_ns) noexcept
@@ -22,6 +27,11 @@ class Search {
 
   // What the address names, and nothing else.
   [[nodiscard]] Task<Reported<Discovery>> straight(const TransportRow& row, std::string_view chosen) {
+    if (&row == &verbs_row()) {
+      if (auto possible = settings_.rdma_is_possible(); !possible) {
+        co_return report(std::move(possible).error());
+      }
+    }
     auto reached = co_await reach(row, target().text());
     if (!reached) co_return report(std::move(reached).error());
     co_return Discovery{.connection = std::move(*reached),
@@ -61,7 +71,7 @@ class Search {
                         .address = target().text(),
                         .chosen = "it is the best that leads to the node",
                         .others = {{.transport = "shm", .reason = why_not_shm_},
-                                   {.transport = "verbs", .reason = std::move(by_rdma).error().what}}};
+                                   {.transport = "verbs", .reason = reason_of(by_rdma.error())}}};
   }
 
  private:
@@ -114,6 +124,9 @@ class Search {
   }
 
   [[nodiscard]] Task<Reported<Discovery>> through_rdma(Connection& remote) {
+    if (auto possible = settings_.rdma_is_possible(); !possible) {
+      co_return report(std::move(possible).error());
+    }
     auto reached = co_await reach(verbs_row(), target().text());
     if (!reached) co_return report(std::move(reached).error());
     if ((*reached)->facts().identity != remote.facts().identity) {
@@ -132,7 +145,9 @@ class Search {
     return {.connection = std::move(connection),
             .address = path,
             .chosen = std::string(chosen),
-            .others = {{.transport = "tcp",
+            .others = {{.transport = "verbs",
+                        .reason = "shared memory leads to the same node, where reads take no device"},
+                       {.transport = "tcp",
                         .reason = "shared memory leads to the same node, where reads take no message"}}};
   }
 

@@ -20,19 +20,18 @@ struct Settings {
   Target target;
   ClientOptions options;
   std::optional<fabric::tcp::Secret> secret;
+  std::string rdma_device;  // fabric::verbs::kAnyDevice, kNoDevice, or the name of one that is there.
   std::unique_ptr<Doubts> doubts = std::make_unique<Doubts>();  // Has a lock of its own.
 
-  // Control path: parses the address, and reads the secret's file where the address leads to a host and some
-  // file is named.
+  // Control path: parses the address; where it leads to a host, reads the secret's file and looks for the
+  // RDMA device, if any is named. kUnsupported: this host has no such device.
   [[nodiscard]] static Reported<std::unique_ptr<const Settings>> make(std::string_view address,
                                                                       const ClientOptions& options);
 
-  [[nodiscard]] TransportRequest request_to(std::string address) const {
-    return {.address = std::move(address),
-            .populate = options.populate,
-            .timeout_ns = options.timeout_ns,
-            .secret = secret ? &*secret : nullptr};
-  }
+  [[nodiscard]] TransportRequest request_to(std::string address) const;
+  // Whether this host can speak RDMA as far as the kernel knows, and may: a look into /sys, before anything
+  // is opened for it.
+  [[nodiscard]] Reported<> rdma_is_possible() const;
 };
 
 }  // namespace refract::client

@@ -50,6 +50,7 @@ struct TransportRequest {
   bool populate = true;
   uint64_t timeout_ns = 0;
   const fabric::tcp::Secret* secret = nullptr;  // Null: none. Outlives the transport.
+  std::string rdma_device;                      // Empty: one that works.
 };
 
 class Transport {
@@ -77,8 +78,8 @@ class Transport {
   [[nodiscard]] virtual const Report& last_refusal() const noexcept = 0;
   // What a person may look at when the node does not answer.
   [[nodiscard]] virtual std::string_view advice() const noexcept = 0;
-  // Server, incarnation, process and mapped memory, added to what other shards of the node have. REQUIRES:
-  // not closed for good.
+  // Server, incarnation, process, device and mapped memory, added to what other shards of the node have.
+  // REQUIRES: not closed for good.
   virtual void fill(Route& route) const = 0;
 };
 

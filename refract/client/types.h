@@ -44,6 +44,10 @@ struct ClientOptions {
   // Where the secret lies that nodes beyond this host ask for. Empty: what the address says, else the file
   // that the environment names in REFRACT_SECRET_FILE, else there is none.
   std::string secret_file = {};
+  // The RDMA device by which nodes are reached: its name, "auto" (one that works) or "none". Empty: what the
+  // address says, else the environment in REFRACT_RDMA_DEVICE, else "auto". A name that this host does not
+  // have is refused wherever RDMA might be taken.
+  std::string rdma_device = {};
 };
 
 // Makes a write recognisable when it is repeated: Client::new_request() draws them.
@@ -104,6 +108,7 @@ struct OtherTransport {
 struct Route {
   std::string transport;  // "shm", "verbs" or "tcp".
   std::string address;
+  std::string device;                  // verbs: this host's, with port and address. Else empty.
   std::string chosen;                  // Why this transport.
   std::vector<OtherTransport> others;  // Empty where the address left no choice.
   uint32_t shards = 0;                 // Of the node; what follows is of the first, or of all together.

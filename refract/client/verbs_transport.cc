@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "refract/client/tcp_facts.h"
@@ -47,6 +49,9 @@ class VerbsTransport final : public Transport {
   void fill(Route& route) const override {
     route.server = channel_.reconnects() ? "unreachable" : "serving";
     route.incarnation = incarnation_;
+    const fabric::verbs::DeviceChoice& here = domain_->device();
+    route.device = fmt::format("{} port {}, {} ({}), MTU {}", here.device, here.port, here.gid.to_string(),
+                               fabric::verbs::text(here.gid.kind), here.mtu_bytes);
   }
 
  private:
@@ -63,7 +68,8 @@ Reported<std::unique_ptr<Transport>> begin(const TransportRequest& request) {
       fabric::tcp::ClientDomain::create({.secret = request.secret, .connect_timeout_ns = request.timeout_ns});
   if (!introducer) return report(std::move(introducer).error());
   // A connection has one channel.
-  auto domain = fabric::verbs::ClientDomain::create(**introducer, {.device = {}, .channels_max = 1});
+  auto domain = fabric::verbs::ClientDomain::create(
+      **introducer, {.device = {.device = request.rdma_device}, .channels_max = 1});
   if (!domain) return report(std::move(domain).error());
   auto channel = (*domain)->connect(request.address);
   if (!channel) return report(std::move(channel).error());

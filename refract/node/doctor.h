@@ -37,6 +37,7 @@ struct DoctorInputs {
   uint32_t shards = 1;
   std::string listen_address = {};  // Empty: no TCP.
   std::string secret_file = {};     // Empty: none.
+  std::string rdma_device = {};     // Of the configuration: a name or "auto"; empty: none.
   SystemRoot system = {};
 };
 // What the configuration asks of this machine.

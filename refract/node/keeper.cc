@@ -17,6 +17,7 @@
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/listen.h"
+#include "refract/fabric/verbs/device_names.h"
 #include "refract/node/server.h"
 
 namespace refract::node {
@@ -60,6 +61,7 @@ constexpr uint64_t kLink = 3ULL << 32;
 Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config) {
   raise_file_limit();
   std::unique_ptr<Keeper> keeper(new Keeper(config));
+  if (auto known = keeper->check_device(); !known) return report(known.error());
   if (auto opened = keeper->open_tcp(); !opened) return report(opened.error());
   if (auto opened = keeper->open_shards(); !opened) return report(opened.error());
   if (auto opened = keeper->open_descriptors(); !opened) return report(opened.error());
@@ -67,6 +69,21 @@ Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config) {
 }
 
 Keeper::~Keeper() = default;
+
+// By what the kernel names alone: the libraries that open devices start threads, and have no business here.
+Reported<> Keeper::check_device() const {
+  const std::string& wanted = config_.rdma_device;
+  if (wanted.empty() || wanted == kRdmaAuto) return {};
+  if (config_.listen_address.empty()) {
+    log_warn("rdma.device is {}, and without listen.address nobody comes by RDMA", wanted);
+    return {};
+  }
+  auto known = fabric::verbs::check_device_name(wanted, fabric::verbs::device_names());
+  if (known) return {};
+  Report why = std::move(known).error();
+  why.what = "rdma.device: " + why.what;
+  return report(std::move(why));
+}
 
 Reported<> Keeper::open_tcp() {
   if (!config_.auth_secret_file.empty()) {
@@ -277,6 +294,10 @@ void Keeper::on_server_ended(int status) {
     give_up("the stored bytes contradict themselves");
     return;
   }
+  if (!was_ready_ && WIFEXITED(status) && WEXITSTATUS(status) == kExitRefused) {
+    give_up("it cannot run as the configuration asks");
+    return;
+  }
   const uint64_t now = system_clock().now_ns();
   crashes_.push_back(now);
   while (now - crashes_.front() > kMinute_ns) crashes_.pop_front();
@@ -310,6 +331,7 @@ void Keeper::set_server_state(ServerState state) {
 
 void Keeper::stop_server() {
   set_server_state(ServerState::kStopping);
+  for (const auto& shard : shards_) shard->space().leave();
   if (server_ < 0) return;
   kill(server_, SIGTERM);
   kill(server_, SIGCONT);

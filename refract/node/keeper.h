@@ -29,7 +29,7 @@ namespace refract::node {
 class Keeper {
  public:
   // Takes sockets and memory; nothing runs yet, and where something is refused nothing is left behind. The
-  // secret and the TCP address are looked at first. REQUIRES: the process has one thread.
+  // RDMA device's name, the secret and the TCP address are looked at first. REQUIRES: the process has one thread.
   [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(const NodeConfig& config);
   ~Keeper();
 
@@ -52,6 +52,7 @@ class Keeper {
  private:
   explicit Keeper(const NodeConfig& config) : config_(config) {}
 
+  [[nodiscard]] Reported<> check_device() const;
   [[nodiscard]] Reported<> open_tcp();
   [[nodiscard]] Reported<> open_shards();
   [[nodiscard]] Reported<> open_descriptors();

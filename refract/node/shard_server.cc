@@ -31,7 +31,8 @@ int fail_with(const Report& report) {
 ShardServer::ShardServer(ShardBirth birth)
     : birth_(std::move(birth)),
       name_(birth_.config.server_shards == 1 ? "" : fmt::format("shard {}: ", birth_.index)),
-      shard_(system_clock(), {.spin_ns = birth_.config.server_spin_ns}),
+      clock_(system_clock(), time_offset_ns(birth_.space.addresses().base())),
+      shard_(clock_, {.spin_ns = birth_.config.server_spin_ns}),
       writer_(birth_.space.addresses().base()) {}
 
 ShardServer::~ShardServer() {
@@ -64,7 +65,10 @@ int ShardServer::open() {
   auto domain = fabric::shm::ServerDomain::create({.node_page = &birth_.meeting.node_page()});
   if (!domain) return fail_with(domain.error());
   domain_ = std::move(*domain);
-  if (auto opened = open_rdma(); !opened) return fail_with(opened.error());
+  if (auto opened = open_rdma(); !opened) {
+    (void)fail_with(opened.error());
+    return kExitRefused;
+  }
   for (const fabric::shm::Attachment& attachment : birth_.meeting.attachments()) adopt(attachment);
   pins_.add(domain_->pins());
   pins_.add(session_pins_);

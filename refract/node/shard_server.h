@@ -25,6 +25,7 @@
 #include "refract/kv/service.h"
 #include "refract/kv/table.h"
 #include "refract/memory/heap.h"
+#include "refract/memory/store_time.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config.h"
 #include "refract/node/link.h"
@@ -39,6 +40,8 @@ namespace refract::node {
 // What a server, or a shard's thread of it, ends with.
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitDamaged = 3;
+// What was asked for cannot be, so that the next server would fare alike.
+inline constexpr int kExitRefused = 4;
 
 // Writes what went wrong, and what to do, to the log. Returns kExitFailed.
 int fail_with(const Report& report);
@@ -95,6 +98,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   // In the order in which they must be made.
   ShardBirth birth_;
   std::string name_;  // For the log: "shard 2: ", nothing where there is only one.
+  StoreClock clock_;
   runtime::Shard shard_;
   Writer writer_;
   kv::SessionPins session_pins_;
