@@ -47,9 +47,6 @@ class StoreSpace {
   [[nodiscard]] uint64_t bytes() const noexcept;  // In regions().
   [[nodiscard]] uint64_t bytes_max() const noexcept { return limit_bytes_; }
 
-  // The node ends: the next one is to know when.
-  void leave() noexcept;
-
   // How large the next region would be if a value of `value_bytes` must fit; 0: the limit leaves no such
   // room.
   [[nodiscard]] uint64_t next_region_bytes(uint64_t value_bytes) const noexcept;
@@ -69,7 +66,6 @@ class StoreSpace {
   [[nodiscard]] Reported<> open_first(uint64_t initial_bytes);
   [[nodiscard]] Reported<> open_existing();
   [[nodiscard]] Reported<> make_store();
-  void set_time(const SpaceTime& time) noexcept;
   [[nodiscard]] RegionSpec spec_of(uint64_t bytes) const;
 
   AddressSpace addresses_;
