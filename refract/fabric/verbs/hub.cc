@@ -2,44 +2,17 @@
 #include "refract/fabric/verbs/hub.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
-#include "refract/base/clock.h"
 #include "refract/fabric/verbs/library.h"
-#include "refract/fabric/verbs/trouble.h"
 #include "refract/fabric/verbs/work_batch.h"
 
 namespace refract::fabric::verbs {
 namespace {
 
-// Receives beyond those of the channels, which make good what broken queue pairs have lost.
-constexpr uint32_t kSpareReceives = 256;
 constexpr size_t kNewsATurn = 64;
-// An asynchronous event is rare and costs a system call to look for.
-constexpr uint32_t kPollsBetweenEvents = 4096;
-
-uint32_t completions_for(uint32_t channels) noexcept {
-  return channels * (kSendQueue + kReceivesEach) + kSpareReceives;
-}
-
-uint32_t receives_for(uint32_t channels) noexcept {
-  return channels * kReceivesEach + kSpareReceives;
-}
-
-// So many that neither queue can overrun, whatever all of them do at once.
-uint32_t channels_that_fit(const DeviceLimits& limits, uint32_t wanted) noexcept {
-  while (wanted > 0 && (completions_for(wanted) > limits.completions_max ||
-                        receives_for(wanted) > limits.receives_max || wanted > limits.queue_pairs_max)) {
-    --wanted;
-  }
-  return wanted;
-}
-
 }  // namespace
 
 Hub::Hub(Domain& introducer, const HubOptions& options, std::unique_ptr<OpenDevice> device) noexcept
@@ -53,30 +26,14 @@ Reported<std::unique_ptr<Hub>> Hub::make(Domain& introducer, const HubOptions& o
   return hub;
 }
 
+const Channel* Hub::introducer_of(const Channel& channel) const noexcept {
+  const auto ours =
+      std::ranges::find_if(slots_, [&channel](const auto& slot) { return slot.get() == &channel; });
+  return ours == slots_.end() ? nullptr : (*ours)->introducer();
+}
+
 Reported<> Hub::open() {
-  const DeviceFacts& facts = device_->facts();
-  const VerbsLibrary& library = device_->calls();
-  options_.channels_max = channels_that_fit(facts.limits, options_.channels_max);
-  if (options_.channels_max == 0 || facts.limits.reads_in_max == 0) {
-    return report(Code::kUnsupported,
-                  fmt::format("{} lacks shared receive queues, READs, or queues of {} entries", facts.name,
-                              completions_for(1)),
-                  "name another device; refract doctor says more");
-  }
-  events_ = library.create_comp_channel(device_->context());
-  if (events_ != nullptr && ::fcntl(events_->fd, F_SETFL, O_NONBLOCK) == 0) {
-    completion_queue_ =
-        library.create_cq(device_->context(), static_cast<int>(completions_for(options_.channels_max)),
-                          /*context=*/nullptr, events_, /*vector=*/0);
-  }
-  if (completion_queue_ == nullptr) {
-    return report(explain({.step = events_ == nullptr ? Step::kEventChannel : Step::kCompletionQueue,
-                           .error = errno,
-                           .what = fmt::format("{} cannot make a completion queue", facts.name)}));
-  }
-  auto receives = ReceivePool::make(*device_, receives_for(options_.channels_max));
-  if (!receives) return report(receives.error());
-  receives_ = std::move(*receives);
+  if (auto opened = open_queues(); !opened) return opened;
   batch_ = std::make_unique<WorkBatch>();
   slots_.resize(options_.channels_max);
   for (auto* list : {&active_, &to_flush_, &delivered_, &dead_}) list->reserve(options_.channels_max);
@@ -87,17 +44,7 @@ Reported<> Hub::open() {
 
 Hub::~Hub() {
   slots_.clear();
-  spare_memory_.clear();
-  receives_.reset();
-  const VerbsLibrary& library = device_->calls();
-  if (completion_queue_ != nullptr) (void)library.destroy_cq(completion_queue_);
-  if (events_ != nullptr) (void)library.destroy_comp_channel(events_);
-}
-
-const Channel* Hub::introducer_of(const Channel& channel) const noexcept {
-  const auto ours =
-      std::ranges::find_if(slots_, [&channel](const auto& slot) { return slot.get() == &channel; });
-  return ours == slots_.end() ? nullptr : (*ours)->introducer();
+  close_queues();
 }
 
 Reported<Channel*> Hub::connect(std::string_view address) {
@@ -150,7 +97,7 @@ void Hub::delivered(VerbsChannel& channel) noexcept {
 size_t Hub::poll(std::span<Completion> completions) noexcept {
   begin_turn();
   (void)drain_completions();
-  if (polls_until_events_-- == 0) hear_device();
+  if (polls_until_events_-- == 0) look_at_device();
   size_t count = give(completions);
   const bool is_waiting = introducing_ > 0 || strangers_ > 0 || passed_on_ > 0 || !deferred_.empty() ||
                           std::ranges::any_of(active_, &VerbsChannel::is_asking);
@@ -169,7 +116,8 @@ void Hub::begin_turn() noexcept {
   delivered_.clear();
   given_.clear();
   bury();
-  receives_->repost();
+  if (device_lost_) leave_device();
+  if (receives_ != nullptr) receives_->repost();
 }
 
 void Hub::bury() noexcept {
@@ -213,12 +161,13 @@ void Hub::flush() noexcept {
 }
 
 size_t Hub::drain_completions() noexcept {
+  if (completion_queue_ == nullptr) return 0;
   std::array<ibv_wc, kCompletionsABatch> done;
   size_t count = 0;
   for (int batch = 0; batch < kBatchesATurn; ++batch) {
     const int found = ::ibv_poll_cq(completion_queue_, kCompletionsABatch, done.data());
     if (found < 0) {
-      lose_all();
+      lose_all("it no longer says what has completed");
       break;
     }
     for (const ibv_wc& each : std::span(done).first(static_cast<size_t>(found))) take_completion(each);
@@ -251,6 +200,8 @@ void Hub::take_completion(const ibv_wc& done) noexcept {
 
 void Hub::lose(VerbsChannel& channel, uint64_t& counter) noexcept {
   ++counter;
+  // The cause may be an event that waits to be read.
+  polls_until_events_ = 0;
   // The buffer of a message that was half here is not given back.
   (void)receives_->add(1);
   const bool is_new = channel.phase() == VerbsChannel::Phase::kUnborn;
@@ -294,42 +245,13 @@ void Hub::let_go(VerbsChannel& channel) noexcept {
   polls_until_news_ = 0;
 }
 
-void Hub::lose_all() noexcept {
-  device_lost_ = true;
-  for (const auto& channel : slots_) {
-    if (channel == nullptr || channel->queue_pair() == nullptr) continue;
-    lose(*channel, counters.other_errors);
-  }
-}
-
-void Hub::hear_device() noexcept {
-  polls_until_events_ = kPollsBetweenEvents;
-  ibv_async_event event;
-  const VerbsLibrary& library = device_->calls();
-  while (library.get_async_event(device_->context(), &event) == 0) {
-    const bool is_of_pair = event.event_type == IBV_EVENT_QP_FATAL ||
-                            event.event_type == IBV_EVENT_QP_REQ_ERR ||
-                            event.event_type == IBV_EVENT_QP_ACCESS_ERR;
-    const bool is_of_all = event.event_type == IBV_EVENT_DEVICE_FATAL ||
-                           event.event_type == IBV_EVENT_CQ_ERR || event.event_type == IBV_EVENT_SRQ_ERR;
-    const uint32_t number = is_of_pair ? event.element.qp->qp_num : 0;
-    // Before anything is destroyed, for that waits until its events are acknowledged.
-    library.ack_async_event(&event);
-    ++counters.device_events;
-    const auto owner = by_number_.find(number);
-    if (is_of_pair && owner != by_number_.end()) lose(*owner->second, counters.other_errors);
-    if (is_of_all) lose_all();
-    // A port that goes down and comes back within the transport's patience has lost nothing; one that stays
-    // down ends in IBV_WC_RETRY_EXC_ERR.
-  }
-}
-
 bool Hub::prepare_sleep() noexcept {
   polls_until_news_ = 0;
   const bool introducer_sleeps = introducer_.prepare_sleep();
-  hear_device();
+  look_at_device();
+  if (device_lost_) leave_device();
   // Armed first, then looked at: what comes after the look rings.
-  (void)::ibv_req_notify_cq(completion_queue_, /*solicited_only=*/0);
+  if (completion_queue_ != nullptr) (void)::ibv_req_notify_cq(completion_queue_, /*solicited_only=*/0);
   const size_t found = drain_completions();
   return introducer_sleeps && found == 0 && active_.empty() && to_flush_.empty() && deferred_.empty() &&
          dead_.empty() && introducing_ == 0;
@@ -339,17 +261,10 @@ void Hub::woke() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   unsigned events = 0;
-  while (device_->calls().get_cq_event(events_, &queue, &context) == 0) ++events;
+  while (events_ != nullptr && device_->calls().get_cq_event(events_, &queue, &context) == 0) ++events;
   if (events > 0) device_->calls().ack_cq_events(completion_queue_, events);
   introducer_.woke();
   polls_until_news_ = 0;
-}
-
-std::span<const int> Hub::wake_descriptors() noexcept {
-  const std::span<const int> theirs = introducer_.wake_descriptors();
-  wake_descriptors_.assign({events_->fd, device_->async_fd()});
-  wake_descriptors_.insert(wake_descriptors_.end(), theirs.begin(), theirs.end());
-  return wake_descriptors_;
 }
 
 }  // namespace refract::fabric::verbs

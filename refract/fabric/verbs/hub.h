@@ -24,6 +24,7 @@
 #include "refract/fabric/verbs/receive_pool.h"
 #include "refract/fabric/verbs/registration.h"
 #include "refract/fabric/verbs/wire.h"
+#include "refract/memory/descriptor.h"
 
 struct ibv_comp_channel;  // NOLINT(readability-identifier-naming)
 
@@ -34,6 +35,7 @@ struct HubOptions {
   DeviceWish device;
   uint32_t channels_max = 0;     // Fewer where the device's queues are shorter.
   uint64_t chunk_bytes_max = 0;  // Of one registration; 0: what the device allows.
+  uint32_t completions_max = 0;  // Of the completion queue; 0: as many as there can be.
 };
 
 class Hub {
@@ -102,13 +104,23 @@ class Hub {
   size_t drain_completions() noexcept;
   void take_completion(const ibv_wc& done) noexcept;
   [[nodiscard]] size_t give(std::span<Completion> completions) noexcept;
-  void hear_device() noexcept;
   // The device or the path failed it; `counter` says how.
   void lose(VerbsChannel& channel, uint64_t& counter) noexcept;
   // The peer broke the rules: it is cut, its introducer's channel too.
   void expel(VerbsChannel& channel) noexcept;
   void return_later(VerbsChannel& channel) noexcept;
-  void lose_all() noexcept;
+
+  // The device.
+  [[nodiscard]] Reported<> open_queues();
+  void close_queues() noexcept;
+  [[nodiscard]] bool watch(int descriptor) noexcept;
+  void look_at_device() noexcept;
+  void hear_device() noexcept;
+  // `why`: what is wrong with the device. All channels end.
+  void lose_all(std::string_view why) noexcept;
+  // Closes a lost device, as soon as no channel needs it any more.
+  void leave_device() noexcept;
+  [[nodiscard]] Reported<> come_back();
 
   // The introducer's news.
   [[nodiscard]] size_t hear_introducer(std::span<Completion> completions) noexcept;
@@ -138,6 +150,7 @@ class Hub {
   // In this order: each is made in what stands above it.
   std::unique_ptr<OpenDevice> device_;
   ServedRegions served_;
+  Descriptor wake_;
   ibv_comp_channel* events_ = nullptr;
   ibv_cq* completion_queue_ = nullptr;
   std::unique_ptr<ReceivePool> receives_;
@@ -157,6 +170,8 @@ class Hub {
   std::vector<Deferred> given_;  // Their bytes were handed out in the last poll.
   std::vector<int> wake_descriptors_;
   Report last_refusal_{Code::kOk, {}, {}};
+  Report why_lost_{Code::kOk, {}, {}};
+  uint64_t next_attempt_ns_ = 0;  // To open a device that was lost.
   size_t strangers_ = 0;
   size_t passed_on_ = 0;    // The introducer's channels that are none of our business.
   size_t introducing_ = 0;  // Links whose introduction is under way.

@@ -25,11 +25,14 @@ bool Hub::tell_bytes(Channel& introducer, std::span<const std::byte> message) no
 }
 
 Reported<VerbsChannel*> Hub::make_channel(Channel& introducer) {
+  look_at_device();
+  if (device_lost_) {
+    if (auto back = come_back(); !back) return report(back.error());
+  }
   const auto free = std::ranges::find_if(slots_, [](const auto& slot) { return slot == nullptr; });
-  if (free == slots_.end() || device_lost_) {
+  if (free == slots_.end()) {
     return report(Code::kOverloaded,
-                  device_lost_ ? fmt::format("{} has failed", device_->facts().name)
-                               : fmt::format("all {} RDMA channels of this shard are taken", slots_.size()),
+                  fmt::format("all {} RDMA channels of this shard are taken", slots_.size()),
                   "connect without RDMA, or raise the number of channels");
   }
   if (spare_memory_.empty()) {
@@ -48,11 +51,11 @@ Reported<VerbsChannel*> Hub::make_channel(Channel& introducer) {
 // The connecting end, when the introducer's channel is open or the queue pair before was lost.
 void Hub::introduce(Channel& introducer, Link& link) noexcept {
   VerbsChannel& channel = *link.channel;
-  auto pair = device_lost_ ? Reported<std::unique_ptr<QueuePair>>(report(
-                                 Code::kUnavailable, fmt::format("{} has failed", device_->facts().name)))
-                           : QueuePair::make(
-                                 *device_, {.completions = completion_queue_, .receives = receives_->queue()},
-                                 device_->choice().gid);
+  look_at_device();
+  if (link.channel == nullptr) return;  // It went with the device.
+  if (device_lost_) return refused(link, why_lost_);
+  auto pair = QueuePair::make(*device_, {.completions = completion_queue_, .receives = receives_->queue()},
+                              device_->choice().gid);
   if (!pair) return refused(link, pair.error());
   by_number_[(*pair)->number()] = &channel;
   const Introduction introduction = (*pair)->introduction(Kind::kIntroduction);
@@ -85,6 +88,7 @@ Reported<GidFacts> Hub::gid_for(const Introduction& peer) const {
 }
 
 Reported<VerbsChannel*> Hub::admit_peer(Channel& introducer, const Introduction& peer) {
+  look_at_device();
   auto gid = gid_for(peer);
   if (!gid) return report(gid.error());
   auto channel = make_channel(introducer);

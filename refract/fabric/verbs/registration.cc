@@ -98,13 +98,33 @@ Reported<> ServedRegions::add(const Domain::RegionSpec& spec, RemoteKey key, uin
     return report(Code::kInvalidArgument, fmt::format("region {} is registered already", spec.region),
                   "revoke it first");
   }
-  auto made = Registration::make(
-      *device_,
-      {.bytes = {spec.base, spec.bytes}, .rights = spec.rights, .chunk_bytes_max = chunk_bytes_max});
-  if (!made) return report(made.error());
+  Row row{.spec = spec, .key = key, .chunk_bytes_max = chunk_bytes_max, .registration = {}};
+  if (device_->is_open()) {
+    if (auto made = make(row); !made) return made;
+  }
   const auto place = std::ranges::find_if(
-      rows_, [&spec](const Row& row) { return std::greater<>()(row.spec.base, spec.base); });
-  rows_.insert(place, {.spec = spec, .key = key, .registration = std::move(*made)});
+      rows_, [&spec](const Row& each) { return std::greater<>()(each.spec.base, spec.base); });
+  rows_.insert(place, std::move(row));
+  return {};
+}
+
+Reported<> ServedRegions::make(Row& row) const {
+  auto made = Registration::make(*device_, {.bytes = {row.spec.base, row.spec.bytes},
+                                            .rights = row.spec.rights,
+                                            .chunk_bytes_max = row.chunk_bytes_max});
+  if (!made) return report(made.error());
+  row.registration = std::move(*made);
+  return {};
+}
+
+void ServedRegions::suspend() noexcept {
+  for (Row& row : rows_) row.registration = Registration();
+}
+
+Reported<> ServedRegions::resume() {
+  for (Row& row : rows_) {
+    if (auto made = make(row); !made) return made;
+  }
   return {};
 }
 

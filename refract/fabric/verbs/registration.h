@@ -64,16 +64,22 @@ struct LocalPlace {
 
 class ServedRegions {
  public:
-  // `device` outlives this; what is served ends with it.
+  // `device` outlives this; what is served ends with it. While the device is closed, regions are only noted.
   explicit ServedRegions(const OpenDevice& device) noexcept : device_(&device) {}
 
   [[nodiscard]] Reported<> add(const Domain::RegionSpec& spec, RemoteKey key, uint64_t chunk_bytes_max);
   // False: there is none.
   bool remove(uint16_t region) noexcept;
+  // Before the device is closed, and after it has been opened again: the same regions, with other device
+  // keys.
+  void suspend() noexcept;
+  [[nodiscard]] Reported<> resume();
+  [[nodiscard]] size_t count() const noexcept { return rows_.size(); }
 
   struct Row {
     Domain::RegionSpec spec;
     RemoteKey key;
+    uint64_t chunk_bytes_max = 0;
     Registration registration;
   };
   // Null: no such region, or not with this key.
@@ -81,6 +87,8 @@ class ServedRegions {
   [[nodiscard]] LocalPlace find_local(const std::byte* data, uint64_t bytes) const noexcept;
 
  private:
+  [[nodiscard]] Reported<> make(Row& row) const;
+
   const OpenDevice* device_;
   std::vector<Row> rows_;  // By their place in memory.
 };
