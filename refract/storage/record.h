@@ -67,9 +67,9 @@ struct Record {
   uint64_t expires_wall_ns = 0;
   uint64_t client = 0;
   uint64_t sequence = 0;
-  std::span<const std::byte> key;
-  std::span<const std::byte>
-      value;  // kInline only; otherwise empty, and value_bytes says how many there are.
+  std::span<const std::byte> key = {};
+  // kInline only; otherwise empty, and value_bytes says how many there are.
+  std::span<const std::byte> value = {};
   uint64_t value_bytes = 0;
   uint64_t reference = 0;  // kReference: where the value lies in the space.
 };
