@@ -359,6 +359,16 @@ void OpenDevice::look_at_ports() {
   choice_ = std::move(*choice);
 }
 
+Reported<> OpenDevice::check_port() const {
+  if (port().is_active) return {};
+  const std::string& interface = choice_.gid.interface;
+  return report(
+      Code::kUnavailable, fmt::format("port {} of {} is {}", choice_.port, choice_.device, port().state),
+      fmt::format("{}; refract doctor says more",
+                  interface.empty() ? "look at its cable and at the subnet manager"
+                                    : fmt::format("ip link set dev {} up, at both ends", interface)));
+}
+
 const PortFacts& OpenDevice::port() const noexcept {
   return *std::ranges::find(facts_.ports, choice_.port, &PortFacts::number);
 }

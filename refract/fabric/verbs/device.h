@@ -124,6 +124,8 @@ class OpenDevice {
   // Addresses, MTU and state of the ports as they are now; a link that went down takes its addresses with it,
   // and they come back at other indices. What was chosen before stays where nothing fits at the moment.
   void look_at_ports();
+  // kUnavailable, with what to do: the port was not active at the last look.
+  [[nodiscard]] Reported<> check_port() const;
 
   [[nodiscard]] const VerbsLibrary& calls() const noexcept { return *library_; }
   [[nodiscard]] ibv_context* context() const noexcept { return context_; }

@@ -54,6 +54,7 @@ void Hub::introduce(Channel& introducer, Link& link) noexcept {
   look_at_device();
   if (link.channel == nullptr) return;  // It went with the device.
   if (device_lost_) return refused(link, why_lost_);
+  if (auto up = device_->check_port(); !up) return refused(link, up.error());
   auto pair = QueuePair::make(*device_, {.completions = completion_queue_, .receives = receives_->queue()},
                               device_->choice().gid);
   if (!pair) return refused(link, pair.error());
@@ -89,6 +90,7 @@ Reported<GidFacts> Hub::gid_for(const Introduction& peer) const {
 
 Reported<VerbsChannel*> Hub::admit_peer(Channel& introducer, const Introduction& peer) {
   look_at_device();
+  if (auto up = device_->check_port(); !up) return report(up.error());
   auto gid = gid_for(peer);
   if (!gid) return report(gid.error());
   auto channel = make_channel(introducer);
