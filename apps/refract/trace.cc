@@ -15,6 +15,7 @@
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/routing.h"
 #include "refract/kv/rpc_client.h"
+#include "refract/memory/store_time.h"
 
 namespace refract::cli {
 namespace {
@@ -80,7 +81,8 @@ int trace_direct_get(const Invocation& invocation, NodeLink& node, const std::st
   uint64_t first_ns = 0;
   trace.looks.reserve(4'096);
   TracingMemory memory(view.data(), view.size(), trace.looks);
-  kv::DirectReader<TracingMemory> reader(memory, system_clock());
+  const StoreClock clock(system_clock(), time_offset_ns(view.data()));
+  kv::DirectReader<TracingMemory> reader(memory, clock);
   const kv::TableView<TracingMemory> table(memory);
   trace.directory = table.directory();
   trace.directory_words = table.directory_words();

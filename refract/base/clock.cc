@@ -16,6 +16,7 @@ class SystemClock final : public Clock {
  public:
   [[nodiscard]] uint64_t now_ns() const noexcept override { return read_clock_ns(CLOCK_MONOTONIC); }
   [[nodiscard]] uint64_t wall_ns() const noexcept override { return read_clock_ns(CLOCK_REALTIME); }
+  [[nodiscard]] uint64_t boot_ns() const noexcept override { return read_clock_ns(CLOCK_BOOTTIME); }
 };
 
 }  // namespace

@@ -12,11 +12,15 @@ class Clock {
   virtual ~Clock() = default;
   // Nanoseconds since some fixed moment; never goes back.
   [[nodiscard]] virtual uint64_t now_ns() const noexcept = 0;
-  // Nanoseconds since 1970 UTC; may be stepped by an administrator. Used for time to live only.
+  // Nanoseconds since 1970 UTC. The operating system's may be stepped by an administrator; a store's own
+  // (memory/store_time.h) is not. Used for time to live only.
   [[nodiscard]] virtual uint64_t wall_ns() const noexcept = 0;
+  // As now_ns(), but it goes on while the machine is suspended. The same for all processes of one boot.
+  [[nodiscard]] virtual uint64_t boot_ns() const noexcept { return now_ns(); }
 };
 
-// The operating system's clocks (CLOCK_MONOTONIC, CLOCK_REALTIME through the vdso). Any thread.
+// The operating system's clocks (CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME through the vdso). Any
+// thread.
 [[nodiscard]] const Clock& system_clock() noexcept;
 
 // The processor time that the calling thread has used so far, in nanoseconds. A system call.

@@ -28,6 +28,7 @@ class MovedClock final : public Clock {
  public:
   [[nodiscard]] uint64_t now_ns() const noexcept override { return system_clock().now_ns() + added_ns_; }
   [[nodiscard]] uint64_t wall_ns() const noexcept override { return system_clock().wall_ns() + added_ns_; }
+  [[nodiscard]] uint64_t boot_ns() const noexcept override { return system_clock().boot_ns() + added_ns_; }
   void add(uint64_t ns) noexcept { added_ns_ += ns; }
 
  private:

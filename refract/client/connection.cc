@@ -134,7 +134,8 @@ void Connection::come_up() {
     return;
   }
   memory_.emplace(view.base, view.bytes, pins);
-  reader_ = &reader_memory_.emplace(*memory_, shard_.clock());
+  reader_ =
+      &reader_memory_.emplace(*memory_, store_clock_.emplace(shard_.clock(), time_offset_ns(view.base)));
 }
 
 void Connection::end() {

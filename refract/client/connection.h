@@ -26,6 +26,7 @@
 #include "refract/kv/mapped_memory.h"
 #include "refract/kv/remote_client.h"
 #include "refract/kv/rpc_client.h"
+#include "refract/memory/store_time.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
@@ -192,6 +193,7 @@ class Connection final : public runtime::Poller {
   uint64_t incarnation_ = 0;
   uint64_t server_losses_ = 0;
   std::optional<kv::MappedMemory> memory_;
+  std::optional<StoreClock> store_clock_;
   std::optional<Reader> reader_memory_;
   Reader* reader_ = nullptr;
   std::string why_not_direct_;

@@ -73,7 +73,7 @@ struct PutOptions {
 struct Got {
   uint64_t version = 0;  // Never 0 for an entry; every write makes a greater one.
   uint64_t value_bytes = 0;
-  uint64_t expires_wall_ns = 0;  // Nanoseconds since 1970; 0: never.
+  uint64_t expires_wall_ns = 0;  // Nanoseconds since 1970, by the store's own time; 0: never.
 };
 
 struct ScanEntry {

@@ -120,6 +120,7 @@ class ShiftedClock final : public Clock {
  public:
   [[nodiscard]] uint64_t now_ns() const noexcept override { return system_clock().now_ns() + shift_ns; }
   [[nodiscard]] uint64_t wall_ns() const noexcept override { return system_clock().wall_ns() + shift_ns; }
+  [[nodiscard]] uint64_t boot_ns() const noexcept override { return system_clock().boot_ns() + shift_ns; }
   uint64_t shift_ns = 0;
 };
 

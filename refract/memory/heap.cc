@@ -47,6 +47,7 @@ void Heap::format(Writer& writer, const Geometry& geometry) noexcept {
   // A space of a node that has no other is the same as it ever was.
   header.shard_count = geometry.shard_count == 1 ? 0 : geometry.shard_count;
   header.stamp_limit = 1;
+  header.time = geometry.time;
   writer.copy({0}, std::as_bytes(std::span(&header, 1)));
   for (uint64_t index = 0; index < format_bytes(geometry) / kChunkBytes; ++index) {
     writer.publish({header.chunk_table + index * sizeof(ChunkWord)}, ChunkWord::of(ChunkKind::kHeader).bits);

@@ -46,6 +46,7 @@ class Heap {
     uint64_t hash_seed = 0;
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
+    SpaceTime time{};  // store_time.h. Without one the wall clock's word is taken.
   };
   static void format(Writer& writer, const Geometry& geometry) noexcept;
   [[nodiscard]] static uint64_t format_bytes(const Geometry& geometry) noexcept;

@@ -19,6 +19,18 @@ namespace refract {
 inline constexpr uint64_t kSpaceMagic = 0x31'43'41'52'46'45'52'00;  // "\0REFRAC1", little endian.
 inline constexpr uint32_t kSpaceLayoutVersion = 1;
 
+// What the store's time is (store_time.h). Changed only before a server runs and after it has ended.
+struct SpaceTime {
+  // Store time is CLOCK_BOOTTIME plus this, in the boot named behind it. 0: the space is of a version that
+  // took the wall clock's word for it.
+  uint64_t offset_ns;
+  uint64_t boot[2];
+  // Both clocks when the node was last stopped; 0: it has not been.
+  uint64_t left_ns;
+  uint64_t left_wall_ns;
+};
+static_assert(sizeof(SpaceTime) == 40);
+
 struct SpaceHeader {
   uint64_t magic;
   uint32_t layout_version;
@@ -36,11 +48,13 @@ struct SpaceHeader {
   uint64_t stamp_limit;
   uint64_t reserved_line[7];
   uint64_t store_root[112];  // The store's words that readers look at first (kv/layout.h).
-  uint64_t reserved_end[384];
+  SpaceTime time;
+  uint64_t reserved_end[379];
 };
 static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
 static_assert(offsetof(SpaceHeader, shard_index) == 56 && offsetof(SpaceHeader, shard_count) == 60);
 static_assert(offsetof(SpaceHeader, stamp_limit) == 64 && offsetof(SpaceHeader, store_root) == 128);
+static_assert(offsetof(SpaceHeader, time) == 1024);
 
 enum class ChunkKind : uint8_t {
   kFree = 0,

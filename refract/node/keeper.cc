@@ -331,6 +331,7 @@ void Keeper::set_server_state(ServerState state) {
 
 void Keeper::stop_server() {
   set_server_state(ServerState::kStopping);
+  for (const auto& shard : shards_) shard->space().leave();
   if (server_ < 0) return;
   kill(server_, SIGTERM);
   kill(server_, SIGCONT);

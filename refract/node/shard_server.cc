@@ -31,7 +31,8 @@ int fail_with(const Report& report) {
 ShardServer::ShardServer(ShardBirth birth)
     : birth_(std::move(birth)),
       name_(birth_.config.server_shards == 1 ? "" : fmt::format("shard {}: ", birth_.index)),
-      shard_(system_clock(), {.spin_ns = birth_.config.server_spin_ns}),
+      clock_(system_clock(), time_offset_ns(birth_.space.addresses().base())),
+      shard_(clock_, {.spin_ns = birth_.config.server_spin_ns}),
       writer_(birth_.space.addresses().base()) {}
 
 ShardServer::~ShardServer() {

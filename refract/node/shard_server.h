@@ -25,6 +25,7 @@
 #include "refract/kv/service.h"
 #include "refract/kv/table.h"
 #include "refract/memory/heap.h"
+#include "refract/memory/store_time.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config.h"
 #include "refract/node/link.h"
@@ -97,6 +98,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   // In the order in which they must be made.
   ShardBirth birth_;
   std::string name_;  // For the log: "shard 2: ", nothing where there is only one.
+  StoreClock clock_;
   runtime::Shard shard_;
   Writer writer_;
   kv::SessionPins session_pins_;

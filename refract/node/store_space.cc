@@ -9,10 +9,13 @@
 #include <cerrno>
 #include <optional>
 
+#include "refract/base/boot_id.h"
+#include "refract/base/clock.h"
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/kv/table.h"
 #include "refract/memory/heap.h"
+#include "refract/memory/store_time.h"
 
 namespace refract::node {
 namespace {
@@ -172,6 +175,9 @@ Reported<> StoreSpace::open_existing() {
         return report(Code::kInvalidArgument,
                       "the stored space was made with a higher --memory-limit than this node has",
                       "start with the limit that the node had before");
+      } else {
+        set_time(resume_time(reinterpret_cast<const SpaceHeader*>(start.data())->time, system_clock(),
+                             host_boot_id()));
       }
     }
     existed_ = true;
@@ -186,7 +192,8 @@ Reported<> StoreSpace::make_store() {
                                 .store_area_bytes = kv::Table::store_area_bytes(chunks_max),
                                 .hash_seed = hash_seed_,
                                 .shard_index = backing_.shard,
-                                .shard_count = shard_count_};
+                                .shard_count = shard_count_,
+                                .time = begin_time(system_clock(), host_boot_id())};
   Writer writer(growing_->region.data());
   NobodyPins pins;
   if (Heap::format_bytes(geometry) < growing_->region.bytes()) {
@@ -199,6 +206,16 @@ Reported<> StoreSpace::make_store() {
                 fmt::format("{} MiB are too little for a node that may grow to {} MiB",
                             growing_->region.bytes() / kMiB, limit_bytes_ / kMiB),
                 "raise --memory-initial or lower --memory-limit");
+}
+
+void StoreSpace::set_time(const SpaceTime& time) noexcept {
+  Writer writer(addresses_.base());
+  writer.copy({offsetof(SpaceHeader, time)}, std::as_bytes(std::span(&time, 1)));
+}
+
+void StoreSpace::leave() noexcept {
+  const auto* header = reinterpret_cast<const SpaceHeader*>(addresses_.base());
+  set_time(leave_time(header->time, system_clock()));
 }
 
 uint64_t StoreSpace::next_region_bytes(uint64_t value_bytes) const noexcept {

@@ -16,6 +16,7 @@
 #include "refract/memory/address_space.h"
 #include "refract/memory/region.h"
 #include "refract/memory/remote_pointer.h"
+#include "refract/memory/space.h"
 #include "refract/node/config.h"
 
 namespace refract::node {
@@ -47,6 +48,9 @@ class StoreSpace {
   [[nodiscard]] uint64_t bytes() const noexcept;  // In regions().
   [[nodiscard]] uint64_t bytes_max() const noexcept { return limit_bytes_; }
 
+  // The node ends: the next one is to know when.
+  void leave() noexcept;
+
   // How large the next region would be if a value of `value_bytes` must fit; 0: the limit leaves no such
   // room.
   [[nodiscard]] uint64_t next_region_bytes(uint64_t value_bytes) const noexcept;
@@ -66,6 +70,7 @@ class StoreSpace {
   [[nodiscard]] Reported<> open_first(uint64_t initial_bytes);
   [[nodiscard]] Reported<> open_existing();
   [[nodiscard]] Reported<> make_store();
+  void set_time(const SpaceTime& time) noexcept;
   [[nodiscard]] RegionSpec spec_of(uint64_t bytes) const;
 
   AddressSpace addresses_;
