@@ -44,6 +44,12 @@ INSTANTIATE_TEST_SUITE_P(
                              [] {
                                return std::make_unique<VerbsFixture>(
                                    Options{.device = {}, .channels_max = 0, .chunk_bytes_max = 40'000});
+                             }},
+                    // The client does as the server wants.
+                    Provider{"rdma_cm",
+                             [] {
+                               return std::make_unique<VerbsFixture>(Options{
+                                   .device = {}, .channels_max = 0, .connect_by = ConnectBy::kRdmaCm});
                              }}),
     provider_name);
 

@@ -47,10 +47,14 @@ void VerbsChannel::set_queue_pair(std::unique_ptr<QueuePair> pair) noexcept {
   regions_.clear();
 }
 
-Reported<> VerbsChannel::meet(const Introduction& peer) {
+void VerbsChannel::agree(const Introduction& peer) noexcept {
   credits_max_ = credits_ = std::min(peer.credits, kCredits);
   capabilities_.message_bytes_max =
       static_cast<uint32_t>(std::min<uint64_t>(peer.message_bytes_max, kMessageBytesMax));
+}
+
+Reported<> VerbsChannel::meet(const Introduction& peer) {
+  agree(peer);
   return pair_->meet(peer);
 }
 
@@ -218,7 +222,6 @@ bool VerbsChannel::take_message(uint32_t buffer, uint32_t bytes, uint32_t immedi
 }
 
 size_t VerbsChannel::give(std::span<Completion> completions) noexcept {
-  // The peer's first messages may overtake its word that it is ready, which goes another way.
   if (phase_ == Phase::kUnborn) return 0;
   size_t count = 0;
   if (open_due_) {

@@ -70,6 +70,10 @@ class VerbsChannel final : public Channel {
   [[nodiscard]] QueuePair* queue_pair() const noexcept { return pair_.get(); }
   void set_queue_pair(std::unique_ptr<QueuePair> pair) noexcept;
   [[nodiscard]] Reported<> meet(const Introduction& peer);
+  // The part of it that is left where librdmacm connects the queue pairs.
+  void agree(const Introduction& peer) noexcept;
+  // The first message over the queue pair, at once. False: the device took it not.
+  [[nodiscard]] bool greet(WorkBatch& batch, uint32_t bytes) noexcept;
   // Of one that is dead, for the next.
   [[nodiscard]] DeviceMemory take_memory() noexcept { return std::move(memory_); }
   // Both ends can receive: kOpened is due.

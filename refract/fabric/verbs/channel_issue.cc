@@ -73,6 +73,26 @@ bool VerbsChannel::needs_fence(Op op) noexcept {
   return true;
 }
 
+// In the bounce ring, where it stays until it is done, since messages behind it may be posted before that.
+bool VerbsChannel::greet(WorkBatch& batch, uint32_t bytes) noexcept {
+  const size_t offset = pair_ == nullptr ? BounceRing::kNone : bounce_.take(bytes);
+  if (offset == BounceRing::kNone) return false;
+  std::byte* const place = memory_.data() + kCredits * kMessageBytesMax + offset;
+  const Greeting greeting{.header = header_of(Kind::kGreeting)};
+  std::memset(place, 0, bytes);
+  std::memcpy(place, &greeting, std::min<size_t>(bytes, sizeof(greeting)));
+  batch.count = 0;
+  ibv_send_wr& request = add_work(batch, {.bounce_mark = bounce_.mark()});
+  request.opcode = IBV_WR_SEND_WITH_IMM;
+  request.imm_data = htonl(kIsGreeting);
+  request.send_flags |= IBV_SEND_SIGNALED;
+  unsignalled_ = 0;
+  ++hub_.counters.signalled;
+  ++hub_.counters.sends;
+  batch.place(request, {.addr = memory_.address(place), .length = bytes, .lkey = memory_.key()});
+  return ring_doorbell(batch);
+}
+
 void VerbsChannel::build_message(Record& record, uint32_t index, WorkBatch& batch) noexcept {
   const bool is_fenced = needs_fence(Op::kSend);
   ibv_send_wr& request = add_work(batch, {.record = index});

@@ -30,9 +30,11 @@ struct DomainCounters {
   uint64_t remote_access_errors = 0;  // The device refused a key that was revoked meanwhile.
   uint64_t retries_exceeded = 0;      // The path or the peer is gone.
   uint64_t other_errors = 0;
-  uint64_t overrun_peers = 0;  // Cut: sent more than their credits.
-  uint64_t malformed = 0;      // Cut: said what makes no sense.
-  uint64_t device_events = 0;  // Asynchronous: ports, queues, the device itself.
+  uint64_t overrun_peers = 0;   // Cut: sent more than their credits.
+  uint64_t malformed = 0;       // Cut: said what makes no sense.
+  uint64_t greetings_lost = 0;  // Introductions without a message through the queue pairs at their end.
+  uint64_t unknown_tokens = 0;  // Turned down: came by librdmacm without an introduction.
+  uint64_t device_events = 0;   // Asynchronous: ports, queues, the device itself.
 };
 
 }  // namespace refract::fabric::verbs

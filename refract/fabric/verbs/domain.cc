@@ -15,7 +15,8 @@ Reported<std::unique_ptr<Hub>> make_hub(Domain& introducer, const Options& optio
                                 .device = options.device,
                                 .channels_max = options.channels_max == 0 ? usual : options.channels_max,
                                 .chunk_bytes_max = options.chunk_bytes_max,
-                                .completions_max = options.completions_max});
+                                .completions_max = options.completions_max,
+                                .connect_by = options.connect_by});
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 // does so here. One-sided requests are executed by the target's device; its process may be stopped. The
 // reasons are docs/design/021-verbs.md, the wire form is docs/formats/verbs.md.
 //
-// Waiting: two descriptors, and the introducer's. A path that is gone ends a channel within one to four
-// seconds, a process that died at once. Threads: as in channel.h. The introducer outlives the domain, which
-// alone polls, flushes and puts it to sleep.
+// Waiting: one descriptor, and the introducer's. A path that is gone ends a channel within one to four
+// seconds, a process that died at once. An introduction ends with a message each way through the queue pairs,
+// so a path that never was fails the channel within some seconds; one that was and is gone for ten ends it.
+// Threads: as in channel.h. The introducer outlives the domain, which alone polls, flushes and puts it to
+// sleep.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +20,7 @@
 #include <string_view>
 
 #include "refract/fabric/channel.h"
+#include "refract/fabric/verbs/connect_by.h"
 #include "refract/fabric/verbs/counters.h"
 #include "refract/fabric/verbs/device.h"
 
@@ -32,6 +35,7 @@ struct Options {
   // Of the completion queue. 0: as many as its channels can cause at once, so that it cannot overrun; less is
   // for those who want to see what becomes of one that does.
   uint32_t completions_max = 0;
+  ConnectBy connect_by = ConnectBy::kAuto;
 };
 
 // What both ends have.

@@ -34,6 +34,13 @@ const Channel* Hub::introducer_of(const Channel& channel) const noexcept {
 
 Reported<> Hub::open() {
   if (auto opened = open_queues(); !opened) return opened;
+  if (!open_alarm()) {
+    return report(Code::kSystem, "there is no descriptor for a timer",
+                  "raise the limit on open files (ulimit -n)");
+  }
+  if (options_.connect_by == ConnectBy::kRdmaCm) {
+    if (auto manager = connection_manager(); !manager) return report(manager.error());
+  }
   batch_ = std::make_unique<WorkBatch>();
   slots_.resize(options_.channels_max);
   for (auto* list : {&active_, &to_flush_, &delivered_, &dead_}) list->reserve(options_.channels_max);
@@ -60,7 +67,11 @@ Reported<Channel*> Hub::connect(std::string_view address) {
     links_[*channel] = {};  // What it still says is swallowed.
     return refuse(made.error());
   }
-  links_[*channel] = {.channel = *made};
+  const bool is_by_exchange = options_.connect_by != ConnectBy::kRdmaCm;
+  Link& link = links_[*channel];
+  link.channel = *made;
+  link.way = is_by_exchange ? Way::kExchange : Way::kRdmaCm;
+  link.address = address;
   polls_until_news_ = 0;
   return *made;
 }
@@ -102,6 +113,7 @@ size_t Hub::poll(std::span<Completion> completions) noexcept {
   const bool is_waiting = introducing_ > 0 || strangers_ > 0 || passed_on_ > 0 || !deferred_.empty() ||
                           std::ranges::any_of(active_, &VerbsChannel::is_asking);
   if (is_waiting || polls_until_news_-- == 0) {
+    (void)hear_manager();
     count += hear_introducer(completions.subspan(count));
     count += give(completions.subspan(count));
   }
@@ -184,7 +196,8 @@ void Hub::take_completion(const ibv_wc& done) noexcept {
     if (channel == nullptr || !channel->owns(done.wr_id) || channel->take_sent(done)) return;
     if (done.status == IBV_WC_REM_ACCESS_ERR) return lose(*channel, counters.remote_access_errors);
     const bool is_gone = done.status == IBV_WC_RETRY_EXC_ERR || done.status == IBV_WC_RNR_RETRY_EXC_ERR;
-    return lose(*channel, is_gone ? counters.retries_exceeded : counters.other_errors);
+    return lose(*channel, is_gone ? counters.retries_exceeded : counters.other_errors,
+                device_->calls().wc_status_str(done.status));
   }
   const auto buffer = static_cast<uint32_t>(done.wr_id);
   const auto owner = by_number_.find(done.qp_num);
@@ -195,32 +208,42 @@ void Hub::take_completion(const ibv_wc& done) noexcept {
   }
   ++counters.receives;
   VerbsChannel& channel = *owner->second;
-  if (!channel.take_message(buffer, done.byte_len, ntohl(done.imm_data))) expel(channel);
+  const uint32_t immediate = ntohl(done.imm_data);
+  if ((immediate & kIsGreeting) != 0) return hear_greeting(channel, buffer, done.byte_len);
+  if (channel.phase() == VerbsChannel::Phase::kUnborn || channel.phase() == VerbsChannel::Phase::kWaiting) {
+    // The greeting comes first.
+    receives_->recycle(buffer);
+    return expel(channel);
+  }
+  if (!channel.take_message(buffer, done.byte_len, immediate)) expel(channel);
 }
 
-void Hub::lose(VerbsChannel& channel, uint64_t& counter) noexcept {
+void Hub::lose(VerbsChannel& channel, uint64_t& counter, std::string_view how) noexcept {
   ++counter;
   // The cause may be an event that waits to be read.
   polls_until_events_ = 0;
-  // The buffer of a message that was half here is not given back.
-  (void)receives_->add(1);
-  const bool is_new = channel.phase() == VerbsChannel::Phase::kUnborn;
-  if (!accepted() && !is_new) return channel.cut(/*returning=*/channel.introducer() != nullptr);
   Channel* const introducer = channel.introducer();
   const auto link = links_.find(introducer);
-  if (link == links_.end()) return channel.cut(/*returning=*/false);
-  if (!accepted()) {
-    return refused(link->second, {Code::kUnavailable, "the queue pair broke while it was introduced", ""});
+  const bool is_linked = link != links_.end();
+  if (!accepted() && is_linked && link->second.stage != Stage::kNone) {
+    return came_to_nothing(*introducer, link->second, no_way_through(link->second, how));
   }
+  // The buffer of a message that was half here is not given back.
+  (void)receives_->add(1);
+  if (!accepted()) return channel.cut(/*returning=*/introducer != nullptr);
+  if (!is_linked) return channel.cut(/*returning=*/false);
+  const Broken broken{
+      .header = header_of(Kind::kBroken), .queue_pair = link->second.peer.queue_pair, .reserved = 0};
   link->second.channel = nullptr;
+  enter(link->second, Stage::kNone);
   channel.set_introducer(nullptr);
-  if (is_new) {
+  if (channel.phase() == VerbsChannel::Phase::kUnborn) {
     channel.abandon();
     dead_.push_back(&channel);
   } else {
     channel.cut(/*returning=*/false);
   }
-  (void)tell(*introducer, Notice{.header = header_of(Kind::kBroken)});
+  (void)tell(*introducer, broken);
 }
 
 void Hub::expel(VerbsChannel& channel) noexcept {
@@ -237,7 +260,7 @@ void Hub::let_go(VerbsChannel& channel) noexcept {
   if (introducer == nullptr) return;
   const auto link = links_.find(introducer);
   if (link != links_.end()) {
-    if (std::exchange(link->second.due_ns, 0) != 0) --introducing_;
+    enter(link->second, Stage::kNone);
     link->second.channel = nullptr;
   }
   channel.set_introducer(nullptr);
@@ -250,11 +273,13 @@ bool Hub::prepare_sleep() noexcept {
   const bool introducer_sleeps = introducer_.prepare_sleep();
   look_at_device();
   if (device_lost_) leave_device();
+  const bool has_connected = hear_manager();
   // Armed first, then looked at: what comes after the look rings.
   if (completion_queue_ != nullptr) (void)::ibv_req_notify_cq(completion_queue_, /*solicited_only=*/0);
   const size_t found = drain_completions();
-  return introducer_sleeps && found == 0 && active_.empty() && to_flush_.empty() && deferred_.empty() &&
-         dead_.empty() && introducing_ == 0;
+  set_alarm();
+  return introducer_sleeps && !has_connected && found == 0 && active_.empty() && to_flush_.empty() &&
+         deferred_.empty() && dead_.empty();
 }
 
 void Hub::woke() noexcept {
@@ -263,6 +288,7 @@ void Hub::woke() noexcept {
   unsigned events = 0;
   while (events_ != nullptr && device_->calls().get_cq_event(events_, &queue, &context) == 0) ++events;
   if (events > 0) device_->calls().ack_cq_events(completion_queue_, events);
+  clear_alarm();
   introducer_.woke();
   polls_until_news_ = 0;
 }

@@ -93,6 +93,7 @@ Reported<> Hub::open_queues() {
 }
 
 void Hub::close_queues() noexcept {
+  manager_.reset();
   spare_memory_.clear();
   receives_.reset();
   const VerbsLibrary& library = device_->calls();

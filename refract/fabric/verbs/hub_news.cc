@@ -113,7 +113,7 @@ void Hub::hear_ours(const Completion& news, Link& link) noexcept {
 
 void Hub::introducer_closed(Channel& introducer, Link& link, bool returns) noexcept {
   link.is_open = false;
-  if (std::exchange(link.due_ns, 0) != 0) --introducing_;
+  enter(link, Stage::kNone);
   // What the peer said before it left is delivered.
   (void)drain_completions();
   VerbsChannel* const channel = link.channel;
@@ -150,21 +150,18 @@ void Hub::hear_message(Channel& introducer, Link& link, std::span<const std::byt
     const auto peer = decode_introduction(message);
     if (peer) return admit(introducer, link, *peer);
     is_sound = false;
-  } else if (is_sound && *kind == Kind::kReady && accepted()) {
-    if (link.channel != nullptr && link.channel->phase() == Phase::kUnborn) link.channel->opened();
   } else if (is_sound && *kind == Kind::kAcceptance && !accepted()) {
     const auto peer = decode_introduction(message);
     if (peer) return accept(introducer, link, *peer);
     is_sound = false;
   } else if (is_sound && *kind == Kind::kRefusal && !accepted()) {
     auto why = decode_refusal(message);
-    if (why) return refused(link, std::move(*why));
+    if (why) return hear_refusal(introducer, link, std::move(*why));
     is_sound = false;
   } else if (is_sound && *kind == Kind::kBroken && !accepted()) {
-    VerbsChannel* const channel = link.channel;
-    const bool is_up = channel != nullptr && channel->queue_pair() != nullptr &&
-                       (channel->phase() == Phase::kOpen || channel->phase() == Phase::kOpening);
-    if (is_up) lose(*channel, counters.other_errors);
+    const auto broken = decode_broken(message);
+    if (broken) return hear_broken(link, broken->queue_pair);
+    is_sound = false;
   } else {
     is_sound = is_sound && hear_about_regions(introducer, link, *kind, message);
   }
@@ -174,6 +171,22 @@ void Hub::hear_message(Channel& introducer, Link& link, std::span<const std::byt
   const Report why{kind.code() == Code::kUnsupported ? Code::kUnsupported : Code::kMalformed,
                    "the introduction is of another version of Refract's RDMA wire", ""};
   (void)tell(introducer, encode_refusal(why));
+}
+
+void Hub::hear_refusal(Channel& introducer, Link& link, Report why) noexcept {
+  if (link.stage != Stage::kAsked && link.stage != Stage::kConnecting) return;
+  Hope hope = Hope::kNone;
+  if (why.code == Code::kUnsupported) hope = Hope::kOtherWay;
+  if (why.code == Code::kUnavailable) hope = Hope::kTime;
+  came_to_nothing(introducer, link, {.why = std::move(why), .hope = hope});
+}
+
+// It may be about a queue pair that this end has given up meanwhile.
+void Hub::hear_broken(Link& link, uint32_t queue_pair) noexcept {
+  VerbsChannel* const channel = link.channel;
+  const bool is_ours =
+      channel != nullptr && channel->queue_pair() != nullptr && channel->queue_pair()->number() == queue_pair;
+  if (is_ours) lose(*channel, counters.other_errors, "the peer has lost its queue pair");
 }
 
 // False: it makes no sense.

@@ -95,7 +95,10 @@ Introduction QueuePair::introduction(Kind kind) const noexcept {
           .reads_in_max = limits.reads_in_max,
           .reads_out_max = limits.reads_out_max,
           .credits = kCredits,
-          .message_bytes_max = kMessageBytesMax};
+          .message_bytes_max = kMessageBytesMax,
+          .way = Way::kExchange,
+          .port = 0,
+          .token = 0};
 }
 
 Reported<> QueuePair::meet(const Introduction& peer) {

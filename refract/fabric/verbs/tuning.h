@@ -42,7 +42,12 @@ inline constexpr int kCompletionsABatch = 32;
 inline constexpr int kBatchesATurn = 8;
 // The introducer costs a system call to ask, and says nothing for most of the time.
 inline constexpr uint32_t kPollsBetweenNews = 32;
+// Of each step of an introduction that waits for the peer.
 inline constexpr uint64_t kIntroductionTimeout_ns = 5 * kSecond_ns;
+// A channel whose path is gone introduces itself again after so long, and gives up once it has been without
+// one for that long: then its owner may look for a way without RDMA.
+inline constexpr uint64_t kPause_ns = kSecond_ns / 4;
+inline constexpr uint64_t kReturnPatience_ns = 10 * kSecond_ns;
 
 // Of the transport. A lost packet is sent again after 4.096 us x 2^15 = 134 ms, 6 times: a path that is gone
 // ends a queue pair after one second (devices may take up to four times as long). Not 7 times, which

@@ -35,7 +35,7 @@ Result<Kind> kind_of(std::span<const std::byte> message) noexcept {
   std::memcpy(&header, message.data(), sizeof(header));
   if (header.magic != kWireMagic) return fail(Code::kMalformed);
   if (header.version != kWireVersion) return fail(Code::kUnsupported);
-  if (header.kind < Kind::kIntroduction || header.kind > Kind::kBroken) return fail(Code::kMalformed);
+  if (header.kind < Kind::kIntroduction || header.kind > Kind::kToken) return fail(Code::kMalformed);
   return header.kind;
 }
 
@@ -47,7 +47,11 @@ Result<Introduction> decode_introduction(std::span<const std::byte> message) noe
                         copy->link_layer <= static_cast<uint8_t>(LinkLayer::kEthernet) &&
                         is_mtu(copy->mtu_bytes) && copy->reads_in_max <= 255 && copy->reads_out_max <= 255 &&
                         copy->credits > 0 && copy->credits <= 65'535 && copy->message_bytes_max >= 64;
-  if (!is_sound) return fail(Code::kMalformed);
+  const bool is_acceptance = copy->header.kind == Kind::kAcceptance;
+  const bool is_by_exchange = copy->way == Way::kExchange && copy->port == 0 && copy->token == 0;
+  const bool is_by_rdma_cm = copy->way == Way::kRdmaCm && copy->port <= UINT16_MAX &&
+                             (copy->port != 0) == is_acceptance && (copy->token != 0) == is_acceptance;
+  if (!is_sound || (!is_by_exchange && !is_by_rdma_cm)) return fail(Code::kMalformed);
   return copy;
 }
 
@@ -61,6 +65,27 @@ Result<Revoked> decode_revoked(std::span<const std::byte> message) noexcept {
   auto copy = copy_of<Revoked>(message);
   if (copy && copy->region > UINT16_MAX) return fail(Code::kMalformed);
   return copy;
+}
+
+Result<Broken> decode_broken(std::span<const std::byte> message) noexcept {
+  auto copy = copy_of<Broken>(message);
+  if (copy && copy->queue_pair > kNumber24Max) return fail(Code::kMalformed);
+  return copy;
+}
+
+Result<Token> decode_token(std::span<const std::byte> message) noexcept {
+  const auto kind = kind_of(message);
+  if (!kind) return fail(kind.error());
+  if (*kind != Kind::kToken || message.size() < sizeof(Token)) return fail(Code::kMalformed);
+  auto copy = copy_of<Token>(message.first(sizeof(Token)));
+  // Zero stands for none.
+  if (copy && copy->token == 0) return fail(Code::kMalformed);
+  return copy;
+}
+
+bool is_greeting(std::span<const std::byte> message, uint32_t mtu_bytes) noexcept {
+  const auto kind = kind_of(message);
+  return kind && *kind == Kind::kGreeting && message.size() == mtu_bytes;
 }
 
 Result<Report> decode_refusal(std::span<const std::byte> message) {

@@ -5,14 +5,16 @@
 //   connecting end                                 accepting end
 //     Introduction  my queue pair, my address  ->
 //                                              <-  Acceptance  mine; or Refusal, and the end
-//     Ready         I can receive              ->
+//     Token         by librdmacm, if so asked  ->
+//     Greeting      over the queue pairs       ->
+//                                              <-  Greeting    over the queue pairs: both are open
 //
 //   either end, any time later
 //     Question      may I use region 7, key K? ->
 //                                              <-  Answer      yes, by these device keys; or no
 //                                              <-  Revoked     no more
-//                                              <-  Broken      my queue pair is lost: introduce yourself
-//                                              again
+//                                              <-  Broken      yours has lost its other end: introduce
+//                                                              yourself again
 //
 // All integers are little-endian; a message is one struct, an Answer is followed by its device keys. Every
 // byte comes from a peer: the decoders return what is sound, or kMalformed.
@@ -31,17 +33,24 @@
 namespace refract::fabric::verbs {
 
 inline constexpr uint32_t kWireMagic = 0x62727652;  // The bytes "Rvrb".
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 
 enum class Kind : uint16_t {
   kIntroduction = 1,
   kAcceptance,
   kRefusal,
-  kReady,
+  kGreeting,
   kQuestion,
   kAnswer,
   kRevoked,
   kBroken,
+  kToken,
+};
+
+// How the queue pairs come to be connected.
+enum class Way : uint32_t {
+  kExchange = 1,  // Each end sets up its own by what it reads here.
+  kRdmaCm,        // librdmacm does, by the accepting end's port.
 };
 
 struct Header {
@@ -64,6 +73,9 @@ struct Introduction {
   uint32_t reads_out_max;  // And that it may ask for at once.
   uint32_t credits;        // Messages that the sender can receive.
   uint32_t message_bytes_max;
+  Way way;
+  uint32_t port;   // Of an Acceptance by librdmacm: where it listens, at `gid`. Else 0.
+  uint64_t token;  // And what is to be shown there.
 };
 
 struct Refusal {
@@ -73,9 +85,22 @@ struct Refusal {
   std::array<char, 240> text;  // Zero-terminated.
 };
 
-// Ready and Broken.
-struct Notice {
+// The first message over the queue pair, either way. Zeros follow up to the smaller of both ends' MTU, so
+// that a path which loses full packets is found out.
+struct Greeting {
   Header header;
+};
+
+struct Broken {
+  Header header;
+  uint32_t queue_pair;  // The receiver's.
+  uint32_t reserved;
+};
+
+// What librdmacm carries to the accepting end as private data, which it fills up with zeros.
+struct Token {
+  Header header;
+  uint64_t token;
 };
 
 struct Question {
@@ -99,8 +124,9 @@ struct Revoked {
   uint64_t region;
 };
 
-static_assert(sizeof(Header) == 8 && sizeof(Introduction) == 56 && sizeof(Refusal) == 256);
-static_assert(sizeof(Notice) == 8 && sizeof(Question) == 24 && sizeof(Answer) == 48 && sizeof(Revoked) == 16);
+static_assert(sizeof(Header) == 8 && sizeof(Introduction) == 72 && sizeof(Refusal) == 256);
+static_assert(sizeof(Greeting) == 8 && sizeof(Broken) == 16 && sizeof(Token) == 16);
+static_assert(sizeof(Question) == 24 && sizeof(Answer) == 48 && sizeof(Revoked) == 16);
 static_assert(std::has_unique_object_representations_v<Introduction> &&
               std::has_unique_object_representations_v<Refusal> &&
               std::has_unique_object_representations_v<Answer>);
@@ -115,9 +141,15 @@ inline constexpr size_t kWireBytesMax = sizeof(Answer) + kChunksMax * sizeof(uin
 // kMalformed: it is none of ours. kUnsupported: it is, of another version.
 [[nodiscard]] Result<Kind> kind_of(std::span<const std::byte> message) noexcept;
 
+// Of an Introduction as of an Acceptance.
 [[nodiscard]] Result<Introduction> decode_introduction(std::span<const std::byte> message) noexcept;
 [[nodiscard]] Result<Question> decode_question(std::span<const std::byte> message) noexcept;
 [[nodiscard]] Result<Revoked> decode_revoked(std::span<const std::byte> message) noexcept;
+[[nodiscard]] Result<Broken> decode_broken(std::span<const std::byte> message) noexcept;
+// Of private data, which may be longer.
+[[nodiscard]] Result<Token> decode_token(std::span<const std::byte> message) noexcept;
+// Whether it is a greeting over a path of that MTU.
+[[nodiscard]] bool is_greeting(std::span<const std::byte> message, uint32_t mtu_bytes) noexcept;
 // Control characters of the peer's text come out as '?'.
 [[nodiscard]] Result<Report> decode_refusal(std::span<const std::byte> message);
 [[nodiscard]] Refusal encode_refusal(const Report& why) noexcept;

@@ -53,8 +53,10 @@ struct WorkId {
   }
 };
 
-// The immediate of a message: how many credits it returns, and whether that is all it does.
+// The immediate of a message: how many credits it returns, and whether that is all it does, or whether it
+// ends an introduction.
 inline constexpr uint32_t kCreditsMask = 0xffff;
 inline constexpr uint32_t kCreditsOnly = uint32_t{1} << 31;
+inline constexpr uint32_t kIsGreeting = uint32_t{1} << 30;
 
 }  // namespace refract::fabric::verbs
