@@ -311,8 +311,9 @@ TEST_F(ChainClientTest, a_put_of_a_key_whose_fingerprint_another_has_is_an_inser
 class NoKeyCheck final : public prism::snic::Guard {
  public:
   bool may_write(Offset, uint64_t) noexcept override { return false; }
-  bool may_swap(const prism::snic::Swap& swap) noexcept override {
-    return !swap.retires || static_cast<bool>(swap.installs.at);
+  Code may_swap(const prism::snic::Swap& swap) noexcept override {
+    const bool looks_like_one = !swap.retires || static_cast<bool>(swap.installs.at);
+    return looks_like_one ? Code::kOk : Code::kAccessDenied;
   }
 };
 

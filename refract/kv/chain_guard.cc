@@ -18,15 +18,19 @@ bool ChainGuard::may_allocate_unowned() noexcept {
   return false;
 }
 
-bool ChainGuard::may_swap(const Swap& swap) noexcept {
-  if (!swap.retires && std::ranges::equal(swap.before, swap.after)) return true;
-  if (!is_install(swap)) {
+Code ChainGuard::may_swap(const Swap& swap) noexcept {
+  if (!swap.retires && std::ranges::equal(swap.before, swap.after)) return Code::kOk;
+  Code code = Code::kAccessDenied;
+  // Last: what the log has been told is made.
+  if (is_install(swap)) code = table_.before_install(swap.installs.at, swap.installs.stamp);
+  if (code != Code::kOk) {
     ++refused_count_;
-    return false;
+    return code;
   }
   ++installed_count_;
+  table_.depart(Slot{swap.before.front()});
   REFRACT_FAULT("kv.chain.before_install");
-  return true;
+  return Code::kOk;
 }
 
 bool ChainGuard::is_install(const Swap& swap) const noexcept {

@@ -10,6 +10,9 @@
 //   refused    everything else: WRITE, fetch-and-add, inserts, erasures, an ALLOCATE that its chain does not
 //   own
 //
+// Where the table has a log, an install is told to it before it is made, and refused with kOverloaded or
+// kReadOnly where the log has no room: the owner's call then waits for it, or says why.
+//
 // Why each condition is needed: docs/design/019-chains-on-our-table.md. Threads: used only by the shard that
 // owns the table.
 #pragma once
@@ -27,11 +30,11 @@ namespace refract::kv {
 class ChainGuard : public prism::snic::Guard {
  public:
   // All outlive the guard.
-  ChainGuard(const Table& table, const Writer& writer, const prism::snic::Buffers& buffers) noexcept
+  ChainGuard(Table& table, const Writer& writer, const prism::snic::Buffers& buffers) noexcept
       : table_(table), writer_(writer), buffers_(buffers) {}
 
   [[nodiscard]] bool may_write(Offset at, uint64_t bytes) noexcept override;
-  [[nodiscard]] bool may_swap(const prism::snic::Swap& swap) noexcept override;
+  [[nodiscard]] Code may_swap(const prism::snic::Swap& swap) noexcept override;
   [[nodiscard]] bool may_allocate_unowned() noexcept override;
 
   [[nodiscard]] uint64_t installed_count() const noexcept { return installed_count_; }
@@ -40,7 +43,7 @@ class ChainGuard : public prism::snic::Guard {
  private:
   [[nodiscard]] bool is_install(const prism::snic::Swap& swap) const noexcept;
 
-  const Table& table_;
+  Table& table_;
   const Writer& writer_;
   const prism::snic::Buffers& buffers_;
   uint64_t installed_count_ = 0;

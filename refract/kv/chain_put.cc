@@ -193,6 +193,8 @@ State ChainPut::take_install(const prism::Reply& reply) noexcept {
 }
 
 State ChainPut::take_refused_swap(Code code, Slot now) noexcept {
+  // The owner's log has no room: a call waits for it, or learns why.
+  if (code == Code::kOverloaded || code == Code::kReadOnly) return give_up(ByRpc::kRefused);
   if (code != Code::kCompareFailed) {
     // The owner's guard: another key's entry, whose fingerprint is the same.
     if (must_look_) return give_up(ByRpc::kRefused);

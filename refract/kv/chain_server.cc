@@ -18,10 +18,12 @@ constexpr prism::ChainRights kReadOnly{prism::ChainRights::kRead};
 
 ChainServer::ChainServer(const Parts& parts)
     : heap_(parts.heap),
+      upkeep_(parts.upkeep),
       sizes_(parts.writer, parts.heap),
-      buffers_(parts.writer, parts.heap, sizes_, parts.upkeep),
+      buffers_(parts.writer, parts.heap, sizes_, parts.table, parts.upkeep),
       guard_(parts.table, parts.writer, buffers_),
       service_(executor_, parts.shard, parts.service) {
+  service_.set_reply_gate(this);
   prism::snic::Guard* const guard = parts.guard != nullptr ? parts.guard : &guard_;
   REFRACT_CHECK(executor_
                     .add_region({.id = kRegion,
@@ -37,6 +39,12 @@ ChainServer::ChainServer(const Parts& parts)
                             .rights = parts.may_write ? kChainWriteRights : kReadOnly,
                             .root = kRootAt.value})
                     .has_value());
+}
+
+bool ChainServer::keeps_reply(const rpc::Responder& to, std::span<const std::byte> reply) noexcept {
+  if (guard_.installed_count() == answered_installs_) return false;
+  answered_installs_ = guard_.installed_count();
+  return upkeep_ != nullptr && upkeep_->keeps_reply(to, reply);
 }
 
 void ChainServer::on_memory_added() noexcept {

@@ -11,7 +11,9 @@
 // Threads: used only by the shard that owns the table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "refract/kv/chain_buffers.h"
 #include "refract/kv/chain_guard.h"
@@ -25,23 +27,23 @@
 
 namespace refract::kv {
 
-class ChainServer {
+class ChainServer final : private prism::snic::ReplyGate {
  public:
   // All outlive the server.
   struct Parts {
-    const Table& table;
+    Table& table;
     Heap& heap;
     Writer& writer;
     runtime::Shard& shard;
     bool may_write = true;          // Else chains only read.
-    ChainUpkeep* upkeep = nullptr;  // The table's service; null: nobody is told.
+    ChainUpkeep* upkeep = nullptr;  // The table's service; null: nobody is told. A table with a log needs it.
     prism::snic::ServiceOptions service = {};
     prism::snic::Guard* guard = nullptr;  // In place of its own: for tests that break its rules.
   };
   explicit ChainServer(const Parts& parts);
   ChainServer(const ChainServer&) = delete;
   ChainServer& operator=(const ChainServer&) = delete;
-  ~ChainServer() = default;
+  ~ChainServer() override = default;
 
   [[nodiscard]] prism::snic::Service& service() noexcept { return service_; }
   // Before the first session opens; null: sessions have ended.
@@ -55,7 +57,12 @@ class ChainServer {
   [[nodiscard]] const ChainGuard& guard() const noexcept { return guard_; }
 
  private:
+  [[nodiscard]] bool keeps_reply(const rpc::Responder& to,
+                                 std::span<const std::byte> reply) noexcept override;
+
   Heap& heap_;
+  ChainUpkeep* upkeep_;
+  uint64_t answered_installs_ = 0;
   ChainBufferSizes sizes_;
   ChainBuffers buffers_;
   ChainGuard guard_;

@@ -26,8 +26,9 @@ class ChangeLog {
     uint64_t stamp = 0;  // The entry's version; of an erasure, a stamp of its own. Higher than all before.
     uint64_t expires_wall_ns = 0;
     RequestId request = {};
-    std::span<const std::byte> key;
-    std::span<const std::byte> value;  // Of a put. Its bytes lie in `buffer`, and stay as they are there.
+    std::span<const std::byte> key = {};
+    // Of a put: its bytes lie in `buffer`, and stay as they are there.
+    std::span<const std::byte> value = {};
     Offset buffer{};
   };
 

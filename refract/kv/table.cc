@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/kv/table.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "refract/base/check.h"
@@ -39,7 +40,8 @@ Table::Table(Writer& writer, Heap& heap, const Clock& clock)
       hash_seed_(writer.view<SpaceHeader>({0}).hash_seed),
       directory_{writer.view<TableRoot>(kRootAt).directory},
       directory_words_(writer.view<TableRoot>(kRootAt).directory_words),
-      count_(writer.load(kBucketCountAt)) {}
+      count_(writer.load(kBucketCountAt)),
+      held_back_(heap) {}
 
 uint64_t Table::hash(std::span<const std::byte> key) const noexcept {
   return hash_key(key, hash_seed_);
@@ -119,6 +121,7 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
   const uint64_t bytes = draft.lengths.total_bytes();
   auto buffer = heap_.allocate(bytes);
   if (!buffer && stats_.expiring_entries > 0 && sweep(count_) > 0) buffer = heap_.allocate(bytes);
+  while (!buffer && departures_ != nullptr && departures_->gives_way()) buffer = heap_.allocate(bytes);
   if (!buffer) return fail(Code::kNoSpace);
   REFRACT_FAULT("kv.put.after_allocate");
   draft.buffer = *buffer;
@@ -137,6 +140,7 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
 
 Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> value,
                             const PutOptions& options) {
+  if (const Code code = room_in_log(key.bytes.size(), value.size()); code != Code::kOk) return fail(code);
   Place place = locate(key);
   if (const Code code = check(place, options); code != Code::kOk) return fail(code);
   const uint64_t expired_before = stats_.expired;
@@ -151,6 +155,8 @@ Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> val
 }
 
 Result<Table::Draft> Table::begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options) {
+  // Room there must be when it is committed.
+  if (room_in_log(key.bytes.size(), value_bytes) == Code::kReadOnly) return fail(Code::kReadOnly);
   if (const Code code = check(locate(key), options); code != Code::kOk) return fail(code);
   return draft(key, value_bytes, options);
 }
@@ -163,8 +169,11 @@ void Table::fill(const Draft& draft, uint64_t value_offset, std::span<const std:
 Result<uint64_t> Table::commit(const Draft& draft, const PutOptions& options) {
   const std::span<const std::byte> key{writer_.at(draft.buffer.plus(draft.lengths.key_at())),
                                        draft.lengths.key_bytes};
+  Code code = room_in_log(draft.lengths.key_bytes, draft.lengths.value_bytes);
+  if (code == Code::kOverloaded) return fail(code);
   const Place place = locate({key, draft.hash});
-  if (const Code code = check(place, options); code != Code::kOk) {
+  if (code == Code::kOk) code = check(place, options);
+  if (code != Code::kOk) {
     abandon(draft);
     return fail(code);
   }
@@ -176,50 +185,79 @@ void Table::abandon(const Draft& draft) {
 }
 
 Result<uint64_t> Table::publish(const Draft& draft, Place place) {
-  if (!place.slot_at) {
-    const auto line = heap_.allocate_line();
-    if (!line) return fail(Code::kNoSpace);
-    ++stats_.overflow_lines;
-    // Linked while empty: whoever follows finds nothing yet.
-    writer_.publish(place.tail.plus(kOverflowWord * sizeof(Slot)), line->value);
-    place.slot_at = *line;
-  }
+  if (!place.slot_at && !link_line(place)) return fail(Code::kNoSpace);
   const uint64_t stamp = heap_.next_stamp();
+  writer_.publish(draft.buffer, stamp);
+  if (log_ != nullptr) [[unlikely]]
+    tell_log(draft.buffer, stamp);
+  store(draft, place, stamp);
+  return stamp;
+}
+
+bool Table::link_line(Place& place) {
+  const auto line = heap_.allocate_line();
+  if (!line) return false;
+  ++stats_.overflow_lines;
+  // Linked while empty: whoever follows finds nothing yet.
+  writer_.publish(place.tail.plus(kOverflowWord * sizeof(Slot)), line->value);
+  place.slot_at = *line;
+  return true;
+}
+
+// The buffer is complete: its stamp has been stored.
+void Table::store(const Draft& draft, const Place& place, uint64_t stamp) {
   const bool expires = (draft.lengths.flags & Lengths::kExpires) != 0;
   const Slot slot = Slot::of({.hash = draft.hash,
                               .stamp = stamp,
                               .bytes = draft.lengths.total_bytes(),
                               .expires = expires,
                               .buffer = draft.buffer});
-  writer_.publish(draft.buffer, stamp);
+  if (place.slot) depart(place.slot);
   REFRACT_FAULT("kv.put.before_publish");
   writer_.publish(place.slot_at, slot.bits);
   REFRACT_FAULT("kv.put.after_publish");
   stats_.expiring_entries += expires ? 1 : 0;
   if (place.slot) {
     stats_.expiring_entries -= place.slot.expires() ? 1 : 0;
-    heap_.retire(place.slot.buffer(), lengths_of(place.slot).total_bytes());
+    retire(place.slot.buffer(), lengths_of(place.slot).total_bytes());
   } else {
     ++stats_.entries;
     grow();
   }
-  return stamp;
+}
+
+void Table::retire(Offset buffer, uint64_t bytes) {
+  if (departures_ != nullptr && departures_->keeps(buffer)) [[unlikely]]
+    return;
+  if (log_ != nullptr) [[unlikely]] {
+    if (const uint64_t position = log_->needed_until(buffer); position != 0) {
+      return held_back_.keep({.needed_until = position, .at = buffer, .bytes = bytes});
+    }
+  }
+  heap_.retire(buffer, bytes);
 }
 
 Result<uint64_t> Table::erase(const HashedKey& key, uint64_t if_version) {
+  if (const Code code = room_in_log(key.bytes.size(), 0); code != Code::kOk) return fail(code);
   const Place place = locate(key);
   if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
   const uint64_t version = writer_.load(place.slot.buffer());
   if (if_version != 0 && version != if_version) return fail(Code::kVersionMismatch);
+  if (log_ != nullptr) [[unlikely]] {
+    logged_stamp_ = heap_.next_stamp();
+    log_->append({.kind = ChangeLog::Kind::kErase, .stamp = logged_stamp_, .key = key.bytes});
+    REFRACT_FAULT("kv.erase.before_publish");
+  }
   remove(place.slot_at, place.slot);
   trim(bucket_of(key.hash));
   return version;
 }
 
 void Table::remove(Offset slot_at, Slot slot) {
+  depart(slot);
   writer_.publish(slot_at, 0);
   REFRACT_FAULT("kv.erase.before_retire");
-  heap_.retire(slot.buffer(), lengths_of(slot).total_bytes());
+  retire(slot.buffer(), lengths_of(slot).total_bytes());
   --stats_.entries;
   stats_.expiring_entries -= slot.expires() ? 1 : 0;
 }
@@ -295,6 +333,10 @@ size_t Table::sweep(uint64_t buckets) {
     if (removed) trim(bucket);
   }
   return stats_.expired - before;
+}
+
+uint64_t Table::buckets_for(uint64_t entries) noexcept {
+  return std::bit_ceil(std::max(kBucketsAtBirth, entries * 4 / kEntriesPerFourBuckets + 1));
 }
 
 void Table::grow() {

@@ -14,7 +14,10 @@
 
 #include "refract/base/clock.h"
 #include "refract/base/result.h"
+#include "refract/kv/change_log.h"
 #include "refract/kv/contract.h"
+#include "refract/kv/departures.h"
+#include "refract/kv/held_back.h"
 #include "refract/kv/layout.h"
 #include "refract/memory/heap.h"
 
@@ -43,7 +46,20 @@ class Table {
 
   // Finishes what a crash interrupted and tells the heap what is in use. kCorrupt: the bytes contradict
   // themselves; nothing was changed but what an interrupted split had left.
-  [[nodiscard]] Result<> recover();
+  //
+  // `last` is the last change in the log, if there is one: a crash can have fallen between its record and its
+  // slot, and then the table lacks it, and makes it now. Where it names a buffer, that has the value, if
+  // anything has; otherwise `value` is it. kNoSpace: there was no room for it.
+  [[nodiscard]] Result<> recover(const ChangeLog::Change* last = nullptr);
+
+  // From now on each change is told to `log` when nothing can fail any more, and made at once behind that.
+  // Where the log has no room, nothing is changed: kOverloaded until it has got on, or kReadOnly. Null, as at
+  // first: nobody is told. The log outlives the table or is taken away.
+  void log_to(ChangeLog* log) noexcept { log_ = log; }
+  [[nodiscard]] ChangeLog* log() const noexcept { return log_; }
+  // The log has got on: retires the buffers that it has read by now. Returns how many.
+  size_t release_held_back();
+  [[nodiscard]] const HeldBack& held_back() const noexcept { return held_back_; }
 
   // Who routes by the hash, or fetches ahead by it, has it already: everything about one key takes both.
   struct HashedKey {
@@ -75,7 +91,8 @@ class Table {
   }
   // REQUIRES: the piece lies within the value.
   void fill(const Draft& draft, uint64_t value_offset, std::span<const std::byte> piece);
-  // kNoSpace: the draft is as it was, for another try or abandon(). After anything else it is gone.
+  // kNoSpace, kOverloaded: the draft is as it was, for another try or abandon(). After anything else it is
+  // gone.
   [[nodiscard]] Result<uint64_t> commit(const Draft& draft, const PutOptions& options);
   void abandon(const Draft& draft);
 
@@ -104,6 +121,28 @@ class Table {
     Slot slot{};
   };
   [[nodiscard]] Standing standing(const HashedKey& key) const noexcept;
+  // Tells the log of an install that is made at once behind this, where there is a log; else what refuses it.
+  // kAccessDenied: a younger stamp is in the log. REQUIRES: the buffer is complete and carries the stamp.
+  [[nodiscard]] Code before_install(Offset buffer, uint64_t stamp);
+  // Gives back a buffer that an install has replaced.
+  void retire(Offset buffer, uint64_t bytes);
+
+  // From now on `departures` is told of what leaves the table, and asked before buffers are retired; null:
+  // nobody is. One at a time. It outlives the table or is taken away.
+  void tell(Departures* departures) noexcept { departures_ = departures; }
+  [[nodiscard]] Departures* told() const noexcept { return departures_; }
+  // To be called by whoever replaces an entry by itself, behind before_install and before its store.
+  void depart(Slot slot) noexcept {
+    if (departures_ != nullptr) [[unlikely]]
+      departures_->departing(slot);
+  }
+
+  // For a table that is filled from a log, before anybody reads it (replay.h). Buckets for so many entries,
+  // as far as there is memory. REQUIRES: it is empty.
+  void expect(uint64_t entries);
+  // Makes the change with its own stamp, unless what stands there is as young. Returns whether anything was
+  // changed. kNoSpace: nothing was. REQUIRES: nobody is told (log_to).
+  [[nodiscard]] Result<bool> restore(const HashedKey& key, const ChangeLog::Change& change);
 
   // Two stages to run over a batch before its operations, so that their cache misses overlap.
   void prefetch_bucket(uint64_t hash) const noexcept;
@@ -144,9 +183,17 @@ class Table {
   [[nodiscard]] Code check(const Place& place, const PutOptions& options) const noexcept;
   [[nodiscard]] Result<Draft> draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
   [[nodiscard]] Result<uint64_t> publish(const Draft& draft, Place place);
+  [[nodiscard]] bool link_line(Place& place);
+  void store(const Draft& draft, const Place& place, uint64_t stamp);
+  [[nodiscard]] Code room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
+    return log_ == nullptr ? Code::kOk : log_->room_for(key_bytes, value_bytes);
+  }
+  void tell_log(Offset buffer, uint64_t stamp);
   void remove(Offset slot_at, Slot slot);
   void trim(Offset bucket);
 
+  // With which the table need not grow for so many entries.
+  [[nodiscard]] static uint64_t buckets_for(uint64_t entries) noexcept;
   void grow();
   [[nodiscard]] bool split_one();
   [[nodiscard]] bool make_room_for_bucket(uint64_t index);
@@ -162,6 +209,9 @@ class Table {
     uint64_t bytes;
   };
   [[nodiscard]] std::vector<Held> adopt_pinned();
+  [[nodiscard]] bool is_behind(const HashedKey& key, uint64_t stamp) const noexcept;
+  [[nodiscard]] std::optional<Draft> adopt_unnamed(const ChangeLog::Change& last);
+  [[nodiscard]] Result<> redo(const ChangeLog::Change& last, const std::optional<Draft>& unnamed);
   [[nodiscard]] std::optional<Damage> validate_slot(Offset at, Slot slot, uint64_t bucket) const;
 
   Writer& writer_;
@@ -174,6 +224,10 @@ class Table {
   uint64_t grow_to_ = 0;   // Split until the table has so many.
   uint64_t sweep_at_ = 0;  // The next bucket to sweep.
   std::vector<Offset> moved_;
+  ChangeLog* log_ = nullptr;
+  uint64_t logged_stamp_ = 0;  // The youngest in the log that this table has told it.
+  HeldBack held_back_;
+  Departures* departures_ = nullptr;
   Stats stats_;
 };
 

@@ -95,7 +95,7 @@ std::vector<Table::Held> Table::adopt_pinned() {
   return held;
 }
 
-Result<> Table::recover() {
+Result<> Table::recover(const ChangeLog::Change* last) {
   // The misses of so many buckets, then of their buffers, overlap.
   constexpr uint64_t kAhead = 8;
   if (const Code code = check_directory(); code != Code::kOk) return fail(code);
@@ -112,13 +112,14 @@ Result<> Table::recover() {
     }
     if (const Code code = adopt_bucket(index); code != Code::kOk) return fail(code);
   }
+  const std::optional<Draft> unnamed = last != nullptr ? adopt_unnamed(*last) : std::nullopt;
   const std::vector<Held> held = adopt_pinned();
   heap_.end_recovery();
   for (const Held& one : held) heap_.retire(one.buffer, one.bytes);
   stats_.buckets = count_;
   grow_to_ = std::bit_ceil(count_);
   // An empty last line that a crash left linked is trimmed when its bucket is next erased from or split.
-  return {};
+  return last != nullptr ? redo(*last, unnamed) : Result<>();
 }
 
 std::optional<Table::Damage> Table::validate_slot(Offset at, Slot slot, uint64_t bucket) const {

@@ -353,6 +353,12 @@ uint64_t Heap::next_stamp() {
   return next_stamp_++;
 }
 
+void Heap::skip_stamps_below(uint64_t stamp) {
+  if (stamp <= next_stamp_) return;
+  next_stamp_ = stamp_limit_ = stamp;
+  writer_.publish(kStampLimitAt, stamp_limit_);
+}
+
 uint64_t Heap::largest_free_run() const noexcept {
   uint64_t longest = 0;
   uint64_t run = 0;

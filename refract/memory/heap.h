@@ -80,6 +80,9 @@ class Heap {
 
   // A number that no buffer of this space ever carried. Never 0.
   [[nodiscard]] uint64_t next_stamp();
+  // The next one is this or higher: for a space that is filled with contents of another, whose stamps they
+  // keep.
+  void skip_stamps_below(uint64_t stamp);
 
   // True when so little is free that the node should ask for another region now.
   [[nodiscard]] bool wants_growth() const noexcept;

@@ -210,5 +210,14 @@ TEST_F(HeapTest, the_largest_free_run_ends_at_a_used_chunk_and_at_a_region) {
   EXPECT_EQ(heap_->largest_free_run(), std::max(first, 8 * kChunkBytes));
 }
 
+TEST_F(HeapTest, stamps_that_were_skipped_are_not_given_after_a_restart_either) {
+  heap_->skip_stamps_below(1'000'000);
+  EXPECT_EQ(heap_->next_stamp(), 1'000'000U);
+  heap_->skip_stamps_below(5);
+  EXPECT_EQ(heap_->next_stamp(), 1'000'001U);
+  open(16);
+  EXPECT_GT(heap_->next_stamp(), 1'000'001U);
+}
+
 }  // namespace
 }  // namespace refract

@@ -205,11 +205,12 @@ class RefusingGuard final : public Guard {
   [[nodiscard]] bool may_write(Offset at, uint64_t bytes) noexcept override {
     return at.value >= World::kStart + 512 && bytes < 100;
   }
-  [[nodiscard]] bool may_swap(const Swap& swap) noexcept override {
+  [[nodiscard]] Code may_swap(const Swap& swap) noexcept override {
     last = swap.after[0];
     installed_bytes += swap.installs.bytes;
-    return swap.before[0] == 0;
+    return swap.before[0] == 0 ? Code::kOk : refusal;
   }
+  Code refusal = Code::kAccessDenied;
   uint64_t last = 0;
   uint64_t installed_bytes = 0;
 };
@@ -234,6 +235,8 @@ TEST(Executor, guard_has_the_last_word) {
   EXPECT_EQ(world.word(8), 1u);
   EXPECT_EQ(guard.last, 2u) << "an addition is shown as the swap that it is";
   EXPECT_EQ(guard.installed_bytes, 64u) << "it is told which buffer of the chain comes in";
+  guard.refusal = Code::kReadOnly;
+  EXPECT_EQ(world.run(*draft).code(2), Code::kReadOnly) << "it says why, too";
 }
 
 TEST(Executor, malformed_chain_executes_nothing) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "refract/base/result.h"
 #include "refract/memory/remote_pointer.h"
 #include "refract/prism/snic/buffers.h"
 
@@ -31,7 +32,9 @@ class Guard {
  public:
   virtual ~Guard() = default;
   [[nodiscard]] virtual bool may_write(Offset at, uint64_t bytes) noexcept = 0;
-  [[nodiscard]] virtual bool may_swap(const Swap& swap) noexcept = 0;
+  // kOk, or what the swap ends with: kAccessDenied where it may never be made, kOverloaded or kReadOnly where
+  // it may not be made now.
+  [[nodiscard]] virtual Code may_swap(const Swap& swap) noexcept = 0;
   // Whether a chain may allocate what it does not own: a buffer that stays out when nothing stores it, so
   // that whoever may allocate can use up all memory.
   [[nodiscard]] virtual bool may_allocate_unowned() noexcept { return true; }

@@ -41,8 +41,8 @@ class ModelGuard final : public Guard {
   [[nodiscard]] bool may_write(Offset at, uint64_t bytes) noexcept override {
     return !ReferenceRegion::refuses(at.value - kMargin, bytes);
   }
-  [[nodiscard]] bool may_swap(const Swap& swap) noexcept override {
-    return !ReferenceRegion::refuses(swap.at.value - kMargin, swap.bytes);
+  [[nodiscard]] Code may_swap(const Swap& swap) noexcept override {
+    return ReferenceRegion::refuses(swap.at.value - kMargin, swap.bytes) ? Code::kAccessDenied : Code::kOk;
   }
 };
 

@@ -188,7 +188,7 @@ Code Run::swap_in(const Operation& operation, const SwapWork& work) noexcept {
                     .after = std::span(work.after).first(work.words),
                     .retires = static_cast<bool>(retired),
                     .installs = installs};
-    if (!region_->guard->may_swap(swap)) return Code::kAccessDenied;
+    if (const Code code = region_->guard->may_swap(swap); code != Code::kOk) return code;
   }
   for (size_t i = 0; i < work.words; ++i) {
     if (work.after[i] != work.raw[i]) writer->publish({work.place.at + i * 8}, work.after[i]);

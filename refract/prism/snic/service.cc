@@ -108,7 +108,9 @@ void Service::execute(Open& open, const rpc::Responder& from, std::span<const st
     return;
   }
   ++counts_.chains;
-  if (server_ != nullptr) server_->reply(from, Code::kOk, {}, std::span(reply_).first(*bytes));
+  const std::span<const std::byte> reply = std::span(reply_).first(*bytes);
+  if (gate_ != nullptr && gate_->keeps_reply(from, reply)) return;
+  if (server_ != nullptr) server_->reply(from, Code::kOk, {}, reply);
 }
 
 void Service::wait(Open& open, const rpc::IncomingCall& call) {

@@ -36,6 +36,15 @@ struct Offer {
   uint64_t root = 0;        // Offset in the region.
 };
 
+// Asked before a chain is answered, by whoever must not tell yet what the chain has done.
+class ReplyGate {
+ public:
+  virtual ~ReplyGate() = default;
+  // True: it has copied the reply, and answers by itself.
+  [[nodiscard]] virtual bool keeps_reply(const rpc::Responder& to,
+                                         std::span<const std::byte> reply) noexcept = 0;
+};
+
 struct ServiceOptions {
   // What may be executed between two turns of the shard's other work: one for each operation, and one for
   // each KiB of chain and reply.
@@ -53,6 +62,8 @@ class Service final : public rpc::Service {
 
   // Who carries the answers. Before the first session opens; null: sessions have ended.
   void answer_through(rpc::Server* server) noexcept { server_ = server; }
+  // Null, as at first: every chain is answered at once. The gate outlives the service or is taken away.
+  void set_reply_gate(ReplyGate* gate) noexcept { gate_ = gate; }
 
   // Control path. kExists: the name is offered already. kTooLarge: it is too long.
   [[nodiscard]] Result<> offer(const Offer& offer);
@@ -102,6 +113,7 @@ class Service final : public rpc::Service {
   runtime::Shard& shard_;
   ServiceOptions options_;
   rpc::Server* server_ = nullptr;
+  ReplyGate* gate_ = nullptr;
   std::vector<Offer> offers_;
   std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
   std::vector<std::byte> reply_;

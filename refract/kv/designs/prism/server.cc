@@ -68,12 +68,15 @@ void PrismKvServer::answer_through(rpc::Server* server) noexcept {
   chains_.answer_through(server);
 }
 
-bool PrismKvServer::may_swap(const prism::snic::Swap& swap) noexcept {
-  if (swap.bytes != sizeof(Slot) || swap.at.value < root_.slots) return false;
+Code PrismKvServer::may_swap(const prism::snic::Swap& swap) noexcept {
+  if (swap.bytes != sizeof(Slot) || swap.at.value < root_.slots) return Code::kAccessDenied;
   const uint64_t distance = swap.at.value - root_.slots;
-  if (distance % sizeof(Slot) != 0 || distance / sizeof(Slot) >= root_.slot_count) return false;
+  if (distance % sizeof(Slot) != 0 || distance / sizeof(Slot) >= root_.slot_count) {
+    return Code::kAccessDenied;
+  }
   const RemotePointer item{swap.after[0]};
-  return item.region() == region_ && lists_.is_out({item.offset()});
+  const bool is_its_own = item.region() == region_ && lists_.is_out({item.offset()});
+  return is_its_own ? Code::kOk : Code::kAccessDenied;
 }
 
 void PrismKvServer::handle(std::span<const rpc::IncomingCall> calls) noexcept {

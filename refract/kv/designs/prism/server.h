@@ -87,7 +87,7 @@ class PrismKvServer final : public designs::Server, private rpc::Service, privat
 
   // Chains may change slots and nothing else, and have them lead to buffers that are out.
   [[nodiscard]] bool may_write(Offset, uint64_t) noexcept override { return false; }
-  [[nodiscard]] bool may_swap(const prism::snic::Swap& swap) noexcept override;
+  [[nodiscard]] Code may_swap(const prism::snic::Swap& swap) noexcept override;
 
   Writer writer_;
   Root root_;
