@@ -28,8 +28,11 @@ Reported<Connection::Owned> Connection::begin(runtime::Shard& shard, const Trans
   Owned connection(new Connection(shard, row, request, paths));
   connection->transport_ = std::move(*transport);
   connection->session_ = std::make_unique<rpc::Session>(connection->transport_->channel(), shard);
-  connection->rpc_.emplace(*connection->session_, shard,
-                           kv::RpcClientOptions{.timeout_ns = request.timeout_ns, .pipeline = kPipeline});
+  connection->lender_.emplace(connection->transport_->domain());
+  connection->rpc_.emplace(
+      *connection->session_, shard,
+      kv::RpcClientOptions{
+          .timeout_ns = request.timeout_ns, .pipeline = kPipeline, .lender = &*connection->lender_});
   if (paths == Paths::kChain) {
     connection->chains_.emplace(
         *connection->rpc_, shard,

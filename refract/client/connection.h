@@ -23,6 +23,7 @@
 #include "refract/fabric/shm/node_page.h"
 #include "refract/kv/chain_client.h"
 #include "refract/kv/direct_reader.h"
+#include "refract/kv/lender.h"
 #include "refract/kv/mapped_memory.h"
 #include "refract/kv/remote_client.h"
 #include "refract/kv/rpc_client.h"
@@ -182,6 +183,7 @@ class Connection final : public runtime::Poller {
   State state_ = State::kConnecting;
   Watcher* watcher_ = nullptr;
   std::unique_ptr<Transport> transport_;
+  std::optional<kv::Lender> lender_;              // Over its domain.
   std::optional<fabric::Dispatcher> dispatcher_;  // Empty once ended: polling again would unmap the space.
   std::unique_ptr<rpc::Session> session_;
   std::optional<kv::RpcClient> rpc_;

@@ -77,6 +77,7 @@ struct Capabilities {
   uint32_t depth = 0;                     // Requests in flight, at most.
   uint32_t message_bytes_max = 0;         // kSend: local + tail together.
   bool read_bypasses_target_cpu = false;  // kRead goes on while the peer's process is stopped.
+  bool peer_reads_bypass_cpu = false;  // The other way: the peer's kRead goes on while this one is stopped.
   bool atomics_coherent_with_cpu = true;  // kCompareSwap meets the peer's own atomics on one word.
   bool counts_written_bytes = true;       // revoke_region knows what WRITEs have brought; devices do not say.
   // From so many bytes on one READ or WRITE beats messages. 0: messages are always the better way.

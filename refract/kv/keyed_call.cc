@@ -5,6 +5,7 @@
 
 #include "refract/base/check.h"
 #include "refract/kv/layout.h"
+#include "refract/kv/pull_wire.h"
 
 namespace refract::kv {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 using wire::Method;
 
 bool carries_value(Method method) noexcept {
-  return method == Method::kPut || method == Method::kPutBegin;
+  return method == Method::kPut || method == Method::kPutBegin || method == Method::kPutPulled;
 }
 
 uint8_t flags_of(Method method) noexcept {
@@ -20,6 +21,7 @@ uint8_t flags_of(Method method) noexcept {
     case Method::kGet:
       return wire::KeyRef::kWantsWindow;
     case Method::kPut:
+    case Method::kPutPulled:
       return wire::KeyRef::kIfAbsent | wire::KeyRef::kIdentified;
     case Method::kPutBegin:
       return wire::KeyRef::kIfAbsent | wire::KeyRef::kWantsWindow | wire::KeyRef::kIdentified;
@@ -41,9 +43,30 @@ Code check_ref(Method method, const wire::KeyRef& ref) noexcept {
   return ref.key_bytes == 0 ? Code::kInvalidArgument : Code::kOk;
 }
 
+// What takes the place of the value's bytes.
+bool take_source(std::span<const std::byte>& body, wire::KeyRef& ref, KeyedCall& call) noexcept {
+  const auto request = wire::take<wire::PutPulledRequest>(body);
+  if (!request) return false;
+  ref = request->key;
+  call.if_version = request->if_version;
+  call.ttl_ns = request->ttl_ns;
+  call.value_bytes = ref.value_bytes;
+  call.if_absent = (ref.flags & wire::KeyRef::kIfAbsent) != 0;
+  call.source = {.address = RemotePointer{request->address}, .key = RemoteKey{request->address_key}};
+  call.timeout_ns = request->timeout_ns;
+  return true;
+}
+
+// Nobody can mean a source without bytes, without a key, or beyond the end of what can be named.
+bool is_sound(const KeyedCall& call) noexcept {
+  return call.value_bytes > 0 && call.source.key.bits != 0 &&
+         call.value_bytes <= RemotePointer::kOffsetMask - call.source.address.offset();
+}
+
 // Takes the fixed part from the front of `body`.
 bool take_fixed(Method method, std::span<const std::byte>& body, wire::KeyRef& ref,
                 KeyedCall& call) noexcept {
+  if (method == Method::kPutPulled) return take_source(body, ref, call);
   if (carries_value(method)) {
     const auto request = wire::take<wire::PutRequest>(body);
     if (!request) return false;
@@ -84,6 +107,7 @@ bool is_keyed(Method method) noexcept {
     case Method::kErase:
     case Method::kExists:
     case Method::kPutBegin:
+    case Method::kPutPulled:
       return true;
     default:
       return false;
@@ -114,6 +138,7 @@ Code decode_keyed(Method method, std::span<const std::byte> body, SessionState& 
     body = body.subspan(ref.key_bytes);
   }
   if (call.if_absent && call.if_version != 0) return Code::kInvalidArgument;
+  if (method == Method::kPutPulled && !is_sound(call)) return Code::kInvalidArgument;
   if (body.size() != (method == Method::kPut ? call.value_bytes : 0)) return Code::kMalformed;
   call.value = body;
   return Code::kOk;

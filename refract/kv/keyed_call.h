@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "refract/base/result.h"
+#include "refract/fabric/channel.h"
 #include "refract/kv/session_state.h"
 #include "refract/kv/wire.h"
 
@@ -25,6 +26,8 @@ struct KeyedCall {
   uint64_t value_bytes = 0;
   bool if_absent = false;
   bool wants_window = false;
+  fabric::RemoteSpan source{};       // kPutPulled: where the value is, and
+  uint64_t timeout_ns = 0;           // for how long. The place makes sense, whether or not there is anything.
   wire::Identity identity{};         // Without one: all 0.
   std::span<const std::byte> value;  // kPut: still the sender's to change.
   std::vector<std::byte> staged;     // Where the key lies if it came in pieces.

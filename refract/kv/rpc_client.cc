@@ -21,7 +21,8 @@ RpcClient::RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClie
       options_(options),
       body_bytes_max_(session.payload_bytes_max()),
       reading_(shard, wire::kOpenBytesPerSession / 2),
-      writing_(shard, wire::kOpenBytesPerSession / 2) {
+      writing_(shard, wire::kOpenBytesPerSession / 2),
+      pulled_(shard, wire::kUploadsPerSession / 2) {
   REFRACT_CHECK(body_bytes_max_ >= wire::kBodyBytesMin && options.pipeline > 0);
 }
 

@@ -36,6 +36,8 @@
 
 namespace refract::kv {
 
+class Lender;
+
 // Where a value goes.
 class ValueSink {
  public:
@@ -89,6 +91,11 @@ struct RpcClientOptions {
   // A write with an identity whose answer got lost is sent again, until its deadline, when the session
   // reopens by itself.
   bool repeats_writes = true;
+  // Of the domain whose channel the session has; outlives the client. Where the channel says that the peer's
+  // READs need no CPU of this process, a put that fits no message is one call, and the owner READs the value.
+  // Null: large values travel otherwise.
+  Lender* lender = nullptr;
+  uint64_t pull_bytes_min = 0;  // Shorter ones travel in pieces all the same.
 };
 
 class RpcClient {
@@ -193,6 +200,8 @@ class RpcClient {
                                                          Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_large(Keyed call, std::span<const std::byte> value,
                                                           Writing& writing, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_pulled(Keyed call, std::span<const std::byte> value,
+                                                           Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_pieces(Upload upload, std::span<const std::byte> value,
                                                            Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_window(Upload upload, std::span<const std::byte> value,
@@ -201,6 +210,7 @@ class RpcClient {
                                                        uint64_t deadline_ns);
   // Whether one-sided requests carry large values over this session.
   [[nodiscard]] uint32_t one_sided_bytes_min() const noexcept;
+  [[nodiscard]] bool may_be_pulled(uint64_t bytes) const noexcept;
   [[nodiscard]] bool prefers_one_sided() const noexcept { return one_sided_bytes_min() > 0; }
 
   rpc::Session& session_;
@@ -210,6 +220,9 @@ class RpcClient {
   std::array<bool, wire::kStagedKeysPerSession> places_in_use_{};
   TransferRoom reading_;
   TransferRoom writing_;
+  TransferRoom pulled_;  // Of calls, not of bytes.
+  bool is_pull_refused_ = false;
+  uint64_t refused_opened_ns_ = 0;  // By the owner that this session had then.
 };
 
 }  // namespace refract::kv

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "refract/kv/layout.h"
+#include "refract/kv/pull_wire.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/kv/wire.h"
 
@@ -84,7 +85,7 @@ struct RpcClient::Writing {
 // A call about a key, of which the fixed part's first bytes travel.
 struct RpcClient::Keyed {
   wire::Method method;
-  wire::PutRequest fixed;  // Its front is a KeyRef, or an EraseRequest, too.
+  wire::PutPulledRequest fixed;  // Its front is a KeyRef, an EraseRequest, or a PutRequest, too.
   size_t fixed_bytes;
   wire::Identity identity;
   std::span<const std::byte> key;
@@ -123,6 +124,15 @@ struct RpcClient::Keyed {
     call.fixed.ttl_ns = options.ttl_ns;
     call.fixed_bytes = sizeof(wire::PutRequest);
     return call;
+  }
+
+  // The put does not carry the value: the owner READs it at `source`.
+  void pull_from(const fabric::RemoteSpan& source, uint64_t timeout_ns) noexcept {
+    method = wire::Method::kPutPulled;
+    fixed.address = source.address.bits;
+    fixed.address_key = source.key.bits;
+    fixed.timeout_ns = timeout_ns;
+    fixed_bytes = sizeof(fixed);
   }
 
   // REQUIRES: the session was opened last at `opened_ns`, and sends the call before it is opened again.

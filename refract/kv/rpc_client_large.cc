@@ -230,6 +230,11 @@ Task<> RpcClient::write_pieces(Transfer& job) {
 
 Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byte> value, Writing& writing,
                                             uint64_t deadline_ns) {
+  if (may_be_pulled(value.size())) {
+    const Result<uint64_t> version = co_await put_pulled(call, value, writing, deadline_ns);
+    const bool is_undone = version.code() == Code::kUnsupported || version.code() == Code::kAccessDenied;
+    if (!is_undone) co_return version;
+  }
   call.method = Method::kPutBegin;
   const uint32_t one_sided_bytes = one_sided_bytes_min();
   const bool wants_window = one_sided_bytes > 0 && value.size() >= one_sided_bytes;

@@ -18,6 +18,10 @@ uint64_t expiry(uint64_t wall_ns, uint64_t ttl_ns) noexcept {
   return ttl_ns == 0 || ttl_ns > UINT64_MAX - wall_ns ? 0 : wall_ns + ttl_ns;
 }
 
+uint64_t moment_after(uint64_t now_ns, uint64_t ns) noexcept {
+  return ns > kForever_ns - now_ns ? kForever_ns : now_ns + ns;
+}
+
 // The call's handle, where that is all there is.
 uint64_t only_handle(std::span<const std::byte> body) noexcept {
   const auto handle = wire::take<wire::Handle>(body);
@@ -33,6 +37,7 @@ wire::WindowReply reply_of(const std::optional<Window>& window) noexcept {
 
 TableService::TableService(const Parts& parts)
     : parts_(parts),
+      fetcher_(parts.shard, *this, parts.pull_piece_bytes),
       arena_(kGroup * kKeyBytesMax),
       started_ns_(parts.shard.clock().now_ns()),
       outcomes_(started_ns_) {
@@ -49,12 +54,13 @@ void TableService::session_opened(rpc::SessionId session) noexcept {
     return;
   }
   const fabric::Capabilities* can = server_->capabilities(session);
-  sessions_.emplace(session.bits,
-                    std::make_unique<Open>(parts_, bytes, can->one_sided_bytes_min, upload_bytes_));
+  sessions_.emplace(session.bits, std::make_unique<Open>(parts_, bytes, *can, upload_bytes_));
 }
 
 void TableService::session_closed(rpc::SessionId session) noexcept {
   if (const Open* open = find(session)) waiting_scans_ -= open->scans.size();
+  // Before the drafts go: the channel has closed, so nothing lands in them any more.
+  fetcher_.end(session);
   sessions_.erase(session.bits);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.from.session != session) return false;
@@ -107,7 +113,8 @@ void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) no
 void TableService::execute(const Prepared& prepared) noexcept {
   if (prepared.session == nullptr) return answer(prepared.call->from, Code::kUnavailable);
   const rpc::Responder& from = prepared.call->from;
-  const auto number = static_cast<size_t>(prepared.method);
+  const bool is_pulled = prepared.method == Method::kPutPulled;
+  const auto number = static_cast<size_t>(is_pulled ? Method::kPut : prepared.method);
   ++ops_[number < ops_.size() ? number : 0];
   if (prepared.code != Code::kOk) return answer(from, prepared.code);
   const std::span<const std::byte> body = prepared.call->payload;
@@ -144,6 +151,9 @@ void TableService::execute_keyed(const Prepared& prepared) noexcept {
       return get(from, *prepared.session, call);
     case Method::kExists:
       return exists(from, call);
+    case Method::kPutPulled:
+      if (!prepared.session->may_pull) return answer(from, Code::kUnsupported);
+      [[fallthrough]];
     default:
       return change(from, *prepared.session, prepared.method, call);
   }
@@ -210,7 +220,9 @@ void TableService::change(const rpc::Responder& to, Open& session, Method method
                   .expires_wall_ns =
                       call.ttl_ns == 0 ? 0 : expiry(parts_.shard.clock().wall_ns(), call.ttl_ns),
                   .request = {.client = call.identity.client, .sequence = call.identity.sequence}},
-      .attempt = attempt_of(session, call.identity)};
+      .attempt = attempt_of(session, call.identity),
+      .source = call.source,
+      .give_up_ns = moment_after(parts_.shard.now_ns(), call.timeout_ns)};
   write_or_wait(to, session, request);
 }
 
@@ -218,12 +230,21 @@ void TableService::write_or_wait(const rpc::Responder& to, Open& session, const 
   const Result<Written> written = write(session, request);
   if (written.code() != Code::kNoSpace) return answer_write(to, request, written);
   const Code code = wait_for_memory(to, request);
-  if (code != Code::kOk) answer(to, code);
+  if (code == Code::kOk) return;
+  // Nobody knows of it who could commit it again.
+  if (request.method == Method::kPutPulled && request.upload != 0) {
+    SessionState::Upload* upload = session.state.find_upload(request.upload, parts_.shard.now_ns());
+    if (upload != nullptr) session.state.abandon(*upload);
+  }
+  answer(to, code);
 }
 
 void TableService::answer_write(const rpc::Responder& to, const Write& write,
                                 const Result<Written>& written) noexcept {
   if (!written) return answer(to, written.error().code);
+  if (write.method == Method::kPutPulled && written->upload != 0) {
+    return start_pull(to, write, written->upload);
+  }
   if (write.method != Method::kPutBegin) return answer(to, wire::VersionReply{written->version});
   if (written->upload == 0) {
     return answer(to, wire::AlreadyPutReply{.no_upload = 0, .version = written->version});
@@ -238,9 +259,9 @@ void TableService::answer_write(const rpc::Responder& to, const Write& write,
 }
 
 Result<TableService::Written> TableService::write(Open& session, const Write& write) {
-  if (write.method == Method::kPutCommit) return commit(session, write.upload);
+  if (write.method == Method::kPutCommit || write.upload != 0) return commit(session, write.upload);
   if (const auto known = settled(write)) return Written::from(*known);
-  if (write.method == Method::kPutBegin) {
+  if (write.method == Method::kPutBegin || write.method == Method::kPutPulled) {
     const Result<Written> begun = begin(session, write);
     if (!begun) remember(write.options.request, fail(begun.error()));
     return begun;

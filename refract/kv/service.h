@@ -35,6 +35,7 @@
 #include "refract/kv/growth_source.h"
 #include "refract/kv/keyed_call.h"
 #include "refract/kv/outcomes.h"
+#include "refract/kv/pull_fetcher.h"
 #include "refract/kv/session_state.h"
 #include "refract/kv/table.h"
 #include "refract/kv/window_source.h"
@@ -45,7 +46,7 @@
 
 namespace refract::kv {
 
-class TableService final : public rpc::Service, public ChainUpkeep {
+class TableService final : public rpc::Service, public ChainUpkeep, private PullFetcher::Taker {
  public:
   // All outlive the service. `pins` must be among the sources that the heap asks (pin_sources.h). The shard's
   // clock is the table's.
@@ -64,13 +65,17 @@ class TableService final : public rpc::Service, public ChainUpkeep {
     WindowSource* windows = nullptr;  // Null: values travel in messages only.
     // Of the values that all sessions together have begun and not committed; one alone may be larger.
     uint64_t upload_bytes_max = kGiB;
+    uint64_t pull_piece_bytes = PullFetcher::kPieceBytes;
   };
   explicit TableService(const Parts& parts);
   ~TableService() override;
 
   // Who carries the answers. Before the first session opens; null: sessions have ended and nobody is
   // answered.
-  void answer_through(rpc::Server* server) noexcept { server_ = server; }
+  void answer_through(rpc::Server* server) noexcept {
+    server_ = server;
+    fetcher_.reach_through(server);
+  }
 
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override;
   void session_opened(rpc::SessionId session) noexcept override;
@@ -87,6 +92,8 @@ class TableService final : public rpc::Service, public ChainUpkeep {
   uint64_t sweep_some();
 
   [[nodiscard]] wire::StatReply stat() const noexcept;
+  // Of values that were READ from their clients' memory.
+  [[nodiscard]] const PullFetcher& pulls() const noexcept { return fetcher_; }
 
  private:
   // A batch worked on at once: more than this only evicts what was prefetched.
@@ -97,15 +104,18 @@ class TableService final : public rpc::Service, public ChainUpkeep {
     wire::ScanRequest request{};
   };
   struct Open {
-    Open(const Parts& parts, size_t payload_bytes, uint32_t one_sided_bytes,
+    Open(const Parts& parts, size_t payload_bytes, const fabric::Capabilities& can,
          uint64_t& all_upload_bytes) noexcept
-        : state(parts.table, parts.pins, one_sided_bytes > 0 ? parts.windows : nullptr, all_upload_bytes),
+        : state(parts.table, parts.pins, can.one_sided_bytes_min > 0 ? parts.windows : nullptr,
+                all_upload_bytes),
           payload_bytes_max(payload_bytes),
-          one_sided_bytes_min(one_sided_bytes),
+          one_sided_bytes_min(can.one_sided_bytes_min),
+          may_pull(can.read_bypasses_target_cpu),
           opened_ns(parts.shard.now_ns()) {}
     SessionState state;
     size_t payload_bytes_max;      // Of an answer.
-    uint32_t one_sided_bytes_min;  // As the session's channel says.
+    uint32_t one_sided_bytes_min;  // As the session's channel says, likewise below.
+    bool may_pull;
     uint64_t opened_ns;
     std::deque<PendingScan> scans;
   };
@@ -129,7 +139,10 @@ class TableService final : public rpc::Service, public ChainUpkeep {
     bool wants_window = false;
     PutOptions options = {};
     Attempt attempt = {};
-    uint64_t upload = 0;  // kPutCommit: which; the rest is there.
+    // kPutCommit: which; the rest is there. kPutPulled: 0 before its bytes are, then likewise.
+    uint64_t upload = 0;
+    fabric::RemoteSpan source{};  // kPutPulled, likewise below.
+    uint64_t give_up_ns = 0;
   };
   // A write that waits for memory; its key and value lie in `bytes`.
   struct Waiting {
@@ -176,6 +189,8 @@ class TableService final : public rpc::Service, public ChainUpkeep {
   void remember(RequestId request, const Result<uint64_t>& result);
   void put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void start_pull(const rpc::Responder& to, const Write& write, uint64_t upload_id);
+  void pulled(const PullFetcher::Pull& pull, Code code) noexcept override;
   void put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void view_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void view_close(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
@@ -197,6 +212,7 @@ class TableService final : public rpc::Service, public ChainUpkeep {
   rpc::Server* server_ = nullptr;
   uint64_t upload_bytes_ = 0;  // Of all sessions, which count them.
   std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
+  PullFetcher fetcher_;
   std::array<Prepared, kGroup> group_;
   KeyArena arena_;
   std::deque<Waiting> waiting_;

@@ -73,7 +73,8 @@ TEST_F(TableServiceTest, a_malformed_body_is_refused_and_changes_nothing) {
   }
   EXPECT_EQ(call(Method::kStat, "x"), Code::kMalformed);
   EXPECT_EQ(call(static_cast<Method>(0), ""), Code::kUnsupported);
-  EXPECT_EQ(call(static_cast<Method>(wire::kMethods), ""), Code::kUnsupported);
+  EXPECT_EQ(call(Method::kPutPulled, ""), Code::kMalformed);
+  EXPECT_EQ(call(static_cast<Method>(wire::kMethods + 1), ""), Code::kUnsupported);
   EXPECT_EQ(call(static_cast<Method>(0xffff), "whatever"), Code::kUnsupported);
 
   EXPECT_EQ(call(Method::kGet, body_of(key_ref(0))), Code::kInvalidArgument);

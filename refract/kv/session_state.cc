@@ -16,6 +16,14 @@ bool is_idle(const Place& place, uint64_t now_ns) noexcept {
   return now_ns - place.used_ns >= SessionState::kIdle_ns + extra_ns;
 }
 
+bool may_be_given_up(const SessionState::Upload& upload) noexcept {
+  return !upload.is_pulled;
+}
+
+bool may_be_given_up(const SessionState::View&) noexcept {
+  return true;
+}
+
 template <typename Place, size_t kPlaces>
 uint64_t bytes_of(const std::array<Place, kPlaces>& places) noexcept {
   uint64_t bytes = 0;
@@ -41,7 +49,7 @@ template <typename Place, size_t kPlaces>
 Place* idle_place(std::array<Place, kPlaces>& places, uint64_t now_ns) noexcept {
   Place* oldest = nullptr;
   for (Place& place : places) {
-    if (place.id == 0 || !is_idle(place, now_ns)) continue;
+    if (place.id == 0 || !is_idle(place, now_ns) || !may_be_given_up(place)) continue;
     if (oldest == nullptr || place.used_ns < oldest->used_ns) oldest = &place;
   }
   return oldest;
@@ -103,7 +111,8 @@ SessionState::View* SessionState::free_view(uint64_t bytes, uint64_t now_ns) {
 }
 
 SessionState::Upload* SessionState::find_upload(uint64_t id, uint64_t now_ns) noexcept {
-  return find(uploads_, id, now_ns);
+  Upload* const upload = find(uploads_, id, now_ns);
+  return upload == nullptr || upload->is_pulled ? nullptr : upload;
 }
 
 SessionState::View* SessionState::find_view(uint64_t id, uint64_t now_ns) noexcept {
@@ -129,6 +138,13 @@ void SessionState::begin(Upload& upload, uint64_t id, const Table::Draft& draft,
   upload.draft = draft;
   upload.options = options;
   all_upload_bytes_ += upload.bytes();
+}
+
+SessionState::Upload& SessionState::release_pulled(uint64_t id) noexcept {
+  const auto found = std::ranges::find(uploads_, id, &Upload::id);
+  REFRACT_CHECK(id != 0 && found != uploads_.end() && found->is_pulled);
+  found->is_pulled = false;
+  return *found;
 }
 
 bool SessionState::seal(Upload& upload) noexcept {

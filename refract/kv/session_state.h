@@ -43,6 +43,7 @@ class SessionState {
     Table::Draft draft;
     PutOptions options;
     std::optional<Window> window;  // The value comes by WRITEs, which are counted when it is closed.
+    bool is_pulled = false;        // READs may still land in the draft: nobody else has a say in it.
 
     [[nodiscard]] uint64_t bytes() const noexcept { return draft.lengths.value_bytes; }
   };
@@ -69,7 +70,7 @@ class SessionState {
       : table_(table), pins_(pins), windows_(windows), all_upload_bytes_(all_upload_bytes) {}
   SessionState(const SessionState&) = delete;
   SessionState& operator=(const SessionState&) = delete;
-  // Closes everything.
+  // Closes everything. REQUIRES: nothing lands in what is pulled any more.
   ~SessionState();
 
   // A place for one more of so many bytes, with all but id and content set; null: the session has its share.
@@ -77,6 +78,10 @@ class SessionState {
   [[nodiscard]] View* free_view(uint64_t bytes, uint64_t now_ns);
   // Makes a free place an upload.
   void begin(Upload& upload, uint64_t id, const Table::Draft& draft, const PutOptions& options) noexcept;
+  // From now on only the puller finds it; until release_pulled().
+  void mark_pulled(Upload& upload) noexcept { upload.is_pulled = true; }
+  // An upload like others again. REQUIRES: it is marked.
+  Upload& release_pulled(uint64_t id) noexcept;
   // The open one with this id; null: there is none.
   [[nodiscard]] Upload* find_upload(uint64_t id, uint64_t now_ns) noexcept;
   [[nodiscard]] View* find_view(uint64_t id, uint64_t now_ns) noexcept;

@@ -42,8 +42,9 @@ enum class Method : uint16_t {
   kViewPiece = 12,
   kViewClose = 13,
   kStageKey = 14,
+  kPutPulled = 15,  // pull_wire.h; people and counters see a put.
 };
-inline constexpr size_t kMethods = 15;  // Numbers are below; 0 is none.
+inline constexpr size_t kMethods = 15;  // Numbers of those that are counted are below; 0 is none.
 
 // "get", "put_begin": for people and counters. Empty for a number that is no method.
 [[nodiscard]] std::string_view name(Method method) noexcept;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/kv/pull_wire.h"
 #include "refract/kv/remote_wire.h"
 #include "refract/memory/remote_pointer.h"
 
@@ -41,6 +42,23 @@ TEST(Wire, regions_lie_as_the_format_page_says) {
             "0000000400000000"
             "0000000000000100"
             "8877665544332211");
+}
+
+TEST(Wire, a_pulled_put_lies_as_the_format_page_says) {
+  EXPECT_EQ(hex(PutPulledRequest{.key = {.key_bytes = 5, .staged = 0, .flags = 0, .value_bytes = 1 << 20},
+                                 .if_version = 0,
+                                 .ttl_ns = 0,
+                                 .address = RemotePointer::at(0xc000, 0).bits,
+                                 .address_key = 0x1122'3344'5566'7788,
+                                 .timeout_ns = 1'000'000'000},
+                "apple"),
+            "0500000000001000"
+            "0000000000000000"
+            "0000000000000000"
+            "00000000000000c0"
+            "8877665544332211"
+            "00ca9a3b00000000"
+            "6170706c65");
 }
 
 TEST(Wire, bodies_lie_as_the_format_page_says) {

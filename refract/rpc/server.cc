@@ -99,6 +99,11 @@ void Server::close(Session& session) noexcept {
   session.channel->close();
 }
 
+fabric::Channel* Server::channel(SessionId id) noexcept {
+  const Session* session = find(id);
+  return session == nullptr ? nullptr : session->channel;
+}
+
 const fabric::Capabilities* Server::capabilities(SessionId id) noexcept {
   const Session* session = find(id);
   return session == nullptr ? nullptr : &session->channel->capabilities();

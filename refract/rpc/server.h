@@ -125,6 +125,9 @@ class Server final : public fabric::Receiver {
   // Null: nobody looks, which costs one branch a reply. The tap outlives the server or is taken away before.
   void set_reply_tap(ReplyTap* tap) noexcept { reply_tap_ = tap; }
 
+  // For one-sided requests to the session's peer. Null: the session has ended. All that was posted has
+  // completed before the service hears of the end.
+  [[nodiscard]] fabric::Channel* channel(SessionId session) noexcept;
   // What the session's channel can do; null: the session has ended.
   [[nodiscard]] const fabric::Capabilities* capabilities(SessionId session) noexcept;
   // How long a reply's head and tail together may be. 0: the session has ended.

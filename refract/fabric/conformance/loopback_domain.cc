@@ -24,6 +24,8 @@ LoopbackChannel::LoopbackChannel(LoopbackDomain& domain, const LoopbackOptions& 
     : domain_(&domain),
       capabilities_{.depth = options.depth,
                     .message_bytes_max = options.message_bytes_max,
+                    .read_bypasses_target_cpu = options.reads_bypass_cpu,
+                    .peer_reads_bypass_cpu = options.reads_bypass_cpu,
                     .one_sided_bytes_min = options.one_sided_bytes_min},
       accepted_(accepted),
       records_(options.depth),

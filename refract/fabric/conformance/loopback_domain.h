@@ -24,7 +24,9 @@ namespace refract::fabric {
 struct LoopbackOptions {
   uint32_t depth = 32;
   uint32_t message_bytes_max = 2048;  // A multiple of 8; the same at both ends.
-  uint32_t one_sided_bytes_min = 0;   // What the channels say of themselves: nothing changes by it here.
+  // What the channels say of themselves: nothing changes by it here.
+  uint32_t one_sided_bytes_min = 0;
+  bool reads_bypass_cpu = false;  // At either end.
 };
 
 class LoopbackDomain;

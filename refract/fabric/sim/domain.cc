@@ -135,7 +135,7 @@ void SimChannel::finish(Packet* packet) noexcept {
   REFRACT_CHECK(found != outstanding_.end());
   outstanding_.erase(found);
   if (packet->op == Op::kRead && packet->code == Code::kOk && packet->bytes > 0) {
-    std::memcpy(packet->local.data, packet->data(), packet->bytes);
+    domain_->land({packet->data(), packet->bytes}, packet->local.data);
   }
   if (packet->token != 0 || packet->code != Code::kOk) {
     domain_->push({.token = packet->token,
@@ -148,12 +148,20 @@ void SimChannel::finish(Packet* packet) noexcept {
   domain_->network_->release(packet);
 }
 
+void SimDomain::land(std::span<const std::byte> bytes, std::byte* target) noexcept {
+  std::memcpy(target, bytes.data(), bytes.size());
+  VisibleMemory* const memory = host_->memory_;
+  if (memory == nullptr || target < memory->owner() || target >= memory->owner() + memory->bytes()) return;
+  memory->stored(Offset{static_cast<uint64_t>(target - memory->owner())}, {target, bytes.size()});
+}
+
 SimDomain::SimDomain(Host* host, Network* network)
     : host_(host),
       network_(network),
       capabilities_{.depth = options().depth,
                     .message_bytes_max = options().message_bytes_max,
                     .read_bypasses_target_cpu = !options().one_sided_needs_target,
+                    .peer_reads_bypass_cpu = !options().one_sided_needs_target,
                     .atomics_coherent_with_cpu = true,
                     .one_sided_bytes_min = options().one_sided_bytes_min} {
   ready_.reserve(1024);

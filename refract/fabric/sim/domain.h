@@ -89,6 +89,8 @@ class SimDomain final : public fabric::Domain {
   void count_written(const Packet& packet) noexcept {
     regions_.count_written(packet.remote.address.region(), packet.bytes);
   }
+  // A READ's answer. In memory that others see it is one more of the owner's stores.
+  void land(std::span<const std::byte> bytes, std::byte* target) noexcept;
   // The process is dead; nothing it does reaches anybody.
   void silence() noexcept { silent_ = true; }
 

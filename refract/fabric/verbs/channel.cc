@@ -27,6 +27,7 @@ VerbsChannel::VerbsChannel(Hub& hub, uint32_t slot, DeviceMemory memory)
       capabilities_{.depth = kDepth,
                     .message_bytes_max = kMessageBytesMax,
                     .read_bypasses_target_cpu = true,
+                    .peer_reads_bypass_cpu = true,
                     .atomics_coherent_with_cpu = hub.device().facts().limits.atomics_coherent_with_cpu,
                     .counts_written_bytes = false,
                     .one_sided_bytes_min = 0},
