@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "refract/base/check.h"
+#include "refract/base/hash.h"
+#include "refract/storage/snapshot_file.h"
+
+namespace refract::storage {
+namespace {
+
+constexpr std::string_view kPrefix = "snapshot-";
+constexpr std::string_view kAside = ".part";
+constexpr size_t kShardDigits = 3;
+constexpr size_t kStampDigits = 20;
+
+template <typename T>
+[[nodiscard]] std::span<const std::byte> bytes_of(const T& value) noexcept {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+// Over everything in front of the last word, which is the checksum.
+template <typename T>
+[[nodiscard]] uint64_t checksum_of(const T& value, uint64_t key) noexcept {
+  return XXH3_64bits_withSeed(&value, sizeof(value) - sizeof(uint64_t), key);
+}
+
+template <typename T>
+[[nodiscard]] bool take_number(std::string_view text, T& number) noexcept {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+[[nodiscard]] bool parse_name(std::string_view text, SnapshotName& name) {
+  if (text.size() != kPrefix.size() + kShardDigits + 1 + kStampDigits || !text.starts_with(kPrefix))
+    return false;
+  if (text[kPrefix.size() + kShardDigits] != '-') return false;
+  name.name = text;
+  return take_number(text.substr(kPrefix.size(), kShardDigits), name.shard_index) &&
+         take_number(text.substr(text.size() - kStampDigits), name.stamp);
+}
+
+}  // namespace
+
+std::string snapshot_name(uint32_t shard_index, uint64_t stamp) {
+  return fmt::format("{}{:03}-{:020}", kPrefix, shard_index, stamp);
+}
+
+Reported<std::vector<SnapshotName>> list_snapshots(Disk& disk) {
+  const auto names = disk.list();
+  if (!names) return report(names.error());
+  std::vector<SnapshotName> found;
+  for (const std::string& text : *names) {
+    SnapshotName name;
+    if (parse_name(text, name)) found.push_back(std::move(name));
+  }
+  return found;
+}
+
+Reported<uint64_t> remove_unfinished_snapshots(Disk& disk) {
+  const auto names = disk.list();
+  if (!names) return report(names.error());
+  uint64_t removed = 0;
+  for (const std::string& name : *names) {
+    SnapshotName parsed;
+    if (!name.ends_with(kAside) ||
+        !parse_name(std::string_view(name).substr(0, name.size() - kAside.size()), parsed))
+      continue;
+    if (const Reported<> gone = disk.remove(name); !gone) return report(gone.error());
+    ++removed;
+  }
+  return removed;
+}
+
+SnapshotWriter::SnapshotWriter(Disk& disk, const SnapshotFacts& facts, const Options& options)
+    : disk_(disk),
+      options_(options),
+      name_(snapshot_name(facts.shard_index, facts.stamp)),
+      name_aside_(name_ + std::string(kAside)) {}
+
+Reported<std::unique_ptr<SnapshotWriter>> SnapshotWriter::create(Disk& disk, const SnapshotFacts& facts,
+                                                                 const Options& options) {
+  std::unique_ptr<SnapshotWriter> writer(new SnapshotWriter(disk, facts, options));
+  if (disk.open(writer->name_, OpenMode::kRead)) {
+    return report(Code::kExists, fmt::format("{} is there already", disk.path_of(writer->name_)));
+  }
+  auto file = disk.open(writer->name_aside_, OpenMode::kCreate);
+  if (!file) return report(file.error());
+  writer->file_ = std::move(*file);
+  SnapshotHeader header{};
+  header.magic = kSnapshotMagic;
+  header.version = kSnapshotVersion;
+  header.shard_index = facts.shard_index;
+  header.store = facts.store;
+  header.shard_count = facts.shard_count;
+  header.hash_seed = facts.hash_seed;
+  header.stamp = facts.stamp;
+  header.wall_ns = facts.wall_ns;
+  header.entries_max = facts.entries_max;
+  header.checksum = checksum_of(header, 0);
+  writer->key_ = header.checksum;
+  if (const Reported<> written = writer->file_->write(0, bytes_of(header)); !written)
+    return report(written.error());
+  return writer;
+}
+
+SnapshotWriter::~SnapshotWriter() {
+  if (is_finished_ || !file_) return;
+  file_.reset();
+  // Where even that fails, the next start removes it.
+  (void)disk_.remove(name_aside_).has_value();
+}
+
+Reported<> SnapshotWriter::write(uint64_t kind, uint32_t entries, std::span<const std::byte> payload) {
+  REFRACT_CHECK(!payload.empty() && payload.size() <= kSnapshotPayloadMax);
+  SnapshotBlockHeader header{};
+  header.magic = kSnapshotBlockMagic;
+  header.index = totals_.blocks;
+  header.offset = end_;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.entries = entries;
+  header.kind = kind;
+  header.payload_checksum = XXH3_64bits_withSeed(payload.data(), payload.size(), key_);
+  header.checksum = checksum_of(header, key_);
+  if (const Reported<> written = file_->write(end_, bytes_of(header)); !written) return written;
+  if (const Reported<> written = file_->write(end_ + sizeof(header), payload); !written) return written;
+  sum_ = XXH3_64bits_withSeed(&header.checksum, sizeof(header.checksum), sum_);
+  ++totals_.blocks;
+  totals_.entries += entries;
+  totals_.payload_bytes += payload.size();
+  end_ = round_up(end_ + sizeof(header) + payload.size(), kSectorBytes);
+  if (end_ - written_back_ >= options_.writeback_bytes) {
+    file_->start_writeback(written_back_, end_ - written_back_);
+    // Nobody is going to read this soon, and the store wants the memory.
+    if (written_back_ >= options_.writeback_bytes) {
+      file_->drop_cached(written_back_ - options_.writeback_bytes, options_.writeback_bytes);
+    }
+    written_back_ = end_;
+  }
+  return {};
+}
+
+Reported<SnapshotTotals> SnapshotWriter::finish() {
+  SnapshotFooter footer{};
+  footer.magic = kSnapshotFooterMagic;
+  footer.blocks = totals_.blocks;
+  footer.entries = totals_.entries;
+  footer.payload_bytes = totals_.payload_bytes;
+  footer.offset = end_;
+  footer.sum = sum_;
+  footer.checksum = checksum_of(footer, key_);
+  if (const Reported<> written = file_->write(end_, bytes_of(footer)); !written)
+    return report(written.error());
+  if (const Reported<> synced = file_->sync(); !synced) return report(synced.error());
+  if (const Reported<> named = disk_.rename(name_aside_, name_); !named) return report(named.error());
+  is_finished_ = true;
+  file_.reset();
+  if (const Reported<> synced = disk_.sync_folder(); !synced) return report(synced.error());
+  totals_.file_bytes = end_ + sizeof(footer);
+  return totals_;
+}
+
+}  // namespace refract::storage
