@@ -24,9 +24,15 @@ inline constexpr int kCursorShardBits = 10;
   return __builtin_bswap64(word);
 }
 
+// Where a scan without a shard meets the keys with this hash: cursors up to it are before, others behind.
+[[nodiscard]] constexpr uint64_t scan_place(uint64_t hash) noexcept {
+  return reverse_bits(hash) >> kCursorShardBits;
+}
+
 struct ScanStep {
   uint64_t bucket;  // Whose interval holds the cursor's position.
   uint64_t next;    // The cursor behind that interval; 0: it was the last.
+  bool operator==(const ScanStep&) const = default;
 };
 
 // REQUIRES: bucket_count > 0. Any cursor is answered, also one that no scan ever gave.
