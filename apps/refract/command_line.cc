@@ -36,6 +36,7 @@ struct Texts {
   std::string config;
   std::string memory_limit;
   std::string memory_backing;
+  std::string listen_address;
   // Beside `words`: the library takes "{}" for an empty list when it fills a variable, so keys and values are
   // taken from the option itself.
   std::vector<CLI::Option*> words;
@@ -104,6 +105,10 @@ void add_node_commands(CLI::App& app, Invocation& to, Texts& texts) {
     app.add_option("--config", texts.config);
     app.add_option("--memory-limit", texts.memory_limit);
     app.add_option("--memory-backing", texts.memory_backing);
+    app.add_option("--listen-address", texts.listen_address);
+    app.add_option("--peer", to.peer);
+    app.add_flag("--no-self-test", to.no_self_test);
+    app.add_flag("--no-progress", to.no_progress);
   }
 }
 
@@ -314,6 +319,7 @@ Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
   pass_on("--config", texts.config);
   pass_on("--memory-limit", texts.memory_limit);
   pass_on("--memory-backing", texts.memory_backing);
+  pass_on("--listen-address", texts.listen_address);
   if (to.if_absent && to.if_version != 0) {
     return refuse(to, "--if-absent and --if-version contradict each other");
   }

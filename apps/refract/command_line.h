@@ -82,10 +82,12 @@ struct Invocation {
   bool explain = false;
   bool dry_run = false;
 
-  // ping, check, doctor, inspect
+  // ping, check, doctor (also no_progress), inspect
   bool why = false;
   std::string path;                     // A folder of region files; inspect's may be one file.
   std::vector<std::string> node_flags;  // doctor: as refractd would get them.
+  std::string peer;                     // doctor: HOST or HOST:PORT. Empty: this machine.
+  bool no_self_test = false;
 };
 
 // `environment_socket`: the value of REFRACT_SOCKET_PATH; may be null.

@@ -372,25 +372,48 @@ where count.chain reads the table's bucket count and counts in the scratch:
 
 docs/chains.md follows a key of the table by hand.
 )"},
-    HelpPage{"doctor", "whether this machine can run a node",
-             R"(refract doctor: whether this machine can run a node
+    HelpPage{"doctor", "whether this machine can run a node, or reach one",
+             R"(refract doctor: whether this machine can run a node, or reach one
 
 Usage: refract doctor [options]
+       refract doctor --peer HOST[:PORT] [options]
 
-Looks at memory, cgroup, huge pages, limits and socket for a node with the
-configuration that refractd would have (flags here, REFRACT_... variables, file), and
-names the command that mends what is in the way. Changes nothing. Exit code 1 if
+Looks at memory, cgroup, huge pages, limits, sockets and RDMA devices for a node with
+the configuration that refractd would have (flags here, REFRACT_... variables, file),
+and names the command that mends what is in the way. Then tries what a node would use,
+a second for each path: shared memory, TCP over the loop-back interface, each RDMA port
+with itself and with each other one; printed is what it costs and carries. The last
+line says who would reach such a node, and by what. Changes nothing. Exit code 1 if
 anything fails.
 
+With --peer, follows the path to a node that listens at HOST (PORT: 7400): name,
+connection, handshake, then each transport by itself with what calls over it cost. The
+last line says which one a client would take, and why not each better one. Exit code 3
+if there is no path. For the figures it stores 1 MiB under a key of its own (a minute at
+most) for each transport. A path is of two hosts: the node's own refract doctor says
+what is the matter at its end.
+
+  OK    found as it should be, or neither good nor bad
+  WARN  works, but slower or smaller than it could; -> says what mends it
+  FAIL  a node with this configuration does not start, or there is no path
+
 Options
+      --peer HOST[:PORT]      The path to that node, instead of this machine.
+      --no-self-test          Only look: nothing is tried or stored, no figures.
+      --no-progress           Nothing on the standard error of a terminal meanwhile.
       --config FILE           As of refractd (likewise below).
       --memory-limit SIZE     How much the node is to take at most.
       --memory-backing URI    memfd:, hugetlb: or file:FOLDER.
-      --json                  The findings as a JSON object.
+      --listen-address ADDR   Where the node is to listen for other hosts.
+      --json                  The findings as a JSON object; the figures are members
+                              of their finding, in nanoseconds and bytes a second.
 
 Examples
   $ refract doctor
   $ refract doctor --memory-limit 8GiB --memory-backing hugetlb:
+  $ refract doctor --rdma-device mlx5_0 --listen-address 10.0.0.7:7400
+  $ refract doctor --peer db.example
+  $ refract doctor --peer 10.0.0.7:7400 --json
 )"},
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// stat, ping, doctor: how node and machine are.
+// stat, ping: how the node is.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,8 +15,6 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/base/units.h"
-#include "refract/node/config.h"
-#include "refract/node/doctor.h"
 
 namespace refract::cli {
 namespace {
@@ -222,21 +220,6 @@ int run_ping(const Invocation& invocation) {
                              said.next.empty() ? "" : "\n  ");
   }
   return complain(said);
-}
-
-int run_doctor(const Invocation& invocation) {
-  std::vector<std::string> words = {"refractd"};
-  words.insert(words.end(), invocation.node_flags.begin(), invocation.node_flags.end());
-  if (!invocation.socket.empty()) words.insert(words.end(), {"--socket-path", invocation.socket});
-  std::vector<const char*> arguments;
-  arguments.reserve(words.size());
-  for (const std::string& word : words) arguments.push_back(word.c_str());
-  const auto loaded = node::load_config(static_cast<int>(arguments.size()), arguments.data(), environ);
-  if (!loaded) return complain(loaded.error());
-  const std::vector<node::Finding> findings = node::examine(node::doctor_inputs(loaded->config));
-  const int written =
-      write_out(invocation.json ? node::findings_json(findings) + "\n" : node::findings_table(findings));
-  return written != kDone ? written : node::findings_exit_code(findings);
 }
 
 }  // namespace refract::cli

@@ -150,6 +150,20 @@ std::string print_config(const LoadedConfig& loaded) {
   return out;
 }
 
+constexpr std::string_view kClients =
+    "## Clients\n\n"
+    "A client is told by its address where the node is (`refract://HOST:PORT?transport=auto`). What follows\n"
+    "is taken from the address first, then from the program (`ClientOptions`) or the flag of `refract`,\n"
+    "then from the environment.\n\n"
+    "| in the address | flag | environment | what it is |\n"
+    "| --- | --- | --- | --- |\n"
+    "| `secret_file=PATH` | `--secret-file` | `REFRACT_SECRET_FILE` | The copy of the node's secret. |\n"
+    "| `device=NAME` | `--rdma-device` | `REFRACT_RDMA_DEVICE` | The RDMA device by which nodes are reached: "
+    "auto takes one that works, none takes none. A name that this host does not have is refused wherever "
+    "it might be taken. |\n\n"
+    "`refract doctor --peer HOST:PORT` tries each transport to a node, and says which one a client would "
+    "take.\n\n";
+
 std::string configuration_page() {
   std::string out =
       "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
@@ -193,7 +207,9 @@ std::string configuration_page() {
       "(umask 077; head -c 32 /dev/urandom | base64 > /etc/refract/secret)\n"
       "```\n\n"
       "Clients are given a copy of the file. A node that other hosts can reach does not start without "
-      "one.\n\n"
+      "one.\n\n";
+  out += kClients;
+  out +=
       "## Exit codes of refractd\n\n"
       "| code | means |\n"
       "| --- | --- |\n"

@@ -271,7 +271,33 @@ DoctorInputs doctor_inputs(const NodeConfig& config) {
           .clients_max = config.clients_max,
           .shards = config.server_shards,
           .listen_address = config.listen_address,
-          .secret_file = config.auth_secret_file};
+          .secret_file = config.auth_secret_file,
+          .rdma_device = config.rdma_device};
+}
+
+Finding verdict(const DoctorInputs& inputs, std::span<const Finding> findings) {
+  std::vector<std::string_view> failed;
+  size_t warnings = 0;
+  for (const Finding& finding : findings) {
+    if (finding.health == Health::kFail) failed.push_back(finding.name);
+    if (finding.health == Health::kWarn) ++warnings;
+  }
+  if (!failed.empty()) {
+    return {"verdict", Health::kFail,
+            fmt::format("a node with this configuration does not run here as it should: {}",
+                        fmt::join(failed, ", ")),
+            "what the lines marked FAIL say"};
+  }
+  std::string found = "a node runs here; clients of this host come by shared memory";
+  if (inputs.listen_address.empty()) {
+    found += ", those of others not at all: listen.address is none";
+  } else {
+    const auto rdma = rdma_choice(inputs);
+    found += rdma ? fmt::format(", those of others by RDMA ({} port {}) or TCP", rdma->device, rdma->port)
+                  : fmt::format(", those of others by TCP alone: {}", rdma.error().what);
+  }
+  if (warnings > 0) found += fmt::format("; {} warning{} above", warnings, warnings == 1 ? "" : "s");
+  return {"verdict", Health::kOk, std::move(found), ""};
 }
 
 std::vector<Finding> examine(const DoctorInputs& inputs) {

@@ -22,11 +22,18 @@ enum class Health : uint8_t {
   kFail,  // A node with this configuration does not start, or does not keep a promise.
 };
 
+// A number that was measured; unit and qualifier are in its name: "read_ns_p50", "put_bytes_per_s".
+struct Figure {
+  std::string name;
+  uint64_t value = 0;
+};
+
 struct Finding {
   std::string name;  // "memory", "cgroup", "huge pages": stable, for programs.
   Health health = Health::kOk;
   std::string found;  // One sentence with the numbers.
   std::string mend;   // A command or a setting; empty where nothing is to be mended.
+  std::vector<Figure> figures = {};
 };
 
 struct DoctorInputs {
@@ -35,9 +42,9 @@ struct DoctorInputs {
   std::string socket_path = {};
   uint32_t clients_max = 0;
   uint32_t shards = 1;
-  std::string listen_address = {};  // Empty: no TCP.
-  std::string secret_file = {};     // Empty: none.
-  std::string rdma_device = {};     // Of the configuration: a name or "auto"; empty: none.
+  std::string listen_address = {};   // Empty: no TCP.
+  std::string secret_file = {};      // Empty: none.
+  std::string rdma_device = "auto";  // Of the configuration, or the name of one; empty: none.
   SystemRoot system = {};
 };
 // What the configuration asks of this machine.
@@ -47,9 +54,14 @@ struct DoctorInputs {
 // and leaves at once.
 [[nodiscard]] std::vector<Finding> examine(const DoctorInputs& inputs);
 
+// The last line: who reaches a node with this configuration, and by what; or what it fails for. `findings`
+// are those of examine().
+[[nodiscard]] Finding verdict(const DoctorInputs& inputs, std::span<const Finding> findings);
+
 // Columns for a terminal, one line a finding, its mend below it.
 [[nodiscard]] std::string findings_table(std::span<const Finding> findings);
-// {"healthy": true, "findings": [{"name", "health": "ok|warn|fail", "found", "mend"}]}, one line.
+// {"healthy": true, "findings": [{"name", "health": "ok|warn|fail", "found", "mend", "figures": {...}}]}, one
+// line.
 [[nodiscard]] std::string findings_json(std::span<const Finding> findings);
 // What the program exits with: 0 if nothing fails (warnings included), else 1.
 [[nodiscard]] int findings_exit_code(std::span<const Finding> findings) noexcept;

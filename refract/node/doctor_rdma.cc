@@ -9,7 +9,9 @@
 #include <string>
 
 #include "refract/base/units.h"
+#include "refract/fabric/verbs/device_names.h"
 #include "refract/fabric/verbs/library.h"
+#include "refract/node/config.h"
 
 namespace refract::node {
 namespace {
@@ -111,9 +113,25 @@ Finding port_of(const verbs::DeviceFacts& device, const verbs::PortFacts& port) 
   return finding;
 }
 
-Finding path(std::span<const verbs::DeviceFacts> devices) {
-  const auto choice = verbs::choose(devices, {});
-  if (!choice) return {"rdma path", Health::kWarn, choice.error().what, choice.error().next};
+bool is_named(const DoctorInputs& inputs) {
+  return !inputs.rdma_device.empty() && inputs.rdma_device != kRdmaAuto;
+}
+
+verbs::DeviceWish wish_of(const DoctorInputs& inputs) {
+  return {.device = is_named(inputs) ? inputs.rdma_device : std::string()};
+}
+
+// Without a device that is named a node that listens does not start.
+Health health_of_none(const DoctorInputs& inputs) {
+  return is_named(inputs) && !inputs.listen_address.empty() ? Health::kFail : Health::kWarn;
+}
+
+Finding path(const DoctorInputs& inputs, std::span<const verbs::DeviceFacts> devices) {
+  if (inputs.rdma_device.empty()) {
+    return {"rdma path", Health::kOk, "not taken by a node with this configuration: rdma.device is none", ""};
+  }
+  const auto choice = verbs::choose(devices, wish_of(inputs));
+  if (!choice) return {"rdma path", health_of_none(inputs), choice.error().what, choice.error().next};
   const verbs::GidFacts& gid = choice->gid;
   Finding finding{
       "rdma path", Health::kOk,
@@ -176,12 +194,18 @@ Finding pinned(const DoctorInputs& inputs, std::span<const verbs::DeviceFacts> d
 std::vector<Finding> examine_rdma(const DoctorInputs& inputs,
                                   const Reported<std::vector<verbs::DeviceFacts>>& devices) {
   std::vector<Finding> findings = {library(inputs, devices)};
-  if (!devices || devices->empty()) return findings;
+  if (!devices || devices->empty()) {
+    if (health_of_none(inputs) == Health::kFail) {
+      const Report why = verbs::check_device_name(inputs.rdma_device, {}).error();
+      findings.push_back({"rdma path", Health::kFail, why.what, why.next});
+    }
+    return findings;
+  }
   for (const verbs::DeviceFacts& device : *devices) {
     findings.push_back(device_of(device));
     for (const verbs::PortFacts& port : device.ports) findings.push_back(port_of(device, port));
   }
-  findings.push_back(path(*devices));
+  findings.push_back(path(inputs, *devices));
   findings.push_back(pinned(inputs, *devices));
   return findings;
 }
@@ -189,6 +213,16 @@ std::vector<Finding> examine_rdma(const DoctorInputs& inputs,
 std::vector<Finding> examine_rdma(const DoctorInputs& inputs) {
   if (!inputs.system.folder.empty()) return examine_rdma(inputs, std::vector<verbs::DeviceFacts>{});
   return examine_rdma(inputs, verbs::list_devices());
+}
+
+Reported<verbs::DeviceChoice> rdma_choice(const DoctorInputs& inputs) {
+  if (inputs.rdma_device.empty()) {
+    return report(Code::kUnsupported, "rdma.device is none", "leave it to auto, or name a device");
+  }
+  if (!inputs.system.folder.empty() || verbs::device_names().empty()) return report(verbs::no_device_here());
+  const auto devices = verbs::list_devices();
+  if (!devices) return report(devices.error());
+  return verbs::choose(*devices, wish_of(inputs));
 }
 
 }  // namespace refract::node

@@ -128,6 +128,20 @@ TEST_F(DoctorRdma, a_port_that_is_down_or_slow_has_the_command_that_mends_it) {
   expect("rdma port", Health::kWarn, "InfiniBand, down", "opensm");
 }
 
+TEST_F(DoctorRdma, the_device_that_the_configuration_names_is_looked_for) {
+  inputs.rdma_device = "mlx5_7";
+  expect("rdma path", Health::kWarn, "no RDMA device named 'mlx5_7'", "mlx5_0");
+  inputs.listen_address = "127.0.0.1:7400";
+  expect("rdma path", Health::kFail, "no RDMA device named 'mlx5_7'", "mlx5_0");
+  inputs.rdma_device = "mlx5_0";
+  expect("rdma path", Health::kOk, "the device that was named", "");
+  inputs.rdma_device = "";
+  expect("rdma path", Health::kOk, "rdma.device is none", "");
+  inputs.rdma_device = "mlx5_7";
+  devices.clear();
+  expect("rdma path", Health::kFail, "no RDMA device named 'mlx5_7'", "no RDMA device");
+}
+
 TEST_F(DoctorRdma, an_address_that_no_router_passes_on_is_a_warning) {
   devices[0].ports[0].gids[0].kind = verbs::GidKind::kRoce2LinkLocal;
   expect("rdma path", Health::kWarn, "RoCE v2 link-local", "ip addr add ADDRESS dev eth7");

@@ -233,6 +233,24 @@ TEST_F(Doctor, what_the_kernel_keeps_for_tcp_matters_to_other_hosts) {
   expect("tcp buffers", Health::kOk, "32 MiB for receiving", "");
 }
 
+TEST_F(Doctor, the_verdict_says_who_reaches_a_node_or_what_it_fails_for) {
+  std::vector<Finding> findings = {{"memory", Health::kOk, "much", ""},
+                                   {"clock", Health::kWarn, "slow", "x"}};
+  Finding last = verdict(inputs, findings);
+  EXPECT_EQ(last.name, "verdict");
+  EXPECT_EQ(last.health, Health::kOk);
+  EXPECT_THAT(last.found, HasSubstr("those of others not at all: listen.address is none; 1 warning above"));
+  inputs.listen_address = "127.0.0.1:7400";
+  EXPECT_THAT(verdict(inputs, findings).found, HasSubstr("by TCP alone: this host has no RDMA device"));
+  inputs.rdma_device = "";
+  EXPECT_THAT(verdict(inputs, findings).found, HasSubstr("by TCP alone: rdma.device is none"));
+  findings.push_back({"seals", Health::kFail, "none", "x"});
+  last = verdict(inputs, findings);
+  EXPECT_EQ(last.health, Health::kFail);
+  EXPECT_THAT(last.found, HasSubstr(": seals"));
+  EXPECT_THAT(last.mend, HasSubstr("FAIL"));
+}
+
 TEST(DoctorText, table_and_json_say_the_same) {
   const std::vector<Finding> findings = {{"memory", Health::kOk, "much", ""},
                                          {"huge pages", Health::kWarn, "few \xff", "sysctl x"}};
@@ -240,11 +258,11 @@ TEST(DoctorText, table_and_json_say_the_same) {
             "OK    memory      much\n"
             "WARN  huge pages  few \xff\n"
             "                  -> sysctl x\n");
-  EXPECT_EQ(
-      findings_json(findings),
-      R"({"findings":[{"found":"much","health":"ok","mend":"","name":"memory"},)"
-      "{\"found\":\"few \xef\xbf\xbd\",\"health\":\"warn\",\"mend\":\"sysctl x\",\"name\":\"huge pages\"}],"
-      R"("healthy":true})");
+  EXPECT_EQ(findings_json(findings),
+            R"({"findings":[{"figures":{},"found":"much","health":"ok","mend":"","name":"memory"},)"
+            "{\"figures\":{},\"found\":\"few \xef\xbf\xbd\",\"health\":\"warn\",\"mend\":\"sysctl "
+            "x\",\"name\":\"huge pages\"}],"
+            R"("healthy":true})");
   EXPECT_EQ(findings_exit_code(findings), 0);
   EXPECT_EQ(findings_exit_code(std::vector<Finding>{{"x", Health::kFail, "", ""}}), 1);
 }

@@ -29,10 +29,13 @@ std::string findings_table(std::span<const Finding> findings) {
 std::string findings_json(std::span<const Finding> findings) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Finding& finding : findings) {
+    nlohmann::json figures = nlohmann::json::object();
+    for (const Figure& figure : finding.figures) figures[figure.name] = figure.value;
     rows.push_back({{"name", finding.name},
                     {"health", kWords[static_cast<size_t>(finding.health)]},
                     {"found", finding.found},
-                    {"mend", finding.mend}});
+                    {"mend", finding.mend},
+                    {"figures", std::move(figures)}});
   }
   const nlohmann::json whole = {{"healthy", findings_exit_code(findings) == 0}, {"findings", rows}};
   // Paths may hold any bytes; the library would throw on those that are not UTF-8.

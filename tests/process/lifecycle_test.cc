@@ -95,6 +95,31 @@ TEST(Lifecycle, a_bad_configuration_is_refused_with_file_line_and_what_was_expec
   EXPECT_TRUE(says(misspelt.errors(), "--memory-limit")) << misspelt.errors();
 }
 
+// Found out once, before there is any server, and not by one server after the other.
+TEST(Lifecycle, a_device_that_is_named_and_not_there_is_refused_before_there_is_a_server) {
+  Node node({.arguments = {"--listen-address", "127.0.0.1:0", "--rdma-device", "mlx5_77"}});
+  EXPECT_EQ(node.process().wait(), 1);
+  EXPECT_EQ(node.output(), "");
+  const std::string errors = node.errors();
+  const std::string what = "rdma.device: there is no RDMA device named 'mlx5_77'";
+  ASSERT_TRUE(says(errors, what)) << errors;
+  EXPECT_EQ(errors.find("mlx5_77"), errors.rfind("mlx5_77")) << errors;
+  EXPECT_FALSE(says(errors, "server was")) << errors;
+}
+
+TEST(Lifecycle, a_node_that_listens_says_once_how_rdma_is) {
+  Node node(
+      {.arguments = {"--listen-address", "127.0.0.1:0", "--server-shards", "2", "--rdma-device", "none"}});
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  const std::string errors = node.errors();
+  const std::string what = "nobody comes by RDMA: rdma.device is none";
+  ASSERT_TRUE(says(errors, what)) << errors;
+  EXPECT_EQ(errors.find(what), errors.rfind(what)) << errors;
+  Node local({.arguments = {"--rdma-device", "mlx5_77"}});
+  ASSERT_TRUE(local.is_up()) << local.errors();
+  EXPECT_TRUE(says(local.errors(), "without listen.address nobody comes by RDMA")) << local.errors();
+}
+
 TEST(Lifecycle, as_process_1_of_a_namespace_it_reaps_orphans_and_stops_on_sigterm) {
   const TestFolder folder;
   Process probe =
