@@ -62,6 +62,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   // Before the drafts go: the channel has closed, so nothing lands in them any more.
   fetcher_.end(session);
   sessions_.erase(session.bits);
+  held_answers_.drop(session);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.from.session != session) return false;
     waiting_bytes_ -= waiting.bytes.size();
@@ -228,8 +229,8 @@ void TableService::change(const rpc::Responder& to, Open& session, Method method
 
 void TableService::write_or_wait(const rpc::Responder& to, Open& session, const Write& request) {
   const Result<Written> written = write(session, request);
-  if (written.code() != Code::kNoSpace) return answer_write(to, request, written);
-  const Code code = wait_for_memory(to, request);
+  if (!may_wait(request, written.code())) return answer_write(to, request, written);
+  const Code code = wait(to, request, written.code());
   if (code == Code::kOk) return;
   // Nobody knows of it who could commit it again.
   if (request.method == Method::kPutPulled && request.upload != 0) {
@@ -241,13 +242,15 @@ void TableService::write_or_wait(const rpc::Responder& to, Open& session, const 
 
 void TableService::answer_write(const rpc::Responder& to, const Write& write,
                                 const Result<Written>& written) noexcept {
-  if (!written) return answer(to, written.error().code);
+  if (!written) return answer_when_confirmed(to, written.error().code);
   if (write.method == Method::kPutPulled && written->upload != 0) {
     return start_pull(to, write, written->upload);
   }
-  if (write.method != Method::kPutBegin) return answer(to, wire::VersionReply{written->version});
+  if (write.method != Method::kPutBegin) {
+    return answer_when_confirmed(to, wire::VersionReply{written->version});
+  }
   if (written->upload == 0) {
-    return answer(to, wire::AlreadyPutReply{.no_upload = 0, .version = written->version});
+    return answer_when_confirmed(to, wire::AlreadyPutReply{.no_upload = 0, .version = written->version});
   }
   const wire::Handle upload{written->upload};
   if (!write.wants_window) return answer(to, upload);
@@ -333,8 +336,9 @@ Result<TableService::Written> TableService::commit(Open& session, uint64_t uploa
   }
   const Result<uint64_t> version = parts_.table.commit(upload->draft, upload->options);
   remember(request, version);
-  // Without room for the slot nothing is lost: the commit waits, or is sent again.
-  if (version.code() != Code::kNoSpace) session.state.forget(*upload);
+  // Without room for the slot, or in the log, nothing is lost: the commit waits, or is sent again.
+  const bool is_kept = version.code() == Code::kNoSpace || version.code() == Code::kOverloaded;
+  if (!is_kept) session.state.forget(*upload);
   return Written::from(version);
 }
 

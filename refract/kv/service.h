@@ -7,6 +7,10 @@
 // on_growth_refused(); beyond a bounded number of them the answer is kOverloaded. What a session holds open
 // is released when it ends.
 //
+// Where the table has a log, a write's answer, whatever it says, is given when the log has confirmed all that
+// was appended up to then; reads never wait. A write for which the log has no room waits as others do for
+// memory, until on_log_progress() (docs/design/025-log.md).
+//
 // A write with an identity is executed at most once, however often it is sent; where nobody can know whether
 // it has been, the answer is kIndeterminate (docs/design/012-request-identity.md).
 //
@@ -33,9 +37,11 @@
 #include "refract/base/units.h"
 #include "refract/kv/chain_buffers.h"
 #include "refract/kv/growth_source.h"
+#include "refract/kv/held_answers.h"
 #include "refract/kv/keyed_call.h"
 #include "refract/kv/outcomes.h"
 #include "refract/kv/pull_fetcher.h"
+#include "refract/kv/service_writes.h"
 #include "refract/kv/session_state.h"
 #include "refract/kv/table.h"
 #include "refract/kv/window_source.h"
@@ -86,12 +92,27 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
 
+  // The log may have confirmed more, have room again, or have failed: gives the answers that waited for it,
+  // gives back what it needed, goes on with writes that waited. Returns how much there was to do; a turn
+  // without anything costs some ten instructions, so that a poller may call it each time.
+  size_t on_log_progress() noexcept;
+
   void on_chain_retired() noexcept override;
+  [[nodiscard]] bool keeps_reply(const rpc::Responder& to,
+                                 std::span<const std::byte> reply) noexcept override;
 
   // One step of removing expired entries; returns how many. The service's own timer calls it too.
   uint64_t sweep_some();
 
   [[nodiscard]] wire::StatReply stat() const noexcept;
+  struct LogStats {
+    uint64_t held_answers = 0;     // Now, of writes that the log has not confirmed.
+    uint64_t waiting_writes = 0;   // Now, for room in the log.
+    uint64_t held_back_bytes = 0;  // Now, of buffers that are replaced, and that the log has still to read.
+    uint64_t indeterminate = 0;    // Answers, because the log failed before it confirmed a write.
+    uint64_t read_only = 0;        // Writes refused because it cannot be written.
+  };
+  [[nodiscard]] LogStats log_stats() const noexcept;
   // Of values that were READ from their clients' memory.
   [[nodiscard]] const PullFetcher& pulls() const noexcept { return fetcher_; }
 
@@ -126,40 +147,10 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
     Code code = Code::kOk;  // Another: refuse the call with it.
     KeyedCall keyed;
   };
-  // Which attempt of an identified write it is.
-  struct Attempt {
-    bool repeats = false;
-    uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: nobody knows when.
-  };
-  struct Write {
-    wire::Method method{};
-    Table::HashedKey key = {};
-    std::span<const std::byte> value = {};
-    uint64_t value_bytes = 0;
-    bool wants_window = false;
-    PutOptions options = {};
-    Attempt attempt = {};
-    // kPutCommit: which; the rest is there. kPutPulled: 0 before its bytes are, then likewise.
-    uint64_t upload = 0;
-    fabric::RemoteSpan source{};  // kPutPulled, likewise below.
-    uint64_t give_up_ns = 0;
-  };
-  // A write that waits for memory; its key and value lie in `bytes`.
-  struct Waiting {
-    rpc::Responder from;
-    Write write;
-    std::vector<std::byte> bytes;
-  };
-  // Of a write: what is answered.
-  struct Written {
-    uint64_t version = 0;  // Made or erased; 0: an upload has been opened instead.
-    uint64_t upload = 0;
-    std::optional<Window> window = {};
-
-    [[nodiscard]] static Result<Written> from(const Result<uint64_t>& version) noexcept {
-      return version ? Result<Written>(Written{.version = *version}) : fail(version.error());
-    }
-  };
+  using Attempt = writes::Attempt;
+  using Write = writes::Write;
+  using Waiting = writes::Waiting;
+  using Written = writes::Written;
 
   [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
   void prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept;
@@ -171,6 +162,13 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   template <typename Reply>
   void answer(const rpc::Responder& to, const Reply& reply, std::span<const std::byte> tail = {}) noexcept {
     answer(to, Code::kOk, std::as_bytes(std::span(&reply, 1)), tail);
+  }
+  // Whatever tells of changes, as an outcome does even if it is a refusal.
+  void answer_when_confirmed(const rpc::Responder& to, Code code,
+                             std::span<const std::byte> head = {}) noexcept;
+  template <typename Reply>
+  void answer_when_confirmed(const rpc::Responder& to, const Reply& reply) noexcept {
+    answer_when_confirmed(to, Code::kOk, std::as_bytes(std::span(&reply, 1)));
   }
   void answer_write(const rpc::Responder& to, const Write& write, const Result<Written>& written) noexcept;
   void write_or_wait(const rpc::Responder& to, Open& session, const Write& request);
@@ -199,7 +197,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   [[nodiscard]] runtime::Task<> work_on_scans();
   void ping(const rpc::Responder& to, std::span<const std::byte> body);
 
-  [[nodiscard]] Code wait_for_memory(const rpc::Responder& from, const Write& write);
+  [[nodiscard]] bool may_wait(const Write& write, Code code) const noexcept;
+  [[nodiscard]] Code wait(const rpc::Responder& from, const Write& write, Code why);
   void retry_waiting() noexcept;
   void look_after_memory() noexcept;
   void look_after_time() noexcept;
@@ -219,6 +218,9 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   uint64_t waiting_bytes_ = 0;
   uint64_t started_ns_;
   Outcomes outcomes_;
+  HeldAnswers held_answers_;
+  uint64_t failed_by_log_ = 0;
+  uint64_t read_only_ = 0;
   std::array<uint64_t, wire::kMethods> ops_{};
   runtime::Task<> sweeper_;
   runtime::Task<> reclaimer_;

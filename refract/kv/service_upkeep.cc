@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a table's service does when nobody calls: writes that waited for memory go on, entries whose time has
-// come are removed.
+// What a table's service does when nobody calls: writes that waited for memory or for the log go on, entries
+// whose time has come are removed.
 #include <algorithm>
 #include <utility>
 
@@ -23,8 +23,10 @@ constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
 
 }  // namespace
 
-Code TableService::wait_for_memory(const rpc::Responder& from, const Write& write) {
-  if (!parts_.growth.can_grow()) return Code::kNoSpace;
+Code TableService::wait(const rpc::Responder& from, const Write& write, Code why) {
+  const bool may_grow = why == Code::kNoSpace && parts_.growth.can_grow();
+  // What the log still needs comes back without anybody's help.
+  if (why == Code::kNoSpace && !may_grow && parts_.table.held_back().count() == 0) return why;
   const size_t key_bytes = write.key.bytes.size();
   const size_t bytes = key_bytes + write.value.size();
   if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
@@ -32,14 +34,17 @@ Code TableService::wait_for_memory(const rpc::Responder& from, const Write& writ
   const auto its_own = std::ranges::count_if(
       waiting_, [&](const Waiting& waiting) { return waiting.from.session == from.session; });
   if (static_cast<size_t>(its_own) >= kWaitingPerSession) return Code::kOverloaded;
-  Waiting& waiting =
-      waiting_.emplace_back(Waiting{.from = from, .write = write, .bytes = std::vector<std::byte>(bytes)});
+  Waiting& waiting = waiting_.emplace_back(Waiting{.from = from,
+                                                   .write = write,
+                                                   .bytes = std::vector<std::byte>(bytes),
+                                                   .for_log = why == Code::kOverloaded});
   const std::span<std::byte> copy = waiting.bytes;
   std::ranges::copy(write.key.bytes, copy.begin());
   if (!write.value.empty()) copy_possibly_torn(&copy[key_bytes], write.value.data(), write.value.size());
   waiting.write.key.bytes = copy.first(key_bytes);
   waiting.write.value = copy.subspan(key_bytes);
   waiting_bytes_ += bytes;
+  if (!may_grow) return Code::kOk;
   const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
                         .key_bytes = static_cast<uint16_t>(key_bytes),
                         .flags = Lengths::kExpires | Lengths::kIdentified};
@@ -53,10 +58,20 @@ void TableService::on_memory_added() noexcept {
 }
 
 void TableService::retry_waiting() noexcept {
-  const std::deque<Waiting> waiting = std::exchange(waiting_, {});
+  std::deque<Waiting> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
-  for (const Waiting& one : waiting) {
-    if (Open* session = find(one.from.session)) write_or_wait(one.from, *session, one.write);
+  bool log_is_full = false;
+  for (Waiting& one : waiting) {
+    Open* const session = find(one.from.session);
+    if (session == nullptr) continue;
+    if (one.for_log && log_is_full) {
+      waiting_bytes_ += one.bytes.size();
+      waiting_.push_back(std::move(one));
+      continue;
+    }
+    const size_t before = waiting_.size();
+    write_or_wait(one.from, *session, one.write);
+    log_is_full = log_is_full || (waiting_.size() > before && waiting_.back().for_log);
   }
 }
 

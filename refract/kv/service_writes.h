@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A write on its way through a table's service: as it was asked for, while it waits, and what is answered.
+//
+// Threads: used only by the shard that owns the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/fabric/channel.h"
+#include "refract/kv/contract.h"
+#include "refract/kv/table.h"
+#include "refract/kv/window_source.h"
+#include "refract/kv/wire.h"
+#include "refract/rpc/server.h"
+
+namespace refract::kv::writes {
+
+// Which attempt of an identified write it is.
+struct Attempt {
+  bool repeats = false;
+  uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: nobody knows when.
+};
+struct Write {
+  wire::Method method{};
+  Table::HashedKey key = {};
+  std::span<const std::byte> value = {};
+  uint64_t value_bytes = 0;
+  bool wants_window = false;
+  PutOptions options = {};
+  Attempt attempt = {};
+  // kPutCommit: which; the rest is there. kPutPulled: 0 before its bytes are, then likewise.
+  uint64_t upload = 0;
+  fabric::RemoteSpan source{};  // kPutPulled, likewise below.
+  uint64_t give_up_ns = 0;
+};
+// A write that waits for memory or for room in the log; its key and value lie in `bytes`.
+struct Waiting {
+  rpc::Responder from;
+  Write write;
+  std::vector<std::byte> bytes;
+  bool for_log = false;
+};
+// Of a write: what is answered.
+struct Written {
+  uint64_t version = 0;  // Made or erased; 0: an upload has been opened instead.
+  uint64_t upload = 0;
+  std::optional<Window> window = {};
+
+  [[nodiscard]] static Result<Written> from(const Result<uint64_t>& version) noexcept {
+    return version ? Result<Written>(Written{.version = *version}) : fail(version.error());
+  }
+};
+
+}  // namespace refract::kv::writes
