@@ -122,6 +122,7 @@ class Ring {
 
   // --- Both. ---
 
+  [[nodiscard]] uint64_t observe_taken() const noexcept { return observe_u64(&taken_); }
   [[nodiscard]] uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] uint64_t key_of_log() const noexcept { return key_of_log_; }
 

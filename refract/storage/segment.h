@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A log's files: segments of records, "log-<shard>-<first position>", and files that wait to become one,
+// "spare-<shard>-<number>". docs/formats/log.md has the layout.
+//
+// A segment holds whole records, the first one behind its header; a position of the log lies in it at
+// kSegmentHeaderBytes + position - first_position. It is made under a spare's name, with its header, brought
+// to the disk, renamed, and the folder synced, before a record goes in: so a file with a segment's name has a
+// sound header, or is damaged.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "refract/storage/disk.h"
+#include "refract/storage/record.h"
+
+namespace refract::storage {
+
+inline constexpr uint64_t kSegmentMagic = 0x31'47'4f'4c'46'45'52'00;  // "\0REFLOG1", little endian.
+inline constexpr uint32_t kSegmentVersion = 1;
+inline constexpr uint64_t kSegmentHeaderBytes = kSectorBytes;  // One sector, so that it is never torn.
+inline constexpr uint64_t kFirstPosition = 4096;               // Of a log's first record.
+
+struct SegmentHeader {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t shard;
+  StoreId store;
+  uint64_t first_position;
+  uint64_t
+      previous_end;  // Where the log ended before; no more than first_position. What lies between is void.
+  uint64_t first_stamp;  // Records before this segment have lower stamps, those in it none below.
+  uint64_t begins_anew;  // 1: no segment before this one counts; a snapshot has what they had.
+  uint64_t reserved[55];
+  uint64_t checksum;  // XXH3 over all before.
+};
+static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes && std::is_trivially_copyable_v<SegmentHeader>);
+static_assert(std::has_unique_object_representations_v<SegmentHeader>);
+static_assert(offsetof(SegmentHeader, first_position) == 32 && offsetof(SegmentHeader, checksum) == 504);
+
+// Whose log it is.
+struct LogId {
+  StoreId store = {};
+  uint32_t shard = 0;
+};
+
+struct Segment {
+  std::string name = {};
+  uint64_t first_position = 0;
+  uint64_t previous_end = 0;
+  uint64_t first_stamp = 0;
+  bool begins_anew = false;
+  uint64_t file_bytes = 0;
+  std::string damage = {};  // Of the header; then only name, first_position and file_bytes are known.
+
+  // No record of it ends behind this position.
+  [[nodiscard]] uint64_t end_max() const noexcept {
+    return first_position + (file_bytes > kSegmentHeaderBytes ? file_bytes - kSegmentHeaderBytes : 0);
+  }
+};
+
+struct LogFiles {
+  std::vector<Segment> segments;    // In the order of their positions; from the last one that begins anew on.
+  std::vector<std::string> spares;  // Names.
+  std::vector<std::string> outdated;  // Segments in front of one that begins anew: to be removed.
+};
+
+[[nodiscard]] std::string segment_name(uint32_t shard, uint64_t first_position);
+[[nodiscard]] std::string spare_name(uint32_t shard, uint64_t number);
+
+// The bytes of a segment's header.
+[[nodiscard]] SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noexcept;
+// kUnsupported: another version wrote it. Damage is no error: it stands in what is returned.
+[[nodiscard]] Reported<Segment> read_segment_header(Disk& disk, const LogId& log, const std::string& name);
+[[nodiscard]] Reported<LogFiles> find_log_files(Disk& disk, const LogId& log);
+
+// The position at which a log whose files are these may go on when its end is uncertain: behind everything
+// that any of them may hold, so that no position is used twice.
+[[nodiscard]] uint64_t fresh_position(const LogFiles& files) noexcept;
+
+}  // namespace refract::storage

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/storage/shard_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "refract/base/check.h"
+
+namespace refract::storage {
+
+Reported<std::unique_ptr<ShardLog>> ShardLog::open(const ShardLogSpec& spec) {
+  REFRACT_CHECK(spec.disk != nullptr && spec.clock != nullptr);
+  // A record is one span of the ring, and there must be room for some.
+  REFRACT_CHECK(stored_bytes(RecordForm::kInline, kRecordKeyBytesMax, spec.reference_bytes) <=
+                spec.ring_bytes / 4);
+  std::unique_ptr<ShardLog> log(new ShardLog(spec));
+  if (spec.ring_path.empty()) return log;
+  Reported<Ring> ring = Ring::take_up({.path = spec.ring_path,
+                                       .bytes = spec.ring_bytes,
+                                       .store = spec.log.store,
+                                       .shard = spec.log.shard,
+                                       .boot = spec.boot});
+  if (!ring) {
+    if (ring.error().code == Code::kNotFound) return log;
+    return report(std::move(ring.error()));
+  }
+  const Reported<LogFiles> files = find_log_files(*spec.disk, spec.log);
+  if (!files) return report(files.error());
+  const uint64_t position = ring->mark().log_position;
+  const bool fits = !files->segments.empty() && files->segments.back().first_position <= position &&
+                    position <= files->segments.back().end_max();
+  // Its server died between making it and beginning a segment for it.
+  if (ring->appended() == 0 && !fits) return log;
+  log->ring_.emplace(*std::move(ring));
+  return log;
+}
+
+ShardLog::~ShardLog() = default;
+
+std::optional<Record> ShardLog::last_record() const noexcept {
+  return ring_ ? ring_->last_record() : std::nullopt;
+}
+
+Reported<LogReading> ShardLog::read(const LogReadOptions& options,
+                                    const std::function<void(const Record&)>& on_record) {
+  REFRACT_CHECK(writer_ == nullptr);
+  return read_log(*spec_.disk, spec_.log, ring_ ? &*ring_ : nullptr, spec_.values, options, on_record);
+}
+
+Reported<> ShardLog::begin(const LogReading& reading) {
+  const bool is_taken_up = ring_.has_value();
+  if (!is_taken_up) {
+    const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
+    if (!files) return report(files.error());
+    Reported<Ring> ring = Ring::create({.path = spec_.ring_path,
+                                        .bytes = spec_.ring_bytes,
+                                        .store = spec_.log.store,
+                                        .shard = spec_.log.shard,
+                                        .boot = spec_.boot,
+                                        .log_position = fresh_position(*files)});
+    if (!ring) return report(std::move(ring.error()));
+    ring_.emplace(*std::move(ring));
+  }
+  Reported<std::unique_ptr<LogWriter>> writer =
+      LogWriter::open(spec_.log, spec_.options,
+                      {.disk = spec_.disk, .ring = &*ring_, .values = spec_.values, .clock = spec_.clock},
+                      is_taken_up ? std::nullopt : std::optional<LogEnd>(reading.end));
+  if (!writer) return report(std::move(writer.error()));
+  writer_ = *std::move(writer);
+  collect_references();
+  return {};
+}
+
+// Of a ring that was taken up: its large values are as unread as they were.
+void ShardLog::collect_references() noexcept {
+  acknowledged_floor_ = ring_->mark().log_position;
+  RingMark mark = ring_->mark();
+  while (mark.taken < ring_->appended()) {
+    Record record;
+    if (decode_record(ring_->bytes_at(mark.taken, ring_->appended() - mark.taken), mark.log_position,
+                      ring_->key_of_log(), record) != RecordFault::kNone) {
+      return;  // The writer meets it as well, and fails.
+    }
+    mark.taken += stored_bytes(record.form, record.key.size(), record.value_bytes);
+    mark.log_position += log_bytes(record.key.size(), record.value_bytes);
+    if (record.form != RecordForm::kReference || references_end_ == kReferencesMax) continue;
+    references_[references_end_++ % kReferencesMax] = {record.reference, mark.log_position};
+  }
+  if (references_end_ > 0) writer_->hurry(ring_->appended());
+}
+
+Reported<> ShardLog::start(std::function<void()> on_progress) {
+  REFRACT_CHECK(writer_ != nullptr && thread_ == nullptr);
+  Reported<std::unique_ptr<LogThread>> thread =
+      LogThread::start(*writer_, *ring_, *spec_.clock, spec_.log.shard, std::move(on_progress));
+  if (!thread) return report(std::move(thread.error()));
+  thread_ = *std::move(thread);
+  return {};
+}
+
+// How many of the oldest references the log has passed.
+uint64_t ShardLog::needless_references() const noexcept {
+  const uint64_t written = writer_->written();
+  uint64_t begin = references_begin_;
+  while (begin < references_end_ && references_[begin % kReferencesMax].end <= written) ++begin;
+  return begin - references_begin_;
+}
+
+ShardLog::Room ShardLog::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
+  const LogState state = writer_->state();
+  if (state == LogState::kFailed) return Room::kFailed;
+  const bool is_stalled = state == LogState::kStalled;
+  // Whoever waits for the disk would wait as long as it is full: better that it hears so now.
+  if (is_stalled && spec_.options.durability == Durability::kAlways) return Room::kNoSpace;
+  const RecordForm form = is_reference(value_bytes) ? RecordForm::kReference : RecordForm::kInline;
+  if (form == RecordForm::kReference) {
+    const uint64_t pending = references_end_ - references_begin_;
+    if (is_stalled) return Room::kNoSpace;
+    if (pending == kReferencesMax && needless_references() == 0) return Room::kLater;
+  }
+  if (ring_->has_room(stored_bytes(form, key_bytes, value_bytes))) return Room::kYes;
+  return is_stalled ? Room::kNoSpace : Room::kLater;
+}
+
+void ShardLog::append(const Change& change) noexcept {
+  const bool is_apart = is_reference(change.value.size());
+  const uint64_t begin = ring_->log_end();
+  references_begin_ += needless_references();
+  if (is_apart && references_begin_ == references_end_) acknowledged_floor_ = begin;
+  ring_->append({.kind = change.kind,
+                 .form = is_apart ? RecordForm::kReference : RecordForm::kInline,
+                 .position = begin,
+                 .stamp = change.stamp,
+                 .synced_position = writer_->synced(),
+                 .expires_wall_ns = change.expires_wall_ns,
+                 .client = change.client,
+                 .sequence = change.sequence,
+                 .key = change.key,
+                 .value = is_apart ? std::span<const std::byte>{} : change.value,
+                 .value_bytes = change.value.size(),
+                 .reference = change.buffer});
+  if (!is_apart) return;
+  REFRACT_CHECK(references_end_ - references_begin_ < kReferencesMax);
+  references_[references_end_++ % kReferencesMax] = {change.buffer, ring_->log_end()};
+  writer_->hurry(ring_->appended());
+}
+
+uint64_t ShardLog::confirmed() const noexcept {
+  if (spec_.options.durability == Durability::kAlways) return writer_->synced();
+  if (references_begin_ + needless_references() == references_end_) return ring_->log_end();
+  return std::max(acknowledged_floor_, writer_->written());
+}
+
+uint64_t ShardLog::needed_until(uint64_t buffer) const noexcept {
+  if (references_begin_ == references_end_) return 0;
+  if (writer_->state() == LogState::kFailed) return 0;
+  for (uint64_t i = references_begin_ + needless_references(); i < references_end_; ++i) {
+    const Reference& reference = references_[i % kReferencesMax];
+    if (reference.buffer == buffer) return reference.end;
+  }
+  return 0;
+}
+
+void ShardLog::ring_bell() noexcept {
+  if (thread_ == nullptr) return;
+  if (references_begin_ != references_end_ && writer_->has_requests()) {
+    thread_->wake();
+  } else {
+    thread_->ring_bell();
+  }
+}
+
+void ShardLog::want_progress() noexcept {
+  if (thread_ == nullptr) return;
+  thread_->want_progress();
+  ring_bell();
+}
+
+void ShardLog::drop_up_to(uint64_t snapshot_stamp) noexcept {
+  writer_->drop_up_to(snapshot_stamp);
+  if (thread_ != nullptr) thread_->wake();
+}
+
+void ShardLog::restart(uint64_t snapshot_stamp) noexcept {
+  writer_->restart(snapshot_stamp);
+  if (thread_ != nullptr) thread_->wake();
+}
+
+}  // namespace refract::storage
