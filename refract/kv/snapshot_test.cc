@@ -134,6 +134,7 @@ Outcome run(const Trial& trial) {
     if (outcome.code == Code::kOk) outcome.code = feed->code();
     if (outcome.code == Code::kOk) outcome.written = sink.read();
     outcome.handed = feed->stats().handed;
+    owner.end_chains();
     while (feed->poll()) {
     }
     EXPECT_EQ(feed->stats().kept_bytes, 0U);

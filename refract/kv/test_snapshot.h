@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "refract/base/prng.h"
@@ -83,8 +84,10 @@ class RandomOwner {
   void step() {
     const uint64_t draw = prng_.below(100);
     const std::string key = "key " + std::to_string(prng_.below(options_.keys));
-    if (draw < 62) {
+    if (draw < 57) {
       put(key);
+    } else if (draw < 62) {
+      install(key);
     } else if (draw < 82) {
       if (space_.table().erase(bytes_of(key), 0)) model_.erase(key);
     } else if (draw < 88) {
@@ -116,6 +119,44 @@ class RandomOwner {
     return draw < 700 ? prng_.below(24) : draw < 985 ? 200 : draw < 998 ? 3'000 : 70'000;
   }
 
+  // As a chain replaces an entry: one that does not expire, and its buffer is given back a little later.
+  void install(const std::string& key) {
+    Table& table = space_.table();
+    const Table::HashedKey hashed = table.hashed(bytes_of(key));
+    const Table::Standing standing = table.standing(hashed);
+    if (!standing.slot || standing.slot.expires()) return;
+    Lengths lengths;
+    lengths.key_bytes = static_cast<uint16_t>(key.size());
+    lengths.value_bytes = 30;
+    const auto buffer = space_.heap().allocate(lengths.total_bytes());
+    if (!buffer) return;
+    ModelEntry entry;
+    entry.value.assign(30, static_cast<char>(prng_.next() >> 56));
+    Writer& writer = space_.writer();
+    writer.publish(*buffer, 0);
+    writer.publish(buffer->plus(offsetof(BufferHeader, lengths)), lengths.word());
+    writer.copy(buffer->plus(lengths.key_at()), bytes_of(key));
+    writer.copy(buffer->plus(lengths.value_at()), bytes_of(entry.value));
+    entry.stamp = space_.heap().next_stamp();
+    writer.publish(*buffer, entry.stamp);
+    const uint64_t old_bytes =
+        Lengths::from_word(writer.load(standing.slot.buffer().plus(offsetof(BufferHeader, lengths))))
+            .total_bytes();
+    table.depart(standing.slot);
+    writer.publish(
+        standing.slot_at,
+        Slot::of(
+            {.hash = hashed.hash, .stamp = entry.stamp, .bytes = lengths.total_bytes(), .buffer = *buffer})
+            .bits);
+    replaced_.push_back({standing.slot.buffer(), old_bytes});
+    model_[key] = entry;
+    if (replaced_.size() > 3) end_chains();
+  }
+  void end_chains() {
+    for (const auto& [buffer, bytes] : replaced_) space_.table().retire(buffer, bytes);
+    replaced_.clear();
+  }
+
   // What the table holds now.
   [[nodiscard]] Model model() {
     Model model = model_;
@@ -129,6 +170,7 @@ class RandomOwner {
   Options options_;
   Prng prng_;
   Model model_;
+  std::vector<std::pair<Offset, uint64_t>> replaced_;
   uint64_t sequence_ = 0;
 };
 
