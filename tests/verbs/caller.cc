@@ -13,11 +13,30 @@ constexpr uint64_t kReadToken = ~uint64_t{0};
 
 }  // namespace
 
-Serving::Serving(const DeviceWish& device, Options options)
+DeviceWish wish_on(std::string_view interface) {
+  const char* const family = std::getenv("REFRACT_VERBS_FAMILY");
+  const bool is_six = family != nullptr && std::string_view(family) == "ipv6";
+  const GidKind kind = is_six ? GidKind::kRoce2Ipv6 : GidKind::kRoce2Ipv4;
+  const auto devices = list_devices();
+  if (!devices) {
+    ADD_FAILURE() << devices.error().to_string();
+    return {};
+  }
+  for (const DeviceFacts& device : *devices) {
+    const GidFacts* const gid = gid_of_kind(device.ports.front(), kind);
+    if (gid == nullptr || gid->interface != interface) continue;
+    return {.device = device.name, .gid_index = static_cast<int32_t>(gid->index)};
+  }
+  ADD_FAILURE() << "no device on " << interface << " has an address of the family";
+  return {};
+}
+
+Serving::Serving(const DeviceWish& device, const Options& options)
     : region_(static_cast<std::byte*>(std::aligned_alloc(4096, kRegionBytes))) {
   for (size_t at = 0; at < kRegionBytes; ++at) region_[at] = pattern(at);
-  options.device = device;
-  auto made = ServerDomain::create(node_.server(), options);
+  Options wanted = options;
+  wanted.device = device;
+  auto made = ServerDomain::create(node_.server(), wanted);
   EXPECT_TRUE(made.has_value()) << made.error().to_string();
   domain_ = std::move(*made);
   const auto key = domain_->register_region({.region = kRegion,
@@ -37,17 +56,18 @@ void Serving::turn() {
   std::array<Completion, 64> completions;
   const size_t count = domain_->poll(completions);
   for (const Completion& each : std::span(completions).first(count)) {
-    if (each.op == Op::kOpened && each.code == Code::kOk) ++channels_;
-    if (each.op == Op::kClosed) --channels_;
+    if (each.op == Op::kOpened && each.code == Code::kOk) channels_.push_back(each.channel);
+    if (each.op == Op::kClosed) std::erase(channels_, each.channel);
     if (each.op == Op::kReceive) ++messages_;
   }
   domain_->flush();
 }
 
-Caller::Caller(const Serving& serving, const DeviceWish& device, Options options)
+Caller::Caller(const Serving& serving, const DeviceWish& device, const Options& options)
     : serving_(serving), tcp_(std::move(tcp::ClientDomain::create({}).value())) {
-  options.device = device;
-  auto made = ClientDomain::create(*tcp_, options);
+  Options wanted = options;
+  wanted.device = device;
+  auto made = ClientDomain::create(*tcp_, wanted);
   EXPECT_TRUE(made.has_value()) << made.error().to_string();
   domain_ = std::move(*made);
 }

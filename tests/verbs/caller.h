@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "refract/fabric/tcp/test_node.h"
@@ -19,13 +20,17 @@
 
 namespace refract::fabric::verbs {
 
+// The device that lies on this network interface of the machine, veth0 or veth1, by the address that
+// REFRACT_VERBS_FAMILY asks for. Devices are listed in the order of their making, which a test may change.
+[[nodiscard]] DeviceWish wish_on(std::string_view interface);
+
 class Serving {
  public:
   static constexpr uint16_t kRegion = 9;
   static constexpr size_t kRegionBytes = 65'536;
   [[nodiscard]] static std::byte pattern(size_t at) { return static_cast<std::byte>(at * 13 + at / 251); }
 
-  explicit Serving(const DeviceWish& device, Options options = {});
+  explicit Serving(const DeviceWish& device, const Options& options = {});
   Serving(const Serving&) = delete;
   Serving& operator=(const Serving&) = delete;
   ~Serving();
@@ -35,8 +40,8 @@ class Serving {
   [[nodiscard]] ServerDomain& domain() { return *domain_; }
   [[nodiscard]] const std::string& address() const { return node_.address(); }
   [[nodiscard]] RemoteKey key() const { return key_; }
-  // Open at the moment, those of strangers without a queue pair included.
-  [[nodiscard]] size_t channels() const { return channels_; }
+  // Open at the moment, in the order in which they opened.
+  [[nodiscard]] const std::vector<Channel*>& channels() const { return channels_; }
   [[nodiscard]] size_t messages() const { return messages_; }
 
  private:
@@ -47,13 +52,13 @@ class Serving {
   tcp::TestNode node_;
   std::unique_ptr<ServerDomain> domain_;
   RemoteKey key_;
-  size_t channels_ = 0;
+  std::vector<Channel*> channels_;
   size_t messages_ = 0;
 };
 
 class Caller {
  public:
-  Caller(const Serving& serving, const DeviceWish& device, Options options = {});
+  Caller(const Serving& serving, const DeviceWish& device, const Options& options = {});
 
   // Whether there is a channel now, open or not.
   bool connect();

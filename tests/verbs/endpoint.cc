@@ -11,7 +11,6 @@ namespace {
 
 constexpr int kRights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-constexpr uint32_t kFirstPacket = 0x123456;
 
 ibv_mtu mtu_of(uint32_t bytes) {
   // 256 is 1, 512 is 2, and so on to 4096.
@@ -23,7 +22,7 @@ ibv_mtu mtu_of(uint32_t bytes) {
 Endpoint::Endpoint(const fabric::verbs::VerbsLibrary& library, ibv_context* context)
     : library_(library),
       pd_(library.alloc_pd(context)),
-      cq_(library.create_cq(context, 64, nullptr, nullptr, 0)),
+      cq_(library.create_cq(context, int{2 * kDepth}, nullptr, nullptr, 0)),
       buffer_(kBufferBytes) {
   REFRACT_CHECK(pd_ != nullptr && cq_ != nullptr);
   mr_ = library.reg_mr(pd_, buffer_.data(), buffer_.size(), kRights);
@@ -31,8 +30,11 @@ Endpoint::Endpoint(const fabric::verbs::VerbsLibrary& library, ibv_context* cont
   ibv_qp_init_attr attributes{};
   attributes.send_cq = cq_;
   attributes.recv_cq = cq_;
-  attributes.cap = {
-      .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  attributes.cap = {.max_send_wr = kDepth,
+                    .max_recv_wr = kDepth,
+                    .max_send_sge = 1,
+                    .max_recv_sge = 1,
+                    .max_inline_data = 0};
   attributes.qp_type = IBV_QPT_RC;
   qp_ = library.create_qp(pd_, &attributes);
   REFRACT_CHECK(qp_ != nullptr);
@@ -47,6 +49,10 @@ Endpoint::~Endpoint() {
 
 void Endpoint::connect(const Endpoint& peer, const fabric::verbs::GidFacts& peer_gid,
                        const fabric::verbs::DeviceChoice& self) {
+  connect({.queue_pair = peer.queue_pair_number(), .packet = kFirstPacket, .gid = peer_gid.gid}, self);
+}
+
+void Endpoint::connect(const Peer& peer, const fabric::verbs::DeviceChoice& self) {
   ibv_qp_attr reset{};
   reset.qp_state = IBV_QPS_INIT;
   reset.port_num = self.port;
@@ -57,15 +63,15 @@ void Endpoint::connect(const Endpoint& peer, const fabric::verbs::GidFacts& peer
   ibv_qp_attr receive{};
   receive.qp_state = IBV_QPS_RTR;
   receive.path_mtu = mtu_of(self.mtu_bytes);
-  receive.dest_qp_num = peer.queue_pair_number();
-  receive.rq_psn = kFirstPacket;
+  receive.dest_qp_num = peer.queue_pair;
+  receive.rq_psn = peer.packet;
   receive.max_dest_rd_atomic = 4;
   receive.min_rnr_timer = 12;
   receive.ah_attr.is_global = 1;
   receive.ah_attr.port_num = self.port;
   receive.ah_attr.grh.sgid_index = static_cast<uint8_t>(self.gid.index);
   receive.ah_attr.grh.hop_limit = 64;
-  std::ranges::copy(peer_gid.gid, receive.ah_attr.grh.dgid.raw);
+  std::ranges::copy(peer.gid, receive.ah_attr.grh.dgid.raw);
   REFRACT_CHECK(library_.modify_qp(qp_, &receive,
                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ==
@@ -109,10 +115,15 @@ void Endpoint::post(ibv_send_wr request, size_t offset, uint32_t bytes) {
 
 ibv_wc Endpoint::next_completion() {
   ibv_wc completion{};
-  int count = 0;
-  while (count == 0) count = ibv_poll_cq(cq_, 1, &completion);
-  REFRACT_CHECK(count == 1);
+  while (!poll(completion)) {
+  }
   return completion;
+}
+
+bool Endpoint::poll(ibv_wc& completion) {
+  const int count = ibv_poll_cq(cq_, 1, &completion);
+  REFRACT_CHECK(count >= 0);
+  return count == 1;
 }
 
 }  // namespace refract::test

@@ -35,6 +35,17 @@ class Endpoint {
   // Both ends call it before either sends.
   void connect(const Endpoint& peer, const fabric::verbs::GidFacts& peer_gid,
                const fabric::verbs::DeviceChoice& self);
+  // To a queue pair that is no endpoint; its first packet has the number `packet`.
+  struct Peer {
+    uint32_t queue_pair = 0;
+    uint32_t packet = 0;
+    fabric::verbs::Gid gid{};
+  };
+  void connect(const Peer& peer, const fabric::verbs::DeviceChoice& self);
+  // The number of the first packet that an endpoint sends.
+  static constexpr uint32_t kFirstPacket = 0x123456;
+  // Requests and receives that it holds at once.
+  static constexpr uint32_t kDepth = 256;
 
   [[nodiscard]] std::span<std::byte> buffer() noexcept { return buffer_; }
   [[nodiscard]] uint32_t rkey() const noexcept { return mr_->rkey; }
@@ -45,6 +56,8 @@ class Endpoint {
   void post(ibv_send_wr request, size_t offset, uint32_t bytes);
   // Waits for it: a connection that is cut says so by a completion, too.
   [[nodiscard]] ibv_wc next_completion();
+  // Does not wait for it.
+  [[nodiscard]] bool poll(ibv_wc& completion);
 
  private:
   const fabric::verbs::VerbsLibrary& library_;

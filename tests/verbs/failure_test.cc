@@ -1,82 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links and devices that go away under channels, and come back.
-//
-// Method: one serving end and two callers that read without pause, one over the cable between the machine's
-// two devices and one, the bystander, within the device of the serving end. What is done to the first may end
-// its requests and its channel, each with the right error; it must come back; and the bystander must not be
-// told of anything, but read on throughout.
-#include <gtest/gtest.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <functional>
 #include <string>
-#include <thread>
 
-#include "tests/verbs/caller.h"
-#include "tests/verbs/two_ends.h"
+#include "tests/verbs/failure_fixture.h"
 
 namespace refract::fabric::verbs {
 namespace {
 
-constexpr std::chrono::seconds kPatience{40};
-// So many READs of the bystander, while something is broken, are enough to say that it goes on.
-constexpr uint64_t kSomeReads = 20;
-
-void run(const std::string& command) {
-  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+bool has_device(const std::string& name) {
+  return ::access(("/sys/class/infiniband/" + name).c_str(), F_OK) == 0;
 }
-
-bool says(const Report& report, std::string_view words) {
-  return report.to_string().find(words) != std::string::npos;
-}
-
-class VerbsFailure : public testing::Test {
- protected:
-  void SetUp() override {
-    if (::access("/sys/class/net/veth0", F_OK) != 0) GTEST_SKIP() << "the devices are not joined by a cable";
-    ASSERT_TRUE(victim_.connect() && bystander_.connect());
-    ASSERT_TRUE(settle([this] { return victim_.good() > 0 && bystander_.good() > 0; })) << "they do not open";
-  }
-  void TearDown() override {
-    EXPECT_EQ(victim_.wrong(), 0u);
-    EXPECT_EQ(bystander_.wrong(), 0u);
-  }
-
-  void turn() {
-    victim_.turn();
-    bystander_.turn();
-    serving_.turn();
-  }
-  [[nodiscard]] bool settle(const std::function<bool()>& done) {
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > give_up) return false;
-      turn();
-    }
-    return true;
-  }
-  // As a client does whose channel has ended: it connects again, until that is possible.
-  [[nodiscard]] bool is_back(Caller& caller) {
-    const uint64_t before = caller.good();
-    return settle([&] {
-      (void)caller.connect();
-      return caller.good() > before + kSomeReads;
-    });
-  }
-  void bystander_goes_on() {
-    const uint64_t before = bystander_.good();
-    EXPECT_TRUE(settle([&] { return bystander_.good() > before + kSomeReads; }));
-    EXPECT_EQ(bystander_.losses(), 0u);
-    EXPECT_TRUE(bystander_.failures().empty());
-  }
-
-  Serving serving_{wish_for(/*is_server=*/true)};
-  Caller victim_{serving_, wish_for(/*is_server=*/false)};
-  Caller bystander_{serving_, wish_for(/*is_server=*/true)};
-};
 
 TEST_F(VerbsFailure, a_link_that_goes_down_ends_what_needs_it_and_is_used_again_when_it_is_up) {
   run("ip link set veth0 down");
@@ -86,16 +21,69 @@ TEST_F(VerbsFailure, a_link_that_goes_down_ends_what_needs_it_and_is_used_again_
   EXPECT_GE(victim_.domain().counters().device_events, 1u) << "the port's event";
   bystander_goes_on();
   // Until the link is up again, whoever wants a channel is told why there is none.
-  ASSERT_TRUE(settle([this] {
-    (void)victim_.connect();
-    return victim_.refused() != Code::kOk;
-  }));
+  ASSERT_TRUE(is_refused(victim_));
   EXPECT_EQ(victim_.refused(), Code::kUnavailable);
   EXPECT_TRUE(says(victim_.domain().last_refusal(), "refract doctor"))
       << victim_.domain().last_refusal().to_string();
   run("ip link set veth0 up && bash /run/verbs-vm/network-script again veth0");
   EXPECT_TRUE(is_back(victim_)) << victim_.domain().last_refusal().to_string();
   bystander_goes_on();
+}
+
+// Whoever takes a Soft-RoCE device away waits until its last user has closed it, so it must be let go; and
+// the domain must find the one that takes its place, under the same name.
+TEST_F(VerbsFailure, a_device_that_is_taken_away_is_let_go_and_used_again_when_it_is_back) {
+  const std::string device = victim_.domain().device().device;
+  run("rdma link delete " + device + " &");
+  ASSERT_TRUE(settle([&] { return victim_.has_ended() && !has_device(device); })) << "it is held on to";
+  for (const Code code : victim_.failures()) EXPECT_EQ(code, Code::kUnavailable);
+  EXPECT_TRUE(says(victim_.domain().last_refusal(), device)) << victim_.domain().last_refusal().to_string();
+  bystander_goes_on();
+  ASSERT_TRUE(is_refused(victim_));
+  EXPECT_TRUE(says(victim_.domain().last_refusal(), "refract doctor"))
+      << victim_.domain().last_refusal().to_string();
+  run("rdma link add " + device + " type rxe netdev veth0");
+  EXPECT_TRUE(is_back(victim_)) << victim_.domain().last_refusal().to_string();
+  bystander_goes_on();
+}
+
+// A serving end with another device, and its caller, beside those that lose theirs.
+class VerbsServerFailure : public VerbsFailure {
+ protected:
+  void SetUp() override {
+    VerbsFailure::SetUp();
+    ASSERT_TRUE(calm_.connect() && settle([this] { return calm_.good() > 0; }));
+  }
+  void turn() override {
+    VerbsFailure::turn();
+    other_.turn();
+    calm_.turn();
+  }
+  void the_others_go_on() {
+    const uint64_t before = calm_.good();
+    EXPECT_TRUE(settle([&] { return calm_.good() > before + kSomeReads; }));
+    EXPECT_EQ(calm_.losses(), 0u);
+    EXPECT_TRUE(calm_.failures().empty());
+    EXPECT_EQ(calm_.wrong(), 0u);
+  }
+
+  Serving other_{wish_on("veth0")};
+  Caller calm_{other_, wish_on("veth0")};
+};
+
+// The regions of a server are registered again, under the same keys of ours and other ones of the device.
+TEST_F(VerbsServerFailure, a_server_whose_device_is_taken_away_serves_again_when_it_is_back) {
+  const std::string device = serving_.domain().device().device;
+  run("rdma link delete " + device + " &");
+  ASSERT_TRUE(settle([&] { return !has_device(device); })) << "it is held on to";
+  the_others_go_on();
+  ASSERT_TRUE(is_refused(victim_));
+  EXPECT_TRUE(says(victim_.domain().last_refusal(), device)) << victim_.domain().last_refusal().to_string();
+  run("rdma link add " + device + " type rxe netdev veth1");
+  EXPECT_TRUE(is_back(victim_)) << victim_.domain().last_refusal().to_string();
+  EXPECT_TRUE(is_back(bystander_)) << bystander_.domain().last_refusal().to_string();
+  EXPECT_EQ(serving_.domain().counters().registrations, 2u);
+  the_others_go_on();
 }
 
 }  // namespace

@@ -52,12 +52,13 @@ inline constexpr uint64_t kReturnPatience_ns = 10 * kSecond_ns;
 // Of the transport. A lost packet is sent again after 4.096 us x 2^15 = 134 ms, 6 times: a path that is gone
 // ends a queue pair after one second (devices may take up to four times as long). Not 7 times, which
 // Soft-RoCE takes for ever and the specification does not. A peer that died is noticed by the introducer, at
-// once. A receiver without a receive is asked again for ever, for our own credits rule that out, and a peer
-// that breaks them is cut by the end that it floods.
+// once. A receiver without a receive is asked again after 164 ms, 6 times: our own credits rule that out, and
+// a peer that breaks them is cut by the end that it floods, in its next poll. If that does not come within a
+// second, the others' messages are failed rather than kept.
 inline constexpr uint8_t kTimeoutExponent = 15;
 inline constexpr uint8_t kRetries = 6;
-inline constexpr uint8_t kReceiverNotReadyRetries = 7;
-inline constexpr uint8_t kReceiverNotReadyTimer = 12;  // 640 us.
+inline constexpr uint8_t kReceiverNotReadyRetries = 6;
+inline constexpr uint8_t kReceiverNotReadyTimer = 28;  // 164 ms.
 inline constexpr uint8_t kHopLimit = 64;
 
 }  // namespace refract::fabric::verbs
