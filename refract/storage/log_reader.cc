@@ -207,6 +207,7 @@ Reported<> LogScan::read_segment(const Segment& segment, const Extent& extent) {
       break;
     }
     const uint64_t behind = next->has_value() ? (*next)->position : extent.limit;
+    if (behind > segment.end_max()) what = "records are missing up to the next file, or to what was written";
     note_damage(segment, position, behind, std::move(what));
     position = behind;
   }
@@ -277,10 +278,10 @@ Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
       reading_.end.position = end;
       continue;
     }
-    if (extent.limit < segment.first_position || extent.limit > segment.end_max()) {
-      note_damage(segment, segment.end_max(), std::max(extent.limit, segment.end_max()),
-                  "the file is shorter than what was written");
-      extent.limit = segment.end_max();
+    if (extent.limit < segment.first_position) {
+      note_damage(segment, segment.first_position, segment.end_max(),
+                  "its place in the log is another one's");
+      continue;
     }
     if (Reported<> done = read_segment(segment, extent); !done) return report(done.error());
   }
