@@ -59,6 +59,9 @@ constexpr uint64_t kLink = 3ULL << 32;
 }  // namespace
 
 Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config) {
+  // A process of the same user must not write into the regions through this one (ptrace, /proc/PID/mem), nor
+  // take hold of it for later: so before there is a secret or a region.
+  prctl(PR_SET_DUMPABLE, 0);
   raise_file_limit();
   std::unique_ptr<Keeper> keeper(new Keeper(config));
   if (auto known = keeper->check_device(); !known) return report(known.error());
@@ -156,8 +159,6 @@ bool Keeper::watch(int descriptor, uint64_t what) const noexcept {
 int Keeper::run(const std::function<void()>& on_ready) {
   // Under a name of its own, so that nobody who kills servers by name kills the node's memory.
   prctl(PR_SET_NAME, "refract-keeper");
-  // A process of the same user must not write into the regions through this one (ptrace, /proc/PID/mem).
-  prctl(PR_SET_DUMPABLE, 0);
   while (!stopping_) {
     if (server_ < 0 && !gave_up_ && system_clock().now_ns() >= start_at_ns_) start_server();
     look_after_shards(on_ready);

@@ -88,6 +88,21 @@ Reported<> clear_the_way(const std::string& path, const sockaddr_un& address) {
                 "remove it, or choose another path");
 }
 
+// A node lets in its own user and root alone, so whoever else listens is no node for this process: somebody
+// who could write into the folder has put a socket of his own there, and would be told everything.
+Reported<> check_listener(int socket, std::string_view path) {
+  ucred who{};
+  socklen_t bytes = sizeof(who);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &bytes) != 0) {
+    return report(Code::kSystem, fmt::format("cannot tell who listens at {}: {}", path, errno_text(errno)));
+  }
+  const uid_t self = ::geteuid();
+  if (self == 0 || who.uid == 0 || who.uid == self) return {};
+  return report(Code::kAccessDenied,
+                fmt::format("user {} listens at {}, which is neither this user nor root", who.uid, path),
+                "look at who owns the folder of the socket, and name a node of your own");
+}
+
 }  // namespace
 
 Reported<Descriptor> listen_at(const std::string& path, uint32_t mode) {
@@ -128,8 +143,10 @@ Reported<Descriptor> connect_to(std::string_view path) {
   if (!address) return report(address.error());
   auto socket = packet_socket();
   if (!socket) return report(socket.error());
-  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0)
+  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0) {
+    if (auto checked = check_listener(socket->get(), path); !checked) return report(checked.error());
     return socket;
+  }
   switch (errno) {
     case EAGAIN:
       return report(Code::kOverloaded, fmt::format("the node at {} is busy with others", path));
