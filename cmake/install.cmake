@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `make install` puts where: the programs in bin/, librefract.so with the client and all layers under it,
-# the headers that refract/client/client.h needs and no others, a CMake package (find_package(refract), then
+# the headers that refract/client/verified.h needs and no others, a CMake package (find_package(refract), then
 # link refract::refract) and refract.pc.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -98,7 +98,7 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/refract/client/client.h)
   configure_file(${CMAKE_SOURCE_DIR}/cmake/refract.pc.in ${CMAKE_BINARY_DIR}/cmake/refract.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/cmake/refract.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-  refract_headers_of(headers refract/client/client.h)
+  refract_headers_of(headers refract/client/verified.h)
   foreach(header ${headers})
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})

@@ -48,6 +48,9 @@ void add_json(CLI::App& app, Invocation& to) {
 void add_verbose(CLI::App& app, Invocation& to) {
   app.add_flag("-v,--verbose", to.verbose);
 }
+void add_verify(CLI::App& app, Invocation& to) {
+  app.add_flag("--verify", to.verify);
+}
 void add_word(CLI::App& app, const char* name, Texts& texts) {
   texts.words.push_back(app.add_option(name));
 }
@@ -56,6 +59,7 @@ void add_entry_commands(CLI::App& app, Invocation& to, Texts& texts) {
   const std::string command = app.get_name();
   add_word(app, "KEY", texts);
   add_verbose(app, to);
+  if (command != "erase") add_verify(app, to);
   if (command == "get") {
     app.add_option("-o,--output", to.output);
     return;
@@ -83,6 +87,7 @@ void add_record_commands(CLI::App& app, Invocation& to, Texts& texts) {
   }
   app.add_option("--format", texts.format);
   app.add_flag("--no-progress", to.no_progress);
+  add_verify(app, to);
   if (command == "dump") {
     app.add_option("-o,--output", to.output);
     app.add_flag("--overwrite", to.overwrite);

@@ -48,7 +48,8 @@ struct Invocation {
   bool if_absent = false;
   uint64_t if_version = 0;
   uint64_t ttl_ns = 0;
-  std::string output;  // get, dump: a file instead of the standard output.
+  std::string output;   // get, dump: a file instead of the standard output.
+  bool verify = false;  // Also load's and dump's: values carry checksums.
 
   // scan
   std::string prefix;  // Also load's: written before each key.

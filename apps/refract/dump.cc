@@ -9,6 +9,7 @@
 #include "apps/records/record_writer.h"
 #include "apps/refract/commands.h"
 #include "apps/refract/terminal.h"
+#include "apps/refract/values.h"
 
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
@@ -25,6 +26,7 @@ class Dumper {
   Dumper(const Invocation& invocation, Client& client, records::RecordWriter& writer)
       : invocation_(invocation),
         client_(client),
+        values_(invocation, client),
         writer_(writer),
         progress_(clock_, progress::write_to_descriptor(STDERR_FILENO), style(invocation), "dumping",
                   "records"),
@@ -69,9 +71,15 @@ class Dumper {
     if (items_.size() < entries.size()) items_.resize(entries.size());
     for (size_t i = 0; i < entries.size(); ++i) items_[i].key = entries[i].key;
     const std::span<GetItem> items = std::span(items_).first(entries.size());
-    client_.multi_get(items);
+    values_.multi_get(items);
     for (const GetItem& item : items) {
       if (item.result.code() == Code::kNotFound) continue;  // Erased, or expired, since it was listed.
+      if (values_.is_unverified(item.result.code())) {
+        ++damaged_;
+        const Report why = Values::explain_unverified(item.key.text(), item.result.code());
+        progress_.message("refract: " + why.to_string());
+        continue;
+      }
       if (!item.result) {
         const std::string what = fmt::format("cannot get {}", in_quotes(item.key.text()));
         exit_ = give_up(explain(client_, item.result.code(), what));
@@ -113,12 +121,16 @@ class Dumper {
       summary += fmt::format("; {} have no form as {} and were left out", progress::count_text(bad_),
                              records::format_name(invocation_.writing));
     }
+    if (damaged_ > 0) {
+      summary += fmt::format("; {} did not verify and were left out", progress::count_text(damaged_));
+    }
     say_last(progress_, style(invocation_), summary);
-    return bad_ > 0 ? kNotDone : kDone;
+    return bad_ + damaged_ > 0 ? kNotDone : kDone;
   }
 
   const Invocation& invocation_;
   Client& client_;
+  Values values_;
   records::RecordWriter& writer_;
   const Clock& clock_ = system_clock();
   progress::Progress progress_;
@@ -127,6 +139,7 @@ class Dumper {
   uint64_t written_ = 0;
   uint64_t bytes_ = 0;
   uint64_t bad_ = 0;
+  uint64_t damaged_ = 0;
   int exit_ = kFailed;
 };
 

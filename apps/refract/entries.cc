@@ -10,6 +10,7 @@
 #include "apps/records/descriptor.h"
 #include "apps/refract/commands.h"
 #include "apps/refract/terminal.h"
+#include "apps/refract/values.h"
 
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
@@ -146,8 +147,10 @@ int run_get(const Invocation& invocation) {
   auto client = connect(invocation);
   if (!client) return complain(client.error());
   std::string value;
-  const Result<Got> got = client->get(*key, value);
+  Values values(invocation, *client);
+  const Result<Got> got = values.get(*key, value);
   if (!got) {
+    if (values.is_unverified(got.code())) return complain(Values::explain_unverified(*key, got.code()));
     if (got.code() == Code::kNotFound) {
       return complain(kNotDone, fmt::format("there is no key {}", in_quotes(*key)),
                       "refract scan lists the keys that there are");
@@ -175,9 +178,11 @@ int run_put(const Invocation& invocation) {
   if (!value) return complain(value.error());
   auto client = connect(invocation);
   if (!client) return complain(client.error());
-  const Result<uint64_t> put = client->put(
-      *key, *value,
-      {.if_absent = invocation.if_absent, .if_version = invocation.if_version, .ttl_ns = invocation.ttl_ns});
+  const Result<uint64_t> put = Values(invocation, *client)
+                                   .put(*key, *value,
+                                        {.if_absent = invocation.if_absent,
+                                         .if_version = invocation.if_version,
+                                         .ttl_ns = invocation.ttl_ns});
   if (put) return tell_version(invocation, *key, *put);
   const std::string name = in_quotes(*key);
   switch (put.code()) {
@@ -227,12 +232,14 @@ int run_cas(const Invocation& invocation) {
   if (!client) return complain(client.error());
   const std::string name = in_quotes(*key);
   std::string present;
+  Values values(invocation, *client);
   while (true) {
-    const Result<Got> got = client->get(*key, present);
+    const Result<Got> got = values.get(*key, present);
     if (got.code() == Code::kNotFound) {
       return complain(kNotDone, fmt::format("there is no key {}; nothing was changed", name),
                       "refract put --if-absent creates it");
     }
+    if (values.is_unverified(got.code())) return complain(Values::explain_unverified(*key, got.code()));
     if (!got) return complain(explain(*client, got.code(), fmt::format("cannot get {}", name)));
     if (present != *expected) {
       return complain(kNotDone,
@@ -240,7 +247,7 @@ int run_cas(const Invocation& invocation) {
                       "call again with this as OLD if it is still to be replaced");
     }
     const Result<uint64_t> put =
-        client->put(*key, *value, {.if_version = got->version, .ttl_ns = invocation.ttl_ns});
+        values.put(*key, *value, {.if_version = got->version, .ttl_ns = invocation.ttl_ns});
     if (put) return tell_version(invocation, *key, *put);
     // Somebody was quicker. What is there now may still be OLD, so this is no answer yet; each turn means
     // that another client made progress.

@@ -39,6 +39,7 @@ input, to its end. Write "--" before a key that begins with a dash.
 
 Options
   -o, --output FILE    Write the value into this file instead.
+      --verify         Print it only if it is what refract put --verify stored, to the bit.
   -v, --verbose        Also print version, length and expiry, on the standard error.
 
 Examples
@@ -60,6 +61,8 @@ Options
       --if-absent      Only if the key does not exist (else exit code 1).
       --if-version N   Only if the entry's version is N (else exit code 1).
       --ttl DURATION   The entry is gone after this time: 90s, 15min, 24h.
+      --verify         Store a checksum with it, 16 bytes at its end, for those who get
+                       it with --verify. Who gets it without sees them.
   -v, --verbose        Print the new version.
       --json           Print the new version as a JSON object.
 
@@ -95,6 +98,7 @@ its value is another. One of KEY, OLD and NEW may be "-", the standard input.
 Options
   -f, --file FILE      NEW is what this file holds.
       --ttl DURATION   The entry is gone after this time. Without it, it stays.
+      --verify         The value was put with --verify, and NEW is.
   -v, --verbose        Print the new version.
       --json           Print it as a JSON object.
 
@@ -148,6 +152,7 @@ Options
       --escapes yes|no tsv: whether \t \n \r \\ are escapes.
       --prefix TEXT    Written before each key.
       --ttl DURATION   The entries are gone after this time.
+      --verify         Store a checksum with each value: refract put --help.
       --no-progress    No progress on the standard error, only errors and the last line.
 
 Examples
@@ -169,6 +174,9 @@ Options
   -o, --output PATH    Write there instead of to the standard output.
       --overwrite      Replace the file if there is one.
       --prefix TEXT    Only keys that begin with TEXT.
+      --verify         Values were put with --verify: those that are not what was put are
+                       reported and left out (exit code 1), the others written without
+                       their checksums.
       --no-progress    No progress on the standard error, only errors and the last line.
 
 Examples

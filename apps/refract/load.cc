@@ -11,6 +11,7 @@
 #include "apps/progress/progress.h"
 #include "apps/refract/commands.h"
 #include "apps/refract/terminal.h"
+#include "apps/refract/values.h"
 
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
@@ -35,6 +36,7 @@ class Loader {
   Loader(const Invocation& invocation, Client& client)
       : invocation_(invocation),
         client_(client),
+        values_(invocation, client),
         progress_(clock_, progress::write_to_descriptor(STDERR_FILENO), style(), label(), "records"),
         start_ns_(clock_.now_ns()) {
     set_total();
@@ -142,7 +144,7 @@ class Loader {
     const uint64_t until_ns = clock_.now_ns() + kPatience_ns;
     for (bool first = true;; first = false) {
       if (!first) (void)::poll(nullptr, 0, kPause_ms);
-      client_.multi_put(items);
+      values_.multi_put(items);
       std::vector<PutItem> again;
       std::vector<size_t> again_numbers;
       const bool patient = clock_.now_ns() < until_ns;
@@ -193,6 +195,7 @@ class Loader {
 
   const Invocation& invocation_;
   Client& client_;
+  Values values_;
   const Clock& clock_ = system_clock();
   progress::Progress progress_;
   uint64_t start_ns_;

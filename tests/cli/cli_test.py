@@ -132,6 +132,43 @@ class Entries(WithNode):
             self.refused(2, *words)
 
 
+class Verified(WithNode):
+    def test_what_was_put_comes_back_and_what_was_changed_does_not(self):
+        for value in [b"", b"value", ODD, os.urandom(1_000_000)]:
+            self.ok("put", "--verify", "-f", write(self.folder, "value", value), "sealed")
+            self.assertEqual(self.ok("get", "--verify", "sealed"), value)
+            stored = self.ok("get", "sealed")
+            self.assertEqual(stored[:-16], value)
+            changed = bytes([stored[0] ^ 1]) + stored[1:]
+            self.ok("put", "-f", write(self.folder, "changed", changed), "sealed")
+            said = self.refused(4, "get", "--verify", "sealed")
+            self.assertIn("is damaged" if value else "carries no checksum", said)
+        self.ok("put", "plain", "a value without a checksum")
+        self.assertIn("carries no checksum", self.refused(4, "get", "--verify", "plain"))
+        self.refused(1, "get", "--verify", "absent")
+
+    def test_cas_compares_and_stores_what_verifies(self):
+        self.ok("put", "--verify", "state", "idle")
+        self.refused(1, "cas", "--verify", "state", "busy", "done")
+        self.ok("cas", "--verify", "state", "idle", "busy")
+        self.assertEqual(self.ok("get", "--verify", "state"), b"busy")
+
+    def test_a_load_and_a_dump_leave_out_what_does_not_verify(self):
+        with Node(*SMALL) as node:
+            lines = "".join(f'{{"key": "k{i}", "value": "v{i}"}}\n' for i in range(100))
+            self.ok("load", "--verify", "-", "--format", "jsonl", data=lines.encode(), node=node)
+            self.assertEqual(self.ok("get", "--verify", "k7", node=node), b"v7")
+            dumped = self.ok("dump", "--verify", node=node)
+            self.assertEqual({json.loads(line)["value"] for line in dumped.splitlines()},
+                             {f"v{i}" for i in range(100)})
+            self.ok("put", "k7", "without a checksum", node=node)
+            done = node.run("dump", "--verify")
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(len(done.stdout.splitlines()), 99)
+            self.assertIn(b"k7", done.stderr)
+            self.assertIn(b"1 did not verify", done.stderr)
+
+
 class Scans(WithNode):
     def test_scan_lists_every_key_once_in_each_form(self):
         odd_key = b"odd \xff \n \0"
