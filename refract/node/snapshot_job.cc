@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/snapshot_job.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "refract/memory/space.h"
+
+namespace refract::node {
+
+Code SnapshotJob::FileSink::write(const kv::SnapshotBlock& block) {
+  const Reported<> written = job_.file_->write(static_cast<uint64_t>(block.kind), block.entries, block.bytes);
+  if (written) return Code::kOk;
+  job_.disk_failure_ = written.error();
+  return written.error().code;
+}
+
+SnapshotJob::SnapshotJob(const Parts& parts, Options options)
+    : parts_(parts),
+      options_(std::move(options)),
+      feed_(parts.table, parts.heap, parts.writer, parts.store_clock, options_.feed),
+      // The space may grow meanwhile, and never beyond this.
+      memory_(parts.writer.base(), parts.writer.view<SpaceHeader>({0}).chunks_max * kChunkBytes, nullptr),
+      sink_(*this),
+      run_(memory_, feed_, sink_, parts.clock,
+           {.bytes_per_second = options_.bytes_per_second, .wait = [this](uint64_t ns) { wait(ns); }}) {}
+
+Reported<std::unique_ptr<SnapshotJob>> SnapshotJob::start(const Parts& parts, Options options) {
+  std::unique_ptr<SnapshotJob> job(new SnapshotJob(parts, std::move(options)));
+  SnapshotJob* const self = job.get();
+  runtime::ThreadOptions thread{.name = fmt::format("refract-snap-{}", job->moment().shard_index),
+                                .on_end = [](int) {}};
+  auto started = runtime::ShardThread::start(std::move(thread), [self] { return self->work(); });
+  if (!started) {
+    self->has_ended_ = true;
+    return report(started.error());
+  }
+  job->thread_ = std::move(*started);
+  return job;
+}
+
+SnapshotJob::~SnapshotJob() {
+  cancel();
+  thread_.reset();
+}
+
+void SnapshotJob::cancel() noexcept {
+  feed_.give_up(Code::kCancelled);
+  const std::lock_guard lock(mutex_);
+  is_cancelled_.notify_all();
+}
+
+void SnapshotJob::wait(uint64_t ns) {
+  std::unique_lock lock(mutex_);
+  if (feed_.code() != Code::kOk) return;
+  is_cancelled_.wait_for(lock, std::chrono::nanoseconds(ns));
+}
+
+bool SnapshotJob::poll() noexcept {
+  const bool is_more = feed_.poll();
+  return is_more || !ended();
+}
+
+int SnapshotJob::work() noexcept {
+  outcome_ = write_file();
+  // What a failure has left goes now.
+  file_.reset();
+  if (!outcome_) feed_.give_up(outcome_.error().code);
+  const std::function<void()> on_end = options_.on_end;
+  has_ended_.store(true, std::memory_order_release);
+  if (on_end) on_end();
+  return 0;
+}
+
+Reported<storage::SnapshotTotals> SnapshotJob::write_file() {
+  const kv::SnapshotFeed::Moment& moment = feed_.moment();
+  auto file = storage::SnapshotWriter::create(parts_.disk,
+                                              {.store = parts_.store,
+                                               .shard_index = moment.shard_index,
+                                               .shard_count = moment.shard_count,
+                                               .hash_seed = moment.hash_seed,
+                                               .stamp = moment.stamp,
+                                               .wall_ns = moment.wall_ns,
+                                               .entries_max = moment.entries},
+                                              {});
+  if (!file) return report(file.error());
+  file_ = std::move(*file);
+  const Code code = run_.run();
+  if (code == Code::kOk) return file_->finish();
+  if (disk_failure_) return report(*disk_failure_);
+  std::string why;
+  switch (code) {
+    case Code::kNoSpace:
+      why = "the node's memory was full, and a write went first";
+      break;
+    case Code::kOverloaded:
+      why = "entries changed faster than they could be written down";
+      break;
+    case Code::kCancelled:
+      why = "it was cancelled";
+      break;
+    default:
+      why = info(code).sentence;
+  }
+  return report(code, fmt::format("no snapshot of shard {} was made: {}", moment.shard_index, why));
+}
+
+}  // namespace refract::node

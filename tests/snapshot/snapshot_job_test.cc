@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shard goes on while its snapshot is written by a thread, and what is restored from the file is the shard
+// at the snapshot's moment; whatever the disk does, there is such a file or none.
+//
+// Method: the test's thread is the shard, and changes its table at random while a job works; a model of the
+// table is kept for each moment. Real threads: run under the thread sanitizer, too.
+#include "refract/node/snapshot_job.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "refract/base/units.h"
+#include "refract/kv/direct_reader.h"
+#include "refract/kv/mapped_memory.h"
+#include "refract/kv/test_snapshot.h"
+#include "refract/node/snapshot_restore.h"
+#include "refract/storage/simulated_disk.h"
+
+namespace refract::node {
+namespace {
+
+using kv::test::bytes_of;
+using kv::test::Model;
+using kv::test::RandomOwner;
+using kv::test::Space;
+using kv::test::text_of;
+
+constexpr storage::StoreId kStore{std::byte{9}};
+
+class Shard {
+ public:
+  Shard(storage::Disk& disk, uint64_t seed, uint64_t keys)
+      : disk_(disk), space_({.chunks = 24, .chunks_max = 24}), owner_(space_, {.seed = seed, .keys = keys}) {}
+
+  void work(int steps) {
+    for (int i = 0; i < steps; ++i) owner_.step();
+  }
+  // The table's content at the moment goes to `moments`.
+  void begin(const SnapshotJob::Options& options = {}) {
+    auto job = SnapshotJob::start({.table = space_.table(),
+                                   .heap = space_.heap(),
+                                   .writer = space_.writer(),
+                                   .store_clock = space_.clock(),
+                                   .clock = system_clock(),
+                                   .disk = disk_,
+                                   .store = kStore},
+                                  options);
+    ASSERT_TRUE(job) << job.error().to_string();
+    job_ = std::move(*job);
+    moments_[job_->moment().stamp] = owner_.model();
+  }
+  // Goes on changing the table until the job is over.
+  Reported<storage::SnapshotTotals> work_until_ended() {
+    while (!job_->ended()) {
+      work(20);
+      (void)job_->poll();
+    }
+    Reported<storage::SnapshotTotals> outcome = job_->outcome();
+    owner_.end_chains();
+    while (job_->poll()) {
+    }
+    job_.reset();
+    EXPECT_FALSE(space_.table().validate());
+    return outcome;
+  }
+
+  Space& space() { return space_; }
+  SnapshotJob& job() { return *job_; }
+  const std::map<uint64_t, Model>& moments() const { return moments_; }
+
+ private:
+  storage::Disk& disk_;
+  Space space_;
+  RandomOwner owner_;
+  std::unique_ptr<SnapshotJob> job_;
+  std::map<uint64_t, Model> moments_;
+};
+
+// What a fresh table holds that was filled from the file.
+Reported<Model> restore(storage::Disk& disk, const std::string& name, const RestoreOptions& options = {}) {
+  Space space({.chunks = 32, .chunks_max = 32});
+  // Nothing expires that had not expired at the moment.
+  space.clock().set_wall_offset_ns(0);
+  kv::Replay replay(space.table(), space.heap());
+  const auto restored = restore_snapshot(disk, name, replay, options);
+  if (!restored) return report(restored.error());
+  replay.finish();
+  EXPECT_FALSE(space.table().validate());
+  EXPECT_EQ(restored->facts.store, kStore);
+  EXPECT_EQ(restored->entries, space.table().stats().entries);
+  EXPECT_GT(space.heap().next_stamp(), restored->facts.stamp);
+  Model model;
+  uint64_t cursor = 0;
+  kv::MappedMemory memory(space.base(), space.bytes(), nullptr);
+  kv::DirectReader reader(memory, space.clock());
+  do {
+    const auto page = reader.scan(cursor, 100, [&](std::span<const std::byte> key, uint64_t, uint64_t) {
+      const auto found = space.table().find(key);
+      ASSERT_TRUE(found);
+      model[text_of(key)] = {.stamp = found->version,
+                             .expires_wall_ns = found->expires_wall_ns,
+                             .request = found->request,
+                             .value = text_of(found->value)};
+    });
+    EXPECT_EQ(page.code, Code::kOk);
+    cursor = page.next;
+  } while (cursor != 0);
+  return model;
+}
+
+TEST(SnapshotJob, what_is_restored_is_the_shard_at_the_moment) {
+  storage::SimulatedDisk disk({});
+  Shard shard(disk, 1, 2'000);
+  for (int round = 0; round < 12; ++round) {
+    shard.work(round == 0 ? 100 : 1'500);
+    shard.begin();
+    const auto outcome = shard.work_until_ended();
+    ASSERT_TRUE(outcome) << outcome.error().to_string();
+  }
+  const auto names = storage::list_snapshots(disk);
+  ASSERT_TRUE(names);
+  ASSERT_EQ(names->size(), 12U);
+  for (const auto& name : *names) {
+    const auto model = restore(disk, name.name);
+    ASSERT_TRUE(model) << model.error().to_string();
+    ASSERT_TRUE(shard.moments().contains(name.stamp));
+    EXPECT_TRUE(*model == shard.moments().at(name.stamp)) << name.name;
+  }
+}
+
+TEST(SnapshotJob, a_crash_leaves_whole_snapshots_or_none) {
+  uint64_t whole = 0;
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    storage::SimulatedDisk disk({.seed = seed});
+    Shard shard(disk, seed, 400);
+    shard.work(500);
+    disk.die_at(1 + seed * 7 % 45);
+    uint64_t promised = 0;
+    for (int round = 0; round < 5; ++round) {
+      shard.work(50);
+      shard.begin();
+      if (shard.work_until_ended()) ++promised;
+    }
+    disk.crash();
+    ASSERT_TRUE(storage::remove_unfinished_snapshots(disk));
+    const auto names = storage::list_snapshots(disk);
+    ASSERT_TRUE(names);
+    ASSERT_EQ(disk.list()->size(), names->size());
+    EXPECT_GE(names->size(), promised);
+    for (const auto& name : *names) {
+      const auto model = restore(disk, name.name);
+      ASSERT_TRUE(model) << model.error().to_string();
+      EXPECT_TRUE(*model == shard.moments().at(name.stamp)) << "seed " << seed;
+      ++whole;
+    }
+  }
+  EXPECT_GT(whole, 12U);
+}
+
+TEST(SnapshotJob, ends_soon_when_it_is_cancelled_in_the_middle_of_its_pace) {
+  storage::SimulatedDisk disk({});
+  Shard shard(disk, 1, 4'000);
+  shard.work(12'000);
+  // It would take a day.
+  shard.begin({.bytes_per_second = 10});
+  while (shard.job().progress().bytes == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(shard.job().ended());
+  shard.job().cancel();
+  const auto outcome = shard.work_until_ended();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, Code::kCancelled);
+  EXPECT_TRUE(disk.list()->empty());
+  // And the shard can have the next one.
+  shard.begin();
+  EXPECT_TRUE(shard.work_until_ended());
+}
+
+TEST(SnapshotJob, says_what_the_disk_said_and_leaves_nothing) {
+  storage::SimulatedDisk disk({});
+  Shard shard(disk, 1, 4'000);
+  shard.work(12'000);
+  disk.set_capacity(100'000);
+  shard.begin();
+  const auto outcome = shard.work_until_ended();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, Code::kNoSpace);
+  EXPECT_NE(outcome.error().what.find("snapshot-000-"), std::string::npos) << outcome.error().what;
+  EXPECT_TRUE(disk.list()->empty());
+}
+
+TEST(SnapshotJob, damage_is_never_restored_and_salvage_says_what_is_missing) {
+  storage::SimulatedDisk disk({});
+  Shard shard(disk, 1, 30'000);
+  shard.work(60'000);
+  shard.begin();
+  const auto outcome = shard.work_until_ended();
+  ASSERT_TRUE(outcome);
+  ASSERT_GT(outcome->blocks, 3U);
+  const std::string name = storage::list_snapshots(disk)->front().name;
+  disk.flip_bit(name, 8 * (kMiB + kMiB / 2));
+  const auto refused = restore(disk, name);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kCorrupt);
+  EXPECT_NE(refused.error().what.find("at byte"), std::string::npos);
+  const auto salvaged = restore(disk, name, {.salvages = true});
+  ASSERT_TRUE(salvaged) << salvaged.error().to_string();
+  const Model& whole = shard.moments().begin()->second;
+  EXPECT_LT(salvaged->size(), whole.size());
+  EXPECT_GT(salvaged->size(), whole.size() / 2);
+  for (const auto& [key, entry] : *salvaged) ASSERT_TRUE(whole.at(key) == entry) << key;
+}
+
+TEST(SnapshotJob, a_file_that_the_caller_does_not_accept_changes_nothing) {
+  storage::SimulatedDisk disk({});
+  Shard shard(disk, 1, 100);
+  shard.work(100);
+  shard.begin();
+  ASSERT_TRUE(shard.work_until_ended());
+  Space space;
+  kv::Replay replay(space.table(), space.heap());
+  const auto refused = restore_snapshot(disk, storage::list_snapshots(disk)->front().name, replay, {},
+                                        [](const storage::SnapshotFacts&) -> Reported<> {
+                                          return report(Code::kInvalidArgument, "of another store");
+                                        });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().what, "of another store");
+  EXPECT_EQ(space.table().stats().entries, 0U);
+}
+
+}  // namespace
+}  // namespace refract::node
