@@ -36,6 +36,12 @@ size_t Replay::apply(std::span<const ChangeLog::Change> changes) {
   return taken;
 }
 
+uint64_t Replay::finish() {
+  const uint64_t first = stats_.highest_stamp + kStampsLostMax;
+  heap_.skip_stamps_below(first);
+  return first;
+}
+
 void Replay::know_stamp(uint64_t stamp) noexcept {
   stats_.highest_stamp = std::max(stats_.highest_stamp, stamp);
 }

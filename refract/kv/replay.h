@@ -8,7 +8,8 @@
 //     size_t taken = 0;
 //     while ((taken += replay.apply(batch.subspan(taken))) < batch.size()) add memory, or give up;
 //   }
-//   replay.finish();
+//   const uint64_t first = replay.finish();
+//   write `first` where the next replay finds it (know_stamp), and sync it;
 //   table.log_to(&log);
 //
 // Changes of one key must come in the order of their stamps; one that is not younger than what stands there
@@ -48,10 +49,13 @@ class Replay {
   void expect(uint64_t entries) { table_.expect(entries); }
   // Returns how many of them, from the first on, were taken; fewer: the memory is full.
   [[nodiscard]] size_t apply(std::span<const ChangeLog::Change> changes);
-  // A change that is known to have happened, though its record is not applied: of a log that is cut there.
+  // A stamp that may have been given, though no record here has it: where the log says with which stamps its
+  // node began, as finish() returned it.
   void know_stamp(uint64_t stamp) noexcept;
-  // Before the first new change: its stamp is higher than all these.
-  void finish() { heap_.skip_stamps_below(stats_.highest_stamp + kStampsLostMax); }
+  // Before the first new change: the lowest stamp that one can have from now on, far above all these. It must
+  // be on disk before anybody is served: else a host that dies twice, and has confirmed nothing in between,
+  // would give the stamps in between again.
+  [[nodiscard]] uint64_t finish();
 
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
 

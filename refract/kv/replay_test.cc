@@ -33,7 +33,7 @@ class ReplayTest : public testing::Test {
       const auto batch = std::span(changes).subspan(at, std::min<size_t>(100, changes.size() - at));
       ASSERT_EQ(replay.apply(batch), batch.size());
     }
-    replay.finish();
+    EXPECT_EQ(replay.finish(), log.records.back().stamp + Replay::kStampsLostMax);
   }
   static void expect_same(Table& is, Table& should, std::span<const std::string> keys) {
     uint64_t present = 0;
@@ -115,6 +115,24 @@ TEST_F(ReplayTest, versions_go_on_far_above_what_readers_may_have_seen) {
   EXPECT_GE(*version, last + Replay::kStampsLostMax);
   cold.restart();
   EXPECT_GT(cold.table().put(bytes_of("key"), bytes_of("next"), {}).value(), *version);
+}
+
+TEST_F(ReplayTest, a_host_that_dies_twice_gives_no_version_again_even_if_nothing_was_kept_in_between) {
+  put("key", "value");
+  const std::vector<ChangeLog::Change> changes = log.changes();
+  uint64_t first = 0;
+  uint64_t last = 0;
+  for (int death = 0; death < 3; ++death) {
+    test::Space cold;
+    Replay replay(cold.table(), cold.heap());
+    ASSERT_EQ(replay.apply(changes), 1U);
+    replay.know_stamp(first);
+    first = replay.finish();
+    const auto version = cold.table().put(bytes_of("key"), bytes_of("seen, and lost"), {});
+    ASSERT_TRUE(version.has_value());
+    EXPECT_GT(*version, last);
+    last = *version;
+  }
 }
 
 TEST_F(ReplayTest, a_full_memory_ends_a_batch_and_it_goes_on_with_more) {

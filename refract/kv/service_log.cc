@@ -78,7 +78,9 @@ size_t TableService::on_log_progress() noexcept {
   const bool has_room = waits_for_log != waiting_.end() &&
                         log->room_for(waits_for_log->write.key.bytes.size(),
                                       waits_for_log->write.value.size()) != Code::kOverloaded;
-  if (!waiting_.empty() && (released > 0 || has_room)) {
+  // Those that wait for memory learn of a failure, too: what is held back would never come.
+  const bool goes_on = released > 0 || has_room || log->failure() != Code::kOk;
+  if (!waiting_.empty() && goes_on) {
     done += waiting_.size();
     retry_waiting();
   }
