@@ -116,7 +116,7 @@ class Hostile {
   bool is_cut_ = false;
 };
 
-class VerbsOverrun : public VerbsFailure {
+class VerbsQueueFailure : public VerbsFailure {
  protected:
   void turn() override {
     VerbsFailure::turn();
@@ -131,7 +131,7 @@ class VerbsOverrun : public VerbsFailure {
   std::unique_ptr<Hostile> hostile_;
 };
 
-TEST_F(VerbsOverrun, a_peer_that_sends_beyond_its_credits_is_cut_and_nobody_else_is_told) {
+TEST_F(VerbsQueueFailure, a_peer_that_sends_beyond_its_credits_is_cut_and_nobody_else_is_told) {
   let_hostile_in();
   const size_t before = serving_.channels().size();
   hostile_->flood(2 * kCredits);
@@ -151,7 +151,7 @@ TEST_F(VerbsOverrun, a_peer_that_sends_beyond_its_credits_is_cut_and_nobody_else
 
 // All receives of the domain are taken by one who floods it, while the server does not look. An honest
 // message then has to wait, READs of others go on, and one look of the server ends it.
-TEST_F(VerbsOverrun, receives_that_run_dry_come_back_with_the_next_look_of_the_server) {
+TEST_F(VerbsQueueFailure, receives_that_run_dry_come_back_with_the_next_look_of_the_server) {
   let_hostile_in();
   hostile_->flood(Endpoint::kDepth - 2);
   leave_alone();
@@ -169,7 +169,7 @@ TEST_F(VerbsOverrun, receives_that_run_dry_come_back_with_the_next_look_of_the_s
 }
 
 // If the server never looks again, an honest message fails within the transport's patience.
-TEST_F(VerbsOverrun, receives_that_stay_dry_fail_a_message_and_do_not_keep_it_for_ever) {
+TEST_F(VerbsQueueFailure, receives_that_stay_dry_fail_a_message_and_do_not_keep_it_for_ever) {
   let_hostile_in();
   hostile_->flood(Endpoint::kDepth - 2);
   leave_alone();
@@ -256,7 +256,7 @@ class Filler {
 
 // A domain admits so many channels that all they can have under way fits its completion queue. Here all of
 // them have all of it under way, receives too, and all of it ends at once while nobody looks.
-TEST_F(VerbsOverrun, a_completion_queue_has_room_for_everything_that_its_channels_can_cause) {
+TEST_F(VerbsQueueFailure, a_completion_queue_has_room_for_everything_that_its_channels_can_cause) {
   constexpr uint16_t kRevoked = Serving::kRegion + 1;
   const size_t others = serving_.channels().size();
   Filler filler(serving_);
@@ -295,7 +295,7 @@ TEST_F(VerbsOverrun, a_completion_queue_has_room_for_everything_that_its_channel
 }
 
 // What a smaller queue would come to: the device says that it has failed, the domain makes a new one.
-TEST_F(VerbsOverrun, a_completion_queue_that_overran_costs_the_channels_of_its_domain_and_is_made_anew) {
+TEST_F(VerbsQueueFailure, a_completion_queue_that_overran_costs_the_channels_of_its_domain_and_is_made_anew) {
   Caller small(serving_, wish_on("veth0"), {.device = {}, .channels_max = 1, .completions_max = 7});
   const size_t others = serving_.channels().size();
   ASSERT_TRUE(small.connect());
