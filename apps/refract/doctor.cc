@@ -15,8 +15,8 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/node/config.h"
-#include "refract/node/doctor_peer.h"
 #include "refract/node/doctor_paths.h"
+#include "refract/node/doctor_peer.h"
 
 namespace refract::cli {
 namespace {

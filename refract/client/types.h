@@ -108,7 +108,7 @@ struct OtherTransport {
 struct Route {
   std::string transport;  // "shm", "verbs" or "tcp".
   std::string address;
-  std::string device;                  // verbs: this host's, with port and address. Else empty.
+  std::string device;                  // verbs: this host's, with port, both addresses and MTU. Else empty.
   std::string chosen;                  // Why this transport.
   std::vector<OtherTransport> others;  // Empty where the address left no choice.
   uint32_t shards = 0;                 // Of the node; what follows is of the first, or of all together.

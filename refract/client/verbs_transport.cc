@@ -50,8 +50,10 @@ class VerbsTransport final : public Transport {
     route.server = channel_.reconnects() ? "unreachable" : "serving";
     route.incarnation = incarnation_;
     const fabric::verbs::DeviceChoice& here = domain_->device();
-    route.device = fmt::format("{} port {}, {} ({}), MTU {}", here.device, here.port, here.gid.to_string(),
-                               fabric::verbs::text(here.gid.kind), here.mtu_bytes);
+    const fabric::verbs::PathFacts path = domain_->path_of(channel_);
+    route.device =
+        fmt::format("{} port {} from {} to {} ({}), MTU {}", here.device, here.port, here.gid.to_string(),
+                    path.peer, fabric::verbs::text(here.gid.kind), path.mtu_bytes);
   }
 
  private:

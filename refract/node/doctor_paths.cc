@@ -55,6 +55,7 @@ std::vector<PortPath> port_paths(std::span<const verbs::DeviceFacts> devices) {
     }
   }
   std::vector<PortPath> paths;
+  paths.reserve(ports.size() * (ports.size() + 1) / 2);
   for (const verbs::DeviceWish& port : ports) paths.push_back({.from = port, .to = port});
   for (size_t i = 0; i < ports.size(); ++i) {
     for (size_t k = i + 1; k < ports.size(); ++k) paths.push_back({.from = ports[i], .to = ports[k]});

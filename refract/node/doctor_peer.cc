@@ -186,6 +186,7 @@ class PeerDoctor {
     if (!found) return fail("peer name", found.error());
     sockets_ = std::move(*found);
     std::vector<std::string> texts;
+    texts.reserve(sockets_.size());
     for (const tcp::SocketAddress& socket : sockets_) texts.push_back(socket.text());
     add("peer name", Health::kOk,
         fmt::format("{} is {}, found in {}", address_, fmt::join(texts, ", "),

@@ -162,11 +162,11 @@ class TcpLoop : public LoopBack {
     if (!far) return report(far.error());
     far_ = std::move(*far);
     row_ = far_.get();
-    const tcp::NodeFacts facts{
-        .identity = {secure_random_u64(), 1}, .incarnation = 1, .boot_id = {}, .socket_path = {}};
-    auto reception = tcp::Reception::create(
-        shard_,
-        {.listen_fd = socket_.get(), .shards = {&row_, 1}, .facts = [facts](uint32_t) { return facts; }});
+    const auto facts = [identity = secure_random_u64()](uint32_t) {
+      return tcp::NodeFacts{.identity = {identity, 1}, .incarnation = 1, .boot_id = {}, .socket_path = {}};
+    };
+    auto reception =
+        tcp::Reception::create(shard_, {.listen_fd = socket_.get(), .shards = {&row_, 1}, .facts = facts});
     if (!reception) return report(reception.error());
     reception_ = std::move(*reception);
     auto near = tcp::ClientDomain::create({});

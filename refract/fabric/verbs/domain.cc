@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/fabric/verbs/domain.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "refract/fabric/verbs/hub.h"
@@ -39,6 +40,13 @@ const DeviceChoice& VerbsDomain::device() const noexcept {
 const Channel* VerbsDomain::introducer_of(const Channel& channel) const noexcept {
   return hub_->introducer_of(channel);
 }
+PathFacts VerbsDomain::path_of(const Channel& channel) const {
+  const Introduction* const peer = hub_->peer_of(channel);
+  if (peer == nullptr) return {};
+  return {.peer = GidFacts{.gid = peer->gid, .interface = {}}.to_string(),
+          .mtu_bytes = std::min(peer->mtu_bytes, device().mtu_bytes)};
+}
+
 const Report& VerbsDomain::last_refusal() const noexcept {
   return hub_->last_refusal();
 }

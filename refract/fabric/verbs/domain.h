@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "refract/fabric/channel.h"
@@ -38,6 +39,12 @@ struct Options {
   ConnectBy connect_by = ConnectBy::kAuto;
 };
 
+// Between which ports a channel lies, for people.
+struct PathFacts {
+  std::string peer;        // "10.77.0.2"
+  uint32_t mtu_bytes = 0;  // The smaller one of both ends'.
+};
+
 // What both ends have.
 class VerbsDomain : public Domain {
  public:
@@ -52,6 +59,8 @@ class VerbsDomain : public Domain {
   // The introducer's channel beside one of this domain. Null: it is none of ours (but a channel that was
   // handed on), or has lost its introducer.
   [[nodiscard]] const Channel* introducer_of(const Channel& channel) const noexcept;
+  // Of a channel of this domain that has opened.
+  [[nodiscard]] PathFacts path_of(const Channel& channel) const;
   // Why the last channel was not made; for a person.
   [[nodiscard]] const Report& last_refusal() const noexcept;
   [[nodiscard]] uint32_t channels_max() const noexcept;

@@ -54,6 +54,12 @@ Hub::~Hub() {
   close_queues();
 }
 
+const Introduction* Hub::peer_of(const Channel& channel) const noexcept {
+  const auto link =
+      std::ranges::find_if(links_, [&channel](const auto& each) { return each.second.channel == &channel; });
+  return link == links_.end() ? nullptr : &link->second.peer;
+}
+
 Reported<Channel*> Hub::connect(std::string_view address) {
   const auto refuse = [this](Report why) {
     last_refusal_ = why;

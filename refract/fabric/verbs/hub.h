@@ -62,6 +62,8 @@ class Hub {
   [[nodiscard]] Domain& introducer() const noexcept { return introducer_; }
   // Null: it is no channel of this hub.
   [[nodiscard]] const Channel* introducer_of(const Channel& channel) const noexcept;
+  // What its peer said last; null: it is no channel of this hub, or has no peer.
+  [[nodiscard]] const Introduction* peer_of(const Channel& channel) const noexcept;
   [[nodiscard]] const Report& last_refusal() const noexcept {
     return last_refusal_.what.empty() ? not_yet_ : last_refusal_;
   }

@@ -125,8 +125,10 @@ void Hub::introducer_closed(Channel& introducer, Link& link, bool returns) noexc
       channel->abandon();
       dead_.push_back(channel);
     } else {
-      last_refusal_ = {Code::kUnavailable, "the peer closed the connection when the channel was introduced",
-                       "see that it serves RDMA; it is reached without it, too"};
+      last_refusal_ = {Code::kUnavailable,
+                       "the peer serves no RDMA, or ended: it closed the connection that asked for it",
+                       "the node's log says at its start which device it has, or why none; it is reached "
+                       "without RDMA, too"};
       channel->failed(Code::kUnavailable);
       if (returns) introducer.close();
     }
