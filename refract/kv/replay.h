@@ -55,7 +55,7 @@ class Replay {
   // Before the first new change: the lowest stamp that one can have from now on, far above all these. It must
   // be on disk before anybody is served: else a host that dies twice, and has confirmed nothing in between,
   // would give the stamps in between again.
-  [[nodiscard]] uint64_t finish();
+  uint64_t finish();
 
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
 
