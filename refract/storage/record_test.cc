@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,7 +91,7 @@ TEST(Record, whose_value_lies_elsewhere_says_where_and_takes_its_room_in_the_log
 
 TEST(Record, sealed_in_parts_has_the_bytes_of_one_encoded_at_once) {
   Prng chance(3);
-  for (const size_t size : {0, 1, 7, 8, 100, 300, 5000, 70'000}) {
+  for (const size_t size : std::initializer_list<size_t>{0, 1, 7, 8, 100, 300, 5000, 70'000}) {
     std::string value(size, ' ');
     for (char& letter : value) letter = static_cast<char>(chance.next());
     const Record record = sample("some key", value);
