@@ -139,6 +139,8 @@ void PullFetcher::end(rpc::SessionId session) noexcept {
   const std::unique_ptr<Session> ended = std::move(found->second);
   sessions_.erase(found);
   ended->is_over = true;
+  counts_.failed += static_cast<uint64_t>(
+      std::ranges::count_if(ended->pulls, [](const auto& running) { return !running->task.done(); }));
 }
 
 fabric::Channel* PullFetcher::channel_of(rpc::SessionId session) const noexcept {

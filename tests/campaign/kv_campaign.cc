@@ -164,6 +164,8 @@ void KvOutcome::add(const KvOutcome& other) {
   expired += other.expired;
   no_space += other.no_space;
   unknown += other.unknown;
+  pulled += other.pulled;
+  unpulled += other.unpulled;
 }
 
 KvOutcome run_kv(const KvRun& run) {

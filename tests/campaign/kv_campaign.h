@@ -41,6 +41,8 @@ struct KvOutcome {
   uint64_t expired = 0;
   uint64_t no_space = 0;  // Writes refused for want of memory.
   uint64_t unknown = 0;   // Writes whose fate no client learned.
+  uint64_t pulled = 0;    // Values that the server READ from their clients,
+  uint64_t unpulled = 0;  // and those that it could not.
   uint64_t trace_hash = 0;
 
   // Adds the other's numbers; `wrong` and the hash stay.

@@ -98,6 +98,9 @@ ServerProcess::~ServerProcess() {
   host_.shard().remove(*this);
   tally_.splits += table_.stats().splits;
   tally_.expired += table_.stats().expired;
+  if (!service_) return;
+  tally_.pulled += service_->pulls().counts().values;
+  tally_.unpulled += service_->pulls().counts().failed;
 }
 
 StoreLog* ServerProcess::log() noexcept {
@@ -150,7 +153,8 @@ void ServerProcess::serve() {
                                            .growth = *this,
                                            .shard = host_.shard(),
                                            .shard_index = keeper_.options_.shard_index,
-                                           .shard_count = keeper_.options_.shard_count});
+                                           .shard_count = keeper_.options_.shard_count,
+                                           .pull_piece_bytes = kKiB});
   early_compare_.emplace(*service_, table_);
   rpc::Service* service = &*service_;
   if (mutation() == Mutation::kEarlyCompare) service = &*early_compare_;
@@ -168,7 +172,9 @@ void ServerProcess::serve() {
   service_->answer_through(&*server_);
   chains_->answer_through(&*server_);
   remote_->answer_through(&*server_);
-  dispatcher_.emplace(host_.domain(), host_.shard(), &*server_);
+  fabric::Domain* domain = &host_.domain();
+  if (mutation() == Mutation::kEarlyReads) domain = &early_reads_.emplace(*domain);
+  dispatcher_.emplace(*domain, host_.shard(), &*server_);
 }
 
 void ServerProcess::offer(const Keeper::Region& region) {

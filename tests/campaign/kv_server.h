@@ -14,6 +14,7 @@
 
 #include "tests/campaign/kv_campaign.h"
 #include "tests/campaign/mutated_log.h"
+#include "tests/campaign/mutated_pulls.h"
 #include "tests/campaign/mutated_service.h"
 
 #include "refract/base/prng.h"
@@ -131,6 +132,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   kv::PinSources pins_;
   Heap heap_;
   kv::Table table_;
+  std::optional<EarlyReads> early_reads_;
   std::optional<kv::TableService> service_;
   std::optional<EarlyCompareService> early_compare_;
   std::optional<kv::ChainServer> chains_;

@@ -20,7 +20,10 @@ enum class Mutation : uint8_t {
   // Clients who read the server's memory over the network.
   kSlotFirst,   // They READ a slot before its buffer.
   kNoSlotLook,  // They do not look at the slot again.
+  // Clients who lend the server the value of a put.
+  kKeepLoans,  // They never revoke what they lent.
   // The server.
+  kEarlyReads,         // It publishes what it READs from a client before the bytes are there.
   kIgnorePins,         // It reuses what clients have pinned.
   kForgetPins,         // The same, but only in recovery.
   kReuseAtOnce,        // It reuses what its own answers still show.
@@ -49,6 +52,8 @@ inline constexpr std::array kRivalMutations = {
     MutationRow{Mutation::kStoppedClock, "readers serve an expired entry"},
     MutationRow{Mutation::kSlotFirst, "remote readers look at the slot before the buffer"},
     MutationRow{Mutation::kNoSlotLook, "remote readers do not look at the slot again"},
+    MutationRow{Mutation::kKeepLoans, "what was lent is not revoked"},
+    MutationRow{Mutation::kEarlyReads, "a pulled value is published before it has landed"},
     MutationRow{Mutation::kReuseAtOnce, "a buffer is reused at once"},
     MutationRow{Mutation::kAcknowledgeEarly, "a put is acknowledged before it is published"},
     MutationRow{Mutation::kClearBeforeCount, "a split clears the first place before it publishes the second"},

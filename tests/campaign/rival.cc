@@ -79,8 +79,9 @@ Task<bool> Rival::connect_to(Reach& reach) {
   if (is_open && reach.client != nullptr) co_return true;
   if (is_open && reach.life == stage_.life()) {
     begin_life();
-    reach.client = std::make_unique<kv::RpcClient>(*reach.session, host_.shard(),
-                                                   kv::RpcClientOptions{.timeout_ns = kTimeout_ns});
+    kv::RpcClientOptions options{.timeout_ns = kTimeout_ns};
+    if (prng_.chance(0.7)) options.lender = options_.lender;
+    reach.client = std::make_unique<kv::RpcClient>(*reach.session, host_.shard(), options);
     // Few places, so that many are found anew.
     reach.chains = std::make_unique<kv::ChainClient>(
         *reach.client, host_.shard(), kv::ChainClientOptions{.timeout_ns = kTimeout_ns, .slots = 8});
@@ -306,7 +307,10 @@ Task<> Rival::put() {
     if (goes_by_chains()) {
       answer = co_await reach.chains->put(bytes_of(key), bytes_of(put.value), options);
     } else {
-      answer = co_await reach.client->put(bytes_of(key), bytes_of(put.value), options);
+      // Some are given up while the server works on them.
+      const uint64_t hurry_ns = host_.shard().now_ns() + 10'000 + prng_.below(150'000);
+      const uint64_t deadline_ns = prng_.chance(0.15) ? hurry_ns : 0;
+      answer = co_await reach.client->put(bytes_of(key), bytes_of(put.value), options, deadline_ns);
     }
     result = what_is_known(answer, times);
   }

@@ -21,6 +21,7 @@
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/chain_client.h"
 #include "refract/kv/direct_reader.h"
+#include "refract/kv/lender.h"
 #include "refract/kv/remote_client.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/rpc/session.h"
@@ -58,6 +59,7 @@ class Rival {
   struct Options {
     std::string name;
     fabric::Domain* domain = nullptr;  // Of the host; its dispatcher stands before the rival.
+    kv::Lender* lender = nullptr;      // Over it. Null: large values travel in pieces.
     double stall_chance = 0;
   };
   Rival(RivalStage& stage, sim::Host& host, const Options& options);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/campaign/chaos.h"
+#include "tests/campaign/mutated_pulls.h"
 #include "tests/campaign/mutated_reads.h"
 #include "tests/campaign/rival.h"
 #include "tests/linearizability/checker.h"
@@ -15,6 +16,7 @@
 #include "refract/base/units.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/sim/world.h"
+#include "refract/kv/lender.h"
 
 namespace refract::campaign {
 namespace {
@@ -126,11 +128,15 @@ class Campaign {
     if (run_.mutation == Mutation::kSlotFirst || run_.mutation == Mutation::kNoSlotLook) {
       domain = &host.emplace<MutatedReads>(*domain, run_.mutation);
     }
+    if (run_.mutation == Mutation::kKeepLoans) domain = &host.emplace<KeptLoans>(*domain);
     static_cast<void>(host.emplace<fabric::Dispatcher>(*domain, host.shard()));
+    // All values are copied: where they lie by themselves is another place in each run.
+    auto& lender = host.emplace<kv::Lender>(*domain);
     for (const char* part : {"a", "b"}) {
       Rival& rival = host.emplace<Rival>(stage_, host,
                                          Rival::Options{.name = fmt::format("c{}{}", number, part),
                                                         .domain = domain,
+                                                        .lender = &lender,
                                                         .stall_chance = number == 0 ? 0.01 : 0.001});
       ++stage_.rivals_left;
       world_.spawn(host, rival.work());
@@ -203,6 +209,8 @@ void RivalOutcome::add(const RivalOutcome& other) {
   repeated_answered += other.repeated_answered;
   mismatches += other.mismatches;
   expiring += other.expiring;
+  pulled += other.pulled;
+  unpulled += other.unpulled;
   large += other.large;
   listed += other.listed;
   splits += other.splits;
@@ -232,6 +240,8 @@ RivalOutcome run_rivals(const RivalRun& run) {
   campaign.end();
   outcome.splits = campaign.tally().splits;
   outcome.regions = campaign.tally().regions;
+  outcome.pulled = campaign.tally().pulled;
+  outcome.unpulled = campaign.tally().unpulled;
   return outcome;
 }
 

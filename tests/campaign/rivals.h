@@ -31,7 +31,9 @@ struct RivalOutcome {
   uint64_t repeated_answered = 0;  // and then got an answer.
   uint64_t mismatches = 0;         // Writes that met another version.
   uint64_t expiring = 0;
-  uint64_t large = 0;  // Values beyond one message, put or got by calls.
+  uint64_t pulled = 0;    // Values that servers READ from their clients,
+  uint64_t unpulled = 0;  // and those that they could not.
+  uint64_t large = 0;     // Values beyond one message, put or got by calls.
   uint64_t listed = 0;
   uint64_t splits = 0;
   uint64_t regions = 0;

@@ -33,16 +33,18 @@ constexpr bool kIsFull = REFRACT_CAMPAIGN_SEEDS >= 1000;
 
 std::string describe(const RivalOutcome& outcome) {
   return fmt::format(
-      "operations {} direct {} stalled {} overtaken {} unknown {} repeated {} answered {} mismatches {} "
+      "operations {} pulled {} unpulled {} direct {} stalled {} overtaken {} unknown {} repeated {} answered "
+      "{} mismatches {} "
       "expiring {} large {} listed {} splits {} regions {} crashes {} lives {} sharded {} deaths {} "
       "reconnects {} no space {} chain gets {} puts {} conflicts {} remote gets {} "
       "calls {} retries {} hits {} stale {} expiring {} undecided {} steps {}",
-      outcome.operations, outcome.direct, outcome.stalled, outcome.overtaken, outcome.unknown,
-      outcome.repeated, outcome.repeated_answered, outcome.mismatches, outcome.expiring, outcome.large,
-      outcome.listed, outcome.splits, outcome.regions, outcome.crashes, outcome.lives, outcome.sharded,
-      outcome.deaths, outcome.reconnects, outcome.no_space, outcome.chain_gets, outcome.chain_puts,
-      outcome.chain_conflicts, outcome.remote_gets, outcome.remote_calls, outcome.remote_retries,
-      outcome.remote_hits, outcome.remote_stale, outcome.remote_expiring, outcome.undecided, outcome.steps);
+      outcome.operations, outcome.pulled, outcome.unpulled, outcome.direct, outcome.stalled,
+      outcome.overtaken, outcome.unknown, outcome.repeated, outcome.repeated_answered, outcome.mismatches,
+      outcome.expiring, outcome.large, outcome.listed, outcome.splits, outcome.regions, outcome.crashes,
+      outcome.lives, outcome.sharded, outcome.deaths, outcome.reconnects, outcome.no_space,
+      outcome.chain_gets, outcome.chain_puts, outcome.chain_conflicts, outcome.remote_gets,
+      outcome.remote_calls, outcome.remote_retries, outcome.remote_hits, outcome.remote_stale,
+      outcome.remote_expiring, outcome.undecided, outcome.steps);
 }
 
 std::string picture_path(uint64_t seed) {
@@ -67,6 +69,8 @@ void expect_everything_happened(const RivalOutcome& all) {
   EXPECT_GT(all.mismatches, 1'000U);
   EXPECT_GT(all.expiring, 1'000U);
   EXPECT_GT(all.large, 1'000U);
+  EXPECT_GT(all.pulled, 1'000U);
+  EXPECT_GT(all.unpulled, 100U);
   EXPECT_GT(all.listed, 1'000U);
   EXPECT_GT(all.splits, 1'000U);
   EXPECT_GT(all.regions, 10U);
