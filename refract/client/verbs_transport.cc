@@ -43,6 +43,12 @@ class VerbsTransport final : public Transport {
     return domain_->last_refusal().what.empty() ? introducer_->last_refusal() : domain_->last_refusal();
   }
   [[nodiscard]] std::string_view advice() const noexcept override {
+    // An introduction that is under way knows what it waits for.
+    const Report& not_yet = domain_->last_refusal();
+    if (!not_yet.what.empty()) {
+      advice_ = fmt::format("{}; {}", not_yet.what, not_yet.next);
+      return advice_;
+    }
     return "are its host and the RDMA port there up, its server running, and its TCP port open to this host? "
            "refract doctor looks at this host's side";
   }
@@ -60,6 +66,7 @@ class VerbsTransport final : public Transport {
   std::unique_ptr<fabric::tcp::ClientDomain> introducer_;
   std::unique_ptr<fabric::verbs::ClientDomain> domain_;  // Over it.
   fabric::Channel& channel_;
+  mutable std::string advice_;
   NodeFacts facts_;
   uint64_t server_state_ = static_cast<uint64_t>(fabric::shm::ServerState::kServing);
   uint64_t incarnation_ = 0;

@@ -15,6 +15,7 @@
 #include "refract/base/log.h"
 #include "refract/base/report.h"
 #include "refract/base/units.h"
+#include "refract/fabric/verbs/connect_by.h"
 #include "refract/memory/backing.h"
 #include "refract/memory/limits.h"
 
@@ -33,9 +34,10 @@ inline constexpr std::string_view kRdmaAuto = "auto";
 // What is in force. Field by field the knobs of knobs.h, whose table explains them.
 struct NodeConfig {
   std::string socket_path;
-  std::string listen_address;         // Empty: no TCP.
-  std::string auth_secret_file;       // Empty: none is asked for.
-  std::string rdma_device;            // kRdmaAuto: one that works, if there is one. Empty: no RDMA.
+  std::string listen_address;    // Empty: no TCP.
+  std::string auth_secret_file;  // Empty: none is asked for.
+  std::string rdma_device;       // kRdmaAuto: one that works, if there is one. Empty: no RDMA.
+  fabric::verbs::ConnectBy rdma_connect_by{};
   uint64_t memory_limit_bytes = 0;    // A multiple of 2 MiB.
   uint64_t memory_initial_bytes = 0;  // Likewise, and not above the limit.
   Backing memory_backing;

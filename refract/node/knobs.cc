@@ -58,6 +58,16 @@ Reported<> store_rdma_device(NodeConfig& config, const KnobValue& value) {
   return {};
 }
 
+Reported<> store_rdma_connect_by(NodeConfig& config, const KnobValue& value) {
+  const auto by = fabric::verbs::connect_by(value.text);
+  if (!by) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("expected auto, exchange or cm, found '{}'", value.text));
+  }
+  config.rdma_connect_by = *by;
+  return {};
+}
+
 Reported<> store_listen_address(NodeConfig& config, const KnobValue& value) {
   config.listen_address.clear();
   if (value.text == kNone) return {};
@@ -160,6 +170,18 @@ constexpr std::array kTable = {
              "unless it works.",
          .store = store_rdma_device,
          .show = show_or_none<&NodeConfig::rdma_device>},
+    Knob{.key = "rdma.connect_by",
+         .type = KnobType::kText,
+         .fallback = "auto",
+         .fallback_words = "",
+         .choices = "auto, exchange or cm",
+         .sentence =
+             "How RDMA connections are set up: by exchange of their numbers over TCP, by librdmacm (cm), or "
+             "by "
+             "exchange and, where that leads nowhere, by librdmacm. cm is for networks that only let through "
+             "what the connection manager has set up; exchange keeps the node from listening there.",
+         .store = store_rdma_connect_by,
+         .show = [](const NodeConfig& config) { return std::string(text(config.rdma_connect_by)); }},
     Knob{.key = "memory.limit",
          .type = KnobType::kBytes,
          .fallback = "",

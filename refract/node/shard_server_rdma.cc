@@ -41,8 +41,9 @@ Reported<> ShardServer::open_rdma() {
     if (is_speaker) log_info("nobody comes by RDMA: {}", why_none);
     return {};
   }
-  auto opened =
-      fabric::verbs::ServerDomain::create(*tcp_, {.device = {.device = is_named ? wanted : std::string()}});
+  auto opened = fabric::verbs::ServerDomain::create(
+      *tcp_,
+      {.device = {.device = is_named ? wanted : std::string()}, .connect_by = birth_.config.rdma_connect_by});
   if (!opened) {
     const Report& why = opened.error();
     if (is_named) return report(why);
@@ -80,6 +81,8 @@ void ShardServer::add_rdma_counters(const observe::AddCounter& add) const {
   add("verbs.overrun_peers", rdma.overrun_peers);
   add("verbs.malformed", rdma.malformed);
   add("verbs.device_events", rdma.device_events);
+  add("verbs.greetings_lost", rdma.greetings_lost);
+  add("verbs.unknown_tokens", rdma.unknown_tokens);
 }
 
 }  // namespace refract::node

@@ -44,14 +44,18 @@ INSTANTIATE_TEST_SUITE_P(
                              [] {
                                return std::make_unique<VerbsFixture>(
                                    Options{.device = {}, .channels_max = 0, .chunk_bytes_max = 40'000});
-                             }},
-                    // The client does as the server wants.
-                    Provider{"rdma_cm",
+                             }}),
+    provider_name);
+
+// The client does as the server wants.
+INSTANTIATE_TEST_SUITE_P(RdmaCm, ChannelConformance,
+                         testing::Values(Provider{
+                             "rdma_cm",
                              [] {
                                return std::make_unique<VerbsFixture>(Options{
                                    .device = {}, .channels_max = 0, .connect_by = ConnectBy::kRdmaCm});
                              }}),
-    provider_name);
+                         provider_name);
 
 }  // namespace
 }  // namespace refract::fabric::verbs

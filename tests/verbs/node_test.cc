@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/process/node_process.h"
@@ -152,6 +155,45 @@ TEST(VerbsNode, is_reached_by_rdma_before_tcp_where_shared_memory_does_not_lead_
   const auto stranger = Client::connect(address + "?transport=verbs", {.timeout_ns = kPatience_ns});
   ASSERT_FALSE(stranger.has_value());
   EXPECT_EQ(stranger.error().code, Code::kAccessDenied) << stranger.error().to_string();
+  EXPECT_EQ(node.stop(), 0);
+}
+
+// Devices that do not reach each other cost a client some time, and not the node.
+TEST(VerbsNode, whose_device_has_no_path_to_the_client_is_reached_over_tcp) {
+  if (::access("/sys/class/net/veth0", F_OK) != 0) GTEST_SKIP() << "the devices are not joined by a cable";
+  Node node(listening({"--rdma-device", "rxe1"}));
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  std::filesystem::remove(node.socket_path());
+  ASSERT_EQ(std::system("tc qdisc add dev veth0 root netem loss 100%"), 0);
+  auto client = Client::connect("refract://" + node.tcp_address(), {.timeout_ns = kPatience_ns});
+  EXPECT_EQ(std::system("tc qdisc del dev veth0 root"), 0);
+  ASSERT_TRUE(client.has_value()) << client.error().to_string();
+  const Route route = client->route();
+  EXPECT_EQ(route.transport, "tcp");
+  ASSERT_EQ(route.others.size(), 2u);
+  EXPECT_EQ(route.others[1].transport, "verbs");
+  for (const std::string_view words : {"rxe0", "MTU", "comes through", "refract doctor --peer"}) {
+    EXPECT_NE(route.others[1].reason.find(words), std::string::npos) << route.others[1].reason;
+  }
+  ASSERT_TRUE(client->put("key", "value"));
+  EXPECT_EQ(client->get("key").value(), "value");
+  EXPECT_EQ(node.stop(), 0);
+}
+
+TEST(VerbsNode, that_connects_by_rdma_cm_alone_is_reached_by_it) {
+  Node node(listening({"--rdma-connect-by", "cm", "--server-shards", "2"}));
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  Client client = connect(node);
+  EXPECT_EQ(client.route().transport, "verbs");
+  for (uint64_t n = 0; n < 20; ++n) ASSERT_TRUE(client.put("key-" + std::to_string(n), value_of(n)));
+  const pid_t server = node.server();
+  send_signal(server, SIGKILL);
+  ASSERT_GT(node.next_server(server), 0);
+  for (uint64_t n = 0; n < 20; ++n) {
+    const auto value = client.get("key-" + std::to_string(n));
+    ASSERT_TRUE(value) << info(value.code()).text << ": " << client.trouble().what;
+    EXPECT_EQ(*value, value_of(n));
+  }
   EXPECT_EQ(node.stop(), 0);
 }
 

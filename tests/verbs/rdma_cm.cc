@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
+#include <poll.h>
 
 #include <cstring>
 
@@ -74,7 +75,8 @@ uint16_t CmEnd::listen(const std::string& address) {
   return ::ntohs(cm_.get_src_port(listener_));
 }
 
-void CmEnd::begin_connecting(const std::string& source, const std::string& target, uint16_t port) {
+void CmEnd::begin_connecting(const std::string& source, const std::string& target, uint16_t port,
+                             std::span<const std::byte> private_data) {
   REFRACT_CHECK(cm_.create_id(events_, &id_, nullptr, RDMA_PS_TCP) == 0);
   SocketAddress here(source, 0);
   SocketAddress there(target, port);
@@ -84,7 +86,18 @@ void CmEnd::begin_connecting(const std::string& source, const std::string& targe
   expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
   make_endpoint();
   rdma_conn_param wanted = parameters(*endpoint_);
+  wanted.private_data = private_data.data();
+  wanted.private_data_len = static_cast<uint8_t>(private_data.size());
   REFRACT_CHECK(cm_.connect(id_, &wanted) == 0);
+}
+
+bool CmEnd::has_news() const {
+  pollfd waiting{.fd = events_->fd, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, 0) == 1;
+}
+
+void CmEnd::expect_rejection() {
+  expect(RDMA_CM_EVENT_REJECTED);
 }
 
 void CmEnd::accept() {

@@ -5,7 +5,9 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tests/verbs/endpoint.h"
@@ -23,7 +25,12 @@ class CmEnd {
   // The port that it got.
   [[nodiscard]] uint16_t listen(const std::string& address);
   // From `source`, so that the connection leaves through the device that has this address.
-  void begin_connecting(const std::string& source, const std::string& target, uint16_t port);
+  void begin_connecting(const std::string& source, const std::string& target, uint16_t port,
+                        std::span<const std::byte> private_data = {});
+  // Whether what comes next would not have to be waited for.
+  [[nodiscard]] bool has_news() const;
+  // The other end turns it down.
+  void expect_rejection();
   // The listener's part, then the connecting end's, then the listener's again.
   void accept();
   void finish_connecting();

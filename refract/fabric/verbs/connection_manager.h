@@ -31,6 +31,8 @@ struct CmLibrary;
 class CmIdentifier {
  public:
   CmIdentifier(const CmLibrary& library, rdma_cm_id* id) noexcept : library_(&library), id_(id) {}
+  CmIdentifier(const CmIdentifier&) = delete;
+  CmIdentifier& operator=(const CmIdentifier&) = delete;
   CmIdentifier(CmIdentifier&& other) noexcept
       : library_(other.library_), id_(std::exchange(other.id_, nullptr)) {}
   CmIdentifier& operator=(CmIdentifier&& other) noexcept {
