@@ -229,14 +229,13 @@ void TableService::change(const rpc::Responder& to, Open& session, Method method
 
 void TableService::write_or_wait(const rpc::Responder& to, Open& session, const Write& request) {
   const Result<Written> written = write(session, request);
-  if (!may_wait(request, written.code())) return answer_write(to, request, written);
+  if (!may_wait(request, written.code())) {
+    if (!written) drop_pulled(session, request);
+    return answer_write(to, request, written);
+  }
   const Code code = wait(to, request, written.code());
   if (code == Code::kOk) return;
-  // Nobody knows of it who could commit it again.
-  if (request.method == Method::kPutPulled && request.upload != 0) {
-    SessionState::Upload* upload = session.state.find_upload(request.upload, parts_.shard.now_ns());
-    if (upload != nullptr) session.state.abandon(*upload);
-  }
+  drop_pulled(session, request);
   answer(to, code);
 }
 

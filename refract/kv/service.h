@@ -189,6 +189,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   void put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void start_pull(const rpc::Responder& to, const Write& write, uint64_t upload_id);
   void pulled(const PullFetcher::Pull& pull, Code code) noexcept override;
+  void drop_pulled(Open& session, const Write& write);
   void put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void view_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void view_close(const rpc::Responder& to, Open& session, std::span<const std::byte> body);

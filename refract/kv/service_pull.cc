@@ -30,4 +30,11 @@ void TableService::pulled(const PullFetcher::Pull& pull, Code code) noexcept {
   look_after_time();
 }
 
+// What could not be committed: nobody knows of it who could try again.
+void TableService::drop_pulled(Open& session, const Write& write) {
+  if (write.method != wire::Method::kPutPulled) return;
+  SessionState::Upload* upload = session.state.find_upload(write.upload, parts_.shard.now_ns());
+  if (upload != nullptr) session.state.abandon(*upload);
+}
+
 }  // namespace refract::kv

@@ -83,6 +83,11 @@ void ShardServer::add_rdma_counters(const observe::AddCounter& add) const {
   add("verbs.device_events", rdma.device_events);
   add("verbs.greetings_lost", rdma.greetings_lost);
   add("verbs.unknown_tokens", rdma.unknown_tokens);
+  const kv::PullFetcher::Counts& pulls = service_->pulls().counts();
+  add("pulls.values", pulls.values);
+  add("pulls.bytes", pulls.bytes);
+  add("pulls.failed", pulls.failed);
+  add("pulls.reads", pulls.reads);
 }
 
 }  // namespace refract::node
