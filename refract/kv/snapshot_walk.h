@@ -65,7 +65,7 @@ class SnapshotWalk {
   // Cursors of places are told to the shard every so many buckets: what it hands over in vain meanwhile costs
   // less than a shared line for each bucket.
   static constexpr uint64_t kPassEvery = 16;
-  static constexpr size_t kAhead = 16;  // Buckets whose lines are on their way; half of it, their buffers.
+  static constexpr size_t kAhead = 32;  // Buckets whose lines are on their way; half of it, their buffers.
 
   enum class Where : uint8_t { kHere, kHereOrBehind };
 
