@@ -369,7 +369,7 @@ TEST(LogCampaign, what_was_confirmed_is_found_behind_any_death_and_nothing_else_
   const char* const one = std::getenv("REFRACT_SEED");
   const char* const many = std::getenv("REFRACT_SEEDS");
   const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
-  const uint64_t count = one != nullptr ? 1 : many != nullptr ? std::strtoull(many, nullptr, 10) : 120;
+  const uint64_t count = one != nullptr ? 1 : many != nullptr ? std::strtoull(many, nullptr, 10) : 60;
   const test::Folder folder;
   uint64_t totals[7] = {};
   for (uint64_t seed = first; seed < first + count; ++seed) {
