@@ -52,6 +52,7 @@ class ReplayTest : public testing::Test {
     EXPECT_FALSE(is.validate().has_value());
   }
 
+ public:
   test::Space space{{.chunks = 30, .chunks_max = 32}};
   ManualLog log;
 };

@@ -64,6 +64,7 @@ class ServiceLogTest : public testing::Test {
     return peer.client->get_and_wait(bytes_of(key), sink) ? value : "nothing";
   }
 
+ public:
   test::ManualLog log;
   Served served;
   Served::Peer peer = served.connect();
@@ -264,6 +265,7 @@ class ChainLogTest : public ServiceLogTest {
     served.settle();
   }
 
+ public:
   ChainClient chains{*peer.client, served.shard};
 };
 

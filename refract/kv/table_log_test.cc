@@ -38,6 +38,7 @@ class TableLogTest : public testing::Test {
     EXPECT_FALSE(space.table().validate().has_value());
   }
 
+ public:
   test::Space space{{.chunks = 6, .chunks_max = 8}};
   ManualLog log;
 };
@@ -217,6 +218,7 @@ class LastRecordTest : public TableLogTest {
     }
   }
 
+ public:
   std::vector<std::byte> image;
   std::vector<uint64_t> memory;
   ManualLog::Record last;
