@@ -39,7 +39,7 @@ input, to its end. Write "--" before a key that begins with a dash.
 
 Options
   -o, --output FILE    Write the value into this file instead.
-      --verify         Print it only if it is what refract put --verify stored, to the bit.
+      --verify         Print it only if it is, to the bit, what put --verify stored.
   -v, --verbose        Also print version, length and expiry, on the standard error.
 
 Examples
@@ -174,9 +174,9 @@ Options
   -o, --output PATH    Write there instead of to the standard output.
       --overwrite      Replace the file if there is one.
       --prefix TEXT    Only keys that begin with TEXT.
-      --verify         Values were put with --verify: those that are not what was put are
-                       reported and left out (exit code 1), the others written without
-                       their checksums.
+      --verify         Values were put with --verify: those that are not what was put
+                       are reported and left out (exit code 1), the others written
+                       without their checksums.
       --no-progress    No progress on the standard error, only errors and the last line.
 
 Examples
