@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/storage/store_folder.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "refract/base/hash.h"
+
+namespace refract::storage {
+namespace {
+
+constexpr std::string_view kPageName = "store";
+constexpr std::string_view kFreshPageName = "store.new";
+constexpr std::string_view kLockName = "lock";
+
+uint64_t checksum_of(const StorePage& page) noexcept {
+  return XXH3_64bits(&page, offsetof(StorePage, checksum));
+}
+
+// Whether it is of a log or a snapshot.
+bool is_data(const std::string& name) noexcept {
+  return name.starts_with("log-") || name.starts_with("snapshot-");
+}
+
+}  // namespace
+
+Reported<std::optional<StoreFacts>> StoreFolder::look(Disk& disk) {
+  auto file = disk.open(kPageName, OpenMode::kRead);
+  if (!file) {
+    if (file.error().code != Code::kNotFound) return report(std::move(file).error());
+    auto names = disk.list();
+    if (!names) return report(std::move(names).error());
+    if (std::ranges::none_of(*names, is_data)) return std::nullopt;
+    return report(
+        Code::kCorrupt, fmt::format("{} is missing beside a log", disk.path_of(kPageName)),
+        "put it back from where the other files came from; without it nobody can tell whose they are");
+  }
+  StorePage page{};
+  const auto bytes = (*file)->read(0, std::as_writable_bytes(std::span(&page, 1)));
+  if (!bytes) return report(bytes.error());
+  const bool is_page = *bytes == sizeof(page) && page.magic == kStoreMagic;
+  if (is_page && page.version != kStoreVersion) {
+    return report(Code::kUnsupported,
+                  fmt::format("{} has version {}, this program reads {}", disk.path_of(kPageName),
+                              page.version, kStoreVersion),
+                  "use the release that wrote it: refract dump there, refract load here");
+  }
+  if (!is_page || checksum_of(page) != page.checksum || page.shard_count == 0) {
+    return report(Code::kCorrupt, fmt::format("{} is damaged", disk.path_of(kPageName)),
+                  "put it back from a copy of the folder");
+  }
+  return StoreFacts{.store = page.store,
+                    .shard_count = page.shard_count,
+                    .hash_seed = page.hash_seed,
+                    .created_wall_ns = page.created_wall_ns,
+                    .time = page.time};
+}
+
+Reported<StoreFolder> StoreFolder::open(std::unique_ptr<Disk> disk, const StoreFacts& wanted) {
+  auto lock = disk->lock(kLockName);
+  if (!lock) return report(std::move(lock).error());
+  StoreFolder folder(std::move(disk), std::move(*lock));
+  const auto found = look(*folder.disk_);
+  if (!found) return report(found.error());
+  folder.existed_ = found->has_value();
+  folder.facts_ = found->value_or(wanted);
+  if (!folder.existed_) {
+    if (auto written = folder.write_page(); !written) return report(written.error());
+  }
+  return folder;
+}
+
+Reported<> StoreFolder::set_time(const SpaceTime& time) {
+  facts_.time = time;
+  return write_page();
+}
+
+// Aside first: whoever looks finds the old page or the new one.
+Reported<> StoreFolder::write_page() {
+  StorePage page{};
+  page.magic = kStoreMagic;
+  page.version = kStoreVersion;
+  page.shard_count = facts_.shard_count;
+  page.store = facts_.store;
+  page.hash_seed = facts_.hash_seed;
+  page.created_wall_ns = facts_.created_wall_ns;
+  page.time = facts_.time;
+  page.checksum = checksum_of(page);
+  if (auto removed = disk_->remove(kFreshPageName); !removed && removed.error().code != Code::kNotFound) {
+    return removed;
+  }
+  auto file = disk_->open(kFreshPageName, OpenMode::kCreate);
+  if (!file) return report(std::move(file).error());
+  if (auto written = (*file)->write(0, std::as_bytes(std::span(&page, 1))); !written) return written;
+  if (auto synced = (*file)->sync(); !synced) return synced;
+  if (auto renamed = disk_->rename(kFreshPageName, kPageName); !renamed) return renamed;
+  return disk_->sync_folder();
+}
+
+}  // namespace refract::storage
