@@ -111,19 +111,21 @@ void ShardServer::make_services() {
                                                                      .may_write = config.chains_write,
                                                                      .upkeep = service_.get()});
   observe_ = std::make_unique<observe::Service>(observed());
-  door_ = std::make_unique<observe::FrontDoor>(*service_, *observe_);
-  router_ = std::make_unique<rpc::ServiceRouter>(*door_, prism::kMethodsBegin, chains_->service());
-  // As many over TCP as over shared memory.
-  const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
+  rpc::Service* store = service_.get();
   if (rdma_) {
     remote_ = std::make_unique<kv::RemoteServer>(*rdma_, shard_.clock());
-    remote_router_ = std::make_unique<rpc::ServiceRouter>(*router_, kv::wire::kRemoteMethodsBegin, *remote_);
+    remote_router_ = std::make_unique<rpc::ServiceRouter>(*store, kv::wire::kRemoteMethodsBegin, *remote_);
+    store = remote_router_.get();
     for (const StoreSpace::Held& held : birth_.space.regions()) {
       offer_to_rdma(held.region.base(), held.region.bytes());
     }
   }
-  rpc::Service& all = remote_router_ ? *remote_router_ : *router_;
-  rpc_ = std::make_unique<rpc::Server>(all, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
+  // Each router takes the methods from its number on, so the highest stand outermost.
+  door_ = std::make_unique<observe::FrontDoor>(*store, *observe_);
+  router_ = std::make_unique<rpc::ServiceRouter>(*door_, prism::kMethodsBegin, chains_->service());
+  // As many over TCP as over shared memory.
+  const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
+  rpc_ = std::make_unique<rpc::Server>(*router_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
   if (remote_) remote_->answer_through(rpc_.get());
   service_->answer_through(rpc_.get());
   chains_->answer_through(rpc_.get());
