@@ -39,7 +39,7 @@ struct SpaceOptions {
 class Space {
  public:
   explicit Space(const SpaceOptions& options = {}, StoreLog* log = nullptr)
-      : options_(options), memory_(options.chunks_max * kChunkBytes / 64), log_(log) {
+      : options_(options), memory_(options.chunks_max * kChunkBytes / sizeof(Page)), log_(log) {
     Writer writer(base());
     Heap::format(writer, {.chunks_max = options_.chunks_max,
                           .store_area_bytes = Table::store_area_bytes(options_.chunks_max),
@@ -70,8 +70,9 @@ class Space {
   [[nodiscard]] ManualClock& clock() noexcept { return clock_; }
 
  private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
+  // As devices want it, which read it for remote clients.
+  struct alignas(4096) Page {
+    std::byte bytes[4096];
   };
 
   void open() {
@@ -82,7 +83,7 @@ class Space {
   }
 
   SpaceOptions options_;
-  std::vector<Line> memory_;
+  std::vector<Page> memory_;
   StoreLog* log_;
   NoPins no_pins_;
   ManualClock clock_;

@@ -21,6 +21,10 @@ std::string_view text(Way way) noexcept {
   return way == Way::kExchange ? "by exchange of queue pair numbers" : "by librdmacm";
 }
 
+Way other(Way way) noexcept {
+  return way == Way::kExchange ? Way::kRdmaCm : Way::kExchange;
+}
+
 }  // namespace
 
 bool Hub::tell_bytes(Channel& introducer, std::span<const std::byte> message) noexcept {
@@ -275,7 +279,7 @@ void Hub::came_to_nothing(Channel& introducer, Link& link, Failure failure) noex
     link.has_turned = true;
     link.before = std::move(failure);
     link.before.why.what = what;
-    link.way = link.way == Way::kExchange ? Way::kRdmaCm : Way::kExchange;
+    link.way = other(link.way);
     return introduce(introducer, link);
   }
   if (std::exchange(link.has_turned, false)) {
@@ -284,6 +288,8 @@ void Hub::came_to_nothing(Channel& introducer, Link& link, Failure failure) noex
     if (link.before.hope >= failure.hope) failure = std::move(link.before);
     failure.why.what = both;
     link.before = {};
+    // So that the next round begins with what worked last.
+    link.way = other(link.way);
   }
   const uint64_t now_ns = system_clock().now_ns();
   if (link.gone_since_ns == 0) link.gone_since_ns = now_ns;

@@ -91,9 +91,10 @@ bool Hub::open_alarm() noexcept {
 }
 
 void Hub::set_alarm() noexcept {
+  if (introducing_ == 0) return;
   uint64_t moment_ns = kForever_ns;
   for (const auto& [introducer, link] : links_) {
-    if (introducing_ > 0 && link.due_ns != 0) moment_ns = std::min(moment_ns, link.due_ns);
+    if (link.due_ns != 0) moment_ns = std::min(moment_ns, link.due_ns);
   }
   if (moment_ns == kForever_ns) return;
   itimerspec when{};

@@ -3,142 +3,17 @@
 // them. What is counted is counted by the decorator at the client's end, not by prism.
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "refract/base/clock.h"
-#include "refract/fabric/conformance/loopback_domain.h"
-#include "refract/fabric/dispatcher.h"
-#include "refract/fabric/shm/test_node.h"
-#include "refract/fabric/sim/world.h"
-#include "refract/fabric/tcp/test_node.h"
-#include "refract/fabric/wrap/count.h"
-#include "refract/prism/client.h"
-#include "refract/prism/snic/service.h"
-#include "refract/prism/snic/test_world.h"
+#include "refract/prism/snic/test_fabrics.h"
 
 namespace refract::prism::snic {
 namespace {
 
 using test::bytes_of;
 using test::Draft;
-using test::kRegion;
 using test::text_of;
-
-// Two domains that reach each other, and whatever moves what lies between them.
-class Ends {
- public:
-  Ends() = default;
-  Ends(const Ends&) = delete;
-  Ends& operator=(const Ends&) = delete;
-  virtual ~Ends() = default;
-  [[nodiscard]] virtual fabric::Domain& client() = 0;
-  [[nodiscard]] virtual fabric::Domain& server() = 0;
-  [[nodiscard]] virtual std::string address() = 0;
-  virtual void pump() {}
-};
-
-class LoopbackEnds final : public Ends {
- public:
-  [[nodiscard]] fabric::Domain& client() override { return client_; }
-  [[nodiscard]] fabric::Domain& server() override { return server_; }
-  [[nodiscard]] std::string address() override { return "server"; }
-
- private:
-  fabric::LoopbackHub hub_;
-  fabric::LoopbackDomain client_{hub_, "client"};
-  fabric::LoopbackDomain server_{hub_, "server"};
-};
-
-class SimEnds final : public Ends {
- public:
-  [[nodiscard]] fabric::Domain& client() override { return client_.domain(); }
-  [[nodiscard]] fabric::Domain& server() override { return server_.domain(); }
-  [[nodiscard]] std::string address() override { return "server"; }
-  void pump() override { EXPECT_TRUE(world_.run_for(20 * kMicrosecond_ns)); }
-
- private:
-  [[nodiscard]] static sim::WorldOptions options() {
-    sim::WorldOptions options = {.seed = 5};
-    options.steps_max = UINT64_MAX;  // The test polls as long as it likes.
-    return options;
-  }
-  sim::World world_{options()};
-  sim::Host& client_ = world_.add_host("client");
-  sim::Host& server_ = world_.add_host("server");
-};
-
-class ShmEnds final : public Ends {
- public:
-  [[nodiscard]] fabric::Domain& client() override { return *client_; }
-  [[nodiscard]] fabric::Domain& server() override { return node_.server(); }
-  [[nodiscard]] std::string address() override { return node_.path(); }
-  void pump() override { node_.meeting().poll(); }
-
- private:
-  fabric::shm::TestNode node_;
-  std::unique_ptr<fabric::shm::ClientDomain> client_ = fabric::shm::make_client();
-};
-
-class TcpEnds final : public Ends {
- public:
-  [[nodiscard]] fabric::Domain& client() override { return *client_; }
-  [[nodiscard]] fabric::Domain& server() override { return node_.server(); }
-  [[nodiscard]] std::string address() override { return node_.address(); }
-  void pump() override { node_.pump(); }
-
- private:
-  fabric::tcp::TestNode node_;
-  std::unique_ptr<fabric::tcp::ClientDomain> client_ =
-      std::move(fabric::tcp::ClientDomain::create({}).value());
-};
-
-struct Provider {
-  std::string name;
-  std::function<std::unique_ptr<Ends>()> make;
-};
-void PrintTo(const Provider& provider, std::ostream* out) {
-  *out << provider.name;
-}
-
-class PrismFabrics : public testing::TestWithParam<Provider> {
- protected:
-  PrismFabrics() {
-    service_.answer_through(&server_);
-    EXPECT_TRUE(
-        service_.offer({.store = "words", .region = kRegion, .rights = {ChainRights::kAll}}).has_value());
-  }
-
-  void pump() {
-    ends_->pump();
-    (void)shard_.poll_once();
-  }
-  template <typename T>
-  [[nodiscard]] T wait(runtime::Task<T> task) {
-    shard_.refresh_now();
-    task.start();
-    while (!task.done()) pump();
-    return task.take();
-  }
-  [[nodiscard]] std::unique_ptr<rpc::Session> connect() {
-    auto session = std::make_unique<rpc::Session>(**counted_.connect(ends_->address()), shard_);
-    while (session->state() == rpc::Session::State::kOpening) pump();
-    EXPECT_EQ(session->state(), rpc::Session::State::kOpen);
-    return session;
-  }
-  [[nodiscard]] uint64_t deadline() { return shard_.refresh_now() + 30 * kSecond_ns; }
-
-  test::World world_;
-  std::unique_ptr<Ends> ends_ = GetParam().make();
-  runtime::Shard shard_{system_clock()};
-  Service service_{world_.executor(), shard_};
-  rpc::Server server_{service_, shard_};
-  fabric::CountDomain counted_{ends_->client()};
-  fabric::Dispatcher server_dispatcher_{ends_->server(), shard_, &server_};
-  fabric::Dispatcher client_dispatcher_{counted_, shard_};
-};
 
 TEST_P(PrismFabrics, each_chain_takes_one_round_trip) {
   const auto session = connect();
@@ -211,14 +86,6 @@ TEST_P(PrismFabrics, key_does_not_outlive_its_session) {
   EXPECT_EQ(reply->code(0), Code::kAccessDenied);
   EXPECT_EQ(world_.word(8), 0u);
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    All, PrismFabrics,
-    testing::Values(Provider{"loopback", [] { return std::make_unique<LoopbackEnds>(); }},
-                    Provider{"sim", [] { return std::make_unique<SimEnds>(); }},
-                    Provider{"shm", [] { return std::make_unique<ShmEnds>(); }},
-                    Provider{"tcp", [] { return std::make_unique<TcpEnds>(); }}),
-    [](const testing::TestParamInfo<Provider>& provider) { return provider.param.name; });
 
 }  // namespace
 }  // namespace refract::prism::snic
