@@ -96,6 +96,7 @@ class PulledPut : public testing::Test {
     ASSERT_EQ(putter.lender.loans(), 1u);
   }
 
+ public:
   sim::World world{quiet()};
   test::SimNode node{world, 64};
   Putter putter{world, "client"};
@@ -119,7 +120,7 @@ TEST_F(PulledPut, brings_values_of_every_length_from_every_place) {
   uint64_t number = 0;
   for (const uint64_t bytes :
        {16 * kKiB, kPiece - 1, kPiece, kPiece + 1, 4 * kPiece, 4 * kPiece + 1, 9 * kPiece + 77}) {
-    for (const uint64_t from : {0, 1, 4095}) {
+    for (const uint64_t from : {0U, 1U, 4095U}) {
       const std::string key = "key" + std::to_string(number++);
       ASSERT_TRUE(putter.put(key, std::string_view(source).substr(from, bytes))) << bytes;
       EXPECT_TRUE(putter.get(key) == source.substr(from, bytes)) << bytes << " from " << from;
@@ -187,7 +188,7 @@ TEST_F(PulledPut, with_an_identity_is_executed_once) {
 TEST_F(PulledPut, that_ends_by_its_deadline_is_not_read_and_not_published_afterwards) {
   const uint64_t buffers = buffers_live();
   world.pause(node.host);
-  std::string value = patterned(100'000);
+  const std::string value = patterned(100'000);
   const uint64_t now_ns = world.now_ns();
   const Result<uint64_t> late = putter.put("key", value, {}, now_ns + 5 * kMillisecond_ns);
   EXPECT_EQ(late.code(), Code::kIndeterminate);
@@ -347,9 +348,10 @@ TEST_F(PulledPut, is_nobodys_to_commit_or_abandon_before_its_reads_are_done) {
 
 TEST_F(PulledPut, of_many_at_once_holds_no_more_than_a_session_may) {
   const std::string value = patterned(600'000);
-  std::vector<std::string> keys;
-  for (int i = 0; i < 40; ++i) keys.push_back("key" + std::to_string(i));
+  std::vector<std::string> keys(40);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = "key" + std::to_string(i);
   std::vector<RpcClient::PutItem> items;
+  items.reserve(keys.size());
   for (const std::string& key : keys) {
     items.push_back({.key = bytes_of(key), .value = bytes_of(value), .options = {}});
   }
@@ -384,7 +386,7 @@ TEST_F(PulledPut, whose_reads_hang_holds_up_nobody_else) {
 
 TEST(PulledPutElsewhere, travels_in_pieces_where_reads_need_the_clients_cpu) {
   sim::World world{quiet(/*one_sided_needs_target=*/true)};
-  test::SimNode node{world, 64};
+  const test::SimNode node{world, 64};
   Putter putter{world, "client"};
   const std::string value = patterned(100'000);
   ASSERT_TRUE(putter.put("key", value));
@@ -400,7 +402,7 @@ TEST(PulledPutElsewhere, travels_in_pieces_where_reads_need_the_clients_cpu) {
 
 TEST(PulledPutElsewhere, travels_in_pieces_where_no_memory_can_be_lent) {
   sim::World world{quiet()};
-  test::SimNode node{world, 64};
+  const test::SimNode node{world, 64};
   Putter putter{world, "client"};
   // All numbers that a lender has are taken.
   std::vector<std::byte> page(8);
