@@ -246,7 +246,6 @@ Result<uint64_t> Table::erase(const HashedKey& key, uint64_t if_version) {
   if (log_ != nullptr) [[unlikely]] {
     logged_stamp_ = heap_.next_stamp();
     log_->append({.kind = ChangeLog::Kind::kErase, .stamp = logged_stamp_, .key = key.bytes});
-    REFRACT_FAULT("kv.erase.before_publish");
   }
   remove(place.slot_at, place.slot);
   trim(bucket_of(key.hash));

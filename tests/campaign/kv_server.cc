@@ -64,9 +64,13 @@ void Keeper::ask(uint64_t bytes) {
       ++refusals_;
       return;
     }
-    regions_.push_back({.base = memory_.bytes(), .bytes = wanted});
-    memory_.extend(memory_.bytes() + wanted);
+    add_region(wanted);
   });
+}
+
+void Keeper::add_region(uint64_t bytes) {
+  regions_.push_back({.base = memory_.bytes(), .bytes = bytes});
+  memory_.extend(memory_.bytes() + bytes);
 }
 
 void ServerProcess::ClientPins::collect(PinSet& pins) noexcept {
@@ -90,7 +94,9 @@ ServerProcess::ServerProcess(sim::Host& host, Keeper& keeper, KvOutcome& tally)
   for (const Keeper::Region& region : keeper_.regions_) heap_.add({region.base}, region.bytes);
   regions_taken_ = keeper_.regions_.size();
   host_.shard().add(*this);
+  if (keeper.options_.log != nullptr) keeper.options_.log->server_restarted(keeper.memory_);
   recover();
+  if (damage_.empty() && keeper.options_.log != nullptr) take_log();
   if (damage_.empty()) serve();
 }
 
@@ -113,7 +119,13 @@ StoreLog* ServerProcess::log() noexcept {
 
 // As a mutation, one bucket looks empty meanwhile.
 Result<> ServerProcess::recover_table() {
-  if (mutation() != Mutation::kForgetBucket) return table_.recover();
+  if (mutation() != Mutation::kForgetBucket) {
+    ModelLog* const log = keeper_.options_.log;
+    const bool has_log = log != nullptr && keeper_.is_filled_;
+    const kv::ChangeLog::Change* const last = has_log ? log->last_change() : nullptr;
+    if (last != nullptr) log->count_redone(table_.find(last->key).value_or(kv::Table::Entry{}).version);
+    return table_.recover(last);
+  }
   kv::TableRoot root{};
   std::memcpy(&root, writer_.at(kv::kRootAt), sizeof(root));
   Offset forgotten;
@@ -145,6 +157,34 @@ void ServerProcess::recover() {
   }
 }
 
+// What the table holds and what its log says is the same, whether the memory survived or not.
+void ServerProcess::take_log() {
+  ModelLog& log = *keeper_.options_.log;
+  if (!keeper_.is_filled_) fill_from_log();
+  const std::string difference = log.compare(table_, host_.clock());
+  if (!difference.empty()) damage_ = fmt::format("after a restart {}", difference);
+  table_.log_to(&log);
+}
+
+void ServerProcess::fill_from_log() {
+  // Whoever dies here begins anew, which the keeper would see to.
+  host_.allow_faults(false);
+  while (!keeper_.options_.log->replay_into(table_, heap_)) {
+    const uint64_t left = keeper_.options_.chunks_max * kChunkBytes - keeper_.memory_.bytes();
+    if (left == 0) {
+      damage_ = "what was in the log does not fit the memory";
+      return;
+    }
+    keeper_.add_region(left);
+    heap_.add({keeper_.regions_.back().base}, left);
+    regions_taken_ = keeper_.regions_.size();
+  }
+  keeper_.memory_.make_visible(keeper_.memory_.position());
+  keeper_.is_filled_ = true;
+  host_.allow_faults(true);
+  if (const auto damage = table_.validate()) damage_ = fmt::format("after the replay: {}", damage->what);
+}
+
 void ServerProcess::serve() {
   service_.emplace(kv::TableService::Parts{.table = table_,
                                            .heap = heap_,
@@ -163,6 +203,7 @@ void ServerProcess::serve() {
                              .heap = heap_,
                              .writer = writer_,
                              .shard = host_.shard(),
+                             .upkeep = keeper_.options_.log != nullptr ? &*service_ : nullptr,
                              .service = {.key_seed = mix(keeper_.options_.seed + host_.crash_count()) | 1}});
   remote_.emplace(host_.domain(), host_.clock());
   for (const Keeper::Region& region : keeper_.regions_) offer(region);
@@ -204,8 +245,10 @@ void ServerProcess::recycle_stamps() noexcept {
 
 size_t ServerProcess::poll() noexcept {
   count_lines();
+  if (service_ && service_->on_log_progress() > 0) return 1;
   if (keeper_.options_.short_stamps) recycle_stamps();
-  if (mutation() == Mutation::kReuseAtOnce) heap_.reclaim();
+  // What is free is used again at once: the sooner the log misses it.
+  if (mutation() == Mutation::kReuseAtOnce || keeper_.options_.log != nullptr) heap_.reclaim();
   if (regions_taken_ < keeper_.regions_.size()) {
     const Keeper::Region& region = keeper_.regions_[regions_taken_++];
     heap_.add({region.base}, region.bytes);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/campaign/kv_campaign.h"
+#include "tests/campaign/model_log.h"
 #include "tests/campaign/mutated_log.h"
 #include "tests/campaign/mutated_pulls.h"
 #include "tests/campaign/mutated_service.h"
@@ -49,6 +50,7 @@ class Keeper {
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
     Mutation mutation = Mutation::kNone;
+    ModelLog* log = nullptr;  // Null: changes are in memory only. Outlives the keeper.
   };
   Keeper(sim::World& world, sim::Host& server, const Options& options);
 
@@ -72,6 +74,7 @@ class Keeper {
 
   // Answers in a while, by a region more or by a refusal.
   void ask(uint64_t bytes);
+  void add_region(uint64_t bytes);
 
   sim::World& world_;
   Options options_;
@@ -79,6 +82,7 @@ class Keeper {
   std::vector<Region> regions_;
   std::deque<PinTable> pin_tables_;
   uint64_t refusals_ = 0;
+  bool is_filled_ = false;  // With what the log had, if anything.
 };
 
 // Lives in the server's host (Host::emplace). Serves only if `damage()` is empty.
@@ -116,6 +120,8 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   [[nodiscard]] Mutation mutation() const noexcept { return keeper_.options_.mutation; }
   void recover();
   [[nodiscard]] Result<> recover_table();
+  void take_log();
+  void fill_from_log();
   void recycle_stamps() noexcept;
   void serve();
   void offer(const Keeper::Region& region);

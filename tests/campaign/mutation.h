@@ -33,6 +33,13 @@ enum class Mutation : uint8_t {
   kEarlyCompare,       // A large put compares versions when it begins, not when it takes effect.
   kForgetBucket,       // Recovery overlooks a bucket, so that its buffers are given out again.
   kStampsAnew,         // Recovery gives stamps again that were given before the crash.
+  // The server and its log, where it has one.
+  kPublishFirst,       // A change is seen before its record is written.
+  kAnswerUnconfirmed,  // A write is answered before the log has confirmed it.
+  kReuseNeeded,        // A buffer is reused that the log has still to read.
+  kEraseUnstamped,     // An erasure takes no stamp.
+  kNoRedo,             // The last record is not looked at after a crash.
+  kStampsComeBack,     // After the host has died, stamps go on where the log ends.
   // Callers.
   kLateFirstSent,  // A write that is sent again under its identity says that it is sent for the first time.
   kBlindRetry,     // A put of unknown fate is simply sent again.
@@ -63,6 +70,16 @@ inline constexpr std::array kRivalMutations = {
     MutationRow{Mutation::kStampsAnew, "recovery begins stamps anew"},
     MutationRow{Mutation::kLateFirstSent, "a repetition hides when it was first sent"},
     MutationRow{Mutation::kBlindRetry, "a put without identity is sent again"},
+};
+
+// Those that it must find where changes are written to a log.
+inline constexpr std::array kDurableMutations = {
+    MutationRow{Mutation::kPublishFirst, "a change is published before it is appended"},
+    MutationRow{Mutation::kAnswerUnconfirmed, "a write is answered before it is confirmed"},
+    MutationRow{Mutation::kReuseNeeded, "a buffer that the log needs is reused"},
+    MutationRow{Mutation::kEraseUnstamped, "an erasure without a stamp"},
+    MutationRow{Mutation::kNoRedo, "the last record is not redone"},
+    MutationRow{Mutation::kStampsComeBack, "stamps that were lost come back"},
 };
 
 }  // namespace refract::campaign

@@ -30,7 +30,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 // Says nothing about the key: the network's, or a refusal.
 bool is_no_answer(Code code) noexcept {
   return code == Code::kUnavailable || code == Code::kDeadlineExceeded || code == Code::kOverloaded ||
-         code == Code::kInvalidated || code == Code::kNoSpace;
+         code == Code::kInvalidated || code == Code::kNoSpace || code == Code::kReadOnly;
 }
 
 }  // namespace
@@ -197,8 +197,7 @@ kv::RpcPutOptions Rival::draw_options(const std::string& key) {
 }
 
 Operation Rival::call_of(Kind kind, const std::string& key) {
-  return {
-      .client = client_number_, .key = stage_.recorder.key(fmt::format("{}/{}", life_, key)), .kind = kind};
+  return {.client = client_number_, .key = stage_.recorder.key(stage_.name_of(life_, key)), .kind = kind};
 }
 
 Rival::Put Rival::begin_put(const std::string& key, size_t bytes, const kv::RpcPutOptions& options) {
@@ -228,6 +227,7 @@ void Rival::end_put(const Put& put, const Result<uint64_t>& result) {
         stage_.now_ns() + put.options.ttl_ns + 2 * kWallError_ns;
   }
   if (code == Code::kNoSpace) ++stage_.outcome.no_space;
+  if (code == Code::kReadOnly) ++stage_.outcome.read_only;
   end_write(put.record, put.key, result);
   if (result) versions_[put.key] = *result;
 }
@@ -275,6 +275,11 @@ uint64_t Rival::number_in(const std::string& key, const std::string& value) {
 
 void Rival::end_read(size_t record, const std::string& key, const Read& read) {
   linearizability::Recorder::Return end{.now_ns = stage_.now_ns()};
+  if (stage_.recorder.operation(record).began < stage_.reborn) {
+    // Nothing comes from a host that died in between.
+    stage_.recorder.end(record, end);
+    return;
+  }
   if (read.code == Code::kOk) {
     end.outcome = Outcome::kDone;
     end.version = versions_[key] = read.version;
@@ -293,18 +298,20 @@ Task<> Rival::put() {
   const Put put = begin_put(key, bytes, draw_options(key));
   const kv::RpcAttempt attempt = first_attempt(put.options.if_absent || put.options.if_version != 0);
   const size_t life = life_;
+  bool by_chains = false;
   Result<uint64_t> result = fail(Code::kIndeterminate);
   for (int times = 0; may_send(attempt, times, result); ++times) {
     if (times > 0) {
       const bool connected = co_await connect();
       // Nothing can be asked of a node that is not there any more.
-      if (!connected || life_ != life) break;
+      if (!connected || is_gone(life)) break;
     }
     kv::RpcPutOptions options = put.options;
     options.attempt = attempt_now(attempt, times);
     Result<uint64_t> answer = fail(Code::kUnavailable);
     Reach& reach = reach_of(key);
     if (goes_by_chains()) {
+      by_chains = true;
       answer = co_await reach.chains->put(bytes_of(key), bytes_of(put.value), options);
     } else {
       // Some are given up while the server works on them.
@@ -315,6 +322,11 @@ Task<> Rival::put() {
     result = what_is_known(answer, times);
   }
   end_put(put, result);
+  if (by_chains && !result) stage_.refused_by_reading.push_back(put.record);
+}
+
+bool Rival::is_gone(size_t life) const noexcept {
+  return life_ != life && !stage_.is_durable();
 }
 
 // Most conditional writes carry an identity, and some others.
@@ -387,7 +399,7 @@ Task<> Rival::erase() {
   for (int times = 0; may_send(attempt, times, result); ++times) {
     if (times > 0) {
       const bool connected = co_await connect();
-      if (!connected || life_ != life) break;
+      if (!connected || is_gone(life)) break;
     }
     const Result<uint64_t> answer =
         co_await reach_of(key).client->erase(bytes_of(key), call.if_version, 0, attempt_now(attempt, times));
@@ -491,6 +503,7 @@ Task<> Rival::scan(Reach& reach) {
 
 // Each entry of a page was there at a moment while the page was made.
 void Rival::list(std::span<const kv::RpcClient::ScannedKey> keys, uint64_t began, uint64_t began_ns) {
+  if (began < stage_.reborn) return;
   for (const auto& [key, version, value_bytes] : keys) {
     ++stage_.outcome.listed;
     Operation seen = call_of(Kind::kGet, key);

@@ -43,7 +43,19 @@ struct RivalStage {
   uint64_t keys = 12;  // How many there are; a few of them are hot.
   uint64_t values = 0;
   int rivals_left = 0;
+  std::deque<ModelLog> logs;  // One for each shard, where changes are written to one.
+  // What crashes of the host took back, each with the moment of the crash.
+  struct TakenBack {
+    ModelLog::Lost lost;
+    uint64_t crashed = 0;
+  };
+  std::vector<TakenBack> taken_back;
+  uint64_t reborn = 0;                     // The moment when the host died last; 0: it has not.
+  std::vector<size_t> refused_by_reading;  // Records of writes that chains refused, which read to find out.
 
+  [[nodiscard]] bool is_durable() const noexcept { return run.durability != Durability::kNone; }
+  // Under which a key stands in the history. What is lost on purpose has another name from then on.
+  [[nodiscard]] std::string name_of(size_t life, const std::string& key) const;
   [[nodiscard]] size_t life() const noexcept { return nodes.size(); }
   [[nodiscard]] static std::string shard_name(size_t index);
   [[nodiscard]] uint32_t shard_of(size_t life, const std::string& key) const noexcept;
@@ -137,6 +149,8 @@ class Rival {
   [[nodiscard]] kv::RpcAttempt first_attempt(bool is_conditional);
   [[nodiscard]] bool may_send(const kv::RpcAttempt& attempt, int times, const Result<uint64_t>& result) const;
   [[nodiscard]] kv::RpcAttempt attempt_now(const kv::RpcAttempt& attempt, int times);
+  // Whether nothing can be asked any more of the node that lived then.
+  [[nodiscard]] bool is_gone(size_t life) const noexcept;
   [[nodiscard]] Result<uint64_t> what_is_known(const Result<uint64_t>& answer, int times);
 
   // Which of the paths over the network an operation takes; only reads have the last.

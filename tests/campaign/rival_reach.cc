@@ -21,6 +21,10 @@ std::string RivalStage::shard_name(size_t index) {
   return index == 0 ? "server" : fmt::format("server{}", index);
 }
 
+std::string RivalStage::name_of(size_t life, const std::string& key) const {
+  return fmt::format("{}/{}", is_durable() ? 1 : life, key);
+}
+
 uint32_t RivalStage::shard_of(size_t life, const std::string& key) const noexcept {
   const Node& node = nodes[life - 1];
   return kv::shard_of(hash_key(bytes_of(key), node.hash_seed), static_cast<uint32_t>(node.shards.size()));
@@ -30,7 +34,7 @@ uint32_t RivalStage::shard_of(size_t life, const std::string& key) const noexcep
 void Rival::begin_life() {
   if (life_ == stage_.life()) return;
   life_ = stage_.life();
-  versions_.clear();
+  if (!stage_.is_durable()) versions_.clear();
   for (Reach& reach : reaches_) {
     reach.reader.reset();
     reach.memory.reset();
@@ -53,6 +57,8 @@ void Rival::map(Reach& reach) {
 }
 
 void Rival::read_directly(const std::string& key, bool with_value) {
+  // Who reads directly dies with the host.
+  if (stage_.is_durable() && life_ != stage_.life()) return;
   const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
   const uint64_t began_ns = stage_.now_ns();
   Reach& reach = reach_of(key);

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "tests/campaign/chaos.h"
+#include "tests/campaign/durable.h"
 #include "tests/campaign/mutated_pulls.h"
 #include "tests/campaign/mutated_reads.h"
 #include "tests/campaign/rival.h"
@@ -31,11 +33,18 @@ uint32_t shard_count(const RivalRun& run) {
 }
 
 Keeper::Options keeper_options(const RivalRun& run, size_t life) {
-  Prng prng(mix(run.seed ^ mix(life)));
-  Keeper::Options options{.seed = mix(run.seed + life), .mutation = run.mutation};
+  // What comes back from a log is the same node again.
+  const bool is_durable = run.durability != Durability::kNone;
+  const uint64_t age = is_durable ? 0 : life;
+  Prng prng(mix(run.seed ^ mix(age)));
+  Keeper::Options options{.seed = mix(run.seed + age), .mutation = run.mutation};
   // Some nodes are full most of the time, some have plenty.
   options.chunks = prng.chance(0.2) ? 9 + prng.below(8) : 30;
+  // Made anew so often, it had better be small.
+  if (is_durable) options.chunks = std::min<uint64_t>(options.chunks, 14);
   options.chunks_max = options.chunks + prng.below(12);
+  // A memory that is filled in another order needs a little more.
+  if (is_durable && life > 0) options.chunks_max += 6;
   options.short_stamps = run.seed % 8 == 1;
   options.shard_count = shard_count(run);
   return options;
@@ -48,9 +57,17 @@ class Campaign {
         owned_world_(world_options(run.seed, crashes_often(run))),
         world_(*owned_world_),
         shards_(add_shards()),
-        stage_{.run = run_, .world = world_, .nodes = {}, .recorder = {}, .outcome = {}},
+        stage_{.run = run_,
+               .world = world_,
+               .nodes = {},
+               .recorder = {},
+               .outcome = {},
+               .logs = {},
+               .taken_back = {},
+               .refused_by_reading = {}},
         chaos_(world_, shards_, judge_, clients_, chaos_options()) {
     if (run_.seed % 2 == 0) stage_.keys = 150;
+    if (stage_.is_durable()) make_logs();
     make_node();
     for (size_t index = 0; index < shards_.size(); ++index) {
       shards_[index]->on_restart([this, index](sim::Host&) { start_server(index); });
@@ -73,6 +90,7 @@ class Campaign {
     if (!stage_.is_over()) read_all();
     RivalOutcome& outcome = stage_.outcome;
     for (const sim::Host* shard : shards_) outcome.crashes += shard->crash_count();
+    for (const ModelLog& log : stage_.logs) outcome.log.add(log.counts());
     outcome.sharded = shards_.size() > 1 ? 1 : 0;
     outcome.lives = stage_.life();
     for (const sim::Host* client : clients_) outcome.deaths += client->crash_count();
@@ -90,7 +108,34 @@ class Campaign {
       options.rebirth_chance = 0.3;
       options.rebirth = [this] { make_node(); };
     }
+    if (run_.durability != Durability::kNone) {
+      options.crashes_often = run_.seed % 2 == 0;
+      options.rebirth_chance = 0.4;
+      options.rebirth = [this] { lose_host(); };
+    }
     return options;
+  }
+
+  void make_logs() {
+    for (sim::Host* shard : shards_) {
+      stage_.logs.emplace_back(
+          world_, *shard,
+          ModelLog::Options{.durability = run_.durability,
+                            .mutation = run_.mutation,
+                            .moment = [this] { return stage_.recorder.moment(); },
+                            .complain = [this](const std::string& wrong) { stage_.complain(wrong); }});
+    }
+  }
+
+  // The machine is gone with all its memory; what the disk has comes back.
+  void lose_host() {
+    stage_.reborn = stage_.recorder.moment();
+    for (ModelLog& log : stage_.logs) {
+      for (ModelLog::Lost& lost : log.host_crashed()) {
+        stage_.taken_back.push_back({.lost = std::move(lost), .crashed = stage_.reborn});
+      }
+    }
+    make_node();
   }
 
   [[nodiscard]] std::vector<sim::Host*> add_shards() {
@@ -108,6 +153,7 @@ class Campaign {
     RivalStage::Node& node = stage_.nodes.emplace_back();
     node.hash_seed = Keeper::hash_seed(options);
     for (sim::Host* shard : shards_) {
+      options.log = stage_.is_durable() ? &stage_.logs[options.shard_index] : nullptr;
       node.shards.emplace_back(world_, *shard, options);
       ++options.shard_index;
     }
@@ -155,11 +201,18 @@ class Campaign {
   }
 
   void judge() {
+    // What was given is never given again, whatever was lost.
+    std::optional<linearizability::Violation> version_violation;
+    if (stage_.is_durable()) {
+      version_violation = linearizability::check_versions(stage_.recorder.history(), keys_of(1, 0));
+      stage_.outcome.forgotten = forget_what_was_taken_back(stage_);
+    }
     const linearizability::History& history = stage_.recorder.history();
     const linearizability::Judgement judgement = linearizability::check(history);
     stage_.outcome.undecided = judgement.undecided.size();
     stage_.outcome.steps = judgement.steps;
     std::optional<linearizability::Violation> violation = judgement.violation;
+    if (!violation) violation = version_violation;
     for (size_t life = 1; life <= stage_.life() && !violation; ++life) {
       for (uint32_t shard = 0; shard < shards_.size() && !violation; ++shard) {
         violation = linearizability::check_versions(history, keys_of(life, shard));
@@ -173,7 +226,7 @@ class Campaign {
 
   // Whose versions are comparable.
   [[nodiscard]] std::vector<bool> keys_of(size_t life, uint32_t shard) const {
-    const std::string prefix = fmt::format("{}/", life);
+    const std::string prefix = stage_.name_of(life, "");
     std::vector<bool> is_one;
     for (const std::string& key : stage_.recorder.history().keys) {
       is_one.push_back(key.starts_with(prefix) && stage_.shard_of(life, key.substr(prefix.size())) == shard);
@@ -230,6 +283,9 @@ void RivalOutcome::add(const RivalOutcome& other) {
   remote_hits += other.remote_hits;
   remote_stale += other.remote_stale;
   remote_expiring += other.remote_expiring;
+  log.add(other.log);
+  forgotten += other.forgotten;
+  read_only += other.read_only;
   undecided += other.undecided;
   steps += other.steps;
 }

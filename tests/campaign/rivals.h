@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/campaign/model_log.h"
 #include "tests/campaign/mutation.h"
 
 namespace refract::campaign {
@@ -16,6 +17,8 @@ struct RivalRun {
   int clients = 3;      // Hosts, with two rivals each.
   int operations = 60;  // Of each rival, and some direct reads with each.
   Mutation mutation = Mutation::kNone;
+  // With another than kNone the node's memory is lost when its host dies, and filled from a log then.
+  Durability durability = Durability::kNone;
 };
 
 struct RivalOutcome {
@@ -52,8 +55,11 @@ struct RivalOutcome {
   uint64_t remote_hits = 0;      // Places seen before,
   uint64_t remote_stale = 0;     // of which so many had been written again.
   uint64_t remote_expiring = 0;  // Entries about to expire, or just expired.
-  uint64_t undecided = 0;        // Keys on which the checker has no word.
-  uint64_t steps = 0;            // Of the checker.
+  ModelLog::Counts log;
+  uint64_t forgotten = 0;  // Answers that were taken out of the history: of what a crash then took back.
+  uint64_t read_only = 0;  // Writes refused because the log had failed.
+  uint64_t undecided = 0;  // Keys on which the checker has no word.
+  uint64_t steps = 0;      // Of the checker.
   uint64_t trace_hash = 0;
 
   // Adds the other's numbers.

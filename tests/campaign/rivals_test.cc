@@ -8,17 +8,14 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+
+#include "tests/campaign/conviction.h"
 
 namespace refract::campaign {
 namespace {
@@ -142,57 +139,13 @@ TEST(Rivals, a_conviction_comes_with_its_evidence_as_a_picture) {
 
 class RivalMutations : public testing::TestWithParam<MutationRow> {};
 
-// What convicted a mutation, as a sentence; empty: nothing did.
-std::string first_conviction(Mutation mutation, int progress) {
-  for (uint64_t seed = 1; seed <= REFRACT_CAMPAIGN_SEEDS; ++seed) {
-    if (write(progress, &seed, sizeof(seed)) != sizeof(seed)) break;
-    const RivalOutcome outcome = run_rivals({.seed = seed, .mutation = mutation});
-    if (!outcome.wrong.empty()) return outcome.wrong.substr(0, 240);
-  }
-  return "";
-}
-
-struct Conviction {
-  uint64_t seed = 0;  // The last that was tried.
-  std::string sentence;
-};
-
-// In a process of its own, because a store whose rules are broken may fail one of its own checks: that
-// convicts it, too.
-Conviction convict(Mutation mutation) {
-  std::array<int, 2> pipe_ends{};
-  if (pipe(pipe_ends.data()) != 0) return {};
-  const pid_t child = fork();
-  if (child == 0) {
-    close(pipe_ends[0]);
-    (void)freopen("/dev/null", "w", stderr);
-    const std::string sentence = first_conviction(mutation, pipe_ends[1]);
-    const uint64_t end = 0;
-    const bool told = write(pipe_ends[1], &end, sizeof(end)) == sizeof(end) &&
-                      write(pipe_ends[1], sentence.data(), sentence.size()) >= 0;
-    _exit(told ? 0 : 1);
-  }
-  close(pipe_ends[1]);
-  Conviction conviction;
-  uint64_t word = 0;
-  while (read(pipe_ends[0], &word, sizeof(word)) == sizeof(word) && word != 0) conviction.seed = word;
-  conviction.sentence.resize(1'000);
-  const ssize_t bytes = read(pipe_ends[0], conviction.sentence.data(), conviction.sentence.size());
-  conviction.sentence.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
-  close(pipe_ends[0]);
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) {
-    conviction.sentence = fmt::format("seed {}: a check of the store's own failed", conviction.seed);
-  }
-  return conviction;
-}
-
 // The first seed that convicts each, for the table in NOTES.md.
 TEST_P(RivalMutations, is_found) {
   if (!kIsFull) GTEST_SKIP() << "the seeds that a sanitizer has time for are too few";
   const auto begin = std::chrono::steady_clock::now();
-  const Conviction conviction = convict(GetParam().mutation);
+  const Conviction conviction = convict(REFRACT_CAMPAIGN_SEEDS, [](uint64_t seed) {
+    return run_rivals({.seed = seed, .mutation = GetParam().mutation}).wrong;
+  });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_NE(conviction.sentence, "") << GetParam().name << " was not found by " << conviction.seed
                                      << " seeds";
