@@ -207,7 +207,6 @@ TEST(SnapshotRun, is_given_up_before_a_write_fails_for_want_of_memory) {
   ASSERT_EQ(overwrite(one.space, 100), 100U);
   EXPECT_EQ(one.feed->code(), Code::kOk);
   EXPECT_EQ(one.feed->stats().handed, 100U);
-  std::vector<std::string> more;
   for (int i = 0; one.feed->code() == Code::kOk && i < 10'000; ++i) {
     ASSERT_TRUE(
         one.space.table().put(bytes_of("other " + std::to_string(i)), bytes_of(std::string(8'000, 'o')), {}));

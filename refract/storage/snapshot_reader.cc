@@ -99,7 +99,7 @@ Reported<> SnapshotReader::find_blocks(File& file) {
     if (is_whole && header.magic == kSnapshotFooterMagic) {
       SnapshotFooter footer{};
       std::memcpy(&footer, &header, sizeof(footer));
-      const Reported<> checked = check_footer(footer, offset);
+      Reported<> checked = check_footer(footer, offset);
       if (!checked && salvages_) {
         damages_.push_back({.offset = offset, .bytes = sizeof(footer), .what = checked.error().what});
         return {};
