@@ -61,6 +61,7 @@ class ReplayTest : public testing::Test {
 TEST_F(ReplayTest, a_replayed_table_equals_one_that_was_restarted_warm_entry_by_entry) {
   Prng prng(7);
   std::vector<std::string> keys;
+  keys.reserve(3'000);
   for (int i = 0; i < 3'000; ++i) keys.push_back("key" + std::to_string(i));
   for (int i = 0; i < 20'000; ++i) {
     const std::string& key = keys[prng.below(keys.size())];

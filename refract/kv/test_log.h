@@ -70,6 +70,7 @@ class ManualLog final : public ChangeLog {
   // What is in it, as a replay wants it.
   [[nodiscard]] std::vector<Change> changes() const {
     std::vector<Change> all;
+    all.reserve(records.size());
     for (const Record& record : records) all.push_back(record.change());
     return all;
   }

@@ -140,6 +140,7 @@ class Campaign {
 
   [[nodiscard]] std::vector<sim::Host*> add_shards() {
     std::vector<sim::Host*> shards;
+    shards.reserve(shard_count(run_));
     for (uint32_t index = 0; index < shard_count(run_); ++index) {
       shards.push_back(&world_.add_host(RivalStage::shard_name(index)));
     }
