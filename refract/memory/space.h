@@ -31,6 +31,9 @@ struct SpaceTime {
 };
 static_assert(sizeof(SpaceTime) == 40);
 
+inline constexpr uint64_t kFillBegun = 1;
+inline constexpr uint64_t kFillComplete = 2;
+
 struct SpaceHeader {
   uint64_t magic;
   uint32_t layout_version;
@@ -49,7 +52,8 @@ struct SpaceHeader {
   uint64_t reserved_line[7];
   uint64_t store_root[112];  // The store's words that readers look at first (kv/layout.h).
   SpaceTime time;
-  uint64_t reserved_end[379];
+  uint64_t fill_state;  // Of a space that is filled from a disk: kFillBegun, kFillComplete; 0: neither.
+  uint64_t reserved_end[378];
 };
 static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
 static_assert(offsetof(SpaceHeader, shard_index) == 56 && offsetof(SpaceHeader, shard_count) == 60);

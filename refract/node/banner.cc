@@ -21,6 +21,12 @@ std::string further_lines(const Keeper& keeper) {
                                 : "for those who know the secret in " + config.auth_secret_file;
     text += fmt::format("  tcp      {} ({})\n", keeper.tcp_address(), who);
   }
+  if (config.durability != Durability::kNone) {
+    text += fmt::format("  data     in {}: a write is acknowledged when it is {}\n", config.data_folder,
+                        config.durability == Durability::kAlways
+                            ? "on the disk"
+                            : "in the log, which is on the disk a second later");
+  }
   if (config.server_shards > 1) text += fmt::format("  shards   {}\n", config.server_shards);
   return text;
 }
@@ -51,14 +57,19 @@ std::string start_banner(const Keeper& keeper, const std::string& client) {
 }
 
 std::string stop_banner(const Keeper& keeper) {
+  if (keeper.config().durability != Durability::kNone) {
+    return fmt::format(
+        "Stopped. The data stay in {}; start with the same --data-folder to have them again.\n",
+        keeper.config().data_folder);
+  }
   const Backing& backing = keeper.config().memory_backing;
   if (backing.kind == BackingKind::kFile) {
     return fmt::format(
         "Stopped. The data stay in {}; start with the same --memory-backing to have them again.\n",
         backing.folder);
   }
-  return "Stopped. The data were in memory only and are gone. To keep them next time: refract dump, or "
-         "--memory-backing file:DIRECTORY.\n";
+  return "Stopped. The data were in memory only and are gone. To keep them next time: "
+         "--data-durability everysec, or refract dump.\n";
 }
 
 }  // namespace refract::node

@@ -214,17 +214,27 @@ Reported<> apply(const Setting& setting, uint64_t available_bytes, LoadedConfig&
   return {};
 }
 
-std::string runtime_folder(std::span<const char* const> environment) {
-  static constexpr std::string_view kName = "XDG_RUNTIME_DIR=";
+// `name` with its '='; empty: there is no such variable.
+std::string value_of(std::span<const char* const> environment, std::string_view name) {
   for (const std::string_view entry : environment) {
-    if (entry.starts_with(kName)) return std::string(entry.substr(kName.size()));
+    if (entry.starts_with(name)) return std::string(entry.substr(name.size()));
   }
   return {};
 }
 
+std::string default_data_folder(std::span<const char* const> environment, uid_t user) {
+  const std::string state = value_of(environment, "XDG_STATE_HOME=");
+  if (state.starts_with('/')) return state + "/refract";
+  const std::string home = value_of(environment, "HOME=");
+  if (user != 0 && home.starts_with('/')) return home + "/.local/state/refract";
+  return "/var/lib/refract";
+}
+
 Reported<> apply_defaults(const LoadInputs& inputs, uint64_t available_bytes, LoadedConfig& loaded) {
   loaded.origins.resize(knobs().size());
-  loaded.config.socket_path = default_socket_path(runtime_folder(inputs.environment).c_str(), ::geteuid());
+  loaded.config.socket_path =
+      default_socket_path(value_of(inputs.environment, "XDG_RUNTIME_DIR=").c_str(), ::geteuid());
+  loaded.config.data_folder = default_data_folder(inputs.environment, ::geteuid());
   const auto least = static_cast<uint64_t>(find_knob("memory.limit")->least);
   loaded.config.memory_limit_bytes = std::max(least, std::min(kGiB, available_bytes / 2));
   for (const Knob& knob : knobs()) {
@@ -277,6 +287,17 @@ Reported<> settle_memory(LoadedConfig& loaded, uint64_t available_bytes) {
   return {};
 }
 
+// Which of two memories that outlive a host is right would be anybody's guess.
+Reported<> settle_data(const LoadedConfig& loaded) {
+  const NodeConfig& config = loaded.config;
+  if (config.durability == Durability::kNone || config.memory_backing.kind != BackingKind::kFile) return {};
+  return report(
+      Code::kInvalidArgument,
+      fmt::format("{}: memory.backing names files, and data.durability keeps the data in a log already",
+                  origin_of(loaded, "data.durability").place),
+      "leave memory.backing at memfd: or hugetlb:, or data.durability at none");
+}
+
 Reported<> settle_addresses(const LoadedConfig& loaded) {
   const NodeConfig& config = loaded.config;
   const std::string last = fabric::shm::shard_socket_path(config.socket_path, config.server_shards - 1);
@@ -304,6 +325,7 @@ Reported<> settle_addresses(const LoadedConfig& loaded) {
 // What no value by itself shows to be wrong.
 Reported<> settle(LoadedConfig& loaded, uint64_t available_bytes) {
   if (auto settled = settle_memory(loaded, available_bytes); !settled) return settled;
+  if (auto settled = settle_data(loaded); !settled) return settled;
   return settle_addresses(loaded);
 }
 

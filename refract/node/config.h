@@ -25,6 +25,13 @@ inline constexpr uint32_t kShardsMax = 256;
 
 inline constexpr std::string_view kRdmaAuto = "auto";
 
+// When a change is acknowledged (docs/design/025-log.md).
+enum class Durability : uint8_t {
+  kNone,         // In memory.
+  kEverySecond,  // In a log that outlives every process, and a second later the host.
+  kAlways,       // On the disk.
+};
+
 // What each of a node's shards has of something that is divided among them, in whole 2 MiB.
 [[nodiscard]] constexpr uint64_t share_of_shard(uint64_t bytes, uint32_t shards) noexcept {
   constexpr uint64_t kUnit = 2 * kMiB;
@@ -42,6 +49,10 @@ struct NodeConfig {
   uint64_t memory_initial_bytes = 0;  // Likewise, and not above the limit.
   Backing memory_backing;
   bool memory_in_core_dumps = false;
+  Durability durability = Durability::kNone;
+  std::string data_folder;         // Of logs and snapshots.
+  uint64_t snapshot_every_ns = 0;  // 0: on demand only.
+  uint64_t snapshot_bytes_a_second = 0;
   LogLevel log_level = LogLevel::kInfo;
   uint64_t server_spin_ns = 0;
   int32_t server_cpu = -1;  // Of shard 0; shard k has the k-th after it. -1: not pinned.

@@ -66,6 +66,9 @@ TEST_F(Config, has_defaults_for_everything) {
   EXPECT_EQ(config.memory_initial_bytes, 64 * kMiB);
   EXPECT_EQ(config.memory_backing, Backing{});
   EXPECT_FALSE(config.memory_in_core_dumps);
+  EXPECT_EQ(config.durability, Durability::kNone);
+  EXPECT_EQ(loaded({}, {"XDG_STATE_HOME=/state", "HOME=/home/u"}).data_folder, "/state/refract");
+  EXPECT_GT(config.snapshot_every_ns, 0U);
   EXPECT_EQ(config.log_level, LogLevel::kInfo);
   EXPECT_EQ(config.server_spin_ns, 50'000U);
   EXPECT_EQ(config.server_cpu, -1);
@@ -220,6 +223,15 @@ TEST_F(Config, errors_in_flags_and_variables_name_them) {
               HasSubstr("REFRACT_SERVER_CPU: expected an integer, found 'x'"));
   const std::string path = "--socket-path=/" + std::string(107, 'x');
   EXPECT_THAT(refusal({path.c_str()}), HasSubstr("at most 107 bytes"));
+}
+
+TEST_F(Config, data_are_kept_in_files_or_in_a_log_and_not_in_both) {
+  EXPECT_EQ(loaded({"--data-durability=always"}).durability, Durability::kAlways);
+  EXPECT_THAT(refusal({"--data-durability=sometimes"}),
+              HasSubstr("--data-durability: expected none, everysec or always, found 'sometimes'"));
+  EXPECT_THAT(refusal({"--data-folder=here"}), HasSubstr("expected an absolute path, found 'here'"));
+  EXPECT_THAT(refusal({"--data-durability=everysec", "--memory-backing=file:/srv/data"}),
+              HasSubstr("--data-durability: memory.backing names files"));
 }
 
 TEST_F(Config, a_variable_that_is_nearly_ours_is_a_warning) {

@@ -108,9 +108,16 @@ Reported<> Keeper::open_tcp() {
 }
 
 Reported<> Keeper::open_shards() {
-  const auto origin = find_store(config_);
+  auto origin = find_store(config_);
   if (!origin) return report(origin.error());
   existed_ = origin->existed;
+  if (config_.durability != Durability::kNone) {
+    auto data = DataFolder::open(config_);
+    if (!data) return report(std::move(data).error());
+    data_.emplace(std::move(*data));
+    *origin = data_->origin();
+    existed_ = data_->existed();
+  }
   const std::array<uint64_t, 2> identity = {secure_random_u64(), secure_random_u64()};
   shards_.resize(config_.server_shards);
   // Shard 0 is last: whoever finds its files, or its socket, finds the others'.
@@ -260,7 +267,8 @@ void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
                             .index = index,
                             .space = shard.space(),
                             .meeting = shard.meeting(),
-                            .link = std::move(links[index])});
+                            .link = std::move(links[index]),
+                            .data = data_ ? &*data_ : nullptr});
   }
   _exit(run_server(std::move(birth)));
 }
@@ -333,6 +341,21 @@ void Keeper::set_server_state(ServerState state) {
 void Keeper::stop_server() {
   set_server_state(ServerState::kStopping);
   for (const auto& shard : shards_) shard->space().leave();
+  stop_running_server();
+  if (data_) settle_data();
+}
+
+// What the last server left in rings reaches the disk, and nothing of them stays behind.
+void Keeper::settle_data() {
+  for (uint32_t index = 0; index < shards_.size(); ++index) {
+    std::byte* const space = shards_[index]->space().addresses().base();
+    const auto settled = settle_log(config_, data_->disk(), data_->log_of(index), space);
+    if (!settled) (void)fail_with(settled.error());
+  }
+  if (const auto left = data_->leave(); !left) (void)fail_with(left.error());
+}
+
+void Keeper::stop_running_server() {
   if (server_ < 0) return;
   kill(server_, SIGTERM);
   kill(server_, SIGCONT);

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "refract/fabric/tcp/secret.h"
 #include "refract/memory/descriptor.h"
 #include "refract/node/config.h"
+#include "refract/node/data_folder.h"
 #include "refract/node/keeper_shard.h"
 
 namespace refract::node {
@@ -70,12 +72,15 @@ class Keeper {
   [[nodiscard]] bool wants_growth() const noexcept;
   [[nodiscard]] int timeout_ms() const;
   void stop_server();
+  void stop_running_server();
+  void settle_data();
 
   NodeConfig config_;
   fabric::tcp::Secret secret_;
   Descriptor listener_;  // Kept here, so that the port and who waits in its backlog outlive every server.
   std::string tcp_address_;
   uint16_t tcp_port_ = 0;
+  std::optional<DataFolder> data_;  // Nothing is kept on disk where there is none.
   std::vector<std::unique_ptr<KeeperShard>> shards_;
   bool existed_ = false;
   Descriptor epoll_;

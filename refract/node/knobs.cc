@@ -99,6 +99,35 @@ Reported<> store_backing(NodeConfig& config, const KnobValue& value) {
   return {};
 }
 
+struct DurabilityName {
+  std::string_view name;
+  Durability durability;
+};
+constexpr std::array<DurabilityName, 3> kDurabilities = {
+    {{"none", Durability::kNone}, {"everysec", Durability::kEverySecond}, {"always", Durability::kAlways}}};
+
+Reported<> store_durability(NodeConfig& config, const KnobValue& value) {
+  for (const DurabilityName& each : kDurabilities) {
+    if (each.name != value.text) continue;
+    config.durability = each.durability;
+    return {};
+  }
+  return report(Code::kInvalidArgument,
+                fmt::format("expected none, everysec or always, found '{}'", value.text));
+}
+
+std::string show_durability(const NodeConfig& config) {
+  return std::string(kDurabilities[static_cast<size_t>(config.durability)].name);
+}
+
+Reported<> store_data_folder(NodeConfig& config, const KnobValue& value) {
+  if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
+    return report(Code::kInvalidArgument, fmt::format("expected an absolute path, found '{}'", value.text));
+  }
+  config.data_folder = value.text;
+  return {};
+}
+
 Reported<> store_log_level(NodeConfig& config, const KnobValue& value) {
   const Result<LogLevel> level = log_level_from_text(value.text);
   if (!level) {
@@ -229,6 +258,49 @@ constexpr std::array kTable = {
          .sentence = "Whether a core dump of the node contains the stored data.",
          .store = store_number<&NodeConfig::memory_in_core_dumps>,
          .show = show_number<&NodeConfig::memory_in_core_dumps>},
+    Knob{.key = "data.durability",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "none, everysec or always",
+         .sentence =
+             "When a write is acknowledged. none: once it is in memory, which outlives the server but not "
+             "the node. everysec: once it is in a log that outlives every process, and that is on the disk "
+             "within a second. always: once it is on the disk.",
+         .store = store_durability,
+         .show = show_durability},
+    Knob{.key = "data.folder",
+         .type = KnobType::kText,
+         .fallback = "",
+         .fallback_words = "$XDG_STATE_HOME/refract; without that variable /var/lib/refract for root and "
+                           "$HOME/.local/state/refract for others",
+         .choices = "an absolute path",
+         .sentence =
+             "Where log and snapshots lie, unless data.durability is none; made if it is missing. A node has "
+             "a folder of its own.",
+         .store = store_data_folder,
+         .show = [](const NodeConfig& config) { return config.data_folder; }},
+    Knob{.key = "data.snapshot_every",
+         .type = KnobType::kDuration,
+         .fallback = "1h",
+         .fallback_words = "",
+         .most = 86'400'000'000'000 * 30,
+         .choices = "",
+         .sentence =
+             "How often a snapshot is written, if something was, so that the log does not grow for ever; 0s: "
+             "only when refract snapshot asks for one. Nobody waits for it.",
+         .store = store_number<&NodeConfig::snapshot_every_ns>,
+         .show = show_duration<&NodeConfig::snapshot_every_ns>},
+    Knob{.key = "data.snapshot_rate",
+         .type = KnobType::kBytes,
+         .fallback = "256MiB",
+         .fallback_words = "",
+         .least = 1 << 20,
+         .most = kSizeMost,
+         .choices = "",
+         .sentence = "How much a shard's snapshot writes in a second at most.",
+         .store = store_number<&NodeConfig::snapshot_bytes_a_second>,
+         .show = show_bytes<&NodeConfig::snapshot_bytes_a_second>},
     Knob{.key = "log.level",
          .type = KnobType::kText,
          .fallback = "info",

@@ -2,6 +2,7 @@
 #include "refract/node/shard_server.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <utility>
@@ -72,6 +73,31 @@ int ShardServer::open() {
   for (const fabric::shm::Attachment& attachment : birth_.meeting.attachments()) adopt(attachment);
   pins_.add(domain_->pins());
   pins_.add(session_pins_);
+  if (const int code = open_store(); code != 0) return code;
+  make_services();
+  shard_.add(*this);
+  if (storage_) {
+    const auto started = storage_->start({.service = *service_, .table = *table_, .heap = *heap_});
+    if (!started) return fail_with(started.error());
+  }
+  if (!shard_.watch(birth_.link.descriptor())) {
+    return fail_with({Code::kSystem, "cannot watch the keeper's link: " + errno_text(errno), ""});
+  }
+  return 0;
+}
+
+int ShardServer::open_store() {
+  if (birth_.data != nullptr) {
+    auto storage = ShardStorage::open({.config = birth_.config,
+                                       .disk = birth_.data->disk(),
+                                       .log = birth_.data->log_of(birth_.index),
+                                       .space = birth_.space,
+                                       .writer = writer_,
+                                       .shard = shard_,
+                                       .name = name_});
+    if (!storage) return fail_with(storage.error());
+    storage_ = std::move(*storage);
+  }
   heap_ = std::make_unique<Heap>(writer_, pins_);
   for (const StoreSpace::Held& held : birth_.space.regions()) {
     heap_->add({held.region.base()}, held.region.bytes());
@@ -79,13 +105,36 @@ int ShardServer::open() {
   }
   birth_.meeting.abandon_in_child();
   table_ = std::make_unique<kv::Table>(writer_, *heap_, shard_.clock());
-  if (const int code = recover(); code != 0) return code;
-  make_services();
-  shard_.add(*this);
-  if (!shard_.watch(birth_.link.descriptor())) {
-    return fail_with({Code::kSystem, "cannot watch the keeper's link: " + errno_text(errno), ""});
+  return storage_ ? recover_with_log() : recover(nullptr);
+}
+
+int ShardServer::recover_with_log() {
+  if (storage_->is_memory_new()) {
+    if (const int code = recover(nullptr); code != 0) return code;
+    const auto filled = storage_->fill(*table_, *heap_, [this](uint64_t bytes) { return grow_now(bytes); });
+    if (!filled) {
+      (void)fail_with(filled.error());
+      return kExitRefused;
+    }
+  } else {
+    if (auto going = storage_->go_on(); !going) return fail_with(going.error());
+    if (const int code = recover(storage_->last_change()); code != 0) return code;
   }
+  table_->log_to(storage_.get());
   return 0;
+}
+
+bool ShardServer::grow_now(uint64_t value_bytes) {
+  const uint64_t before = heap_->end();
+  want(value_bytes);
+  while (asked_ && heap_->end() == before) {
+    pollfd link{.fd = birth_.link.descriptor(), .events = POLLIN, .revents = 0};
+    (void)::poll(&link, 1, -1);
+    bool ended = false;
+    while (auto received = birth_.link.receive(ended)) take(*received);
+    if (ended) return false;
+  }
+  return heap_->end() > before;
 }
 
 void ShardServer::make_services() {
@@ -158,6 +207,7 @@ void ShardServer::add_counters(const observe::AddCounter& add) const {
   add("shm.doorbells_rung", shm.doorbells_rung);
   add("shm.doorbells_heard", shm.doorbells_heard);
   add_chain_counters(add);
+  add_log_counters(add);
   if (!tcp_) return;
   const fabric::tcp::DomainCounters& tcp = tcp_->counters();
   add("tcp.opened", tcp.opened);
@@ -191,6 +241,33 @@ void ShardServer::add_chain_counters(const observe::AddCounter& add) const {
   add("chains.refused", chains_->guard().refused_count());
 }
 
+void ShardServer::add_log_counters(const observe::AddCounter& add) const {
+  if (!storage_) return;
+  const storage::ShardLog& log = storage_->log();
+  const storage::LogCounters counters = log.counters();
+  add("log.state", static_cast<uint64_t>(log.state()));
+  add("log.appended", log.appended());
+  add("log.synced", log.synced());
+  add("log.records", counters.records);
+  add("log.bytes", counters.bytes);
+  add("log.writes", counters.writes);
+  add("log.syncs", counters.syncs);
+  add("log.sync_p99_ns", counters.sync_ns.quantile(0.99));
+  add("log.disk_bytes", log.disk_bytes());
+  const kv::TableService::LogStats waiting = service_->log_stats();
+  add("log.held_answers", waiting.held_answers);
+  add("log.waiting_writes", waiting.waiting_writes);
+  add("log.held_back_bytes", waiting.held_back_bytes);
+  add("log.indeterminate", waiting.indeterminate);
+  add("log.read_only", waiting.read_only);
+  const ShardSnapshots::Counters& snapshots = storage_->snapshots().counters();
+  add("snapshot.written", snapshots.written);
+  add("snapshot.failed", snapshots.failed);
+  add("snapshot.last_entries", snapshots.last_entries);
+  add("snapshot.last_bytes", snapshots.last_bytes);
+  add("snapshot.last_took_ns", snapshots.last_took_ns);
+}
+
 observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
   if (const fabric::Channel* by = rdma_ ? rdma_->introducer_of(channel) : nullptr; by != nullptr) {
     return {.transport = "verbs",
@@ -211,9 +288,9 @@ observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
           .reason = "same host: reads are loads, writes go through shared memory"};
 }
 
-int ShardServer::recover() {
+int ShardServer::recover(const kv::ChangeLog::Change* last) {
   const uint64_t begun_ns = shard_.clock().now_ns();
-  if (const Result<> recovered = table_->recover(); !recovered) {
+  if (const Result<> recovered = table_->recover(last); !recovered) {
     if (const auto damage = table_->validate()) {
       log_error("{}{}", name_, damage->what);
       (void)birth_.link.send({.kind = LinkKind::kDamaged, .base = damage->at.value});
@@ -277,13 +354,14 @@ void ShardServer::take(const LinkEnd::Received& received) {
       serve(static_cast<uint16_t>(message.region), message.base, message.bytes, RemoteKey{message.key});
       asked_ = false;
       offer_to_rdma(message.base, message.bytes);
+      if (!service_) break;  // The store is still being filled.
       chains_->on_memory_added();
       service_->on_memory_added();
       break;
     case LinkKind::kRefused:
       refused_until_ns_ = shard_.refresh_now() + kRefused_ns;
       asked_ = false;
-      service_->on_growth_refused();
+      if (service_) service_->on_growth_refused();
       break;
     default:
       break;

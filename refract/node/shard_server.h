@@ -28,8 +28,10 @@
 #include "refract/memory/store_time.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config.h"
+#include "refract/node/data_folder.h"
 #include "refract/node/link.h"
 #include "refract/node/observe/service.h"
+#include "refract/node/shard_storage.h"
 #include "refract/node/store_space.h"
 #include "refract/rpc/server.h"
 #include "refract/rpc/service_router.h"
@@ -52,6 +54,7 @@ struct ShardBirth {
   StoreSpace& space;
   fabric::shm::Meeting& meeting;
   LinkEnd link;
+  DataFolder* data = nullptr;  // Null: nothing is kept on disk.
 };
 
 class ShardServer final : public runtime::Poller, public kv::GrowthSource {
@@ -81,7 +84,12 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
  private:
   // Over tcp_, where there is a device that shall be used. A device that is named must work.
   [[nodiscard]] Reported<> open_rdma();
-  [[nodiscard]] int recover();
+  [[nodiscard]] int open_store();
+  [[nodiscard]] int recover(const kv::ChangeLog::Change* last);
+  [[nodiscard]] int recover_with_log();
+  // Waits for the keeper; false: the heap will not become larger.
+  [[nodiscard]] bool grow_now(uint64_t value_bytes);
+  void add_log_counters(const observe::AddCounter& add) const;
   void make_services();
   [[nodiscard]] observe::Service::Parts observed();
   void add_counters(const observe::AddCounter& add) const;
@@ -108,6 +116,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<fabric::verbs::ServerDomain> rdma_;  // Over tcp_. Null: nobody comes by RDMA.
   std::optional<kv::DomainWindows> windows_;           // Over tcp_, and rdma_.
   std::unique_ptr<Heap> heap_;
+  std::unique_ptr<ShardStorage> storage_;  // Where something is kept on disk.
   std::unique_ptr<kv::Table> table_;
   std::unique_ptr<kv::TableService> service_;
   std::unique_ptr<kv::ChainServer> chains_;

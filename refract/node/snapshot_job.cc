@@ -88,7 +88,11 @@ Reported<storage::SnapshotTotals> SnapshotJob::write_file() {
   if (!file) return report(file.error());
   file_ = std::move(*file);
   const Code code = run_.run();
-  if (code == Code::kOk) return file_->finish();
+  if (code == Code::kOk) {
+    auto totals = file_->finish();
+    if (totals) remove_older();
+    return totals;
+  }
   if (disk_failure_) return report(*disk_failure_);
   std::string why;
   switch (code) {
@@ -105,6 +109,17 @@ Reported<storage::SnapshotTotals> SnapshotJob::write_file() {
       why = info(code).sentence;
   }
   return report(code, fmt::format("no snapshot of shard {} was made: {}", moment.shard_index, why));
+}
+
+// One is enough, and this one is on the disk. What cannot be removed now is removed behind the next one.
+void SnapshotJob::remove_older() {
+  const kv::SnapshotFeed::Moment& moment = feed_.moment();
+  const auto all = storage::list_snapshots(parts_.disk);
+  if (!all) return;
+  for (const storage::SnapshotName& each : *all) {
+    if (each.shard_index != moment.shard_index || each.stamp >= moment.stamp) continue;
+    (void)parts_.disk.remove(each.name);
+  }
 }
 
 }  // namespace refract::node

@@ -78,6 +78,7 @@ class SnapshotJob {
   SnapshotJob(const Parts& parts, Options options);
   int work() noexcept;
   [[nodiscard]] Reported<storage::SnapshotTotals> write_file();
+  void remove_older();
   void wait(uint64_t ns);
 
   const Parts parts_;

@@ -114,6 +114,7 @@ Reported<StoreSpace> StoreSpace::open(const NodeConfig& config, uint32_t shard, 
   space.backing_ = config.memory_backing;
   space.backing_.shard = shard;
   space.hash_seed_ = origin.hash_seed;
+  space.time_ = origin.time;
   space.shard_count_ = config.server_shards;
   space.limit_bytes_ = share_of_shard(config.memory_limit_bytes, config.server_shards);
   auto addresses = AddressSpace::reserve(space.limit_bytes_, {.in_core_dumps = config.memory_in_core_dumps});
@@ -142,7 +143,8 @@ Reported<> StoreSpace::open_first(uint64_t initial_bytes) {
   if (auto existing = open_existing(); !existing || existed_) return existing;
   if (auto begun = begin_growth(initial_bytes); !begun) return begun;
   if (auto populated = growing_->region.populate(); !populated) return populated;
-  if (auto made = make_store(); !made) return made;
+  const SpaceTime time = time_.value_or(begin_time(system_clock(), host_boot_id()));
+  if (auto made = make_store(growing_->region, time); !made) return made;
   return finish_growth();
 }
 
@@ -164,7 +166,8 @@ Reported<> StoreSpace::open_existing() {
       const Result<> header = Heap::check_header(start);
       // All zero: a node died before it finished its store, so there is nothing to lose.
       if (header.code() == Code::kMalformed) {
-        if (auto made = make_store(); !made) return made;
+        const SpaceTime time = begin_time(system_clock(), host_boot_id());
+        if (auto made = make_store(growing_->region, time); !made) return made;
       } else if (!header) {
         return report(header.error().code,
                       fmt::format("the space in {} is damaged: {}", backing_.folder,
@@ -186,26 +189,33 @@ Reported<> StoreSpace::open_existing() {
   return {};
 }
 
-Reported<> StoreSpace::make_store() {
+Reported<> StoreSpace::make_store(const Region& first, const SpaceTime& time) {
   const uint64_t chunks_max = limit_bytes_ / kChunkBytes;
   const Heap::Geometry geometry{.chunks_max = chunks_max,
                                 .store_area_bytes = kv::Table::store_area_bytes(chunks_max),
                                 .hash_seed = hash_seed_,
                                 .shard_index = backing_.shard,
                                 .shard_count = shard_count_,
-                                .time = begin_time(system_clock(), host_boot_id())};
-  Writer writer(growing_->region.data());
+                                .time = time};
+  Writer writer(addresses_.base());
   NobodyPins pins;
-  if (Heap::format_bytes(geometry) < growing_->region.bytes()) {
+  if (Heap::format_bytes(geometry) < first.bytes()) {
     Heap::format(writer, geometry);
     Heap heap(writer, pins);
-    heap.add({0}, growing_->region.bytes());
+    heap.add({0}, first.bytes());
     if (kv::Table::format(writer, heap)) return {};
   }
   return report(Code::kInvalidArgument,
-                fmt::format("{} MiB are too little for a node that may grow to {} MiB",
-                            growing_->region.bytes() / kMiB, limit_bytes_ / kMiB),
+                fmt::format("{} MiB are too little for a node that may grow to {} MiB", first.bytes() / kMiB,
+                            limit_bytes_ / kMiB),
                 "raise --memory-initial or lower --memory-limit");
+}
+
+Reported<> StoreSpace::empty() {
+  const SpaceHeader before = *reinterpret_cast<const SpaceHeader*>(addresses_.base());
+  Writer writer(addresses_.base());
+  writer.zero({0}, before.store_area + before.store_area_bytes);
+  return make_store(regions_.front().region, before.time);
 }
 
 void StoreSpace::set_time(const SpaceTime& time) noexcept {

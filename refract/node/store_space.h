@@ -25,6 +25,8 @@ namespace refract::node {
 struct StoreOrigin {
   uint64_t hash_seed = 0;
   bool existed = false;
+  // Of a store whose memory is made anew, but that has been before.
+  std::optional<SpaceTime> time = {};
 };
 
 // Looks at the files of a `file:` backing and changes nothing. Refused: a store that was made with another
@@ -48,6 +50,8 @@ class StoreSpace {
   [[nodiscard]] uint64_t bytes() const noexcept;  // In regions().
   [[nodiscard]] uint64_t bytes_max() const noexcept { return limit_bytes_; }
 
+  // Makes the store empty again, in the regions that there are. REQUIRES: nobody uses it.
+  [[nodiscard]] Reported<> empty();
   // The node ends: the next one is to know when.
   void leave() noexcept;
 
@@ -69,7 +73,7 @@ class StoreSpace {
  private:
   [[nodiscard]] Reported<> open_first(uint64_t initial_bytes);
   [[nodiscard]] Reported<> open_existing();
-  [[nodiscard]] Reported<> make_store();
+  [[nodiscard]] Reported<> make_store(const Region& first, const SpaceTime& time);
   void set_time(const SpaceTime& time) noexcept;
   [[nodiscard]] RegionSpec spec_of(uint64_t bytes) const;
 
@@ -78,6 +82,7 @@ class StoreSpace {
   std::optional<Held> growing_;
   Backing backing_;
   uint64_t hash_seed_ = 0;
+  std::optional<SpaceTime> time_;
   uint32_t shard_count_ = 1;
   uint64_t limit_bytes_ = 0;
   bool existed_ = false;

@@ -251,6 +251,9 @@ Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
   reading_.fresh_position = fresh_position(*files);
   if (!segments.empty()) {
     reading_.begins_after_stamp = segments.front().first_stamp == 0 ? 0 : segments.front().first_stamp - 1;
+    // A node that died before it had confirmed anything has given stamps from here on all the same.
+    const uint64_t begun_with = segments.back().first_stamp;
+    if (begun_with > 0) reading_.end.stamp = std::max(reading_.end.stamp, begun_with - 1);
   }
   for (const Segment& segment : segments) total_bytes_ += segment.file_bytes;
   for (size_t i = 0; i < segments.size(); ++i) {

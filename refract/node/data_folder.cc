@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/data_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "refract/base/boot_id.h"
+#include "refract/base/clock.h"
+#include "refract/base/prng.h"
+#include "refract/memory/store_time.h"
+#include "refract/storage/posix_disk.h"
+#include "refract/storage/snapshot_file.h"
+
+namespace refract::node {
+namespace {
+
+storage::StoreId random_id() {
+  storage::StoreId id;
+  std::ranges::generate(id, [] { return static_cast<std::byte>(secure_random_u64()); });
+  return id;
+}
+
+}  // namespace
+
+Reported<DataFolder> DataFolder::open(const NodeConfig& config) {
+  auto disk = storage::open_posix_disk(config.data_folder);
+  if (!disk) return report(std::move(disk).error());
+  const SpaceTime now = begin_time(system_clock(), host_boot_id());
+  auto folder = storage::StoreFolder::open(std::move(*disk), {.store = random_id(),
+                                                              .shard_count = config.server_shards,
+                                                              .hash_seed = secure_random_u64(),
+                                                              .created_wall_ns = system_clock().wall_ns(),
+                                                              .time = now});
+  if (!folder) return report(std::move(folder).error());
+  if (folder->facts().shard_count != config.server_shards) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("the store in {} was made with server.shards {}, and this node has {}",
+                              config.data_folder, folder->facts().shard_count, config.server_shards),
+                  fmt::format("start with --server-shards {}; to have another number, save the store with "
+                              "refract dump and load it into a node on an empty folder",
+                              folder->facts().shard_count));
+  }
+  if (folder->existed()) {
+    const SpaceTime resumed = resume_time(folder->facts().time, system_clock(), host_boot_id());
+    if (auto set = folder->set_time(resumed); !set) return report(set.error());
+  }
+  // A node that died while it wrote one left its beginning.
+  if (auto removed = storage::remove_unfinished_snapshots(folder->disk()); !removed) {
+    return report(removed.error());
+  }
+  return DataFolder(std::move(*folder));
+}
+
+StoreOrigin DataFolder::origin() const noexcept {
+  return {.hash_seed = folder_.facts().hash_seed, .existed = false, .time = folder_.facts().time};
+}
+
+Reported<> DataFolder::leave() {
+  return folder_.set_time(leave_time(folder_.facts().time, system_clock()));
+}
+
+}  // namespace refract::node

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/shard_storage.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "refract/base/boot_id.h"
+#include "refract/base/log.h"
+#include "refract/kv/layout.h"
+#include "refract/memory/space.h"
+#include "refract/node/shard_fill.h"
+
+namespace refract::node {
+namespace {
+
+constexpr Offset kFillStateAt{offsetof(SpaceHeader, fill_state)};
+
+storage::LogOptions log_options(const NodeConfig& config) {
+  return {.durability = config.durability == Durability::kAlways ? storage::Durability::kAlways
+                                                                 : storage::Durability::kEverySecond};
+}
+
+// A large value in its buffer, which has it as long as it has the record's stamp.
+std::optional<std::span<const std::byte>> value_in(const Writer& writer,
+                                                   const storage::Record& record) noexcept {
+  const Offset buffer{record.reference};
+  const uint64_t space_end = writer.view<SpaceHeader>({0}).chunks_max * kChunkBytes;
+  if (buffer.value == 0 || buffer.value % sizeof(uint64_t) != 0 || buffer.value >= space_end) return {};
+  if (writer.load(buffer) != record.stamp) return {};
+  const kv::Lengths lengths =
+      kv::Lengths::from_word(writer.load(buffer.plus(offsetof(kv::BufferHeader, lengths))));
+  if (!lengths.is_sound() || lengths.value_bytes != record.value_bytes) return {};
+  return std::span(writer.at(buffer.plus(lengths.value_at())), lengths.value_bytes);
+}
+
+}  // namespace
+
+std::string ring_path(const NodeConfig& config, const storage::LogId& log) {
+  const std::string path = storage::ring_path_on_tmpfs(log.store, log.shard);
+  return path.empty() ? fmt::format("{}/ring-{:03}", config.data_folder, log.shard) : path;
+}
+
+Reported<std::unique_ptr<ShardStorage>> ShardStorage::open(Parts parts) {
+  std::unique_ptr<ShardStorage> storage(new ShardStorage(std::move(parts)));
+  const Parts& with = storage->parts_;
+  if (with.writer.load(kFillStateAt) == kFillBegun) {
+    if (auto emptied = with.space.empty(); !emptied) return report(emptied.error());
+  }
+  auto log = storage::ShardLog::open({.log = with.log,
+                                      .options = log_options(with.config),
+                                      .ring_path = ring_path(with.config, with.log),
+                                      .boot = host_boot_id().value_or(BootId{}),
+                                      .disk = &with.disk,
+                                      .values = storage.get(),
+                                      .clock = &system_clock()});
+  if (!log) return report(std::move(log).error());
+  storage->log_ = std::move(*log);
+  return storage;
+}
+
+ShardStorage::~ShardStorage() {
+  if (service_ != nullptr) parts_.shard.remove(*this);
+}
+
+bool ShardStorage::is_memory_new() const noexcept {
+  return parts_.writer.load(kFillStateAt) != kFillComplete;
+}
+
+void ShardStorage::set_fill_state(uint64_t state) noexcept {
+  parts_.writer.publish(kFillStateAt, state);
+}
+
+Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const std::function<bool(uint64_t)>& grow) {
+  set_fill_state(kFillBegun);
+  const auto filled = fill_shard({.disk = parts_.disk,
+                                  .log = *log_,
+                                  .log_id = parts_.log,
+                                  .table = table,
+                                  .heap = heap,
+                                  .grow = grow,
+                                  .name = parts_.name});
+  if (!filled) return report(filled.error());
+  if (auto begun = log_->begin(*filled); !begun) return begun;
+  set_fill_state(kFillComplete);
+  return {};
+}
+
+const kv::ChangeLog::Change* ShardStorage::last_change() noexcept {
+  const std::optional<storage::Record> record = log_->last_record();
+  if (!record) return nullptr;
+  last_ = change_of(*record);
+  return &last_;
+}
+
+Reported<> ShardStorage::go_on() {
+  if (!log_->has_ring()) {
+    return report(Code::kCorrupt,
+                  fmt::format("{}{} is gone, and with it changes that the log does not have yet", parts_.name,
+                              ring_path(parts_.config, parts_.log)),
+                  "the memory is whole: save it with refract dump, then start on another data folder");
+  }
+  if (auto begun = log_->begin({}); !begun) return begun;
+  // Large values lie in buffers that no slot may name any more: they are read before anything is reused.
+  // Where the disk does not take them now, a younger record of the key stands behind each that is gone.
+  (void)log_->drain();
+  return {};
+}
+
+Reported<> ShardStorage::start(const Served& served) {
+  if (auto started = log_->start([this] { parts_.shard.wake(); }); !started) return started;
+  service_ = &served.service;
+  snapshots_.emplace(ShardSnapshots::Parts{.job = {.table = served.table,
+                                                   .heap = served.heap,
+                                                   .writer = parts_.writer,
+                                                   .store_clock = parts_.shard.clock(),
+                                                   .clock = system_clock(),
+                                                   .disk = parts_.disk,
+                                                   .store = parts_.log.store},
+                                           .shard = parts_.shard,
+                                           .log = *log_,
+                                           .every_ns = parts_.config.snapshot_every_ns,
+                                           .bytes_a_second = parts_.config.snapshot_bytes_a_second,
+                                           .name = parts_.name});
+  rung_at_ = log_->appended();
+  told_confirmed_ = log_->confirmed();
+  parts_.shard.add(*this);
+  return {};
+}
+
+Code ShardStorage::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
+  switch (log_->room_for(key_bytes, value_bytes)) {
+    case storage::ShardLog::Room::kYes:
+      return Code::kOk;
+    case storage::ShardLog::Room::kLater:
+      return Code::kOverloaded;
+    case storage::ShardLog::Room::kNoSpace:
+    case storage::ShardLog::Room::kFailed:
+      return Code::kReadOnly;
+  }
+  return Code::kReadOnly;
+}
+
+void ShardStorage::append(const Change& change) noexcept {
+  log_->append({.kind = change.kind == Kind::kPut ? storage::RecordKind::kPut : storage::RecordKind::kErase,
+                .stamp = change.stamp,
+                .expires_wall_ns = change.expires_wall_ns,
+                .client = change.request.client,
+                .sequence = change.request.sequence,
+                .key = change.key,
+                .value = change.value,
+                .buffer = change.buffer.value});
+}
+
+Code ShardStorage::failure() const noexcept {
+  return log_->state() == storage::LogState::kFailed ? Code::kIndeterminate : Code::kOk;
+}
+
+std::optional<std::span<const std::byte>> ShardStorage::value_of(const storage::Record& record) noexcept {
+  return value_in(parts_.writer, record);
+}
+
+size_t ShardStorage::poll() noexcept {
+  if (const uint64_t appended = log_->appended(); appended != rung_at_) {
+    rung_at_ = appended;
+    log_->ring_bell();
+  }
+  const storage::LogState state = log_->state();
+  const uint64_t confirmed = log_->confirmed();
+  if (confirmed == told_confirmed_ && state == told_state_) return 0;
+  told_confirmed_ = confirmed;
+  if (state != told_state_) note_state();
+  snapshots_->look_at_log();
+  return service_->on_log_progress();
+}
+
+bool ShardStorage::prepare_sleep() noexcept {
+  log_->want_progress();
+  return log_->confirmed() == told_confirmed_ && log_->state() == told_state_;
+}
+
+void ShardStorage::note_state() noexcept {
+  told_state_ = log_->state();
+  switch (told_state_) {
+    case storage::LogState::kRunning:
+      log_info("{}the log goes on, and so do writes", parts_.name);
+      return;
+    case storage::LogState::kStalled:
+      log_error("{}the log waits for the disk: {}; writes are refused once its ring is full, reads go on",
+                parts_.name, log_->trouble());
+      return;
+    case storage::LogState::kFailed:
+      log_error("{}the log has failed: {}; writes are refused, reads go on", parts_.name, log_->trouble());
+      log_error("mend the disk: a snapshot, which is tried again and again, brings everything there anew");
+      return;
+  }
+}
+
+namespace {
+
+class ValuesOf final : public storage::ValueSource {
+ public:
+  explicit ValuesOf(std::byte* space) noexcept : writer_(space) {}
+  [[nodiscard]] std::optional<std::span<const std::byte>> value_of(
+      const storage::Record& record) noexcept override {
+    return value_in(writer_, record);
+  }
+
+ private:
+  Writer writer_;
+};
+
+}  // namespace
+
+Reported<> settle_log(const NodeConfig& config, storage::Disk& disk, const storage::LogId& log,
+                      std::byte* space) {
+  ValuesOf values(space);
+  const std::string path = ring_path(config, log);
+  auto opened = storage::ShardLog::open({.log = log,
+                                         .options = log_options(config),
+                                         .ring_path = path,
+                                         .boot = host_boot_id().value_or(BootId{}),
+                                         .disk = &disk,
+                                         .values = &values,
+                                         .clock = &system_clock()});
+  if (!opened) return report(std::move(opened).error());
+  if (!(*opened)->has_ring()) return {};
+  if (auto begun = (*opened)->begin({}); !begun) return begun;
+  if (!(*opened)->drain()) {
+    return report(
+        Code::kSystem, fmt::format("the last changes are not on the disk: {}", (*opened)->trouble()),
+        fmt::format("they are in {}, until this host stops: mend the disk, then start the node again", path));
+  }
+  (void)::unlink(path.c_str());
+  return {};
+}
+
+}  // namespace refract::node

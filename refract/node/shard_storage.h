@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a shard keeps on disk, as its server uses it: fills the shard's memory from there when the memory is
+// new, tells the log of each change, and the service how far the log has got.
+//
+//   auto storage = ShardStorage::open({...});
+//   if (storage->is_memory_new()) storage->fill(table, heap, grow);
+//   else                          { storage->go_on(); table.recover(storage->last_change()); }
+//   table.log_to(storage.get());
+//   storage->start({service, table, heap});
+//
+// docs/design/025-log.md says what may be acknowledged when.
+//
+// Threads: the shard's; value_of() is called by the log's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/base/report.h"
+#include "refract/kv/change_log.h"
+#include "refract/kv/service.h"
+#include "refract/kv/table.h"
+#include "refract/memory/heap.h"
+#include "refract/memory/writer.h"
+#include "refract/node/config.h"
+#include "refract/node/shard_snapshots.h"
+#include "refract/node/store_space.h"
+#include "refract/runtime/shard.h"
+#include "refract/storage/disk.h"
+#include "refract/storage/shard_log.h"
+
+namespace refract::node {
+
+class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, public runtime::Poller {
+ public:
+  // All outlive the storage.
+  struct Parts {
+    const NodeConfig& config;
+    storage::Disk& disk;
+    storage::LogId log;
+    StoreSpace& space;
+    Writer& writer;
+    runtime::Shard& shard;
+    std::string name;  // For the log: "shard 2: ", nothing where there is only one.
+  };
+  // Before the space's heap is made: where a server died while it filled the memory, the space is emptied.
+  [[nodiscard]] static Reported<std::unique_ptr<ShardStorage>> open(Parts parts);
+  ShardStorage(const ShardStorage&) = delete;
+  ShardStorage& operator=(const ShardStorage&) = delete;
+  ~ShardStorage() override;
+
+  // The keeper made the memory, and no server has filled it to the end.
+  [[nodiscard]] bool is_memory_new() const noexcept;
+
+  // Puts everything that the disk has into the table, which is empty. `grow` gets the heap more memory, or
+  // says that there is none. kCorrupt: what the disk has is damaged, and the sentences say where; nothing
+  // may be served then.
+  [[nodiscard]] Reported<> fill(kv::Table& table, Heap& heap, const std::function<bool(uint64_t)>& grow);
+
+  // The memory is as the last server left it. Before the table takes it up.
+  [[nodiscard]] Reported<> go_on();
+  // Which the memory may lack: for Table::recover.
+  [[nodiscard]] const kv::ChangeLog::Change* last_change() noexcept;
+
+  // From now on the service is told how far the log has got, and snapshots are written.
+  struct Served {
+    kv::TableService& service;
+    kv::Table& table;
+    Heap& heap;
+  };
+  [[nodiscard]] Reported<> start(const Served& served);
+  // REQUIRES: start().
+  [[nodiscard]] const ShardSnapshots& snapshots() const noexcept { return *snapshots_; }
+
+  [[nodiscard]] const storage::ShardLog& log() const noexcept { return *log_; }
+
+  [[nodiscard]] Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept override;
+  void append(const Change& change) noexcept override;
+  [[nodiscard]] uint64_t appended() const noexcept override { return log_->appended(); }
+  [[nodiscard]] uint64_t confirmed() const noexcept override { return log_->confirmed(); }
+  [[nodiscard]] Code failure() const noexcept override;
+  [[nodiscard]] uint64_t needed_until(Offset buffer) const noexcept override {
+    return log_->needed_until(buffer.value);
+  }
+
+  [[nodiscard]] std::optional<std::span<const std::byte>> value_of(
+      const storage::Record& record) noexcept override;
+
+  size_t poll() noexcept override;
+  [[nodiscard]] bool prepare_sleep() noexcept override;
+  [[nodiscard]] std::string_view name() const noexcept override { return "log"; }
+
+ private:
+  explicit ShardStorage(Parts parts) noexcept : parts_(std::move(parts)) {}
+  void set_fill_state(uint64_t state) noexcept;
+  void note_state() noexcept;
+
+  Parts parts_;
+  std::unique_ptr<storage::ShardLog> log_;
+  kv::TableService* service_ = nullptr;
+  kv::ChangeLog::Change last_ = {};
+  std::optional<ShardSnapshots> snapshots_;
+  uint64_t rung_at_ = 0;  // What had been appended when the log's thread last heard of it.
+  uint64_t told_confirmed_ = 0;
+  storage::LogState told_state_ = storage::LogState::kRunning;
+};
+
+// Where the ring of a shard's log lies.
+[[nodiscard]] std::string ring_path(const NodeConfig& config, const storage::LogId& log);
+
+// When no server will follow: brings what its ring still has to the disk and removes the ring. `space` is the
+// shard's memory, where large values lie.
+[[nodiscard]] Reported<> settle_log(const NodeConfig& config, storage::Disk& disk, const storage::LogId& log,
+                                    std::byte* space);
+
+}  // namespace refract::node
