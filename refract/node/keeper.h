@@ -31,7 +31,8 @@ namespace refract::node {
 class Keeper {
  public:
   // Takes sockets and memory; nothing runs yet, and where something is refused nothing is left behind. The
-  // RDMA device's name, the secret and the TCP address are looked at first. REQUIRES: the process has one thread.
+  // RDMA device's name, the secret and the TCP address are looked at first. REQUIRES: the process has one
+  // thread.
   [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(const NodeConfig& config);
   ~Keeper();
 
