@@ -255,7 +255,9 @@ constexpr std::array kTable = {
          .fallback_words = "",
          .most = 1,
          .choices = "",
-         .sentence = "Whether a core dump of the node contains the stored data.",
+         .sentence =
+             "Whether a dump that root takes of the node's processes contains the stored data. A crash "
+             "writes none, whatever this says.",
          .store = store_number<&NodeConfig::memory_in_core_dumps>,
          .show = show_number<&NodeConfig::memory_in_core_dumps>},
     Knob{.key = "data.durability",
