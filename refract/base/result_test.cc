@@ -42,6 +42,7 @@ const std::vector<Row> kPinned = {
     {Code::kWrongShard, 19, "wrong_shard"},
     {Code::kCompareFailed, 20, "compare_failed"},
     {Code::kCancelled, 21, "cancelled"},
+    {Code::kReadOnly, 22, "read_only"},
 };
 
 TEST(Codes, keep_their_numbers_and_texts) {

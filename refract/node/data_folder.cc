@@ -2,12 +2,14 @@
 #include "refract/node/data_folder.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 
 #include "refract/base/boot_id.h"
 #include "refract/base/clock.h"
 #include "refract/base/prng.h"
+#include "refract/base/units.h"
 #include "refract/memory/store_time.h"
 #include "refract/storage/posix_disk.h"
 #include "refract/storage/snapshot_file.h"
@@ -21,17 +23,30 @@ storage::StoreId random_id() {
   return id;
 }
 
+// The server of a keeper that was killed ends by itself, a moment later.
+constexpr uint64_t kPatience_ns = 2 * kSecond_ns;
+constexpr int kPause_ms = 20;
+
+Reported<storage::StoreFolder> take_folder(const NodeConfig& config) {
+  const storage::StoreFacts wanted{.store = random_id(),
+                                   .shard_count = config.server_shards,
+                                   .hash_seed = secure_random_u64(),
+                                   .created_wall_ns = system_clock().wall_ns(),
+                                   .time = begin_time(system_clock(), host_boot_id())};
+  const uint64_t until_ns = system_clock().now_ns() + kPatience_ns;
+  while (true) {
+    auto disk = storage::open_posix_disk(config.data_folder);
+    if (!disk) return report(std::move(disk).error());
+    auto folder = storage::StoreFolder::open(std::move(*disk), wanted);
+    if (folder || folder.error().code != Code::kInUse || system_clock().now_ns() > until_ns) return folder;
+    (void)::poll(nullptr, 0, kPause_ms);
+  }
+}
+
 }  // namespace
 
 Reported<DataFolder> DataFolder::open(const NodeConfig& config) {
-  auto disk = storage::open_posix_disk(config.data_folder);
-  if (!disk) return report(std::move(disk).error());
-  const SpaceTime now = begin_time(system_clock(), host_boot_id());
-  auto folder = storage::StoreFolder::open(std::move(*disk), {.store = random_id(),
-                                                              .shard_count = config.server_shards,
-                                                              .hash_seed = secure_random_u64(),
-                                                              .created_wall_ns = system_clock().wall_ns(),
-                                                              .time = now});
+  auto folder = take_folder(config);
   if (!folder) return report(std::move(folder).error());
   if (folder->facts().shard_count != config.server_shards) {
     return report(Code::kInvalidArgument,

@@ -90,7 +90,7 @@ Reported<storage::SnapshotTotals> SnapshotJob::write_file() {
   const Code code = run_.run();
   if (code == Code::kOk) {
     auto totals = file_->finish();
-    if (totals) remove_older();
+    if (totals && options_.replaces) remove_older();
     return totals;
   }
   if (disk_failure_) return report(*disk_failure_);

@@ -46,6 +46,7 @@ class SnapshotJob {
   struct Options {
     uint64_t bytes_per_second = 0;  // 0: as fast as the disk takes it.
     kv::SnapshotFeed::Options feed = {};
+    bool replaces = false;              // Once it is on the disk, the shard's earlier ones are removed.
     std::function<void()> on_end = {};  // Called by the job's thread, as its last act.
   };
 
