@@ -61,7 +61,8 @@ runtime::Task<> ShardSnapshots::work() {
 runtime::Task<> ShardSnapshots::write_one(const char* why) {
   const uint64_t begun_ns = parts_.shard.now_ns();
   const uint64_t covers = parts_.log.appended();
-  auto started = SnapshotJob::start(parts_.job, {.bytes_per_second = parts_.bytes_a_second, .replaces = true});
+  auto started =
+      SnapshotJob::start(parts_.job, {.bytes_per_second = parts_.bytes_a_second, .replaces = true});
   if (!started) {
     ++counters_.failed;
     log_error("{}no snapshot: {}", parts_.name, started.error().what);
