@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as the blocks of a snapshot: refused, or entries within the contract's limits. Each block is two
 // bytes of length, a byte of kind, a byte of entries, and its bytes.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "refract/base/check.h"
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const size_t bytes = std::min<size_t>(size - 4, data[0] | (size_t{data[1]} << 8));
     // Storage of exactly that length, so that the sanitizer sees a read behind it.
     std::vector<std::byte> block(bytes);
-    std::memcpy(block.data(), data + 4, bytes);
+    std::copy_n(reinterpret_cast<const std::byte*>(data + 4), bytes, block.begin());
     const Result<> begun =
         reader.begin({.kind = static_cast<SnapshotBlockKind>(data[2]), .entries = data[3], .bytes = block});
     if (!begun) return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as a record: refused, or sound in themselves. The first byte says whether the checksum is made
 // right first, or what lies behind it would never be reached.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,10 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr uint64_t kKeyOfLog = 42;
   // Storage of exactly that length, so that the sanitizer sees a read behind it.
   std::vector<std::byte> bytes(size - 1);
-  std::memcpy(bytes.data(), data + 1, bytes.size());
+  std::copy_n(reinterpret_cast<const std::byte*>(data + 1), bytes.size(), bytes.begin());
   uint64_t position = 0;
   if (bytes.size() >= sizeof(RecordHeader)) {
     std::memcpy(&position, bytes.data() + offsetof(RecordHeader, position), sizeof(position));
+    // Records stand at multiples of their unit, and nowhere else is one looked for.
+    position -= position % kRecordUnit;
     if (data[0] % 2 == 0) {
       const uint64_t checksum = XXH3_64bits(bytes.data() + 8, bytes.size() - 8) ^ kKeyOfLog;
       std::memcpy(bytes.data(), &checksum, sizeof(checksum));

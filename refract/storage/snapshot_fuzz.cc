@@ -59,7 +59,7 @@ void read_all(const SnapshotReader& reader) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   std::vector<std::byte> bytes(size - 1);
-  std::memcpy(bytes.data(), data + 1, bytes.size());
+  std::copy_n(reinterpret_cast<const std::byte*>(data + 1), bytes.size(), bytes.begin());
   if (data[0] % 2 == 0) seal_all(bytes);
   SimulatedDisk disk({});
   const std::string name = snapshot_name(0, 1);
