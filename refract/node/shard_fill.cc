@@ -195,8 +195,7 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
              (system_clock().now_ns() - begun_ns) / kMillisecond_ns);
   }
   if (reading->torn_position != 0) {
-    log_warn("{}the log's end was torn by a crash, and cut at {}: nothing acknowledged was in it", parts.name,
-             reading->torn_position);
+    log_warn("{}the log's end was torn by a crash, and cut: {}", parts.name, reading->torn.to_string());
   }
   return std::move(*reading);
 }

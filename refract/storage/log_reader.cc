@@ -9,37 +9,14 @@
 #include <utility>
 
 #include "refract/base/units.h"
+#include "refract/storage/segment_scan.h"
 
 namespace refract::storage {
 namespace {
 
-constexpr uint64_t kWindowBytes = kMiB;
 constexpr uint64_t kProgressBytes = 16 * kMiB;
-
-// A file that is read from front to back, a window at a time.
-class Window {
- public:
-  explicit Window(File& file) : file_(file) {}
-
-  // `bytes` bytes at `offset`, or fewer where the file ends. Stays until the next call.
-  [[nodiscard]] Reported<std::span<const std::byte>> at(uint64_t offset, uint64_t bytes) {
-    if (offset < begin_ || offset + bytes > begin_ + filled_) {
-      if (buffer_.size() < std::max(bytes, kWindowBytes)) buffer_.resize(std::max(bytes, kWindowBytes));
-      const Reported<uint64_t> read = file_.read(offset, buffer_);
-      if (!read) return report(read.error());
-      begin_ = offset;
-      filled_ = *read;
-    }
-    const uint64_t skip = offset - begin_;
-    return std::span<const std::byte>(buffer_).subspan(skip, std::min(bytes, filled_ - skip));
-  }
-
- private:
-  File& file_;
-  std::vector<std::byte> buffer_;
-  uint64_t begin_ = 0;
-  uint64_t filled_ = 0;
-};
+// A record has a key.
+constexpr uint64_t kRecordBytesMin = log_bytes(1, 0);
 
 class LogScan {
  public:
@@ -60,17 +37,24 @@ class LogScan {
   struct Extent {
     uint64_t limit = 0;
     bool is_certain = false;
+    bool is_last = false;        // Nothing of the log stands in a later file.
+    uint64_t next_stamp = 0;     // Records behind it have none below; 0: nothing is known.
+    uint64_t next_position = 0;  // Of the file behind it; 0: there is none.
   };
 
+  [[nodiscard]] Extent extent_of(const std::vector<Segment>& segments, size_t index, const Ring* ring) const;
+  [[nodiscard]] Reported<> read_files(const std::vector<Segment>& segments, const Ring* ring);
   [[nodiscard]] Reported<> read_segment(const Segment& segment, const Extent& extent);
-  [[nodiscard]] Reported<RecordFault> record_at(Window& window, const Segment& segment, uint64_t position,
-                                                uint64_t limit, Record& record);
-  [[nodiscard]] Reported<std::optional<Record>> next_sound(Window& window, const Segment& segment,
-                                                           uint64_t position, uint64_t limit);
-  [[nodiscard]] Reported<bool> is_torn(Window& window, const Segment& segment, uint64_t hole,
-                                       const Record& behind, uint64_t limit);
+  [[nodiscard]] Reported<uint64_t> pass_hole(SegmentScan& scan, const Segment& segment, const Extent& extent,
+                                             uint64_t hole, RecordFault fault, std::string what);
+  [[nodiscard]] Reported<> note_torn(SegmentScan& scan, const Segment& segment, uint64_t hole, uint64_t limit,
+                                     const SegmentScan::Behind& behind);
   void hand_out(const Record& record);
-  void note_damage(const Segment& segment, uint64_t from, uint64_t to, std::string what);
+  void note_damage(const Segment& segment, uint64_t from, uint64_t to, std::string what,
+                   uint64_t before_stamp);
+  void note_file_damage(const std::string& name, uint64_t position, uint64_t bytes, std::string what);
+  void note_missing_file(uint64_t position);
+  [[nodiscard]] std::vector<Segment> without_copies(const std::vector<Segment>& segments);
   void read_ring(const Ring& ring, ValueSource* values);
   void progress(uint64_t bytes);
 
@@ -86,12 +70,44 @@ class LogScan {
   LogReading reading_;
 };
 
-void LogScan::note_damage(const Segment& segment, uint64_t from, uint64_t to, std::string what) {
-  reading_.damages.push_back({.path = disk_.path_of(segment.name),
+void LogScan::note_damage(const Segment& segment, uint64_t from, uint64_t to, std::string what,
+                          uint64_t before_stamp) {
+  const std::string path = disk_.path_of(segment.name);
+  uint64_t changes = (to - from) / kRecordBytesMin;
+  if (before_stamp != 0) changes = std::min(changes, before_stamp - std::min(before_stamp, last_stamp_ + 1));
+  if (!reading_.damages.empty()) {
+    LogDamage& last = reading_.damages.back();
+    if (last.path == path && last.position + last.bytes == from && last.bytes > 0 &&
+        last.after_stamp == last_stamp_) {
+      last.bytes += to - from;
+      last.before_stamp = before_stamp;
+      last.changes_max += changes;
+      return;
+    }
+  }
+  reading_.damages.push_back({.path = path,
                               .position = from,
                               .file_offset = kSegmentHeaderBytes + from - segment.first_position,
                               .bytes = to - from,
+                              .after_stamp = last_stamp_,
+                              .before_stamp = before_stamp,
+                              .changes_max = changes,
                               .what = std::move(what)});
+}
+
+// Of the file itself, with no record in it.
+void LogScan::note_file_damage(const std::string& name, uint64_t position, uint64_t bytes, std::string what) {
+  reading_.damages.push_back({.path = disk_.path_of(name),
+                              .position = position,
+                              .bytes = bytes,
+                              .after_stamp = last_stamp_,
+                              .what = std::move(what)});
+}
+
+void LogScan::note_missing_file(uint64_t position) {
+  note_file_damage(segment_name(log_.shard, position), position, 0,
+                   "the file is missing, and the log goes on in it");
+  reading_.damages.back().changes_max = UINT64_MAX;
 }
 
 void LogScan::hand_out(const Record& record) {
@@ -114,68 +130,18 @@ void LogScan::progress(uint64_t bytes) {
   options_.on_progress(done_bytes_, total_bytes_);
 }
 
-Reported<RecordFault> LogScan::record_at(Window& window, const Segment& segment, uint64_t position,
-                                         uint64_t limit, Record& record) {
-  const uint64_t offset = kSegmentHeaderBytes + position - segment.first_position;
-  Reported<std::span<const std::byte>> bytes = window.at(offset, sizeof(RecordHeader));
-  if (!bytes) return report(bytes.error());
-  if (bytes->size() < sizeof(RecordHeader)) return RecordFault::kEnd;
-  RecordHeader header = {};
-  const RecordFault fault = peek_record(*bytes, position, header);
-  if (fault != RecordFault::kNone) return fault;
-  if (log_bytes(header.key_bytes, header.value_bytes) > limit - position) return RecordFault::kFields;
-  if (header.form == RecordForm::kReference) return RecordFault::kFields;
-  bytes = window.at(offset, stored_bytes(header.form, header.key_bytes, header.value_bytes));
-  if (!bytes) return report(bytes.error());
-  return decode_record(*bytes, position, key_of_log_, record);
-}
-
-// The first record behind `position` that is sound in itself, up to `limit`.
-Reported<std::optional<Record>> LogScan::next_sound(Window& window, const Segment& segment, uint64_t position,
-                                                    uint64_t limit) {
-  for (position += kRecordUnit; position + sizeof(RecordHeader) <= limit; position += kRecordUnit) {
-    Record record;
-    const Reported<RecordFault> fault = record_at(window, segment, position, limit, record);
-    if (!fault) return report(fault.error());
-    if (*fault == RecordFault::kNone) return record;
-    if (*fault == RecordFault::kEnd) break;
-  }
-  return std::nullopt;
-}
-
-// Whether a hole in the last segment is what a crash may leave: no record behind it knows that it was synced.
-Reported<bool> LogScan::is_torn(Window& window, const Segment& segment, uint64_t hole, const Record& behind,
-                                uint64_t limit) {
-  uint64_t position = behind.position;
-  uint64_t synced = behind.synced_position;
-  uint64_t bytes = log_bytes(behind.key.size(), behind.value_bytes);
-  while (synced <= hole) {
-    position += bytes;
-    Record record;
-    if (position + sizeof(RecordHeader) > limit) return true;
-    const Reported<RecordFault> fault = record_at(window, segment, position, limit, record);
-    if (!fault) return report(fault.error());
-    if (*fault != RecordFault::kNone) {
-      const Reported<std::optional<Record>> next = next_sound(window, segment, position, limit);
-      if (!next) return report(next.error());
-      if (!*next) return true;
-      record = **next;
-    }
-    position = record.position;
-    synced = record.synced_position;
-    bytes = log_bytes(record.key.size(), record.value_bytes);
-  }
-  return false;
-}
-
 Reported<> LogScan::read_segment(const Segment& segment, const Extent& extent) {
   const Reported<std::unique_ptr<File>> file = disk_.open(segment.name, OpenMode::kRead);
   if (!file) return report(file.error());
-  Window window(**file);
+  SegmentScan scan(**file, segment, key_of_log_);
+  SegmentReading found{.name = segment.name,
+                       .first_position = segment.first_position,
+                       .end_position = segment.first_position,
+                       .file_bytes = segment.file_bytes};
   uint64_t position = segment.first_position;
   while (position < extent.limit) {
     Record record;
-    Reported<RecordFault> fault = record_at(window, segment, position, extent.limit, record);
+    Reported<RecordFault> fault = scan.record_at(position, extent.limit, record);
     if (!fault) return report(fault.error());
     std::string what(text(*fault));
     if (*fault == RecordFault::kNone && record.stamp <= last_stamp_) {
@@ -184,34 +150,72 @@ Reported<> LogScan::read_segment(const Segment& segment, const Extent& extent) {
     }
     if (*fault == RecordFault::kNone) {
       const uint64_t bytes = log_bytes(record.key.size(), record.value_bytes);
+      if (found.records++ == 0) found.first_stamp = record.stamp;
+      found.last_stamp = record.stamp;
       hand_out(record);
       position += bytes;
+      found.end_position = position;
       progress(bytes);
       continue;
     }
-    const Reported<std::optional<Record>> next = next_sound(window, segment, position, extent.limit);
+    const Reported<uint64_t> next = pass_hole(scan, segment, extent, position, *fault, std::move(what));
     if (!next) return report(next.error());
-    if (!extent.is_certain) {
-      bool torn = !next->has_value();
-      if (!torn) {
-        const uint64_t behind = (*next)->position;
-        const Reported<bool> judged = is_torn(window, segment, position, **next, extent.limit);
-        if (!judged) return report(judged.error());
-        torn = *judged;
-        if (!torn) note_damage(segment, position, behind, std::move(what));
-        if (!torn) position = behind;
-      }
-      if (!torn) continue;
-      if (*fault != RecordFault::kPosition && *fault != RecordFault::kEnd) reading_.torn_position = position;
-      if (next->has_value()) reading_.torn_position = position;
-      break;
-    }
-    const uint64_t behind = next->has_value() ? (*next)->position : extent.limit;
-    if (behind > segment.end_max()) what = "records are missing up to the next file, or to what was written";
-    note_damage(segment, position, behind, std::move(what));
-    position = behind;
+    if (*next == position) break;
+    position = *next;
   }
   reading_.end.position = position;
+  reading_.segments.push_back(std::move(found));
+  return {};
+}
+
+// Returns where reading goes on; `hole` itself: records end there, for the crash that tore them, or because
+// none was written behind it.
+Reported<uint64_t> LogScan::pass_hole(SegmentScan& scan, const Segment& segment, const Extent& extent,
+                                      uint64_t hole, RecordFault fault, std::string what) {
+  const Reported<SegmentScan::Behind> behind = scan.look_behind(hole, extent.limit);
+  if (!behind) return report(behind.error());
+  const Reported<std::optional<LogMark>> mark = scan.mark_at(hole);
+  if (!mark) return report(mark.error());
+  if (*mark) reading_.end.stamp = std::max(reading_.end.stamp, (*mark)->stamp);
+  uint64_t next = behind->first ? behind->first->position : extent.limit;
+  if (!extent.is_certain && !behind->knows_synced) {
+    const bool is_begun = !*mark && fault != RecordFault::kPosition && fault != RecordFault::kEnd;
+    if (!extent.is_last) {
+      // What the next file says of this one's end cannot be read.
+      if (*mark || hole == extent.next_position) return hole;
+      if (!is_begun && !behind->first) return hole;
+    } else {
+      if (*mark && (*mark)->continued_at != 0) {
+        note_missing_file((*mark)->continued_at);
+        return hole;
+      }
+      if (!is_begun && !behind->first) return hole;
+      if (const Reported<> noted = note_torn(scan, segment, hole, extent.limit, *behind); !noted)
+        return report(noted.error());
+      return hole;
+    }
+  }
+  if (next > segment.end_max()) what = "records are missing up to the next file, or to what was written";
+  uint64_t before_stamp = extent.next_stamp;
+  if (behind->first) {
+    // A mark's own stamp may have been lost with its record.
+    const bool knows = !behind->first->is_mark || behind->first->stamp != 0;
+    before_stamp = knows ? behind->first->stamp + (behind->first->is_mark ? 1 : 0) : 0;
+    if (behind->first->is_mark) reading_.end.stamp = std::max(reading_.end.stamp, behind->first->stamp);
+  }
+  note_damage(segment, hole, next, std::move(what), before_stamp);
+  return next;
+}
+
+Reported<> LogScan::note_torn(SegmentScan& scan, const Segment& segment, uint64_t hole, uint64_t limit,
+                              const SegmentScan::Behind& behind) {
+  const Reported<uint64_t> announced = scan.announced_bytes(hole, limit);
+  if (!announced) return report(announced.error());
+  reading_.torn_position = hole;
+  reading_.torn = {.path = disk_.path_of(segment.name),
+                   .file_offset = kSegmentHeaderBytes + hole - segment.first_position,
+                   .bytes = std::max(*announced, behind.end - hole),
+                   .records = behind.records};
   return {};
 }
 
@@ -227,6 +231,8 @@ void LogScan::read_ring(const Ring& ring, ValueSource* values) {
                                   .position = mark.log_position,
                                   .file_offset = mark.taken,
                                   .bytes = appended - mark.taken,
+                                  .after_stamp = last_stamp_,
+                                  .changes_max = (appended - mark.taken) / kRecordBytesMin,
                                   .what = std::string(text(fault))});
       return;
     }
@@ -244,10 +250,80 @@ void LogScan::read_ring(const Ring& ring, ValueSource* values) {
   }
 }
 
+LogScan::Extent LogScan::extent_of(const std::vector<Segment>& segments, size_t index,
+                                   const Ring* ring) const {
+  const Segment& segment = segments[index];
+  const bool is_last = index + 1 == segments.size();
+  if (!is_last && segments[index + 1].has_header) {
+    return {.limit = segments[index + 1].previous_end,
+            .is_certain = true,
+            .next_stamp = segments[index + 1].first_stamp,
+            .next_position = segments[index + 1].first_position};
+  }
+  if (!is_last) {
+    const uint64_t next = segments[index + 1].first_position;
+    return {.limit = std::min(segment.end_max(), std::max(next, segment.first_position)),
+            .next_position = next};
+  }
+  if (ring != nullptr && !ring->failed()) {
+    return {.limit = ring->mark().log_position, .is_certain = true, .is_last = true};
+  }
+  Extent extent = {.limit = segment.end_max(), .is_last = true};
+  if (ring != nullptr) {
+    // A restart of the failed log may have begun this segment already, behind what the ring says.
+    extent.limit = std::min(extent.limit, std::max(ring->mark().log_position, segment.first_position));
+  }
+  return extent;
+}
+
+Reported<> LogScan::read_files(const std::vector<Segment>& segments, const Ring* ring) {
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Segment& segment = segments[i];
+    const bool is_last = i + 1 == segments.size();
+    const Extent extent = extent_of(segments, i, ring);
+    // Everything in it is older than what is wanted.
+    if (!is_last && segments[i + 1].has_header && segments[i + 1].damage.empty() &&
+        segments[i + 1].first_stamp <= options_.after_stamp + 1) {
+      reading_.segments.push_back({.name = segment.name,
+                                   .first_position = segment.first_position,
+                                   .file_bytes = segment.file_bytes,
+                                   .is_needless = true});
+      progress(segment.file_bytes);
+      continue;
+    }
+    if (!segment.damage.empty()) {
+      note_file_damage(segment.name, segment.first_position, segment.damage_bytes, segment.damage);
+      reading_.damages.back().file_offset = segment.damage_offset;
+    }
+    if (segment.is_foreign) continue;
+    if (extent.limit < segment.first_position) {
+      note_file_damage(segment.name, segment.first_position, segment.file_bytes,
+                       "its place in the log is another one's");
+      continue;
+    }
+    if (Reported<> done = read_segment(segment, extent); !done) return done;
+  }
+  return {};
+}
+
+// Files that say of themselves that they are another one, which is there.
+std::vector<Segment> LogScan::without_copies(const std::vector<Segment>& segments) {
+  std::vector<Segment> kept;
+  for (const Segment& segment : segments) {
+    if (!kept.empty() && segment.first_position == kept.back().first_position) {
+      note_file_damage(segment.name, segment.first_position, segment.file_bytes,
+                       fmt::format("it is a copy of {}", kept.back().name));
+    } else {
+      kept.push_back(segment);
+    }
+  }
+  return kept;
+}
+
 Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
   const Reported<LogFiles> files = find_log_files(disk_, log_);
   if (!files) return report(files.error());
-  const std::vector<Segment>& segments = files->segments;
+  const std::vector<Segment> segments = without_copies(files->segments);
   reading_.fresh_position = fresh_position(*files);
   if (!segments.empty()) {
     reading_.begins_after_stamp = segments.front().first_stamp == 0 ? 0 : segments.front().first_stamp - 1;
@@ -256,48 +332,18 @@ Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
     if (begun_with > 0) reading_.end.stamp = std::max(reading_.end.stamp, begun_with - 1);
   }
   for (const Segment& segment : segments) total_bytes_ += segment.file_bytes;
-  for (size_t i = 0; i < segments.size(); ++i) {
-    const Segment& segment = segments[i];
-    const bool is_last = i + 1 == segments.size();
-    Extent extent = {.limit = segment.end_max(), .is_certain = false};
-    if (!is_last && segments[i + 1].damage.empty()) {
-      extent = {.limit = segments[i + 1].previous_end, .is_certain = true};
-    } else if (is_last && ring != nullptr && !ring->failed()) {
-      extent = {.limit = ring->mark().log_position, .is_certain = true};
-    } else if (is_last && ring != nullptr) {
-      // A restart of the failed log may have begun this segment already, behind what the ring says.
-      const uint64_t written = std::max(ring->mark().log_position, segment.first_position);
-      extent.limit = std::min(extent.limit, written);
-    }
-    // Everything in it is older than what is wanted.
-    if (!is_last && segments[i + 1].damage.empty() &&
-        segments[i + 1].first_stamp <= options_.after_stamp + 1) {
-      progress(segment.file_bytes);
-      continue;
-    }
-    if (!segment.damage.empty()) {
-      const uint64_t end = std::max(extent.limit, segment.first_position);
-      note_damage(segment, segment.first_position, end, segment.damage);
-      reading_.end.position = end;
-      continue;
-    }
-    if (extent.limit < segment.first_position) {
-      note_damage(segment, segment.first_position, segment.end_max(),
-                  "its place in the log is another one's");
-      continue;
-    }
-    if (Reported<> done = read_segment(segment, extent); !done) return report(done.error());
-  }
+  if (Reported<> done = read_files(segments, ring); !done) return report(done.error());
   if (ring != nullptr && segments.empty()) {
     reading_.damages.push_back({.path = disk_.path_of(""),
                                 .position = kFirstPosition,
                                 .bytes = ring->mark().log_position - kFirstPosition,
+                                .changes_max = UINT64_MAX,
                                 .what = "the log's files are gone, though its ring is there"});
     return std::move(reading_);
   }
   if (ring != nullptr && ring->failed() && reading_.end.position < ring->mark().log_position) {
     note_damage(segments.back(), reading_.end.position, ring->mark().log_position,
-                "it was lost when the disk failed");
+                "it was lost when the disk failed", 0);
   }
   if (ring != nullptr) read_ring(*ring, values);
   if (options_.on_progress) options_.on_progress(total_bytes_, total_bytes_);
@@ -306,8 +352,27 @@ Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
 
 }  // namespace
 
+std::string LogDamage::lost() const {
+  if (changes_max == 0) return {};
+  if (changes_max == UINT64_MAX) return fmt::format("changes with versions above {}", after_stamp);
+  const std::string count = changes_max == 1 ? "1 change" : fmt::format("at most {} changes", changes_max);
+  if (before_stamp == 0) return fmt::format("{}, with versions above {}", count, after_stamp);
+  if (before_stamp <= after_stamp + 2) return fmt::format("{}, with version {}", count, after_stamp + 1);
+  return fmt::format("{}, with versions from {} to {}", count, after_stamp + 1, before_stamp - 1);
+}
+
+std::string TornTail::to_string() const {
+  const std::string behind =
+      records == 0 ? std::string()
+                   : fmt::format(", with {} whole record{} behind a hole", records, records == 1 ? "" : "s");
+  return fmt::format("{}: {} bytes from offset {} on{}; no record or mark says that they had been confirmed",
+                     path, bytes, file_offset, behind);
+}
+
 std::string LogDamage::to_string() const {
-  return fmt::format("{}: {} bytes at offset {} (position {}): {}", path, bytes, file_offset, position, what);
+  const std::string gone = lost();
+  return fmt::format("{}: {} bytes at offset {} (position {}): {}{}{}", path, bytes, file_offset, position,
+                     what, gone.empty() ? "" : "; lost: ", gone);
 }
 
 Reported<LogReading> read_log(Disk& disk, const LogId& log, const Ring* ring, ValueSource* values,

@@ -263,57 +263,6 @@ TEST_F(LogRules, a_full_disk_stalls_and_goes_on_by_itself) {
   EXPECT_THAT(stamps, SizeIs(stamp));
 }
 
-TEST_F(LogRules, a_damaged_byte_anywhere_is_named_or_cut_and_never_served) {
-  begin(Durability::kAlways);
-  for (uint64_t stamp = 1; stamp <= 12; ++stamp) {
-    put(stamp, 30);
-    (void)log_->step();
-  }
-  const uint64_t end = log_->appended();
-  log_.reset();
-  std::filesystem::remove(spec_.ring_path);
-  const std::string name = segment_name(0, kFirstPosition);
-  const uint64_t used = kSegmentHeaderBytes + end - kFirstPosition;
-  const std::vector<std::byte> sound = disk_.bytes_of(name);
-  for (uint64_t byte = 0; byte < used; ++byte) {
-    disk_.flip_bit(name, byte * 8 + byte % 8);
-    std::vector<uint64_t> stamps;
-    const LogReading read = reading(stamps);
-    const uint64_t place = byte < kSegmentHeaderBytes ? 0 : (byte - kSegmentHeaderBytes) / log_bytes(3, 30);
-    if (place < 11) {
-      ASSERT_THAT(read.damages, SizeIs(1)) << byte;
-      EXPECT_THAT(read.damages[0].path, HasSubstr(name));
-      EXPECT_LE(read.damages[0].file_offset, std::max(byte, kSegmentHeaderBytes)) << byte;
-      EXPECT_THAT(stamps, SizeIs(byte < kSegmentHeaderBytes ? 0 : place)) << "none behind the damage";
-    } else {
-      EXPECT_THAT(read.damages, SizeIs(0)) << "nothing stands behind the last record";
-      EXPECT_THAT(stamps, SizeIs(11)) << byte;
-    }
-    for (size_t i = 0; i < stamps.size(); ++i) ASSERT_EQ(stamps[i], i + 1);
-    const LogReading saved = reading(stamps, /*salvage=*/true);
-    EXPECT_THAT(stamps, SizeIs(byte < kSegmentHeaderBytes ? 0 : 11)) << saved.damages.size();
-    disk_.replace(name, sound);
-  }
-}
-
-TEST_F(LogRules, a_missing_segment_is_named_with_its_extent) {
-  begin(Durability::kAlways);
-  for (uint64_t stamp = 1; stamp <= 60; ++stamp) {
-    put(stamp, 1000);
-    (void)log_->step();
-  }
-  log_.reset();
-  std::filesystem::remove(spec_.ring_path);
-  const LogFiles files = find_log_files(disk_, spec_.log).value();
-  ASSERT_GT(files.segments.size(), 3);
-  ASSERT_TRUE(disk_.remove(files.segments[1].name));
-  std::vector<uint64_t> stamps;
-  const LogReading read = reading(stamps);
-  ASSERT_THAT(read.damages, SizeIs(1));
-  EXPECT_EQ(read.damages[0].position + read.damages[0].bytes, files.segments[2].first_position);
-  EXPECT_THAT(read.damages[0].to_string(), HasSubstr("records are missing"));
-}
-
 TEST_F(LogRules, another_version_of_the_format_is_refused_with_a_sentence) {
   begin(Durability::kAlways);
   log_.reset();

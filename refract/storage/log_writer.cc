@@ -37,6 +37,7 @@ LogWriter::Step LogWriter::step() {
   }
   now_ns = parts_.clock->now_ns();
   if (state() != LogState::kFailed) did_something |= prepare_spare(now_ns);
+  if (!did_something) leave_mark();
   return next_step(did_something, now_ns);
 }
 
@@ -48,6 +49,7 @@ bool LogWriter::drain() {
     (void)step();
     if (state() != LogState::kRunning) break;
   }
+  leave_mark();
   is_draining_ = false;
   return state() == LogState::kRunning;
 }
@@ -199,12 +201,28 @@ Reported<> LogWriter::sync_current() {
   unsynced_since_ns_ = 0;
   const std::scoped_lock guard(mutex_);
   ++counters_.syncs;
-  counters_.sync_ns.record(parts_.clock->now_ns() - begin_ns);
+  counters_.last_sync_ns = parts_.clock->now_ns();
+  counters_.sync_ns.record(counters_.last_sync_ns - begin_ns);
   return {};
 }
 
+// (W5) It costs a write into a page that the next record dirties anyway, and no answer waits for it.
+void LogWriter::leave_mark() {
+  const uint64_t position = written();
+  const Segment& segment = segments_.back();
+  const bool is_wanted = state() == LogState::kRunning && synced() == position && marked_ != position &&
+                         position > segment.first_position;
+  if (!is_wanted || current_.file == nullptr || position + sizeof(LogMark) > segment.end_max()) return;
+  marked_ = position;
+  const LogMark mark = make_mark(position, highest_stamp_, 0, parts_.ring->key_of_log());
+  const uint64_t offset = kSegmentHeaderBytes + position - segment.first_position;
+  if (Reported<> done = current_.file->write(offset, std::as_bytes(std::span(&mark, 1))); !done) {
+    note_trouble(done.error());
+  }
+}
+
 bool LogWriter::fits(uint64_t position, uint64_t bytes) const noexcept {
-  return position + bytes <= segments_.back().end_max();
+  return position + bytes + sizeof(LogMark) <= segments_.back().end_max();
 }
 
 void LogWriter::publish_written(uint64_t position) noexcept {

@@ -10,6 +10,9 @@
 //        until restart() is told of a snapshot that has everything.
 //   (W4) A disk without room for the next segment stalls the log, and nothing else: what is in the ring stays
 //        there, and goes on when there is room.
+//   (W5) Behind what is synced a mark says so (LogMark), once a round finds nothing else to do; at the end of
+//        a segment, once the next one is there. So the end of a log that rests cannot pass for a torn tail,
+//        and a last segment that is gone is missed.
 //
 // Threads: step() and open() are called by one thread; the functions below "any thread" by all. Blocks as the
 // disk does.
@@ -68,6 +71,7 @@ struct LogCounters {
   uint64_t segments_recycled = 0;
   uint64_t segments_dropped = 0;
   Histogram sync_ns = {};
+  uint64_t last_sync_ns = 0;  // When the last one ended, by the log's clock; 0: there was none.
 };
 
 // Where a log ends that was read back (read_log), or that begins now.
@@ -113,6 +117,10 @@ class LogWriter {
   // Why the log stalls or failed; empty otherwise.
   [[nodiscard]] std::string trouble() const;
   [[nodiscard]] LogCounters counters() const;
+  // Where the oldest segment begins. REQUIRES: no other thread works on it.
+  [[nodiscard]] uint64_t first_position() const noexcept {
+    return segments_.empty() ? written() : segments_.front().first_position;
+  }
   // Segments are on the disk, and what they take.
   [[nodiscard]] uint64_t disk_bytes() const noexcept { return disk_bytes_.load(std::memory_order_relaxed); }
 
@@ -149,6 +157,8 @@ class LogWriter {
   [[nodiscard]] Reported<> write(uint64_t position, std::span<const std::byte> bytes);
   [[nodiscard]] Reported<> next_segment(Segment segment, uint64_t bytes);
   [[nodiscard]] Reported<> sync_current();
+  void leave_mark();
+  [[nodiscard]] Reported<> mark_continued(const Segment& old, File& file, const Segment& next);
   [[nodiscard]] bool fits(uint64_t position, uint64_t bytes) const noexcept;
   [[nodiscard]] Reported<Spare> take_spare(uint64_t bytes);
   [[nodiscard]] Reported<Spare> make_spare(uint64_t bytes);
@@ -174,6 +184,7 @@ class LogWriter {
   std::vector<Segment> segments_;  // Sorted; the last one is what current_ has open.
   std::vector<Spare> spares_;
   uint64_t highest_stamp_ = 0;      // Of what was taken by this writer.
+  uint64_t marked_ = 0;             // Where the last mark was left.
   uint64_t unsynced_since_ns_ = 0;  // When something unsynced was first seen; 0: there is nothing.
   uint64_t retry_at_ns_ = 0;        // kStalled, or a spare that could not be made.
   uint64_t spare_number_ = 0;       // For the next spare's name.

@@ -90,15 +90,16 @@ Reported<> LogWriter::go_on_in_last() {
 // The host has died, or the log is new: nothing is left but the files.
 Reported<> LogWriter::go_on_behind(const LogEnd& end) {
   const uint64_t position = parts_.ring->mark().log_position;
-  if (!segments_.empty()) {
-    // What was read back may so far stand in the kernel's memory alone.
-    Reported<std::unique_ptr<File>> last = parts_.disk->open(segments_.back().name, OpenMode::kReadWrite);
-    if (!last) return report(std::move(last.error()));
-    if (Reported<> synced = sync_for_good(**last); !synced) return synced;
-  }
   const Segment next = {.first_position = position,
                         .previous_end = segments_.empty() ? position : end.position,
                         .first_stamp = end.stamp + 1};
+  if (!segments_.empty()) {
+    Reported<std::unique_ptr<File>> last = parts_.disk->open(segments_.back().name, OpenMode::kReadWrite);
+    if (!last) return report(std::move(last.error()));
+    current_ = {.file = *std::move(last), .writeback_from = 0};
+    // What was read back may so far stand in the kernel's memory alone.
+    if (Reported<> synced = sync_for_good(*current_.file); !synced) return synced;
+  }
   if (Reported<> begun = next_segment(next, 0); !begun) return begun;
   publish_written(position);
   synced_.store(position, std::memory_order_release);
@@ -110,7 +111,8 @@ Reported<> LogWriter::next_segment(Segment segment, uint64_t bytes) {
   if (current_.file != nullptr && synced() < written()) {
     if (Reported<> synced = sync_current(); !synced) return synced;
   }
-  const uint64_t wanted = std::max(options_.segment_bytes, round_up(kSegmentHeaderBytes + bytes, kPageBytes));
+  const uint64_t wanted =
+      std::max(options_.segment_bytes, round_up(kSegmentHeaderBytes + bytes + sizeof(LogMark), kPageBytes));
   Reported<Spare> spare = take_spare(wanted);
   if (!spare) return report(std::move(spare.error()));
   segment.name = segment_name(log_.shard, segment.first_position);
@@ -130,11 +132,24 @@ Reported<> LogWriter::next_segment(Segment segment, uint64_t bytes) {
   if (Reported<> done = parts_.disk->sync_folder(); !done) {
     return report(Code::kSystem, std::move(done.error().what), std::move(done.error().next));
   }
+  if (current_.file != nullptr && !replaces) {
+    if (Reported<> done = mark_continued(segments_.back(), *current_.file, segment); !done) return done;
+  }
   current_ = {.file = std::move(spare->file), .writeback_from = 0};
   if (replaces) segments_.pop_back();
   segments_.push_back(std::move(segment));
   count_disk_bytes();
   return {};
+}
+
+// (W5) When the folder is known to have the next one: so that no crash leaves the mark without it.
+Reported<> LogWriter::mark_continued(const Segment& old, File& file, const Segment& next) {
+  if (next.previous_end < old.first_position || next.previous_end + sizeof(LogMark) > old.end_max())
+    return {};
+  const LogMark mark =
+      make_mark(next.previous_end, highest_stamp_, next.first_position, parts_.ring->key_of_log());
+  const uint64_t offset = kSegmentHeaderBytes + next.previous_end - old.first_position;
+  return file.write(offset, std::as_bytes(std::span(&mark, 1)));
 }
 
 Reported<LogWriter::Spare> LogWriter::take_spare(uint64_t bytes) {

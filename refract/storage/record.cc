@@ -146,4 +146,26 @@ RecordFault decode_record(std::span<const std::byte> bytes, uint64_t position, u
   return RecordFault::kNone;
 }
 
+LogMark make_mark(uint64_t position, uint64_t stamp, uint64_t continued_at, uint64_t key_of_log) noexcept {
+  LogMark mark = {};
+  mark.position = position;
+  mark.stamp = stamp;
+  mark.continued_at = continued_at;
+  mark.kind = kLogMarkKind;
+  std::byte raw[sizeof(mark)];
+  std::memcpy(raw, &mark, sizeof(mark));
+  mark.checksum = checksum_of(raw, sizeof(raw), key_of_log);
+  return mark;
+}
+
+std::optional<LogMark> decode_mark(std::span<const std::byte> bytes, uint64_t position,
+                                   uint64_t key_of_log) noexcept {
+  LogMark mark;
+  if (bytes.size() < sizeof(mark)) return std::nullopt;
+  std::memcpy(&mark, bytes.data(), sizeof(mark));
+  if (mark.position != position || mark.kind != kLogMarkKind) return std::nullopt;
+  if (checksum_of(bytes.data(), sizeof(mark), key_of_log) != mark.checksum) return std::nullopt;
+  return mark;
+}
+
 }  // namespace refract::storage

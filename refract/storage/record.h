@@ -17,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -56,6 +57,28 @@ static_assert(sizeof(RecordHeader) == 64 && std::is_trivially_copyable_v<RecordH
 static_assert(std::has_unique_object_representations_v<RecordHeader>, "no padding may be stored");
 static_assert(offsetof(RecordHeader, synced_position) == 24 && offsetof(RecordHeader, value_bytes) == 56);
 static_assert(offsetof(RecordHeader, key_bytes) == 60 && offsetof(RecordHeader, form) == 63);
+
+// What a log leaves behind its last record when nothing follows: up to here fdatasync has confirmed
+// everything. The next record is written over it. No sync is made for it: it comes to the disk by itself,
+// soon, and where a crash keeps it from there, nothing is known, as without it (docs/design/025-log.md, item
+// 5).
+struct LogMark {
+  uint64_t checksum;      // As of a record.
+  uint64_t position;      // Where it stands, and what was confirmed.
+  uint64_t stamp;         // The highest in front of it; 0: not known.
+  uint64_t continued_at;  // Not 0: the log goes on in the segment with this first position.
+  uint64_t reserved[3];
+  uint32_t value_bytes;  // 0
+  uint16_t key_bytes;    // 0, so that it can never be a record.
+  uint8_t kind;          // kLogMarkKind
+  uint8_t form;          // 0
+};
+static_assert(sizeof(LogMark) == sizeof(RecordHeader) && std::is_trivially_copyable_v<LogMark>);
+static_assert(std::has_unique_object_representations_v<LogMark>, "no padding may be stored");
+static_assert(offsetof(LogMark, position) == offsetof(RecordHeader, position));
+static_assert(offsetof(LogMark, kind) == offsetof(RecordHeader, kind));
+
+inline constexpr uint8_t kLogMarkKind = 3;
 
 // A change as its fields; the spans are somebody else's.
 struct Record {
@@ -115,5 +138,12 @@ enum class RecordFault : uint8_t {
 // into `bytes`. Anything but kNone leaves `record` as it was. Any bytes are safe.
 [[nodiscard]] RecordFault decode_record(std::span<const std::byte> bytes, uint64_t position,
                                         uint64_t key_of_log, Record& record) noexcept;
+
+// What follows from the arguments is filled in: checksum, kind.
+[[nodiscard]] LogMark make_mark(uint64_t position, uint64_t stamp, uint64_t continued_at,
+                                uint64_t key_of_log) noexcept;
+// Nothing: no mark stands there. Any bytes are safe.
+[[nodiscard]] std::optional<LogMark> decode_mark(std::span<const std::byte> bytes, uint64_t position,
+                                                 uint64_t key_of_log) noexcept;
 
 }  // namespace refract::storage

@@ -164,5 +164,26 @@ TEST(Record, lies_as_the_page_shows) {
   EXPECT_EQ(golden::image_of(lines, bytes.size()), bytes) << shown;
 }
 
+TEST(LogMark, is_found_at_its_place_in_its_log_and_no_flipped_bit_passes) {
+  const LogMark mark = make_mark(4096, 77, 8192, kKeyOfLog);
+  std::vector<std::byte> bytes(sizeof(mark));
+  std::memcpy(bytes.data(), &mark, sizeof(mark));
+  const auto found = decode_mark(bytes, 4096, kKeyOfLog);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->stamp, 77U);
+  EXPECT_EQ(found->continued_at, 8192U);
+  EXPECT_FALSE(decode_mark(bytes, 4104, kKeyOfLog));
+  EXPECT_FALSE(decode_mark(bytes, 4096, kKeyOfLog + 1));
+  EXPECT_FALSE(decode_mark(std::span(bytes).first(63), 4096, kKeyOfLog));
+  Record record;
+  EXPECT_NE(decode_record(bytes, 4096, kKeyOfLog, record), RecordFault::kNone) << "a mark is no record";
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    bytes[bit / 8] ^= std::byte{1} << bit % 8;
+    EXPECT_FALSE(decode_mark(bytes, 4096, kKeyOfLog)) << bit;
+    EXPECT_NE(decode_record(bytes, 4096, kKeyOfLog, record), RecordFault::kNone) << bit;
+    bytes[bit / 8] ^= std::byte{1} << bit % 8;
+  }
+}
+
 }  // namespace
 }  // namespace refract::storage

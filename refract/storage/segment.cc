@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "refract/base/hash.h"
 #include "refract/base/units.h"
@@ -36,16 +37,6 @@ namespace {
   return fmt::format("spare-{:03}-", shard);
 }
 
-// What is wrong with the header of a file of this name; empty: nothing.
-[[nodiscard]] std::string damage_of(const SegmentHeader& header, const LogId& log, uint64_t first_position) {
-  if (header.magic != kSegmentMagic || checksum_of(header) != header.checksum) {
-    return "its header is damaged";
-  }
-  if (header.store != log.store || header.shard != log.shard) return "it belongs to another store or shard";
-  if (header.first_position != first_position) return "its name and its header say different positions";
-  return {};
-}
-
 }  // namespace
 
 std::string segment_name(uint32_t shard, uint64_t first_position) {
@@ -54,6 +45,17 @@ std::string segment_name(uint32_t shard, uint64_t first_position) {
 
 std::string spare_name(uint32_t shard, uint64_t number) {
   return fmt::format("{}{:x}", spare_prefix(shard), number);
+}
+
+std::optional<uint32_t> shard_of_segment(std::string_view name) {
+  constexpr std::string_view kPrefix = "log-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view digits =
+      name.substr(kPrefix.size(), name.find('-', kPrefix.size()) - kPrefix.size());
+  uint32_t shard = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), shard);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return number_behind(name, segment_prefix(shard)) ? std::optional(shard) : std::nullopt;
 }
 
 SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noexcept {
@@ -66,6 +68,7 @@ SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noex
   header.previous_end = segment.previous_end;
   header.first_stamp = segment.first_stamp;
   header.begins_anew = segment.begins_anew ? 1 : 0;
+  header.file_bytes = segment.file_bytes;
   header.checksum = checksum_of(header);
   return header;
 }
@@ -89,8 +92,29 @@ Reported<Segment> read_segment_header(Disk& disk, const LogId& log, const std::s
                               header.version, kSegmentVersion),
                   "use the program that wrote it, or restore a snapshot");
   }
-  segment.damage = damage_of(header, log, segment.first_position);
-  if (!segment.damage.empty()) return segment;
+  if (*read != sizeof(header) || header.magic != kSegmentMagic || checksum_of(header) != header.checksum) {
+    segment.damage = "its header is damaged";
+    segment.damage_bytes = kSegmentHeaderBytes;
+    return segment;
+  }
+  segment.is_foreign = header.store != log.store || header.shard != log.shard;
+  if (segment.is_foreign) {
+    segment.damage = "it belongs to another store or shard";
+    segment.damage_bytes = segment.file_bytes;
+    return segment;
+  }
+  if (header.first_position != segment.first_position) {
+    segment.damage =
+        fmt::format("it is the file {}, under another name", segment_name(log.shard, header.first_position));
+  }
+  if (header.file_bytes > segment.file_bytes) {
+    segment.damage =
+        fmt::format("it was cut: {} bytes are there of {}", segment.file_bytes, header.file_bytes);
+    segment.damage_offset = segment.file_bytes;
+    segment.damage_bytes = header.file_bytes - segment.file_bytes;
+  }
+  segment.has_header = true;
+  segment.first_position = header.first_position;
   segment.previous_end = header.previous_end;
   segment.first_stamp = header.first_stamp;
   segment.begins_anew = header.begins_anew != 0;
@@ -108,9 +132,12 @@ Reported<LogFiles> find_log_files(Disk& disk, const LogId& log) {
     if (!segment) return report(segment.error());
     files.segments.push_back(*std::move(segment));
   }
-  std::ranges::sort(files.segments, {}, &Segment::first_position);
-  const auto anew = std::ranges::find_if(files.segments.rbegin(), files.segments.rend(),
-                                         [](const Segment& segment) { return segment.begins_anew; });
+  std::ranges::sort(files.segments, {}, [](const Segment& segment) {
+    return std::pair(segment.first_position, !segment.damage.empty());
+  });
+  const auto anew = std::ranges::find_if(
+      files.segments.rbegin(), files.segments.rend(),
+      [](const Segment& segment) { return segment.begins_anew && segment.damage.empty(); });
   if (anew != files.segments.rend()) {
     for (auto before = files.segments.begin(); before != anew.base() - 1; ++before) {
       files.outdated.push_back(before->name);

@@ -12,7 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -22,7 +24,7 @@
 namespace refract::storage {
 
 inline constexpr uint64_t kSegmentMagic = 0x31'47'4f'4c'46'45'52'00;  // "\0REFLOG1", little endian.
-inline constexpr uint32_t kSegmentVersion = 1;
+extern const uint32_t kSegmentVersion;  // versions.cc
 inline constexpr uint64_t kSegmentHeaderBytes = kSectorBytes;  // One sector, so that it is never torn.
 inline constexpr uint64_t kFirstPosition = 4096;               // Of a log's first record.
 
@@ -36,7 +38,8 @@ struct SegmentHeader {
       previous_end;  // Where the log ended before; no more than first_position. What lies between is void.
   uint64_t first_stamp;  // Records before this segment have lower stamps, those in it none below.
   uint64_t begins_anew;  // 1: no segment before this one counts; a snapshot has what they had.
-  uint64_t reserved[55];
+  uint64_t file_bytes;  // So long it was made; a shorter one has lost its end. 0: an earlier release made it.
+  uint64_t reserved[54];
   uint64_t checksum;  // XXH3 over all before.
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes && std::is_trivially_copyable_v<SegmentHeader>);
@@ -56,7 +59,13 @@ struct Segment {
   uint64_t first_stamp = 0;
   bool begins_anew = false;
   uint64_t file_bytes = 0;
-  std::string damage = {};  // Of the header; then only name, first_position and file_bytes are known.
+  // Of the header, or of the name beside it. Then nothing but name, first_position and file_bytes is known,
+  // unless the header is sound: first_position is the header's then, whatever the name says.
+  std::string damage = {};
+  uint64_t damage_offset = 0;  // In the file.
+  uint64_t damage_bytes = 0;
+  bool has_header = false;
+  bool is_foreign = false;  // The header is sound, and of another store's or shard's log.
 
   // No record of it ends behind this position.
   [[nodiscard]] uint64_t end_max() const noexcept {
@@ -66,12 +75,15 @@ struct Segment {
 
 struct LogFiles {
   std::vector<Segment> segments;    // In the order of their positions; from the last one that begins anew on.
+                                    // Of several with one position, those that are damaged stand last.
   std::vector<std::string> spares;  // Names.
   std::vector<std::string> outdated;  // Segments in front of one that begins anew: to be removed.
 };
 
 [[nodiscard]] std::string segment_name(uint32_t shard, uint64_t first_position);
 [[nodiscard]] std::string spare_name(uint32_t shard, uint64_t number);
+// Which shard's log the name is of; nothing: it is no segment's.
+[[nodiscard]] std::optional<uint32_t> shard_of_segment(std::string_view name);
 
 // The bytes of a segment's header.
 [[nodiscard]] SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noexcept;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +29,7 @@ namespace refract::storage {
 inline constexpr uint64_t kSnapshotMagic = 0x31'50'41'4e'53'46'45'52;        // "REFSNAP1", little endian.
 inline constexpr uint64_t kSnapshotBlockMagic = 0x4b'43'4f'4c'42'46'45'52;   // "REFBLOCK"
 inline constexpr uint64_t kSnapshotFooterMagic = 0x54'4f'4f'46'45'46'45'52;  // "REFEFOOT"
-inline constexpr uint32_t kSnapshotVersion = 1;
+extern const uint32_t kSnapshotVersion;  // versions.cc
 inline constexpr uint64_t kSnapshotPayloadMax = kMiB;
 
 // What a snapshot is of. The numbers are what the file's header says.
@@ -68,7 +69,7 @@ struct SnapshotBlockHeader {
   uint32_t entries;
   uint64_t kind;
   uint64_t payload_checksum;
-  uint64_t reserved;
+  uint64_t key;       // The header's checksum once more: so a block can be verified when the header is gone.
   uint64_t checksum;  // Of the bytes before.
 };
 static_assert(sizeof(SnapshotBlockHeader) == 64);
@@ -79,9 +80,9 @@ struct SnapshotFooter {
   uint64_t blocks;
   uint64_t entries;
   uint64_t payload_bytes;
-  uint64_t offset;  // Of this footer: where the last block ends.
-  uint64_t sum;     // Of the blocks' checksums, in their order.
-  uint64_t reserved;
+  uint64_t offset;    // Of this footer: where the last block ends.
+  uint64_t sum;       // Of the blocks' checksums, in their order.
+  uint64_t key;       // As in a block's header.
   uint64_t checksum;  // Of the bytes before.
 };
 static_assert(sizeof(SnapshotFooter) == 64);
@@ -101,6 +102,8 @@ struct SnapshotName {
   uint32_t shard_index = 0;
   uint64_t stamp = 0;
 };
+// Nothing: it is no complete snapshot's.
+[[nodiscard]] std::optional<SnapshotName> parse_snapshot_name(std::string_view name);
 // Those that are complete, the youngest of each shard last.
 [[nodiscard]] Reported<std::vector<SnapshotName>> list_snapshots(Disk& disk);
 // Removes what crashes left half written. For the start, before anything is written. Returns how many.
@@ -155,20 +158,27 @@ class SnapshotReader {
     uint64_t offset = 0;
     uint64_t bytes = 0;
     std::string what;
+    std::optional<uint64_t> entries = 0;  // That were lost; nothing: nobody can tell.
   };
 
   // Reads everything but the blocks' payloads. kCorrupt: damaged, and where. kUnsupported: of another
   // version. kMalformed: no snapshot at all. The disk outlives it.
   [[nodiscard]] static Reported<std::unique_ptr<SnapshotReader>> open(Disk& disk, std::string_view name);
-  // The same for a damaged one: blocks that cannot be found are left out, and said in damages(). Only the
-  // header must be sound.
+  // The same for a damaged one: what cannot be found is left out, and said in damages(). Where the header is
+  // damaged, facts() are what the file's name says, has_header() is false, and each block answers for itself.
   [[nodiscard]] static Reported<std::unique_ptr<SnapshotReader>> salvage(Disk& disk, std::string_view name);
 
   [[nodiscard]] const SnapshotFacts& facts() const noexcept { return facts_; }
+  [[nodiscard]] bool has_header() const noexcept { return has_header_; }
   // Of the blocks that there are.
   [[nodiscard]] const SnapshotTotals& totals() const noexcept { return totals_; }
   [[nodiscard]] uint64_t block_count() const noexcept { return blocks_.size(); }
   [[nodiscard]] const std::vector<Damage>& damages() const noexcept { return damages_; }
+  // How many entries the footer says that there are; nothing where it is damaged too.
+  [[nodiscard]] std::optional<uint64_t> entries_wanted() const noexcept { return entries_wanted_; }
+  [[nodiscard]] uint64_t file_bytes() const noexcept { return file_bytes_; }
+  // Where a block stands, and that all its entries are lost, for whoever could not read() it.
+  [[nodiscard]] Damage damage_of(uint64_t index, std::string what) const;
 
   // One for each thread that reads.
   [[nodiscard]] Reported<std::unique_ptr<File>> open_file() const {
@@ -182,10 +192,14 @@ class SnapshotReader {
 
  private:
   SnapshotReader(Disk& disk, std::string_view name) : disk_(disk), name_(name) {}
+  [[nodiscard]] static Reported<std::unique_ptr<SnapshotReader>> begin(Disk& disk, std::string_view name,
+                                                                       bool salvages);
   [[nodiscard]] Reported<> read_header(File& file);
+  [[nodiscard]] Reported<> do_without_header(File& file, const Report& why);
   [[nodiscard]] Reported<> find_blocks(File& file);
   [[nodiscard]] Reported<> check_footer(const SnapshotFooter& footer, uint64_t offset) const;
-  [[nodiscard]] Reported<> find_next(File& file, uint64_t& offset, std::string what);
+  [[nodiscard]] Reported<> find_next(File& file, uint64_t& offset, Damage damage);
+  [[nodiscard]] Damage describe(const SnapshotBlockHeader& header, uint64_t offset) const;
   [[nodiscard]] std::unexpected<Report> damaged(uint64_t offset, std::string_view what) const;
 
   Disk& disk_;
@@ -194,7 +208,9 @@ class SnapshotReader {
   SnapshotTotals totals_;
   std::vector<SnapshotBlockHeader> blocks_;
   std::vector<Damage> damages_;
+  std::optional<uint64_t> entries_wanted_;
   bool salvages_ = false;
+  bool has_header_ = true;
   uint64_t key_ = 0;
   uint64_t sum_ = 0;
   uint64_t file_bytes_ = 0;

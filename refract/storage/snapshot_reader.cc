@@ -25,6 +25,11 @@ template <typename T>
          header.payload_bytes <= kSnapshotPayloadMax && is_intact(header, key);
 }
 
+// The same where the key is not known yet: the one that it names itself.
+[[nodiscard]] bool is_block_at(const SnapshotBlockHeader& header, uint64_t offset) noexcept {
+  return header.key != 0 && is_block_at(header, offset, header.key);
+}
+
 [[nodiscard]] uint64_t end_of(const SnapshotBlockHeader& header) noexcept {
   return round_up(header.offset + sizeof(header) + header.payload_bytes, kSectorBytes);
 }
@@ -37,23 +42,45 @@ std::unexpected<Report> SnapshotReader::damaged(uint64_t offset, std::string_vie
                 "use an older snapshot, or see what is left of this one with refract restore --salvage");
 }
 
-Reported<std::unique_ptr<SnapshotReader>> SnapshotReader::open(Disk& disk, std::string_view name) {
+Reported<std::unique_ptr<SnapshotReader>> SnapshotReader::begin(Disk& disk, std::string_view name,
+                                                                bool salvages) {
   std::unique_ptr<SnapshotReader> reader(new SnapshotReader(disk, name));
+  reader->salvages_ = salvages;
   auto file = reader->open_file();
   if (!file) return report(file.error());
-  if (const Reported<> read = reader->read_header(**file); !read) return report(read.error());
+  Reported<> read = reader->read_header(**file);
+  if (!read && salvages && read.error().code != Code::kUnsupported) {
+    read = reader->do_without_header(**file, read.error());
+  }
+  if (!read) return report(read.error());
   if (const Reported<> found = reader->find_blocks(**file); !found) return report(found.error());
   return reader;
 }
 
+Reported<std::unique_ptr<SnapshotReader>> SnapshotReader::open(Disk& disk, std::string_view name) {
+  return begin(disk, name, false);
+}
+
 Reported<std::unique_ptr<SnapshotReader>> SnapshotReader::salvage(Disk& disk, std::string_view name) {
-  std::unique_ptr<SnapshotReader> reader(new SnapshotReader(disk, name));
-  reader->salvages_ = true;
-  auto file = reader->open_file();
-  if (!file) return report(file.error());
-  if (const Reported<> read = reader->read_header(**file); !read) return report(read.error());
-  if (const Reported<> found = reader->find_blocks(**file); !found) return report(found.error());
-  return reader;
+  return begin(disk, name, true);
+}
+
+// The key is what the first block says that stands where it says, and that fits its own checksum.
+Reported<> SnapshotReader::do_without_header(File& file, const Report& why) {
+  const std::optional<SnapshotName> name = parse_snapshot_name(name_);
+  for (uint64_t offset = sizeof(SnapshotHeader); offset < file_bytes_ && key_ == 0; offset += kSectorBytes) {
+    SnapshotBlockHeader header{};
+    const auto got = file.read(offset, room_of(header));
+    if (!got) return report(got.error());
+    if (*got == sizeof(header) && is_block_at(header, offset)) key_ = header.key;
+  }
+  if (key_ == 0 || !name) return report(why);
+  has_header_ = false;
+  facts_ = {.shard_index = name->shard_index, .stamp = name->stamp};
+  damages_.push_back({.offset = 0,
+                      .bytes = std::min<uint64_t>(sizeof(SnapshotHeader), file_bytes_),
+                      .what = "the header is damaged"});
+  return {};
 }
 
 Reported<> SnapshotReader::read_header(File& file) {
@@ -100,8 +127,15 @@ Reported<> SnapshotReader::find_blocks(File& file) {
       SnapshotFooter footer{};
       std::memcpy(&footer, &header, sizeof(footer));
       Reported<> checked = check_footer(footer, offset);
+      if (is_intact(footer, key_)) entries_wanted_ = footer.entries;
       if (!checked && salvages_) {
-        damages_.push_back({.offset = offset, .bytes = sizeof(footer), .what = checked.error().what});
+        // One that counts what was not found says nothing that is not said of those.
+        const bool counts =
+            is_intact(footer, key_) && offset + sizeof(footer) == file_bytes_ && !damages_.empty();
+        if (!counts) {
+          damages_.push_back(
+              {.offset = offset, .bytes = file_bytes_ - offset, .what = "the footer does not fit the file"});
+        }
         return {};
       }
       totals_.file_bytes = file_bytes_;
@@ -117,19 +151,36 @@ Reported<> SnapshotReader::find_blocks(File& file) {
       offset = end_of(header);
       continue;
     }
-    std::string what = is_whole
-                           ? fmt::format("the header of block {} does not match its checksum", blocks_.size())
-                           : "it ends here, before its footer";
-    if (!salvages_) return damaged(offset, what);
-    if (const Reported<> found = find_next(file, offset, std::move(what)); !found) return found;
+    if (!salvages_) {
+      return damaged(
+          offset, is_whole ? fmt::format("the header of block {} does not match its checksum", blocks_.size())
+                           : "it ends here, before its footer");
+    }
+    if (const Reported<> found = find_next(file, offset, describe(header, offset)); !found) return found;
     if (offset >= file_bytes_) return {};
   }
 }
 
+// What is the matter at `offset`, where neither a block nor the footer stands.
+SnapshotReader::Damage SnapshotReader::describe(const SnapshotBlockHeader& header, uint64_t offset) const {
+  if (offset >= file_bytes_) {
+    return {.offset = offset, .what = "it ends here, before its footer", .entries = std::nullopt};
+  }
+  if (file_bytes_ - offset == sizeof(SnapshotFooter) && !is_block_at(header, offset, key_))
+    return {.offset = offset, .what = "the footer is damaged"};
+  if (is_block_at(header, offset, key_)) {
+    return {.offset = offset,
+            .what = fmt::format("block {} is cut short", header.index),
+            .entries = header.entries};
+  }
+  return {.offset = offset,
+          .what = fmt::format("the header of block {} is damaged", blocks_.size()),
+          .entries = std::nullopt};
+}
+
 // The next place at which a block or the footer stands; the end of the file where there is none.
-Reported<> SnapshotReader::find_next(File& file, uint64_t& offset, std::string what) {
-  const uint64_t from = offset;
-  for (offset += kSectorBytes; offset < file_bytes_; offset += kSectorBytes) {
+Reported<> SnapshotReader::find_next(File& file, uint64_t& offset, Damage damage) {
+  for (offset = round_up(offset + 1, kSectorBytes); offset < file_bytes_; offset += kSectorBytes) {
     SnapshotBlockHeader header{};
     const auto got = file.read(offset, room_of(header));
     if (!got) return report(got.error());
@@ -137,8 +188,9 @@ Reported<> SnapshotReader::find_next(File& file, uint64_t& offset, std::string w
     if (is_block_at(header, offset, key_) && end_of(header) <= file_bytes_) break;
     if (header.magic == kSnapshotFooterMagic && is_intact(header, key_)) break;
   }
-  offset = std::min(offset, file_bytes_);
-  damages_.push_back({.offset = from, .bytes = offset - from, .what = std::move(what)});
+  offset = std::max(damage.offset, std::min(offset, file_bytes_));
+  damage.bytes = offset - damage.offset;
+  damages_.push_back(std::move(damage));
   return {};
 }
 
@@ -149,6 +201,14 @@ Reported<> SnapshotReader::check_footer(const SnapshotFooter& footer, uint64_t o
   const bool is_total = footer.blocks == blocks_.size() && footer.entries == totals_.entries &&
                         footer.payload_bytes == totals_.payload_bytes && footer.sum == sum_;
   return is_total ? Reported<>() : damaged(offset, "the footer counts other blocks than there are");
+}
+
+SnapshotReader::Damage SnapshotReader::damage_of(uint64_t index, std::string what) const {
+  const SnapshotBlockHeader& header = blocks_[index];
+  return {.offset = header.offset,
+          .bytes = end_of(header) - header.offset,
+          .what = std::move(what),
+          .entries = header.entries};
 }
 
 Reported<SnapshotReader::Block> SnapshotReader::read(File& file, uint64_t index,

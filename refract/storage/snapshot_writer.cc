@@ -34,19 +34,20 @@ template <typename T>
   return error == std::errc() && end == text.data() + text.size();
 }
 
-[[nodiscard]] bool parse_name(std::string_view text, SnapshotName& name) {
-  if (text.size() != kPrefix.size() + kShardDigits + 1 + kStampDigits || !text.starts_with(kPrefix))
-    return false;
-  if (text[kPrefix.size() + kShardDigits] != '-') return false;
-  name.name = text;
-  return take_number(text.substr(kPrefix.size(), kShardDigits), name.shard_index) &&
-         take_number(text.substr(text.size() - kStampDigits), name.stamp);
-}
-
 }  // namespace
 
 std::string snapshot_name(uint32_t shard_index, uint64_t stamp) {
   return fmt::format("{}{:03}-{:020}", kPrefix, shard_index, stamp);
+}
+
+std::optional<SnapshotName> parse_snapshot_name(std::string_view text) {
+  if (text.size() != kPrefix.size() + kShardDigits + 1 + kStampDigits || !text.starts_with(kPrefix))
+    return {};
+  if (text[kPrefix.size() + kShardDigits] != '-') return {};
+  SnapshotName name{.name = std::string(text)};
+  const bool has_numbers = take_number(text.substr(kPrefix.size(), kShardDigits), name.shard_index) &&
+                           take_number(text.substr(text.size() - kStampDigits), name.stamp);
+  return has_numbers ? std::optional(std::move(name)) : std::nullopt;
 }
 
 Reported<std::vector<SnapshotName>> list_snapshots(Disk& disk) {
@@ -54,8 +55,7 @@ Reported<std::vector<SnapshotName>> list_snapshots(Disk& disk) {
   if (!names) return report(names.error());
   std::vector<SnapshotName> found;
   for (const std::string& text : *names) {
-    SnapshotName name;
-    if (parse_name(text, name)) found.push_back(std::move(name));
+    if (auto name = parse_snapshot_name(text)) found.push_back(*std::move(name));
   }
   return found;
 }
@@ -65,10 +65,10 @@ Reported<uint64_t> remove_unfinished_snapshots(Disk& disk) {
   if (!names) return report(names.error());
   uint64_t removed = 0;
   for (const std::string& name : *names) {
-    SnapshotName parsed;
     if (!name.ends_with(kAside) ||
-        !parse_name(std::string_view(name).substr(0, name.size() - kAside.size()), parsed))
+        !parse_snapshot_name(std::string_view(name).substr(0, name.size() - kAside.size()))) {
       continue;
+    }
     if (const Reported<> gone = disk.remove(name); !gone) return report(gone.error());
     ++removed;
   }
@@ -123,6 +123,7 @@ Reported<> SnapshotWriter::write(uint64_t kind, uint32_t entries, std::span<cons
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   header.entries = entries;
   header.kind = kind;
+  header.key = key_;
   header.payload_checksum = XXH3_64bits_withSeed(payload.data(), payload.size(), key_);
   header.checksum = checksum_of(header, key_);
   if (const Reported<> written = file_->write(end_, bytes_of(header)); !written) return written;
@@ -151,6 +152,7 @@ Reported<SnapshotTotals> SnapshotWriter::finish() {
   footer.payload_bytes = totals_.payload_bytes;
   footer.offset = end_;
   footer.sum = sum_;
+  footer.key = key_;
   footer.checksum = checksum_of(footer, key_);
   if (const Reported<> written = file_->write(end_, bytes_of(footer)); !written)
     return report(written.error());
