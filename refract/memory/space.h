@@ -17,7 +17,7 @@
 namespace refract {
 
 inline constexpr uint64_t kSpaceMagic = 0x31'43'41'52'46'45'52'00;  // "\0REFRAC1", little endian.
-inline constexpr uint32_t kSpaceLayoutVersion = 1;
+extern const uint32_t kSpaceLayoutVersion;  // versions.cc
 
 // What the store's time is (store_time.h). Changed only before a server runs and after it has ended.
 struct SpaceTime {
@@ -33,6 +33,17 @@ static_assert(sizeof(SpaceTime) == 40);
 
 inline constexpr uint64_t kFillBegun = 1;
 inline constexpr uint64_t kFillComplete = 2;
+
+// Whether the files of a space may lack what was stored in them: a node marks them before it stores anything,
+// and again when it has ended and all of it is on the disk. Which boot the mark is of says `time`.
+struct SpaceUse {
+  uint64_t state;  // kSpaceInUse, kSpaceLeft; 0: not said, which counts as in use.
+  // The first file itself. A copy of it was made page by page, at no one moment.
+  uint64_t device;
+  uint64_t inode;
+};
+inline constexpr uint64_t kSpaceInUse = 1;
+inline constexpr uint64_t kSpaceLeft = 2;
 
 struct SpaceHeader {
   uint64_t magic;
@@ -53,12 +64,13 @@ struct SpaceHeader {
   uint64_t store_root[112];  // The store's words that readers look at first (kv/layout.h).
   SpaceTime time;
   uint64_t fill_state;  // Of a space that is filled from a disk: kFillBegun, kFillComplete; 0: neither.
-  uint64_t reserved_end[378];
+  SpaceUse use;         // Of a space in files.
+  uint64_t reserved_end[375];
 };
 static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
 static_assert(offsetof(SpaceHeader, shard_index) == 56 && offsetof(SpaceHeader, shard_count) == 60);
 static_assert(offsetof(SpaceHeader, stamp_limit) == 64 && offsetof(SpaceHeader, store_root) == 128);
-static_assert(offsetof(SpaceHeader, time) == 1024);
+static_assert(offsetof(SpaceHeader, time) == 1024 && offsetof(SpaceHeader, use) == 1072);
 
 enum class ChunkKind : uint8_t {
   kFree = 0,

@@ -116,6 +116,8 @@ class ShardLog {
   LogWriter::Step step() { return writer_->step(); }
   // Everything that was appended is in the segments, and synced. REQUIRES: no thread.
   [[nodiscard]] bool drain() { return writer_->drain(); }
+  // Where the oldest segment begins. REQUIRES: begin().
+  [[nodiscard]] uint64_t first_position() const noexcept { return writer_->first_position(); }
   // Ends the thread; then drain() may be called, for a stop that leaves nothing in the ring.
   void stop() noexcept { thread_.reset(); }
 

@@ -19,7 +19,7 @@
 namespace refract::storage {
 
 inline constexpr uint64_t kStoreMagic = 0x31'45'52'4f'54'53'46'52;  // "RFSTORE1", little endian.
-inline constexpr uint32_t kStoreVersion = 1;
+extern const uint32_t kStoreVersion;  // versions.cc
 
 // The file "store": one sector, replaced as a whole.
 struct StorePage {

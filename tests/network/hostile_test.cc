@@ -211,7 +211,7 @@ TEST_F(HostileClients, random_and_truncated_frames_behind_an_honest_handshake_en
 TEST_F(HostileClients, clients_of_each_version_that_the_node_speaks_are_served_and_others_are_told) {
   using fabric::tcp::kWireVersion;
   using fabric::tcp::kWireVersionOldest;
-  static_assert(kWireVersionOldest == (kWireVersion > 1 ? kWireVersion - 1 : 1));
+  EXPECT_EQ(kWireVersionOldest, kWireVersion > 1 ? kWireVersion - 1 : 1);
   for (uint16_t version = kWireVersionOldest; version <= kWireVersion; ++version) {
     HandmadeClient asking(node.tcp_address());
     const auto chosen = asking.shake_hands({.newest = version, .oldest = version});
@@ -220,14 +220,14 @@ TEST_F(HostileClients, clients_of_each_version_that_the_node_speaks_are_served_a
     EXPECT_EQ(wrong_answer_to(asking), "");
   }
   HandmadeClient newer(node.tcp_address());
-  const auto chosen = newer.shake_hands({.newest = kWireVersion + 1, .oldest = kWireVersion});
+  const auto chosen = newer.shake_hands({.newest = static_cast<uint16_t>(kWireVersion + 1), .oldest = kWireVersion});
   ASSERT_TRUE(chosen) << chosen.error().to_string();
   EXPECT_EQ(*chosen, kWireVersion);
   EXPECT_EQ(wrong_answer_to(newer), "");
 
-  constexpr uint16_t kTooOld = kWireVersionOldest - 1;
-  constexpr uint16_t kTooNew = kWireVersion + 1;
-  for (const uint16_t version : {kTooOld, kTooNew}) {
+  const auto too_old = static_cast<uint16_t>(kWireVersionOldest - 1);
+  const auto too_new = static_cast<uint16_t>(kWireVersion + 1);
+  for (const uint16_t version : {too_old, too_new}) {
     HandmadeClient stranger(node.tcp_address());
     const auto refused = stranger.shake_hands({.newest = version, .oldest = version});
     ASSERT_FALSE(refused);

@@ -343,7 +343,7 @@ TEST_F(VerbsProvider, introductions_that_make_no_sense_are_refused_and_others_go
   Introduction impossible = far_away;
   impossible.mtu_bytes = 1500;
   Introduction later = far_away;
-  later.header.version = kWireVersion + 1;
+  later.header.version = static_cast<uint16_t>(kWireVersion + 1);
   const std::array<std::pair<Introduction, Code>, 3> cases = {std::pair(far_away, Code::kUnsupported),
                                                               std::pair(impossible, Code::kMalformed),
                                                               std::pair(later, Code::kUnsupported)};

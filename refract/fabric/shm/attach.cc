@@ -114,9 +114,15 @@ bool ClientAttachment::take_welcome(const Welcome& welcome, std::span<Descriptor
   auto memory = map_shared(descriptors[1].get(), kConnectionBytes, /*writable=*/true);
   if (!memory) return broken(memory.error().code, memory.error().what);
   page_ = std::move(*page);
-  if (observe_u64(&node_page().magic) != kNodePageMagic ||
-      observe_u64(&node_page().layout_version) != kNodePageVersion) {
-    return broken(Code::kUnsupported, "its node page has another layout");
+  if (observe_u64(&node_page().magic) != kNodePageMagic) {
+    return broken(Code::kMalformed, "its node page is none");
+  }
+  if (const uint64_t layout = observe_u64(&node_page().layout_version); layout != kNodePageVersion) {
+    return broken(
+        Code::kUnsupported,
+        fmt::format("its node page has layout version {}, this client reads {}; use the client of the "
+                    "node's release, or its address tcp:HOST:PORT",
+                    layout, kNodePageVersion));
   }
   if (welcome.space_bytes_max != 0) {
     auto space = AddressSpace::reserve(welcome.space_bytes_max);

@@ -25,7 +25,7 @@ enum class ServerState : uint64_t {
 };
 
 inline constexpr uint64_t kNodePageMagic = 0x65646f6e'63667265;  // The bytes "erfcnode".
-inline constexpr uint64_t kNodePageVersion = 2;
+extern const uint64_t kNodePageVersion;  // versions.cc
 inline constexpr size_t kNodePageBytes = 4096;
 inline constexpr size_t kRegionsMax = 249;
 

@@ -18,8 +18,9 @@
 namespace refract::fabric::shm {
 
 inline constexpr uint32_t kWireMagic = 0x6d687352;  // The bytes "Rshm".
-inline constexpr uint16_t kWireVersionLowest = 1;
-inline constexpr uint16_t kWireVersionHighest = 1;
+// versions.cc
+extern const uint16_t kWireVersionLowest;
+extern const uint16_t kWireVersionHighest;
 
 enum class MessageKind : uint16_t {
   kHello = 1,

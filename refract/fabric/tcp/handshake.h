@@ -30,8 +30,9 @@
 namespace refract::fabric::tcp {
 
 inline constexpr uint32_t kWireMagic = 0x70637452;  // The bytes "Rtcp".
-inline constexpr uint16_t kWireVersion = 1;
-inline constexpr uint16_t kWireVersionOldest = 1;
+// versions.cc
+extern const uint16_t kWireVersion;
+extern const uint16_t kWireVersionOldest;
 
 // "version 1", "versions 1 to 2".
 [[nodiscard]] std::string versions_text(uint16_t oldest, uint16_t newest);

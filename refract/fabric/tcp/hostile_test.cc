@@ -227,8 +227,8 @@ TEST_F(Hostile, a_node_that_does_not_know_the_secret_is_found_out) {
 TEST_F(Hostile, other_versions_are_refused_by_name) {
   make();
   Hello newer = RawPeer::hello();
-  newer.version = kWireVersion + 2;
-  newer.version_oldest = kWireVersion + 1;
+  newer.version = static_cast<uint16_t>(kWireVersion + 2);
+  newer.version_oldest = static_cast<uint16_t>(kWireVersion + 1);
   Hello older = RawPeer::hello();
   older.version = 0;
   older.version_oldest = 0;
@@ -239,7 +239,7 @@ TEST_F(Hostile, other_versions_are_refused_by_name) {
   }
   // A newer client that still speaks ours is met in our version.
   Hello bilingual = RawPeer::hello();
-  bilingual.version = kWireVersion + 1;
+  bilingual.version = static_cast<uint16_t>(kWireVersion + 1);
   RawPeer peer(ends->node.address());
   peer.send_frame(FrameKind::kHello, bilingual);
   HandshakeReader reader;

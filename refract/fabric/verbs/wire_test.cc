@@ -200,7 +200,7 @@ TEST(VerbsWire, an_answer_names_a_device_key_for_every_byte_of_the_region) {
 TEST(VerbsWire, other_versions_are_told_from_nonsense) {
   Greeting notice{.header = header_of(Kind::kGreeting)};
   EXPECT_EQ(kind_of(bytes_of(notice)).code(), Code::kOk);
-  notice.header.version = kWireVersion + 1;
+  notice.header.version = static_cast<uint16_t>(kWireVersion + 1);
   EXPECT_EQ(kind_of(bytes_of(notice)).code(), Code::kUnsupported);
   notice.header.magic ^= 1;
   EXPECT_EQ(kind_of(bytes_of(notice)).code(), Code::kMalformed);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The versions of the files. Apart from everything else, so that a test can link a program of another version
+// (docs/design/031-upgrade.md).
+#include "refract/storage/ring.h"
+#include "refract/storage/segment.h"
+#include "refract/storage/snapshot_file.h"
+#include "refract/storage/store_folder.h"
+
+namespace refract::storage {
+
+const uint32_t kRingVersion = 1;
+const uint32_t kSegmentVersion = 1;
+const uint32_t kSnapshotVersion = 1;
+const uint32_t kStoreVersion = 1;
+
+}  // namespace refract::storage
