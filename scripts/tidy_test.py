@@ -9,6 +9,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tidy  # noqa: E402  The folder must be on the path first.
+from tidy.alone import to_compile  # noqa: E402
 
 
 def found(check, files):
@@ -19,6 +20,31 @@ def found(check, files):
 def kinds(files, exceptions=()):
     """The names of all checks that complain about `files`."""
     return {item.check for item in tidy.run(tidy.Tree(files), exceptions)}
+
+
+class HeadersAlone(unittest.TestCase):
+    HEADERS = {"refract/a.h": '#pragma once\n#include "refract/b.h"\n',
+               "refract/b.h": "#pragma once\n"}
+
+    def compiled(self, path, text):
+        return to_compile(tidy.Tree({**self.HEADERS, path: text}))
+
+    def test_what_stands_first_in_a_source_or_in_its_first_header_is_shown_by_the_build(self):
+        self.assertEqual(self.compiled("refract/a.cc", '// Licence\n\n#include "refract/a.h"\n'), [])
+        self.assertEqual(self.compiled("refract/b.cc", '#include "refract/b.h"\n'), ["refract/a.h"])
+
+    def test_what_has_anything_before_it_is_not(self):
+        for before in ("#include <vector>\n", "#define X\n", "#if X\n", "int x;\n"):
+            source = before + '#include "refract/a.h"\n'
+            self.assertEqual(self.compiled("refract/a.cc", source), ["refract/a.h"])
+
+    def test_what_begins_with_precompiled_headers_shows_nothing(self):
+        for path in ("refract/a_test.cc", "tests/a.cc", "refract/a_fuzz.cc", "examples/a.cc"):
+            self.assertEqual(self.compiled(path, '#include "refract/a.h"\n'), ["refract/a.h"])
+
+    def test_of_headers_that_include_each_other_first_one_is_compiled(self):
+        files = {"refract/a.h": '#include "refract/b.h"\n', "refract/b.h": '#include "refract/a.h"\n'}
+        self.assertEqual(len(to_compile(tidy.Tree(files))), 1)
 
 
 class Layers(unittest.TestCase):
