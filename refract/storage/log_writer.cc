@@ -216,9 +216,9 @@ void LogWriter::leave_mark() {
   marked_ = position;
   const LogMark mark = make_mark(position, highest_stamp_, 0, parts_.ring->key_of_log());
   const uint64_t offset = kSegmentHeaderBytes + position - segment.first_position;
-  if (Reported<> done = current_.file->write(offset, std::as_bytes(std::span(&mark, 1))); !done) {
-    note_trouble(done.error());
-  }
+  const Reported<> done = current_.file->write(offset, std::as_bytes(std::span(&mark, 1)));
+  // Nobody waits for it, so that nothing would end a stall; the next record meets a full disk as well.
+  if (!done && done.error().code != Code::kNoSpace) note_trouble(done.error());
 }
 
 bool LogWriter::fits(uint64_t position, uint64_t bytes) const noexcept {

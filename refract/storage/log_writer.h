@@ -160,6 +160,8 @@ class LogWriter {
   void leave_mark();
   [[nodiscard]] Reported<> mark_continued(const Segment& old, File& file, const Segment& next);
   [[nodiscard]] bool fits(uint64_t position, uint64_t bytes) const noexcept;
+  [[nodiscard]] Reported<> turn_into(Spare& spare, const Segment& segment);
+  void give_back(Spare spare, const Report& why);
   [[nodiscard]] Reported<Spare> take_spare(uint64_t bytes);
   [[nodiscard]] Reported<Spare> make_spare(uint64_t bytes);
   [[nodiscard]] bool prepare_spare(uint64_t now_ns);
@@ -188,6 +190,7 @@ class LogWriter {
   uint64_t unsynced_since_ns_ = 0;  // When something unsynced was first seen; 0: there is nothing.
   uint64_t retry_at_ns_ = 0;        // kStalled, or a spare that could not be made.
   uint64_t spare_number_ = 0;       // For the next spare's name.
+  bool told_no_spare_ = false;      // Since the last one could be made.
   bool is_draining_ = false;
 
   std::atomic<uint64_t> written_ = 0;

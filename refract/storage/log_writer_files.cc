@@ -125,10 +125,10 @@ Reported<> LogWriter::next_segment(Segment segment, uint64_t bytes) {
     segment.first_stamp = segments_.back().first_stamp;
     segment.begins_anew = segments_.back().begins_anew;
   }
-  const SegmentHeader header = make_segment_header(log_, segment);
-  if (Reported<> done = spare->file->write(0, std::as_bytes(std::span(&header, 1))); !done) return done;
-  if (Reported<> done = sync_for_good(*spare->file); !done) return done;
-  if (Reported<> done = parts_.disk->rename(spare->name, segment.name); !done) return done;
+  if (Reported<> done = turn_into(*spare, segment); !done) {
+    give_back(*std::move(spare), done.error());
+    return done;
+  }
   if (Reported<> done = parts_.disk->sync_folder(); !done) {
     return report(Code::kSystem, std::move(done.error().what), std::move(done.error().next));
   }
@@ -140,6 +140,24 @@ Reported<> LogWriter::next_segment(Segment segment, uint64_t bytes) {
   segments_.push_back(std::move(segment));
   count_disk_bytes();
   return {};
+}
+
+Reported<> LogWriter::turn_into(Spare& spare, const Segment& segment) {
+  const SegmentHeader header = make_segment_header(log_, segment);
+  if (Reported<> done = spare.file->write(0, std::as_bytes(std::span(&header, 1))); !done) return done;
+  if (Reported<> done = sync_for_good(*spare.file); !done) return done;
+  return parts_.disk->rename(spare.name, segment.name);
+}
+
+// One for which there was no room is taken again at the next try, which would else make another one each
+// time.
+void LogWriter::give_back(Spare spare, const Report& why) {
+  if (why.code == Code::kNoSpace) {
+    spares_.push_back(std::move(spare));
+    return;
+  }
+  spare.file.reset();
+  (void)parts_.disk->remove(spare.name);
 }
 
 // (W5) When the folder is known to have the next one: so that no crash leaves the mark without it.
@@ -194,10 +212,15 @@ bool LogWriter::prepare_spare(uint64_t now_ns) {
   Reported<Spare> spare = make_spare(options_.segment_bytes);
   if (spare) {
     spares_.push_back(*std::move(spare));
+    told_no_spare_ = false;
     return true;
   }
   retry_at_ns_ = now_ns + options_.retry_ns;
-  log_warn("the log of shard {} has no room for its next segment: {}", log_.shard, spare.error().to_string());
+  // Once: the disk may be full for days.
+  if (!std::exchange(told_no_spare_, true)) {
+    log_warn("the log of shard {} has no room for its next segment: {}", log_.shard,
+             spare.error().to_string());
+  }
   return false;
 }
 

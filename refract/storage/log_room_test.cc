@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// A log on a disk that has no room at one place: it waits there, leaves nothing behind, says so once, and
+// goes on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "refract/base/log.h"
+#include "refract/base/units.h"
+#include "refract/memory/fake_system.h"
+#include "refract/storage/shard_log.h"
+#include "refract/storage/simulated_disk.h"
+
+namespace refract::storage {
+namespace {
+
+// Refuses what it is told to, for want of room.
+class CrampedDisk final : public Disk {
+ public:
+  explicit CrampedDisk(Disk& disk) : disk_(disk) {}
+
+  [[nodiscard]] Reported<std::unique_ptr<File>> open(std::string_view name, OpenMode mode) override {
+    auto file = disk_.open(name, mode);
+    if (!file) return file;
+    return std::make_unique<CrampedFile>(*this, *std::move(file));
+  }
+  [[nodiscard]] Reported<> rename(std::string_view from, std::string_view to) override {
+    if (refuses_names) return full("rename");
+    return disk_.rename(from, to);
+  }
+  [[nodiscard]] Reported<> remove(std::string_view name) override { return disk_.remove(name); }
+  [[nodiscard]] Reported<> sync_folder() override { return disk_.sync_folder(); }
+  [[nodiscard]] Reported<std::vector<std::string>> list() override { return disk_.list(); }
+  [[nodiscard]] Reported<std::unique_ptr<Lock>> lock(std::string_view name) override {
+    return disk_.lock(name);
+  }
+  [[nodiscard]] std::string path_of(std::string_view name) const override { return disk_.path_of(name); }
+
+  bool refuses_names = false;
+  bool refuses_writes = false;
+  bool refuses_files = false;
+
+ private:
+  class CrampedFile final : public File {
+   public:
+    CrampedFile(CrampedDisk& disk, std::unique_ptr<File> file) : disk_(disk), file_(std::move(file)) {}
+    [[nodiscard]] Reported<> write(uint64_t offset, std::span<const std::byte> bytes) override {
+      if (disk_.refuses_writes) return full("write");
+      return file_->write(offset, bytes);
+    }
+    [[nodiscard]] Reported<uint64_t> read(uint64_t offset, std::span<std::byte> bytes) override {
+      return file_->read(offset, bytes);
+    }
+    [[nodiscard]] Reported<> sync() override { return file_->sync(); }
+    [[nodiscard]] Reported<> allocate(uint64_t bytes) override {
+      if (disk_.refuses_files) return full("allocate");
+      return file_->allocate(bytes);
+    }
+    [[nodiscard]] Reported<> truncate(uint64_t bytes) override { return file_->truncate(bytes); }
+    [[nodiscard]] Reported<uint64_t> bytes() override { return file_->bytes(); }
+    void start_writeback(uint64_t offset, uint64_t bytes) override { file_->start_writeback(offset, bytes); }
+    void drop_cached(uint64_t offset, uint64_t bytes) override { file_->drop_cached(offset, bytes); }
+
+   private:
+    CrampedDisk& disk_;
+    std::unique_ptr<File> file_;
+  };
+
+  [[nodiscard]] static std::unexpected<Report> full(const char* what) {
+    return report(Code::kNoSpace, std::string("cannot ") + what + ": No space left on device", "make room");
+  }
+
+  Disk& disk_;
+};
+
+class LogRoom : public testing::Test {
+ protected:
+  void SetUp() override {
+    set_log_level(LogLevel::kError);
+    clock_.set_now_ns(100 * kSecond_ns);
+    log_ = ShardLog::open({.log = {.store = {std::byte{1}}, .shard = 0},
+                           .options = {.durability = Durability::kAlways, .segment_bytes = 16384},
+                           .ring_bytes = kRingBytesMin,
+                           .disk = &cramped_,
+                           .clock = &clock_})
+               .value();
+    const LogReading reading = log_->read({}, [](const Record&) {}).value();
+    ASSERT_TRUE(log_->begin(reading));
+  }
+  void TearDown() override { set_log_level(LogLevel::kInfo); }
+
+  void put(uint64_t value_bytes = 3'000) {
+    const std::string value(value_bytes, 'v');
+    ASSERT_EQ(log_->room_for(3, value.size()), ShardLog::Room::kYes) << log_->trouble();
+    log_->append({.stamp = ++stamp_,
+                  .key = std::as_bytes(std::span("key", 3)),
+                  .value = std::as_bytes(std::span(value))});
+  }
+  void step(int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      clock_.advance_ns(300 * kMillisecond_ns);
+      (void)log_->step();
+    }
+  }
+  [[nodiscard]] size_t files() { return disk_.list()->size(); }
+
+  ManualClock clock_;
+  SimulatedDisk disk_{{}};
+  CrampedDisk cramped_{disk_};
+  std::unique_ptr<ShardLog> log_;
+  uint64_t stamp_ = 0;
+};
+
+TEST_F(LogRoom, a_segment_that_cannot_get_its_name_is_tried_again_and_no_file_is_left_behind) {
+  cramped_.refuses_names = true;
+  for (int i = 0; i < 7; ++i) put();
+  step(30);
+  EXPECT_EQ(log_->state(), LogState::kStalled);
+  EXPECT_LE(files(), 2U) << "the segment, and the one that is to come";
+  cramped_.refuses_names = false;
+  step(2);
+  EXPECT_EQ(log_->state(), LogState::kRunning);
+  EXPECT_EQ(log_->confirmed(), log_->appended());
+}
+
+TEST_F(LogRoom, a_log_that_rests_does_not_wait_for_room) {
+  put();
+  (void)log_->step();
+  EXPECT_EQ(log_->confirmed(), log_->appended());
+  // What is left to write now is what nobody waits for.
+  cramped_.refuses_writes = true;
+  step(5);
+  cramped_.refuses_writes = false;
+  step(5);
+  EXPECT_EQ(log_->state(), LogState::kRunning) << log_->trouble();
+  put();
+  step();
+  EXPECT_EQ(log_->confirmed(), log_->appended());
+}
+
+TEST_F(LogRoom, a_disk_that_stays_full_is_told_of_once) {
+  set_log_level(LogLevel::kWarn);
+  cramped_.refuses_files = true;
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) put();
+  step(30);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("no room for its next segment"), std::string::npos) << said;
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+}
+
+}  // namespace
+}  // namespace refract::storage
