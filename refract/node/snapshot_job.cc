@@ -30,8 +30,10 @@ SnapshotJob::SnapshotJob(const Parts& parts, Options options)
 Reported<std::unique_ptr<SnapshotJob>> SnapshotJob::start(const Parts& parts, Options options) {
   std::unique_ptr<SnapshotJob> job(new SnapshotJob(parts, std::move(options)));
   SnapshotJob* const self = job.get();
+  // Nobody waits for it, but clients may for a shard whose CPU it has.
   runtime::ThreadOptions thread{.name = fmt::format("refract-snap-{}", job->moment().shard_index),
-                                .on_end = [](int) {}};
+                                .on_end = [](int) {},
+                                .niceness = 10};
   auto started = runtime::ShardThread::start(std::move(thread), [self] { return self->work(); });
   if (!started) {
     self->has_ended_ = true;

@@ -5,7 +5,9 @@
 // The body makes the shard, or takes one that was made for it, and runs it; Shard::stop() from any thread
 // ends it. What the body returns goes to `on_end`, on the same thread and as its last act; by default that
 // ends the process at once, because a process that has lost one of its shards must not go on as if it were
-// whole. Signals are left to the threads that were there before: this one has all of them blocked.
+// whole. Signals are left to the threads that were there before: this one has all of them blocked. It runs on
+// any CPU that the process may use, also where its starter is bound to one: what works beside a shard would
+// else take the shard's own time.
 //
 // Control path. Threads: whoever started it destroys it.
 #pragma once
@@ -27,6 +29,8 @@ namespace refract::runtime {
 struct ThreadOptions {
   std::string name;  // What ps, top and debuggers show; the system keeps 15 bytes.
   std::function<void(int code)> on_end = end_process;
+  // Added to its starter's, as nice(1) has it: for work that nobody waits for.
+  int niceness = 0;
 };
 
 class ShardThread {
@@ -49,8 +53,8 @@ class ShardThread {
   pthread_t thread_{};
 };
 
-// The calling thread runs on this CPU alone from now on. kInvalidArgument: there is no such CPU, or the
-// process may not use it.
+// The calling thread, but none that it starts, runs on this CPU alone from now on. kInvalidArgument: there is
+// no such CPU, or the process may not use it.
 [[nodiscard]] Reported<> bind_this_thread(uint32_t cpu);
 
 }  // namespace refract::runtime

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
@@ -85,6 +87,44 @@ TEST(ShardThread, binds_itself_alone_to_a_cpu) {
   CPU_ZERO(&after);
   sched_getaffinity(0, sizeof(after), &after);
   EXPECT_TRUE(CPU_EQUAL(&allowed, &after));
+}
+
+TEST(ShardThread, runs_anywhere_though_its_starter_is_bound) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  uint32_t first = 0;
+  while (!CPU_ISSET(first, &allowed)) ++first;
+  cpu_set_t beside;
+  CPU_ZERO(&beside);
+  {
+    const auto thread = ShardThread::start({.name = "shard", .on_end = [](int) {}}, [&] {
+      EXPECT_TRUE(bind_this_thread(first));
+      EXPECT_TRUE(bind_this_thread(first));
+      const auto helper = ShardThread::start({.name = "beside", .on_end = [](int) {}}, [&] {
+        sched_getaffinity(0, sizeof(beside), &beside);
+        return 0;
+      });
+      EXPECT_TRUE(helper);
+      return 0;
+    });
+    ASSERT_TRUE(thread) << thread.error().to_string();
+  }
+  EXPECT_TRUE(CPU_EQUAL(&allowed, &beside));
+}
+
+TEST(ShardThread, gives_way_alone) {
+  const int before = getpriority(PRIO_PROCESS, 0);
+  int niceness = -1;
+  {
+    const auto thread = ShardThread::start({.name = "slow", .on_end = [](int) {}, .niceness = 10}, [&] {
+      niceness = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+      return 0;
+    });
+    ASSERT_TRUE(thread) << thread.error().to_string();
+  }
+  EXPECT_EQ(niceness, std::min(before + 10, 19));
+  EXPECT_EQ(getpriority(PRIO_PROCESS, 0), before);
 }
 
 // In a process of the test's own, since that is what ends.
