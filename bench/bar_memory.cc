@@ -48,7 +48,7 @@ Reported<double> bytes_per_entry_of_redis(uint64_t entries, std::string& version
 }  // namespace
 
 Reported<Outcome> measure_memory(BarRun& run) {
-  const uint64_t entries = run.options.memory_entries;
+  const uint64_t entries = run.options.many_entries;
   Outcome outcome;
   const Reported<double> ours = bytes_per_entry_of_ours(run, entries);
   if (!ours) return report(ours.error());

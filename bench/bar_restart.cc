@@ -31,10 +31,7 @@ Reported<double> restart_seconds(LoadedNode& loaded, uint64_t entries, int turn)
   }
 }
 
-}  // namespace
-
-Reported<Outcome> measure_restart(BarRun& run) {
-  const uint64_t entries = run.options.entries;
+Reported<Outcome> measure_with(BarRun& run, uint64_t entries) {
   Reported<LoadedNode> loaded = start_loaded_node(run, entries);
   if (!loaded) return report(loaded.error());
 
@@ -56,6 +53,16 @@ Reported<Outcome> measure_restart(BarRun& run) {
                              entries);
     return {};
   });
+}
+
+}  // namespace
+
+Reported<Outcome> measure_restart(BarRun& run) {
+  return measure_with(run, run.options.entries);
+}
+
+Reported<Outcome> measure_restart_of_many(BarRun& run) {
+  return measure_with(run, run.options.many_entries);
 }
 
 }  // namespace refract::bench

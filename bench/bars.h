@@ -22,11 +22,12 @@ namespace refract::bench {
 
 struct BarOptions {
   uint64_t entries = 1'000'000;
-  uint64_t memory_entries = 10'000'000;  // For the bar on memory.
-  uint64_t operations = 2'000'000;       // Gets in a round; rounds of slower operations take a share of it.
-  double slice_seconds = 0.25;           // Of one side's turn where turns are bounded by time.
-  double path_seconds = 1.5;             // Likewise over the slow path.
-  int first_requests = 20;               // Of each side in a turn.
+  uint64_t many_entries = 10'000'000;  // For the bars on memory, snapshots and restores.
+  uint64_t operations = 2'000'000;     // Gets in a round; rounds of slower operations take a share of it.
+  double slice_seconds = 0.25;         // Of one side's turn where turns are bounded by time.
+  double path_seconds = 1.5;           // Likewise over the slow path.
+  double log_seconds = 1.5;            // Likewise where a log is synced every second.
+  int first_requests = 20;             // Of each side in a turn.
   uint64_t idle_ns = 3'000'000'000;
   int alternations = 7;
   int attempts = 3;    // At a block whose references drift.
@@ -109,6 +110,16 @@ Reported<Outcome> measure_tcp_get_large(BarRun& run);
 Reported<Outcome> measure_tcp_put_large(BarRun& run);
 Reported<Outcome> measure_tcp_get_far(BarRun& run);
 Reported<Outcome> measure_tcp_put_far(BarRun& run);
+Reported<Outcome> measure_everysec_put_shm(BarRun& run);
+Reported<Outcome> measure_everysec_put_tcp(BarRun& run);
+Reported<Outcome> measure_everysec_put_beside_redis(BarRun& run);
+Reported<Outcome> measure_always_put_beside_redis(BarRun& run);
+Reported<Outcome> measure_snapshot_latency(BarRun& run);
+Reported<Outcome> measure_snapshot_pause(BarRun& run);
+Reported<Outcome> measure_snapshot_speed(BarRun& run);
+Reported<Outcome> measure_restore_speed(BarRun& run);
+Reported<Outcome> measure_restore_beside_redis(BarRun& run);
+Reported<Outcome> measure_restart_of_many(BarRun& run);
 Reported<Outcome> measure_tcp_idle(BarRun& run);
 Reported<Outcome> measure_tcp_first_request(BarRun& run);
 Reported<Outcome> measure_shards(BarRun& run);

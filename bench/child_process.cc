@@ -64,6 +64,7 @@ std::string content_of(const std::string& path) {
 
 Reported<ChildProcess> ChildProcess::start(const Program& program) {
   std::vector<std::string> arguments = program.arguments;
+  const std::string executable = program.executable.empty() ? arguments[0] : program.executable;
   std::vector<std::string> environment = clean_environment();
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const std::vector<char*> environment_pointers = pointers_to(environment);
@@ -82,15 +83,17 @@ Reported<ChildProcess> ChildProcess::start(const Program& program) {
   CPU_ZERO(&every);
   for (size_t i = 0; i < core_count(); ++i) CPU_SET(core_number(i), &every);
   ::sched_setaffinity(0, sizeof(every), &every);
-  ::execvpe(argument_pointers[0], argument_pointers.data(), environment_pointers.data());
-  std::fprintf(stderr, "cannot execute %s: %s\n", argument_pointers[0], errno_text(errno).c_str());
+  ::execvpe(executable.c_str(), argument_pointers.data(), environment_pointers.data());
+  std::fprintf(stderr, "cannot execute %s: %s\n", executable.c_str(), errno_text(errno).c_str());
   ::_exit(127);
 }
 
-ChildProcess::ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), exit_code_(other.exit_code_) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(pid_, other.pid_);
+  std::swap(exit_code_, other.exit_code_);
   return *this;
 }
 
@@ -99,17 +102,21 @@ ChildProcess::~ChildProcess() {
 }
 
 bool ChildProcess::is_running() {
-  if (pid_ < 0) return false;
-  if (::waitpid(pid_, nullptr, WNOHANG) == 0) return true;
-  pid_ = -1;
-  return false;
+  return pid_ >= 0 && !ended(WNOHANG);
 }
 
 int ChildProcess::wait() {
+  if (pid_ >= 0) (void)ended(0);
+  return exit_code_;
+}
+
+bool ChildProcess::ended(int options) {
   int status = 0;
-  if (pid_ < 0 || ::waitpid(pid_, &status, 0) != pid_) return -1;
+  const pid_t got = ::waitpid(pid_, &status, options);
+  if (got == 0) return false;
+  exit_code_ = got == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   pid_ = -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return true;
 }
 
 void ChildProcess::stop() {

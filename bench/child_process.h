@@ -18,6 +18,7 @@ class ChildProcess {
   struct Program {
     std::vector<std::string> arguments;  // The first is the program: a path, or a name looked up in PATH.
     std::string log_path;                // Where its output goes.
+    std::string executable = {};         // What is executed under that name; empty: what the name says.
   };
   // A program that cannot be executed ends with 127 and says so in its log.
   [[nodiscard]] static Reported<ChildProcess> start(const Program& program);
@@ -30,13 +31,16 @@ class ChildProcess {
   // SIGTERM, and SIGKILL when it has not ended after 10 s.
   void stop();
   [[nodiscard]] bool is_running();
-  // Until it ends by itself; its exit code, or -1 where a signal ended it.
+  // Until it ends by itself, unless it has; its exit code, or -1 where a signal ended it.
   [[nodiscard]] int wait();
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
  private:
   explicit ChildProcess(pid_t pid) noexcept : pid_(pid) {}
+  [[nodiscard]] bool ended(int wait_options);
+
   pid_t pid_;  // -1: ended, or moved from.
+  int exit_code_ = -1;
 };
 
 // A folder below TMPDIR, removed with all that lies in it.

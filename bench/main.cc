@@ -59,20 +59,21 @@ void apply_size(BarsCommand& command) {
   BarOptions& options = command.options;
   if (options.node_program.empty()) options.node_program = default_node_program();
   if (command.quick) {
-    options.memory_entries = 1'000'000;
+    options.many_entries = 1'000'000;
     options.operations = 500'000;
     options.alternations = 5;
     options.slice_seconds = 0.15;
     options.idle_ns = 1'000'000'000;
   }
   if (command.smoke) {
-    options.entries = options.memory_entries = 1'000;
+    options.entries = options.many_entries = 1'000;
     options.operations = 2'000;
     options.alternations = 1;
     options.attempts = 1;
     options.judged = false;
     options.slice_seconds = 0.02;
     options.path_seconds = 0.2;
+    options.log_seconds = 0.2;
     options.first_requests = 2;
     options.idle_ns = 100'000'000;
   }

@@ -37,6 +37,11 @@ std::vector<std::string> arguments_for(const NodeOptions& options, const std::st
   add("--server-cpu", fmt::format("{}", is_bound ? core_number(1) : -1));
   if (options.shards != 1) add("--server-shards", fmt::format("{}", options.shards));
   if (!options.spin.empty()) add("--server-spin", options.spin);
+  if (!options.durability.empty()) {
+    add("--data-durability", options.durability);
+    add("--data-folder", options.data_folder.empty() ? folder + "/data" : options.data_folder);
+  }
+  if (options.snapshots_at_full_speed) add("--data-snapshot-rate", "64TiB");
   return arguments;
 }
 

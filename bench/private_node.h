@@ -22,6 +22,10 @@ struct NodeOptions {
   bool is_bound = true;             // The server to core 1, where there is one.
   uint64_t shards = 1;              // Bound ones sit on core 1 and those behind it.
   std::string listen_address = {};  // Numbers, without a port; empty: the node does not listen on TCP.
+  std::string durability = {};      // The knob data.durability; empty: its default, none.
+  std::string data_folder = {};     // Absolute; empty: one beside the socket, gone with the node.
+  // Snapshots without a bound on their rate; else the knobs' defaults.
+  bool snapshots_at_full_speed = false;
   // What the node is started by, such as "nsenter --net=FILE"; it must end up in the node's own process.
   std::vector<std::string> launcher = {};
 };
@@ -32,6 +36,9 @@ class PrivateNode {
   // knobs that the options do not name are at their defaults. A node on other than a loopback address has a
   // secret.
   [[nodiscard]] static Reported<PrivateNode> start(const NodeOptions& options);
+
+  // In good order, with all that lies in its own folder. Not to be used any more.
+  void stop() { process_.stop(); }
 
   [[nodiscard]] const std::string& socket_path() const noexcept { return socket_path_; }
   // For a client: "refract://ADDRESS:PORT?transport=tcp", with the secret. Empty without a listen_address.

@@ -55,7 +55,12 @@ bool is_in_path(const std::string& program) {
 }  // namespace
 
 Reported<Redis> Redis::start(const Options& options) {
-  if (!is_in_path("redis-server")) {
+  // Debian's redis-tools has the server under the name of a tool that it is as well; which one it is, it
+  // learns from the name that it is called by.
+  const char* const executable = is_in_path("redis-server")      ? "redis-server"
+                                 : is_in_path("redis-check-rdb") ? "redis-check-rdb"
+                                                                 : nullptr;
+  if (executable == nullptr) {
     return report(
         Code::kUnsupported, "there is no redis-server here to compare with",
         "install it: 'make bars' and 'scripts/setup bars' do (Debian: apt-get install redis-tools)");
@@ -70,16 +75,22 @@ Reported<Redis> Redis::start(const Options& options) {
     port = *free;
   }
   ChildProcess::Program program{
-      .arguments = {"redis-server", "--save", "", "--appendonly", "no", "--daemonize", "no", "--io-threads",
-                    "1", "--port", fmt::format("{}", port), "--bind", "127.0.0.1", "--unixsocket",
-                    path + "/redis.sock", "--dir", path},
-      .log_path = path + "/redis.log"};
+      .arguments = {"redis-server", "--save", "", "--daemonize", "no", "--io-threads", "1", "--port",
+                    fmt::format("{}", port), "--bind", "127.0.0.1", "--unixsocket", path + "/redis.sock",
+                    "--dir", path, "--appendonly", options.append_fsync.empty() ? "no" : "yes"},
+      .log_path = path + "/redis.log",
+      .executable = executable};
+  if (!options.append_fsync.empty()) {
+    // Without rewriting the file, for which it would fork in the middle of a measurement.
+    program.arguments.insert(program.arguments.end(),
+                             {"--appendfsync", options.append_fsync, "--auto-aof-rewrite-percentage", "0"});
+  }
   if (options.cpu >= 0) {
     program.arguments.insert(program.arguments.end(), {"--server_cpulist", fmt::format("{}", options.cpu)});
   }
   Reported<ChildProcess> process = ChildProcess::start(program);
   if (!process) return report(process.error());
-  Redis redis(std::move(*folder), std::move(*process));
+  Redis redis(std::move(*folder), std::move(program), std::move(*process));
   redis.port_ = port;
   if (const Reported<> connected = redis.connect(); !connected) return report(connected.error());
   const Reported<std::string> text = redis.info_text();
@@ -90,6 +101,7 @@ Reported<Redis> Redis::start(const Options& options) {
 
 Redis::Redis(Redis&& other) noexcept
     : folder_(std::move(other.folder_)),
+      program_(std::move(other.program_)),
       process_(std::move(other.process_)),
       socket_(std::exchange(other.socket_, -1)),
       port_(other.port_),
@@ -97,6 +109,7 @@ Redis::Redis(Redis&& other) noexcept
 
 Redis& Redis::operator=(Redis&& other) noexcept {
   std::swap(folder_, other.folder_);
+  std::swap(program_, other.program_);
   std::swap(process_, other.process_);
   std::swap(socket_, other.socket_);
   std::swap(port_, other.port_);
@@ -160,6 +173,35 @@ Reported<> Redis::load(uint64_t entries) {
     if (const Reported<> taken = expect_oks(end - start); !taken) return report(taken.error());
   }
   return {};
+}
+
+Reported<> Redis::save() {
+  if (const Reported<> sent = send("SAVE\r\n"); !sent) return report(sent.error());
+  return expect_oks(1);
+}
+
+void Redis::stop() {
+  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  process_.stop();
+}
+
+Reported<> Redis::start_again(uint64_t entries) {
+  Reported<ChildProcess> process = ChildProcess::start(program_);
+  if (!process) return report(process.error());
+  process_ = std::move(*process);
+  if (const Reported<> connected = connect(); !connected) return report(connected.error());
+  while (true) {
+    const Reported<std::string> text = info_text();
+    if (!text) return report(text.error());
+    if (field_of(*text, "loading") != "0") {
+      sleep_ns(kMillisecond_ns);
+      continue;
+    }
+    // "keys=N,expires=..."; nothing where there is none.
+    if (field_of(*text, "db0").starts_with(fmt::format("keys={},", entries))) return {};
+    return report(Code::kCorrupt,
+                  fmt::format("redis-server loaded {} instead of {} keys", field_of(*text, "db0"), entries));
+  }
 }
 
 Reported<std::string> Redis::info_text() {

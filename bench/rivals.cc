@@ -29,14 +29,15 @@ Reported<Rivals> Rivals::start(const RivalsOptions& options) {
        .spin = spin_knob(options.server_waiting),
        .is_bound = options.is_bound,
        .shards = options.shards,
-       .listen_address = options.over_tcp ? "127.0.0.1" : ""});
+       .listen_address = options.over_tcp ? "127.0.0.1" : "",
+       .durability = options.durability});
   if (!node) return report(node.error());
   Rivals rivals(options, std::move(*node));
   if (const Reported<> filled = fill_node(rivals.node_, rivals.contents(), options.keys); !filled)
     return report(filled.error());
   if (!options.with_redis) return rivals;
   const int cpu = options.is_bound && core_count() > 1 ? core_number(1) : -1;
-  Reported<Redis> redis = Redis::start({.over_tcp = true, .cpu = cpu});
+  Reported<Redis> redis = Redis::start({.over_tcp = true, .cpu = cpu, .append_fsync = options.durability});
   if (!redis) return report(redis.error());
   rivals.redis_.emplace(std::move(*redis));
   if (const Reported<> filled = fill_redis(*rivals.redis_, rivals.contents(), options.keys); !filled)

@@ -25,7 +25,8 @@ struct RivalsOptions {
   Waiting server_waiting =
       Waiting::kAdaptive;  // Of our server; Redis always sleeps when it has nothing to do.
   uint64_t shards = 1;
-  bool is_bound = true;  // Both servers to core 1.
+  bool is_bound = true;         // Both servers to core 1.
+  std::string durability = {};  // Of both: everysec or always; empty: in memory only.
 };
 
 class Rivals {
