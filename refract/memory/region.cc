@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -311,6 +312,22 @@ Reported<> Region::seal() {
   }
   sealed_ = true;
   return {};
+}
+
+Reported<> Region::sync() const {
+  if (spec_.backing.kind != BackingKind::kFile) return {};
+  // Stores through mappings are in the file's pages, and go to the disk with them.
+  int cause = EINTR;
+  while (cause == EINTR) cause = ::fsync(descriptor_.get()) == 0 ? 0 : errno;
+  if (cause == 0) return {};
+  return report(Code::kSystem, fmt::format("cannot bring {} to the disk: {}", name(), errno_text(cause)),
+                cause == EIO ? "the disk fails: see dmesg, and replace it" : "make room on that file system");
+}
+
+Region::FileIdentity Region::file() const noexcept {
+  struct stat status{};
+  if (spec_.backing.kind != BackingKind::kFile || ::fstat(descriptor_.get(), &status) != 0) return {};
+  return {.device = static_cast<uint64_t>(status.st_dev), .inode = static_cast<uint64_t>(status.st_ino)};
 }
 
 Reported<int> Region::read_descriptor() const {

@@ -75,6 +75,16 @@ class Region {
   // For the one process beside us that is to map the region writable, before seal(). Stays the region's.
   [[nodiscard]] int write_descriptor() const noexcept { return descriptor_.get(); }
 
+  // Brings what was stored to the disk; of memory, nothing. Blocks as long as the disk takes.
+  [[nodiscard]] Reported<> sync() const;
+  // Which file it is: device and inode; of memory, zeros.
+  struct FileIdentity {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    bool operator==(const FileIdentity&) const = default;
+  };
+  [[nodiscard]] FileIdentity file() const noexcept;
+
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] uint64_t bytes() const noexcept { return spec_.bytes; }
   [[nodiscard]] uint64_t base() const noexcept { return spec_.base; }

@@ -20,11 +20,11 @@ SpaceTime starting_at(uint64_t now_ns, const Clock& host, const std::optional<Bo
   return time;
 }
 
-bool is_of(const SpaceTime& time, const std::optional<BootId>& boot) noexcept {
-  return boot && std::ranges::equal(std::bit_cast<BootWords>(*boot), time.boot);
-}
-
 }  // namespace
+
+bool is_of_boot(const SpaceTime& stored, const std::optional<BootId>& boot) noexcept {
+  return boot && std::ranges::equal(std::bit_cast<BootWords>(*boot), stored.boot);
+}
 
 SpaceTime begin_time(const Clock& host, const std::optional<BootId>& boot) noexcept {
   return starting_at(host.wall_ns(), host, boot);
@@ -32,7 +32,7 @@ SpaceTime begin_time(const Clock& host, const std::optional<BootId>& boot) noexc
 
 SpaceTime resume_time(const SpaceTime& stored, const Clock& host,
                       const std::optional<BootId>& boot) noexcept {
-  if (stored.offset_ns != 0 && is_of(stored, boot)) return stored;
+  if (stored.offset_ns != 0 && is_of_boot(stored, boot)) return stored;
   if (stored.offset_ns == 0 || stored.left_ns == 0) return begin_time(host, boot);
   const uint64_t wall_ns = host.wall_ns();
   const uint64_t passed_ns = wall_ns > stored.left_wall_ns ? wall_ns - stored.left_wall_ns : 0;

@@ -24,6 +24,9 @@ namespace refract {
 [[nodiscard]] SpaceTime resume_time(const SpaceTime& stored, const Clock& host,
                                     const std::optional<BootId>& boot) noexcept;
 
+// Whether the store was last taken up in this boot.
+[[nodiscard]] bool is_of_boot(const SpaceTime& stored, const std::optional<BootId>& boot) noexcept;
+
 // The node ends: what resume_time() will want to know.
 [[nodiscard]] SpaceTime leave_time(const SpaceTime& time, const Clock& host) noexcept;
 

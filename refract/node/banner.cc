@@ -11,6 +11,29 @@ namespace refract::node {
 
 namespace {
 
+// What is lost with what.
+std::string data_line(const NodeConfig& config) {
+  switch (config.durability) {
+    case Durability::kAlways:
+      return fmt::format("  data     in {}: a write is acknowledged when it is on the disk\n",
+                         config.data_folder);
+    case Durability::kEverySecond:
+      return fmt::format(
+          "  data     in {}: a write is acknowledged when it is in the log, which is on the disk a second "
+          "later\n",
+          config.data_folder);
+    case Durability::kNone:
+      break;
+  }
+  if (config.memory_backing.kind == BackingKind::kFile) {
+    return fmt::format("  data     in {}: there again after a stop; lost if the host crashes\n",
+                       config.memory_backing.folder);
+  }
+  return "  data     in memory only: lost when the node stops or the host crashes (--data-durability "
+         "everysec "
+         "keeps them)\n";
+}
+
 // What only some nodes have.
 std::string further_lines(const Keeper& keeper) {
   const NodeConfig& config = keeper.config();
@@ -21,12 +44,7 @@ std::string further_lines(const Keeper& keeper) {
                                 : "for those who know the secret in " + config.auth_secret_file;
     text += fmt::format("  tcp      {} ({})\n", keeper.tcp_address(), who);
   }
-  if (config.durability != Durability::kNone) {
-    text += fmt::format("  data     in {}: a write is acknowledged when it is {}\n", config.data_folder,
-                        config.durability == Durability::kAlways
-                            ? "on the disk"
-                            : "in the log, which is on the disk a second later");
-  }
+  text += data_line(config);
   if (config.server_shards > 1) text += fmt::format("  shards   {}\n", config.server_shards);
   return text;
 }
@@ -57,19 +75,19 @@ std::string start_banner(const Keeper& keeper, const std::string& client) {
 }
 
 std::string stop_banner(const Keeper& keeper) {
-  if (keeper.config().durability != Durability::kNone) {
-    return fmt::format(
-        "Stopped. The data stay in {}; start with the same --data-folder to have them again.\n",
-        keeper.config().data_folder);
-  }
   const Backing& backing = keeper.config().memory_backing;
-  if (backing.kind == BackingKind::kFile) {
-    return fmt::format(
-        "Stopped. The data stay in {}; start with the same --memory-backing to have them again.\n",
-        backing.folder);
+  const bool has_log = keeper.config().durability != Durability::kNone;
+  if (!has_log && backing.kind != BackingKind::kFile) {
+    return "Stopped. The data were in memory only and are gone. To keep them next time: "
+           "--data-durability everysec, or refract dump.\n";
   }
-  return "Stopped. The data were in memory only and are gone. To keep them next time: "
-         "--data-durability everysec, or refract dump.\n";
+  const std::string& folder = has_log ? keeper.config().data_folder : backing.folder;
+  if (!keeper.is_settled()) {
+    return fmt::format(
+        "Stopped. NOT all of the data are in {}: what is missing, and what to do, stands above.\n", folder);
+  }
+  return fmt::format("Stopped. The data stay in {}; start with the same {} to have them again.\n", folder,
+                     has_log ? "--data-folder" : "--memory-backing");
 }
 
 }  // namespace refract::node

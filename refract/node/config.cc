@@ -288,8 +288,9 @@ Reported<> settle_memory(LoadedConfig& loaded, uint64_t available_bytes) {
 }
 
 // Which of two memories that outlive a host is right would be anybody's guess.
-Reported<> settle_data(const LoadedConfig& loaded) {
-  const NodeConfig& config = loaded.config;
+Reported<> settle_data(LoadedConfig& loaded) {
+  NodeConfig& config = loaded.config;
+  config.is_data_folder_default = origin_of(loaded, "data.folder").source == Source::kDefault;
   if (config.durability == Durability::kNone || config.memory_backing.kind != BackingKind::kFile) return {};
   return report(
       Code::kInvalidArgument,

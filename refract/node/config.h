@@ -50,8 +50,9 @@ struct NodeConfig {
   Backing memory_backing;
   bool memory_in_core_dumps = false;
   Durability durability = Durability::kNone;
-  std::string data_folder;         // Of logs and snapshots.
-  uint64_t snapshot_every_ns = 0;  // 0: on demand only.
+  std::string data_folder;              // Of logs and snapshots.
+  bool is_data_folder_default = false;  // Nobody named it, so that folders above it are ours to make.
+  uint64_t snapshot_every_ns = 0;       // 0: on demand only.
   uint64_t snapshot_bytes_a_second = 0;
   LogLevel log_level = LogLevel::kInfo;
   uint64_t server_spin_ns = 0;

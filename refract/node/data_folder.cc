@@ -3,11 +3,17 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <string>
 
 #include "refract/base/boot_id.h"
 #include "refract/base/clock.h"
+#include "refract/base/log.h"
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/memory/store_time.h"
@@ -27,7 +33,27 @@ storage::StoreId random_id() {
 constexpr uint64_t kPatience_ns = 2 * kSecond_ns;
 constexpr int kPause_ms = 20;
 
+// The folder's parents, where nobody named the folder: ~/.local/state is not there on every machine.
+Reported<> make_parents(const NodeConfig& config) {
+  const std::filesystem::path folder(config.data_folder);
+  std::string made;
+  for (const auto& part : folder.parent_path()) {
+    made = made.empty() ? part.string() : (std::filesystem::path(made) / part).string();
+    if (::access(made.c_str(), F_OK) == 0) continue;
+    if (!config.is_data_folder_default) {
+      return report(Code::kNotFound, fmt::format("cannot make {}: there is no {}", config.data_folder, made),
+                    fmt::format("mkdir -m 700 -p {}; or choose another --data-folder", config.data_folder));
+    }
+    if (::mkdir(made.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    const int cause = errno;
+    return report(Code::kSystem, fmt::format("cannot make {} for the data: {}", made, errno_text(cause)),
+                  "name a folder that can be written to (--data-folder)");
+  }
+  return {};
+}
+
 Reported<storage::StoreFolder> take_folder(const NodeConfig& config) {
+  if (auto made = make_parents(config); !made) return report(made.error());
   const storage::StoreFacts wanted{.store = random_id(),
                                    .shard_count = config.server_shards,
                                    .hash_seed = secure_random_u64(),
@@ -65,6 +91,14 @@ Reported<DataFolder> DataFolder::open(const NodeConfig& config) {
     return report(removed.error());
   }
   return DataFolder(std::move(*folder));
+}
+
+void warn_of_unused_data(const NodeConfig& config) {
+  auto disk = storage::open_existing_posix_disk(config.data_folder);
+  if (!disk) return;
+  if (!storage::StoreFolder::look(**disk).value_or(std::nullopt).has_value()) return;
+  log_warn("data.durability is none: what {} has of an earlier node is neither read nor written",
+           config.data_folder);
 }
 
 StoreOrigin DataFolder::origin() const noexcept {

@@ -38,4 +38,7 @@ class DataFolder {
   storage::StoreFolder folder_;
 };
 
+// For a node that keeps nothing: says so in the log where its folder has data all the same.
+void warn_of_unused_data(const NodeConfig& config);
+
 }  // namespace refract::node

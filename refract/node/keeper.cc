@@ -68,6 +68,9 @@ Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config) {
   if (auto opened = keeper->open_tcp(); !opened) return report(opened.error());
   if (auto opened = keeper->open_shards(); !opened) return report(opened.error());
   if (auto opened = keeper->open_descriptors(); !opened) return report(opened.error());
+  for (const auto& shard : keeper->shards_) {
+    if (auto entered = shard->space().enter(); !entered) return report(entered.error());
+  }
   return keeper;
 }
 
@@ -117,6 +120,8 @@ Reported<> Keeper::open_shards() {
     data_.emplace(std::move(*data));
     *origin = data_->origin();
     existed_ = data_->existed();
+  } else {
+    warn_of_unused_data(config_);
   }
   const std::array<uint64_t, 2> identity = {secure_random_u64(), secure_random_u64()};
   shards_.resize(config_.server_shards);
@@ -175,7 +180,7 @@ int Keeper::run(const std::function<void()>& on_ready) {
   }
   stop_server();
   if (damaged_) return kExitDamaged;
-  return gave_up_ && !was_ready_ ? kExitFailed : 0;
+  return (gave_up_ && !was_ready_) || !is_settled_ ? kExitFailed : 0;
 }
 
 void Keeper::look_after_shards(const std::function<void()>& on_ready) {
@@ -340,19 +345,24 @@ void Keeper::set_server_state(ServerState state) {
 
 void Keeper::stop_server() {
   set_server_state(ServerState::kStopping);
-  for (const auto& shard : shards_) shard->space().leave();
   stop_running_server();
+  for (const auto& shard : shards_) settled(shard->space().leave());
   if (data_) settle_data();
+}
+
+void Keeper::settled(const Reported<>& outcome) {
+  if (outcome) return;
+  is_settled_ = false;
+  (void)fail_with(outcome.error());
 }
 
 // What the last server left in rings reaches the disk, and nothing of them stays behind.
 void Keeper::settle_data() {
   for (uint32_t index = 0; index < shards_.size(); ++index) {
     std::byte* const space = shards_[index]->space().addresses().base();
-    const auto settled = settle_log(config_, data_->disk(), data_->log_of(index), space);
-    if (!settled) (void)fail_with(settled.error());
+    settled(settle_log(config_, data_->disk(), data_->log_of(index), space));
   }
-  if (const auto left = data_->leave(); !left) (void)fail_with(left.error());
+  settled(data_->leave());
 }
 
 void Keeper::stop_running_server() {

@@ -38,7 +38,8 @@ class Keeper {
 
   // Forks the server and serves until SIGINT or SIGTERM. `on_ready` is called once, when every shard serves
   // for the first time. Returns the process's exit code: 0; 3 when the store is damaged; 1 when no server
-  // ever served. A node that was never ready does not stay, whatever the cause.
+  // ever served, or not everything that shall outlive the node is where it should be. A node that was never
+  // ready does not stay, whatever the cause.
   [[nodiscard]] int run(const std::function<void()>& on_ready);
 
   // What the banner tells.
@@ -51,6 +52,8 @@ class Keeper {
   [[nodiscard]] const NodeConfig& config() const noexcept { return config_; }
   [[nodiscard]] const std::string& tcp_address() const noexcept { return tcp_address_; }  // Empty: none.
   [[nodiscard]] bool was_ready() const noexcept { return was_ready_; }
+  // Behind run(): everything that shall outlive the node does. If not, the log has said what is missing.
+  [[nodiscard]] bool is_settled() const noexcept { return is_settled_; }
 
  private:
   explicit Keeper(const NodeConfig& config) : config_(config) {}
@@ -75,6 +78,7 @@ class Keeper {
   void stop_server();
   void stop_running_server();
   void settle_data();
+  void settled(const Reported<>& outcome);
 
   NodeConfig config_;
   fabric::tcp::Secret secret_;
@@ -93,6 +97,7 @@ class Keeper {
   bool gave_up_ = false;
   bool damaged_ = false;
   bool stopping_ = false;
+  bool is_settled_ = true;
 };
 
 }  // namespace refract::node

@@ -38,8 +38,12 @@ Reported<> accept_start(std::span<const std::byte> start) {
   if (header.magic != kSpaceMagic)
     return report(Code::kMalformed, "the file does not begin with a space's header");
   if (header.layout_version != kSpaceLayoutVersion) {
-    return report(Code::kUnsupported, fmt::format("the file has layout version {}, this program reads {}",
-                                                  header.layout_version, kSpaceLayoutVersion));
+    return report(
+        Code::kUnsupported,
+        fmt::format("the memory has layout version {}, this program reads {}", header.layout_version,
+                    kSpaceLayoutVersion),
+        "start the release that made it, take a dump (refract dump), and load that into a node of this "
+        "one on an empty folder (refract load)");
   }
   return {};
 }
@@ -162,31 +166,59 @@ Reported<> StoreSpace::open_existing() {
     if (auto begun = begin_growth(*bytes); !begun) return begun;
     if (auto populated = growing_->region.populate(); !populated) return populated;
     if (regions_.empty()) {
-      const std::span<const std::byte> start{growing_->region.data(), growing_->region.bytes()};
-      const Result<> header = Heap::check_header(start);
-      // All zero: a node died before it finished its store, so there is nothing to lose.
-      if (header.code() == Code::kMalformed) {
-        const SpaceTime time = begin_time(system_clock(), host_boot_id());
-        if (auto made = make_store(growing_->region, time); !made) return made;
-      } else if (!header) {
-        return report(header.error().code,
-                      fmt::format("the space in {} is damaged: {}", backing_.folder,
-                                  info(header.error().code).sentence),
-                      fmt::format("look at it with: refract check --path {}", backing_.folder));
-      } else if (reinterpret_cast<const SpaceHeader*>(start.data())->chunks_max * kChunkBytes >
-                 limit_bytes_) {
-        return report(Code::kInvalidArgument,
-                      "the stored space was made with a higher --memory-limit than this node has",
-                      "start with the limit that the node had before");
-      } else {
-        set_time(resume_time(reinterpret_cast<const SpaceHeader*>(start.data())->time, system_clock(),
-                             host_boot_id()));
-      }
+      if (auto checked = check_first(growing_->region); !checked) return checked;
     }
     existed_ = true;
     if (auto finished = finish_growth(); !finished) return finished;
   }
   return {};
+}
+
+// The store in files that were found: sound as far as its header says, and taken up.
+Reported<> StoreSpace::check_first(const Region& first) {
+  const std::span<const std::byte> start{first.data(), first.bytes()};
+  const Result<> header = Heap::check_header(start);
+  // All zero: a node died before it finished its store, so there is nothing to lose.
+  if (header.code() == Code::kMalformed) return make_store(first, begin_time(system_clock(), host_boot_id()));
+  if (!header) {
+    return report(
+        header.error().code,
+        fmt::format("the space in {} is damaged: {}", backing_.folder, info(header.error().code).sentence),
+        fmt::format("look at it with: refract check --path {}", backing_.folder));
+  }
+  const auto& found = *reinterpret_cast<const SpaceHeader*>(start.data());
+  if (found.chunks_max * kChunkBytes > limit_bytes_) {
+    return report(Code::kInvalidArgument,
+                  "the stored space was made with a higher --memory-limit than this node has",
+                  "start with the limit that the node had before");
+  }
+  if (auto usable = check_use(first); !usable) return usable;
+  set_time(resume_time(found.time, system_clock(), host_boot_id()));
+  return {};
+}
+
+// Pages of files reach the disk in any order. So what a node left that did not end by itself is whole only
+// where the same pages are still there: in the boot in which it ran, and in these very files.
+Reported<> StoreSpace::check_use(const Region& first) const {
+  const auto& found = *reinterpret_cast<const SpaceHeader*>(first.data());
+  if (found.use.state == kSpaceLeft) return {};
+  const bool is_same_boot = is_of_boot(found.time, host_boot_id());
+  // One that died before it could say anything had nothing to lose.
+  if (is_same_boot && found.use.state == 0) return {};
+  if (is_same_boot && first.file() == Region::FileIdentity{found.use.device, found.use.inode}) return {};
+  return report(
+      Code::kCorrupt,
+      is_same_boot
+          ? fmt::format("the files in {} are copies of a running node's, made at no one moment, so that "
+                        "entries in them may be half there",
+                        backing_.folder)
+          : fmt::format("the node whose memory is in {} was running when its host went down, so that nobody "
+                        "can tell which of its pages reached the disk",
+                        backing_.folder),
+      fmt::format("start on an empty folder and load your last dump (refract load); with a log "
+                  "(--data-durability everysec) a node has everything again. refract inspect --file {} shows "
+                  "what lies there",
+                  backing_.folder));
 }
 
 Reported<> StoreSpace::make_store(const Region& first, const SpaceTime& time) {
@@ -223,9 +255,34 @@ void StoreSpace::set_time(const SpaceTime& time) noexcept {
   writer.copy({offsetof(SpaceHeader, time)}, std::as_bytes(std::span(&time, 1)));
 }
 
-void StoreSpace::leave() noexcept {
+void StoreSpace::mark(uint64_t state) noexcept {
+  const Region& first = regions_.front().region;
+  const SpaceUse use{.state = state, .device = first.file().device, .inode = first.file().inode};
+  Writer writer(addresses_.base());
+  writer.copy({offsetof(SpaceHeader, use)}, std::as_bytes(std::span(&use, 1)));
+}
+
+Reported<> StoreSpace::enter() {
+  if (backing_.kind != BackingKind::kFile) return {};
+  mark(kSpaceInUse);
+  return regions_.front().region.sync();
+}
+
+Reported<> StoreSpace::leave() {
   const auto* header = reinterpret_cast<const SpaceHeader*>(addresses_.base());
   set_time(leave_time(header->time, system_clock()));
+  if (backing_.kind != BackingKind::kFile) return {};
+  for (const Held& held : regions_) {
+    if (auto synced = held.region.sync(); !synced) return synced;
+  }
+  const Descriptor folder(::open(backing_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || ::fsync(folder.get()) != 0) {
+    return report(Code::kSystem,
+                  fmt::format("cannot bring {} to the disk: {}", backing_.folder, errno_text(errno)));
+  }
+  // Last, and only when all of that is there.
+  mark(kSpaceLeft);
+  return regions_.front().region.sync();
 }
 
 uint64_t StoreSpace::next_region_bytes(uint64_t value_bytes) const noexcept {

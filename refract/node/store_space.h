@@ -52,8 +52,11 @@ class StoreSpace {
 
   // Makes the store empty again, in the regions that there are. REQUIRES: nobody uses it.
   [[nodiscard]] Reported<> empty();
-  // The node ends: the next one is to know when.
-  void leave() noexcept;
+  // Before anything is stored: from now on files count as those of a node that has not ended.
+  [[nodiscard]] Reported<> enter();
+  // The node ends, and nobody stores any more: the next one is to know when, and that files have everything.
+  // Blocks until they do.
+  [[nodiscard]] Reported<> leave();
 
   // How large the next region would be if a value of `value_bytes` must fit; 0: the limit leaves no such
   // room.
@@ -73,6 +76,9 @@ class StoreSpace {
  private:
   [[nodiscard]] Reported<> open_first(uint64_t initial_bytes);
   [[nodiscard]] Reported<> open_existing();
+  [[nodiscard]] Reported<> check_first(const Region& first);
+  [[nodiscard]] Reported<> check_use(const Region& first) const;
+  void mark(uint64_t state) noexcept;
   [[nodiscard]] Reported<> make_store(const Region& first, const SpaceTime& time);
   void set_time(const SpaceTime& time) noexcept;
   [[nodiscard]] RegionSpec spec_of(uint64_t bytes) const;

@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "tests/process/load.h"
@@ -48,6 +50,28 @@ class FileBacking : public testing::Test {
       wrong += value && number_in(nth_key(n), *value) == n ? 0 : 1;
     }
     return wrong;
+  }
+  // The files as if the host had booted since: what they say of the boot is another one's.
+  void pretend_another_boot(const std::string& folder) const {
+    const uint64_t boot_at = offsetof(SpaceHeader, time) + offsetof(SpaceTime, boot);
+    std::string whole = read_whole(folder + "/region-000");
+    ASSERT_GT(whole.size(), sizeof(SpaceHeader));
+    whole[boot_at] = static_cast<char>(whole[boot_at] ^ 1);
+    ASSERT_TRUE(write_whole(folder + "/region-000", whole));
+  }
+  [[nodiscard]] static std::unique_ptr<Node> start_on(const std::string& folder,
+                                                      const std::string& limit = "128MiB") {
+    return std::make_unique<Node>(NodeOptions{.arguments = {"--memory-initial", "64MiB", "--memory-limit",
+                                                            limit, "--memory-backing", "file:" + folder}});
+  }
+  void expect_refused(const std::string& folder, const std::string& why) const {
+    const std::string before = read_whole(folder + "/region-000");
+    const auto node = start_on(folder);
+    EXPECT_EQ(node->process().wait(), 3) << node->errors();
+    EXPECT_NE(node->errors().find(why), std::string::npos) << node->errors();
+    EXPECT_NE(node->errors().find("refract load"), std::string::npos) << node->errors();
+    EXPECT_EQ(node->output(), "");
+    EXPECT_TRUE(read_whole(folder + "/region-000") == before) << "what was refused was changed";
   }
   [[nodiscard]] std::string region() const { return folder_.path() + "/region-000"; }
   void overwrite(uint64_t offset, const std::string& bytes) const {
@@ -110,6 +134,48 @@ TEST_F(FileBacking, has_every_acknowledged_write_again_after_its_keeper_was_kill
   Client client = node->connect();
   EXPECT_EQ(differences(client, *ledger, 1), "");
   EXPECT_EQ(leak_after_erasing_all(client), "");
+}
+
+// The pages of a file reach the disk in any order: after a crash of the host anything may be half there, and
+// no check of the table would see it in a value.
+TEST_F(FileBacking, what_a_crash_of_the_host_left_is_refused_and_what_a_stop_left_is_not) {
+  auto node = start();
+  ASSERT_TRUE(node->is_up()) << node->errors();
+  fill(*node);
+  EXPECT_EQ(node->stop(), 0);
+  pretend_another_boot(folder_.path());
+  // A start that is refused for another reason leaves things as they are.
+  EXPECT_NE(start_on(folder_.path(), "64MiB")->process().wait(), 0);
+  node = start();
+  ASSERT_TRUE(node->is_up()) << node->errors();
+  EXPECT_EQ(wrong_entries(*node), 0U);
+  node->kill_everything();
+  node = start();
+  ASSERT_TRUE(node->is_up()) << "the processes died, not the host: " << node->errors();
+  EXPECT_EQ(wrong_entries(*node), 0U);
+  node->kill_everything();
+  pretend_another_boot(folder_.path());
+  expect_refused(folder_.path(), "was running when its host went down");
+}
+
+// A file that is copied while it changes is the file of no moment.
+TEST_F(FileBacking, a_copy_of_a_running_nodes_files_is_refused_and_one_of_a_stopped_ones_is_not) {
+  const TestFolder copies;
+  const auto copy = [&](const std::string& name) {
+    const std::string folder = copies.path() + "/" + name;
+    std::filesystem::copy(folder_.path(), folder, std::filesystem::copy_options::recursive);
+    return folder;
+  };
+  auto node = start();
+  ASSERT_TRUE(node->is_up()) << node->errors();
+  fill(*node);
+  const std::string of_running = copy("running");
+  EXPECT_EQ(node->stop(), 0);
+  const std::string of_stopped = copy("stopped");
+  expect_refused(of_running, "copies of a running node's");
+  const auto again = start_on(of_stopped);
+  ASSERT_TRUE(again->is_up()) << again->errors();
+  EXPECT_EQ(wrong_entries(*again), 0U);
 }
 
 TEST_F(FileBacking, two_nodes_do_not_share_files) {

@@ -236,6 +236,14 @@ pid_t Node::next_server(pid_t before) const {
   return now;
 }
 
+void Node::kill_everything() {
+  const pid_t last = server();
+  send_signal(keeper(), SIGKILL);
+  send_signal(last, SIGKILL);
+  (void)process_.wait();
+  (void)becomes_true([last] { return last <= 0 || state_of(last) == '\0' || state_of(last) == 'Z'; });
+}
+
 int Node::stop() {
   process_.signal(SIGTERM);
   return process_.wait();

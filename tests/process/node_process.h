@@ -108,6 +108,9 @@ class Node {
   [[nodiscard]] pid_t next_server(pid_t before) const;
   [[nodiscard]] std::string output() const { return read_whole(folder_.path() + "/output"); }
   [[nodiscard]] std::string errors() const { return read_whole(folder_.path() + "/errors"); }
+  // SIGKILL to keeper and server, as nearly at one moment as may be: the keeper first, which would bring the
+  // server's last changes to the disk. Returns when both are gone.
+  void kill_everything();
   // SIGTERM, and the exit code.
   [[nodiscard]] int stop();
   // A client, after waiting for a node that is about to come; fails the test and ends it if there is none.
