@@ -37,6 +37,8 @@ struct Texts {
   std::string memory_limit;
   std::string memory_backing;
   std::string listen_address;
+  std::string data_durability;
+  std::string data_folder;
   // Beside `words`: the library takes "{}" for an empty list when it fills a variable, so keys and values are
   // taken from the option itself.
   std::vector<CLI::Option*> words;
@@ -106,11 +108,17 @@ void add_node_commands(CLI::App& app, Invocation& to, Texts& texts) {
   add_json(app, to);
   if (command == "ping") app.add_flag("--why", to.why);
   if (command == "check") app.add_option("--path", to.path);
+  if (command == "snapshot") {
+    app.add_flag("--no-wait", to.no_wait);
+    app.add_flag("--no-progress", to.no_progress);
+  }
   if (command == "doctor") {
     app.add_option("--config", texts.config);
     app.add_option("--memory-limit", texts.memory_limit);
     app.add_option("--memory-backing", texts.memory_backing);
     app.add_option("--listen-address", texts.listen_address);
+    app.add_option("--data-durability", texts.data_durability);
+    app.add_option("--data-folder", texts.data_folder);
     app.add_option("--peer", to.peer);
     app.add_flag("--no-self-test", to.no_self_test);
     app.add_flag("--no-progress", to.no_progress);
@@ -325,6 +333,8 @@ Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
   pass_on("--memory-limit", texts.memory_limit);
   pass_on("--memory-backing", texts.memory_backing);
   pass_on("--listen-address", texts.listen_address);
+  pass_on("--data-durability", texts.data_durability);
+  pass_on("--data-folder", texts.data_folder);
   if (to.if_absent && to.if_version != 0) {
     return refuse(to, "--if-absent and --if-version contradict each other");
   }

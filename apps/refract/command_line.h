@@ -83,6 +83,9 @@ struct Invocation {
   bool explain = false;
   bool dry_run = false;
 
+  // snapshot (also no_progress)
+  bool no_wait = false;
+
   // ping, check, doctor (also no_progress), inspect
   bool why = false;
   std::string path;                     // A folder of region files; inspect's may be one file.

@@ -15,6 +15,7 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/node/config.h"
+#include "refract/node/doctor_data.h"
 #include "refract/node/doctor_paths.h"
 #include "refract/node/doctor_peer.h"
 
@@ -99,6 +100,7 @@ int run_doctor(const Invocation& invocation) {
   const node::DoctorInputs inputs = node::doctor_inputs(loaded->config);
   std::vector<node::Finding> findings = node::examine(inputs);
   if (!invocation.no_self_test) {
+    for (node::Finding& finding : node::measure_data(inputs)) findings.push_back(std::move(finding));
     for (node::Finding& finding : tried(invocation)) findings.push_back(std::move(finding));
   }
   findings.push_back(node::verdict(inputs, findings));

@@ -190,8 +190,13 @@ Usage: refract stat [options]
 
 Entries, memory by state, the table's size, uptime, connections, and the calls that the
 server has answered since it started; where a node has several shards, of each what it
-holds. Reads do not appear among the calls: they do not
-involve the server.
+holds. Reads do not appear among the calls: they do not involve the server.
+
+  data      What outlives what: data.durability, and where log and snapshots lie.
+  log       How much of it is not on the disk yet, when it was last synced; or why it
+            takes no writes. "Since the last snapshot" is what a start would read.
+  snapshot  The youngest one; or why there is none.
+  start     Where the server had its entries from, and how long that took.
 
 Options
       --json           The same as a JSON object; bytes and nanoseconds.
@@ -234,6 +239,8 @@ its peer and why it came that way. q ends it. Without a terminal it is printed o
               chunks that are in use.
   shard       CPU is of one core; a batch is what the shard took at once.
   connection  SHARD.PLACE; flight: calls without an answer yet.
+  data        As refract stat has it: data.durability, the log's state, what of it is
+              not on the disk yet, the last snapshot.
   trouble     What was refused or put off since the server's start, if anything was.
 
 The node does nothing for it while nobody looks; a look costs each shard some tens of
@@ -380,6 +387,29 @@ where count.chain reads the table's bucket count and counts in the scratch:
 
 docs/chains.md follows a key of the table by hand.
 )"},
+    HelpPage{"snapshot", "write the store to the node's folder, now",
+             R"(refract snapshot: write the store to the node's folder, now
+
+Usage: refract snapshot [options]
+
+The node, which needs a folder for it (refractd --data-durability everysec
+--data-folder FOLDER), writes all entries of this moment to a file there, one for each
+shard. It goes on serving meanwhile, and writes no faster than data.snapshot_rate. When
+the command has ended with 0 the files are on the disk; they replace those of the
+snapshot before, and the log is cut to what came later. If it fails, what was there
+before still is. The youngest snapshot and the log behind it are what a node starts
+from, so a copy of the whole folder is a backup. refract stat tells of the last one.
+
+Options
+      --no-wait        Ask for it, and do not wait.
+      --no-progress    Nothing on the standard error meanwhile.
+      --json           Print a JSON object: of each shard file, entries, bytes, took_ns;
+                       or error and next.
+
+Examples
+  $ refract snapshot
+  $ refract snapshot && cp -r /srv/refract /backup/$(date +%F)
+)"},
     HelpPage{"doctor", "whether this machine can run a node, or reach one",
              R"(refract doctor: whether this machine can run a node, or reach one
 
@@ -413,6 +443,8 @@ Options
       --memory-limit SIZE     How much the node is to take at most.
       --memory-backing URI    memfd:, hugetlb: or file:FOLDER.
       --listen-address ADDR   Where the node is to listen for other hosts.
+      --data-durability MODE  none, everysec or always.
+      --data-folder FOLDER    Where log and snapshots are to lie.
       --json                  The findings as a JSON object; the figures are members
                               of their finding, in nanoseconds and bytes a second.
 

@@ -6,11 +6,13 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
 #include "apps/progress/progress.h"
 #include "apps/refract/commands.h"
+#include "apps/refract/data_text.h"
 #include "apps/refract/node_link.h"
 #include "apps/refract/terminal.h"
 
@@ -120,6 +122,13 @@ std::string shard_table(std::span<const observe::ShardState> shards) {
   return out;
 }
 
+std::vector<observe::DataState> data_of(std::span<const observe::ShardState> shards) {
+  std::vector<observe::DataState> all;
+  all.reserve(shards.size());
+  for (const observe::ShardState& shard : shards) all.push_back(shard.data);
+  return all;
+}
+
 std::string shards_json(std::span<const observe::ShardState> shards) {
   std::string out = ", \"shards\": [";
   for (const observe::ShardState& shard : shards) {
@@ -130,7 +139,9 @@ std::string shards_json(std::span<const observe::ShardState> shards) {
         shard.shard_index == 0 ? "" : ", ", shard.shard_index, shard.entries.count, memory.live,
         memory.retired, memory.table, memory.free, memory.largest_free_run, shard.connections, shard.cpu_ns);
   }
-  return out + "]";
+  return out + "], \"data\": " +
+         observe::json_of(whole_of(data_of(shards)))
+             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Reported<std::vector<observe::ShardState>> shard_states(const Invocation& invocation) {
@@ -184,7 +195,8 @@ int run_stat(const Invocation& invocation) {
   const auto shards = shard_states(invocation);
   if (!shards) return complain(shards.error());
   if (invocation.json) return write_out(stat_json(*stat, route) + shards_json(*shards) + "}\n");
-  return write_out(stat_table(*stat, route) + (shards->size() > 1 ? shard_table(*shards) : std::string()));
+  return write_out(stat_table(*stat, route) + data_lines(data_of(*shards)) +
+                   (shards->size() > 1 ? shard_table(*shards) : std::string()));
 }
 
 int run_ping(const Invocation& invocation) {

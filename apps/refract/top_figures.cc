@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "apps/refract/data_text.h"
 #include "apps/refract/node_link.h"
 
 namespace refract::cli {
@@ -231,6 +232,7 @@ Figures figures_of(const Look& before, const Look& now) {
     figures.connection_count += shard.connections;
     add(figures.memory, shard.memory);
     add(figures.entries, shard.entries);
+    figures.data.push_back(shard.data);
     for (const auto& [name, count] : shard.counters) counters[name] += count;
   }
   figures.counters.assign(counters.begin(), counters.end());
@@ -255,6 +257,7 @@ std::string to_json(const Figures& figures) {
                          {"methods", nlohmann::json::array()},
                          {"shards", nlohmann::json::array()},
                          {"connections", nlohmann::json::array()},
+                         {"data", observe::json_of(whole_of(figures.data))},
                          {"counters", nlohmann::json::object()}};
   for (const MethodFigures& method : figures.methods) {
     json["methods"].push_back({{"name", method.name},

@@ -78,6 +78,7 @@ struct Figures {
   std::vector<ShardFigures> shards;
   std::vector<ConnectionFigures> connections;  // Busiest first.
   observe::EntriesState entries;               // Sums.
+  std::vector<observe::DataState> data;        // Of each shard.
   observe::MemoryState memory;                 // Sums; the largest free run is the largest of any shard.
   std::vector<std::pair<std::string, uint64_t>> counters;  // Sums.
 };

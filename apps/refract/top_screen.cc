@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "apps/progress/progress.h"
+#include "apps/refract/data_text.h"
 #include "apps/refract/terminal.h"
 #include "apps/refract/top_figures.h"
 
@@ -161,8 +162,8 @@ std::string fit(std::string_view text, const ScreenSize& size) {
 }  // namespace
 
 std::string draw(const Figures& figures, const ScreenSize& size) {
-  return fit(head(figures) + memory_lines(figures.memory) + method_lines(figures) + shard_lines(figures) +
-                 trouble_line(figures) + connection_lines(figures),
+  return fit(head(figures) + data_line(figures.data) + memory_lines(figures.memory) + method_lines(figures) +
+                 shard_lines(figures) + trouble_line(figures) + connection_lines(figures),
              size);
 }
 

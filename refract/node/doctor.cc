@@ -15,8 +15,10 @@
 
 #include "refract/memory/descriptor.h"
 #include "refract/node/config.h"
+#include "refract/node/doctor_data.h"
 #include "refract/node/doctor_network.h"
 #include "refract/node/doctor_rdma.h"
+#include "refract/storage/ring.h"
 
 namespace refract::node {
 namespace {
@@ -160,11 +162,16 @@ Finding shared_memory(const DoctorInputs& inputs) {
   if (::statvfs(inputs.system.at("/dev/shm").c_str(), &status) != 0) {
     return {"/dev/shm", Health::kOk, "absent; a node does not need it", ""};
   }
-  return {
-      "/dev/shm", Health::kOk,
-      fmt::format("{} large, {} free; a node does not need it", bytes_text(status.f_blocks * status.f_frsize),
-                  bytes_text(status.f_bavail * status.f_frsize)),
-      ""};
+  const uint64_t free = status.f_bavail * status.f_frsize;
+  const std::string found =
+      fmt::format("{} large, {} free; ", bytes_text(status.f_blocks * status.f_frsize), bytes_text(free));
+  if (inputs.durability == Durability::kNone) {
+    return {"/dev/shm", Health::kOk, found + "a node does not need it", ""};
+  }
+  const uint64_t needed = inputs.shards * (storage::kRingBytesDefault + 4096);
+  const std::string rings = fmt::format("the log's rings take {}", bytes_text(needed));
+  if (free >= needed) return {"/dev/shm", Health::kOk, found + rings, ""};
+  return {"/dev/shm", Health::kFail, found + rings, "mount -o remount,size=1G /dev/shm"};
 }
 
 Finding memfd() {
@@ -272,7 +279,10 @@ DoctorInputs doctor_inputs(const NodeConfig& config) {
           .shards = config.server_shards,
           .listen_address = config.listen_address,
           .secret_file = config.auth_secret_file,
-          .rdma_device = config.rdma_device};
+          .rdma_device = config.rdma_device,
+          .durability = config.durability,
+          .data_folder = config.data_folder,
+          .is_data_folder_default = config.is_data_folder_default};
 }
 
 Finding verdict(const DoctorInputs& inputs, std::span<const Finding> findings) {
@@ -303,6 +313,7 @@ Finding verdict(const DoctorInputs& inputs, std::span<const Finding> findings) {
 std::vector<Finding> examine(const DoctorInputs& inputs) {
   std::vector<Finding> findings = {memory(inputs), cgroup(inputs), huge(inputs)};
   if (inputs.backing.kind == BackingKind::kFile) findings.push_back(folder(inputs));
+  for (Finding& finding : examine_data(inputs)) findings.push_back(std::move(finding));
   for (const auto check : {open_files, process_limits, address_space, shared_memory}) {
     findings.push_back(check(inputs));
   }

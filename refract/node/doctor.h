@@ -15,6 +15,7 @@
 namespace refract::node {
 
 struct NodeConfig;
+enum class Durability : uint8_t;
 
 enum class Health : uint8_t {
   kOk,    // Also for information that is neither good nor bad.
@@ -45,6 +46,9 @@ struct DoctorInputs {
   std::string listen_address = {};   // Empty: no TCP.
   std::string secret_file = {};      // Empty: none.
   std::string rdma_device = "auto";  // Of the configuration, or the name of one; empty: none.
+  Durability durability{};
+  std::string data_folder = {};
+  bool is_data_folder_default = false;
   SystemRoot system = {};
 };
 // What the configuration asks of this machine.

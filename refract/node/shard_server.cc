@@ -9,6 +9,7 @@
 
 #include "refract/base/log.h"
 #include "refract/base/units.h"
+#include "refract/node/data_report.h"
 #include "refract/prism/operation.h"
 
 namespace refract::node {
@@ -111,11 +112,15 @@ int ShardServer::open_store() {
 int ShardServer::recover_with_log() {
   if (storage_->is_memory_new()) {
     if (const int code = recover(nullptr); code != 0) return code;
+    const uint64_t begun_ns = shard_.clock().now_ns();
     const auto filled = storage_->fill(*table_, *heap_, [this](uint64_t bytes) { return grow_now(bytes); });
     if (!filled) {
       (void)fail_with(filled.error());
       return kExitRefused;
     }
+    note_recovery(birth_.data->existed() ? "disk" : "nothing", begun_ns);
+    recovery_.records = storage_->reading().records;
+    recovery_.torn_position = storage_->reading().torn_position;
   } else {
     if (auto going = storage_->go_on(); !going) return fail_with(going.error());
     if (const int code = recover(storage_->last_change()); code != 0) return code;
@@ -195,7 +200,18 @@ observe::Service::Parts ShardServer::observed() {
           .shard_index = birth_.index,
           .shard_count = birth_.config.server_shards,
           .peer_of = [this](const fabric::Channel& channel) { return peer_of(channel); },
-          .add_counters = [this](const observe::AddCounter& add) { add_counters(add); }};
+          .add_counters = [this](const observe::AddCounter& add) { add_counters(add); },
+          .data =
+              [this] {
+                return data_state(birth_.config, storage_.get(), recovery_, service_->log_stats().read_only,
+                                  shard_.clock().now_ns());
+              },
+          .want_snapshot = snapshot_asker()};
+}
+
+std::function<uint64_t()> ShardServer::snapshot_asker() {
+  if (!storage_) return {};
+  return [this] { return storage_->snapshots().want_now(); };
 }
 
 void ShardServer::add_counters(const observe::AddCounter& add) const {
@@ -260,12 +276,13 @@ void ShardServer::add_log_counters(const observe::AddCounter& add) const {
   add("log.held_back_bytes", waiting.held_back_bytes);
   add("log.indeterminate", waiting.indeterminate);
   add("log.read_only", waiting.read_only);
-  const ShardSnapshots::Counters& snapshots = storage_->snapshots().counters();
-  add("snapshot.written", snapshots.written);
-  add("snapshot.failed", snapshots.failed);
-  add("snapshot.last_entries", snapshots.last_entries);
-  add("snapshot.last_bytes", snapshots.last_bytes);
-  add("snapshot.last_took_ns", snapshots.last_took_ns);
+  const ShardSnapshots& snapshots = storage_->snapshots();
+  add("snapshot.written", snapshots.written());
+  add("snapshot.failed", snapshots.failed());
+  const observe::SnapshotStatus status = snapshots.status();
+  add("snapshot.last_entries", status.entries);
+  add("snapshot.last_bytes", status.bytes);
+  add("snapshot.last_took_ns", status.took_ns);
 }
 
 observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
@@ -299,11 +316,18 @@ int ShardServer::recover(const kv::ChangeLog::Change* last) {
     }
     return kExitDamaged;
   }
-  const uint64_t took_ns = shard_.clock().now_ns() - begun_ns;
-  if (table_->stats().entries > 0) {
-    log_info("{}{} entries found in {} ms", name_, table_->stats().entries, took_ns / kMillisecond_ns);
+  const bool is_new =
+      table_->stats().entries == 0 && fabric::shm::incarnation(birth_.meeting.node_page()) <= 1;
+  note_recovery(is_new ? "nothing" : "memory", begun_ns);
+  if (recovery_.entries > 0) {
+    log_info("{}{} entries found in {} ms", name_, recovery_.entries, recovery_.took_ns / kMillisecond_ns);
   }
   return 0;
+}
+
+void ShardServer::note_recovery(const char* source, uint64_t begun_ns) {
+  recovery_ = {
+      .source = source, .entries = table_->stats().entries, .took_ns = shard_.clock().now_ns() - begun_ns};
 }
 
 void ShardServer::adopt(const fabric::shm::Attachment& attachment) {

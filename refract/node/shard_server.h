@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -89,9 +90,11 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   [[nodiscard]] int recover_with_log();
   // Waits for the keeper; false: the heap will not become larger.
   [[nodiscard]] bool grow_now(uint64_t value_bytes);
+  void note_recovery(const char* source, uint64_t begun_ns);
   void add_log_counters(const observe::AddCounter& add) const;
   void make_services();
   [[nodiscard]] observe::Service::Parts observed();
+  [[nodiscard]] std::function<uint64_t()> snapshot_asker();
   void add_counters(const observe::AddCounter& add) const;
   void add_chain_counters(const observe::AddCounter& add) const;
   void add_rdma_counters(const observe::AddCounter& add) const;
@@ -118,6 +121,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<ShardStorage> storage_;  // Where something is kept on disk.
   std::unique_ptr<kv::Table> table_;
+  observe::RecoveryStatus recovery_;
   std::unique_ptr<kv::TableService> service_;
   std::unique_ptr<kv::ChainServer> chains_;
   std::unique_ptr<observe::Service> observe_;

@@ -75,15 +75,16 @@ void ShardStorage::set_fill_state(uint64_t state) noexcept {
 
 Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const std::function<bool(uint64_t)>& grow) {
   set_fill_state(kFillBegun);
-  const auto filled = fill_shard({.disk = parts_.disk,
-                                  .log = *log_,
-                                  .log_id = parts_.log,
-                                  .table = table,
-                                  .heap = heap,
-                                  .grow = grow,
-                                  .name = parts_.name});
+  auto filled = fill_shard({.disk = parts_.disk,
+                            .log = *log_,
+                            .log_id = parts_.log,
+                            .table = table,
+                            .heap = heap,
+                            .grow = grow,
+                            .name = parts_.name});
   if (!filled) return report(filled.error());
   if (auto begun = log_->begin(*filled); !begun) return begun;
+  reading_ = std::move(*filled);
   set_fill_state(kFillComplete);
   return {};
 }
@@ -123,7 +124,8 @@ Reported<> ShardStorage::start(const Served& served) {
                                            .log = *log_,
                                            .every_ns = parts_.config.snapshot_every_ns,
                                            .bytes_a_second = parts_.config.snapshot_bytes_a_second,
-                                           .name = parts_.name});
+                                           .name = parts_.name,
+                                           .shard_index = parts_.log.shard});
   rung_at_ = log_->appended();
   told_confirmed_ = log_->confirmed();
   parts_.shard.add(*this);

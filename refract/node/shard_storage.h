@@ -61,6 +61,8 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   // says that there is none. kCorrupt: what the disk has is damaged, and the sentences say where; nothing
   // may be served then.
   [[nodiscard]] Reported<> fill(kv::Table& table, Heap& heap, const std::function<bool(uint64_t)>& grow);
+  // What fill() read of the log.
+  [[nodiscard]] const storage::LogReading& reading() const noexcept { return reading_; }
 
   // The memory is as the last server left it. Before the table takes it up.
   [[nodiscard]] Reported<> go_on();
@@ -74,8 +76,9 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
     Heap& heap;
   };
   [[nodiscard]] Reported<> start(const Served& served);
-  // REQUIRES: start().
+  // REQUIRES, for both: start().
   [[nodiscard]] const ShardSnapshots& snapshots() const noexcept { return *snapshots_; }
+  [[nodiscard]] ShardSnapshots& snapshots() noexcept { return *snapshots_; }
 
   [[nodiscard]] const storage::ShardLog& log() const noexcept { return *log_; }
 
@@ -104,6 +107,7 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   std::unique_ptr<storage::ShardLog> log_;
   kv::TableService* service_ = nullptr;
   kv::ChangeLog::Change last_ = {};
+  storage::LogReading reading_;
   std::optional<ShardSnapshots> snapshots_;
   uint64_t rung_at_ = 0;  // What had been appended when the log's thread last heard of it.
   uint64_t told_confirmed_ = 0;

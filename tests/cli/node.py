@@ -42,8 +42,10 @@ class Node:
         if "ready" not in banner:
             raise RuntimeError(f"the node did not start: {banner}")
         self.tcp_address = ""  # Where it listens.
+        self.banner = banner
         while not banner.startswith("  stop"):
             banner = self.process.stdout.readline().decode()
+            self.banner += banner
             if banner.startswith("  tcp"):
                 self.tcp_address = banner.split()[1]
             if not banner:

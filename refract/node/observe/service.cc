@@ -53,6 +53,9 @@ void Service::handle(std::span<const rpc::IncomingCall> calls) noexcept {
       case wire::Method::kTrace:
         start_trace(call.from, call.payload);
         break;
+      case wire::Method::kSnapshot:
+        begin_snapshot(call.from, call.payload);
+        break;
       default:
         server_->reply(call.from, Code::kUnsupported);
     }
@@ -127,6 +130,14 @@ void Service::start_trace(const rpc::Responder& from, std::span<const std::byte>
   server_->set_reply_tap(&trace_);
 }
 
+void Service::begin_snapshot(const rpc::Responder& from, std::span<const std::byte> body) {
+  const auto request = take<wire::SnapshotRequest>(body);
+  if (!request || !body.empty() || request->reserved != 0) return server_->reply(from, Code::kMalformed);
+  if (!parts_.want_snapshot) return server_->reply(from, Code::kUnsupported);
+  const wire::SnapshotReply reply{.attempt = parts_.want_snapshot()};
+  server_->reply(from, Code::kOk, bytes_of(reply));
+}
+
 ShardState Service::state() const {
   const kv::wire::StatReply stat = parts_.service.stat();
   const Heap::Stats& heap = parts_.heap.stats();
@@ -166,6 +177,7 @@ ShardState Service::state() const {
       .batch_ns = times_.batch_ns,
       .batch_calls = times_.batch_calls,
       .methods = {},
+      .data = parts_.data ? parts_.data() : DataState{},
       .counters = {}};
   for (size_t number = 0; number < std::size(stat.ops); ++number) {
     const std::string_view name = kv::wire::name(static_cast<kv::wire::Method>(number));

@@ -67,6 +67,9 @@ class Service final : public rpc::Service {
     uint32_t shard_count = 1;
     std::function<Peer(const fabric::Channel&)> peer_of;  // Empty: nothing is known of peers.
     std::function<void(const AddCounter&)> add_counters;  // Of providers and whoever else counts.
+    std::function<DataState()> data = {};                 // Empty: not said.
+    // Begins a snapshot, and says which attempt that is. Empty: there are none.
+    std::function<uint64_t()> want_snapshot = {};
   };
   explicit Service(Parts parts);
   Service(const Service&) = delete;
@@ -96,6 +99,7 @@ class Service final : public rpc::Service {
   void begin(const rpc::Responder& from, std::span<const std::byte> body);
   void more(const rpc::Responder& from, std::span<const std::byte> body);
   void start_trace(const rpc::Responder& from, std::span<const std::byte> body);
+  void begin_snapshot(const rpc::Responder& from, std::span<const std::byte> body);
   [[nodiscard]] Result<std::string> tell(const wire::BeginRequest& request, rpc::SessionId session);
   void forget(rpc::SessionId session) noexcept;
 

@@ -22,7 +22,7 @@ using wire::TraceKind;
 
 class ObserveTest : public testing::Test {
  protected:
-  explicit ObserveTest(const fabric::LoopbackOptions& link = {})
+  explicit ObserveTest(const fabric::LoopbackOptions& link = {}, bool keeps_data = true)
       : space_({.chunks = 44, .chunks_max = 64, .pins = &pins_.all}),
         idler_(space_.clock()),
         shard_(space_.clock(), {.idler = &idler_}),
@@ -45,7 +45,10 @@ class ObserveTest : public testing::Test {
              .shard_index = 1,
              .shard_count = 2,
              .peer_of = [](const fabric::Channel&) { return Peer{"loopback", "a test", "the only one"}; },
-             .add_counters = [](const AddCounter& add) { add("test.count", 5); }}),
+             .add_counters = [](const AddCounter& add) { add("test.count", 5); },
+             .data = [this] { return data_; },
+             .want_snapshot = keeps_data ? std::function<uint64_t()>([this] { return ++snapshots_wanted_; })
+                                         : std::function<uint64_t()>()}),
         door_(store_, observe_),
         server_(door_, shard_),
         server_dispatcher_(server_domain_, shard_, &server_),
@@ -84,6 +87,8 @@ class ObserveTest : public testing::Test {
     return call(peer, static_cast<uint16_t>(method), std::as_bytes(std::span(&request, 1)));
   }
 
+  DataState data_;
+  uint64_t snapshots_wanted_ = 0;
   kv::test::Pins pins_;
   kv::test::ManualGrowth growth_;
   kv::test::Space space_;
@@ -103,6 +108,11 @@ class ObserveTest : public testing::Test {
 class SmallMessages : public ObserveTest {
  protected:
   SmallMessages() : ObserveTest({.message_bytes_max = 640}) {}
+};
+
+class WithoutFolder : public ObserveTest {
+ protected:
+  WithoutFolder() : ObserveTest({}, /*keeps_data=*/false) {}
 };
 
 const MethodUse& use_of(const ShardState& state, std::string_view name) {
@@ -143,6 +153,40 @@ TEST_F(ObserveTest, a_shard_tells_what_it_has_done_and_what_its_memory_is_used_f
       std::ranges::find(state->counters, "rpc.calls", &std::pair<std::string, uint64_t>::first);
   ASSERT_NE(calls, state->counters.end());
   EXPECT_EQ(calls->second, 101u);
+}
+
+TEST_F(ObserveTest, a_snapshot_is_begun_for_who_asks_and_told_of_in_the_state) {
+  Peers peer = connect();
+  data_ = {.durability = "everysec",
+           .backing = "memfd:",
+           .folder = "/srv/refract",
+           .log = {.state = "running", .unsynced_bytes = 12},
+           .snapshots = {.begun = 2, .ended = 1, .file = "/srv/refract/snapshot-000-1"}};
+  const auto attempt = peer.watcher->want_snapshot();
+  ASSERT_TRUE(attempt) << attempt.error().to_string();
+  EXPECT_EQ(*attempt, 1U);
+  EXPECT_EQ(peer.watcher->want_snapshot().value(), 2U);
+  EXPECT_EQ(snapshots_wanted_, 2U);
+  const auto state = peer.watcher->state();
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->data.durability, "everysec");
+  EXPECT_EQ(state->data.folder, "/srv/refract");
+  EXPECT_EQ(state->data.log.unsynced_bytes, 12U);
+  EXPECT_EQ(state->data.snapshots.begun, 2U);
+  EXPECT_EQ(state->data.snapshots.file, "/srv/refract/snapshot-000-1");
+  const wire::SnapshotRequest strange{.reserved = 7};
+  EXPECT_EQ(call(peer, wire::Method::kSnapshot, strange), Code::kMalformed);
+  const uint64_t longer[2] = {};
+  EXPECT_EQ(call(peer, wire::Method::kSnapshot, longer), Code::kMalformed);
+  EXPECT_EQ(snapshots_wanted_, 2U) << "calls that make no sense do nothing";
+}
+
+TEST_F(WithoutFolder, nobody_gets_a_snapshot_and_the_refusal_says_what_to_do) {
+  Peers peer = connect();
+  const auto attempt = peer.watcher->want_snapshot();
+  ASSERT_FALSE(attempt);
+  EXPECT_EQ(attempt.error().code, Code::kUnsupported);
+  EXPECT_NE(attempt.error().next.find("refract dump"), std::string::npos) << attempt.error().to_string();
 }
 
 TEST_F(ObserveTest, many_calls_in_a_short_time_are_sampled) {

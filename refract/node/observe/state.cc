@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "refract/node/observe/lenient_json.h"
+
 namespace refract::observe {
 namespace {
 
@@ -26,23 +28,7 @@ Json pairs_of(const Histogram& histogram) {
   return pairs;
 }
 
-// The readers of hostile text: each looks before it takes.
-uint64_t number(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
-std::string text(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-const Json& member(const Json& object, const char* name) {
-  static const Json kNothing = Json::object();
-  const auto found = object.find(name);
-  return found != object.end() && found->is_object() ? *found : kNothing;
-}
-
+// As lenient_json.h has it.
 Histogram histogram(const Json& object, const char* name) {
   Histogram out;
   const auto found = object.find(name);
@@ -64,13 +50,13 @@ Json memory_json(const MemoryState& memory) {
 }
 
 MemoryState memory_of(const Json& object) {
-  return {.total = number(object, "total"),
-          .free = number(object, "free"),
-          .live = number(object, "live"),
-          .retired = number(object, "retired"),
-          .table = number(object, "table"),
-          .largest_free_run = number(object, "largest_free_run"),
-          .pins = number(object, "pins")};
+  return {.total = number_in(object, "total"),
+          .free = number_in(object, "free"),
+          .live = number_in(object, "live"),
+          .retired = number_in(object, "retired"),
+          .table = number_in(object, "table"),
+          .largest_free_run = number_in(object, "largest_free_run"),
+          .pins = number_in(object, "pins")};
 }
 
 Json entries_json(const EntriesState& entries) {
@@ -80,12 +66,12 @@ Json entries_json(const EntriesState& entries) {
 }
 
 EntriesState entries_of(const Json& object) {
-  return {.count = number(object, "count"),
-          .expiring = number(object, "expiring"),
-          .expired = number(object, "expired"),
-          .buckets = number(object, "buckets"),
-          .overflow_lines = number(object, "overflow_lines"),
-          .splits = number(object, "splits")};
+  return {.count = number_in(object, "count"),
+          .expiring = number_in(object, "expiring"),
+          .expired = number_in(object, "expired"),
+          .buckets = number_in(object, "buckets"),
+          .overflow_lines = number_in(object, "overflow_lines"),
+          .splits = number_in(object, "splits")};
 }
 
 }  // namespace
@@ -114,6 +100,7 @@ std::string to_json(const ShardState& state) {
   for (const MethodUse& use : state.methods) {
     methods.push_back({{"name", use.name}, {"calls", use.calls}, {"service_ns", pairs_of(use.service_ns)}});
   }
+  json["data"] = json_of(state.data);
   Json& counters = json["counters"] = Json::object();
   for (const auto& [name, count] : state.counters) counters[name] = count;
   return text_of(json);
@@ -122,25 +109,26 @@ std::string to_json(const ShardState& state) {
 Reported<ShardState> shard_state_of(std::string_view text_given) {
   const Json json = Json::parse(text_given, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return not_understood("state");
-  ShardState state{.incarnation = number(json, "incarnation"),
-                   .shard_index = static_cast<uint32_t>(number(json, "shard")),
-                   .shard_count = static_cast<uint32_t>(number(json, "shards")),
-                   .process = number(json, "process"),
-                   .now_ns = number(json, "now_ns"),
-                   .uptime_ns = number(json, "uptime_ns"),
-                   .cpu_ns = number(json, "cpu_ns"),
-                   .sleeps = number(json, "sleeps"),
-                   .operations = number(json, "operations"),
-                   .connections = number(json, "connections"),
-                   .uploads = number(json, "uploads"),
-                   .views = number(json, "views"),
-                   .waiting_for_memory = number(json, "waiting_for_memory"),
-                   .memory = memory_of(member(json, "memory")),
-                   .entries = entries_of(member(json, "entries")),
-                   .batches = number(json, "batches"),
+  ShardState state{.incarnation = number_in(json, "incarnation"),
+                   .shard_index = static_cast<uint32_t>(number_in(json, "shard")),
+                   .shard_count = static_cast<uint32_t>(number_in(json, "shards")),
+                   .process = number_in(json, "process"),
+                   .now_ns = number_in(json, "now_ns"),
+                   .uptime_ns = number_in(json, "uptime_ns"),
+                   .cpu_ns = number_in(json, "cpu_ns"),
+                   .sleeps = number_in(json, "sleeps"),
+                   .operations = number_in(json, "operations"),
+                   .connections = number_in(json, "connections"),
+                   .uploads = number_in(json, "uploads"),
+                   .views = number_in(json, "views"),
+                   .waiting_for_memory = number_in(json, "waiting_for_memory"),
+                   .memory = memory_of(member_of(json, "memory")),
+                   .entries = entries_of(member_of(json, "entries")),
+                   .batches = number_in(json, "batches"),
                    .batch_ns = histogram(json, "batch_ns"),
                    .batch_calls = histogram(json, "batch_calls"),
                    .methods = {},
+                   .data = data_state_of(member_of(json, "data")),
                    .counters = {}};
   if (const auto identity = json.find("identity");
       identity != json.end() && identity->is_array() && identity->size() == 2) {
@@ -151,12 +139,12 @@ Reported<ShardState> shard_state_of(std::string_view text_given) {
   if (const auto methods = json.find("methods"); methods != json.end() && methods->is_array()) {
     for (const Json& use : *methods) {
       if (!use.is_object()) continue;
-      state.methods.push_back({.name = text(use, "name"),
-                               .calls = number(use, "calls"),
+      state.methods.push_back({.name = text_in(use, "name"),
+                               .calls = number_in(use, "calls"),
                                .service_ns = histogram(use, "service_ns")});
     }
   }
-  for (const auto& [name, count] : member(json, "counters").items()) {
+  for (const auto& [name, count] : member_of(json, "counters").items()) {
     if (count.is_number_unsigned()) state.counters.emplace_back(name, count.get<uint64_t>());
   }
   return state;
@@ -183,22 +171,22 @@ std::string to_json(const ConnectionPage& page) {
 Reported<ConnectionPage> connection_page_of(std::string_view text_given) {
   const Json json = Json::parse(text_given, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return not_understood("list of connections");
-  ConnectionPage page{.connections = {}, .next = number(json, "next")};
+  ConnectionPage page{.connections = {}, .next = number_in(json, "next")};
   const auto rows = json.find("connections");
   if (rows == json.end() || !rows->is_array()) return not_understood("list of connections");
   for (const Json& row : *rows) {
     if (!row.is_object()) continue;
-    page.connections.push_back({.place = number(row, "place"),
-                                .transport = text(row, "transport"),
-                                .peer = text(row, "peer"),
-                                .reason = text(row, "reason"),
-                                .age_ns = number(row, "age_ns"),
-                                .idle_ns = number(row, "idle_ns"),
-                                .calls = number(row, "calls"),
-                                .received_bytes = number(row, "received_bytes"),
-                                .sent_bytes = number(row, "sent_bytes"),
-                                .in_flight = number(row, "in_flight"),
-                                .waiting_replies = number(row, "waiting_replies")});
+    page.connections.push_back({.place = number_in(row, "place"),
+                                .transport = text_in(row, "transport"),
+                                .peer = text_in(row, "peer"),
+                                .reason = text_in(row, "reason"),
+                                .age_ns = number_in(row, "age_ns"),
+                                .idle_ns = number_in(row, "idle_ns"),
+                                .calls = number_in(row, "calls"),
+                                .received_bytes = number_in(row, "received_bytes"),
+                                .sent_bytes = number_in(row, "sent_bytes"),
+                                .in_flight = number_in(row, "in_flight"),
+                                .waiting_replies = number_in(row, "waiting_replies")});
   }
   return page;
 }

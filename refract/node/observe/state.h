@@ -15,6 +15,7 @@
 
 #include "refract/base/histogram.h"
 #include "refract/base/report.h"
+#include "refract/node/observe/data_state.h"
 
 namespace refract::observe {
 
@@ -66,6 +67,7 @@ struct ShardState {
   Histogram batch_ns;     // Of a sample: from taking a batch until it was worked off.
   Histogram batch_calls;  // Of the same sample.
   std::vector<MethodUse> methods;
+  DataState data = {};
   std::vector<std::pair<std::string, uint64_t>> counters;  // What else is counted, by name.
 };
 

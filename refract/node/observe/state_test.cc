@@ -37,6 +37,34 @@ ShardState example() {
       .batch_ns = {},
       .batch_calls = {},
       .methods = {},
+      .data =
+          {.durability = "always",
+           .backing = "memfd:",
+           .folder = "/srv/r",
+           .log = {.state = "failed",
+                   .trouble = "no \"room\"",
+                   .unsynced_bytes = 1,
+                   .syncs = 2,
+                   .last_sync_age_ns = 3,
+                   .disk_bytes = 4,
+                   .since_snapshot_bytes = 5,
+                   .refused_writes = 6},
+           .snapshots = {.begun = 11,
+                         .ended = 10,
+                         .entries_now = 12,
+                         .entries_max = 13,
+                         .bytes_now = 14,
+                         .file = "/srv/r/s",
+                         .written_attempt = 9,
+                         .entries = 15,
+                         .bytes = 16,
+                         .took_ns = 17,
+                         .age_ns = 18,
+                         .failed_attempt = 10,
+                         .failed_age_ns = 19,
+                         .failed_why = "full",
+                         .failed_next = "make room"},
+           .recovery = {.source = "disk", .entries = 20, .records = 21, .torn_position = 22, .took_ns = 23}},
       .counters = {{"rpc.calls", 17}}};
   state.batch_ns.record(5'000);
   state.batch_calls.record_n(16, 3);
@@ -52,6 +80,13 @@ TEST(ObserveState, a_shard_s_state_survives_the_trip) {
   ASSERT_TRUE(got);
   EXPECT_EQ(got->identity, sent.identity);
   EXPECT_EQ(got->incarnation, 3u);
+  // Every word of it, through a second trip: what one of the two ways left out would be missing there.
+  EXPECT_EQ(to_json(*got), to_json(sent));
+  EXPECT_EQ(got->data.log.trouble, "no \"room\"");
+  EXPECT_EQ(got->data.log.refused_writes, 6u);
+  EXPECT_EQ(got->data.snapshots.written_attempt, 9u);
+  EXPECT_EQ(got->data.snapshots.failed_next, "make room");
+  EXPECT_EQ(got->data.recovery.took_ns, 23u);
   EXPECT_EQ(got->shard_index, 1u);
   EXPECT_EQ(got->shard_count, 4u);
   EXPECT_EQ(got->process, 77u);

@@ -134,6 +134,22 @@ Reported<Recording> Watcher::recording() {
   return recording;
 }
 
+Reported<uint64_t> Watcher::want_snapshot() {
+  const wire::SnapshotRequest request{.reserved = 0};
+  const runtime::OpResult asked = call(wire::Method::kSnapshot, bytes_of(request));
+  if (asked.code == Code::kUnsupported) {
+    return report(
+        asked.code, "the node writes no snapshots",
+        "it keeps nothing on disk, or is of an older version: refract stat says which; save what it "
+        "holds with refract dump");
+  }
+  if (asked.code != Code::kOk) return refuse(asked.code);
+  std::span<const std::byte> body = asked.bytes;
+  const auto reply = take<wire::SnapshotReply>(body);
+  if (!reply || reply->attempt == 0) return refuse(Code::kMalformed);
+  return reply->attempt;
+}
+
 // "NOW" and then lines "-AGE ns thread N: TEXT".
 Reported<std::vector<Event>> Watcher::events() {
   const auto told = ask(wire::Topic::kEvents);

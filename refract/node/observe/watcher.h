@@ -44,6 +44,8 @@ class Watcher {
   // Ends the recording that start_trace began.
   [[nodiscard]] Reported<Recording> recording();
   [[nodiscard]] Reported<std::vector<Event>> events();
+  // Has a snapshot written, which may take long: state() tells how far it is. Returns the attempt's number.
+  [[nodiscard]] Reported<uint64_t> want_snapshot();
 
  private:
   [[nodiscard]] Reported<std::string> ask(wire::Topic topic, uint64_t from = 0);

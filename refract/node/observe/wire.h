@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls by which people look at a shard from outside: what it has done, who is connected, what happens to
-// each call. docs/formats/observe.md has the table of methods and a worked example, which is also the golden
-// test.
+// each call; and by which they ask for a snapshot. docs/formats/observe.md has the table of methods and a
+// worked example, which is also the golden test.
 //
 // Little endian, no padding, reserved fields are 0. What is told can be longer than a message: a telling is
 // begun, and its rest fetched piece by piece. A telling ends with its session, with the next one that the
@@ -20,6 +20,7 @@ enum class Method : uint16_t {
   kBegin = 0x100,
   kMore = 0x101,
   kTrace = 0x102,
+  kSnapshot = 0x103,
 };
 
 enum class Topic : uint32_t {
@@ -62,6 +63,19 @@ struct TraceReply {
 };
 static_assert(sizeof(TraceReply) == 16);
 
+// A snapshot of the shard's store, as soon as may be. The reply names the attempt that begins after the call;
+// how that goes is in the shard's state (data_state.h). Who asks while one is being written gets the next,
+// and so does everybody else who asks until that begins. kUnsupported: nothing is kept on disk.
+struct SnapshotRequest {
+  uint64_t reserved;
+};
+static_assert(sizeof(SnapshotRequest) == 8);
+
+struct SnapshotReply {
+  uint64_t attempt;
+};
+static_assert(sizeof(SnapshotReply) == 8);
+
 struct TraceHeader {
   uint64_t started_ns;  // All times are the shard's clock: on one host the same as every process's.
   uint64_t ended_ns;
@@ -99,6 +113,8 @@ static_assert(std::has_unique_object_representations_v<TraceRecord>, "no padding
       return "observe_more";
     case Method::kTrace:
       return "observe_trace";
+    case Method::kSnapshot:
+      return "observe_snapshot";
   }
   return "";
 }

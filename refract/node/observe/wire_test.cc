@@ -32,6 +32,8 @@ TEST(ObserveWire, bodies_lie_as_the_format_page_says) {
   EXPECT_EQ(hex(MoreRequest{.id = 5, .offset = 2}), "05000000000000000200000000000000");
   EXPECT_EQ(hex(TraceRequest{.duration_ns = 1'000'000'000, .records_max = 4'096}),
             "00ca9a3b000000000010000000000000");
+  EXPECT_EQ(hex(SnapshotRequest{.reserved = 0}), "0000000000000000");
+  EXPECT_EQ(hex(SnapshotReply{.attempt = 2}), "0200000000000000");
   EXPECT_EQ(hex(TraceRecord{.ns = 1'000,
                             .session = 0x1'0000'0003,
                             .call = 9,
@@ -47,12 +49,12 @@ TEST(ObserveWire, bodies_lie_as_the_format_page_says) {
 }
 
 TEST(ObserveWire, methods_stand_apart_from_the_store_s) {
-  for (const Method method : {Method::kBegin, Method::kMore, Method::kTrace}) {
+  for (const Method method : {Method::kBegin, Method::kMore, Method::kTrace, Method::kSnapshot}) {
     EXPECT_GE(static_cast<uint16_t>(method), kMethodsBegin);
     EXPECT_FALSE(std::string_view(name(static_cast<uint16_t>(method))).empty());
   }
   EXPECT_TRUE(std::string_view(name(1)).empty());
-  EXPECT_TRUE(std::string_view(name(0x103)).empty());
+  EXPECT_TRUE(std::string_view(name(0x104)).empty());
 }
 
 }  // namespace
