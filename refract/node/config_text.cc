@@ -77,10 +77,6 @@ std::string_view table_of(const Knob& knob) {
 
 }  // namespace
 
-std::string version_text() {
-  return "refractd " REFRACT_VERSION "\n";
-}
-
 std::string help_text() {
   std::string out =
       "NAME\n"
@@ -120,7 +116,7 @@ std::string help_text() {
       "        Read if it is there and --config names no other file.\n\n"
       "EXIT STATUS\n"
       "    0   stopped as asked, or printed what was asked for\n"
-      "    1   could not start or go on; stderr says why\n"
+      "    1   could not start, go on or bring all data to the disk; stderr says why\n"
       "    2   the configuration is wrong; stderr says where\n"
       "    3   the stored bytes contradict themselves; stderr says what was found\n\n"
       "EXAMPLES\n"
@@ -214,11 +210,12 @@ std::string configuration_page() {
       "| code | means |\n"
       "| --- | --- |\n"
       "| 0 | stopped as asked, or printed what was asked for |\n"
-      "| 1 | could not start or go on: too little memory, a socket or port in use, a file that is not there "
-      "|\n"
+      "| 1 | could not start or go on: too little memory, a socket or port in use, a file that is not there; "
+      "or could not bring all data to the disk when it was stopped |\n"
       "| 2 | the configuration is wrong, or a file that it names: a secret that others can read, a store of "
       "another number of shards |\n"
-      "| 3 | the stored bytes contradict themselves: look at them with `refract check` |\n\n"
+      "| 3 | the stored bytes contradict themselves, or nobody can tell whether they do: look at them with "
+      "`refract check` |\n\n"
       "The banner on stdout says that the node is ready, and comes when every shard serves; before it, "
       "stderr says\n"
       "what is in the way.\n";

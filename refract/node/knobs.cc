@@ -246,7 +246,7 @@ constexpr std::array kTable = {
          .choices = "memfd:, hugetlb: or file:/FOLDER",
          .sentence =
              "What the memory lies in: ordinary pages, huge pages that were set aside, or files in a folder, "
-             "which outlive the node.",
+             "which outlive the node, but no crash of the host: what that leaves is refused.",
          .store = store_backing,
          .show = [](const NodeConfig& config) { return to_uri(config.memory_backing); }},
     Knob{.key = "memory.dump",
@@ -277,9 +277,9 @@ constexpr std::array kTable = {
          .fallback_words = "$XDG_STATE_HOME/refract; without that variable /var/lib/refract for root and "
                            "$HOME/.local/state/refract for others",
          .choices = "an absolute path",
-         .sentence =
-             "Where log and snapshots lie, unless data.durability is none; made if it is missing. A node has "
-             "a folder of its own.",
+         .sentence = "Where log and snapshots lie, unless data.durability is none; made if it is missing (of "
+                     "the default "
+                     "its parents, too). A node has a folder of its own.",
          .store = store_data_folder,
          .show = [](const NodeConfig& config) { return config.data_folder; }},
     Knob{.key = "data.snapshot_every",

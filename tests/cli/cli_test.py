@@ -427,7 +427,8 @@ class Help(unittest.TestCase):
             self.assertEqual(run_client("help", command).stdout, page.stdout)
 
     def test_the_version_is_printed(self):
-        self.assertRegex(run_client("--version").stdout.decode(), r"^refract \d+\.\d+\.\d+\n$")
+        self.assertRegex(run_client("--version").stdout.decode(),
+                         r"^refract \d+\.\d+\.\d+\n  memory  layout \d")
 
 
 if __name__ == "__main__":

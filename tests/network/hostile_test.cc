@@ -220,7 +220,8 @@ TEST_F(HostileClients, clients_of_each_version_that_the_node_speaks_are_served_a
     EXPECT_EQ(wrong_answer_to(asking), "");
   }
   HandmadeClient newer(node.tcp_address());
-  const auto chosen = newer.shake_hands({.newest = static_cast<uint16_t>(kWireVersion + 1), .oldest = kWireVersion});
+  const auto chosen =
+      newer.shake_hands({.newest = static_cast<uint16_t>(kWireVersion + 1), .oldest = kWireVersion});
   ASSERT_TRUE(chosen) << chosen.error().to_string();
   EXPECT_EQ(*chosen, kWireVersion);
   EXPECT_EQ(wrong_answer_to(newer), "");

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A version of Refract that speaks one more version of each wire, and whose files are today's: the numbers
+// of versions.cc in each layer, which the linker takes from here instead. upgrade_test.py sees to it that
+// each is what it says.
+#include "refract/fabric/shm/node_page.h"
+#include "refract/fabric/shm/wire.h"
+#include "refract/fabric/tcp/handshake.h"
+#include "refract/fabric/verbs/wire.h"
+#include "refract/memory/space.h"
+#include "refract/storage/ring.h"
+#include "refract/storage/segment.h"
+#include "refract/storage/snapshot_file.h"
+#include "refract/storage/store_folder.h"
+
+namespace refract {
+
+const uint32_t kSpaceLayoutVersion = 1;
+
+namespace storage {
+
+const uint32_t kRingVersion = 1;
+const uint32_t kSegmentVersion = 1;
+const uint32_t kSnapshotVersion = 1;
+const uint32_t kStoreVersion = 1;
+
+}  // namespace storage
+
+namespace fabric::shm {
+
+const uint16_t kWireVersionLowest = 1;
+const uint16_t kWireVersionHighest = 2;
+const uint64_t kNodePageVersion = 2;
+
+}  // namespace fabric::shm
+
+namespace fabric::tcp {
+
+const uint16_t kWireVersion = 2;
+const uint16_t kWireVersionOldest = 1;
+
+}  // namespace fabric::tcp
+
+namespace fabric::verbs {
+
+const uint16_t kWireVersion = 3;
+
+}  // namespace fabric::verbs
+
+}  // namespace refract
