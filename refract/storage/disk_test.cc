@@ -119,6 +119,17 @@ TEST(PosixDisk, files_belong_to_the_user_alone_and_links_are_not_followed) {
   EXPECT_EQ(disk->open("b", OpenMode::kReadWrite).error().code, Code::kAccessDenied);
 }
 
+TEST(PosixDisk, an_error_names_the_file_as_it_is_called_by_now) {
+  const test::Folder folder;
+  const auto disk = open_posix_disk(folder.path()).value();
+  ASSERT_TRUE(disk->open("before", OpenMode::kCreate));
+  const auto file = disk->open("before", OpenMode::kRead).value();
+  ASSERT_TRUE(disk->rename("before", "after"));
+  const Reported<> written = file->write(0, std::as_bytes(std::span("x", 1)));
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().what, HasSubstr("cannot write to " + folder.path() + "/after"));
+}
+
 TEST(PosixDisk, a_missing_parent_and_a_missing_folder_are_named) {
   const test::Folder folder;
   const auto made = open_posix_disk(folder.path() + "/no/store");

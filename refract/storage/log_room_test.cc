@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "refract/base/log.h"
 #include "refract/base/units.h"
@@ -78,14 +81,18 @@ class CrampedDisk final : public Disk {
 
 class LogRoom : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { begin(Durability::kAlways); }
+  void begin(Durability durability) {
+    log_.reset();
     set_log_level(LogLevel::kError);
     clock_.set_now_ns(100 * kSecond_ns);
     log_ = ShardLog::open({.log = {.store = {std::byte{1}}, .shard = 0},
-                           .options = {.durability = Durability::kAlways, .segment_bytes = 16384},
+                           .options = {.durability = durability, .segment_bytes = 16384},
                            .ring_bytes = kRingBytesMin,
                            .disk = &cramped_,
-                           .clock = &clock_})
+                           .values = &values_,
+                           .clock = &clock_,
+                           .reference_bytes = 8'000})
                .value();
     const LogReading reading = log_->read({}, [](const Record&) {}).value();
     ASSERT_TRUE(log_->begin(reading));
@@ -107,7 +114,19 @@ class LogRoom : public testing::Test {
   }
   [[nodiscard]] size_t files() { return disk_.list()->size(); }
 
+  class Zeros final : public ValueSource {
+   public:
+    [[nodiscard]] std::optional<std::span<const std::byte>> value_of(const Record& record) noexcept override {
+      bytes_.resize(record.value_bytes);
+      return bytes_;
+    }
+
+   private:
+    std::vector<std::byte> bytes_;
+  };
+
   ManualClock clock_;
+  Zeros values_;
   SimulatedDisk disk_{{}};
   CrampedDisk cramped_{disk_};
   std::unique_ptr<ShardLog> log_;
@@ -150,6 +169,23 @@ TEST_F(LogRoom, a_disk_that_stays_full_is_told_of_once) {
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("no room for its next segment"), std::string::npos) << said;
   EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+}
+
+TEST_F(LogRoom, nobody_is_made_to_wait_behind_a_large_value_for_which_there_is_no_room) {
+  begin(Durability::kEverySecond);
+  cramped_.refuses_files = true;
+  put(9'000);
+  step(5);
+  put(9'000);
+  step();
+  ASSERT_EQ(log_->state(), LogState::kStalled);
+  EXPECT_LT(log_->confirmed(), log_->appended());
+  EXPECT_EQ(log_->room_for(3, 3), ShardLog::Room::kNoSpace);
+  cramped_.refuses_files = false;
+  step(2);
+  EXPECT_EQ(log_->confirmed(), log_->appended());
+  put(3);
+  EXPECT_EQ(log_->confirmed(), log_->appended());
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "refract/memory/descriptor.h"
@@ -31,7 +33,7 @@ class PosixFile final : public File {
       const size_t piece = std::min<uint64_t>(bytes.size(), kCallBytesMax);
       const ssize_t done = ::pwrite(descriptor_.get(), bytes.data(), piece, static_cast<off_t>(offset));
       if (done < 0 && errno == EINTR) continue;
-      if (done < 0) return report_errno(errno, "write to", path_);
+      if (done < 0) return failed(errno, "write to");
       bytes = bytes.subspan(static_cast<size_t>(done));
       offset += static_cast<uint64_t>(done);
     }
@@ -45,7 +47,7 @@ class PosixFile final : public File {
       const ssize_t done =
           ::pread(descriptor_.get(), bytes.data() + total, piece, static_cast<off_t>(offset + total));
       if (done < 0 && errno == EINTR) continue;
-      if (done < 0) return report_errno(errno, "read", path_);
+      if (done < 0) return failed(errno, "read");
       if (done == 0) break;
       total += static_cast<uint64_t>(done);
     }
@@ -54,27 +56,27 @@ class PosixFile final : public File {
 
   [[nodiscard]] Reported<> sync() override {
     // Not repeated after EINTR or anything else: whether the pages are still dirty then is unknown (D2).
-    if (::fdatasync(descriptor_.get()) != 0) return report_errno(errno, "bring to the disk", path_);
+    if (::fdatasync(descriptor_.get()) != 0) return failed(errno, "bring to the disk");
     return {};
   }
 
   [[nodiscard]] Reported<> allocate(uint64_t bytes) override {
     int error = EINTR;
     while (error == EINTR) error = ::posix_fallocate(descriptor_.get(), 0, static_cast<off_t>(bytes));
-    if (error != 0) return report_errno(error, fmt::format("take {} bytes for", bytes), path_);
+    if (error != 0) return failed(error, fmt::format("take {} bytes for", bytes));
     return {};
   }
 
   [[nodiscard]] Reported<> truncate(uint64_t bytes) override {
     if (::ftruncate(descriptor_.get(), static_cast<off_t>(bytes)) != 0) {
-      return report_errno(errno, "cut", path_);
+      return failed(errno, "cut");
     }
     return {};
   }
 
   [[nodiscard]] Reported<uint64_t> bytes() override {
     struct stat facts = {};
-    if (::fstat(descriptor_.get(), &facts) != 0) return report_errno(errno, "look at", path_);
+    if (::fstat(descriptor_.get(), &facts) != 0) return failed(errno, "look at");
     return static_cast<uint64_t>(facts.st_size);
   }
 
@@ -89,8 +91,16 @@ class PosixFile final : public File {
   }
 
  private:
+  // With the name that the file has by now.
+  [[nodiscard]] std::unexpected<Report> failed(int error, std::string_view what) const {
+    std::error_code unknown;
+    const std::filesystem::path now =
+        std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor_.get()), unknown);
+    return report_errno(error, what, unknown ? path_ : now.string());
+  }
+
   Descriptor descriptor_;
-  std::string path_;
+  std::string path_;  // When it was opened.
 };
 
 class PosixLock final : public Lock {
