@@ -32,6 +32,8 @@ struct SpaceOptions {
   uint64_t chunks = 16;  // Populated at once.
   uint64_t chunks_max = 64;
   uint64_t hash_seed = 42;
+  uint32_t shard_index = 0;
+  uint32_t shard_count = 1;
   PinSource* pins = nullptr;
 };
 
@@ -43,7 +45,9 @@ class Space {
     Writer writer(base());
     Heap::format(writer, {.chunks_max = options_.chunks_max,
                           .store_area_bytes = Table::store_area_bytes(options_.chunks_max),
-                          .hash_seed = options_.hash_seed});
+                          .hash_seed = options_.hash_seed,
+                          .shard_index = options_.shard_index,
+                          .shard_count = options_.shard_count});
     open();
     REFRACT_CHECK(Table::format(*writer_, *heap_).has_value());
     restart();

@@ -184,7 +184,9 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
   if (!reading->damages.empty()) return damaged(parts, reading->damages);
   if (batch.is_full()) return too_small(parts);
   if (reading->begins_after_stamp > *snapshot) return missing_snapshot(parts, *reading, *snapshot);
-  const bool is_first_start = *snapshot == 0 && reading->end.stamp == 0;
+  // A log that has a file, and nothing in it, has lost what readers may have seen.
+  const bool is_first_start =
+      *snapshot == 0 && reading->end.stamp == 0 && reading->fresh_position == storage::kFirstPosition;
   if (!is_first_start) {
     batch.replay().know_stamp(*snapshot);
     batch.replay().know_stamp(reading->end.stamp);
