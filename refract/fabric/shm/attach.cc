@@ -100,9 +100,14 @@ bool ClientAttachment::take(std::span<const std::byte> message, std::span<Descri
 
 bool ClientAttachment::take_welcome(const Welcome& welcome, std::span<Descriptor> descriptors) {
   if (descriptors.size() != 3 || welcome.connection_bytes != kConnectionBytes ||
-      welcome.region_count > kRegionsMax || welcome.version < kWireVersionLowest ||
-      welcome.version > kWireVersionHighest) {
+      welcome.region_count > kRegionsMax) {
     return broken(Code::kMalformed, "its welcome is of another kind than this client knows");
+  }
+  if (welcome.version < kWireVersionLowest || welcome.version > kWireVersionHighest) {
+    return broken(
+        Code::kUnsupported,
+        fmt::format("it chose version {} of the shared-memory protocol, this client speaks {} to {}",
+                    welcome.version, kWireVersionLowest, kWireVersionHighest));
   }
   // What could be shortened could kill us by a load behind its end.
   if (!has_fixed_length(descriptors[0].get(), kNodePageBytes) ||

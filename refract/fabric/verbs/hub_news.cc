@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the introducer's channels say, and whose it is.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -11,6 +13,20 @@ namespace refract::fabric::verbs {
 namespace {
 
 using Phase = VerbsChannel::Phase;
+
+// Why an introduction is refused that is none. A client that may goes another way.
+Report why_not(std::span<const std::byte> message, Code code) {
+  if (code != Code::kUnsupported) {
+    return {Code::kMalformed, "the introduction is not what Refract's RDMA wire asks for", ""};
+  }
+  Header header;
+  std::memcpy(&header, message.data(), sizeof(header));
+  return {Code::kUnsupported,
+          fmt::format("the introduction is of version {} of Refract's RDMA wire, the node speaks {}; "
+                      "transport=auto takes another way",
+                      header.version, kWireVersion),
+          ""};
+}
 
 }  // namespace
 
@@ -170,9 +186,7 @@ void Hub::hear_message(Channel& introducer, Link& link, std::span<const std::byt
   if (is_sound) return;
   if (link.channel != nullptr) return expel(*link.channel);
   ++counters.malformed;
-  const Report why{kind.code() == Code::kUnsupported ? Code::kUnsupported : Code::kMalformed,
-                   "the introduction is of another version of Refract's RDMA wire", ""};
-  (void)tell(introducer, encode_refusal(why));
+  (void)tell(introducer, encode_refusal(why_not(message, kind.code())));
 }
 
 void Hub::hear_refusal(Channel& introducer, Link& link, Report why) noexcept {

@@ -134,7 +134,7 @@ static_assert(std::has_unique_object_representations_v<Introduction> &&
 inline constexpr uint32_t kChunksMax = 1024;
 inline constexpr size_t kWireBytesMax = sizeof(Answer) + kChunksMax * sizeof(uint32_t);
 
-[[nodiscard]] constexpr Header header_of(Kind kind) noexcept {
+[[nodiscard]] inline Header header_of(Kind kind) noexcept {
   return {.magic = kWireMagic, .version = kWireVersion, .kind = kind};
 }
 
