@@ -53,6 +53,10 @@ class File {
   [[nodiscard]] virtual Reported<uint64_t> bytes() = 0;
   // A hint: begins to bring what was written there to the medium, so that the next sync has less to do.
   virtual void start_writeback(uint64_t offset, uint64_t bytes) = 0;
+  // Waits until what start_writeback() was told of there has been brought to the medium: a bound on what
+  // others' syncs have to wait for, and no sync (D1). A failure may be told here, and then not by sync(): as
+  // (D2).
+  [[nodiscard]] virtual Reported<> finish_writeback(uint64_t /*offset*/, uint64_t /*bytes*/) { return {}; }
   // A hint: nobody is going to read what was written there; the kernel need not keep it in memory.
   virtual void drop_cached(uint64_t offset, uint64_t bytes) = 0;
 };

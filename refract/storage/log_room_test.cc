@@ -65,6 +65,9 @@ class CrampedDisk final : public Disk {
     [[nodiscard]] Reported<> truncate(uint64_t bytes) override { return file_->truncate(bytes); }
     [[nodiscard]] Reported<uint64_t> bytes() override { return file_->bytes(); }
     void start_writeback(uint64_t offset, uint64_t bytes) override { file_->start_writeback(offset, bytes); }
+    [[nodiscard]] Reported<> finish_writeback(uint64_t offset, uint64_t bytes) override {
+      return file_->finish_writeback(offset, bytes);
+    }
     void drop_cached(uint64_t offset, uint64_t bytes) override { file_->drop_cached(offset, bytes); }
 
    private:

@@ -85,6 +85,14 @@ class PosixFile final : public File {
                             SYNC_FILE_RANGE_WRITE);
   }
 
+  [[nodiscard]] Reported<> finish_writeback(uint64_t offset, uint64_t bytes) override {
+    const int done = ::sync_file_range(descriptor_.get(), static_cast<off_t>(offset),
+                                       static_cast<off_t>(bytes), SYNC_FILE_RANGE_WAIT_BEFORE);
+    // What cannot wait for a part of a file waits for all of it in sync().
+    if (done == 0 || errno == EINVAL || errno == ENOSYS || errno == ESPIPE || errno == EINTR) return {};
+    return report_errno(errno, "bring to the disk", path_);
+  }
+
   void drop_cached(uint64_t offset, uint64_t bytes) override {
     (void)::posix_fadvise(descriptor_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
                           POSIX_FADV_DONTNEED);

@@ -99,6 +99,12 @@ class SimulatedFile final : public File {
     if (!is_lost()) disk_.keep_some(disk_.inodes_[inode_], 0.25);
   }
 
+  [[nodiscard]] Reported<> finish_writeback(uint64_t, uint64_t) override {
+    const std::scoped_lock guard(disk_.mutex_);
+    if (is_lost()) return disk_.dead(path_);
+    return {};
+  }
+
   void drop_cached(uint64_t, uint64_t) override {}
 
  private:

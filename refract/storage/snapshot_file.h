@@ -29,7 +29,7 @@ namespace refract::storage {
 inline constexpr uint64_t kSnapshotMagic = 0x31'50'41'4e'53'46'45'52;        // "REFSNAP1", little endian.
 inline constexpr uint64_t kSnapshotBlockMagic = 0x4b'43'4f'4c'42'46'45'52;   // "REFBLOCK"
 inline constexpr uint64_t kSnapshotFooterMagic = 0x54'4f'4f'46'45'46'45'52;  // "REFEFOOT"
-extern const uint32_t kSnapshotVersion;  // versions.cc
+extern const uint32_t kSnapshotVersion;                                      // versions.cc
 inline constexpr uint64_t kSnapshotPayloadMax = kMiB;
 
 // What a snapshot is of. The numbers are what the file's header says.
@@ -112,7 +112,9 @@ struct SnapshotName {
 class SnapshotWriter {
  public:
   struct Options {
-    uint64_t writeback_bytes = 8 * kMiB;  // The disk is told to begin with what was written so often.
+    // The disk is told to begin with what was written so often, and has two such runs to do at most: a sync
+    // of the log, for which writes wait, would stand behind all of them.
+    uint64_t writeback_bytes = 8 * kMiB;
   };
   // The disk outlives it. kExists: there is one of this stamp already.
   [[nodiscard]] static Reported<std::unique_ptr<SnapshotWriter>> create(Disk& disk,
@@ -133,6 +135,7 @@ class SnapshotWriter {
 
  private:
   SnapshotWriter(Disk& disk, const SnapshotFacts& facts, const Options& options);
+  [[nodiscard]] Reported<> write_back();
 
   Disk& disk_;
   const Options options_;
@@ -142,7 +145,8 @@ class SnapshotWriter {
   uint64_t key_ = 0;
   uint64_t sum_ = 0;
   uint64_t end_ = sizeof(SnapshotHeader);
-  uint64_t written_back_ = 0;
+  uint64_t begun_back_ = 0;     // Up to where the disk was told to begin,
+  uint64_t finished_back_ = 0;  // and up to where it has done so.
   SnapshotTotals totals_;
   bool is_finished_ = false;
 };

@@ -133,14 +133,19 @@ Reported<> SnapshotWriter::write(uint64_t kind, uint32_t entries, std::span<cons
   totals_.entries += entries;
   totals_.payload_bytes += payload.size();
   end_ = round_up(end_ + sizeof(header) + payload.size(), kSectorBytes);
-  if (end_ - written_back_ >= options_.writeback_bytes) {
-    file_->start_writeback(written_back_, end_ - written_back_);
+  return end_ - begun_back_ < options_.writeback_bytes ? Reported<>() : write_back();
+}
+
+Reported<> SnapshotWriter::write_back() {
+  if (begun_back_ > finished_back_) {
+    const uint64_t bytes = begun_back_ - finished_back_;
+    if (const Reported<> done = file_->finish_writeback(finished_back_, bytes); !done) return done;
     // Nobody is going to read this soon, and the store wants the memory.
-    if (written_back_ >= options_.writeback_bytes) {
-      file_->drop_cached(written_back_ - options_.writeback_bytes, options_.writeback_bytes);
-    }
-    written_back_ = end_;
+    file_->drop_cached(finished_back_, bytes);
+    finished_back_ = begun_back_;
   }
+  file_->start_writeback(begun_back_, end_ - begun_back_);
+  begun_back_ = end_;
   return {};
 }
 
