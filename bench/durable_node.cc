@@ -68,7 +68,7 @@ Reported<double> DurableNode::start_again(uint64_t index) {
 
 Reported<ChildProcess> DurableNode::begin_snapshot() const {
   return ChildProcess::start(
-      {.arguments = {command_program(), "snapshot", node_->socket_path(), "--no-progress"},
+      {.arguments = {command_program(), "--socket", node_->socket_path(), "snapshot", "--no-progress"},
        .log_path = folder_.path() + "/snapshot.log"});
 }
 

@@ -34,6 +34,12 @@ Reported<> KeeperShard::open_meeting(const Place& place) {
   options.tcp_port = place.tcp_port;
   options.space_bytes_max = space_.bytes_max();
   options.connections_max = place.config.clients_max;
+  // Readers need no server, and would miss what has not been read yet.
+  options.admits = [this, is_durable = place.config.durability != Durability::kNone]() -> Reported<> {
+    if (!is_durable || space_.fill_state() == kFillComplete) return {};
+    return report(Code::kUnavailable, "the node is still reading its data from the disk",
+                  "try again when it has said that it is ready");
+  };
   options.on_attach = [this](const fabric::shm::Attachment& attachment) {
     send({.kind = LinkKind::kAttach,
           .id = attachment.id,

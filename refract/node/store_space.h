@@ -8,6 +8,7 @@
 // Threads: one. Control path.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "refract/memory/address_space.h"
 #include "refract/memory/region.h"
 #include "refract/memory/remote_pointer.h"
+#include "refract/memory/remote_visible.h"
 #include "refract/memory/space.h"
 #include "refract/node/config.h"
 
@@ -50,6 +52,10 @@ class StoreSpace {
   [[nodiscard]] uint64_t bytes() const noexcept;  // In regions().
   [[nodiscard]] uint64_t bytes_max() const noexcept { return limit_bytes_; }
 
+  // How far a server has got that fills it from a disk (memory/space.h).
+  [[nodiscard]] uint64_t fill_state() const noexcept {
+    return observe_u64(addresses_.base() + offsetof(SpaceHeader, fill_state));
+  }
   // Makes the store empty again, in the regions that there are. REQUIRES: nobody uses it.
   [[nodiscard]] Reported<> empty();
   // Before anything is stored: from now on files count as those of a node that has not ended.

@@ -198,6 +198,44 @@ TEST_F(DurableNode, is_there_again_from_a_snapshot_and_what_the_log_has_behind_i
   EXPECT_EQ(node.stop(), 0);
 }
 
+// Readers need no server: they must not be let to memory that is still being filled.
+TEST_F(DurableNode, tells_nobody_that_a_key_is_missing_while_it_reads_its_data) {
+  constexpr uint64_t kKeys = 100'000;
+  {
+    Node node(durable(data(), "everysec"));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    Client client = node.connect();
+    std::vector<std::string> keys;
+    std::vector<PutItem> puts(kKeys);
+    for (uint64_t key = 0; key < kKeys; ++key) keys.push_back("key-" + std::to_string(key));
+    for (uint64_t key = 0; key < kKeys; ++key) puts[key].key = puts[key].value = keys[key];
+    client.multi_put(puts);
+    for (const PutItem& put : puts) ASSERT_TRUE(put.result);
+    EXPECT_EQ(node.stop(), 0);
+  }
+  NodeOptions options = durable(data(), "everysec");
+  options.socket_path = folder() + "/early.sock";
+  std::atomic<bool> is_up = false;
+  uint64_t wrong = 0;
+  uint64_t right = 0;
+  std::thread early([&] {
+    const std::string last = "key-" + std::to_string(kKeys - 1);
+    for (bool is_last = false; !is_last && wrong == 0;) {
+      is_last = is_up;
+      auto client = Client::connect(options.socket_path);
+      if (!client) continue;
+      const auto got = client->get(last);
+      (got && *got == last ? right : wrong) += 1;
+    }
+  });
+  Node node(options);
+  is_up = true;
+  early.join();
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_GT(right, 0U);
+  EXPECT_EQ(node.stop(), 0);
+}
+
 TEST_F(DurableNode, refuses_a_folder_that_another_node_has_or_that_was_made_with_other_shards) {
   {
     Node first(durable(data(), "everysec"));

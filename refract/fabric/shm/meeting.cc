@@ -370,6 +370,11 @@ bool Meeting::State::say_hello(uint64_t id, Client& client, const Hello& hello) 
          "use a client and a node of neighbouring releases"});
     return false;
   }
+  if (const Reported<> admitted = options.admits ? options.admits() : Reported<>(); !admitted) {
+    ++counters.refused_early;
+    refuse(client.control.get(), admitted.error());
+    return false;
+  }
   if (attached_count >= options.connections_max) {
     ++counters.refused_full;
     refuse(client.control.get(),

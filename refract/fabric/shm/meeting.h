@@ -59,6 +59,8 @@ struct MeetingOptions {
   uint64_t handshake_deadline_ns = 2 * kSecond_ns;
   uint32_t socket_mode = 0600;
   const Clock* clock = &system_clock();
+  // Asked before each client is let in; what it reports is told to the client. None: all are.
+  std::function<Reported<>()> admits = {};
   std::function<void(const Attachment&)> on_attach;
   std::function<void(uint64_t id)>
       on_detach;  // The client's control socket closed. Its descriptors close next.
@@ -103,7 +105,8 @@ class Meeting {
     uint64_t detached = 0;
     uint64_t refused_full = 0;
     uint64_t refused_version = 0;
-    uint64_t malformed = 0;  // Garbage, half messages, messages out of turn.
+    uint64_t refused_early = 0;  // Not admitted.
+    uint64_t malformed = 0;      // Garbage, half messages, messages out of turn.
     uint64_t handshake_timeouts = 0;
     uint64_t flooded = 0;           // Asked again and again without reading the answers.
     uint64_t out_of_resources = 0;  // No descriptor or memory for one more connection.

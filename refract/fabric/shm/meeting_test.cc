@@ -214,6 +214,25 @@ TEST_F(MeetingTest, connections_over_the_limit_are_refused_in_words) {
   EXPECT_EQ(next.await(*meeting).descriptor_count, 3u) << "a place came free";
 }
 
+TEST_F(MeetingTest, nobody_is_let_in_before_there_is_something_to_read) {
+  bool is_ready = false;
+  MeetingOptions waiting = options();
+  waiting.admits = [&]() -> Reported<> {
+    if (is_ready) return {};
+    return report(Code::kUnavailable, "not yet", "try again later");
+  };
+  const auto meeting = meet(waiting);
+  RawClient early(directory_.socket());
+  ASSERT_TRUE(early.say_hello());
+  EXPECT_EQ(early.await(*meeting).descriptor_count, 0u) << "no memory for one who is refused";
+  EXPECT_THAT(early.text(), HasSubstr("not yet"));
+  EXPECT_EQ(meeting->counters().refused_early, 1u);
+  is_ready = true;
+  RawClient next(directory_.socket());
+  ASSERT_TRUE(next.say_hello());
+  EXPECT_EQ(next.await(*meeting).descriptor_count, 3u);
+}
+
 TEST_F(MeetingTest, a_crowd_of_silent_connections_does_not_keep_others_out) {
   const auto meeting = meet(options());
   std::vector<Descriptor> crowd;
