@@ -2,6 +2,7 @@
 // refractd: keeper and server of a node, in one program. See refractd --help.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 
@@ -30,6 +31,8 @@ std::string client_beside(const char* program) {
 int main(int argc, char** argv) {
   auto loaded = refract::node::load_config(argc, argv, environ);
   if (!loaded) return refuse(loaded.error());
+  // A file that has reached its limit (ulimit -f) is then an error, as a full disk is one, and not the end.
+  (void)std::signal(SIGXFSZ, SIG_IGN);
   if (!loaded->text_to_print.empty()) {
     std::fputs(loaded->text_to_print.c_str(), stdout);
     return 0;

@@ -200,7 +200,7 @@ Reported<MemoryLimits> memory_limits(const SystemRoot& system) {
                            .used_bytes = (*total - std::min(*total, *available)) * kKiB,
                            .is_hard = true});
   append_cgroups(system, result.limits);
-  // Growing a file over this limit kills the process by SIGXFSZ, and a memfd counts as a file.
+  // A file cannot grow beyond this limit, and a memfd counts as a file.
   if (const uint64_t file_bytes = process_limit("Max file size", system); file_bytes != kUnlimited) {
     result.limits.push_back({.holder = "the largest file that this process may make",
                              .mend = "run 'ulimit -f unlimited' before the start",
