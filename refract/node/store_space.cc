@@ -198,7 +198,8 @@ Reported<> StoreSpace::check_first(const Region& first) {
 }
 
 // Pages of files reach the disk in any order. So what a node left that did not end by itself is whole only
-// where the same pages are still there: in the boot in which it ran, and in these very files.
+// where the same pages are still there: in the boot in which it ran, and in these very files
+// (docs/design/034-memory-in-files.md).
 Reported<> StoreSpace::check_use(const Region& first) const {
   const auto& found = *reinterpret_cast<const SpaceHeader*>(first.data());
   if (found.use.state == kSpaceLeft) return {};

@@ -189,6 +189,25 @@ class Words(Folder):
                           errors.read().decode())
 
 
+class MemoryInFiles(Folder):
+    def test_after_everything_was_killed_it_goes_on_and_the_check_finds_nothing(self):
+        os.mkdir(self.folder)
+        flags = (*SMALL, "--memory-backing", "file:" + self.folder)
+        node = Node(*flags)
+        self.addCleanup(node.__exit__)
+        for number in range(30):
+            node.run("put", f"key-{number}", "-", data=os.urandom(1 << 14))
+        stored = node.run("get", "key-7").stdout
+        kill_everything(node)
+        found = run_client("check", "--path", self.folder)
+        self.assertEqual(found.returncode, 0, found)
+        with Node(*flags) as again:
+            self.assertEqual(again.run("get", "key-7").stdout, stored)
+            self.assertEqual(again.run("check").returncode, 0)
+            self.assertIn("outlives every process; a crash of the host loses everything",
+                          again.run("stat").stdout.decode())
+
+
 class DefaultFolder(unittest.TestCase):
     def start_and_stop(self, home, *flags):
         process = subprocess.Popen(
