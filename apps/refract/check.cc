@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// check: the space of a node, or the region files that one left, looked through for damage.
+// check: the space of a node, the region files that one left, or what it keeps on disk, looked through for
+// damage.
 #include <fmt/format.h>
 
 #include "apps/progress/progress.h"
+#include "apps/refract/check_data.h"
 #include "apps/refract/check_space.h"
 #include "apps/refract/commands.h"
 #include "apps/refract/node_memory.h"
@@ -86,10 +88,8 @@ int check_node(const Invocation& invocation) {
   return exit;
 }
 
-int check_folder(const Invocation& invocation) {
-  const auto whole = whole_path(invocation.path);
-  if (!whole) return complain(kFailed, whole.error().what, whole.error().next);
-  Backing backing{.kind = BackingKind::kFile, .folder = *whole};
+int check_folder(const Invocation& invocation, const std::string& folder) {
+  Backing backing{.kind = BackingKind::kFile, .folder = folder};
   int exit = kDone;
   // Shards share the folder; the first one is always there.
   do {
@@ -98,7 +98,7 @@ int check_folder(const Invocation& invocation) {
     const SpaceReport found = check_space({.space = regions->space(), .is_live = false});
     const int one =
         tell(invocation, found,
-             fmt::format("{} region file{} in {}{}", regions->count, regions->count == 1 ? "" : "s", *whole,
+             fmt::format("{} region file{} in {}{}", regions->count, regions->count == 1 ? "" : "s", folder,
                          backing.shard == 0 ? "" : fmt::format(", shard {}", backing.shard)));
     if (exit == kDone) exit = one;
     ++backing.shard;
@@ -109,7 +109,16 @@ int check_folder(const Invocation& invocation) {
 }  // namespace
 
 int run_check(const Invocation& invocation) {
-  return invocation.path.empty() ? check_node(invocation) : check_folder(invocation);
+  if (invocation.path.empty()) return check_node(invocation);
+  const auto whole = whole_path(invocation.path);
+  if (!whole) return complain(kFailed, whole.error().what, whole.error().next);
+  if (!is_data(*whole)) return check_folder(invocation, *whole);
+  const int data = check_data(invocation, *whole);
+  // Regions may lie in the same folder.
+  const Backing backing{.kind = BackingKind::kFile, .folder = *whole};
+  const bool has_regions = is_folder(*whole) && existing_region_bytes(backing, 0).value_or(0) > 0;
+  const int regions = has_regions ? check_folder(invocation, *whole) : kDone;
+  return data != kDone ? data : regions;
 }
 
 }  // namespace refract::cli

@@ -107,7 +107,16 @@ void add_node_commands(CLI::App& app, Invocation& to, Texts& texts) {
   const std::string command = app.get_name();
   add_json(app, to);
   if (command == "ping") app.add_flag("--why", to.why);
-  if (command == "check") app.add_option("--path", to.path);
+  if (command == "check") {
+    app.add_option("PATH,--path", to.path);
+    app.add_flag("--no-progress", to.no_progress);
+  }
+  if (command == "restore") {
+    app.add_option("SOURCE", to.files);
+    app.add_option("--to", to.target);
+    app.add_flag("--salvage", to.salvage);
+    app.add_flag("--no-progress", to.no_progress);
+  }
   if (command == "snapshot") {
     app.add_flag("--no-wait", to.no_wait);
     app.add_flag("--no-progress", to.no_progress);
@@ -339,6 +348,10 @@ Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
     return refuse(to, "--if-absent and --if-version contradict each other");
   }
   if (to.command == "load" && to.files.empty()) return refuse(to, "which file is to be loaded?");
+  if (to.command == "restore" && to.files.empty()) {
+    return refuse(to, "what is to be restored? A data folder, or the snapshots of one store");
+  }
+  if (to.command == "restore" && to.target.empty()) return refuse(to, "where to? --to NEWFOLDER");
   if (to.command == "dump" && to.writing == records::Format::kDirectory && to.output.empty()) {
     return refuse(to, "a directory cannot be written to the standard output: name it with --output");
   }

@@ -88,9 +88,12 @@ struct Invocation {
 
   // ping, check, doctor (also no_progress), inspect
   bool why = false;
-  std::string path;                     // A folder of region files; inspect's may be one file.
+  std::string path;  // A folder of region files or a node's data, or a file of that; inspect's: of regions.
   std::vector<std::string> node_flags;  // doctor: as refractd would get them.
-  std::string peer;                     // doctor: HOST or HOST:PORT. Empty: this machine.
+  // restore (also files, no_progress)
+  bool salvage = false;
+  std::string target;  // The new folder.
+  std::string peer;    // doctor: HOST or HOST:PORT. Empty: this machine.
   bool no_self_test = false;
 };
 

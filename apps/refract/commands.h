@@ -24,6 +24,7 @@ namespace refract::cli {
 [[nodiscard]] int run_top(const Invocation& invocation);
 [[nodiscard]] int run_trace(const Invocation& invocation);
 [[nodiscard]] int run_check(const Invocation& invocation);
+[[nodiscard]] int run_restore(const Invocation& invocation);
 [[nodiscard]] int run_inspect(const Invocation& invocation);
 [[nodiscard]] int run_chain(const Invocation& invocation);
 [[nodiscard]] int run_doctor(const Invocation& invocation);

@@ -284,25 +284,63 @@ Examples
   $ refract trace get greeting
   $ refract trace put greeting 'hello, memory'
 )"},
-    HelpPage{"check", "look for damage in the node's memory",
-             R"(refract check: look for damage in the node's memory
+    HelpPage{"check", "look for damage in the node's memory, or in its files",
+             R"(refract check: look for damage in the node's memory, or in its files
 
 Usage: refract check [options]
-       refract check --path FOLDER [options]
+       refract check [options] PATH
 
-Walks header, chunk table, directory, every bucket and every entry, through a mapping
-that cannot write. Works while the server serves, is stopped, or has been given up.
-With --path, looks at the region files of a node with --memory-backing file:FOLDER,
-best while it does not run. Exit code 1 if there is damage: dump what can be read
-(refract dump), then load it into a new node.
+Without a path: walks header, chunk table, directory, every bucket and every entry of a
+node's memory, through a mapping that cannot write. Works while the server serves, is
+stopped, or has been given up.
+
+PATH is one of
+  a data folder  (refractd --data-folder): reads every snapshot and the whole log, and
+                 says of each file what it has; of damage the file, the offset, how long
+                 it is and what was lost; and what a start would do. Not while a node has
+                 the folder: then of its snapshots alone.
+  a file         of such a folder: snapshot-..., log-...
+  region files   the folder of a node with --memory-backing file:FOLDER, best while it
+                 does not run.
+Nothing is changed. Exit code 1 if there is damage. Of a data folder, refract restore
+--salvage saves the rest; of memory, refract dump.
 
 Options
-      --path FOLDER    The folder of the region files, instead of a running node.
-      --json           Print counts and damages as a JSON object, one for each shard.
+      --path PATH      The same as PATH.
+      --no-progress    Nothing on the standard error of a terminal meanwhile.
+      --json           Counts and damages as a JSON object; of memory one for each shard.
 
 Examples
   $ refract check
-  $ refract check --path /var/lib/refract
+  $ refract check /var/lib/refract
+  $ refract check backup/snapshot-000-00000000000000001234
+)"},
+    HelpPage{"restore", "make a new data folder of an old one, or of snapshots",
+             R"(refract restore: make a new data folder of an old one, or of snapshots
+
+Usage: refract restore [options] FOLDER --to NEWFOLDER
+       refract restore [options] SNAPSHOT... --to NEWFOLDER
+
+NEWFOLDER gets a store of its own with the same entries, versions and times to live:
+start a node on it with refractd --data-folder. The source is not changed, and no node
+may have it. NEWFOLDER is there when all of it is on the disk; if restore fails, it is
+not there at all. Of snapshots, name one for each shard: those of a copied folder, or
+files that were copied alone, which need nothing beside them.
+
+With --salvage, FOLDER may be damaged: every entry that verifies is taken, with the last
+change of it that does. Whatever does not is left out, and named with file, offset and
+extent (exit code 1). Where the log has a hole, later changes of the same keys are
+applied over it; a key whose last change was in the hole has the value of before.
+
+Options
+      --to NEWFOLDER   Is not there yet, or empty.
+      --salvage        Take what verifies of a damaged folder or snapshot.
+      --no-progress    Nothing on the standard error of a terminal meanwhile.
+      --json           What was restored, and what was left out, as a JSON object.
+
+Examples
+  $ refract restore --salvage /var/lib/refract --to /var/lib/refract-saved
+  $ refract restore backup/snapshot-000-00000000000000001234 --to /var/lib/refract
 )"},
     HelpPage{"inspect", "decode what lies in the node's memory",
              R"(refract inspect: decode what lies in the node's memory

@@ -23,7 +23,9 @@ class DataFolder {
 
   [[nodiscard]] storage::Disk& disk() noexcept { return folder_.disk(); }
   [[nodiscard]] storage::LogId log_of(uint32_t shard) const noexcept {
-    return {.store = folder_.facts().store, .shard = shard};
+    const storage::StoreFacts& facts = folder_.facts();
+    return {
+        .store = facts.store, .shard = shard, .shard_count = facts.shard_count, .hash_seed = facts.hash_seed};
   }
   // What the memory is made with: the seed of the store, and its time.
   [[nodiscard]] StoreOrigin origin() const noexcept;

@@ -91,17 +91,6 @@ class Progress {
   uint64_t last_ns_;
 };
 
-std::unexpected<Report> damaged(const FillParts& parts, const std::vector<storage::LogDamage>& damages) {
-  constexpr size_t kSaid = 5;
-  std::string what =
-      fmt::format("{}the log is damaged, and nothing is served before somebody has decided:", parts.name);
-  for (size_t i = 0; i < damages.size() && i < kSaid; ++i) what += "\n  " + damages[i].to_string();
-  if (damages.size() > kSaid) what += fmt::format("\n  and {} more", damages.size() - kSaid);
-  return report(Code::kCorrupt, what,
-                "put the file back from a copy of the folder, or start on another --data-folder; nothing on "
-                "the disk was changed");
-}
-
 std::unexpected<Report> too_small(const FillParts& parts) {
   return report(Code::kNoSpace,
                 fmt::format("{}the disk has more than fits into {} MiB", parts.name,
@@ -109,17 +98,49 @@ std::unexpected<Report> too_small(const FillParts& parts) {
                 "start with a higher --memory-limit; nothing on the disk was changed");
 }
 
-std::unexpected<Report> missing_snapshot(const FillParts& parts, const storage::LogReading& reading,
-                                         uint64_t stamp) {
-  return report(
-      Code::kCorrupt,
-      fmt::format("{}the log begins behind change {}, and {}", parts.name, reading.begins_after_stamp,
-                  stamp == 0 ? std::string("there is no snapshot")
-                             : fmt::format("the youngest snapshot ends with change {}", stamp)),
-      "put the missing snapshot back; nothing on the disk was changed");
+}  // namespace
+
+std::string salvage_advice(const storage::Disk& disk) {
+  std::string folder = disk.path_of("");
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  return fmt::format(
+      "refract check {0} says what is lost; put the files back from a copy of the folder, or save the rest "
+      "into "
+      "a new one with refract restore --salvage {0} --to NEWFOLDER; nothing on the disk was changed",
+      folder);
 }
 
-}  // namespace
+Reported<> is_at_its_place(const storage::Disk& disk, const storage::LogId& log_id, std::string_view name,
+                           const storage::SnapshotFacts& facts) {
+  if (facts.store != log_id.store || facts.shard_index != log_id.shard) {
+    return report(Code::kCorrupt, fmt::format("{} belongs to another store", disk.path_of(name)),
+                  "put the files of one store, and no others, into the folder");
+  }
+  const std::string own = storage::snapshot_name(facts.shard_index, facts.stamp);
+  if (own == name) return {};
+  return report(Code::kCorrupt, fmt::format("{} is the file {}, under another name", disk.path_of(name), own),
+                "rename it back; no other name tells of which moment it is");
+}
+
+Reported<> may_serve(const storage::Disk& disk, const std::string& name, const storage::LogReading& reading,
+                     uint64_t snapshot_stamp) {
+  constexpr size_t kSaid = 5;
+  const std::vector<storage::LogDamage>& damages = reading.damages;
+  if (!damages.empty()) {
+    std::string what =
+        fmt::format("{}the log is damaged, and nothing is served before somebody has decided:", name);
+    for (size_t i = 0; i < damages.size() && i < kSaid; ++i) what += "\n  " + damages[i].to_string();
+    if (damages.size() > kSaid) what += fmt::format("\n  and {} more", damages.size() - kSaid);
+    return report(Code::kCorrupt, std::move(what), salvage_advice(disk));
+  }
+  if (reading.begins_after_stamp <= snapshot_stamp) return {};
+  return report(Code::kCorrupt,
+                fmt::format("{}the log begins behind change {}, and {}", name, reading.begins_after_stamp,
+                            snapshot_stamp == 0
+                                ? std::string("there is no snapshot")
+                                : fmt::format("the youngest snapshot ends with change {}", snapshot_stamp)),
+                "put the missing snapshot back, or: " + salvage_advice(disk));
+}
 
 ChangeLog::Change change_of(const storage::Record& record) noexcept {
   return {.kind = record.kind == storage::RecordKind::kPut ? ChangeLog::Kind::kPut : ChangeLog::Kind::kErase,
@@ -157,13 +178,15 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, kv::Replay& replay
           [&](const RestoreProgress& now) {
             progress.say("reading a snapshot", now.bytes, now.bytes_total);
           }};
-  const auto is_ours = [&](const storage::SnapshotFacts& facts) -> Reported<> {
-    if (facts.store == parts.log_id.store && facts.shard_index == parts.log_id.shard) return {};
-    return report(Code::kCorrupt, fmt::format("{} belongs to another store", parts.disk.path_of(name)),
-                  "put the files of one store, and no others, into the folder");
+  const auto is_ours = [&](const storage::SnapshotFacts& facts) {
+    return is_at_its_place(parts.disk, parts.log_id, name, facts);
   };
   auto restored = restore_snapshot(parts.disk, name, replay, options, is_ours);
-  if (!restored) return report(std::move(restored).error());
+  if (!restored) {
+    Report why = std::move(restored).error();
+    if (why.code == Code::kCorrupt || why.code == Code::kMalformed) why.next = salvage_advice(parts.disk);
+    return report(std::move(why));
+  }
   return restored->facts.stamp;
 }
 
@@ -181,9 +204,10 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
   auto reading = parts.log.read(options, [&](const storage::Record& record) { batch.add(record); });
   if (!reading) return report(std::move(reading).error());
   batch.apply();
-  if (!reading->damages.empty()) return damaged(parts, reading->damages);
+  if (auto served = may_serve(parts.disk, parts.name, *reading, *snapshot); !served) {
+    return report(std::move(served).error());
+  }
   if (batch.is_full()) return too_small(parts);
-  if (reading->begins_after_stamp > *snapshot) return missing_snapshot(parts, *reading, *snapshot);
   // A log that has a file, and nothing in it, has lost what readers may have seen.
   const bool is_first_start =
       *snapshot == 0 && reading->end.stamp == 0 && reading->fresh_position == storage::kFirstPosition;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "refract/base/report.h"
 #include "refract/kv/change_log.h"
@@ -14,6 +15,7 @@
 #include "refract/memory/heap.h"
 #include "refract/storage/disk.h"
 #include "refract/storage/shard_log.h"
+#include "refract/storage/snapshot_file.h"
 
 namespace refract::node {
 
@@ -31,6 +33,18 @@ struct FillParts {
 // Returns what the log is to begin behind. kCorrupt: damage, with place and extent; kNoSpace: the memory is
 // too small for what the disk has.
 [[nodiscard]] Reported<storage::LogReading> fill_shard(const FillParts& parts);
+
+// Whether a log that was read behind a snapshot with this stamp (0: there is none) may be served: kCorrupt,
+// and why not. `name`: as in FillParts.
+[[nodiscard]] Reported<> may_serve(const storage::Disk& disk, const std::string& name,
+                                   const storage::LogReading& reading, uint64_t snapshot_stamp);
+
+// Whether a snapshot's file is what its place in this folder says; kCorrupt, and why not.
+[[nodiscard]] Reported<> is_at_its_place(const storage::Disk& disk, const storage::LogId& log_id,
+                                         std::string_view name, const storage::SnapshotFacts& facts);
+
+// What to do about damage in the folder of this disk; for sentences.
+[[nodiscard]] std::string salvage_advice(const storage::Disk& disk);
 
 // A record's change; its spans are the record's.
 [[nodiscard]] kv::ChangeLog::Change change_of(const storage::Record& record) noexcept;

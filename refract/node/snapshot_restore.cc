@@ -109,38 +109,29 @@ class ReadAhead {
 Reported<Restored> restore_snapshot(storage::Disk& disk, std::string_view name, kv::Replay& replay,
                                     const RestoreOptions& options,
                                     const std::function<Reported<>(const storage::SnapshotFacts&)>& accepts) {
-  const auto reader =
-      options.salvages ? SnapshotReader::salvage(disk, name) : SnapshotReader::open(disk, name);
+  const auto reader = SnapshotReader::open(disk, name);
   if (!reader) return report(reader.error());
   const SnapshotReader& file = **reader;
   if (accepts) {
     if (const Reported<> accepted = accepts(file.facts()); !accepted) return report(accepted.error());
   }
-  Restored restored{.facts = file.facts(), .damages = file.damages()};
-  replay.expect(options.salvages ? file.totals().entries : file.facts().entries_max);
+  Restored restored{.facts = file.facts()};
+  replay.expect(file.facts().entries_max);
   ReadAhead ahead(file);
   if (const Reported<> started = ahead.start(); !started) return report(started.error());
-  auto loader = std::make_unique<kv::SnapshotLoader>(replay);
+  const auto loader = std::make_unique<kv::SnapshotLoader>(replay);
   const std::string path = disk.path_of(name);
   RestoreProgress progress{.bytes_total = file.totals().payload_bytes};
   for (uint64_t index = 0; index < file.block_count(); ++index) {
     const Reported<SnapshotReader::Block>& block = ahead.next();
     const Reported<> loaded = block ? load(*loader, *block, options, path) : report(block.error());
-    if (!loaded) {
-      if (!options.salvages || loaded.error().code == Code::kNoSpace) return report(loaded.error());
-      restored.damages.push_back({.offset = 0, .bytes = 0, .what = loaded.error().what});
-      // Pieces of what the block held are of no use either.
-      restored.entries += loader->entries();
-      loader = std::make_unique<kv::SnapshotLoader>(replay);
-      continue;
-    }
-    progress.entries = restored.entries + loader->entries();
+    if (!loaded) return report(loaded.error());
+    progress.entries = loader->entries();
     progress.bytes += block->payload.size();
     if (options.on_progress) options.on_progress(progress);
   }
-  if (!loader->is_complete() && !options.salvages)
-    return report(Code::kCorrupt, fmt::format("{} ends within an entry", path));
-  restored.entries += loader->entries();
+  if (!loader->is_complete()) return report(Code::kCorrupt, fmt::format("{} ends within an entry", path));
+  restored.entries = loader->entries();
   replay.know_stamp(restored.facts.stamp);
   return restored;
 }

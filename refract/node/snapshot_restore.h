@@ -2,7 +2,8 @@
 // Fills a shard's table, which was just formatted, from a snapshot's file. A thread beside reads and verifies
 // blocks while the caller puts the ones before into the table.
 //
-// When it fails the table holds a part of the snapshot, and must not be served: format it anew.
+// A damaged file is not taken at all (snapshot_entries.h reads what is left of one). When it fails the table
+// holds a part of the snapshot, and must not be served: format it anew.
 //
 // Control path; blocks. Threads: the caller is the one that owns the table.
 #pragma once
@@ -11,7 +12,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "refract/base/report.h"
 #include "refract/kv/replay.h"
@@ -26,7 +26,6 @@ struct RestoreProgress {
 };
 
 struct RestoreOptions {
-  bool salvages = false;  // Goes on behind damage, and says what was left out.
   // The heap is full: true, once it was given more. None: then it fails.
   std::function<bool()> more_memory = {};
   std::function<void(const RestoreProgress&)> on_progress = {};  // After each block.
@@ -35,7 +34,6 @@ struct RestoreOptions {
 struct Restored {
   storage::SnapshotFacts facts;
   uint64_t entries = 0;
-  std::vector<storage::SnapshotReader::Damage> damages = {};  // Nothing, unless it salvages.
 };
 
 // Whoever calls goes on with the log's records above facts.stamp, through the same replay, then finish()es

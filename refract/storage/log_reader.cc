@@ -31,6 +31,7 @@ class LogScan {
   }
 
   [[nodiscard]] Reported<LogReading> run(const Ring* ring, ValueSource* values);
+  [[nodiscard]] Reported<LogReading> run_alone(const std::string& name);
 
  private:
   // What is known of a segment's end: records stand up to `limit`; uncertain: at most.
@@ -63,6 +64,7 @@ class LogScan {
   const LogReadOptions& options_;
   const std::function<void(const Record&)>& on_record_;
   uint64_t key_of_log_;
+  bool is_alone_ = false;
   uint64_t done_bytes_ = 0;
   uint64_t total_bytes_ = 0;
   uint64_t told_bytes_ = 0;
@@ -186,7 +188,7 @@ Reported<uint64_t> LogScan::pass_hole(SegmentScan& scan, const Segment& segment,
       if (!is_begun && !behind->first) return hole;
     } else {
       if (*mark && (*mark)->continued_at != 0) {
-        note_missing_file((*mark)->continued_at);
+        if (!is_alone_) note_missing_file((*mark)->continued_at);
         return hole;
       }
       if (!is_begun && !behind->first) return hole;
@@ -325,8 +327,9 @@ Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
   if (!files) return report(files.error());
   const std::vector<Segment> segments = without_copies(files->segments);
   reading_.fresh_position = fresh_position(*files);
+  if (segments.empty()) reading_.end.behind_stamp = options_.after_stamp;
   if (!segments.empty()) {
-    reading_.begins_after_stamp = segments.front().first_stamp == 0 ? 0 : segments.front().first_stamp - 1;
+    reading_.begins_after_stamp = segments.front().begins_after_stamp();
     // A node that died before it had confirmed anything has given stamps from here on all the same.
     const uint64_t begun_with = segments.back().first_stamp;
     if (begun_with > 0) reading_.end.stamp = std::max(reading_.end.stamp, begun_with - 1);
@@ -347,6 +350,14 @@ Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
   }
   if (ring != nullptr) read_ring(*ring, values);
   if (options_.on_progress) options_.on_progress(total_bytes_, total_bytes_);
+  return std::move(reading_);
+}
+
+Reported<LogReading> LogScan::run_alone(const std::string& name) {
+  is_alone_ = true;
+  const Reported<Segment> segment = read_segment_header(disk_, log_, name);
+  if (!segment) return report(segment.error());
+  if (Reported<> done = read_files({*segment}, nullptr); !done) return report(done.error());
   return std::move(reading_);
 }
 
@@ -379,6 +390,12 @@ Reported<LogReading> read_log(Disk& disk, const LogId& log, const Ring* ring, Va
                               const LogReadOptions& options,
                               const std::function<void(const Record&)>& on_record) {
   return LogScan(disk, log, options, on_record).run(ring, values);
+}
+
+Reported<LogReading> read_segment_alone(Disk& disk, const LogId& log, const std::string& name) {
+  const LogReadOptions options{.salvage = true};
+  const std::function<void(const Record&)> ignore = [](const Record&) {};
+  return LogScan(disk, log, options, ignore).run_alone(name);
 }
 
 }  // namespace refract::storage

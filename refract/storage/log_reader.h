@@ -90,4 +90,8 @@ struct LogReading {
                                             ValueSource* values, const LogReadOptions& options,
                                             const std::function<void(const Record&)>& on_record);
 
+// One segment's file by itself, with what is sound in it: nothing is known of where its log begins and ends,
+// and that others are missing is no damage.
+[[nodiscard]] Reported<LogReading> read_segment_alone(Disk& disk, const LogId& log, const std::string& name);
+
 }  // namespace refract::storage

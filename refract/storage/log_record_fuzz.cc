@@ -30,6 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   Record record;
+  const std::optional<LogMark> mark = decode_mark(bytes, position, kKeyOfLog);
+  REFRACT_CHECK(!mark || decode_record(bytes, position, kKeyOfLog, record) != RecordFault::kNone);
   if (decode_record(bytes, position, kKeyOfLog, record) != RecordFault::kNone) {
     REFRACT_CHECK(record.key.empty());
     return 0;

@@ -78,6 +78,7 @@ struct LogCounters {
 struct LogEnd {
   uint64_t position = kFirstPosition;
   uint64_t stamp = 0;  // No change up to this stamp will come; what it has is in the log or in a snapshot.
+  uint64_t behind_stamp = 0;  // Of a log without files: the snapshot's that it begins behind.
 };
 
 class LogWriter {

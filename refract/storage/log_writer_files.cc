@@ -92,7 +92,8 @@ Reported<> LogWriter::go_on_behind(const LogEnd& end) {
   const uint64_t position = parts_.ring->mark().log_position;
   const Segment next = {.first_position = position,
                         .previous_end = segments_.empty() ? position : end.position,
-                        .first_stamp = end.stamp + 1};
+                        .first_stamp = end.stamp + 1,
+                        .behind_stamp = segments_.empty() ? end.behind_stamp : 0};
   if (!segments_.empty()) {
     Reported<std::unique_ptr<File>> last = parts_.disk->open(segments_.back().name, OpenMode::kReadWrite);
     if (!last) return report(std::move(last.error()));
@@ -124,6 +125,7 @@ Reported<> LogWriter::next_segment(Segment segment, uint64_t bytes) {
     segment.previous_end = segments_.back().previous_end;
     segment.first_stamp = segments_.back().first_stamp;
     segment.begins_anew = segments_.back().begins_anew;
+    segment.behind_stamp = segments_.back().behind_stamp;
   }
   if (Reported<> done = turn_into(*spare, segment); !done) {
     give_back(*std::move(spare), done.error());

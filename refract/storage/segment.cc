@@ -68,7 +68,10 @@ SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noex
   header.previous_end = segment.previous_end;
   header.first_stamp = segment.first_stamp;
   header.begins_anew = segment.begins_anew ? 1 : 0;
+  header.behind_stamp = segment.behind_stamp;
   header.file_bytes = segment.file_bytes;
+  header.hash_seed = log.hash_seed;
+  header.shard_count = log.shard_count;
   header.checksum = checksum_of(header);
   return header;
 }
@@ -118,7 +121,24 @@ Reported<Segment> read_segment_header(Disk& disk, const LogId& log, const std::s
   segment.previous_end = header.previous_end;
   segment.first_stamp = header.first_stamp;
   segment.begins_anew = header.begins_anew != 0;
+  segment.behind_stamp = header.behind_stamp;
   return segment;
+}
+
+Reported<std::optional<LogId>> log_id_in(Disk& disk, const std::string& name) {
+  const Reported<std::unique_ptr<File>> file = disk.open(name, OpenMode::kRead);
+  if (!file) return report(file.error());
+  SegmentHeader header = {};
+  const Reported<uint64_t> read = (*file)->read(0, std::as_writable_bytes(std::span(&header, 1)));
+  if (!read) return report(read.error());
+  if (*read != sizeof(header) || header.magic != kSegmentMagic || header.version != kSegmentVersion ||
+      checksum_of(header) != header.checksum) {
+    return std::nullopt;
+  }
+  return LogId{.store = header.store,
+               .shard = header.shard,
+               .shard_count = static_cast<uint32_t>(header.shard_count),
+               .hash_seed = header.hash_seed};
 }
 
 Reported<LogFiles> find_log_files(Disk& disk, const LogId& log) {

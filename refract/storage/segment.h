@@ -24,9 +24,9 @@
 namespace refract::storage {
 
 inline constexpr uint64_t kSegmentMagic = 0x31'47'4f'4c'46'45'52'00;  // "\0REFLOG1", little endian.
-extern const uint32_t kSegmentVersion;  // versions.cc
-inline constexpr uint64_t kSegmentHeaderBytes = kSectorBytes;  // One sector, so that it is never torn.
-inline constexpr uint64_t kFirstPosition = 4096;               // Of a log's first record.
+extern const uint32_t kSegmentVersion;                                // versions.cc
+inline constexpr uint64_t kSegmentHeaderBytes = kSectorBytes;         // One sector, so that it is never torn.
+inline constexpr uint64_t kFirstPosition = 4096;                      // Of a log's first record.
 
 struct SegmentHeader {
   uint64_t magic;
@@ -39,7 +39,12 @@ struct SegmentHeader {
   uint64_t first_stamp;  // Records before this segment have lower stamps, those in it none below.
   uint64_t begins_anew;  // 1: no segment before this one counts; a snapshot has what they had.
   uint64_t file_bytes;  // So long it was made; a shorter one has lost its end. 0: an earlier release made it.
-  uint64_t reserved[54];
+  uint64_t hash_seed;   // Of the store, as the page "store" has it: should that be lost. 0: not known.
+  uint64_t shard_count;  // Likewise.
+  // Of a log that begins behind a snapshot: its stamp. Nothing was changed between that and first_stamp. 0:
+  // not said.
+  uint64_t behind_stamp;
+  uint64_t reserved[51];
   uint64_t checksum;  // XXH3 over all before.
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes && std::is_trivially_copyable_v<SegmentHeader>);
@@ -50,6 +55,9 @@ static_assert(offsetof(SegmentHeader, first_position) == 32 && offsetof(SegmentH
 struct LogId {
   StoreId store = {};
   uint32_t shard = 0;
+  // What a segment's header notes besides; 0: not known. They tell no two logs apart.
+  uint32_t shard_count = 0;
+  uint64_t hash_seed = 0;
 };
 
 struct Segment {
@@ -58,6 +66,7 @@ struct Segment {
   uint64_t previous_end = 0;
   uint64_t first_stamp = 0;
   bool begins_anew = false;
+  uint64_t behind_stamp = 0;
   uint64_t file_bytes = 0;
   // Of the header, or of the name beside it. Then nothing but name, first_position and file_bytes is known,
   // unless the header is sound: first_position is the header's then, whatever the name says.
@@ -67,6 +76,11 @@ struct Segment {
   bool has_header = false;
   bool is_foreign = false;  // The header is sound, and of another store's or shard's log.
 
+  // Changes up to this stamp may be missing in a log that begins with it.
+  [[nodiscard]] uint64_t begins_after_stamp() const noexcept {
+    if (behind_stamp != 0) return behind_stamp;
+    return first_stamp == 0 ? 0 : first_stamp - 1;
+  }
   // No record of it ends behind this position.
   [[nodiscard]] uint64_t end_max() const noexcept {
     return first_position + (file_bytes > kSegmentHeaderBytes ? file_bytes - kSegmentHeaderBytes : 0);
@@ -85,6 +99,8 @@ struct LogFiles {
 // Which shard's log the name is of; nothing: it is no segment's.
 [[nodiscard]] std::optional<uint32_t> shard_of_segment(std::string_view name);
 
+// Whose log a file is of, by what its header says; nothing: the header is damaged.
+[[nodiscard]] Reported<std::optional<LogId>> log_id_in(Disk& disk, const std::string& name);
 // The bytes of a segment's header.
 [[nodiscard]] SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noexcept;
 // kUnsupported: another version wrote it. Damage is no error: it stands in what is returned.

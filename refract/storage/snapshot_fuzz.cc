@@ -32,6 +32,8 @@ void seal_all(std::vector<std::byte>& bytes) {
     SnapshotBlockHeader header;
     std::memcpy(&header, bytes.data() + at, sizeof(header));
     if (header.magic != kSnapshotBlockMagic && header.magic != kSnapshotFooterMagic) continue;
+    header.key = key;
+    std::memcpy(bytes.data() + at, &header, sizeof(header));
     const size_t room = bytes.size() - at - sizeof(header);
     if (header.magic == kSnapshotBlockMagic && header.payload_bytes <= room) {
       header.payload_checksum =
@@ -61,6 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<std::byte> bytes(size - 1);
   std::copy_n(reinterpret_cast<const std::byte*>(data + 1), bytes.size(), bytes.begin());
   if (data[0] % 2 == 0) seal_all(bytes);
+  // A header that is damaged behind the sealing: the blocks answer for themselves.
+  if (data[0] % 4 == 0 && !bytes.empty()) bytes[0] ^= std::byte{1};
   SimulatedDisk disk({});
   const std::string name = snapshot_name(0, 1);
   REFRACT_CHECK(disk.open(name, OpenMode::kCreate).has_value());

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "refract/base/hash.h"
+#include "refract/base/prng.h"
 
 namespace refract::storage {
 namespace {
@@ -37,7 +38,8 @@ Reported<std::optional<StoreFacts>> StoreFolder::look(Disk& disk) {
     if (std::ranges::none_of(*names, is_data)) return std::nullopt;
     return report(
         Code::kCorrupt, fmt::format("{} is missing beside a log", disk.path_of(kPageName)),
-        "put it back from where the other files came from; without it nobody can tell whose they are");
+        "put it back from where the other files came from, or save what is there into a new folder with "
+        "refract restore --salvage");
   }
   StorePage page{};
   const auto bytes = (*file)->read(0, std::as_writable_bytes(std::span(&page, 1)));
@@ -51,13 +53,41 @@ Reported<std::optional<StoreFacts>> StoreFolder::look(Disk& disk) {
   }
   if (!is_page || checksum_of(page) != page.checksum || page.shard_count == 0) {
     return report(Code::kCorrupt, fmt::format("{} is damaged", disk.path_of(kPageName)),
-                  "put it back from a copy of the folder");
+                  "put it back from a copy of the folder, or save what is there into a new one with refract "
+                  "restore --salvage");
   }
   return StoreFacts{.store = page.store,
                     .shard_count = page.shard_count,
                     .hash_seed = page.hash_seed,
                     .created_wall_ns = page.created_wall_ns,
                     .time = page.time};
+}
+
+StoreId random_store_id() {
+  StoreId id;
+  std::ranges::generate(id, [] { return static_cast<std::byte>(secure_random_u64()); });
+  return id;
+}
+
+Reported<> write_store_page(Disk& disk, const StoreFacts& facts) {
+  StorePage page{};
+  page.magic = kStoreMagic;
+  page.version = kStoreVersion;
+  page.shard_count = facts.shard_count;
+  page.store = facts.store;
+  page.hash_seed = facts.hash_seed;
+  page.created_wall_ns = facts.created_wall_ns;
+  page.time = facts.time;
+  page.checksum = checksum_of(page);
+  if (auto removed = disk.remove(kFreshPageName); !removed && removed.error().code != Code::kNotFound) {
+    return removed;
+  }
+  auto file = disk.open(kFreshPageName, OpenMode::kCreate);
+  if (!file) return report(std::move(file).error());
+  if (auto written = (*file)->write(0, std::as_bytes(std::span(&page, 1))); !written) return written;
+  if (auto synced = (*file)->sync(); !synced) return synced;
+  if (auto renamed = disk.rename(kFreshPageName, kPageName); !renamed) return renamed;
+  return disk.sync_folder();
 }
 
 Reported<StoreFolder> StoreFolder::open(std::unique_ptr<Disk> disk, const StoreFacts& wanted) {
@@ -69,36 +99,15 @@ Reported<StoreFolder> StoreFolder::open(std::unique_ptr<Disk> disk, const StoreF
   folder.existed_ = found->has_value();
   folder.facts_ = found->value_or(wanted);
   if (!folder.existed_) {
-    if (auto written = folder.write_page(); !written) return report(written.error());
+    if (auto written = write_store_page(*folder.disk_, folder.facts_); !written)
+      return report(written.error());
   }
   return folder;
 }
 
 Reported<> StoreFolder::set_time(const SpaceTime& time) {
   facts_.time = time;
-  return write_page();
-}
-
-// Aside first: whoever looks finds the old page or the new one.
-Reported<> StoreFolder::write_page() {
-  StorePage page{};
-  page.magic = kStoreMagic;
-  page.version = kStoreVersion;
-  page.shard_count = facts_.shard_count;
-  page.store = facts_.store;
-  page.hash_seed = facts_.hash_seed;
-  page.created_wall_ns = facts_.created_wall_ns;
-  page.time = facts_.time;
-  page.checksum = checksum_of(page);
-  if (auto removed = disk_->remove(kFreshPageName); !removed && removed.error().code != Code::kNotFound) {
-    return removed;
-  }
-  auto file = disk_->open(kFreshPageName, OpenMode::kCreate);
-  if (!file) return report(std::move(file).error());
-  if (auto written = (*file)->write(0, std::as_bytes(std::span(&page, 1))); !written) return written;
-  if (auto synced = (*file)->sync(); !synced) return synced;
-  if (auto renamed = disk_->rename(kFreshPageName, kPageName); !renamed) return renamed;
-  return disk_->sync_folder();
+  return write_store_page(*disk_, facts_);
 }
 
 }  // namespace refract::storage

@@ -19,7 +19,7 @@
 namespace refract::storage {
 
 inline constexpr uint64_t kStoreMagic = 0x31'45'52'4f'54'53'46'52;  // "RFSTORE1", little endian.
-extern const uint32_t kStoreVersion;  // versions.cc
+extern const uint32_t kStoreVersion;                                // versions.cc
 
 // The file "store": one sector, replaced as a whole.
 struct StorePage {
@@ -45,6 +45,11 @@ struct StoreFacts {
   SpaceTime time = {};
 };
 
+// A name for a new store, by chance.
+[[nodiscard]] StoreId random_store_id();
+// Writes the page, or replaces it: whoever looks finds the old one or the new one.
+[[nodiscard]] Reported<> write_store_page(Disk& disk, const StoreFacts& facts);
+
 class StoreFolder {
  public:
   // Takes the folder: kInUse where another node has it. Where there is no store in it, one is begun with
@@ -63,8 +68,6 @@ class StoreFolder {
  private:
   StoreFolder(std::unique_ptr<Disk> disk, std::unique_ptr<Lock> lock) noexcept
       : disk_(std::move(disk)), lock_(std::move(lock)) {}
-  [[nodiscard]] Reported<> write_page();
-
   std::unique_ptr<Disk> disk_;
   std::unique_ptr<Lock> lock_;
   StoreFacts facts_;

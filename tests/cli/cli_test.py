@@ -20,7 +20,7 @@ from node import Node, Programs, run_client  # noqa: E402
 ODD = bytes(range(256)) + b"\n\r\n\0\0end without a line break"
 STATUS = "/var/lib/dpkg/status"
 COMMANDS = ["get", "put", "erase", "cas", "scan", "load", "dump", "stat", "ping", "top", "trace",
-            "check", "inspect", "chain", "doctor"]
+            "check", "restore", "inspect", "chain", "doctor"]
 SMALL = ("--memory-initial", "32MiB", "--memory-limit", "64MiB")
 
 
