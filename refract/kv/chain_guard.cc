@@ -29,6 +29,7 @@ Code ChainGuard::may_swap(const Swap& swap) noexcept {
   }
   ++installed_count_;
   table_.depart(Slot{swap.before.front()});
+  table_.was_used(swap.at);
   REFRACT_FAULT("kv.chain.before_install");
   return Code::kOk;
 }

@@ -77,6 +77,7 @@ TableService::Open* TableService::find(rpc::SessionId session) noexcept {
 
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
   has_scanned_ = false;
+  look_at_uses(calls.size());
   while (!calls.empty()) {
     const std::span<Prepared> group = std::span(group_).first(std::min(calls.size(), kGroup));
     arena_.clear();

@@ -36,6 +36,7 @@
 
 #include "refract/base/units.h"
 #include "refract/kv/chain_buffers.h"
+#include "refract/kv/eviction.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/held_answers.h"
 #include "refract/kv/keyed_call.h"
@@ -72,6 +73,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
     // Of the values that all sessions together have begun and not committed; one alone may be larger.
     uint64_t upload_bytes_max = kGiB;
     uint64_t pull_piece_bytes = PullFetcher::kPieceBytes;
+    Eviction* eviction = nullptr;  // The table's; null: what does not fit is answered with kNoSpace.
   };
   explicit TableService(const Parts& parts);
   ~TableService() override;
@@ -205,6 +207,9 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   void look_after_time() noexcept;
   void sweep_while_needed() noexcept;
   [[nodiscard]] runtime::Task<> sweep_rounds();
+  void evict_while_needed() noexcept;
+  [[nodiscard]] runtime::Task<> evict_rounds();
+  void look_at_uses(size_t calls) noexcept;
   void reclaim_while_needed() noexcept;
   [[nodiscard]] runtime::Task<> reclaim_rounds();
 
@@ -225,7 +230,9 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   std::array<uint64_t, wire::kMethods> ops_{};
   runtime::Task<> sweeper_;
   runtime::Task<> reclaimer_;
-  uint64_t pinned_bytes_ = 0;  // Of retired buffers, when the reclaimer last looked; 0: it has not.
+  runtime::Task<> evictor_;
+  uint64_t calls_since_uses_ = 0;  // Since somebody looked at what readers have written down.
+  uint64_t pinned_bytes_ = 0;      // Of retired buffers, when the reclaimer last looked; 0: it has not.
   // Sessions with scans that wait for their turn; each has one page at a time.
   std::deque<rpc::SessionId> scanning_;
   runtime::Task<> scanner_;

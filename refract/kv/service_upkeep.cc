@@ -25,8 +25,10 @@ constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
 
 Code TableService::wait(const rpc::Responder& from, const Write& write, Code why) {
   const bool may_grow = why == Code::kNoSpace && parts_.growth.can_grow();
-  // What the log still needs comes back without anybody's help.
-  if (why == Code::kNoSpace && !may_grow && parts_.table.held_back().count() == 0) return why;
+  // What the log still needs comes back without anybody's help, and what is being emptied soon is.
+  const bool room_will_come =
+      parts_.table.held_back().count() > 0 || (parts_.eviction != nullptr && parts_.eviction->is_under_way());
+  if (why == Code::kNoSpace && !may_grow && !room_will_come) return why;
   const size_t key_bytes = write.key.bytes.size();
   const size_t bytes = key_bytes + write.value.size();
   if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
@@ -88,6 +90,7 @@ uint64_t TableService::sweep_some() {
 void TableService::look_after_time() noexcept {
   sweep_while_needed();
   reclaim_while_needed();
+  evict_while_needed();
 }
 
 // Chains that write are all that some owners ever see: they ask for memory in time, too.
@@ -107,6 +110,35 @@ runtime::Task<> TableService::sweep_rounds() {
     const uint64_t steps = parts_.table.stats().buckets / kSweepBuckets + 1;
     co_await parts_.shard.sleep_for(std::max(parts_.sweep_round_ns / steps, kSweepPauseMin_ns));
     sweep_some();
+    reclaim_while_needed();
+  }
+}
+
+// What is written down is overwritten in time; a look at each client's page costs a miss.
+void TableService::look_at_uses(size_t calls) noexcept {
+  constexpr uint64_t kCallsPerLook = 64;
+  if (parts_.eviction == nullptr) return;
+  calls_since_uses_ += calls;
+  if (calls_since_uses_ < kCallsPerLook) return;
+  calls_since_uses_ = 0;
+  parts_.eviction->take_samples();
+}
+
+void TableService::evict_while_needed() noexcept {
+  if (parts_.eviction == nullptr || !parts_.eviction->is_under_way()) return;
+  if (evictor_.valid() && !evictor_.done()) return;
+  evictor_ = evict_rounds();
+  evictor_.start();
+}
+
+// A step a turn, so that nobody waits for more than that.
+runtime::Task<> TableService::evict_rounds() {
+  while (parts_.eviction->is_under_way()) {
+    co_await parts_.shard.sleep_for(0);
+    parts_.eviction->step(Eviction::kStepEntries);
+    if (parts_.eviction->is_under_way()) continue;
+    // One of those that waited may need more, and begins anew.
+    retry_waiting();
     reclaim_while_needed();
   }
 }

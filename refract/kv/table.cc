@@ -119,10 +119,8 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
   if (options.expires_wall_ns != 0) draft.lengths.flags |= Lengths::kExpires;
   if (options.request) draft.lengths.flags |= Lengths::kIdentified;
   const uint64_t bytes = draft.lengths.total_bytes();
-  auto buffer = heap_.allocate(bytes);
-  if (!buffer && stats_.expiring_entries > 0 && sweep(count_) > 0) buffer = heap_.allocate(bytes);
-  while (!buffer && departures_ != nullptr && departures_->gives_way()) buffer = heap_.allocate(bytes);
-  if (!buffer) return fail(Code::kNoSpace);
+  const Result<Offset> buffer = allocate(bytes);
+  if (!buffer) return fail(buffer.error());
   REFRACT_FAULT("kv.put.after_allocate");
   draft.buffer = *buffer;
   // (I2): no stamp while the bytes change.
@@ -143,11 +141,17 @@ Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> val
   if (const Code code = room_in_log(key.bytes.size(), value.size()); code != Code::kOk) return fail(code);
   Place place = locate(key);
   if (const Code code = check(place, options); code != Code::kOk) return fail(code);
-  const uint64_t expired_before = stats_.expired;
+  const uint64_t removed_before = removed();
   const Result<Draft> made = draft(key, value.size(), options);
   if (!made) return fail(made.error());
-  // Making room may have swept the place away.
-  if (stats_.expired != expired_before) place = locate(key);
+  if (removed() != removed_before) {
+    // Making room may have taken the place away, and the log's room.
+    place = locate(key);
+    if (const Code code = room_in_log(key.bytes.size(), value.size()); code != Code::kOk) {
+      abandon(*made);
+      return fail(code);
+    }
+  }
   fill(*made, 0, value);
   const Result<uint64_t> version = publish(*made, place);
   if (!version) abandon(*made);
@@ -196,6 +200,7 @@ Result<uint64_t> Table::publish(const Draft& draft, Place place) {
 
 bool Table::link_line(Place& place) {
   const auto line = heap_.allocate_line();
+  if (!line && room_maker_ != nullptr) room_maker_->make_room_for_table();
   if (!line) return false;
   ++stats_.overflow_lines;
   // Linked while empty: whoever follows finds nothing yet.
@@ -219,9 +224,11 @@ void Table::store(const Draft& draft, const Place& place, uint64_t stamp) {
   stats_.expiring_entries += expires ? 1 : 0;
   if (place.slot) {
     stats_.expiring_entries -= place.slot.expires() ? 1 : 0;
+    was_used(place.slot_at);
     retire(place.slot.buffer(), lengths_of(place.slot).total_bytes());
   } else {
     ++stats_.entries;
+    if (uses_ != nullptr) uses_->stored(place.slot_at);
     grow();
   }
 }
@@ -284,6 +291,7 @@ void Table::trim(Offset bucket) {
 Result<Table::Entry> Table::find(const HashedKey& key) {
   const Place place = locate(key);
   if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
+  was_used(place.slot_at);
   const Lengths lengths = lengths_of(place.slot);
   const Offset buffer = place.slot.buffer();
   return Entry{.version = writer_.load(buffer),
@@ -343,7 +351,9 @@ void Table::grow() {
     grow_to_ = std::bit_floor(count_) * 2;
   }
   for (int i = 0; i < kSplitsPerInsertion && count_ < grow_to_; ++i) {
-    if (!split_one()) return;
+    if (split_one()) continue;
+    if (room_maker_ != nullptr) room_maker_->make_room_for_table();
+    return;
   }
 }
 

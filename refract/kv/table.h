@@ -19,20 +19,16 @@
 #include "refract/kv/departures.h"
 #include "refract/kv/held_back.h"
 #include "refract/kv/layout.h"
+#include "refract/kv/room_maker.h"
+#include "refract/kv/slot_uses.h"
+#include "refract/kv/table_types.h"
 #include "refract/memory/heap.h"
 
 namespace refract::kv {
 
 class Table {
  public:
-  struct Stats {
-    uint64_t entries = 0;
-    uint64_t expiring_entries = 0;  // Among them, those with a time to live.
-    uint64_t buckets = 0;
-    uint64_t overflow_lines = 0;
-    uint64_t splits = 0;
-    uint64_t expired = 0;  // Removed because their time had come.
-  };
+  using Stats = TableStats;
 
   // How many bytes of the space's store area the table needs.
   [[nodiscard]] static uint64_t store_area_bytes(uint64_t chunks_max) noexcept { return chunks_max * 8; }
@@ -79,11 +75,7 @@ class Table {
   }
 
   // A put in three steps, for values that arrive in pieces: nothing is visible before commit.
-  struct Draft {
-    Offset buffer{};
-    Lengths lengths{};
-    uint64_t hash = 0;
-  };
+  using Draft = TableDraft;
   [[nodiscard]] Result<Draft> begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
   // Where the value belongs, for those who bring it by themselves before the commit.
   [[nodiscard]] std::byte* value_of(const Draft& draft) noexcept {
@@ -103,14 +95,7 @@ class Table {
   }
 
   // The owner's own look: valid until the table is changed. kNotFound for absent and expired.
-  struct Entry {
-    uint64_t version = 0;
-    Offset buffer;
-    uint64_t buffer_bytes = 0;
-    std::span<const std::byte> value;
-    uint64_t expires_wall_ns = 0;
-    RequestId request;  // Of the put that made it, if that had one.
-  };
+  using Entry = TableEntry;
   [[nodiscard]] Result<Entry> find(const HashedKey& key);
   [[nodiscard]] Result<Entry> find(std::span<const std::byte> key) { return find(hashed(key)); }
 
@@ -144,6 +129,29 @@ class Table {
   // changed. kNoSpace: nothing was. REQUIRES: nobody is told (log_to).
   [[nodiscard]] Result<bool> restore(const HashedKey& key, const ChangeLog::Change& change);
 
+  // From now on `uses` is told how slots are used, and `maker` asked for room; null: nobody is. Likewise.
+  void evict_by(RoomMaker* maker, SlotUses* uses) noexcept;
+  // Takes an entry away, as an erasure that the log is told of. What the log says where it has no room.
+  [[nodiscard]] Code evict(const Standing& standing);
+  // A reader wrote down that it read the entry with this hash, if there is one.
+  void was_read(uint64_t hash);
+  void was_used(Offset slot_at) {
+    if (uses_ != nullptr) uses_->used(slot_at);
+  }
+  // Gives each slot of a bucket that is in use to `visit(const Standing&)`, which changes nothing.
+  template <typename Visit>
+  void visit_bucket(uint64_t index, Visit&& visit) const {
+    for (Offset line = bucket_at(index); line; line = line_behind(line)) {
+      for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
+        const Offset at = line.plus(i * sizeof(Slot));
+        if (const Slot slot = slot_at(at)) visit(Standing{.slot_at = at, .slot = slot});
+      }
+    }
+  }
+  [[nodiscard]] uint64_t buffer_bytes(Slot slot) const noexcept { return lengths_of(slot).total_bytes(); }
+  // Whose buffer this may be: no slot need name it. Nothing: its bytes are no entry's.
+  [[nodiscard]] std::optional<HashedKey> key_in(Offset buffer) const noexcept;
+
   // Two stages to run over a batch before its operations, so that their cache misses overlap.
   void prefetch_bucket(uint64_t hash) const noexcept;
   void prefetch_buffers(uint64_t hash) const noexcept;
@@ -153,10 +161,7 @@ class Table {
 
   // Looks at every entry: stamps, lengths, hashes, places. kCorrupt with the offset of the first
   // contradiction.
-  struct Damage {
-    Offset at;
-    const char* what = nullptr;
-  };
+  using Damage = TableDamage;
   [[nodiscard]] std::optional<Damage> validate();
 
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
@@ -173,6 +178,9 @@ class Table {
   [[nodiscard]] Offset bucket_of(uint64_t hash) const noexcept {
     return bucket_at(bucket_index(hash, count_));
   }
+  [[nodiscard]] Offset line_behind(Offset line) const noexcept {
+    return {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+  }
   [[nodiscard]] Slot slot_at(Offset at) const noexcept { return {writer_.load(at)}; }
   [[nodiscard]] Lengths lengths_of(Slot slot) const noexcept;
   [[nodiscard]] std::span<const std::byte> key_of(Slot slot) const noexcept;
@@ -181,6 +189,9 @@ class Table {
   [[nodiscard]] bool is_expired(Slot slot) const noexcept;
   [[nodiscard]] Place locate(const HashedKey& key) const noexcept;
   [[nodiscard]] Code check(const Place& place, const PutOptions& options) const noexcept;
+  [[nodiscard]] Result<Offset> allocate(uint64_t bytes);
+  // Where this changes, places that were looked up before are so no more.
+  [[nodiscard]] uint64_t removed() const noexcept { return stats_.expired + stats_.evicted; }
   [[nodiscard]] Result<Draft> draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
   [[nodiscard]] Result<uint64_t> publish(const Draft& draft, Place place);
   [[nodiscard]] bool link_line(Place& place);
@@ -228,6 +239,8 @@ class Table {
   uint64_t logged_stamp_ = 0;  // The youngest in the log that this table has told it.
   HeldBack held_back_;
   Departures* departures_ = nullptr;
+  RoomMaker* room_maker_ = nullptr;
+  SlotUses* uses_ = nullptr;
   Stats stats_;
 };
 

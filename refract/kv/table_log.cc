@@ -73,11 +73,11 @@ Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& chang
     trim(bucket_of(key.hash));
     return true;
   }
-  const uint64_t expired_before = stats_.expired;
+  const uint64_t removed_before = removed();
   const Result<Draft> made =
       draft(key, change.value.size(), {.expires_wall_ns = expires_wall_ns, .request = change.request});
   if (!made) return fail(made.error());
-  if (stats_.expired != expired_before) place = locate(key);
+  if (removed() != removed_before) place = locate(key);
   fill(*made, 0, change.value);
   if (!place.slot_at && !link_line(place)) {
     abandon(*made);

@@ -40,6 +40,7 @@ bool Table::copy_moving_slots(Offset source, uint64_t new_index, std::vector<Off
         line = *next;
         used = 0;
       }
+      if (uses_ != nullptr) uses_->moved(at, line.plus(used * sizeof(Slot)));
       writer_.publish(line.plus(used++ * sizeof(Slot)), slot.bits);
       moved.push_back(at);
     }

@@ -12,6 +12,7 @@
 #include "refract/fabric/wrap/count.h"
 #include "refract/kv/chain_server.h"
 #include "refract/kv/domain_windows.h"
+#include "refract/kv/eviction.h"
 #include "refract/kv/pin_sources.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/kv/service.h"
@@ -75,6 +76,7 @@ struct ServedOptions {
   uint32_t shard_index = 0;
   uint32_t shard_count = 1;
   bool chains_write = true;
+  EvictionPolicy eviction = EvictionPolicy::kNone;
   prism::snic::Guard* guard = nullptr;  // In place of the table's own.
 };
 
@@ -87,6 +89,12 @@ class Served {
         plain_client_domain_(hub_, "client", options.link),
         server_domain_(hub_, "server", options.link),
         windows(server_domain_),
+        eviction(options.eviction == EvictionPolicy::kNone
+                     ? nullptr
+                     : std::make_unique<Eviction>(Eviction::Parts{.table = space.table(),
+                                                                  .heap = space.heap(),
+                                                                  .growth = growth,
+                                                                  .policy = options.eviction})),
         service({.table = space.table(),
                  .heap = space.heap(),
                  .writer = space.writer(),
@@ -96,7 +104,8 @@ class Served {
                  .shard_index = options.shard_index,
                  .shard_count = options.shard_count,
                  .windows = &windows,
-                 .upload_bytes_max = options.upload_bytes_max}),
+                 .upload_bytes_max = options.upload_bytes_max,
+                 .eviction = eviction.get()}),
         chains({.table = space.table(),
                 .heap = space.heap(),
                 .writer = space.writer(),
@@ -169,6 +178,7 @@ class Served {
  public:
   fabric::CountDomain counted{plain_client_domain_};  // What all clients together send.
   DomainWindows windows;
+  std::unique_ptr<Eviction> eviction;  // Null: nothing is evicted.
   TableService service;
   ChainServer chains;
 

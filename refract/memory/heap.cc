@@ -122,7 +122,7 @@ std::optional<uint32_t> Heap::take_chunks(uint64_t count, bool from_reserve) {
   uint64_t run = 0;
   bool found_free = false;
   for (uint64_t index = first_free_; index < chunks_.size(); ++index) {
-    const bool free = chunks_[index].kind == ChunkKind::kFree;
+    const bool free = chunks_[index].kind == ChunkKind::kFree && !chunks_[index].withheld;
     if (free && !found_free) {
       found_free = true;
       first_free_ = index;
@@ -139,6 +139,7 @@ std::optional<uint32_t> Heap::take_chunks(uint64_t count, bool from_reserve) {
 
 void Heap::give_back_chunk(uint32_t index) {
   chunks_[index].free_bits.reset();
+  chunks_[index].starts.reset();
   chunks_[index].listed = false;
   set_kind(index, ChunkWord::of(ChunkKind::kFree));
   ++free_chunks_;
@@ -212,6 +213,12 @@ std::optional<Offset> Heap::allocate(uint64_t bytes) {
 }
 
 std::optional<Offset> Heap::allocate_extent(uint64_t bytes) {
+  const std::optional<Offset> at = take_extent(bytes);
+  if (at) mark_start(*at, true);
+  return at;
+}
+
+std::optional<Offset> Heap::take_extent(uint64_t bytes) {
   const uint64_t run_bytes = round_up(bytes, kExtentGranuleBytes);
   if (const auto at = extents_.take(run_bytes)) return at;
   const uint64_t count = round_up(run_bytes, kChunkBytes) / kChunkBytes;
@@ -270,7 +277,7 @@ void Heap::collect_free_chunks() {
 }
 
 void Heap::release_slab(Offset at, SizeClass& size_class, uint64_t buffer_bytes) {
-  if (size_class.recent_count < size_class.recent.size()) {
+  if (size_class.recent_count < size_class.recent.size() && !chunks_[chunk_of(at)].withheld) {
     size_class.recent[size_class.recent_count++] = at;
   } else {
     return_to_chunk(at, size_class, buffer_bytes);
@@ -284,7 +291,7 @@ void Heap::return_to_chunk(Offset at, SizeClass& size_class, uint64_t buffer_byt
   if (chunk.used == 0 && chunk.kind == ChunkKind::kSlab) {
     if (chunk.listed) std::erase(size_class.chunks, index);
     give_back_chunk(index);
-  } else if (!chunk.listed) {
+  } else if (!chunk.listed && !chunk.withheld) {
     chunk.listed = true;
     size_class.chunks.push_back(index);
   }
@@ -306,6 +313,7 @@ void Heap::release(Offset at, uint64_t bytes) {
   stats_.bytes_live -= footprint(bytes);
   --stats_.buffers_live;
   if (bytes > kSlabBytesMax) {
+    mark_start(at, false);
     release_extent(at, round_up(bytes, kExtentGranuleBytes));
   } else {
     const uint8_t index = size_class_of(bytes);

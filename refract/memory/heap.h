@@ -96,6 +96,29 @@ class Heap {
   [[nodiscard]] std::vector<Offset> announced_pins();
   void end_recovery();
 
+  // A run of chunks, in one region, that all buffers shall leave, so that a class or a large value that has
+  // none can have it. What is given back in it is given to nobody while it is withheld.
+  struct Window {
+    uint64_t first = 0;
+    uint64_t chunks = 0;
+  };
+  // The one with the least in it of those that hold neither table nor header, the first behind `from` of
+  // several. Nothing: there is none.
+  [[nodiscard]] std::optional<Window> emptiest_window(uint64_t chunks, uint64_t from) const noexcept;
+  void withhold(const Window& window);
+  void hand_back(const Window& window);
+  [[nodiscard]] bool is_free(const Window& window) const noexcept;
+  // Adds the buffers that begin in this chunk, and the last one before it that may reach into it: in use or
+  // retired.
+  void occupants(uint64_t chunk, std::vector<Offset>& buffers) const;
+
+  // What readers hold now, and what they held when somebody last looked, be it the heap itself.
+  [[nodiscard]] const PinSet& look_at_pins() {
+    collect_pins();
+    return pinned_;
+  }
+  [[nodiscard]] const PinSet& pins_seen() const noexcept { return pinned_; }
+
   // For those who check what they find in the space before they follow it.
   [[nodiscard]] bool is_inside(Offset at, uint64_t bytes) const noexcept {
     return at.value != 0 && bytes <= end() && at.value <= end() - bytes;
@@ -122,9 +145,11 @@ class Heap {
     uint8_t size_class = 0;
     bool starts_region = false;
     bool listed = false;  // In its class's list of chunks with free buffers.
+    bool withheld = false;
     uint32_t used = 0;
     uint32_t first_word = 0;                // No word of free_bits below it has a free buffer.
     std::unique_ptr<uint64_t[]> free_bits;  // Of kSlab and kLines: one a buffer, set where free.
+    std::unique_ptr<uint64_t[]> starts;     // Of kExtent: one a granule, set where a buffer begins.
   };
   struct SizeClass {
     std::array<Offset, 32> recent{};  // Freed last, taken first: their lines are still in the cache.
@@ -142,6 +167,8 @@ class Heap {
   [[nodiscard]] bool add_slab_chunk(SizeClass& size_class, ChunkWord word, bool from_reserve);
   [[nodiscard]] std::optional<Offset> take_from(SizeClass& size_class, uint64_t buffer_bytes);
   [[nodiscard]] std::optional<Offset> allocate_extent(uint64_t bytes);
+  [[nodiscard]] std::optional<Offset> take_extent(uint64_t bytes);
+  void mark_start(Offset at, bool begins);
   void release_slab(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
   void return_to_chunk(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
   void collect_free_chunks();

@@ -17,6 +17,8 @@ void Heap::begin_recovery() {
     chunk.used = 0;
     chunk.first_word = 0;
     chunk.listed = false;
+    chunk.withheld = false;
+    chunk.starts.reset();
     if (chunk.kind == ChunkKind::kExtent) {
       extents_.release({.start = {index * kChunkBytes}, .bytes = kChunkBytes});
     } else if (chunk.kind == ChunkKind::kBuckets) {
@@ -50,6 +52,7 @@ bool Heap::mark_live(Offset at, uint64_t bytes) {
   if (bytes > kSlabBytesMax) {
     if (at.value % kExtentGranuleBytes != 0) return false;
     if (!extents_.take_at({.start = at, .bytes = round_up(bytes, kExtentGranuleBytes)})) return false;
+    mark_start(at, true);
   } else {
     const uint8_t index = size_class_of(bytes);
     if (!mark_bit(at, ChunkWord::of(ChunkKind::kSlab, index), kClassBytes[index])) return false;
