@@ -297,8 +297,8 @@ stopped, or has been given up.
 PATH is one of
   a data folder  (refractd --data-folder): reads every snapshot and the whole log, and
                  says of each file what it has; of damage the file, the offset, how long
-                 it is and what was lost; and what a start would do. Not while a node has
-                 the folder: then of its snapshots alone.
+                 it is and what was lost; and what a start would do. While a node has
+                 the folder, of its snapshots alone.
   a file         of such a folder: snapshot-..., log-...
   region files   the folder of a node with --memory-backing file:FOLDER, best while it
                  does not run.
@@ -308,7 +308,7 @@ Nothing is changed. Exit code 1 if there is damage. Of a data folder, refract re
 Options
       --path PATH      The same as PATH.
       --no-progress    Nothing on the standard error of a terminal meanwhile.
-      --json           Counts and damages as a JSON object; of memory one for each shard.
+      --json           Counts and damages as JSON; of memory, an object for each shard.
 
 Examples
   $ refract check
