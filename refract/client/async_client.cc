@@ -116,6 +116,7 @@ Code AsyncClient::get_directly(Bytes key, const Room& room, Got& got) {
   if (connection == nullptr || connection->reader() == nullptr) return Code::kInvalidated;
   // The shard's own turns poll the connections; this only has them look at what tells that a node has gone.
   if (++reads_ % kReadsPerLook == 0 || connection->is_node_stopping()) peers_.look_around();
+  note_read(*connection, key);
   return read_value(*connection, key, room, got);
 }
 

@@ -22,6 +22,7 @@
 #include "refract/client/client.h"
 #include "refract/client/peers.h"
 #include "refract/client/settings.h"
+#include "refract/client/use_notes.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
@@ -90,6 +91,10 @@ class AsyncClient {
 
   // kInvalidated, kCorrupt: the caller goes on with get_slowly.
   [[nodiscard]] Code get_directly(Bytes key, const Room& room, Got& got);
+  void note_read(Connection& connection, Connection::Key key) noexcept {
+    if (++noted_reads_ >= notes_.due()) [[unlikely]]
+      notes_.note(connection, key, noted_reads_);
+  }
   // All at once.
   template <typename Job>
   [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncClient::*work)(Job&));
@@ -99,6 +104,8 @@ class AsyncClient {
   std::unique_ptr<const Settings> own_settings_;
   Peers peers_;
   uint64_t reads_ = 0;
+  UseNotes notes_;
+  uint64_t noted_reads_ = 0;
 };
 
 // `co_await` gives a Result<Got>.

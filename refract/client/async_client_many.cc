@@ -25,6 +25,7 @@ constexpr size_t kGroup = 16;
 
 void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
   struct Way {
+    Connection* connection;
     Connection::Reader* reader;
     uint64_t hash;
   };
@@ -35,7 +36,9 @@ void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& 
     for (size_t i = 0; i < group.size(); ++i) {
       Connection* connection =
           check_key(group[i].key) == Code::kOk ? peers_.at(Place{.key = group[i].key}) : nullptr;
-      ways[i] = {.reader = connection == nullptr ? nullptr : connection->reader(), .hash = 0};
+      ways[i] = {.connection = connection,
+                 .reader = connection == nullptr ? nullptr : connection->reader(),
+                 .hash = 0};
       if (ways[i].reader == nullptr) continue;
       ways[i].hash = ways[i].reader->hash(group[i].key);
       ways[i].reader->prefetch_bucket(ways[i].hash);
@@ -48,8 +51,10 @@ void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& 
       kv::Found found{.code = check_key(item.key)};
       if (found.code == Code::kOk) {
         found.code = Code::kInvalidated;
-        if (ways[i].reader != nullptr)
+        if (ways[i].reader != nullptr) {
+          note_read(*ways[i].connection, item.key);
           found = ways[i].reader->get(item.key, ways[i].hash, StringRoom{&item.value});
+        }
       }
       if (found.code == Code::kInvalidated || found.code == Code::kCorrupt) {
         rest.push_back(static_cast<uint32_t>(first + i));

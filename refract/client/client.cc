@@ -86,7 +86,7 @@ template <typename Room>
 Result<Got> get_to(ClientState& client, const Bytes& key, const Room& room) {
   if (client.has_mine_at_once()) [[likely]] {
     ThreadState& mine = ClientState::mine_at_once();
-    if (Connection::Reader* reader = mine.reader_at_once(); reader != nullptr) [[likely]] {
+    if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
       kv::Found found;
       if (reader->get_at_once(key, reader->hash(key), room, found)) [[likely]]
         return got_of(found);

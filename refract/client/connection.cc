@@ -7,6 +7,7 @@
 
 #include "refract/memory/heap.h"
 #include "refract/memory/pins.h"
+#include "refract/memory/uses.h"
 
 namespace refract::client {
 
@@ -93,6 +94,8 @@ void Connection::change_to(State state) {
   } else {
     transport_->opened();
     if (!std::exchange(has_been_up_, true)) come_up();
+    // The next server may evict where the last one did not.
+    reads_per_use_ = reader_ != nullptr ? transport_->reads_per_use() : 0;
     if (state == State::kUp) incarnation_ = observe_u64(signs_.incarnation);
     if (state == State::kNoServer && before != State::kConnecting) ++server_losses_;
   }
@@ -143,12 +146,17 @@ void Connection::come_up() {
 
 void Connection::end() {
   reader_ = nullptr;
+  reads_per_use_ = 0;
   ended_why_ = transport_->last_refusal();
   if (ended_why_.what.empty()) {
     ended_why_ = {Code::kUnavailable, fmt::format("the connection to the node at {} broke", address_),
                   "try again; if this repeats, look at the node's log"};
   }
   dispatcher_.reset();
+}
+
+void Connection::write_use(Key key) noexcept {
+  transport_->uses()->write(reader_->hash(key));
 }
 
 bool Connection::refresh() noexcept {

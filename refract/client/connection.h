@@ -77,6 +77,10 @@ class Connection final : public runtime::Poller {
   [[nodiscard]] Reader* reader() const noexcept { return reader_; }
   [[nodiscard]] const std::string& why_not_direct() const noexcept { return why_not_direct_; }
   [[nodiscard]] const std::byte* at(Offset offset) const noexcept { return memory_->at(offset); }
+  // Of how many reads by reader() the node wants to know one; 0: of none.
+  [[nodiscard]] uint64_t reads_per_use() const noexcept { return reads_per_use_; }
+  // Tells it of one, which costs it nothing. REQUIRES: reads_per_use() is not 0.
+  void write_use(Key key) noexcept;
   // Maps what the node has grown by. False: nothing new. May wait some milliseconds.
   [[nodiscard]] bool refresh() noexcept;
 
@@ -198,6 +202,7 @@ class Connection final : public runtime::Poller {
   std::optional<StoreClock> store_clock_;
   std::optional<Reader> reader_memory_;
   Reader* reader_ = nullptr;
+  uint64_t reads_per_use_ = 0;
   std::string why_not_direct_;
   Report ended_why_{Code::kUnavailable, "", ""};
   std::vector<runtime::Token> waiting_;

@@ -31,6 +31,7 @@ Peers::Peers(runtime::Shard& shard, const Settings& settings)
 
 Peers::~Peers() {
   sole_->reader = nullptr;
+  sole_->connection = nullptr;
 }
 
 void Peers::show_sole_reader(SoleReader& sole) noexcept {
@@ -39,11 +40,13 @@ void Peers::show_sole_reader(SoleReader& sole) noexcept {
 }
 
 void Peers::update_sole_reader() noexcept {
-  const Connection* connection = peers_.size() == 1 ? peers_[0].get() : nullptr;
+  Connection* const connection = peers_.size() == 1 ? peers_[0].get() : nullptr;
   if (connection != nullptr && connection->reader() != nullptr) {
-    *sole_ = {.reader = connection->reader(), .server_state = connection->server_state_word()};
+    *sole_ = {.reader = connection->reader(),
+              .connection = connection,
+              .server_state = connection->server_state_word()};
   } else {
-    *sole_ = {.reader = nullptr, .server_state = &kServing};
+    *sole_ = {.reader = nullptr, .connection = nullptr, .server_state = &kServing};
   }
 }
 

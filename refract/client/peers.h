@@ -57,6 +57,7 @@ struct Unsent {
 // What a get may use without asking further: of a node with one shard that is read directly, else null.
 struct SoleReader {
   Connection::Reader* reader = nullptr;
+  Connection* connection = nullptr;        // Whose reader that is.
   const uint64_t* server_state = nullptr;  // Never null once there are peers.
 };
 

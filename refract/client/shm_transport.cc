@@ -11,6 +11,9 @@ using fabric::shm::ServerState;
 
 namespace {
 
+// No node asks for less.
+constexpr uint64_t kReadsPerUseMax = 1 << 20;
+
 std::string_view name_of(ServerState state) noexcept {
   switch (state) {
     case ServerState::kStarting:
@@ -54,6 +57,11 @@ class ShmTransport final : public Transport {
     return {.server_state = &page_->server_state, .incarnation = &page_->incarnation, .are_live = true};
   }
   [[nodiscard]] PinWriter* pins() noexcept override { return &domain_->pins(channel_); }
+  [[nodiscard]] UseWriter* uses() noexcept override { return &domain_->uses(channel_); }
+  [[nodiscard]] uint64_t reads_per_use() const noexcept override {
+    const uint64_t reads = observe_u64(&page_->reads_per_use);
+    return reads <= kReadsPerUseMax ? reads : 0;
+  }
 
   void look_around() noexcept override {
     // Going to sleep and waking up at once is how a domain is made to look at its sockets.

@@ -8,17 +8,34 @@ void ThreadState::look_at_nodes() noexcept {
   (void)shard_.poll_once();
 }
 
+Connection::Reader* ThreadState::reader_when_due(Connection::Key key) noexcept {
+  const uint64_t reads = direct_reads_.value() + 1;
+  if (guard_.is_child() || reads >= look_due_ || is_node_stopping() || sole_.reader == nullptr)
+    return nullptr;
+  notes_.note(*sole_.connection, key, reads);
+  due_ = std::min(look_due_, notes_.due());
+  direct_reads_.set(reads);
+  return sole_.reader;
+}
+
 void ThreadState::count_reads(uint64_t reads) noexcept {
-  const uint64_t before = direct_reads_.value();
-  direct_reads_.set(before + reads);
-  if (before / kReadsPerLook != (before + reads) / kReadsPerLook || is_node_stopping()) [[unlikely]]
-    look_at_nodes();
+  const uint64_t now = direct_reads_.value() + reads;
+  direct_reads_.set(now);
+  if (now < look_due_ && !is_node_stopping()) [[likely]]
+    return;
+  look_due_ = now + kReadsPerLook;
+  due_ = std::min(look_due_, notes_.due());
+  look_at_nodes();
 }
 
 Connection* ThreadState::reading_at(const Place& place) noexcept {
   Connection* connection = peers().at(place);
   if (connection == nullptr || connection->reader() == nullptr) return nullptr;
   count_reads(1);
+  if (direct_reads_.value() >= notes_.due() && !place.key.empty()) [[unlikely]] {
+    notes_.note(*connection, place.key, direct_reads_.value());
+    due_ = std::min(look_due_, notes_.due());
+  }
   if (connection->is_node_stopping()) [[unlikely]]
     look_at_nodes();
   return connection->reader() != nullptr ? connection : nullptr;

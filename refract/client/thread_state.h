@@ -5,6 +5,7 @@
 // Threads: used by one thread, whichever it is; tally() by any.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "refract/base/clock.h"
@@ -12,6 +13,7 @@
 #include "refract/client/forks.h"
 #include "refract/client/peers.h"
 #include "refract/client/settings.h"
+#include "refract/client/use_notes.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::client {
@@ -29,10 +31,10 @@ class alignas(64) ThreadState {
 
   // The reader of a node's only shard, for one read that needs nothing looked after; counts it. Null: go
   // through reading_at().
-  [[nodiscard]] Connection::Reader* reader_at_once() noexcept {
+  [[nodiscard, gnu::always_inline]] Connection::Reader* reader_at_once(Connection::Key key) noexcept {
     const uint64_t reads = direct_reads_.value() + 1;
-    if (guard_.is_child() || reads % kReadsPerLook == 0 || is_node_stopping()) [[unlikely]]
-      return nullptr;
+    if (guard_.is_child() || reads >= due_ || is_node_stopping()) [[unlikely]]
+      return reader_when_due(key);
     Connection::Reader* const reader = sole_.reader;
     if (reader != nullptr) [[likely]]
       direct_reads_.set(reads);
@@ -87,10 +89,15 @@ class alignas(64) ThreadState {
   [[nodiscard]] bool is_node_stopping() const noexcept {
     return observe_u64(sole_.server_state) == static_cast<uint64_t>(fabric::shm::ServerState::kStopping);
   }
+  // There is something to look after before this read. Null: go through reading_at().
+  [[nodiscard, gnu::noinline, gnu::cold]] Connection::Reader* reader_when_due(Connection::Key key) noexcept;
   void look_at_nodes() noexcept;
 
   ForkGuard guard_;
   SoleReader sole_;
+  UseNotes notes_;
+  uint64_t look_due_ = kReadsPerLook;  // Reads after which somebody looks whether the node is there.
+  uint64_t due_ = 0;                   // The lower of that and when the notes are due.
   Counter direct_reads_;
   Counter rereads_;
   Counter messages_;

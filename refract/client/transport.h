@@ -20,7 +20,8 @@
 
 namespace refract {
 class PinWriter;
-}
+class UseWriter;
+}  // namespace refract
 namespace refract::fabric::tcp {
 class Secret;
 }
@@ -71,6 +72,9 @@ class Transport {
   [[nodiscard]] virtual Signs signs() const noexcept = 0;
   // Where values that are read directly are held. Null: there is no direct reading.
   [[nodiscard]] virtual PinWriter* pins() noexcept { return nullptr; }
+  // Where direct reads are written down, and of how many one is; 0: of none.
+  [[nodiscard]] virtual UseWriter* uses() noexcept { return nullptr; }
+  [[nodiscard]] virtual uint64_t reads_per_use() const noexcept { return 0; }
 
   // Has the domain look at what tells that the node has gone, whenever it would have done so by itself.
   virtual void look_around() noexcept {}

@@ -16,6 +16,7 @@
 #include "refract/base/report.h"
 #include "refract/base/units.h"
 #include "refract/fabric/verbs/connect_by.h"
+#include "refract/kv/slot_uses.h"
 #include "refract/memory/backing.h"
 #include "refract/memory/limits.h"
 
@@ -49,6 +50,7 @@ struct NodeConfig {
   uint64_t memory_initial_bytes = 0;  // Likewise, and not above the limit.
   Backing memory_backing;
   bool memory_in_core_dumps = false;
+  kv::EvictionPolicy memory_eviction = kv::EvictionPolicy::kNone;
   Durability durability = Durability::kNone;
   std::string data_folder;              // Of logs and snapshots.
   bool is_data_folder_default = false;  // Nobody named it, so that folders above it are ours to make.

@@ -120,6 +120,27 @@ std::string show_durability(const NodeConfig& config) {
   return std::string(kDurabilities[static_cast<size_t>(config.durability)].name);
 }
 
+struct EvictionName {
+  std::string_view name;
+  kv::EvictionPolicy policy;
+};
+constexpr std::array<EvictionName, 3> kEvictions = {{{"none", kv::EvictionPolicy::kNone},
+                                                     {"lru", kv::EvictionPolicy::kLeastRecentlyUsed},
+                                                     {"lfu", kv::EvictionPolicy::kLeastOftenUsed}}};
+
+Reported<> store_eviction(NodeConfig& config, const KnobValue& value) {
+  for (const EvictionName& each : kEvictions) {
+    if (each.name != value.text) continue;
+    config.memory_eviction = each.policy;
+    return {};
+  }
+  return report(Code::kInvalidArgument, fmt::format("expected none, lru or lfu, found '{}'", value.text));
+}
+
+std::string show_eviction(const NodeConfig& config) {
+  return std::string(kEvictions[static_cast<size_t>(config.memory_eviction)].name);
+}
+
 Reported<> store_data_folder(NodeConfig& config, const KnobValue& value) {
   if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
     return report(Code::kInvalidArgument, fmt::format("expected an absolute path, found '{}'", value.text));
@@ -260,6 +281,16 @@ constexpr std::array kTable = {
              "writes none, whatever this says.",
          .store = store_number<&NodeConfig::memory_in_core_dumps>,
          .show = show_number<&NodeConfig::memory_in_core_dumps>},
+    Knob{.key = "memory.eviction",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "none, lru or lfu",
+         .sentence = "What becomes of a put for which there is no room at memory.limit. none: it is answered "
+                     "with no_space, and nothing is lost. lru and lfu make the node a cache: entries go that "
+                     "were used least recently, or least often.",
+         .store = store_eviction,
+         .show = show_eviction},
     Knob{.key = "data.durability",
          .type = KnobType::kText,
          .fallback = "none",

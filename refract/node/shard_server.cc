@@ -106,6 +106,7 @@ int ShardServer::open_store() {
   }
   birth_.meeting.abandon_in_child();
   table_ = std::make_unique<kv::Table>(writer_, *heap_, shard_.clock());
+  make_eviction();
   return storage_ ? recover_with_log() : recover(nullptr);
 }
 
@@ -113,7 +114,8 @@ int ShardServer::recover_with_log() {
   if (storage_->is_memory_new()) {
     if (const int code = recover(nullptr); code != 0) return code;
     const uint64_t begun_ns = shard_.clock().now_ns();
-    const auto filled = storage_->fill(*table_, *heap_, [this](uint64_t bytes) { return grow_now(bytes); });
+    const auto filled = storage_->fill(
+        *table_, *heap_, [this](uint64_t bytes) { return grow_now(bytes) || evict_now(bytes); });
     if (!filled) {
       (void)fail_with(filled.error());
       return kExitRefused;
@@ -142,6 +144,20 @@ bool ShardServer::grow_now(uint64_t value_bytes) {
   return heap_->end() > before;
 }
 
+void ShardServer::make_eviction() {
+  const kv::EvictionPolicy policy = birth_.config.memory_eviction;
+  publish_u64(&birth_.meeting.node_page().reads_per_use, kv::reads_per_use(policy));
+  if (policy == kv::EvictionPolicy::kNone) return;
+  eviction_ = std::make_unique<kv::Eviction>(kv::Eviction::Parts{
+      .table = *table_, .heap = *heap_, .growth = *this, .policy = policy, .samples = &domain_->uses()});
+}
+
+// For an entry of so many bytes, while there is nobody yet whom the loss would tell anything.
+bool ShardServer::evict_now(uint64_t value_bytes) {
+  constexpr uint64_t kHeaderBytesMax = 128;
+  return eviction_ != nullptr && eviction_->make_room_at_once(value_bytes + kHeaderBytesMax);
+}
+
 void ShardServer::make_services() {
   const NodeConfig& config = birth_.config;
   fabric::Domain* const far = rdma_ ? static_cast<fabric::Domain*>(rdma_.get()) : tcp_.get();
@@ -157,7 +173,8 @@ void ShardServer::make_services() {
                               .shard_index = birth_.index,
                               .shard_count = config.server_shards,
                               .windows = windows_ ? &*windows_ : nullptr,
-                              .upload_bytes_max = birth_.space.bytes_max() / 2});
+                              .upload_bytes_max = birth_.space.bytes_max() / 2,
+                              .eviction = eviction_.get()});
   chains_ = std::make_unique<kv::ChainServer>(kv::ChainServer::Parts{.table = *table_,
                                                                      .heap = *heap_,
                                                                      .writer = writer_,
@@ -224,6 +241,7 @@ void ShardServer::add_counters(const observe::AddCounter& add) const {
   add("shm.doorbells_heard", shm.doorbells_heard);
   add_chain_counters(add);
   add_log_counters(add);
+  add_eviction_counters(add);
   if (!tcp_) return;
   const fabric::tcp::DomainCounters& tcp = tcp_->counters();
   add("tcp.opened", tcp.opened);
@@ -255,6 +273,17 @@ void ShardServer::add_chain_counters(const observe::AddCounter& add) const {
   add("chains.timed_ns", served.timed_ns);
   add("chains.installed", chains_->guard().installed_count());
   add("chains.refused", chains_->guard().refused_count());
+}
+
+void ShardServer::add_eviction_counters(const observe::AddCounter& add) const {
+  if (!eviction_) return;
+  const kv::Table::Stats& table = table_->stats();
+  const kv::Eviction::Counters& counters = eviction_->counters();
+  add("eviction.entries", table.evicted);
+  add("eviction.bytes", table.evicted_bytes);
+  add("eviction.samples", counters.samples);
+  add("eviction.windows", counters.windows);
+  add("eviction.spared", counters.spared);
 }
 
 void ShardServer::add_log_counters(const observe::AddCounter& add) const {

@@ -20,6 +20,7 @@
 #include "refract/fabric/verbs/domain.h"
 #include "refract/kv/chain_server.h"
 #include "refract/kv/domain_windows.h"
+#include "refract/kv/eviction.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
 #include "refract/kv/remote_server.h"
@@ -90,8 +91,11 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   [[nodiscard]] int recover_with_log();
   // Waits for the keeper; false: the heap will not become larger.
   [[nodiscard]] bool grow_now(uint64_t value_bytes);
+  void make_eviction();
+  [[nodiscard]] bool evict_now(uint64_t value_bytes);
   void note_recovery(const char* source, uint64_t begun_ns);
   void add_log_counters(const observe::AddCounter& add) const;
+  void add_eviction_counters(const observe::AddCounter& add) const;
   void make_services();
   [[nodiscard]] observe::Service::Parts observed();
   [[nodiscard]] std::function<uint64_t()> snapshot_asker();
@@ -122,6 +126,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<ShardStorage> storage_;  // Where something is kept on disk.
   std::unique_ptr<kv::Table> table_;
   observe::RecoveryStatus recovery_;
+  std::unique_ptr<kv::Eviction> eviction_;  // Null: what does not fit is refused.
   std::unique_ptr<kv::TableService> service_;
   std::unique_ptr<kv::ChainServer> chains_;
   std::unique_ptr<observe::Service> observe_;

@@ -39,6 +39,7 @@ class ClientLink final : public Link {
   [[nodiscard]] ClientAttachment& attachment() noexcept { return attachment_; }
   [[nodiscard]] const ClientAttachment& attachment() const noexcept { return attachment_; }
   [[nodiscard]] PinWriter& pins() noexcept { return pins_; }
+  [[nodiscard]] UseWriter& uses() noexcept { return uses_; }
 
   // Resets both rings for the server that runs now.
   void open_rings() noexcept {
@@ -61,7 +62,10 @@ class ClientLink final : public Link {
     announce_u64(&at.client.ring_incarnation, served_);
     ring(attachment_.doorbell());
   }
-  void take_pins() noexcept { pins_ = PinWriter(&attachment_.memory().pins); }
+  void take_pages() noexcept {
+    pins_ = PinWriter(&attachment_.memory().pins);
+    uses_ = UseWriter(&attachment_.memory().uses);
+  }
 
   // Is the server the one that the rings were reset for, and alive?
   void look_at_server() noexcept {
@@ -147,6 +151,7 @@ class ClientLink final : public Link {
   uint64_t number_;
   ClientAttachment attachment_;
   PinWriter pins_;
+  UseWriter uses_;
   uint64_t served_ = 0;
   bool server_lost_ = false;
   bool node_gone_ = false;
@@ -232,6 +237,9 @@ std::span<const OfferedRegion> ClientDomain::regions(const Channel& channel) con
 PinWriter& ClientDomain::pins(Channel& channel) noexcept {
   return static_cast<ClientLink&>(channel).pins();
 }
+UseWriter& ClientDomain::uses(Channel& channel) noexcept {
+  return static_cast<ClientLink&>(channel).uses();
+}
 uint64_t ClientDomain::connection_id(const Channel& channel) const noexcept {
   return as_link(channel).attachment().id();
 }
@@ -309,7 +317,7 @@ void ClientDomain::State::shake_hands(ClientLink& link) {
     last_refusal = attachment.failure();
     return link.refuse();
   }
-  link.take_pins();
+  link.take_pages();
   link.open_rings();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the memory of one connection lies: a page that the client writes, a page that the server writes, the
-// client's pins, and a ring each way. Picture and worked example: docs/formats/shm.md.
+// client's pins, what it has read, and a ring each way. Picture and worked example: docs/formats/shm.md.
 //
 // The keeper makes it, allocated and sealed against changes of its length; client and server both map it
 // writable. Neither trusts what the other can write: each keeps private copies of what it wrote and never
@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "refract/memory/pins.h"
+#include "refract/memory/uses.h"
 
 namespace refract::fabric::shm {
 
@@ -40,11 +41,12 @@ struct ConnectionMemory {
   ClientPage client;
   ServerPage server;
   PinTable pins;
-  uint64_t reserved[512];
+  UseTable uses;
   std::byte requests[kRingBytes];  // Client to server.
   std::byte replies[kRingBytes];   // Server to client.
 };
 static_assert(offsetof(ConnectionMemory, server) == 4096 && offsetof(ConnectionMemory, pins) == 8192);
+static_assert(offsetof(ConnectionMemory, uses) == 12288);
 static_assert(offsetof(ConnectionMemory, requests) == 16384);
 static_assert(offsetof(ConnectionMemory, replies) == 16384 + kRingBytes);
 static_assert(sizeof(ConnectionMemory) == 16384 + 2 * kRingBytes);

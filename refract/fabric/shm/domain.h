@@ -21,6 +21,7 @@
 #include "refract/fabric/shm/meeting.h"
 #include "refract/fabric/shm/node_page.h"
 #include "refract/memory/pins.h"
+#include "refract/memory/uses.h"
 
 namespace refract::fabric::shm {
 
@@ -62,6 +63,8 @@ class ServerDomain final : public Domain {
 
   // What clients hold. Valid as long as the domain.
   [[nodiscard]] PinSource& pins() noexcept;
+  // What they have read since they were last asked. Likewise.
+  [[nodiscard]] UseSource& uses() noexcept;
 
   // register_region with a key that was drawn before: the one offered to the clients by the Meeting, so that
   // it stays true across restarts.
@@ -116,6 +119,7 @@ class ClientDomain final : public Domain {
   [[nodiscard]] const NodePage* node_page(const Channel& channel) const noexcept;
   [[nodiscard]] std::span<const OfferedRegion> regions(const Channel& channel) const noexcept;
   [[nodiscard]] PinWriter& pins(Channel& channel) noexcept;
+  [[nodiscard]] UseWriter& uses(Channel& channel) noexcept;
   [[nodiscard]] uint64_t connection_id(const Channel& channel) const noexcept;
   [[nodiscard]] const DomainCounters& counters() const noexcept;
 

@@ -25,7 +25,7 @@ enum class ServerState : uint64_t {
 };
 
 inline constexpr uint64_t kNodePageMagic = 0x65646f6e'63667265;  // The bytes "erfcnode".
-extern const uint64_t kNodePageVersion;  // versions.cc
+extern const uint64_t kNodePageVersion;                          // versions.cc
 inline constexpr size_t kNodePageBytes = 4096;
 inline constexpr size_t kRegionsMax = 249;
 
@@ -44,19 +44,19 @@ struct NodePage {
   uint64_t server_pid;       // For display only: a client may live in another PID namespace.
   uint64_t space_bytes_max;  // What a reader reserves of its address space, once.
 
-  uint64_t asleep;        // Not 0: the server's shard sleeps, and who sends must ring its doorbell.
-  uint64_t region_count;  // Published after the row it counts.
-  uint64_t shard_index;   // Whose page this is: each shard of a node has its own socket, page and regions.
-  uint64_t shard_count;   // At least 1. Which keys are whose: kv/routing.h.
-  uint64_t tcp_port;      // Where the node listens on TCP, for all its shards; 0: nowhere.
-  uint64_t reserved;
+  uint64_t asleep;         // Not 0: the server's shard sleeps, and who sends must ring its doorbell.
+  uint64_t region_count;   // Published after the row it counts.
+  uint64_t shard_index;    // Whose page this is: each shard of a node has its own socket, page and regions.
+  uint64_t shard_count;    // At least 1. Which keys are whose: kv/routing.h.
+  uint64_t tcp_port;       // Where the node listens on TCP, for all its shards; 0: nowhere.
+  uint64_t reads_per_use;  // Of so many direct reads clients write one down (memory/uses.h); 0: of none.
   RegionRow regions[kRegionsMax];  // In the order they were offered.
 };
 static_assert(sizeof(NodePage) == kNodePageBytes);
 static_assert(offsetof(NodePage, incarnation) == 32 && offsetof(NodePage, server_state) == 40);
 static_assert(offsetof(NodePage, asleep) == 64 && offsetof(NodePage, region_count) == 72);
 static_assert(offsetof(NodePage, shard_index) == 80 && offsetof(NodePage, tcp_port) == 96);
-static_assert(offsetof(NodePage, regions) == 112);
+static_assert(offsetof(NodePage, reads_per_use) == 104 && offsetof(NodePage, regions) == 112);
 static_assert(std::is_trivially_copyable_v<NodePage>);
 static_assert(std::has_unique_object_representations_v<NodePage>, "no padding may be shared");
 

@@ -43,6 +43,7 @@ class ServerLink final : public Link {
   [[nodiscard]] uint64_t id() const noexcept { return id_; }
   [[nodiscard]] int doorbell() const noexcept { return doorbell_.get(); }
   [[nodiscard]] const PinTable& pins() const noexcept { return layout().pins; }
+  void collect_uses(std::vector<uint64_t>& hashes) { uses_.collect(layout().uses, hashes); }
 
   // kOpened is due once the client has reset its rings for this incarnation.
   void try_to_open(uint64_t incarnation) noexcept {
@@ -100,13 +101,14 @@ class ServerLink final : public Link {
   }
 
   uint64_t id_;
+  UseReader uses_;
   Mapping memory_;
   Descriptor doorbell_;
 };
 
 }  // namespace
 
-struct ServerDomain::State final : public PinSource {
+struct ServerDomain::State final : public PinSource, public UseSource {
   explicit State(NodePage* node_page) : page(node_page), served(incarnation(*node_page)) {}
 
   NodePage* page;
@@ -121,6 +123,7 @@ struct ServerDomain::State final : public PinSource {
   uint32_t polls_until_bells = 0;
 
   void collect(PinSet& pins) noexcept override;
+  void collect_uses(std::vector<uint64_t>& hashes) override;
   void activate(ServerLink& link) noexcept;
   void hear_bells() noexcept;
   void hear(ServerLink& link) noexcept;
@@ -199,6 +202,9 @@ uint64_t ServerDomain::connection_id(const Channel& channel) noexcept {
   return static_cast<const ServerLink&>(channel).id();
 }
 PinSource& ServerDomain::pins() noexcept {
+  return *state_;
+}
+UseSource& ServerDomain::uses() noexcept {
   return *state_;
 }
 const DomainCounters& ServerDomain::counters() const noexcept {
@@ -355,6 +361,10 @@ void ServerDomain::State::collect(PinSet& pins) noexcept {
   store_load_fence();
   for (const auto& [id, link] : links) collect_pins(link->pins(), pins);
   pins.seal();
+}
+
+void ServerDomain::State::collect_uses(std::vector<uint64_t>& hashes) {
+  for (const auto& [id, link] : links) link->collect_uses(hashes);
 }
 
 }  // namespace refract::fabric::shm
