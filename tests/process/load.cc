@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <type_traits>
+#include <vector>
 
 #include "tests/process/node_process.h"
 #include "tests/process/sealed.h"
@@ -32,13 +34,17 @@ class Load {
     for (int key = 0; key < kLoadKeys; ++key) {
       const uint64_t last = own_.entries[key].settled.load();
       if (last > number_) number_ = last;
-      const auto there = client_.exists(key_of(options_.client, key));
+      const auto there = patiently([&] { return client_.exists(key_of(options_.client, key)); });
       if (there) versions_[key] = there->version;
     }
     while (!ledger_.stop.load() && trouble_.empty()) {
       step();
       own_.operations.fetch_add(1);
       own_.server_losses.store(client_.counters().server_losses);
+      if (options_.pause_ns > 0) sleep_ms(options_.pause_ns / kMillisecond_ns);
+    }
+    for (int key = 0; key < kLoadKeys && trouble_.empty(); ++key) {
+      while (!perhaps_[key].empty() && trouble_.empty()) put(key, kSealedBytesMin);
     }
     if (trouble_.empty()) return 0;
     (void)std::fprintf(stderr, "client %d: %s\n", options_.client, trouble_.c_str());
@@ -46,6 +52,17 @@ class Load {
   }
 
  private:
+  // While there is no node nothing is changed, and nothing known.
+  template <typename Call>
+  [[nodiscard]] std::invoke_result_t<Call&> patiently(Call&& call) {
+    auto result = call();
+    while (options_.node_may_end && result.code() == Code::kUnavailable) {
+      sleep_ms(10);
+      result = call();
+    }
+    return result;
+  }
+
   void step() {
     const uint64_t die = prng_.below(100);
     const int key = static_cast<int>(prng_.below(kLoadKeys));
@@ -68,12 +85,13 @@ class Load {
     const std::string name = key_of(options_.client, key);
     const uint64_t before = entry.settled.load();
     PutOptions condition;
-    if (prng_.below(2) == 0) {
+    if (perhaps_[key].empty() && prng_.below(2) == 0) {
       condition.if_absent = before == 0;
       if (before != 0) condition.if_version = versions_[key];
     }
     entry.pending.store(number);
-    const auto result = client_.put(name, sealed_value(name, number, bytes), condition);
+    const std::string value = sealed_value(name, number, bytes);
+    const auto result = patiently([&] { return client_.put(name, value, condition); });
     settle(key, result, number);
   }
 
@@ -81,9 +99,11 @@ class Load {
     Ledger::Entry& entry = own_.entries[key];
     const uint64_t before = entry.settled.load();
     entry.pending.store(0);
-    const auto result = client_.erase(key_of(options_.client, key));
-    if (result.code() == Code::kNotFound && before == 0) {
+    const auto result = patiently([&] { return client_.erase(key_of(options_.client, key)); });
+    if (result.code() == Code::kNotFound && (before == 0 || !perhaps_[key].empty())) {
+      entry.settled.store(0);
       entry.pending.store(kNothingPending);
+      perhaps_[key].clear();
       return;
     }
     settle(key, result, 0);
@@ -94,8 +114,10 @@ class Load {
     if (result) {
       entry.settled.store(number);
       versions_[key] = *result;
+      perhaps_[key].clear();
     } else if (result.code() == Code::kIndeterminate) {
       own_.indeterminate.fetch_add(1);
+      if (options_.node_may_end) perhaps_[key].push_back(number);
     } else if (result.code() != Code::kNoSpace || !options_.may_fill_up) {
       trouble_ = fmt::format("key {} number {} was answered with {}; {}", key, number,
                              info(result.code()).text, client_.trouble().what);
@@ -108,7 +130,7 @@ class Load {
   void look_at_own(int key, uint64_t perhaps) {
     Ledger::Entry& entry = own_.entries[key];
     const std::string name = key_of(options_.client, key);
-    const auto got = client_.get(name, value_);
+    const auto got = patiently([&] { return client_.get(name, value_); });
     uint64_t number = 0;
     if (got) {
       const auto sealed = number_in(name, value_);
@@ -122,6 +144,7 @@ class Load {
       trouble_ = fmt::format("get of key {} was answered with {}", key, info(got.code()).text);
       return;
     }
+    if (std::ranges::find(perhaps_[key], number) != perhaps_[key].end()) return;
     if (number != entry.settled.load() && number != perhaps) {
       trouble_ =
           fmt::format("key {} has number {}, but {} was acknowledged", key, number, entry.settled.load());
@@ -132,7 +155,7 @@ class Load {
   }
 
   void raise_counter() {
-    const auto got = client_.get(kCounterKey, value_);
+    const auto got = patiently([&] { return client_.get(kCounterKey, value_); });
     if (!got && got.code() != Code::kNotFound) {
       trouble_ = fmt::format("get of the counter was answered with {}", info(got.code()).text);
       return;
@@ -140,7 +163,8 @@ class Load {
     const uint64_t count = got ? std::strtoull(value_.c_str(), nullptr, 10) : 0;
     const PutOptions condition = got ? PutOptions{.if_version = got->version} : PutOptions{.if_absent = true};
     own_.maybe_raised.fetch_add(1);
-    const auto put = client_.put(kCounterKey, std::to_string(count + 1), condition);
+    const std::string next = std::to_string(count + 1);
+    const auto put = patiently([&] { return client_.put(kCounterKey, next, condition); });
     if (put.code() == Code::kIndeterminate) return;
     if (put) own_.raised.fetch_add(1);
     own_.maybe_raised.fetch_sub(1);
@@ -154,7 +178,7 @@ class Load {
   void look_at_another() {
     const int client = static_cast<int>(prng_.below(kLoadClientsMax));
     const std::string name = key_of(client, static_cast<int>(prng_.below(kLoadKeys)));
-    const auto got = client_.get(name, value_);
+    const auto got = patiently([&] { return client_.get(name, value_); });
     if (got && !number_in(name, value_)) trouble_ = "another's value is broken: " + name;
     if (!got && got.code() != Code::kNotFound) {
       trouble_ = fmt::format("get of {} was answered with {}", name, info(got.code()).text);
@@ -168,6 +192,9 @@ class Load {
   Prng prng_{secure_random_u64()};
   uint64_t number_ = 0;
   uint64_t versions_[kLoadKeys] = {};
+  // Of a node that may end: what may have been stored since the last answer. That a read finds it says
+  // nothing: a large value is seen before it is anywhere but in memory.
+  std::vector<uint64_t> perhaps_[kLoadKeys];
   std::string value_;
   std::string trouble_;
 };

@@ -56,6 +56,9 @@ struct LoadOptions {
   int client = 0;
   uint64_t large_bytes = 1'500'000;
   bool may_fill_up = false;  // kNoSpace is no failure.
+  bool node_may_end =
+      false;              // Another one comes in its place, with what was acknowledged: calls wait for it.
+  uint64_t pause_ns = 0;  // Behind each operation.
 };
 // Until ledger.stop. 0: everything it saw was as acknowledged; else it has said to stderr what was not.
 [[nodiscard]] int run_load(const std::string& address, Ledger& ledger, const LoadOptions& options);
