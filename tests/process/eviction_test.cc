@@ -22,11 +22,11 @@ std::string nth_key(const std::string& prefix, uint64_t n) {
 }
 
 constexpr uint64_t kHot = 200;
-constexpr uint64_t kPuts = 30'000;
+constexpr uint64_t kPuts = 6'000;
 
 // Puts far more than fits, while the first of all are read again and again.
 void put_many_and_read_some(Client& writer, Client& reader) {
-  const std::string value(1'000, 'v');
+  const std::string value(8'000, 'v');
   for (uint64_t n = 0; n < kHot; ++n) ASSERT_TRUE(writer.put(nth_key("hot", n), value));
   for (uint64_t n = 0; n < kPuts; ++n) {
     ASSERT_TRUE(writer.put(nth_key("key", n), value)) << n;
@@ -80,7 +80,7 @@ TEST(Eviction, spares_what_a_client_is_looking_at) {
   ASSERT_TRUE(node.is_up()) << node.errors();
   Client writer = node.connect();
   Client holder = node.connect();
-  const std::string value(1'000, 'h');
+  const std::string value(8'000, 'h');
   std::vector<View> views;
   for (uint64_t n = 0; n < 100; ++n) {
     ASSERT_TRUE(writer.put(nth_key("held", n), value));
@@ -88,7 +88,7 @@ TEST(Eviction, spares_what_a_client_is_looking_at) {
     ASSERT_TRUE(view.has_value());
     views.push_back(std::move(*view));
   }
-  for (uint64_t n = 0; n < kPuts; ++n) ASSERT_TRUE(writer.put(nth_key("key", n), std::string(1'000, 'k')));
+  for (uint64_t n = 0; n < kPuts; ++n) ASSERT_TRUE(writer.put(nth_key("key", n), std::string(8'000, 'k')));
   for (uint64_t n = 0; n < views.size(); ++n) {
     ASSERT_EQ(Bytes(views[n].bytes()).text(), value) << n;
     ASSERT_TRUE(writer.get(nth_key("held", n)).has_value()) << n;
@@ -106,7 +106,7 @@ TEST(Eviction, of_a_durable_node_is_in_its_log) {
     ASSERT_TRUE(node.is_up()) << node.errors();
     Client client = node.connect();
     for (uint64_t n = 0; n < kPuts; ++n)
-      ASSERT_TRUE(client.put(nth_key("key", n), std::string(1'000, 'k'))) << n;
+      ASSERT_TRUE(client.put(nth_key("key", n), std::string(8'000, 'k'))) << n;
     for (uint64_t n = 0; n < kPuts; ++n) there.push_back(client.exists(nth_key("key", n)).has_value());
     EXPECT_EQ(node.stop(), 0);
   }
@@ -123,7 +123,7 @@ TEST(Eviction, of_a_durable_node_is_in_its_log) {
   EXPECT_EQ(back, 0u);
   // Chunks are filled in another order, so that some may find no room at once.
   EXPECT_LT(lost, kPuts / 50);
-  EXPECT_TRUE(client.put("more", std::string(1'000, 'm')));
+  EXPECT_TRUE(client.put("more", std::string(8'000, 'm')));
 }
 
 // A restore of more than fits leaves out what does not, and the node serves.
@@ -138,16 +138,16 @@ TEST(Eviction, a_node_with_less_memory_than_its_data_starts_as_a_cache) {
     ASSERT_TRUE(node.is_up()) << node.errors();
     Client client = node.connect();
     for (uint64_t n = 0; n < kPuts; ++n)
-      ASSERT_TRUE(client.put(nth_key("key", n), std::string(1'000, 'k'))) << n;
+      ASSERT_TRUE(client.put(nth_key("key", n), std::string(8'000, 'k'))) << n;
     EXPECT_EQ(node.stop(), 0);
   }
   Node node(cache("lru", data));
   ASSERT_TRUE(node.is_up()) << node.errors();
   Client client = node.connect();
   const NodeStat stat = client.stat().value();
-  EXPECT_GT(stat.entries, 5'000u);
+  EXPECT_GT(stat.entries, 1'000u);
   EXPECT_LT(stat.entries, kPuts * 3 / 4);
-  EXPECT_TRUE(client.put("more", std::string(1'000, 'm')));
+  EXPECT_TRUE(client.put("more", std::string(8'000, 'm')));
 }
 
 }  // namespace
