@@ -44,93 +44,93 @@ class FullDisk : public testing::TestWithParam<Case> {
     if (GetParam().lack == Lack::kFileSystem) {
       const std::string missing = enter_mount_namespace();
       if (!missing.empty()) GTEST_SKIP() << "no small file system: " << missing;
-      file_system.emplace(kFullBytes);
+      file_system_.emplace(kFullBytes);
     }
-    const std::string path = file_system ? file_system->path() : folder.path();
-    it.emplace(path + "/data", GetParam().durability,
-               static_cast<uint64_t>(testing::UnitTest::GetInstance()->random_seed()));
+    const std::string path = file_system_ ? file_system_->path() : folder_.path();
+    it_.emplace(path + "/data", GetParam().durability,
+                static_cast<uint64_t>(testing::UnitTest::GetInstance()->random_seed()));
   }
 
   void take_room_away() {
-    if (file_system) return file_system->fill();
+    if (file_system_) return file_system_->fill();
     // Where the log is by then, and less than a snapshot takes. What the node says goes to a file, too.
     limit_file_size(kMiB);
   }
   void give_room() {
-    if (file_system) return file_system->resize(kRoomyBytes);
+    if (file_system_) return file_system_->resize(kRoomyBytes);
     limit_file_size(RLIM_INFINITY);
   }
   void limit_file_size(rlim_t bytes) {
-    for (const pid_t process : {it->node().keeper(), it->node().server()}) {
+    for (const pid_t process : {it_->node().keeper(), it_->node().server()}) {
       const rlimit limit{.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
       if (process > 0) (void)::prlimit(process, RLIMIT_FSIZE, &limit, nullptr);
     }
   }
   void start_and_write(const std::string& snapshot_every = "0ns") {
-    it->start(snapshot_every);
-    ASSERT_TRUE(it->node().is_up()) << it->node().errors();
-    Client client = it->node().connect();
-    for (int i = 0; i < 40; ++i) ASSERT_EQ(it->put(client), Code::kOk);
+    it_->start(snapshot_every);
+    ASSERT_TRUE(it_->node().is_up()) << it_->node().errors();
+    Client client = it_->node().connect();
+    for (int i = 0; i < 40; ++i) ASSERT_EQ(it_->put(client), Code::kOk);
   }
   void fill_up() {
     ASSERT_NO_FATAL_FAILURE(start_and_write());
     take_room_away();
-    Client client = it->connect();
-    answers = it->put_until_refused(client);
-    ASSERT_EQ(answers[Code::kReadOnly], 1U) << "no write was refused: " << it->node().errors();
-    for (const auto& [code, times] : answers) {
+    Client client = it_->connect();
+    answers_ = it_->put_until_refused(client);
+    ASSERT_EQ(answers_[Code::kReadOnly], 1U) << "no write was refused: " << it_->node().errors();
+    for (const auto& [code, times] : answers_) {
       const bool is_expected = code == Code::kOk || code == Code::kReadOnly || code == Code::kIndeterminate;
       EXPECT_TRUE(is_expected) << info(code).text << ", " << times << " times";
     }
   }
   void start_again() {
-    it->start();
-    ASSERT_TRUE(it->node().is_up()) << it->node().errors();
+    it_->start();
+    ASSERT_TRUE(it_->node().is_up()) << it_->node().errors();
   }
   void expect_what_is_known() {
-    Client client = it->node().connect();
-    EXPECT_EQ(it->difference(client), "") << it->node().errors();
+    Client client = it_->node().connect();
+    EXPECT_EQ(it_->difference(client), "") << it_->node().errors();
   }
   void expect_that_writes_go_on() {
-    Client client = it->connect();
-    ASSERT_TRUE(becomes_true([&] { return it->put(client) == Code::kOk; })) << it->node().errors();
-    Client patient = it->node().connect();
-    for (int i = 0; i < 20; ++i) ASSERT_EQ(it->put(patient), Code::kOk);
+    Client client = it_->connect();
+    ASSERT_TRUE(becomes_true([&] { return it_->put(client) == Code::kOk; })) << it_->node().errors();
+    Client patient = it_->node().connect();
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(it_->put(patient), Code::kOk);
   }
 
-  TestFolder folder;
-  std::optional<SmallFileSystem> file_system;
-  std::optional<WrittenNode> it;  // Goes before its disk.
-  std::map<Code, uint64_t> answers;
+  TestFolder folder_;
+  std::optional<SmallFileSystem> file_system_;
+  std::optional<WrittenNode> it_;  // Goes before its disk.
+  std::map<Code, uint64_t> answers_;
 };
 
 TEST_P(FullDisk, refuses_writes_serves_reads_and_goes_on_when_there_is_room) {
   ASSERT_NO_FATAL_FAILURE(fill_up());
   // Who waits for the disk does not know whether it will be kept; with everysec the ring keeps what is taken.
   if (std::string(GetParam().durability) == "always") {
-    EXPECT_GT(answers[Code::kIndeterminate], 0U);
+    EXPECT_GT(answers_[Code::kIndeterminate], 0U);
   }
   expect_what_is_known();
-  Client client = it->node().connect();
+  Client client = it_->node().connect();
   EXPECT_EQ(client.erase("key-1").code(), Code::kReadOnly);
   // A while, in which the node looks again and again.
   sleep_ms(1'500);
-  EXPECT_EQ(it->times_said("waits for room"), 1U) << "once is enough:\n" << it->node().errors();
-  EXPECT_LE(it->times_said("no room for its next segment"), 1U) << it->node().errors();
-  const pid_t server = it->node().server();
+  EXPECT_EQ(it_->times_said("waits for room"), 1U) << "once is enough:\n" << it_->node().errors();
+  EXPECT_LE(it_->times_said("no room for its next segment"), 1U) << it_->node().errors();
+  const pid_t server = it_->node().server();
   give_room();
   expect_that_writes_go_on();
-  EXPECT_EQ(it->node().server(), server) << "the server has died";
+  EXPECT_EQ(it_->node().server(), server) << "the server has died";
   expect_what_is_known();
-  it->kill_everything();
+  it_->kill_everything();
   ASSERT_NO_FATAL_FAILURE(start_again());
   expect_what_is_known();
-  EXPECT_EQ(it->node().stop(), 0);
+  EXPECT_EQ(it_->node().stop(), 0);
 }
 
 TEST_P(FullDisk, has_every_acknowledged_write_when_it_is_killed_while_full) {
   ASSERT_NO_FATAL_FAILURE(fill_up());
-  it->kill_everything();
+  it_->kill_everything();
   give_room();
   ASSERT_NO_FATAL_FAILURE(start_again());
   expect_what_is_known();
@@ -139,9 +139,9 @@ TEST_P(FullDisk, has_every_acknowledged_write_when_it_is_killed_while_full) {
 
 TEST_P(FullDisk, has_every_acknowledged_write_when_the_server_alone_dies_while_full) {
   ASSERT_NO_FATAL_FAILURE(fill_up());
-  const pid_t server = it->node().server();
+  const pid_t server = it_->node().server();
   send_signal(server, SIGKILL);
-  ASSERT_GT(it->node().next_server(server), 0);
+  ASSERT_GT(it_->node().next_server(server), 0);
   expect_what_is_known();
   give_room();
   expect_that_writes_go_on();
@@ -150,30 +150,31 @@ TEST_P(FullDisk, has_every_acknowledged_write_when_the_server_alone_dies_while_f
 
 TEST_P(FullDisk, says_what_is_missing_when_it_is_stopped_while_full_and_has_it_later) {
   ASSERT_NO_FATAL_FAILURE(fill_up());
-  EXPECT_NE(it->node().stop(), 0);
-  EXPECT_EQ(it->times_said("the last changes are not on the disk"), 1U) << it->node().errors();
-  EXPECT_EQ(it->times_said("mend the disk, then start the node again"), 1U) << it->node().errors();
+  EXPECT_NE(it_->node().stop(), 0);
+  EXPECT_EQ(it_->times_said("the last changes are not on the disk"), 1U) << it_->node().errors();
+  EXPECT_EQ(it_->times_said("mend the disk, then start the node again"), 1U) << it_->node().errors();
   give_room();
   ASSERT_NO_FATAL_FAILURE(start_again());
   expect_what_is_known();
-  EXPECT_EQ(it->node().stop(), 0);
+  EXPECT_EQ(it_->node().stop(), 0);
 }
 
 TEST_P(FullDisk, leaves_the_snapshot_before_and_nothing_half_when_there_is_no_room_for_one) {
   ASSERT_NO_FATAL_FAILURE(start_and_write("100ms"));
-  ASSERT_TRUE(becomes_true([&] { return it->files("snapshot-").size() == 1; }));
+  ASSERT_TRUE(becomes_true([&] { return it_->files("snapshot-").size() == 1; }));
   take_room_away();
-  Client client = it->connect();
-  (void)it->put(client);
-  ASSERT_TRUE(becomes_true([&] { return it->times_said("no snapshot: ") > 0; })) << it->node().errors();
+  Client client = it_->connect();
+  (void)it_->put(client);
+  ASSERT_TRUE(becomes_true([&] { return it_->times_said("no snapshot: ") > 0; })) << it_->node().errors();
   // Which one failed may have been under way before: what is there now stays, until there is room.
-  const std::vector<std::string> before = it->files("snapshot-");
+  const std::vector<std::string> before = it_->files("snapshot-");
   ASSERT_EQ(before.size(), 1U);
   EXPECT_FALSE(before.front().ends_with(".part"));
   expect_what_is_known();
   give_room();
-  ASSERT_TRUE(becomes_true([&] { return it->put(client) == Code::kOk && it->files("snapshot-") != before; }));
-  it->kill_everything();
+  ASSERT_TRUE(
+      becomes_true([&] { return it_->put(client) == Code::kOk && it_->files("snapshot-") != before; }));
+  it_->kill_everything();
   ASSERT_NO_FATAL_FAILURE(start_again());
   expect_what_is_known();
 }
@@ -188,11 +189,11 @@ class FullDiskAtStart : public FullDisk {};
 
 TEST_P(FullDiskAtStart, is_refused_with_a_sentence_and_changes_nothing) {
   ASSERT_NO_FATAL_FAILURE(fill_up());
-  it->kill_everything();
-  it->start();
-  EXPECT_FALSE(it->node().is_up());
-  EXPECT_EQ(it->times_said("No space left on device\n  make room on that file system"), 1U)
-      << it->node().errors();
+  it_->kill_everything();
+  it_->start();
+  EXPECT_FALSE(it_->node().is_up());
+  EXPECT_EQ(it_->times_said("No space left on device\n  make room on that file system"), 1U)
+      << it_->node().errors();
   give_room();
   ASSERT_NO_FATAL_FAILURE(start_again());
   expect_what_is_known();

@@ -38,8 +38,10 @@ struct MadeChange {
 
 class LoggedShard final : public kv::ChangeLog, public storage::ValueSource {
  public:
-  // The disk outlives it. `values_apart`: some values are so large that the log reads them where they lie.
+  // The disk outlives it. Some values are so large that the log reads them where they lie.
   LoggedShard(storage::Disk& disk, uint32_t shard, storage::Durability durability, uint64_t seed);
+  LoggedShard(const LoggedShard&) = delete;
+  LoggedShard& operator=(const LoggedShard&) = delete;
   ~LoggedShard() override;
 
   // Makes the shard's table again from what the disk has, empty if it has nothing, and begins the log behind

@@ -136,7 +136,7 @@ void copy_to_folder(storage::SimulatedDisk& disk, const std::string& folder) {
   REFRACT_CHECK(names.has_value());
   for (const std::string& name : *names) {
     const std::vector<std::byte> bytes = disk.bytes_of(name);
-    std::ofstream file(folder + "/" + name, std::ios::binary);
+    std::ofstream file(fs::path(folder) / name, std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     file.close();
     REFRACT_CHECK(!file.fail());
