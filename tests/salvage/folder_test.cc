@@ -237,6 +237,29 @@ TEST_F(DamagedFolder, with_the_whole_log_a_damaged_snapshot_costs_nothing) {
   }
 }
 
+// A block of the snapshot is gone, so that the log is read from its beginning, and that has a hole: what
+// stands in the sound blocks is younger than what the log says of it in front of the hole.
+TEST_F(DamagedFolder, what_the_snapshot_has_is_not_replaced_by_what_was_before_it) {
+  store_.emplace(/*logs_from_the_start=*/true);
+  const std::string snapshot = store().snapshot_of(0);
+  const std::set<std::string> lost = store().touched(snapshot, 1'700, 1'701);
+  std::set<std::string> safe = store().touched(snapshot, 512, store().sound(snapshot).size());
+  for (const std::string& key : lost) safe.erase(key);
+  ASSERT_FALSE(lost.empty());
+  ASSERT_TRUE(safe.contains("key-0-10")) << "it has two versions before the snapshot, and none behind";
+  uint64_t judged = 0;
+  for (const Place& place : std::vector<Place>(store().places())) {
+    if (place.stamp == 0 || place.stamp > SmallStore::kSnapshotStamp || !safe.contains(*place.keys.begin()))
+      continue;
+    store().disk().flip_bit(snapshot, 8 * 1'700);
+    store().disk().flip_bit(place.file, 8 * (place.end - 20));
+    ASSERT_NO_FATAL_FAILURE(expect_salvage_is_right(lost, "stamp " + std::to_string(place.stamp)));
+    store().mend();
+    ++judged;
+  }
+  EXPECT_GT(judged, 5U);
+}
+
 TEST_F(DamagedFolder, files_that_are_not_what_their_names_say_are_named) {
   SimulatedDisk& disk = store().disk();
   const std::string mine = store().snapshot_of(0);

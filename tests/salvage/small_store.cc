@@ -17,7 +17,6 @@ namespace {
 using storage::LogId;
 using storage::Record;
 
-constexpr uint64_t kSnapshotStamps = 30;
 constexpr uint64_t kStamps = 80;
 constexpr size_t kEntriesABlock = 4;
 constexpr uint64_t kExpires_ns = uint64_t{2'000'000'000} * kSecond_ns;
@@ -78,13 +77,15 @@ void SmallStore::make_shard(uint32_t shard, bool logs_from_the_start) {
   };
   if (logs_from_the_start) begin(0);
   for (uint64_t stamp = 1; stamp <= kStamps; ++stamp) {
-    if (stamp == kSnapshotStamps + 1) {
+    if (stamp == SmallStore::kSnapshotStamp) {
       // The moment takes a stamp.
       write_snapshot(shard, stamp, now);
       if (!logs_from_the_start) begin(stamp);
       continue;
     }
-    const std::string key = "key-" + std::to_string(shard) + "-" + std::to_string(stamp % 19);
+    // Some keys are changed no more behind the snapshot.
+    const uint64_t number = stamp % (stamp < SmallStore::kSnapshotStamp ? 19 : 10);
+    const std::string key = "key-" + std::to_string(shard) + "-" + std::to_string(number);
     const bool is_erase = stamp % 11 == 0;
     const Version version{.stamp = stamp,
                           .value = std::string(60 + stamp % 5 * 40, static_cast<char>('a' + stamp % 26)),
@@ -144,7 +145,8 @@ void SmallStore::find_places() {
       places_.push_back({.file = segment.name,
                          .begin = begin,
                          .end = begin + storage::log_bytes(record.key.size(), record.value_bytes),
-                         .keys = {text_of(record.key)}});
+                         .keys = {text_of(record.key)},
+                         .stamp = record.stamp});
     });
     const auto reader = storage::SnapshotReader::open(disk_, snapshots_[shard]).value();
     const auto file = reader->open_file().value();

@@ -31,15 +31,18 @@ struct Place {
   std::string file;
   uint64_t begin = 0;
   uint64_t end = 0;
-  std::set<std::string> keys;
+  std::set<std::string> keys = {};
+  uint64_t stamp = 0;  // Of a record.
 };
 
 class SmallStore {
  public:
   static constexpr uint32_t kShards = 2;
 
-  // Snapshots of several blocks, one of them with a large entry in pieces where that is asked for, and logs
-  // of several files behind them. `logs_from_the_start`: nothing was dropped.
+  static constexpr uint64_t kSnapshotStamp = 31;
+
+  // Snapshots of several blocks, and logs of several files behind them. `logs_from_the_start`: nothing of
+  // these was dropped.
   explicit SmallStore(bool logs_from_the_start = false);
 
   [[nodiscard]] storage::SimulatedDisk& disk() noexcept { return disk_; }
@@ -54,6 +57,7 @@ class SmallStore {
   }
   // The keys of which something lies in [from, to) of the file.
   [[nodiscard]] std::set<std::string> touched(const std::string& file, uint64_t from, uint64_t to) const;
+  [[nodiscard]] const std::vector<Place>& places() const noexcept { return places_; }
   [[nodiscard]] bool has_content(const std::string& file, uint64_t byte) const;
 
  private:
