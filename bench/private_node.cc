@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "bench/measure.h"
@@ -55,6 +56,15 @@ Reported<> write_secret(const std::string& path) {
   return {};
 }
 
+// The first lines of its output say so.
+bool is_ready(const std::string& log_path) {
+  std::ifstream log(log_path);
+  for (std::string line; std::getline(log, line);) {
+    if (line.starts_with("Refract is ready")) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
@@ -81,8 +91,9 @@ Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
 
   PrivateNode node(std::move(*folder), std::move(*process));
   node.tcp_address_ = std::move(tcp_address);
-  const uint64_t end_ns = now_ns() + 30 * kSecond_ns;
-  while (!std::filesystem::exists(node.socket_path_) || node.server() < 0) {
+  const uint64_t end_ns = now_ns() + 120 * kSecond_ns;
+  // Where there is much to read from a disk, clients are let in only when all of it is there.
+  while (!is_ready(program.log_path)) {
     if (!node.process_.is_running() || now_ns() > end_ns) {
       return report(Code::kUnavailable,
                     fmt::format("{} did not start:\n{}", program.arguments[0], tail_of(program.log_path)));
