@@ -86,6 +86,12 @@ Reported<> AddressSpace::map(const Piece& piece) {
   return {};
 }
 
+void AddressSpace::expect_writes(uint64_t at, uint64_t bytes) noexcept {
+  REFRACT_CHECK(at <= bytes_ && bytes <= bytes_ - at);
+  // Kernels before 5.14 do not know it, and fault.
+  (void)::madvise(base_ + at, bytes, MADV_POPULATE_WRITE);
+}
+
 Reported<> AddressSpace::unmap(uint64_t at, uint64_t bytes) {
   if (!contains(at, bytes)) {
     return report(Code::kInvalidArgument, fmt::format("{} at offset {} lie outside the reserved {}",

@@ -166,6 +166,10 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, kv::Replay& replay
   uint64_t wanted = kMiB;
   uint64_t before = 0;
   const RestoreOptions options{
+      .before_table =
+          [&](uint64_t bytes) {
+            if (parts.heap.stats().bytes_free < bytes) (void)parts.grow(bytes);
+          },
       // What does not fit is not known: more each time, while nothing else has gone in meanwhile.
       .more_memory =
           [&] {
@@ -177,6 +181,7 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, kv::Replay& replay
       .on_progress =
           [&](const RestoreProgress& now) {
             progress.say("reading a snapshot", now.bytes, now.bytes_total);
+            if (parts.grow_ahead) parts.grow_ahead(now.bytes_total - now.bytes);
           }};
   const auto is_ours = [&](const storage::SnapshotFacts& facts) {
     return is_at_its_place(parts.disk, parts.log_id, name, facts);
@@ -198,9 +203,11 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
   Progress progress(parts.name);
   const auto snapshot = fill_from_snapshot(parts, batch.replay(), progress);
   if (!snapshot) return report(snapshot.error());
-  const storage::LogReadOptions options{
-      .after_stamp = *snapshot,
-      .on_progress = [&](uint64_t done, uint64_t total) { progress.say("reading the log", done, total); }};
+  const storage::LogReadOptions options{.after_stamp = *snapshot,
+                                        .on_progress = [&](uint64_t done, uint64_t total) {
+                                          progress.say("reading the log", done, total);
+                                          if (parts.grow_ahead) parts.grow_ahead(total - done);
+                                        }};
   auto reading = parts.log.read(options, [&](const storage::Record& record) { batch.add(record); });
   if (!reading) return report(std::move(reading).error());
   batch.apply();

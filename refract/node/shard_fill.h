@@ -27,6 +27,8 @@ struct FillParts {
   Heap& heap;
   // Gets the heap room for a value of so many bytes; false: there is none.
   const std::function<bool(uint64_t)>& grow;
+  // So many bytes are still to be read: asks for memory that they will need, and does not wait for it.
+  std::function<void(uint64_t)> grow_ahead = {};
   std::string name;  // For the log: "shard 2: ".
 };
 

@@ -21,6 +21,8 @@ constexpr uint64_t kPollsPerLook = 1024;
 
 // After a refusal the node counts as full for so long: an administrator may have given it room meanwhile.
 constexpr uint64_t kRefused_ns = 5 * kSecond_ns;
+// Of a store that is being filled: so much is kept free while more is to come, a step of growth or two.
+constexpr uint64_t kAheadBytes = 128 * kMiB;
 
 }  // namespace
 
@@ -114,8 +116,10 @@ int ShardServer::recover_with_log() {
   if (storage_->is_memory_new()) {
     if (const int code = recover(nullptr); code != 0) return code;
     const uint64_t begun_ns = shard_.clock().now_ns();
-    const auto filled = storage_->fill(
-        *table_, *heap_, [this](uint64_t bytes) { return grow_now(bytes) || evict_now(bytes); });
+    const auto filled =
+        storage_->fill(*table_, *heap_,
+                       {.now = [this](uint64_t bytes) { return grow_now(bytes) || evict_now(bytes); },
+                        .ahead = [this](uint64_t bytes) { grow_ahead(bytes); }});
     if (!filled) {
       (void)fail_with(filled.error());
       return kExitRefused;
@@ -156,6 +160,14 @@ void ShardServer::make_eviction() {
 bool ShardServer::evict_now(uint64_t value_bytes) {
   constexpr uint64_t kHeaderBytesMax = 128;
   return eviction_ != nullptr && eviction_->make_room_at_once(value_bytes + kHeaderBytesMax);
+}
+
+// The keeper makes memory while the shard fills what it has.
+void ShardServer::grow_ahead(uint64_t bytes) {
+  bool ended = false;
+  while (auto received = birth_.link.receive(ended)) take(*received);
+  const uint64_t wanted = std::min(bytes, kAheadBytes);
+  if (!ended && can_grow() && heap_->stats().bytes_free < wanted) want(0);
 }
 
 void ShardServer::make_services() {
@@ -433,6 +445,8 @@ void ShardServer::map(const LinkMessage& message, int descriptor) {
     shard_.stop();
     return;
   }
+  // While it serves, a pause of milliseconds would be worse than faults one by one.
+  if (!service_) birth_.space.addresses().expect_writes(message.base, message.bytes);
   if (!birth_.link.send({.kind = LinkKind::kMapped, .region = message.region})) shard_.stop();
 }
 

@@ -91,6 +91,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   [[nodiscard]] int recover_with_log();
   // Waits for the keeper; false: the heap will not become larger.
   [[nodiscard]] bool grow_now(uint64_t value_bytes);
+  void grow_ahead(uint64_t bytes);
   void make_eviction();
   [[nodiscard]] bool evict_now(uint64_t value_bytes);
   void note_recovery(const char* source, uint64_t begun_ns);

@@ -73,14 +73,15 @@ void ShardStorage::set_fill_state(uint64_t state) noexcept {
   parts_.writer.publish(kFillStateAt, state);
 }
 
-Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const std::function<bool(uint64_t)>& grow) {
+Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const Growth& growth) {
   set_fill_state(kFillBegun);
   auto filled = fill_shard({.disk = parts_.disk,
                             .log = *log_,
                             .log_id = parts_.log,
                             .table = table,
                             .heap = heap,
-                            .grow = grow,
+                            .grow = growth.now,
+                            .grow_ahead = growth.ahead,
                             .name = parts_.name});
   if (!filled) return report(filled.error());
   if (auto begun = log_->begin(*filled); !begun) return begun;

@@ -3,7 +3,7 @@
 // new, tells the log of each change, and the service how far the log has got.
 //
 //   auto storage = ShardStorage::open({...});
-//   if (storage->is_memory_new()) storage->fill(table, heap, grow);
+//   if (storage->is_memory_new()) storage->fill(table, heap, growth);
 //   else                          { storage->go_on(); table.recover(storage->last_change()); }
 //   table.log_to(storage.get());
 //   storage->start({service, table, heap});
@@ -57,10 +57,13 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   // The keeper made the memory, and no server has filled it to the end.
   [[nodiscard]] bool is_memory_new() const noexcept;
 
-  // Puts everything that the disk has into the table, which is empty. `grow` gets the heap more memory, or
-  // says that there is none. kCorrupt: what the disk has is damaged, and the sentences say where; nothing
-  // may be served then.
-  [[nodiscard]] Reported<> fill(kv::Table& table, Heap& heap, const std::function<bool(uint64_t)>& grow);
+  struct Growth {
+    std::function<bool(uint64_t)> now;    // Gets the heap room for so many bytes, or says that there is none.
+    std::function<void(uint64_t)> ahead;  // So many bytes are still to come; does not wait.
+  };
+  // Puts everything that the disk has into the table, which is empty. kCorrupt: what the disk has is damaged,
+  // and the sentences say where; nothing may be served then.
+  [[nodiscard]] Reported<> fill(kv::Table& table, Heap& heap, const Growth& growth);
   // What fill() read of the log.
   [[nodiscard]] const storage::LogReading& reading() const noexcept { return reading_; }
 

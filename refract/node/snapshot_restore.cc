@@ -116,7 +116,9 @@ Reported<Restored> restore_snapshot(storage::Disk& disk, std::string_view name, 
     if (const Reported<> accepted = accepts(file.facts()); !accepted) return report(accepted.error());
   }
   Restored restored{.facts = file.facts()};
-  replay.expect(file.facts().entries_max);
+  const uint64_t entries_max = file.facts().entries_max;
+  if (options.before_table) options.before_table(kv::Table::bucket_bytes_for(entries_max));
+  replay.expect(entries_max);
   ReadAhead ahead(file);
   if (const Reported<> started = ahead.start(); !started) return report(started.error());
   const auto loader = std::make_unique<kv::SnapshotLoader>(replay);

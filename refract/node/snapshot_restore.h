@@ -26,6 +26,9 @@ struct RestoreProgress {
 };
 
 struct RestoreOptions {
+  // Before the first entry: the table will take so many bytes of the heap, if it has them then; where it has
+  // not, it grows with the entries, which takes longer.
+  std::function<void(uint64_t bytes)> before_table = {};
   // The heap is full: true, once it was given more. None: then it fails.
   std::function<bool()> more_memory = {};
   std::function<void(const RestoreProgress&)> on_progress = {};  // After each block.

@@ -2,6 +2,8 @@
 #include "refract/storage/segment_scan.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 #include "refract/base/units.h"
 
@@ -24,6 +26,12 @@ Reported<std::span<const std::byte>> ReadWindow::at(uint64_t offset, uint64_t by
   }
   const uint64_t skip = offset - begin_;
   return std::span<const std::byte>(buffer_).subspan(skip, std::min(bytes, filled_ - skip));
+}
+
+Reported<std::span<const std::byte>> ReadWindow::from(uint64_t offset, uint64_t bytes) {
+  if (const auto read = at(offset, bytes); !read) return read;
+  const uint64_t skip = offset - begin_;
+  return std::span<const std::byte>(buffer_).subspan(skip, filled_ - skip);
 }
 
 Reported<RecordFault> SegmentScan::record_at(uint64_t position, uint64_t limit, Record& record) {
@@ -76,12 +84,33 @@ Reported<std::optional<SegmentScan::Sound>> SegmentScan::sound_at(uint64_t posit
                .is_mark = true};
 }
 
+// Records and marks alike say where they stand, and what a segment had in it before says something else: so
+// whole segments are passed at the pace of memory.
+Reported<uint64_t> SegmentScan::next_candidate(uint64_t position, uint64_t limit) {
+  while (position + sizeof(RecordHeader) <= limit) {
+    const auto bytes = window_.from(offset_of(position), sizeof(RecordHeader));
+    if (!bytes) return report(bytes.error());
+    if (bytes->size() < sizeof(RecordHeader)) break;
+    const std::byte* const said = bytes->data() + offsetof(RecordHeader, position);
+    const uint64_t last = bytes->size() - sizeof(RecordHeader);
+    for (uint64_t at = 0; at <= last; at += kRecordUnit, position += kRecordUnit) {
+      uint64_t there;
+      std::memcpy(&there, said + at, sizeof(there));
+      if (there == position) return position;
+    }
+  }
+  return limit;
+}
+
 Reported<std::optional<SegmentScan::Sound>> SegmentScan::next_sound(uint64_t position, uint64_t limit) {
-  for (position += kRecordUnit; position + sizeof(RecordHeader) <= limit; position += kRecordUnit) {
+  while (true) {
+    const Reported<uint64_t> candidate = next_candidate(position + kRecordUnit, limit);
+    if (!candidate) return report(candidate.error());
+    position = *candidate;
+    if (position + sizeof(RecordHeader) > limit) return std::nullopt;
     Reported<std::optional<Sound>> sound = sound_at(position, limit);
     if (!sound || *sound) return sound;
   }
-  return std::nullopt;
 }
 
 Reported<SegmentScan::Behind> SegmentScan::look_behind(uint64_t hole, uint64_t limit) {

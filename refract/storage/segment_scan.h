@@ -24,6 +24,8 @@ class ReadWindow {
 
   // `bytes` bytes at `offset`, or fewer where the file ends. Stays until the next call.
   [[nodiscard]] Reported<std::span<const std::byte>> at(uint64_t offset, uint64_t bytes);
+  // Likewise, and all that has been read behind them.
+  [[nodiscard]] Reported<std::span<const std::byte>> from(uint64_t offset, uint64_t bytes);
 
  private:
   File& file_;
@@ -58,6 +60,7 @@ class SegmentScan {
   // The record at `position`, which ends at `limit` at the latest; its spans stay until the next call.
   [[nodiscard]] Reported<RecordFault> record_at(uint64_t position, uint64_t limit, Record& record);
   [[nodiscard]] Reported<std::optional<LogMark>> mark_at(uint64_t position);
+  [[nodiscard]] Reported<uint64_t> next_candidate(uint64_t position, uint64_t limit);
   [[nodiscard]] Reported<std::optional<Sound>> next_sound(uint64_t position, uint64_t limit);
   [[nodiscard]] Reported<Behind> look_behind(uint64_t hole, uint64_t limit);
   // How long the record at `position` says it is, though it is not sound; 0: nothing like a record is there.
