@@ -220,7 +220,9 @@ TEST(SmallSpace, a_flipped_bit_is_named_or_told_to_who_verifies_or_changes_nothi
   constexpr int kFew = 40;
   kv::test::Space space({.chunks = 8, .chunks_max = 8});
   const auto key_of = [](int i) { return "key " + std::to_string(i); };
-  const auto value_of = [](int i) { return "the value " + std::to_string(i) + std::string(i, 'v'); };
+  const auto value_of = [](int i) {
+    return "the value " + std::to_string(i) + std::string(static_cast<size_t>(i), 'v');
+  };
   for (int i = 0; i < kFew; ++i) {
     const std::string stored = with_checksum(key_of(i), value_of(i));
     ASSERT_TRUE(space.table().put(bytes_of(key_of(i)), bytes_of(stored), {}));

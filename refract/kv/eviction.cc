@@ -81,7 +81,11 @@ Eviction::Look Eviction::look_around(uint64_t bytes) {
       }
     });
   }
-  std::ranges::stable_sort(mates_, std::ranges::greater{}, &Candidate::idleness);
+  // Of those that are even, by their places: what happens shall be the same in every run.
+  std::ranges::sort(mates_, [](const Candidate& one, const Candidate& other) {
+    if (one.idleness != other.idleness) return one.idleness > other.idleness;
+    return one.standing.slot_at.value < other.standing.slot_at.value;
+  });
   return look;
 }
 

@@ -123,9 +123,7 @@ class Table {
   }
 
   // What the buckets for so many entries take.
-  [[nodiscard]] static uint64_t bucket_bytes_for(uint64_t entries) noexcept {
-    return buckets_for(entries) * kLineBytes;
-  }
+  [[nodiscard]] static uint64_t bucket_bytes_for(uint64_t entries) noexcept;
   // For a table that is filled from a log, before anybody reads it (replay.h). Buckets for so many entries,
   // as far as there is memory. REQUIRES: it is empty.
   void expect(uint64_t entries);

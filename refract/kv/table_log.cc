@@ -39,6 +39,10 @@ size_t Table::release_held_back() {
   return held_back_.release(log_ == nullptr ? UINT64_MAX : log_->confirmed());
 }
 
+uint64_t Table::bucket_bytes_for(uint64_t entries) noexcept {
+  return buckets_for(entries) * kLineBytes;
+}
+
 void Table::expect(uint64_t entries) {
   REFRACT_CHECK(stats_.entries == 0);
   const uint64_t wanted = buckets_for(entries);
