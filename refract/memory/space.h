@@ -17,7 +17,7 @@
 namespace refract {
 
 inline constexpr uint64_t kSpaceMagic = 0x31'43'41'52'46'45'52'00;  // "\0REFRAC1", little endian.
-extern const uint32_t kSpaceLayoutVersion;  // versions.cc
+extern const uint32_t kSpaceLayoutVersion;                          // versions.cc
 
 // What the store's time is (store_time.h). Changed only before a server runs and after it has ended.
 struct SpaceTime {

@@ -33,7 +33,7 @@
 namespace refract::storage {
 
 inline constexpr uint64_t kRingMagic = 0x31'47'4e'49'52'46'45'52;  // "REFRING1", little endian.
-extern const uint32_t kRingVersion;  // versions.cc
+extern const uint32_t kRingVersion;                                // versions.cc
 inline constexpr uint64_t kRingBytesMin = uint64_t{1} << 20;
 inline constexpr uint64_t kRingBytesDefault = uint64_t{16} << 20;
 

@@ -33,7 +33,7 @@
 namespace refract::fabric::verbs {
 
 inline constexpr uint32_t kWireMagic = 0x62727652;  // The bytes "Rvrb".
-extern const uint16_t kWireVersion;  // versions.cc
+extern const uint16_t kWireVersion;                 // versions.cc
 
 enum class Kind : uint16_t {
   kIntroduction = 1,
