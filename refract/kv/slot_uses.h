@@ -36,7 +36,7 @@ enum class EvictionPolicy : uint8_t {
     case EvictionPolicy::kLeastOftenUsed:
       break;
   }
-  return 4;
+  return 3;
 }
 
 class SlotUses {
