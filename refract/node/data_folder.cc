@@ -2,7 +2,6 @@
 #include "refract/node/data_folder.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,8 +14,8 @@
 #include "refract/base/clock.h"
 #include "refract/base/log.h"
 #include "refract/base/prng.h"
-#include "refract/base/units.h"
 #include "refract/memory/store_time.h"
+#include "refract/node/predecessor.h"
 #include "refract/storage/posix_disk.h"
 #include "refract/storage/snapshot_file.h"
 
@@ -28,10 +27,6 @@ storage::StoreId random_id() {
   std::ranges::generate(id, [] { return static_cast<std::byte>(secure_random_u64()); });
   return id;
 }
-
-// The server of a keeper that was killed ends by itself, a moment later.
-constexpr uint64_t kPatience_ns = 2 * kSecond_ns;
-constexpr int kPause_ms = 20;
 
 // The folder's parents, where nobody named the folder: ~/.local/state is not there on every machine.
 Reported<> make_parents(const NodeConfig& config) {
@@ -59,14 +54,11 @@ Reported<storage::StoreFolder> take_folder(const NodeConfig& config) {
                                    .hash_seed = secure_random_u64(),
                                    .created_wall_ns = system_clock().wall_ns(),
                                    .time = begin_time(system_clock(), host_boot_id())};
-  const uint64_t until_ns = system_clock().now_ns() + kPatience_ns;
-  while (true) {
+  return take_from_predecessor([&]() -> Reported<storage::StoreFolder> {
     auto disk = storage::open_posix_disk(config.data_folder);
     if (!disk) return report(std::move(disk).error());
-    auto folder = storage::StoreFolder::open(std::move(*disk), wanted);
-    if (folder || folder.error().code != Code::kInUse || system_clock().now_ns() > until_ns) return folder;
-    (void)::poll(nullptr, 0, kPause_ms);
-  }
+    return storage::StoreFolder::open(std::move(*disk), wanted);
+  });
 }
 
 }  // namespace

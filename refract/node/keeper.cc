@@ -18,6 +18,7 @@
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/verbs/device_names.h"
+#include "refract/node/predecessor.h"
 #include "refract/node/server.h"
 
 namespace refract::node {
@@ -98,7 +99,7 @@ Reported<> Keeper::open_tcp() {
     secret_ = std::move(*secret);
   }
   if (config_.listen_address.empty()) return {};
-  auto listener = fabric::tcp::listen(config_.listen_address);
+  auto listener = take_from_predecessor([this] { return fabric::tcp::listen(config_.listen_address); });
   if (!listener) return report(listener.error());
   auto address = fabric::tcp::bound_address(listener->get());
   if (!address) return report(address.error());

@@ -192,6 +192,20 @@ TEST_F(TcpRefused, a_port_in_use) {
   expect_refused({"--listen-address", address}, 1, "another program listens on " + address);
 }
 
+// As the server of a keeper that was killed does.
+TEST(Tcp, a_port_that_is_given_up_a_moment_later_is_waited_for) {
+  auto taken = fabric::tcp::listen("127.0.0.1:0");
+  ASSERT_TRUE(taken) << taken.error().to_string();
+  const std::string address = *fabric::tcp::bound_address(taken->get());
+  std::thread leaver([&] {
+    sleep_ms(200);
+    *taken = Descriptor();
+  });
+  Node node({.arguments = {"--listen-address", address}});
+  leaver.join();
+  EXPECT_TRUE(node.is_up()) << node.errors();
+}
+
 TEST_F(TcpRefused, an_address_of_another_host) {
   const SecretFile secret("0123456789abcdef");
   expect_refused({"--listen-address", "192.0.2.1:7400", "--auth-secret-file", secret.path()}, 1,
