@@ -30,6 +30,8 @@ constexpr std::array kBars = {
     Bar{"restart", "kill -9 to the first put served", "under 0.200 s", Sense::kAtMost, 0.2, "s",
         measure_restart},
     Bar{"memory", "memory an entry / Redis", "at most 0.80", Sense::kAtMost, 0.8, "x", measure_memory},
+    Bar{"eviction-hit-rate", "hits of eviction / true LRU and LFU, zipf 0.99", "at least 0.97",
+        Sense::kAtLeast, 0.97, "x", measure_eviction_hit_rate},
     Bar{"get-messages", "messages a get", "0", Sense::kAtMost, 0, "", measure_get_messages},
     Bar{"put-messages", "messages a put, each way", "1", Sense::kAtMost, 1, "", measure_put_messages},
     Bar{"allocations", "allocations a get or put, warm", "0", Sense::kAtMost, 0, "", measure_allocations},

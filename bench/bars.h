@@ -95,6 +95,7 @@ Reported<Outcome> measure_chain_read_cost(BarRun& run);
 Reported<Outcome> measure_chain_swap_cost(BarRun& run);
 Reported<Outcome> measure_restart(BarRun& run);
 Reported<Outcome> measure_memory(BarRun& run);
+Reported<Outcome> measure_eviction_hit_rate(BarRun& run);
 Reported<Outcome> measure_get_messages(BarRun& run);
 Reported<Outcome> measure_put_messages(BarRun& run);
 Reported<Outcome> measure_allocations(BarRun& run);
