@@ -236,7 +236,8 @@ TEST(SmallSpace, a_flipped_bit_is_named_or_told_to_who_verifies_or_changes_nothi
     bool is_whole = true;
     for (int i = 0; i < kFew; ++i) {
       std::string stored;
-      const auto key = bytes_of(key_of(i));
+      const std::string name = key_of(i);
+      const auto key = bytes_of(name);
       const kv::Found found = reader.get(key, reader.hash(key), [&](uint64_t bytes) {
         stored.resize(bytes);
         return reinterpret_cast<std::byte*>(stored.data());
