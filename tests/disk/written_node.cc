@@ -2,7 +2,6 @@
 #include "tests/disk/written_node.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -39,12 +38,8 @@ void WrittenNode::start(const std::string& snapshot_every) {
                                           "--restart-backoff", "0ns"}});
 }
 
-// The keeper first: it would bring the server's last changes to the disk.
 void WrittenNode::kill_everything() {
-  const pid_t server = node_->server();
-  send_signal(node_->keeper(), SIGKILL);
-  if (server > 0) send_signal(server, SIGKILL);
-  (void)node_->process().wait();
+  node_->kill_everything();
 }
 
 Client WrittenNode::connect() const {

@@ -35,14 +35,6 @@ NodeOptions durable(const std::string& folder, const std::string& durability,
   return options;
 }
 
-// The keeper first: it would bring the server's last changes to the disk.
-void kill_everything(Node& node) {
-  const pid_t server = node.server();
-  send_signal(node.keeper(), SIGKILL);
-  if (server > 0) send_signal(server, SIGKILL);
-  (void)node.process().wait();
-}
-
 std::string value_of(uint64_t key, uint64_t round) {
   return std::to_string(key) + "/" + std::to_string(round) + "/" +
          std::string(20 + key % 300, static_cast<char>('a' + round % 26));
@@ -104,7 +96,7 @@ TEST_P(Durable, keeps_every_acknowledged_write_when_everything_is_killed_at_any_
     // From another thread, so that it falls between any two stores of the server.
     std::thread killer([&, wait_ms = 5 + prng.below(120)] {
       sleep_ms(wait_ms);
-      kill_everything(node);
+      node.kill_everything();
       is_over = true;
     });
     while (!is_over) {
@@ -132,7 +124,7 @@ TEST_P(Durable, keeps_what_was_written_before_and_after_a_crash_of_the_server_al
     ASSERT_GT(node.next_server(server), 0);
     ASSERT_TRUE(becomes_true([&] { return client.put("after", "2").has_value(); }));
     ASSERT_TRUE(client.erase("erased"));
-    kill_everything(node);
+    node.kill_everything();
   }
   Node node(durable(data(), GetParam()));
   ASSERT_TRUE(node.is_up()) << node.errors();
@@ -199,7 +191,7 @@ TEST_F(DurableNode, is_there_again_from_a_snapshot_and_what_the_log_has_behind_i
       ASSERT_TRUE(client.put("key-" + std::to_string(key), value_of(key, 2)));
     }
     ASSERT_TRUE(client.erase("key-1999"));
-    kill_everything(node);
+    node.kill_everything();
   }
   Node node(durable(data(), "everysec"));
   ASSERT_TRUE(node.is_up()) << node.errors();

@@ -206,6 +206,17 @@ char state_of(pid_t process) {
   return fields.empty() ? '\0' : fields[0][0];
 }
 
+bool has_ended(pid_t process) {
+  // The first thread counts as ended while others still run.
+  std::error_code gone;
+  for (const auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task", gone)) {
+    const char state = state_of(std::atoi(thread.path().filename().c_str()));
+    if (state != '\0' && state != 'Z' && state != 'X') return false;
+  }
+  return true;
+}
+
 Node::Node(NodeOptions options)
     : socket_path_(options.socket_path.empty() ? folder_.path() + "/node.sock" : options.socket_path) {
   std::vector<std::string> arguments = std::move(options.launcher);
@@ -241,7 +252,7 @@ void Node::kill_everything() {
   send_signal(keeper(), SIGKILL);
   send_signal(last, SIGKILL);
   (void)process_.wait();
-  (void)becomes_true([last] { return last <= 0 || state_of(last) == '\0' || state_of(last) == 'Z'; });
+  (void)becomes_true([last] { return last <= 0 || has_ended(last); });
 }
 
 int Node::stop() {

@@ -82,6 +82,9 @@ void send_signal(pid_t process, int number);
 // The letter of /proc/PID/stat ('T' stopped, 'Z' ended and not reaped); 0: no such process.
 [[nodiscard]] char state_of(pid_t process);
 
+// All its threads: what it held is free. One that waits for a disk takes as long as the disk does.
+[[nodiscard]] bool has_ended(pid_t process);
+
 struct NodeOptions {
   std::vector<std::string> arguments = {};  // Further flags.
   std::vector<std::string> launcher = {};   // Stands before the program: "unshare --pid ...".

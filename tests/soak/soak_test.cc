@@ -134,14 +134,6 @@ class Soak : public testing::Test {
     }
     start();
   }
-  void kill_everything() {
-    const pid_t server = node_->server();
-    send_signal(node_->keeper(), SIGKILL);
-    if (server > 0) send_signal(server, SIGKILL);
-    (void)node_->process().wait();
-    // What it held is free when it has ended.
-    ASSERT_TRUE(becomes_true([&] { return state_of(server) == '\0' || state_of(server) == 'Z'; }));
-  }
   void die_once(uint64_t how) {
     if (how < 2) {
       const pid_t server = node_->server();
@@ -150,7 +142,7 @@ class Soak : public testing::Test {
       return;
     }
     if (how == 2) {
-      ASSERT_NO_FATAL_FAILURE(kill_everything());
+      node_->kill_everything();
     } else {
       ASSERT_EQ(node_->stop(), 0) << node_->errors();
     }
@@ -282,7 +274,7 @@ TEST_F(Soak, loses_nothing_and_takes_no_more_as_time_goes_by) {
   EXPECT_EQ(differences(client, *ledger_, kStaying), "");
   EXPECT_EQ(leak_after_erasing_all(client), "");
   ASSERT_TRUE(client.put("last", "one"));
-  ASSERT_NO_FATAL_FAILURE(kill_everything());
+  node_->kill_everything();
   ASSERT_NO_FATAL_FAILURE(start());
   Client later = node_->connect();
   EXPECT_EQ(later.get("last").value(), "one");
