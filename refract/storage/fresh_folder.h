@@ -18,6 +18,8 @@ class FreshFolder {
   // kExists: there is something under this name already, or what an earlier attempt left beside it. A folder
   // that is empty counts as none.
   [[nodiscard]] static Reported<FreshFolder> make(const std::string& path);
+  FreshFolder(const FreshFolder&) = delete;
+  FreshFolder& operator=(const FreshFolder&) = delete;
   FreshFolder(FreshFolder&& other) noexcept;
   FreshFolder& operator=(FreshFolder&&) = delete;
   // Removes what was made, unless it was finished.
