@@ -107,13 +107,15 @@ void Heap::occupants(uint64_t index, std::vector<Offset>& buffers) const {
   }
   if (chunk.kind != ChunkKind::kExtent) return;
   // The last that begins before it: the chunks in between hold nothing else.
-  for (uint64_t before = index; before-- > 0 && chunks_[before].kind == ChunkKind::kExtent;) {
-    if (chunks_[before].starts == nullptr) continue;
+  for (uint64_t behind = index; behind > 0; --behind) {
+    const Chunk& before = chunks_[behind - 1];
+    if (before.kind != ChunkKind::kExtent) break;
+    if (before.starts == nullptr) continue;
     uint64_t word = kStartWords;
-    while (word > 0 && chunks_[before].starts[word - 1] == 0) --word;
+    while (word > 0 && before.starts[word - 1] == 0) --word;
     if (word == 0) continue;
-    const auto last = static_cast<uint64_t>(std::bit_width(chunks_[before].starts[word - 1])) - 1;
-    buffers.push_back({before * kChunkBytes + ((word - 1) * 64 + last) * kExtentGranuleBytes});
+    const auto last = static_cast<uint64_t>(std::bit_width(before.starts[word - 1])) - 1;
+    buffers.push_back({(behind - 1) * kChunkBytes + ((word - 1) * 64 + last) * kExtentGranuleBytes});
     break;
   }
   for (uint64_t word = 0; chunk.starts != nullptr && word < kStartWords; ++word) {
