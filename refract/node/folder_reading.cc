@@ -343,6 +343,7 @@ FileDamage damage_of(const storage::LogDamage& damage) {
 
 std::vector<FileDamage> damages_of(const Disk& disk, std::string_view name, const SnapshotReading& reading) {
   std::vector<FileDamage> damages;
+  damages.reserve(reading.damages.size());
   for (const storage::SnapshotReader::Damage& damage : reading.damages) {
     damages.push_back({.path = disk.path_of(name),
                        .offset = damage.offset,

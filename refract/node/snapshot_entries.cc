@@ -71,7 +71,7 @@ class EntryReader {
 
   void note(uint64_t index, std::string what, std::optional<uint64_t> entries = std::nullopt) {
     SnapshotReader::Damage damage = file_.damage_of(index, std::move(what));
-    if (entries) damage.entries = *entries;
+    if (entries) damage.entries = entries;
     reading_.damages.push_back(std::move(damage));
   }
 
