@@ -22,6 +22,9 @@ class WrittenNode {
   // The folder's parent exists.
   WrittenNode(std::string folder, std::string durability, uint64_t seed)
       : folder_(std::move(folder)), durability_(std::move(durability)), prng_(seed) {}
+  WrittenNode(const WrittenNode&) = delete;
+  WrittenNode& operator=(const WrittenNode&) = delete;
+  ~WrittenNode();
 
   // Again, when it has ended. Snapshots as often as this says.
   void start(const std::string& snapshot_every = "0ns");

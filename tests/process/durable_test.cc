@@ -9,9 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iomanip>
 #include <map>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,16 +54,7 @@ class Durable : public testing::TestWithParam<const char*> {
   [[nodiscard]] const std::string& folder() const { return folder_.path(); }
   [[nodiscard]] std::string data() const { return folder_.path() + "/data"; }
   // Of this folder's store; others may come and go meanwhile.
-  [[nodiscard]] long rings() const {
-    // The store's first 8 bytes, in hexadecimal digits, are in their names.
-    const std::string page = read_whole(data() + "/store");
-    std::ostringstream name;
-    name << "refract-" << std::hex << std::setfill('0');
-    for (size_t i = 16; i < 24; ++i) name << std::setw(2) << unsigned{static_cast<unsigned char>(page.at(i))};
-    return std::ranges::count_if(fs::directory_iterator("/dev/shm"), [&](const auto& entry) {
-      return entry.path().filename().string().starts_with(name.str());
-    });
-  }
+  [[nodiscard]] size_t rings() const { return rings_of(data()).size(); }
 
  private:
   TestFolder folder_;
@@ -141,7 +130,7 @@ TEST_P(Durable, keeps_everything_and_leaves_no_ring_when_it_is_stopped) {
   {
     Node node(durable(data(), GetParam(), {"--server-shards", "2"}));
     ASSERT_TRUE(node.is_up()) << node.errors();
-    EXPECT_EQ(rings(), 2);
+    EXPECT_EQ(rings(), 2U);
     EXPECT_NE(node.output().find("data     in " + data()), std::string::npos) << node.output();
     Client client = node.connect();
     for (uint64_t key = 0; key < 500; ++key) {
@@ -151,7 +140,7 @@ TEST_P(Durable, keeps_everything_and_leaves_no_ring_when_it_is_stopped) {
     }
     EXPECT_EQ(node.stop(), 0);
   }
-  EXPECT_EQ(rings(), 0);
+  EXPECT_EQ(rings(), 0U);
   Node node(durable(data(), GetParam(), {"--server-shards", "2"}));
   ASSERT_TRUE(node.is_up()) << node.errors();
   Client client = node.connect();

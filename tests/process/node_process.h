@@ -24,7 +24,7 @@ void sleep_ms(uint64_t milliseconds);
 // Asks again and again; false: not within kPatience_ns.
 [[nodiscard]] bool becomes_true(const std::function<bool()>& condition);
 
-// A folder below TMPDIR, open to other users, removed with all that lies in it.
+// A folder below TMPDIR, open to other users, removed with all that lies in it, and rings of its stores.
 class TestFolder {
  public:
   TestFolder();
@@ -38,6 +38,10 @@ class TestFolder {
 };
 
 [[nodiscard]] std::string read_whole(const std::string& path);
+// Of the logs of the store that is kept in this folder: files on tmpfs, which outlive a node that was killed.
+[[nodiscard]] std::vector<std::string> rings_of(const std::string& data_folder);
+// Of all stores below a folder, for when it goes: nobody else would.
+void remove_rings_below(const std::string& folder);
 [[nodiscard]] bool write_whole(const std::string& path, const std::string& text);
 
 // A process of the test's own, in a process group of its own.
