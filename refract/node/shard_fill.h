@@ -50,5 +50,17 @@ struct FillParts {
 
 // A record's change; its spans are the record's.
 [[nodiscard]] kv::ChangeLog::Change change_of(const storage::Record& record) noexcept;
+// The other way, for the log, with each put; its spans are the change's.
+[[nodiscard]] inline storage::ShardLog::Change log_change_of(const kv::ChangeLog::Change& change) noexcept {
+  const bool is_put = change.kind == kv::ChangeLog::Kind::kPut;
+  return {.kind = is_put ? storage::RecordKind::kPut : storage::RecordKind::kErase,
+          .stamp = change.stamp,
+          .expires_wall_ns = change.expires_wall_ns,
+          .client = change.request.client,
+          .sequence = change.request.sequence,
+          .key = change.key,
+          .value = change.value,
+          .buffer = change.buffer.value};
+}
 
 }  // namespace refract::node

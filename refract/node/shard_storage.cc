@@ -147,14 +147,7 @@ Code ShardStorage::room_for(uint64_t key_bytes, uint64_t value_bytes) const noex
 }
 
 void ShardStorage::append(const Change& change) noexcept {
-  log_->append({.kind = change.kind == Kind::kPut ? storage::RecordKind::kPut : storage::RecordKind::kErase,
-                .stamp = change.stamp,
-                .expires_wall_ns = change.expires_wall_ns,
-                .client = change.request.client,
-                .sequence = change.request.sequence,
-                .key = change.key,
-                .value = change.value,
-                .buffer = change.buffer.value});
+  log_->append(log_change_of(change));
 }
 
 Code ShardStorage::failure() const noexcept {

@@ -153,14 +153,7 @@ Code LoggedShard::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexc
 }
 
 void LoggedShard::append(const Change& change) noexcept {
-  log_->append({.kind = change.kind == Kind::kPut ? storage::RecordKind::kPut : storage::RecordKind::kErase,
-                .stamp = change.stamp,
-                .expires_wall_ns = change.expires_wall_ns,
-                .client = change.request.client,
-                .sequence = change.request.sequence,
-                .key = change.key,
-                .value = change.value,
-                .buffer = change.buffer.value});
+  log_->append(node::log_change_of(change));
 }
 
 std::optional<std::span<const std::byte>> LoggedShard::value_of(const storage::Record& record) noexcept {
