@@ -317,11 +317,12 @@ TEST_F(Config, main_may_pass_what_c_gives_it) {
 
 // When it fails: REFRACT_ACCEPT=1 node_test --gtest_filter='*configuration_page*' writes the page anew.
 TEST(ConfigurationPage, the_configuration_page_is_the_table) {
-  const std::filesystem::path page =
-      std::filesystem::path(__FILE__).parent_path() / ".." / ".." / "docs" / "configuration.md";
+  const std::filesystem::path page = std::filesystem::path(REFRACT_SOURCE_DIR) / "docs" / "configuration.md";
   if (std::getenv("REFRACT_ACCEPT") != nullptr) std::ofstream(page) << configuration_page();
+  std::ifstream file(page);
+  ASSERT_TRUE(file) << page;
   std::ostringstream written;
-  written << std::ifstream(page).rdbuf();
+  written << file.rdbuf();
   EXPECT_EQ(written.str(), configuration_page());
 }
 
