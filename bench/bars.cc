@@ -123,6 +123,8 @@ std::string_view text(Verdict verdict) noexcept {
       return "not measured";
     case Verdict::kNotJudged:
       return "not judged";
+    case Verdict::kDisturbed:
+      return "disturbed";
     case Verdict::kFailed:
       break;
   }
@@ -131,6 +133,7 @@ std::string_view text(Verdict verdict) noexcept {
 
 Verdict judge(const Bar& bar, const Outcome& outcome) {
   if (outcome.samples.empty()) return Verdict::kNotMeasured;
+  if (!outcome.disturbed_by.empty()) return Verdict::kDisturbed;
   const double median = spread_of(outcome.samples).median;
   const bool holds = bar.sense == Sense::kAtLeast ? median >= bar.limit : median <= bar.limit;
   return holds ? Verdict::kHolds : Verdict::kFallsShort;

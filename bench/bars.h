@@ -59,10 +59,11 @@ struct Outcome {
   std::vector<Detail> details;  // What it was computed from, medians.
   std::vector<Block> blocks;    // Those that were rejected too.
   std::string note;             // What one must know to read the number: pages, versions, oddities.
+  std::string disturbed_by;     // Not empty: the machine's own doings hide what the limit is about.
 };
 
 enum class Sense : uint8_t { kAtLeast, kAtMost };
-enum class Verdict : uint8_t { kHolds, kFallsShort, kNotMeasured, kNotJudged, kFailed };
+enum class Verdict : uint8_t { kHolds, kFallsShort, kNotMeasured, kNotJudged, kDisturbed, kFailed };
 [[nodiscard]] std::string_view text(Verdict verdict) noexcept;
 
 struct Bar {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "apps/progress/progress.h"
@@ -20,6 +21,10 @@ using observe::ShardState;
 using observe::SnapshotStatus;
 
 constexpr uint64_t kLook_ns = 20 * kMillisecond_ns;
+// A look takes some of the server's time, and a snapshot is meant to take none: so it grows rarer.
+constexpr uint64_t kLookMin_ns = 5 * kMillisecond_ns;
+constexpr uint64_t kLookMax_ns = 250 * kMillisecond_ns;
+constexpr uint64_t kLookShare = 2;  // Of the time that has passed.
 
 // One shard's part of what was asked for.
 struct Asked {
@@ -82,6 +87,7 @@ Reported<ShardState> state_of(NodeLink& link, size_t shard, uint64_t timeout_ns)
 
 Reported<> wait_for_all(NodeLink& link, std::vector<Asked>& all, uint64_t timeout_ns,
                         progress::Progress& progress) {
+  const uint64_t began_ns = link.shard().refresh_now();
   while (true) {
     bool is_over = true;
     progress::Done done;
@@ -106,7 +112,9 @@ Reported<> wait_for_all(NodeLink& link, std::vector<Asked>& all, uint64_t timeou
     if (is_over) return {};
     progress.set_total({.count = entries_max, .bytes = {}});
     progress.update(done);
-    (void)link.shard().run_until([] { return false; }, link.shard().refresh_now() + kLook_ns);
+    const uint64_t now_ns = link.shard().refresh_now();
+    const uint64_t pause_ns = std::clamp((now_ns - began_ns) / kLookShare, kLookMin_ns, kLookMax_ns);
+    (void)link.shard().run_until([] { return false; }, now_ns + pause_ns);
   }
 }
 

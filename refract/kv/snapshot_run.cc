@@ -2,6 +2,7 @@
 #include "refract/kv/snapshot_run.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "refract/base/check.h"
@@ -36,10 +37,16 @@ SnapshotRun::SnapshotRun(MappedMemory& memory, SnapshotFeed& feed, SnapshotSink&
       blocks_(*this),
       walk_(memory, feed) {}
 
-Code SnapshotRun::run() {
+std::optional<Code> SnapshotRun::run(const std::atomic<bool>* is_relieved) {
   Code code = Code::kOk;
   const auto put = [this](const SnapshotSource& source) { return blocks_.put(memory_, source); };
-  while (code == Code::kOk && !walk_.done()) code = walk_.next(put);
+  while (code == Code::kOk && !walk_.done()) {
+    if (is_relieved != nullptr && walk_.counts().buckets % kYieldEvery == 0) {
+      if (is_relieved->load(std::memory_order_relaxed)) return std::nullopt;
+      std::this_thread::yield();
+    }
+    code = walk_.next(put);
+  }
   if (code == Code::kOk) code = blocks_.flush();
   if (code == Code::kOk) code = feed_.code();
   // The sink's own failure: the shard need not keep anything any longer.

@@ -4,15 +4,16 @@
 //
 //   shard:   feed = make_unique<SnapshotFeed>(table, heap, writer, clock, options);   // The moment.
 //   thread:  SnapshotRun run(memory, *feed, sink, clock, options);
-//            if (run.run() == Code::kOk) finish the file; else drop it
+//            if (*run.run() == Code::kOk) finish the file; else drop it
 //   shard:   a timer: feed->poll(); once the thread has ended, until it is false; then destroy the feed
 //
-// Threads: run() by one; progress() by any; to cancel, feed.give_up(Code::kCancelled) by any.
+// Threads: run() by one at a time; progress() by any; to cancel, feed.give_up(Code::kCancelled) by any.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "refract/base/clock.h"
 #include "refract/base/result.h"
@@ -60,10 +61,16 @@ class SnapshotRun final : private SnapshotSink {
               SnapshotPace::Options pace = {});
 
   // kOk: the sink has the whole moment, and no block but sound ones. Else the feed's code, or the sink's.
-  [[nodiscard]] Code run();
+  // With `is_relieved` it yields its CPU every 0.1 ms or so, and returns nothing once that is true; another
+  // call goes on from there.
+  [[nodiscard]] std::optional<Code> run(const std::atomic<bool>* is_relieved = nullptr);
   [[nodiscard]] Progress progress() const noexcept;
 
  private:
+  // A thread of little weight that wakes on a busy CPU has it until the system's next tick, some
+  // milliseconds, unless it yields.
+  static constexpr uint64_t kYieldEvery = 64;  // Buckets.
+
   [[nodiscard]] Code write(const SnapshotBlock& block) override;
   void show() noexcept;
 

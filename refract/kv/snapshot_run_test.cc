@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <optional>
 
@@ -33,7 +34,7 @@ class OneSpace {
   Code write(SnapshotSink& sink, SnapshotPace::Options pace = {}) {
     MappedMemory memory(space.base(), space.bytes(), nullptr);
     run.emplace(memory, *feed, sink, space.clock(), std::move(pace));
-    return run->run();
+    return *run->run();
   }
 
   Space space;
@@ -92,6 +93,33 @@ TEST(SnapshotRun, what_was_loaded_is_what_was_written) {
       EXPECT_EQ(test::text_of(found->value), entry.value);
     }
   }
+}
+
+TEST(SnapshotRun, goes_on_where_it_was_relieved) {
+  OneSpace one;
+  RandomOwner owner(one.space, {.seed = 7, .keys = 40'000});
+  for (int i = 0; i < 60'000; ++i) owner.step();
+  owner.end_chains();
+  one.take_moment();
+  const size_t expected = owner.model().size();
+  BlocksInMemory blocks;
+  std::atomic<bool> is_relieved = true;
+  // After each block, too.
+  Interrupted relieved(blocks, [&] {
+    is_relieved = true;
+    return Code::kOk;
+  });
+  MappedMemory memory(one.space.base(), one.space.bytes(), nullptr);
+  SnapshotRun run(memory, *one.feed, relieved, one.space.clock());
+  int reliefs = 0;
+  std::optional<Code> code;
+  for (; !(code = run.run(&is_relieved)); ++reliefs) is_relieved = false;
+  EXPECT_EQ(*code, Code::kOk);
+  EXPECT_GT(reliefs, 1);
+  uint64_t entries = 0;
+  for (const auto& block : blocks.blocks) entries += block.entries;
+  EXPECT_EQ(entries, expected);
+  EXPECT_EQ(run.progress().entries, expected);
 }
 
 TEST(SnapshotRun, a_table_too_small_for_what_is_loaded_goes_on_when_it_has_grown) {

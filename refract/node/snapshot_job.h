@@ -5,6 +5,9 @@
 //           every few milliseconds: job->poll();                // Gives back memory that has been read.
 //           once ended() and poll() is false: outcome(), then destroy it
 //
+// While it keeps its pace, the thread runs in idle time alone. When it does not, or holds up memory that is
+// needed, another one of more weight relieves it, because a thread may not raise itself.
+//
 // Nothing that the shard calls here blocks, but for the destructor. When it ended well, the log may drop what
 // has stamps below the file's.
 //
@@ -57,7 +60,7 @@ class SnapshotJob {
   // Cancels what has not ended, and waits for it: as long as one call of the disk takes.
   ~SnapshotJob();
 
-  // True while there is more to give back, or to wait for.
+  // True while there is more to give back, or to wait for. To be called every few milliseconds.
   bool poll() noexcept;
   [[nodiscard]] const kv::SnapshotFeed::Moment& moment() const noexcept { return feed_.moment(); }
   [[nodiscard]] kv::SnapshotRun::Progress progress() const noexcept { return run_.progress(); }
@@ -77,13 +80,22 @@ class SnapshotJob {
   };
 
   SnapshotJob(const Parts& parts, Options options);
-  int work() noexcept;
-  [[nodiscard]] Reported<storage::SnapshotTotals> write_file();
+  [[nodiscard]] Reported<std::unique_ptr<runtime::ShardThread>> start_thread(runtime::ThreadOptions options,
+                                                                             int (SnapshotJob::*body)());
+  // Whether the thread of little weight gets too little of the CPUs for what is asked of it.
+  [[nodiscard]] bool needs_relief() const noexcept;
+  int begin_work();
+  int work(const std::atomic<bool>* is_relieved);
+  int relieve();
+  [[nodiscard]] Reported<> begin_file();
+  [[nodiscard]] Reported<storage::SnapshotTotals> end_file(Code code);
+  void end(Reported<storage::SnapshotTotals> outcome) noexcept;
   void remove_older();
   void wait(uint64_t ns);
 
   const Parts parts_;
   const Options options_;
+  const uint64_t began_ns_;
   kv::SnapshotFeed feed_;
   kv::MappedMemory memory_;
   FileSink sink_;
@@ -94,7 +106,10 @@ class SnapshotJob {
   std::atomic<bool> has_ended_ = false;
   std::mutex mutex_;
   std::condition_variable is_cancelled_;
-  std::unique_ptr<runtime::ShardThread> thread_;  // Last: it works on all of the above.
+  std::atomic<bool> is_relieved_ = false;
+  // Last: they work on all of the above, one after the other; the second waits for the first.
+  std::unique_ptr<runtime::ShardThread> thread_;
+  std::unique_ptr<runtime::ShardThread> relief_;
 };
 
 }  // namespace refract::node

@@ -26,6 +26,11 @@ void give_way(int niceness) noexcept {
   setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + niceness);
 }
 
+void keep_to_idle_time() noexcept {
+  const sched_param parameters{};
+  sched_setscheduler(0, SCHED_IDLE, &parameters);  // 0: this thread.
+}
+
 }  // namespace
 
 void end_process(int code) noexcept {
@@ -61,6 +66,7 @@ void* ShardThread::run(void* self) noexcept {
   const std::string name = thread.options_.name.substr(0, kNameBytesMax);
   pthread_setname_np(pthread_self(), name.c_str());
   if (thread.options_.niceness != 0) give_way(thread.options_.niceness);
+  if (thread.options_.in_idle_time) keep_to_idle_time();
   thread.options_.on_end(thread.body_());
   return nullptr;
 }

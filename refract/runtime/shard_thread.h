@@ -27,10 +27,13 @@ namespace refract::runtime {
 [[noreturn]] void end_process(int code) noexcept;
 
 struct ThreadOptions {
-  std::string name;  // What ps, top and debuggers show; the system keeps 15 bytes.
+  std::string name = {};  // What ps, top and debuggers show; the system keeps 15 bytes.
   std::function<void(int code)> on_end = end_process;
   // Added to its starter's, as nice(1) has it: for work that nobody waits for.
   int niceness = 0;
+  // Runs while no other thread wants the CPU, and gives it up at once when one does (SCHED_IDLE). Without
+  // privileges there is no way back: where all CPUs are busy, such a thread hardly gets on.
+  bool in_idle_time = false;
 };
 
 class ShardThread {

@@ -127,6 +127,19 @@ TEST(ShardThread, gives_way_alone) {
   EXPECT_EQ(getpriority(PRIO_PROCESS, 0), before);
 }
 
+TEST(ShardThread, keeps_to_idle_time_alone) {
+  int policy = -1;
+  {
+    const auto thread = ShardThread::start({.name = "idle", .on_end = [](int) {}, .in_idle_time = true}, [&] {
+      policy = sched_getscheduler(0);
+      return 0;
+    });
+    ASSERT_TRUE(thread) << thread.error().to_string();
+  }
+  EXPECT_EQ(policy, SCHED_IDLE);
+  EXPECT_NE(sched_getscheduler(0), SCHED_IDLE);
+}
+
 // In a process of the test's own, since that is what ends.
 TEST(ShardThreadDeathTest, its_end_is_the_processs_end) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";

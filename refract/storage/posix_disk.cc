@@ -22,6 +22,9 @@ namespace {
 
 // A single call moves at most this much, so that none is cut short by the kernel's limit of 2 GiB.
 constexpr uint64_t kCallBytesMax = uint64_t{1} << 30;
+// A kernel that does not preempt itself copies one call's bytes before it lets a thread run that was woken
+// meanwhile on this CPU: a server, say, beside a snapshot. So long it waits at most: some 20 us.
+constexpr uint64_t kWriteBytesMax = uint64_t{64} << 10;
 
 class PosixFile final : public File {
  public:
@@ -30,7 +33,7 @@ class PosixFile final : public File {
 
   [[nodiscard]] Reported<> write(uint64_t offset, std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
-      const size_t piece = std::min<uint64_t>(bytes.size(), kCallBytesMax);
+      const size_t piece = std::min<uint64_t>(bytes.size(), kWriteBytesMax);
       const ssize_t done = ::pwrite(descriptor_.get(), bytes.data(), piece, static_cast<off_t>(offset));
       if (done < 0 && errno == EINTR) continue;
       if (done < 0) return failed(errno, "write to");

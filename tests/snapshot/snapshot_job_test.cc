@@ -7,10 +7,15 @@
 #include "refract/node/snapshot_job.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -33,6 +38,33 @@ using kv::test::text_of;
 
 constexpr storage::StoreId kStore{std::byte{9}};
 
+// The system's, and as far ahead of it as a test says.
+class AheadClock final : public Clock {
+ public:
+  [[nodiscard]] uint64_t now_ns() const noexcept override {
+    return system_clock().now_ns() + ahead_ns_.load();
+  }
+  [[nodiscard]] uint64_t wall_ns() const noexcept override { return system_clock().wall_ns(); }
+  void advance(uint64_t ns) { ahead_ns_ += ns; }
+
+ private:
+  std::atomic<uint64_t> ahead_ns_ = 0;
+};
+
+// Threads of this process that write snapshots, by how the system schedules them.
+std::multiset<int> policies() {
+  std::multiset<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream comm(entry.path() / "comm");
+    std::getline(comm, name);
+    if (!name.starts_with("refract-snap")) continue;
+    const int policy = sched_getscheduler(static_cast<pid_t>(std::stol(entry.path().filename())));
+    if (policy >= 0) found.insert(policy);
+  }
+  return found;
+}
+
 class Shard {
  public:
   Shard(storage::Disk& disk, uint64_t seed, uint64_t keys)
@@ -47,7 +79,7 @@ class Shard {
                                    .heap = space_.heap(),
                                    .writer = space_.writer(),
                                    .store_clock = space_.clock(),
-                                   .clock = system_clock(),
+                                   .clock = clock_,
                                    .disk = disk_,
                                    .store = kStore},
                                   options);
@@ -72,10 +104,13 @@ class Shard {
 
   Space& space() { return space_; }
   SnapshotJob& job() { return *job_; }
+  // Of the pace.
+  void pass(uint64_t ns) { clock_.advance(ns); }
   const std::map<uint64_t, Model>& moments() const { return moments_; }
 
  private:
   storage::Disk& disk_;
+  AheadClock clock_;
   Space space_;
   RandomOwner owner_;
   std::unique_ptr<SnapshotJob> job_;
@@ -179,6 +214,32 @@ TEST(SnapshotJob, ends_soon_when_it_is_cancelled_in_the_middle_of_its_pace) {
   // And the shard can have the next one.
   shard.begin();
   EXPECT_TRUE(shard.work_until_ended());
+}
+
+TEST(SnapshotJob, runs_in_idle_time_until_it_is_behind_its_pace) {
+  storage::SimulatedDisk disk({});
+  Shard shard(disk, 1, 40'000);
+  shard.work(60'000);
+  // Some hundred seconds.
+  shard.begin({.bytes_per_second = 30'000});
+  while (shard.job().progress().bytes == 0) {
+    (void)shard.job().poll();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(policies(), std::multiset<int>({SCHED_IDLE}));
+  shard.pass(1'000 * kSecond_ns);
+  (void)shard.job().poll();
+  // The one that was relieved ends when it sees that.
+  while (policies() != std::multiset<int>({SCHED_OTHER}) && !shard.job().ended()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const auto outcome = shard.work_until_ended();
+  ASSERT_TRUE(outcome) << outcome.error().to_string();
+  const auto names = storage::list_snapshots(disk);
+  ASSERT_EQ(names->size(), 1U);
+  const auto model = restore(disk, names->front().name);
+  ASSERT_TRUE(model) << model.error().to_string();
+  EXPECT_TRUE(*model == shard.moments().begin()->second);
 }
 
 TEST(SnapshotJob, says_what_the_disk_said_and_leaves_nothing) {
