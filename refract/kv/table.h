@@ -26,6 +26,8 @@
 
 namespace refract::kv {
 
+class SlotsByChunk;
+
 class Table {
  public:
   using Stats = TableStats;
@@ -215,7 +217,9 @@ class Table {
 
   [[nodiscard]] Code check_directory() const noexcept;
   void finish_split();
-  [[nodiscard]] Code adopt_bucket(uint64_t index);
+  [[nodiscard]] Code adopt_entries();
+  [[nodiscard]] Code gather_bucket(uint64_t index, SlotsByChunk& slots);
+  [[nodiscard]] Code adopt_gathered(SlotsByChunk& slots);
   [[nodiscard]] Code adopt_slot(Slot slot);
   struct Held {
     Offset buffer;

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "refract/base/check.h"
+#include "refract/kv/slots_by_chunk.h"
 #include "refract/kv/table.h"
 
 namespace refract::kv {
@@ -37,7 +38,7 @@ void Table::finish_split() {
   // The last published split may not have cleared all it moved: the same word stands in both buckets.
   std::vector<uint64_t> moved;
   const auto walk = [this](uint64_t index, auto&& visit) {
-    // A damaged chain may be a loop; adopt_bucket finds that out by marking lines.
+    // A damaged chain may be a loop; gather_bucket finds that out by marking lines.
     int hops = 0;
     for (Offset line = bucket_at(index); line && heap_.is_inside(line, kLineBytes) && hops < 1'000; ++hops) {
       for (uint64_t i = 0; i < kSlotsPerBucket; ++i) visit(line.plus(i * sizeof(Slot)));
@@ -55,7 +56,6 @@ void Table::finish_split() {
 
 Code Table::adopt_slot(Slot slot) {
   const Offset buffer = slot.buffer();
-  if (!heap_.is_inside(buffer, sizeof(BufferHeader))) return Code::kCorrupt;
   const Lengths lengths = lengths_of(slot);
   if (!slot.names(writer_.load(buffer)) || !lengths.is_sound()) return Code::kCorrupt;
   if (!heap_.mark_live(buffer, lengths.total_bytes())) return Code::kCorrupt;
@@ -64,13 +64,21 @@ Code Table::adopt_slot(Slot slot) {
   return Code::kOk;
 }
 
-Code Table::adopt_bucket(uint64_t index) {
+Code Table::adopt_gathered(SlotsByChunk& slots) {
+  return slots.drain([this](Slot slot) { __builtin_prefetch(writer_.base() + slot.buffer().value); },
+                     [this](Slot slot) { return adopt_slot(slot); });
+}
+
+Code Table::gather_bucket(uint64_t index, SlotsByChunk& slots) {
   Offset line = bucket_at(index);
   while (true) {
     for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
       const Slot slot = slot_at(line.plus(i * sizeof(Slot)));
       if (!slot) continue;
-      if (const Code code = adopt_slot(slot); code != Code::kOk) return code;
+      if (!heap_.is_inside(slot.buffer(), sizeof(BufferHeader))) return Code::kCorrupt;
+      if (slots.add(slot)) continue;
+      if (const Code code = adopt_gathered(slots); code != Code::kOk) return code;
+      (void)slots.add(slot);
     }
     line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
     if (!line) return Code::kOk;
@@ -78,6 +86,21 @@ Code Table::adopt_bucket(uint64_t index) {
     if (!heap_.mark_live_line(line)) return Code::kCorrupt;
     ++stats_.overflow_lines;
   }
+}
+
+Code Table::adopt_entries() {
+  // Overflow lines are few, but each is a miss of its own.
+  constexpr uint64_t kAhead = 8;
+  SlotsByChunk slots(directory_words_, count_ * kSlotsPerBucket);
+  for (uint64_t index = 0; index < count_; ++index) {
+    if (index + 2 * kAhead < count_) __builtin_prefetch(writer_.at(bucket_at(index + 2 * kAhead)));
+    if (index + kAhead < count_) {
+      const Offset line{writer_.load(bucket_at(index + kAhead).plus(kOverflowWord * sizeof(Slot)))};
+      if (line && heap_.is_inside(line, kLineBytes)) __builtin_prefetch(writer_.at(line));
+    }
+    if (const Code code = gather_bucket(index, slots); code != Code::kOk) return code;
+  }
+  return adopt_gathered(slots);
 }
 
 // A buffer that was replaced or erased before the crash, and that a reader still holds: it waits for its
@@ -96,22 +119,11 @@ std::vector<Table::Held> Table::adopt_pinned() {
 }
 
 Result<> Table::recover(const ChangeLog::Change* last) {
-  // The misses of so many buckets, then of their buffers, overlap.
-  constexpr uint64_t kAhead = 8;
   if (const Code code = check_directory(); code != Code::kOk) return fail(code);
   stats_ = {};
   heap_.begin_recovery();
   finish_split();
-  for (uint64_t index = 0; index < count_; ++index) {
-    if (index + 2 * kAhead < count_) __builtin_prefetch(writer_.at(bucket_at(index + 2 * kAhead)));
-    if (index + kAhead < count_) {
-      for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
-        const Slot slot = slot_at(bucket_at(index + kAhead).plus(i * sizeof(Slot)));
-        if (slot) __builtin_prefetch(writer_.base() + slot.buffer().value);
-      }
-    }
-    if (const Code code = adopt_bucket(index); code != Code::kOk) return fail(code);
-  }
+  if (const Code code = adopt_entries(); code != Code::kOk) return fail(code);
   const std::optional<Draft> unnamed = last != nullptr ? adopt_unnamed(*last) : std::nullopt;
   const std::vector<Held> held = adopt_pinned();
   heap_.end_recovery();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/memory/address_space.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
 
@@ -86,10 +87,13 @@ Reported<> AddressSpace::map(const Piece& piece) {
   return {};
 }
 
-void AddressSpace::expect_writes(uint64_t at, uint64_t bytes) noexcept {
+void AddressSpace::expect_writes(int descriptor, uint64_t at, uint64_t bytes) noexcept {
   REFRACT_CHECK(at <= bytes_ && bytes <= bytes_ - at);
-  // Kernels before 5.14 do not know it, and fault.
-  (void)::madvise(base_ + at, bytes, MADV_POPULATE_WRITE);
+  // Only what lies in memory has seals.
+  const bool is_on_disk = ::fcntl(descriptor, F_GET_SEALS) < 0;
+  // Memory that is written back to nowhere is mapped writable even when it is only read, and then the kernel
+  // maps sixteen pages at a fault. Kernels before 5.14 do not know it, and fault.
+  (void)::madvise(base_ + at, bytes, is_on_disk ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
 Reported<> AddressSpace::unmap(uint64_t at, uint64_t bytes) {

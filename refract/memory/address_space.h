@@ -53,9 +53,9 @@ class AddressSpace {
   [[nodiscard]] Reported<> map(const Piece& piece);
   // Gives a piece back; the range stays reserved and faults from now on.
   [[nodiscard]] Reported<> unmap(uint64_t at, uint64_t bytes);
-  // A hint: the whole piece will be written soon, so this process's page tables get it at once instead of
-  // with a fault for each page. Its memory must have been taken.
-  void expect_writes(uint64_t at, uint64_t bytes) noexcept;
+  // A hint: the whole piece, of this file, will be written soon, so this process's page tables get it at once
+  // instead of with a fault for each page. Its memory must have been taken.
+  void expect_writes(int descriptor, uint64_t at, uint64_t bytes) noexcept;
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] uint64_t bytes() const noexcept { return bytes_; }

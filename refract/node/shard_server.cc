@@ -446,7 +446,7 @@ void ShardServer::map(const LinkMessage& message, int descriptor) {
     return;
   }
   // While it serves, a pause of milliseconds would be worse than faults one by one.
-  if (!service_) birth_.space.addresses().expect_writes(message.base, message.bytes);
+  if (!service_) birth_.space.addresses().expect_writes(descriptor, message.base, message.bytes);
   if (!birth_.link.send({.kind = LinkKind::kMapped, .region = message.region})) shard_.stop();
 }
 
