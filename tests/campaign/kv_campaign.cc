@@ -23,10 +23,14 @@ bool crashes_often(const KvRun& run) {
 
 Keeper::Options keeper_options(const KvRun& run) {
   Prng prng(mix(run.seed ^ 0x6b65));
-  Keeper::Options options{.seed = run.seed, .mutation = run.mutation};
+  Keeper::Options options{.seed = run.seed, .mutation = run.mutation, .eviction = run.eviction};
   // Some nodes are full most of the time, some have plenty.
   options.chunks = prng.chance(0.3) ? 8 + prng.below(8) : 30;
   options.chunks_max = options.chunks + prng.below(12);
+  if (run.eviction != kv::EvictionPolicy::kNone) {
+    options.chunks = 6 + prng.below(4);
+    options.chunks_max = options.chunks + prng.below(3);
+  }
   return options;
 }
 
@@ -38,8 +42,12 @@ class Campaign {
         world_(*owned_world_),
         server_(world_.add_host("server")),
         keeper_(world_, server_, keeper_options(run)),
-        stage_{
-            .run = run_, .world = world_, .server = server_, .keeper = keeper_, .model = {}, .outcome = {}},
+        stage_{.run = run_,
+               .world = world_,
+               .server = server_,
+               .keeper = keeper_,
+               .model = Model({.evicts = run.eviction != kv::EvictionPolicy::kNone}),
+               .outcome = {}},
         chaos_(world_, {&server_}, judge_, clients_,
                {.crashes = run.crashes,
                 .crashes_often = crashes_often(run),
@@ -162,6 +170,8 @@ void KvOutcome::add(const KvOutcome& other) {
   reconnects += other.reconnects;
   regions += other.regions;
   expired += other.expired;
+  evicted += other.evicted;
+  spared += other.spared;
   no_space += other.no_space;
   unknown += other.unknown;
   pulled += other.pulled;

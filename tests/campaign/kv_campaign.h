@@ -8,16 +8,19 @@
 
 #include "tests/campaign/mutation.h"
 
+#include "refract/kv/slot_uses.h"
+
 namespace refract::campaign {
 
 struct KvRun {
   uint64_t seed = 1;
-  int clients = 3;             // Hosts, with two workers each.
-  int operations = 120;        // Of each worker.
-  int keys = 34;               // Of each worker, at most so many at once.
-  bool crashes = true;         // Of the server, memory kept: some runs have many, most have a few.
-  bool pauses = true;          // Server and clients stop for a while.
-  bool cuts = true;            // Links break.
+  int clients = 3;       // Hosts, with two workers each.
+  int operations = 120;  // Of each worker.
+  int keys = 34;         // Of each worker, at most so many at once.
+  bool crashes = true;   // Of the server, memory kept: some runs have many, most have a few.
+  bool pauses = true;    // Server and clients stop for a while.
+  bool cuts = true;      // Links break.
+  kv::EvictionPolicy eviction = kv::EvictionPolicy::kNone;  // Else the memory is small, and it is needed.
   double stall_chance = 0.01;  // Before each load of a direct read on the first host; elsewhere a twentieth.
   Mutation mutation = Mutation::kNone;
 };
@@ -39,6 +42,8 @@ struct KvOutcome {
   uint64_t reconnects = 0;
   uint64_t regions = 0;  // By which the space grew.
   uint64_t expired = 0;
+  uint64_t evicted = 0;
+  uint64_t spared = 0;    // Entries that were not evicted because they were pinned.
   uint64_t no_space = 0;  // Writes refused for want of memory.
   uint64_t unknown = 0;   // Writes whose fate no client learned.
   uint64_t pulled = 0;    // Values that the server READ from their clients,

@@ -25,11 +25,12 @@ std::string describe(const KvOutcome& outcome) {
   return fmt::format(
       "judged {} direct {} stalled {} overtaken {} views {} over a crash {} listed {} splits {} lines linked "
       "{} "
-      "unlinked {} crashes {} reconnects {} regions {} expired {} no space {} unknown {}",
+      "unlinked {} crashes {} reconnects {} regions {} expired {} evicted {} spared {} no space {} unknown "
+      "{}",
       outcome.judged, outcome.direct, outcome.stalled, outcome.overtaken, outcome.views,
       outcome.views_over_crash, outcome.listed, outcome.splits, outcome.lines_linked, outcome.lines_unlinked,
-      outcome.crashes, outcome.reconnects, outcome.regions, outcome.expired, outcome.no_space,
-      outcome.unknown);
+      outcome.crashes, outcome.reconnects, outcome.regions, outcome.expired, outcome.evicted, outcome.spared,
+      outcome.no_space, outcome.unknown);
 }
 
 // The seeds in regressions.txt, or the one that REFRACT_SEED asks for.
@@ -85,6 +86,23 @@ TEST(KvCampaign, every_answer_is_right_under_crashes_stops_cuts_and_stalls_and_a
   SCOPED_TRACE(describe(all));
   if (kIsFull) expect_everything_happened(all);
   RecordProperty("what_happened", describe(all));
+}
+
+TEST(KvCampaign, what_is_evicted_is_gone_for_all_and_what_is_pinned_stays) {
+  KvOutcome all;
+  for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
+    const auto policy =
+        seed % 2 == 0 ? kv::EvictionPolicy::kLeastRecentlyUsed : kv::EvictionPolicy::kLeastOftenUsed;
+    const KvOutcome outcome = run_kv({.seed = seed, .eviction = policy});
+    ASSERT_EQ(outcome.wrong, "") << "seed " << seed;
+    all.add(outcome);
+  }
+  SCOPED_TRACE(describe(all));
+  if (!kIsFull) return;
+  EXPECT_GT(all.evicted, 1'000U);
+  EXPECT_GT(all.spared, 10U);
+  EXPECT_GT(all.views, 100U);
+  EXPECT_GT(all.crashes, 10U);
 }
 
 TEST(KvCampaign, a_seed_gives_the_same_run_again) {

@@ -79,6 +79,10 @@ void ServerProcess::ClientPins::collect(PinSet& pins) noexcept {
   for (const PinTable& table : keeper_.pin_tables_) collect_pins(table, pins);
 }
 
+void ServerProcess::AnyUses::collect_uses(std::vector<uint64_t>& hashes) {
+  for (uint64_t count = prng_.below(20); count > 0; --count) hashes.push_back(prng_.next());
+}
+
 ServerProcess::ServerProcess(sim::Host& host, Keeper& keeper, KvOutcome& tally)
     : host_(host),
       keeper_(keeper),
@@ -88,6 +92,7 @@ ServerProcess::ServerProcess(sim::Host& host, Keeper& keeper, KvOutcome& tally)
       client_pins_(keeper),
       heap_(writer_, pins_),
       table_(writer_, heap_, host.clock()),
+      uses_(mix(keeper.options_.seed + host.crash_count())),
       refusals_seen_(keeper.refusals_) {
   if (mutation() != Mutation::kReuseAtOnce) pins_.add(session_pins_);
   pins_.add(client_pins_);
@@ -95,6 +100,10 @@ ServerProcess::ServerProcess(sim::Host& host, Keeper& keeper, KvOutcome& tally)
   regions_taken_ = keeper_.regions_.size();
   host_.shard().add(*this);
   if (keeper.options_.log != nullptr) keeper.options_.log->server_restarted(keeper.memory_);
+  const kv::EvictionPolicy policy = keeper.options_.eviction;
+  if (policy != kv::EvictionPolicy::kNone)
+    eviction_.emplace(kv::Eviction::Parts{
+        .table = table_, .heap = heap_, .growth = *this, .policy = policy, .samples = &uses_});
   recover();
   if (damage_.empty() && keeper.options_.log != nullptr) take_log();
   if (damage_.empty()) serve();
@@ -104,6 +113,8 @@ ServerProcess::~ServerProcess() {
   host_.shard().remove(*this);
   tally_.splits += table_.stats().splits;
   tally_.expired += table_.stats().expired;
+  tally_.evicted += table_.stats().evicted;
+  if (eviction_) tally_.spared += eviction_->counters().spared;
   if (!service_) return;
   tally_.pulled += service_->pulls().counts().values;
   tally_.unpulled += service_->pulls().counts().failed;
@@ -194,7 +205,8 @@ void ServerProcess::serve() {
                                            .shard = host_.shard(),
                                            .shard_index = keeper_.options_.shard_index,
                                            .shard_count = keeper_.options_.shard_count,
-                                           .pull_piece_bytes = kKiB});
+                                           .pull_piece_bytes = kKiB,
+                                           .eviction = eviction_ ? &*eviction_ : nullptr});
   early_compare_.emplace(*service_, table_);
   rpc::Service* service = &*service_;
   if (mutation() == Mutation::kEarlyCompare) service = &*early_compare_;

@@ -23,6 +23,7 @@
 #include "refract/fabric/sim/host.h"
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/kv/chain_server.h"
+#include "refract/kv/eviction.h"
 #include "refract/kv/growth_source.h"
 #include "refract/kv/pin_sources.h"
 #include "refract/kv/remote_server.h"
@@ -30,6 +31,7 @@
 #include "refract/kv/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/pins.h"
+#include "refract/memory/uses.h"
 #include "refract/rpc/server.h"
 #include "refract/rpc/service_router.h"
 #include "refract/runtime/shard.h"
@@ -50,6 +52,7 @@ class Keeper {
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
     Mutation mutation = Mutation::kNone;
+    kv::EvictionPolicy eviction = kv::EvictionPolicy::kNone;
     ModelLog* log = nullptr;  // Null: changes are in memory only. Outlives the keeper.
   };
   Keeper(sim::World& world, sim::Host& server, const Options& options);
@@ -116,6 +119,15 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
     const Keeper& keeper_;
     bool recovering_ = true;
   };
+  // Readers that claim to have read anything.
+  class AnyUses final : public UseSource {
+   public:
+    explicit AnyUses(uint64_t seed) noexcept : prng_(seed) {}
+    void collect_uses(std::vector<uint64_t>& hashes) override;
+
+   private:
+    Prng prng_;
+  };
   [[nodiscard]] StoreLog* log() noexcept;
   [[nodiscard]] Mutation mutation() const noexcept { return keeper_.options_.mutation; }
   void recover();
@@ -138,6 +150,8 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   kv::PinSources pins_;
   Heap heap_;
   kv::Table table_;
+  AnyUses uses_;
+  std::optional<kv::Eviction> eviction_;
   std::optional<EarlyReads> early_reads_;
   std::optional<kv::TableService> service_;
   std::optional<EarlyCompareService> early_compare_;

@@ -69,20 +69,24 @@ Model::State Model::state(const std::string& key, uint64_t from_ns, uint64_t unt
   const auto found = histories_.find(key);
   if (found == histories_.end()) return {};
   const Operation& last = found->second.operations[found->second.acknowledged];
-  return {.is_there = last.bytes && until_ns < last.expires_from_ns,
-          .is_absent = !last.bytes || from_ns >= last.expires_until_ns,
+  return {.is_there = last.bytes && until_ns < last.expires_from_ns && !options_.evicts,
+          .is_absent = !last.bytes || from_ns >= last.expires_until_ns ||
+                       (found->second.gone != 0 && found->second.gone == found->second.acknowledged),
           .version = last.version};
 }
 
 Model::Moment Model::moment(const std::string& key, uint64_t now_ns) const {
   const auto found = histories_.find(key);
   if (found == histories_.end()) return {.at_ns = now_ns};
-  return {.at_ns = now_ns, .acknowledged = found->second.acknowledged, .seen = found->second.seen};
+  const History& history = found->second;
+  return {.at_ns = now_ns, .acknowledged = history.acknowledged, .seen = history.seen, .gone = history.gone};
 }
 
-bool Model::fits(const Operation& operation, uint64_t number, const Reading& reading) {
+bool Model::fits(const Operation& operation, uint64_t number, const Reading& reading) const {
   const Answer& answer = reading.answer;
-  if (!answer.found) return !operation.bytes || reading.until_ns >= operation.expires_from_ns;
+  if (!answer.found)
+    return !operation.bytes || reading.until_ns >= operation.expires_from_ns || options_.evicts;
+  if (number != 0 && number <= reading.gone) return false;
   if (!operation.bytes || reading.from_ns >= operation.expires_until_ns) return false;
   if (operation.version != 0 && operation.version != answer.version) return false;
   if (answer.value_bytes != *operation.bytes) return false;
@@ -94,7 +98,8 @@ Model::Wrong Model::judge(const std::string& key, const Moment& before, const An
   ++judged_;
   History& history = histories_[key];
   const uint64_t least = std::max(before.acknowledged, before.seen);
-  const Reading reading{.key = key, .from_ns = before.at_ns, .until_ns = now_ns, .answer = answer};
+  const Reading reading{
+      .key = key, .from_ns = before.at_ns, .until_ns = now_ns, .answer = answer, .gone = before.gone};
   for (uint64_t number = history.operations.size(); number-- > least;) {
     const Operation& operation = history.operations[number];
     if (!operation.happened || !fits(operation, number, reading)) continue;
@@ -103,6 +108,9 @@ Model::Wrong Model::judge(const std::string& key, const Moment& before, const An
     const bool is_proof =
         operation.version != 0 || (answer.value != nullptr && answer.value_bytes >= kTelling);
     if (answer.found && is_proof) history.seen = std::max(history.seen, number);
+    // It had ended before the read began, and nothing else was written until the read ended.
+    const bool is_last = number == before.acknowledged && number + 1 == history.operations.size();
+    if (!answer.found && operation.bytes && is_last) history.gone = number;
     return std::nullopt;
   }
   const std::string value = !answer.found             ? "not found"
@@ -117,6 +125,7 @@ bool Model::was_there_throughout(const std::string& key, const Moment& before, u
   const auto found = histories_.find(key);
   if (found == histories_.end()) return false;
   const History& history = found->second;
+  if (options_.evicts) return false;
   for (uint64_t number = before.acknowledged; number < history.operations.size(); ++number) {
     const Operation& operation = history.operations[number];
     if (!operation.bytes || now_ns >= operation.expires_from_ns) return false;

@@ -35,6 +35,12 @@ struct Answer {
 
 class Model {
  public:
+  struct Options {
+    bool evicts = false;  // An entry may be gone at any time; once it was not found it does not come back.
+  };
+  Model() noexcept = default;
+  explicit Model(const Options& options) noexcept : options_(options) {}
+
   enum class Outcome : uint8_t { kDone, kNothing, kUnknown };
   using Wrong = std::optional<std::string>;  // A sentence, or nothing where all is right.
 
@@ -67,6 +73,7 @@ class Model {
     uint64_t at_ns = 0;
     uint64_t acknowledged = 0;
     uint64_t seen = 0;
+    uint64_t gone = 0;
   };
   [[nodiscard]] Moment moment(const std::string& key, uint64_t now_ns) const;
   [[nodiscard]] Wrong judge(const std::string& key, const Moment& before, const Answer& answer,
@@ -94,6 +101,7 @@ class Model {
     std::vector<Operation> operations = {{}};  // Number 0: the key was never written.
     uint64_t acknowledged = 0;                 // The last operation known to have happened.
     uint64_t seen = 0;                         // The latest that a finished read returned.
+    uint64_t gone = 0;                         // Operations up to this one were found to be evicted.
     bool unknown = false;
     bool busy = false;
   };
@@ -102,11 +110,13 @@ class Model {
     uint64_t from_ns;
     uint64_t until_ns;
     const Answer& answer;
+    uint64_t gone;
   };
 
   [[nodiscard]] uint64_t begin(const std::string& key, const Operation& operation);
-  [[nodiscard]] static bool fits(const Operation& operation, uint64_t number, const Reading& reading);
+  [[nodiscard]] bool fits(const Operation& operation, uint64_t number, const Reading& reading) const;
 
+  const Options options_{};
   std::map<std::string, History> histories_;
   std::vector<std::string> keys_;
   uint64_t judged_ = 0;
