@@ -32,7 +32,11 @@ SpaceTime begin_time(const Clock& host, const std::optional<BootId>& boot) noexc
 
 SpaceTime resume_time(const SpaceTime& stored, const Clock& host,
                       const std::optional<BootId>& boot) noexcept {
-  if (stored.offset_ns != 0 && is_of_boot(stored, boot)) return stored;
+  if (stored.offset_ns != 0 && is_of_boot(stored, boot)) {
+    SpaceTime running = stored;
+    running.left_ns = running.left_wall_ns = 0;
+    return running;
+  }
   if (stored.offset_ns == 0 || stored.left_ns == 0) return begin_time(host, boot);
   const uint64_t wall_ns = host.wall_ns();
   const uint64_t passed_ns = wall_ns > stored.left_wall_ns ? wall_ns - stored.left_wall_ns : 0;

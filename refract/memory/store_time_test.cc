@@ -105,6 +105,15 @@ TEST(StoreTime, of_a_store_that_another_boot_left_unsaid_is_the_wall_clock) {
   EXPECT_EQ(store_ns(time, host), host.wall);
 }
 
+TEST(StoreTime, of_a_store_that_was_stopped_and_taken_up_again_before_the_host_died_is_the_wall_clock) {
+  HostClock host;
+  SpaceTime time = resume_time(leave_time(begin_time(host, kBoot), host), host, kBoot);
+  host.wall += kDay_ns;
+  host.reboot(kDay_ns);
+  time = resume_time(time, host, kNextBoot);
+  EXPECT_EQ(store_ns(time, host), host.wall);
+}
+
 TEST(StoreTime, of_an_old_space_is_the_wall_clock_and_steps_no_more_once_it_was_taken_up) {
   HostClock host;
   EXPECT_EQ(store_ns({}, host), host.wall);
