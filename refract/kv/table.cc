@@ -52,6 +52,10 @@ Offset Table::bucket_at(uint64_t index) const noexcept {
   return chunk.plus(index % kBucketsPerChunk * kLineBytes);
 }
 
+Code Table::room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
+  return log_ == nullptr ? Code::kOk : log_->room_for(key_bytes, value_bytes);
+}
+
 Lengths Table::lengths_of(Slot slot) const noexcept {
   return Lengths::from_word(writer_.load(slot.buffer().plus(offsetof(BufferHeader, lengths))));
 }

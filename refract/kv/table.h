@@ -26,8 +26,6 @@
 
 namespace refract::kv {
 
-class SlotsByChunk;
-
 class Table {
  public:
   using Stats = TableStats;
@@ -200,9 +198,7 @@ class Table {
   [[nodiscard]] Result<uint64_t> publish(const Draft& draft, Place place);
   [[nodiscard]] bool link_line(Place& place);
   void store(const Draft& draft, const Place& place, uint64_t stamp);
-  [[nodiscard]] Code room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
-    return log_ == nullptr ? Code::kOk : log_->room_for(key_bytes, value_bytes);
-  }
+  [[nodiscard]] Code room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept;
   void tell_log(Offset buffer, uint64_t stamp);
   void remove(Offset slot_at, Slot slot);
   void trim(Offset bucket);
@@ -218,7 +214,7 @@ class Table {
   [[nodiscard]] Code check_directory() const noexcept;
   void finish_split();
   [[nodiscard]] Code adopt_entries();
-  [[nodiscard]] Code gather_bucket(uint64_t index, SlotsByChunk& slots);
+  [[nodiscard]] Code gather_bucket(uint64_t index, class SlotsByChunk& slots);
   [[nodiscard]] Code adopt_gathered(SlotsByChunk& slots);
   [[nodiscard]] Code adopt_slot(Slot slot);
   struct Held {
