@@ -108,9 +108,11 @@ Model::Wrong Model::judge(const std::string& key, const Moment& before, const An
     const bool is_proof =
         operation.version != 0 || (answer.value != nullptr && answer.value_bytes >= kTelling);
     if (answer.found && is_proof) history.seen = std::max(history.seen, number);
-    // It had ended before the read began, and nothing else was written until the read ended.
+    // It had ended before the read began, and nothing else was written until the read ended. What may have
+    // expired may still be there by another's clock.
     const bool is_last = number == before.acknowledged && number + 1 == history.operations.size();
-    if (!answer.found && operation.bytes && is_last) history.gone = number;
+    if (!answer.found && operation.bytes && is_last && now_ns < operation.expires_from_ns)
+      history.gone = number;
     return std::nullopt;
   }
   const std::string value = !answer.found             ? "not found"

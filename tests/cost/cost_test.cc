@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// A change that makes a hot path longer fails here, whatever the machine and its neighbours do: each
+// operation has the number of instructions that it took when it was last looked at. A tenth more is another
+// compiler's taste; a quarter less wants a new figure, for the old one would guard nothing.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/cost/instruction_count.h"
+#include "tests/process/node_process.h"
+
+#include "refract/kv/test_space.h"
+#include "refract/prism/snic/cost/hot_chains.h"
+
+namespace refract::test {
+namespace {
+
+using kv::test::bytes_of;
+
+const std::string kKey = "user:0000000042!";  // 16 bytes.
+const std::string kValue(64, 'v');
+
+// With g++ 12 at -O3.
+struct Cost {
+  const char* name;
+  uint64_t instructions;
+  std::function<Operations()> prepare;
+};
+
+[[nodiscard]] bool is_optimised() {
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+void expect_cost(const Cost& cost) {
+  if (!is_optimised()) GTEST_SKIP() << "instructions are counted in optimised builds";
+  const auto instructions = instructions_of(cost.prepare);
+  if (!instructions) GTEST_SKIP() << "processes may not be traced here";
+  ASSERT_GT(*instructions, 0U) << "an operation failed";
+  testing::Test::RecordProperty("instructions", static_cast<int>(*instructions));
+  fmt::print("{}: {} instructions, {} are known\n", cost.name, *instructions, cost.instructions);
+  EXPECT_LE(*instructions, cost.instructions + cost.instructions / 10) << cost.name;
+  EXPECT_GE(*instructions, cost.instructions - cost.instructions / 4)
+      << cost.name << ": it has become cheaper; write the new figure down";
+}
+
+template <typename Operation>
+Operations repeated(Operation operation) {
+  return [operation = std::move(operation)](unsigned count) mutable {
+    bool is_right = true;
+    for (unsigned i = 0; i < count; ++i) is_right = operation() && is_right;
+    return is_right;
+  };
+}
+
+// Clients of a node over shared memory. The server is not waited for: what it does is no part of the count.
+class ClientCost : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(node_.is_up()) << node_.errors();
+    Client client = node_.connect();
+    ASSERT_TRUE(client.put(kKey, kValue));
+  }
+  template <typename Operation>
+  std::function<Operations()> with_client(Operation operation) {
+    return [this, operation] {
+      const auto client = std::make_shared<Client>(node_.connect());
+      return repeated([client, operation] { return operation(*client); });
+    };
+  }
+  Node node_;
+};
+
+TEST_F(ClientCost, a_get_of_64_bytes_is_no_longer_than_it_was) {
+  expect_cost({"get", 196, with_client([](Client& client) {
+                 std::array<std::byte, 64> value;
+                 const auto got = client.get_into(kKey, value);
+                 return got && got->value_bytes == 64;
+               })});
+}
+
+TEST_F(ClientCost, nor_is_one_of_a_key_that_is_not_there) {
+  expect_cost({"get of nothing", 535, with_client([](Client& client) {
+                 std::array<std::byte, 64> value;
+                 return client.get_into("user:not there.", value).code() == Code::kNotFound;
+               })});
+}
+
+TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
+  expect_cost({"view", 584, with_client([](Client& client) {
+                 const auto view = client.view(kKey);
+                 return view && view->bytes().size() == 64;
+               })});
+}
+
+// The owner's part, which is what a server does between taking a request and answering it.
+std::function<Operations()> on_table(std::function<bool(kv::test::Space&)> operation) {
+  return [operation = std::move(operation)] {
+    const auto space = std::make_shared<kv::test::Space>();
+    (void)space->table().put(bytes_of(kKey), bytes_of(kValue), {}).has_value();
+    return repeated([space, operation] { return operation(*space); });
+  };
+}
+
+TEST(TableCost, a_put_is_no_longer_than_it_was) {
+  expect_cost({"put", 1'017, on_table([](kv::test::Space& space) {
+                 const bool done = space.table().put(bytes_of(kKey), bytes_of(kValue), {}).has_value();
+                 space.heap().reclaim();
+                 return done;
+               })});
+}
+
+TEST(TableCost, nor_are_an_erasure_and_a_put) {
+  expect_cost({"erase and put", 1'325, on_table([](kv::test::Space& space) {
+                 const bool erased = space.table().erase(bytes_of(kKey), 0).has_value();
+                 const bool done = space.table().put(bytes_of(kKey), bytes_of(kValue), {}).has_value();
+                 space.heap().reclaim();
+                 return erased && done;
+               })});
+}
+
+TEST(TableCost, nor_is_an_owner_s_look) {
+  expect_cost({"find", 300, on_table([](kv::test::Space& space) {
+                 return space.table().find(bytes_of(kKey)).has_value();
+               })});
+}
+
+// What a chain costs the executor: its message decoded, checked, run, its reply written.
+std::function<Operations()> of_chain(bool puts) {
+  return [puts] {
+    const auto hot = std::make_shared<prism::snic::HotChains>();
+    const std::span<const std::byte> message = puts ? hot->put_message() : hot->get_message();
+    return repeated([hot, message] { return hot->run(message) > 0 && hot->counts().failed_operations == 0; });
+  };
+}
+
+TEST(PrismCost, a_chain_that_reads_is_no_longer_than_it_was) {
+  expect_cost({"chain that reads", 476, of_chain(false)});
+}
+
+TEST(PrismCost, nor_is_one_that_puts) {
+  expect_cost({"chain that puts", 1'661, of_chain(true)});
+}
+
+}  // namespace
+}  // namespace refract::test
