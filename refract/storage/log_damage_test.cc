@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/hash.h"
 #include "refract/base/log.h"
 #include "refract/storage/shard_log.h"
 #include "refract/storage/simulated_disk.h"
@@ -271,6 +272,31 @@ TEST_F(LogDamaged, a_copy_is_named_and_read_once) {
   EXPECT_THAT(found.damages[0].path, HasSubstr(copy));
   (void)read(/*salvage=*/true);
   EXPECT_THAT(stamps_, SizeIs(kStamps));
+}
+
+// Both by their right checksum and by their name.
+TEST_F(LogDamaged, a_file_that_claims_to_begin_at_the_end_of_numbers_is_named_and_comes_to_an_end) {
+  constexpr uint64_t kFar = ~uint64_t{0} - 4095;
+  std::vector<std::byte> bytes = sound_[1];
+  SegmentHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  header.first_position = kFar;
+  header.checksum = XXH3_64bits(&header, offsetof(SegmentHeader, checksum));
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  for (const std::string& name : {files_[1], segment_name(0, kFar)}) {
+    if (name != files_[1]) {
+      ASSERT_TRUE(disk_.open(name, OpenMode::kCreate));
+    }
+    disk_.replace(name, bytes);
+    const auto alone = read_segment_alone(disk_, kLog, name);
+    EXPECT_TRUE(!alone || !alone->damages.empty());
+    const LogReading found = read();
+    ASSERT_FALSE(found.damages.empty());
+    EXPECT_THAT(found.damages[0].to_string(), HasSubstr("header is damaged"));
+    (void)read(/*salvage=*/true);
+    for (const uint64_t stamp : stamps_) ASSERT_LE(stamp, 10 * kStamps);
+    disk_.replace(name, sound_[1]);
+  }
 }
 
 TEST_F(LogDamaged, files_of_another_shard_or_store_are_named_and_none_of_their_records_is_handed_out) {

@@ -79,7 +79,7 @@ SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noex
 Reported<Segment> read_segment_header(Disk& disk, const LogId& log, const std::string& name) {
   Segment segment;
   segment.name = name;
-  segment.first_position = number_behind(name, segment_prefix(log.shard)).value_or(0);
+  segment.first_position = std::min(number_behind(name, segment_prefix(log.shard)).value_or(0), kPositionMax);
   const Reported<std::unique_ptr<File>> file = disk.open(name, OpenMode::kRead);
   if (!file) return report(file.error());
   const Reported<uint64_t> bytes = (*file)->bytes();
@@ -95,7 +95,8 @@ Reported<Segment> read_segment_header(Disk& disk, const LogId& log, const std::s
                               header.version, kSegmentVersion),
                   "use the program that wrote it, or restore a snapshot");
   }
-  if (*read != sizeof(header) || header.magic != kSegmentMagic || checksum_of(header) != header.checksum) {
+  if (*read != sizeof(header) || header.magic != kSegmentMagic || checksum_of(header) != header.checksum ||
+      header.first_position > kPositionMax || header.previous_end > kPositionMax) {
     segment.damage = "its header is damaged";
     segment.damage_bytes = kSegmentHeaderBytes;
     return segment;

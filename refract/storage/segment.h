@@ -27,6 +27,7 @@ inline constexpr uint64_t kSegmentMagic = 0x31'47'4f'4c'46'45'52'00;  // "\0REFL
 extern const uint32_t kSegmentVersion;                                // versions.cc
 inline constexpr uint64_t kSegmentHeaderBytes = kSectorBytes;         // One sector, so that it is never torn.
 inline constexpr uint64_t kFirstPosition = 4096;                      // Of a log's first record.
+inline constexpr uint64_t kPositionMax = uint64_t{1} << 62;           // No log gets so far: it counts bytes.
 
 struct SegmentHeader {
   uint64_t magic;

@@ -12,6 +12,11 @@ namespace {
 
 constexpr uint64_t kWindowBytes = kMiB;
 
+// For a record. A limit that a header made up may be the largest there is.
+constexpr bool has_room(uint64_t position, uint64_t limit) noexcept {
+  return position <= limit && limit - position >= sizeof(RecordHeader);
+}
+
 }  // namespace
 
 Reported<std::span<const std::byte>> ReadWindow::at(uint64_t offset, uint64_t bytes) {
@@ -87,7 +92,7 @@ Reported<std::optional<SegmentScan::Sound>> SegmentScan::sound_at(uint64_t posit
 // Records and marks alike say where they stand, and what a segment had in it before says something else: so
 // whole segments are passed at the pace of memory.
 Reported<uint64_t> SegmentScan::next_candidate(uint64_t position, uint64_t limit) {
-  while (position + sizeof(RecordHeader) <= limit) {
+  while (has_room(position, limit)) {
     const auto bytes = window_.from(offset_of(position), sizeof(RecordHeader));
     if (!bytes) return report(bytes.error());
     if (bytes->size() < sizeof(RecordHeader)) break;
@@ -107,7 +112,7 @@ Reported<std::optional<SegmentScan::Sound>> SegmentScan::next_sound(uint64_t pos
     const Reported<uint64_t> candidate = next_candidate(position + kRecordUnit, limit);
     if (!candidate) return report(candidate.error());
     position = *candidate;
-    if (position + sizeof(RecordHeader) > limit) return std::nullopt;
+    if (!has_room(position, limit)) return std::nullopt;
     Reported<std::optional<Sound>> sound = sound_at(position, limit);
     if (!sound || *sound) return sound;
   }
@@ -128,7 +133,7 @@ Reported<SegmentScan::Behind> SegmentScan::look_behind(uint64_t hole, uint64_t l
       return behind;
     }
     const uint64_t position = sound.position + sound.bytes;
-    if (position + sizeof(RecordHeader) > limit) return behind;
+    if (!has_room(position, limit)) return behind;
     next = sound_at(position, limit);
     if (next && !*next) next = next_sound(position, limit);
   }
