@@ -125,8 +125,9 @@ Reported<Outcome> measure_snapshot_pause(BarRun& run) {
       run, [](const Latencies& latencies) { return static_cast<double>(latencies.during_ns.max()) * 1e-6; });
   if (!outcome) return outcome;
   const auto quiet = std::ranges::find(outcome->details, "longest quiet", &Detail::name);
-  if (quiet->value > kPauseMax_ms * 1e3)
-    outcome->disturbed_by = fmt::format("pauses of {:.1f} ms without a snapshot", quiet->value * 1e-3);
+  outcome->is_disturbed = quiet->value > kPauseMax_ms * 1e3;
+  if (outcome->is_disturbed)
+    outcome->note += fmt::format("; disturbed: pauses of {:.1f} ms without a snapshot", quiet->value * 1e-3);
   return outcome;
 }
 

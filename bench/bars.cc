@@ -133,7 +133,7 @@ std::string_view text(Verdict verdict) noexcept {
 
 Verdict judge(const Bar& bar, const Outcome& outcome) {
   if (outcome.samples.empty()) return Verdict::kNotMeasured;
-  if (!outcome.disturbed_by.empty()) return Verdict::kDisturbed;
+  if (outcome.is_disturbed) return Verdict::kDisturbed;
   const double median = spread_of(outcome.samples).median;
   const bool holds = bar.sense == Sense::kAtLeast ? median >= bar.limit : median <= bar.limit;
   return holds ? Verdict::kHolds : Verdict::kFallsShort;

@@ -59,7 +59,7 @@ struct Outcome {
   std::vector<Detail> details;  // What it was computed from, medians.
   std::vector<Block> blocks;    // Those that were rejected too.
   std::string note;             // What one must know to read the number: pages, versions, oddities.
-  std::string disturbed_by;     // Not empty: the machine's own doings hide what the limit is about.
+  bool is_disturbed = false;    // The machine's own doings hide what the limit is about; the note says which.
 };
 
 enum class Sense : uint8_t { kAtLeast, kAtMost };

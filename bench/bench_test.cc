@@ -75,9 +75,9 @@ TEST(Verdict, follows_the_median_and_the_sense_of_the_bar) {
   EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kNotMeasured);
   outcome.samples = {0.1, 0.45, 0.5};
   EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kHolds);
-  outcome.disturbed_by = "a neighbour";
+  outcome.is_disturbed = true;
   EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kDisturbed);
-  outcome.disturbed_by.clear();
+  outcome.is_disturbed = false;
   outcome.samples = {0.1, 0.35, 0.5};
   EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kFallsShort);
   EXPECT_EQ(judge(bar_named("get-latency"), outcome), Verdict::kHolds);

@@ -87,6 +87,16 @@ bool is_wanted(const BarsCommand& command, const Bar& bar) {
   return false;
 }
 
+// A name that no bar has would measure nothing, and look as if all were well.
+Reported<> check_names(const BarsCommand& command) {
+  for (const std::string& name : command.only) {
+    if (std::ranges::find(bars(), name, &Bar::name) != bars().end()) continue;
+    return report(Code::kInvalidArgument, fmt::format("--only: there is no bar '{}'", name),
+                  "docs/benchmarks.md names them all; without --only all are measured");
+  }
+  return {};
+}
+
 BarResult measure(const Bar& bar, BarRun& run) {
   Reported<Outcome> outcome = bar.measure(run);
   if (!outcome) {
@@ -103,6 +113,7 @@ BarResult measure(const Bar& bar, BarRun& run) {
 }
 
 int run_bars(BarsCommand& command) {
+  if (const Reported<> known = check_names(command); !known) return refuse(known.error());
   apply_size(command);
   const Timer timer = Timer::calibrate();
   // First of all: it forks, and this process is small now.
