@@ -4,6 +4,7 @@
 #include "bench/bars.h"
 #include "bench/entry.h"
 #include "bench/loaded_node.h"
+#include "bench/machine.h"
 #include "bench/pointer_chase.h"
 
 #include "refract/base/units.h"
@@ -48,8 +49,13 @@ double two_reads_median_ns(const BarRun& run, const PointerChase& chase, Samples
 Reported<Outcome> measure_get_latency(BarRun& run) {
   Reported<LoadedNode> loaded = start_loaded_node(run, run.options.entries);
   if (!loaded) return report(loaded.error());
-  const uint64_t footprint = use_of(loaded->node.keeper()).shared_bytes;
-  const Reported<PointerChase> chase = PointerChase::create(footprint, Pages::kSmall);
+  const Result<NodeStat> stat = loaded->client.stat();
+  if (!stat) return failed("stat", stat.error().code);
+  const uint64_t footprint = stat->bytes_total;
+  // On pages as the node has them: large ones if they were granted, as private memory then is, too.
+  const bool is_large = meminfo("ShmemHugePages") * kKiB >= footprint;
+  const Reported<PointerChase> chase =
+      PointerChase::create(footprint, is_large ? Pages::kTransparent : Pages::kSmall);
   if (!chase) return report(chase.error());
   Samples samples(run.options.operations / 8);
   uint64_t line = 0;
@@ -67,8 +73,8 @@ Reported<Outcome> measure_get_latency(BarRun& run) {
       block.samples.push_back(*get / reads);
     }
     block.details = {{"get", spread_of(ours).median, "ns"}, {"two reads", spread_of(theirs).median, "ns"}};
-    block.note = fmt::format("4 KiB pages both; the reads walk {} MiB, as much as the node has resident",
-                             footprint / kMiB);
+    block.note = fmt::format("{} pages both; the reads walk {} MiB, as much as the node's regions have",
+                             is_large ? "2 MiB" : "4 KiB", footprint / kMiB);
     return {};
   });
 }

@@ -12,12 +12,12 @@
 namespace refract::bench {
 namespace {
 
-// What keeper and server have resident together: each one's private pages, and the shared ones once, since
-// both map the same regions. Everything that was populated counts, whether an entry lies in it or not.
-uint64_t resident_bytes(const PrivateNode& node) {
+// What keeper and server have resident together: each one's private pages, and the regions once, all of which
+// is taken before it is used, whether an entry lies in it or not, and whether anybody has it mapped.
+uint64_t resident_bytes(const PrivateNode& node, const NodeStat& stat) {
   const ProcessUse keeper = use_of(node.keeper());
   const ProcessUse server = use_of(node.server());
-  return keeper.private_bytes + server.private_bytes + std::max(keeper.shared_bytes, server.shared_bytes) +
+  return keeper.private_bytes + server.private_bytes + stat.bytes_total +
          std::max(keeper.file_bytes, server.file_bytes);
 }
 
@@ -27,8 +27,10 @@ Reported<double> bytes_per_entry_of_ours(const BarRun& run, uint64_t entries) {
   Reported<Client> client = connect_to(*node);
   if (!client) return report(client.error());
   if (const Reported<> done = load_entries(*client, entries); !done) return report(done.error());
+  const Result<NodeStat> stat = client->stat();
+  if (!stat) return failed("stat", stat.error().code);
   // What the empty node took at its start counts too: the entries came to lie in it.
-  return static_cast<double>(resident_bytes(*node)) / static_cast<double>(entries);
+  return static_cast<double>(resident_bytes(*node, *stat)) / static_cast<double>(entries);
 }
 
 Reported<double> bytes_per_entry_of_redis(uint64_t entries, std::string& version) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a region's bytes lie in, as people write it in the configuration:
 //
-//   memfd:       anonymous memory in pages of 4 KiB; gone with the last process that holds it
+//   memfd:       anonymous memory, in pages of 2 MiB where the kernel grants them and of 4 KiB elsewhere
+//                (memory/large_pages.h); gone with the last process that holds it
 //   hugetlb:     anonymous memory in pages of 2 MiB, which an administrator has set aside
 //   file:FOLDER  one file a region in an existing folder: survives the processes (and, on a disk, the
 //   machine)

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "refract/base/check.h"
+#include "refract/memory/large_pages.h"
 
 namespace refract {
 namespace {
@@ -142,6 +143,7 @@ Region& Region::operator=(Region&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(read_only_, other.read_only_);
   std::swap(populated_bytes_, other.populated_bytes_);
+  std::swap(large_page_bytes_, other.large_page_bytes_);
   std::swap(maker_, other.maker_);
   std::swap(existing_, other.existing_);
   std::swap(sealed_, other.sealed_);
@@ -266,6 +268,9 @@ Reported<> Region::populate() {
 
 Reported<> Region::take_memory(uint64_t from, uint64_t bytes) {
   int cause = 0;
+  if (spec_.backing.kind == BackingKind::kMemfd) {
+    large_page_bytes_ += take_large_pages(descriptor_.get(), from, data_ + from, bytes);
+  }
   // Reserves first, so that no later store can meet a full file system: that would be a SIGBUS.
   do {
     cause = ::fallocate(descriptor_.get(), 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) == 0
@@ -282,7 +287,10 @@ Reported<> Region::take_memory(uint64_t from, uint64_t bytes) {
     if (errno == EINVAL) touch(data_ + from, bytes);
     break;
   }
-  if (cause == 0) return {};
+  if (cause == 0) {
+    if (spec_.backing.kind == BackingKind::kHugetlb) large_page_bytes_ += bytes;
+    return {};
+  }
   const std::string what =
       fmt::format("cannot take {} for {}: {}", bytes_text(bytes), name(), errno_text(cause));
   if (cause == EOPNOTSUPP) {

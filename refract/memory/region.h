@@ -93,6 +93,8 @@ class Region {
   [[nodiscard]] bool existing() const noexcept { return existing_; }
   [[nodiscard]] bool sealed() const noexcept { return sealed_; }
   [[nodiscard]] uint64_t populated_bytes() const noexcept { return populated_bytes_; }
+  // What of it lies in pages of 2 MiB.
+  [[nodiscard]] uint64_t large_page_bytes() const noexcept { return large_page_bytes_; }
 
  private:
   Region() noexcept = default;
@@ -107,6 +109,7 @@ class Region {
   Descriptor descriptor_;
   Descriptor read_only_;
   uint64_t populated_bytes_ = 0;
+  uint64_t large_page_bytes_ = 0;
   int maker_ = 0;  // The process whose death throes may remove a half-made file; 0: none.
   bool existing_ = false;
   bool sealed_ = false;

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "refract/memory/descriptor.h"
+#include "refract/memory/large_pages.h"
 #include "refract/node/config.h"
 #include "refract/node/doctor_data.h"
 #include "refract/node/doctor_network.h"
@@ -69,11 +70,22 @@ Finding cgroup(const DoctorInputs& inputs) {
   return {"cgroup", Health::kOk, std::move(found), ""};
 }
 
+// Without them everything works, so there is nothing to mend.
+Finding large_pages_of_memory() {
+  return {"huge pages", Health::kOk,
+          large_pages_are_granted()
+              ? "the kernel grants pages of 2 MiB to memfd:"
+              : "none for memfd:, so reads of many entries take longer: Linux from 6.1 on "
+                "grants them, or memory.backing hugetlb: (--memory-backing) has them",
+          ""};
+}
+
 Finding huge(const DoctorInputs& inputs) {
   const HugePages pages = huge_pages(inputs.system);
   Finding finding{"huge pages", Health::kOk,
                   fmt::format("{} of {} pages of 2 MiB free", pages.free, pages.total), ""};
-  if (inputs.backing.kind != BackingKind::kHugetlb) {
+  if (inputs.backing.kind == BackingKind::kMemfd) return large_pages_of_memory();
+  if (inputs.backing.kind == BackingKind::kFile) {
     finding.found += ", not used by this configuration";
     return finding;
   }

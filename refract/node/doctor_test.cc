@@ -90,8 +90,10 @@ TEST_F(Doctor, the_cgroup_is_named_with_version_and_path) {
 }
 
 TEST_F(Doctor, huge_pages_matter_only_where_they_are_used) {
+  expect("huge pages", Health::kOk, "memfd:", "");
+  inputs.backing = {BackingKind::kFile, system.path()};
   expect("huge pages", Health::kOk, "0 of 0", "");
-  inputs.backing.kind = BackingKind::kHugetlb;
+  inputs.backing = {BackingKind::kHugetlb, ""};
   expect("huge pages", Health::kFail, "memory.limit needs 512", "sysctl vm.nr_hugepages=512");
   system.huge_pages(120, 100, 0);
   expect("huge pages", Health::kWarn, "100 of 120", "sysctl vm.nr_hugepages=532");

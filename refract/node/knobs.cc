@@ -250,9 +250,9 @@ constexpr std::array kTable = {
          .fallback = "memfd:",
          .fallback_words = "",
          .choices = "memfd:, hugetlb: or file:/FOLDER",
-         .sentence =
-             "What the memory lies in: ordinary pages, huge pages that were set aside, or files in a folder, "
-             "which outlive the node, but no crash of the host: what that leaves is refused.",
+         .sentence = "What the memory lies in: pages as the kernel grants them, huge pages that were set "
+                     "aside, or files in a folder, "
+                     "which outlive the node, but no crash of the host: what that leaves is refused.",
          .store = store_backing,
          .show = [](const NodeConfig& config) { return to_uri(config.memory_backing); }},
     Knob{.key = "memory.dump",

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large pages are taken where the kernel grants them, never change what is in a file, and are missed by
+// nobody where it does not.
+//
+// Method: real memory files; kernels that grant none are played by a seccomp filter in a child.
+#include "refract/memory/large_pages.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "refract/base/units.h"
+#include "refract/memory/address_space.h"
+#include "refract/memory/child_process.h"
+#include "refract/memory/descriptor.h"
+#include "refract/memory/region.h"
+
+namespace refract {
+namespace {
+
+constexpr uint32_t kMerge = 25;  // MADV_COLLAPSE.
+constexpr uint64_t kBytes = 8 * kMiB;
+
+struct MappedFile {
+  Descriptor file;
+  AddressSpace space;
+
+  [[nodiscard]] std::byte* at(uint64_t offset) const { return space.base() + offset; }
+};
+
+// Of kBytes, mapped writable `shift` bytes behind a boundary of 2 MiB.
+MappedFile mapped_file(uint64_t shift = 0) {
+  MappedFile mapped{.file = Descriptor(::memfd_create("test", MFD_CLOEXEC)),
+                    .space = std::move(*AddressSpace::reserve(kBytes + 2 * kMiB))};
+  EXPECT_EQ(::ftruncate(mapped.file.get(), kBytes), 0);
+  EXPECT_TRUE(
+      mapped.space.map({.descriptor = mapped.file.get(), .at = shift, .bytes = kBytes, .writable = true}));
+  return mapped;
+}
+
+Region populated_region(AddressSpace& space, uint64_t bytes) {
+  Reported<Region> region = Region::create(space, {.bytes = bytes});
+  EXPECT_TRUE(region) << region.error().to_string();
+  EXPECT_TRUE(region->populate());
+  return std::move(*region);
+}
+
+class LargePages : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!large_pages_are_granted()) GTEST_SKIP() << "this kernel grants no pages of 2 MiB";
+  }
+};
+
+TEST_F(LargePages, take_all_that_lies_whole_in_a_piece) {
+  const MappedFile file = mapped_file();
+  EXPECT_EQ(take_large_pages(file.file.get(), 0, file.at(0), kBytes), kBytes);
+  const MappedFile other = mapped_file();
+  EXPECT_EQ(take_large_pages(other.file.get(), kMiB, other.at(kMiB), 4 * kMiB), 2 * kMiB);
+}
+
+TEST_F(LargePages, keep_what_is_in_the_file_and_zero_the_rest) {
+  const MappedFile file = mapped_file();
+  std::memset(file.at(kMiB), 7, 4096);
+  ASSERT_EQ(take_large_pages(file.file.get(), 0, file.at(0), kBytes), kBytes);
+  EXPECT_EQ(file.at(kMiB)[0], std::byte{7});
+  EXPECT_EQ(file.at(kMiB)[4095], std::byte{7});
+  EXPECT_EQ(file.at(kMiB)[4096], std::byte{0});
+  EXPECT_EQ(file.at(kBytes)[-1], std::byte{0});
+}
+
+TEST_F(LargePages, are_what_a_memory_region_consists_of) {
+  AddressSpace space = std::move(*AddressSpace::reserve(kBytes));
+  EXPECT_EQ(populated_region(space, kBytes).large_page_bytes(), kBytes);
+}
+
+TEST_F(LargePages, leave_the_rest_of_a_region_to_small_ones) {
+  AddressSpace space = std::move(*AddressSpace::reserve(kBytes));
+  const Region region = populated_region(space, 5 * kMiB);
+  EXPECT_EQ(region.large_page_bytes(), 4 * kMiB);
+  region.data()[5 * kMiB - 1] = std::byte{1};
+}
+
+TEST(LargePagesRefused, where_file_and_addresses_do_not_match_nothing_is_done) {
+  const MappedFile file = mapped_file(4096);
+  EXPECT_EQ(take_large_pages(file.file.get(), 0, file.at(4096), kBytes), 0U);
+}
+
+TEST(LargePagesRefused, a_kernel_that_grants_none_gives_regions_of_small_ones) {
+  const int ended = test::in_child([] {
+    if (!test::refuse(
+            {.number = SYS_madvise, .argument = 2, .mask = ~0U, .value = kMerge, .error = EINVAL})) {
+      return 1;
+    }
+    if (large_pages_are_granted()) return 2;
+    AddressSpace space = std::move(*AddressSpace::reserve(kBytes));
+    const Region region = populated_region(space, kBytes);
+    region.data()[kBytes - 1] = std::byte{1};
+    return region.large_page_bytes() == 0 && region.populated_bytes() == kBytes ? 0 : 3;
+  });
+  EXPECT_EQ(ended, 0);
+}
+
+}  // namespace
+}  // namespace refract
