@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "refract/client/forks.h"
+#include "refract/client/line_fetcher.h"
 #include "refract/client/transport.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/shm/node_page.h"
@@ -112,6 +113,10 @@ class Connection final : public runtime::Poller {
   }
   [[nodiscard]] Result<uint64_t> put_and_wait(Key key, std::span<const std::byte> value,
                                               const kv::RpcPutOptions& options) {
+    if (reader_ != nullptr && !chains_) {
+      LineFetcher fetcher(*reader_, key);
+      return rpc_->put_and_wait(key, value, options, 0, &fetcher);
+    }
     return chains_ ? chains_->put_and_wait(key, value, options) : rpc_->put_and_wait(key, value, options);
   }
   // For what chains cannot do.

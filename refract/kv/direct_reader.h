@@ -74,7 +74,11 @@ class DirectReader {
   void unpin(int pin) noexcept { memory_.pins()->unpin(pin); }
 
   // Two stages that a multi_get runs ahead of get, so that the misses of many keys overlap.
-  void prefetch_bucket(uint64_t hash) noexcept { memory_.prefetch(quick_.likely_bucket_of(hash)); }
+  void prefetch_bucket(uint64_t hash) noexcept {
+    if (!quick_.is_current()) [[unlikely]]
+      quick_.look_again();
+    memory_.prefetch(quick_.likely_bucket_of(hash));
+  }
   void prefetch_buffers(uint64_t hash) noexcept {
     const Offset bucket = quick_.likely_bucket_of(hash);
     for (uint32_t hits = memory_.match(bucket, Slot::fingerprint_of(hash)); hits != 0; hits &= hits - 1) {

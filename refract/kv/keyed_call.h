@@ -31,6 +31,18 @@ struct KeyedCall {
   wire::Identity identity{};         // Without one: all 0.
   std::span<const std::byte> value;  // kPut: still the sender's to change.
   std::vector<std::byte> staged;     // Where the key lies if it came in pieces.
+
+  // As if new: one by one, since zeroing it as a whole costs more than a short call's decoding.
+  void reset() noexcept {
+    key = {};
+    if_version = ttl_ns = value_bytes = timeout_ns = 0;
+    if_absent = wants_window = false;
+    source = {};
+    identity = {};
+    value = {};
+    if (!staged.empty()) [[unlikely]]
+      staged = {};
+  }
 };
 
 // Room for the keys of one batch. Handed out from the front, so that few keys touch few lines.

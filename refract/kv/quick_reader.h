@@ -89,6 +89,8 @@ class QuickReader {
     return is_current();
   }
 
+  // Whether it knows the table as it is.
+  [[nodiscard]] bool is_current() const noexcept { return memory_.observe(kBucketCountAt) == known_.count; }
   // Where the key's bucket lies, for hints: the space's first line while that is not known.
   [[nodiscard]] Offset likely_bucket_of(uint64_t hash) const noexcept {
     return memory_.observe(kBucketCountAt) == known_.count ? known_.bucket_of(hash) : Offset{};

@@ -30,9 +30,9 @@ uint64_t RpcClient::deadline_or_default(uint64_t deadline_ns) const noexcept {
   return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + options_.timeout_ns;
 }
 
-OpResult RpcClient::ask(const rpc::Call& call, uint64_t deadline_ns) {
+OpResult RpcClient::ask(const rpc::Call& call, uint64_t deadline_ns, rpc::Meanwhile* meanwhile) {
   return deadline_ns != 0 ? session_.call_and_wait(call, deadline_ns)
-                          : session_.call_and_wait_within(call, options_.timeout_ns);
+                          : session_.call_and_wait_within(call, options_.timeout_ns, meanwhile);
 }
 
 // What became of a call that changes nothing: that it may have been executed is of no interest.
@@ -285,7 +285,8 @@ Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& s
 }
 
 Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::span<const std::byte> value,
-                                         const RpcPutOptions& options, uint64_t deadline_ns) {
+                                         const RpcPutOptions& options, uint64_t deadline_ns,
+                                         rpc::Meanwhile* meanwhile) {
   if (const Code code = check_lengths(key, value.size()); code != Code::kOk) return fail(code);
   // Between two calls from outside nobody looked at the clock.
   Writing writing = Writing::of(options.attempt, options.attempt.request ? shard_.refresh_now() : 0);
@@ -294,7 +295,8 @@ Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::sp
   RpcPutOptions rest = options;
   if (!writing.repeats && call.front_bytes() + key.size() + value.size() <= body_bytes_max_) {
     const CallHead head = call.head();
-    const OpResult result = ask({.method = call.number(), .head = head.bytes(), .tail = value}, deadline_ns);
+    const OpResult result =
+        ask({.method = call.number(), .head = head.bytes(), .tail = value}, deadline_ns, meanwhile);
     const Result<uint64_t> version = writing.version_of(result);
     const bool is_lost = version.code() == Code::kIndeterminate && writing.attempt.request &&
                          !writing.is_unknowable && options_.repeats_writes;

@@ -149,7 +149,8 @@ class RpcClient {
                                          uint64_t deadline_ns = 0);
   [[nodiscard]] Result<uint64_t> put_and_wait(std::span<const std::byte> key,
                                               std::span<const std::byte> value,
-                                              const RpcPutOptions& options = {}, uint64_t deadline_ns = 0);
+                                              const RpcPutOptions& options = {}, uint64_t deadline_ns = 0,
+                                              rpc::Meanwhile* meanwhile = nullptr);
   [[nodiscard]] Result<uint64_t> erase_and_wait(std::span<const std::byte> key, uint64_t if_version = 0,
                                                 uint64_t deadline_ns = 0, const RpcAttempt& attempt = {});
 
@@ -176,7 +177,8 @@ class RpcClient {
 
   [[nodiscard]] uint64_t deadline_or_default(uint64_t deadline_ns) const noexcept;
   // Sends and drives the shard until there is an answer. `deadline_ns` 0: within the options' timeout.
-  [[nodiscard]] runtime::OpResult ask(const rpc::Call& call, uint64_t deadline_ns);
+  [[nodiscard]] runtime::OpResult ask(const rpc::Call& call, uint64_t deadline_ns,
+                                      rpc::Meanwhile* meanwhile = nullptr);
   [[nodiscard]] Code harmless(Code code) const noexcept;
   [[nodiscard]] runtime::Task<bool> may_repeat(Code code, Patience& patience);
   [[nodiscard]] runtime::Task<bool> may_write_again(Code code, Writing& writing, Patience& patience);

@@ -61,6 +61,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   if (const Open* open = find(session)) waiting_scans_ -= open->scans.size();
   // Before the drafts go: the channel has closed, so nothing lands in them any more.
   fetcher_.end(session);
+  last_found_ = {};
   sessions_.erase(session.bits);
   held_answers_.drop(session);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
@@ -71,8 +72,12 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
 }
 
 TableService::Open* TableService::find(rpc::SessionId session) noexcept {
+  if (session == last_found_.id) [[likely]]
+    return last_found_.open;
   const auto found = sessions_.find(session.bits);
-  return found == sessions_.end() ? nullptr : found->second.get();
+  if (found == sessions_.end()) return nullptr;
+  last_found_ = {.id = session, .open = found->second.get()};
+  return last_found_.open;
 }
 
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
@@ -93,8 +98,7 @@ void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
 }
 
 void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept {
-  prepared = {};
-  prepared.call = &call;
+  prepared.reset(call);
   prepared.session = find(call.from.session);
   prepared.method = static_cast<Method>(call.header.method);
   if (prepared.session == nullptr) return;
@@ -148,6 +152,8 @@ void TableService::execute(const Prepared& prepared) noexcept {
 void TableService::execute_keyed(const Prepared& prepared) noexcept {
   const rpc::Responder& from = prepared.call->from;
   const KeyedCall& call = prepared.keyed;
+  if (prepared.method == Method::kPut && put_plainly(from, call)) [[likely]]
+    return;
   switch (prepared.method) {
     case Method::kGet:
       return get(from, *prepared.session, call);
@@ -207,6 +213,17 @@ void TableService::exists(const rpc::Responder& to, const KeyedCall& call) {
   answer(to, wire::ExistsReply{.version = entry->version,
                                .value_bytes = entry->value.size(),
                                .expires_wall_ns = entry->expires_wall_ns});
+}
+
+// What most puts are: nothing to look up or remember beforehand, and nothing to wait for. False: it did not
+// succeed, and nothing has changed.
+bool TableService::put_plainly(const rpc::Responder& to, const KeyedCall& call) {
+  if (call.identity.client != 0 || call.ttl_ns != 0) return false;
+  const Result<uint64_t> version =
+      parts_.table.put(call.key, call.value, {.if_absent = call.if_absent, .if_version = call.if_version});
+  if (!version) return false;
+  answer_when_confirmed(to, wire::VersionReply{*version});
+  return true;
 }
 
 void TableService::change(const rpc::Responder& to, Open& session, Method method, const KeyedCall& call) {

@@ -148,6 +148,12 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
     wire::Method method{};
     Code code = Code::kOk;  // Another: refuse the call with it.
     KeyedCall keyed;
+
+    void reset(const rpc::IncomingCall& from) noexcept {
+      call = &from;
+      code = Code::kOk;
+      keyed.reset();
+    }
   };
   using Attempt = writes::Attempt;
   using Write = writes::Write;
@@ -178,6 +184,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   [[nodiscard]] Code stage_key(Open& session, std::span<const std::byte> body);
   void get(const rpc::Responder& to, Open& session, const KeyedCall& call);
   void exists(const rpc::Responder& to, const KeyedCall& call);
+  [[nodiscard]] bool put_plainly(const rpc::Responder& to, const KeyedCall& call);
   void change(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
   [[nodiscard]] Result<Written> write(Open& session, const Write& write);
   [[nodiscard]] Result<Written> begin(Open& session, const Write& write);
@@ -217,6 +224,11 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   rpc::Server* server_ = nullptr;
   uint64_t upload_bytes_ = 0;  // Of all sessions, which count them.
   std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
+  struct Found {
+    rpc::SessionId id{};  // Nobody's: the first generation is 1.
+    Open* open = nullptr;
+  };
+  Found last_found_;  // Calls come in groups of one session.
   PullFetcher fetcher_;
   std::array<Prepared, kGroup> group_;
   KeyArena arena_;

@@ -171,7 +171,13 @@ Result<Table::Draft> Table::begin(const HashedKey& key, uint64_t value_bytes, co
 
 void Table::fill(const Draft& draft, uint64_t value_offset, std::span<const std::byte> piece) {
   REFRACT_DCHECK(value_offset + piece.size() <= draft.lengths.value_bytes);
-  if (!piece.empty()) writer_.copy(draft.buffer.plus(draft.lengths.value_at() + value_offset), piece);
+  if (piece.empty()) return;
+  const Offset at = draft.buffer.plus(draft.lengths.value_at() + value_offset);
+  if (draft.lengths.value_bytes < kStreamedBytesMin) {
+    writer_.copy(at, piece);
+  } else {
+    writer_.copy_streaming(at, piece);
+  }
 }
 
 Result<uint64_t> Table::commit(const Draft& draft, const PutOptions& options) {
@@ -321,7 +327,9 @@ void Table::prefetch_buffers(uint64_t hash) const noexcept {
   for (uint32_t hits = match_slots(writer_.at(bucket), Slot::fingerprint_of(hash)); hits != 0;
        hits &= hits - 1) {
     const Slot slot = slot_at(bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot)));
-    if (slot) __builtin_prefetch(writer_.at(slot.buffer()));
+    if (!slot) continue;
+    __builtin_prefetch(writer_.at(slot.buffer()));
+    __builtin_prefetch(writer_.at(slot.buffer()) + kLineBytes);
   }
 }
 

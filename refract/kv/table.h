@@ -67,8 +67,8 @@ class Table {
 
   // Publishes the entry and returns its version. kExists, kVersionMismatch, kNotFound: the condition did not
   // hold. kNoSpace: nothing was changed. REQUIRES: lengths within the contract's limits.
-  [[nodiscard]] Result<uint64_t> put(const HashedKey& key, std::span<const std::byte> value,
-                                     const PutOptions& options);
+  [[nodiscard, gnu::flatten]] Result<uint64_t> put(const HashedKey& key, std::span<const std::byte> value,
+                                                   const PutOptions& options);
   [[nodiscard]] Result<uint64_t> put(std::span<const std::byte> key, std::span<const std::byte> value,
                                      const PutOptions& options) {
     return put(hashed(key), value, options);
@@ -96,7 +96,7 @@ class Table {
 
   // The owner's own look: valid until the table is changed. kNotFound for absent and expired.
   using Entry = TableEntry;
-  [[nodiscard]] Result<Entry> find(const HashedKey& key);
+  [[nodiscard, gnu::flatten]] Result<Entry> find(const HashedKey& key);
   [[nodiscard]] Result<Entry> find(std::span<const std::byte> key) { return find(hashed(key)); }
 
   // Which slot names the key's entry, expired or not, for those who judge what others would store there: the

@@ -15,6 +15,10 @@ namespace {
 // So many retirements share one look at all pins.
 constexpr size_t kReclaimBatch = 64;
 
+// How many allocations before its own a buffer's first lines are fetched, and how much of it.
+constexpr uint32_t kFetchedAhead = 4;
+constexpr uint64_t kFetchedBytes = 4 * kLineBytes;
+
 // Stamps are reserved in the space by so many at a time; a crash loses at most these.
 constexpr uint64_t kStampStep = 1 << 16;
 
@@ -168,8 +172,20 @@ bool Heap::add_slab_chunk(SizeClass& size_class, ChunkWord word, bool from_reser
   return true;
 }
 
+// A buffer is written to right after it was taken, and what is published behind those stores waits until its
+// lines have come.
+void Heap::fetch_for_writing(Offset at, uint64_t bytes) const noexcept {
+  const std::byte* place = writer_.at(at);
+  const uint64_t end = std::min(bytes, kFetchedBytes);
+  for (uint64_t byte = 0; byte < end; byte += kLineBytes) asm volatile("prefetchw %0" : : "m"(place[byte]));
+}
+
 std::optional<Offset> Heap::take_from(SizeClass& size_class, uint64_t buffer_bytes) {
-  if (size_class.recent_count > 0) return size_class.recent[--size_class.recent_count];
+  if (size_class.recent_count > 0) {
+    const uint32_t last = --size_class.recent_count;
+    if (last >= kFetchedAhead) fetch_for_writing(size_class.recent[last - kFetchedAhead], buffer_bytes);
+    return size_class.recent[last];
+  }
   while (!size_class.chunks.empty()) {
     const uint32_t index = size_class.chunks.back();
     Chunk& chunk = chunks_[index];
@@ -189,6 +205,16 @@ std::optional<Offset> Heap::take_from(SizeClass& size_class, uint64_t buffer_byt
   return std::nullopt;
 }
 
+std::optional<Offset> Heap::take_from_more(SizeClass& size_class, ChunkWord word) {
+  const uint64_t buffer_bytes = kClassBytes[word.size_class()];
+  if (!add_slab_chunk(size_class, word, false)) {
+    collect_free_chunks();
+    if (const auto at = take_from(size_class, buffer_bytes)) return at;
+    (void)add_slab_chunk(size_class, word, false);
+  }
+  return take_from(size_class, buffer_bytes);
+}
+
 std::optional<Offset> Heap::allocate(uint64_t bytes) {
   std::optional<Offset> at;
   if (bytes > kSlabBytesMax) {
@@ -198,12 +224,8 @@ std::optional<Offset> Heap::allocate(uint64_t bytes) {
     SizeClass& size_class = classes_[index];
     const ChunkWord word = ChunkWord::of(ChunkKind::kSlab, index);
     at = take_from(size_class, kClassBytes[index]);
-    if (!at && !add_slab_chunk(size_class, word, false)) {
-      collect_free_chunks();
-      at = take_from(size_class, kClassBytes[index]);
-      if (!at) (void)add_slab_chunk(size_class, word, false);
-    }
-    if (!at) at = take_from(size_class, kClassBytes[index]);
+    if (!at) [[unlikely]]
+      at = take_from_more(size_class, word);
   }
   if (at) {
     stats_.bytes_live += footprint(bytes);

@@ -152,7 +152,7 @@ class Heap {
     std::unique_ptr<uint64_t[]> starts;     // Of kExtent: one a granule, set where a buffer begins.
   };
   struct SizeClass {
-    std::array<Offset, 32> recent{};  // Freed last, taken first: their lines are still in the cache.
+    std::array<Offset, 128> recent{};  // Freed last, taken first: their lines are still in the cache.
     uint32_t recent_count = 0;
     std::vector<uint32_t> chunks;  // With free bits.
   };
@@ -165,7 +165,10 @@ class Heap {
   void give_back_chunk(uint32_t index);
   void set_kind(uint32_t index, ChunkWord word);
   [[nodiscard]] bool add_slab_chunk(SizeClass& size_class, ChunkWord word, bool from_reserve);
+  void fetch_for_writing(Offset at, uint64_t bytes) const noexcept;
   [[nodiscard]] std::optional<Offset> take_from(SizeClass& size_class, uint64_t buffer_bytes);
+  // For a class that has nothing free.
+  [[nodiscard, gnu::noinline]] std::optional<Offset> take_from_more(SizeClass& size_class, ChunkWord word);
   [[nodiscard]] std::optional<Offset> allocate_extent(uint64_t bytes);
   [[nodiscard]] std::optional<Offset> take_extent(uint64_t bytes);
   void mark_start(Offset at, bool begins);

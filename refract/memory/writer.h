@@ -13,6 +13,7 @@
 
 #include "refract/memory/remote_pointer.h"
 #include "refract/memory/remote_visible.h"
+#include "refract/memory/streaming_copy.h"
 
 namespace refract {
 
@@ -40,6 +41,13 @@ class Writer {
   // Copies bytes that no reader trusts before a later publish.
   void copy(Offset at, std::span<const std::byte> bytes) noexcept {
     store_possibly_torn(base_ + at.value, bytes.data(), bytes.size());
+    if (log_ != nullptr) [[unlikely]]
+      log_->stored(at, bytes);
+  }
+
+  // The same past the caches, for pieces of a large value.
+  void copy_streaming(Offset at, std::span<const std::byte> bytes) noexcept {
+    store_streaming(base_ + at.value, bytes.data(), bytes.size());
     if (log_ != nullptr) [[unlikely]]
       log_->stored(at, bytes);
   }

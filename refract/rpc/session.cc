@@ -188,8 +188,9 @@ OpResult Session::call_and_wait(const Call& call, uint64_t deadline_ns) {
   return finish(id);
 }
 
-OpResult Session::call_and_wait_within(const Call& call, uint64_t timeout_ns) {
+OpResult Session::call_and_wait_within(const Call& call, uint64_t timeout_ns, Meanwhile* meanwhile) {
   const uint64_t id = fits(call) ? start(call) : 0;
+  if (meanwhile != nullptr && id != 0) meanwhile->sent();
   const uint64_t now_ns = shard_->refresh_now();
   const uint64_t deadline_ns = timeout_ns > kForever_ns - now_ns ? kForever_ns : now_ns + timeout_ns;
   if (id == 0) return call_and_wait(call, deadline_ns);

@@ -60,6 +60,15 @@ class ReplyTaker {
   virtual void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept = 0;
 };
 
+// What a caller does while its call is on the way.
+class Meanwhile {
+ public:
+  virtual void sent() noexcept = 0;
+
+ protected:
+  ~Meanwhile() = default;
+};
+
 class Session final : public fabric::Receiver {
  public:
   enum class State : uint8_t { kOpening, kOpen, kClosed };
@@ -79,8 +88,10 @@ class Session final : public fabric::Receiver {
 
   // Drives the shard until the reply is there. REQUIRES: not called from inside a poll, hence from no task.
   [[nodiscard]] runtime::OpResult call_and_wait(const Call& call, uint64_t deadline_ns);
-  // The same for at most `timeout_ns`, without a look at the clock before the call has left.
-  [[nodiscard]] runtime::OpResult call_and_wait_within(const Call& call, uint64_t timeout_ns);
+  // The same for at most `timeout_ns`, without a look at the clock before the call has left. Calls
+  // `meanwhile`, unless null, once it has.
+  [[nodiscard]] runtime::OpResult call_and_wait_within(const Call& call, uint64_t timeout_ns,
+                                                       Meanwhile* meanwhile = nullptr);
 
   // For callers with their own loop. start() gives a call's id, or 0: not now (no credit, channel full or not
   // open), poll and try again unless state() is kClosed. Exactly one finish() follows each id: the reply if

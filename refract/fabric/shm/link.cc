@@ -253,6 +253,7 @@ size_t Link::poll(std::span<Completion> completions) noexcept {
 size_t Link::take_frames(std::span<Completion> completions) noexcept {
   size_t count = 0;
   size_t messages = 0;
+  size_t room_known = 0;  // At least so much there is, since nothing of ours is posted meanwhile.
   stalled_ = false;
   // Looking behind a frame costs a cache miss, since the producer has just zeroed that word: half of a round
   // trip, which a lone message need not wait for. Only if the last turn found something too, more is likely
@@ -271,7 +272,7 @@ size_t Link::take_frames(std::span<Completion> completions) noexcept {
       break;
     }
     if (frame.kind == FrameKind::kMessage) {
-      if (!may_deliver(messages)) {
+      if (!may_deliver(messages, room_known)) {
         stall();
         break;
       }
@@ -285,6 +286,7 @@ size_t Link::take_frames(std::span<Completion> completions) noexcept {
       break;
     } else {
       step = execute(frame);
+      room_known = 0;
     }
     if (step == Step::kNoRoom) {
       stall();
@@ -303,8 +305,10 @@ size_t Link::take_frames(std::span<Completion> completions) noexcept {
 
 // The accepting side delivers only what it could answer at once. The other side must take every answer: it
 // would deadlock if it waited for room that comes free only when its peer can answer.
-bool Link::may_deliver(size_t messages) noexcept {
-  if (!hub_.accepted || messages < room()) return true;
+bool Link::may_deliver(size_t messages, size_t& room_known) noexcept {
+  if (!hub_.accepted || messages < room_known) return true;
+  room_known = room();
+  if (messages < room_known) return true;
   if (messages > 0) return false;
   ask_for_room();
   return phase_ == Phase::kOpen && room() > 0;

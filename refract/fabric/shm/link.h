@@ -133,7 +133,7 @@ class Link : public Channel {
   enum class Step : uint8_t { kDone, kNoRoom, kNonsense };
   [[nodiscard]] Step execute(const RingConsumer::Frame& frame) noexcept;
   [[nodiscard]] Step take_completion(const RingConsumer::Frame& frame, Completion& completion) noexcept;
-  [[nodiscard]] bool may_deliver(size_t messages) noexcept;
+  [[nodiscard]] bool may_deliver(size_t messages, size_t& room_known) noexcept;
   void stall() noexcept;
   [[nodiscard]] size_t fail_outstanding(std::span<Completion> completions) noexcept;
   void give_up_on(uint64_t& counter) noexcept;

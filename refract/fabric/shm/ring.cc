@@ -18,6 +18,7 @@ RingConsumer::Look RingConsumer::parse(uint64_t word, Frame& frame) noexcept {
       frame.code = static_cast<uint16_t>(word >> 48);
       frame.payload = {ring_ + offset() + kHeaderBytes, payload_bytes};
       head_bytes_ = bytes;
+      fetch_behind(bytes);
       return Look::kFrame;
     }
     if (bytes != left || left == kRingBytes) return Look::kNonsense;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of a put that is alone nearly half is the server's waiting for two lines of memory in a row: the key's
+// bucket and the buffer that is replaced. A client that has the memory mapped fetches them while its message
+// is on the way, so that they come out of a cache beside the server's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "refract/kv/direct_reader.h"
+#include "refract/kv/mapped_memory.h"
+#include "refract/rpc/session.h"
+
+namespace refract::client {
+
+class LineFetcher final : public rpc::Meanwhile {
+ public:
+  // Begins with the bucket. The reader outlives it.
+  LineFetcher(kv::DirectReader<kv::MappedMemory>& reader, std::span<const std::byte> key) noexcept
+      : reader_(reader), hash_(reader.hash(key)) {
+    reader_.prefetch_bucket(hash_);
+  }
+  // Not before: a load that waits for the bucket would hold the message's stores back.
+  void sent() noexcept override { reader_.prefetch_buffers(hash_); }
+
+ private:
+  kv::DirectReader<kv::MappedMemory>& reader_;
+  uint64_t hash_;
+};
+
+}  // namespace refract::client

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores past the caches, for values so large that caches only lose by them: what is overwritten as a whole
+// is not read from memory first, which is a third of what a copy moves.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "refract/base/units.h"
+#include "refract/memory/remote_visible.h"
+
+#if defined(__SSE2__) && !defined(REFRACT_THREAD_SANITIZER)
+#include <emmintrin.h>
+#endif
+
+namespace refract {
+
+// From this size of a whole value on it pays.
+inline constexpr uint64_t kStreamedBytesMin = 256 * kKiB;
+
+// As store_possibly_torn. Ordered before whatever is stored or published behind it.
+inline void store_streaming(std::byte* target, const std::byte* source, size_t bytes) noexcept {
+#if defined(__SSE2__) && !defined(REFRACT_THREAD_SANITIZER)
+  const size_t lead = std::min<size_t>(bytes, -reinterpret_cast<uintptr_t>(target) % 64);
+  std::memcpy(target, source, lead);
+  size_t at = lead;
+  for (; at + 64 <= bytes; at += 64) {
+    const auto* from = reinterpret_cast<const __m128i*>(source + at);
+    auto* to = reinterpret_cast<__m128i*>(target + at);
+    const __m128i first = _mm_loadu_si128(from);
+    const __m128i second = _mm_loadu_si128(from + 1);
+    const __m128i third = _mm_loadu_si128(from + 2);
+    const __m128i fourth = _mm_loadu_si128(from + 3);
+    _mm_stream_si128(to, first);
+    _mm_stream_si128(to + 1, second);
+    _mm_stream_si128(to + 2, third);
+    _mm_stream_si128(to + 3, fourth);
+  }
+  std::memcpy(target + at, source + at, bytes - at);
+  _mm_sfence();
+#else
+  store_possibly_torn(target, source, bytes);
+#endif
+}
+
+}  // namespace refract
