@@ -87,10 +87,19 @@ struct Bar {
                                          Over over = Over::kSharedMemory);
 
 Reported<Outcome> measure_get_throughput(BarRun& run);
-Reported<Outcome> measure_get_throughput_on_huge_pages(BarRun& run);
+Reported<Outcome> measure_get_throughput_of_many(BarRun& run);
+Reported<Outcome> measure_get_throughput_by_zipf(BarRun& run);
+Reported<Outcome> measure_multi_get(BarRun& run);
+Reported<Outcome> measure_multi_get_of_many(BarRun& run);
+Reported<Outcome> measure_hot_get(BarRun& run);
+Reported<Outcome> measure_get_under_puts(BarRun& run);
 Reported<Outcome> measure_get_latency(BarRun& run);
 Reported<Outcome> measure_stopped_server(BarRun& run);
 Reported<Outcome> measure_put_latency(BarRun& run);
+Reported<Outcome> measure_put_latency_of_many(BarRun& run);
+Reported<Outcome> measure_put_16(BarRun& run);
+Reported<Outcome> measure_put_large(BarRun& run);
+Reported<Outcome> measure_get_large(BarRun& run);
 Reported<Outcome> measure_chain_get(BarRun& run);
 Reported<Outcome> measure_chain_read_cost(BarRun& run);
 Reported<Outcome> measure_chain_swap_cost(BarRun& run);

@@ -73,7 +73,7 @@ TEST(Drift, over_tcp_is_that_of_tcp) {
 TEST(Verdict, follows_the_median_and_the_sense_of_the_bar) {
   Outcome outcome;
   EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kNotMeasured);
-  outcome.samples = {0.1, 0.45, 0.5};
+  outcome.samples = {0.1, 0.55, 0.6};
   EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kHolds);
   outcome.is_disturbed = true;
   EXPECT_EQ(judge(bar_named("get-throughput"), outcome), Verdict::kDisturbed);

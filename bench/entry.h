@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -31,6 +32,12 @@ struct Value {
   }
   // Whether these are the bytes of that entry, as first put. One word stands for all, to keep it cheap.
   [[nodiscard]] bool is_of(uint64_t index) const noexcept { return words[7] == index * 15; }
+
+  // The same of every word.
+  [[nodiscard]] bool is_whole_of(uint64_t index) const noexcept {
+    const Value expected = of(index);
+    return std::memcmp(words, expected.words, sizeof(words)) == 0;
+  }
 
   [[nodiscard]] std::span<std::byte> writable_bytes() noexcept {
     return std::as_writable_bytes(std::span(words));

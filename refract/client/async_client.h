@@ -95,6 +95,8 @@ class AsyncClient {
     if (++noted_reads_ >= notes_.due()) [[unlikely]]
       notes_.note(connection, key, noted_reads_);
   }
+  struct Way;
+  [[nodiscard]] bool read_ahead(GetItem& item, const Way& way);
   // All at once.
   template <typename Job>
   [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncClient::*work)(Job&));

@@ -23,44 +23,52 @@ constexpr size_t kGroup = 16;
 
 }  // namespace
 
+// What multi_get has found out about a key before it reads it.
+struct AsyncClient::Way {
+  Connection* connection;
+  Connection::Reader* reader;  // Null: none for this key.
+  uint64_t hash;
+  Connection::Reader::Lead lead;
+};
+
+// False: ask the key's shard.
+bool AsyncClient::read_ahead(GetItem& item, const Way& way) {
+  if (way.reader == nullptr) {
+    const Code code = check_key(item.key);
+    if (code != Code::kOk) item.result = fail(code);
+    return code != Code::kOk;
+  }
+  note_read(*way.connection, item.key);
+  const kv::Found found = way.reader->get_ahead(way.lead, item.key, way.hash, StringRoom{&item.value});
+  if (found.code == Code::kOk) [[likely]] {
+    item.result = got_of(found);
+    return true;
+  }
+  if (found.code == Code::kInvalidated || found.code == Code::kCorrupt) return false;
+  item.result = fail(found.code);
+  return true;
+}
+
 void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
-  struct Way {
-    Connection* connection;
-    Connection::Reader* reader;
-    uint64_t hash;
-  };
   std::array<Way, kGroup> ways;
   for (size_t first = 0; first < items.size(); first += kGroup) {
     const std::span<GetItem> group = items.subspan(first, std::min(kGroup, items.size() - first));
     // Two passes that only prefetch, so that the misses of the whole group overlap.
     for (size_t i = 0; i < group.size(); ++i) {
-      Connection* connection =
-          check_key(group[i].key) == Code::kOk ? peers_.at(Place{.key = group[i].key}) : nullptr;
-      ways[i] = {.connection = connection,
-                 .reader = connection == nullptr ? nullptr : connection->reader(),
-                 .hash = 0};
-      if (ways[i].reader == nullptr) continue;
-      ways[i].hash = ways[i].reader->hash(group[i].key);
-      ways[i].reader->prefetch_bucket(ways[i].hash);
+      const Bytes key = group[i].key;
+      Connection* const connection = check_key(key) == Code::kOk ? peers_.at(Place{.key = key}) : nullptr;
+      Connection::Reader* const reader = connection == nullptr ? nullptr : connection->reader();
+      ways[i].connection = connection;
+      ways[i].reader = reader;
+      if (reader == nullptr) continue;
+      ways[i].hash = reader->hash(key);
+      reader->prefetch_bucket(ways[i].hash);
+    }
+    for (Way& way : std::span(ways).first(group.size())) {
+      if (way.reader != nullptr) way.lead = way.reader->prefetch_lead(way.hash);
     }
     for (size_t i = 0; i < group.size(); ++i) {
-      if (ways[i].reader != nullptr) ways[i].reader->prefetch_buffers(ways[i].hash);
-    }
-    for (size_t i = 0; i < group.size(); ++i) {
-      GetItem& item = group[i];
-      kv::Found found{.code = check_key(item.key)};
-      if (found.code == Code::kOk) {
-        found.code = Code::kInvalidated;
-        if (ways[i].reader != nullptr) {
-          note_read(*ways[i].connection, item.key);
-          found = ways[i].reader->get(item.key, ways[i].hash, StringRoom{&item.value});
-        }
-      }
-      if (found.code == Code::kInvalidated || found.code == Code::kCorrupt) {
-        rest.push_back(static_cast<uint32_t>(first + i));
-      } else {
-        item.result = found.code == Code::kOk ? Result<Got>(got_of(found)) : fail(found.code);
-      }
+      if (!read_ahead(group[i], ways[i])) rest.push_back(static_cast<uint32_t>(first + i));
     }
   }
 }

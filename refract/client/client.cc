@@ -50,7 +50,7 @@ uint64_t begun_of(const Connection& connection, uint64_t clock_ns) noexcept {
 }
 
 template <typename Room>
-[[gnu::noinline]] Result<Got> get_carefully(ClientState& client, const Bytes& key, const Room& room) {
+[[gnu::noinline]] Result<Got> get_carefully(ClientState& client, Bytes key, Room room) {
   if (const Code code = check_key(key); code != Code::kOk) [[unlikely]]
     return fail(code);
   ThreadState* mine = client.mine();
@@ -83,7 +83,7 @@ template <typename Room>
 
 // The common get stands alone, because how many gets overlap is decided by the instructions of each.
 template <typename Room>
-Result<Got> get_to(ClientState& client, const Bytes& key, const Room& room) {
+Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   if (client.has_mine_at_once()) [[likely]] {
     ThreadState& mine = ClientState::mine_at_once();
     if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
@@ -153,6 +153,14 @@ Result<Got> Client::get(Bytes key, std::string& value) {
 
 Result<Got> Client::get_into(Bytes key, std::span<std::byte> value) {
   return get_to(*state_, key, client::BufferRoom{value});
+}
+
+void Client::announce(Bytes key) noexcept {
+  if (!state_->has_mine_at_once()) [[unlikely]] {
+    if (state_->mine() == nullptr) return;
+  }
+  Connection::Reader* const reader = ClientState::mine_at_once().reader_for(key);
+  if (reader != nullptr) reader->announce(reader->hash(key));
 }
 
 Result<View> Client::view(Bytes key) {

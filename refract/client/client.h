@@ -99,6 +99,11 @@ class Client {
   [[nodiscard]] Result<Got> get(Bytes key, std::string& value);
   // kTooLarge: the value is longer than `value` (exists() says how long).
   [[nodiscard]] Result<Got> get_into(Bytes key, std::span<std::byte> value);
+  // Says that gets of this key follow, so that the memory they need is fetched meanwhile: of keys in a row
+  // each is best announced kAnnouncedAhead gets ahead. Never waits, and is never wrong; of no effect where
+  // this thread does not read the node's memory directly.
+  void announce(Bytes key) noexcept;
+  static constexpr size_t kAnnouncedAhead = 8;
   // kOverloaded: all pins of this thread are in use.
   [[nodiscard]] Result<View> view(Bytes key);
   // kNotFound, or what is there.

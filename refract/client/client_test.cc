@@ -168,6 +168,25 @@ TEST_P(ClientContract, get_into_a_short_buffer_is_too_large) {
   EXPECT_EQ(client_.get_into("empty", {})->value_bytes, 0U);
 }
 
+TEST_P(ClientContract, announcing_a_key_changes_nothing_but_the_time_of_its_get) {
+  client_.announce("nothing is there yet");
+  client_.announce("");
+  client_.announce(std::string(70'000, 'k'));
+  // Through the growth of a table, whose buckets move under what has been announced.
+  for (size_t i = 0; i < 3'000; ++i) {
+    const std::string key = "announced " + std::to_string(i);
+    client_.announce("announced " + std::to_string(i + 5));
+    EXPECT_EQ(client_.get(key).code(), Code::kNotFound);
+    ASSERT_TRUE(client_.put(key, value_of(i % 200, i)).has_value());
+    client_.announce(key);
+    client_.announce("announced " + std::to_string(i / 2));
+    const auto value = client_.get(key);
+    ASSERT_TRUE(value.has_value()) << i;
+    EXPECT_EQ(*value, value_of(i % 200, i));
+  }
+  for (size_t i = 0; i < 3'000; ++i) ASSERT_TRUE(client_.erase("announced " + std::to_string(i)).has_value());
+}
+
 TEST_P(ClientContract, a_view_shows_the_value_of_its_moment) {
   EXPECT_EQ(client_.view("viewed").code(), Code::kNotFound);
   EXPECT_EQ(client_.view("").code(), Code::kInvalidArgument);

@@ -40,6 +40,15 @@ class alignas(64) ThreadState {
       direct_reads_.set(reads);
     return reader;
   }
+  // The reader of the key's shard, for hints; counts nothing. Null: there is none.
+  [[nodiscard]] Connection::Reader* reader_for(Connection::Key key) noexcept {
+    if (guard_.is_child()) [[unlikely]]
+      return nullptr;
+    if (sole_.reader != nullptr) [[likely]]
+      return sole_.reader;
+    const Connection* const connection = key.empty() ? nullptr : peers().at(Place{.key = key});
+    return connection == nullptr ? nullptr : connection->reader();
+  }
   // What reader_at_once() counted is read by other means, and counted there.
   void count_again() noexcept { direct_reads_.set(direct_reads_.value() - 1); }
 

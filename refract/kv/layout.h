@@ -67,8 +67,8 @@ static_assert(sizeof(Bucket) == kLineBytes);
 // split.
 [[nodiscard]] constexpr uint64_t bucket_index(uint64_t hash, uint64_t count) noexcept {
   const uint64_t mask = ~uint64_t{0} >> std::countl_zero(count);
-  const uint64_t index = hash & mask;
-  return index < count ? index : hash & (mask >> 1);
+  // Without a branch, which nobody could predict.
+  return hash & (mask >> uint64_t{(hash & mask) >= count});
 }
 
 // Which bucket the split that made the table `count` buckets large took its entries from. REQUIRES: count

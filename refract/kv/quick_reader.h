@@ -44,18 +44,35 @@ class QuickReader {
   template <typename Sink>
   [[nodiscard, gnu::always_inline]] bool get(std::span<const std::byte> key, uint64_t hash, Sink& sink,
                                              Found& found) noexcept {
+    if (!is_current() || key.size() > kKeyBytesMax) [[unlikely]]
+      return false;
+    Lead lead;
+    return find(hash, lead) && get(lead, key, sink, found);
+  }
+
+  // get in two halves, for those who let time pass between them.
+  struct Lead {
+    Offset slot_at;
+    Slot slot;  // The first that matches. None: the second half settles nothing.
+  };
+  [[nodiscard, gnu::always_inline]] bool find(uint64_t hash, Lead& lead) const noexcept {
     // A copy: behind each load that others may change, members would be fetched again.
     Memory memory = memory_;
-    const uint64_t count = memory.observe(kBucketCountAt);
-    if (count != known_.count || key.size() > kKeyBytesMax) [[unlikely]]
-      return false;
     const Offset bucket = known_.bucket_of(hash);
     const uint32_t hits = memory.match(bucket, Slot::fingerprint_of(hash));
     if (hits == 0) [[unlikely]]
       return false;
     const auto first = static_cast<uint32_t>(std::countr_zero(hits));
-    const Offset slot_at = bucket.plus(uint64_t{first} * sizeof(Slot));
-    const Slot slot{memory.observe(slot_at)};
+    lead.slot_at = bucket.plus(uint64_t{first} * sizeof(Slot));
+    lead.slot = Slot{memory.observe(lead.slot_at)};
+    return true;
+  }
+  // REQUIRES: key.size() <= kKeyBytesMax.
+  template <typename Sink>
+  [[nodiscard, gnu::always_inline]] bool get(const Lead& lead, std::span<const std::byte> key, Sink& sink,
+                                             Found& found) noexcept {
+    Memory memory = memory_;
+    const auto [slot_at, slot] = lead;
     const Offset buffer = slot.buffer();
     if (buffer.value >= known_.buffers_end) [[unlikely]]
       return false;
@@ -91,10 +108,8 @@ class QuickReader {
 
   // Whether it knows the table as it is.
   [[nodiscard]] bool is_current() const noexcept { return memory_.observe(kBucketCountAt) == known_.count; }
-  // Where the key's bucket lies, for hints: the space's first line while that is not known.
-  [[nodiscard]] Offset likely_bucket_of(uint64_t hash) const noexcept {
-    return memory_.observe(kBucketCountAt) == known_.count ? known_.bucket_of(hash) : Offset{};
-  }
+  // Where the key's bucket lies, or lay: for hints. The space's first line while nothing is known.
+  [[nodiscard]] Offset known_bucket_of(uint64_t hash) const noexcept { return known_.bucket_of(hash); }
 
   // What get() knows beforehand, brought up to date: the bucket count with where its chunks lie, and how much
   // of the space may be read. get() answers nothing while the table has another count.
@@ -119,7 +134,6 @@ class QuickReader {
     }
     known_.chunks = chunks_.data();
     known_.mask = ~uint64_t{0} >> std::countl_zero(count);
-    known_.unsplit_mask = known_.mask >> 1;
     known_.count = count;
   }
 
@@ -133,16 +147,14 @@ class QuickReader {
   struct Known {
     uint64_t count = 0;
     uint64_t mask = 0;
-    uint64_t unsplit_mask = 0;
     // Where each chunk of buckets would have to lie for the first one's to be bucket 0: so an index needs no
     // remainder.
     const Offset* chunks = &kNowhere;
     uint64_t buffers_end = 0;
 
     [[nodiscard, gnu::always_inline]] Offset bucket_of(uint64_t hash) const noexcept {
-      uint64_t index = hash & mask;
-      const uint64_t unsplit = hash & unsplit_mask;
-      if (index >= count) index = unsplit;
+      // Without a branch: with a table between two powers of two, nobody could predict it.
+      const uint64_t index = hash & (mask >> uint64_t{(hash & mask) >= count});
       return chunks[index / kBucketsPerChunk].plus(index * kLineBytes);
     }
   };
