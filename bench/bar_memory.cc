@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "bench/bars.h"
 #include "bench/loaded_node.h"
 #include "bench/redis.h"
@@ -11,15 +9,6 @@
 
 namespace refract::bench {
 namespace {
-
-// What keeper and server have resident together: each one's private pages, and the shared ones once, since
-// both map the same regions. Everything that was populated counts, whether an entry lies in it or not.
-uint64_t resident_bytes(const PrivateNode& node) {
-  const ProcessUse keeper = use_of(node.keeper());
-  const ProcessUse server = use_of(node.server());
-  return keeper.private_bytes + server.private_bytes + std::max(keeper.shared_bytes, server.shared_bytes) +
-         std::max(keeper.file_bytes, server.file_bytes);
-}
 
 Reported<double> bytes_per_entry_of_ours(const BarRun& run, uint64_t entries) {
   Reported<PrivateNode> node = start_node(run, entries);

@@ -17,6 +17,7 @@
 
 #include "bench/bars.h"
 #include "bench/fabric_command.h"
+#include "bench/growth_command.h"
 #include "bench/kv_load.h"
 #include "bench/machine.h"
 #include "bench/private_node.h"
@@ -363,8 +364,12 @@ int main(int argc, char** argv) {
   CLI::App& fabric_app = *app.add_subcommand(
       "fabric", "every operation of every provider over sizes, beside UCX, libfabric and perftest");
   describe_fabric(fabric_app, fabric_command);
+  GrowthCommand growth_command;
+  CLI::App& growth_app = *app.add_subcommand(
+      "growth", "how cost grows with keys, connections, shards and bytes of a value, as curves");
+  describe_growth(growth_app, growth_command);
   CLI::App& report_app = *app.add_subcommand("report", "a page with plots from what --json wrote");
-  report_app.add_option("json", report_json_path, "what 'bars', 'kv' or 'fabric' wrote by --json")
+  report_app.add_option("json", report_json_path, "what 'bars', 'kv', 'fabric' or 'growth' wrote by --json")
       ->required();
   report_app.add_option("-o,--output", report_html_path, "the page")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
@@ -374,6 +379,11 @@ int main(int argc, char** argv) {
     const Reported<std::string> json = run_fabric_command(fabric_command);
     if (!json) return refuse(json.error());
     return fabric_command.json_path.empty() ? 0 : write_file(fabric_command.json_path, *json);
+  }
+  if (growth_app.parsed()) {
+    const Reported<std::string> json = run_growth_command(growth_command);
+    if (!json) return refuse(json.error());
+    return growth_command.json_path.empty() ? 0 : write_file(growth_command.json_path, *json);
   }
   if (kv_app.parsed()) return run_kv(kv_command, kv_app.count("--turns") > 0);
   return run_report(report_json_path, report_html_path);

@@ -26,6 +26,7 @@ struct NodeOptions {
   std::string data_folder = {};     // Absolute; empty: one beside the socket, gone with the node.
   // Snapshots without a bound on their rate; else the knobs' defaults.
   bool snapshots_at_full_speed = false;
+  uint64_t clients_max = 0;  // The knob clients.max; 0: its default.
   // What the node is started by, such as "nsenter --net=FILE"; it must end up in the node's own process.
   std::vector<std::string> launcher = {};
 };
@@ -58,6 +59,10 @@ class PrivateNode {
   std::string socket_path_;
   std::string tcp_address_;
 };
+
+// What keeper and server have resident together: each one's private pages, and the shared ones once, since
+// both map the same regions. Everything that was populated counts, whether an entry lies in it or not.
+[[nodiscard]] uint64_t resident_bytes(const PrivateNode& node);
 
 // refractd beside this program.
 [[nodiscard]] std::string default_node_program();
