@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "bench/bars.h"
 #include "bench/entry.h"
 #include "bench/loaded_node.h"
@@ -48,7 +50,9 @@ double two_reads_median_ns(const BarRun& run, const PointerChase& chase, Samples
 Reported<Outcome> measure_get_latency(BarRun& run) {
   Reported<LoadedNode> loaded = start_loaded_node(run, run.options.entries);
   if (!loaded) return report(loaded.error());
-  const uint64_t footprint = use_of(loaded->node.keeper()).shared_bytes;
+  // Either of the two may not have touched all that the node has.
+  const uint64_t footprint =
+      std::max(use_of(loaded->node.keeper()).shared_bytes, use_of(loaded->node.server()).shared_bytes);
   const Reported<PointerChase> chase = PointerChase::create(footprint, Pages::kSmall);
   if (!chase) return report(chase.error());
   Samples samples(run.options.operations / 8);

@@ -89,6 +89,8 @@ struct Bar {
 Reported<Outcome> measure_get_throughput(BarRun& run);
 Reported<Outcome> measure_get_throughput_on_huge_pages(BarRun& run);
 Reported<Outcome> measure_get_latency(BarRun& run);
+Reported<Outcome> measure_shm_get_beside_redis(BarRun& run);
+Reported<Outcome> measure_shm_get_beside_pipelined_redis(BarRun& run);
 Reported<Outcome> measure_stopped_server(BarRun& run);
 Reported<Outcome> measure_put_latency(BarRun& run);
 Reported<Outcome> measure_chain_get(BarRun& run);
