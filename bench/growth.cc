@@ -21,6 +21,11 @@ void add_note(GrowthPoint& point, const std::string& note) {
   point.note += (point.note.empty() ? "" : "; ") + note;
 }
 
+// Whether the ping-pong's other end never got its core: a drift of nothing is none.
+bool is_silent_at(const Reference& reference) {
+  return core_count() > 1 && (reference.ping_pong_ns <= 0 || reference.tcp_polling_ns <= 0);
+}
+
 // The best of both, for each of the things that are measured.
 Reference quieter(const Reference& one, const Reference& other) {
   const auto least = [](double a, double b) { return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b); };
@@ -113,10 +118,12 @@ Reported<> measure_turns(const GrowthRun& run, GrowthPoint& point, const GrowthT
                           static_cast<double>(std::max<uint64_t>(now_ns() - begin_ns, 1));
     block.after = run.bars.references.measure();
     const double apart = drift(block.before, block.after, over);
-    block.accepted = apart <= kApartMost && waited <= kWaitedMost;
+    const bool is_silent = is_silent_at(block.before) || is_silent_at(block.after);
+    block.accepted = apart <= kApartMost && waited <= kWaitedMost && !is_silent;
     point.blocks.push_back(block);
     point.is_disturbed = !block.accepted;
     if (apart > kApartMost) add_note(point, fmt::format("references {:.0f} % apart", 100 * apart));
+    if (is_silent) add_note(point, "others had core 1 while the references were measured");
     if (waited > kWaitedMost) {
       add_note(point, fmt::format("others had the cores for {:.0f} % of the time", 100 * waited));
     }
