@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "bench/bars.h"
 #include "bench/entry.h"
 #include "bench/loaded_node.h"

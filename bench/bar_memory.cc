@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "bench/bars.h"
 #include "bench/loaded_node.h"
 #include "bench/redis.h"
@@ -11,15 +9,6 @@
 
 namespace refract::bench {
 namespace {
-
-// What keeper and server have resident together: each one's private pages, and the regions once, all of which
-// is taken before it is used, whether an entry lies in it or not, and whether anybody has it mapped.
-uint64_t resident_bytes(const PrivateNode& node, const NodeStat& stat) {
-  const ProcessUse keeper = use_of(node.keeper());
-  const ProcessUse server = use_of(node.server());
-  return keeper.private_bytes + server.private_bytes + stat.bytes_total +
-         std::max(keeper.file_bytes, server.file_bytes);
-}
 
 Reported<double> bytes_per_entry_of_ours(const BarRun& run, uint64_t entries) {
   Reported<PrivateNode> node = start_node(run, entries);
@@ -30,7 +19,7 @@ Reported<double> bytes_per_entry_of_ours(const BarRun& run, uint64_t entries) {
   const Result<NodeStat> stat = client->stat();
   if (!stat) return failed("stat", stat.error().code);
   // What the empty node took at its start counts too: the entries came to lie in it.
-  return static_cast<double>(resident_bytes(*node, *stat)) / static_cast<double>(entries);
+  return static_cast<double>(resident_bytes(*node, stat->bytes_total)) / static_cast<double>(entries);
 }
 
 Reported<double> bytes_per_entry_of_redis(uint64_t entries, std::string& version) {

@@ -94,6 +94,8 @@ Reported<Outcome> measure_multi_get_of_many(BarRun& run);
 Reported<Outcome> measure_hot_get(BarRun& run);
 Reported<Outcome> measure_get_under_puts(BarRun& run);
 Reported<Outcome> measure_get_latency(BarRun& run);
+Reported<Outcome> measure_shm_get_beside_redis(BarRun& run);
+Reported<Outcome> measure_shm_get_beside_pipelined_redis(BarRun& run);
 Reported<Outcome> measure_stopped_server(BarRun& run);
 Reported<Outcome> measure_put_latency(BarRun& run);
 Reported<Outcome> measure_put_latency_of_many(BarRun& run);

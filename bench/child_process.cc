@@ -169,10 +169,13 @@ ProcessUse use_of(pid_t pid) {
   ProcessUse use;
   std::error_code error;
   for (const auto& thread : std::filesystem::directory_iterator(folder + "task", error)) {
-    // The first number of schedstat: nanoseconds on a core, where `stat` counts ticks of 10 ms.
+    // schedstat's first numbers: nanoseconds on a core, where `stat` counts ticks of 10 ms, and ready
+    // without.
     uint64_t cpu_ns = 0;
-    std::ifstream(thread.path().string() + "/schedstat") >> cpu_ns;
+    uint64_t waited_ns = 0;
+    std::ifstream(thread.path().string() + "/schedstat") >> cpu_ns >> waited_ns;
     use.cpu_ns += cpu_ns;
+    use.waited_ns += waited_ns;
     const std::string switches = content_of(thread.path().string() + "/status");
     use.context_switches += number_after(switches, "\nvoluntary_ctxt_switches") +
                             number_after(switches, "\nnonvoluntary_ctxt_switches");
@@ -181,6 +184,17 @@ ProcessUse use_of(pid_t pid) {
   use.shared_bytes = (number_after(status, "\nRssShmem") + number_after(status, "\nHugetlbPages")) * kKiB;
   use.file_bytes = number_after(status, "\nRssFile") * kKiB;
   return use;
+}
+
+uint64_t family_waited_ns() {
+  uint64_t waited_ns = 0;
+  std::vector<pid_t> family = {::getpid()};
+  for (size_t i = 0; i < family.size(); ++i) {
+    waited_ns += use_of(family[i]).waited_ns;
+    const std::vector<pid_t> children = children_of(family[i]);
+    family.insert(family.end(), children.begin(), children.end());
+  }
+  return waited_ns;
 }
 
 std::string tail_of(const std::string& path) {

@@ -65,12 +65,15 @@ class TemporaryFolder {
 // What /proc shows of a process to everyone; zeros when it is gone.
 struct ProcessUse {
   uint64_t cpu_ns = 0;
+  uint64_t waited_ns = 0;  // That its threads were ready and others had the core.
   uint64_t context_switches = 0;
   uint64_t private_bytes = 0;  // Resident, anonymous.
   uint64_t shared_bytes = 0;   // Resident, of memfds and other shared memory, huge pages included.
   uint64_t file_bytes = 0;     // Resident, of programs and libraries.
 };
 [[nodiscard]] ProcessUse use_of(pid_t pid);
+// How long this process, and all that it started, have waited for cores so far.
+[[nodiscard]] uint64_t family_waited_ns();
 
 // The last lines of a file, for the error that mentions it.
 [[nodiscard]] std::string tail_of(const std::string& path);

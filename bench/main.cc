@@ -15,13 +15,16 @@
 #include <utility>
 #include <vector>
 
+#include "bench/bar_run.h"
 #include "bench/bars.h"
 #include "bench/fabric_command.h"
+#include "bench/growth_command.h"
 #include "bench/kv_load.h"
 #include "bench/machine.h"
 #include "bench/private_node.h"
 #include "bench/results.h"
 #include "bench/suite.h"
+#include "bench/suite_command.h"
 
 #include "refract/kv/designs/designs.h"
 
@@ -58,25 +61,8 @@ struct BarsCommand {
 void apply_size(BarsCommand& command) {
   BarOptions& options = command.options;
   if (options.node_program.empty()) options.node_program = default_node_program();
-  if (command.quick) {
-    options.many_entries = 1'000'000;
-    options.operations = 500'000;
-    options.alternations = 5;
-    options.slice_seconds = 0.15;
-    options.idle_ns = 1'000'000'000;
-  }
-  if (command.smoke) {
-    options.entries = options.many_entries = 1'000;
-    options.operations = 2'000;
-    options.alternations = 1;
-    options.attempts = 1;
-    options.judged = false;
-    options.slice_seconds = 0.02;
-    options.path_seconds = 0.2;
-    options.log_seconds = 0.2;
-    options.first_requests = 2;
-    options.idle_ns = 100'000'000;
-  }
+  if (command.quick) make_quick(options);
+  if (command.smoke) make_small(options);
 }
 
 bool is_wanted(const BarsCommand& command, const Bar& bar) {
@@ -90,26 +76,11 @@ bool is_wanted(const BarsCommand& command, const Bar& bar) {
 // A name that no bar has would measure nothing, and look as if all were well.
 Reported<> check_names(const BarsCommand& command) {
   for (const std::string& name : command.only) {
-    if (std::ranges::find(bars(), name, &Bar::name) != bars().end()) continue;
+    if (find_bar(name) != nullptr) continue;
     return report(Code::kInvalidArgument, fmt::format("--only: there is no bar '{}'", name),
                   "docs/benchmarks.md names them all; without --only all are measured");
   }
   return {};
-}
-
-BarResult measure(const Bar& bar, BarRun& run) {
-  Reported<Outcome> outcome = bar.measure(run);
-  if (!outcome) {
-    Outcome nothing;
-    nothing.note = outcome.error().to_string();
-    // Something that the machine lacks is no fault; everything else that kept a bar from its number is.
-    const bool lacking = outcome.error().code == Code::kUnsupported;
-    return {.bar = &bar,
-            .outcome = std::move(nothing),
-            .verdict = lacking ? Verdict::kNotMeasured : Verdict::kFailed};
-  }
-  const Verdict verdict = run.options.judged ? judge(bar, *outcome) : Verdict::kNotJudged;
-  return {.bar = &bar, .outcome = std::move(*outcome), .verdict = verdict};
 }
 
 int run_bars(BarsCommand& command) {
@@ -130,7 +101,7 @@ int run_bars(BarsCommand& command) {
   bool failed = false;
   for (const Bar& bar : bars()) {
     if (!is_wanted(command, bar)) continue;
-    results.push_back(measure(bar, run));
+    results.push_back(measure_bar(bar, run));
     failed = failed || results.back().verdict == Verdict::kFailed;
     fmt::print("{}\n", line_of(results.back()));
     std::fflush(stdout);
@@ -222,33 +193,6 @@ int run_kv(KvCommand& command, bool has_turns) {
   return command.json_path.empty() ? 0 : write_file(command.json_path, json_of(load, *result));
 }
 
-struct SuiteCommand {
-  std::vector<std::string> names;
-  SuiteFabric fabric = SuiteFabric::kSim;
-  std::string json_path;
-  bool is_small = false;
-};
-
-// What is off and not explained is a failure: what comes out of the simulator is the same everywhere.
-int run_suites(const SuiteCommand& command) {
-  bool failed = false;
-  std::string json;
-  for (const std::string& name : command.names) {
-    Reported<Suite> suite = read_suite(name);
-    if (!suite) return refuse(suite.error());
-    if (command.is_small) make_small(*suite);
-    const Reported<SuiteResult> result = run_suite(*suite, command.fabric);
-    if (!result) return refuse(result.error());
-    if (command.json_path != "-") fmt::print("{}\n", lines_of(*suite, *result));
-    json += json_of(*suite, *result);
-    failed = failed || (!command.is_small && has_unexplained(*suite, *result));
-  }
-  if (!command.json_path.empty()) {
-    if (const int code = write_file(command.json_path, json); code != 0) return code;
-  }
-  return failed ? 1 : 0;
-}
-
 int run_report(const std::string& json_path, const std::string& html_path) {
   const std::ifstream file(json_path);
   if (!file)
@@ -330,18 +274,6 @@ void describe_kv(CLI::App& app, KvCommand& command) {
                  "refractd for a private node (default: beside this program)");
 }
 
-void describe_suites(CLI::App& app, SuiteCommand& command) {
-  const std::map<std::string, SuiteFabric> fabrics = {
-      {"sim", SuiteFabric::kSim}, {"shm", SuiteFabric::kShm}, {"tcp", SuiteFabric::kTcp}};
-  app.add_option("suite", command.names, "names such as prism-kv, or files")->required();
-  app.add_option("--fabric", command.fabric,
-                 "sim: the paper's testbed; shm or tcp: this machine, where only ratios can be compared")
-      ->transform(CLI::CheckedTransformer(fabrics));
-  app.add_flag("--smoke", command.is_small, "few operations: whether everything runs");
-  app.add_option("--json", command.json_path,
-                 "write the results to this file, one JSON object each ('-': standard output)");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -357,23 +289,37 @@ int main(int argc, char** argv) {
   describe_kv(kv_app, kv_command);
   SuiteCommand suite_command;
   CLI::App& suite_app =
-      *app.add_subcommand("suite", "a published experiment, ours beside the paper's figures");
+      *app.add_subcommand("suite", "a claim of README.md measured, or a published experiment rebuilt");
   describe_suites(suite_app, suite_command);
   FabricCommand fabric_command;
   CLI::App& fabric_app = *app.add_subcommand(
       "fabric", "every operation of every provider over sizes, beside UCX, libfabric and perftest");
   describe_fabric(fabric_app, fabric_command);
+  GrowthCommand growth_command;
+  CLI::App& growth_app = *app.add_subcommand(
+      "growth", "how cost grows with keys, connections, shards and bytes of a value, as curves");
+  describe_growth(growth_app, growth_command);
   CLI::App& report_app = *app.add_subcommand("report", "a page with plots from what --json wrote");
-  report_app.add_option("json", report_json_path, "what 'bars', 'kv' or 'fabric' wrote by --json")
+  report_app.add_option("json", report_json_path, "what 'bars', 'kv', 'fabric' or 'growth' wrote by --json")
       ->required();
   report_app.add_option("-o,--output", report_html_path, "the page")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (bars_app.parsed()) return run_bars(bars_command);
-  if (suite_app.parsed()) return run_suites(suite_command);
+  if (suite_app.parsed()) {
+    const Reported<SuiteReport> suites = run_suite_command(suite_command);
+    if (!suites) return refuse(suites.error());
+    const int code = suite_command.json_path.empty() ? 0 : write_file(suite_command.json_path, suites->json);
+    return suites->has_failed ? 1 : code;
+  }
   if (fabric_app.parsed()) {
     const Reported<std::string> json = run_fabric_command(fabric_command);
     if (!json) return refuse(json.error());
     return fabric_command.json_path.empty() ? 0 : write_file(fabric_command.json_path, *json);
+  }
+  if (growth_app.parsed()) {
+    const Reported<std::string> json = run_growth_command(growth_command);
+    if (!json) return refuse(json.error());
+    return growth_command.json_path.empty() ? 0 : write_file(growth_command.json_path, *json);
   }
   if (kv_app.parsed()) return run_kv(kv_command, kv_app.count("--turns") > 0);
   return run_report(report_json_path, report_html_path);

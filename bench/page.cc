@@ -98,9 +98,10 @@ Reported<std::string> html_of(const std::string& json) {
   const std::string format = run.is_object() ? text_in(run, "format") : "";
   if (format == "refract-kv-2") return kv_page_of(run);
   if (format == "refract-fabric-1") return fabric_page_of(run);
+  if (format == "refract-growth-1") return growth_page_of(run);
   if (format != "refract-bars-1") {
     return report(Code::kMalformed,
-                  "this is not what 'refract-bench bars', 'kv' or 'fabric' writes with --json");
+                  "this is not what 'refract-bench bars', 'kv', 'fabric' or 'growth' writes with --json");
   }
   std::string rows;
   std::string blocks;

@@ -30,5 +30,7 @@ namespace refract::bench {
 [[nodiscard]] std::string kv_page_of(const nlohmann::json& run);
 // Likewise of `refract-bench fabric --json`.
 [[nodiscard]] std::string fabric_page_of(const nlohmann::json& run);
+// Likewise of `refract-bench growth --json`.
+[[nodiscard]] std::string growth_page_of(const nlohmann::json& run);
 
 }  // namespace refract::bench

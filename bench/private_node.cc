@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -42,6 +43,7 @@ std::vector<std::string> arguments_for(const NodeOptions& options, const std::st
     add("--data-durability", options.durability);
     add("--data-folder", options.data_folder.empty() ? folder + "/data" : options.data_folder);
   }
+  if (options.clients_max != 0) add("--clients-max", fmt::format("{}", options.clients_max));
   if (options.snapshots_at_full_speed) add("--data-snapshot-rate", "64TiB");
   return arguments;
 }
@@ -106,6 +108,13 @@ Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
 pid_t PrivateNode::server() const {
   const std::vector<pid_t> children = children_of(keeper());
   return children.empty() ? -1 : children.front();
+}
+
+uint64_t resident_bytes(const PrivateNode& node, uint64_t region_bytes) {
+  const ProcessUse keeper = use_of(node.keeper());
+  const ProcessUse server = use_of(node.server());
+  return keeper.private_bytes + server.private_bytes + region_bytes +
+         std::max(keeper.file_bytes, server.file_bytes);
 }
 
 std::string default_node_program() {

@@ -26,6 +26,7 @@ struct NodeOptions {
   std::string data_folder = {};     // Absolute; empty: one beside the socket, gone with the node.
   // Snapshots without a bound on their rate; else the knobs' defaults.
   bool snapshots_at_full_speed = false;
+  uint64_t clients_max = 0;  // The knob clients.max; 0: its default.
   // What the node is started by, such as "nsenter --net=FILE"; it must end up in the node's own process.
   std::vector<std::string> launcher = {};
 };
@@ -58,6 +59,11 @@ class PrivateNode {
   std::string socket_path_;
   std::string tcp_address_;
 };
+
+// What keeper and server have resident together: each one's private pages, and the regions once, all of which
+// is taken before it is used, whether an entry lies in it or not, and whether anybody has it mapped.
+// `region_bytes`: as the node says (NodeStat::bytes_total).
+[[nodiscard]] uint64_t resident_bytes(const PrivateNode& node, uint64_t region_bytes);
 
 // refractd beside this program.
 [[nodiscard]] std::string default_node_program();

@@ -5,6 +5,9 @@
 // and the paper's figures. On the simulated fabric the same code that serves for real runs in virtual time,
 // on hosts with the testbed's ports, delays and cores; what comes out follows from the file and its seed
 // alone. On shm and tcp the same systems run here, and only ratios can be held against the paper.
+//
+// Another kind (experiment = "bars") stands for a sentence of README.md: the bars by which it is shown
+// (claim.h).
 #pragma once
 
 #include <cstdint>
@@ -77,7 +80,7 @@ struct Figure {
 struct Suite {
   std::string name;
   std::string title;
-  enum class Experiment : uint8_t { kChase, kKv } experiment = Experiment::kChase;
+  enum class Experiment : uint8_t { kChase, kKv, kBars } experiment = Experiment::kChase;
   uint64_t seed = 1;
   double tolerance = 0;
   Testbed testbed;
@@ -85,8 +88,14 @@ struct Suite {
   std::vector<System> systems;
   std::vector<Place> places;
   std::vector<Figure> figures;
+  // Of kBars alone, which has nothing else of the above.
+  std::string claim;              // The sentence, as README.md has it but for its line breaks.
+  std::vector<std::string> bars;  // Names of bars().
+  std::vector<double> limits;     // That the sentence names, in place of the bars' own; none, or one each.
 };
 
+// The names of those that this program was built with.
+[[nodiscard]] std::vector<std::string> suite_names();
 // `text` is TOML, `path` stands in errors. Refuses what is missing, unknown or cannot be.
 [[nodiscard]] Reported<Suite> parse_suite(std::string_view text, const std::string& path);
 // By the name of one that this program was built with, or by a path, which has a dot or a slash.

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "bench/bars.h"
 #include "bench/suite.h"
 #include "bench/suite_texts.h"
 
@@ -111,7 +112,8 @@ class Fields {
     field = static_cast<T>(*number);
     return true;
   }
-  [[nodiscard]] static bool convert(const toml::node& node, std::vector<uint32_t>& field) {
+  template <typename T>
+  [[nodiscard]] static bool convert(const toml::node& node, std::vector<T>& field) {
     const toml::array* array = node.as_array();
     if (array == nullptr) return false;
     for (const toml::node& entry : *array) {
@@ -221,14 +223,31 @@ void check_names(Fields& fields, const Suite& suite) {
   }
 }
 
+void take_claim(Fields& fields, Suite& suite) {
+  suite.experiment = Suite::Experiment::kBars;
+  fields.take("claim", suite.claim);
+  fields.take("bars", suite.bars);
+  fields.may_take("limits", suite.limits);
+  if (suite.claim.empty() || suite.bars.empty()) fields.refuse("a claim and its bars are not empty");
+  if (!suite.limits.empty() && suite.limits.size() != suite.bars.size()) {
+    fields.refuse("limits are as many as bars, or none");
+  }
+  for (const std::string& name : suite.bars) {
+    const bool is_known = std::ranges::find(bars(), name, &Bar::name) != bars().end();
+    if (!is_known) fields.refuse(fmt::format("no bar is '{}'; docs/benchmarks.md names them all", name));
+  }
+  fields.refuse_unknown();
+}
+
 void take_suite(Fields& fields, Suite& suite) {
   std::string experiment;
   fields.take("name", suite.name);
   fields.take("title", suite.title);
   fields.take("experiment", experiment);
+  if (experiment == "bars") return take_claim(fields, suite);
   fields.take("seed", suite.seed);
   fields.take("tolerance", suite.tolerance);
-  if (experiment != "chase" && experiment != "kv") fields.refuse("experiment is 'chase' or 'kv'");
+  if (experiment != "chase" && experiment != "kv") fields.refuse("experiment is 'chase', 'kv' or 'bars'");
   suite.experiment = experiment == "kv" ? Suite::Experiment::kKv : Suite::Experiment::kChase;
   if (const toml::table* table = fields.table("testbed", /*is_needed=*/true)) {
     Fields inner(*table, fields.path());
@@ -265,6 +284,12 @@ Reported<Suite> parse_suite(std::string_view text, const std::string& path) {
   take_suite(fields, suite);
   if (fields.wrong()) return report(*fields.wrong());
   return suite;
+}
+
+std::vector<std::string> suite_names() {
+  std::vector<std::string> names;
+  for (const SuiteText& suite : kSuiteTexts) names.emplace_back(suite.name);
+  return names;
 }
 
 Reported<Suite> read_suite(const std::string& name_or_path) {
