@@ -9,6 +9,7 @@
 
 #include "bench/design_driver.h"
 #include "bench/kv_sides.h"
+#include "bench/memcached.h"
 
 namespace refract::bench {
 namespace {
@@ -83,6 +84,15 @@ std::unexpected<Report> refuse(std::string what, std::string next) {
   return report(Code::kInvalidArgument, std::move(what), std::move(next));
 }
 
+// What a store of others cannot do.
+Reported<> check_for_peers(const KvLoad& load) {
+  if (load.is_beside(KvPeer::kMemcached) && load.workload.key_bytes > kMemcachedKeyBytesMax) {
+    return refuse(fmt::format("memcached takes keys of up to {} bytes", kMemcachedKeyBytesMax),
+                  "lower --key-bytes");
+  }
+  return {};
+}
+
 // What a store of a published design cannot do; `name` is the first of them.
 Reported<> check_for_designs(const KvLoad& load, const std::string& name) {
   if (!load.address.empty()) {
@@ -112,6 +122,14 @@ std::string_view text(Provider provider) noexcept {
 
 std::string_view text(Path path) noexcept {
   return path == Path::kDirect ? "direct" : path == Path::kChain ? "chain" : "rpc";
+}
+
+std::string_view text(KvPeer peer) noexcept {
+  return peer == KvPeer::kRedis ? "redis" : "memcached";
+}
+
+bool KvLoad::is_beside(KvPeer peer) const noexcept {
+  return std::ranges::find(beside, peer) != beside.end();
 }
 
 bool KvLoad::has(std::string_view design) const noexcept {
@@ -155,7 +173,7 @@ Reported<> check(const KvLoad& load) {
     if (name == kOurs) continue;
     if (const Reported<> possible = check_for_designs(load, name); !possible) return possible;
   }
-  return {};
+  return check_for_peers(load);
 }
 
 Reported<KvResult> run_kv_load(const KvLoad& load) {

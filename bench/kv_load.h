@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `refract-bench kv`: load of one's own choice on a node, how long its answers take, and the same load on
-// stores of published designs and on a Redis beside it, all in turns.
+// stores of published designs and of others beside it, all in turns.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,10 @@ enum class Provider : uint8_t { kShm, kTcp };
 enum class Path : uint8_t { kDirect, kChain, kRpc };
 [[nodiscard]] std::string_view text(Path path) noexcept;
 
+// A store of others beside which the load is put.
+enum class KvPeer : uint8_t { kRedis, kMemcached };
+[[nodiscard]] std::string_view text(KvPeer peer) noexcept;
+
 // The name of our own store among the designs.
 inline constexpr std::string_view kOurs = "refract";
 
@@ -39,10 +43,11 @@ struct KvLoad {
   DriverOptions driver;      // Of each client. Its waiting is that of private servers too.
   size_t clients = 1;
   int turns = 1;  // Of each side; each lasts workload.seconds.
-  bool beside_redis = false;
+  std::vector<KvPeer> beside;
   bool sweep = false;  // Of rates, from a tenth of what the side can to half as much again.
 
   [[nodiscard]] bool has(std::string_view design) const noexcept;
+  [[nodiscard]] bool is_beside(KvPeer peer) const noexcept;
 };
 
 struct KvPoint {
@@ -66,7 +71,7 @@ struct KvSide {
 };
 
 struct KvResult {
-  std::vector<KvSide> sides;  // Ours, then Redis, then other designs.
+  std::vector<KvSide> sides;  // Ours, then peers, then other designs.
   size_t base = 0;            // The side that the others are divided by: ours by calls, or the first.
   Reference before;
   Reference after;

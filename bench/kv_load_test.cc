@@ -296,7 +296,8 @@ TEST(KvResults, sides_stand_beside_each_other_as_shares_of_ours_by_calls) {
 
 TEST(KvResults, become_lines_json_and_a_page) {
   KvLoad load;
-  load.beside_redis = load.sweep = true;
+  load.beside = {KvPeer::kRedis};
+  load.sweep = true;
   KvResult result;
   for (const char* name : {"refract", "redis <b>"}) {
     KvSide side{.name = name,

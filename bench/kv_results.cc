@@ -71,7 +71,7 @@ std::string lines_of(const KvSide& side, double value_bytes) {
   return lines + sweep_lines_of(side);
 }
 
-// Beside each other, where there are more than ours and Redis.
+// Beside each other, where there are more than ours and one peer.
 std::string table_of(const KvLoad& load, const KvResult& result) {
   std::string lines = fmt::format("{:<16}{:<32} {:>8} {:>8} {:>8} {:>8}  x {}\n", "", "operations a second",
                                   "p50 us", "p99 us", "trips", "server", result.sides[result.base].name);
@@ -99,9 +99,9 @@ std::string table_of(const KvLoad& load, const KvResult& result) {
   return lines;
 }
 
-// Whether there is anything besides our store by one path, and Redis.
+// Whether there is anything besides our store by one path, and one peer.
 bool is_comparison(const KvLoad& load, const KvResult& result) {
-  return result.sides.size() > (load.beside_redis ? 2U : 1U) || !load.has(kOurs);
+  return result.sides.size() > (load.beside.empty() ? 1U : 2U) || !load.has(kOurs);
 }
 
 Json json_of(const WorkloadResult& result) {
@@ -166,8 +166,8 @@ std::string lines_of(const KvLoad& load, const KvResult& result) {
     if (result.sides.size() == 2) {
       const double ours = spread_of(result.sides[0].rates).median;
       const double theirs = spread_of(result.sides[1].rates).median;
-      lines += fmt::format("refract / redis, medians of {} turns each: {:.2f} x\n", load.turns,
-                           theirs > 0 ? ours / theirs : 0);
+      lines += fmt::format("{} / {}, medians of {} turns each: {:.2f} x\n", kOurs, text(load.beside.front()),
+                           load.turns, theirs > 0 ? ours / theirs : 0);
     }
   }
   lines += fmt::format("references: {} before; {} after\n", text(result.before), text(result.after));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/kv_load.h"
+#include "bench/memcached.h"
 #include "bench/rivals.h"
 #include "bench/suite_ends.h"
 
@@ -37,12 +38,19 @@ class KvStores {
   [[nodiscard]] size_t base() const noexcept { return base_; }
 
  private:
+  static constexpr size_t kServerCore = 1;
+
   KvStores(const KvLoad& load, bool is_bound)
       : load_(load), is_bound_(is_bound), contents_(load.workload.key_bytes, load.workload.value_bytes) {}
 
   [[nodiscard]] Reported<> start_ours();
   [[nodiscard]] Reported<> start_design(const std::string& name);
+  // kv_peers.cc
+  [[nodiscard]] Reported<> start_peer(KvPeer peer);
   [[nodiscard]] Reported<> start_redis();
+  [[nodiscard]] Reported<> start_memcached();
+  // Where a peer's server sits, as the system counts; -1: anywhere.
+  [[nodiscard]] int server_cpu() const;
   [[nodiscard]] Reported<std::unique_ptr<StoreDriver>> connect_ours(Path path,
                                                                     const DriverOptions& options) const;
 
@@ -51,6 +59,7 @@ class KvStores {
   Contents contents_;
   std::optional<Rivals> node_;
   std::optional<Redis> redis_;
+  std::optional<Memcached> memcached_;
   std::vector<std::unique_ptr<RealServer>> servers_;
   std::vector<Side> sides_;
   size_t base_ = 0;

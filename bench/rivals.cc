@@ -73,8 +73,12 @@ Reported<> fill_node(const PrivateNode& node, const Contents& contents, uint64_t
   return {};
 }
 
+size_t filling_depth(const Contents& contents) noexcept {
+  return contents.value_bytes() >= kMiB ? 1 : 256;
+}
+
 Reported<> fill_redis(const Redis& redis, const Contents& contents, uint64_t keys) {
-  const size_t depth = contents.value_bytes() >= kMiB ? 1 : 256;
+  const size_t depth = filling_depth(contents);
   Reported<std::unique_ptr<RedisDriver>> filler =
       RedisDriver::connect(redis.port(), {.depth = depth}, contents);
   if (!filler) return report(filler.error());

@@ -55,6 +55,8 @@ class Rivals {
 // Puts the entries 0 to `keys` into a node, over its socket.
 [[nodiscard]] Reported<> fill_node(const PrivateNode& node, const Contents& contents, uint64_t keys);
 [[nodiscard]] Reported<> fill_redis(const Redis& redis, const Contents& contents, uint64_t keys);
+// How many entries are under way at a time while a server is filled over TCP.
+[[nodiscard]] size_t filling_depth(const Contents& contents) noexcept;
 // The knob server.spin for a server that waits so.
 [[nodiscard]] std::string spin_knob(Waiting waiting);
 // What a node needs for so many entries, with a quarter to spare.
