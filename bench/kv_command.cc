@@ -16,7 +16,10 @@ namespace refract::bench {
 namespace {
 
 constexpr std::string_view kAll = "all";
-const std::map<std::string, KvPeer> kPeers = {{"redis", KvPeer::kRedis}, {"memcached", KvPeer::kMemcached}};
+const std::map<std::string, KvPeer> kPeers = {{"redis", KvPeer::kRedis},
+                                              {"memcached", KvPeer::kMemcached},
+                                              {"cuckoo", KvPeer::kCuckoo},
+                                              {"table", KvPeer::kTable}};
 
 // Each once, ours first.
 std::vector<std::string> designs_of(const std::vector<std::string>& named) {
@@ -123,9 +126,11 @@ void describe_kv(CLI::App& app, KvCommand& command) {
   app.add_flag("--sweep", load.sweep, "a sweep of rates, up to half more than can be served");
   app.add_option("--turns", load.turns, "repeat, and show the median and the range")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--beside", load.beside,
-                 "redis, memcached: the same load on servers of our own over TCP, in turns (--turns 3 unless "
-                 "said, as wherever there is more than one side)")
+  app.add_option(
+         "--beside", load.beside,
+         "the same load in turns on redis or memcached (servers of our own over TCP), cuckoo or table "
+         "(libcuckoo's and our bars' table, in the client's process), or several with commas; "
+         "--turns 3 unless said, as wherever there is more than one side")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(kPeers));
   app.add_option("--json", command.json_path, "write the result to this file as JSON ('-': standard output)");

@@ -90,6 +90,10 @@ Reported<> check_for_peers(const KvLoad& load) {
     return refuse(fmt::format("memcached takes keys of up to {} bytes", kMemcachedKeyBytesMax),
                   "lower --key-bytes");
   }
+  if (load.is_beside(KvPeer::kTable) && load.clients > 1) {
+    return refuse(fmt::format("--beside table is for one thread, and not for {} clients", load.clients),
+                  "leave --clients at 1, or put the load beside cuckoo");
+  }
   return {};
 }
 
@@ -125,7 +129,17 @@ std::string_view text(Path path) noexcept {
 }
 
 std::string_view text(KvPeer peer) noexcept {
-  return peer == KvPeer::kRedis ? "redis" : "memcached";
+  switch (peer) {
+    case KvPeer::kRedis:
+      return "redis";
+    case KvPeer::kMemcached:
+      return "memcached";
+    case KvPeer::kCuckoo:
+      return "cuckoo";
+    case KvPeer::kTable:
+      break;
+  }
+  return "table";
 }
 
 bool KvLoad::is_beside(KvPeer peer) const noexcept {

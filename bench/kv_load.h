@@ -24,7 +24,15 @@ enum class Path : uint8_t { kDirect, kChain, kRpc };
 [[nodiscard]] std::string_view text(Path path) noexcept;
 
 // A store of others beside which the load is put.
-enum class KvPeer : uint8_t { kRedis, kMemcached };
+enum class KvPeer : uint8_t {
+  kRedis,
+  kMemcached,
+  kCuckoo,  // Tables inside the client's process.
+  kTable,
+};
+[[nodiscard]] constexpr bool is_in_process(KvPeer peer) noexcept {
+  return peer == KvPeer::kCuckoo || peer == KvPeer::kTable;
+}
 [[nodiscard]] std::string_view text(KvPeer peer) noexcept;
 
 // The name of our own store among the designs.

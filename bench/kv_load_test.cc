@@ -211,6 +211,23 @@ TEST(KvLoad, refuses_what_cannot_be) {
   EXPECT_FALSE(check(load));
 }
 
+TEST(KvLoad, refuses_what_a_peer_cannot_do) {
+  KvLoad load;
+  load.beside = {KvPeer::kMemcached, KvPeer::kTable};
+  EXPECT_TRUE(check(load));
+  load.workload.key_bytes = 251;
+  Reported<> possible = check(load);
+  ASSERT_FALSE(possible);
+  EXPECT_NE(possible.error().what.find("250"), std::string::npos);
+  load.workload.key_bytes = 250;
+  load.clients = 2;
+  possible = check(load);
+  ASSERT_FALSE(possible);
+  EXPECT_NE(possible.error().what.find("one thread"), std::string::npos);
+  load.beside = {KvPeer::kMemcached, KvPeer::kCuckoo};
+  EXPECT_TRUE(check(load));
+}
+
 // Every option that a published design has nothing for, and that the same load of ours may have.
 TEST(KvLoad, refuses_what_a_design_cannot_do) {
   KvLoad load;

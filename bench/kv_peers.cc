@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stores of others that a load is put on beside ours.
+#include <fmt/core.h>
+
 #include <memory>
 #include <utility>
 
@@ -7,10 +9,12 @@
 #include "bench/kv_sides.h"
 #include "bench/memcached_driver.h"
 #include "bench/redis_driver.h"
+#include "bench/table_driver.h"
 
 namespace refract::bench {
 
 Reported<> KvStores::start_peer(KvPeer peer) {
+  if (is_in_process(peer)) return start_table(peer);
   return peer == KvPeer::kRedis ? start_redis() : start_memcached();
 }
 
@@ -61,6 +65,26 @@ Reported<> KvStores::start_memcached() {
     return std::unique_ptr<StoreDriver>(std::move(*driver));
   };
   side.server_cpu_ns = [this] { return use_of(memcached_->pid()).cpu_ns; };
+  sides_.push_back(std::move(side));
+  return {};
+}
+
+Reported<> KvStores::start_table(KvPeer peer) {
+  const WorkloadOptions& entries = load_.workload;
+  const ByteTable::Sizes sizes = {
+      .keys = entries.keys, .key_bytes = entries.key_bytes, .value_bytes = entries.value_bytes};
+  Reported<std::unique_ptr<ByteTable>> made =
+      peer == KvPeer::kCuckoo ? make_cuckoo_table(sizes) : make_open_addressing(sizes);
+  if (!made) return report(made.error());
+  ByteTable& table = *tables_.emplace_back(std::move(*made));
+  fill_table(table, contents_, entries.keys);
+  Side side;
+  side.name = text(peer);
+  side.how = fmt::format("in the client's process, one at a time; {}", table.form());
+  side.served_by = "the client's own thread";
+  side.connect = [this, &table](const DriverOptions&) -> Reported<std::unique_ptr<StoreDriver>> {
+    return std::make_unique<TableDriver>(table, contents_);
+  };
   sides_.push_back(std::move(side));
   return {};
 }

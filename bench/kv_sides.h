@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/byte_table.h"
 #include "bench/kv_load.h"
 #include "bench/memcached.h"
 #include "bench/rivals.h"
@@ -49,6 +50,7 @@ class KvStores {
   [[nodiscard]] Reported<> start_peer(KvPeer peer);
   [[nodiscard]] Reported<> start_redis();
   [[nodiscard]] Reported<> start_memcached();
+  [[nodiscard]] Reported<> start_table(KvPeer peer);
   // Where a peer's server sits, as the system counts; -1: anywhere.
   [[nodiscard]] int server_cpu() const;
   [[nodiscard]] Reported<std::unique_ptr<StoreDriver>> connect_ours(Path path,
@@ -60,6 +62,7 @@ class KvStores {
   std::optional<Rivals> node_;
   std::optional<Redis> redis_;
   std::optional<Memcached> memcached_;
+  std::vector<std::unique_ptr<ByteTable>> tables_;
   std::vector<std::unique_ptr<RealServer>> servers_;
   std::vector<Side> sides_;
   size_t base_ = 0;

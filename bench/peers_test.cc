@@ -7,12 +7,14 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/memcached.h"
 #include "bench/memcached_driver.h"
 #include "bench/redis.h"
 #include "bench/redis_driver.h"
+#include "bench/table_driver.h"
 
 namespace refract::bench {
 namespace {
@@ -175,6 +177,47 @@ TEST(Redis, serves_short_and_long_values_to_a_client_of_any_depth) {
     const auto driver = RedisDriver::connect(redis->port(), {.depth = depth}, contents);
     ASSERT_TRUE(driver) << driver.error().what;
     expect_it_serves(**driver, options);
+  }
+}
+
+void expect_table_keeps_entries(ByteTable& table, const Contents& contents) {
+  constexpr uint64_t kKeys = 2'000;
+  fill_table(table, contents, kKeys / 2);
+  fill_table(table, contents, kKeys / 2);  // Overwriting takes no room.
+  WorkloadOptions options{.keys = kKeys,
+                          .key_bytes = contents.key_bytes(),
+                          .value_bytes = contents.value_bytes(),
+                          .in_order = true,
+                          .seconds = 600};
+  TableDriver driver(table, contents);
+  Workload gets(options, Timer::calibrate());
+  Reported<WorkloadResult> result = run_workload(driver, gets);
+  ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(result->operations, kKeys);
+  EXPECT_EQ(result->missing, kKeys / 2);
+  EXPECT_EQ(result->requests, 0U);
+  options.get_share = 0;
+  Workload puts(options, Timer::calibrate());
+  result = run_workload(driver, puts);
+  ASSERT_TRUE(result) << result.error().what;
+  gets.begin();
+  result = run_workload(driver, gets);
+  ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(result->missing, 0U);
+}
+
+TEST(ByteTable, keeps_entries_of_any_sizes_under_their_keys) {
+  for (const auto& [key_bytes, value_bytes] :
+       {std::pair{16UL, 64UL}, std::pair{16UL, 65UL}, std::pair{8UL, 1UL}, std::pair{301UL, 5'000UL}}) {
+    const Contents contents(key_bytes, value_bytes);
+    const ByteTable::Sizes sizes = {.keys = 2'000, .key_bytes = key_bytes, .value_bytes = value_bytes};
+    const auto table = make_open_addressing(sizes);
+    ASSERT_TRUE(table) << table.error().what;
+    expect_table_keeps_entries(**table, contents);
+    const auto cuckoo = make_cuckoo_table(sizes);
+    if (!cuckoo && cuckoo.error().code == Code::kUnsupported) continue;
+    ASSERT_TRUE(cuckoo) << cuckoo.error().what;
+    expect_table_keeps_entries(**cuckoo, contents);
   }
 }
 
