@@ -26,6 +26,9 @@ class ByteTable {
   virtual void put(std::span<const std::byte> key, std::span<const std::byte> value) = 0;
   // Copies the value out.
   [[nodiscard]] virtual bool get(std::span<const std::byte> key, std::span<std::byte> value) const = 0;
+  // Both, with nobody between them.
+  [[nodiscard]] virtual bool replace(std::span<const std::byte> key, std::span<std::byte> old_value,
+                                     std::span<const std::byte> value) = 0;
   // Which of its forms it has for these sizes, in words.
   [[nodiscard]] virtual std::string_view form() const noexcept = 0;
 };

@@ -72,6 +72,13 @@ class Cuckoo final : public ByteTable {
       std::memcpy(value.data(), there.data(), there.size());
     });
   }
+  bool replace(std::span<const std::byte> key, std::span<std::byte> old_value,
+               std::span<const std::byte> value) override {
+    return map_.update_fn(looked_for<HeldKey>(key), [&](HeldValue& there) {
+      std::memcpy(old_value.data(), there.data(), there.size());
+      std::memcpy(there.data(), value.data(), there.size());
+    });
+  }
   [[nodiscard]] std::string_view form() const noexcept override {
     return kIsString<HeldKey> ? "keys and values are strings" : "keys and values lie in its slots";
   }

@@ -83,7 +83,14 @@ void describe_entries(CLI::App& app, KvCommand& command) {
       ->capture_default_str();
   app.add_option("--mix", command.mix, "get, put, mixed (half of each), or the percentage of gets")
       ->capture_default_str();
-  app.add_option("--zipf", workload.skew, "skew of the keys, 0: uniform")->check(CLI::Range(0.0, 0.999));
+  app.add_option(
+         "--workload", command.ycsb,
+         "instead of a mix, YCSB's a (half gets), b (95 % gets), c (gets), d (gets of the latest, 5 % "
+         "inserts), e (scans, 5 % inserts) or f (half gets, half gets that a put follows)")
+      ->check(CLI::IsMember({"a", "b", "c", "d", "e", "f"}))
+      ->excludes("--mix");
+  app.add_option("--zipf", workload.skew, "skew of the keys, 0: uniform (0.99 with --workload, else 0)")
+      ->check(CLI::Range(0.0, 0.999));
   app.add_option("--seconds", workload.seconds, "stop a turn after so long")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -143,6 +150,11 @@ Reported<std::string> run_kv_command(const CLI::App& app, KvCommand& command) {
   const Reported<double> get_share = get_share_of(command.mix);
   if (!get_share) return report(get_share.error());
   load.workload.get_share = *get_share;
+  load.ycsb = find_ycsb(command.ycsb);
+  if (load.ycsb != nullptr) {
+    load.ycsb->apply_to(load.workload);
+    if (app.count("--zipf") == 0) load.workload.skew = kYcsbSkew;
+  }
   load.designs = designs_of(command.designs);
   Reported<std::vector<Path>> paths = chosen_paths(command);
   if (!paths) return report(paths.error());

@@ -15,6 +15,7 @@ namespace refract::bench {
 struct KvCommand {
   KvLoad load;
   std::string mix = "get";
+  std::string ycsb;
   std::vector<std::string> designs;
   std::string path;
   std::string json_path;

@@ -24,6 +24,12 @@ class Side {
     side_.name = store.name;
     side_.how = store.how;
     side_.served_by = store.served_by;
+    for (uint64_t client = 0; client < load.clients; ++client) {
+      inserted_.emplace_back(
+          InsertedKeys::Place{.keys = load.workload.keys,
+                              .client = client,
+                              .room = std::max<uint64_t>(1, load.workload.keys / load.clients)});
+    }
     if (!is_bound) return;
     // Servers have core 1 and those behind it.
     for (size_t k = 0; k < load.clients; ++k) cores_.push_back(k == 0 ? 0 : load.shards + k);
@@ -58,9 +64,11 @@ class Side {
   [[nodiscard]] Reported<WorkloadResult> run(double rate, uint64_t seed) {
     DriverOptions driver = load_.driver;
     driver.has_rate = rate > 0;
+    driver.has_scans = load_.workload.scan_share > 0;
     std::vector<WorkloadOptions> workloads(load_.clients, load_.workload);
     for (size_t k = 0; k < workloads.size(); ++k) {
       workloads[k].rate = rate / static_cast<double>(load_.clients);
+      workloads[k].inserted = &inserted_[k];
       workloads[k].seed = seed * load_.clients + k + 1;
       if (load_.workload.operations > 0) {
         workloads[k].operations = (load_.workload.operations + load_.clients - 1) / load_.clients;
@@ -77,11 +85,38 @@ class Side {
   Timer timer_;
   const KvStores::Side& store_;
   std::vector<size_t> cores_;
+  std::vector<InsertedKeys> inserted_;  // Of each client, in all turns.
   KvSide side_;
 };
 
 std::unexpected<Report> refuse(std::string what, std::string next) {
   return report(Code::kInvalidArgument, std::move(what), std::move(next));
+}
+
+// What a load of YCSB asks for beyond gets and puts.
+Reported<> check_for_ycsb(const KvLoad& load) {
+  if (load.ycsb == nullptr || load.ycsb->is_plain()) return {};
+  const std::string name = fmt::format("--workload {}", load.ycsb->letter);
+  for (const std::string& design : load.designs) {
+    if (design != kOurs) {
+      return refuse(fmt::format("{}: {} is filled with the keys of the load, and has gets and puts alone",
+                                name, design),
+                    "choose a, b or c, or leave --design out");
+    }
+  }
+  const bool has_steps = load.ycsb->scans + load.ycsb->replaces > 0;
+  if (has_steps && load.driver.batch > 1) {
+    return refuse(fmt::format("{}: its operations have several steps, and do not go in batches", name),
+                  "leave --batch at 1");
+  }
+  if (load.ycsb->scans == 0) return {};
+  for (const KvPeer peer : load.beside) {
+    if (peer != KvPeer::kRedis) {
+      return refuse(fmt::format("{}: {} cannot be scanned while others use it", name, text(peer)),
+                    "leave it out, or choose another workload");
+    }
+  }
+  return {};
 }
 
 // What a store of others cannot do.
@@ -171,7 +206,8 @@ Reported<> check(const KvLoad& load) {
         fmt::format("--depth {} is no multiple of --batch {}", load.driver.depth, load.driver.batch),
         "the operations in flight are whole batches");
   }
-  if (load.driver.depth * load.clients * workload.value_bytes > uint64_t{8} << 30) {
+  const uint64_t entries_each = workload.scan_share > 0 ? kScanEntriesMax : 1;
+  if (load.driver.depth * load.clients * entries_each * workload.value_bytes > uint64_t{8} << 30) {
     return refuse("the values in flight would take more than 8 GiB",
                   "lower --depth, --clients or --value-bytes");
   }
@@ -187,6 +223,7 @@ Reported<> check(const KvLoad& load) {
     if (name == kOurs) continue;
     if (const Reported<> possible = check_for_designs(load, name); !possible) return possible;
   }
+  if (const Reported<> possible = check_for_ycsb(load); !possible) return possible;
   return check_for_peers(load);
 }
 

@@ -12,6 +12,7 @@
 #include "bench/references.h"
 #include "bench/store_driver.h"
 #include "bench/workload.h"
+#include "bench/ycsb.h"
 
 #include "refract/base/report.h"
 
@@ -46,9 +47,10 @@ struct KvLoad {
   std::vector<std::string> designs = {std::string(kOurs)};
   // By which our own store is reached, each a side of its own. None: all that the provider has.
   std::vector<Path> paths = {Path::kDirect};
-  uint64_t shards = 1;       // Of a private node.
-  WorkloadOptions workload;  // Of all clients together; its rate is the sum of theirs.
-  DriverOptions driver;      // Of each client. Its waiting is that of private servers too.
+  uint64_t shards = 1;         // Of a private node.
+  WorkloadOptions workload;    // Of all clients together; its rate is the sum of theirs.
+  const Ycsb* ycsb = nullptr;  // Whose shares the workload has; null: gets and puts of one's own choice.
+  DriverOptions driver;        // Of each client. Its waiting is that of private servers too.
   size_t clients = 1;
   int turns = 1;  // Of each side; each lasts workload.seconds.
   std::vector<KvPeer> beside;
@@ -56,6 +58,10 @@ struct KvLoad {
 
   [[nodiscard]] bool has(std::string_view design) const noexcept;
   [[nodiscard]] bool is_beside(KvPeer peer) const noexcept;
+  // For how many keys each store needs room, those to be inserted included.
+  [[nodiscard]] uint64_t keys_with_inserts() const noexcept {
+    return workload.keys * (workload.insert_share > 0 ? 2 : 1);
+  }
 };
 
 struct KvPoint {

@@ -64,9 +64,9 @@ TEST(Workload, gives_the_same_operations_for_the_same_seed) {
   for (; one.next(first); ++count) {
     ASSERT_TRUE(two.next(second));
     EXPECT_EQ(first.index, second.index);
-    EXPECT_EQ(first.is_get, second.is_get);
+    EXPECT_EQ(first.is_get(), second.is_get());
     ASSERT_LT(first.index, 100u);
-    gets += first.is_get ? 1 : 0;
+    gets += first.is_get() ? 1 : 0;
   }
   EXPECT_EQ(count, 500);
   EXPECT_NEAR(gets, 250, 60);
@@ -79,7 +79,7 @@ TEST(Workload, in_order_gives_each_key_once) {
   for (uint64_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(workload.next(operation));
     EXPECT_EQ(operation.index, i);
-    EXPECT_FALSE(operation.is_get);
+    EXPECT_FALSE(operation.is_get());
   }
   EXPECT_FALSE(workload.next(operation));
 }
@@ -192,7 +192,8 @@ TEST(RespReader, reads_the_same_replies_however_the_stream_is_cut) {
 }
 
 TEST(RespReader, refuses_what_makes_no_sense) {
-  for (const char* stream : {"$4\r\nfour\r\n", "$x\r\n", "*1\r\n", "$\r\n", "\r\n", "$3\r\nabcd\r\n"}) {
+  for (const char* stream :
+       {"$4\r\nfour\r\n", "$x\r\n", "*x\r\n", "*-1\r\n", "$\r\n", "\r\n", "$3\r\nabcd\r\n"}) {
     const std::vector<Heard> heard = read_all(stream, 100, 3);
     ASSERT_FALSE(heard.empty()) << stream;
     EXPECT_EQ(heard.back().kind, Reply::Kind::kMalformed) << stream;

@@ -46,7 +46,7 @@ Reported<> KvStores::start_redis() {
 Reported<> KvStores::start_memcached() {
   const WorkloadOptions& entries = load_.workload;
   Reported<Memcached> memcached = Memcached::start({.cpu = server_cpu(),
-                                                    .keys = entries.keys,
+                                                    .keys = load_.keys_with_inserts(),
                                                     .key_bytes = entries.key_bytes,
                                                     .value_bytes = entries.value_bytes});
   if (!memcached) return report(memcached.error());
@@ -72,7 +72,7 @@ Reported<> KvStores::start_memcached() {
 Reported<> KvStores::start_table(KvPeer peer) {
   const WorkloadOptions& entries = load_.workload;
   const ByteTable::Sizes sizes = {
-      .keys = entries.keys, .key_bytes = entries.key_bytes, .value_bytes = entries.value_bytes};
+      .keys = load_.keys_with_inserts(), .key_bytes = entries.key_bytes, .value_bytes = entries.value_bytes};
   Reported<std::unique_ptr<ByteTable>> made =
       peer == KvPeer::kCuckoo ? make_cuckoo_table(sizes) : make_open_addressing(sizes);
   if (!made) return report(made.error());

@@ -38,6 +38,10 @@ std::string oddities_of(const WorkloadResult& result) {
     if (count > 0) text += fmt::format("; {} {}", count, what);
   };
   add(result.missing, "found nothing");
+  add(result.inserted, "keys inserted");
+  add(result.repeated, "inserts put a key again, as the room for new ones was used");
+  add(result.retried, "writes tried again");
+  if (result.scanned > 0) add(result.scanned, "entries scanned");
   add(result.overloaded, "refused or not answered in time");
   add(result.unserved, "due but never begun");
   return text;
@@ -113,6 +117,10 @@ Json json_of(const WorkloadResult& result) {
           {"missing", result.missing},
           {"overloaded", result.overloaded},
           {"unserved", result.unserved},
+          {"inserted", result.inserted},
+          {"repeated", result.repeated},
+          {"scanned", result.scanned},
+          {"retried", result.retried},
           {"latency_ns",
            {{"p50", result.latency_ns.quantile(0.5)},
             {"p90", result.latency_ns.quantile(0.9)},
@@ -148,8 +156,9 @@ std::string lines_of(const KvLoad& load, const KvResult& result) {
   const WorkloadOptions& workload = load.workload;
   std::string lines = fmt::format(
       "{} of {} keys{}, {} + {} B; {} client{}, {} in flight each in batches of {}, {}{}\n",
-      mix_text(workload.get_share), workload.keys,
-      workload.skew > 0 ? fmt::format(" by Zipf {}", workload.skew) : "", workload.key_bytes,
+      load.ycsb != nullptr ? fmt::format("YCSB {} ({}),", load.ycsb->letter, load.ycsb->what)
+                           : mix_text(workload.get_share),
+      workload.keys, workload.skew > 0 ? fmt::format(" by Zipf {}", workload.skew) : "", workload.key_bytes,
       workload.value_bytes, load.clients, load.clients == 1 ? "" : "s", load.driver.depth, load.driver.batch,
       text(load.driver.waiting),
       workload.rate > 0 ? fmt::format(", {} due, latency from when each was due", rate_text(workload.rate))
@@ -170,6 +179,7 @@ std::string lines_of(const KvLoad& load, const KvResult& result) {
                            load.turns, theirs > 0 ? ours / theirs : 0);
     }
   }
+  if (load.ycsb != nullptr && !caveat_of(*load.ycsb).empty()) lines += caveat_of(*load.ycsb) + "\n";
   lines += fmt::format("references: {} before; {} after\n", text(result.before), text(result.after));
   return lines;
 }
@@ -182,6 +192,8 @@ std::string json_of(const KvLoad& load, const KvResult& result) {
                 {{"keys", workload.keys},
                  {"key_bytes", workload.key_bytes},
                  {"value_bytes", workload.value_bytes},
+                 {"workload", load.ycsb == nullptr ? "" : std::string(1, load.ycsb->letter)},
+                 {"caveat", load.ycsb == nullptr ? "" : caveat_of(*load.ycsb)},
                  {"get_share", workload.get_share},
                  {"zipf", workload.skew},
                  {"rate", workload.rate},

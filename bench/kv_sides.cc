@@ -94,6 +94,7 @@ Reported<> KvStores::start_ours() {
     const WorkloadOptions& entries = load_.workload;
     Reported<Rivals> node = Rivals::start({.node_program = load_.node_program,
                                            .keys = entries.keys,
+                                           .keys_max = load_.keys_with_inserts(),
                                            .key_bytes = entries.key_bytes,
                                            .value_bytes = entries.value_bytes,
                                            .with_redis = false,

@@ -23,16 +23,21 @@ Reported<std::unique_ptr<MemcachedDriver>> MemcachedDriver::connect(uint16_t por
 }
 
 void MemcachedDriver::ask(Slot& slot) {
-  const bool is_get = slot.operation.is_get;
+  const bool is_get = !slot.operation.is_put();
+  append_request(slot, is_get ? MemcachedOp::kGet : MemcachedOp::kSet, 0);
+}
+
+void MemcachedDriver::append_request(const Slot& slot, MemcachedOp op, uint64_t version) {
   const size_t key_bytes = contents().key_bytes();
   std::array<char, kMemcachedRequestBytesMax + kKeyBytesMax> request;
-  const size_t head = write_request({.op = is_get ? MemcachedOp::kGet : MemcachedOp::kSet,
+  const size_t head = write_request({.op = op,
                                      .key_bytes = key_bytes,
-                                     .value_bytes = is_get ? 0 : contents().value_bytes()},
+                                     .value_bytes = op == MemcachedOp::kGet ? 0 : contents().value_bytes(),
+                                     .version = version},
                                     std::span(request).first<kMemcachedRequestBytesMax>());
   contents().write_key(slot.operation.index, reinterpret_cast<std::byte*>(&request[head]));
   append_text(std::string_view(request.data(), head + key_bytes));
-  if (!is_get) append_value(slot);
+  if (op == MemcachedOp::kSet) append_value(slot);
 }
 
 PipelinedDriver::Answer MemcachedDriver::refused(const MemcachedReply& reply) {
@@ -49,20 +54,29 @@ PipelinedDriver::Answer MemcachedDriver::take_answer(Slot* slot) {
   if (reply.kind == MemcachedReply::Kind::kMalformed) {
     return {.step = Step::kBroken, .what = "answers with bytes that make no sense"};
   }
-  const Operation& operation = slot->operation;
-  const bool is_get = reply.op == MemcachedOp::kGet;
-  if (is_get != operation.is_get) return {.step = Step::kBroken, .what = "answers another request"};
+  Operation& operation = slot->operation;
+  const bool is_get = operation.is_get() || (operation.act == Act::kReplace && slot->phase == 0);
+  if (is_get != (reply.op == MemcachedOp::kGet)) {
+    return {.step = Step::kBroken, .what = "answers another request"};
+  }
   switch (static_cast<MemcachedStatus>(reply.status)) {
     case MemcachedStatus::kOk:
       if (is_get && !is_value_of(operation.index, reply.bytes)) {
         return {.step = Step::kDone, .code = Code::kCorrupt};
       }
-      return {.step = Step::kDone};
+      if (operation.act != Act::kReplace || !is_get) return {.step = Step::kDone};
+      slot->phase = 1;
+      append_request(*slot, MemcachedOp::kSet, reply.version);
+      return {.step = Step::kAsked};
     case MemcachedStatus::kMissing:
       if (is_get) return {.step = Step::kDone, .code = Code::kNotFound};
       break;
     case MemcachedStatus::kOtherVersion:
-      break;
+      if (is_get) break;
+      if (++operation.retries > kRetriesMax) return {.step = Step::kDone, .code = Code::kOverloaded};
+      slot->phase = 0;
+      ask(*slot);
+      return {.step = Step::kAsked};
   }
   return refused(reply);
 }

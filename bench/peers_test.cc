@@ -135,6 +135,22 @@ void expect_it_serves(PipelinedDriver& driver, WorkloadOptions options) {
   EXPECT_EQ(result->operations, options.keys);
 }
 
+// Reads that a write follows, of so few keys that several are under way of each.
+void expect_it_replaces(PipelinedDriver& driver, WorkloadOptions options) {
+  options.keys = 2;
+  options.get_share = 0.5;
+  options.replace_share = 0.5;
+  options.seconds = 600;
+  options.operations = 1'000;
+  Workload workload(options, Timer::calibrate());
+  const Reported<WorkloadResult> result = run_workload(driver, workload);
+  ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(result->operations, 1'000U);
+  EXPECT_EQ(result->missing, 0U);
+  EXPECT_EQ(result->overloaded, 0U);
+  EXPECT_GT(result->requests, 1'400U);
+}
+
 struct Asked {
   WorkloadOptions options;
   size_t depth;
@@ -154,6 +170,7 @@ TEST(Memcached, serves_short_and_long_values_to_a_client_of_any_depth) {
     const auto driver = MemcachedDriver::connect(memcached->port(), {.depth = depth}, contents);
     ASSERT_TRUE(driver) << driver.error().what;
     expect_it_serves(**driver, options);
+    if (options.value_bytes < 1'000) expect_it_replaces(**driver, options);
   }
 }
 
@@ -177,6 +194,29 @@ TEST(Redis, serves_short_and_long_values_to_a_client_of_any_depth) {
     const auto driver = RedisDriver::connect(redis->port(), {.depth = depth}, contents);
     ASSERT_TRUE(driver) << driver.error().what;
     expect_it_serves(**driver, options);
+    if (options.value_bytes < 1'000) expect_it_replaces(**driver, options);
+  }
+}
+
+TEST(Redis, is_scanned_as_far_as_it_goes_whatever_is_asked_for) {
+  for (const uint64_t keys : {uint64_t{1}, uint64_t{60}, uint64_t{5'000}}) {
+    const Reported<Redis> redis = Redis::start({.over_tcp = true});
+    if (!redis && redis.error().code == Code::kUnsupported) GTEST_SKIP() << redis.error().what;
+    ASSERT_TRUE(redis) << redis.error().what;
+    const Contents contents(16, 64);
+    const auto filler = RedisDriver::connect(redis->port(), {.depth = 8}, contents);
+    ASSERT_TRUE(filler) << filler.error().what;
+    ASSERT_TRUE((*filler)->fill(0, keys));
+    const auto driver = RedisDriver::connect(redis->port(), {.depth = 8, .has_scans = true}, contents);
+    ASSERT_TRUE(driver) << driver.error().what;
+    WorkloadOptions options{.keys = keys, .get_share = 0, .scan_share = 1, .seconds = 600, .operations = 200};
+    Workload workload(options, Timer::calibrate());
+    const Reported<WorkloadResult> result = run_workload(**driver, workload);
+    ASSERT_TRUE(result) << result.error().what;
+    EXPECT_EQ(result->operations, 200U);
+    EXPECT_EQ(result->missing, 0U);
+    EXPECT_GE(result->scanned, 200U);
+    EXPECT_LE(result->scanned, 200 * kScanEntriesMax);
   }
 }
 
@@ -203,6 +243,13 @@ void expect_table_keeps_entries(ByteTable& table, const Contents& contents) {
   gets.begin();
   result = run_workload(driver, gets);
   ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(result->missing, 0U);
+  options.get_share = 0;
+  options.replace_share = 1;
+  Workload replaces(options, Timer::calibrate());
+  result = run_workload(driver, replaces);
+  ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(result->operations, kKeys);
   EXPECT_EQ(result->missing, 0U);
 }
 

@@ -17,6 +17,7 @@ namespace {
 // From here on a value is sent from where it lies instead of being copied behind its command.
 constexpr size_t kLargeBytes = size_t{16} << 10;
 constexpr size_t kPiecesPerCall = 64;
+constexpr size_t kCursorBytes = 24;  // Of a scan: a number in digits.
 
 }  // namespace
 
@@ -27,13 +28,15 @@ PipelinedDriver::PipelinedDriver(std::string_view server, Descriptor socket, con
       options_(options),
       contents_(contents),
       values_are_large_(contents.value_bytes() >= kLargeBytes),
-      target_(std::max<size_t>(contents.value_bytes(), 1)),
-      slots_(options.depth) {
+      target_(std::max({contents.value_bytes(), contents.key_bytes(), kCursorBytes})),
+      slots_(options.depth),
+      waiting_(options.depth) {
   contents_.prepare_value(target_.data());
   for (Slot& slot : slots_) {
     slot.value.resize(contents.value_bytes());
     contents_.prepare_value(slot.value.data());
   }
+  for (uint32_t number = 0; number < slots_.size(); ++number) free_.push_back(number);
   vectors_.reserve(kPiecesPerCall);
 }
 
@@ -46,33 +49,42 @@ Reported<> PipelinedDriver::run(Workload& workload) {
   spin_ns_ = spin_ns_of(options_.waiting, options_.has_rate);
   ended_ = false;
   while (true) {
-    while (asked_ - answered_ + options_.batch <= slots_.size() && take_batch(workload)) {
+    while (free_.size() >= options_.batch && take_batch(workload)) {
       for (const Operation& operation : batch_) begin(operation);
       batch_.clear();
     }
-    if (ended_ && batch_.empty() && asked_ == answered_) return {};
-    if (const Reported<> sent = send(); !sent) return sent;
-    if (asked_ == answered_) continue;  // The next operation is due later.
-    const Reported<bool> got = receive();
-    if (!got) return report(got.error());
-    if (!*got) continue;
-    if (const Reported<> taken = take_answers(&workload); !taken) return taken;
+    if (ended_ && batch_.empty() && is_idle()) return {};
+    // Else the next operation is due later.
+    if (const Reported<bool> went_on = turn(&workload); !went_on) return report(went_on.error());
   }
 }
 
 Reported<> PipelinedDriver::fill(uint64_t first, uint64_t end) {
   spin_ns_ = spin_ns_of(options_.waiting, false);
-  while (first < end || asked_ > answered_) {
-    while (first < end && asked_ - answered_ < slots_.size()) {
-      begin({.index = first++, .from_ticks = 0, .is_get = false});
-    }
-    if (const Reported<> sent = send(); !sent) return sent;
-    const Reported<bool> got = receive();
-    if (!got) return report(got.error());
-    if (!*got) continue;
-    if (const Reported<> taken = take_answers(nullptr); !taken) return taken;
+  while (first < end || !is_idle()) {
+    while (first < end && !free_.empty()) begin({.index = first++, .act = Act::kPut});
+    if (const Reported<bool> went_on = turn(nullptr); !went_on) return report(went_on.error());
   }
   return {};
+}
+
+Reported<> PipelinedDriver::perform(const Operation& operation) {
+  spin_ns_ = spin_ns_of(options_.waiting, false);
+  begin(operation);
+  while (!is_idle()) {
+    if (const Reported<bool> went_on = turn(nullptr); !went_on) return report(went_on.error());
+  }
+  return {};
+}
+
+Reported<bool> PipelinedDriver::turn(Workload* workload) {
+  if (const Reported<> sent = send(); !sent) return report(sent.error());
+  if (is_idle()) return false;
+  const Reported<bool> got = receive();
+  if (!got) return report(got.error());
+  if (!*got) return false;
+  if (const Reported<> taken = take_answers(workload); !taken) return report(taken.error());
+  return true;
 }
 
 // True: a batch is there and due.
@@ -89,9 +101,13 @@ bool PipelinedDriver::take_batch(Workload& workload) {
 }
 
 void PipelinedDriver::begin(const Operation& operation) {
-  Slot& slot = slots_[asked_++ % slots_.size()];
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  waiting_[asked_++ % waiting_.size()] = number;
+  Slot& slot = slots_[number];
   slot.operation = operation;
-  if (!operation.is_get) contents_.make_value(operation.index, slot.value.data());
+  slot.phase = 0;
+  if (!operation.is_get()) contents_.make_value(operation.index, slot.value.data());
   ask(slot);
 }
 
@@ -188,7 +204,8 @@ Reported<> PipelinedDriver::wait_for_socket() {
 
 Reported<> PipelinedDriver::take_answers(Workload* workload) {
   while (true) {
-    Slot* const slot = asked_ == answered_ ? nullptr : &slots_[answered_ % slots_.size()];
+    const uint32_t number = waiting_[answered_ % waiting_.size()];
+    Slot* const slot = asked_ == answered_ ? nullptr : &slots_[number];
     const Answer answer = take_answer(slot);
     if (answer.step == Step::kNone) return {};
     if (slot == nullptr) {
@@ -198,6 +215,11 @@ Reported<> PipelinedDriver::take_answers(Workload* workload) {
       return report(Code::kMalformed, fmt::format("{} {}", server_, answer.what));
     }
     ++answered_;
+    if (answer.step == Step::kAsked) {
+      waiting_[asked_++ % waiting_.size()] = number;
+      continue;
+    }
+    free_.push_back(number);
     if (workload != nullptr) workload->finished(slot->operation, answer.code);
   }
 }

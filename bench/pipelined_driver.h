@@ -36,11 +36,14 @@ class PipelinedDriver : public StoreDriver {
   struct Slot {
     Operation operation;
     std::vector<std::byte> value;  // To be put.
+    uint32_t phase = 0;            // Of an operation with several requests, one after the other.
+    std::string keys;              // That a scan has found.
   };
   enum class Step : uint8_t {
-    kNone,   // The answer has not come as a whole.
-    kDone,   // It has, and ended its operation with `code`.
-    kBroken  // It makes no sense, or is a refusal: `what` says which.
+    kNone,    // The answer has not come as a whole.
+    kDone,    // It has, and ended its operation with `code`.
+    kAsked,   // It has, and the operation's next request was appended.
+    kBroken,  // It makes no sense, or is a refusal: `what` says which.
   };
   struct Answer {
     Step step = Step::kNone;
@@ -60,6 +63,8 @@ class PipelinedDriver : public StoreDriver {
   [[nodiscard]] virtual std::span<iovec> room() noexcept = 0;
   virtual void received(size_t bytes) noexcept = 0;
 
+  // One operation, alone.
+  [[nodiscard]] Reported<> perform(const Operation& operation);
   void append_text(std::string_view text);
   // From where it lies if that is cheaper than copying.
   void append_value(const Slot& slot);
@@ -85,6 +90,9 @@ class PipelinedDriver : public StoreDriver {
   [[nodiscard]] Reported<bool> receive();
   [[nodiscard]] Reported<> wait_for_socket();
   [[nodiscard]] Reported<> take_answers(Workload* workload);
+  // What is under way goes on by a turn; false: nothing has come.
+  [[nodiscard]] Reported<bool> turn(Workload* workload);
+  [[nodiscard]] bool is_idle() const noexcept { return free_.size() == slots_.size(); }
   [[nodiscard]] std::unexpected<Report> lost(int error) const;
   [[nodiscard]] bool has_unsent() const noexcept { return first_piece_ < pieces_.size(); }
 
@@ -94,8 +102,10 @@ class PipelinedDriver : public StoreDriver {
   Contents contents_;
   bool values_are_large_;
   std::vector<std::byte> target_;
-  std::vector<Slot> slots_;       // A ring: answers come in the order of the questions.
-  std::vector<Operation> batch_;  // Taken, but not all due yet.
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_;
+  std::vector<uint32_t> waiting_;  // A ring: answers come in the order of the requests, one of each slot.
+  std::vector<Operation> batch_;   // Taken, but not all due yet.
   bool ended_ = false;
   uint64_t asked_ = 0;
   uint64_t answered_ = 0;

@@ -23,14 +23,15 @@ uint64_t memory_bytes_for(uint64_t keys, size_t key_bytes, size_t value_bytes) n
 }
 
 Reported<Rivals> Rivals::start(const RivalsOptions& options) {
-  Reported<PrivateNode> node = PrivateNode::start(
-      {.program = options.node_program,
-       .memory_limit_bytes = memory_bytes_for(options.keys, options.key_bytes, options.value_bytes),
-       .spin = spin_knob(options.server_waiting),
-       .is_bound = options.is_bound,
-       .shards = options.shards,
-       .listen_address = options.over_tcp ? "127.0.0.1" : "",
-       .durability = options.durability});
+  Reported<PrivateNode> node =
+      PrivateNode::start({.program = options.node_program,
+                          .memory_limit_bytes = memory_bytes_for(std::max(options.keys, options.keys_max),
+                                                                 options.key_bytes, options.value_bytes),
+                          .spin = spin_knob(options.server_waiting),
+                          .is_bound = options.is_bound,
+                          .shards = options.shards,
+                          .listen_address = options.over_tcp ? "127.0.0.1" : "",
+                          .durability = options.durability});
   if (!node) return report(node.error());
   Rivals rivals(options, std::move(*node));
   if (const Reported<> filled = fill_node(rivals.node_, rivals.contents(), options.keys); !filled)

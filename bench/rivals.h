@@ -18,6 +18,7 @@ namespace refract::bench {
 struct RivalsOptions {
   std::string node_program;
   uint64_t keys = 1'000'000;
+  uint64_t keys_max = 0;  // For which our node has room; fewer than `keys`: for them.
   size_t key_bytes = 16;
   size_t value_bytes = 64;
   bool with_redis = false;

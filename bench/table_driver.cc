@@ -26,13 +26,18 @@ Reported<> TableDriver::run(Workload& workload) {
 
 Code TableDriver::execute(const Operation& operation) {
   contents_.write_key(operation.index, key_.data());
-  if (operation.is_get) {
-    if (!table_.get(key_, target_)) return Code::kNotFound;
-    return contents_.take_value(operation.index, target_.data()) ? Code::kOk : Code::kCorrupt;
+  if (operation.is_put()) {
+    contents_.make_value(operation.index, value_.data());
+    table_.put(key_, value_);
+    return Code::kOk;
   }
-  contents_.make_value(operation.index, value_.data());
-  table_.put(key_, value_);
-  return Code::kOk;
+  if (operation.is_get()) {
+    if (!table_.get(key_, target_)) return Code::kNotFound;
+  } else {
+    contents_.make_value(operation.index, value_.data());
+    if (!table_.replace(key_, target_, value_)) return Code::kNotFound;
+  }
+  return contents_.take_value(operation.index, target_.data()) ? Code::kOk : Code::kCorrupt;
 }
 
 void fill_table(ByteTable& table, const Contents& contents, uint64_t keys) {
