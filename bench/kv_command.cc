@@ -10,12 +10,19 @@
 #include <string_view>
 #include <utility>
 
+#include "bench/kv_results.h"
+
 #include "refract/kv/designs/designs.h"
 
 namespace refract::bench {
 namespace {
 
 constexpr std::string_view kAll = "all";
+const std::map<std::string, Sweep> kSweeps = {{"rate", Sweep::kRate},
+                                              {"depth", Sweep::kDepth},
+                                              {"clients", Sweep::kClients},
+                                              {"shards", Sweep::kShards},
+                                              {"size", Sweep::kSize}};
 const std::map<std::string, KvPeer> kPeers = {{"redis", KvPeer::kRedis},
                                               {"memcached", KvPeer::kMemcached},
                                               {"cuckoo", KvPeer::kCuckoo},
@@ -99,6 +106,14 @@ void describe_entries(CLI::App& app, KvCommand& command) {
       ->check(CLI::NonNegativeNumber);
 }
 
+Reported<std::string> run_sweep(const KvCommand& command) {
+  if (const Reported<> possible = check_sweep(command.load); !possible) return report(possible.error());
+  const Reported<KvSweep> sweep = run_kv_sweep(command.load);
+  if (!sweep) return report(sweep.error());
+  if (command.json_path != "-") fmt::print("{}", lines_of(command.load, *sweep));
+  return json_of(command.load, *sweep);
+}
+
 }  // namespace
 
 void describe_kv(CLI::App& app, KvCommand& command) {
@@ -130,7 +145,14 @@ void describe_kv(CLI::App& app, KvCommand& command) {
   app.add_option("--waiting", load.driver.waiting,
                  "what clients and a private server do when there is nothing to do: adaptive, poll or block")
       ->transform(CLI::CheckedTransformer(waitings));
-  app.add_flag("--sweep", load.sweep, "a sweep of rates, up to half more than can be served");
+  app.add_option_function<std::string>(
+         "--sweep",
+         [&load](const std::string& over) { load.sweep = over.empty() ? Sweep::kRate : kSweeps.at(over); },
+         "go over rate (up to half more than can be served; the default), depth (1 to 256), clients (1 to "
+         "16), "
+         "shards (1 to 8) or size (values of 16 B to 4 MiB), all sides in turns at each point")
+      ->expected(0, 1)
+      ->check(CLI::IsMember({"", "rate", "depth", "clients", "shards", "size"}));
   app.add_option("--turns", load.turns, "repeat, and show the median and the range")
       ->check(CLI::Range(1, 1000));
   app.add_option(
@@ -162,6 +184,7 @@ Reported<std::string> run_kv_command(const CLI::App& app, KvCommand& command) {
   // Alternation is what makes a ratio of two sides worth anything.
   const bool has_sides = !load.beside.empty() || load.designs.size() > 1 || load.paths.size() != 1;
   if (has_sides && app.count("--turns") == 0) load.turns = 3;
+  if (!values_of(load.sweep).empty()) return run_sweep(command);
   if (const Reported<> possible = check(load); !possible) return report(possible.error());
   const Reported<KvResult> result = run_kv_load(load);
   if (!result) return report(result.error());

@@ -36,6 +36,10 @@ enum class KvPeer : uint8_t {
 }
 [[nodiscard]] std::string_view text(KvPeer peer) noexcept;
 
+// What a run goes over, one point after the other.
+enum class Sweep : uint8_t { kNone, kRate, kDepth, kClients, kShards, kSize };
+[[nodiscard]] std::string_view text(Sweep sweep) noexcept;
+
 // The name of our own store among the designs.
 inline constexpr std::string_view kOurs = "refract";
 
@@ -54,7 +58,8 @@ struct KvLoad {
   size_t clients = 1;
   int turns = 1;  // Of each side; each lasts workload.seconds.
   std::vector<KvPeer> beside;
-  bool sweep = false;  // Of rates, from a tenth of what the side can to half as much again.
+  // kRate: from a tenth of what each side can to half as much again. The others: kv_sweep.h.
+  Sweep sweep = Sweep::kNone;
 
   [[nodiscard]] bool has(std::string_view design) const noexcept;
   [[nodiscard]] bool is_beside(KvPeer peer) const noexcept;
@@ -68,6 +73,9 @@ struct KvPoint {
   double share = 0;  // Of the side's own greatest rate.
   double offered = 0;
   WorkloadResult result;
+  double drift = 0;  // Of the references round this point of all sides.
+
+  [[nodiscard]] bool is_disturbed() const noexcept { return drift > kDriftMax; }
 };
 
 struct KvSide {
@@ -95,12 +103,11 @@ struct KvResult {
   [[nodiscard]] double over_base(const KvSide& side) const;
 };
 
+// How far the references before and after some load on these stores lie apart, by what they are reached over.
+[[nodiscard]] double drift_of(const KvLoad& load, const Reference& before, const Reference& after);
+
 // Rejects what cannot be, in a sentence.
 [[nodiscard]] Reported<> check(const KvLoad& load);
 [[nodiscard]] Reported<KvResult> run_kv_load(const KvLoad& load);
-
-// kv_results.cc
-[[nodiscard]] std::string lines_of(const KvLoad& load, const KvResult& result);
-[[nodiscard]] std::string json_of(const KvLoad& load, const KvResult& result);
 
 }  // namespace refract::bench

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/kv_results.h"
 #include "bench/kv_sides.h"
 #include "bench/resp_reader.h"
 #include "bench/results.h"
@@ -207,7 +208,7 @@ TEST(KvLoad, refuses_what_cannot_be) {
   EXPECT_FALSE(check(load));
   load.driver = {.depth = 8, .batch = 4};
   EXPECT_TRUE(check(load));
-  load.sweep = true;
+  load.sweep = Sweep::kRate;
   load.workload.rate = 5;
   EXPECT_FALSE(check(load));
 }
@@ -315,7 +316,7 @@ TEST(KvResults, sides_stand_beside_each_other_as_shares_of_ours_by_calls) {
 TEST(KvResults, become_lines_json_and_a_page) {
   KvLoad load;
   load.beside = {KvPeer::kRedis};
-  load.sweep = true;
+  load.sweep = Sweep::kRate;
   KvResult result;
   for (const char* name : {"refract", "redis <b>"}) {
     KvSide side{.name = name,

@@ -28,6 +28,8 @@ namespace refract::bench {
 
 // The page of what `refract-bench kv --json` wrote.
 [[nodiscard]] std::string kv_page_of(const nlohmann::json& run);
+// Likewise with --sweep over anything but rates.
+[[nodiscard]] std::string kv_sweep_page_of(const nlohmann::json& run);
 // Likewise of `refract-bench fabric --json`.
 [[nodiscard]] std::string fabric_page_of(const nlohmann::json& run);
 

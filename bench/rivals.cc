@@ -17,8 +17,9 @@ std::string spin_knob(Waiting waiting) {
 }
 
 uint64_t memory_bytes_for(uint64_t keys, size_t key_bytes, size_t value_bytes) noexcept {
-  // A large value is rounded up to whole chunks, and one more of them lies there while it is replaced.
-  const uint64_t large = value_bytes >= kMiB ? 16 * value_bytes : 0;
+  // A large value is rounded up to whole chunks of 1 MiB, and one more of them lies there while it is
+  // replaced.
+  const uint64_t large = value_bytes >= kMiB / 2 ? 16 * value_bytes + keys * kMiB : 0;
   return 128 * kMiB + large + keys * ((key_bytes + value_bytes) * 14 / 10 + 120);
 }
 

@@ -45,18 +45,16 @@ std::string caveat_of(const Ycsb& load) {
   std::string text;
   if (load.scans > 0) {
     text =
-        "no range scans: no store here keeps its keys in order, so none can start at a key; a scan begins at "
-        "a "
-        "random "
-        "place of the store's own order, takes as many keys from there and gets their values (refract: scan, "
-        "multi_get, whose messages go together, so that trips counts messages here; redis: SCAN, MGET)";
+        "no range scans: no store here keeps its keys in order, so none can start at a key; a scan begins ";
+    text +=
+        "at a random place of the store's own order, takes as many keys from there and gets their values ";
+    text += "(refract: scan, multi_get, whose messages go together, so that trips counts messages here; ";
+    text += "redis: SCAN, MGET)";
   }
   if (load.replaces > 0) {
-    text =
-        "a write that follows a read: put_if of the version that was read on refract, cas on memcached, both "
-        "tried "
-        "again until nobody came between; SET on redis, which overwrites whoever came between; under the "
-        "table's own lock in the client's process";
+    text = "a write that follows a read: put_if of the version that was read on refract, cas on memcached, ";
+    text += "both tried again until nobody came between; SET on redis, which overwrites whoever came ";
+    text += "between; under the table's own lock in the client's process";
   }
   if (load.reads_latest) text = "latest: of the keys that the same client inserted";
   return text;
