@@ -87,6 +87,7 @@ struct KvSide {
   // Processor time of the server's threads in all turns, looking for requests included.
   std::optional<uint64_t> server_cpu_ns;
   std::vector<KvPoint> sweep;
+  Counts server_counts;  // Of a server that is a process of its own, in all turns; the clients' are in `sum`.
 
   [[nodiscard]] double requests_per_operation() const noexcept;
   [[nodiscard]] std::optional<double> server_ns_per_operation() const noexcept;

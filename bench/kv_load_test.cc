@@ -285,7 +285,8 @@ TEST(KvResults, sides_stand_beside_each_other_as_shares_of_ours_by_calls) {
                 .rates = {(result.sides.empty() ? 8e6 : 2e6 / static_cast<double>(result.sides.size()))},
                 .sum = {},
                 .server_cpu_ns = std::nullopt,
-                .sweep = {}};
+                .sweep = {},
+                .server_counts = {}};
     side.sum.operations = 1'000;
     side.sum.requests = 1'000 * result.sides.size();
     if (!result.sides.empty()) side.server_cpu_ns = 1'500'000;
@@ -325,7 +326,8 @@ TEST(KvResults, become_lines_json_and_a_page) {
                 .rates = {2e6, 1e6, 3e6},
                 .sum = {},
                 .server_cpu_ns = {},
-                .sweep = {}};
+                .sweep = {},
+                .server_counts = {}};
     for (uint64_t i = 1; i <= 1'000; ++i) side.sum.latency_ns.record(i * 100);
     side.sweep.push_back({.share = 0.5, .offered = 1e6, .result = side.sum});
     side.sweep.push_back({.share = 1.5, .offered = 3e6, .result = side.sum});

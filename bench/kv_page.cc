@@ -133,12 +133,12 @@ std::string kv_page_of(const Json& run) {
 <tr><th></th><th>rate</th><th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>requests an
 operation</th><th>server's time an operation</th><th>x {}</th><th>served by</th></tr>
 {}</table>
-<h2>Latency by quantile</h2>
+{}<h2>Latency by quantile</h2>
 {}{}{}<h2>References</h2>
 <table><tr><th></th>{}</tr><tr><td>before</td>{}</tr><tr><td>after</td>{}</tr></table>
 )",
       facts_of(object_in(run, "machine")), facts_of(object_in(run, "load")), escaped(text_in(run, "base")),
-      rows, quantile_plot(sides), sweep_plot(sides), points, reference_heads(),
+      rows, counts_of(sides), quantile_plot(sides), sweep_plot(sides), points, reference_heads(),
       reference_cells(object_in(references, "before")), reference_cells(object_in(references, "after")));
   return page_of("Refract: load", "Refract: load on a node", body);
 }

@@ -39,6 +39,7 @@ Reported<> KvStores::start_redis() {
     return std::unique_ptr<StoreDriver>(std::move(*driver));
   };
   side.server_cpu_ns = [this] { return use_of(redis_->pid()).cpu_ns; };
+  side.server_pid = [this] { return redis_->pid(); };
   sides_.push_back(std::move(side));
   return {};
 }
@@ -65,6 +66,7 @@ Reported<> KvStores::start_memcached() {
     return std::unique_ptr<StoreDriver>(std::move(*driver));
   };
   side.server_cpu_ns = [this] { return use_of(memcached_->pid()).cpu_ns; };
+  side.server_pid = [this] { return memcached_->pid(); };
   sides_.push_back(std::move(side));
   return {};
 }

@@ -148,6 +148,14 @@ Json json_of(const KvSide& side) {
   json["requests_per_operation"] = side.requests_per_operation();
   const std::optional<double> server_ns = side.server_ns_per_operation();
   if (server_ns) json["server_ns_per_operation"] = *server_ns;
+  const auto add_counts = [&json](const char* name, const Counts& counts) {
+    if (counts.operations == 0) return;
+    json[name] = {{"cycles_per_operation", counts.cycles_per_operation()},
+                  {"instructions_per_operation", counts.instructions_per_operation()},
+                  {"has_kernel", counts.has_kernel}};
+  };
+  add_counts("client_counts", side.sum.counts);
+  add_counts("server_counts", side.server_counts);
   json["all"] = json_of(side.sum);
   json["sweep"] = Json::array();
   for (const KvPoint& point : side.sweep) {
@@ -180,6 +188,22 @@ std::string heading_of(const KvLoad& load, bool is_bound) {
                       : "clients and servers share cores as the system sees fit\n");
 }
 
+std::string counts_of(const KvResult& result) {
+  std::string lines;
+  const auto text_of = [](const Counts& counts) {
+    if (counts.operations == 0) return fmt::format("{:>10} {:>12}", "-", "-");
+    return fmt::format("{:>10.0f} {:>12.0f}{}", counts.cycles_per_operation(),
+                       counts.instructions_per_operation(), counts.has_kernel ? "" : " outside the kernel");
+  };
+  for (const KvSide& side : result.sides) {
+    if (side.sum.counts.operations == 0 && side.server_counts.operations == 0) continue;
+    lines += fmt::format("{:<16}{}  {}\n", side.name, text_of(side.sum.counts), text_of(side.server_counts));
+  }
+  if (lines.empty()) return "cycles and instructions: no counters here\n";
+  return fmt::format("{:<16}{:>10} {:>12}  {:>10} {:>12}\n{}", "an operation", "cycles", "instructions",
+                     "server's", "server's", lines);
+}
+
 std::string caveats_of(const KvLoad& load) {
   const std::string caveat = load.ycsb == nullptr ? "" : caveat_of(*load.ycsb);
   return caveat.empty() ? "" : caveat + "\n";
@@ -200,7 +224,7 @@ std::string lines_of(const KvLoad& load, const KvResult& result) {
                            load.turns, theirs > 0 ? ours / theirs : 0);
     }
   }
-  return lines + caveats_of(load) +
+  return lines + counts_of(result) + caveats_of(load) +
          fmt::format("references: {} before; {} after\n", text(result.before), text(result.after));
 }
 

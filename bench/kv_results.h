@@ -19,6 +19,8 @@ namespace refract::bench {
 
 // The parts of both: what was asked for, by whom, and where they sat.
 [[nodiscard]] std::string heading_of(const KvLoad& load, bool is_bound);
+// Cycles and instructions an operation, or that there are no counters here.
+[[nodiscard]] std::string counts_of(const KvResult& result);
 [[nodiscard]] std::string caveats_of(const KvLoad& load);
 [[nodiscard]] std::string served_rate_text(double per_second);
 [[nodiscard]] std::string oddities_of(const WorkloadResult& result);

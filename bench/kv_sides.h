@@ -33,6 +33,8 @@ class KvStores {
     std::function<Reported<std::unique_ptr<StoreDriver>>(const DriverOptions&)> connect;
     // Processor time that the server has taken so far; null: nobody knows.
     std::function<uint64_t()> server_cpu_ns;
+    // The process that serves, and nothing but this side; null: there is none.
+    std::function<pid_t()> server_pid;
   };
   // In the order in which they take their turns.
   [[nodiscard]] const std::vector<Side>& sides() const noexcept { return sides_; }

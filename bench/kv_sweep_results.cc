@@ -41,6 +41,7 @@ std::string lines_of(const KvLoad& load, const KvSweep& sweep) {
                          text(sweep.over), "operations a second", "p50 us", "p99 us",
                          result.sides[result.base].name);
     for (const KvSide& side : result.sides) lines += row_of(point, side);
+    lines += counts_of(result);
     if (point.keys != load.workload.keys) lines += fmt::format("of {} keys\n", point.keys);
     lines += fmt::format("references: {} before; {} after{}\n", text(result.before), text(result.after),
                          point.is_disturbed() ? fmt::format("; DISTURBED, they are {:.0f} % apart: no result",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 namespace refract::bench {
@@ -62,12 +63,15 @@ Reported<KvResult> KvTurns::measure(const KvLoad& load) {
 Reported<> KvTurns::take_turn(const KvLoad& load, Side& side, uint64_t seed) {
   const auto& server_cpu_ns = side.store->server_cpu_ns;
   const uint64_t cpu_before_ns = server_cpu_ns ? server_cpu_ns() : 0;
+  std::optional<Counters> counters;
+  if (side.store->server_pid) counters.emplace(Counters::of_process(side.store->server_pid()));
   const Reported<WorkloadResult> result = run(load, side, load.workload.rate, seed);
   if (!result) return report(result.error());
   if (server_cpu_ns) {
     const uint64_t cpu_now_ns = std::max(server_cpu_ns(), cpu_before_ns);
     side.found.server_cpu_ns = side.found.server_cpu_ns.value_or(0) + cpu_now_ns - cpu_before_ns;
   }
+  if (counters) side.found.server_counts += counters->during(result->operations);
   side.found.rates.push_back(result->per_second());
   side.found.sum.add_after(*result);
   return {};

@@ -23,6 +23,9 @@ namespace refract::bench {
 [[nodiscard]] std::string reference_cells(const nlohmann::json& reference);
 [[nodiscard]] std::string_view reference_heads();
 
+// Cycles and instructions an operation, of the sides of a load that have them; a sentence where none has.
+[[nodiscard]] std::string counts_of(const nlohmann::json& sides);
+
 // A whole page.
 [[nodiscard]] std::string page_of(std::string_view title, std::string_view heading, std::string_view body);
 

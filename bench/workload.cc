@@ -75,6 +75,7 @@ void WorkloadResult::add_after(const WorkloadResult& other) noexcept {
   scanned += other.scanned;
   retried += other.retried;
   seconds += other.seconds;
+  counts += other.counts;
   latency_ns.merge(other.latency_ns);
 }
 

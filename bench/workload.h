@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <span>
 
+#include "bench/counters.h"
 #include "bench/inserted_keys.h"
 #include "bench/measure.h"
 #include "bench/zipf.h"
@@ -115,6 +116,7 @@ struct WorkloadResult {
   uint64_t scanned = 0;     // Entries that scans brought.
   uint64_t retried = 0;     // Reads and writes of replaces that began anew.
   double seconds = 0;       // From the first to the last.
+  Counts counts;            // Of the clients' threads.
   Histogram latency_ns;
 
   [[nodiscard]] double per_second() const noexcept {
