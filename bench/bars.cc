@@ -8,8 +8,6 @@
 namespace refract::bench {
 namespace {
 
-constexpr double kDriftMax = 0.3;
-
 constexpr std::array kBars = {
     Bar{"get-throughput", "get on shm, throughput / in-process table", "at least 0.50", Sense::kAtLeast, 0.50,
         "x", measure_get_throughput},

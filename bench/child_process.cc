@@ -62,6 +62,18 @@ std::string content_of(const std::string& path) {
 
 }  // namespace
 
+bool is_in_path(const std::string& program) {
+  const char* variable = ::getenv("PATH");
+  std::string_view rest = variable == nullptr ? "" : variable;
+  while (!rest.empty()) {
+    const size_t colon = std::min(rest.find(':'), rest.size());
+    const std::string candidate = std::string(rest.substr(0, colon)) + "/" + program;
+    if (::access(candidate.c_str(), X_OK) == 0) return true;
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return false;
+}
+
 Reported<ChildProcess> ChildProcess::start(const Program& program) {
   std::vector<std::string> arguments = program.arguments;
   const std::string executable = program.executable.empty() ? arguments[0] : program.executable;
@@ -78,10 +90,11 @@ Reported<ChildProcess> ChildProcess::start(const Program& program) {
   const int log = ::open(program.log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
-  // The bench sits on one core; what it starts may use all.
+  // The bench sits on one core; what it starts may use all, unless it is bound itself.
   cpu_set_t every;
   CPU_ZERO(&every);
-  for (size_t i = 0; i < core_count(); ++i) CPU_SET(core_number(i), &every);
+  if (program.cpu >= 0) CPU_SET(program.cpu, &every);
+  for (size_t i = 0; program.cpu < 0 && i < core_count(); ++i) CPU_SET(core_number(i), &every);
   ::sched_setaffinity(0, sizeof(every), &every);
   ::execvpe(executable.c_str(), argument_pointers.data(), environment_pointers.data());
   std::fprintf(stderr, "cannot execute %s: %s\n", executable.c_str(), errno_text(errno).c_str());

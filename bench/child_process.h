@@ -19,6 +19,7 @@ class ChildProcess {
     std::vector<std::string> arguments;  // The first is the program: a path, or a name looked up in PATH.
     std::string log_path;                // Where its output goes.
     std::string executable = {};         // What is executed under that name; empty: what the name says.
+    int cpu = -1;  // The system's number of the core that it may use; -1: all that this process had.
   };
   // A program that cannot be executed ends with 127 and says so in its log.
   [[nodiscard]] static Reported<ChildProcess> start(const Program& program);
@@ -42,6 +43,9 @@ class ChildProcess {
   pid_t pid_;  // -1: ended, or moved from.
   int exit_code_ = -1;
 };
+
+// Whether a program of that name would be found.
+[[nodiscard]] bool is_in_path(const std::string& program);
 
 // A folder below TMPDIR, removed with all that lies in it.
 class TemporaryFolder {

@@ -61,7 +61,7 @@ uint64_t DesignDriver::requests_sent() const noexcept {
 
 Task<> DesignDriver::execute(Lane& lane) {
   const Operation& operation = lane.operations.front();
-  if (operation.is_get) {
+  if (operation.is_get()) {
     ValueRoom room(lane.values);
     const Result<uint64_t> got = co_await client_->get(lane.keys, room, 0);
     finish_get(operation, got.code(), lane.values, got ? *got : 0);

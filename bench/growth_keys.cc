@@ -43,7 +43,7 @@ class KeysPoint {
   [[nodiscard]] Reported<std::optional<std::string>> start(GrowthPoint& point);
   [[nodiscard]] Reported<> turn(GrowthPoint& point, uint64_t number);
   // Of what stands after all puts.
-  void add_memory(GrowthPoint& point) const;
+  void add_memory(GrowthPoint& point);
 
  private:
   [[nodiscard]] Reported<> start_references(GrowthPoint& point, uint64_t free_bytes);
@@ -255,7 +255,7 @@ Reported<> KeysPoint::turn(GrowthPoint& point, uint64_t number) {
   return table_ ? tables(point, number) : Reported<>{};
 }
 
-void KeysPoint::add_memory(GrowthPoint& point) const {
+void KeysPoint::add_memory(GrowthPoint& point) {
   const auto keys = static_cast<double>(keys_);
   if (const Result<NodeStat> stat = loaded_->client.stat()) {
     const uint64_t bytes = resident_bytes(loaded_->node, stat->bytes_total);

@@ -9,78 +9,53 @@
 
 #include "bench/design_driver.h"
 #include "bench/kv_sides.h"
+#include "bench/kv_turns.h"
+#include "bench/memcached.h"
 
 namespace refract::bench {
 namespace {
 
-constexpr std::array kSweepShares = {0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5};
-
-// One store under the load, and the cores on which its clients sit.
-class Side {
- public:
-  Side(const KvLoad& load, const Timer& timer, const KvStores::Side& store, bool is_bound)
-      : load_(load), timer_(timer), store_(store) {
-    side_.name = store.name;
-    side_.how = store.how;
-    side_.served_by = store.served_by;
-    if (!is_bound) return;
-    // Servers have core 1 and those behind it.
-    for (size_t k = 0; k < load.clients; ++k) cores_.push_back(k == 0 ? 0 : load.shards + k);
-  }
-
-  [[nodiscard]] Reported<> take_turn(uint64_t seed) {
-    const uint64_t cpu_before_ns = store_.server_cpu_ns ? store_.server_cpu_ns() : 0;
-    const Reported<WorkloadResult> result = run(load_.workload.rate, seed);
-    if (!result) return report(result.error());
-    if (store_.server_cpu_ns) {
-      const uint64_t cpu_now_ns = std::max(store_.server_cpu_ns(), cpu_before_ns);
-      side_.server_cpu_ns = side_.server_cpu_ns.value_or(0) + cpu_now_ns - cpu_before_ns;
-    }
-    side_.rates.push_back(result->per_second());
-    side_.sum.add_after(*result);
-    return {};
-  }
-
-  [[nodiscard]] Reported<> sweep() {
-    const double most = spread_of(side_.rates).median;
-    for (const double share : kSweepShares) {
-      const Reported<WorkloadResult> result = run(most * share, 1);
-      if (!result) return report(result.error());
-      side_.sweep.push_back({.share = share, .offered = most * share, .result = *result});
-    }
-    return {};
-  }
-
-  [[nodiscard]] KvSide& found() noexcept { return side_; }
-
- private:
-  [[nodiscard]] Reported<WorkloadResult> run(double rate, uint64_t seed) {
-    DriverOptions driver = load_.driver;
-    driver.has_rate = rate > 0;
-    std::vector<WorkloadOptions> workloads(load_.clients, load_.workload);
-    for (size_t k = 0; k < workloads.size(); ++k) {
-      workloads[k].rate = rate / static_cast<double>(load_.clients);
-      workloads[k].seed = seed * load_.clients + k + 1;
-      if (load_.workload.operations > 0) {
-        workloads[k].operations = (load_.workload.operations + load_.clients - 1) / load_.clients;
-      }
-    }
-    Reported<WorkloadResult> result =
-        run_clients(workloads, timer_, [&] { return store_.connect(driver); }, cores_);
-    if (result) return result;
-    return report(result.error().code, fmt::format("{}: {}", store_.name, result.error().what),
-                  result.error().next);
-  }
-
-  const KvLoad& load_;
-  Timer timer_;
-  const KvStores::Side& store_;
-  std::vector<size_t> cores_;
-  KvSide side_;
-};
-
 std::unexpected<Report> refuse(std::string what, std::string next) {
   return report(Code::kInvalidArgument, std::move(what), std::move(next));
+}
+
+// What a load of YCSB asks for beyond gets and puts.
+Reported<> check_for_ycsb(const KvLoad& load) {
+  if (load.ycsb == nullptr || load.ycsb->is_plain()) return {};
+  const std::string name = fmt::format("--workload {}", load.ycsb->letter);
+  for (const std::string& design : load.designs) {
+    if (design != kOurs) {
+      return refuse(fmt::format("{}: {} is filled with the keys of the load, and has gets and puts alone",
+                                name, design),
+                    "choose a, b or c, or leave --design out");
+    }
+  }
+  const bool has_steps = load.ycsb->scans + load.ycsb->replaces > 0;
+  if (has_steps && load.driver.batch > 1) {
+    return refuse(fmt::format("{}: its operations have several steps, and do not go in batches", name),
+                  "leave --batch at 1");
+  }
+  if (load.ycsb->scans == 0) return {};
+  for (const KvPeer peer : load.beside) {
+    if (peer != KvPeer::kRedis) {
+      return refuse(fmt::format("{}: {} cannot be scanned while others use it", name, text(peer)),
+                    "leave it out, or choose another workload");
+    }
+  }
+  return {};
+}
+
+// What a store of others cannot do.
+Reported<> check_for_peers(const KvLoad& load) {
+  if (load.is_beside(KvPeer::kMemcached) && load.workload.key_bytes > kMemcachedKeyBytesMax) {
+    return refuse(fmt::format("memcached takes keys of up to {} bytes", kMemcachedKeyBytesMax),
+                  "lower --key-bytes");
+  }
+  if (load.is_beside(KvPeer::kTable) && load.clients > 1) {
+    return refuse(fmt::format("--beside table is for one thread, and not for {} clients", load.clients),
+                  "leave --clients at 1, or put the load beside cuckoo");
+  }
+  return {};
 }
 
 // What a store of a published design cannot do; `name` is the first of them.
@@ -114,8 +89,31 @@ std::string_view text(Path path) noexcept {
   return path == Path::kDirect ? "direct" : path == Path::kChain ? "chain" : "rpc";
 }
 
+std::string_view text(KvPeer peer) noexcept {
+  switch (peer) {
+    case KvPeer::kRedis:
+      return "redis";
+    case KvPeer::kMemcached:
+      return "memcached";
+    case KvPeer::kCuckoo:
+      return "cuckoo";
+    case KvPeer::kTable:
+      break;
+  }
+  return "table";
+}
+
+bool KvLoad::is_beside(KvPeer peer) const noexcept {
+  return std::ranges::find(beside, peer) != beside.end();
+}
+
 bool KvLoad::has(std::string_view design) const noexcept {
   return std::ranges::find(designs, design) != designs.end();
+}
+
+std::string_view text(Sweep sweep) noexcept {
+  constexpr std::array kNames = {"none", "rate", "depth", "clients", "shards", "size"};
+  return kNames[static_cast<size_t>(sweep)];
 }
 
 double KvSide::requests_per_operation() const noexcept {
@@ -125,6 +123,15 @@ double KvSide::requests_per_operation() const noexcept {
 std::optional<double> KvSide::server_ns_per_operation() const noexcept {
   if (!server_cpu_ns || sum.operations == 0) return std::nullopt;
   return static_cast<double>(*server_cpu_ns) / static_cast<double>(sum.operations);
+}
+
+double drift_of(const KvLoad& load, const Reference& before, const Reference& after) {
+  const bool has_servers = !std::ranges::all_of(load.beside, is_in_process);
+  const bool has_shm = load.provider == Provider::kShm;
+  double most = 0;
+  if (has_shm) most = drift(before, after, Over::kSharedMemory);
+  if (!has_shm || has_servers) most = std::max(most, drift(before, after, Over::kTcp));
+  return most;
 }
 
 double KvResult::over_base(const KvSide& side) const {
@@ -139,13 +146,16 @@ Reported<> check(const KvLoad& load) {
         fmt::format("--depth {} is no multiple of --batch {}", load.driver.depth, load.driver.batch),
         "the operations in flight are whole batches");
   }
-  if (load.driver.depth * load.clients * workload.value_bytes > uint64_t{8} << 30) {
+  const uint64_t entries_each = workload.scan_share > 0 ? kScanEntriesMax : 1;
+  if (load.driver.depth * load.clients * entries_each * workload.value_bytes > uint64_t{8} << 30) {
     return refuse("the values in flight would take more than 8 GiB",
                   "lower --depth, --clients or --value-bytes");
   }
-  if (load.sweep && workload.rate > 0) return refuse("--sweep chooses the rates itself", "leave --rate out");
-  if (load.sweep && workload.operations > 0) {
-    return refuse("--sweep measures over time, not over a number of operations",
+  if (load.sweep == Sweep::kRate && workload.rate > 0) {
+    return refuse("--sweep rate chooses the rates itself", "leave --rate out");
+  }
+  if (load.sweep == Sweep::kRate && workload.operations > 0) {
+    return refuse("--sweep rate measures over time, not over a number of operations",
                   "give --seconds instead of --ops");
   }
   if (!load.address.empty() && load.paths.size() != 1) {
@@ -155,7 +165,8 @@ Reported<> check(const KvLoad& load) {
     if (name == kOurs) continue;
     if (const Reported<> possible = check_for_designs(load, name); !possible) return possible;
   }
-  return {};
+  if (const Reported<> possible = check_for_ycsb(load); !possible) return possible;
+  return check_for_peers(load);
 }
 
 Reported<KvResult> run_kv_load(const KvLoad& load) {
@@ -163,30 +174,11 @@ Reported<KvResult> run_kv_load(const KvLoad& load) {
   // Forks, so it comes before everything that grows or starts threads.
   const Reported<std::unique_ptr<References>> references = References::start(timer);
   if (!references) return report(references.error());
-  KvResult result;
-  result.is_bound = load.address.empty() && core_count() >= load.clients + load.shards;
-  const Reported<std::unique_ptr<KvStores>> stores = KvStores::start(load, result.is_bound);
+  const bool is_bound = load.address.empty() && core_count() >= load.clients + load.shards;
+  const Reported<std::unique_ptr<KvStores>> stores = KvStores::start(load, is_bound);
   if (!stores) return report(stores.error());
-  result.base = (*stores)->base();
-  std::vector<Side> sides;
-  for (const KvStores::Side& store : (*stores)->sides()) {
-    sides.emplace_back(load, timer, store, result.is_bound);
-  }
-  result.before = (*references)->measure();
-  for (int turn = 0; turn < load.turns; ++turn) {
-    for (Side& side : sides) {
-      if (const Reported<> done = side.take_turn(static_cast<uint64_t>(turn)); !done) {
-        return report(done.error());
-      }
-    }
-  }
-  for (Side& side : sides) {
-    if (!load.sweep) break;
-    if (const Reported<> done = side.sweep(); !done) return report(done.error());
-  }
-  result.after = (*references)->measure();
-  for (Side& side : sides) result.sides.push_back(std::move(side.found()));
-  return result;
+  KvTurns turns({.timer = timer, .references = **references, .stores = **stores, .is_bound = is_bound}, load);
+  return turns.measure(load);
 }
 
 }  // namespace refract::bench

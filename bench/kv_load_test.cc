@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/kv_results.h"
 #include "bench/kv_sides.h"
 #include "bench/resp_reader.h"
 #include "bench/results.h"
@@ -64,9 +65,9 @@ TEST(Workload, gives_the_same_operations_for_the_same_seed) {
   for (; one.next(first); ++count) {
     ASSERT_TRUE(two.next(second));
     EXPECT_EQ(first.index, second.index);
-    EXPECT_EQ(first.is_get, second.is_get);
+    EXPECT_EQ(first.is_get(), second.is_get());
     ASSERT_LT(first.index, 100u);
-    gets += first.is_get ? 1 : 0;
+    gets += first.is_get() ? 1 : 0;
   }
   EXPECT_EQ(count, 500);
   EXPECT_NEAR(gets, 250, 60);
@@ -79,7 +80,7 @@ TEST(Workload, in_order_gives_each_key_once) {
   for (uint64_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(workload.next(operation));
     EXPECT_EQ(operation.index, i);
-    EXPECT_FALSE(operation.is_get);
+    EXPECT_FALSE(operation.is_get());
   }
   EXPECT_FALSE(workload.next(operation));
 }
@@ -192,7 +193,8 @@ TEST(RespReader, reads_the_same_replies_however_the_stream_is_cut) {
 }
 
 TEST(RespReader, refuses_what_makes_no_sense) {
-  for (const char* stream : {"$4\r\nfour\r\n", "$x\r\n", "*1\r\n", "$\r\n", "\r\n", "$3\r\nabcd\r\n"}) {
+  for (const char* stream :
+       {"$4\r\nfour\r\n", "$x\r\n", "*x\r\n", "*-1\r\n", "$\r\n", "\r\n", "$3\r\nabcd\r\n"}) {
     const std::vector<Heard> heard = read_all(stream, 100, 3);
     ASSERT_FALSE(heard.empty()) << stream;
     EXPECT_EQ(heard.back().kind, Reply::Kind::kMalformed) << stream;
@@ -206,9 +208,26 @@ TEST(KvLoad, refuses_what_cannot_be) {
   EXPECT_FALSE(check(load));
   load.driver = {.depth = 8, .batch = 4};
   EXPECT_TRUE(check(load));
-  load.sweep = true;
+  load.sweep = Sweep::kRate;
   load.workload.rate = 5;
   EXPECT_FALSE(check(load));
+}
+
+TEST(KvLoad, refuses_what_a_peer_cannot_do) {
+  KvLoad load;
+  load.beside = {KvPeer::kMemcached, KvPeer::kTable};
+  EXPECT_TRUE(check(load));
+  load.workload.key_bytes = 251;
+  Reported<> possible = check(load);
+  ASSERT_FALSE(possible);
+  EXPECT_NE(possible.error().what.find("250"), std::string::npos);
+  load.workload.key_bytes = 250;
+  load.clients = 2;
+  possible = check(load);
+  ASSERT_FALSE(possible);
+  EXPECT_NE(possible.error().what.find("one thread"), std::string::npos);
+  load.beside = {KvPeer::kMemcached, KvPeer::kCuckoo};
+  EXPECT_TRUE(check(load));
 }
 
 // Every option that a published design has nothing for, and that the same load of ours may have.
@@ -266,7 +285,8 @@ TEST(KvResults, sides_stand_beside_each_other_as_shares_of_ours_by_calls) {
                 .rates = {(result.sides.empty() ? 8e6 : 2e6 / static_cast<double>(result.sides.size()))},
                 .sum = {},
                 .server_cpu_ns = std::nullopt,
-                .sweep = {}};
+                .sweep = {},
+                .server_counts = {}};
     side.sum.operations = 1'000;
     side.sum.requests = 1'000 * result.sides.size();
     if (!result.sides.empty()) side.server_cpu_ns = 1'500'000;
@@ -296,7 +316,8 @@ TEST(KvResults, sides_stand_beside_each_other_as_shares_of_ours_by_calls) {
 
 TEST(KvResults, become_lines_json_and_a_page) {
   KvLoad load;
-  load.beside_redis = load.sweep = true;
+  load.beside = {KvPeer::kRedis};
+  load.sweep = Sweep::kRate;
   KvResult result;
   for (const char* name : {"refract", "redis <b>"}) {
     KvSide side{.name = name,
@@ -305,7 +326,8 @@ TEST(KvResults, become_lines_json_and_a_page) {
                 .rates = {2e6, 1e6, 3e6},
                 .sum = {},
                 .server_cpu_ns = {},
-                .sweep = {}};
+                .sweep = {},
+                .server_counts = {}};
     for (uint64_t i = 1; i <= 1'000; ++i) side.sum.latency_ns.record(i * 100);
     side.sweep.push_back({.share = 0.5, .offered = 1e6, .result = side.sum});
     side.sweep.push_back({.share = 1.5, .offered = 3e6, .result = side.sum});

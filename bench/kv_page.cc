@@ -17,11 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-const char* colour_of(size_t side) {
-  constexpr std::array kColours = {"#3867c8", "#d1622b", "#2f9e6e", "#9b4fb8", "#b8962e", "#5f6b7a"};
-  return kColours[side % kColours.size()];
-}
-
 // "nines": 0.9 lies as far from 0.99 as that from 0.999.
 double nines(double share) {
   return -std::log10(1 - std::min(share, 0.99999));
@@ -60,7 +55,7 @@ std::string sweep_plot(const Json& sides) {
                   .is_dashed = is_median,
                   .points = {}};
       for (const Json& point : list_in(side, "sweep")) {
-        if (!point.is_object()) continue;
+        if (!point.is_object() || point.value("disturbed", Json()) == Json(true)) continue;
         const double offered = number_in(point, "offered");
         most = std::max(most, offered);
         curve.points.emplace_back(offered, number_in(object_in(point, "latency_ns"), quantile));
@@ -74,7 +69,7 @@ std::string sweep_plot(const Json& sides) {
   for (int fifth = 0; fifth <= 5; ++fifth) ticks.push_back({fifth / 5.0, rate_text(most * fifth / 5)});
   return "<h2>Latency under a rate</h2>\n<p>Operations are due at moments of their own, whether or not the "
          "store keeps up, and a latency counts from when an operation was due. Where a curve leaves the "
-         "floor is where the store is saturated.</p>\n" +
+         "floor is where the store is saturated. Points that were disturbed are not drawn.</p>\n" +
          plot_of(curves, axis, ticks);
 }
 
@@ -108,8 +103,9 @@ std::string sweep_rows(const Json& side) {
     for (const char* quantile : {"p50", "p99", "p999"}) {
       rows += fmt::format(R"(<td class="number">{}</td>)", time_text(number_in(latency, quantile)));
     }
-    rows += fmt::format(R"(<td class="number">{:.0f}</td><td class="number">{:.0f}</td></tr>)",
-                        number_in(point, "overloaded"), number_in(point, "unserved"));
+    rows += fmt::format(R"(<td class="number">{:.0f}</td><td class="number">{:.0f}</td><td>{}</td></tr>)",
+                        number_in(point, "overloaded"), number_in(point, "unserved"),
+                        point.value("disturbed", Json()) == Json(true) ? "disturbed" : "");
   }
   return rows;
 }
@@ -128,7 +124,7 @@ std::string kv_page_of(const Json& run) {
   if (!points.empty()) {
     points =
         "<table><tr><th></th><th>offered</th><th>served</th><th>p50</th><th>p99</th><th>p99.9</th>"
-        "<th>refused</th><th>never begun</th></tr>\n" +
+        "<th>refused</th><th>never begun</th><th></th></tr>\n" +
         points + "</table>\n";
   }
   const Json references = object_in(run, "references");
@@ -137,12 +133,12 @@ std::string kv_page_of(const Json& run) {
 <tr><th></th><th>rate</th><th>p50</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>requests an
 operation</th><th>server's time an operation</th><th>x {}</th><th>served by</th></tr>
 {}</table>
-<h2>Latency by quantile</h2>
+{}<h2>Latency by quantile</h2>
 {}{}{}<h2>References</h2>
 <table><tr><th></th>{}</tr><tr><td>before</td>{}</tr><tr><td>after</td>{}</tr></table>
 )",
       facts_of(object_in(run, "machine")), facts_of(object_in(run, "load")), escaped(text_in(run, "base")),
-      rows, quantile_plot(sides), sweep_plot(sides), points, reference_heads(),
+      rows, counts_of(sides), quantile_plot(sides), sweep_plot(sides), points, reference_heads(),
       reference_cells(object_in(references, "before")), reference_cells(object_in(references, "after")));
   return page_of("Refract: load", "Refract: load on a node", body);
 }

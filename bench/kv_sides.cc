@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "bench/design_driver.h"
-#include "bench/redis_driver.h"
 #include "bench/refract_driver.h"
 #include "bench/served_store.h"
 
@@ -17,7 +16,6 @@
 namespace refract::bench {
 namespace {
 
-constexpr size_t kServerCore = 1;
 constexpr size_t kFillers = 64;
 constexpr uint64_t kAdaptiveSpin_ns = 50 * kMicrosecond_ns;  // As a node's knob server.spin has it.
 constexpr uint64_t kPollingSpin_ns = 10 * kMillisecond_ns;   // As much as that knob takes.
@@ -81,8 +79,8 @@ Reported<std::unique_ptr<KvStores>> KvStores::start(const KvLoad& load, bool is_
   if (load.has(kOurs)) {
     if (const Reported<> started = stores->start_ours(); !started) return report(started.error());
   }
-  if (load.beside_redis) {
-    if (const Reported<> started = stores->start_redis(); !started) return report(started.error());
+  for (const KvPeer peer : load.beside) {
+    if (const Reported<> started = stores->start_peer(peer); !started) return report(started.error());
   }
   for (const std::string& name : load.designs) {
     if (name == kOurs) continue;
@@ -96,6 +94,7 @@ Reported<> KvStores::start_ours() {
     const WorkloadOptions& entries = load_.workload;
     Reported<Rivals> node = Rivals::start({.node_program = load_.node_program,
                                            .keys = entries.keys,
+                                           .keys_max = load_.keys_with_inserts(),
                                            .key_bytes = entries.key_bytes,
                                            .value_bytes = entries.value_bytes,
                                            .with_redis = false,
@@ -118,6 +117,7 @@ Reported<> KvStores::start_ours() {
                                              : fmt::format("the node's process, {} thread{}", load_.shards,
                                                            load_.shards == 1 ? "" : "s");
       side.server_cpu_ns = [this] { return use_of(node_->node().server()).cpu_ns; };
+      side.server_pid = [this] { return node_->node().server(); };
     } else {
       side.served_by = "the node that was named";
     }
@@ -182,27 +182,6 @@ Reported<> KvStores::start_design(const std::string& name) {
     return std::unique_ptr<StoreDriver>(std::move(*made));
   };
   side.server_cpu_ns = [server] { return server->cpu_ns(); };
-  sides_.push_back(std::move(side));
-  return {};
-}
-
-Reported<> KvStores::start_redis() {
-  const int cpu = is_bound_ && core_count() > kServerCore ? core_number(kServerCore) : -1;
-  Reported<Redis> redis = Redis::start({.over_tcp = true, .cpu = cpu});
-  if (!redis) return report(redis.error());
-  if (const Reported<> filled = fill_redis(*redis, contents_, load_.workload.keys); !filled) {
-    return report(filled.error());
-  }
-  redis_.emplace(std::move(*redis));
-  Side side;
-  side.name = "redis";
-  side.how = "tcp, pipelined";
-  side.served_by = "redis-server, one thread";
-  side.connect = [this](const DriverOptions& options) -> Reported<std::unique_ptr<StoreDriver>> {
-    auto driver = RedisDriver::connect(redis_->port(), options, contents_);
-    if (!driver) return report(driver.error());
-    return std::unique_ptr<StoreDriver>(std::move(*driver));
-  };
   sides_.push_back(std::move(side));
   return {};
 }

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/byte_table.h"
 #include "bench/kv_load.h"
+#include "bench/memcached.h"
 #include "bench/rivals.h"
 #include "bench/suite_ends.h"
 
@@ -31,18 +33,28 @@ class KvStores {
     std::function<Reported<std::unique_ptr<StoreDriver>>(const DriverOptions&)> connect;
     // Processor time that the server has taken so far; null: nobody knows.
     std::function<uint64_t()> server_cpu_ns;
+    // The process that serves, and nothing but this side; null: there is none.
+    std::function<pid_t()> server_pid;
   };
   // In the order in which they take their turns.
   [[nodiscard]] const std::vector<Side>& sides() const noexcept { return sides_; }
   [[nodiscard]] size_t base() const noexcept { return base_; }
 
  private:
+  static constexpr size_t kServerCore = 1;
+
   KvStores(const KvLoad& load, bool is_bound)
       : load_(load), is_bound_(is_bound), contents_(load.workload.key_bytes, load.workload.value_bytes) {}
 
   [[nodiscard]] Reported<> start_ours();
   [[nodiscard]] Reported<> start_design(const std::string& name);
+  // kv_peers.cc
+  [[nodiscard]] Reported<> start_peer(KvPeer peer);
   [[nodiscard]] Reported<> start_redis();
+  [[nodiscard]] Reported<> start_memcached();
+  [[nodiscard]] Reported<> start_table(KvPeer peer);
+  // Where a peer's server sits, as the system counts; -1: anywhere.
+  [[nodiscard]] int server_cpu() const;
   [[nodiscard]] Reported<std::unique_ptr<StoreDriver>> connect_ours(Path path,
                                                                     const DriverOptions& options) const;
 
@@ -51,6 +63,8 @@ class KvStores {
   Contents contents_;
   std::optional<Rivals> node_;
   std::optional<Redis> redis_;
+  std::optional<Memcached> memcached_;
+  std::vector<std::unique_ptr<ByteTable>> tables_;
   std::vector<std::unique_ptr<RealServer>> servers_;
   std::vector<Side> sides_;
   size_t base_ = 0;

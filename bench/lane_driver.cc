@@ -11,6 +11,25 @@ namespace refract::bench {
 
 using runtime::Task;
 
+namespace {
+
+const char* name_of(Act act) noexcept {
+  switch (act) {
+    case Act::kGet:
+      return "get";
+    case Act::kScan:
+      return "scan";
+    case Act::kReplace:
+      return "get and put of its version";
+    case Act::kPut:
+    case Act::kInsert:
+      break;
+  }
+  return "put";
+}
+
+}  // namespace
+
 LaneDriver::Lane::Lane(size_t batch, const Contents& contents)
     : key_bytes(contents.key_bytes()),
       value_bytes(contents.value_bytes()),
@@ -81,8 +100,7 @@ bool LaneDriver::take_batch(Lane& lane) {
 
 void LaneDriver::finish_get(const Operation& operation, Code code, std::span<std::byte> value,
                             uint64_t bytes) {
-  const bool right = code != Code::kOk || (bytes == contents_.value_bytes() &&
-                                           contents_.take_value(operation.index, value.data()));
+  const bool right = code != Code::kOk || is_value_of(operation.index, value, bytes);
   finish(operation, right ? code : Code::kCorrupt);
 }
 
@@ -90,9 +108,7 @@ void LaneDriver::finish(const Operation& operation, Code code) {
   if (Workload::is_counted(code)) return workload_->finished(operation, code);
   if (trouble_.code != Code::kOk) return;
   trouble_ = {
-      code,
-      fmt::format("a {} failed: {} ({})", operation.is_get ? "get" : "put", info(code).sentence, text(code)),
-      ""};
+      code, fmt::format("a {} failed: {} ({})", name_of(operation.act), info(code).sentence, text(code)), ""};
 }
 
 }  // namespace refract::bench

@@ -51,6 +51,16 @@ class LaneDriver : public StoreDriver {
   [[nodiscard]] virtual runtime::Task<> execute(Lane& lane) = 0;
   void finish_get(const Operation& operation, Code code, std::span<std::byte> value, uint64_t bytes);
   void finish(const Operation& operation, Code code);
+  // Whether that is the value of that entry, which is checked once.
+  [[nodiscard]] bool is_value_of(uint64_t index, std::span<std::byte> value, uint64_t bytes) const {
+    return bytes == contents_.value_bytes() && contents_.take_value(index, value.data());
+  }
+  void make_value(uint64_t index, std::span<std::byte> value) const {
+    contents_.make_value(index, value.data());
+  }
+  [[nodiscard]] uint64_t index_of(std::span<const std::byte> key) const {
+    return contents_.index_of(key.data());
+  }
 
   [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }
   [[nodiscard]] size_t lane_count() const noexcept { return lanes_.size(); }

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -19,14 +18,12 @@
 #include "bench/bars.h"
 #include "bench/fabric_command.h"
 #include "bench/growth_command.h"
-#include "bench/kv_load.h"
+#include "bench/kv_command.h"
 #include "bench/machine.h"
 #include "bench/private_node.h"
 #include "bench/results.h"
 #include "bench/suite.h"
 #include "bench/suite_command.h"
-
-#include "refract/kv/designs/designs.h"
 
 namespace {
 
@@ -113,86 +110,6 @@ int run_bars(BarsCommand& command) {
   return failed ? 1 : 0;
 }
 
-struct KvCommand {
-  KvLoad load;
-  std::string mix = "get";
-  std::vector<std::string> designs;
-  std::string path;
-  std::string json_path;
-};
-
-constexpr std::string_view kAll = "all";
-
-// Each once, ours first.
-std::vector<std::string> designs_of(const std::vector<std::string>& named) {
-  const auto is_named = [&named](std::string_view name) {
-    return std::ranges::any_of(named, [name](const auto& each) { return each == name || each == kAll; });
-  };
-  std::vector<std::string> designs;
-  if (named.empty() || is_named(kOurs)) designs.emplace_back(kOurs);
-  for (const kv::designs::Design& design : kv::designs::all()) {
-    if (is_named(design.name)) designs.emplace_back(design.name);
-  }
-  return designs;
-}
-
-std::vector<std::string> design_names() {
-  std::vector<std::string> names = designs_of({std::string(kAll)});
-  names.emplace_back(kAll);
-  return names;
-}
-
-// Beside other designs ours goes by all its paths, unless one is named.
-Reported<std::vector<Path>> chosen_paths(const KvCommand& command) {
-  const KvLoad& load = command.load;
-  if (!command.path.empty() && !load.has(kOurs)) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("--path {}: {} has one way of its own", command.path, load.designs.front()),
-                  fmt::format("--path is for {}; leave it out, or add --design {}", kOurs, kOurs));
-  }
-  if (command.path == text(Path::kDirect) && load.provider == Provider::kTcp) {
-    return report(Code::kInvalidArgument, "--path direct: over tcp nobody reads a node's memory directly",
-                  "use chain or rpc, or --provider shm");
-  }
-  for (const Path path : {Path::kDirect, Path::kChain, Path::kRpc}) {
-    if (command.path == text(path)) return std::vector{path};
-  }
-  if (command.path == kAll || load.designs.size() > 1) return std::vector<Path>{};
-  return std::vector{Path::kDirect};
-}
-
-Reported<double> get_share_of(const std::string& mix) {
-  if (mix == "get") return 1.0;
-  if (mix == "put") return 0.0;
-  if (mix == "mixed") return 0.5;
-  double percent = 0;
-  const auto [end, error] = std::from_chars(mix.data(), mix.data() + mix.size(), percent);
-  if (error == std::errc() && end == mix.data() + mix.size() && percent >= 0 && percent <= 100) {
-    return percent / 100;
-  }
-  return report(Code::kInvalidArgument, fmt::format("--mix {}: expected get, put, mixed or a number", mix),
-                "a number is the percentage of gets, such as 95");
-}
-
-int run_kv(KvCommand& command, bool has_turns) {
-  KvLoad& load = command.load;
-  const Reported<double> get_share = get_share_of(command.mix);
-  if (!get_share) return refuse(get_share.error());
-  load.workload.get_share = *get_share;
-  load.designs = designs_of(command.designs);
-  Reported<std::vector<Path>> paths = chosen_paths(command);
-  if (!paths) return refuse(paths.error());
-  load.paths = std::move(*paths);
-  // Alternation is what makes a ratio of two sides worth anything.
-  const bool has_sides = load.beside_redis || load.designs.size() > 1 || load.paths.size() != 1;
-  if (has_sides && !has_turns) load.turns = 3;
-  if (const Reported<> possible = check(load); !possible) return refuse(possible.error());
-  const Reported<KvResult> result = run_kv_load(load);
-  if (!result) return refuse(result.error());
-  if (command.json_path != "-") fmt::print("{}", lines_of(load, *result));
-  return command.json_path.empty() ? 0 : write_file(command.json_path, json_of(load, *result));
-}
-
 int run_report(const std::string& json_path, const std::string& html_path) {
   const std::ifstream file(json_path);
   if (!file)
@@ -210,68 +127,6 @@ void describe_bars(CLI::App& app, BarsCommand& command) {
   app.add_flag("--smoke", command.smoke, "1000 entries: whether everything runs");
   app.add_option("--only", command.only, "measure only the bars with these names");
   app.add_option("--node-program", command.options.node_program, "refractd (default: beside this program)");
-}
-
-void describe_entries(CLI::App& app, KvCommand& command) {
-  WorkloadOptions& workload = command.load.workload;
-  app.add_option("--keys", workload.keys, "how many keys")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--key-bytes", workload.key_bytes, "bytes of a key")
-      ->check(CLI::Range(kKeyBytesMin, kKeyBytesMax))
-      ->capture_default_str();
-  app.add_option("--value-bytes", workload.value_bytes, "bytes of a value")
-      ->check(CLI::Range(size_t{0}, size_t{512} << 20))
-      ->capture_default_str();
-  app.add_option("--mix", command.mix, "get, put, mixed (half of each), or the percentage of gets")
-      ->capture_default_str();
-  app.add_option("--zipf", workload.skew, "skew of the keys, 0: uniform")->check(CLI::Range(0.0, 0.999));
-  app.add_option("--seconds", workload.seconds, "stop a turn after so long")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--ops", workload.operations, "stop a turn after so many operations");
-  app.add_option("--rate", workload.rate, "operations a second; latency counts from when each was due")
-      ->check(CLI::NonNegativeNumber);
-}
-
-void describe_kv(CLI::App& app, KvCommand& command) {
-  const std::map<std::string, Provider> providers = {{"shm", Provider::kShm}, {"tcp", Provider::kTcp}};
-  const std::map<std::string, Waiting> waitings = {
-      {"adaptive", Waiting::kAdaptive}, {"poll", Waiting::kPolling}, {"block", Waiting::kBlocking}};
-  KvLoad& load = command.load;
-  CLI::Option* address =
-      app.add_option("--address,--socket", load.address, "the node to load (default: a private one)");
-  app.add_option("--design", command.designs,
-                 "the stores under the load, in turns: refract (ours), published designs, or all of them")
-      ->delimiter(',')
-      ->check(CLI::IsMember(design_names()));
-  app.add_option("--provider", load.provider, "of private nodes and other designs' servers: shm or tcp")
-      ->transform(CLI::CheckedTransformer(providers))
-      ->excludes(address);
-  app.add_option("--path", command.path,
-                 "of our gets: direct (over shm), rpc (by messages), chain, which puts take, too, or all")
-      ->check(CLI::IsMember({"direct", "chain", "rpc", "all"}));
-  app.add_option("--shards", load.shards, "of a private node")->check(CLI::Range(1, 256))->excludes(address);
-  describe_entries(app, command);
-  app.add_option("--clients", load.clients, "each with its thread and connections")
-      ->check(CLI::Range(1, 256));
-  app.add_option("--depth", load.driver.depth, "operations in flight, of each client")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--batch", load.driver.batch,
-                 "of which so many are asked for together (multi_get, multi_put)")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--waiting", load.driver.waiting,
-                 "what clients and a private server do when there is nothing to do: adaptive, poll or block")
-      ->transform(CLI::CheckedTransformer(waitings));
-  app.add_flag("--sweep", load.sweep, "a sweep of rates, up to half more than can be served");
-  app.add_option("--turns", load.turns, "repeat, and show the median and the range")
-      ->check(CLI::Range(1, 1000));
-  app.add_option_function<std::string>(
-         "--beside", [&load](const std::string&) { load.beside_redis = true; },
-         "redis: the same load on a Redis of our own over TCP, in turns (--turns 3 unless said, as wherever "
-         "there is more than one side)")
-      ->check(CLI::IsMember({"redis"}));
-  app.add_option("--json", command.json_path, "write the result to this file as JSON ('-': standard output)");
-  app.add_option("--node-program", load.node_program,
-                 "refractd for a private node (default: beside this program)");
 }
 
 }  // namespace
@@ -321,6 +176,10 @@ int main(int argc, char** argv) {
     if (!json) return refuse(json.error());
     return growth_command.json_path.empty() ? 0 : write_file(growth_command.json_path, *json);
   }
-  if (kv_app.parsed()) return run_kv(kv_command, kv_app.count("--turns") > 0);
+  if (kv_app.parsed()) {
+    const Reported<std::string> json = run_kv_command(kv_app, kv_command);
+    if (!json) return refuse(json.error());
+    return kv_command.json_path.empty() ? 0 : write_file(kv_command.json_path, *json);
+  }
   return run_report(report_json_path, report_html_path);
 }

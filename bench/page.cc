@@ -97,6 +97,7 @@ Reported<std::string> html_of(const std::string& json) {
   const Json run = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   const std::string format = run.is_object() ? text_in(run, "format") : "";
   if (format == "refract-kv-2") return kv_page_of(run);
+  if (format == "refract-kv-sweep-1") return kv_sweep_page_of(run);
   if (format == "refract-fabric-1") return fabric_page_of(run);
   if (format == "refract-growth-1") return growth_page_of(run);
   if (format != "refract-bars-1") {

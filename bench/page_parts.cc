@@ -91,6 +91,24 @@ std::string_view reference_heads() {
          "<th>steal</th>";
 }
 
+std::string counts_of(const Json& sides) {
+  std::string rows;
+  for (const Json& side : sides) {
+    if (!side.is_object()) continue;
+    for (const char* who : {"client", "server"}) {
+      const Json counts = object_in(side, fmt::format("{}_counts", who).c_str());
+      if (counts.empty()) continue;
+      rows += fmt::format(
+          R"(<tr><td>{}</td><td>{}</td><td class="number">{:.0f}</td><td class="number">{:.0f}</td></tr>)",
+          escaped(text_in(side, "name")), who, number_in(counts, "cycles_per_operation"),
+          number_in(counts, "instructions_per_operation"));
+    }
+  }
+  if (rows.empty()) return "<p>Cycles and instructions: no counters there.</p>\n";
+  return "<table><tr><th></th><th></th><th>cycles an operation</th><th>instructions</th></tr>\n" + rows +
+         "</table>\n";
+}
+
 std::string page_of(std::string_view title, std::string_view heading, std::string_view body) {
   return fmt::format(R"(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{}</title>

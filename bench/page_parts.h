@@ -23,11 +23,16 @@ namespace refract::bench {
 [[nodiscard]] std::string reference_cells(const nlohmann::json& reference);
 [[nodiscard]] std::string_view reference_heads();
 
+// Cycles and instructions an operation, of the sides of a load that have them; a sentence where none has.
+[[nodiscard]] std::string counts_of(const nlohmann::json& sides);
+
 // A whole page.
 [[nodiscard]] std::string page_of(std::string_view title, std::string_view heading, std::string_view body);
 
 // The page of what `refract-bench kv --json` wrote.
 [[nodiscard]] std::string kv_page_of(const nlohmann::json& run);
+// Likewise with --sweep over anything but rates.
+[[nodiscard]] std::string kv_sweep_page_of(const nlohmann::json& run);
 // Likewise of `refract-bench fabric --json`.
 [[nodiscard]] std::string fabric_page_of(const nlohmann::json& run);
 // Likewise of `refract-bench growth --json`.

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "bench/page_parts.h"
@@ -50,6 +51,11 @@ Axis value_axis(const std::vector<Curve>& curves, double floor) {
 }
 
 }  // namespace
+
+const char* colour_of(size_t side) noexcept {
+  constexpr std::array kColours = {"#3867c8", "#d1622b", "#2f9e6e", "#9b4fb8", "#b8962e", "#5f6b7a"};
+  return kColours[side % kColours.size()];
+}
 
 double Axis::place(double value) const {
   const auto at = [this](double x) { return is_log ? std::log10(std::max(x, 1e-12)) : x; };

@@ -29,6 +29,9 @@ struct Tick {
   std::string text;
 };
 
+// Of the curves of one side.
+[[nodiscard]] const char* colour_of(size_t side) noexcept;
+
 [[nodiscard]] std::string time_text(double ns);
 [[nodiscard]] std::string rate_text(double per_second);
 [[nodiscard]] std::string flow_text(double bytes_per_second);

@@ -40,18 +40,6 @@ std::string_view field_of(std::string_view text, const std::string& name) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-bool is_in_path(const std::string& program) {
-  const char* variable = ::getenv("PATH");
-  std::string_view rest = variable == nullptr ? "" : variable;
-  while (!rest.empty()) {
-    const size_t colon = std::min(rest.find(':'), rest.size());
-    const std::string candidate = std::string(rest.substr(0, colon)) + "/" + program;
-    if (::access(candidate.c_str(), X_OK) == 0) return true;
-    rest.remove_prefix(std::min(colon + 1, rest.size()));
-  }
-  return false;
-}
-
 }  // namespace
 
 Reported<Redis> Redis::start(const Options& options) {

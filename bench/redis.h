@@ -41,6 +41,7 @@ class Redis {
 
   // A number of INFO, such as "used_memory_rss".
   [[nodiscard]] Reported<uint64_t> info(const std::string& name);
+  [[nodiscard]] pid_t pid() const noexcept { return process_.pid(); }
   [[nodiscard]] uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const std::string& version() const noexcept { return version_; }
 

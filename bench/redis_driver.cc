@@ -2,236 +2,208 @@
 #include "bench/redis_driver.h"
 
 #include <fmt/core.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <charconv>
 #include <string_view>
+#include <utility>
 
 #include "bench/tcp_socket.h"
 
 namespace refract::bench {
 namespace {
 
-// From here on a value is sent from where it lies instead of being copied behind its command.
-constexpr size_t kLargeBytes = size_t{16} << 10;
-constexpr size_t kPiecesPerCall = 64;
+// The phases of a kScan; those of a kReplace are GET, SET.
+constexpr uint32_t kFindingKeys = 0;
+constexpr uint32_t kFindingAnew = 1;  // From the table's beginning, after its end.
+constexpr uint32_t kGettingValues = 2;
+constexpr uint64_t kKeysPerWalk = 1'000;
+// COUNT is how many buckets are looked at, not how many keys there are in them.
+constexpr uint64_t kBucketsMin = 10;
 
-std::unexpected<Report> lost(int error) {
-  return report(Code::kUnavailable,
-                "redis-server went away: " + (error == 0 ? "end of the stream" : errno_text(error)));
-}
-
-}  // namespace
-
-RedisDriver::RedisDriver(Descriptor socket, const DriverOptions& options, const Contents& contents)
-    : socket_(std::move(socket)),
-      options_(options),
-      contents_(contents),
-      values_are_large_(contents.value_bytes() >= kLargeBytes),
-      target_(std::max<size_t>(contents.value_bytes(), 1)),
-      reader_(target_),
-      slots_(options.depth),
-      get_head_(fmt::format("*2\r\n$3\r\nGET\r\n${}\r\n", contents.key_bytes())),
-      put_head_(fmt::format("*3\r\n$3\r\nSET\r\n${}\r\n", contents.key_bytes())),
-      value_head_(fmt::format("${}\r\n", contents.value_bytes())) {
-  contents_.prepare_value(target_.data());
-  for (Slot& slot : slots_) {
-    slot.value.resize(contents.value_bytes());
-    contents_.prepare_value(slot.value.data());
-  }
-  vectors_.reserve(kPiecesPerCall);
-}
-
-Reported<std::unique_ptr<RedisDriver>> RedisDriver::connect(uint16_t port, const DriverOptions& options,
-                                                            const Contents& contents) {
-  Reported<Descriptor> socket = connect_tcp("127.0.0.1", port);
-  if (!socket) return report(socket.error());
-  return std::unique_ptr<RedisDriver>(new RedisDriver(std::move(*socket), options, contents));
-}
-
-Reported<> RedisDriver::run(Workload& workload) {
-  spin_ns_ = spin_ns_of(options_.waiting, options_.has_rate);
-  ended_ = false;
-  while (true) {
-    while (asked_ - answered_ + options_.batch <= slots_.size() && take_batch(workload)) {
-      for (const Operation& operation : batch_) {
-        Slot& slot = slots_[asked_++ % slots_.size()];
-        slot.operation = operation;
-        append(slot);
-      }
-      batch_.clear();
-    }
-    if (ended_ && batch_.empty() && asked_ == answered_) return {};
-    if (const Reported<> sent = send(); !sent) return sent;
-    if (asked_ == answered_) continue;  // The next operation is due later.
-    const Reported<bool> got = receive();
-    if (!got) return report(got.error());
-    if (!*got) continue;
-    if (const Reported<> taken = take_replies(&workload); !taken) return taken;
-  }
-}
-
-Reported<> RedisDriver::fill(uint64_t first, uint64_t end) {
-  spin_ns_ = spin_ns_of(options_.waiting, false);
-  while (first < end || asked_ > answered_) {
-    while (first < end && asked_ - answered_ < slots_.size()) {
-      Slot& slot = slots_[asked_++ % slots_.size()];
-      slot.operation = {.index = first++, .from_ticks = 0, .is_get = false};
-      append(slot);
-    }
-    if (const Reported<> sent = send(); !sent) return sent;
-    const Reported<bool> got = receive();
-    if (!got) return report(got.error());
-    if (!*got) continue;
-    if (const Reported<> taken = take_replies(nullptr); !taken) return taken;
-  }
-  return {};
-}
-
-// True: a batch is there and due.
-bool RedisDriver::take_batch(Workload& workload) {
-  Operation operation;
-  while (!ended_ && batch_.size() < options_.batch) {
-    if (workload.next(operation)) {
-      batch_.push_back(operation);
-    } else {
-      ended_ = true;
-    }
-  }
-  return !batch_.empty() && (!workload.has_rate() || workload.ns_until(batch_.back()) == 0);
-}
-
-void RedisDriver::append_text(std::string_view text) {
-  commands_ += text;
-  if (has_unsent() && pieces_.back().large == nullptr) {
-    pieces_.back().bytes += text.size();
-  } else {
-    pieces_.push_back({.large = nullptr, .bytes = text.size()});
-  }
-}
-
-void RedisDriver::append(Slot& slot) {
-  std::array<char, kKeyBytesMax> key;
-  const std::string_view key_text(key.data(), contents_.key_bytes());
-  contents_.write_key(slot.operation.index, reinterpret_cast<std::byte*>(key.data()));
-  append_text(slot.operation.is_get ? get_head_ : put_head_);
-  append_text(key_text);
-  append_text("\r\n");
-  if (slot.operation.is_get) return;
-  append_text(value_head_);
-  contents_.make_value(slot.operation.index, slot.value.data());
-  if (values_are_large_) {
-    pieces_.push_back({.large = slot.value.data(), .bytes = slot.value.size()});
-  } else {
-    append_text({reinterpret_cast<const char*>(slot.value.data()), slot.value.size()});
-  }
-  append_text("\r\n");
-}
-
-// As much as the socket takes.
-Reported<> RedisDriver::send() {
-  while (has_unsent()) {
-    vectors_.clear();
-    size_t command = commands_sent_;
-    for (size_t i = first_piece_; i < pieces_.size() && vectors_.size() < kPiecesPerCall; ++i) {
-      const Piece& piece = pieces_[i];
-      const void* from = piece.large != nullptr ? static_cast<const void*>(piece.large) : &commands_[command];
-      if (piece.large == nullptr) command += piece.bytes;
-      vectors_.push_back({.iov_base = const_cast<void*>(from), .iov_len = piece.bytes});
-    }
-    msghdr message = {};
-    message.msg_iov = vectors_.data();
-    message.msg_iovlen = vectors_.size();
-    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-    if (sent <= 0) return lost(errno);
-    for (auto left = static_cast<size_t>(sent); left > 0;) {
-      Piece& piece = pieces_[first_piece_];
-      const size_t taken = std::min(left, piece.bytes);
-      piece.bytes -= taken;
-      left -= taken;
-      if (piece.large != nullptr) {
-        piece.large += taken;
-      } else {
-        commands_sent_ += taken;
-      }
-      if (piece.bytes == 0) ++first_piece_;
-    }
-  }
-  commands_.clear();
-  commands_sent_ = 0;
-  pieces_.clear();
-  first_piece_ = 0;
-  return {};
-}
-
-// False: nothing has come yet.
-Reported<bool> RedisDriver::receive() {
-  const std::span<iovec> room = reader_.room();
-  msghdr message = {};
-  message.msg_iov = room.data();
-  message.msg_iovlen = room.size();
-  // Without anything left to send, a client that does not poll may sleep in the very call that receives.
-  const bool sleeps_inside = spin_ns_ == 0 && !has_unsent();
-  const ssize_t got = ::recvmsg(socket_.get(), &message, sleeps_inside ? 0 : MSG_DONTWAIT);
-  if (got > 0) {
-    reader_.received(static_cast<size_t>(got));
-    idle_since_ns_ = 0;
-    return true;
-  }
-  if (got == 0 || (errno != EAGAIN && errno != EINTR)) return lost(got == 0 ? 0 : errno);
-  if (spin_ns_ == kForever_ns) {
-    _mm_pause();
-    return false;
-  }
-  const uint64_t now = now_ns();
-  if (idle_since_ns_ == 0) idle_since_ns_ = now;
-  if (now - idle_since_ns_ < spin_ns_) return false;
-  if (const Reported<> waited = wait_for_socket(); !waited) return report(waited.error());
-  return false;
-}
-
-Reported<> RedisDriver::wait_for_socket() {
-  const auto events = static_cast<short>(has_unsent() ? POLLIN | POLLOUT : POLLIN);
-  pollfd wanted = {.fd = socket_.get(), .events = events, .revents = 0};
-  if (::poll(&wanted, 1, -1) < 0 && errno != EINTR) return lost(errno);
-  return {};
-}
-
-Code RedisDriver::outcome_of(const Reply& reply, const Operation& operation) {
+Code outcome_of(const Reply& reply, bool is_get) {
   switch (reply.kind) {
     case Reply::Kind::kStatus:
-      return operation.is_get ? Code::kMalformed : Code::kOk;
+      return is_get ? Code::kMalformed : Code::kOk;
     case Reply::Kind::kValue:
-      return operation.is_get ? Code::kOk : Code::kMalformed;
+      return is_get ? Code::kOk : Code::kMalformed;
     case Reply::Kind::kMissing:
-      return operation.is_get ? Code::kNotFound : Code::kMalformed;
+      return is_get ? Code::kNotFound : Code::kMalformed;
     default:
       return Code::kMalformed;
   }
 }
 
-Reported<> RedisDriver::take_replies(Workload* workload) {
-  for (Reply reply = reader_.next(); reply.kind != Reply::Kind::kNone; reply = reader_.next()) {
-    if (asked_ == answered_) return report(Code::kMalformed, "redis-server answers what nobody asked");
-    const Operation& operation = slots_[answered_++ % slots_.size()].operation;
-    Code code = outcome_of(reply, operation);
-    if (code == Code::kMalformed) {
-      return report(code, fmt::format("redis-server refused a {}: {}", operation.is_get ? "GET" : "SET",
-                                      reply.text.substr(0, 120)));
-    }
-    if (reply.kind == Reply::Kind::kValue) {
-      const bool right =
-          reply.bytes == contents_.value_bytes() && contents_.take_value(operation.index, target_.data());
-      if (!right) code = Code::kCorrupt;
-    }
-    if (workload != nullptr) workload->finished(operation, code);
+}  // namespace
+
+RedisDriver::RedisDriver(Descriptor socket, const DriverOptions& options, const Contents& contents)
+    : PipelinedDriver("redis-server", std::move(socket), options, contents),
+      reader_(target()),
+      get_head_(fmt::format("*2\r\n$3\r\nGET\r\n${}\r\n", contents.key_bytes())),
+      put_head_(fmt::format("*3\r\n$3\r\nSET\r\n${}\r\n", contents.key_bytes())),
+      key_head_(fmt::format("\r\n${}\r\n", contents.key_bytes())),
+      value_head_(fmt::format("${}\r\n", contents.value_bytes())) {}
+
+Reported<std::unique_ptr<RedisDriver>> RedisDriver::connect(uint16_t port, const DriverOptions& options,
+                                                            const Contents& contents) {
+  Reported<Descriptor> socket = connect_tcp("127.0.0.1", port);
+  if (!socket) return report(socket.error());
+  std::unique_ptr<RedisDriver> driver(new RedisDriver(std::move(*socket), options, contents));
+  if (!options.has_scans) return driver;
+  driver->is_walking_ = true;
+  if (const Reported<> walked = driver->perform({.act = Act::kScan}); !walked) return report(walked.error());
+  driver->is_walking_ = false;
+  return driver;
+}
+
+void RedisDriver::ask(Slot& slot) {
+  switch (slot.operation.act) {
+    case Act::kGet:
+    case Act::kReplace:
+      return ask_for_value(slot);
+    case Act::kScan:
+      slot.keys.clear();
+      return ask_for_keys(is_walking_ ? 0 : cursors_[slot.operation.index % cursors_.size()],
+                          is_walking_ ? kKeysPerWalk : slot.operation.number);
+    case Act::kPut:
+    case Act::kInsert:
+      return ask_to_set(slot);
   }
-  return {};
+}
+
+void RedisDriver::append_key(uint64_t index) {
+  std::array<char, kKeyBytesMax> key;
+  contents().write_key(index, reinterpret_cast<std::byte*>(key.data()));
+  append_text(std::string_view(key.data(), contents().key_bytes()));
+  append_text("\r\n");
+}
+
+void RedisDriver::ask_for_value(Slot& slot) {
+  append_text(get_head_);
+  append_key(slot.operation.index);
+}
+
+void RedisDriver::ask_to_set(Slot& slot) {
+  append_text(put_head_);
+  append_key(slot.operation.index);
+  append_text(value_head_);
+  append_value(slot);
+  append_text("\r\n");
+}
+
+void RedisDriver::ask_for_keys(uint64_t cursor, uint64_t count) {
+  append_text(fmt::format("SCAN {} COUNT {}\r\n", cursor, count));
+}
+
+void RedisDriver::ask_for_values(Slot& slot) {
+  const size_t key_bytes = contents().key_bytes();
+  append_text(fmt::format("*{}\r\n$4\r\nMGET", 1 + slot.keys.size() / key_bytes));
+  for (size_t at = 0; at < slot.keys.size(); at += key_bytes) {
+    append_text(key_head_);
+    append_text(std::string_view(slot.keys).substr(at, key_bytes));
+  }
+  append_text("\r\n");
+}
+
+PipelinedDriver::Answer RedisDriver::refused(std::string_view command, const Reply& reply) {
+  return {.step = Step::kBroken, .what = fmt::format("refused a {}: {}", command, reply.text.substr(0, 120))};
+}
+
+PipelinedDriver::Answer RedisDriver::take_answer(Slot* slot) {
+  while (true) {
+    const Reply reply = reader_.next();
+    if (reply.kind == Reply::Kind::kNone) return {};
+    if (slot == nullptr) return {.step = Step::kBroken};
+    if (slot->operation.act != Act::kScan) return take_single(*slot, reply);
+    // Many replies are one answer.
+    Answer answer = slot->phase == kGettingValues ? take_of_values(*slot, reply) : take_of_keys(*slot, reply);
+    if (answer.step != Step::kNone) {
+      part_ = 0;
+      return answer;
+    }
+  }
+}
+
+PipelinedDriver::Answer RedisDriver::take_single(Slot& slot, const Reply& reply) {
+  const Operation& operation = slot.operation;
+  const bool replaces = operation.act == Act::kReplace;
+  const bool is_get = operation.is_get() || (replaces && slot.phase == 0);
+  const Code code = outcome_of(reply, is_get);
+  if (code == Code::kMalformed) return refused(is_get ? "GET" : "SET", reply);
+  const bool has_value = reply.kind == Reply::Kind::kValue;
+  if (has_value && !is_value_of(operation.index, reply.bytes)) {
+    return {.step = Step::kDone, .code = Code::kCorrupt};
+  }
+  if (!replaces || !has_value) return {.step = Step::kDone, .code = code};
+  slot.phase = 1;
+  ask_to_set(slot);
+  return {.step = Step::kAsked};
+}
+
+// "*2", the next cursor, "*N", N keys.
+PipelinedDriver::Answer RedisDriver::take_of_keys(Slot& slot, const Reply& reply) {
+  const auto* bytes = reinterpret_cast<const char*>(target().data());
+  const uint64_t part = part_++;
+  if (part == 0 || part == 2) {
+    if (reply.kind != Reply::Kind::kArray) return refused("SCAN", reply);
+    if (part == 0) return {};
+    parts_ = 3 + reply.bytes;
+  } else {
+    if (reply.kind != Reply::Kind::kValue) return refused("SCAN", reply);
+    if (part == 1) {
+      next_cursor_ = 0;
+      std::from_chars(bytes, bytes + reply.bytes, next_cursor_);
+      return {};
+    }
+    if (reply.bytes == contents().key_bytes()) slot.keys.append(bytes, reply.bytes);
+  }
+  if (part_ < parts_) return {};
+  return is_walking_ ? walk_on(slot) : scan_on(slot);
+}
+
+PipelinedDriver::Answer RedisDriver::walk_on(Slot& slot) {
+  cursors_.push_back(next_cursor_);
+  slot.keys.clear();
+  if (next_cursor_ == 0) return {.step = Step::kDone};
+  ask_for_keys(next_cursor_, kKeysPerWalk);
+  return {.step = Step::kAsked};
+}
+
+PipelinedDriver::Answer RedisDriver::scan_on(Slot& slot) {
+  const size_t key_bytes = contents().key_bytes();
+  const uint64_t wanted = slot.operation.number;
+  const uint64_t found = std::min(slot.keys.size() / key_bytes, wanted);
+  slot.operation.entries = static_cast<uint32_t>(found);
+  // Who has been at the end begins anew, but once: a table may hold fewer than are wanted.
+  const bool is_through = slot.phase == kFindingAnew && next_cursor_ == 0;
+  if (found < wanted && !is_through) {
+    if (next_cursor_ == 0) slot.phase = kFindingAnew;
+    ask_for_keys(next_cursor_, std::max(wanted - found, kBucketsMin));
+    return {.step = Step::kAsked};
+  }
+  if (found == 0) return {.step = Step::kDone, .code = Code::kNotFound};
+  slot.keys.resize(found * key_bytes);
+  slot.phase = kGettingValues;
+  ask_for_values(slot);
+  return {.step = Step::kAsked};
+}
+
+// "*N", N values.
+PipelinedDriver::Answer RedisDriver::take_of_values(Slot& slot, const Reply& reply) {
+  const size_t key_bytes = contents().key_bytes();
+  const uint64_t part = part_++;
+  if (part == 0) {
+    scan_code_ = Code::kOk;
+    const bool is_all = reply.kind == Reply::Kind::kArray && reply.bytes == slot.keys.size() / key_bytes;
+    return is_all ? Answer{} : refused("MGET", reply);
+  }
+  const auto* key = reinterpret_cast<const std::byte*>(slot.keys.data() + (part - 1) * key_bytes);
+  if (reply.kind != Reply::Kind::kValue || !is_value_of(contents().index_of(key), reply.bytes)) {
+    scan_code_ = reply.kind == Reply::Kind::kMissing ? Code::kNotFound : Code::kCorrupt;
+  }
+  if (part * key_bytes < slot.keys.size()) return {};
+  return {.step = Step::kDone, .code = scan_code_};
 }
 
 }  // namespace refract::bench

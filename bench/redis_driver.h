@@ -1,82 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client of a Redis server over TCP, written to be as good as ours: pipelined GETs and SETs, one system
-// call for all that goes out in a turn, values received straight into their place, and it polls or blocks as
-// it is told.
+// One client of a Redis server over TCP: pipelined GETs and SETs. A kReplace is a GET and a SET, a kScan some
+// SCANs and an MGET.
 #pragma once
-
-#include <sys/uio.h>
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "bench/pipelined_driver.h"
 #include "bench/resp_reader.h"
-#include "bench/store_driver.h"
-
-#include "refract/memory/descriptor.h"
 
 namespace refract::bench {
 
-class RedisDriver final : public StoreDriver {
+class RedisDriver final : public PipelinedDriver {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<RedisDriver>> connect(uint16_t port,
                                                                       const DriverOptions& options,
                                                                       const Contents& contents);
-  RedisDriver(const RedisDriver&) = delete;
-  RedisDriver& operator=(const RedisDriver&) = delete;
-  ~RedisDriver() override = default;
-
-  [[nodiscard]] Reported<> run(Workload& workload) override;
-  // Commands, whether or not they shared a segment.
-  [[nodiscard]] uint64_t requests_sent() const noexcept override { return asked_; }
-  // Entries `first` to `end`, each once.
-  [[nodiscard]] Reported<> fill(uint64_t first, uint64_t end);
 
  private:
-  // What goes out: bytes of commands_, or a large value that lies elsewhere.
-  struct Piece {
-    const std::byte* large = nullptr;
-    size_t bytes = 0;
-  };
-  struct Slot {
-    Operation operation;
-    std::vector<std::byte> value;  // To be put; large values only.
-  };
-
   RedisDriver(Descriptor socket, const DriverOptions& options, const Contents& contents);
-  [[nodiscard]] bool take_batch(Workload& workload);
-  void append(Slot& slot);
-  void append_text(std::string_view text);
-  [[nodiscard]] Reported<> send();
-  [[nodiscard]] Reported<bool> receive();
-  [[nodiscard]] Reported<> wait_for_socket();
-  [[nodiscard]] Reported<> take_replies(Workload* workload);
-  [[nodiscard]] static Code outcome_of(const Reply& reply, const Operation& operation);
-  [[nodiscard]] bool has_unsent() const noexcept { return first_piece_ < pieces_.size(); }
+  void ask(Slot& slot) override;
+  [[nodiscard]] Answer take_answer(Slot* slot) override;
+  [[nodiscard]] std::span<iovec> room() noexcept override { return reader_.room(); }
+  void received(size_t bytes) noexcept override { reader_.received(bytes); }
 
-  Descriptor socket_;
-  DriverOptions options_;
-  Contents contents_;
-  bool values_are_large_;
-  std::vector<std::byte> target_;
+  void append_key(uint64_t index);
+  void ask_for_value(Slot& slot);
+  void ask_to_set(Slot& slot);
+  void ask_for_keys(uint64_t cursor, uint64_t count);
+  void ask_for_values(Slot& slot);
+  [[nodiscard]] static Answer refused(std::string_view command, const Reply& reply);
+  [[nodiscard]] Answer take_single(Slot& slot, const Reply& reply);
+  [[nodiscard]] Answer take_of_keys(Slot& slot, const Reply& reply);
+  [[nodiscard]] Answer take_of_values(Slot& slot, const Reply& reply);
+  [[nodiscard]] Answer walk_on(Slot& slot);
+  [[nodiscard]] Answer scan_on(Slot& slot);
+
   RespReader reader_;
-  std::vector<Slot> slots_;       // A ring: answers come in the order of the questions.
-  std::vector<Operation> batch_;  // Taken, but not all due yet.
-  bool ended_ = false;
-  uint64_t asked_ = 0;
-  uint64_t answered_ = 0;
   std::string get_head_;
   std::string put_head_;
+  std::string key_head_;  // In an MGET.
   std::string value_head_;
-  std::string commands_;
-  size_t commands_sent_ = 0;
-  std::vector<Piece> pieces_;
-  size_t first_piece_ = 0;
-  std::vector<iovec> vectors_;
-  uint64_t idle_since_ns_ = 0;
-  uint64_t spin_ns_ = 0;
+  // Where scans may begin: Redis takes only cursors that it gave.
+  std::vector<uint64_t> cursors_;
+  bool is_walking_ = false;  // Over all keys, to have them.
+  // Of the answer that is being taken apart.
+  uint64_t part_ = 0;
+  uint64_t parts_ = 0;
+  uint64_t next_cursor_ = 0;
+  Code scan_code_ = Code::kOk;
 };
 
 }  // namespace refract::bench

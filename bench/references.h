@@ -31,6 +31,7 @@ struct Reference {
 // compared with polling TCP, else with shared memory. Blocking TCP is not compared: it has two speeds here,
 // depending on how deep an idle core sleeps.
 enum class Over : uint8_t { kSharedMemory, kTcp };
+inline constexpr double kDriftMax = 0.3;  // Beyond it what was measured in between is disturbed.
 [[nodiscard]] double drift(const Reference& before, const Reference& after, Over over = Over::kSharedMemory);
 
 // The other process of the ping-pong, on core 1. It sleeps while nothing is measured.

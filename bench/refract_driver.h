@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One client of a Refract node: the public client::AsyncClient. Batches of one are get_into() and put(),
-// larger ones multi_get() and multi_put().
+// larger ones multi_get() and multi_put(). A kReplace is get_into() and a put() of the version that it
+// brought, a kScan some scan() and a multi_get().
 #pragma once
 
 #include <memory>
@@ -36,11 +37,24 @@ class RefractDriver final : public LaneDriver {
     std::vector<PutItem> puts;
   };
 
+  // What scans bring, for each lane.
+  struct Scan {
+    std::vector<std::string> keys;
+    std::vector<GetItem> items;
+  };
+
   RefractDriver(const DriverOptions& options, const Contents& contents);
   [[nodiscard]] runtime::Task<> execute(Lane& lane) override;
   [[nodiscard]] runtime::Task<> execute_batch(Lane& lane);
 
+  [[nodiscard]] runtime::Task<> execute_replace(Lane& lane);
+  [[nodiscard]] runtime::Task<> execute_scan(Lane& lane);
+  // `code`: of the last page.
+  [[nodiscard]] static runtime::Task<> collect_cursors(RefractDriver& driver, Code& code);
+
   std::vector<Items> items_;
+  std::vector<Scan> scans_;
+  std::vector<uint64_t> cursors_;  // Where scans may begin: one for each page of a walk over all keys.
   std::unique_ptr<client::AsyncClient> client_;
 };
 

@@ -53,9 +53,11 @@ Reply RespReader::next() noexcept {
   if (text->starts_with('+')) return {.kind = Reply::Kind::kStatus, .text = text->substr(1)};
   if (text->starts_with('-')) return {.kind = Reply::Kind::kError, .text = text->substr(1)};
   if (*text == "$-1") return {.kind = Reply::Kind::kMissing};
+  const bool is_array = text->starts_with('*');
   uint64_t bytes = 0;
   const auto [rest, error] = std::from_chars(text->data() + 1, text->data() + text->size(), bytes);
   const bool is_number = error == std::errc() && rest == text->data() + text->size();
+  if (is_array && is_number) return {.kind = Reply::Kind::kArray, .bytes = bytes};
   if (!text->starts_with('$') || !is_number || bytes > target_.size())
     return {.kind = Reply::Kind::kMalformed};
   in_value_ = true;

@@ -24,11 +24,12 @@ struct Reply {
     kStatus,     // "+OK".
     kValue,      // Its bytes are at the start of the target.
     kMissing,    // "$-1".
+    kArray,      // "*2": so many replies follow, in `bytes`.
     kError,      // "-ERR ...", in `text`.
     kMalformed,  // The stream makes no sense from here on.
   };
   Kind kind = Kind::kNone;
-  uint64_t bytes = 0;          // Of a value.
+  uint64_t bytes = 0;          // Of a value; how many there are in an array.
   std::string_view text = {};  // Of a status or error, until the next call.
 };
 

@@ -17,20 +17,22 @@ std::string spin_knob(Waiting waiting) {
 }
 
 uint64_t memory_bytes_for(uint64_t keys, size_t key_bytes, size_t value_bytes) noexcept {
-  // A large value is rounded up to whole chunks, and one more of them lies there while it is replaced.
-  const uint64_t large = value_bytes >= kMiB ? 16 * value_bytes : 0;
+  // A large value is rounded up to whole chunks of 1 MiB, and one more of them lies there while it is
+  // replaced.
+  const uint64_t large = value_bytes >= kMiB / 2 ? 16 * value_bytes + keys * kMiB : 0;
   return 128 * kMiB + large + keys * ((key_bytes + value_bytes) * 14 / 10 + 120);
 }
 
 Reported<Rivals> Rivals::start(const RivalsOptions& options) {
-  Reported<PrivateNode> node = PrivateNode::start(
-      {.program = options.node_program,
-       .memory_limit_bytes = memory_bytes_for(options.keys, options.key_bytes, options.value_bytes),
-       .spin = spin_knob(options.server_waiting),
-       .is_bound = options.is_bound,
-       .shards = options.shards,
-       .listen_address = options.over_tcp ? "127.0.0.1" : "",
-       .durability = options.durability});
+  Reported<PrivateNode> node =
+      PrivateNode::start({.program = options.node_program,
+                          .memory_limit_bytes = memory_bytes_for(std::max(options.keys, options.keys_max),
+                                                                 options.key_bytes, options.value_bytes),
+                          .spin = spin_knob(options.server_waiting),
+                          .is_bound = options.is_bound,
+                          .shards = options.shards,
+                          .listen_address = options.over_tcp ? "127.0.0.1" : "",
+                          .durability = options.durability});
   if (!node) return report(node.error());
   Rivals rivals(options, std::move(*node));
   if (const Reported<> filled = fill_node(rivals.node_, rivals.contents(), options.keys); !filled)
@@ -73,8 +75,12 @@ Reported<> fill_node(const PrivateNode& node, const Contents& contents, uint64_t
   return {};
 }
 
+size_t filling_depth(const Contents& contents) noexcept {
+  return contents.value_bytes() >= kMiB ? 1 : 256;
+}
+
 Reported<> fill_redis(const Redis& redis, const Contents& contents, uint64_t keys) {
-  const size_t depth = contents.value_bytes() >= kMiB ? 1 : 256;
+  const size_t depth = filling_depth(contents);
   Reported<std::unique_ptr<RedisDriver>> filler =
       RedisDriver::connect(redis.port(), {.depth = depth}, contents);
   if (!filler) return report(filler.error());

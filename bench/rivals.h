@@ -18,6 +18,7 @@ namespace refract::bench {
 struct RivalsOptions {
   std::string node_program;
   uint64_t keys = 1'000'000;
+  uint64_t keys_max = 0;  // For which our node has room; fewer than `keys`: for them.
   size_t key_bytes = 16;
   size_t value_bytes = 64;
   bool with_redis = false;
@@ -55,6 +56,8 @@ class Rivals {
 // Puts the entries 0 to `keys` into a node, over its socket.
 [[nodiscard]] Reported<> fill_node(const PrivateNode& node, const Contents& contents, uint64_t keys);
 [[nodiscard]] Reported<> fill_redis(const Redis& redis, const Contents& contents, uint64_t keys);
+// How many entries are under way at a time while a server is filled over TCP.
+[[nodiscard]] size_t filling_depth(const Contents& contents) noexcept;
 // The knob server.spin for a server that waits so.
 [[nodiscard]] std::string spin_knob(Waiting waiting);
 // What a node needs for so many entries, with a quarter to spare.

@@ -36,7 +36,9 @@ Reported<WorkloadResult> run_clients(const std::vector<WorkloadOptions>& workloa
     Workload workload(workloads[k], timer);
     const Reported<std::unique_ptr<StoreDriver>> driver = connect();
     all_connected.arrive_and_wait();
+    const Counters counters = Counters::of_this_thread();
     results[k] = driver ? run_workload(**driver, workload) : report(driver.error());
+    if (results[k]) results[k]->counts = counters.during(results[k]->operations);
   };
   {
     std::vector<std::jthread> threads;

@@ -40,6 +40,7 @@ struct DriverOptions {
   size_t batch = 1;  // REQUIRES: at most `depth`.
   Waiting waiting = Waiting::kAdaptive;
   bool has_rate = false;  // Its workloads have one.
+  bool has_scans = false;
 };
 
 class StoreDriver {
@@ -52,6 +53,9 @@ class StoreDriver {
   // sends them one after the other, so they are its round trips.
   [[nodiscard]] virtual uint64_t requests_sent() const noexcept = 0;
 };
+
+// How often the two steps of a kReplace are tried before it counts as refused.
+inline constexpr uint32_t kRetriesMax = 10'000;
 
 using DriverFactory = std::function<Reported<std::unique_ptr<StoreDriver>>()>;
 

@@ -27,6 +27,16 @@ void Contents::write_key(uint64_t index, std::byte* key) const noexcept {
   std::memset(key + copied, 'k', key_bytes_ - copied);
 }
 
+uint64_t Contents::index_of(const std::byte* key) const noexcept {
+  // Newton: each step doubles the number of right bits of the factor's inverse, of which 3 are right at once.
+  const uint64_t factor = Key::of(1).words[0];
+  uint64_t inverse = factor;
+  for (int step = 0; step < 5; ++step) inverse *= 2 - factor * inverse;
+  uint64_t product = 0;
+  std::memcpy(&product, key, sizeof(product));
+  return product * inverse;
+}
+
 void Contents::prepare_value(std::byte* value) const noexcept {
   std::memset(value, 'v', value_bytes_);
 }
@@ -60,7 +70,12 @@ void WorkloadResult::add_after(const WorkloadResult& other) noexcept {
   overloaded += other.overloaded;
   unserved += other.unserved;
   requests += other.requests;
+  inserted += other.inserted;
+  repeated += other.repeated;
+  scanned += other.scanned;
+  retried += other.retried;
   seconds += other.seconds;
+  counts += other.counts;
   latency_ns.merge(other.latency_ns);
 }
 
@@ -93,12 +108,38 @@ bool Workload::next(Operation& operation) noexcept {
   } else if (now >= end_ticks_) {
     return false;
   }
-  const uint64_t index = options_.in_order ? given_ : picker_.next();
+  const uint64_t rank = options_.in_order ? given_ : picker_.next_rank();
   ++given_;
-  const bool is_get =
-      options_.get_share >= 1 || (options_.get_share > 0 && chance_.chance(options_.get_share));
-  operation = {.index = index, .from_ticks = from, .is_get = is_get};
+  operation = {
+      .index = options_.in_order ? rank : picker_.key_at(rank), .from_ticks = from, .act = draw_act()};
+  switch (operation.act) {
+    case Act::kGet:
+      if (options_.reads_latest) operation.index = options_.inserted->latest(rank);
+      break;
+    case Act::kInsert:
+      operation.number = options_.inserted->begin();
+      operation.index = options_.inserted->index_of(operation.number);
+      break;
+    case Act::kScan:
+      operation.index = chance_.next();
+      operation.number = 1 + chance_.below(kScanEntriesMax);
+      break;
+    case Act::kPut:
+    case Act::kReplace:
+      break;
+  }
   return true;
+}
+
+Act Workload::draw_act() noexcept {
+  const double gets = options_.get_share;
+  if (gets >= 1 || (gets > 0 && chance_.chance(gets))) return Act::kGet;
+  const double others = options_.insert_share + options_.scan_share + options_.replace_share;
+  if (others <= 0) return Act::kPut;
+  const double place = static_cast<double>(chance_.next() >> 11) * 0x1.0p-53 * others;
+  if (place < options_.insert_share) return Act::kInsert;
+  return options_.replace_share > 0 && place >= options_.insert_share + options_.scan_share ? Act::kReplace
+                                                                                            : Act::kScan;
 }
 
 uint64_t Workload::ns_until(const Operation& operation) const noexcept {
@@ -118,10 +159,21 @@ void Workload::finished(const Operation& operation, Code code) noexcept {
   const uint64_t ticks = last_ticks_ > operation.from_ticks ? last_ticks_ - operation.from_ticks : 0;
   result_.latency_ns.record(static_cast<uint64_t>(static_cast<double>(ticks) * timer_.ns_per_tick));
   ++result_.operations;
+  if (!operation.is_get()) count_more(operation);
   if (code == Code::kOk) return;
   result_.missing += uint64_t{code == Code::kNotFound};
   result_.wrong += uint64_t{code == Code::kCorrupt};
   result_.overloaded += uint64_t{code == Code::kOverloaded || code == Code::kDeadlineExceeded};
+}
+
+void Workload::count_more(const Operation& operation) noexcept {
+  result_.retried += operation.retries;
+  result_.scanned += operation.entries;
+  if (operation.act != Act::kInsert) return;
+  options_.inserted->ended(operation.number);
+  const bool is_repeated = options_.inserted->is_repeated(operation.number);
+  result_.inserted += uint64_t{!is_repeated};
+  result_.repeated += uint64_t{is_repeated};
 }
 
 const WorkloadResult& Workload::end() noexcept {

@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <span>
 
+#include "bench/counters.h"
+#include "bench/inserted_keys.h"
 #include "bench/measure.h"
 #include "bench/zipf.h"
 
@@ -28,6 +30,7 @@
 
 namespace refract::bench {
 
+inline constexpr uint64_t kScanEntriesMax = 100;  // As YCSB has it.
 inline constexpr size_t kKeyBytesMin = 8;
 inline constexpr size_t kKeyBytesMax = 1024;
 
@@ -46,6 +49,8 @@ class Contents {
   void make_value(uint64_t index, std::byte* value) const noexcept;
   // Whether they are that entry's, and spoils them, so that the next answer has to bring its own.
   [[nodiscard]] bool take_value(uint64_t index, std::byte* value) const noexcept;
+  // The entry of a key that write_key wrote. REQUIRES: key_bytes() of them.
+  [[nodiscard]] uint64_t index_of(const std::byte* key) const noexcept;
 
  private:
   // The two ends of a value, which bear its mark and do not overlap.
@@ -62,7 +67,14 @@ struct WorkloadOptions {
   uint64_t keys = 1'000'000;
   size_t key_bytes = 16;
   size_t value_bytes = 64;
-  double get_share = 1;   // The others are puts.
+  double get_share = 1;
+  // What is no get is a put; or, where there are any of these shares, one of them, in proportion.
+  double insert_share = 0;
+  double scan_share = 0;
+  double replace_share = 0;
+  bool reads_latest = false;  // The skew is over how new a key is.
+  // Where its inserts go. REQUIRES: not null if there are any, or if it reads the latest.
+  InsertedKeys* inserted = nullptr;
   double skew = 0;        // Of a Zipf law, below 1; 0: uniform.
   bool in_order = false;  // Each key once, from the first one on, instead of drawn.
   double seconds = 1;
@@ -71,10 +83,25 @@ struct WorkloadOptions {
   uint64_t seed = 1;
 };
 
+enum class Act : uint8_t {
+  kGet,
+  kPut,
+  kInsert,   // A put of a key that is new.
+  kScan,     // `number` entries from a place that the index decides.
+  kReplace,  // Reads a value, then puts one, where the store can only if nobody did so in between.
+};
+
 struct Operation {
   uint64_t index = 0;
   uint64_t from_ticks = 0;  // When it was due, or began.
-  bool is_get = true;
+  Act act = Act::kGet;
+  uint64_t number = 0;  // Entries of a scan; which insert of its client.
+  // For the driver to count.
+  uint32_t retries = 0;  // Of a kReplace, because somebody came between.
+  uint32_t entries = 0;  // That a scan brought.
+
+  [[nodiscard]] bool is_get() const noexcept { return act == Act::kGet; }
+  [[nodiscard]] bool is_put() const noexcept { return act == Act::kPut || act == Act::kInsert; }
 };
 
 struct WorkloadResult {
@@ -84,7 +111,12 @@ struct WorkloadResult {
   uint64_t overloaded = 0;  // Refused as too much, or not answered in time.
   uint64_t unserved = 0;    // Due, but never begun.
   uint64_t requests = 0;    // That the client sent for them.
+  uint64_t inserted = 0;    // Keys that were new.
+  uint64_t repeated = 0;    // Inserts of keys that were there, since the room for new ones was used.
+  uint64_t scanned = 0;     // Entries that scans brought.
+  uint64_t retried = 0;     // Reads and writes of replaces that began anew.
   double seconds = 0;       // From the first to the last.
+  Counts counts;            // Of the clients' threads.
   Histogram latency_ns;
 
   [[nodiscard]] double per_second() const noexcept {
@@ -119,6 +151,8 @@ class Workload {
   [[nodiscard]] static bool is_counted(Code code) noexcept;
 
  private:
+  [[nodiscard]] Act draw_act() noexcept;
+  void count_more(const Operation& operation) noexcept;
   [[nodiscard]] uint64_t ticks_of(double ns) const noexcept {
     return static_cast<uint64_t>(ns / timer_.ns_per_tick);
   }

@@ -16,7 +16,7 @@ KeyPicker::KeyPicker(uint64_t keys, double skew, uint64_t seed) : prng_(seed), k
   eta_ = keys <= 2 ? 0 : (1 - std::pow(share, 1 - skew)) / (1 - zeta_of_two / zeta_);
 }
 
-uint64_t KeyPicker::next() noexcept {
+uint64_t KeyPicker::next_rank() noexcept {
   if (skew_ <= 0) return prng_.below(keys_);
   const double chance = static_cast<double>(prng_.next() >> 11) * 0x1.0p-53;
   const double scaled = chance * zeta_;
@@ -27,7 +27,7 @@ uint64_t KeyPicker::next() noexcept {
   } else if (scaled >= 1) {
     rank = std::min<uint64_t>(1, keys_ - 1);
   }
-  return mix(rank) % keys_;
+  return rank;
 }
 
 }  // namespace refract::bench

@@ -14,7 +14,12 @@ class KeyPicker {
  public:
   // `skew` 0: uniform. REQUIRES: 0 <= skew < 1, keys > 0. Takes time in proportion to `keys` if skew > 0.
   KeyPicker(uint64_t keys, double skew, uint64_t seed);
-  [[nodiscard]] uint64_t next() noexcept;
+  [[nodiscard]] uint64_t next() noexcept { return key_at(next_rank()); }
+  // In two steps: 0 is asked for most often; whose key it is.
+  [[nodiscard]] uint64_t next_rank() noexcept;
+  [[nodiscard]] uint64_t key_at(uint64_t rank) const noexcept {
+    return skew_ <= 0 ? rank : mix(rank) % keys_;
+  }
 
  private:
   Prng prng_;
