@@ -65,7 +65,7 @@ void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& 
       reader->prefetch_bucket(ways[i].hash);
     }
     for (Way& way : std::span(ways).first(group.size())) {
-      if (way.reader != nullptr) way.lead = way.reader->prefetch_lead(way.hash);
+      if (way.reader != nullptr) way.lead = way.reader->prefetch_buffer(way.hash);
     }
     for (size_t i = 0; i < group.size(); ++i) {
       if (!read_ahead(group[i], ways[i])) rest.push_back(static_cast<uint32_t>(first + i));

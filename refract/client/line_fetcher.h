@@ -22,7 +22,7 @@ class LineFetcher final : public rpc::Meanwhile {
     reader_.prefetch_bucket(hash_);
   }
   // Not before: a load that waits for the bucket would hold the message's stores back.
-  void sent() noexcept override { reader_.prefetch_buffers(hash_); }
+  void sent() noexcept override { (void)reader_.prefetch_buffer(hash_); }
 
  private:
   kv::DirectReader<kv::MappedMemory>& reader_;

@@ -80,38 +80,17 @@ class DirectReader {
       quick_.look_again();
     memory_.prefetch(quick_.known_bucket_of(hash));
   }
-  void prefetch_buffers(uint64_t hash) noexcept {
-    const Offset bucket = quick_.known_bucket_of(hash);
-    for (uint32_t hits = memory_.match(bucket, Slot::fingerprint_of(hash)); hits != 0; hits &= hits - 1) {
-      const auto first = static_cast<uint32_t>(std::countr_zero(hits));
-      const Slot slot{memory_.observe(bucket.plus(uint64_t{first} * sizeof(Slot)))};
-      // Wherever that is: a prefetch is a hint, and no address makes it fail.
-      memory_.prefetch(slot.buffer());
-      memory_.prefetch(slot.buffer().plus(kLineBytes));
-    }
-  }
-
-  // The same for keys one by one, gets some calls behind: the bucket is fetched now, and the buffers once so
-  // many other keys have been announced that the bucket has come.
-  void announce(uint64_t hash) noexcept {
-    prefetch_bucket(hash);
-    uint64_t& earlier = announced_[next_announced_++ % announced_.size()];
-    prefetch_buffers(earlier);
-    earlier = hash;
-  }
-  // How many announcements before its get a key's is best.
-  static constexpr size_t kAnnouncedAhead = 8;
-
-  // The second stage for those who go on from what it has seen; then get_ahead() is the third.
   using Lead = typename QuickReader<Memory>::Lead;
-  [[nodiscard]] Lead prefetch_lead(uint64_t hash) noexcept {
+  Lead prefetch_buffer(uint64_t hash) noexcept {
     Lead lead{};
     if (!quick_.is_current() || !quick_.find(hash, lead)) [[unlikely]]
       return {};
+    // Wherever that is: a prefetch is a hint, and no address makes it fail.
     memory_.prefetch(lead.slot.buffer());
     memory_.prefetch(lead.slot.buffer().plus(kLineBytes));
     return lead;
   }
+  // The third: get, from what the second has seen.
   template <typename Sink>
   [[nodiscard]] Found get_ahead(const Lead& lead, std::span<const std::byte> key, uint64_t hash,
                                 Sink&& sink) noexcept {
@@ -120,6 +99,16 @@ class DirectReader {
       return found;
     return get_any(key, hash, sink);
   }
+  // The same for keys one by one, gets some calls behind: the bucket is fetched now, and the buffers once so
+  // many other keys have been announced that the bucket has come.
+  void announce(uint64_t hash) noexcept {
+    prefetch_bucket(hash);
+    uint64_t& earlier = announced_[next_announced_++ % announced_.size()];
+    (void)prefetch_buffer(earlier);
+    earlier = hash;
+  }
+  // How many announcements before its get a key's is best.
+  static constexpr size_t kAnnouncedAhead = 8;
 
   // One page of a scan: the keys of whole buckets from the cursor on, until `keys_min` or more were given to
   // `visit(key, version, value_bytes)`. An entry present throughout a scan is visited at least once; one may

@@ -61,7 +61,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   if (const Open* open = find(session)) waiting_scans_ -= open->scans.size();
   // Before the drafts go: the channel has closed, so nothing lands in them any more.
   fetcher_.end(session);
-  last_found_ = {};
+  found_ = nullptr;
   sessions_.erase(session.bits);
   held_answers_.drop(session);
   std::erase_if(waiting_, [&](const Waiting& waiting) {
@@ -72,12 +72,12 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
 }
 
 TableService::Open* TableService::find(rpc::SessionId session) noexcept {
-  if (session == last_found_.id) [[likely]]
-    return last_found_.open;
+  if (found_ != nullptr && session == found_id_) [[likely]]
+    return found_;
   const auto found = sessions_.find(session.bits);
   if (found == sessions_.end()) return nullptr;
-  last_found_ = {.id = session, .open = found->second.get()};
-  return last_found_.open;
+  found_id_ = session;
+  return found_ = found->second.get();
 }
 
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
@@ -98,7 +98,9 @@ void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
 }
 
 void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept {
-  prepared.reset(call);
+  prepared.call = &call;
+  prepared.code = Code::kOk;
+  prepared.keyed.reset();
   prepared.session = find(call.from.session);
   prepared.method = static_cast<Method>(call.header.method);
   if (prepared.session == nullptr) return;

@@ -148,12 +148,6 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
     wire::Method method{};
     Code code = Code::kOk;  // Another: refuse the call with it.
     KeyedCall keyed;
-
-    void reset(const rpc::IncomingCall& from) noexcept {
-      call = &from;
-      code = Code::kOk;
-      keyed.reset();
-    }
   };
   using Attempt = writes::Attempt;
   using Write = writes::Write;
@@ -224,11 +218,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   rpc::Server* server_ = nullptr;
   uint64_t upload_bytes_ = 0;  // Of all sessions, which count them.
   std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
-  struct Found {
-    rpc::SessionId id{};  // Nobody's: the first generation is 1.
-    Open* open = nullptr;
-  };
-  Found last_found_;  // Calls come in groups of one session.
+  rpc::SessionId found_id_;  // Of the last one that was asked for: calls come in groups of one session.
+  Open* found_ = nullptr;
   PullFetcher fetcher_;
   std::array<Prepared, kGroup> group_;
   KeyArena arena_;

@@ -3,6 +3,8 @@
 // is not read from memory first, which is a third of what a copy moves.
 #pragma once
 
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +13,6 @@
 #include "refract/base/units.h"
 #include "refract/memory/remote_visible.h"
 
-#if defined(__SSE2__) && !defined(REFRACT_THREAD_SANITIZER)
-#include <emmintrin.h>
-#endif
-
 namespace refract {
 
 // From this size of a whole value on it pays.
@@ -22,7 +20,9 @@ inline constexpr uint64_t kStreamedBytesMin = 256 * kKiB;
 
 // As store_possibly_torn. Ordered before whatever is stored or published behind it.
 inline void store_streaming(std::byte* target, const std::byte* source, size_t bytes) noexcept {
-#if defined(__SSE2__) && !defined(REFRACT_THREAD_SANITIZER)
+#ifdef REFRACT_THREAD_SANITIZER
+  store_possibly_torn(target, source, bytes);
+#else
   const size_t lead = std::min<size_t>(bytes, -reinterpret_cast<uintptr_t>(target) % 64);
   std::memcpy(target, source, lead);
   size_t at = lead;
@@ -40,8 +40,6 @@ inline void store_streaming(std::byte* target, const std::byte* source, size_t b
   }
   std::memcpy(target + at, source + at, bytes - at);
   _mm_sfence();
-#else
-  store_possibly_torn(target, source, bytes);
 #endif
 }
 

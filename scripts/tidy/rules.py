@@ -23,4 +23,5 @@ EXCEPTIONS = [
     ("feature-ifdef", "refract/memory/remote_visible.h", "racing copies need another form under TSan"),
     ("feature-ifdef", "refract/kv/mapped_memory.h", "racing reads need another form under TSan"),
     ("feature-ifdef", "refract/kv/slot_match.h", "a vector load is a race to TSan, and needs SSE2"),
+    ("feature-ifdef", "refract/memory/streaming_copy.h", "racing copies need another form under TSan"),
 ]
