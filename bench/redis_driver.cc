@@ -14,8 +14,7 @@
 namespace refract::bench {
 namespace {
 
-// The phases of a kScan; those of a kReplace are GET, SET.
-constexpr uint32_t kFindingKeys = 0;
+// The phases of a kScan, which begins with finding keys (0); those of a kReplace are GET, SET.
 constexpr uint32_t kFindingAnew = 1;  // From the table's beginning, after its end.
 constexpr uint32_t kGettingValues = 2;
 constexpr uint64_t kKeysPerWalk = 1'000;
