@@ -33,7 +33,7 @@ TEST(InsertedKeys, are_latest_in_the_order_in_which_all_before_them_ended) {
 
 TEST(InsertedKeys, differ_between_clients_and_take_no_more_room_than_they_have) {
   std::set<uint64_t> indexes;
-  for (const uint64_t client : {0, 1, 255}) {
+  for (const uint64_t client : {uint64_t{0}, uint64_t{1}, uint64_t{255}}) {
     InsertedKeys inserted({.keys = 50, .client = client, .room = 10});
     for (int i = 0; i < 35; ++i) {
       const uint64_t insert = inserted.begin();
