@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <cerrno>
+
 #include "refract/base/units.h"
 #include "refract/memory/address_space.h"
 #include "refract/memory/descriptor.h"
@@ -14,6 +16,15 @@ namespace {
 
 constexpr int kMerge = 25;  // MADV_COLLAPSE; not in glibc's headers of Debian 12.
 constexpr uint64_t kSmallPageBytes = 4096;
+constexpr int kTries = 3;
+
+// Somebody else may just have had a page in his hands: that passes.
+bool merge(std::byte* page) noexcept {
+  for (int tries = 1;; ++tries) {
+    if (::madvise(page, kHugePageBytes, kMerge) == 0) return true;
+    if ((errno != EAGAIN && errno != EINTR) || tries == kTries) return false;
+  }
+}
 
 }  // namespace
 
@@ -27,7 +38,7 @@ uint64_t take_large_pages(int descriptor, uint64_t file_offset, std::byte* addre
     // is enough, and what lies between is zeroed as a whole, which is ten times as fast as page by page.
     if (::fallocate(descriptor, 0, static_cast<off_t>(file_offset + at), kSmallPageBytes) != 0) break;
     // Behind one that is refused others may be granted, but those who have few contiguous pages search long.
-    if (::madvise(address + at, kHugePageBytes, kMerge) != 0) break;
+    if (!merge(address + at)) break;
     taken += kHugePageBytes;
   }
   return taken;

@@ -368,8 +368,9 @@ void Keeper::settle_data() {
 
 void Keeper::stop_running_server() {
   if (server_ < 0) return;
-  kill(server_, SIGTERM);
+  // One that stands still goes on first: behind its end's signal this one could undo a debugger's.
   kill(server_, SIGCONT);
+  kill(server_, SIGTERM);
   // The server has nothing to finish: what it acknowledged is in the regions.
   const uint64_t patience = system_clock().now_ns() + 2 * kSecond_ns;
   while (server_ >= 0 && system_clock().now_ns() < patience) wait(100);
