@@ -47,6 +47,7 @@ void Hub::unwatch(int fd) noexcept {
 }
 
 void Hub::make_room_for(size_t connections) {
+  connections_ = connections;
   // By doubling, since this is asked for one connection at a time.
   for (auto* list : {&to_flush_, &active_, &delivered_, &moving_}) {
     if (list->capacity() < connections) list->reserve(std::max(connections, 2 * list->capacity()));
@@ -73,7 +74,7 @@ size_t Hub::poll(std::span<Completion> completions) noexcept {
     bury();
   const bool ask = active_.empty() || active_.size() > kDirectMax || blocked_ > 0 || is_opening();
   if (polls_until_events_ == 0 || ask) {
-    polls_until_events_ = kPollsBetweenEvents;
+    polls_until_events_ = connections_ > active_.size() ? kPollsBetweenOthers : kPollsBetweenEvents;
     (void)hear_events();
     if (!ask && polls_awake_ >= kPollsUntilUnwatched) unwatch_busy();
   } else {
@@ -98,35 +99,32 @@ void Hub::unwatch_busy() noexcept {
   for (Connection* connection : active_) connection->unwatch_if_busy();
 }
 
+// In the order in which they became active; whoever had its turn and stays stands behind all others. So none
+// waits for more turns than there are others, however many come in meanwhile.
 size_t Hub::poll_active(std::span<Completion> completions) noexcept {
   using Phase = Connection::Phase;
   size_t count = 0;
   const size_t before = active_.size();
   const bool direct = before <= kDirectMax;
   if (!direct) watch_all();
-  if (first_ >= before) first_ = 0;
-  size_t at = first_++;
-  for (size_t looked = 0; looked < before && count < completions.size(); ++looked) {
-    if (at >= active_.size()) at = 0;
-    Connection& connection = *active_[at];
+  size_t looked = 0;
+  size_t kept = 0;
+  for (; looked < before && count < completions.size(); ++looked) {
+    Connection& connection = *active_[looked];
     count += connection.poll(completions.subspan(count), direct);
-    if (connection.phase() == Phase::kDead || connection.phase() == Phase::kWaiting) {
-      connection.set_active(false);
-      active_[at] = active_.back();
-      active_.pop_back();
-      ended(connection);
-      continue;
-    }
+    const bool has_ended = connection.phase() == Phase::kDead || connection.phase() == Phase::kWaiting;
     const uint32_t idle_max = direct ? kIdlePollsMax : 0;
-    if (connection.idle_polls() <= idle_max || connection.has_work()) {
-      ++at;
+    if (!has_ended && (connection.idle_polls() <= idle_max || connection.has_work())) {
+      active_[kept++] = &connection;
       continue;
     }
-    connection.watch_again();
+    if (!has_ended) connection.watch_again();
     connection.set_active(false);
-    active_[at] = active_.back();
-    active_.pop_back();
+    if (has_ended) ended(connection);
   }
+  const auto begin = active_.begin();
+  active_.erase(begin + static_cast<ptrdiff_t>(kept), begin + static_cast<ptrdiff_t>(looked));
+  std::rotate(active_.begin(), active_.begin() + static_cast<ptrdiff_t>(kept), active_.end());
   return count;
 }
 
@@ -173,6 +171,7 @@ void Hub::activate(Connection& connection) noexcept {
 }
 
 void Hub::forget(Connection& connection) noexcept {
+  connections_ -= connections_ > 0 ? 1 : 0;
   std::erase(active_, &connection);
   std::erase(to_flush_, &connection);
   std::erase(delivered_, &connection);

@@ -105,8 +105,8 @@ class Hub {
   std::vector<Connection*> active_;
   std::vector<Connection*> delivered_;  // Gave out bytes of their blocks in the last poll.
   std::vector<Connection*> moving_;
-  size_t blocked_ = 0;  // Connections that wait for their socket to take more.
-  size_t first_ = 0;
+  size_t blocked_ = 0;      // Connections that wait for their socket to take more.
+  size_t connections_ = 0;  // All that there are.
   uint32_t polls_until_events_ = 0;
   uint32_t polls_awake_ = 0;  // Since the last sleep.
   size_t unwatched_ = 0;      // All of them active.
