@@ -128,7 +128,7 @@ Reported<> ShardStorage::start(const Served& served) {
                                            .name = parts_.name,
                                            .shard_index = parts_.log.shard});
   rung_at_ = log_->appended();
-  told_confirmed_ = log_->confirmed();
+  told_ = log_->progress();
   parts_.shard.add(*this);
   return {};
 }
@@ -163,23 +163,22 @@ size_t ShardStorage::poll() noexcept {
     rung_at_ = appended;
     log_->ring_bell();
   }
-  const storage::LogState state = log_->state();
-  const uint64_t confirmed = log_->confirmed();
-  if (confirmed == told_confirmed_ && state == told_state_) return 0;
-  told_confirmed_ = confirmed;
-  if (state != told_state_) note_state();
+  const storage::ShardLog::Progress progress = log_->progress();
+  if (progress == told_) return 0;
+  const bool is_another_state = progress.state != told_.state;
+  told_ = progress;
+  if (is_another_state) note_state();
   snapshots_->look_at_log();
   return service_->on_log_progress();
 }
 
 bool ShardStorage::prepare_sleep() noexcept {
   log_->want_progress();
-  return log_->confirmed() == told_confirmed_ && log_->state() == told_state_;
+  return log_->progress() == told_;
 }
 
 void ShardStorage::note_state() noexcept {
-  told_state_ = log_->state();
-  switch (told_state_) {
+  switch (told_.state) {
     case storage::LogState::kRunning:
       log_info("{}the log goes on, and so do writes", parts_.name);
       return;

@@ -113,8 +113,7 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   storage::LogReading reading_;
   std::optional<ShardSnapshots> snapshots_;
   uint64_t rung_at_ = 0;  // What had been appended when the log's thread last heard of it.
-  uint64_t told_confirmed_ = 0;
-  storage::LogState told_state_ = storage::LogState::kRunning;
+  storage::ShardLog::Progress told_ = {};
 };
 
 // Where the ring of a shard's log lies.

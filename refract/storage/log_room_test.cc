@@ -191,5 +191,17 @@ TEST_F(LogRoom, nobody_is_made_to_wait_behind_a_large_value_for_which_there_is_n
   EXPECT_EQ(log_->confirmed(), log_->appended());
 }
 
+// Whoever waits for room looks again when progress() has changed, and at no other time.
+TEST_F(LogRoom, room_that_comes_is_progress_where_every_change_is_confirmed_at_once) {
+  begin(Durability::kEverySecond);
+  while (log_->room_for(3, 3'000) == ShardLog::Room::kYes) put();
+  ASSERT_EQ(log_->room_for(3, 3'000), ShardLog::Room::kLater);
+  ASSERT_EQ(log_->confirmed(), log_->appended());
+  const ShardLog::Progress before = log_->progress();
+  step();
+  EXPECT_EQ(log_->room_for(3, 3'000), ShardLog::Room::kYes);
+  EXPECT_NE(log_->progress(), before);
+}
+
 }  // namespace
 }  // namespace refract::storage

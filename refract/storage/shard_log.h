@@ -63,6 +63,13 @@ class ShardLog {
     kFailed,   // Not before restart().
   };
 
+  struct Progress {
+    uint64_t confirmed = 0;
+    uint64_t written = 0;  // Room in the ring, and references that are not needed any more, come with it.
+    LogState state = LogState::kRunning;
+    friend bool operator==(const Progress&, const Progress&) noexcept = default;
+  };
+
   // Takes up the ring of a server that died, where there is one; makes nothing yet. A ring that was left
   // before anything was appended to it, and that fits no file, counts as none.
   [[nodiscard]] static Reported<std::unique_ptr<ShardLog>> open(const ShardLogSpec& spec);
@@ -92,12 +99,17 @@ class ShardLog {
   [[nodiscard]] uint64_t appended() const noexcept { return ring_->log_end(); }
   // Changes that end here or before may be acknowledged. Does not grow any more once the log has failed.
   [[nodiscard]] uint64_t confirmed() const noexcept;
+  // What others wait for: that changes are confirmed, that room comes, that the log fails or recovers. Room
+  // may come without any change being confirmed: with kEverySecond those are as soon as they are appended.
+  [[nodiscard]] Progress progress() const noexcept {
+    return {.confirmed = confirmed(), .written = writer_->written(), .state = writer_->state()};
+  }
   // The position that confirmed() must reach before this buffer may be reused; 0: it may be now.
   [[nodiscard]] uint64_t needed_until(uint64_t buffer) const noexcept;
   // At the end of a turn in which something was appended: wakes the log's thread if it sleeps.
   void ring_bell() noexcept;
-  // Before sleeping: `on_progress` will be called when confirmed(), room or the state may have changed. Look
-  // at them once more afterwards.
+  // Before sleeping: `on_progress` will be called when progress() may have changed. Look at it once more
+  // afterwards.
   void want_progress() noexcept;
 
   // --- Any thread. REQUIRES: begin(). ---
