@@ -129,6 +129,8 @@ Reported<> ShardStorage::start(const Served& served) {
                                            .shard_index = parts_.log.shard});
   rung_at_ = log_->appended();
   told_ = log_->progress();
+  // A log that was taken up may have failed already, which is news to the rest.
+  told_.state = storage::LogState::kRunning;
   parts_.shard.add(*this);
   return {};
 }
