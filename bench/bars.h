@@ -101,6 +101,7 @@ Reported<Outcome> measure_put_latency(BarRun& run);
 Reported<Outcome> measure_put_latency_of_many(BarRun& run);
 Reported<Outcome> measure_put_16(BarRun& run);
 Reported<Outcome> measure_put_large(BarRun& run);
+Reported<Outcome> measure_put_built(BarRun& run);
 Reported<Outcome> measure_get_large(BarRun& run);
 Reported<Outcome> measure_chain_get(BarRun& run);
 Reported<Outcome> measure_chain_read_cost(BarRun& run);

@@ -8,6 +8,7 @@
 
 #include "refract/client/connection.h"
 #include "refract/client/peers.h"
+#include "refract/client/reservation.h"
 #include "refract/client/types.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/layout.h"
@@ -76,7 +77,8 @@ class Sink final : public kv::ValueSink {
   return {.if_absent = options.if_absent,
           .if_version = options.if_version,
           .ttl_ns = options.ttl_ns,
-          .attempt = attempt};
+          .attempt = attempt,
+          .shared = options.built_in == nullptr ? nullptr : options.built_in->buffer()};
 }
 
 // kInvalidArgument, kTooLarge, or kOk.

@@ -218,6 +218,18 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
   return mine->wait_for(mine->async().put_on(key, value, options, write, first_ns));
 }
 
+Result<Reservation> Client::reserve(uint64_t bytes) {
+  const ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  return state_->reserve(bytes);
+}
+
+Result<uint64_t> Client::put(Bytes key, const Reservation& value, const PutOptions& options) {
+  PutOptions built = options;
+  built.built_in = &value;
+  return put(key, Bytes(value.bytes()), built);
+}
+
 Result<uint64_t> Client::erase(Bytes key, uint64_t if_version, const RequestId& request) {
   return wait_for<uint64_t>(*state_,
                             [&](AsyncClient& async) { return async.erase(key, if_version, request); });

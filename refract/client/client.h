@@ -41,6 +41,7 @@
 
 #include "refract/base/report.h"
 #include "refract/base/result.h"
+#include "refract/client/reservation.h"
 #include "refract/client/types.h"
 
 namespace refract {
@@ -111,6 +112,11 @@ class Client {
 
   // The new version. kNoSpace: the node's memory limit is reached, nothing was changed.
   [[nodiscard]] Result<uint64_t> put(Bytes key, Bytes value, const PutOptions& options = {});
+  // Memory in which a value is built, and from which put() takes it without a copy on this side. Of
+  // thousands of bytes or more: what fits a message (some 30 KB) is copied all the same. kTooLarge, kNoSpace.
+  [[nodiscard]] Result<Reservation> reserve(uint64_t bytes);
+  // As the other; the value must not change meanwhile, and may afterwards.
+  [[nodiscard]] Result<uint64_t> put(Bytes key, const Reservation& value, const PutOptions& options = {});
   // The version that was erased; `if_version` 0: any. With a version it draws an identity by itself, too.
   [[nodiscard]] Result<uint64_t> erase(Bytes key, uint64_t if_version = 0, const RequestId& request = {});
   // An identity for one write of this thread; repeat that write with the same one. kForked.

@@ -146,11 +146,24 @@ void ClientState::end() noexcept {
     ended_.store(true, std::memory_order_release);
   }
   taken.clear();
+  shelf_.close();
   release();
 }
 
 void ClientState::release() noexcept {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+Result<Reservation> ClientState::reserve(uint64_t bytes) {
+  Result<SharedBufferHold> buffer = shelf_.take(bytes);
+  if (!buffer) return fail(buffer.error());
+  references_.fetch_add(1, std::memory_order_relaxed);
+  return Reservation(buffer->release(), bytes, this);
+}
+
+void ClientState::take_back(SharedBufferHold memory) noexcept {
+  shelf_.put_back(std::move(memory));
+  release();
 }
 
 ClientCounters ClientState::counters() const noexcept {

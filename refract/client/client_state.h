@@ -3,8 +3,9 @@
 // used it. See docs/design/014-client-threads.md.
 //
 // Invariants: (T1) A thread state is in `threads_` until its thread or the Client ends; whoever takes it out
-// destroys it. (T2) Whoever can still name a ClientState holds one of its references: the Client, and each
-// thread that has a state of it, so that no address is used again while a thread remembers it.
+// destroys it. (T2) Whoever can still name a ClientState holds one of its references: the Client, each
+// thread that has a state of it, and each reservation, so that no address is used again while a thread
+// remembers it.
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,8 @@
 #include "refract/base/report.h"
 #include "refract/client/client.h"
 #include "refract/client/forks.h"
+#include "refract/client/reservation.h"
+#include "refract/client/reservation_shelf.h"
 #include "refract/client/settings.h"
 #include "refract/client/thread_state.h"
 
@@ -34,6 +37,10 @@ class ClientState {
   [[nodiscard]] static ThreadState& mine_at_once() noexcept { return *latest_.state; }
   // The calling thread's; made if there is none. Null in a child of the process that made the Client.
   [[nodiscard]] ThreadState* mine();
+
+  [[nodiscard]] Result<Reservation> reserve(uint64_t bytes);
+  // Of a reservation that has ended, perhaps after the Client.
+  void take_back(SharedBufferHold memory) noexcept;
 
   // Of the Client: ends everything but what views hold.
   void end() noexcept;
@@ -64,6 +71,7 @@ class ClientState {
   const uint64_t id_;  // Never used twice in a process.
   const std::unique_ptr<const Settings> settings_;
   const ForkGuard guard_;
+  ReservationShelf shelf_;
   std::atomic<uint32_t> references_ = 1;
   std::atomic<bool> ended_ = false;
   mutable std::mutex mutex_;  // Of what follows.

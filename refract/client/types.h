@@ -14,6 +14,8 @@
 
 namespace refract {
 
+class Reservation;
+
 // Any bytes, lent for the duration of a call.
 class Bytes : public std::span<const std::byte> {
  public:
@@ -67,6 +69,8 @@ struct PutOptions {
   // the first try, or with kIndeterminate where nobody can know any more. Conditional puts draw one by
   // themselves.
   RequestId request = {};
+  // Where the value was built, if it was: it lies in this reservation, whole. See Client::reserve().
+  const Reservation* built_in = nullptr;
 };
 
 // What is known of an entry beside its bytes.

@@ -59,6 +59,9 @@ struct alignas(64) Request {
 };
 static_assert(sizeof(Request) == 64, "a request fills one cache line");
 
+// Regions with numbers from here on are lent to a peer for the time of a call, or of some.
+inline constexpr uint16_t kLentRegionFirst = 0xc000;
+
 class Channel;
 
 struct Completion {
@@ -78,6 +81,9 @@ struct Capabilities {
   uint32_t message_bytes_max = 0;         // kSend: local + tail together.
   bool read_bypasses_target_cpu = false;  // kRead goes on while the peer's process is stopped.
   bool peer_reads_bypass_cpu = false;  // The other way: the peer's kRead goes on while this one is stopped.
+  // Regions that the connecting end registers with a memory file are mapped by the accepting end, whose kRead
+  // of them needs nobody else; of others from kLentRegionFirst on it is refused.
+  bool maps_lent_files = false;
   bool atomics_coherent_with_cpu = true;  // kCompareSwap meets the peer's own atomics on one word.
   bool counts_written_bytes = true;       // revoke_region knows what WRITEs have brought; devices do not say.
   // From so many bytes on one READ or WRITE beats messages. 0: messages are always the better way.
@@ -148,6 +154,9 @@ class Domain {
     std::byte* base = nullptr;
     uint64_t bytes = 0;
     Rights rights;
+    // Where `base` is the beginning of a memory file that is_lendable(): its descriptor, open as long as the
+    // region. See Capabilities::maps_lent_files; others make nothing of it.
+    int lent_file = -1;
   };
   [[nodiscard]] virtual Reported<RemoteKey> register_region(const RegionSpec& spec) = 0;
   // Returns how many bytes completed WRITEs have brought into it, as far as the provider learns of them (see

@@ -19,12 +19,15 @@ constexpr uint64_t kShelfBytesMin = 64 * kKiB;
 Lender::~Lender() {
   REFRACT_CHECK(loans_ == 0);
   drop_idle_shelves();
+  for (const Shared& shared : shared_) close(shared.region);
 }
 
-Lender::Loan Lender::lend(std::span<const std::byte> value) {
+Lender::Loan Lender::lend(std::span<const std::byte> value, SharedBuffer* shared) {
   REFRACT_DCHECK(!value.empty());
   Loan loan;
-  if (value.size() <= options_.copied_bytes_max) loan = lend_copy(value);
+  if (!shared_.empty()) drop_retired_buffers();
+  if (shared != nullptr) loan = lend_shared(value, *shared);
+  if (!loan && value.size() <= options_.copied_bytes_max) loan = lend_copy(value);
   if (!loan) loan = lend_in_place(value);
   if (!loan) ++counts_.refused;
   return loan;
@@ -48,6 +51,40 @@ Lender::Loan Lender::lend_copy(std::span<const std::byte> value) {
   loan.shelf_ = shelf;
   loan.source_ = {.address = RemotePointer::at(shelf->region, 0), .key = shelf->key};
   return loan;
+}
+
+Lender::Loan Lender::lend_shared(std::span<const std::byte> value, SharedBuffer& buffer) {
+  Loan loan;
+  const std::span<std::byte> all = buffer.bytes();
+  const uint64_t offset = static_cast<uint64_t>(value.data() - all.data());
+  if (value.data() < all.data() || offset > all.size() || value.size() > all.size() - offset) return loan;
+  const Shared* const shared = find_shared(buffer);
+  if (shared == nullptr) return loan;
+  ++counts_.shared;
+  ++loans_;
+  loan.lender_ = this;
+  loan.source_ = {.address = RemotePointer::at(shared->region, offset), .key = shared->key};
+  loan.is_shared_ = true;
+  return loan;
+}
+
+// Registers it if it is not; null: it cannot be.
+Lender::Shared* Lender::find_shared(SharedBuffer& buffer) {
+  for (Shared& shared : shared_) {
+    if (shared.buffer.get() == &buffer) return &shared;
+  }
+  const auto opened = open(buffer.bytes(), buffer.descriptor());
+  if (!opened) return nullptr;
+  shared_.push_back({.buffer = buffer.hold(), .region = opened->address.region(), .key = opened->key});
+  return &shared_.back();
+}
+
+void Lender::drop_retired_buffers() noexcept {
+  std::erase_if(shared_, [this](const Shared& shared) {
+    if (!shared.buffer->is_retired()) return false;
+    close(shared.region);
+    return true;
+  });
 }
 
 Lender::Loan Lender::lend_in_place(std::span<const std::byte> value) {
@@ -96,7 +133,7 @@ void Lender::drop_idle_shelves() noexcept {
   });
 }
 
-std::optional<fabric::RemoteSpan> Lender::open(std::span<std::byte> bytes) {
+std::optional<fabric::RemoteSpan> Lender::open(std::span<std::byte> bytes, int lent_file) {
   // A fresh number as long as there are some, so that few are used twice at all.
   if (regions_used_ < kRegionsMax) {
     free_.push_front(static_cast<uint16_t>(kFirstRegion + regions_used_++));
@@ -105,8 +142,11 @@ std::optional<fabric::RemoteSpan> Lender::open(std::span<std::byte> bytes) {
   }
   const uint16_t region = free_.front();
   free_.pop_front();
-  const Reported<RemoteKey> key = domain_.register_region(
-      {.region = region, .base = bytes.data(), .bytes = bytes.size(), .rights = {.read = true}});
+  const Reported<RemoteKey> key = domain_.register_region({.region = region,
+                                                           .base = bytes.data(),
+                                                           .bytes = bytes.size(),
+                                                           .rights = {.read = true},
+                                                           .lent_file = lent_file});
   if (!key) {
     free_.push_back(region);
     return std::nullopt;
@@ -123,6 +163,12 @@ void Lender::close(uint16_t region) noexcept {
 void Lender::end(Loan& loan) noexcept {
   --loans_;
   if (!loan.is_settled_) ++counts_.revoked;
+  if (loan.is_shared_) {
+    if (loan.is_settled_) return;
+    const uint16_t region = loan.source_.address.region();
+    std::erase_if(shared_, [&](const Shared& shared) { return shared.region == region; });
+    return close(region);
+  }
   if (loan.shelf_ == nullptr) return close(loan.source_.address.region());
   loan.shelf_->is_lent = false;
   if (loan.is_settled_) return;

@@ -9,7 +9,7 @@
 // A loan that ends without settle() is revoked before its destructor returns: whoever READs then is refused,
 // and never sees bytes that the memory's owner puts there later. Short values are copied into memory that
 // stays registered, longer ones are registered where they lie, with the pages that they touch
-// (docs/design/024).
+// (docs/design/024). Values that were built in a shared buffer are registered with it (036).
 //
 // Threads: used only by the domain's shard.
 #pragma once
@@ -26,6 +26,7 @@
 
 #include "refract/base/units.h"
 #include "refract/fabric/channel.h"
+#include "refract/memory/shared_buffer.h"
 
 namespace refract::kv {
 
@@ -37,7 +38,7 @@ struct LenderOptions {
 class Lender {
  public:
   // Regions of the domain with numbers from here on are the lender's, far from all others.
-  static constexpr uint16_t kFirstRegion = 0xc000;
+  static constexpr uint16_t kFirstRegion = fabric::kLentRegionFirst;
   static constexpr size_t kRegionsMax = 0x4000;
 
   class Loan;
@@ -51,11 +52,13 @@ class Lender {
   ~Lender();
 
   // Control path where a region has to be registered. `value` stays as it is until the loan ends; not empty.
-  [[nodiscard]] Loan lend(std::span<const std::byte> value);
+  // `shared`: where it lies, unless null; stays registered until it is retired.
+  [[nodiscard]] Loan lend(std::span<const std::byte> value, SharedBuffer* shared = nullptr);
 
   struct Counts {
     uint64_t copied = 0;         // Loans,
     uint64_t in_place = 0;       // likewise,
+    uint64_t shared = 0;         // of shared buffers,
     uint64_t refused = 0;        // and those that were not to be had.
     uint64_t registrations = 0;  // Made,
     uint64_t revoked = 0;        // and ended because nobody knew who still READ.
@@ -77,18 +80,29 @@ class Lender {
     bool is_lent = false;
   };
 
+  // A shared buffer that is registered.
+  struct Shared {
+    SharedBufferHold buffer;
+    uint16_t region = 0;
+    RemoteKey key;
+  };
+
   [[nodiscard]] Loan lend_copy(std::span<const std::byte> value);
+  [[nodiscard]] Loan lend_shared(std::span<const std::byte> value, SharedBuffer& buffer);
+  [[nodiscard]] Shared* find_shared(SharedBuffer& buffer);
+  void drop_retired_buffers() noexcept;
   [[nodiscard]] Loan lend_in_place(std::span<const std::byte> value);
   [[nodiscard]] Shelf* find_shelf(uint64_t bytes);
   void drop_idle_shelves() noexcept;
   // Nothing: refused.
-  [[nodiscard]] std::optional<fabric::RemoteSpan> open(std::span<std::byte> bytes);
+  [[nodiscard]] std::optional<fabric::RemoteSpan> open(std::span<std::byte> bytes, int lent_file = -1);
   void close(uint16_t region) noexcept;
   void end(Loan& loan) noexcept;
 
   fabric::Domain& domain_;
   LenderOptions options_;
   std::vector<std::unique_ptr<Shelf>> shelves_;
+  std::vector<Shared> shared_;
   uint64_t kept_bytes_ = 0;
   std::deque<uint16_t> free_;  // Of regions, the longest closed first.
   uint32_t regions_used_ = 0;  // From kFirstRegion on.
@@ -104,6 +118,7 @@ class Lender::Loan {
     std::swap(lender_, other.lender_);
     std::swap(shelf_, other.shelf_);
     std::swap(source_, other.source_);
+    std::swap(is_shared_, other.is_shared_);
     std::swap(is_settled_, other.is_settled_);
     return *this;
   }
@@ -126,6 +141,7 @@ class Lender::Loan {
   Lender* lender_ = nullptr;
   Shelf* shelf_ = nullptr;  // Null: the value lies where it was.
   fabric::RemoteSpan source_{};
+  bool is_shared_ = false;
   bool is_settled_ = false;
 };
 

@@ -185,6 +185,38 @@ TEST_F(PulledPut, with_an_identity_is_executed_once) {
   EXPECT_EQ(pulls().reads, reads) << "what is known needs no value";
 }
 
+TEST_F(PulledPut, of_a_shared_buffer_is_registered_once_until_nothing_will_be_put_from_it) {
+  const SharedBufferHold buffer = *SharedBuffer::make(kMiB);
+  const std::string value = patterned(buffer->bytes().size());
+  std::ranges::copy(bytes_of(value), buffer->bytes().begin());
+  for (const uint64_t from : {0U, 1U, 100'000U}) {
+    const std::span<const std::byte> part = buffer->bytes().subspan(from, 500'000);
+    ASSERT_TRUE(putter.wait(putter.client->put(bytes_of("key"), part, {.shared = buffer.get()})));
+    EXPECT_EQ(putter.get("key"), value.substr(from, 500'000));
+  }
+  EXPECT_EQ(putter.lender.counts().shared, 3u);
+  EXPECT_EQ(putter.lender.counts().registrations, 1u);
+  EXPECT_EQ(buffer->holds(), 2U) << "what a peer may READ stays";
+  buffer->retire();
+  ASSERT_TRUE(putter.put("other", patterned(100'000)));
+  EXPECT_EQ(buffer->holds(), 1U);
+  EXPECT_EQ(putter.lender.loans(), 0u);
+}
+
+TEST_F(PulledPut, of_a_shared_buffer_that_ends_early_ends_its_registration) {
+  const SharedBufferHold buffer = *SharedBuffer::make(8 * kMiB);
+  {
+    Task<Result<uint64_t>> task =
+        putter.client->put(bytes_of("key"), buffer->bytes(), {.shared = buffer.get()});
+    begin(task);
+    task = {};
+  }
+  EXPECT_EQ(putter.lender.counts().revoked, 1u);
+  EXPECT_EQ(buffer->holds(), 1U);
+  ASSERT_TRUE(putter.wait(putter.client->put(bytes_of("key"), buffer->bytes(), {.shared = buffer.get()})));
+  EXPECT_EQ(putter.lender.counts().registrations, 2u);
+}
+
 TEST_F(PulledPut, that_ends_by_its_deadline_is_not_read_and_not_published_afterwards) {
   const uint64_t buffers = buffers_live();
   world.pause(node.host);

@@ -34,6 +34,9 @@
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
+namespace refract {
+class SharedBuffer;
+}
 namespace refract::kv {
 
 class Lender;
@@ -82,6 +85,8 @@ struct RpcPutOptions {
   uint64_t if_version = 0;
   uint64_t ttl_ns = 0;
   RpcAttempt attempt = {};
+  // The value lies in it, if it does: then the owner may fetch it from there. Null: nobody says so.
+  SharedBuffer* shared = nullptr;
 };
 
 struct RpcClientOptions {
@@ -212,7 +217,7 @@ class RpcClient {
                                                        uint64_t deadline_ns);
   // Whether one-sided requests carry large values over this session.
   [[nodiscard]] uint32_t one_sided_bytes_min() const noexcept;
-  [[nodiscard]] bool may_be_pulled(uint64_t bytes) const noexcept;
+  [[nodiscard]] bool may_be_pulled(uint64_t bytes, const SharedBuffer* shared) const noexcept;
   [[nodiscard]] bool prefers_one_sided() const noexcept { return one_sided_bytes_min() > 0; }
 
   rpc::Session& session_;

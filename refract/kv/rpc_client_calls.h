@@ -90,6 +90,7 @@ struct RpcClient::Keyed {
   wire::Identity identity;
   std::span<const std::byte> key;
   std::span<const std::byte> tail;
+  SharedBuffer* shared = nullptr;  // As in the options of a put.
 
   static_assert(offsetof(wire::PutRequest, key) == offsetof(wire::EraseRequest, key) &&
                 offsetof(wire::PutRequest, if_version) == offsetof(wire::EraseRequest, if_version));
@@ -123,6 +124,7 @@ struct RpcClient::Keyed {
     call.fixed.if_version = options.if_version;
     call.fixed.ttl_ns = options.ttl_ns;
     call.fixed_bytes = sizeof(wire::PutRequest);
+    call.shared = options.shared;
     return call;
   }
 

@@ -230,7 +230,7 @@ Task<> RpcClient::write_pieces(Transfer& job) {
 
 Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byte> value, Writing& writing,
                                             uint64_t deadline_ns) {
-  if (may_be_pulled(value.size())) {
+  if (may_be_pulled(value.size(), call.shared)) {
     const Result<uint64_t> version = co_await put_pulled(call, value, writing, deadline_ns);
     const bool is_undone = version.code() == Code::kUnsupported || version.code() == Code::kAccessDenied;
     if (!is_undone) co_return version;

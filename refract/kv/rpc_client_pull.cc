@@ -3,6 +3,7 @@
 //
 // However the call ends, what was lent is not there for the owner any more when the put returns: either the
 // owner has answered, and then it READs nothing more, or the loan is revoked.
+#include <algorithm>
 #include <utility>
 
 #include "refract/kv/lender.h"
@@ -18,6 +19,10 @@ namespace {
 
 // Without a deadline of the caller's a put has as long as a message, and what its bytes take on a slow path.
 constexpr uint64_t kPulledPerMiB_ns = 100 * kMillisecond_ns;
+
+// What a copy by the peer takes at most where nothing else holds it up, and how long that is worth a CPU.
+constexpr uint64_t kPulledBytesPerNs = 10;
+constexpr uint64_t kAwakeMax_ns = kMillisecond_ns;
 
 // Room that was taken, until the put ends.
 class Taken {
@@ -42,13 +47,14 @@ class Taken {
 
 }  // namespace
 
-bool RpcClient::may_be_pulled(uint64_t bytes) const noexcept {
+bool RpcClient::may_be_pulled(uint64_t bytes, const SharedBuffer* shared) const noexcept {
   const fabric::Channel* channel = session_.channel();
   if (options_.lender == nullptr || bytes == 0 || bytes < options_.pull_bytes_min || channel == nullptr) {
     return false;
   }
   const bool is_refused = is_pull_refused_ && refused_opened_ns_ == session_.opened_ns();
-  return !is_refused && channel->capabilities().peer_reads_bypass_cpu;
+  const fabric::Capabilities& can = channel->capabilities();
+  return !is_refused && (can.peer_reads_bypass_cpu || (can.maps_lent_files && shared != nullptr));
 }
 
 // kUnsupported, kAccessDenied: nothing was changed, and it has to go another way.
@@ -66,12 +72,13 @@ Task<Result<uint64_t>> RpcClient::put_pulled(Keyed call, std::span<const std::by
   if (code != Code::kOk) co_return fail(code);
   // How long ago an identified write was first sent is reckoned from the session's beginning.
   if (opened_ns != session_.opened_ns()) co_return fail(Code::kInvalidated);
-  Lender::Loan loan = options_.lender->lend(value);
+  Lender::Loan loan = options_.lender->lend(value, call.shared);
   if (!loan) co_return fail(Code::kUnsupported);
   // The owner gives up a little earlier, so that it is not READing any more when the loan ends.
   const uint64_t now_ns = shard_.now_ns();
   const uint64_t left_ns = give_up_ns > now_ns ? give_up_ns - now_ns : 0;
   call.pull_from(loan.source(), left_ns - left_ns / 8);
+  if (call.shared != nullptr) shard_.stay_awake_for(std::min(value.size() / kPulledBytesPerNs, kAwakeMax_ns));
   const OpResult answered = co_await call_keyed(call, give_up_ns);
   const Result<uint64_t> version = writing.version_of(answered);
   if (answered.value != 0) {

@@ -162,7 +162,8 @@ void TableService::execute_keyed(const Prepared& prepared) noexcept {
     case Method::kExists:
       return exists(from, call);
     case Method::kPutPulled:
-      if (!prepared.session->may_pull) return answer(from, Code::kUnsupported);
+      if (call.source.address.region() < prepared.session->pull_region_min)
+        return answer(from, Code::kUnsupported);
       [[fallthrough]];
     default:
       return change(from, *prepared.session, prepared.method, call);

@@ -133,12 +133,12 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
                 all_upload_bytes),
           payload_bytes_max(payload_bytes),
           one_sided_bytes_min(can.one_sided_bytes_min),
-          may_pull(can.read_bypasses_target_cpu),
+          pull_region_min(writes::pull_region_min_of(can)),
           opened_ns(parts.shard.now_ns()) {}
     SessionState state;
     size_t payload_bytes_max;      // Of an answer.
     uint32_t one_sided_bytes_min;  // As the session's channel says, likewise below.
-    bool may_pull;
+    uint32_t pull_region_min;      // Values may be READ in the client's regions from here on.
     uint64_t opened_ns;
     std::deque<PendingScan> scans;
   };

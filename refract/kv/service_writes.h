@@ -20,6 +20,13 @@
 
 namespace refract::kv::writes {
 
+// The first of the client's regions in which a value may be READ. Of others a READ would need the client's
+// CPU, which may stand still.
+[[nodiscard]] constexpr uint32_t pull_region_min_of(const fabric::Capabilities& can) noexcept {
+  if (can.read_bypasses_target_cpu) return 0;
+  return can.maps_lent_files ? fabric::kLentRegionFirst : uint32_t{UINT16_MAX} + 1;
+}
+
 // Which attempt of an identified write it is.
 struct Attempt {
   bool repeats = false;

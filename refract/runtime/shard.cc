@@ -254,8 +254,8 @@ bool Shard::wait(uint64_t deadline_ns) noexcept {
     }
   }
   polls_until_look_ = 1;
-  if (yields_ < options_.yield_count) {
-    ++yields_;
+  if (yields_ < options_.yield_count || now_ns_ < awake_until_ns_) {
+    yields_ = std::min(yields_ + 1, options_.yield_count);
     sched_yield();
     return true;
   }

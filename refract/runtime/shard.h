@@ -99,6 +99,9 @@ class Shard {
   [[nodiscard]] uint64_t now_ns() const noexcept { return now_ns_; }
   // Looks at the clock: for those who worked long, or use the shard from outside its loop.
   uint64_t refresh_now() noexcept { return now_ns_ = clock_->now_ns(); }
+  // What is waited for will be there in so long: a sleep and the wake-up from it would cost more than giving
+  // way to others until then.
+  void stay_awake_for(uint64_t ns) noexcept { awake_until_ns_ = refresh_now() + ns; }
 
   // Runs the task until it first suspends, and keeps it until it ends. Dropped unstarted if gate() is closed.
   void spawn(Task<> task) noexcept;
@@ -178,6 +181,7 @@ class Shard {
   unsigned polls_until_look_ = 1;
   uint64_t idle_polls_ = 0;
   uint64_t idle_since_ns_ = 0;
+  uint64_t awake_until_ns_ = 0;
   unsigned yields_ = 0;  // Since the last work.
   bool polling_ = false;
   bool pollers_removed_ = false;

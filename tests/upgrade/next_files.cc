@@ -28,7 +28,7 @@ const uint32_t kStoreVersion = 2;
 namespace fabric::shm {
 
 const uint16_t kWireVersionLowest = 1;
-const uint16_t kWireVersionHighest = 1;
+const uint16_t kWireVersionHighest = 2;
 const uint64_t kNodePageVersion = 3;
 
 }  // namespace fabric::shm

@@ -141,6 +141,7 @@ bool ClientAttachment::take_welcome(const Welcome& welcome, std::span<Descriptor
   memory_ = std::move(*memory);
   doorbell_ = std::move(descriptors[2]);
   id_ = welcome.connection;
+  version_ = welcome.version;
   regions_promised_ = welcome.region_count;
   regions_.reserve(kRegionsMax);  // regions() stays valid while more come.
   welcomed_ = true;

@@ -43,6 +43,7 @@ class ClientAttachment {
   [[nodiscard]] int control() const noexcept { return control_.get(); }
   [[nodiscard]] int doorbell() const noexcept { return doorbell_.get(); }
   // REQUIRES: complete (likewise below).
+  [[nodiscard]] uint16_t version() const noexcept { return version_; }
   [[nodiscard]] uint64_t id() const noexcept { return id_; }
   [[nodiscard]] const NodePage& node_page() const noexcept {
     return *reinterpret_cast<const NodePage*>(page_.data());
@@ -75,6 +76,7 @@ class ClientAttachment {
   AddressSpace space_;
   uint64_t space_bytes_ = 0;
   uint64_t id_ = 0;
+  uint16_t version_ = 0;
   bool welcomed_ = false;
   size_t regions_promised_ = 0;
   std::vector<OfferedRegion> regions_;

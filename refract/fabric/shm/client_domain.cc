@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +15,7 @@
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/doorbell.h"
 #include "refract/fabric/shm/link.h"
+#include "refract/fabric/shm/loan.h"
 
 namespace refract::fabric::shm {
 namespace {
@@ -29,6 +32,13 @@ constexpr uint64_t kControlBit = uint64_t{1} << 63;  // In an epoll event's word
 bool is_up(ServerState state) noexcept {
   return state != ServerState::kRestarting && state != ServerState::kGivenUp;
 }
+
+// A region that servers may map.
+struct Lent {
+  uint64_t number;  // Raised for each.
+  LendFrame frame;
+  Descriptor file;  // Ours: the region's owner may close his first.
+};
 
 class ClientLink final : public Link {
  public:
@@ -61,6 +71,29 @@ class ClientLink final : public Link {
            .peer_wants_room = &at.server.wants_room});
     announce_u64(&at.client.ring_incarnation, served_);
     ring(attachment_.doorbell());
+    lent_ = described_ = 0;
+  }
+
+  [[nodiscard]] bool has_lent(uint64_t number) const noexcept { return lent_ >= number; }
+  // What the server does not have yet, as far as there is room.
+  void lend(std::span<const Lent> all) noexcept {
+    if (!knows_lending()) return;
+    for (const Lent& one : all) {
+      if (one.number <= lent_) continue;
+      const std::byte bell{1};
+      if (one.number > described_ &&
+          !send_message(attachment_.doorbell(), std::span(&bell, 1), std::array{one.file.get()})) {
+        return;
+      }
+      described_ = one.number;
+      if (!post_frame(FrameKind::kLend, std::as_bytes(std::span(&one.frame, 1)))) return;
+      lent_ = one.number;
+    }
+  }
+  // Where there is no room for saying so, the server keeps it until the number is used again.
+  void take_back(const Lent& one) noexcept {
+    const TakeBackFrame frame{one.frame.region};
+    if (lent_ >= one.number) (void)post_frame(FrameKind::kTakeBack, std::as_bytes(std::span(&frame, 1)));
   }
   void take_pages() noexcept {
     pins_ = PinWriter(&attachment_.memory().pins);
@@ -143,6 +176,9 @@ class ClientLink final : public Link {
                                                 uint64_t bytes) const noexcept override {
     return attachment_.find(remote.address, remote.key, bytes);
   }
+  [[nodiscard]] bool knows_lending() const noexcept override {
+    return attachment_.version() >= kWireVersionOfLoans;
+  }
   void peer_ended() noexcept override {
     begin_closing(server_lost_ && !node_gone_);
     server_lost_ = false;
@@ -153,6 +189,8 @@ class ClientLink final : public Link {
   PinWriter pins_;
   UseWriter uses_;
   uint64_t served_ = 0;
+  uint64_t lent_ = 0;       // The last one of which the server was told,
+  uint64_t described_ = 0;  // and whose descriptor was sent.
   bool server_lost_ = false;
   bool node_gone_ = false;
   bool refused_ = false;
@@ -170,6 +208,8 @@ struct ClientDomain::State {
   Descriptor epoll;
   std::array<int, 1> wake_descriptors{-1};
   std::vector<std::unique_ptr<ClientLink>> links;
+  std::vector<Lent> lent;
+  uint64_t last_lent = 0;
   std::vector<ClientLink*> dead;  // Their last completion was given out in the poll before.
   Report last_refusal{Code::kOk, "", ""};
   uint64_t next_number = 1;
@@ -184,6 +224,7 @@ struct ClientDomain::State {
   void shake_hands(ClientLink& link);
   void watch_control(ClientLink& link) noexcept;
   void end(ClientLink& link) noexcept;
+  [[nodiscard]] Reported<> lend(const Domain::RegionSpec& spec, RemoteKey key);
   [[nodiscard]] size_t poll_link(ClientLink& link, std::span<Completion> completions) noexcept;
 };
 
@@ -250,10 +291,38 @@ const DomainCounters& ClientDomain::counters() const noexcept {
 Reported<RemoteKey> ClientDomain::register_region(const RegionSpec& spec) {
   const RemoteKey key{std::max<uint64_t>(secure_random_u64(), 1)};
   if (auto added = state_->hub.regions.add(spec, key); !added) return report(added.error());
+  if (spec.lent_file >= 0) {
+    if (auto lent = state_->lend(spec, key); !lent) {
+      (void)state_->hub.regions.remove(spec.region);
+      return report(lent.error());
+    }
+  }
   return key;
 }
 
+Reported<> ClientDomain::State::lend(const Domain::RegionSpec& spec, RemoteKey key) {
+  struct stat status{};
+  if (spec.region < kLentRegionFirst || !is_lendable(spec.lent_file, spec.bytes) ||
+      ::fstat(spec.lent_file, &status) != 0) {
+    return report(Code::kInvalidArgument, fmt::format("region {} cannot be lent as a file", spec.region));
+  }
+  Descriptor file(::fcntl(spec.lent_file, F_DUPFD_CLOEXEC, 0));
+  if (!file)
+    return report(Code::kSystem, fmt::format("cannot duplicate a descriptor: {}", errno_text(errno)));
+  lent.push_back(
+      {.number = ++last_lent,
+       .frame = {.region = spec.region, .key = key.bits, .bytes = spec.bytes, .inode = status.st_ino},
+       .file = std::move(file)});
+  for (const auto& link : links) link->lend(lent);
+  return {};
+}
+
 uint64_t ClientDomain::revoke_region(uint16_t region) noexcept {
+  std::erase_if(state_->lent, [&](const Lent& one) {
+    if (one.frame.region != region) return false;
+    for (const auto& link : state_->links) link->take_back(one);
+    return true;
+  });
   return state_->hub.regions.remove(region);
 }
 
@@ -297,6 +366,8 @@ size_t ClientDomain::State::poll_link(ClientLink& link, std::span<Completion> co
   }
   if (link.phase() == Link::Phase::kDead) return 0;
   link.look_at_server();
+  if (!link.has_lent(last_lent)) [[unlikely]]
+    link.lend(lent);
   const size_t count = link.poll(completions);
   if (link.phase() == Link::Phase::kDead) end(link);
   return count;

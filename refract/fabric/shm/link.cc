@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "refract/base/check.h"
+#include "refract/memory/streaming_copy.h"
 
 namespace refract::fabric::shm {
 namespace {
@@ -66,11 +67,17 @@ void flush_links(Hub& hub) noexcept {
 }
 
 const Capabilities& Link::capabilities() const noexcept {
-  static constexpr Capabilities kServer{.depth = kDepth, .message_bytes_max = kMessageBytesMax};
+  static constexpr Capabilities kServer{
+      .depth = kDepth, .message_bytes_max = kMessageBytesMax, .maps_lent_files = true};
   // Only of regions that the keeper offers; what is merely registered is read by the peer's shard.
   static constexpr Capabilities kClient{
       .depth = kDepth, .message_bytes_max = kMessageBytesMax, .read_bypasses_target_cpu = true};
-  return hub_.accepted ? kServer : kClient;
+  static constexpr Capabilities kLender{.depth = kDepth,
+                                        .message_bytes_max = kMessageBytesMax,
+                                        .read_bypasses_target_cpu = true,
+                                        .maps_lent_files = true};
+  if (hub_.accepted) return kServer;
+  return knows_lending() ? kLender : kClient;
 }
 
 void Link::start(const Memory& memory) noexcept {
@@ -104,12 +111,11 @@ bool Link::post_one(const Request& request) noexcept {
   if (bytes > RemotePointer::kOffsetMask - request.remote.address.offset()) {
     return done_here(request, Code::kAccessDenied);
   }
-  if (request.op == Op::kRead && outstanding_head_ == outstanding_tail_) {
-    if (const std::byte* source = locally_mapped(request.remote, bytes); source != nullptr) {
-      if (request.token != 0 && !hub_.has_room()) return false;
-      copy_possibly_torn(request.local.data, source, bytes);
-      return done_here(request, Code::kOk);
-    }
+  if (request.op == Op::kRead) {
+    const std::byte* const source = locally_mapped(request.remote, bytes);
+    if (source != nullptr && outstanding_head_ == outstanding_tail_) return read_here(request, source);
+    if (source == nullptr && hub_.accepted && request.remote.address.region() >= kLentRegionFirst)
+      return done_here(request, Code::kAccessDenied);
   }
   if (outstanding_tail_ - outstanding_head_ == kDepth) return false;
   transfer_ = request;
@@ -117,6 +123,17 @@ bool Link::post_one(const Request& request) noexcept {
   transferring_ = true;
   pump();
   return true;
+}
+
+bool Link::read_here(const Request& request, const std::byte* source) noexcept {
+  if (request.token != 0 && !hub_.has_room()) return false;
+  // What the accepting end READs it keeps, and does not look at.
+  if (hub_.accepted && request.local.bytes >= kStreamedBytesMin) {
+    store_streaming(request.local.data, source, request.local.bytes);
+  } else {
+    copy_possibly_torn(request.local.data, source, request.local.bytes);
+  }
+  return done_here(request, Code::kOk);
 }
 
 // Completes a request that needs no answer. False: the queue of completions is full.
@@ -141,6 +158,16 @@ bool Link::post_send(const Request& request) noexcept {
   out_.publish({static_cast<uint32_t>(bytes), FrameKind::kMessage, 0});
   mark_to_ring();
   return done_here(request, Code::kOk);
+}
+
+bool Link::post_frame(FrameKind kind, std::span<const std::byte> payload) noexcept {
+  if (phase_ != Phase::kOpen && phase_ != Phase::kOpening) return false;
+  std::byte* const place = reserve(payload.size(), kAnswerReserve);
+  if (place == nullptr) return false;
+  std::memcpy(place, payload.data(), payload.size());
+  out_.publish({static_cast<uint32_t>(payload.size()), kind, 0});
+  mark_to_ring();
+  return true;
 }
 
 void Link::pump() noexcept {
@@ -284,6 +311,8 @@ size_t Link::take_frames(std::span<Completion> completions) noexcept {
     } else if (frame.kind == FrameKind::kGoodbye) {
       peer_ended();
       break;
+    } else if (frame.kind == FrameKind::kLend || frame.kind == FrameKind::kTakeBack) {
+      if (!take_loan(frame.kind, frame.payload)) step = Step::kNonsense;
     } else {
       step = execute(frame);
       room_known = 0;

@@ -100,6 +100,12 @@ class Link : public Channel {
   [[nodiscard]] Hub& hub() const noexcept { return hub_; }
   void say_goodbye() noexcept;
 
+  // A frame of the provider's own. False: there is no room for it now.
+  [[nodiscard]] bool post_frame(FrameKind kind, std::span<const std::byte> payload) noexcept;
+  // Whether both ends know kLend.
+  [[nodiscard]] virtual bool knows_lending() const noexcept { return true; }
+  // What the peer lends, or takes back. False: nonsense.
+  [[nodiscard]] virtual bool take_loan(FrameKind, std::span<const std::byte>) noexcept { return false; }
   // The bytes of a READ as mapped here; null: ask the peer.
   [[nodiscard]] virtual const std::byte* locally_mapped(const RemoteSpan&, uint64_t) const noexcept {
     return nullptr;
@@ -120,6 +126,7 @@ class Link : public Channel {
 
   [[nodiscard]] bool post_one(const Request& request) noexcept;
   [[nodiscard]] bool post_send(const Request& request) noexcept;
+  [[nodiscard]] bool read_here(const Request& request, const std::byte* source) noexcept;
   [[nodiscard]] bool done_here(const Request& request, Code code) noexcept;
   void pump() noexcept;
   [[nodiscard]] bool post_piece() noexcept;

@@ -42,8 +42,10 @@ enum class FrameKind : uint8_t {
   kFetchAdd = 6,
   kCompletion = 7,
   kGoodbye = 8,  // The last frame: the producer closes the channel.
+  kLend = 9,     // The connecting end's: its oldest descriptor on the doorbell is of this region.
+  kTakeBack = 10,
 };
-inline constexpr uint8_t kFrameKindMax = 8;
+inline constexpr uint8_t kFrameKindMax = 10;
 
 // One word: payload bytes, kind, a reserved byte, and a Code (kCompletion) in this order from the low bits.
 struct FrameHeader {

@@ -21,6 +21,7 @@
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/doorbell.h"
 #include "refract/fabric/shm/link.h"
+#include "refract/fabric/shm/loan.h"
 
 namespace refract::fabric::shm {
 namespace {
@@ -85,6 +86,9 @@ class ServerLink final : public Link {
   }
   void unpark() noexcept { publish_u64(&layout().server.parked, 0); }
 
+  // Takes what was rung, and lent. False: the other end is gone.
+  [[nodiscard]] bool hear() noexcept { return loans_.hear(doorbell_.get()); }
+
   // Tells the client's end that nothing will come; its hang-up is heard as long as the keeper keeps the
   // socket.
   void cut() noexcept {
@@ -96,12 +100,20 @@ class ServerLink final : public Link {
   bool active = false;
 
  private:
+  [[nodiscard]] const std::byte* locally_mapped(const RemoteSpan& remote,
+                                                uint64_t bytes) const noexcept override {
+    return loans_.find(remote, bytes);
+  }
+  [[nodiscard]] bool take_loan(FrameKind kind, std::span<const std::byte> payload) noexcept override {
+    return kind == FrameKind::kLend ? loans_.lend(payload, doorbell_.get()) : loans_.take_back(payload);
+  }
   [[nodiscard]] ConnectionMemory& layout() const noexcept {
     return *reinterpret_cast<ConnectionMemory*>(memory_.data());
   }
 
   uint64_t id_;
   UseReader uses_;
+  Loans loans_;
   Mapping memory_;
   Descriptor doorbell_;
 };
@@ -321,7 +333,7 @@ void ServerDomain::State::hear_bells() noexcept {
 
 void ServerDomain::State::hear(ServerLink& link) noexcept {
   ++hub.counters.doorbells_heard;
-  if (!drain_doorbell(link.doorbell())) {
+  if (!link.hear()) {
     (void)::epoll_ctl(epoll.get(), EPOLL_CTL_DEL, link.doorbell(), nullptr);
     link.client_left();
   } else {

@@ -7,7 +7,7 @@
 namespace refract::fabric::shm {
 
 const uint16_t kWireVersionLowest = 1;
-const uint16_t kWireVersionHighest = 1;
+const uint16_t kWireVersionHighest = 2;
 const uint64_t kNodePageVersion = 2;
 
 }  // namespace refract::fabric::shm

@@ -21,6 +21,7 @@ inline constexpr uint32_t kWireMagic = 0x6d687352;  // The bytes "Rshm".
 // versions.cc
 extern const uint16_t kWireVersionLowest;
 extern const uint16_t kWireVersionHighest;
+inline constexpr uint16_t kWireVersionOfLoans = 2;  // The first one with kLend and kTakeBack.
 
 enum class MessageKind : uint16_t {
   kHello = 1,

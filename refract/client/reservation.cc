@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/client/reservation.h"
+
+#include "refract/client/client_state.h"
+#include "refract/client/reservation_shelf.h"
+#include "refract/memory/shared_buffer.h"
+
+namespace refract {
+
+Reservation::Reservation(SharedBuffer* buffer, uint64_t bytes, client::ClientState* client) noexcept
+    : buffer_(buffer), client_(client), bytes_(buffer->bytes().first(bytes)), reserved_bytes_(bytes) {}
+
+Result<Reservation> Reservation::make(uint64_t bytes) {
+  Result<SharedBufferHold> buffer = client::ReservationShelf::make(bytes);
+  if (!buffer) return fail(buffer.error());
+  return Reservation(buffer->release(), bytes, nullptr);
+}
+
+Code Reservation::resize(uint64_t bytes) noexcept {
+  if (buffer_ == nullptr || bytes > reserved_bytes_) return Code::kTooLarge;
+  bytes_ = buffer_->bytes().first(bytes);
+  return Code::kOk;
+}
+
+Reservation::~Reservation() {
+  // A child has but a copy of what its parent goes on using.
+  if (buffer_ == nullptr || !buffer_->is_of_this_process()) return;
+  SharedBufferHold buffer = SharedBufferHold::adopt(buffer_);
+  if (client_ != nullptr) {
+    client_->take_back(std::move(buffer));
+  } else {
+    buffer->retire();
+  }
+}
+
+}  // namespace refract
