@@ -100,6 +100,8 @@ Reported<Outcome> measure_stopped_server(BarRun& run);
 Reported<Outcome> measure_put_latency(BarRun& run);
 Reported<Outcome> measure_put_latency_of_many(BarRun& run);
 Reported<Outcome> measure_put_16(BarRun& run);
+Reported<Outcome> measure_view(BarRun& run);
+Reported<Outcome> measure_hot_view(BarRun& run);
 Reported<Outcome> measure_put_large(BarRun& run);
 Reported<Outcome> measure_put_built(BarRun& run);
 Reported<Outcome> measure_get_large(BarRun& run);

@@ -180,11 +180,7 @@ Code AsyncClient::view_directly(Connection& connection, Bytes key, View& view) {
   Connection::Reader& reader = *connection.reader();
   const Connection::Reader::Pinned pinned = reader.pin(key, reader.hash(key));
   if (pinned.found.code != Code::kOk) return pinned.found.code;
-  connection.hold();
-  view.held_by_ = &connection;
-  view.pin_ = pinned.pin;
-  view.bytes_ = {connection.at(pinned.value), pinned.found.value_bytes};
-  view.version_ = pinned.found.version;
+  view = view_of(connection, pinned);
   return Code::kOk;
 }
 

@@ -75,6 +75,16 @@ class AsyncClient {
   // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
   [[nodiscard]] static Code view_directly(Connection& connection, Bytes key, View& view);
   [[nodiscard]] static View empty_view() noexcept { return {}; }
+  // REQUIRES: the connection's reader has pinned it just now.
+  [[nodiscard]] static View view_of(Connection& connection,
+                                    const Connection::Reader::Pinned& pinned) noexcept {
+    View view;
+    view.held_by_ = &connection;
+    view.pin_ = pinned.pin;
+    view.bytes_ = {connection.at(pinned.value), pinned.found.value_bytes};
+    view.version_ = pinned.found.version;
+    return view;
+  }
   // The rest of a put that was begun, perhaps.
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_on(Bytes key, Bytes value, PutOptions options,
                                                        Write& write, uint64_t begun_ns = 0);

@@ -96,6 +96,20 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   return get_carefully(client, key, room);
 }
 
+[[gnu::noinline]] Result<View> view_carefully(ClientState& client, Bytes key) {
+  if (const Code code = check_key(key); code != Code::kOk) return fail(code);
+  ThreadState* mine = client.mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  if (Connection* connection = mine->reading_at({.key = key}); connection != nullptr) {
+    View view = AsyncClient::empty_view();
+    const Code code = AsyncClient::view_directly(*connection, key, view);
+    if (code == Code::kOk) return view;
+    if (is_settled(code)) return fail(code);
+    mine->count_reread();
+  }
+  return mine->wait_for(mine->async().view(key));
+}
+
 // Blocking calls that have no shorter way.
 template <typename T, typename Begin>
 Result<T> wait_for(ClientState& client, Begin begin) {
@@ -164,20 +178,28 @@ void Client::announce(Bytes key) noexcept {
 }
 
 Result<View> Client::view(Bytes key) {
-  if (const Code code = check_key(key); code != Code::kOk) return fail(code);
-  ThreadState* mine = state_->mine();
-  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  if (Connection* connection = mine->reading_at({.key = key}); connection != nullptr) {
-    View view = AsyncClient::empty_view();
-    const Code code = AsyncClient::view_directly(*connection, key, view);
-    if (code == Code::kOk) return view;
-    if (is_settled(code)) return fail(code);
-    mine->count_reread();
+  if (state_->has_mine_at_once()) [[likely]] {
+    ThreadState& mine = ClientState::mine_at_once();
+    if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
+      Connection::Reader::Pinned pinned;
+      if (reader->pin_at_once(key, reader->hash(key), pinned)) [[likely]]
+        return AsyncClient::view_of(mine.sole_connection(), pinned);
+      mine.count_again();
+    }
   }
-  return mine->wait_for(mine->async().view(key));
+  return view_carefully(*state_, key);
 }
 
 Result<Got> Client::exists(Bytes key) {
+  if (state_->has_mine_at_once()) [[likely]] {
+    ThreadState& mine = ClientState::mine_at_once();
+    if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
+      kv::Found found;
+      if (reader->look_at_once(key, reader->hash(key), found)) [[likely]]
+        return got_of(found);
+      mine.count_again();
+    }
+  }
   if (const Code code = check_key(key); code != Code::kOk) return fail(code);
   ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);

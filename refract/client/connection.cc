@@ -50,18 +50,13 @@ void Connection::retire() noexcept {
   watcher_ = nullptr;
   dispatcher_.reset();
   shard_.remove(*this);
-  release();
+  const auto held = pins_ == nullptr ? int64_t{0} : static_cast<int64_t>(pins_->retire());
+  // Those who have let go since then counted below zero.
+  if (views_left_.fetch_add(held, std::memory_order_acq_rel) == -held) delete this;
 }
 
-void Connection::release() noexcept {
-  if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-}
-
-void Connection::let_go(int pin) noexcept {
-  // The page of pins is shared: a child would let go of what its parent holds.
-  if (guard_.is_child()) return;
-  transport_->pins()->unpin_by_any_thread(pin);
-  release();
+void Connection::end_of_a_view() noexcept {
+  if (views_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
 Connection::State Connection::look() const noexcept {
@@ -121,12 +116,12 @@ void Connection::come_up() {
     why_not_direct_ = "the options ask for chains";
     return;
   }
-  PinWriter* pins = transport_->pins();
-  if (pins == nullptr && transport_->channel().capabilities().read_bypasses_target_cpu) {
+  pins_ = transport_->pins();
+  if (pins_ == nullptr && transport_->channel().capabilities().read_bypasses_target_cpu) {
     remote_.emplace(*rpc_, shard_, kv::RemoteClientOptions{.timeout_ns = timeout_ns_});
     return;
   }
-  if (pins == nullptr) {
+  if (pins_ == nullptr) {
     why_not_direct_ = "the node's memory cannot be mapped over a network";
     return;
   }
@@ -139,7 +134,7 @@ void Connection::come_up() {
                                   info(header.error().code).sentence);
     return;
   }
-  memory_.emplace(view.base, view.bytes, pins);
+  memory_.emplace(view.base, view.bytes, pins_);
   reader_ =
       &reader_memory_.emplace(*memory_, store_clock_.emplace(shard_.clock(), time_offset_ns(view.base)));
 }

@@ -6,7 +6,7 @@
 // memory goes when the last view of it has gone, by whatever thread that is. Until then it stays open,
 // because a node honours the pins of open connections only.
 //
-// Threads: used only by its runtime shard, except hold() and let_go().
+// Threads: used only by its runtime shard, except let_go().
 #pragma once
 
 #include <atomic>
@@ -161,9 +161,13 @@ class Connection final : public runtime::Poller {
   // Operations at work in this connection: while there are some its owner must not retire it.
   size_t operations = 0;
 
-  // For views, by any thread. In a child of the process that connected nothing is let go of.
-  void hold() noexcept { holders_.fetch_add(1, std::memory_order_relaxed); }
-  void let_go(int pin) noexcept;
+  // For views, by any thread: the connection lives as long as one of its pins is held. In a child of the
+  // process that connected nothing is let go of.
+  void let_go(int pin) noexcept {
+    // The page of pins is shared: a child would let go of what its parent holds.
+    if (!guard_.is_child() && pins_->let_go(pin)) [[unlikely]]
+      end_of_a_view();
+  }
 
   size_t poll() noexcept override;
   [[nodiscard]] std::string_view name() const noexcept override { return "connection"; }
@@ -172,7 +176,7 @@ class Connection final : public runtime::Poller {
   Connection(runtime::Shard& shard, const TransportRow& row, const TransportRequest& request, Paths paths);
   ~Connection() override = default;
   void retire() noexcept;
-  void release() noexcept;
+  void end_of_a_view() noexcept;
   [[nodiscard]] fabric::shm::ServerState server_state() const noexcept {
     return static_cast<fabric::shm::ServerState>(observe_u64(signs_.server_state));
   }
@@ -188,7 +192,10 @@ class Connection final : public runtime::Poller {
   uint64_t timeout_ns_;
   Paths paths_;
   ForkGuard guard_;
-  std::atomic<uint32_t> holders_ = 1;  // The owner, and every view.
+  PinWriter* pins_ = nullptr;  // The transport's; null: there are none.
+  // Of pins that were held when it was retired and have not been let go of; less than 0 while their number is
+  // not known yet.
+  std::atomic<int64_t> views_left_ = 0;
   State state_ = State::kConnecting;
   Watcher* watcher_ = nullptr;
   std::unique_ptr<Transport> transport_;

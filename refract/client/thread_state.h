@@ -40,6 +40,8 @@ class alignas(64) ThreadState {
       direct_reads_.set(reads);
     return reader;
   }
+  // Whose reader that is. REQUIRES: reader_at_once() gave one just now.
+  [[nodiscard]] Connection& sole_connection() const noexcept { return *sole_.connection; }
   // The reader of the key's shard, for hints; counts nothing. Null: there is none.
   [[nodiscard]] Connection::Reader* reader_for(Connection::Key key) noexcept {
     if (guard_.is_child()) [[unlikely]]

@@ -51,7 +51,18 @@ class DirectReader {
 
   // Whether the entry is there, with version and length.
   [[nodiscard]] Found look(std::span<const std::byte> key, uint64_t hash) noexcept {
-    return get(key, hash, NoCopy{});
+    Found found;
+    if (look_at_once(key, hash, found)) [[likely]]
+      return found;
+    NoCopy sink;
+    return get_any(key, hash, sink);
+  }
+  // look for those who want its common case inline. False: call look.
+  [[nodiscard, gnu::always_inline]] bool look_at_once(std::span<const std::byte> key, uint64_t hash,
+                                                      Found& found) noexcept {
+    NoHold hold;
+    Offset value;
+    return quick_.locate(key, hash, hold, found, value);
   }
 
   // Finds the value and pins its buffer in this client's page, so that it stays as it is until unpin(pin).
@@ -62,15 +73,18 @@ class DirectReader {
     Offset value{};
   };
   [[nodiscard]] Pinned pin(std::span<const std::byte> key, uint64_t hash) noexcept {
-    if (memory_.pins() == nullptr) return {.found = {.code = Code::kUnsupported}};
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      PinSink sink;
-      Pinned pinned{.found = search(key, hash, sink)};
-      pinned.pin = sink.pin;
-      pinned.value = sink.value;
-      if (pinned.found.code != Code::kInvalidated) return pinned;
-    }
-    return {.found = {.code = Code::kInvalidated}};
+    Pinned pinned;
+    return pin_at_once(key, hash, pinned) ? pinned : pin_any(key, hash);
+  }
+  // pin for those who want its common case inline. False: call pin.
+  [[nodiscard, gnu::always_inline]] bool pin_at_once(std::span<const std::byte> key, uint64_t hash,
+                                                     Pinned& pinned) noexcept {
+    PinHold hold{.pins = memory_.pins()};
+    if (hold.pins == nullptr || !quick_.locate(key, hash, hold, pinned.found, pinned.value)) [[unlikely]]
+      return false;
+    pinned.pin = hold.pin;
+    hold.pins->note_stamp(hold.pin, pinned.found.version);
+    return true;
   }
   void unpin(int pin) noexcept { memory_.pins()->unpin(pin); }
 
@@ -146,6 +160,32 @@ class DirectReader {
     int pin = -1;
     Offset value{};
   };
+  struct NoHold {
+    [[nodiscard]] bool operator()(Offset) const noexcept { return true; }
+    void undo() const noexcept {}
+  };
+  struct PinHold {
+    PinWriter* pins = nullptr;
+    int pin = -1;
+    [[nodiscard]] bool operator()(Offset buffer) noexcept {
+      pin = pins->pin(buffer, 0);
+      return pin >= 0;
+    }
+    void undo() const noexcept { pins->unpin(pin); }
+  };
+  [[nodiscard, gnu::noinline, gnu::cold]] Pinned pin_any(std::span<const std::byte> key,
+                                                         uint64_t hash) noexcept {
+    if (memory_.pins() == nullptr) return {.found = {.code = Code::kUnsupported}};
+    quick_.look_again();
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      PinSink sink;
+      Pinned pinned{.found = search(key, hash, sink)};
+      pinned.pin = sink.pin;
+      pinned.value = sink.value;
+      if (pinned.found.code != Code::kInvalidated) return pinned;
+    }
+    return {.found = {.code = Code::kInvalidated}};
+  }
   // Out of line: inlined, its registers would cost the common get a third of its instructions.
   template <typename Sink>
   [[nodiscard, gnu::noinline, gnu::cold]] Found get_any(std::span<const std::byte> key, uint64_t hash,

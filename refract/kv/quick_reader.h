@@ -106,6 +106,39 @@ class QuickReader {
     return is_current();
   }
 
+  // The same without the value's bytes: the buffer is held by `hold(buffer)` once its slot was seen, and is
+  // the one that was meant if true is returned; else it was let go of by `hold.undo()`, if it was held at
+  // all. No bound on where the value ends is checked but the largest value that is settled here.
+  template <typename Hold>
+  [[nodiscard, gnu::always_inline]] bool locate(std::span<const std::byte> key, uint64_t hash, Hold& hold,
+                                                Found& found, Offset& value) const noexcept {
+    if (!is_current() || key.size() > kKeyBytesMax) [[unlikely]]
+      return false;
+    Lead lead;
+    if (!find(hash, lead)) [[unlikely]]
+      return false;
+    Memory memory = memory_;
+    const auto [slot_at, slot] = lead;
+    const Offset buffer = slot.buffer();
+    // Before its bytes are looked at: a hold takes effect while the miss of the buffer is under way.
+    if (buffer.value >= known_.buffers_end || !hold(buffer)) [[unlikely]]
+      return false;
+    const uint64_t stamp = memory.observe(buffer);
+    const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
+    const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
+    if (value_bytes < Lengths::kAlignedValueBytes && slot.names(stamp) &&
+        memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[likely]] {
+      load_load_fence();
+      if (memory.observe(buffer) == stamp && memory.observe(slot_at) == slot.bits) [[likely]] {
+        found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
+        value = buffer.plus(sizeof(BufferHeader) + key.size());
+        return true;
+      }
+    }
+    hold.undo();
+    return false;
+  }
+
   // Whether it knows the table as it is.
   [[nodiscard]] bool is_current() const noexcept { return memory_.observe(kBucketCountAt) == known_.count; }
   // Where the key's bucket lies, or lay: for hints. The space's first line while nothing is known.

@@ -12,15 +12,11 @@ namespace {
 
 constexpr uint64_t kNoSlot = uint64_t{1} << 63;
 
-// Acquire and release: who takes a slot anew comes behind whoever gave it back.
 uint64_t load_bits(const uint64_t& word) noexcept {
   return observe_u64(&word);
 }
-void set_bits(uint64_t& word, uint64_t bits) noexcept {
-  std::atomic_ref<uint64_t>(word).fetch_or(bits, std::memory_order_acquire);
-}
-void clear_bits(uint64_t& word, uint64_t bits) noexcept {
-  std::atomic_ref<uint64_t>(word).fetch_and(~bits, std::memory_order_release);
+uint64_t exchange_bits(uint64_t& word, uint64_t bits) noexcept {
+  return std::atomic_ref<uint64_t>(word).exchange(bits, std::memory_order_acq_rel);
 }
 
 }  // namespace
@@ -31,39 +27,51 @@ PinWriter::PinWriter(PinTable* table) noexcept : table_(table) {
   used_[3] = kNoSlot;
 }
 
-int PinWriter::pin(Offset buffer, uint64_t stamp) noexcept {
+// One look at what others let go of serves for all that they did since the last one.
+size_t PinWriter::find_slot() noexcept {
+  if (table_ == nullptr) return kPinsMax;
+  take_back_freed();
   for (size_t word = 0; word < std::size(used_); ++word) {
-    const uint64_t used = load_bits(used_[word]);
-    if (used == ~uint64_t{0}) continue;
-    const auto bit = static_cast<size_t>(std::countr_one(used));
-    const size_t index = word * 64 + bit;
-    set_bits(used_[word], uint64_t{1} << bit);
-    // The count first: a collector that sees the pin must also look that far.
-    if (index >= count_) publish_u64(&table_->count, count_ = index + 1);
-    publish_u64(&table_->slot[index].stamp, stamp);
-    announce_u64(&table_->slot[index].offset, buffer.value);
-    return static_cast<int>(index);
+    if (used_[word] == ~uint64_t{0}) continue;
+    return word * 64 + static_cast<size_t>(std::countr_one(used_[word]));
   }
-  return -1;
+  return kPinsMax;
+}
+
+void PinWriter::take_back_freed() noexcept {
+  for (size_t word = 0; word < std::size(used_); ++word) {
+    if (load_bits(freed_[word]) != 0) used_[word] &= ~exchange_bits(freed_[word], 0);
+  }
 }
 
 void PinWriter::unpin(int index) noexcept {
   const auto slot = static_cast<size_t>(index);
-  if (index < 0 || slot >= kPinsMax || (load_bits(used_[slot / 64]) >> (slot % 64) & 1) == 0) return;
-  unpin_by_any_thread(index);
-  // Only this thread sets bits: what is unused stays so, and nobody needs to look at it.
-  if (in_use() == 0) publish_u64(&table_->count, count_ = 0);
+  if (index < 0 || slot >= kPinsMax) return;
+  const uint64_t bit = uint64_t{1} << (slot % 64);
+  if ((used_[slot / 64] & ~load_bits(freed_[slot / 64]) & bit) == 0) return;
+  publish_u64(&table_->slot[slot].offset, 0);
+  used_[slot / 64] &= ~bit;
+  // Only this thread pins: what is unused stays so, and nobody needs to look at it.
+  if (in_use() == 0) {
+    take_back_freed();
+    publish_u64(&table_->count, count_ = 0);
+  }
 }
 
-void PinWriter::unpin_by_any_thread(int index) noexcept {
-  const auto slot = static_cast<size_t>(index);
-  publish_u64(&table_->slot[slot].offset, 0);
-  clear_bits(used_[slot / 64], uint64_t{1} << (slot % 64));
+size_t PinWriter::retire() noexcept {
+  int held = 0;
+  for (size_t word = 0; word < std::size(used_); ++word) {
+    const uint64_t used = word == 3 ? used_[word] & ~kNoSlot : used_[word];
+    held += std::popcount(used & ~exchange_bits(freed_[word], ~uint64_t{0}));
+  }
+  return static_cast<size_t>(held);
 }
 
 size_t PinWriter::in_use() const noexcept {
   int count = 0;
-  for (const uint64_t& word : used_) count += std::popcount(load_bits(word));
+  for (size_t word = 0; word < std::size(used_); ++word) {
+    count += std::popcount(used_[word] & ~load_bits(freed_[word]));
+  }
   return table_ == nullptr ? 0 : static_cast<size_t>(count - 1);
 }
 

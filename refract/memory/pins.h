@@ -9,6 +9,7 @@
 // buffers from reuse, or to lose its own views.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "refract/memory/remote_pointer.h"
+#include "refract/memory/remote_visible.h"
 
 namespace refract {
 
@@ -36,8 +38,8 @@ static_assert(sizeof(PinTable) == 4096 && offsetof(PinTable, slot) == 16);
 static_assert(std::is_trivially_copyable_v<PinTable>);
 static_assert(std::has_unique_object_representations_v<PinTable>);
 
-// The reader's side: the only writer of one table. Used by one thread, except unpin_by_any_thread. The table
-// outlives it. Neither copied nor moved once there are pins.
+// The reader's side: the only writer of one table. Used by one thread, except let_go. The table outlives it.
+// Neither copied nor moved once there are pins.
 class PinWriter {
  public:
   PinWriter() = default;
@@ -46,19 +48,53 @@ class PinWriter {
 
   // Announces the pin and returns its index, or -1 when all are in use. Afterwards validate the slot once
   // more: the pin protects only what is still linked then.
-  [[nodiscard]] int pin(Offset buffer, uint64_t stamp) noexcept;
+  [[nodiscard]] int pin(Offset buffer, uint64_t stamp) noexcept {
+    // Few slots as long as few are held, so that there is little to collect.
+    const uint64_t free = ~used_[0] & kFewSlots;
+    const size_t index = free != 0 ? static_cast<size_t>(std::countr_zero(free)) : find_slot();
+    if (index == kPinsMax) [[unlikely]]
+      return -1;
+    used_[index / 64] |= uint64_t{1} << (index % 64);
+    // The count first: a collector that sees the pin must also look that far.
+    if (index >= count_) [[unlikely]]
+      publish_u64(&table_->count, count_ = index + 1);
+    publish_u64(&table_->slot[index].stamp, stamp);
+    announce_u64(&table_->slot[index].offset, buffer.value);
+    return static_cast<int>(index);
+  }
+  // Where it was not known before: for inspection only.
+  void note_stamp(int index, uint64_t stamp) noexcept {
+    publish_u64(&table_->slot[static_cast<size_t>(index)].stamp, stamp);
+  }
   void unpin(int index) noexcept;
+
   // For holders that are not the pinning thread, which may be pinning at the same time. REQUIRES: the pin is
-  // held.
-  void unpin_by_any_thread(int index) noexcept;
+  // held. True: it was retired before, and whoever did so waits for this one.
+  [[nodiscard]] bool let_go(int index) noexcept {
+    const auto slot = static_cast<size_t>(index);
+    const uint64_t bit = uint64_t{1} << (slot % 64);
+    publish_u64(&table_->slot[slot].offset, 0);
+    // Who takes the slot anew comes behind this.
+    const std::atomic_ref<uint64_t> freed(freed_[slot / 64]);
+    return (freed.fetch_or(bit, std::memory_order_acq_rel) & bit) != 0;
+  }
+  // The pinning thread pins no more. Returns how many are held still, each of whose holders learns from
+  // let_go() that it was one of these.
+  [[nodiscard]] size_t retire() noexcept;
   [[nodiscard]] size_t in_use() const noexcept;
 
  private:
+  static constexpr uint64_t kFewSlots = 0xff;
+  // kPinsMax: there is none.
+  [[nodiscard, gnu::noinline]] size_t find_slot() noexcept;
+  void take_back_freed() noexcept;
+
   PinTable* table_ = nullptr;
-  uint64_t count_ = 0;  // What the table's count says. Only the pinning thread's.
-  // One bit a slot; bit 255 stands for no slot and is always set. Bits are set by the pinning thread alone
-  // and cleared by any.
+  uint64_t count_ = 0;  // What the table's count says.
+  // One bit a slot; bit 255 stands for no slot and is always set. The pinning thread's own.
   uint64_t used_[4] = {};
+  // Of those, what others have let go of: set by any thread, cleared by the pinning one. All: retired.
+  uint64_t freed_[4] = {};
 };
 
 // The pins of all readers at one moment. Keeps its memory from one collection to the next.
