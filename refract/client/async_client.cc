@@ -123,31 +123,10 @@ Code AsyncClient::get_directly(Bytes key, const Room& room, Got& got) {
 Task<Result<Got>> AsyncClient::get_slowly(Bytes key, Room room, uint64_t begun_ns) {
   Got got;
   Sink<Room> sink(room);
-  // Many gets and puts at a time are bounded by what each costs here, and frames of coroutines were most of
-  // it. What ends other than well is begun anew by the ways that know about retries.
-  Connection* connection = peers_.answering_at({.key = key});
-  kv::RpcClient* const rpc =
-      connection != nullptr && connection->reader() == nullptr ? connection->rpc_alone_for_gets() : nullptr;
-  Patience patience{.begun_ns = begun_ns};
-  if (rpc != nullptr) {
-    const Peers::Use use(*connection);
-    kv::RpcClient::GetAttempt attempt(*rpc, key, sink);
-    if (attempt.is_sent()) {
-      patience.begun_ns = peers_.shard().now_ns();
-      std::optional<Result<kv::Got>> answer = co_await attempt;
-      if (!answer) answer = co_await attempt.finish();
-      if (const Code code = take(*answer, got); code == Code::kOk) {
-        co_return got;
-      } else if (code != Code::kUnavailable) {
-        peers_.note(*connection, code);
-        co_return fail(code);
-      }
-    }
-  }
   const Code code = co_await peers_.read(
       {.key = key}, [&](Connection& at) { return read_value(at, key, room, got); },
       [&](Connection& at, uint64_t deadline_ns) { return ask_get(at, key, sink, got, deadline_ns); },
-      patience);
+      Patience{.begun_ns = begun_ns});
   if (code != Code::kOk) co_return fail(code);
   co_return got;
 }
@@ -166,8 +145,53 @@ bool AsyncClient::Get::await_ready() {
 }
 
 bool AsyncClient::Get::await_suspend(std::coroutine_handle<> waiter) {
-  slow_ = client_.get_slowly(key_, room_);
+  waiter_ = waiter;
+  return ask_once() || go_on(client_.get_slowly(key_, room_), waiter);
+}
+
+// False: not now. What ends other than well is begun anew by the ways that know about retries.
+bool AsyncClient::Get::ask_once() {
+  Connection* const connection = client_.peers_.answering_at({.key = key_});
+  if (code_ != Code::kInvalidated || connection == nullptr || connection->reader() != nullptr) return false;
+  kv::RpcClient* const rpc = connection->rpc_alone_for_gets();
+  if (rpc == nullptr) return false;
+  begun_ns_ = client_.peers_.shard().now_ns();
+  attempt_.emplace(*this, *connection, *rpc);
+  if (attempt_->call.is_sent()) [[likely]]
+    return true;
+  attempt_.reset();
+  return false;
+}
+
+bool AsyncClient::Get::go_on(runtime::Task<Result<Got>> slow, std::coroutine_handle<> waiter) {
+  slow_ = std::move(slow);
   return std::move(slow_).operator co_await().await_suspend(waiter);
+}
+
+void AsyncClient::Get::on_attempt_end() noexcept {
+  const std::optional<Result<kv::Got>> answer = attempt_->call.outcome();
+  const std::coroutine_handle<> waiter = waiter_;
+  if (!answer) {
+    if (!go_on(client_.finish_get(*this), waiter)) waiter.resume();
+    return;
+  }
+  code_ = take(*answer, got_);
+  if (code_ != Code::kOk) client_.peers_.note(attempt_->connection, code_);
+  attempt_.reset();
+  waiter.resume();
+}
+
+Task<Result<Got>> AsyncClient::finish_get(Get& get) {
+  Connection& connection = get.attempt_->connection;
+  const Result<kv::Got> answer = co_await get.attempt_->call.finish();
+  Got got;
+  const Code code = take(answer, got);
+  if (code != Code::kOk && code != Code::kUnavailable) peers_.note(connection, code);
+  get.attempt_.reset();
+  if (code == Code::kOk) co_return got;
+  if (code != Code::kUnavailable) co_return fail(code);
+  const Result<Got> later = co_await get_slowly(get.key_, get.room_, get.begun_ns_);
+  co_return later;
 }
 
 Result<Got> AsyncClient::Get::await_resume() {

@@ -14,15 +14,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "refract/client/answers.h"
 #include "refract/client/client.h"
 #include "refract/client/peers.h"
 #include "refract/client/settings.h"
 #include "refract/client/use_notes.h"
+#include "refract/kv/rpc_client_attempts.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
@@ -93,6 +96,8 @@ class AsyncClient {
   [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);
 
  private:
+  // The rest of a get whose first answer was not all.
+  [[nodiscard]] runtime::Task<Result<Got>> finish_get(Get& get);
   struct ShardGets;
   struct ShardPuts;
 
@@ -121,8 +126,12 @@ class AsyncClient {
 };
 
 // `co_await` gives a Result<Got>.
-class [[nodiscard]] AsyncClient::Get {
+class [[nodiscard]] AsyncClient::Get : private kv::RpcClient::GetAttempt::EndTaker {
  public:
+  Get(const Get&) = delete;
+  Get& operator=(const Get&) = delete;
+  ~Get() = default;
+
   [[nodiscard]] bool await_ready();
   [[nodiscard]] bool await_suspend(std::coroutine_handle<> waiter);
   [[nodiscard]] Result<Got> await_resume();
@@ -130,12 +139,29 @@ class [[nodiscard]] AsyncClient::Get {
  private:
   friend class AsyncClient;
   Get(AsyncClient& client, Bytes key, Room room) noexcept : client_(client), key_(key), room_(room) {}
+  [[nodiscard]] bool ask_once();
+  void on_attempt_end() noexcept override;
+  [[nodiscard]] bool go_on(runtime::Task<Result<Got>> slow, std::coroutine_handle<> waiter);
+
+  // Many gets and puts at a time are bounded by what each costs here, and frames of coroutines were most of
+  // it. So the first attempt lies in the awaiting coroutine's frame.
+  struct Attempt {
+    Attempt(Get& get, Connection& at, kv::RpcClient& rpc)
+        : connection(at), use(at), sink(get.room_), call(rpc, get.key_, sink, &get) {}
+    Connection& connection;
+    Peers::Use use;
+    Sink<Room> sink;
+    kv::RpcClient::GetAttempt call;
+  };
 
   AsyncClient& client_;
   Bytes key_;
   Room room_;
   Got got_;
   Code code_ = Code::kOk;
+  uint64_t begun_ns_ = 0;
+  std::coroutine_handle<> waiter_;
+  std::optional<Attempt> attempt_;
   runtime::Task<Result<Got>> slow_;
 };
 

@@ -49,6 +49,7 @@ void Connection::retire() noexcept {
   if (guard_.is_child()) return;
   watcher_ = nullptr;
   dispatcher_.reset();
+  rpc_->retire();
   shard_.remove(*this);
   const auto held = pins_ == nullptr ? int64_t{0} : static_cast<int64_t>(pins_->retire());
   // Those who have let go since then counted below zero.

@@ -165,6 +165,9 @@ class RpcClient {
 
   [[nodiscard]] rpc::Session& session() noexcept { return session_; }
 
+  // The shard may go before the client from now on. REQUIRES: nothing is under way.
+  void retire() noexcept { attempts_watch_ = {}; }
+
  private:
   class StagedPlace;
   class OpenHandle;
@@ -220,6 +223,9 @@ class RpcClient {
   [[nodiscard]] bool may_be_pulled(uint64_t bytes, const SharedBuffer* shared) const noexcept;
   [[nodiscard]] bool prefers_one_sided() const noexcept { return one_sided_bytes_min() > 0; }
 
+  // Gives up what is late, as long as there are attempts under way.
+  [[nodiscard]] runtime::Task<> watch_attempts();
+
   rpc::Session& session_;
   runtime::Shard& shard_;
   RpcClientOptions options_;
@@ -230,6 +236,9 @@ class RpcClient {
   TransferRoom pulled_;  // Of calls, not of bytes.
   bool is_pull_refused_ = false;
   uint64_t refused_opened_ns_ = 0;  // By the owner that this session had then.
+  GetAttempt* first_attempt_ = nullptr;
+  GetAttempt* last_attempt_ = nullptr;
+  runtime::Task<> attempts_watch_;
 };
 
 }  // namespace refract::kv

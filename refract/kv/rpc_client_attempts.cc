@@ -18,36 +18,88 @@ bool is_passing(Code code) noexcept {
 
 }  // namespace
 
-RpcClient::GetAttempt::GetAttempt(RpcClient& client, std::span<const std::byte> key, ValueSink& sink)
-    : client_(client),
-      key_(key),
-      sink_(sink),
-      wants_window_(client.prefers_one_sided()),
-      reply_(client.session_, client.deadline_or_default(0)) {
+RpcClient::GetAttempt::GetAttempt(RpcClient& client, std::span<const std::byte> key, ValueSink& sink,
+                                  EndTaker* taker)
+    : client_(client), key_(key), sink_(sink), taker_(taker), wants_window_(client.prefers_one_sided()) {
   if (check_lengths(key, 0) != Code::kOk) return;
   const Keyed call = Keyed::of_get(key, wants_window_);
   if (call.front_bytes() + key.size() > client.body_bytes_max_) return;
   const CallHead head = call.head();
-  (void)reply_.send({.method = call.number(), .head = head.bytes()});
+  call_ = client.session_.start({.method = call.number(), .head = head.bytes()}, *this, 0);
+  if (call_ == 0) return;
+  was_sent_ = true;
+  join_line();
 }
 
-std::optional<Result<Got>> RpcClient::GetAttempt::await_resume() {
-  const OpResult reply = reply_.await_resume();
+RpcClient::GetAttempt::~GetAttempt() {
+  if (call_ == 0) return;
+  leave_line();
+  (void)client_.session_.finish(call_);
+}
+
+// All wait equally long, so whoever comes last stands last.
+void RpcClient::GetAttempt::join_line() noexcept {
+  deadline_ns_ = client_.deadline_or_default(0);
+  earlier_ = client_.last_attempt_;
+  (earlier_ == nullptr ? client_.first_attempt_ : earlier_->later_) = this;
+  client_.last_attempt_ = this;
+  if (client_.attempts_watch_.valid() && !client_.attempts_watch_.done()) [[likely]]
+    return;
+  client_.attempts_watch_ = client_.watch_attempts();
+  client_.attempts_watch_.start();
+}
+
+void RpcClient::GetAttempt::leave_line() noexcept {
+  (earlier_ == nullptr ? client_.first_attempt_ : earlier_->later_) = later_;
+  (later_ == nullptr ? client_.last_attempt_ : later_->earlier_) = earlier_;
+}
+
+Task<> RpcClient::watch_attempts() {
+  while (first_attempt_ != nullptr) {
+    co_await shard_.sleep_until(first_attempt_->deadline_ns_);
+    // Whoever hears of it may begin another one, which is not late.
+    while (first_attempt_ != nullptr && first_attempt_->deadline_ns_ <= shard_.now_ns()) {
+      first_attempt_->give_up();
+    }
+  }
+}
+
+void RpcClient::GetAttempt::give_up() noexcept {
+  (void)client_.session_.finish(call_);
+  on_reply(0, {.code = Code::kIndeterminate});
+}
+
+void RpcClient::GetAttempt::on_reply(uint32_t /*place*/, const OpResult& reply) noexcept {
+  call_ = 0;
+  leave_line();
+  settle(reply);
+  // Either of them may end this.
+  if (taker_ != nullptr) {
+    taker_->on_attempt_end();
+  } else if (waiter_) {
+    waiter_.resume();
+  }
+}
+
+void RpcClient::GetAttempt::settle(const OpResult& reply) noexcept {
   if (reply.code != Code::kOk) {
     const Code code = client_.harmless(reply.code);
-    if (is_passing(code)) return {};
-    return fail(code);
+    is_settled_ = !is_passing(code);
+    outcome_ = fail(code);
+    return;
   }
   GetAnswer answer;
   const Code taken = take_get_answer(reply.bytes, wants_window_, sink_, answer);
-  if (taken == Code::kOk && answer.view == 0) [[likely]]
-    return answer.got;
-  if (taken == Code::kOk) {
+  if (taken == Code::kOk && answer.view == 0) [[likely]] {
+    is_settled_ = true;
+    outcome_ = answer.got;
+  } else if (taken == Code::kOk) {
     opened_ = answer;
-    return {};
+  } else {
+    const OpenHandle view(client_.session_, Method::kViewClose, answer.view);
+    is_settled_ = true;
+    outcome_ = fail(taken);
   }
-  const OpenHandle view(client_.session_, Method::kViewClose, answer.view);
-  return fail(taken);
 }
 
 Task<Result<Got>> RpcClient::GetAttempt::finish() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A get or a put while all is well: one message each way, awaited by a coroutine in whose frame it lies,
-// because the frames of RpcClient::get and put cost more than the message does.
+// because the frames of RpcClient::get and put cost more than the message does. A get takes no operation of
+// its shard either: the session hands it its reply, and one coroutine looks after the deadlines of all.
 //
 //   RpcClient::GetAttempt attempt(rpc, key, sink);
 //   if (attempt.is_sent()) {
@@ -26,29 +27,58 @@
 
 namespace refract::kv {
 
-class RpcClient::GetAttempt {
+class RpcClient::GetAttempt final : public rpc::ReplyTaker {
  public:
-  // Sends, if that can be done at once.
-  GetAttempt(RpcClient& client, std::span<const std::byte> key, ValueSink& sink);
+  // Instead of a coroutine that awaits it.
+  class EndTaker {
+   public:
+    // It has ended, may be asked for its outcome, and destroyed inside the call.
+    virtual void on_attempt_end() noexcept = 0;
+
+   protected:
+    ~EndTaker() = default;
+  };
+  // Sends, if that can be done at once. `taker` null: a coroutine will wait.
+  GetAttempt(RpcClient& client, std::span<const std::byte> key, ValueSink& sink, EndTaker* taker = nullptr);
   GetAttempt(const GetAttempt&) = delete;
   GetAttempt& operator=(const GetAttempt&) = delete;
-  ~GetAttempt() = default;
+  ~GetAttempt();
 
-  [[nodiscard]] bool is_sent() const noexcept { return reply_.is_sent(); }
+  [[nodiscard]] bool is_sent() const noexcept { return was_sent_; }
 
   // The outcome; nothing: finish() has it, and must be awaited.
-  [[nodiscard]] bool await_ready() const noexcept { return reply_.await_ready(); }
-  void await_suspend(std::coroutine_handle<> waiter) noexcept { reply_.await_suspend(waiter); }
-  [[nodiscard]] std::optional<Result<Got>> await_resume();
+  [[nodiscard]] bool await_ready() const noexcept { return call_ == 0; }
+  void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
+  [[nodiscard]] std::optional<Result<Got>> await_resume() noexcept { return outcome(); }
+  [[nodiscard]] std::optional<Result<Got>> outcome() const noexcept {
+    return is_settled_ ? std::optional<Result<Got>>(outcome_) : std::nullopt;
+  }
 
   [[nodiscard]] runtime::Task<Result<Got>> finish();
 
+  void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept override;
+
  private:
+  friend class RpcClient;
+  void join_line() noexcept;
+  void leave_line() noexcept;
+  void settle(const runtime::OpResult& reply) noexcept;
+  void give_up() noexcept;
+
   RpcClient& client_;
   std::span<const std::byte> key_;
   ValueSink& sink_;
+  EndTaker* taker_;
+  std::coroutine_handle<> waiter_;
+  // Among those under way, in the order of their deadlines.
+  GetAttempt* earlier_ = nullptr;
+  GetAttempt* later_ = nullptr;
+  uint64_t deadline_ns_ = 0;
+  uint64_t call_ = 0;  // 0: not under way.
+  bool was_sent_ = false;
   bool wants_window_;
-  rpc::Session::Reply reply_;
+  bool is_settled_ = false;
+  Result<Got> outcome_ = fail(Code::kUnavailable);
   std::optional<GetAnswer> opened_;  // Of a long value: to be read, then closed.
 };
 
