@@ -124,6 +124,8 @@ Reported<Outcome> measure_tcp_put_16(BarRun& run);
 Reported<Outcome> measure_tcp_put_64(BarRun& run);
 Reported<Outcome> measure_tcp_get_large(BarRun& run);
 Reported<Outcome> measure_tcp_put_large(BarRun& run);
+Reported<Outcome> measure_tcp_get_large_beside_memcached(BarRun& run);
+Reported<Outcome> measure_tcp_put_large_beside_memcached(BarRun& run);
 Reported<Outcome> measure_tcp_get_far(BarRun& run);
 Reported<Outcome> measure_tcp_put_far(BarRun& run);
 Reported<Outcome> measure_everysec_put_shm(BarRun& run);
