@@ -182,7 +182,7 @@ void AsyncClient::Get::on_attempt_end() noexcept {
 }
 
 Task<Result<Got>> AsyncClient::finish_get(Get& get) {
-  Connection& connection = get.attempt_->connection;
+  const Connection& connection = get.attempt_->connection;
   const Result<kv::Got> answer = co_await get.attempt_->call.finish();
   Got got;
   const Code code = take(answer, got);

@@ -106,6 +106,19 @@ TEST(ClientGrowth, a_client_follows_a_node_that_grows_beyond_what_it_mapped) {
   EXPECT_EQ(early.counters().messages_sent, 0U);
 }
 
+TEST(ClientGrowth, a_value_that_can_never_fit_does_not_keep_the_node_from_growing) {
+  const TestNode node({"--memory-initial", "16MiB"});
+  Client client = node.connect();
+  const std::string huge(300U << 20, 'h');
+  for (uint64_t number = 0; number < 60; ++number) {
+    if (number % 20 == 0) {
+      EXPECT_EQ(client.put("huge", huge).code(), Code::kNoSpace);
+    }
+    const auto put = client.put("key" + std::to_string(number), value_of(number, 1'000'000));
+    ASSERT_TRUE(put.has_value()) << number << " " << text(put.code());
+  }
+}
+
 TEST(ClientServer, a_stopped_server_still_answers_reads_of_old_and_new_clients) {
   const TestNode node;
   Client client = node.connect({.timeout_ns = 300 * kMillisecond_ns});

@@ -177,7 +177,8 @@ TEST_P(ClientContract, announcing_a_key_changes_nothing_but_the_time_of_its_get)
     const std::string key = "announced " + std::to_string(i);
     client_.announce("announced " + std::to_string(i + 5));
     EXPECT_EQ(client_.get(key).code(), Code::kNotFound);
-    ASSERT_TRUE(client_.put(key, value_of(i % 200, i)).has_value());
+    const auto put = client_.put(key, value_of(i % 200, i));
+    ASSERT_TRUE(put.has_value()) << text(put.code()) << " " << i;
     client_.announce(key);
     client_.announce("announced " + std::to_string(i / 2));
     const auto value = client_.get(key);

@@ -37,6 +37,7 @@ class DirectReader {
   // Its parts refer to each other.
   DirectReader(const DirectReader&) = delete;
   DirectReader& operator=(const DirectReader&) = delete;
+  ~DirectReader() = default;
 
   [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept { return view_.hash(key); }
 

@@ -113,7 +113,7 @@ Code Eviction::evict_mates(uint64_t bytes, size_t& evicted) {
 }
 
 Code Eviction::make_room(uint64_t bytes, int attempts) noexcept {
-  if (parts_.growth.can_grow()) return Code::kNoSpace;
+  if (parts_.growth.can_grow(bytes)) return Code::kNoSpace;
   take_samples();
   const bool is_large = bytes > kSlabBytesMax;
   if (is_large && attempts >= kLargeAttempts) return empty_window(bytes);

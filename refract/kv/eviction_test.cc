@@ -42,7 +42,7 @@ class ListedUses final : public UseSource {
 
 class SomeGrowth final : public GrowthSource {
  public:
-  [[nodiscard]] bool can_grow() const noexcept override { return allowed; }
+  [[nodiscard]] bool can_grow(uint64_t) const noexcept override { return allowed; }
   void want(uint64_t) noexcept override {}
   bool allowed = false;
 };

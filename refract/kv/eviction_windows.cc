@@ -50,7 +50,7 @@ Code Eviction::empty_window(uint64_t bytes) {
 }
 
 void Eviction::make_room_for_table() noexcept {
-  if (window_ || parts_.growth.can_grow() || parts_.heap.stats().bytes_free >= kChunkBytes) return;
+  if (window_ || parts_.growth.can_grow(kChunkBytes) || parts_.heap.stats().bytes_free >= kChunkBytes) return;
   if (begin_window(window_for(kChunkBytes))) is_waited_for_ = false;
 }
 

@@ -42,7 +42,7 @@ class RpcClient::GetAttempt final : public rpc::ReplyTaker {
   GetAttempt(RpcClient& client, std::span<const std::byte> key, ValueSink& sink, EndTaker* taker = nullptr);
   GetAttempt(const GetAttempt&) = delete;
   GetAttempt& operator=(const GetAttempt&) = delete;
-  ~GetAttempt();
+  ~GetAttempt() override;
 
   [[nodiscard]] bool is_sent() const noexcept { return was_sent_; }
 

@@ -127,6 +127,22 @@ TEST_F(GrowingMemory, refused_growth_answers_no_space) {
   EXPECT_TRUE(served.is_sound());
 }
 
+TEST_F(GrowingMemory, a_value_that_is_refused_does_not_keep_others_from_theirs) {
+  start_put("large", long_value, large);
+  start_put("small", value, small);
+  served.growth.refused_bytes = long_value.size();
+  served.growth.asked = 0;
+  served.service.on_growth_refused();
+  served.settle();
+  EXPECT_EQ(large.code(), Code::kNoSpace);
+  EXPECT_EQ(served.service.stat().waiting_for_memory, 1u);
+  EXPECT_EQ(served.growth.asked, 1u) << "again, for the small one";
+  served.space.add_chunks(1);
+  served.service.on_memory_added();
+  ASSERT_TRUE(served.run_until([&] { return served.shard.gate().count() == 0; }));
+  EXPECT_TRUE(small.has_value());
+}
+
 TEST_F(GrowingMemory, what_waits_is_forgotten_with_its_session) {
   Served::Peer other = served.connect();
   const std::string body = body_of(put_request(5, 1'500'000), "other");

@@ -24,12 +24,16 @@ constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
 }  // namespace
 
 Code TableService::wait(const rpc::Responder& from, const Write& write, Code why) {
-  const bool may_grow = why == Code::kNoSpace && parts_.growth.can_grow();
+  const size_t key_bytes = write.key.bytes.size();
+  const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
+                        .key_bytes = static_cast<uint16_t>(key_bytes),
+                        .flags = Lengths::kExpires | Lengths::kIdentified};
+  const uint64_t footprint = Heap::footprint(lengths.total_bytes());
+  const bool may_grow = why == Code::kNoSpace && parts_.growth.can_grow(footprint);
   // What the log still needs comes back without anybody's help, and what is being emptied soon is.
   const bool room_will_come =
       parts_.table.held_back().count() > 0 || (parts_.eviction != nullptr && parts_.eviction->is_under_way());
   if (why == Code::kNoSpace && !may_grow && !room_will_come) return why;
-  const size_t key_bytes = write.key.bytes.size();
   const size_t bytes = key_bytes + write.value.size();
   if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
   // One client must not take the places of all.
@@ -46,11 +50,7 @@ Code TableService::wait(const rpc::Responder& from, const Write& write, Code why
   waiting.write.key.bytes = copy.first(key_bytes);
   waiting.write.value = copy.subspan(key_bytes);
   waiting_bytes_ += bytes;
-  if (!may_grow) return Code::kOk;
-  const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
-                        .key_bytes = static_cast<uint16_t>(key_bytes),
-                        .flags = Lengths::kExpires | Lengths::kIdentified};
-  parts_.growth.want(Heap::footprint(lengths.total_bytes()));
+  if (may_grow) parts_.growth.want(footprint);
   return Code::kOk;
 }
 
@@ -78,7 +78,7 @@ void TableService::retry_waiting() noexcept {
 }
 
 void TableService::look_after_memory() noexcept {
-  if (parts_.heap.wants_growth() && parts_.growth.can_grow()) parts_.growth.want(kChunkBytes);
+  if (parts_.heap.wants_growth() && parts_.growth.can_grow(kChunkBytes)) parts_.growth.want(kChunkBytes);
 }
 
 uint64_t TableService::sweep_some() {

@@ -50,13 +50,16 @@ class JumpingIdler final : public runtime::Idler {
 
 class ManualGrowth final : public GrowthSource {
  public:
-  [[nodiscard]] bool can_grow() const noexcept override { return allowed; }
+  [[nodiscard]] bool can_grow(uint64_t bytes) const noexcept override {
+    return allowed && bytes < refused_bytes;
+  }
   void want(uint64_t bytes) noexcept override {
     ++asked;
     wanted_bytes = bytes;
   }
 
   bool allowed = false;
+  uint64_t refused_bytes = UINT64_MAX;  // As much, or more.
   uint64_t asked = 0;
   uint64_t wanted_bytes = 0;
 };

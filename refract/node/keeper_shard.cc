@@ -117,7 +117,9 @@ void KeeperShard::on_want(uint64_t bytes) {
   if (space_.is_growing()) return;
   const uint64_t region_bytes = space_.next_region_bytes(bytes);
   if (region_bytes == 0) {
-    send({.kind = LinkKind::kRefused, .code = static_cast<uint32_t>(Code::kNoSpace)});
+    // One value that is too long must not keep others from growing the node.
+    const uint64_t refused_bytes = space_.next_region_bytes(0) == 0 ? 0 : bytes;
+    send({.kind = LinkKind::kRefused, .code = static_cast<uint32_t>(Code::kNoSpace), .bytes = refused_bytes});
     return;
   }
   if (auto begun = space_.begin_growth(region_bytes); !begun) refuse_growth(begun.error());

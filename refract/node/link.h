@@ -23,7 +23,7 @@ enum class LinkKind : uint32_t {
   kDetach,       // id
   kMapRegion,    // region, base, bytes; descriptor: the region, writable. Answer kMapped.
   kRegionReady,  // region, base, bytes, key: sealed and offered to readers; use it.
-  kRefused,      // No region will come; code says why.
+  kRefused,      // bytes: no region will come for a value of this length, or a longer one; code says why.
   // Server to keeper.
   kServing,
   kWant,     // bytes: a value of this length must fit.

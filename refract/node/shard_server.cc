@@ -55,8 +55,9 @@ size_t ShardServer::poll() noexcept {
   return read_link();
 }
 
-bool ShardServer::can_grow() const noexcept {
-  return shard_.now_ns() >= refused_until_ns_ && heap_->end() < birth_.space.bytes_max();
+bool ShardServer::can_grow(uint64_t bytes) const noexcept {
+  const bool is_refused = bytes >= refused_bytes_ && shard_.now_ns() < refused_until_ns_;
+  return !is_refused && heap_->end() < birth_.space.bytes_max();
 }
 
 void ShardServer::want(uint64_t bytes) noexcept {
@@ -167,7 +168,7 @@ void ShardServer::grow_ahead(uint64_t bytes) {
   bool ended = false;
   while (auto received = birth_.link.receive(ended)) take(*received);
   const uint64_t wanted = std::min(bytes, kAheadBytes);
-  if (!ended && can_grow() && heap_->stats().bytes_free < wanted) want(0);
+  if (!ended && can_grow(0) && heap_->stats().bytes_free < wanted) want(0);
 }
 
 void ShardServer::make_services() {
@@ -425,6 +426,7 @@ void ShardServer::take(const LinkEnd::Received& received) {
       break;
     case LinkKind::kRefused:
       refused_until_ns_ = shard_.refresh_now() + kRefused_ns;
+      refused_bytes_ = message.bytes;
       asked_ = false;
       if (service_) service_->on_growth_refused();
       break;

@@ -80,7 +80,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   [[nodiscard]] bool prepare_sleep() noexcept override { return read_link() == 0; }
   [[nodiscard]] std::string_view name() const noexcept override { return "keeper link"; }
 
-  [[nodiscard]] bool can_grow() const noexcept override;
+  [[nodiscard]] bool can_grow(uint64_t bytes) const noexcept override;
   void want(uint64_t bytes) noexcept override;
 
  private:
@@ -145,7 +145,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unordered_map<uint64_t, Owner> owners_;  // Of local connections.
   uint64_t polls_ = 0;
   bool asked_ = false;
-  uint64_t refused_until_ns_ = 0;
+  uint64_t refused_until_ns_ = 0;  // As much as this, or more.
+  uint64_t refused_bytes_ = 0;
 };
 
 }  // namespace refract::node

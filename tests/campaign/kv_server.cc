@@ -235,7 +235,7 @@ void ServerProcess::offer(const Keeper::Region& region) {
                     .has_value());
 }
 
-bool ServerProcess::can_grow() const noexcept {
+bool ServerProcess::can_grow(uint64_t /*bytes*/) const noexcept {
   return host_.shard().now_ns() >= refused_until_ns_ &&
          heap_.end() < keeper_.options_.chunks_max * kChunkBytes;
 }

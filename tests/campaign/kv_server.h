@@ -102,7 +102,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   [[nodiscard]] Heap& heap() noexcept { return heap_; }
   [[nodiscard]] kv::Table& table() noexcept { return table_; }
 
-  [[nodiscard]] bool can_grow() const noexcept override;
+  [[nodiscard]] bool can_grow(uint64_t bytes) const noexcept override;
   void want(uint64_t bytes) noexcept override;
   size_t poll() noexcept override;
   [[nodiscard]] std::string_view name() const noexcept override { return "keeper link"; }
