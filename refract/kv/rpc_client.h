@@ -220,6 +220,8 @@ class RpcClient {
                                                        uint64_t deadline_ns);
   // Whether one-sided requests carry large values over this session.
   [[nodiscard]] uint32_t one_sided_bytes_min() const noexcept;
+  // A sleep in the middle of a value's way, and the wake-up, would cost as much as the way.
+  void stay_awake_while_moving(uint64_t bytes) noexcept;
   [[nodiscard]] bool may_be_pulled(uint64_t bytes, const SharedBuffer* shared) const noexcept;
   [[nodiscard]] bool prefers_one_sided() const noexcept { return one_sided_bytes_min() > 0; }
 

@@ -266,6 +266,7 @@ Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byt
 
 Task<Result<uint64_t>> RpcClient::put_pieces(Upload upload, std::span<const std::byte> value,
                                              Writing& writing, uint64_t deadline_ns) {
+  stay_awake_while_moving(value.size());
   Transfer job{.handle = upload.id,
                .target = {},
                .source = value,

@@ -20,8 +20,9 @@ namespace {
 // Without a deadline of the caller's a put has as long as a message, and what its bytes take on a slow path.
 constexpr uint64_t kPulledPerMiB_ns = 100 * kMillisecond_ns;
 
-// What a copy by the peer takes at most where nothing else holds it up, and how long that is worth a CPU.
-constexpr uint64_t kPulledBytesPerNs = 10;
+// What a value takes at most to a peer on this host that nothing else holds up, and how long that is worth a
+// CPU.
+constexpr uint64_t kMovedBytesPerNs = 5;
 constexpr uint64_t kAwakeMax_ns = kMillisecond_ns;
 
 // Room that was taken, until the put ends.
@@ -46,6 +47,10 @@ class Taken {
 };
 
 }  // namespace
+
+void RpcClient::stay_awake_while_moving(uint64_t bytes) noexcept {
+  shard_.stay_awake_for(std::min(bytes / kMovedBytesPerNs, kAwakeMax_ns));
+}
 
 bool RpcClient::may_be_pulled(uint64_t bytes, const SharedBuffer* shared) const noexcept {
   const fabric::Channel* channel = session_.channel();
@@ -78,7 +83,7 @@ Task<Result<uint64_t>> RpcClient::put_pulled(Keyed call, std::span<const std::by
   const uint64_t now_ns = shard_.now_ns();
   const uint64_t left_ns = give_up_ns > now_ns ? give_up_ns - now_ns : 0;
   call.pull_from(loan.source(), left_ns - left_ns / 8);
-  if (call.shared != nullptr) shard_.stay_awake_for(std::min(value.size() / kPulledBytesPerNs, kAwakeMax_ns));
+  if (call.shared != nullptr) stay_awake_while_moving(value.size());
   const OpResult answered = co_await call_keyed(call, give_up_ns);
   const Result<uint64_t> version = writing.version_of(answered);
   if (answered.value != 0) {
