@@ -141,7 +141,8 @@ TEST_P(AsyncClientTest, many_keys_are_got_at_once_and_each_has_its_own_outcome) 
     // Nothing was seen before: two for each that is there.
     EXPECT_GE(client_->messages_sent() - before, 601U);
   } else {
-    EXPECT_EQ(client_->messages_sent() - before, is_direct() ? 0U : 301U);
+    // Sixteen keys a call, of each shard.
+    EXPECT_LE(client_->messages_sent() - before, is_direct() ? 0U : 301U / 16 + 2);
   }
   for (size_t i = 0; i < keys.size(); ++i) {
     ASSERT_TRUE(puts[i].result.has_value());

@@ -92,6 +92,13 @@ void answer(std::span<const std::byte> input) {
   GetAnswer got;
   if (take_get_answer(input, (input.size() & 1) != 0, sink, got) == Code::kOk)
     REFRACT_CHECK(got.taken_bytes <= got.target.size());
+  std::span<const std::byte> many = input;
+  for (size_t i = 0; i < wire::kKeysPerCall; ++i) {
+    const auto one = wire::take_many_answer(many);
+    if (!one) break;
+    if (one->code == Code::kOk && give(*one, sink))
+      REFRACT_CHECK(one->value.size() == one->entry.value_bytes);
+  }
   if (const auto scan = wire::take<wire::ScanReply>(input)) {
     std::vector<RpcClient::ScannedKey> keys;
     if (is_sound(*scan, input.size()) && parse_page(input, scan->keys, keys)) {

@@ -7,6 +7,7 @@
 
 #include "refract/base/check.h"
 #include "refract/kv/layout.h"
+#include "refract/kv/rpc_client_gather.h"
 #include "refract/kv/rpc_client_parts.h"
 
 namespace refract::kv {
@@ -24,7 +25,10 @@ RpcClient::RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClie
       writing_(shard, wire::kOpenBytesPerSession / 2),
       pulled_(shard, wire::kUploadsPerSession / 2) {
   REFRACT_CHECK(body_bytes_max_ >= wire::kBodyBytesMin && options.pipeline > 0);
+  gatherer_ = std::make_unique<Gatherer>(*this);
 }
+
+RpcClient::~RpcClient() = default;
 
 uint64_t RpcClient::deadline_or_default(uint64_t deadline_ns) const noexcept {
   return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + options_.timeout_ns;

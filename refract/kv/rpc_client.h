@@ -22,6 +22,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,65 +30,15 @@
 #include "refract/base/result.h"
 #include "refract/base/units.h"
 #include "refract/kv/rpc_client_room.h"
+#include "refract/kv/rpc_types.h"
 #include "refract/kv/wire.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
-namespace refract {
-class SharedBuffer;
-}
 namespace refract::kv {
 
 class Lender;
-
-// Where a value goes.
-class ValueSink {
- public:
-  virtual ~ValueSink() = default;
-  // Room for `bytes`, or null where the value is not wanted (the get ends with kTooLarge). May be asked again
-  // when an attempt is repeated; the bytes are meaningless unless the get succeeds.
-  [[nodiscard]] virtual std::byte* room(uint64_t bytes) = 0;
-};
-
-class StringSink final : public ValueSink {
- public:
-  explicit StringSink(std::string& target) noexcept : target_(target) {}
-  [[nodiscard]] std::byte* room(uint64_t bytes) override {
-    target_.resize(bytes);
-    return reinterpret_cast<std::byte*>(target_.data());
-  }
-
- private:
-  std::string& target_;
-};
-
-struct Got {
-  uint64_t version = 0;
-  uint64_t value_bytes = 0;
-  uint64_t expires_wall_ns = 0;  // 0: never.
-};
-
-// Which write it is, and whether it was sent before: perhaps by another client, over another session.
-struct RpcAttempt {
-  RequestId request;
-  // When it was first sent, by the shard's clock; 0: it has not been. If that is unknown, but may have been,
-  // kLongAgo_ns. Then the outcome is that of the earlier execution, if there was one; and kIndeterminate,
-  // where nobody can know that any more, or while the owner cannot be asked.
-  uint64_t first_sent_ns = 0;
-
-  static constexpr uint64_t kLongAgo_ns = 1;
-};
-
-// As PutOptions, but the time to live is relative: the owner's clock counts.
-struct RpcPutOptions {
-  bool if_absent = false;
-  uint64_t if_version = 0;
-  uint64_t ttl_ns = 0;
-  RpcAttempt attempt = {};
-  // The value lies in it, if it does: then the owner may fetch it from there. Null: nobody says so.
-  SharedBuffer* shared = nullptr;
-};
 
 struct RpcClientOptions {
   uint64_t timeout_ns = 5 * kSecond_ns;
@@ -107,6 +58,9 @@ class RpcClient {
  public:
   // Both outlive the client.
   RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClientOptions& options = {});
+  RpcClient(const RpcClient&) = delete;
+  RpcClient& operator=(const RpcClient&) = delete;
+  ~RpcClient();
 
   [[nodiscard]] runtime::Task<Result<Got>> get(std::span<const std::byte> key, ValueSink& sink,
                                                uint64_t deadline_ns = 0);
@@ -178,8 +132,12 @@ class RpcClient {
   struct ViewRest;
   struct Upload;
   struct Transfer;
+  class GetGroup;
+  class Gatherer;
   class GetBatch;
+  class ManyBatch;
   class PutBatch;
+  struct Left;
   struct GetJob;
   struct PutJob;
 
@@ -197,6 +155,7 @@ class RpcClient {
   [[nodiscard]] runtime::Task<Code> transfer(Transfer& job);
   [[nodiscard]] runtime::Task<> read_pieces(Transfer& job);
   [[nodiscard]] runtime::Task<> write_pieces(Transfer& job);
+  [[nodiscard]] std::vector<uint32_t> sort_out(GetJob& job, bool goes_together) const;
   [[nodiscard]] runtime::Task<> get_items(GetJob& job);
   [[nodiscard]] runtime::Task<> put_items(PutJob& job);
   [[nodiscard]] runtime::Task<Code> read_view(ViewRest rest, uint64_t deadline_ns);
@@ -241,6 +200,7 @@ class RpcClient {
   GetAttempt* first_attempt_ = nullptr;
   GetAttempt* last_attempt_ = nullptr;
   runtime::Task<> attempts_watch_;
+  std::unique_ptr<Gatherer> gatherer_;
 };
 
 }  // namespace refract::kv

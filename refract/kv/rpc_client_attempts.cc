@@ -2,6 +2,7 @@
 #include "refract/kv/rpc_client_attempts.h"
 
 #include "refract/kv/rpc_client_calls.h"
+#include "refract/kv/rpc_client_gather.h"
 
 namespace refract::kv {
 
@@ -22,19 +23,30 @@ RpcClient::GetAttempt::GetAttempt(RpcClient& client, std::span<const std::byte> 
                                   EndTaker* taker)
     : client_(client), key_(key), sink_(sink), taker_(taker), wants_window_(client.prefers_one_sided()) {
   if (check_lengths(key, 0) != Code::kOk) return;
-  const Keyed call = Keyed::of_get(key, wants_window_);
-  if (call.front_bytes() + key.size() > client.body_bytes_max_) return;
-  const CallHead head = call.head();
-  call_ = client.session_.start({.method = call.number(), .head = head.bytes()}, *this, 0);
-  if (call_ == 0) return;
-  was_sent_ = true;
+  group_ = client.gatherer_->gather(*this, place_);
+  if (group_ == nullptr) {
+    const Keyed call = Keyed::of_get(key, wants_window_);
+    if (call.front_bytes() + key.size() > client.body_bytes_max_) return;
+    const CallHead head = call.head();
+    call_ = client.session_.start({.method = call.number(), .head = head.bytes()}, *this, 0);
+    if (call_ == 0) return;
+  }
+  was_sent_ = is_under_way_ = true;
   join_line();
 }
 
 RpcClient::GetAttempt::~GetAttempt() {
-  if (call_ == 0) return;
+  if (!is_under_way_) return;
   leave_line();
-  (void)client_.session_.finish(call_);
+  leave_call();
+}
+
+void RpcClient::GetAttempt::leave_call() noexcept {
+  if (group_ != nullptr) {
+    group_->leave(place_);
+  } else {
+    (void)client_.session_.finish(call_);
+  }
 }
 
 // All wait equally long, so whoever comes last stands last.
@@ -65,14 +77,28 @@ Task<> RpcClient::watch_attempts() {
 }
 
 void RpcClient::GetAttempt::give_up() noexcept {
-  (void)client_.session_.finish(call_);
+  leave_call();
   on_reply(0, {.code = Code::kIndeterminate});
 }
 
 void RpcClient::GetAttempt::on_reply(uint32_t /*place*/, const OpResult& reply) noexcept {
-  call_ = 0;
-  leave_line();
   settle(reply);
+  end();
+}
+
+void RpcClient::GetAttempt::on_answer(const wire::ManyAnswer& answer) noexcept {
+  if (answer.code == Code::kOk) [[likely]] {
+    outcome_ = give(answer, sink_);
+    is_settled_ = true;
+  } else if (answer.code != Code::kTooLarge) {
+    settle({.code = answer.code});
+  }
+  end();
+}
+
+void RpcClient::GetAttempt::end() noexcept {
+  is_under_way_ = false;
+  leave_line();
   // Either of them may end this.
   if (taker_ != nullptr) {
     taker_->on_attempt_end();
@@ -90,6 +116,7 @@ void RpcClient::GetAttempt::settle(const OpResult& reply) noexcept {
   }
   GetAnswer answer;
   const Code taken = take_get_answer(reply.bytes, wants_window_, sink_, answer);
+  if (taken == Code::kOk) client_.gatherer_->saw_value(answer.got.value_bytes);
   if (taken == Code::kOk && answer.view == 0) [[likely]] {
     is_settled_ = true;
     outcome_ = answer.got;

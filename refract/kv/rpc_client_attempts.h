@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 
+#include "refract/kv/many_wire.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/kv/rpc_client_parts.h"
 #include "refract/rpc/session.h"
@@ -47,7 +48,7 @@ class RpcClient::GetAttempt final : public rpc::ReplyTaker {
   [[nodiscard]] bool is_sent() const noexcept { return was_sent_; }
 
   // The outcome; nothing: finish() has it, and must be awaited.
-  [[nodiscard]] bool await_ready() const noexcept { return call_ == 0; }
+  [[nodiscard]] bool await_ready() const noexcept { return !is_under_way_; }
   void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
   [[nodiscard]] std::optional<Result<Got>> await_resume() noexcept { return outcome(); }
   [[nodiscard]] std::optional<Result<Got>> outcome() const noexcept {
@@ -60,8 +61,14 @@ class RpcClient::GetAttempt final : public rpc::ReplyTaker {
 
  private:
   friend class RpcClient;
+  friend class GetGroup;
+  friend class Gatherer;
+  // What is its in an answer to many.
+  void on_answer(const wire::ManyAnswer& answer) noexcept;
+  void end() noexcept;
   void join_line() noexcept;
   void leave_line() noexcept;
+  void leave_call() noexcept;
   void settle(const runtime::OpResult& reply) noexcept;
   void give_up() noexcept;
 
@@ -74,8 +81,11 @@ class RpcClient::GetAttempt final : public rpc::ReplyTaker {
   GetAttempt* earlier_ = nullptr;
   GetAttempt* later_ = nullptr;
   uint64_t deadline_ns_ = 0;
-  uint64_t call_ = 0;  // 0: not under way.
+  uint64_t call_ = 0;          // 0: not under way, or with others.
+  GetGroup* group_ = nullptr;  // The call that it shares.
+  uint32_t place_ = 0;         // In the group.
   bool was_sent_ = false;
+  bool is_under_way_ = false;
   bool wants_window_;
   bool is_settled_ = false;
   Result<Got> outcome_ = fail(Code::kUnavailable);

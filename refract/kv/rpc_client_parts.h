@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "refract/kv/layout.h"
+#include "refract/kv/many_wire.h"
 #include "refract/kv/rpc_client.h"
 #include "refract/kv/rpc_client_calls.h"
 #include "refract/kv/task_team.h"
@@ -52,6 +53,16 @@ struct GetAnswer {
   answer.target = {target, reply->value_bytes};
   answer.taken_bytes = bytes.size();
   return Code::kOk;
+}
+
+// Likewise, of one of many.
+[[nodiscard]] inline Result<Got> give(const wire::ManyAnswer& answer, ValueSink& sink) {
+  std::byte* const target = sink.room(answer.value.size());
+  if (target == nullptr) return fail(Code::kTooLarge);
+  if (!answer.value.empty()) copy_possibly_torn(target, answer.value.data(), answer.value.size());
+  return Got{.version = answer.entry.version,
+             .value_bytes = answer.value.size(),
+             .expires_wall_ns = answer.entry.expires_wall_ns};
 }
 
 // Whether a page as announced can be; `inline_bytes` came with it.

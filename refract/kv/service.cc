@@ -121,6 +121,7 @@ void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) no
 void TableService::execute(const Prepared& prepared) noexcept {
   if (prepared.session == nullptr) return answer(prepared.call->from, Code::kUnavailable);
   const rpc::Responder& from = prepared.call->from;
+  if (prepared.method == Method::kGetMany) return get_many(from, *prepared.session, prepared.call->payload);
   const bool is_pulled = prepared.method == Method::kPutPulled;
   const auto number = static_cast<size_t>(is_pulled ? Method::kPut : prepared.method);
   ++ops_[number < ops_.size() ? number : 0];

@@ -22,7 +22,7 @@
 // removes the expired ones, in small steps, going round in Parts::sweep_round_ns; without them there is no
 // timer.
 //
-// Threads: used only by the shard that owns the table.
+// Threads: only the shard that owns the table.
 #pragma once
 
 #include <array>
@@ -119,8 +119,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   [[nodiscard]] const PullFetcher& pulls() const noexcept { return fetcher_; }
 
  private:
-  // A batch worked on at once: more than this only evicts what was prefetched.
-  static constexpr size_t kGroup = 16;
+  static constexpr size_t kGroup = 16;  // Worked on at once: more would only evict what was prefetched.
 
   struct PendingScan {
     rpc::Responder from;
@@ -177,6 +176,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
 
   [[nodiscard]] Code stage_key(Open& session, std::span<const std::byte> body);
   void get(const rpc::Responder& to, Open& session, const KeyedCall& call);
+  void get_many(const rpc::Responder& to, const Open& session, std::span<const std::byte> body);
   void exists(const rpc::Responder& to, const KeyedCall& call);
   [[nodiscard]] bool put_plainly(const rpc::Responder& to, const KeyedCall& call);
   void change(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
@@ -223,6 +223,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   PullFetcher fetcher_;
   std::array<Prepared, kGroup> group_;
   KeyArena arena_;
+  std::vector<std::byte> many_room_;  // Keys of one call, then its answer.
   std::deque<Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
   uint64_t started_ns_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/kv/many_wire.h"
 #include "refract/kv/test_service.h"
 
 namespace refract::kv {
@@ -74,7 +75,7 @@ TEST_F(TableServiceTest, a_malformed_body_is_refused_and_changes_nothing) {
   EXPECT_EQ(call(Method::kStat, "x"), Code::kMalformed);
   EXPECT_EQ(call(static_cast<Method>(0), ""), Code::kUnsupported);
   EXPECT_EQ(call(Method::kPutPulled, ""), Code::kMalformed);
-  EXPECT_EQ(call(static_cast<Method>(wire::kMethods + 1), ""), Code::kUnsupported);
+  EXPECT_EQ(call(static_cast<Method>(17), ""), Code::kUnsupported);
   EXPECT_EQ(call(static_cast<Method>(0xffff), "whatever"), Code::kUnsupported);
 
   EXPECT_EQ(call(Method::kGet, body_of(key_ref(0))), Code::kInvalidArgument);
@@ -85,6 +86,19 @@ TEST_F(TableServiceTest, a_malformed_body_is_refused_and_changes_nothing) {
   EXPECT_EQ(call(Method::kPut, body_of(put_request(3, kValueBytesMax + 1), "key")), Code::kTooLarge);
   EXPECT_EQ(call(Method::kPutBegin, body_of(put_request(3, kValueBytesMax + 1), "key")), Code::kTooLarge);
   EXPECT_EQ(call(Method::kPutBegin, body_of(put_request(3, 5), "keyvalue")), Code::kMalformed);
+
+  const auto many = [](uint16_t keys, uint16_t reserved = 0, uint32_t end = 0) {
+    return wire::GetManyRequest{.keys = keys, .reserved = reserved, .reserved_end = end};
+  };
+  const std::string key = body_of(wire::KeyLength{3}, "key");
+  EXPECT_EQ(call(Method::kGetMany, body_of(many(1), key)), Code::kOk);
+  for (const std::string& body :
+       {std::string(), std::string("abc"), body_of(many(0)), body_of(many(1)), body_of(many(2), key),
+        body_of(many(1), key + key), body_of(many(1), key + "x"), body_of(many(1), key.substr(0, 4)),
+        body_of(many(1), key.substr(0, 1)), body_of(many(1), body_of(wire::KeyLength{0})),
+        body_of(many(1, 1), key), body_of(many(1, 0, 1), key), body_of(many(17))}) {
+    EXPECT_EQ(call(Method::kGetMany, body), Code::kMalformed) << body.size();
+  }
 
   wire::PutRequest odd = put_request(3, 1);
   odd.key.flags = 2;

@@ -80,7 +80,8 @@ struct ServedOptions {
   uint32_t shard_count = 1;
   bool chains_write = true;
   EvictionPolicy eviction = EvictionPolicy::kNone;
-  prism::snic::Guard* guard = nullptr;  // In place of the table's own.
+  prism::snic::Guard* guard = nullptr;          // In place of the table's own.
+  uint16_t methods_end = prism::kMethodsBegin;  // The service does not know those from here on.
 };
 
 class Served {
@@ -116,7 +117,7 @@ class Served {
                 .may_write = options.chains_write,
                 .upkeep = &service,
                 .guard = options.guard}),
-        router_(service, prism::kMethodsBegin, chains.service()),
+        router_(service, options.methods_end, chains.service()),
         server(router_, shard),
         server_dispatcher_(server_domain_, shard, &server),
         client_dispatcher_(counted, shard) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bodies of the calls by which a client reaches a table through its owner; the frame around them is the
-// rpc layer's. docs/formats/kv-rpc.md has the table of methods and a worked example, which is also the golden
-// test.
+// rpc layer's. docs/formats/kv-rpc.md has the table of methods and a worked example: the golden test.
 //
 // Little endian, no padding, reserved fields are 0. A body is one struct, then bytes: key before value. Both
 // sides treat what they get as hostile: it is copied out once (take), then checked, then used.
@@ -43,6 +42,7 @@ enum class Method : uint16_t {
   kViewClose = 13,
   kStageKey = 14,
   kPutPulled = 15,  // pull_wire.h; people and counters see a put.
+  kGetMany = 16,    // many_wire.h; counters see each get.
 };
 inline constexpr size_t kMethods = 15;  // Numbers of those that are counted are below; 0 is none.
 

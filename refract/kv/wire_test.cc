@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "refract/kv/many_wire.h"
 #include "refract/kv/pull_wire.h"
 #include "refract/kv/remote_wire.h"
 #include "refract/memory/remote_pointer.h"
@@ -59,6 +63,58 @@ TEST(Wire, a_pulled_put_lies_as_the_format_page_says) {
             "8877665544332211"
             "00ca9a3b00000000"
             "6170706c65");
+}
+
+TEST(Wire, keys_of_one_call_lie_as_the_format_page_says) {
+  std::array<std::byte, 64> room;
+  GetManyBody body(room);
+  body.add(std::as_bytes(std::span<const char>("apple", 5)));
+  body.add(std::as_bytes(std::span<const char>("fig", 3)));
+  std::string text;
+  for (const std::byte byte : body.bytes()) text += hex(byte);
+  EXPECT_EQ(text,
+            "0200000000000000"
+            "05006170706c65"
+            "0300666967");
+  EXPECT_EQ(
+      hex(ManyEntry{.version = 0x10002, .expires_wall_ns = 0, .value_bytes = 3, .code = 0, .reserved = 0},
+          "red") +
+          hex(ManyEntry{.version = 0,
+                        .expires_wall_ns = 0,
+                        .value_bytes = 0,
+                        .code = static_cast<uint16_t>(Code::kNotFound),
+                        .reserved = 0}),
+      "0200010000000000"
+      "0000000000000000"
+      "0300000000000000"
+      "726564"
+      "0000000000000000"
+      "0000000000000000"
+      "0000000001000000");
+}
+
+TEST(Wire, an_answer_to_many_that_makes_no_sense_is_none) {
+  const ManyEntry good{.version = 1, .expires_wall_ns = 0, .value_bytes = 3, .code = 0, .reserved = 0};
+  const auto is_taken = [](const ManyEntry& entry, size_t behind) {
+    std::vector<std::byte> bytes(sizeof(entry) + behind);
+    std::memcpy(bytes.data(), &entry, sizeof(entry));
+    std::span<const std::byte> left = bytes;
+    return take_many_answer(left).has_value();
+  };
+  EXPECT_TRUE(is_taken(good, 3));
+  EXPECT_FALSE(is_taken(good, 2));
+  ManyEntry odd = good;
+  odd.reserved = 1;
+  EXPECT_FALSE(is_taken(odd, 3));
+  odd = good;
+  odd.value_bytes = UINT32_MAX;
+  EXPECT_FALSE(is_taken(odd, 3));
+  // What did not fit says how long it is.
+  odd = good;
+  odd.code = static_cast<uint16_t>(Code::kTooLarge);
+  EXPECT_TRUE(is_taken(odd, 0));
+  std::span<const std::byte> nothing;
+  EXPECT_FALSE(take_many_answer(nothing).has_value());
 }
 
 TEST(Wire, bodies_lie_as_the_format_page_says) {
@@ -131,6 +187,7 @@ TEST(Wire, every_method_has_a_name_of_its_own) {
     EXPECT_FALSE(text.empty()) << number;
     EXPECT_TRUE(names.insert(text).second) << text;
   }
+  EXPECT_TRUE(names.insert(name(Method::kGetMany)).second);
   EXPECT_EQ(name(Method::kPutCommit), "put_commit");
   EXPECT_EQ(name(Method::kStageKey), "stage_key");
   EXPECT_TRUE(name(static_cast<Method>(0)).empty());

@@ -264,6 +264,13 @@ bool Session::take_reply(std::span<const std::byte> message) noexcept {
 }
 
 void Session::on_messages(std::span<const fabric::Completion> messages) noexcept {
+  is_among_replies_ = true;
+  take_replies(messages);
+  is_among_replies_ = false;
+  if (AfterReplies* const gatherer = std::exchange(after_replies_, nullptr)) gatherer->after_replies();
+}
+
+void Session::take_replies(std::span<const fabric::Completion> messages) noexcept {
   for (const fabric::Completion& message : messages) {
     if (state_ != State::kOpen) return;
     if (take_reply(message.bytes)) continue;

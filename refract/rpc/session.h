@@ -60,6 +60,16 @@ class ReplyTaker {
   virtual void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept = 0;
 };
 
+// Whoever gathers what came of a batch of replies before any of it is sent.
+class AfterReplies {
+ public:
+  // Once, after the last reply of the batch, inside the same poll.
+  virtual void after_replies() noexcept = 0;
+
+ protected:
+  ~AfterReplies() = default;
+};
+
 // What a caller does while its call is on the way.
 class Meanwhile {
  public:
@@ -104,6 +114,10 @@ class Session final : public fabric::Receiver {
   [[nodiscard]] bool done(uint64_t id) const noexcept;
   [[nodiscard]] runtime::OpResult finish(uint64_t id) noexcept;
   [[nodiscard]] bool fits(const Call& call) const noexcept;
+  // True while replies that came together are handed out, one after the other.
+  [[nodiscard]] bool is_among_replies() const noexcept { return is_among_replies_; }
+  // REQUIRES: is_among_replies(); nobody else asks before it is called.
+  void call_after_replies(AfterReplies& gatherer) noexcept { after_replies_ = &gatherer; }
   // How long a call's head and tail together may be; a reply's likewise.
   [[nodiscard]] size_t payload_bytes_max() const noexcept;
 
@@ -157,6 +171,7 @@ class Session final : public fabric::Receiver {
   // The id, or 0: not now. Not inlined: the request that it makes is aligned more than a coroutine's frame.
   [[nodiscard, gnu::noinline]] uint64_t send(const Call& call, runtime::Token waiter) noexcept;
   void settle(Slot& slot, const runtime::OpResult& result) noexcept;
+  void take_replies(std::span<const fabric::Completion> messages) noexcept;
   [[nodiscard]] bool take_reply(std::span<const std::byte> message) noexcept;
   void end(Code code) noexcept;
   void wake_first() noexcept;
@@ -166,6 +181,8 @@ class Session final : public fabric::Receiver {
   State state_ = State::kOpening;
   Code closed_code_ = Code::kOk;
   bool reopens_ = false;
+  bool is_among_replies_ = false;
+  AfterReplies* after_replies_ = nullptr;
   uint64_t opened_ns_ = 0;
   std::vector<Slot> slots_;
   uint32_t first_free_ = 0;  // An index; slots_.size() when there is no credit.
