@@ -101,6 +101,10 @@ class Channel {
   // is no failure. On a closed channel everything is taken and completes with kUnavailable.
   [[nodiscard]] virtual size_t post(std::span<const Request> requests) noexcept = 0;
 
+  // What was posted leaves now, where it would wait for the end of the turn: for those whose next posts take
+  // a while, so that the peer begins meanwhile.
+  virtual void flush() noexcept {}
+
   // How many more messages of the largest size can be posted now: for servers that must not start work whose
   // reply would not fit.
   [[nodiscard]] virtual size_t room() const noexcept = 0;

@@ -99,6 +99,7 @@ void answer(std::span<const std::byte> input) {
     if (one->code == Code::kOk && give(*one, sink))
       REFRACT_CHECK(one->value.size() == one->entry.value_bytes);
   }
+  for (many = input; wire::take_many_version(many);) continue;
   if (const auto scan = wire::take<wire::ScanReply>(input)) {
     std::vector<RpcClient::ScannedKey> keys;
     if (is_sound(*scan, input.size()) && parse_page(input, scan->keys, keys)) {

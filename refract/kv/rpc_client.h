@@ -132,11 +132,14 @@ class RpcClient {
   struct ViewRest;
   struct Upload;
   struct Transfer;
-  class GetGroup;
+  class Attempt;
+  class Group;
   class Gatherer;
   class GetBatch;
   class ManyBatch;
+  class PutManyBatch;
   class PutBatch;
+  struct PutPlan;
   struct Left;
   struct GetJob;
   struct PutJob;
@@ -157,6 +160,8 @@ class RpcClient {
   [[nodiscard]] runtime::Task<> write_pieces(Transfer& job);
   [[nodiscard]] std::vector<uint32_t> sort_out(GetJob& job, bool goes_together) const;
   [[nodiscard]] runtime::Task<> get_items(GetJob& job);
+  [[nodiscard]] bool may_share(const PutItem& item) const noexcept;
+  [[nodiscard]] PutPlan plan_puts(std::span<PutItem> items, std::vector<uint32_t>& alone) const;
   [[nodiscard]] runtime::Task<> put_items(PutJob& job);
   [[nodiscard]] runtime::Task<Code> read_view(ViewRest rest, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Code> read_rest(ViewRest rest, uint64_t deadline_ns);
@@ -197,8 +202,8 @@ class RpcClient {
   TransferRoom pulled_;  // Of calls, not of bytes.
   bool is_pull_refused_ = false;
   uint64_t refused_opened_ns_ = 0;  // By the owner that this session had then.
-  GetAttempt* first_attempt_ = nullptr;
-  GetAttempt* last_attempt_ = nullptr;
+  Attempt* first_attempt_ = nullptr;
+  Attempt* last_attempt_ = nullptr;
   runtime::Task<> attempts_watch_;
   std::unique_ptr<Gatherer> gatherer_;
 };

@@ -309,6 +309,185 @@ TEST_P(GatherTest, a_key_of_another_shard_is_refused_alone) {
   }
 }
 
+// One of those who put and get in turns: each its own key, the round's number for a value.
+struct Writer {
+  std::string key;
+  size_t value_bytes = 0;
+  size_t rounds = 10;
+  uint64_t ttl_ns = 0;
+  std::vector<uint64_t> versions = {};
+  std::vector<Code> codes = {};
+  size_t settled = 0;
+  size_t wrong = 0;
+};
+
+Task<> write_and_read(RpcClient& client, Writer& writer) {
+  for (size_t round = 0; round < writer.rounds; ++round) {
+    std::string value = std::to_string(round);
+    value.resize(std::max(value.size(), writer.value_bytes), 'v');
+    std::optional<Result<uint64_t>> version;
+    {
+      const RpcClient::PutAttempt::Write write{
+          .key = bytes_of(writer.key), .value = bytes_of(value), .ttl_ns = writer.ttl_ns};
+      RpcClient::PutAttempt attempt(client, write);
+      if (attempt.is_sent()) version = co_await attempt;
+      writer.settled += version ? 1 : 0;
+    }
+    if (!version) version = co_await client.put(bytes_of(writer.key), bytes_of(value));
+    writer.codes.push_back(version->code());
+    if (!*version) continue;
+    writer.versions.push_back(**version);
+    std::string got;
+    StringSink sink(got);
+    const Result<Got> read = co_await client.get(bytes_of(writer.key), sink);
+    writer.wrong += read && read->version == **version && got == value ? 0 : 1;
+  }
+}
+
+class GatherPutsTest : public GatherTest {
+ protected:
+  [[nodiscard]] static std::vector<Writer> writers(size_t count) {
+    std::vector<Writer> all(count);
+    for (size_t i = 0; i < count; ++i) all[i].key = "key " + std::to_string(i);
+    return all;
+  }
+  static void run_writers(Served& node, Served::Peer& client, std::vector<Writer>& all) {
+    for (Writer& writer : all) node.shard.spawn(write_and_read(*client.client, writer));
+    ASSERT_TRUE(node.run_until([&] { return node.shard.gate().count() == 0; }));
+  }
+  void run_writers(std::vector<Writer>& all) { run_writers(served, peer, all); }
+};
+
+TEST_P(GatherPutsTest, puts_begun_among_replies_share_calls_and_each_has_its_version) {
+  auto all = writers(40);
+  const uint64_t before = calls();
+  run_writers(all);
+  for (const Writer& writer : all) {
+    EXPECT_EQ(writer.settled, 10u);
+    EXPECT_EQ(writer.wrong, 0u);
+    EXPECT_TRUE(std::ranges::is_sorted(writer.versions));
+  }
+  // The first of each, then its gets, go alone.
+  EXPECT_LE(calls() - before, 40u + 400 + 9 * 4);
+  EXPECT_EQ(served.service.stat().ops[static_cast<size_t>(wire::Method::kPut)], 400u);
+}
+
+TEST_P(GatherPutsTest, values_of_all_lengths_arrive_whole) {
+  auto all = writers(30);
+  constexpr size_t kLengths[] = {0, 1, 1'000, 2'048, 2'049, 5'000, 3 * kMessageBytesMax};
+  for (size_t i = 0; i < all.size(); ++i) all[i].value_bytes = kLengths[i % std::size(kLengths)];
+  run_writers(all);
+  for (const Writer& writer : all) {
+    EXPECT_EQ(writer.versions.size(), 10u);
+    EXPECT_EQ(writer.wrong, 0u);
+  }
+}
+
+TEST_P(GatherPutsTest, each_has_its_own_time_to_live) {
+  auto all = writers(20);
+  for (size_t i = 0; i < all.size(); i += 2) all[i].ttl_ns = 10 * kSecond_ns;
+  run_writers(all);
+  EXPECT_EQ(served.service.stat().expiring_entries, 10u);
+}
+
+TEST_P(GatherPutsTest, an_owner_that_does_not_know_such_calls_executes_each_once) {
+  ServedOptions old = options();
+  old.methods_end = static_cast<uint16_t>(wire::Method::kGetMany);
+  Served older(old);
+  Served::Peer client = older.connect();
+  auto all = writers(20);
+  run_writers(older, client, all);
+  for (const Writer& writer : all) EXPECT_EQ(writer.wrong, 0u);
+  EXPECT_EQ(older.service.stat().ops[static_cast<size_t>(wire::Method::kPut)], 200u);
+}
+
+TEST_P(GatherPutsTest, without_room_each_is_told_and_what_was_there_stays) {
+  ServedOptions small = options();
+  small.chunks = small.chunks_max = 8;
+  Served full(small);
+  Served::Peer client = full.connect();
+  std::vector<Code> codes;
+  // Each writer's keys are new ones, until nothing fits.
+  const auto fill = [](RpcClient& rpc, size_t lane, std::vector<Code>& told) -> Task<> {
+    const std::string value = patterned(2'000);
+    for (size_t i = 0; i < 2'000; ++i) {
+      const std::string key = std::to_string(lane) + "/" + std::to_string(i);
+      std::optional<Result<uint64_t>> version;
+      {
+        RpcClient::PutAttempt attempt(rpc, {.key = bytes_of(key), .value = bytes_of(value)});
+        if (attempt.is_sent()) version = co_await attempt;
+      }
+      if (!version) version = co_await rpc.put(bytes_of(key), bytes_of(value));
+      told.push_back(version->code());
+    }
+  };
+  for (size_t lane = 0; lane < 20; ++lane) full.shard.spawn(fill(*client.client, lane, codes));
+  ASSERT_TRUE(full.run_until([&] { return full.shard.gate().count() == 0; }));
+  size_t kept = 0;
+  for (const Code code : codes) {
+    ASSERT_TRUE(code == Code::kOk || code == Code::kNoSpace) << static_cast<int>(code);
+    kept += code == Code::kOk ? 1 : 0;
+  }
+  EXPECT_LT(kept, codes.size());
+  EXPECT_EQ(full.service.stat().entries, kept);
+  EXPECT_TRUE(full.is_sound());
+}
+
+TEST_P(GatherPutsTest, a_lost_connection_leaves_in_doubt_what_was_sent) {
+  auto all = writers(8);
+  for (Writer& writer : all) writer.rounds = 2;
+  const auto put_twice = [](RpcClient& client, Writer& writer) -> Task<> {
+    for (int round = 0; round < 2; ++round) {
+      RpcClient::PutAttempt attempt(client, {.key = bytes_of(writer.key), .value = bytes_of("value")});
+      EXPECT_TRUE(attempt.is_sent());
+      const std::optional<Result<uint64_t>> version = co_await attempt;
+      EXPECT_TRUE(version.has_value());
+      if (version) writer.codes.push_back(version->code());
+    }
+  };
+  for (Writer& writer : all) served.shard.spawn(put_twice(*peer.client, writer));
+  ASSERT_TRUE(served.run_until([&] { return all.back().codes.size() == 1; }));
+  peer.session->close();
+  ASSERT_TRUE(served.run_until([&] { return served.shard.gate().count() == 0; }));
+  for (const Writer& writer : all) {
+    EXPECT_EQ(writer.codes, (std::vector<Code>{Code::kOk, Code::kIndeterminate}));
+  }
+}
+
+TEST_P(GatherPutsTest, many_at_once_are_few_calls_and_conditions_hold) {
+  const std::string large = patterned(2 * kMessageBytesMax);
+  std::vector<std::string> keys;
+  for (int i = 0; i < 100; ++i) keys.push_back("key " + std::to_string(i));
+  put(keys[50], "there");
+  std::vector<RpcClient::PutItem> items(keys.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].key = bytes_of(keys[i]);
+    items[i].value = bytes_of("value");
+  }
+  items[17].value = bytes_of(large);
+  items[40].key = {};
+  items[50].options.if_absent = true;
+  items[60].options.attempt.request = {.client = 7, .sequence = 1};
+  const uint64_t before = calls();
+  served.wait(peer.client->multi_put(items));
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Code expected = i == 40 ? Code::kInvalidArgument : i == 50 ? Code::kExists : Code::kOk;
+    EXPECT_EQ(items[i].result.code(), expected) << i;
+  }
+  // Seven calls of many, two of one, and those of the large value.
+  EXPECT_LE(calls() - before, 7u + 2 + 6);
+  std::string value;
+  StringSink sink(value);
+  ASSERT_TRUE(peer.client->get_and_wait(bytes_of(keys[17]), sink).has_value());
+  EXPECT_TRUE(value == large);
+  ASSERT_TRUE(peer.client->get_and_wait(bytes_of(keys[99]), sink).has_value());
+  EXPECT_EQ(value, "value");
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, GatherPutsTest, testing::Values(0U, 4U * 1024), [](const auto& parameter) {
+  return parameter.param > 0 ? "with_windows" : "without_windows";
+});
+
 Task<> ask(RpcClient& client, std::string_view key, std::string& value, size_t rounds) {
   StringSink sink(value);
   for (size_t i = 0; i < rounds; ++i) {

@@ -56,15 +56,15 @@ class RpcClient::ManyBatch final : public CallBatch {
 
  private:
   [[nodiscard]] Begun begin(size_t number, uint32_t place) noexcept override {
-    wire::GetManyBody body(client_.gatherer_->room());
-    for (const uint32_t item : items_of(number)) body.add(items_[item].key);
+    wire::ManyBody body(client_.gatherer_->room());
+    for (const uint32_t item : items_of(number)) body.add_get(items_[item].key);
     return send({.method = static_cast<uint16_t>(Method::kGetMany), .tail = body.bytes()}, place);
   }
 
   void settle(size_t number, const OpResult& reply) noexcept override {
     const std::span<const uint32_t> asked = items_of(number);
     Code code = client_.harmless(reply.code);
-    if (code == Code::kUnsupported) client_.gatherer_->refused();
+    if (code == Code::kUnsupported) client_.gatherer_->refuse();
     if (code == Code::kUnsupported || Left::is_passing(code)) {
       left_.alone.insert(left_.alone.end(), asked.begin(), asked.end());
       return;
@@ -142,16 +142,21 @@ class RpcClient::GetBatch final : public CallBatch {
 };
 
 struct RpcClient::GetJob {
-  RpcClient& client;
-  std::span<GetItem> items;
-  uint64_t deadline_ns;
-  TaskTeam team;
-  Left left = {};
-
+  GetJob(RpcClient& asking, std::span<GetItem> asked, uint64_t until_ns)
+      : client(asking), items(asked), deadline_ns(until_ns), team(asking.shard_) {}
+  GetJob(const GetJob&) = delete;
+  GetJob& operator=(const GetJob&) = delete;
   ~GetJob() {
     for (const Left::Opened& value : left.opened)
       const OpenHandle view(client.session_, Method::kViewClose, value.answer.view);
   }
+
+  RpcClient& client;
+  std::span<GetItem> items;
+  uint64_t deadline_ns;
+  TaskTeam team;
+  Left left;
+
   // What a batch had no turn for.
   void skip(uint32_t item, bool is_late) {
     if (is_late) {
@@ -201,7 +206,7 @@ std::vector<uint32_t> RpcClient::sort_out(GetJob& job, bool goes_together) const
 }
 
 Task<> RpcClient::multi_get(std::span<GetItem> items, uint64_t deadline_ns) {
-  GetJob job{.client = *this, .items = items, .deadline_ns = deadline_ns, .team = TaskTeam(shard_)};
+  GetJob job(*this, items, deadline_ns);
   const size_t width = gatherer_->width();
   const std::vector<uint32_t> together = sort_out(job, width > 1 && items.size() > 1);
   if (!together.empty()) {

@@ -6,17 +6,13 @@
 
 #include "refract/base/check.h"
 #include "refract/base/units.h"
+#include "refract/kv/many_wire.h"
 #include "refract/kv/routing.h"
 
 namespace refract::kv {
 namespace {
 
 using wire::Method;
-
-// An expiry beyond the end of time is none.
-uint64_t expiry(uint64_t wall_ns, uint64_t ttl_ns) noexcept {
-  return ttl_ns == 0 || ttl_ns > UINT64_MAX - wall_ns ? 0 : wall_ns + ttl_ns;
-}
 
 uint64_t moment_after(uint64_t now_ns, uint64_t ns) noexcept {
   return ns > kForever_ns - now_ns ? kForever_ns : now_ns + ns;
@@ -71,6 +67,10 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   });
 }
 
+bool TableService::is_ours(uint64_t hash) const noexcept {
+  return parts_.shard_count == 1 || shard_of(hash, parts_.shard_count) == parts_.shard_index;
+}
+
 TableService::Open* TableService::find(rpc::SessionId session) noexcept {
   if (found_ != nullptr && session == found_id_) [[likely]]
     return found_;
@@ -82,6 +82,7 @@ TableService::Open* TableService::find(rpc::SessionId session) noexcept {
 
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
   has_scanned_ = false;
+  executed_ = 0;
   look_at_uses(calls.size());
   while (!calls.empty()) {
     const std::span<Prepared> group = std::span(group_).first(std::min(calls.size(), kGroup));
@@ -90,7 +91,10 @@ void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
     for (const Prepared& prepared : group) {
       if (!prepared.keyed.key.bytes.empty()) parts_.table.prefetch_buffers(prepared.keyed.key.hash);
     }
-    for (const Prepared& prepared : group) execute(prepared);
+    for (const Prepared& prepared : group) {
+      if (executed_ >= wire::kKeysPerTurn) send_meanwhile(prepared);
+      execute(prepared);
+    }
     calls = calls.subspan(group.size());
   }
   look_after_memory();
@@ -112,18 +116,25 @@ void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) no
   Table::HashedKey& key = prepared.keyed.key;
   if (key.bytes.empty()) return;
   key.hash = parts_.table.hash(key.bytes);
-  if (parts_.shard_count > 1 && shard_of(key.hash, parts_.shard_count) != parts_.shard_index) {
+  if (!is_ours(key.hash)) [[unlikely]] {
     prepared.code = prepared.code == Code::kOk ? Code::kWrongShard : prepared.code;
   }
   parts_.table.prefetch_bucket(key.hash);
 }
 
+// Who has asked for much gets the first part while the rest is worked on.
+void TableService::send_meanwhile(const Prepared& next) noexcept {
+  executed_ = 0;
+  if (server_ != nullptr) server_->flush(next.call->from.session);
+}
+
 void TableService::execute(const Prepared& prepared) noexcept {
+  ++executed_;
   if (prepared.session == nullptr) return answer(prepared.call->from, Code::kUnavailable);
   const rpc::Responder& from = prepared.call->from;
   if (prepared.method == Method::kGetMany) return get_many(from, *prepared.session, prepared.call->payload);
-  const bool is_pulled = prepared.method == Method::kPutPulled;
-  const auto number = static_cast<size_t>(is_pulled ? Method::kPut : prepared.method);
+  if (prepared.method == Method::kPutMany) return put_many(from, prepared.call->payload);
+  const auto number = static_cast<size_t>(wire::counted_as(prepared.method));
   ++ops_[number < ops_.size() ? number : 0];
   if (prepared.code != Code::kOk) return answer(from, prepared.code);
   const std::span<const std::byte> body = prepared.call->payload;
@@ -239,9 +250,7 @@ void TableService::change(const rpc::Responder& to, Open& session, Method method
       .wants_window = call.wants_window,
       .options = {.if_absent = call.if_absent,
                   .if_version = call.if_version,
-                  // Without a time to live nobody looks at the clock, which is a tenth of a put.
-                  .expires_wall_ns =
-                      call.ttl_ns == 0 ? 0 : expiry(parts_.shard.clock().wall_ns(), call.ttl_ns),
+                  .expires_wall_ns = writes::expiry(parts_.shard.clock(), call.ttl_ns),
                   .request = {.client = call.identity.client, .sequence = call.identity.sequence}},
       .attempt = attempt_of(session, call.identity),
       .source = call.source,

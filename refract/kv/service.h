@@ -19,8 +19,7 @@
 //
 // Buffers that were replaced, by calls or by chains, are reusable soon after the last one, by a timer that
 // ends with them; only what clients have pinned stays. While there are entries with a time to live, a timer
-// removes the expired ones, in small steps, going round in Parts::sweep_round_ns; without them there is no
-// timer.
+// removes the expired ones, in small steps, going round in Parts::sweep_round_ns.
 //
 // Threads: only the shard that owns the table.
 #pragma once
@@ -64,8 +63,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
     SessionPins& pins;
     GrowthSource& growth;
     runtime::Shard& shard;
-    uint64_t sweep_round_ns =
-        60 * kSecond_ns;  // In which the whole table is looked through for expired entries.
+    uint64_t sweep_round_ns = 60 * kSecond_ns;  // In which the whole table is searched for expired entries.
     // Which keys are this table's: routing.h. Others are answered with kWrongShard.
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
@@ -78,8 +76,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   explicit TableService(const Parts& parts);
   ~TableService() override;
 
-  // Who carries the answers. Before the first session opens; null: sessions have ended and nobody is
-  // answered.
+  // Who carries the answers. Before the first session opens; null: they have ended, nobody is answered.
   void answer_through(rpc::Server* server) noexcept {
     server_ = server;
     fetcher_.reach_through(server);
@@ -94,9 +91,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
 
-  // The log may have confirmed more, have room again, or have failed: gives the answers that waited for it,
-  // gives back what it needed, goes on with writes that waited. Returns how much there was to do; a turn
-  // without anything costs some ten instructions, so that a poller may call it each time.
+  // The log has got on, or has failed: gives the answers that waited for it, gives back what it needed, goes
+  // on with writes that waited. Returns how much there was to do; nothing takes some ten instructions.
   size_t on_log_progress() noexcept;
 
   void on_chain_retired() noexcept override;
@@ -154,8 +150,10 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   using Written = writes::Written;
 
   [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
+  [[nodiscard]] bool is_ours(uint64_t hash) const noexcept;
   void prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept;
   void execute(const Prepared& prepared) noexcept;
+  void send_meanwhile(const Prepared& next) noexcept;
   void execute_keyed(const Prepared& prepared) noexcept;
 
   void answer(const rpc::Responder& to, Code code, std::span<const std::byte> head = {},
@@ -177,6 +175,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   [[nodiscard]] Code stage_key(Open& session, std::span<const std::byte> body);
   void get(const rpc::Responder& to, Open& session, const KeyedCall& call);
   void get_many(const rpc::Responder& to, const Open& session, std::span<const std::byte> body);
+  void put_many(const rpc::Responder& to, std::span<const std::byte> body);
   void exists(const rpc::Responder& to, const KeyedCall& call);
   [[nodiscard]] bool put_plainly(const rpc::Responder& to, const KeyedCall& call);
   void change(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
@@ -223,7 +222,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   PullFetcher fetcher_;
   std::array<Prepared, kGroup> group_;
   KeyArena arena_;
-  std::vector<std::byte> many_room_;  // Keys of one call, then its answer.
+  std::vector<std::byte> many_room_;  // Of a call of many: keys, then answers.
   std::deque<Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
   uint64_t started_ns_;
@@ -242,6 +241,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   runtime::Task<> scanner_;
   uint64_t waiting_scans_ = 0;
   bool has_scanned_ = false;  // In this batch.
+  size_t executed_ = 0;       // Likewise, since something was sent.
   uint64_t overloaded_ = 0;
   uint64_t repeated_ = 0;
   uint64_t indeterminate_ = 0;

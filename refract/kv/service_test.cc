@@ -75,7 +75,7 @@ TEST_F(TableServiceTest, a_malformed_body_is_refused_and_changes_nothing) {
   EXPECT_EQ(call(Method::kStat, "x"), Code::kMalformed);
   EXPECT_EQ(call(static_cast<Method>(0), ""), Code::kUnsupported);
   EXPECT_EQ(call(Method::kPutPulled, ""), Code::kMalformed);
-  EXPECT_EQ(call(static_cast<Method>(17), ""), Code::kUnsupported);
+  EXPECT_EQ(call(static_cast<Method>(18), ""), Code::kUnsupported);
   EXPECT_EQ(call(static_cast<Method>(0xffff), "whatever"), Code::kUnsupported);
 
   EXPECT_EQ(call(Method::kGet, body_of(key_ref(0))), Code::kInvalidArgument);
@@ -88,7 +88,7 @@ TEST_F(TableServiceTest, a_malformed_body_is_refused_and_changes_nothing) {
   EXPECT_EQ(call(Method::kPutBegin, body_of(put_request(3, 5), "keyvalue")), Code::kMalformed);
 
   const auto many = [](uint16_t keys, uint16_t reserved = 0, uint32_t end = 0) {
-    return wire::GetManyRequest{.keys = keys, .reserved = reserved, .reserved_end = end};
+    return wire::ManyRequest{.keys = keys, .reserved = reserved, .reserved_end = end};
   };
   const std::string key = body_of(wire::KeyLength{3}, "key");
   EXPECT_EQ(call(Method::kGetMany, body_of(many(1), key)), Code::kOk);
@@ -98,6 +98,19 @@ TEST_F(TableServiceTest, a_malformed_body_is_refused_and_changes_nothing) {
         body_of(many(1), key.substr(0, 1)), body_of(many(1), body_of(wire::KeyLength{0})),
         body_of(many(1, 1), key), body_of(many(1, 0, 1), key), body_of(many(17))}) {
     EXPECT_EQ(call(Method::kGetMany, body), Code::kMalformed) << body.size();
+  }
+
+  const auto one = [](uint16_t key_bytes, uint32_t value_bytes, uint16_t reserved = 0) {
+    return body_of(wire::PutOfMany{
+        .ttl_ns = 0, .value_bytes = value_bytes, .key_bytes = key_bytes, .reserved = reserved});
+  };
+  for (const std::string& body :
+       {std::string(), std::string("abc"), body_of(many(0)), body_of(many(1)),
+        body_of(many(2), one(5, 5) + "othervalue"), body_of(many(1), one(5, 5) + "othervalue!"),
+        body_of(many(1), one(5, 5) + "othervalu"), body_of(many(1), one(5, UINT32_MAX) + "othervalue"),
+        body_of(many(1), one(0, 5) + "value"), body_of(many(1), one(5, 5, 1) + "othervalue"),
+        body_of(many(1), one(65'535, 0) + "other"), body_of(many(2), one(5, 5) + "othervalue" + one(3, 1))}) {
+    EXPECT_EQ(call(Method::kPutMany, body), Code::kMalformed) << body.size();
   }
 
   wire::PutRequest odd = put_request(3, 1);

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "refract/base/clock.h"
 #include "refract/base/result.h"
 #include "refract/fabric/channel.h"
 #include "refract/kv/contract.h"
@@ -25,6 +26,14 @@ namespace refract::kv::writes {
 [[nodiscard]] constexpr uint32_t pull_region_min_of(const fabric::Capabilities& can) noexcept {
   if (can.read_bypasses_target_cpu) return 0;
   return can.maps_lent_files ? fabric::kLentRegionFirst : uint32_t{UINT16_MAX} + 1;
+}
+
+// When something that has so long to live expires; beyond the end of time: never. Without a time to live
+// nobody looks at the clock, which is a tenth of a put.
+[[nodiscard]] inline uint64_t expiry(const Clock& clock, uint64_t ttl_ns) noexcept {
+  if (ttl_ns == 0) return 0;
+  const uint64_t wall_ns = clock.wall_ns();
+  return ttl_ns > UINT64_MAX - wall_ns ? 0 : wall_ns + ttl_ns;
 }
 
 // Which attempt of an identified write it is.

@@ -9,6 +9,7 @@ std::string_view name(Method method) noexcept {
       "",          "ping",      "get",        "put",         "erase",      "exists",     "scan",     "stat",
       "put_begin", "put_piece", "put_commit", "put_abandon", "view_piece", "view_close", "stage_key"};
   if (method == Method::kGetMany) return "get_many";
+  if (method == Method::kPutMany) return "put_many";
   const auto number = static_cast<size_t>(method);
   return number < kNames.size() ? kNames[number] : std::string_view();
 }

@@ -2,14 +2,13 @@
 // The bodies of the calls by which a client reaches a table through its owner; the frame around them is the
 // rpc layer's. docs/formats/kv-rpc.md has the table of methods and a worked example: the golden test.
 //
-// Little endian, no padding, reserved fields are 0. A body is one struct, then bytes: key before value. Both
-// sides treat what they get as hostile: it is copied out once (take), then checked, then used.
+// Little endian, no padding, reserved fields are 0. A body is one struct, then bytes: key before value. What
+// comes from the other side is hostile: it is copied out once (take), then checked, then used.
 //
 // Nothing but the frame bounds a body, and a frame may be smaller than a key or value, so what is long
 // travels in pieces: a key is staged in one of the session's places (kStageKey) before the call that uses it,
 // a value is put by kPutBegin, kPutPiece, kPutCommit, and got through a view. Uploads, views and staged keys
-// end with their session; a call that names one which is not there is answered with kInvalidated: begin the
-// whole operation again.
+// end with their session; a call that names what is not there is answered with kInvalidated: begin anew.
 #pragma once
 
 #include <array>
@@ -42,7 +41,8 @@ enum class Method : uint16_t {
   kViewClose = 13,
   kStageKey = 14,
   kPutPulled = 15,  // pull_wire.h; people and counters see a put.
-  kGetMany = 16,    // many_wire.h; counters see each get.
+  kGetMany = 16,    // many_wire.h; counters see each get,
+  kPutMany = 17,    // likewise each put.
 };
 inline constexpr size_t kMethods = 15;  // Numbers of those that are counted are below; 0 is none.
 

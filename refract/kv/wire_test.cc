@@ -67,9 +67,9 @@ TEST(Wire, a_pulled_put_lies_as_the_format_page_says) {
 
 TEST(Wire, keys_of_one_call_lie_as_the_format_page_says) {
   std::array<std::byte, 64> room;
-  GetManyBody body(room);
-  body.add(std::as_bytes(std::span<const char>("apple", 5)));
-  body.add(std::as_bytes(std::span<const char>("fig", 3)));
+  ManyBody body(room);
+  body.add_get(std::as_bytes(std::span<const char>("apple", 5)));
+  body.add_get(std::as_bytes(std::span<const char>("fig", 3)));
   std::string text;
   for (const std::byte byte : body.bytes()) text += hex(byte);
   EXPECT_EQ(text,
@@ -91,6 +91,24 @@ TEST(Wire, keys_of_one_call_lie_as_the_format_page_says) {
       "0000000000000000"
       "0000000000000000"
       "0000000001000000");
+}
+
+TEST(Wire, puts_of_one_call_lie_as_the_format_page_says) {
+  const auto bytes_of = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  std::array<std::byte, 64> room;
+  ManyBody body(room);
+  body.add_put(bytes_of("apple"), bytes_of("red"), 60'000'000'000);
+  std::string text;
+  for (const std::byte byte : body.bytes()) text += hex(byte);
+  EXPECT_EQ(text,
+            "0100000000000000"
+            "005847f80d000000"
+            "0300000005000000"
+            "6170706c65"
+            "726564");
+  EXPECT_EQ(hex(ManyVersion{.version = 0x10002, .code = 0, .reserved = 0, .reserved_end = 0}),
+            "0200010000000000"
+            "0000000000000000");
 }
 
 TEST(Wire, an_answer_to_many_that_makes_no_sense_is_none) {
@@ -188,6 +206,7 @@ TEST(Wire, every_method_has_a_name_of_its_own) {
     EXPECT_TRUE(names.insert(text).second) << text;
   }
   EXPECT_TRUE(names.insert(name(Method::kGetMany)).second);
+  EXPECT_TRUE(names.insert(name(Method::kPutMany)).second);
   EXPECT_EQ(name(Method::kPutCommit), "put_commit");
   EXPECT_EQ(name(Method::kStageKey), "stage_key");
   EXPECT_TRUE(name(static_cast<Method>(0)).empty());

@@ -128,6 +128,10 @@ std::optional<Server::SessionFacts> Server::session_at(size_t place) const noexc
                       .active_ns = session.active_ns};
 }
 
+void Server::flush(SessionId id) noexcept {
+  if (const Session* session = find(id)) session->channel->flush();
+}
+
 void Server::close_session(SessionId id) noexcept {
   if (Session* session = find(id)) close(*session);
 }

@@ -91,6 +91,9 @@ class Server final : public fabric::Receiver {
   void reply(const Responder& to, Code code, std::span<const std::byte> head = {},
              std::span<const std::byte> tail = {}) noexcept;
 
+  // The session's replies leave now, not at the end of the turn.
+  void flush(SessionId session) noexcept;
+
   // Ends a session from this side: for services that find a peer's payload malformed beyond an answer.
   void close_session(SessionId session) noexcept;
 

@@ -84,6 +84,10 @@ void Session::close() noexcept {
   if (endpoint_.channel != nullptr) endpoint_.channel->close();
 }
 
+void Session::flush() noexcept {
+  if (endpoint_.channel != nullptr) endpoint_.channel->flush();
+}
+
 size_t Session::payload_bytes_max() const noexcept {
   return scratch_.size() - sizeof(MessageHeader);
 }

@@ -114,6 +114,8 @@ class Session final : public fabric::Receiver {
   [[nodiscard]] bool done(uint64_t id) const noexcept;
   [[nodiscard]] runtime::OpResult finish(uint64_t id) noexcept;
   [[nodiscard]] bool fits(const Call& call) const noexcept;
+  // Calls that were begun leave now, not at the end of the turn.
+  void flush() noexcept;
   // True while replies that came together are handed out, one after the other.
   [[nodiscard]] bool is_among_replies() const noexcept { return is_among_replies_; }
   // REQUIRES: is_among_replies(); nobody else asks before it is called.

@@ -210,10 +210,11 @@ class Trace(WithNode):
     def test_what_a_node_does_is_a_line_a_call(self):
         with busy(self.node):
             text = eventually(lambda: next((text for text in [self.ok("trace", "--for", "100ms")]
-                                            if "  put " in text), None), "a recording with puts in it")
-        self.assertRegex(text, r"(?m)^ *\d+\.\d{6} s  shard [01]  put +\d.* B  answered in +\S+ [nu]s  ok, ")
+                                            if "  put_many " in text), None), "a recording with puts in it")
+        self.assertRegex(text, r"(?m)^ *\d+\.\d{6} s  shard [01]  put_many +\d.* B  "
+                               r"answered in +\S+ [nu]s  ok, ")
         self.assertRegex(text, r"\n[\d,]+ calls in [\d,]+ batches within ")
-        self.assertRegex(text, r"(?m)^  put +[\d,]+ answered in .*\(p99\)")
+        self.assertRegex(text, r"(?m)^  put_many +[\d,]+ answered in .*\(p99\)")
 
     def test_a_trace_for_a_viewer_is_json_that_viewers_read(self):
         path = os.path.join(self.node.folder, "trace.json")
@@ -222,7 +223,7 @@ class Trace(WithNode):
                 self.assertEqual(self.ok("trace", "--for", "100ms", "--chrome", "--output", path), "")
                 with open(path, encoding="utf-8") as file:
                     rows = json.load(file)["traceEvents"]
-                return rows if any(row["name"] == "put" for row in rows) else None
+                return rows if any(row["name"] == "put_many" for row in rows) else None
 
             rows = eventually(record, "a recording with puts in it")
         self.assertEqual({row["args"]["name"] for row in rows if row["ph"] == "M"}, {"shard 0", "shard 1"})

@@ -45,6 +45,7 @@ class Connection : public Channel {
   [[nodiscard]] size_t room() const noexcept override;
   [[nodiscard]] const Capabilities& capabilities() const noexcept override;
   [[nodiscard]] bool reconnects() const noexcept override { return phase_ == Phase::kWaiting; }
+  void flush() noexcept override { flush_output(); }
   void close() noexcept override;
 
   [[nodiscard]] Phase phase() const noexcept { return phase_; }

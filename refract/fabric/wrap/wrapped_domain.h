@@ -27,6 +27,9 @@ class WrappedChannel final : public Channel {
   [[nodiscard]] const Capabilities& capabilities() const noexcept override { return capabilities_; }
   [[nodiscard]] LocalView local_view() const noexcept override;
   [[nodiscard]] bool refresh_local_view() noexcept override;
+  void flush() noexcept override {
+    if (inner_ != nullptr) inner_->flush();
+  }
   void close() noexcept override;
 
   // Null once the inner channel has ended; the outer end may still be on its way.

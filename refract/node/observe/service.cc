@@ -9,6 +9,7 @@
 #include "refract/base/clock.h"
 #include "refract/base/trace_ring.h"
 #include "refract/base/units.h"
+#include "refract/kv/many_wire.h"
 
 namespace refract::observe {
 namespace {
@@ -258,7 +259,8 @@ void FrontDoor::handle_and_measure(std::span<const rpc::IncomingCall> calls) noe
   times.batch_ns.record(took_ns);
   times.batch_calls.record(calls.size());
   for (const rpc::IncomingCall& call : calls) {
-    const size_t method = call.header.method;
+    const auto method =
+        static_cast<size_t>(kv::wire::counted_as(static_cast<kv::wire::Method>(call.header.method)));
     times.method_ns[method < times.method_ns.size() ? method : 0].record(took_ns / calls.size());
   }
 }
