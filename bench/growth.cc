@@ -26,14 +26,24 @@ bool is_silent_at(const Reference& reference) {
   return core_count() > 1 && (reference.ping_pong_ns <= 0 || reference.tcp_polling_ns <= 0);
 }
 
-// The best of both, for each of the things that are measured.
-Reference quieter(const Reference& one, const Reference& other) {
-  const auto least = [](double a, double b) { return a > 0 && b > 0 ? std::min(a, b) : std::max(a, b); };
-  Reference best;
-  best.ping_pong_ns = least(one.ping_pong_ns, other.ping_pong_ns);
-  best.tcp_polling_ns = least(one.tcp_polling_ns, other.tcp_polling_ns);
-  best.memcpy_gb_per_s = std::max(one.memcpy_gb_per_s, other.memcpy_gb_per_s);
-  return best;
+// The machine as it was most of the time while a curve was measured. Not as it was at its best: a host may
+// put the two cores nearer to each other for a while, and one such moment says nothing against all others.
+Reference usual_of(const GrowthCurve& curve) {
+  const auto median = [&curve](double Reference::* value) {
+    std::vector<double> all;
+    for (const GrowthPoint& point : curve.points) {
+      if (point.blocks.empty()) continue;
+      for (const Reference* one : {&point.blocks.back().before, &point.blocks.back().after}) {
+        if (one->*value > 0) all.push_back(one->*value);
+      }
+    }
+    return all.empty() ? 0 : spread_of(std::move(all)).median;
+  };
+  Reference usual;
+  usual.ping_pong_ns = median(&Reference::ping_pong_ns);
+  usual.tcp_polling_ns = median(&Reference::tcp_polling_ns);
+  usual.memcpy_gb_per_s = median(&Reference::memcpy_gb_per_s);
+  return usual;
 }
 
 }  // namespace
@@ -132,20 +142,15 @@ Reported<> measure_turns(const GrowthRun& run, GrowthPoint& point, const GrowthT
 }
 
 void mark_apart(GrowthCurve& curve, Over over) {
-  Reference quietest;
-  for (const GrowthPoint& point : curve.points) {
-    if (point.blocks.empty()) continue;
-    const Block& block = point.blocks.back();
-    quietest = quieter(quietest, quieter(block.before, block.after));
-  }
+  const Reference usual = usual_of(curve);
   for (GrowthPoint& point : curve.points) {
     if (point.blocks.empty() || point.is_disturbed) continue;
     const Block& block = point.blocks.back();
-    const double apart = std::max(drift(block.before, quietest, over), drift(block.after, quietest, over));
+    const double apart = std::max(drift(block.before, usual, over), drift(block.after, usual, over));
     if (apart <= kApartMost) continue;
     point.is_disturbed = true;
     add_note(point,
-             fmt::format("the machine was {:.0f} % slower than at its best in this curve", 100 * apart));
+             fmt::format("the machine was {:.0f} % off what it mostly was in this curve", 100 * apart));
   }
 }
 

@@ -92,7 +92,7 @@ using GrowthTurn = std::function<Reported<>(GrowthPoint& point, uint64_t number)
 [[nodiscard]] Reported<GrowthCurve> measure_growth_by_sizes(const GrowthRun& run);
 
 // The points of a curve are held against one another, so the machine must have been the same for all: marks
-// those whose references lie more than 30 % from the quietest of the curve.
+// those whose references lie more than 30 % from the median of the curve.
 void mark_apart(GrowthCurve& curve, Over over);
 
 // All that are asked for. What the machine lacks for one of them stands in its gaps.

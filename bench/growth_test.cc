@@ -107,9 +107,9 @@ TEST_F(Growth, of_a_point_the_warm_up_counts_for_nothing) {
   EXPECT_EQ(point.is_disturbed, !point.note.empty()) << "who is disturbed says by what";
 }
 
-TEST_F(Growth, a_point_of_a_slower_machine_is_no_part_of_the_curve) {
+TEST_F(Growth, a_point_of_another_machine_is_no_part_of_the_curve) {
   GrowthCurve curve;
-  for (const double ns : {120.0, 150.0, 600.0}) {
+  for (const double ns : {120.0, 130.0, 600.0, 60.0, 110.0}) {
     Block block;
     block.accepted = true;
     block.before.ping_pong_ns = block.after.ping_pong_ns = ns;
@@ -121,7 +121,9 @@ TEST_F(Growth, a_point_of_a_slower_machine_is_no_part_of_the_curve) {
   EXPECT_FALSE(curve.points[0].is_disturbed);
   EXPECT_FALSE(curve.points[1].is_disturbed);
   EXPECT_TRUE(curve.points[2].is_disturbed);
-  EXPECT_THAT(curve.points[2].note, HasSubstr("400 % slower"));
+  EXPECT_THAT(curve.points[2].note, HasSubstr("400 % off"));
+  EXPECT_TRUE(curve.points[3].is_disturbed) << "a faster one is another one, too";
+  EXPECT_FALSE(curve.points[4].is_disturbed);
 }
 
 // One caller and one shard: a call takes the way there, the core, and the way back, and nothing else.

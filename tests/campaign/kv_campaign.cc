@@ -164,6 +164,7 @@ void KvOutcome::add(const KvOutcome& other) {
   views_over_crash += other.views_over_crash;
   listed += other.listed;
   splits += other.splits;
+  shared += other.shared;
   lines_linked += other.lines_linked;
   lines_unlinked += other.lines_unlinked;
   crashes += other.crashes;

@@ -36,6 +36,7 @@ struct KvOutcome {
   uint64_t views_over_crash = 0;
   uint64_t listed = 0;  // Keys that scans gave.
   uint64_t splits = 0;
+  uint64_t shared = 0;  // Operations without a call of their own.
   uint64_t lines_linked = 0;
   uint64_t lines_unlinked = 0;
   uint64_t crashes = 0;

@@ -26,11 +26,11 @@ std::string describe(const KvOutcome& outcome) {
       "judged {} direct {} stalled {} overtaken {} views {} over a crash {} listed {} splits {} lines linked "
       "{} "
       "unlinked {} crashes {} reconnects {} regions {} expired {} evicted {} spared {} no space {} unknown "
-      "{}",
+      "{} shared {}",
       outcome.judged, outcome.direct, outcome.stalled, outcome.overtaken, outcome.views,
       outcome.views_over_crash, outcome.listed, outcome.splits, outcome.lines_linked, outcome.lines_unlinked,
       outcome.crashes, outcome.reconnects, outcome.regions, outcome.expired, outcome.evicted, outcome.spared,
-      outcome.no_space, outcome.unknown);
+      outcome.no_space, outcome.unknown, outcome.shared);
 }
 
 // The seeds in regressions.txt, or the one that REFRACT_SEED asks for.
@@ -56,6 +56,7 @@ void expect_everything_happened(const KvOutcome& all) {
   EXPECT_GT(all.views_over_crash, 100U);
   EXPECT_GT(all.views, all.views_over_crash);
   EXPECT_GT(all.splits, 1'000U);
+  EXPECT_GT(all.shared, 1'000U);
   EXPECT_GT(all.lines_linked, 100U);
   EXPECT_GT(all.lines_unlinked, 100U);
   EXPECT_GT(all.regions, 10U);

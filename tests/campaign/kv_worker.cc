@@ -103,8 +103,10 @@ Task<> Worker::step() {
   const uint64_t draw = prng_.below(100);
   if (draw < 40) {
     co_await put();
-  } else if (draw < 55) {
+  } else if (draw < 53) {
     co_await erase();
+  } else if (draw < 55) {
+    co_await work_in_lanes();
   } else if (draw < 65) {
     const std::string key = any_key();
     if (!read_directly(key)) co_await get(key);

@@ -19,6 +19,7 @@
 #include "refract/kv/chain_client.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/rpc_client.h"
+#include "refract/kv/task_team.h"
 #include "refract/memory/pins.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/task.h"
@@ -85,6 +86,12 @@ class Worker {
   [[nodiscard]] std::string any_key();
   [[nodiscard]] size_t draw_bytes();
   [[nodiscard]] kv::RpcPutOptions draw_options(const std::string& key);
+
+  // kv_lanes.cc
+  [[nodiscard]] runtime::Task<> work_in_lanes();
+  [[nodiscard]] runtime::Task<> work_in_lane(std::string key, uint64_t& operations, kv::TaskTeam& team);
+  [[nodiscard]] runtime::Task<> put_by_attempt(const std::string& key);
+  [[nodiscard]] runtime::Task<> get_by_attempt(std::string key);
 
   [[nodiscard]] runtime::Task<> put_many();
   [[nodiscard]] runtime::Task<> put();
