@@ -204,7 +204,8 @@ void Connection::flush_output() noexcept {
   if (output_ == nullptr || blocked_) return;
   if (output_->empty()) return drop_output();
   std::array<iovec, kSpansASend> spans;
-  const size_t count = output_->next(spans, kSendBytesATurn);
+  const bool is_large_alone = !hub_.has_others_active() && output_->large_bytes() >= kSendBytesAlone / 2;
+  const size_t count = output_->next(spans, is_large_alone ? kSendBytesAlone : kSendBytesATurn);
   size_t offered = 0;
   for (const iovec& span : std::span(spans).first(count)) offered += span.iov_len;
   ssize_t sent = 0;

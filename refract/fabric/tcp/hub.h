@@ -60,6 +60,7 @@ class Hub {
   }
 
   void activate(Connection& connection) noexcept;
+  [[nodiscard]] bool has_others_active() const noexcept { return active_.size() > 1; }
   void will_flush(Connection& connection) noexcept { to_flush_.push_back(&connection); }
   // Bytes of a region are on their way in or out: whom a revocation concerns.
   void moves(Connection& connection) noexcept { moving_.push_back(&connection); }

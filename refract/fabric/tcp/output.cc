@@ -76,6 +76,17 @@ void Output::revoke(uint16_t region) noexcept {
   }
 }
 
+size_t Output::large_bytes() const noexcept {
+  size_t bytes = 0;
+  for (uint64_t at = head_; at != tail_; ++at) {
+    const Segment& segment = segments_[at % kSegmentsMax];
+    // What is left of the first one may be short.
+    if (!segment.copied && segment.bytes < kLargeTransferBytes && at != head_) break;
+    bytes += segment.bytes;
+  }
+  return bytes;
+}
+
 size_t Output::next(std::span<iovec> spans, size_t bytes_max) const noexcept {
   size_t count = 0;
   for (uint64_t at = head_; at != tail_ && count < spans.size() && bytes_max > 0; ++at) {

@@ -70,6 +70,8 @@ class Output {
   // What has not been sent of it is replaced by zeros, and the trailers say so.
   void revoke(uint16_t region) noexcept;
 
+  // Of all in front of the first span that is not copied and no large transfer.
+  [[nodiscard]] size_t large_bytes() const noexcept;
   // Fills a prefix of `spans` with what comes next, at most `bytes_max` bytes.
   [[nodiscard]] size_t next(std::span<iovec> spans, size_t bytes_max) const noexcept;
   void sent(size_t bytes) noexcept;

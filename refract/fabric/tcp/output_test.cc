@@ -31,6 +31,26 @@ std::string text_of(Prng& prng, size_t bytes) {
   return text;
 }
 
+TEST(Output, large_transfers_end_where_a_short_one_begins) {
+  BlockPool pool;
+  Output output(pool);
+  EXPECT_EQ(output.large_bytes(), 0u);
+  const std::vector<std::byte> value(kLargeTransferBytes);
+  output.word(1);
+  EXPECT_EQ(output.large_bytes(), 8u);
+  output.refer(value.data(), value.size());
+  output.word(2);
+  output.refer(value.data(), value.size());
+  EXPECT_EQ(output.large_bytes(), 2 * value.size() + 16);
+  output.word(3);
+  output.refer(value.data(), value.size() - 1);
+  output.word(4);
+  EXPECT_EQ(output.large_bytes(), 2 * value.size() + 24);
+  // The rest of one that is on its way is no other.
+  (void)take(output, value.size());
+  EXPECT_EQ(output.large_bytes(), value.size() + 24);
+}
+
 // Copied, referred and gathered bytes in any mixture, taken in any pieces: they come out in order, and the
 // blocks go back as they are sent. With enough blocks some lie behind each other in memory, which must not
 // matter.
