@@ -65,6 +65,13 @@ class RpcClient::Gatherer final : public rpc::AfterReplies {
   // Longer values would be copied once more for what sharing a call saves.
   static constexpr size_t kPutValueBytesMax = 2048;
 
+  // How many shared calls of a batch are under way at once: twice the keys that single ones would have, so
+  // that the owner has work while answers travel, and no more, because others wait for what it has in hand.
+  [[nodiscard]] static constexpr size_t calls_for(size_t pipeline) noexcept {
+    const size_t calls = 2 * pipeline / wire::kKeysPerCall;
+    return calls > 0 ? calls : 1;
+  }
+
   explicit Gatherer(RpcClient& client);
 
   struct Shared {

@@ -41,7 +41,7 @@ class RpcClient::ManyBatch final : public CallBatch {
   ManyBatch(RpcClient& client, std::span<GetItem> items, std::span<const uint32_t> which, size_t width,
             Left& left)
       : CallBatch(client.session_, client.shard_, (which.size() + width - 1) / width,
-                  client.options_.pipeline),
+                  Gatherer::calls_for(client.options_.pipeline)),
         client_(client),
         items_(items),
         which_(which),

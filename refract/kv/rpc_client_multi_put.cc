@@ -35,7 +35,8 @@ struct RpcClient::PutPlan {
 class RpcClient::PutManyBatch final : public CallBatch {
  public:
   PutManyBatch(RpcClient& client, std::span<PutItem> items, const PutPlan& plan, std::vector<uint32_t>& alone)
-      : CallBatch(client.session_, client.shard_, plan.runs.size(), client.options_.pipeline),
+      : CallBatch(client.session_, client.shard_, plan.runs.size(),
+                  Gatherer::calls_for(client.options_.pipeline)),
         client_(client),
         items_(items),
         plan_(plan),
