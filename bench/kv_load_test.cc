@@ -118,9 +118,9 @@ TEST(Workload, charges_a_pause_to_all_that_fell_due_in_it) {
     workload.finished(operation, Code::kOk);
   } while (workload.next(operation));
   const WorkloadResult& result = workload.end();
-  // Poisson: 500 of them, give or take 22.
-  EXPECT_NEAR(static_cast<double>(result.operations), 500, 150);
-  EXPECT_EQ(result.unserved, 0u);
+  // Poisson: 500 of them, give or take 22. A machine that makes the pause longer than three turns ends the
+  // load before they are served, and they are told apart then.
+  EXPECT_NEAR(static_cast<double>(result.operations + result.unserved), 500, 150);
   EXPECT_GE(result.latency_ns.quantile(0.01), 40'000'000u);
 }
 
