@@ -107,7 +107,8 @@ std::vector<uint64_t> GrowthRun::places(uint64_t least, uint64_t most) const {
 }
 
 std::vector<uint64_t> GrowthRun::chosen(std::vector<uint64_t> places) const {
-  return options.at.empty() ? std::move(places) : options.at;
+  if (!options.at.empty()) return options.at;
+  return places;
 }
 
 Reported<> measure_turns(const GrowthRun& run, GrowthPoint& point, const GrowthTurn& turn, Over over) {
