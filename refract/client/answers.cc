@@ -3,7 +3,19 @@
 
 #include <algorithm>
 
+#include "refract/memory/large_pages.h"
+
 namespace refract::client {
+
+std::byte* StringRoom::long_room(std::string& target, uint64_t bytes) {
+  // What was in it is not carried over.
+  target = std::string();
+  target.resize_and_overwrite(bytes, [bytes](char* room, size_t) noexcept {
+    wish_for_large_pages(room, bytes);
+    return bytes;
+  });
+  return reinterpret_cast<std::byte*>(target.data());
+}
 
 void Write::identify(Peers& peers, const RequestId& request) {
   RequestId identity = request;

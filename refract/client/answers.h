@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "refract/base/units.h"
 #include "refract/client/connection.h"
 #include "refract/client/peers.h"
 #include "refract/client/reservation.h"
@@ -24,6 +25,8 @@ struct StringRoom {
     // Of the same length nothing is stored but the value: the terminator's address would come out of a cache
     // miss, and such a store holds up all later loads (kv/held_bytes.h).
     if (target->size() != bytes) {
+      if (bytes >= kLongBytes && bytes > target->capacity()) [[unlikely]]
+        return long_room(*target, bytes);
       target->clear();
       // All of it is written before anybody looks. libstdc++ 12 tells the function the new capacity instead
       // of the length that was asked for.
@@ -31,6 +34,11 @@ struct StringRoom {
     }
     return reinterpret_cast<std::byte*>(target->data());
   }
+
+ private:
+  // From here on fresh memory is mostly the kernel's own, without pages, and has better large ones.
+  static constexpr uint64_t kLongBytes = 4 * kMiB;
+  [[nodiscard]] static std::byte* long_room(std::string& target, uint64_t bytes);
 };
 
 struct BufferRoom {

@@ -67,6 +67,32 @@ TEST(ClientThreads, each_thread_reads_what_it_and_the_others_wrote) {
   EXPECT_EQ(client.counters().connections, kThreads);
 }
 
+TEST(ClientThreads, long_values_are_whole_however_many_threads_copy_them) {
+  const TestNode node;
+  Client client = node.connect({.timeout_ns = 60'000'000'000, .copy_threads = 4});
+  constexpr uint64_t kLong = 5'000'001;
+  ASSERT_TRUE(client.put("long", std::string(kLong, 'a')).has_value());
+  std::atomic<int> wrong = 0;
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 2; ++reader) {
+    readers.emplace_back([&] {
+      std::string used;
+      for (int i = 0; i < 4 || !is_over; ++i) {
+        const auto fresh = client.get("long");
+        wrong += fresh && *fresh == std::string(kLong, fresh->front()) ? 0 : 1;
+        wrong += client.get("long", used) && used == std::string(kLong, used.front()) ? 0 : 1;
+      }
+    });
+  }
+  for (char letter = 'b'; letter < 'h'; ++letter) {
+    EXPECT_TRUE(client.put("long", std::string(kLong, letter)).has_value());
+  }
+  is_over = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(ClientThreads, a_threads_connections_end_with_it) {
   const TestNode node;
   Client client = node.connect();

@@ -20,7 +20,12 @@ constexpr size_t kPipeline = 64;
 
 Connection::Connection(runtime::Shard& shard, const TransportRow& row, const TransportRequest& request,
                        Paths paths)
-    : shard_(shard), row_(row), address_(request.address), timeout_ns_(request.timeout_ns), paths_(paths) {}
+    : shard_(shard),
+      row_(row),
+      address_(request.address),
+      timeout_ns_(request.timeout_ns),
+      paths_(paths),
+      copies_(request.copies) {}
 
 Reported<Connection::Owned> Connection::begin(runtime::Shard& shard, const TransportRow& row,
                                               const TransportRequest& request, Paths paths) {
@@ -135,7 +140,7 @@ void Connection::come_up() {
                                   info(header.error().code).sentence);
     return;
   }
-  memory_.emplace(view.base, view.bytes, pins_);
+  memory_.emplace(view.base, view.bytes, pins_, copies_);
   reader_ =
       &reader_memory_.emplace(*memory_, store_clock_.emplace(shard_.clock(), time_offset_ns(view.base)));
 }

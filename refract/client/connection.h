@@ -191,6 +191,7 @@ class Connection final : public runtime::Poller {
   std::string address_;
   uint64_t timeout_ns_;
   Paths paths_;
+  CopyTeam* copies_;  // Of the settings. May be null.
   ForkGuard guard_;
   PinWriter* pins_ = nullptr;  // The transport's; null: there are none.
   // Of pins that were held when it was retired and have not been let go of; less than 0 while their number is

@@ -47,6 +47,7 @@ Reported<std::unique_ptr<const Settings>> Settings::make(std::string_view addres
   auto settings = std::make_unique<Settings>();
   settings->target = std::move(*target);
   settings->options = options;
+  settings->copies = std::make_unique<CopyTeam>(CopyTeam::Options{.threads_max = options.copy_threads});
   if (settings->target.paths) settings->options.paths = *settings->target.paths;
   if (auto taken = take_device(*settings); !taken) return report(std::move(taken).error());
   const Target& place = settings->target;
@@ -66,7 +67,8 @@ TransportRequest Settings::request_to(std::string address) const {
           .populate = options.populate,
           .timeout_ns = options.timeout_ns,
           .secret = secret ? &*secret : nullptr,
-          .rdma_device = rdma_device == verbs::kAnyDevice ? std::string() : rdma_device};
+          .rdma_device = rdma_device == verbs::kAnyDevice ? std::string() : rdma_device,
+          .copies = copies.get()};
 }
 
 Reported<> Settings::rdma_is_possible() const {

@@ -13,6 +13,7 @@
 #include "refract/client/transport.h"
 #include "refract/client/types.h"
 #include "refract/fabric/tcp/secret.h"
+#include "refract/memory/copy_team.h"
 
 namespace refract::client {
 
@@ -22,6 +23,7 @@ struct Settings {
   std::optional<fabric::tcp::Secret> secret;
   std::string rdma_device;  // fabric::verbs::kAnyDevice, kNoDevice, or the name of one that is there.
   std::unique_ptr<Doubts> doubts = std::make_unique<Doubts>();  // Has a lock of its own.
+  std::unique_ptr<CopyTeam> copies;                             // Likewise.
 
   // Control path: parses the address; where it leads to a host, reads the secret's file and looks for the
   // RDMA device, if any is named. kUnsupported: this host has no such device.

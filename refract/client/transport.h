@@ -19,6 +19,7 @@
 #include "refract/fabric/channel.h"
 
 namespace refract {
+class CopyTeam;
 class PinWriter;
 class UseWriter;
 }  // namespace refract
@@ -52,6 +53,7 @@ struct TransportRequest {
   uint64_t timeout_ns = 0;
   const fabric::tcp::Secret* secret = nullptr;  // Null: none. Outlives the transport.
   std::string rdma_device;                      // Empty: one that works.
+  CopyTeam* copies = nullptr;  // Of long values that are read directly. Null: none. Outlives the reads.
 };
 
 class Transport {

@@ -50,6 +50,10 @@ struct ClientOptions {
   // address says, else the environment in REFRACT_RDMA_DEVICE, else "auto". A name that this host does not
   // have is refused wherever RDMA might be taken.
   std::string rdma_device = {};
+  // How many threads may copy one value of 4 MiB or more that is read from the node's memory, the caller
+  // among them and up to 16. The others are this Client's own; they are started and used only while cores are
+  // free, and as long as it makes such copies faster here. 1: the caller alone.
+  unsigned copy_threads = 4;
 };
 
 // Makes a write recognisable when it is repeated: Client::new_request() draws them.

@@ -119,13 +119,22 @@ class CarefulReader {
     const int pin = pins == nullptr ? -1 : pins->pin(seen.slot.buffer(), seen.stamp);
     Code code = Code::kInvalidated;
     if (pin < 0 || view_.is_current(seen)) {
-      memory_.copy(target, seen.slot.buffer().plus(seen.lengths.value_at()), bytes);
+      copy_value(target, seen.slot.buffer().plus(seen.lengths.value_at()), bytes);
       // A pinned buffer keeps its stamp, if whoever honours pins is still there; its slot may well have moved
       // on, which is no reason to start again.
       if (pin >= 0 ? view_.has_stamp(seen) : view_.is_current(seen)) code = Code::kOk;
     }
     if (pin >= 0) pins->unpin(pin);
     return code;
+  }
+
+  // Of any length: a policy may have a way of its own for the longest.
+  void copy_value(std::byte* target, Offset at, uint64_t bytes) noexcept {
+    if constexpr (requires { memory_.copy_value(target, at, bytes); }) {
+      memory_.copy_value(target, at, bytes);
+    } else {
+      memory_.copy(target, at, bytes);
+    }
   }
 
   Memory& memory_;

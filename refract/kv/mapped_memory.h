@@ -9,6 +9,7 @@
 
 #include "refract/kv/held_bytes.h"
 #include "refract/kv/slot_match.h"
+#include "refract/memory/copy_team.h"
 #include "refract/memory/pins.h"
 #include "refract/memory/remote_visible.h"
 
@@ -16,13 +17,21 @@ namespace refract::kv {
 
 class MappedMemory {
  public:
-  // `pins` may be null. What is mapped may grow (set_bytes), the base stays.
-  MappedMemory(const std::byte* base, uint64_t bytes, PinWriter* pins) noexcept
-      : base_(base), bytes_(bytes), pins_(pins) {}
+  // `pins` may be null, and so may `team`, who shares copies of whole values. What is mapped may grow
+  // (set_bytes), the base stays.
+  MappedMemory(const std::byte* base, uint64_t bytes, PinWriter* pins, CopyTeam* team = nullptr) noexcept
+      : base_(base), bytes_(bytes), pins_(pins), team_(team) {}
 
   [[nodiscard]] uint64_t observe(Offset at) const noexcept { return observe_u64(base_ + at.value); }
   void copy(void* target, Offset at, size_t bytes) const noexcept {
     copy_possibly_torn(target, base_ + at.value, bytes);
+  }
+  void copy_value(std::byte* target, Offset at, size_t bytes) const noexcept {
+    if (team_ != nullptr) {
+      team_->copy(target, base_ + at.value, bytes);
+    } else {
+      copy(target, at, bytes);
+    }
   }
 #ifndef REFRACT_THREAD_SANITIZER
   [[nodiscard, gnu::always_inline]] HeldBytes hold(Offset at) const noexcept {
@@ -92,6 +101,7 @@ class MappedMemory {
   const std::byte* base_;
   uint64_t bytes_;
   PinWriter* pins_;
+  CopyTeam* team_;
 };
 
 }  // namespace refract::kv

@@ -44,6 +44,14 @@ uint64_t take_large_pages(int descriptor, uint64_t file_offset, std::byte* addre
   return taken;
 }
 
+void wish_for_large_pages(void* address, uint64_t bytes) noexcept {
+  const auto start = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t first = round_up(start, kHugePageBytes);
+  const uintptr_t end = (start + bytes) / kHugePageBytes * kHugePageBytes;
+  if (first >= end) return;
+  (void)::madvise(static_cast<std::byte*>(address) + (first - start), end - first, MADV_HUGEPAGE);
+}
+
 bool large_pages_are_granted() noexcept {
   const Descriptor file(::memfd_create("refract-page", MFD_CLOEXEC));
   if (!file || ::ftruncate(file.get(), kHugePageBytes) != 0) return false;

@@ -5,7 +5,7 @@
 // nearly everywhere. A process that asks for them in so many words gets them all the same (MADV_COLLAPSE,
 // Linux 6.1), if there are contiguous pages left. Design page 035.
 //
-// Threads: any. Control path only: takes memory and blocks.
+// Threads: any. Control path only, but for wish_for_large_pages(): takes memory and blocks.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,11 @@ namespace refract {
 // bytes that lie in large pages now; what it does not count may be taken or not.
 [[nodiscard]] uint64_t take_large_pages(int descriptor, uint64_t file_offset, std::byte* address,
                                         uint64_t bytes) noexcept;
+
+// Has the kernel take pages of 2 MiB for the private memory there that has no pages yet, if it has any:
+// filling 64 MiB then takes a fault for each 2 MiB instead of one for each 4 KiB. A system call; errors do no
+// harm.
+void wish_for_large_pages(void* address, uint64_t bytes) noexcept;
 
 // Whether this process gets them, found out with a memory file of one page. Costs some 100 us.
 [[nodiscard]] bool large_pages_are_granted() noexcept;

@@ -10,12 +10,16 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "refract/base/units.h"
 #include "refract/memory/address_space.h"
 #include "refract/memory/child_process.h"
 #include "refract/memory/descriptor.h"
+#include "refract/memory/limits.h"
 #include "refract/memory/region.h"
 
 namespace refract {
@@ -102,6 +106,38 @@ TEST(LargePagesRefused, a_kernel_that_grants_none_gives_regions_of_small_ones) {
     return region.large_page_bytes() == 0 && region.populated_bytes() == kBytes ? 0 : 3;
   });
   EXPECT_EQ(ended, 0);
+}
+
+// Where in this process's memory the kernel was told to prefer large pages.
+bool is_wished_at(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  bool is_there = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t start = 0;
+    uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &start, &end) == 2) {
+      is_there = start <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
+    }
+    if (is_there && line.starts_with("VmFlags:")) return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+TEST(LargePagesWished, for_whole_pages_of_private_memory_and_nothing_beside) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "a kernel without them";
+  void* place = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(place, MAP_FAILED);
+  auto* bytes = static_cast<std::byte*>(place);
+  wish_for_large_pages(bytes, 0);
+  wish_for_large_pages(bytes + 1, 2 * kMiB);
+  EXPECT_FALSE(is_wished_at(bytes + 2 * kMiB)) << "no whole page";
+  wish_for_large_pages(bytes + 1, kBytes - 1);
+  const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(bytes) + 1, kHugePageBytes);
+  std::byte* const page = bytes + (first - reinterpret_cast<uintptr_t>(bytes));
+  EXPECT_TRUE(is_wished_at(page));
+  EXPECT_FALSE(is_wished_at(page - 1));
+  EXPECT_EQ(bytes[kBytes - 1], std::byte{0});
+  ::munmap(place, kBytes);
 }
 
 }  // namespace
