@@ -87,8 +87,8 @@ class Copies {
 TEST(CopyTeam, copies_whole_values_of_any_length_with_helpers) {
   const StagedClock clock(1'000, 10);
   CopyTeam team({.free_cores = &many_cores, .clock = clock});
-  for (const size_t bytes : {size_t{1}, CopyTeam::kBytesMin - 1, CopyTeam::kBytesMin, kBytes,
-                             3 * CopyTeam::kBytesMin + 1}) {
+  for (const size_t bytes :
+       {size_t{1}, CopyTeam::kBytesMin - 1, CopyTeam::kBytesMin, kBytes, 3 * CopyTeam::kBytesMin + 1}) {
     EXPECT_TRUE(Copies(bytes).are_whole(team, 8)) << bytes;
   }
   EXPECT_EQ(team.helpers(), 3U);
