@@ -365,13 +365,20 @@ void Heap::collect_pins() {
 
 void Heap::reclaim() {
   collect_pins();
-  const auto reusable = [&](const Retired& buffer) {
-    if (pinned_.contains(buffer.at)) return false;
+  const auto reuse = [&](const Retired& buffer) {
     stats_.bytes_retired -= footprint(buffer.bytes);
     release(buffer.at, buffer.bytes);
-    return true;
   };
-  std::erase_if(retired_, reusable);
+  if (pinned_.empty()) [[likely]] {
+    std::ranges::for_each(retired_, reuse);
+    retired_.clear();
+    return;
+  }
+  std::erase_if(retired_, [&](const Retired& buffer) {
+    const bool is_free = !pinned_.contains(buffer.at);
+    if (is_free) reuse(buffer);
+    return is_free;
+  });
 }
 
 uint64_t Heap::next_stamp() {

@@ -46,14 +46,33 @@ inline constexpr std::array<uint32_t, kSizeClasses> kClassBytes = [] {
 static_assert(kClassBytes.back() == kSlabBytesMax);
 static_assert(kSizeClasses < 256, "a class fits a byte of the chunk table");
 
-// The smallest class that holds `bytes`. REQUIRES: bytes <= kSlabBytesMax.
-[[nodiscard]] constexpr uint8_t size_class_of(uint64_t bytes) noexcept {
+namespace size_class_detail {
+
+constexpr uint8_t computed(uint64_t bytes) {
   if (bytes <= kSlabBytesMin) return 0;
   // Below 128 bytes the classes are one granule apart; above, four to a doubling.
   if (bytes <= 128) return static_cast<uint8_t>((bytes + kGranuleBytes - 1) / kGranuleBytes - 2);
   const auto doubling = static_cast<uint64_t>(std::bit_width(bytes - 1)) - 1;  // 2^doubling < bytes
   const uint64_t quarter = (bytes - 1 - (uint64_t{1} << doubling)) >> (doubling - 2);
   return static_cast<uint8_t>(6 + (doubling - 7) * 4 + quarter + 1);
+}
+
+// Of small buffers, by granules: they are asked for several times a put.
+inline constexpr std::array<uint8_t, 65> kSmall = [] {
+  std::array<uint8_t, 65> classes{};
+  for (uint64_t granules = 0; granules < classes.size(); ++granules)
+    classes[granules] = computed(granules * kGranuleBytes);
+  return classes;
+}();
+
+}  // namespace size_class_detail
+
+// The smallest class that holds `bytes`. REQUIRES: bytes <= kSlabBytesMax.
+[[nodiscard]] constexpr uint8_t size_class_of(uint64_t bytes) noexcept {
+  const uint64_t granules = (bytes + kGranuleBytes - 1) / kGranuleBytes;
+  if (granules < size_class_detail::kSmall.size()) [[likely]]
+    return size_class_detail::kSmall[granules];
+  return size_class_detail::computed(bytes);
 }
 static_assert([] {
   for (uint64_t bytes = 1; bytes <= kSlabBytesMax; ++bytes) {
