@@ -29,7 +29,11 @@ build:
 	@test -f $(BUILD)/build.ninja || cmake --preset programs
 	@ninja -C $(BUILD) programs
 
-run: build
+# A node and its command line; what measures them is built by `make build` and `make bars`.
+run:
+	@scripts/setup build
+	@test -f $(BUILD)/build.ninja || cmake --preset programs
+	@ninja -C $(BUILD) refractd refract
 	@exec $(BUILD)/bin/refractd $(RUN_ARGS)
 
 # Switching the tests on keeps every object that `make build` has made.

@@ -2,12 +2,13 @@
 # A layer is a folder, a static library, and one test program. What it may use is the LINKS it names; the
 # linker refuses the rest, and scripts/tidy.py refuses the includes.
 
-# refract_layer(NAME [LINKS ...] [EXTRA ...] [TEST_LINKS ...] [LABELS ...] [TIMEOUT seconds]): sources of the
-# current folder become refract_NAME, its *_test.cc become NAME_test, its *_fuzz.cc become fuzz programs, its
-# *_bench.cc are left to bench/. LINKS are layers of ours, EXTRA is anything else; TEST_LINKS are for the
-# tests alone. LABELS and TIMEOUT go to refract_test.
+# refract_layer(NAME [LINKS ...] [EXTRA ...] [TEST_LINKS ...] [APART ...] [LABELS ...] [TIMEOUT seconds]):
+# sources of the current folder become refract_NAME, its *_test.cc become NAME_test, its *_fuzz.cc become
+# fuzz programs, its *_bench.cc are left to bench/. LINKS are layers of ours, EXTRA is anything else;
+# TEST_LINKS are for the tests alone. APART goes to refract_compile_together, LABELS and TIMEOUT to
+# refract_test.
 function(refract_layer name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;EXTRA;TEST_LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;EXTRA;TEST_LINKS;LABELS;APART" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
   file(GLOB fuzzers CONFIGURE_DEPENDS *_fuzz.cc)
@@ -17,6 +18,7 @@ function(refract_layer name)
     add_library(refract_${name} STATIC ${sources})
     target_link_libraries(refract_${name} PUBLIC refract_flags ${ARG_LINKS} ${ARG_EXTRA})
     refract_precompile_layer(refract_${name})
+    refract_compile_together(refract_${name} APART ${ARG_APART})
   else()
     add_library(refract_${name} INTERFACE)
     target_link_libraries(refract_${name} INTERFACE refract_flags ${ARG_LINKS} ${ARG_EXTRA})

@@ -17,7 +17,7 @@ namespace refract::records {
 namespace {
 
 // Deeper or longer paths are legal, but no tool likes them, and each level costs the reader a descriptor.
-constexpr std::ptrdiff_t kDepthMax = 64;
+constexpr std::ptrdiff_t kWrittenDepthMax = 64;
 constexpr size_t kPathBytesMax = 3000;
 
 // The file system cannot take this path, whatever the value; the overflow file can.
@@ -76,7 +76,7 @@ int DirectoryWriter::parent_of_path() noexcept {
 Reported<> DirectoryWriter::write(std::string_view key, std::string_view value) noexcept {
   if (key.empty()) return report(Code::kInvalidArgument, "a record without a key cannot be written");
   key_to_path(key, path_);
-  if (path_.size() > kPathBytesMax || std::ranges::count(path_, '/') >= kDepthMax)
+  if (path_.size() > kPathBytesMax || std::ranges::count(path_, '/') >= kWrittenDepthMax)
     return overflow_->write(key, value);
   const int parent = parent_of_path();
   if (parent < 0) return is_refusal_of_path(errno) ? overflow_->write(key, value) : failed(errno);

@@ -6,13 +6,13 @@
 namespace refract::records {
 namespace {
 
-constexpr std::string_view kDigits = "0123456789ABCDEF";
+constexpr std::string_view kPathDigits = "0123456789ABCDEF";
 
 void append_escaped(std::string& out, char byte) {
   const auto value = static_cast<unsigned char>(byte);
   out.push_back('%');
-  out.push_back(kDigits[value >> 4]);
-  out.push_back(kDigits[value & 15]);
+  out.push_back(kPathDigits[value >> 4]);
+  out.push_back(kPathDigits[value & 15]);
 }
 
 bool is_plain(char byte) noexcept {

@@ -14,9 +14,9 @@ constexpr size_t kQuotedBytesMax = 60;
 
 // Two digits at `out`, and where the next ones go. By hand: formatting a byte takes a hundred times as long.
 char* put_byte(char* out, std::byte byte) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  out[0] = kDigits[std::to_integer<size_t>(byte) >> 4];
-  out[1] = kDigits[std::to_integer<size_t>(byte) & 0xf];
+  constexpr char kHexDigits[] = "0123456789abcdef";
+  out[0] = kHexDigits[std::to_integer<size_t>(byte) >> 4];
+  out[1] = kHexDigits[std::to_integer<size_t>(byte) & 0xf];
   return out + 2;
 }
 

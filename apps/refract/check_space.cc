@@ -16,7 +16,7 @@ constexpr int kChainMax = 1'000;
 constexpr uint64_t kBucketsBetweenWords = 4096;
 
 // What one look at a bucket found.
-struct Look {
+struct SpaceLook {
   uint64_t lines = 0;
   uint64_t entries = 0;
   uint64_t expiring = 0;
@@ -77,7 +77,7 @@ class Checker {
   }
 
   void check_bucket(uint64_t index) {
-    Look look = look_at(index);
+    SpaceLook look = look_at(index);
     std::vector<Damage> lasting = look.damages;
     for (int again = 1; again < kLooks && !lasting.empty(); ++again) {
       if (view_.pause) view_.pause();
@@ -103,8 +103,8 @@ class Checker {
     }
   }
 
-  Look look_at(uint64_t index) {
-    Look look;
+  SpaceLook look_at(uint64_t index) {
+    SpaceLook look;
     Offset line = bucket_chunk_.plus(index % kv::kBucketsPerChunk * kLineBytes);
     while (true) {
       ++look.lines;
@@ -126,7 +126,7 @@ class Checker {
     }
   }
 
-  void look_at_slot(Offset at, uint64_t bucket, Look& look) {
+  void look_at_slot(Offset at, uint64_t bucket, SpaceLook& look) {
     const Slot slot{words_.observe(at)};
     if (!slot) return;
     const Offset buffer = slot.buffer();

@@ -17,7 +17,7 @@
 namespace refract::cli {
 namespace {
 
-constexpr size_t kKeysAPage = 512;
+constexpr size_t kDumpedKeysAPage = 512;
 // Values of a page are fetched in parts of so many bytes, so that large ones do not fill the memory.
 constexpr uint64_t kPartBytes = 16 * kMiB;
 
@@ -35,7 +35,7 @@ class Dumper {
   int run() {
     uint64_t cursor = 0;
     do {
-      auto page = client_.scan(cursor, kKeysAPage);
+      auto page = client_.scan(cursor, kDumpedKeysAPage);
       if (!page) return give_up(explain(client_, page.code(), "the dump is not complete"));
       if (!write_page(page->entries)) return exit_;
       cursor = page->next;

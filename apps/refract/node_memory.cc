@@ -16,6 +16,7 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/base/clock.h"
+#include "refract/base/units.h"
 #include "refract/memory/descriptor.h"
 #include "refract/memory/region.h"
 
@@ -23,7 +24,6 @@ namespace refract::cli {
 namespace {
 
 constexpr uint16_t kRegionFilesMax = 250;
-constexpr uint64_t kPageBytes = 4096;
 constexpr int kHeartbeat_ms = 100;
 
 Reported<Descriptor> open_to_read(const std::string& path) {

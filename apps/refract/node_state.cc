@@ -24,7 +24,7 @@ namespace {
 using progress::bytes_text;
 using progress::count_text;
 
-std::string seconds_text(uint64_t ns) {
+std::string duration_of(uint64_t ns) {
   return progress::duration_text(static_cast<double>(ns) / 1e9);
 }
 
@@ -57,7 +57,7 @@ std::string stat_table(const NodeStat& stat, const Route& route) {
                                                    static_cast<double>(stat.bytes_total);
   std::string out = fmt::format("node         {}\n", route.address);
   out += fmt::format("server       {}, up {}, incarnation {}, process {}\n", route.server,
-                     seconds_text(stat.uptime_ns), route.incarnation, route.server_pid);
+                     duration_of(stat.uptime_ns), route.incarnation, route.server_pid);
   out += fmt::format("entries      {}", count_text(stat.entries));
   if (stat.expiring_entries > 0) out += fmt::format(", {} of them expire", count_text(stat.expiring_entries));
   if (stat.expired > 0) out += fmt::format("; {} have expired", count_text(stat.expired));
@@ -117,7 +117,7 @@ std::string shard_table(std::span<const observe::ShardState> shards) {
     out += fmt::format("{:<6} {:>12} {:>10} {:>10} {:>10} {:>10} {:>11} {:>11} {:>15}\n", shard.shard_index,
                        count_text(shard.entries.count), bytes_text(memory.live), bytes_text(memory.retired),
                        bytes_text(memory.table), bytes_text(memory.free), bytes_text(memory.largest_free_run),
-                       shard.connections, seconds_text(shard.cpu_ns));
+                       shard.connections, duration_of(shard.cpu_ns));
   }
   return out;
 }

@@ -37,7 +37,7 @@ std::string time_text(const Quantiles& of, uint64_t ns) {
                                   : fmt::format("{:.0f} {}", value, kUnits[unit]);
 }
 
-std::string seconds_text(uint64_t ns) {
+std::string whole_seconds(uint64_t ns) {
   return duration_text(static_cast<double>(ns) / 1e9);
 }
 
@@ -63,10 +63,10 @@ std::string head(const Figures& figures) {
   return fmt::format(
       "refract top  {} by {}  up {}  incarnation {}  process {}\n"
       "calls {}/s {}  connections {}  entries {}\n",
-      printable(figures.address), figures.transport, seconds_text(figures.uptime_ns), figures.incarnation,
+      printable(figures.address), figures.transport, whole_seconds(figures.uptime_ns), figures.incarnation,
       figures.process, rate_text(figures.calls_per_s),
       figures.since_start ? "since the server's start"
-                          : fmt::format("in {}", seconds_text(figures.interval_ns)),
+                          : fmt::format("in {}", whole_seconds(figures.interval_ns)),
       figures.connection_count, count_text(figures.entries.count));
 }
 
@@ -121,8 +121,8 @@ std::string connection_lines(const Figures& figures) {
     out += fmt::format("{:<10} {:<5} {:<28} {:>10} {:>6} {:>12} {:>12} {:>9} {:>9}  {}\n",
                        fmt::format("{}.{}", one.shard, one.now.place), printable(one.now.transport),
                        printable(one.now.peer), rate_text(one.calls_per_s), one.now.in_flight,
-                       per_s(one.received_per_s), per_s(one.sent_per_s), seconds_text(one.now.age_ns),
-                       seconds_text(one.now.idle_ns), printable(one.now.reason));
+                       per_s(one.received_per_s), per_s(one.sent_per_s), whole_seconds(one.now.age_ns),
+                       whole_seconds(one.now.idle_ns), printable(one.now.reason));
   }
   return out;
 }

@@ -9,6 +9,8 @@ namespace refract {
 inline constexpr uint64_t kKiB = 1024;
 inline constexpr uint64_t kMiB = 1024 * kKiB;
 inline constexpr uint64_t kGiB = 1024 * kMiB;
+// Of memory, where it is not mapped by large pages.
+inline constexpr uint64_t kPageBytes = 4 * kKiB;
 
 inline constexpr uint64_t kMicrosecond_ns = 1'000;
 inline constexpr uint64_t kMillisecond_ns = 1'000'000;

@@ -86,7 +86,7 @@ class ShmTransport final : public Transport {
   const fabric::shm::NodePage* page_ = nullptr;
 };
 
-Reported<std::unique_ptr<Transport>> begin(const TransportRequest& request) {
+Reported<std::unique_ptr<Transport>> begin_shm(const TransportRequest& request) {
   auto domain = fabric::shm::ClientDomain::create({.populate = request.populate});
   if (!domain) return report(std::move(domain).error());
   auto channel = (*domain)->connect(request.address);
@@ -98,7 +98,7 @@ Reported<std::unique_ptr<Transport>> begin(const TransportRequest& request) {
 
 const TransportRow& shm_row() noexcept {
   static constexpr TransportRow kRow = {
-      .name = "shm", .begin = begin, .shard_address = fabric::shm::shard_socket_path};
+      .name = "shm", .begin = begin_shm, .shard_address = fabric::shm::shard_socket_path};
   return kRow;
 }
 

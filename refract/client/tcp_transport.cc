@@ -47,7 +47,7 @@ class TcpTransport final : public Transport {
   uint64_t incarnation_ = 0;
 };
 
-Reported<std::unique_ptr<Transport>> begin(const TransportRequest& request) {
+Reported<std::unique_ptr<Transport>> begin_tcp(const TransportRequest& request) {
   auto domain =
       fabric::tcp::ClientDomain::create({.secret = request.secret, .connect_timeout_ns = request.timeout_ns});
   if (!domain) return report(std::move(domain).error());
@@ -60,7 +60,7 @@ Reported<std::unique_ptr<Transport>> begin(const TransportRequest& request) {
 
 const TransportRow& tcp_row() noexcept {
   static constexpr TransportRow kRow = {
-      .name = "tcp", .begin = begin, .shard_address = shard_address_at_host};
+      .name = "tcp", .begin = begin_tcp, .shard_address = shard_address_at_host};
   return kRow;
 }
 

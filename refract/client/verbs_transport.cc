@@ -72,7 +72,7 @@ class VerbsTransport final : public Transport {
   uint64_t incarnation_ = 0;
 };
 
-Reported<std::unique_ptr<Transport>> begin(const TransportRequest& request) {
+Reported<std::unique_ptr<Transport>> begin_verbs(const TransportRequest& request) {
   auto introducer =
       fabric::tcp::ClientDomain::create({.secret = request.secret, .connect_timeout_ns = request.timeout_ns});
   if (!introducer) return report(std::move(introducer).error());
@@ -89,7 +89,7 @@ Reported<std::unique_ptr<Transport>> begin(const TransportRequest& request) {
 
 const TransportRow& verbs_row() noexcept {
   static constexpr TransportRow kRow = {
-      .name = "verbs", .begin = begin, .shard_address = shard_address_at_host};
+      .name = "verbs", .begin = begin_verbs, .shard_address = shard_address_at_host};
   return kRow;
 }
 

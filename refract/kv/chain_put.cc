@@ -8,8 +8,6 @@
 
 namespace refract::kv {
 
-using State = ChainPut::State;
-
 namespace {
 
 // The operations of a swap, in their order. Without a known stamp the first one is not there.
@@ -47,12 +45,12 @@ uint64_t ChainPut::chain_bytes() const noexcept {
          kSwapBytes + 2 * kHeader;
 }
 
-State ChainPut::end(const Result<uint64_t>& result) noexcept {
+ChainPut::State ChainPut::end(const Result<uint64_t>& result) noexcept {
   result_ = result;
   return State::kDone;
 }
 
-State ChainPut::begin() noexcept {
+ChainPut::State ChainPut::begin() noexcept {
   const KnownSlot* known = link_.slots.find(wanted_.hash);
   const bool is_enough =
       known != nullptr && known->word != 0 && (wanted_.if_version == 0 || wanted_.if_version == known->stamp);
@@ -65,7 +63,7 @@ State ChainPut::begin() noexcept {
   return install({.slot_at = known->at, .slot = {known->word}, .stamp = known->stamp});
 }
 
-State ChainPut::follow(ChainSearch::State state) noexcept {
+ChainPut::State ChainPut::follow(ChainSearch::State state) noexcept {
   is_installing_ = false;
   switch (state) {
     case ChainSearch::State::kAsks: {
@@ -90,13 +88,13 @@ State ChainPut::follow(ChainSearch::State state) noexcept {
   return give_up(search_.why());
 }
 
-State ChainPut::look_again() noexcept {
+ChainPut::State ChainPut::look_again() noexcept {
   if (++attempts_ > kAttempts) return give_up(ByRpc::kContended);
   must_look_ = true;
   return follow(search_.begin());
 }
 
-State ChainPut::install(const Target& target) noexcept {
+ChainPut::State ChainPut::install(const Target& target) noexcept {
   // What is there may expire, which only the owner's clock tells; its guard refuses such a swap.
   if (target.slot.expires()) return give_up(ByRpc::kExpires);
   target_ = target;
@@ -155,14 +153,14 @@ std::span<const std::byte> ChainPut::fill_entry() const noexcept {
   return link_.entry;
 }
 
-State ChainPut::take(const prism::Reply& reply) noexcept {
+ChainPut::State ChainPut::take(const prism::Reply& reply) noexcept {
   if (is_installing_) return take_install(reply);
   const State state = follow(search_.take(reply));
   was_known_ = search_.was_known();
   return state;
 }
 
-State ChainPut::take_install(const prism::Reply& reply) noexcept {
+ChainPut::State ChainPut::take_install(const prism::Reply& reply) noexcept {
   const size_t skipped = target_.stamp == 0 ? 1 : 0;
   const size_t swap = kSwap - skipped;
   if (reply.code(swap) == Code::kOk) {
@@ -192,7 +190,7 @@ State ChainPut::take_install(const prism::Reply& reply) noexcept {
   }
 }
 
-State ChainPut::take_refused_swap(Code code, Slot now) noexcept {
+ChainPut::State ChainPut::take_refused_swap(Code code, Slot now) noexcept {
   // The owner's log has no room: a call waits for it, or learns why.
   if (code == Code::kOverloaded || code == Code::kReadOnly) return give_up(ByRpc::kRefused);
   if (code != Code::kCompareFailed) {

@@ -10,13 +10,7 @@
 
 namespace refract::kv {
 
-using State = ChainSearch::State;
-
 namespace {
-
-// What stands in front of the key at most.
-constexpr uint64_t kFrontBytesMax = Lengths{.flags = Lengths::kExpires | Lengths::kIdentified}.key_at();
-constexpr uint8_t kHintTooLarge = 15;
 
 uint64_t word_at(std::span<const std::byte> bytes, size_t at) noexcept {
   uint64_t word = 0;
@@ -26,7 +20,7 @@ uint64_t word_at(std::span<const std::byte> bytes, size_t at) noexcept {
 
 }  // namespace
 
-State ChainSearch::begin() noexcept {
+ChainSearch::State ChainSearch::begin() noexcept {
   const KnownSlot* known = link_.slots.find(wanted_.hash);
   if (known == nullptr) return begin_at_bucket();
   known_ = *known;
@@ -35,7 +29,7 @@ State ChainSearch::begin() noexcept {
   return State::kAsks;
 }
 
-State ChainSearch::begin_at_bucket() noexcept {
+ChainSearch::State ChainSearch::begin_at_bucket() noexcept {
   was_known_ = false;
   candidate_count_ = 0;
   next_line_ = {};
@@ -109,7 +103,7 @@ void ChainSearch::build_buffers(prism::Chain& chain) noexcept {
   chain.read(link_.at(kBucketCountAt), link_.key, sizeof(uint64_t));
 }
 
-State ChainSearch::take(const prism::Reply& reply) noexcept {
+ChainSearch::State ChainSearch::take(const prism::Reply& reply) noexcept {
   switch (step_) {
     case Step::kSlot:
       return take_slot(reply);
@@ -126,14 +120,14 @@ State ChainSearch::take(const prism::Reply& reply) noexcept {
   return give_up(ByRpc::kRefused);
 }
 
-State ChainSearch::take_directory(const prism::Reply& reply) noexcept {
+ChainSearch::State ChainSearch::take_directory(const prism::Reply& reply) noexcept {
   const Offset chunk = line_at(reply.word(0));
   if (!reply.all_ok() || !chunk) return give_up(ByRpc::kRefused);
   link_.geometry.set_chunk(index_, chunk);
   return begin_at_bucket();
 }
 
-State ChainSearch::take_slot(const prism::Reply& reply) noexcept {
+ChainSearch::State ChainSearch::take_slot(const prism::Reply& reply) noexcept {
   const size_t last = reply.operations() - 1;
   const Candidate at{.slot_at = known_.at, .slot = {wanted_.word ? reply.word(0) : 0}};
   const Code code = reply.code(last);
@@ -155,7 +149,7 @@ State ChainSearch::take_slot(const prism::Reply& reply) noexcept {
   return begin_at_bucket();
 }
 
-State ChainSearch::retry_slot(Offset slot_at) noexcept {
+ChainSearch::State ChainSearch::retry_slot(Offset slot_at) noexcept {
   const uint64_t bytes = exact_bytes_;
   if (bytes > bytes_to_read(bytes, 2)) return give_up(ByRpc::kLarge);
   if (++attempts_ > kAttempts) return give_up(ByRpc::kContended);
@@ -169,7 +163,7 @@ State ChainSearch::retry_slot(Offset slot_at) noexcept {
   return State::kAsks;
 }
 
-State ChainSearch::take_line(std::span<const std::byte> bytes, Offset line) noexcept {
+ChainSearch::State ChainSearch::take_line(std::span<const std::byte> bytes, Offset line) noexcept {
   candidate_count_ = 0;
   const uint8_t fingerprint = Slot::fingerprint_of(wanted_.hash);
   for (size_t i = 0; i < kSlotsPerBucket; ++i) {
@@ -177,7 +171,7 @@ State ChainSearch::take_line(std::span<const std::byte> bytes, Offset line) noex
     if (!slot || slot.fingerprint() != fingerprint) continue;
     // Whether it has expired, only the owner's clock tells; and no guess says how long the longest are.
     if (slot.expires()) return give_up(ByRpc::kExpires);
-    if (slot.size_hint() == kHintTooLarge) return give_up(ByRpc::kLarge);
+    if (slot.size_hint() == Slot::kSizeHintTooLarge) return give_up(ByRpc::kLarge);
     candidates_[candidate_count_++] = {.slot_at = line.plus(i * sizeof(Slot)), .slot = slot};
   }
   next_line_ = line_at(word_at(bytes, kOverflowWord * sizeof(Slot)));
@@ -187,7 +181,7 @@ State ChainSearch::take_line(std::span<const std::byte> bytes, Offset line) noex
   return State::kAsks;
 }
 
-State ChainSearch::take_buffers(const prism::Reply& reply) noexcept {
+ChainSearch::State ChainSearch::take_buffers(const prism::Reply& reply) noexcept {
   for (size_t i = 0; i < candidate_count_; ++i) {
     // An empty slot: its entry was erased or moved since.
     if (reply.code(i) == Code::kNotFound) continue;
@@ -207,7 +201,7 @@ State ChainSearch::take_buffers(const prism::Reply& reply) noexcept {
   return next_line_or_absent(reply, candidate_count_);
 }
 
-State ChainSearch::next_line_or_absent(const prism::Reply& reply, size_t at) noexcept {
+ChainSearch::State ChainSearch::next_line_or_absent(const prism::Reply& reply, size_t at) noexcept {
   const size_t count_at = at + (next_line_ ? 1 : 0);
   if (reply.operations() != count_at + 1 || reply.code(count_at) != Code::kOk)
     return give_up(ByRpc::kRefused);

@@ -102,9 +102,10 @@ struct Slot {
     return static_cast<uint8_t>(hash >> 56);
   }
   // A remote reader's first guess: the buffer has at most 64 << hint bytes; 15 says more than a guess can.
+  static constexpr uint8_t kSizeHintTooLarge = 15;
   [[nodiscard]] static constexpr uint8_t size_hint_of(uint64_t bytes) noexcept {
     const auto hint = bytes <= 64 ? 0 : std::bit_width((bytes - 1) / 64);
-    return static_cast<uint8_t>(hint < 15 ? hint : 15);
+    return static_cast<uint8_t>(hint < kSizeHintTooLarge ? hint : kSizeHintTooLarge);
   }
 
   [[nodiscard]] constexpr explicit operator bool() const noexcept { return bits != 0; }
@@ -150,6 +151,9 @@ struct Lengths {
   static constexpr uint32_t kAlignedValueBytes = 4096;
 };
 static_assert(sizeof(Lengths) == 8 && std::has_unique_object_representations_v<Lengths>);
+// What stands in front of a key at most.
+inline constexpr uint64_t kFrontBytesMax =
+    Lengths{.flags = Lengths::kExpires | Lengths::kIdentified}.key_at();
 
 struct BufferHeader {
   uint64_t stamp;    // Also the entry's version. 0: being written.

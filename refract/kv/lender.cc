@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "refract/base/check.h"
+#include "refract/base/units.h"
 
 namespace refract::kv {
 namespace {
 
-constexpr uint64_t kPageBytes = 4 * kKiB;
 // Shelves are powers of two, so that few sizes serve all values.
 constexpr uint64_t kShelfBytesMin = 64 * kKiB;
 

@@ -17,17 +17,15 @@ namespace refract::kv {
 
 using runtime::OpResult;
 using runtime::Task;
-using State = RemoteSearch::State;
-
 namespace {
 
 // Header and root of a space, up to the root's end.
-constexpr size_t kFrontOfSpace = kRootAt.value + sizeof(TableRoot);
+constexpr size_t kFrontBytes = kRootAt.value + sizeof(TableRoot);
 // Batches whose READs nobody waits for any more.
 constexpr size_t kLostMax = 4;
 constexpr uint64_t kDirectoryWordsMax = uint64_t{1} << 24;
 
-bool is_lost(Code code) noexcept {
+bool is_link_lost(Code code) noexcept {
   return code == Code::kUnavailable || code == Code::kDeadlineExceeded;
 }
 
@@ -36,7 +34,7 @@ bool is_lost(Code code) noexcept {
 struct RemoteClient::Item {
   RemoteSearch search;
   ValueSink* sink = nullptr;  // Null: only whether it is there.
-  State state = State::kAsks;
+  RemoteSearch::State state = RemoteSearch::State::kAsks;
   std::optional<Result<Got>> result = std::nullopt;  // Nothing: it is not known yet, or a call must tell.
 };
 
@@ -126,7 +124,8 @@ Task<Code> RemoteClient::attach(uint64_t deadline_ns) {
   if (may_read()) code = co_await learn_regions(give_up_ns);
   if (code == Code::kOk) code = co_await read_root(give_up_ns);
   // What got lost on the way is tried again by the next operation.
-  if (is_lost(code) || opened_ns != session_.opened_ns()) co_return is_lost(code) ? code : Code::kUnavailable;
+  if (is_link_lost(code) || opened_ns != session_.opened_ns())
+    co_return is_link_lost(code) ? code : Code::kUnavailable;
   is_tried_ = true;
   tried_opened_ns_ = opened_ns;
   attached_ = code;
@@ -169,9 +168,9 @@ Code RemoteClient::take_regions(std::span<const std::byte> reply, RemoteSpace& s
 Task<Code> RemoteClient::read_root(uint64_t deadline_ns) {
   Held held(*this);
   ReadBatch& batch = held.work().batch;
-  const auto place = link_.space.find({0}, kFrontOfSpace);
+  const auto place = link_.space.find({0}, kFrontBytes);
   if (!place) co_return Code::kUnsupported;
-  const size_t front = batch.add(place->remote, kFrontOfSpace);
+  const size_t front = batch.add(place->remote, kFrontBytes);
   const Code code = co_await batch.run(session_.endpoint(), shard_, deadline_ns);
   if (code != Code::kOk) co_return code;
   if (batch.code(front) != Code::kOk) co_return Code::kUnsupported;
@@ -200,7 +199,7 @@ void RemoteClient::add(Work& work, const RemoteSearch::Wanted& wanted, ValueSink
   if (code == Code::kOk) {
     item.state = item.search.begin();
   } else {
-    item.state = State::kByCall;
+    item.state = RemoteSearch::State::kByCall;
     item.result.emplace(fail(code));
   }
 }
@@ -210,7 +209,7 @@ void RemoteClient::plan(Work& work) {
   work.batch.clear();
   const uint64_t now_ns = shard_.now_ns();
   for (Item& item : work.items) {
-    if (item.state == State::kAsks) item.state = item.search.plan(work.batch, now_ns);
+    if (item.state == RemoteSearch::State::kAsks) item.state = item.search.plan(work.batch, now_ns);
     settle(item);
   }
   if (work.batch.size() == 0) return;
@@ -221,14 +220,14 @@ void RemoteClient::plan(Work& work) {
 void RemoteClient::take(Work& work) {
   const uint64_t now_ns = shard_.now_ns();
   for (Item& item : work.items) {
-    if (item.state == State::kAsks) item.state = item.search.take(work.batch, now_ns);
+    if (item.state == RemoteSearch::State::kAsks) item.state = item.search.take(work.batch, now_ns);
     settle(item);
   }
 }
 
 void RemoteClient::begin_again(Work& work) {
   for (Item& item : work.items) {
-    if (item.state == State::kUnmapped) item.state = item.search.begin_at_bucket();
+    if (item.state == RemoteSearch::State::kUnmapped) item.state = item.search.begin_at_bucket();
     settle(item);
   }
 }
@@ -236,8 +235,8 @@ void RemoteClient::begin_again(Work& work) {
 // While what was read is still there.
 void RemoteClient::settle(Item& item) {
   if (item.result) return;
-  if (item.state == State::kAbsent) item.result.emplace(fail(Code::kNotFound));
-  if (item.state == State::kFound) {
+  if (item.state == RemoteSearch::State::kAbsent) item.result.emplace(fail(Code::kNotFound));
+  if (item.state == RemoteSearch::State::kFound) {
     const RemoteSearch::Found& found = item.search.found();
     const uint64_t bytes = found.lengths.value_bytes;
     std::byte* const room = item.sink == nullptr ? nullptr : item.sink->room(bytes);
@@ -258,7 +257,7 @@ void RemoteClient::give_up(Work& work, Code code) {
       item.result.emplace(fail(code));
       continue;
     }
-    count_call(item.state == State::kByCall ? item.search.why() : WhyCalled::kClosed);
+    count_call(item.state == RemoteSearch::State::kByCall ? item.search.why() : WhyCalled::kClosed);
   }
 }
 
@@ -274,15 +273,15 @@ Task<Code> RemoteClient::read_all(Work& work, uint64_t deadline_ns) {
       if (opened_ns != session_.opened_ns()) code = Code::kUnavailable;
       if (code == Code::kOk) take(work);
     }
-    const bool is_unmapped =
-        std::ranges::any_of(work.items, [](const Item& item) { return item.state == State::kUnmapped; });
+    const bool is_unmapped = std::ranges::any_of(
+        work.items, [](const Item& item) { return item.state == RemoteSearch::State::kUnmapped; });
     if (code == Code::kOk && is_unmapped) {
       code = co_await learn_regions(deadline_ns);
       if (opened_ns != session_.opened_ns()) code = Code::kUnavailable;
       if (code == Code::kOk) begin_again(work);
     }
-    const bool asks =
-        std::ranges::any_of(work.items, [](const Item& item) { return item.state == State::kAsks; });
+    const bool asks = std::ranges::any_of(
+        work.items, [](const Item& item) { return item.state == RemoteSearch::State::kAsks; });
     if (!asks) break;
   }
   give_up(work, code);

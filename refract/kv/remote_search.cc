@@ -6,13 +6,7 @@
 
 namespace refract::kv {
 
-using State = RemoteSearch::State;
-
 namespace {
-
-// What stands in front of the key at most.
-constexpr uint64_t kFrontBytesMax = Lengths{.flags = Lengths::kExpires | Lengths::kIdentified}.key_at();
-constexpr uint8_t kHintTooLarge = 15;
 
 // The buffer that the slot names has at most so many bytes.
 constexpr uint64_t bytes_hinted(Slot slot) noexcept {
@@ -21,19 +15,19 @@ constexpr uint64_t bytes_hinted(Slot slot) noexcept {
 
 }  // namespace
 
-State RemoteSearch::give_up(WhyCalled why) noexcept {
+RemoteSearch::State RemoteSearch::give_up(WhyCalled why) noexcept {
   why_ = why;
   return State::kByCall;
 }
 
 // Once: whoever still finds no way then reads what is not there.
-State RemoteSearch::unmapped() noexcept {
+RemoteSearch::State RemoteSearch::unmapped() noexcept {
   if (has_asked_) return give_up(WhyCalled::kRefused);
   has_asked_ = true;
   return State::kUnmapped;
 }
 
-State RemoteSearch::begin() noexcept {
+RemoteSearch::State RemoteSearch::begin() noexcept {
   const std::optional<Location> known = link_.locations.find(wanted_.hash);
   if (!known) return begin_at_bucket();
   is_known_ = true;
@@ -41,7 +35,7 @@ State RemoteSearch::begin() noexcept {
       {.slot_at = known->slot_at, .slot = {known->word}, .stamp = known->stamp, .bytes = known->bytes});
 }
 
-State RemoteSearch::begin_at_bucket() noexcept {
+RemoteSearch::State RemoteSearch::begin_at_bucket() noexcept {
   is_known_ = false;
   candidate_count_ = 0;
   lines_ = 0;
@@ -56,9 +50,9 @@ State RemoteSearch::begin_at_bucket() noexcept {
 }
 
 // Only the entry that is there: no bucket is searched, so that nothing can be said to be absent.
-State RemoteSearch::try_slot(const Candidate& candidate) noexcept {
+RemoteSearch::State RemoteSearch::try_slot(const Candidate& candidate) noexcept {
   if (++attempts_ > kAttempts) return give_up(WhyCalled::kContended);
-  if (candidate.slot.size_hint() == kHintTooLarge) return give_up(WhyCalled::kLarge);
+  if (candidate.slot.size_hint() == Slot::kSizeHintTooLarge) return give_up(WhyCalled::kLarge);
   candidates_[0] = candidate;
   candidate_count_ = 1;
   line_ = {};
@@ -125,7 +119,7 @@ bool RemoteSearch::add_step(ReadBatch& batch) {
   return !line_ || add_line(batch, line_);
 }
 
-State RemoteSearch::plan(ReadBatch& batch, uint64_t now_ns) {
+RemoteSearch::State RemoteSearch::plan(ReadBatch& batch, uint64_t now_ns) {
   planned_ns_ = now_ns;
   const size_t size = batch.size();
   if (add_step(batch)) return State::kAsks;
@@ -133,7 +127,7 @@ State RemoteSearch::plan(ReadBatch& batch, uint64_t now_ns) {
   return unmapped();
 }
 
-State RemoteSearch::take(const ReadBatch& batch, uint64_t now_ns) noexcept {
+RemoteSearch::State RemoteSearch::take(const ReadBatch& batch, uint64_t now_ns) noexcept {
   switch (step_) {
     case Step::kSlot:
       return take_slot(batch, now_ns);
@@ -147,7 +141,7 @@ State RemoteSearch::take(const ReadBatch& batch, uint64_t now_ns) noexcept {
   return give_up(WhyCalled::kRefused);
 }
 
-State RemoteSearch::take_directory(const ReadBatch& batch) noexcept {
+RemoteSearch::State RemoteSearch::take_directory(const ReadBatch& batch) noexcept {
   if (batch.code(count_read_) != Code::kOk) return unmapped();
   const Offset chunk = line_at(batch.word(count_read_));
   if (!chunk) return give_up(WhyCalled::kRefused);
@@ -157,7 +151,7 @@ State RemoteSearch::take_directory(const ReadBatch& batch) noexcept {
   return begin_at_bucket();
 }
 
-State RemoteSearch::take_slot(const ReadBatch& batch, uint64_t now_ns) noexcept {
+RemoteSearch::State RemoteSearch::take_slot(const ReadBatch& batch, uint64_t now_ns) noexcept {
   Candidate& candidate = candidates_[0];
   const Seen seen = look(candidate, batch, now_ns);
   if (seen == Seen::kIt) return found(candidate);
@@ -180,7 +174,7 @@ State RemoteSearch::take_slot(const ReadBatch& batch, uint64_t now_ns) noexcept 
 }
 
 // Also of a further line: then its candidates' buffers have been looked at.
-State RemoteSearch::take_line(const ReadBatch& batch) noexcept {
+RemoteSearch::State RemoteSearch::take_line(const ReadBatch& batch) noexcept {
   if (batch.code(count_read_) != Code::kOk) return unmapped();
   note_count(batch.word(count_read_));
   if (has_moved()) {
@@ -194,7 +188,7 @@ State RemoteSearch::take_line(const ReadBatch& batch) noexcept {
   for (size_t i = 0; i < kSlotsPerBucket; ++i) {
     const Slot slot{bucket.slots[i]};
     if (!may_be_it(slot)) continue;
-    if (slot.size_hint() == kHintTooLarge) return give_up(WhyCalled::kLarge);
+    if (slot.size_hint() == Slot::kSizeHintTooLarge) return give_up(WhyCalled::kLarge);
     candidates_[candidate_count_++] = {
         .slot_at = line_.plus(i * sizeof(Slot)), .slot = slot, .bytes = bytes_hinted(slot)};
   }
@@ -205,7 +199,7 @@ State RemoteSearch::take_line(const ReadBatch& batch) noexcept {
   return State::kAsks;
 }
 
-State RemoteSearch::take_buffers(const ReadBatch& batch, uint64_t now_ns) noexcept {
+RemoteSearch::State RemoteSearch::take_buffers(const ReadBatch& batch, uint64_t now_ns) noexcept {
   Candidate* changed = nullptr;
   for (Candidate& candidate : std::span(candidates_).first(candidate_count_)) {
     switch (look(candidate, batch, now_ns)) {
@@ -297,7 +291,7 @@ RemoteSearch::Seen RemoteSearch::look_at_time(uint64_t expires_wall_ns, uint64_t
   return Seen::kUnusable;
 }
 
-State RemoteSearch::found(const Candidate& candidate) noexcept {
+RemoteSearch::State RemoteSearch::found(const Candidate& candidate) noexcept {
   const uint64_t bytes = found_.lengths.total_bytes();
   const Location location{.hash = wanted_.hash,
                           .slot_at = candidate.slot_at,

@@ -17,7 +17,6 @@
 namespace refract {
 namespace {
 
-constexpr uint64_t kPageBytes = 4 * kKiB;
 constexpr uint64_t kLargePageBytes = 2 * kMiB;
 constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL: Linux 6.3; older headers do not name it.
 // FUTURE_WRITE forbids punching holes, too, so that what is there stays there.

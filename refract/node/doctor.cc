@@ -97,7 +97,7 @@ Finding huge(const DoctorInputs& inputs) {
   return finding;
 }
 
-Finding folder(const DoctorInputs& inputs) {
+Finding file_folder(const DoctorInputs& inputs) {
   const std::string& path = inputs.backing.folder;
   struct statvfs status{};
   if (::statvfs(path.c_str(), &status) != 0) {
@@ -324,7 +324,7 @@ Finding verdict(const DoctorInputs& inputs, std::span<const Finding> findings) {
 
 std::vector<Finding> examine(const DoctorInputs& inputs) {
   std::vector<Finding> findings = {memory(inputs), cgroup(inputs), huge(inputs)};
-  if (inputs.backing.kind == BackingKind::kFile) findings.push_back(folder(inputs));
+  if (inputs.backing.kind == BackingKind::kFile) findings.push_back(file_folder(inputs));
   for (Finding& finding : examine_data(inputs)) findings.push_back(std::move(finding));
   for (const auto check : {open_files, process_limits, address_space, shared_memory}) {
     findings.push_back(check(inputs));

@@ -33,7 +33,7 @@ constexpr uint64_t kFuse = 0x65735546;
 constexpr std::string_view kOnDisk = "choose a folder on a disk of this host (--data-folder)";
 
 // A log is at most so long before a snapshot makes it short again.
-constexpr uint64_t kLogBytesMin = 512ULL << 20;
+constexpr uint64_t kLogBytesWanted = 512ULL << 20;
 
 uint64_t free_bytes(const std::string& path) {
   struct statvfs status{};
@@ -71,7 +71,7 @@ Finding absent_folder(const DoctorInputs& inputs) {
   return {"data folder", Health::kOk, fmt::format("{} is made when a node starts", path), ""};
 }
 
-Finding folder(const DoctorInputs& inputs) {
+Finding data_folder(const DoctorInputs& inputs) {
   const std::string& path = inputs.data_folder;
   if (::access(path.c_str(), F_OK) != 0) return absent_folder(inputs);
   if (::access(path.c_str(), W_OK | X_OK) != 0) {
@@ -97,7 +97,7 @@ Finding folder(const DoctorInputs& inputs) {
 // What may lie there at the worst moment: two snapshots, the new one and the one before, and the log.
 uint64_t bytes_wanted(const DoctorInputs& inputs) {
   return 2 * inputs.memory_limit_bytes +
-         std::max(kLogBytesMin * inputs.shards, 2 * inputs.memory_limit_bytes);
+         std::max(kLogBytesWanted * inputs.shards, 2 * inputs.memory_limit_bytes);
 }
 
 uint64_t bytes_held(const std::string& folder) {
@@ -190,7 +190,7 @@ FileSystemFacts file_system_facts(uint64_t type) noexcept {
 
 std::vector<Finding> examine_data(const DoctorInputs& inputs) {
   if (inputs.durability == Durability::kNone) return {nothing_kept(inputs)};
-  return {folder(inputs), disk(inputs)};
+  return {data_folder(inputs), disk(inputs)};
 }
 
 std::vector<Finding> measure_data(const DoctorInputs& inputs) {

@@ -17,8 +17,8 @@ using fabric::Completion;
 using fabric::Op;
 using fabric::Request;
 
-constexpr uint64_t kSamplesMin = 20;
-constexpr uint64_t kSamplesMax = 20'000;
+constexpr uint64_t kMeterSamplesMin = 20;
+constexpr uint64_t kMeterSamplesMax = 20'000;
 constexpr size_t kSmallBytes = 8;
 constexpr std::array<size_t, 2> kLargeBytes = {64 * kKiB, kMiB};
 // So much is under way while bandwidth is measured: more than any path's delay swallows.
@@ -159,12 +159,12 @@ class Meter {
     if (!once()) return false;
     Histogram samples;
     const uint64_t end_ns = now_ns() + options_.each_ns;
-    for (uint64_t now = now_ns(); samples.count() < kSamplesMin || now < end_ns;) {
+    for (uint64_t now = now_ns(); samples.count() < kMeterSamplesMin || now < end_ns;) {
       if (!once()) return false;
       const uint64_t then = now_ns();
       samples.record(then - now);
       now = then;
-      if (samples.count() == kSamplesMax) break;
+      if (samples.count() == kMeterSamplesMax) break;
     }
     of = {.ns_p50 = samples.quantile(0.5), .ns_p99 = samples.quantile(0.99)};
     figure_done();

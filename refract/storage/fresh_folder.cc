@@ -16,12 +16,12 @@
 namespace refract::storage {
 namespace {
 
-constexpr std::string_view kAside = ".part";
+constexpr std::string_view kFreshSuffix = ".part";
 
 }  // namespace
 
 FreshFolder::FreshFolder(std::string path, std::unique_ptr<Disk> disk) noexcept
-    : path_(std::move(path)), aside_(path_ + std::string(kAside)), disk_(std::move(disk)) {}
+    : path_(std::move(path)), aside_(path_ + std::string(kFreshSuffix)), disk_(std::move(disk)) {}
 
 FreshFolder::FreshFolder(FreshFolder&& other) noexcept
     : path_(std::move(other.path_)),
@@ -37,7 +37,7 @@ Reported<FreshFolder> FreshFolder::make(const std::string& path) {
     return report(Code::kExists, fmt::format("{} is there already, and not empty", whole),
                   "name a folder that is not there yet");
   }
-  const std::string aside = whole + std::string(kAside);
+  const std::string aside = whole + std::string(kFreshSuffix);
   if (::mkdir(aside.c_str(), 0700) != 0) {
     if (errno != EEXIST) return report_errno(errno, "make the folder", aside);
     return report(Code::kExists, fmt::format("{} is there: an earlier attempt has left it", aside),

@@ -14,7 +14,6 @@
 namespace refract::storage {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kZeroStepBytes = 256 * kKiB;
 constexpr std::array<std::byte, kZeroStepBytes> kZeros = {};
 

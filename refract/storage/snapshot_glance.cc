@@ -11,7 +11,7 @@ namespace refract::storage {
 namespace {
 
 template <typename Part>
-bool is_intact(const Part& part, uint64_t key) noexcept {
+bool is_whole(const Part& part, uint64_t key) noexcept {
   return XXH3_64bits_withSeed(&part, sizeof(part) - sizeof(uint64_t), key) == part.checksum;
 }
 
@@ -40,8 +40,8 @@ Reported<SnapshotGlance> glance_at_snapshot(Disk& disk, std::string_view name) {
   const auto footer = read_part<SnapshotFooter>(**file, footer_at);
   if (!footer) return report(footer.error());
   const bool is_header = header->magic == kSnapshotMagic && header->version == kSnapshotVersion;
-  if (!is_header || !is_intact(*header, 0) || footer->magic != kSnapshotFooterMagic ||
-      footer->offset != footer_at || !is_intact(*footer, header->checksum)) {
+  if (!is_header || !is_whole(*header, 0) || footer->magic != kSnapshotFooterMagic ||
+      footer->offset != footer_at || !is_whole(*footer, header->checksum)) {
     return not_whole();
   }
   return SnapshotGlance{.facts = {.store = header->store,

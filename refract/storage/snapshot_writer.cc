@@ -7,20 +7,16 @@
 
 #include "refract/base/check.h"
 #include "refract/base/hash.h"
+#include "refract/base/object_bytes.h"
 #include "refract/storage/snapshot_file.h"
 
 namespace refract::storage {
 namespace {
 
 constexpr std::string_view kPrefix = "snapshot-";
-constexpr std::string_view kAside = ".part";
+constexpr std::string_view kPartSuffix = ".part";
 constexpr size_t kShardDigits = 3;
 constexpr size_t kStampDigits = 20;
-
-template <typename T>
-[[nodiscard]] std::span<const std::byte> bytes_of(const T& value) noexcept {
-  return std::as_bytes(std::span(&value, 1));
-}
 
 // Over everything in front of the last word, which is the checksum.
 template <typename T>
@@ -65,8 +61,8 @@ Reported<uint64_t> remove_unfinished_snapshots(Disk& disk) {
   if (!names) return report(names.error());
   uint64_t removed = 0;
   for (const std::string& name : *names) {
-    if (!name.ends_with(kAside) ||
-        !parse_snapshot_name(std::string_view(name).substr(0, name.size() - kAside.size()))) {
+    if (!name.ends_with(kPartSuffix) ||
+        !parse_snapshot_name(std::string_view(name).substr(0, name.size() - kPartSuffix.size()))) {
       continue;
     }
     if (const Reported<> gone = disk.remove(name); !gone) return report(gone.error());
@@ -79,7 +75,7 @@ SnapshotWriter::SnapshotWriter(Disk& disk, const SnapshotFacts& facts, const Opt
     : disk_(disk),
       options_(options),
       name_(snapshot_name(facts.shard_index, facts.stamp)),
-      name_aside_(name_ + std::string(kAside)) {}
+      name_aside_(name_ + std::string(kPartSuffix)) {}
 
 Reported<std::unique_ptr<SnapshotWriter>> SnapshotWriter::create(Disk& disk, const SnapshotFacts& facts,
                                                                  const Options& options) {
@@ -102,7 +98,7 @@ Reported<std::unique_ptr<SnapshotWriter>> SnapshotWriter::create(Disk& disk, con
   header.entries_max = facts.entries_max;
   header.checksum = checksum_of(header, 0);
   writer->key_ = header.checksum;
-  if (const Reported<> written = writer->file_->write(0, bytes_of(header)); !written)
+  if (const Reported<> written = writer->file_->write(0, object_bytes(header)); !written)
     return report(written.error());
   return writer;
 }
@@ -126,7 +122,7 @@ Reported<> SnapshotWriter::write(uint64_t kind, uint32_t entries, std::span<cons
   header.key = key_;
   header.payload_checksum = XXH3_64bits_withSeed(payload.data(), payload.size(), key_);
   header.checksum = checksum_of(header, key_);
-  if (const Reported<> written = file_->write(end_, bytes_of(header)); !written) return written;
+  if (const Reported<> written = file_->write(end_, object_bytes(header)); !written) return written;
   if (const Reported<> written = file_->write(end_ + sizeof(header), payload); !written) return written;
   sum_ = XXH3_64bits_withSeed(&header.checksum, sizeof(header.checksum), sum_);
   ++totals_.blocks;
@@ -159,7 +155,7 @@ Reported<SnapshotTotals> SnapshotWriter::finish() {
   footer.sum = sum_;
   footer.key = key_;
   footer.checksum = checksum_of(footer, key_);
-  if (const Reported<> written = file_->write(end_, bytes_of(footer)); !written)
+  if (const Reported<> written = file_->write(end_, object_bytes(footer)); !written)
     return report(written.error());
   if (const Reported<> synced = file_->sync(); !synced) return report(synced.error());
   if (const Reported<> named = disk_.rename(name_aside_, name_); !named) return report(named.error());

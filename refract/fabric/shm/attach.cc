@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "refract/base/object_bytes.h"
 #include "refract/fabric/shm/listen.h"
 
 namespace refract::fabric::shm {
@@ -18,11 +19,6 @@ namespace {
 
 constexpr int kMadvisePopulateRead = 22;  // MADV_POPULATE_READ: Linux 5.14.
 constexpr int kMessagesATurn = 8;
-
-template <typename Message>
-std::span<const std::byte> bytes_of(const Message& message) {
-  return std::as_bytes(std::span(&message, 1));
-}
 
 }  // namespace
 
@@ -37,7 +33,7 @@ Reported<> ClientAttachment::begin() {
   hello.version_highest = kWireVersionHighest;
   hello.pid = static_cast<uint32_t>(::getpid());
   // A keeper that refuses at once (no descriptors left) has closed already; what it said is read by step.
-  (void)send_message(control_.get(), bytes_of(hello));
+  (void)send_message(control_.get(), object_bytes(hello));
   return {};
 }
 
@@ -202,7 +198,7 @@ bool ClientAttachment::ask_for_regions() noexcept {
   GetRegions request{};
   request.head = head_of(MessageKind::kGetRegions);
   request.have = static_cast<uint32_t>(regions_.size());
-  return send_message(control_.get(), bytes_of(request));
+  return send_message(control_.get(), object_bytes(request));
 }
 
 void ClientAttachment::end() noexcept {

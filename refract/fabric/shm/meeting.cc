@@ -19,6 +19,7 @@
 #include <map>
 #include <utility>
 
+#include "refract/base/object_bytes.h"
 #include "refract/base/prng.h"
 #include "refract/fabric/shm/connection_memory.h"
 #include "refract/fabric/shm/descriptors.h"
@@ -32,16 +33,11 @@ constexpr uint64_t kListenerEvent = 0;
 constexpr uint64_t kTimerEvent = 1;
 constexpr uint64_t kFirstId = 16;
 constexpr int kAcceptsATurn = 16;
-constexpr int kEventsATurn = 64;
+constexpr int kMeetingEventsATurn = 64;
 constexpr size_t kMessageBytesAtMost = 256;  // No client's message is longer.
 // What an attached client may leave unread before it asks for more. Bounds the descriptors that are on their
 // way: the kernel counts those against the sender's limit.
 constexpr int kUnreadBytesMax = 4096;
-
-template <typename Message>
-std::span<const std::byte> bytes_of(const Message& message) {
-  return std::as_bytes(std::span(&message, 1));
-}
 
 void refuse(int socket, const Report& why) {
   Refused refused{};
@@ -49,7 +45,7 @@ void refuse(int socket, const Report& why) {
   refused.code = static_cast<uint32_t>(why.code);
   const std::string text = why.next.empty() ? why.what : why.what + "\n" + why.next;
   std::memcpy(refused.text, text.data(), std::min(text.size(), sizeof(refused.text) - 1));
-  (void)send_message(socket, bytes_of(refused));
+  (void)send_message(socket, object_bytes(refused));
 }
 
 Reported<Descriptor> make_epoll() {
@@ -204,8 +200,8 @@ bool Meeting::State::watch(int fd, uint64_t event) noexcept {
 }
 
 void Meeting::poll() noexcept {
-  std::array<epoll_event, kEventsATurn> events;
-  const int count = ::epoll_wait(state_->epoll.get(), events.data(), kEventsATurn, 0);
+  std::array<epoll_event, kMeetingEventsATurn> events;
+  const int count = ::epoll_wait(state_->epoll.get(), events.data(), kMeetingEventsATurn, 0);
   for (int i = 0; i < count; ++i) {
     const uint64_t event = events[static_cast<size_t>(i)].data.u64;
     if (event == kListenerEvent) {
@@ -406,7 +402,7 @@ bool Meeting::State::attach(uint64_t id, Client& client, uint16_t version) noexc
   welcome.space_bytes_max = options.space_bytes_max;
   welcome.connection_bytes = kConnectionBytes;
   const std::array<int, 3> descriptors = {page_read.get(), memory->get(), client_end.get()};
-  if (!send_message(client.control.get(), bytes_of(welcome), descriptors)) return false;
+  if (!send_message(client.control.get(), object_bytes(welcome), descriptors)) return false;
   if (!send_regions(client, 0)) return false;
   client.memory = std::move(*memory);
   client.doorbell = std::move(server_end);
@@ -431,7 +427,7 @@ bool Meeting::State::send_regions(const Client& client, size_t first) noexcept {
       descriptors[i] = regions[first + i].read.get();
     }
     const size_t bytes = offsetof(Regions, entry) + count * sizeof(RegionEntry);
-    if (!send_message(client.control.get(), bytes_of(message).first(bytes),
+    if (!send_message(client.control.get(), object_bytes(message).first(bytes),
                       std::span(descriptors).first(count))) {
       return false;
     }
@@ -444,7 +440,7 @@ void Meeting::server_changed() noexcept {
   const ServerChanged message{head_of(MessageKind::kServerChanged)};
   for (const auto& [id, client] : state_->clients) {
     // A full socket holds messages that the client has not read: they will make it look just as well.
-    if (client.attached) (void)send_message(client.control.get(), bytes_of(message));
+    if (client.attached) (void)send_message(client.control.get(), object_bytes(message));
   }
 }
 

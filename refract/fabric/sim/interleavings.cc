@@ -9,8 +9,6 @@
 namespace refract::sim {
 namespace {
 
-constexpr uint64_t kWordBytes = 8;
-
 constexpr uint64_t word_bit(uint64_t offset) noexcept {
   return uint64_t{1} << (offset / kWordBytes % 64);
 }

@@ -11,7 +11,6 @@
 namespace refract::sim {
 namespace {
 
-constexpr uint64_t kWordBytes = 8;
 constexpr size_t kShuffleWindowWords = 64;  // A copy routine's disorder reaches no farther than a few lines.
 
 uint64_t word_at(const std::byte* image, uint64_t offset) noexcept {

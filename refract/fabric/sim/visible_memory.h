@@ -29,6 +29,8 @@
 
 namespace refract::sim {
 
+inline constexpr uint64_t kWordBytes = sizeof(uint64_t);
+
 // One aligned 8-byte store.
 struct Store {
   Offset at;

@@ -12,12 +12,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "refract/base/units.h"
 #include "refract/memory/descriptor.h"
 
 namespace refract::fabric::tcp {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
 constexpr const char* kHowToMake =
     "make one with: (umask 077 && head -c 32 /dev/urandom | base64 > FILE), and copy it to both sides";
 

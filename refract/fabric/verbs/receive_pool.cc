@@ -19,7 +19,6 @@
 namespace refract::fabric::verbs {
 namespace {
 
-constexpr size_t kPageBytes = 4 * kKiB;
 constexpr size_t kRepostBatch = 32;
 
 }  // namespace

@@ -17,8 +17,6 @@
 namespace refract::fabric::verbs {
 namespace {
 
-constexpr uint64_t kPageBytes = 4 * kKiB;
-
 int access_of(Rights rights) noexcept {
   // Without the local right the device takes neither of the remote ones that change bytes.
   unsigned access = IBV_ACCESS_LOCAL_WRITE;

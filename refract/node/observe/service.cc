@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "refract/base/clock.h"
+#include "refract/base/object_bytes.h"
 #include "refract/base/trace_ring.h"
 #include "refract/base/units.h"
 #include "refract/kv/many_wire.h"
@@ -21,15 +22,6 @@ constexpr size_t kConnectionsPerPage = 128;
 // Looking is for a few people at a time; the longest telling is a recording of 2 MiB.
 constexpr size_t kTellingsMax = 16;
 constexpr size_t kEventsTold = 1'024;
-
-template <typename Reply>
-std::span<const std::byte> bytes_of(const Reply& reply) noexcept {
-  return std::as_bytes(std::span(&reply, 1));
-}
-
-std::span<const std::byte> bytes_of(const std::string& text) noexcept {
-  return std::as_bytes(std::span(text));
-}
 
 }  // namespace
 
@@ -101,7 +93,7 @@ void Service::begin(const rpc::Responder& from, std::span<const std::byte> body)
   wire::BeginReply reply{.id = 0, .bytes = told->size()};
   const size_t at_once = std::min(told->size(), room - sizeof(reply));
   if (at_once < told->size()) reply.id = next_id_++;
-  server_->reply(from, Code::kOk, bytes_of(reply), bytes_of(*told).first(at_once));
+  server_->reply(from, Code::kOk, object_bytes(reply), std::as_bytes(std::span(*told)).first(at_once));
   if (reply.id == 0) return;
   if (tellings_.size() == kTellingsMax) tellings_.pop_front();
   tellings_.push_back({.id = reply.id, .session = from.session, .bytes = std::move(*told)});
@@ -114,7 +106,7 @@ void Service::more(const rpc::Responder& from, std::span<const std::byte> body) 
       tellings_, [&](const Telling& one) { return one.id == request->id && one.session == from.session; });
   if (found == tellings_.end()) return server_->reply(from, Code::kInvalidated);
   if (request->offset >= found->bytes.size()) return server_->reply(from, Code::kInvalidArgument);
-  const std::span<const std::byte> rest = bytes_of(found->bytes).subspan(request->offset);
+  const std::span<const std::byte> rest = std::as_bytes(std::span(found->bytes)).subspan(request->offset);
   const size_t now = std::min(rest.size(), server_->payload_bytes_max(from.session));
   server_->reply(from, Code::kOk, {}, rest.first(now));
   if (now == rest.size()) tellings_.erase(found);
@@ -126,7 +118,7 @@ void Service::start_trace(const rpc::Responder& from, std::span<const std::byte>
   if (trace_.is_on() && trace_.owner() != from.session) return server_->reply(from, Code::kInUse);
   const uint64_t records = trace_.start(from.session, request->duration_ns, request->records_max);
   const wire::TraceReply reply{.now_ns = parts_.shard.clock().now_ns(), .records_max = records};
-  server_->reply(from, Code::kOk, bytes_of(reply));
+  server_->reply(from, Code::kOk, object_bytes(reply));
   // From here on, so that the answer to this call is not the first thing recorded.
   server_->set_reply_tap(&trace_);
 }
@@ -136,7 +128,7 @@ void Service::begin_snapshot(const rpc::Responder& from, std::span<const std::by
   if (!request || !body.empty() || request->reserved != 0) return server_->reply(from, Code::kMalformed);
   if (!parts_.want_snapshot) return server_->reply(from, Code::kUnsupported);
   const wire::SnapshotReply reply{.attempt = parts_.want_snapshot()};
-  server_->reply(from, Code::kOk, bytes_of(reply));
+  server_->reply(from, Code::kOk, object_bytes(reply));
 }
 
 ShardState Service::state() const {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "refract/base/object_bytes.h"
 #include "refract/base/units.h"
 #include "refract/kv/wire.h"
 
@@ -19,11 +20,6 @@ using kv::wire::take;
 constexpr uint64_t kTellingBytesMax = 16 * kMiB;
 // A telling is lost when too many people look at once.
 constexpr int kAttempts = 5;
-
-template <typename Request>
-std::span<const std::byte> bytes_of(const Request& request) noexcept {
-  return std::as_bytes(std::span(&request, 1));
-}
 
 std::unexpected<Report> refuse(Code code) {
   if (code == Code::kUnsupported) {
@@ -57,7 +53,7 @@ runtime::OpResult Watcher::call(wire::Method method, std::span<const std::byte> 
 
 Result<std::string> Watcher::ask_once(wire::Topic topic, uint64_t from) {
   const wire::BeginRequest request{.topic = static_cast<uint32_t>(topic), .reserved = 0, .from = from};
-  const runtime::OpResult begun = call(wire::Method::kBegin, bytes_of(request));
+  const runtime::OpResult begun = call(wire::Method::kBegin, object_bytes(request));
   if (begun.code != Code::kOk) return fail(begun.code);
   std::span<const std::byte> body = begun.bytes;
   const auto reply = take<wire::BeginReply>(body);
@@ -66,7 +62,7 @@ Result<std::string> Watcher::ask_once(wire::Topic topic, uint64_t from) {
   append(told, body);
   while (told.size() < reply->bytes) {
     const wire::MoreRequest more{.id = reply->id, .offset = told.size()};
-    const runtime::OpResult piece = call(wire::Method::kMore, bytes_of(more));
+    const runtime::OpResult piece = call(wire::Method::kMore, object_bytes(more));
     if (piece.code != Code::kOk) return fail(piece.code);
     const bool fits = !piece.bytes.empty() && piece.bytes.size() <= reply->bytes - told.size();
     if (!fits) return fail(Code::kMalformed);
@@ -109,7 +105,7 @@ Reported<std::vector<ConnectionState>> Watcher::connections(size_t connections_m
 
 Reported<uint64_t> Watcher::start_trace(uint64_t duration_ns, uint64_t records_max) {
   const wire::TraceRequest request{.duration_ns = duration_ns, .records_max = records_max};
-  const runtime::OpResult started = call(wire::Method::kTrace, bytes_of(request));
+  const runtime::OpResult started = call(wire::Method::kTrace, object_bytes(request));
   if (started.code != Code::kOk) return refuse(started.code);
   std::span<const std::byte> body = started.bytes;
   const auto reply = take<wire::TraceReply>(body);
@@ -136,7 +132,7 @@ Reported<Recording> Watcher::recording() {
 
 Reported<uint64_t> Watcher::want_snapshot() {
   const wire::SnapshotRequest request{.reserved = 0};
-  const runtime::OpResult asked = call(wire::Method::kSnapshot, bytes_of(request));
+  const runtime::OpResult asked = call(wire::Method::kSnapshot, object_bytes(request));
   if (asked.code == Code::kUnsupported) {
     return report(
         asked.code, "the node writes no snapshots",
