@@ -52,7 +52,10 @@ bool ChainGuard::is_install(const Swap& swap) const noexcept {
   // The key's own slot, found from the table's root: a word that merely looks like it, in a line that is out
   // of use or in a value, leads to no entry.
   const Table::Standing standing = table_.standing(key);
-  return standing.slot_at.value == swap.at.value && standing.slot.bits == before.bits;
+  if (standing.slot_at.value != swap.at.value || standing.slot.bits != before.bits) return false;
+  // A buffer has its stamp since its allocation. A chain that allocates twice could install the younger one
+  // first, and the key's version would go back.
+  return writer_.load(before.buffer()) < fresh.stamp;
 }
 
 }  // namespace refract::kv

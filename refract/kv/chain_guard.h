@@ -6,7 +6,8 @@
 //   allowed    a compare-and-swap that changes nothing, wherever it may read: a test
 //   allowed    a swap of the slot that names an entry without a time to live, to a buffer that the same chain
 //              has just allocated for the same key, with sound lengths that cover exactly its bytes, no
-//              flags, and the slot's word as the owner would have made it; the replaced buffer is retired
+//              flags, a stamp younger than what it replaces, and the slot's word as the owner would have made
+//              it; the replaced buffer is retired
 //   refused    everything else: WRITE, fetch-and-add, inserts, erasures, an ALLOCATE that its chain does not
 //   own
 //

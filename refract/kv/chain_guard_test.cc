@@ -142,6 +142,37 @@ TEST_F(ChainGuardTest, a_swap_to_a_fresh_buffer_of_the_same_key_is_a_put) {
   expect_unharmed();
 }
 
+// A buffer has its stamp since its allocation: of two, the older one may not follow on the younger.
+TEST_F(ChainGuardTest, a_version_never_goes_back) {
+  put("key", "value");
+  const Table::Standing before = standing("key");
+  const std::vector<std::byte> entry = entry_of("key", "forged", {});
+  const uint64_t bits = template_of("key", 8 + entry.size());
+  std::array<std::byte, 1'024> request;
+  prism::Chain chain(request);
+  chain.allocate(kList, kKey, entry).redirect(0).owned().as_slot_word(bits);
+  chain.allocate(kList, kKey, entry).redirect(8).owned().as_slot_word(bits);
+  chain
+      .compare_swap({.address = at(before.slot_at),
+                     .key = kKey,
+                     .compare = Operand::of(before.slot.bits),
+                     .swap = Operand::at(prism::scratch(8))})
+      .retire()
+      .by_slot_word();
+  chain
+      .compare_swap({.address = at(before.slot_at),
+                     .key = kKey,
+                     .compare = Operand::at(prism::scratch(8)),
+                     .swap = Operand::at(prism::scratch(0))})
+      .retire()
+      .by_slot_word();
+  const prism::Reply reply = run(chain);
+  EXPECT_EQ(reply.code(2), Code::kOk);
+  EXPECT_EQ(reply.code(3), Code::kAccessDenied);
+  EXPECT_EQ(chains.guard().installed_count(), 1u);
+  expect_unharmed();
+}
+
 TEST_F(ChainGuardTest, every_other_change_is_refused_and_changes_nothing) {
   put("key", "value");
   put("other", "value");

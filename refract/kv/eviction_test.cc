@@ -310,6 +310,46 @@ TEST(Eviction, hashes_that_name_nothing_are_harmless) {
   EXPECT_TRUE(cache.is_sound());
 }
 
+// The entry that a condition names may be the one that makes room for the put itself: then there is none any
+// more. Fails where the condition is not compared again: some of these puts succeed on what had just gone.
+TEST(Eviction, a_condition_on_what_goes_within_the_call_does_not_hold) {
+  Cache cache(EvictionPolicy::kLeastRecentlyUsed, 4);
+  const std::string value(20'000, 'v');
+  std::vector<uint64_t> versions;
+  while (cache.evicted() == 0) {
+    versions.push_back(cache.put("key" + std::to_string(versions.size()), value).value_or(0));
+  }
+  const Table::Stats& stats = cache.space.table().stats();
+  uint64_t succeeded = 0;
+  uint64_t gone = 0;
+  Prng prng(11);
+  for (int i = 0; i < 60'000; ++i) {
+    const size_t number = prng.below(versions.size());
+    const std::string key = "key" + std::to_string(number);
+    if (!cache.has(key)) {
+      versions[number] = cache.put(key, value).value_or(0);
+      continue;
+    }
+    const uint64_t entries_and_evicted = stats.entries + stats.evicted;
+    const Result<uint64_t> version =
+        cache.space.table().put(bytes_of(key), bytes_of(value), {.if_version = versions[number]});
+    if (version) {
+      ++succeeded;
+      versions[number] = *version;
+      ASSERT_EQ(stats.entries + stats.evicted, entries_and_evicted) << "it was inserted, and did not replace";
+    } else if (version.code() == Code::kNotFound) {
+      ++gone;
+      ASSERT_FALSE(cache.has(key));
+    } else {
+      ASSERT_EQ(version.code(), Code::kNoSpace);
+      while (cache.eviction.is_under_way()) cache.eviction.step(Eviction::kStepEntries);
+    }
+  }
+  EXPECT_GT(succeeded, 1'000u);
+  EXPECT_GT(gone, 10u);
+  EXPECT_TRUE(cache.is_sound());
+}
+
 TEST(Eviction, is_an_erasure_to_the_log) {
   Cache cache;
   ManualLog log;

@@ -136,6 +136,58 @@ TEST_F(IdentityTest, identities_with_long_keys_and_without_a_value_are_fine) {
   EXPECT_EQ(peer.client->erase_and_wait(bytes_of(key), *made, 0, again(2)), *made);
 }
 
+// A call by hand of a write with the identity {7, `sequence`}, sent for the first time.
+std::string identified_put(uint64_t sequence, std::string_view key, uint32_t value_bytes) {
+  wire::PutRequest request = test::put_request(key.size(), value_bytes);
+  request.key.flags = wire::KeyRef::kIfAbsent | wire::KeyRef::kIdentified;
+  const wire::Identity identity{.client = 7, .sequence = sequence, .repeats_ns = 0};
+  return test::body_of(request, test::body_of(identity, key));
+}
+
+// A large put is looked at when it begins, and takes effect when it is committed. Meanwhile the same write is
+// executed over another session, its entry goes, and so much is written that its outcome is forgotten.
+TEST_F(IdentityTest, an_upload_is_not_committed_behind_its_own_repetition) {
+  const std::string value = patterned(1'500);
+  Served::Peer older = served.connect();
+  std::string reply;
+  const std::string begin = identified_put(1, "key", 1'500);
+  ASSERT_EQ(served.call(older, wire::Method::kPutBegin, bytes_of(begin), &reply), Code::kOk);
+  const wire::Handle upload = test::reply_as<wire::Handle>(reply);
+  const std::string piece = test::body_of(wire::PutPieceRequest{.upload = upload.id, .offset = 0}, value);
+  ASSERT_EQ(served.call(older, wire::Method::kPutPiece, bytes_of(piece)), Code::kOk);
+
+  const Result<uint64_t> made = put("key", value, {.if_absent = true, .attempt = first(1)});
+  ASSERT_TRUE(made.has_value());
+  ASSERT_EQ(peer.client->erase_and_wait(bytes_of("key"), 0), *made);
+  for (uint64_t sequence = 2; sequence < 600; ++sequence) {
+    ASSERT_TRUE(put("other", "value", {.attempt = first(sequence)}).has_value());
+  }
+  const std::string commit = test::body_of(upload);
+  ASSERT_EQ(served.call(older, wire::Method::kPutCommit, bytes_of(commit), &reply), Code::kOk);
+  EXPECT_EQ(test::reply_as<wire::VersionReply>(reply).version, *made);
+  EXPECT_FALSE(served.space.table().find(bytes_of("key")).has_value()) << "it was executed twice";
+  EXPECT_EQ(served.service.stat().uploads, 0u);
+}
+
+// A first attempt that lay in an older session all the time.
+TEST_F(IdentityTest, a_first_attempt_is_not_executed_behind_a_repetition_that_is_forgotten) {
+  Served::Peer older = served.connect();
+  served.space.clock().advance_ns(kSecond_ns);
+  peer = served.connect();
+  const Result<uint64_t> made = put("key", "value", {.if_absent = true, .attempt = first(1)});
+  ASSERT_TRUE(made.has_value());
+  ASSERT_EQ(peer.client->erase_and_wait(bytes_of("key"), 0), *made);
+  for (uint64_t sequence = 2; sequence < 600; ++sequence) {
+    ASSERT_TRUE(put("other", "value", {.attempt = first(sequence)}).has_value());
+  }
+  const std::string late = identified_put(1, "key", 5);
+  EXPECT_EQ(served.call(older, wire::Method::kPut, bytes_of(late + "value")), Code::kIndeterminate);
+  EXPECT_FALSE(served.space.table().find(bytes_of("key")).has_value()) << "it was executed twice";
+  // Those that are not behind anything are executed over any session.
+  const std::string next = identified_put(1'000, "key", 5);
+  EXPECT_EQ(served.call(older, wire::Method::kPut, bytes_of(next + "value")), Code::kOk);
+}
+
 // What the clients of a world report.
 struct Tally {
   uint64_t written = 0;

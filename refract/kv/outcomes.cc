@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace refract::kv {
-
 Outcomes::Client& Outcomes::client(uint64_t id) {
   const auto found = by_client_.find(id);
   if (found != by_client_.end()) {
@@ -25,19 +24,45 @@ Outcomes::Client& Outcomes::client(uint64_t id) {
   return clients_.front();
 }
 
-void Outcomes::remember(RequestId request, const Result<uint64_t>& result, uint64_t now_ns) {
+void Outcomes::remember(RequestId request, const Result<uint64_t>& result, uint64_t now_ns,
+                        uint64_t opened_ns) {
+  const Outcome known{.sequence = request.sequence, .version = result ? *result : 0, .code = result.code()};
+  if (!watched_.empty()) {
+    const auto watched = watched_.find(request);
+    if (watched != watched_.end()) watched->second.outcome = known;
+  }
   Client& its = client(request.client);
   its.used_ns = now_ns;
+  its.opened_ns = std::max(its.opened_ns, opened_ns);
   Outcome& outcome = its.outcomes[request.sequence % kPerClient];
   if (outcome.sequence > request.sequence) {
     its.forgotten = std::max(its.forgotten, request.sequence);
     return;
   }
   if (outcome.sequence < request.sequence) its.forgotten = std::max(its.forgotten, outcome.sequence);
-  outcome = {.sequence = request.sequence, .version = result ? *result : 0, .code = result.code()};
+  outcome = known;
+}
+
+void Outcomes::watch(RequestId request) {
+  if (request) ++watched_[request].times;
+}
+
+void Outcomes::unwatch(RequestId request) {
+  const auto watched = watched_.find(request);
+  if (request && --watched->second.times == 0) watched_.erase(watched);
+}
+
+bool Outcomes::is_open(RequestId request) const noexcept {
+  if (watched_.empty()) return false;
+  const auto watched = watched_.find(request);
+  return watched != watched_.end() && !watched->second.outcome;
 }
 
 std::optional<Outcomes::Outcome> Outcomes::find(RequestId request) const noexcept {
+  if (!watched_.empty()) {
+    const auto watched = watched_.find(request);
+    if (watched != watched_.end() && watched->second.outcome) return watched->second.outcome;
+  }
   const auto found = by_client_.find(request.client);
   if (found == by_client_.end()) return std::nullopt;
   const Outcome& outcome = found->second->outcomes[request.sequence % kPerClient];
@@ -50,6 +75,12 @@ bool Outcomes::would_know(RequestId request, uint64_t first_sent_ns) const noexc
   if (first_sent_ns < complete_since_ns_) return false;
   const auto found = by_client_.find(request.client);
   return found == by_client_.end() || request.sequence > found->second->forgotten;
+}
+
+bool Outcomes::may_be_late(RequestId request, uint64_t opened_ns) const noexcept {
+  const auto found = by_client_.find(request.client);
+  return found != by_client_.end() && request.sequence <= found->second->forgotten &&
+         opened_ns < found->second->opened_ns;
 }
 
 }  // namespace refract::kv

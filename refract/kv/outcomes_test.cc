@@ -40,6 +40,38 @@ TEST(Outcomes, know_that_a_later_write_took_an_earlier_ones_place) {
   EXPECT_FALSE(outcomes.would_know({.client = 1, .sequence = 3}, kStart_ns + 5));
 }
 
+TEST(Outcomes, keep_what_becomes_of_a_write_that_is_watched) {
+  Outcomes outcomes(kStart_ns);
+  const RequestId watched{.client = 1, .sequence = 3};
+  outcomes.watch({});
+  outcomes.watch(watched);
+  outcomes.watch(watched);
+  EXPECT_TRUE(outcomes.is_open(watched));
+  outcomes.remember(watched, uint64_t{77}, kStart_ns);
+  outcomes.remember({.client = 1, .sequence = 3 + Outcomes::kPerClient}, uint64_t{78}, kStart_ns);
+  EXPECT_FALSE(outcomes.is_open(watched));
+  EXPECT_EQ(outcomes.find(watched)->version, 77u);
+  outcomes.unwatch(watched);
+  EXPECT_EQ(outcomes.find(watched)->version, 77u);
+  outcomes.unwatch(watched);
+  outcomes.unwatch({});
+  EXPECT_FALSE(outcomes.find(watched).has_value());
+  EXPECT_EQ(outcomes.watched(), 0u);
+}
+
+// Over an older session, behind a write that has taken its place in the memory.
+TEST(Outcomes, tell_a_first_attempt_that_may_be_behind_its_repetition) {
+  Outcomes outcomes(kStart_ns);
+  const RequestId late{.client = 1, .sequence = 3};
+  outcomes.remember(late, uint64_t{77}, kStart_ns, 500);
+  EXPECT_FALSE(outcomes.may_be_late(late, 400));
+  outcomes.remember({.client = 1, .sequence = 3 + Outcomes::kPerClient}, uint64_t{78}, kStart_ns, 500);
+  EXPECT_TRUE(outcomes.may_be_late(late, 400));
+  EXPECT_FALSE(outcomes.may_be_late(late, 500)) << "of one session, whose writes come in their order";
+  EXPECT_FALSE(outcomes.may_be_late({.client = 1, .sequence = 4}, 400));
+  EXPECT_FALSE(outcomes.may_be_late({.client = 2, .sequence = 3}, 400));
+}
+
 TEST(Outcomes, forget_whole_clients_by_last_use_and_know_it) {
   Outcomes outcomes(kStart_ns);
   for (uint64_t client = 1; client <= Outcomes::kClientsMax; ++client) {

@@ -33,10 +33,10 @@ wire::WindowReply reply_of(const std::optional<Window>& window) noexcept {
 
 TableService::TableService(const Parts& parts)
     : parts_(parts),
-      fetcher_(parts.shard, *this, parts.pull_piece_bytes),
-      arena_(kGroup * kKeyBytesMax),
       started_ns_(parts.shard.clock().now_ns()),
-      outcomes_(started_ns_) {
+      outcomes_(started_ns_),
+      fetcher_(parts.shard, *this, parts.pull_piece_bytes),
+      arena_(kGroup * kKeyBytesMax) {
   look_after_time();
 }
 
@@ -50,7 +50,7 @@ void TableService::session_opened(rpc::SessionId session) noexcept {
     return;
   }
   const fabric::Capabilities* can = server_->capabilities(session);
-  sessions_.emplace(session.bits, std::make_unique<Open>(parts_, bytes, *can, upload_bytes_));
+  sessions_.emplace(session.bits, std::make_unique<Open>(parts_, bytes, *can, upload_bytes_, outcomes_));
 }
 
 void TableService::session_closed(rpc::SessionId session) noexcept {
@@ -63,6 +63,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (waiting.from.session != session) return false;
     waiting_bytes_ -= waiting.bytes.size();
+    outcomes_.unwatch(waiting.write.options.request);
     return true;
   });
 }
@@ -296,13 +297,13 @@ Result<TableService::Written> TableService::write(Open& session, const Write& wr
   if (const auto known = settled(write)) return Written::from(*known);
   if (write.method == Method::kPutBegin || write.method == Method::kPutPulled) {
     const Result<Written> begun = begin(session, write);
-    if (!begun) remember(write.options.request, fail(begun.error()));
+    if (!begun) remember(session, write.options.request, fail(begun.error()));
     return begun;
   }
   const Result<uint64_t> version = write.method == Method::kErase
                                        ? parts_.table.erase(write.key, write.options.if_version)
                                        : parts_.table.put(write.key, write.value, write.options);
-  remember(write.options.request, version);
+  remember(session, write.options.request, version);
   return Written::from(version);
 }
 
@@ -365,7 +366,7 @@ Result<TableService::Written> TableService::commit(Open& session, uint64_t uploa
     return Written::from(known->result());
   }
   const Result<uint64_t> version = parts_.table.commit(upload->draft, upload->options);
-  remember(request, version);
+  remember(session, request, version);
   // Without room for the slot, or in the log, nothing is lost: the commit waits, or is sent again.
   const bool is_kept = version.code() == Code::kNoSpace || version.code() == Code::kOverloaded;
   if (!is_kept) session.state.forget(*upload);

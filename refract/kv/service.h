@@ -123,9 +123,9 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   };
   struct Open {
     Open(const Parts& parts, size_t payload_bytes, const fabric::Capabilities& can,
-         uint64_t& all_upload_bytes) noexcept
+         uint64_t& all_upload_bytes, Outcomes& outcomes) noexcept
         : state(parts.table, parts.pins, can.one_sided_bytes_min > 0 ? parts.windows : nullptr,
-                all_upload_bytes),
+                all_upload_bytes, outcomes),
           payload_bytes_max(payload_bytes),
           one_sided_bytes_min(can.one_sided_bytes_min),
           pull_region_min(writes::pull_region_min_of(can)),
@@ -186,7 +186,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   [[nodiscard]] static Attempt attempt_of(const Open& session, const wire::Identity& identity) noexcept;
   // The answer to a write that is not to be executed, or not again.
   [[nodiscard]] std::optional<Result<uint64_t>> settled(const Write& write);
-  void remember(RequestId request, const Result<uint64_t>& result);
+  void remember(const Open& session, RequestId request, const Result<uint64_t>& result);
   void put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
   void start_pull(const rpc::Responder& to, const Write& write, uint64_t upload_id);
@@ -216,6 +216,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   Parts parts_;
   rpc::Server* server_ = nullptr;
   uint64_t upload_bytes_ = 0;  // Of all sessions, which count them.
+  uint64_t started_ns_;
+  Outcomes outcomes_;  // Before the sessions, whose uploads it watches.
   std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
   rpc::SessionId found_id_;  // Of the last one that was asked for: calls come in groups of one session.
   Open* found_ = nullptr;
@@ -225,8 +227,6 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   std::vector<std::byte> many_room_;  // Of a call of many: keys, then answers.
   std::deque<Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
-  uint64_t started_ns_;
-  Outcomes outcomes_;
   HeldAnswers held_answers_;
   uint64_t failed_by_log_ = 0;
   uint64_t read_only_ = 0;

@@ -50,6 +50,7 @@ Code TableService::wait(const rpc::Responder& from, const Write& write, Code why
   waiting.write.key.bytes = copy.first(key_bytes);
   waiting.write.value = copy.subspan(key_bytes);
   waiting_bytes_ += bytes;
+  outcomes_.watch(write.options.request);
   if (may_grow) parts_.growth.want(footprint);
   return Code::kOk;
 }
@@ -65,7 +66,10 @@ void TableService::retry_waiting() noexcept {
   bool log_is_full = false;
   for (Waiting& one : waiting) {
     Open* const session = find(one.from.session);
-    if (session == nullptr) continue;
+    if (session == nullptr) {
+      outcomes_.unwatch(one.write.options.request);
+      continue;
+    }
     if (one.for_log && log_is_full) {
       waiting_bytes_ += one.bytes.size();
       waiting_.push_back(std::move(one));
@@ -73,6 +77,7 @@ void TableService::retry_waiting() noexcept {
     }
     const size_t before = waiting_.size();
     write_or_wait(one.from, *session, one.write);
+    outcomes_.unwatch(one.write.options.request);
     log_is_full = log_is_full || (waiting_.size() > before && waiting_.back().for_log);
   }
 }

@@ -40,6 +40,7 @@ namespace refract::kv::writes {
 struct Attempt {
   bool repeats = false;
   uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: nobody knows when.
+  uint64_t opened_ns = 0;      // Likewise: the session by which it comes.
 };
 struct Write {
   wire::Method method{};

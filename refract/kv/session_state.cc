@@ -132,12 +132,12 @@ void SessionState::close(View& view) noexcept {
   view = View{};
 }
 
-void SessionState::begin(Upload& upload, uint64_t id, const Table::Draft& draft,
-                         const PutOptions& options) noexcept {
+void SessionState::begin(Upload& upload, uint64_t id, const Table::Draft& draft, const PutOptions& options) {
   upload.id = id;
   upload.draft = draft;
   upload.options = options;
   all_upload_bytes_ += upload.bytes();
+  outcomes_.watch(options.request);
 }
 
 SessionState::Upload& SessionState::release_pulled(uint64_t id) noexcept {
@@ -153,8 +153,9 @@ bool SessionState::seal(Upload& upload) noexcept {
   return upload.filled == upload.bytes();
 }
 
-void SessionState::forget(Upload& upload) noexcept {
+void SessionState::forget(Upload& upload) {
   all_upload_bytes_ -= upload.bytes();
+  outcomes_.unwatch(upload.options.request);
   upload = {};
 }
 

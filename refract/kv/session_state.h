@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "refract/base/units.h"
+#include "refract/kv/outcomes.h"
 #include "refract/kv/table.h"
 #include "refract/kv/window_source.h"
 #include "refract/kv/wire.h"
@@ -65,9 +66,15 @@ class SessionState {
   static constexpr uint64_t kIdlePerMiB_ns = kSecond_ns;
 
   // All outlive the state. `windows` is null where the session's channel has no use for them. The bytes of
-  // open uploads are counted in `all_upload_bytes`, which all sessions share.
-  SessionState(Table& table, SessionPins& pins, WindowSource* windows, uint64_t& all_upload_bytes) noexcept
-      : table_(table), pins_(pins), windows_(windows), all_upload_bytes_(all_upload_bytes) {}
+  // open uploads are counted in `all_upload_bytes`, which all sessions share; what becomes of their writes
+  // meanwhile is watched in `outcomes`.
+  SessionState(Table& table, SessionPins& pins, WindowSource* windows, uint64_t& all_upload_bytes,
+               Outcomes& outcomes) noexcept
+      : table_(table),
+        pins_(pins),
+        windows_(windows),
+        all_upload_bytes_(all_upload_bytes),
+        outcomes_(outcomes) {}
   SessionState(const SessionState&) = delete;
   SessionState& operator=(const SessionState&) = delete;
   // Closes everything. REQUIRES: nothing lands in what is pulled any more.
@@ -77,7 +84,7 @@ class SessionState {
   [[nodiscard]] Upload* free_upload(uint64_t bytes, uint64_t now_ns);
   [[nodiscard]] View* free_view(uint64_t bytes, uint64_t now_ns);
   // Makes a free place an upload.
-  void begin(Upload& upload, uint64_t id, const Table::Draft& draft, const PutOptions& options) noexcept;
+  void begin(Upload& upload, uint64_t id, const Table::Draft& draft, const PutOptions& options);
   // From now on only the puller finds it; until release_pulled().
   void mark_pulled(Upload& upload) noexcept { upload.is_pulled = true; }
   // An upload like others again. REQUIRES: it is marked.
@@ -94,7 +101,7 @@ class SessionState {
   // From now on nobody changes the value: its window is closed. True: all of it has come.
   [[nodiscard]] bool seal(Upload& upload) noexcept;
   // The place is free, and the draft no longer the session's matter. REQUIRES: sealed.
-  void forget(Upload& upload) noexcept;
+  void forget(Upload& upload);
 
   // A way to the value for one-sided requests, if the session wants and gets one.
   void open_window(View& view, std::byte* value);
@@ -113,6 +120,7 @@ class SessionState {
   SessionPins& pins_;
   WindowSource* windows_;
   uint64_t& all_upload_bytes_;
+  Outcomes& outcomes_;
   std::array<Upload, wire::kUploadsPerSession> uploads_;
   std::array<View, wire::kViewsPerSession> views_;
   std::array<std::vector<std::byte>, wire::kStagedKeysPerSession> staged_;

@@ -123,10 +123,14 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
   if (options.expires_wall_ns != 0) draft.lengths.flags |= Lengths::kExpires;
   if (options.request) draft.lengths.flags |= Lengths::kIdentified;
   const uint64_t bytes = draft.lengths.total_bytes();
-  const Result<Offset> buffer = allocate(bytes);
-  if (!buffer) return fail(buffer.error());
+  if (const auto buffer = heap_.allocate(bytes)) [[likely]] {
+    draft.buffer = *buffer;
+  } else {
+    const Result<Offset> made = make_room(bytes, key, options);
+    if (!made) return fail(made.error());
+    draft.buffer = *made;
+  }
   REFRACT_FAULT("kv.put.after_allocate");
-  draft.buffer = *buffer;
   // (I2): no stamp while the bytes change.
   writer_.publish(draft.buffer, 0);
   writer_.publish(draft.buffer.plus(offsetof(BufferHeader, lengths)), draft.lengths.word());
@@ -149,7 +153,7 @@ Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> val
   const Result<Draft> made = draft(key, value.size(), options);
   if (!made) return fail(made.error());
   if (removed() != removed_before) {
-    // Making room may have taken the place away, and the log's room.
+    // Making room may have taken the place away, and the log's room. make_room() has compared the condition.
     place = locate(key);
     if (const Code code = room_in_log(key.bytes.size(), value.size()); code != Code::kOk) {
       abandon(*made);

@@ -191,7 +191,8 @@ class Table {
   [[nodiscard]] bool is_expired(Slot slot) const noexcept;
   [[nodiscard]] Place locate(const HashedKey& key) const noexcept;
   [[nodiscard]] Code check(const Place& place, const PutOptions& options) const noexcept;
-  [[nodiscard]] Result<Offset> allocate(uint64_t bytes);
+  // For a buffer that the heap lacks. What goes for it may be what a condition names: then that fails here.
+  [[nodiscard]] Result<Offset> make_room(uint64_t bytes, const HashedKey& key, const PutOptions& options);
   // Where this changes, places that were looked up before are so no more.
   [[nodiscard]] uint64_t removed() const noexcept { return stats_.expired + stats_.evicted; }
   [[nodiscard]] Result<Draft> draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);

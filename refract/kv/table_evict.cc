@@ -25,10 +25,13 @@ void Table::evict_by(RoomMaker* maker, SlotUses* uses) noexcept {
   if (uses_ != nullptr) uses_->count_by(&stats_.entries);
 }
 
-Result<Offset> Table::allocate(uint64_t bytes) {
-  auto buffer = heap_.allocate(bytes);
+// Out of the way of the puts that need none of this.
+[[gnu::cold]] Result<Offset> Table::make_room(uint64_t bytes, const HashedKey& key,
+                                              const PutOptions& options) {
+  const uint64_t removed_before = removed();
+  std::optional<Offset> buffer;
   const uint64_t swept = room_maker_ == nullptr ? count_ : std::min(count_, kSweptBuckets);
-  if (!buffer && stats_.expiring_entries > 0 && sweep(swept) > 0) buffer = heap_.allocate(bytes);
+  if (stats_.expiring_entries > 0 && sweep(swept) > 0) buffer = heap_.allocate(bytes);
   Code code = Code::kNoSpace;
   for (int attempt = 0; !buffer && room_maker_ != nullptr && attempt < kAttempts; ++attempt) {
     code = room_maker_->make_room(bytes, attempt);
@@ -36,8 +39,12 @@ Result<Offset> Table::allocate(uint64_t bytes) {
     buffer = heap_.allocate(bytes);
   }
   while (!buffer && departures_ != nullptr && departures_->gives_way()) buffer = heap_.allocate(bytes);
-  if (buffer) return *buffer;
-  return fail(code == Code::kOk ? Code::kNoSpace : code);
+  if (!buffer) return fail(code == Code::kOk ? Code::kNoSpace : code);
+  if (removed() == removed_before) return *buffer;
+  code = check(locate(key), options);
+  if (code == Code::kOk) return *buffer;
+  heap_.release(*buffer, bytes);
+  return fail(code);
 }
 
 Code Table::evict(const Standing& standing) {

@@ -108,7 +108,7 @@ std::function<Operations()> on_table(std::function<bool(kv::test::Space&)> opera
 }
 
 TEST(TableCost, a_put_is_no_longer_than_it_was) {
-  expect_cost({"put", 807, on_table([](kv::test::Space& space) {
+  expect_cost({"put", 769, on_table([](kv::test::Space& space) {
                  const bool done = space.table().put(bytes_of(kKey), bytes_of(kValue), {}).has_value();
                  space.heap().reclaim();
                  return done;
@@ -116,7 +116,7 @@ TEST(TableCost, a_put_is_no_longer_than_it_was) {
 }
 
 TEST(TableCost, nor_are_an_erasure_and_a_put) {
-  expect_cost({"erase and put", 1'105, on_table([](kv::test::Space& space) {
+  expect_cost({"erase and put", 1'065, on_table([](kv::test::Space& space) {
                  const bool erased = space.table().erase(bytes_of(kKey), 0).has_value();
                  const bool done = space.table().put(bytes_of(kKey), bytes_of(kValue), {}).has_value();
                  space.heap().reclaim();
