@@ -109,10 +109,10 @@ class Reading {
     if (total > 0) progress_.set_total({.count = std::nullopt, .bytes = total});
   }
   [[nodiscard]] node::FolderReadingOptions options() {
-    return {.ring_path = ring_path_of, .on_progress = [this](uint64_t bytes) {
-              bytes_ += bytes;
-              progress_.update({.count = 0, .bytes = bytes_});
-            }};
+    return {.on_progress = [this](uint64_t bytes) {
+      bytes_ += bytes;
+      progress_.update({.count = 0, .bytes = bytes_});
+    }};
   }
 
  private:

@@ -70,10 +70,6 @@ using progress::count_text;
 
 }  // namespace
 
-std::string ring_path_of(const storage::LogId& log) {
-  return storage::ring_path_on_tmpfs(log.store, log.shard);
-}
-
 int run_restore(const Invocation& invocation) {
   const std::string target = fs::absolute(invocation.target).lexically_normal().string();
   auto folder = storage::FreshFolder::make(target);
@@ -83,7 +79,7 @@ int run_restore(const Invocation& invocation) {
   progress::Progress progress(system_clock(), progress::write_to_descriptor(STDERR_FILENO), style,
                               "restoring", "");
   uint64_t bytes = 0;
-  node::SalvageOptions options{.salvages = invocation.salvage, .ring_path = ring_path_of};
+  node::SalvageOptions options{.salvages = invocation.salvage};
   options.on_progress = [&](uint64_t more) { progress.update({.count = 0, .bytes = bytes += more}); };
   const auto done = restore(invocation, folder->disk(), options);
   if (!done) return complain(done.error());

@@ -7,12 +7,9 @@
 #include <vector>
 
 #include "refract/node/folder_reading.h"
-#include "refract/storage/segment.h"
 
 namespace refract::cli {
 
-// Where the ring of a log may lie that a node of this host has left.
-[[nodiscard]] std::string ring_path_of(const storage::LogId& log);
 // "1 damage", "1,234 damages".
 [[nodiscard]] std::string damages_text(uint64_t count);
 [[nodiscard]] std::string json_of(const std::vector<node::FileDamage>& damages);

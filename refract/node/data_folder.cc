@@ -74,15 +74,16 @@ Reported<DataFolder> DataFolder::open(const NodeConfig& config) {
                               "refract dump and load it into a node on an empty folder",
                               folder->facts().shard_count));
   }
-  if (folder->existed()) {
-    const SpaceTime resumed = resume_time(folder->facts().time, system_clock(), host_boot_id());
-    if (auto set = folder->set_time(resumed); !set) return report(set.error());
-  }
+  const storage::StoreFacts& facts = folder->facts();
+  const SpaceTime time =
+      folder->existed() ? resume_time(facts.time, system_clock(), host_boot_id()) : facts.time;
   // A node that died while it wrote one left its beginning.
   if (auto removed = storage::remove_unfinished_snapshots(folder->disk()); !removed) {
     return report(removed.error());
   }
-  return DataFolder(std::move(*folder));
+  auto rings = take_from_predecessor([&] { return DataRings::open(config, *folder, time); });
+  if (!rings) return report(std::move(rings).error());
+  return DataFolder(*std::move(folder), *std::move(rings));
 }
 
 void warn_of_unused_data(const NodeConfig& config) {
@@ -97,8 +98,9 @@ StoreOrigin DataFolder::origin() const noexcept {
   return {.hash_seed = folder_.facts().hash_seed, .existed = false, .time = folder_.facts().time};
 }
 
-Reported<> DataFolder::leave() {
-  return folder_.set_time(leave_time(folder_.facts().time, system_clock()));
+Reported<> DataFolder::leave(bool is_settled) {
+  const storage::RingUse rings = is_settled ? storage::RingUse{} : rings_.use();
+  return folder_.set(leave_time(folder_.facts().time, system_clock()), rings);
 }
 
 }  // namespace refract::node

@@ -10,6 +10,7 @@
 
 #include "refract/base/report.h"
 #include "refract/node/config.h"
+#include "refract/node/data_rings.h"
 #include "refract/node/store_space.h"
 #include "refract/storage/shard_log.h"
 #include "refract/storage/store_folder.h"
@@ -18,10 +19,15 @@ namespace refract::node {
 
 class DataFolder {
  public:
-  // Refused: a folder that another node has, that was made with another number of shards, or that is damaged.
+  // Refused: a folder that another node has, that was made with another number of shards, that is damaged, or
+  // whose rings are gone with what was acknowledged.
   [[nodiscard]] static Reported<DataFolder> open(const NodeConfig& config);
 
   [[nodiscard]] storage::Disk& disk() noexcept { return folder_.disk(); }
+  [[nodiscard]] DataRings& rings() noexcept { return rings_; }
+  [[nodiscard]] const storage::RingFile& ring_of(uint32_t shard) const noexcept { return rings_.of(shard); }
+  // See DataRings.
+  [[nodiscard]] Reported<> move_rings_to_memory() { return rings_.move_to_memory(folder_); }
   [[nodiscard]] storage::LogId log_of(uint32_t shard) const noexcept {
     const storage::StoreFacts& facts = folder_.facts();
     return {
@@ -31,13 +37,15 @@ class DataFolder {
   [[nodiscard]] StoreOrigin origin() const noexcept;
   // Something was kept here before.
   [[nodiscard]] bool existed() const noexcept { return folder_.existed(); }
-  // The node ends.
-  [[nodiscard]] Reported<> leave();
+  // The node ends. `is_settled`: the rings hold nothing that is not on the disk.
+  [[nodiscard]] Reported<> leave(bool is_settled);
 
  private:
-  explicit DataFolder(storage::StoreFolder folder) noexcept : folder_(std::move(folder)) {}
+  DataFolder(storage::StoreFolder folder, DataRings rings) noexcept
+      : folder_(std::move(folder)), rings_(std::move(rings)) {}
 
   storage::StoreFolder folder_;
+  DataRings rings_;
 };
 
 // For a node that keeps nothing: says so in the log where its folder has data all the same.

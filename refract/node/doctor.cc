@@ -19,7 +19,6 @@
 #include "refract/node/doctor_data.h"
 #include "refract/node/doctor_network.h"
 #include "refract/node/doctor_rdma.h"
-#include "refract/storage/ring.h"
 
 namespace refract::node {
 namespace {
@@ -175,15 +174,10 @@ Finding shared_memory(const DoctorInputs& inputs) {
     return {"/dev/shm", Health::kOk, "absent; a node does not need it", ""};
   }
   const uint64_t free = status.f_bavail * status.f_frsize;
-  const std::string found =
-      fmt::format("{} large, {} free; ", bytes_text(status.f_blocks * status.f_frsize), bytes_text(free));
-  if (inputs.durability == Durability::kNone) {
-    return {"/dev/shm", Health::kOk, found + "a node does not need it", ""};
-  }
-  const uint64_t needed = inputs.shards * (storage::kRingBytesDefault + 4096);
-  const std::string rings = fmt::format("the log's rings take {}", bytes_text(needed));
-  if (free >= needed) return {"/dev/shm", Health::kOk, found + rings, ""};
-  return {"/dev/shm", Health::kFail, found + rings, "mount -o remount,size=1G /dev/shm"};
+  return {"/dev/shm", Health::kOk,
+          fmt::format("{} large, {} free; a node does not need it",
+                      bytes_text(status.f_blocks * status.f_frsize), bytes_text(free)),
+          ""};
 }
 
 Finding memfd() {

@@ -19,7 +19,10 @@
 #include "refract/base/clock.h"
 #include "refract/memory/descriptor.h"
 #include "refract/node/config.h"
+#include "refract/node/folder_reading.h"
+#include "refract/storage/log_writer.h"
 #include "refract/storage/posix_disk.h"
+#include "refract/storage/ring_file.h"
 #include "refract/storage/store_folder.h"
 
 namespace refract::node {
@@ -134,6 +137,57 @@ Finding disk(const DoctorInputs& inputs) {
       "make room there, or lower memory.limit (--memory-limit): with a full disk the node refuses writes"};
 }
 
+// What a log's first files take: the ring of each shard, and a segment.
+constexpr uint64_t kShardBytes =
+    storage::kRingBytesDefault + storage::kRingHeaderBytes + storage::LogOptions{}.segment_bytes;
+
+// A ring that the last node left in use, and that is not there.
+std::optional<Finding> missing_ring(const DoctorInputs& inputs) {
+  auto disk = storage::open_existing_posix_disk(inputs.data_folder);
+  if (!disk || is_held(inputs.data_folder)) return {};
+  const auto facts = storage::StoreFolder::look(**disk);
+  if (!facts || !*facts || (*facts)->rings.always != 0) return {};
+  for (uint32_t shard = 0; shard < (*facts)->shard_count; ++shard) {
+    const storage::LogId id{.store = (*facts)->store, .shard = shard};
+    const std::string path = ring_path({.disk = **disk, .log_id = id, .rings = (*facts)->rings});
+    if (path.empty() || ::access(path.c_str(), F_OK) == 0) continue;
+    return Finding{
+        "log's ring", Health::kFail,
+        fmt::format("{} is gone, and with it what a node acknowledged that was not stopped", path),
+        fmt::format("put it back, or: refract restore --salvage {} --to NEWFOLDER", inputs.data_folder)};
+  }
+  return {};
+}
+
+Finding ring(const DoctorInputs& inputs) {
+  if (auto missing = missing_ring(inputs)) return *std::move(missing);
+  const std::string place = existing_part(inputs.data_folder);
+  struct statfs status{};
+  const bool is_known = ::statfs(place.c_str(), &status) == 0;
+  if (is_known && !storage::keeps_mapped_stores(static_cast<uint64_t>(status.f_type))) {
+    if (inputs.durability == Durability::kAlways) {
+      return {"log's ring", Health::kOk, "lies in memory on this file system, which costs always nothing",
+              ""};
+    }
+    return {"log's ring", Health::kWarn,
+            "lies in memory on this file system: what was acknowledged in the last second is lost if all "
+            "processes of the node die at once",
+            "choose a folder on ext4 or xfs (--data-folder), or --data-durability always"};
+  }
+  const bool has_store = ::access((inputs.data_folder + "/store").c_str(), F_OK) == 0;
+  const uint64_t wanted = has_store ? 0 : inputs.shards * kShardBytes;
+  const uint64_t free = free_bytes(place);
+  if (free >= wanted) {
+    return {"log's ring", Health::kOk,
+            fmt::format("lies in the folder, {} for each shard, and outlives every process",
+                        bytes_text(storage::kRingBytesDefault)),
+            ""};
+  }
+  return {"log's ring", Health::kFail,
+          fmt::format("{} free, and the log's first files take {}", bytes_text(free), bytes_text(wanted)),
+          "make room there, or choose another folder (--data-folder)"};
+}
+
 // Where log and snapshots are not asked for, but something lies where they would.
 Finding nothing_kept(const DoctorInputs& inputs) {
   auto disk = storage::open_existing_posix_disk(inputs.data_folder);
@@ -190,7 +244,7 @@ FileSystemFacts file_system_facts(uint64_t type) noexcept {
 
 std::vector<Finding> examine_data(const DoctorInputs& inputs) {
   if (inputs.durability == Durability::kNone) return {nothing_kept(inputs)};
-  return {data_folder(inputs), disk(inputs)};
+  return {data_folder(inputs), disk(inputs), ring(inputs)};
 }
 
 std::vector<Finding> measure_data(const DoctorInputs& inputs) {

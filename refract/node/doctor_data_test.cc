@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "refract/base/boot_id.h"
 #include "refract/node/config.h"
 #include "refract/storage/posix_disk.h"
 #include "refract/storage/store_folder.h"
@@ -105,6 +106,22 @@ TEST_F(DoctorData, room_is_wanted_for_two_snapshots_and_the_log) {
   // Where the folder lies in memory or in a container, that is what is said first.
   const bool is_blamed_already = enough->health == Health::kWarn;
   EXPECT_THAT(little->found, HasSubstr(is_blamed_already ? "free" : "two snapshots and the log"));
+}
+
+TEST_F(DoctorData, a_ring_lies_in_the_folder_and_one_that_was_in_use_is_missed) {
+  inputs_.durability = Durability::kEverySecond;
+  const auto before = finding("log's ring");
+  ASSERT_TRUE(before);
+  EXPECT_THAT(before->found, testing::AnyOf(HasSubstr("lies in the folder"), HasSubstr("lies in memory")));
+  const auto boot = host_boot_id();
+  if (!boot) GTEST_SKIP() << "this system does not say which boot it is";
+  {
+    storage::StoreFolder folder = begin_store(1);
+    ASSERT_TRUE(folder.set({}, {.is_in_use = 1, .number = 5, .boot = *boot}));
+  }
+  expect("log's ring", Health::kFail, inputs_.data_folder + "/ring-000 is gone", "refract restore --salvage");
+  std::ofstream(inputs_.data_folder + "/ring-000") << "there";
+  EXPECT_NE(finding("log's ring")->health, Health::kFail);
 }
 
 TEST_F(DoctorData, a_node_without_a_log_is_told_what_it_loses_and_what_it_leaves_lying) {

@@ -155,8 +155,8 @@ class FolderReader {
   }
 
   [[nodiscard]] Reported<> read_log(const storage::LogId& id, uint64_t snapshot_stamp, bool has_file) {
-    const ShardLogRequest request{
-        .disk = disk_, .log_id = id, .ring_path = options_.ring_path ? options_.ring_path(id) : ""};
+    const ShardLogRequest request{.disk = disk_, .log_id = id, .rings = store_.rings};
+    const std::string ring = ring_path(request);
     uint64_t told = 0;
     storage::LogReadOptions log_options{.salvage = true};
     log_options.on_progress = [&](uint64_t done, uint64_t) {
@@ -165,12 +165,12 @@ class FolderReader {
     const auto log = read_shard_log(request, log_options, {});
     if (!log) {
       if (log.error().code != Code::kCorrupt && log.error().code != Code::kInUse) return report(log.error());
-      reading_.files.push_back(ring_file(id, request.ring_path));
-      reading_.files.back().damages.push_back({.path = request.ring_path, .what = log.error().what});
+      reading_.files.push_back(ring_file(id, ring));
+      reading_.files.back().damages.push_back({.path = ring, .what = log.error().what});
       refuse(log.error());
       return {};
     }
-    note_log(id, *log, request.ring_path);
+    note_log(id, *log, ring);
     if (log->segments.empty() && log->damages.empty() && !has_file) {
       empty_shards_.push_back(id.shard);
       return {};
@@ -191,7 +191,7 @@ class FolderReader {
     return {.kind = Kind::kRing, .name = path, .shard = id.shard};
   }
 
-  void note_log(const storage::LogId& id, const storage::LogReading& log, const std::string& ring_path) {
+  void note_log(const storage::LogId& id, const storage::LogReading& log, const std::string& ring) {
     const size_t first = reading_.files.size();
     uint64_t records = 0;
     for (const storage::SegmentReading& segment : log.segments) {
@@ -210,8 +210,8 @@ class FolderReader {
       }
     }
     std::error_code ignored;
-    if (!ring_path.empty() && std::filesystem::exists(ring_path, ignored)) {
-      reading_.files.push_back(ring_file(id, ring_path));
+    if (!ring.empty() && std::filesystem::exists(ring, ignored)) {
+      reading_.files.push_back(ring_file(id, ring));
       const uint64_t all = log.records + log.absent_values;
       reading_.files.back().entries = all - std::min(all, records);
       reading_.files.back().note = "left by a node that was killed; a start takes it up";
@@ -244,7 +244,7 @@ class FolderReader {
     for (const std::string& name : names_) {
       const bool is_page = name == kPageName || name == kLockName;
       const bool is_spare = name.starts_with("spare-");
-      const bool is_part = name.ends_with(".part") || name == "store.new";
+      const bool is_part = name.ends_with(".part") || name.ends_with(".new");
       const auto snapshot = storage::parse_snapshot_name(name);
       const auto log_shard = storage::shard_of_segment(name);
       const bool is_foreign = (snapshot && snapshot->shard_index >= store_.shard_count) ||
@@ -380,6 +380,8 @@ Reported<FoundFacts> find_facts(Disk& disk) {
   if (!may_be_damaged) return report(page.error());
   FoundFacts found{.facts = {}, .page_damage = page.error()};
   found.facts.shard_count = 0;
+  // A ring that lies there is looked at, whichever it is; that there is none says nothing.
+  found.facts.rings = {.is_in_use = 1, .always = 1, .boot = host_boot_id().value_or(BootId{})};
   const auto names = disk.list();
   if (!names) return report(names.error());
   uint32_t shards = 0;
@@ -411,12 +413,35 @@ Reported<FoundFacts> find_facts(Disk& disk) {
       "put the file store back from a copy of the folder");
 }
 
+std::string ring_path(const ShardLogRequest& request) {
+  const storage::RingUse& rings = request.rings;
+  const auto boot = host_boot_id();
+  const bool counts = rings.is_in_use != 0 && boot && rings.boot == *boot &&
+                      rings.place == static_cast<uint64_t>(storage::RingPlace::kFolder);
+  return counts ? request.disk.path_of(storage::ring_name(request.log_id.shard)) : std::string();
+}
+
 Reported<storage::LogReading> read_shard_log(const ShardLogRequest& request,
                                              const storage::LogReadOptions& options,
                                              const std::function<void(const storage::Record&)>& on_record) {
+  std::optional<storage::RingFile> ring;
+  if (const std::string path = ring_path(request); !path.empty()) {
+    const auto folder = storage::RingFolder::open(std::filesystem::path(path).parent_path().string());
+    if (!folder) return report(folder.error());
+    auto found = storage::RingFile::look(*folder, {.store = request.log_id.store,
+                                                   .shard = request.log_id.shard,
+                                                   .boot = request.rings.boot,
+                                                   .number = request.rings.number});
+    if (found) {
+      ring.emplace(*std::move(found));
+    } else if (found.error().code != Code::kNotFound) {
+      return report(std::move(found).error());
+    } else if (request.rings.always == 0) {
+      return report(Code::kCorrupt, fmt::format("{} is missing", path), found.error().next);
+    }
+  }
   const auto log = storage::ShardLog::open({.log = request.log_id,
-                                            .ring_path = request.ring_path,
-                                            .boot = host_boot_id().value_or(BootId{}),
+                                            .ring = ring ? &*ring : nullptr,
                                             .disk = &request.disk,
                                             .clock = &system_clock()});
   if (!log) return report(log.error());

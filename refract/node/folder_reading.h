@@ -61,8 +61,6 @@ struct FolderReading {
 };
 
 struct FolderReadingOptions {
-  // Where a shard's ring may lie, which a node that was killed has left; empty: nowhere.
-  std::function<std::string(const storage::LogId&)> ring_path = {};
   std::function<void(uint64_t bytes)> on_progress = {};  // So many more were read. May be empty.
 };
 
@@ -90,9 +88,11 @@ struct FoundFacts {
 struct ShardLogRequest {
   storage::Disk& disk;
   storage::LogId log_id;
-  std::string ring_path = {};  // Empty: there is none.
+  storage::RingUse rings = {};  // As the page has it.
 };
-// The log with what its ring still has.
+// Where the ring lies that a node which was killed has left; empty: there is none that counts.
+[[nodiscard]] std::string ring_path(const ShardLogRequest& request);
+// The log with what its ring still has. kCorrupt: that is damaged, or gone.
 [[nodiscard]] Reported<storage::LogReading> read_shard_log(
     const ShardLogRequest& request, const storage::LogReadOptions& options,
     const std::function<void(const storage::Record&)>& on_record);

@@ -47,6 +47,7 @@ class Salvage {
   // Begins the new store: of this one, which was found.
   [[nodiscard]] Reported<> begin(const storage::StoreFacts& old, bool knows_time) {
     done_.facts = old;
+    rings_ = std::exchange(done_.facts.rings, {});
     done_.facts.store = storage::random_store_id();
     done_.facts.created_wall_ns = clock_.wall_ns();
     if (!knows_time) done_.facts.time = begin_time(clock_, host_boot_id());
@@ -78,13 +79,14 @@ class Salvage {
                                      ShardFind& found);
   void note_log(const storage::LogId& id, const storage::LogReading& log, const Base& base);
   [[nodiscard]] ShardLogRequest request_of(Disk& from, const storage::LogId& id) const {
-    return {.disk = from, .log_id = id, .ring_path = options_.ring_path ? options_.ring_path(id) : ""};
+    return {.disk = from, .log_id = id, .rings = rings_};
   }
 
   Disk& to_;
   const SalvageOptions& options_;
   const Clock& clock_;
   Salvaged done_;
+  storage::RingUse rings_ = {};  // Of the old folder.
 };
 
 Reported<SnapshotReading> Salvage::read_snapshot(Disk& from, const std::string& name, ShardFind& found) {
@@ -168,9 +170,9 @@ Reported<> Salvage::apply_log(Disk& from, const storage::LogId& id, const Base& 
   ShardLogRequest request = request_of(from, id);
   auto log = read_shard_log(request, log_options, apply);
   if (!log && (log.error().code == Code::kCorrupt || log.error().code == Code::kInUse) &&
-      !request.ring_path.empty()) {
-    leave_out({{.path = request.ring_path, .what = log.error().what, .lost = "changes that only it had"}});
-    request.ring_path.clear();
+      request.rings.is_in_use != 0) {
+    leave_out({{.path = ring_path(request), .what = log.error().what, .lost = "changes that only it had"}});
+    request.rings = {};
     log = read_shard_log(request, log_options, apply);
   }
   if (!log) return report(std::move(log).error());
@@ -227,7 +229,7 @@ Reported<> Salvage::write_shard(uint32_t shard, const ShardFind& found) {
 
 // A start that would refuse them refuses them here, too.
 [[nodiscard]] Reported<> check_source(Disk& from, const SalvageOptions& options) {
-  const auto read = read_folder(from, {.ring_path = options.ring_path, .on_progress = options.on_progress});
+  const auto read = read_folder(from, {.on_progress = options.on_progress});
   if (!read) return report(read.error());
   if (read->refusal) return report(*read->refusal);
   return {};  // Of one that a node has, whoever takes the lock says more.

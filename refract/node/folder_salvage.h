@@ -27,7 +27,6 @@ namespace refract::node {
 
 struct SalvageOptions {
   bool salvages = false;  // Without it, damage anywhere that a start would refuse is refused here as well.
-  std::function<std::string(const storage::LogId&)> ring_path = {};  // As in FolderReadingOptions.
   std::function<void(uint64_t bytes)> on_progress = {};
   const Clock* clock = nullptr;  // Null: the host's.
 };

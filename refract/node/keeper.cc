@@ -56,6 +56,11 @@ void raise_file_limit() {
 constexpr uint64_t kSignals = 1ULL << 32;
 constexpr uint64_t kMeeting = 2ULL << 32;
 constexpr uint64_t kLink = 3ULL << 32;
+constexpr uint64_t kRings = 4ULL << 32;
+
+// A ring that cannot get its name back now: when it is tried again.
+constexpr uint64_t kMendEvery_ns = kSecond_ns;
+constexpr uint64_t kMendEveryMax_ns = kMinute_ns;
 
 }  // namespace
 
@@ -158,6 +163,9 @@ Reported<> Keeper::open_descriptors() {
   for (size_t index = 0; index < shards_.size(); ++index) {
     watched = watched && watch(shards_[index]->meeting().epoll_descriptor(), kMeeting | index);
   }
+  if (data_ && data_->rings().descriptor() >= 0) {
+    watched = watched && watch(data_->rings().descriptor(), kRings);
+  }
   if (watched) return {};
   return report(Code::kSystem, "cannot watch signals and sockets: " + errno_text(errno));
 }
@@ -173,6 +181,7 @@ int Keeper::run(const std::function<void()>& on_ready) {
   // Under a name of its own, so that nobody who kills servers by name kills the node's memory.
   prctl(PR_SET_NAME, "refract-keeper");
   while (!stopping_) {
+    if (wants_mending()) mend_rings();
     if (server_ < 0 && !gave_up_ && system_clock().now_ns() >= start_at_ns_) start_server();
     look_after_shards(on_ready);
     wait(timeout_ms());
@@ -205,9 +214,12 @@ bool Keeper::wants_growth() const noexcept {
 
 int Keeper::timeout_ms() const {
   if (wants_growth()) return 0;
-  if (server_ >= 0 || gave_up_) return -1;
+  uint64_t due = UINT64_MAX;
+  if (server_ < 0 && !gave_up_) due = start_at_ns_;
+  if (mend_at_ns_ != 0) due = std::min(due, mend_at_ns_);
+  if (due == UINT64_MAX) return -1;
   const uint64_t now = system_clock().now_ns();
-  return now >= start_at_ns_ ? 0 : static_cast<int>((start_at_ns_ - now) / kMillisecond_ns + 1);
+  return now >= due ? 0 : static_cast<int>((due - now) / kMillisecond_ns + 1);
 }
 
 void Keeper::wait(int timeout_ms) {
@@ -218,6 +230,8 @@ void Keeper::wait(int timeout_ms) {
     const auto index = static_cast<uint32_t>(what);
     if (what == kSignals) {
       read_signals();
+    } else if (what == kRings) {
+      look_after_rings();
     } else if (what - index == kMeeting) {
       shards_[index]->meeting().poll();
     } else {
@@ -236,8 +250,8 @@ void Keeper::read_link(KeeperShard& shard) {
 
 void Keeper::start_server() {
   std::vector<LinkEnd> links;
-  bool ready = true;
-  for (size_t index = 0; index < shards_.size(); ++index) {
+  bool ready = prepare_rings();
+  for (size_t index = 0; ready && index < shards_.size(); ++index) {
     auto link = shards_[index]->begin_server();
     ready = link && watch(shards_[index]->link_descriptor(), kLink | index);
     if (!link) log_error("{}", link.error().what);
@@ -314,6 +328,12 @@ void Keeper::on_server_ended(int status) {
     return;
   }
   const uint64_t now = system_clock().now_ns();
+  if (std::exchange(ends_server_, false)) {
+    set_server_state(ServerState::kRestarting);
+    start_at_ns_ = now;
+    return;
+  }
+  met_bus_error_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
   crashes_.push_back(now);
   while (now - crashes_.front() > kMinute_ns) crashes_.pop_front();
   log_warn("the server was {}; nothing that it acknowledged is lost", cause_of(status));
@@ -357,13 +377,73 @@ void Keeper::settled(const Reported<>& outcome) {
   (void)fail_with(outcome.error());
 }
 
-// What the last server left in rings reaches the disk, and nothing of them stays behind.
+// What the last server left in rings reaches the disk.
 void Keeper::settle_data() {
+  const bool is_in_folder = data_->rings().use().place == static_cast<uint64_t>(storage::RingPlace::kFolder);
+  bool is_everything = true;
   for (uint32_t index = 0; index < shards_.size(); ++index) {
-    std::byte* const space = shards_[index]->space().addresses().base();
-    settled(settle_log(config_, data_->disk(), data_->log_of(index), space));
+    const Reported<> done = settle_log({.config = config_,
+                                        .disk = data_->disk(),
+                                        .log = data_->log_of(index),
+                                        .ring = data_->ring_of(index),
+                                        .is_in_folder = is_in_folder,
+                                        .space = shards_[index]->space().addresses().base()});
+    is_everything = is_everything && done.has_value();
+    settled(done);
   }
-  settled(data_->leave());
+  settled(data_->leave(is_everything));
+}
+
+bool Keeper::wants_mending() const noexcept {
+  return mend_at_ns_ != 0 && system_clock().now_ns() >= mend_at_ns_;
+}
+
+void Keeper::look_after_rings() {
+  if (!data_->rings().has_lost_names() || mend_at_ns_ != 0) return;
+  log_error("a ring of the log has lost its name in {}; the node still has it, and makes another one",
+            config_.data_folder);
+  mend_at_ns_ = system_clock().now_ns();
+  mend_every_ns_ = kMendEvery_ns;
+}
+
+// Only a ring that nobody works on can be copied, so the server ends meanwhile, for some milliseconds. Where
+// there is no room for another one it goes on as it is.
+void Keeper::mend_rings() {
+  mend_at_ns_ = 0;
+  auto prepared = data_->rings().prepare();
+  Reported<> mended = {};
+  if (prepared && !prepared->empty()) {
+    if (server_ >= 0) {
+      ends_server_ = true;
+      kill(server_, SIGKILL);
+      int status = 0;
+      if (waitpid(server_, &status, 0) == server_) on_server_ended(status);
+      ends_server_ = false;
+    }
+    mended = data_->rings().replace(*std::move(prepared));
+    if (mended) log_info("the rings of the log have their names again");
+  } else if (!prepared) {
+    mended = report(prepared.error());
+  }
+  if (mended) return;
+  if (mend_every_ns_ == kMendEvery_ns) {
+    log_error("{}: what was acknowledged since the last sync is lost if all processes of this node die now",
+              mended.error().to_string());
+  }
+  mend_at_ns_ = system_clock().now_ns() + mend_every_ns_;
+  mend_every_ns_ = std::min(2 * mend_every_ns_, kMendEveryMax_ns);
+}
+
+// For the next server.
+bool Keeper::prepare_rings() {
+  if (!data_) return true;
+  const Reported<bool> replaced = data_->rings().replace_damaged();
+  Reported<> done = {};
+  if (!replaced) done = report(replaced.error());
+  // A ring that was cut explains it.
+  if (std::exchange(met_bus_error_, false) && replaced && !*replaced) done = data_->move_rings_to_memory();
+  if (!done) log_error("{}", done.error().to_string());
+  return done.has_value();
 }
 
 void Keeper::stop_running_server() {

@@ -78,6 +78,10 @@ class Keeper {
   void stop_server();
   void stop_running_server();
   void settle_data();
+  [[nodiscard]] bool wants_mending() const noexcept;
+  void look_after_rings();
+  void mend_rings();
+  [[nodiscard]] bool prepare_rings();
   void settled(const Reported<>& outcome);
 
   NodeConfig config_;
@@ -92,6 +96,10 @@ class Keeper {
   Descriptor signals_;
   pid_t server_ = -1;             // -1: none runs.
   uint64_t start_at_ns_ = 0;      // When the next server is due, while none runs.
+  uint64_t mend_at_ns_ = 0;       // When a ring that lost its name is to get it back; 0: none has.
+  uint64_t mend_every_ns_ = 0;    // How long it waits after a try that failed.
+  bool ends_server_ = false;      // The keeper itself ends it, to start the next one.
+  bool met_bus_error_ = false;    // The last server did.
   std::deque<uint64_t> crashes_;  // Moments, of the last minute.
   bool was_ready_ = false;
   bool gave_up_ = false;

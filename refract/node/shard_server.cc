@@ -95,6 +95,7 @@ int ShardServer::open_store() {
     auto storage = ShardStorage::open({.config = birth_.config,
                                        .disk = birth_.data->disk(),
                                        .log = birth_.data->log_of(birth_.index),
+                                       .ring = birth_.data->ring_of(birth_.index),
                                        .space = birth_.space,
                                        .writer = writer_,
                                        .shard = shard_,
@@ -129,7 +130,7 @@ int ShardServer::recover_with_log() {
     recovery_.records = storage_->reading().records;
     recovery_.torn_position = storage_->reading().torn_position;
   } else {
-    if (auto going = storage_->go_on(); !going) return fail_with(going.error());
+    if (auto going = storage_->go_on(*heap_); !going) return fail_with(going.error());
     if (const int code = recover(storage_->last_change()); code != 0) return code;
   }
   table_->log_to(storage_.get());

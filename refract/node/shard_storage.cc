@@ -2,12 +2,10 @@
 #include "refract/node/shard_storage.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "refract/base/boot_id.h"
 #include "refract/base/log.h"
 #include "refract/kv/layout.h"
 #include "refract/memory/space.h"
@@ -38,9 +36,14 @@ std::optional<std::span<const std::byte>> value_in(const Writer& writer,
 
 }  // namespace
 
-std::string ring_path(const NodeConfig& config, const storage::LogId& log) {
-  const std::string path = storage::ring_path_on_tmpfs(log.store, log.shard);
-  return path.empty() ? fmt::format("{}/ring-{:03}", config.data_folder, log.shard) : path;
+Reported<std::unique_ptr<storage::ShardLog>> ShardStorage::open_log(bool empties_ring) {
+  return storage::ShardLog::open({.log = parts_.log,
+                                  .options = log_options(parts_.config),
+                                  .ring = &parts_.ring,
+                                  .empties_ring = empties_ring,
+                                  .disk = &parts_.disk,
+                                  .values = this,
+                                  .clock = &system_clock()});
 }
 
 Reported<std::unique_ptr<ShardStorage>> ShardStorage::open(Parts parts) {
@@ -49,13 +52,11 @@ Reported<std::unique_ptr<ShardStorage>> ShardStorage::open(Parts parts) {
   if (with.writer.load(kFillStateAt) == kFillBegun) {
     if (auto emptied = with.space.empty(); !emptied) return report(emptied.error());
   }
-  auto log = storage::ShardLog::open({.log = with.log,
-                                      .options = log_options(with.config),
-                                      .ring_path = ring_path(with.config, with.log),
-                                      .boot = host_boot_id().value_or(BootId{}),
-                                      .disk = &with.disk,
-                                      .values = storage.get(),
-                                      .clock = &system_clock()});
+  auto log = storage->open_log(false);
+  if (!log && log.error().code == Code::kCorrupt && !storage->is_memory_new()) {
+    log_error("{}{}", with.name, log.error().what);
+    log = storage->open_log(true);
+  }
   if (!log) return report(std::move(log).error());
   storage->log_ = std::move(*log);
   return storage;
@@ -75,6 +76,12 @@ void ShardStorage::set_fill_state(uint64_t state) noexcept {
 
 Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const Growth& growth) {
   set_fill_state(kFillBegun);
+  if (log_->has_lost_ring()) {
+    return report(Code::kCorrupt,
+                  fmt::format("{}what {} held is lost, and with it changes that were acknowledged",
+                              parts_.name, parts_.ring.path()),
+                  salvage_advice(parts_.disk));
+  }
   auto filled = fill_shard({.disk = parts_.disk,
                             .log = *log_,
                             .log_id = parts_.log,
@@ -97,13 +104,23 @@ const kv::ChangeLog::Change* ShardStorage::last_change() noexcept {
   return &last_;
 }
 
-Reported<> ShardStorage::go_on() {
-  if (!log_->has_ring()) {
-    return report(Code::kCorrupt,
-                  fmt::format("{}{} is gone, and with it changes that the log does not have yet", parts_.name,
-                              ring_path(parts_.config, parts_.log)),
-                  "the memory is whole: save it with refract dump, then start on another data folder");
+// A server that died before its log had begun, for want of room, has appended nothing.
+Reported<> ShardStorage::begin_behind(Heap& heap) {
+  auto reading = log_->read({}, [](const storage::Record&) {});
+  if (!reading) return report(std::move(reading).error());
+  reading->end.stamp = std::max(reading->end.stamp, heap.next_stamp());
+  return log_->begin(*reading);
+}
+
+Reported<> ShardStorage::go_on(Heap& heap) {
+  if (log_->has_lost_ring()) {
+    log_error(
+        "{}the log's ring is lost; the memory has all that it had, and writes are refused until a "
+        "snapshot has it, too",
+        parts_.name);
+    return log_->begin_failed();
   }
+  if (!log_->has_ring()) return begin_behind(heap);
   if (auto begun = log_->begin({}); !begun) return begun;
   // Large values lie in buffers that no slot may name any more: they are read before anything is reused.
   // Where the disk does not take them now, a younger record of the key stands behind each that is gone.
@@ -211,27 +228,25 @@ class ValuesOf final : public storage::ValueSource {
 
 }  // namespace
 
-Reported<> settle_log(const NodeConfig& config, storage::Disk& disk, const storage::LogId& log,
-                      std::byte* space) {
-  ValuesOf values(space);
-  const std::string path = ring_path(config, log);
-  auto opened = storage::ShardLog::open({.log = log,
-                                         .options = log_options(config),
-                                         .ring_path = path,
-                                         .boot = host_boot_id().value_or(BootId{}),
-                                         .disk = &disk,
+Reported<> settle_log(const SettleParts& parts) {
+  ValuesOf values(parts.space);
+  auto opened = storage::ShardLog::open({.log = parts.log,
+                                         .options = log_options(parts.config),
+                                         .ring = &parts.ring,
+                                         .disk = &parts.disk,
                                          .values = &values,
                                          .clock = &system_clock()});
   if (!opened) return report(std::move(opened).error());
   if (!(*opened)->has_ring()) return {};
   if (auto begun = (*opened)->begin({}); !begun) return begun;
-  if (!(*opened)->drain()) {
-    return report(
-        Code::kSystem, fmt::format("the last changes are not on the disk: {}", (*opened)->trouble()),
-        fmt::format("they are in {}, until this host stops: mend the disk, then start the node again", path));
-  }
-  (void)::unlink(path.c_str());
-  return {};
+  if ((*opened)->drain()) return {};
+  return report(Code::kSystem, fmt::format("the last changes are not on the disk: {}", (*opened)->trouble()),
+                parts.is_in_folder
+                    ? fmt::format("they are in {}, until this host stops: mend the disk, then start the node "
+                                  "again",
+                                  parts.ring.path())
+                    : std::string("they were in memory alone, and are lost: mend the disk before the next "
+                                  "start"));
 }
 
 }  // namespace refract::node

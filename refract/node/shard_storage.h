@@ -43,6 +43,7 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
     const NodeConfig& config;
     storage::Disk& disk;
     storage::LogId log;
+    const storage::RingFile& ring;
     StoreSpace& space;
     Writer& writer;
     runtime::Shard& shard;
@@ -67,8 +68,9 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   // What fill() read of the log.
   [[nodiscard]] const storage::LogReading& reading() const noexcept { return reading_; }
 
-  // The memory is as the last server left it. Before the table takes it up.
-  [[nodiscard]] Reported<> go_on();
+  // The memory is as the last server left it. Before the table takes it up. Where the ring is lost or
+  // damaged, the memory has everything: writes are refused until a snapshot has it, too.
+  [[nodiscard]] Reported<> go_on(Heap& heap);
   // Which the memory may lack: for Table::recover.
   [[nodiscard]] const kv::ChangeLog::Change* last_change() noexcept;
 
@@ -103,6 +105,8 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
 
  private:
   explicit ShardStorage(Parts parts) noexcept : parts_(std::move(parts)) {}
+  [[nodiscard]] Reported<std::unique_ptr<storage::ShardLog>> open_log(bool empties_ring);
+  [[nodiscard]] Reported<> begin_behind(Heap& heap);
   void set_fill_state(uint64_t state) noexcept;
   void note_state() noexcept;
 
@@ -116,12 +120,16 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   storage::ShardLog::Progress told_ = {};
 };
 
-// Where the ring of a shard's log lies.
-[[nodiscard]] std::string ring_path(const NodeConfig& config, const storage::LogId& log);
-
-// When no server will follow: brings what its ring still has to the disk and removes the ring. `space` is the
-// shard's memory, where large values lie.
-[[nodiscard]] Reported<> settle_log(const NodeConfig& config, storage::Disk& disk, const storage::LogId& log,
-                                    std::byte* space);
+// When no server will follow: brings what its ring still has to the disk. `space` is the shard's memory,
+// where large values lie.
+struct SettleParts {
+  const NodeConfig& config;
+  storage::Disk& disk;
+  storage::LogId log;
+  const storage::RingFile& ring;
+  bool is_in_folder = true;  // The ring outlives this process.
+  std::byte* space = nullptr;
+};
+[[nodiscard]] Reported<> settle_log(const SettleParts& parts);
 
 }  // namespace refract::node

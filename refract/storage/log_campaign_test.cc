@@ -19,6 +19,7 @@
 #include "refract/memory/fake_system.h"
 #include "refract/storage/shard_log.h"
 #include "refract/storage/simulated_disk.h"
+#include "refract/storage/test_ring.h"
 
 namespace refract::storage {
 namespace {
@@ -115,11 +116,14 @@ class LyingDisk final : public Disk {
 class Campaign {
  public:
   Campaign(uint64_t seed, const std::string& folder, Lies lies = {})
-      : chance_(seed), disk_({.seed = mix(seed), .clock = &clock_, .sync_ns = 1000}), liar_(disk_, lies) {
+      : chance_(seed),
+        disk_({.seed = mix(seed), .clock = &clock_, .sync_ns = 1000}),
+        liar_(disk_, lies),
+        ring_(folder, {std::byte{5}}, 2) {
     spec_.log = {.store = {std::byte{5}}, .shard = 2};
     spec_.options.durability = chance_.chance(0.5) ? Durability::kAlways : Durability::kEverySecond;
     spec_.options.segment_bytes = 16384;
-    spec_.ring_path = folder + "/ring";
+    spec_.ring = ring_.file();
     spec_.ring_bytes = kRingBytesMin;
     spec_.disk = &liar_;
     spec_.values = &values_;
@@ -258,7 +262,7 @@ class Campaign {
     log_.reset();
     if (with_host) {
       disk_.crash();
-      std::filesystem::remove(spec_.ring_path);
+      ring_.lose();
     } else if (disk_.is_dead()) {
       return;
     }
@@ -349,7 +353,7 @@ class Campaign {
     if (!contradiction.empty()) return;
     log_.reset();
     disk_.crash();
-    std::filesystem::remove(spec_.ring_path);
+    ring_.lose();
     values_.buffers.clear();
     recover(/*host_died=*/true);
   }
@@ -359,6 +363,7 @@ class Campaign {
   SimulatedDisk disk_;
   LyingDisk liar_;
   Values values_;
+  KeptRing ring_;
   ShardLogSpec spec_;
   std::unique_ptr<ShardLog> log_;
   std::vector<Entry> entries_;

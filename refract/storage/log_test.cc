@@ -22,6 +22,7 @@
 #include "refract/storage/posix_disk.h"
 #include "refract/storage/shard_log.h"
 #include "refract/storage/simulated_disk.h"
+#include "refract/storage/test_ring.h"
 
 namespace refract::storage {
 namespace {
@@ -47,7 +48,7 @@ class LogRules : public testing::Test {
     clock_.set_now_ns(100 * kSecond_ns);
     spec_.log = {.store = {std::byte{1}}, .shard = 0};
     spec_.options.segment_bytes = 16384;
-    spec_.ring_path = folder_.path() + "/ring";
+    spec_.ring = ring_.file();
     spec_.ring_bytes = kRingBytesMin;
     spec_.disk = &disk_;
     spec_.values = &buffers_;
@@ -76,7 +77,7 @@ class LogRules : public testing::Test {
   [[nodiscard]] LogReading reading_after_crash(std::vector<uint64_t>& stamps, bool salvage = false) {
     log_.reset();
     disk_.crash();
-    std::filesystem::remove(spec_.ring_path);
+    ring_.lose();
     return reading(stamps, salvage);
   }
   [[nodiscard]] LogReading reading(std::vector<uint64_t>& stamps, bool salvage = false) {
@@ -87,6 +88,7 @@ class LogRules : public testing::Test {
   }
 
   test::Folder folder_;
+  KeptRing ring_{folder_.path(), {std::byte{1}}, 0};
   ManualClock clock_;
   SimulatedDisk disk_{{}};
   Buffers buffers_;
@@ -189,7 +191,7 @@ TEST_F(LogRules, segments_below_a_snapshot_are_dropped_and_used_again) {
   EXPECT_LT(counters.segments_made, 25);
   EXPECT_LT(log_->disk_bytes(), 12 * spec_.options.segment_bytes);
   log_.reset();
-  std::filesystem::remove(spec_.ring_path);
+  ring_.lose();
   std::vector<uint64_t> stamps;
   const LogReading read = reading(stamps);
   EXPECT_THAT(read.damages, SizeIs(0));
@@ -263,10 +265,113 @@ TEST_F(LogRules, a_full_disk_stalls_and_goes_on_by_itself) {
   EXPECT_THAT(stamps, SizeIs(stamp));
 }
 
+// A node that died is there to be read, whatever the disk has no room for.
+TEST_F(LogRules, a_log_with_files_and_no_room_for_another_begins_when_there_is_some) {
+  begin(Durability::kEverySecond);
+  for (uint64_t stamp = 1; stamp <= 5; ++stamp) put(stamp);
+  ASSERT_TRUE(log_->drain());
+  log_.reset();
+  disk_.crash();
+  ring_.lose();
+  disk_.set_capacity(0);
+  begin(Durability::kEverySecond);
+  EXPECT_EQ(log_->state(), LogState::kStalled);
+  EXPECT_EQ(log_->room_for(3, 10), ShardLog::Room::kNoSpace) << "no file would ever have it";
+  EXPECT_THAT(log_->trouble(), HasSubstr("No space left"));
+  clock_.advance_ns(kSecond_ns);
+  (void)log_->step();
+  EXPECT_EQ(log_->room_for(3, 10), ShardLog::Room::kNoSpace);
+  // Its server dies meanwhile: the next one finds nothing in the ring, and misses nothing.
+  log_.reset();
+  ASSERT_TRUE(ring_.take_up_again());
+  begin(Durability::kEverySecond);
+  disk_.set_capacity(UINT64_MAX);
+  clock_.advance_ns(kSecond_ns);
+  (void)log_->step();
+  ASSERT_EQ(log_->state(), LogState::kRunning);
+  put(1'000);
+  ASSERT_TRUE(log_->drain());
+  std::vector<uint64_t> stamps;
+  EXPECT_THAT(reading_after_crash(stamps).damages, SizeIs(0));
+  EXPECT_THAT(stamps, ElementsAre(1, 2, 3, 4, 5, 1'000));
+}
+
+TEST_F(LogRules, a_new_log_on_a_full_disk_does_not_begin) {
+  disk_.set_capacity(0);
+  spec_.options.durability = Durability::kEverySecond;
+  log_ = ShardLog::open(spec_).value();
+  EXPECT_EQ(log_->begin({}).error().code, Code::kNoSpace);
+}
+
+// A folder that was copied while its node ran, the ring first; or a device that lost the ring's last pages.
+TEST_F(LogRules, a_ring_that_the_files_have_left_behind_is_left_aside_and_nothing_is_lost) {
+  begin(Durability::kAlways);
+  for (uint64_t stamp = 1; stamp <= 5; ++stamp) put(stamp);
+  ASSERT_TRUE(log_->drain());
+  const RingFile old = RingFile::make_in_memory(ring_.identity(), kRingBytesMin).value();
+  ASSERT_TRUE(old.copy_content(*ring_.file()));
+  for (uint64_t stamp = 6; stamp <= 9; ++stamp) put(stamp);
+  ASSERT_TRUE(log_->drain());
+  log_.reset();
+  ASSERT_TRUE(ring_.file()->copy_content(old));
+  std::vector<uint64_t> stamps;
+  EXPECT_THAT(reading(stamps).damages, SizeIs(0));
+  EXPECT_THAT(stamps, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
+  begin(Durability::kAlways);
+  put(10);
+  ASSERT_TRUE(log_->drain());
+  EXPECT_THAT(reading_after_crash(stamps).damages, SizeIs(0));
+  EXPECT_THAT(stamps, SizeIs(10));
+}
+
+// The other order: the files are older than the ring, and what lies between is nowhere.
+TEST_F(LogRules, a_ring_that_is_ahead_of_the_files_is_named_as_damage) {
+  begin(Durability::kAlways);
+  put(1);
+  ASSERT_TRUE(log_->drain());
+  const std::string name = segment_name(0, kFirstPosition);
+  const std::vector<std::byte> old = disk_.bytes_of(name);
+  put(2);
+  ASSERT_TRUE(log_->drain());
+  put(3);
+  log_.reset();
+  disk_.replace(name, old);
+  std::vector<uint64_t> stamps;
+  EXPECT_THAT(reading(stamps).damages, SizeIs(1));
+}
+
+// The server died, its memory is whole, and its ring is not.
+TEST_F(LogRules, a_lost_ring_fails_the_log_until_a_snapshot_has_everything) {
+  begin(Durability::kEverySecond);
+  put(1);
+  put(2);
+  log_.reset();
+  spec_.empties_ring = true;
+  log_ = ShardLog::open(spec_).value();
+  spec_.empties_ring = false;
+  ASSERT_TRUE(log_->has_lost_ring());
+  ASSERT_TRUE(log_->begin_failed());
+  EXPECT_EQ(log_->room_for(3, 10), ShardLog::Room::kFailed);
+  // All die before there is one: it is said.
+  log_.reset();
+  ASSERT_TRUE(ring_.take_up_again());
+  std::vector<uint64_t> stamps;
+  EXPECT_THAT(reading(stamps).damages, SizeIs(1));
+  log_ = ShardLog::open(spec_).value();
+  ASSERT_TRUE(log_->begin({}));
+  log_->restart(2);
+  (void)log_->step();
+  ASSERT_EQ(log_->state(), LogState::kRunning);
+  put(3);
+  ASSERT_TRUE(log_->drain());
+  EXPECT_THAT(reading_after_crash(stamps).damages, SizeIs(0));
+  EXPECT_THAT(stamps, ElementsAre(3));
+}
+
 TEST_F(LogRules, another_version_of_the_format_is_refused_with_a_sentence) {
   begin(Durability::kAlways);
   log_.reset();
-  std::filesystem::remove(spec_.ring_path);
+  ring_.lose();
   const std::string name = segment_name(0, kFirstPosition);
   std::vector<std::byte> bytes = disk_.bytes_of(name);
   SegmentHeader header;
@@ -298,11 +403,12 @@ TEST(LogThreads, a_shard_that_waits_for_its_log_is_always_woken) {
   for (const Durability durability : {Durability::kAlways, Durability::kEverySecond}) {
     const test::Folder folder;
     const std::unique_ptr<Disk> disk = open_posix_disk(folder.path() + "/store").value();
+    KeptRing ring(folder.path(), {std::byte{3}}, 1);
     Buffers buffers;
     const ShardLogSpec spec = {
         .log = {.store = {std::byte{3}}, .shard = 1},
         .options = {.durability = durability, .segment_bytes = kMiB, .sync_every_ns = 20 * kMillisecond_ns},
-        .ring_path = folder.path() + "/ring",
+        .ring = ring.file(),
         .ring_bytes = kRingBytesMin,
         .disk = disk.get(),
         .values = &buffers,
@@ -341,7 +447,7 @@ TEST(LogThreads, a_shard_that_waits_for_its_log_is_always_woken) {
       wait_until([&] { return log->synced() >= log->appended(); });
       EXPECT_GT(log->counters().syncs, 0);
     }
-    std::filesystem::remove(spec.ring_path);
+    ring.lose();
     uint64_t next = 1;
     const auto read = ShardLog::open(spec).value()->read(
         {}, [&](const Record& record) { EXPECT_EQ(record.stamp, next++); });

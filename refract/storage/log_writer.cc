@@ -25,6 +25,14 @@ LogWriter::Step LogWriter::step() {
   if (state() == LogState::kFailed || (state() == LogState::kStalled && now_ns < retry_at_ns_)) {
     return next_step(did_something, now_ns);
   }
+  if (!has_begun()) {
+    if (Reported<> begun = begin_first(); !begun) {
+      note_trouble(begun.error());
+      return next_step(did_something, now_ns);
+    }
+    did_something = true;
+    set_state(LogState::kRunning, {});
+  }
   const bool has_records = parts_.ring->observe_appended() > parts_.ring->mark().taken;
   if (has_records && unsynced_since_ns_ == 0) unsynced_since_ns_ = std::max<uint64_t>(now_ns, 1);
   if (has_records && (state() == LogState::kStalled || wants_records(now_ns)))

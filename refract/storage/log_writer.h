@@ -9,7 +9,8 @@
 //   (W3) After a sync or a write has failed, nothing is published any more, and no file of before is trusted,
 //        until restart() is told of a snapshot that has everything.
 //   (W4) A disk without room for the next segment stalls the log, and nothing else: what is in the ring stays
-//        there, and goes on when there is room.
+//        there, and goes on when there is room. A log that has files and no room for the first segment of its
+//        own has not begun: nothing may be appended before it has.
 //   (W5) Behind what is synced a mark says so (LogMark), once a round finds nothing else to do; at the end of
 //        a segment, once the next one is there. So the end of a log that rests cannot pass for a torn tail,
 //        and a last segment that is gone is missed.
@@ -115,6 +116,8 @@ class LogWriter {
   [[nodiscard]] uint64_t written() const noexcept { return written_.load(std::memory_order_acquire); }
   [[nodiscard]] uint64_t synced() const noexcept { return synced_.load(std::memory_order_acquire); }
   [[nodiscard]] LogState state() const noexcept { return state_.load(std::memory_order_acquire); }
+  // Something may be appended (W4).
+  [[nodiscard]] bool has_begun() const noexcept { return has_begun_.load(std::memory_order_acquire); }
   // Why the log stalls or failed; empty otherwise.
   [[nodiscard]] std::string trouble() const;
   [[nodiscard]] LogCounters counters() const;
@@ -151,6 +154,7 @@ class LogWriter {
   [[nodiscard]] Reported<> find_place(const std::optional<LogEnd>& end);
   [[nodiscard]] Reported<> go_on_in_last();
   [[nodiscard]] Reported<> go_on_behind(const LogEnd& end);
+  [[nodiscard]] Reported<> begin_first();
 
   [[nodiscard]] bool take_records();
   [[nodiscard]] Reported<> take_run(uint64_t appended);
@@ -186,6 +190,7 @@ class LogWriter {
   Current current_;
   std::vector<Segment> segments_;  // Sorted; the last one is what current_ has open.
   std::vector<Spare> spares_;
+  std::optional<Segment> first_;    // To be begun, while has_begun_ is false.
   uint64_t highest_stamp_ = 0;      // Of what was taken by this writer.
   uint64_t marked_ = 0;             // Where the last mark was left.
   uint64_t unsynced_since_ns_ = 0;  // When something unsynced was first seen; 0: there is nothing.
@@ -197,6 +202,7 @@ class LogWriter {
   std::atomic<uint64_t> written_ = 0;
   std::atomic<uint64_t> synced_ = 0;
   std::atomic<LogState> state_ = LogState::kRunning;
+  std::atomic<bool> has_begun_ = true;
   std::atomic<uint64_t> urgent_ = 0;         // A ring position.
   std::atomic<uint64_t> drop_stamp_ = 0;     // A request; 0: none.
   std::atomic<uint64_t> restart_stamp_ = 0;  // Likewise, plus 1, since a snapshot of nothing has stamp 0.

@@ -100,9 +100,23 @@ Reported<> LogWriter::go_on_behind(const LogEnd& end) {
     // What was read back may so far stand in the kernel's memory alone.
     if (Reported<> synced = sync_for_good(*current_.file); !synced) return synced;
   }
-  if (Reported<> begun = next_segment(next, 0); !begun) return begun;
+  has_begun_.store(false, std::memory_order_release);
+  first_ = next;
   publish_written(position);
   synced_.store(position, std::memory_order_release);
+  Reported<> begun = begin_first();
+  // What is there can be read. Of a new log there is nothing to read.
+  if (!begun && begun.error().code == Code::kNoSpace && !segments_.empty()) {
+    note_trouble(begun.error());
+    return {};
+  }
+  return begun;
+}
+
+Reported<> LogWriter::begin_first() {
+  if (Reported<> begun = next_segment(*first_, 0); !begun) return begun;
+  parts_.ring->set_in_use();
+  has_begun_.store(true, std::memory_order_release);
   return {};
 }
 
@@ -207,6 +221,7 @@ bool LogWriter::prepare_spare(uint64_t now_ns) {
   if (!spares_.empty()) {
     return options_.durability == Durability::kAlways && zero_some(spares_.front());
   }
+  if (!has_begun()) return false;
   const Segment& last = segments_.back();
   const uint64_t used = written() - last.first_position;
   if (used < (last.end_max() - last.first_position) / 2 || now_ns < retry_at_ns_) return false;
@@ -272,6 +287,8 @@ Reported<> LogWriter::begin_anew(uint64_t stamp) {
   synced_.store(position, std::memory_order_release);
   unsynced_since_ns_ = 0;
   parts_.ring->set_failed(false);
+  parts_.ring->set_in_use();
+  has_begun_.store(true, std::memory_order_release);
   // While the state is still kFailed, so that none of the old files is used again.
   drop_segments(stamp);
   set_state(LogState::kRunning, {});

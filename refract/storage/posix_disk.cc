@@ -116,10 +116,12 @@ class PosixFile final : public File {
 
 class PosixLock final : public Lock {
  public:
-  explicit PosixLock(Descriptor descriptor) noexcept : descriptor_(std::move(descriptor)) {}
+  PosixLock(Descriptor file, Descriptor folder) noexcept
+      : file_(std::move(file)), folder_(std::move(folder)) {}
 
  private:
-  Descriptor descriptor_;
+  Descriptor file_;
+  Descriptor folder_;
 };
 
 class PosixDisk final : public Disk {
@@ -179,12 +181,18 @@ class PosixDisk final : public Disk {
         ::openat(folder_.get(), std::string(name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!descriptor) return report_errno(errno, "open", path_of(name));
     // flock belongs to the open file, not to the process: a second opening in this process is refused, too.
-    if (::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) return report_errno(errno, "lock", path_of(name));
-      return report(Code::kInUse, fmt::format("another process uses the folder {}", path_),
-                    "stop it, or choose another folder");
+    const bool is_locked = ::flock(descriptor.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!is_locked && errno != EWOULDBLOCK) return report_errno(errno, "lock", path_of(name));
+    // The folder itself, too: the file may have been removed, and another one is there now. Where folders
+    // cannot be locked, the file has to do.
+    Descriptor folder(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const bool is_folder_taken =
+        folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (is_locked && !is_folder_taken) {
+      return std::make_unique<PosixLock>(std::move(descriptor), std::move(folder));
     }
-    return std::make_unique<PosixLock>(std::move(descriptor));
+    return report(Code::kInUse, fmt::format("another process uses the folder {}", path_),
+                  "stop it, or choose another folder");
   }
 
   [[nodiscard]] std::string path_of(std::string_view name) const override {

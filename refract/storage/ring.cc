@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/storage/ring.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -14,60 +10,19 @@
 
 #include "refract/base/check.h"
 #include "refract/base/hash.h"
-#include "refract/memory/descriptor.h"
 #include "refract/storage/posix_disk.h"
+#include "refract/storage/ring_file.h"
 
 namespace refract::storage {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr long kTmpfsMagic = 0x01021994;
-constexpr const char* kTmpfsFolder = "/dev/shm";
-
-[[nodiscard]] uint64_t checksum_of(const RingHeader& header) noexcept {
-  return XXH3_64bits(&header, offsetof(RingHeader, failure));
-}
-
-[[nodiscard]] Descriptor open_new(const RingSpec& spec) noexcept {
-  if (spec.path.empty()) return Descriptor(::memfd_create("refract-ring", MFD_CLOEXEC));
-  // A new file instead of a cleared one: who still maps the old one keeps it, and sees nothing of ours.
-  ::unlink(spec.path.c_str());
-  return Descriptor(::open(spec.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-}
-
-[[nodiscard]] std::string name_of(const RingSpec& spec) {
-  return spec.path.empty() ? "the log's ring" : spec.path;
-}
-
-// Whether the header is a ring of ours; the bytes came from a file, and are anything.
-[[nodiscard]] Reported<> check_header(const RingHeader& header, const RingSpec& spec, uint64_t file_bytes) {
-  if (header.magic != kRingMagic) {
-    return report(Code::kCorrupt, fmt::format("{} is no ring of a log", spec.path), "move it away");
-  }
-  if (header.version != kRingVersion) {
-    return report(
-        Code::kUnsupported,
-        fmt::format("{} has version {} of the ring; this program knows {}", spec.path, header.version,
-                    kRingVersion),
-        "stop the node with the program that wrote it, which empties the ring, then start this one");
-  }
-  if (checksum_of(header) != header.checksum || header.ring_bytes % kPageBytes != 0 ||
-      header.ring_bytes < kRingBytesMin || header.ring_bytes + kPageBytes != file_bytes) {
-    return report(
-        Code::kCorrupt, fmt::format("the header of {} is damaged", spec.path),
-        "changes that were not in the log's files yet are lost: move it away to start without them");
-  }
-  if (header.boot != spec.boot) {
-    return report(Code::kNotFound, fmt::format("{} is of an earlier boot of this host", spec.path));
-  }
-  if (header.store != spec.store || header.shard != spec.shard) {
-    return report(Code::kInUse, fmt::format("{} belongs to another store or shard", spec.path),
-                  "move it away, or give this node another place for its rings");
-  }
-  return {};
-}
 
 }  // namespace
+
+uint64_t checksum_of(const RingHeader& header) noexcept {
+  return XXH3_64bits(&header, offsetof(RingHeader, checksum));
+}
 
 Ring::Ring(Ring&& other) noexcept {
   *this = std::move(other);
@@ -94,71 +49,57 @@ void Ring::unmap() noexcept {
   header_ = nullptr;
 }
 
-Reported<Ring> Ring::map(int descriptor, const RingSpec& spec, uint64_t bytes) {
+Reported<Ring> Ring::map(const RingFile& file) {
+  const uint64_t bytes = file.ring_bytes();
   void* const reserved =
       ::mmap(nullptr, kPageBytes + 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return report_errno(errno, "map", name_of(spec));
+  if (reserved == MAP_FAILED) return report_errno(errno, "map", file.path());
   Ring ring;
   ring.header_ = static_cast<RingHeader*>(reserved);
   ring.data_ = static_cast<std::byte*>(reserved) + kPageBytes;
   ring.bytes_ = bytes;
-  ring.key_of_log_ = log_key(spec.store, spec.shard);
-  constexpr int kAccess = PROT_READ | PROT_WRITE;
+  ring.key_of_log_ = log_key(file.identity().store, file.identity().shard);
+  const int access = file.is_writable() ? PROT_READ | PROT_WRITE : PROT_READ;
   constexpr int kKind = MAP_SHARED | MAP_FIXED | MAP_POPULATE;
-  if (::mmap(reserved, kPageBytes + bytes, kAccess, kKind, descriptor, 0) == MAP_FAILED ||
-      ::mmap(ring.data_ + bytes, bytes, kAccess, kKind, descriptor, kPageBytes) == MAP_FAILED) {
-    return report_errno(errno, "map", name_of(spec));
+  if (::mmap(reserved, kPageBytes + bytes, access, kKind, file.descriptor(), 0) == MAP_FAILED ||
+      ::mmap(ring.data_ + bytes, bytes, access, kKind, file.descriptor(), kPageBytes) == MAP_FAILED) {
+    return report_errno(errno, "map", file.path());
   }
   return ring;
 }
 
-Reported<Ring> Ring::create(const RingSpec& spec) {
-  REFRACT_CHECK(spec.bytes % kPageBytes == 0 && spec.bytes >= kRingBytesMin);
-  REFRACT_CHECK(spec.log_position % kRecordUnit == 0);
-  const Descriptor descriptor = open_new(spec);
-  if (!descriptor) return report_errno(errno, "make", name_of(spec));
-  // All of it now: memory that is missing later would end the server by SIGBUS.
-  const int error = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(kPageBytes + spec.bytes));
-  if (error != 0) {
-    if (!spec.path.empty()) ::unlink(spec.path.c_str());
-    return report_errno(error, fmt::format("take {} bytes for", spec.bytes), name_of(spec));
-  }
-  Reported<Ring> ring = map(descriptor.get(), spec, spec.bytes);
+Reported<Ring> Ring::open(const RingFile& file) {
+  Reported<Ring> ring = map(file);
+  if (!ring || !ring->is_in_use() || ring->find_end()) return ring;
+  return report(Code::kCorrupt, fmt::format("a record in {} is damaged", file.path()),
+                "changes that were not in the log's files yet are lost: save the rest with refract restore "
+                "--salvage");
+}
+
+Reported<Ring> Ring::open_emptied(const RingFile& file) {
+  Reported<Ring> ring = map(file);
   if (!ring) return ring;
-  RingHeader& header = *ring->header_;
-  header.version = kRingVersion;
-  header.shard = spec.shard;
-  header.store = spec.store;
-  header.boot = spec.boot;
-  header.ring_bytes = spec.bytes;
-  header.marks[0] = {.taken = 0, .log_position = spec.log_position};
-  header.magic = kRingMagic;
-  publish_u64(&header.checksum, checksum_of(header));
-  ring->mark_ = header.marks[0];
-  ring->log_end_ = spec.log_position;
+  ring->set_failed(true);
+  publish_u64(&ring->header_->is_in_use, 0);
   return ring;
 }
 
-Reported<Ring> Ring::take_up(const RingSpec& spec) {
-  const Descriptor descriptor(::open(spec.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!descriptor) return report_errno(errno, "open", spec.path);
-  struct stat facts = {};
-  if (::fstat(descriptor.get(), &facts) != 0) return report_errno(errno, "look at", spec.path);
-  const auto file_bytes = static_cast<uint64_t>(facts.st_size);
-  RingHeader header = {};
-  if (file_bytes < sizeof(header) ||
-      ::pread(descriptor.get(), &header, sizeof(header), 0) != sizeof(header)) {
-    return report(Code::kCorrupt, fmt::format("{} is no ring of a log", spec.path), "move it away");
-  }
-  if (Reported<> checked = check_header(header, spec, file_bytes); !checked) return report(checked.error());
-  Reported<Ring> ring = map(descriptor.get(), spec, header.ring_bytes);
-  if (!ring) return ring;
-  if (!ring->find_end()) {
-    return report(
-        Code::kCorrupt, fmt::format("a record in {} is damaged", spec.path),
-        "changes that were not in the log's files yet are lost: move it away to start without them");
-  }
-  return ring;
+void Ring::empty() noexcept {
+  publish_u64(&header_->failure, 0);
+  publish_u64(&header_->is_in_use, 0);
+}
+
+void Ring::begin(uint64_t log_position) noexcept {
+  REFRACT_CHECK(log_position % kRecordUnit == 0);
+  REFRACT_CHECK(!is_in_use());
+  mark_ = {.taken = 0, .log_position = log_position};
+  appended_ = 0;
+  log_end_ = log_position;
+  publish_u64(&taken_, 0);
+  header_->marks[0] = header_->marks[1] = mark_;
+  header_->mark_index = 0;
+  header_->last = 0;
+  publish_u64(&header_->appended, 0);
 }
 
 bool Ring::find_end() noexcept {
@@ -207,15 +148,6 @@ void Ring::take(RingMark mark) noexcept {
   publish_u64(&header_->mark_index, other);  // (L3)
   mark_ = mark;
   publish_u64(&taken_, mark.taken);  // (L4)
-}
-
-std::string ring_path_on_tmpfs(const StoreId& store, uint32_t shard) {
-  struct statfs facts = {};
-  if (::statfs(kTmpfsFolder, &facts) != 0 || facts.f_type != kTmpfsMagic) return {};
-  if (::access(kTmpfsFolder, W_OK | X_OK) != 0) return {};
-  std::string digits;
-  for (size_t i = 0; i < 8; ++i) digits += fmt::format("{:02x}", std::to_integer<unsigned>(store[i]));
-  return fmt::format("{}/refract-{}-{}.ring", kTmpfsFolder, digits, shard);
 }
 
 }  // namespace refract::storage

@@ -2,9 +2,9 @@
 // A Ring is where a shard leaves its changes for its log: memory of a file that outlives the processes, so
 // that what was appended is safe from the death of all of them, at the price of a copy.
 //
-// The file lies on tmpfs, is allocated before it is mapped, has mode 0600, and is mapped twice in a row, so
-// that a record never wraps and any run of records is one span. Ring positions count bytes since the file was
-// made; log positions (record.h) run ahead of them by the values that were given by reference.
+// The file (ring_file.h) is mapped twice in a row, so that a record never wraps and any run of records is one
+// span. Ring positions count bytes since the ring was begun; log positions (record.h) run ahead of them by
+// the values that were given by reference.
 //
 //   (L1) A record is whole before `appended` is published, and stays as it is until `taken` has passed it.
 //   (L2) Where the last record begins is stored before `appended`: so whoever finds the ring behind a crash
@@ -12,6 +12,8 @@
 //   (L3) `taken` and the log position that goes with it change together: two marks, used in turn, and a word
 //        that says which one counts.
 //   (L4) The file's `taken` is stored before the room is given back to the shard.
+//   (L5) A ring that is not in use holds nothing. It is in use from when the log has a segment for its first
+//        record; it is begun while it is not.
 //
 // Threads: append side and take side are one thread each, and may be different ones. Nothing blocks,
 // allocates or calls the system but open and close.
@@ -22,7 +24,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <type_traits>
 
 #include "refract/base/boot_id.h"
@@ -43,6 +44,14 @@ struct RingMark {
   uint64_t log_position;
 };
 
+// Where a ring's file lies. A copy of the folder lies elsewhere.
+struct RingHome {
+  uint64_t device;
+  uint64_t folder_inode;
+  uint64_t file_inode;
+  friend bool operator==(const RingHome&, const RingHome&) noexcept = default;
+};
+
 // The file's first page; behind it come ring_bytes of records.
 struct RingHeader {
   uint64_t magic;
@@ -51,9 +60,12 @@ struct RingHeader {
   std::array<std::byte, 16> store;
   std::array<std::byte, 16> boot;  // Of the host; the ring of an earlier one promises nothing.
   uint64_t ring_bytes;
-  uint64_t failure;   // Not 0: the log failed, and what was taken may be missing from the disk.
-  uint64_t checksum;  // Over magic to ring_bytes.
-  uint64_t reserved_identity[7];
+  uint64_t number;    // Drawn when it was made; the folder's page has it as long as this ring is in use.
+  uint64_t checksum;  // Over magic to number.
+  RingHome home;
+  uint64_t failure;    // Not 0: the log failed, and what was taken may be missing from the disk.
+  uint64_t is_in_use;  // 0: it holds nothing (L5).
+  uint64_t reserved_identity[2];
   uint64_t last;      // Where the last record begins, or, in the middle of an append, the one to come.
   uint64_t appended;  // Where the last whole record ends.
   uint64_t reserved_append[6];
@@ -64,25 +76,20 @@ struct RingHeader {
 };
 static_assert(sizeof(RingHeader) == 4096 && std::is_trivially_copyable_v<RingHeader>);
 static_assert(std::has_unique_object_representations_v<RingHeader>);
+static_assert(offsetof(RingHeader, number) == 56 && offsetof(RingHeader, failure) == 96);
 static_assert(offsetof(RingHeader, last) == 128 && offsetof(RingHeader, mark_index) == 192);
 
-struct RingSpec {
-  std::string
-      path;  // Empty: memory without a name, gone with the process. For tests, and where nothing else is.
-  uint64_t bytes = kRingBytesDefault;  // A multiple of 4096. Of a file that exists, its own size counts.
-  StoreId store = {};
-  uint32_t shard = 0;
-  BootId boot = {};
-  uint64_t log_position = 0;  // Of a new ring: where the log goes on.
-};
+// The checksum of a header's own facts, which no server changes.
+[[nodiscard]] uint64_t checksum_of(const RingHeader& header) noexcept;
+
+class RingFile;
 
 class Ring {
  public:
-  // Makes the file anew, in place of any that is there.
-  [[nodiscard]] static Reported<Ring> create(const RingSpec& spec);
-  // Takes up a ring that a server left. kNotFound: there is none, or it is of an earlier boot of the host.
-  // kCorrupt: it is damaged; kUnsupported: another version wrote it; kInUse: it belongs to another store.
-  [[nodiscard]] static Reported<Ring> take_up(const RingSpec& spec);
+  // Maps it; the descriptor is not needed any more. kCorrupt: it is in use, and a record in it is damaged.
+  [[nodiscard]] static Reported<Ring> open(const RingFile& file);
+  // Likewise, and makes it one that is_lost().
+  [[nodiscard]] static Reported<Ring> open_emptied(const RingFile& file);
 
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -90,6 +97,18 @@ class Ring {
   Ring& operator=(Ring&& other) noexcept;
   // Unmaps; the file stays.
   ~Ring();
+
+  // Whether it holds anything (L5).
+  [[nodiscard]] bool is_in_use() const noexcept { return observe_u64(&header_->is_in_use) != 0; }
+  // What it holds does not count: it is not in use any more, and nothing is lost.
+  void empty() noexcept;
+  // It held something, which was damaged or cut.
+  [[nodiscard]] bool is_lost() const noexcept { return !is_in_use() && failed(); }
+  // Makes it empty, with nothing before this position of the log; failed() stays as it is. REQUIRES: neither
+  // side works on it, and it is not in use.
+  void begin(uint64_t log_position) noexcept;
+  // The log has a segment where it begins.
+  void set_in_use() noexcept { publish_u64(&header_->is_in_use, 1); }
 
   // --- The shard's side. ---
 
@@ -128,7 +147,7 @@ class Ring {
 
  private:
   Ring() = default;
-  [[nodiscard]] static Reported<Ring> map(int descriptor, const RingSpec& spec, uint64_t bytes);
+  [[nodiscard]] static Reported<Ring> map(const RingFile& file);
   // Reads what stands between `taken` and `appended`; false: not all of it are records.
   [[nodiscard]] bool find_end() noexcept;
   void unmap() noexcept;
@@ -144,9 +163,5 @@ class Ring {
   alignas(64) uint64_t taken_ = 0;
   RingMark mark_ = {};
 };
-
-// Of a ring file on tmpfs where there is one: "/dev/shm/refract-<first 16 digits of the store>-<shard>.ring".
-// Empty where there is no tmpfs that can be written to; the log's own folder is the next best then.
-[[nodiscard]] std::string ring_path_on_tmpfs(const StoreId& store, uint32_t shard);
 
 }  // namespace refract::storage

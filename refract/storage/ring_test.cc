@@ -3,9 +3,7 @@
 #include "refract/storage/ring.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,22 +15,31 @@
 
 #include "refract/base/prng.h"
 #include "refract/memory/fake_system.h"
+#include "refract/storage/test_ring.h"
 
 namespace refract::storage {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr StoreId kStore = {std::byte{7}};
-constexpr BootId kBoot = {std::byte{9}};
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-RingSpec spec_of(const std::string& path) {
-  return {
-      .path = path, .bytes = kRingBytesMin, .store = kStore, .shard = 3, .boot = kBoot, .log_position = 4096};
+// In memory, as a node has it whose folder keeps none.
+Ring some_ring() {
+  Ring ring =
+      Ring::open(RingFile::make_in_memory({.store = kStore, .shard = 3}, kRingBytesMin).value()).value();
+  ring.begin(4096);
+  ring.set_in_use();
+  return ring;
+}
+
+Ring begun(const KeptRing& kept) {
+  Ring ring = Ring::open(*kept.file()).value();
+  ring.begin(4096);
+  ring.set_in_use();
+  return ring;
 }
 
 void append(Ring& ring, uint64_t stamp, std::string_view key, std::string_view value) {
@@ -59,7 +66,7 @@ std::optional<Record> take_one(Ring& ring) {
 }
 
 TEST(Ring, hands_records_over_in_order_through_many_rounds_of_its_memory) {
-  Ring ring = Ring::create(spec_of("")).value();
+  Ring ring = some_ring();
   Prng chance(1);
   const std::string letters(200'000, 'v');
   uint64_t taken = 0;
@@ -76,7 +83,7 @@ TEST(Ring, hands_records_over_in_order_through_many_rounds_of_its_memory) {
 
 // One thread appends, the other takes; the thread sanitizer watches.
 TEST(Ring, is_written_by_one_thread_and_emptied_by_another) {
-  Ring ring = Ring::create(spec_of("")).value();
+  Ring ring = some_ring();
   constexpr uint64_t kRecords = 20'000;
   const std::string letters(1000, 'v');
   std::thread log([&] {
@@ -101,10 +108,10 @@ TEST(Ring, is_written_by_one_thread_and_emptied_by_another) {
 
 TEST(Ring, taken_up_after_its_server_died_has_what_was_not_taken_and_goes_on_behind_it) {
   const test::Folder folder;
-  const RingSpec spec = spec_of(folder.path() + "/ring");
+  KeptRing kept(folder.path(), kStore, 3);
   uint64_t end = 0;
   {
-    Ring ring = Ring::create(spec).value();
+    Ring ring = begun(kept);
     for (uint64_t stamp = 1; stamp <= 10; ++stamp) append(ring, stamp, "key", "value");
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(take_one(ring));
     const Record large = {.form = RecordForm::kReference,
@@ -116,7 +123,8 @@ TEST(Ring, taken_up_after_its_server_died_has_what_was_not_taken_and_goes_on_beh
     ring.append(large);
     end = ring.log_end();
   }
-  Ring ring = Ring::take_up(spec).value();
+  ASSERT_TRUE(kept.take_up_again());
+  Ring ring = Ring::open(*kept.file()).value();
   EXPECT_EQ(ring.log_end(), end);
   ASSERT_TRUE(ring.last_record());
   EXPECT_EQ(ring.last_record()->stamp, 11);
@@ -130,13 +138,13 @@ TEST(Ring, taken_up_after_its_server_died_has_what_was_not_taken_and_goes_on_beh
 // The server dies after each word of an append that a crash can separate.
 TEST(Ring, an_append_that_a_death_cut_short_has_left_no_record) {
   const test::Folder folder;
-  const RingSpec spec = spec_of(folder.path() + "/ring");
+  KeptRing kept(folder.path(), kStore, 3);
   {
-    Ring ring = Ring::create(spec).value();
+    Ring ring = begun(kept);
     append(ring, 1, "key", "value");
   }
   {
-    std::fstream file(spec.path, std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(kept.path(), std::ios::in | std::ios::out | std::ios::binary);
     uint64_t appended = 0;
     file.seekg(offsetof(RingHeader, appended));
     file.read(reinterpret_cast<char*>(&appended), sizeof(appended));
@@ -145,7 +153,8 @@ TEST(Ring, an_append_that_a_death_cut_short_has_left_no_record) {
     file.seekp(static_cast<std::streamoff>(4096 + appended));
     file << "half a rec";
   }
-  Ring ring = Ring::take_up(spec).value();
+  ASSERT_TRUE(kept.take_up_again());
+  Ring ring = Ring::open(*kept.file()).value();
   EXPECT_FALSE(ring.last_record()) << "the one before had been dealt with";
   EXPECT_EQ(take_one(ring)->stamp, 1);
   EXPECT_FALSE(take_one(ring));
@@ -153,68 +162,62 @@ TEST(Ring, an_append_that_a_death_cut_short_has_left_no_record) {
 
 TEST(Ring, remembers_for_the_next_server_that_the_log_has_failed) {
   const test::Folder folder;
-  const RingSpec spec = spec_of(folder.path() + "/ring");
+  KeptRing kept(folder.path(), kStore, 3);
   {
-    Ring::create(spec).value().set_failed(true);
+    begun(kept).set_failed(true);
   }
+  ASSERT_TRUE(kept.take_up_again());
   {
-    EXPECT_TRUE(Ring::take_up(spec).value().failed());
+    Ring ring = Ring::open(*kept.file()).value();
+    EXPECT_TRUE(ring.failed());
+    EXPECT_FALSE(ring.is_lost());
+    ring.set_failed(false);
   }
-  {
-    Ring::take_up(spec).value().set_failed(false);
-  }
-  EXPECT_FALSE(Ring::take_up(spec).value().failed());
+  EXPECT_FALSE(Ring::open(*kept.file()).value().failed());
 }
 
-TEST(Ring, of_another_boot_store_shard_or_version_is_refused_with_a_sentence) {
+TEST(Ring, holds_nothing_before_it_is_in_use_and_when_it_has_been_emptied) {
   const test::Folder folder;
-  RingSpec spec = spec_of(folder.path() + "/ring");
-  EXPECT_EQ(Ring::take_up(spec).error().code, Code::kNotFound);
+  KeptRing kept(folder.path(), kStore, 3);
   {
-    ASSERT_TRUE(Ring::create(spec));
+    Ring ring = Ring::open(*kept.file()).value();
+    EXPECT_FALSE(ring.is_in_use());
+    ring.begin(4096);
+    // A server that dies here has appended nothing.
+    EXPECT_FALSE(Ring::open(*kept.file()).value().is_in_use());
+    ring.set_in_use();
+    append(ring, 1, "key", "value");
   }
-  struct stat facts = {};
-  ASSERT_EQ(::stat(spec.path.c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_mode & 0777, 0600);
-  RingSpec other = spec;
-  other.boot[3] = std::byte{1};
-  EXPECT_EQ(Ring::take_up(other).error().code, Code::kNotFound);
-  EXPECT_THAT(Ring::take_up(other).error().what, HasSubstr("earlier boot"));
-  other = spec;
-  other.shard = 4;
-  EXPECT_EQ(Ring::take_up(other).error().code, Code::kInUse);
-  std::fstream file(spec.path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(offsetof(RingHeader, version));
-  file.put(9);
-  file.close();
-  EXPECT_EQ(Ring::take_up(spec).error().code, Code::kUnsupported);
-  EXPECT_THAT(Ring::take_up(spec).error().what, HasSubstr("version 9"));
-  std::ofstream(spec.path) << "no ring at all";
-  EXPECT_EQ(Ring::take_up(spec).error().code, Code::kCorrupt);
+  EXPECT_TRUE(Ring::open(*kept.file()).value().is_in_use());
+  EXPECT_TRUE(Ring::open_emptied(*kept.file()).value().is_lost());
+  EXPECT_EQ(kept.take_up_again().error().code, Code::kCorrupt);
 }
 
 // Each bit of the used part of the file, flipped: refused, or without effect on any record.
 TEST(Ring, with_any_bit_flipped_hands_out_nothing_that_was_not_appended) {
   const test::Folder folder;
-  const RingSpec spec = spec_of(folder.path() + "/ring");
+  KeptRing kept(folder.path(), kStore, 3);
   uint64_t used = 0;
   {
-    Ring ring = Ring::create(spec).value();
+    Ring ring = begun(kept);
     append(ring, 1, "first", "value");
     append(ring, 2, "second", "value");
     used = 4096 + ring.appended();
   }
-  const int file = ::open(spec.path.c_str(), O_RDWR | O_CLOEXEC);
+  const int file = ::open(kept.path().c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(file, 0);
   uint64_t refused = 0;
   for (uint64_t byte = 0; byte < used; ++byte) {
+    // Where it lies is no part of what it holds.
+    if (byte == offsetof(RingHeader, home)) byte = offsetof(RingHeader, last);
     if (byte == offsetof(RingHeader, reserved_append)) byte = offsetof(RingHeader, mark_index);
     if (byte == offsetof(RingHeader, reserved_end)) byte = 4096;
     char sound = 0;
     ASSERT_EQ(::pread(file, &sound, 1, static_cast<off_t>(byte)), 1);
     const char flipped = static_cast<char>(sound ^ (1 << (byte % 8)));
     ASSERT_EQ(::pwrite(file, &flipped, 1, static_cast<off_t>(byte)), 1);
-    Reported<Ring> ring = Ring::take_up(spec);
+    const Reported<> taken = kept.take_up_again();
+    Reported<Ring> ring = taken ? Ring::open(*kept.file()) : report(taken.error());
     if (!ring) ++refused;
     while (ring) {
       const std::optional<Record> record = take_one(*ring);

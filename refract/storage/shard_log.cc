@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "refract/base/check.h"
+#include "refract/base/log.h"
+#include "refract/storage/segment_scan.h"
 
 namespace refract::storage {
 
@@ -14,59 +16,86 @@ Reported<std::unique_ptr<ShardLog>> ShardLog::open(const ShardLogSpec& spec) {
   REFRACT_CHECK(stored_bytes(RecordForm::kInline, kRecordKeyBytesMax, spec.reference_bytes) <=
                 spec.ring_bytes / 4);
   std::unique_ptr<ShardLog> log(new ShardLog(spec));
-  if (spec.ring_path.empty()) return log;
-  Reported<Ring> ring = Ring::take_up({.path = spec.ring_path,
-                                       .bytes = spec.ring_bytes,
-                                       .store = spec.log.store,
-                                       .shard = spec.log.shard,
-                                       .boot = spec.boot});
-  if (!ring) {
-    if (ring.error().code == Code::kNotFound) return log;
-    return report(std::move(ring.error()));
+  std::optional<RingFile> memory;
+  if (spec.ring == nullptr) {
+    const RingIdentity identity = {.store = spec.log.store, .shard = spec.log.shard};
+    Reported<RingFile> made = RingFile::make_in_memory(identity, spec.ring_bytes);
+    if (!made) return report(std::move(made.error()));
+    memory.emplace(*std::move(made));
   }
-  const Reported<LogFiles> files = find_log_files(*spec.disk, spec.log);
-  if (!files) return report(files.error());
-  const uint64_t position = ring->mark().log_position;
-  const bool fits = !files->segments.empty() && files->segments.back().first_position <= position &&
-                    position <= files->segments.back().end_max();
-  // Its server died between making it and beginning a segment for it.
-  if (ring->appended() == 0 && !fits) return log;
+  const RingFile& file = spec.ring != nullptr ? *spec.ring : *memory;
+  Reported<Ring> ring = spec.empties_ring ? Ring::open_emptied(file) : Ring::open(file);
+  if (!ring) return report(std::move(ring.error()));
   log->ring_.emplace(*std::move(ring));
+  if (!log->ring_->is_in_use()) return log;
+  const Reported<bool> is_left_behind = log->is_left_behind();
+  if (!is_left_behind) return report(is_left_behind.error());
+  log->has_ring_ = !*is_left_behind;
+  if (*is_left_behind) {
+    log_warn("{} ends at position {}, and the log's files go on behind that: it is left aside",
+             spec.ring->path(), log->ring_->log_end());
+  }
   return log;
+}
+
+// Whatever a ring holds comes into the files before anything behind it does. So, where these have more, they
+// have all of it: a folder was copied while a node wrote, the ring first, or a device has come back without
+// the ring's last pages.
+Reported<bool> ShardLog::is_left_behind() {
+  if (ring_->failed()) return false;
+  const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
+  if (!files) return report(files.error());
+  if (files->segments.empty()) return false;
+  const Segment& last = files->segments.back();
+  const uint64_t end = ring_->log_end();
+  if (last.first_position > end) return true;
+  if (!last.damage.empty() || end >= last.end_max()) return false;
+  const Reported<std::unique_ptr<File>> file = spec_.disk->open(last.name, OpenMode::kRead);
+  if (!file) return report(file.error());
+  SegmentScan scan(**file, last, ring_->key_of_log());
+  Record record;
+  const Reported<RecordFault> fault = scan.record_at(end, last.end_max(), record);
+  if (!fault) return report(fault.error());
+  return *fault == RecordFault::kNone;
 }
 
 ShardLog::~ShardLog() = default;
 
 std::optional<Record> ShardLog::last_record() const noexcept {
-  return ring_ ? ring_->last_record() : std::nullopt;
+  return has_ring_ ? ring_->last_record() : std::nullopt;
 }
 
 Reported<LogReading> ShardLog::read(const LogReadOptions& options,
                                     const std::function<void(const Record&)>& on_record) {
   REFRACT_CHECK(writer_ == nullptr);
-  return read_log(*spec_.disk, spec_.log, ring_ ? &*ring_ : nullptr, spec_.values, options, on_record);
+  return read_log(*spec_.disk, spec_.log, has_ring_ ? &*ring_ : nullptr, spec_.values, options, on_record);
 }
 
 Reported<> ShardLog::begin(const LogReading& reading) {
-  const bool is_taken_up = ring_.has_value();
-  if (!is_taken_up) {
-    const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
-    if (!files) return report(files.error());
-    Reported<Ring> ring = Ring::create({.path = spec_.ring_path,
-                                        .bytes = spec_.ring_bytes,
-                                        .store = spec_.log.store,
-                                        .shard = spec_.log.shard,
-                                        .boot = spec_.boot,
-                                        .log_position = fresh_position(*files)});
-    if (!ring) return report(std::move(ring.error()));
-    ring_.emplace(*std::move(ring));
-  }
-  Reported<std::unique_ptr<LogWriter>> writer =
-      LogWriter::open(spec_.log, spec_.options,
-                      {.disk = spec_.disk, .ring = &*ring_, .values = spec_.values, .clock = spec_.clock},
-                      is_taken_up ? std::nullopt : std::optional<LogEnd>(reading.end));
+  if (has_ring_) return open_writer(std::nullopt);
+  const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
+  if (!files) return report(files.error());
+  ring_->empty();
+  ring_->begin(fresh_position(*files));
+  return open_writer(reading.end);
+}
+
+Reported<> ShardLog::begin_failed() {
+  REFRACT_CHECK(has_lost_ring());
+  const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
+  if (!files) return report(files.error());
+  ring_->begin(fresh_position(*files));
+  ring_->set_in_use();
+  return open_writer(std::nullopt);
+}
+
+Reported<> ShardLog::open_writer(std::optional<LogEnd> end) {
+  Reported<std::unique_ptr<LogWriter>> writer = LogWriter::open(
+      spec_.log, spec_.options,
+      {.disk = spec_.disk, .ring = &*ring_, .values = spec_.values, .clock = spec_.clock}, end);
   if (!writer) return report(std::move(writer.error()));
   writer_ = *std::move(writer);
+  has_ring_ = true;
   collect_references();
   return {};
 }
@@ -109,6 +138,7 @@ uint64_t ShardLog::needless_references() const noexcept {
 ShardLog::Room ShardLog::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
   const LogState state = writer_->state();
   if (state == LogState::kFailed) return Room::kFailed;
+  if (!writer_->has_begun()) return Room::kNoSpace;
   const bool is_stalled = state == LogState::kStalled;
   // Whoever waits for the disk would wait as long as it is full: better that it hears so now. With
   // kEverySecond that is who comes behind a large value, which is confirmed when it is written, and they in

@@ -29,15 +29,16 @@
 #include "refract/storage/log_thread.h"
 #include "refract/storage/log_writer.h"
 #include "refract/storage/ring.h"
+#include "refract/storage/ring_file.h"
 
 namespace refract::storage {
 
 struct ShardLogSpec {
   LogId log = {};
   LogOptions options = {};
-  std::string ring_path = {};  // Empty: a ring without a name, which no crash of the process survives.
+  const RingFile* ring = nullptr;  // Null: memory of ring_bytes, which no death of the process survives.
   uint64_t ring_bytes = kRingBytesDefault;
-  BootId boot = {};
+  bool empties_ring = false;  // What it holds is damaged, or does not count.
   Disk* disk = nullptr;
   ValueSource* values = nullptr;
   const Clock* clock = nullptr;
@@ -70,15 +71,16 @@ class ShardLog {
     friend bool operator==(const Progress&, const Progress&) noexcept = default;
   };
 
-  // Takes up the ring of a server that died, where there is one; makes nothing yet. A ring that was left
-  // before anything was appended to it, and that fits no file, counts as none.
+  // Takes up what the ring holds, where it is in use; changes nothing yet. A ring that the log's files have
+  // left behind counts as none, and is named: it comes from a copy, or a device has lost its last stores.
   [[nodiscard]] static Reported<std::unique_ptr<ShardLog>> open(const ShardLogSpec& spec);
   ShardLog(const ShardLog&) = delete;
   ShardLog& operator=(const ShardLog&) = delete;
-  // Stops the thread. What is in the ring stays there, for the next open(), when the ring has a path.
+  // Stops the thread. What is in the ring stays there, for the next open(), when the ring is a file's.
   ~ShardLog();
 
-  [[nodiscard]] bool has_ring() const noexcept { return ring_.has_value(); }
+  // The ring holds what counts.
+  [[nodiscard]] bool has_ring() const noexcept { return has_ring_; }
   // The change that was appended last, as it stands in the ring; nothing where none is known.
   [[nodiscard]] std::optional<Record> last_record() const noexcept;
   // See read_log(). REQUIRES: begin() has not been called.
@@ -87,6 +89,11 @@ class ShardLog {
   // With a ring it goes on where that one is. Without: behind `reading`, or, where there are no files, at the
   // start; no change up to `reading.end.stamp` will come.
   [[nodiscard]] Reported<> begin(const LogReading& reading);
+  // What the ring held is damaged, or was cut away.
+  [[nodiscard]] bool has_lost_ring() const noexcept { return !has_ring_ && ring_->is_lost(); }
+  // All that the ring held is in the shard's memory: the log has failed, and goes on when a snapshot has
+  // everything. REQUIRES: has_lost_ring(), and files of the log.
+  [[nodiscard]] Reported<> begin_failed();
   // Any thread may be told of progress, by the log's thread: see want_progress().
   [[nodiscard]] Reported<> start(std::function<void()> on_progress);
 
@@ -147,8 +154,12 @@ class ShardLog {
   [[nodiscard]] uint64_t needless_references() const noexcept;
   void collect_references() noexcept;
 
+  [[nodiscard]] Reported<bool> is_left_behind();
+  [[nodiscard]] Reported<> open_writer(std::optional<LogEnd> end);
+
   ShardLogSpec spec_;
   std::optional<Ring> ring_;
+  bool has_ring_ = false;
   std::unique_ptr<LogWriter> writer_;
   std::unique_ptr<LogThread> thread_;
   // Values that lie elsewhere and that the log may not have read yet, oldest first, in a circle.

@@ -60,7 +60,8 @@ Reported<std::optional<StoreFacts>> StoreFolder::look(Disk& disk) {
                     .shard_count = page.shard_count,
                     .hash_seed = page.hash_seed,
                     .created_wall_ns = page.created_wall_ns,
-                    .time = page.time};
+                    .time = page.time,
+                    .rings = page.rings};
 }
 
 StoreId random_store_id() {
@@ -69,7 +70,9 @@ StoreId random_store_id() {
   return id;
 }
 
-Reported<> write_store_page(Disk& disk, const StoreFacts& facts) {
+namespace {
+
+StorePage page_of(const StoreFacts& facts) noexcept {
   StorePage page{};
   page.magic = kStoreMagic;
   page.version = kStoreVersion;
@@ -78,7 +81,12 @@ Reported<> write_store_page(Disk& disk, const StoreFacts& facts) {
   page.hash_seed = facts.hash_seed;
   page.created_wall_ns = facts.created_wall_ns;
   page.time = facts.time;
+  page.rings = facts.rings;
   page.checksum = checksum_of(page);
+  return page;
+}
+
+Reported<> replace_page(Disk& disk, const StorePage& page) {
   if (auto removed = disk.remove(kFreshPageName); !removed && removed.error().code != Code::kNotFound) {
     return removed;
   }
@@ -88,6 +96,24 @@ Reported<> write_store_page(Disk& disk, const StoreFacts& facts) {
   if (auto synced = (*file)->sync(); !synced) return synced;
   if (auto renamed = disk.rename(kFreshPageName, kPageName); !renamed) return renamed;
   return disk.sync_folder();
+}
+
+Reported<> write_over_page(Disk& disk, const StorePage& page) {
+  auto file = disk.open(kPageName, OpenMode::kReadWrite);
+  if (!file) return report(std::move(file).error());
+  if (auto written = (*file)->write(0, std::as_bytes(std::span(&page, 1))); !written) return written;
+  return (*file)->sync();
+}
+
+}  // namespace
+
+Reported<> write_store_page(Disk& disk, const StoreFacts& facts) {
+  const StorePage page = page_of(facts);
+  Reported<> replaced = replace_page(disk, page);
+  if (replaced || replaced.error().code != Code::kNoSpace) return replaced;
+  (void)disk.remove(kFreshPageName);
+  if (auto written = write_over_page(disk, page); written) return {};
+  return replaced;
 }
 
 Reported<StoreFolder> StoreFolder::open(std::unique_ptr<Disk> disk, const StoreFacts& wanted) {
@@ -105,8 +131,9 @@ Reported<StoreFolder> StoreFolder::open(std::unique_ptr<Disk> disk, const StoreF
   return folder;
 }
 
-Reported<> StoreFolder::set_time(const SpaceTime& time) {
+Reported<> StoreFolder::set(const SpaceTime& time, const RingUse& rings) {
   facts_.time = time;
+  facts_.rings = rings;
   return write_store_page(*disk_, facts_);
 }
 

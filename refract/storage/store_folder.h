@@ -11,6 +11,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "refract/base/boot_id.h"
 #include "refract/base/report.h"
 #include "refract/memory/space.h"
 #include "refract/storage/disk.h"
@@ -21,6 +22,17 @@ namespace refract::storage {
 inline constexpr uint64_t kStoreMagic = 0x31'45'52'4f'54'53'46'52;  // "RFSTORE1", little endian.
 extern const uint32_t kStoreVersion;                                // versions.cc
 
+// Whether what the logs' rings hold counts (ring_file.h), and where they lie.
+struct RingUse {
+  uint64_t is_in_use =
+      0;                // 0: they hold nothing: no node runs on the folder, or the last one has emptied them.
+  uint64_t place = 0;   // RingPlace.
+  uint64_t always = 0;  // 1: nothing was acknowledged that only they had; 0: it may have been.
+  uint64_t number = 0;  // Theirs.
+  BootId boot = {};     // Of the host. In another one they hold nothing.
+};
+static_assert(sizeof(RingUse) == 48);
+
 // The file "store": one sector, replaced as a whole.
 struct StorePage {
   uint64_t magic;
@@ -30,12 +42,14 @@ struct StorePage {
   uint64_t hash_seed;  // So that what is read back has the order in which it was written.
   uint64_t created_wall_ns;
   SpaceTime time;
-  uint64_t reserved[52];
+  RingUse rings;
+  uint64_t reserved[46];
   uint64_t checksum;  // XXH3 of everything before.
 };
 static_assert(sizeof(StorePage) == kSectorBytes && std::is_trivially_copyable_v<StorePage>);
 static_assert(std::has_unique_object_representations_v<StorePage>, "no padding may be stored");
-static_assert(offsetof(StorePage, store) == 16 && offsetof(StorePage, time) == 48);
+static_assert(offsetof(StorePage, store) == 16 && offsetof(StorePage, time) == 48 &&
+              offsetof(StorePage, rings) == 88);
 
 struct StoreFacts {
   StoreId store = {};
@@ -43,11 +57,13 @@ struct StoreFacts {
   uint64_t hash_seed = 0;
   uint64_t created_wall_ns = 0;
   SpaceTime time = {};
+  RingUse rings = {};
 };
 
 // A name for a new store, by chance.
 [[nodiscard]] StoreId random_store_id();
-// Writes the page, or replaces it: whoever looks finds the old one or the new one.
+// Writes the page, or replaces it: whoever looks finds the old one or the new one. Where the disk is full, a
+// page that is there is written over, which takes no room: it is one sector.
 [[nodiscard]] Reported<> write_store_page(Disk& disk, const StoreFacts& facts);
 
 class StoreFolder {
@@ -63,7 +79,7 @@ class StoreFolder {
   [[nodiscard]] const StoreFacts& facts() const noexcept { return facts_; }
   [[nodiscard]] bool existed() const noexcept { return existed_; }
   // Replaces the page.
-  [[nodiscard]] Reported<> set_time(const SpaceTime& time);
+  [[nodiscard]] Reported<> set(const SpaceTime& time, const RingUse& rings);
 
  private:
   StoreFolder(std::unique_ptr<Disk> disk, std::unique_ptr<Lock> lock) noexcept

@@ -71,11 +71,50 @@ TEST_F(StoreFolderTest, is_one_nodes_at_a_time) {
   EXPECT_NE(second.error().what.find(path_), std::string::npos) << second.error().what;
 }
 
+TEST_F(StoreFolderTest, is_one_nodes_also_when_its_lock_was_removed) {
+  const auto first = open();
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(std::filesystem::remove(path_ + "/lock"));
+  EXPECT_EQ(open().error().code, Code::kInUse);
+}
+
+TEST_F(StoreFolderTest, remembers_which_rings_are_in_use) {
+  const RingUse use{.is_in_use = 1, .place = 1, .always = 1, .number = 77, .boot = {std::byte{5}}};
+  {
+    auto first = open();
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->facts().rings.is_in_use, 0U);
+    ASSERT_TRUE(first->set({}, use));
+  }
+  const auto second = open();
+  ASSERT_TRUE(second);
+  const RingUse& found = second->facts().rings;
+  EXPECT_EQ(found.is_in_use, 1U);
+  EXPECT_EQ(found.place, 1U);
+  EXPECT_EQ(found.always, 1U);
+  EXPECT_EQ(found.number, 77U);
+  EXPECT_EQ(found.boot, use.boot);
+}
+
+// A page is one sector, so that writing over it takes no room and leaves none half.
+TEST(StoreFolder, is_replaced_on_a_full_disk_too) {
+  SimulatedDisk disk({});
+  ASSERT_TRUE(write_store_page(disk, kWanted));
+  disk.set_capacity(0);
+  StoreFacts later = kWanted;
+  later.rings.number = 9;
+  const Reported<> written = write_store_page(disk, later);
+  ASSERT_TRUE(written) << written.error().to_string();
+  const auto found = StoreFolder::look(disk);
+  ASSERT_TRUE(found);
+  EXPECT_EQ((*found)->rings.number, 9U);
+}
+
 TEST_F(StoreFolderTest, remembers_the_time) {
   {
     auto first = open();
     ASSERT_TRUE(first);
-    ASSERT_TRUE(first->set_time({.offset_ns = 11, .boot = {3, 4}, .left_ns = 12, .left_wall_ns = 13}));
+    ASSERT_TRUE(first->set({.offset_ns = 11, .boot = {3, 4}, .left_ns = 12, .left_wall_ns = 13}, {}));
   }
   const auto second = open();
   ASSERT_TRUE(second);
@@ -101,7 +140,7 @@ TEST_F(StoreFolderTest, refuses_another_version_with_a_sentence) {
   const auto found = open();
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::kUnsupported);
-  EXPECT_NE(found.error().what.find("version 17, this program reads 1"), std::string::npos)
+  EXPECT_NE(found.error().what.find("version 18, this program reads 2"), std::string::npos)
       << found.error().what;
 }
 
@@ -145,8 +184,7 @@ TEST(StoreFolder, is_the_old_one_or_the_new_one_behind_any_crash) {
         auto folder = StoreFolder::open(std::make_unique<View>(host), kWanted);
         ASSERT_TRUE(folder) << seed << ": " << folder.error().to_string();
         EXPECT_EQ(folder->facts().time.offset_ns, synced) << seed;
-        ASSERT_TRUE(
-            folder->set_time({.offset_ns = 100 + round, .boot = {}, .left_ns = 0, .left_wall_ns = 0}));
+        ASSERT_TRUE(folder->set({.offset_ns = 100 + round, .boot = {}, .left_ns = 0, .left_wall_ns = 0}, {}));
         synced = 100 + round;
       }
       host.crash();

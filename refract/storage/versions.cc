@@ -8,9 +8,9 @@
 
 namespace refract::storage {
 
-const uint32_t kRingVersion = 1;
+const uint32_t kRingVersion = 2;
 const uint32_t kSegmentVersion = 1;
 const uint32_t kSnapshotVersion = 1;
-const uint32_t kStoreVersion = 1;
+const uint32_t kStoreVersion = 2;
 
 }  // namespace refract::storage

@@ -206,16 +206,54 @@ INSTANTIATE_TEST_SUITE_P(Ways, FullDiskSnapshot,
 
 class FullDiskAtStart : public FullDisk {};
 
-TEST_P(FullDiskAtStart, is_refused_with_a_sentence_and_changes_nothing) {
+// Of all ways: dead beside its ring, stopped, and as a host's crash leaves it.
+TEST_P(FullDiskAtStart, serves_reads_refuses_writes_and_goes_on_when_there_is_room) {
   ASSERT_NO_FATAL_FAILURE(fill_up());
-  it_->kill_everything();
-  it_->start();
-  EXPECT_FALSE(it_->node().is_up());
-  EXPECT_EQ(it_->times_said("No space left on device\n  make room on that file system"), 1U)
-      << it_->node().errors();
+  for (const bool is_stopped : {false, true}) {
+    if (is_stopped) {
+      // Not all of it can be brought to the disk.
+      EXPECT_NE(it_->node().stop(), 0);
+    } else {
+      it_->kill_everything();
+    }
+    ASSERT_NO_FATAL_FAILURE(start_again());
+    expect_what_is_known();
+    Client client = it_->connect();
+    EXPECT_EQ(it_->put_until_refused(client)[Code::kReadOnly], 1U) << it_->node().errors();
+    EXPECT_EQ(client.erase("key-1").code(), Code::kReadOnly);
+    expect_what_is_known();
+  }
   give_room();
+  expect_that_writes_go_on();
+  expect_what_is_known();
+  it_->kill_everything();
   ASSERT_NO_FATAL_FAILURE(start_again());
   expect_what_is_known();
+}
+
+// Its rings are empty, its log wants a new file, and there is no room for one.
+TEST_P(FullDiskAtStart, serves_reads_also_when_it_had_been_stopped_with_everything_on_the_disk) {
+  ASSERT_NO_FATAL_FAILURE(start_and_write());
+  EXPECT_EQ(it_->node().stop(), 0);
+  take_room_away();
+  ASSERT_NO_FATAL_FAILURE(start_again());
+  expect_what_is_known();
+  Client client = it_->connect();
+  EXPECT_EQ(it_->put(client), Code::kReadOnly);
+  EXPECT_EQ(it_->times_said("waits for room"), 1U) << it_->node().errors();
+  // Neither the server's death nor everybody's takes anything away, or makes damage of it.
+  const pid_t server = it_->node().server();
+  send_signal(server, SIGKILL);
+  ASSERT_GT(it_->node().next_server(server), 0);
+  expect_what_is_known();
+  EXPECT_EQ(it_->put(client), Code::kReadOnly);
+  it_->kill_everything();
+  ASSERT_NO_FATAL_FAILURE(start_again());
+  expect_what_is_known();
+  give_room();
+  expect_that_writes_go_on();
+  expect_what_is_known();
+  EXPECT_EQ(it_->node().stop(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, FullDiskAtStart,

@@ -31,12 +31,6 @@ std::string value_of(uint64_t key, uint64_t number) {
 
 }  // namespace
 
-WrittenNode::~WrittenNode() {
-  node_.reset();
-  // Its file system goes before the folder that this one is mounted in.
-  remove_rings_below(folder_);
-}
-
 void WrittenNode::start(const std::string& snapshot_every) {
   node_.reset();
   node_.emplace(NodeOptions{.arguments = {"--data-durability", durability_, "--data-folder", folder_,

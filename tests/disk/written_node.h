@@ -24,7 +24,7 @@ class WrittenNode {
       : folder_(std::move(folder)), durability_(std::move(durability)), prng_(seed) {}
   WrittenNode(const WrittenNode&) = delete;
   WrittenNode& operator=(const WrittenNode&) = delete;
-  ~WrittenNode();
+  ~WrittenNode() = default;
 
   // Again, when it has ended. Snapshots as often as this says.
   void start(const std::string& snapshot_every = "0ns");

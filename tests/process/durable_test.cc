@@ -53,8 +53,11 @@ class Durable : public testing::TestWithParam<const char*> {
  protected:
   [[nodiscard]] const std::string& folder() const { return folder_.path(); }
   [[nodiscard]] std::string data() const { return folder_.path() + "/data"; }
-  // Of this folder's store; others may come and go meanwhile.
-  [[nodiscard]] size_t rings() const { return rings_of(data()).size(); }
+  [[nodiscard]] size_t rings() const {
+    return static_cast<size_t>(std::ranges::count_if(fs::directory_iterator(data()), [](const auto& entry) {
+      return entry.path().filename().string().starts_with("ring-");
+    }));
+  }
 
  private:
   TestFolder folder_;
@@ -125,7 +128,7 @@ TEST_P(Durable, keeps_what_was_written_before_and_after_a_crash_of_the_server_al
   EXPECT_EQ(node.stop(), 0);
 }
 
-TEST_P(Durable, keeps_everything_and_leaves_no_ring_when_it_is_stopped) {
+TEST_P(Durable, keeps_everything_and_its_empty_rings_when_it_is_stopped) {
   uint64_t version = 0;
   {
     Node node(durable(data(), GetParam(), {"--server-shards", "2"}));
@@ -140,7 +143,7 @@ TEST_P(Durable, keeps_everything_and_leaves_no_ring_when_it_is_stopped) {
     }
     EXPECT_EQ(node.stop(), 0);
   }
-  EXPECT_EQ(rings(), 0U);
+  EXPECT_EQ(rings(), 2U) << "so that no full disk keeps a node from starting";
   Node node(durable(data(), GetParam(), {"--server-shards", "2"}));
   ASSERT_TRUE(node.is_up()) << node.errors();
   Client client = node.connect();

@@ -16,7 +16,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iomanip>
 #include <iterator>
 #include <sstream>
 #include <utility>
@@ -77,7 +76,6 @@ TestFolder::TestFolder() {
 }
 
 TestFolder::~TestFolder() {
-  remove_rings_below(path_);
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }
@@ -93,34 +91,6 @@ std::string read_whole(const std::string& path) {
   }
   (void)::close(file);
   return text;
-}
-
-std::vector<std::string> rings_of(const std::string& data_folder) {
-  constexpr size_t kIdAt = 16;
-  constexpr size_t kIdBytesInName = 8;
-  std::vector<std::string> rings;
-  const std::string page = read_whole(data_folder + "/store");
-  if (page.size() < kIdAt + kIdBytesInName) return rings;
-  std::ostringstream name;
-  name << "refract-" << std::hex << std::setfill('0');
-  for (size_t i = kIdAt; i < kIdAt + kIdBytesInName; ++i) {
-    name << std::setw(2) << unsigned{static_cast<unsigned char>(page[i])};
-  }
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none)) {
-    if (entry.path().filename().string().starts_with(name.str())) rings.push_back(entry.path().string());
-  }
-  return rings;
-}
-
-void remove_rings_below(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, ignored)) {
-    if (entry.path().filename() != "store") continue;
-    for (const std::string& ring : rings_of(entry.path().parent_path().string())) {
-      std::filesystem::remove(ring, ignored);
-    }
-  }
 }
 
 bool write_whole(const std::string& path, const std::string& text) {
@@ -256,7 +226,7 @@ Node::Node(NodeOptions options)
                                .output_path = folder_.path() + "/output",
                                .errors_path = folder_.path() + "/errors",
                                .before = options.before});
-  (void)becomes_true([this] { return is_up() || !process_.is_running(); });
+  if (options.waits) (void)becomes_true([this] { return is_up() || !process_.is_running(); });
 }
 
 bool Node::is_up() {

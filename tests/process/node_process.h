@@ -24,7 +24,7 @@ void sleep_ms(uint64_t milliseconds);
 // Asks again and again; false: not within kPatience_ns.
 [[nodiscard]] bool becomes_true(const std::function<bool()>& condition);
 
-// A folder below TMPDIR, open to other users, removed with all that lies in it, and rings of its stores.
+// A folder below TMPDIR, open to other users, removed with all that lies in it.
 class TestFolder {
  public:
   TestFolder();
@@ -38,10 +38,6 @@ class TestFolder {
 };
 
 [[nodiscard]] std::string read_whole(const std::string& path);
-// Of the logs of the store that is kept in this folder: files on tmpfs, which outlive a node that was killed.
-[[nodiscard]] std::vector<std::string> rings_of(const std::string& data_folder);
-// Of all stores below a folder, for when it goes: nobody else would.
-void remove_rings_below(const std::string& folder);
 [[nodiscard]] bool write_whole(const std::string& path, const std::string& text);
 
 // A process of the test's own, in a process group of its own.
@@ -94,12 +90,13 @@ struct NodeOptions {
   std::vector<std::string> launcher = {};   // Stands before the program: "unshare --pid ...".
   std::function<void()> before = {};        // In the child, before it executes.
   std::string socket_path = {};             // Empty: in the node's folder.
+  bool waits = true;                        // For the banner, or the end.
 };
 
 // refractd with a socket in a folder of its own, its configuration file ignored.
 class Node {
  public:
-  // Waits for the banner, which says that every shard serves, or for the end.
+  // Waits for the banner, which says that every shard serves, or for the end; unless told not to.
   explicit Node(NodeOptions options = {});
 
   // The banner came.

@@ -18,10 +18,10 @@ const uint32_t kSpaceLayoutVersion = 2;
 
 namespace storage {
 
-const uint32_t kRingVersion = 2;
+const uint32_t kRingVersion = 3;
 const uint32_t kSegmentVersion = 2;
 const uint32_t kSnapshotVersion = 2;
-const uint32_t kStoreVersion = 2;
+const uint32_t kStoreVersion = 3;
 
 }  // namespace storage
 

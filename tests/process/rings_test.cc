@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a node's rings in the hands of others: copied, removed, cut, and in the way of what is not
+// theirs. Nothing that was acknowledged is lost without a word, and no node is kept from starting.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "tests/process/told_writes.h"
+
+namespace refract::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As cp -a does.
+void copy(const std::string& from, const std::string& to) {
+  fs::copy(from, to, fs::copy_options::recursive);
+}
+
+class NodeRings : public testing::TestWithParam<const char*> {
+ protected:
+  [[nodiscard]] std::string data() const { return folder_.path() + "/data"; }
+  [[nodiscard]] std::string ring() const { return data() + "/ring-000"; }
+  [[nodiscard]] NodeOptions options(const std::string& folder) const {
+    return durable_node(folder, GetParam());
+  }
+  static void write(ToldWrites& writes, const Node& node, int count = 40) {
+    Client client = node.connect();
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(writes.put(client, static_cast<uint64_t>(i) % 13, 300));
+  }
+  static void expect(const ToldWrites& writes, const Node& node) {
+    Client client = node.connect();
+    EXPECT_EQ(writes.difference(client), "") << node.errors();
+  }
+  static bool says(const Node& node, const std::string& words) {
+    return node.errors().find(words) != std::string::npos;
+  }
+
+  TestFolder folder_;
+  ToldWrites writes_;
+};
+
+// Both are written to, the copy is stopped, and the original killed: each has its own.
+TEST_P(NodeRings, of_a_copy_that_was_made_while_the_node_served_are_the_copys_own) {
+  Node first(options(data()));
+  ASSERT_TRUE(first.is_up()) << first.errors();
+  write(writes_, first);
+  copy(data(), data() + "-copy");
+  std::optional<Node> second(std::in_place, options(data() + "-copy"));
+  ASSERT_TRUE(second->is_up()) << second->errors();
+  EXPECT_TRUE(says(*second, "is a copy, made of the folder of a node that had not been stopped"))
+      << second->errors();
+  ToldWrites copied = writes_;
+  expect(copied, *second);
+  write(writes_, first);
+  write(copied, *second);
+  EXPECT_EQ(second->stop(), 0);
+  write(writes_, first);
+  first.kill_everything();
+  Node again(options(data()));
+  ASSERT_TRUE(again.is_up()) << again.errors();
+  expect(writes_, again);
+  second.emplace(options(data() + "-copy"));
+  ASSERT_TRUE(second->is_up()) << second->errors();
+  EXPECT_FALSE(says(*second, "is a copy")) << "it is a folder of its own by now";
+  expect(copied, *second);
+}
+
+TEST_P(NodeRings, of_a_node_that_was_killed_are_complete_in_a_copy_too) {
+  {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    write(writes_, node);
+    node.kill_everything();
+  }
+  copy(data(), data() + "-copy");
+  fs::rename(data(), data() + "-moved");
+  for (const char* which : {"-copy", "-moved"}) {
+    Node node(options(data() + which));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    expect(writes_, node);
+    node.kill_everything();
+    Node again(options(data() + which));
+    ASSERT_TRUE(again.is_up()) << again.errors();
+    expect(writes_, again);
+  }
+}
+
+TEST_P(NodeRings, whose_name_was_removed_get_it_back_while_the_node_runs) {
+  {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    write(writes_, node);
+    ASSERT_TRUE(fs::remove(ring()));
+    ASSERT_TRUE(becomes_true([&] { return says(node, "have their names again"); })) << node.errors();
+    EXPECT_TRUE(fs::exists(ring()));
+    expect(writes_, node);
+    Client client = node.connect();
+    ASSERT_TRUE(becomes_true([&] { return writes_.put(client, 1); })) << node.errors();
+    // Under another name it is lost as well, and another file in its place is not it.
+    fs::rename(ring(), data() + "/elsewhere");
+    ASSERT_TRUE(write_whole(ring(), "something else"));
+    ASSERT_TRUE(becomes_true([&] { return fs::file_size(ring()) > 100; })) << node.errors();
+    ASSERT_TRUE(becomes_true([&] { return writes_.put(client, 2); })) << node.errors();
+    write(writes_, node);
+    node.kill_everything();
+  }
+  Node again(options(data()));
+  ASSERT_TRUE(again.is_up()) << again.errors();
+  expect(writes_, again);
+  EXPECT_EQ(again.stop(), 0);
+}
+
+// At the very moment of the removal, before anything could be mended.
+TEST_P(NodeRings, whose_name_is_gone_are_held_for_the_next_server) {
+  Node node(options(data()));
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  write(writes_, node);
+  const pid_t server = node.server();
+  ASSERT_TRUE(fs::remove(ring()));
+  send_signal(server, SIGKILL);
+  ASSERT_GT(node.next_server(server), 0);
+  expect(writes_, node);
+  Client client = node.connect();
+  ASSERT_TRUE(becomes_true([&] { return writes_.put(client, 3); })) << node.errors();
+}
+
+TEST_P(NodeRings, that_are_cut_short_while_the_node_runs_cost_a_snapshot_and_nothing_else) {
+  {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    write(writes_, node);
+    fs::resize_file(ring(), 4096);
+    Client client = node.connect({.timeout_ns = 2'000'000'000});
+    (void)writes_.put(client, 5);
+    ASSERT_TRUE(becomes_true([&] { return writes_.put(client, 5); })) << node.errors();
+    EXPECT_TRUE(says(node, "was cut or written over")) << node.errors();
+    expect(writes_, node);
+    node.kill_everything();
+  }
+  Node again(options(data()));
+  ASSERT_TRUE(again.is_up()) << again.errors();
+  expect(writes_, again);
+}
+
+// What was acknowledged may have been in it alone: with always it was not.
+TEST_P(NodeRings, that_are_gone_with_the_node_are_named) {
+  {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    write(writes_, node);
+    // Before the keeper hears of it.
+    send_signal(node.keeper(), SIGSTOP);
+    ASSERT_TRUE(fs::remove(ring()));
+    node.kill_everything();
+  }
+  Node again(options(data()));
+  EXPECT_TRUE(says(again, ring() + ": No such file or directory")) << again.errors();
+  if (std::string(GetParam()) == "always") {
+    ASSERT_TRUE(again.is_up()) << again.errors();
+    expect(writes_, again);
+    return;
+  }
+  EXPECT_FALSE(again.is_up());
+  EXPECT_TRUE(says(again, "refract restore --salvage " + data())) << again.errors();
+}
+
+TEST_P(NodeRings, of_a_node_that_was_stopped_may_be_anything) {
+  const auto start_and_stop = [&](const char* what) {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << what << node.errors();
+    expect(writes_, node);
+    write(writes_, node, 5);
+    ASSERT_EQ(node.stop(), 0) << what << node.errors();
+  };
+  ASSERT_NO_FATAL_FAILURE(start_and_stop("at first"));
+  fs::remove(ring());
+  ASSERT_NO_FATAL_FAILURE(start_and_stop("a ring that is gone"));
+  ASSERT_TRUE(write_whole(ring(), "no ring"));
+  ASSERT_NO_FATAL_FAILURE(start_and_stop("another file"));
+  fs::remove(ring());
+  fs::create_symlink("/etc/passwd", ring());
+  ASSERT_NO_FATAL_FAILURE(start_and_stop("a link"));
+  fs::resize_file(ring(), 1000);
+  ASSERT_NO_FATAL_FAILURE(start_and_stop("a ring cut short"));
+  ASSERT_TRUE(write_whole(ring() + ".new", "half a ring"));
+  fs::remove(ring());
+  ASSERT_NO_FATAL_FAILURE(start_and_stop("what a death has left"));
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(ring().c_str(), 4711, 4711), 0);
+    ASSERT_NO_FATAL_FAILURE(start_and_stop("another user's"));
+  }
+  fs::remove(ring());
+  fs::create_directory(ring());
+  ASSERT_NO_FATAL_FAILURE(start_and_stop("a folder, which only a person can move away"));
+  EXPECT_TRUE(fs::is_directory(ring()));
+}
+
+TEST_P(NodeRings, are_not_shared_with_a_second_node_whatever_was_removed) {
+  Node first(options(data()));
+  ASSERT_TRUE(first.is_up()) << first.errors();
+  write(writes_, first);
+  ASSERT_TRUE(fs::remove(data() + "/lock"));
+  Node second(options(data()));
+  EXPECT_FALSE(second.is_up());
+  EXPECT_TRUE(says(second, "another process uses the folder")) << second.errors();
+  write(writes_, first);
+  first.kill_everything();
+  Node again(options(data()));
+  ASSERT_TRUE(again.is_up()) << again.errors();
+  expect(writes_, again);
+}
+
+// A container: its /dev/shm is small, its own, and ends with it. The folder does not.
+TEST_P(NodeRings, do_not_need_the_memory_of_a_container_that_ends_with_it) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root mounts anything";
+  NodeOptions inside = options(data());
+  inside.before = [] {
+    const bool is_private = ::unshare(CLONE_NEWNS) == 0 &&
+                            ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                            ::mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1M") == 0;
+    if (!is_private) ::_exit(125);
+  };
+  {
+    Node node(inside);
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    write(writes_, node);
+    node.kill_everything();
+  }
+  Node again(options(data()));
+  ASSERT_TRUE(again.is_up()) << again.errors();
+  expect(writes_, again);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, NodeRings, testing::Values("everysec", "always"),
+                         [](const auto& mode) { return std::string(mode.param); });
+
+}  // namespace
+}  // namespace refract::test
