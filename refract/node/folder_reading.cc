@@ -421,17 +421,25 @@ std::string ring_path(const ShardLogRequest& request) {
   return counts ? request.disk.path_of(storage::ring_name(request.log_id.shard)) : std::string();
 }
 
+namespace {
+
+Reported<storage::RingFile> look_at_ring(const ShardLogRequest& request, const std::string& path) {
+  const auto folder = storage::RingFolder::open(std::filesystem::path(path).parent_path().string());
+  if (!folder) return report(folder.error());
+  return storage::RingFile::look(*folder, {.store = request.log_id.store,
+                                           .shard = request.log_id.shard,
+                                           .boot = request.rings.boot,
+                                           .number = request.rings.number});
+}
+
+}  // namespace
+
 Reported<storage::LogReading> read_shard_log(const ShardLogRequest& request,
                                              const storage::LogReadOptions& options,
                                              const std::function<void(const storage::Record&)>& on_record) {
   std::optional<storage::RingFile> ring;
   if (const std::string path = ring_path(request); !path.empty()) {
-    const auto folder = storage::RingFolder::open(std::filesystem::path(path).parent_path().string());
-    if (!folder) return report(folder.error());
-    auto found = storage::RingFile::look(*folder, {.store = request.log_id.store,
-                                                   .shard = request.log_id.shard,
-                                                   .boot = request.rings.boot,
-                                                   .number = request.rings.number});
+    auto found = look_at_ring(request, path);
     if (found) {
       ring.emplace(*std::move(found));
     } else if (found.error().code != Code::kNotFound) {

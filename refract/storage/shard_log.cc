@@ -16,15 +16,8 @@ Reported<std::unique_ptr<ShardLog>> ShardLog::open(const ShardLogSpec& spec) {
   REFRACT_CHECK(stored_bytes(RecordForm::kInline, kRecordKeyBytesMax, spec.reference_bytes) <=
                 spec.ring_bytes / 4);
   std::unique_ptr<ShardLog> log(new ShardLog(spec));
-  std::optional<RingFile> memory;
-  if (spec.ring == nullptr) {
-    const RingIdentity identity = {.store = spec.log.store, .shard = spec.log.shard};
-    Reported<RingFile> made = RingFile::make_in_memory(identity, spec.ring_bytes);
-    if (!made) return report(std::move(made.error()));
-    memory.emplace(*std::move(made));
-  }
-  const RingFile& file = spec.ring != nullptr ? *spec.ring : *memory;
-  Reported<Ring> ring = spec.empties_ring ? Ring::open_emptied(file) : Ring::open(file);
+  if (spec.ring == nullptr) return log;
+  Reported<Ring> ring = spec.empties_ring ? Ring::open_emptied(*spec.ring) : Ring::open(*spec.ring);
   if (!ring) return report(std::move(ring.error()));
   log->ring_.emplace(*std::move(ring));
   if (!log->ring_->is_in_use()) return log;
@@ -75,6 +68,14 @@ Reported<> ShardLog::begin(const LogReading& reading) {
   if (has_ring_) return open_writer(std::nullopt);
   const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
   if (!files) return report(files.error());
+  if (!ring_) {
+    const RingIdentity identity = {.store = spec_.log.store, .shard = spec_.log.shard};
+    const Reported<RingFile> memory = RingFile::make_in_memory(identity, spec_.ring_bytes);
+    if (!memory) return report(memory.error());
+    Reported<Ring> ring = Ring::open(*memory);
+    if (!ring) return report(std::move(ring.error()));
+    ring_.emplace(*std::move(ring));
+  }
   ring_->empty();
   ring_->begin(fresh_position(*files));
   return open_writer(reading.end);

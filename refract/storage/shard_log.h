@@ -90,7 +90,7 @@ class ShardLog {
   // start; no change up to `reading.end.stamp` will come.
   [[nodiscard]] Reported<> begin(const LogReading& reading);
   // What the ring held is damaged, or was cut away.
-  [[nodiscard]] bool has_lost_ring() const noexcept { return !has_ring_ && ring_->is_lost(); }
+  [[nodiscard]] bool has_lost_ring() const noexcept { return ring_ && ring_->is_lost(); }
   // All that the ring held is in the shard's memory: the log has failed, and goes on when a snapshot has
   // everything. REQUIRES: has_lost_ring(), and files of the log.
   [[nodiscard]] Reported<> begin_failed();

@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "tests/process/told_writes.h"
@@ -151,6 +154,89 @@ TEST_P(NodeRings, that_are_cut_short_while_the_node_runs_cost_a_snapshot_and_not
   Node again(options(data()));
   ASSERT_TRUE(again.is_up()) << again.errors();
   expect(writes_, again);
+}
+
+// As where a copy shares the blocks of a ring, and its disk is full: the next server would end likewise.
+TEST_P(NodeRings, whose_file_system_refuses_a_store_go_on_in_memory) {
+  {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    write(writes_, node);
+    send_signal(node.server(), SIGBUS);
+    ASSERT_TRUE(becomes_true([&] { return says(node, "from now on the ring lies in memory"); }));
+    Client client = node.connect();
+    ASSERT_TRUE(becomes_true([&] { return writes_.put(client, 7); })) << node.errors();
+    write(writes_, node);
+    const pid_t server = node.server();
+    send_signal(server, SIGKILL);
+    ASSERT_GT(node.next_server(server), 0);
+    expect(writes_, node);
+    ASSERT_TRUE(becomes_true([&] { return writes_.put(client, 8); })) << node.errors();
+    ASSERT_EQ(node.stop(), 0) << node.errors();
+  }
+  {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    expect(writes_, node);
+    send_signal(node.server(), SIGBUS);
+    ASSERT_TRUE(becomes_true([&] { return says(node, "from now on the ring lies in memory"); }));
+    node.kill_everything();
+  }
+  Node node(options(data()));
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  const bool was_promised = std::string(GetParam()) == "always";
+  EXPECT_EQ(says(node, "what it acknowledged in its last second may be missing"), !was_promised)
+      << node.errors();
+  expect(writes_, node);
+}
+
+// Copies while the node is written to as fast as it goes: each either is the store at one moment, or is
+// refused with words; and the original is as if nothing had been.
+TEST_P(NodeRings, of_copies_that_were_made_in_the_midst_of_writing_are_of_one_moment_or_refused) {
+  Node node(options(data()));
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  std::atomic<bool> is_over = false;
+  // Two keys, always one behind the other: a store that has the second one later than the first is of no
+  // moment.
+  std::thread writer([&] {
+    Client client = node.connect();
+    for (uint64_t number = 1; !is_over; ++number) {
+      const std::string value = std::to_string(number) + std::string(500, '.');
+      if (!client.put("first", value) || !client.put("second", value)) break;
+    }
+  });
+  int served = 0;
+  for (int i = 0; i < 4; ++i) {
+    sleep_ms(50);
+    const std::string name = data() + "-" + std::to_string(i);
+    copy(data(), name);
+    Node other(options(name));
+    if (!other.is_up()) {
+      EXPECT_TRUE(says(other, "nothing is served before somebody has decided") || says(other, "is damaged"))
+          << other.errors();
+      continue;
+    }
+    ++served;
+    Client client = other.connect();
+    const auto first = client.get("first");
+    const auto second = client.get("second");
+    const uint64_t at_first = first ? std::stoull(*first) : 0;
+    const uint64_t at_second = second ? std::stoull(*second) : 0;
+    EXPECT_TRUE(at_first == at_second || at_first == at_second + 1) << at_first << ", " << at_second;
+    EXPECT_EQ(other.stop(), 0) << other.errors();
+    Node again(options(name));
+    EXPECT_TRUE(again.is_up()) << again.errors();
+  }
+  is_over = true;
+  writer.join();
+  std::printf("%d of 4 copies are of one moment\n", served);
+  Client client = node.connect();
+  const auto second = client.get("second");
+  ASSERT_TRUE(second);
+  node.kill_everything();
+  Node after(options(data()));
+  ASSERT_TRUE(after.is_up()) << after.errors();
+  EXPECT_EQ(after.connect().get("second").value(), *second);
 }
 
 // What was acknowledged may have been in it alone: with always it was not.

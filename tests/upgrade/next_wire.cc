@@ -18,10 +18,10 @@ const uint32_t kSpaceLayoutVersion = 1;
 
 namespace storage {
 
-const uint32_t kRingVersion = 1;
+const uint32_t kRingVersion = 2;
 const uint32_t kSegmentVersion = 1;
 const uint32_t kSnapshotVersion = 1;
-const uint32_t kStoreVersion = 1;
+const uint32_t kStoreVersion = 2;
 
 }  // namespace storage
 
