@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/data_rings.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -150,6 +151,10 @@ bool DataRings::has_lost_names() {
 }
 
 Reported<DataRings::Prepared> DataRings::prepare() const {
+  if (::faccessat(folder_.descriptor(), "store", F_OK, 0) != 0) {
+    return report(Code::kNotFound, fmt::format("{} has lost its other files, too", folder_.path()),
+                  "save what the node has with refract dump, and start it on another folder");
+  }
   Prepared prepared;
   for (const RingFile& file : files_) {
     if (file.has_name(folder_)) continue;

@@ -35,7 +35,7 @@ class DataRings {
   [[nodiscard]] bool has_lost_names();
 
   // Rings in the place of those whose names are missing, still without name and content. What is prepared and
-  // not used again is removed by the next one.
+  // not used again is removed by the next one. kNotFound: the folder is gone, or has no page any more.
   using Prepared = std::vector<storage::RingFile>;
   [[nodiscard]] Reported<Prepared> prepare() const;
   // They take content and names over. REQUIRES: no server runs. After an error the rings are as they were.

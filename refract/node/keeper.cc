@@ -58,6 +58,8 @@ constexpr uint64_t kMeeting = 2ULL << 32;
 constexpr uint64_t kLink = 3ULL << 32;
 constexpr uint64_t kRings = 4ULL << 32;
 
+// Behind a name's loss: who removes the whole folder is not to find a new file in it.
+constexpr uint64_t kMendAfter_ns = 100 * kMillisecond_ns;
 // A ring that cannot get its name back now: when it is tried again.
 constexpr uint64_t kMendEvery_ns = kSecond_ns;
 constexpr uint64_t kMendEveryMax_ns = kMinute_ns;
@@ -402,7 +404,7 @@ void Keeper::look_after_rings() {
   if (!data_->rings().has_lost_names() || mend_at_ns_ != 0) return;
   log_error("a ring of the log has lost its name in {}; the node still has it, and makes another one",
             config_.data_folder);
-  mend_at_ns_ = system_clock().now_ns();
+  mend_at_ns_ = system_clock().now_ns() + kMendAfter_ns;
   mend_every_ns_ = kMendEvery_ns;
 }
 
