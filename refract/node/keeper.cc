@@ -379,11 +379,16 @@ void Keeper::settled(const Reported<>& outcome) {
   (void)fail_with(outcome.error());
 }
 
-// What the last server left in rings reaches the disk.
+// What the last server left in rings reaches the disk. The page says that they are empty only if all are.
 void Keeper::settle_data() {
   const bool is_in_folder = data_->rings().use().place == static_cast<uint64_t>(storage::RingPlace::kFolder);
   bool is_everything = true;
   for (uint32_t index = 0; index < shards_.size(); ++index) {
+    // A shard that was never filled has nothing to add, and what was refused stays as it is.
+    if (shards_[index]->space().fill_state() != kFillComplete) {
+      is_everything = false;
+      continue;
+    }
     const Reported<> done = settle_log({.config = config_,
                                         .disk = data_->disk(),
                                         .log = data_->log_of(index),

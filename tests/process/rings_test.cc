@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -34,6 +35,7 @@ class NodeRings : public testing::TestWithParam<const char*> {
  protected:
   [[nodiscard]] std::string data() const { return folder_.path() + "/data"; }
   [[nodiscard]] std::string ring() const { return data() + "/ring-000"; }
+  [[nodiscard]] std::string log() const { return data() + "/log-000-0000000000001000"; }
   [[nodiscard]] NodeOptions options(const std::string& folder) const {
     return durable_node(folder, GetParam());
   }
@@ -237,6 +239,31 @@ TEST_P(NodeRings, of_copies_that_were_made_in_the_midst_of_writing_are_of_one_mo
   Node after(options(data()));
   ASSERT_TRUE(after.is_up()) << after.errors();
   EXPECT_EQ(after.connect().get("second").value(), *second);
+}
+
+// A start that refuses what it finds leaves it as it is, so that the next one refuses it as well.
+TEST_P(NodeRings, of_a_log_that_is_refused_stay_as_they_were) {
+  {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    write(writes_, node);
+    // Until the first ones are in the log's file; the later ones are in the ring alone.
+    ASSERT_TRUE(becomes_true([&] { return read_whole(log()).find("key-1") != std::string::npos; }));
+    write(writes_, node);
+    node.kill_everything();
+  }
+  {
+    std::fstream file(log(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(512 + 70);
+    file.put('!');
+  }
+  const std::string before = read_whole(log()) + read_whole(ring());
+  for (int i = 0; i < 2; ++i) {
+    Node node(options(data()));
+    EXPECT_FALSE(node.is_up());
+    EXPECT_TRUE(says(node, "nothing is served before somebody has decided")) << node.errors();
+    EXPECT_TRUE(read_whole(log()) + read_whole(ring()) == before) << "in start " << i;
+  }
 }
 
 // What was acknowledged may have been in it alone: with always it was not.
