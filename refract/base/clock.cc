@@ -17,6 +17,7 @@ class SystemClock final : public Clock {
   [[nodiscard]] uint64_t now_ns() const noexcept override { return read_clock_ns(CLOCK_MONOTONIC); }
   [[nodiscard]] uint64_t wall_ns() const noexcept override { return read_clock_ns(CLOCK_REALTIME); }
   [[nodiscard]] uint64_t boot_ns() const noexcept override { return read_clock_ns(CLOCK_BOOTTIME); }
+  [[nodiscard]] bool runs_by_itself() const noexcept override { return true; }
 };
 
 }  // namespace

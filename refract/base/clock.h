@@ -17,6 +17,9 @@ class Clock {
   [[nodiscard]] virtual uint64_t wall_ns() const noexcept = 0;
   // As now_ns(), but it goes on while the machine is suspended. The same for all processes of one boot.
   [[nodiscard]] virtual uint64_t boot_ns() const noexcept { return now_ns(); }
+  // Whether now_ns() advances by itself, as the kernel's CLOCK_MONOTONIC does, from whatever origin: then the
+  // kernel can be asked to wait for a moment of it. A clock that is moved by hand cannot be waited for.
+  [[nodiscard]] virtual bool runs_by_itself() const noexcept { return false; }
 };
 
 // The operating system's clocks (CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME through the vdso). Any

@@ -19,7 +19,7 @@
 //
 // Buffers that were replaced, by calls or by chains, are reusable soon after the last one, by a timer that
 // ends with them; only what clients have pinned stays. While there are entries with a time to live, a timer
-// removes the expired ones, in small steps, going round in Parts::sweep_round_ns.
+// removes the expired ones, in small steps, going round in Parts::sweep_round_ns while one is due.
 //
 // Threads: only the shard that owns the table.
 #pragma once
@@ -232,12 +232,12 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   uint64_t read_only_ = 0;
   std::array<uint64_t, wire::kMethods> ops_{};
   runtime::Task<> sweeper_;
+  uint64_t sweeper_sleeps_until_ns_ = 0;  // Store time: nothing is due before. 0: it goes round.
   runtime::Task<> reclaimer_;
   runtime::Task<> evictor_;
-  uint64_t calls_since_uses_ = 0;  // Since somebody looked at what readers have written down.
-  uint64_t pinned_bytes_ = 0;      // Of retired buffers, when the reclaimer last looked; 0: it has not.
-  // Sessions with scans that wait for their turn; each has one page at a time.
-  std::deque<rpc::SessionId> scanning_;
+  uint64_t calls_since_uses_ = 0;        // Since somebody looked at what readers have written down.
+  uint64_t pinned_bytes_ = 0;            // Of retired buffers, when the reclaimer last looked; 0: it has not.
+  std::deque<rpc::SessionId> scanning_;  // With scans that wait for their turn; each has one page at a time.
   runtime::Task<> scanner_;
   uint64_t waiting_scans_ = 0;
   bool has_scanned_ = false;  // In this batch.

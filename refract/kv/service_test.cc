@@ -325,6 +325,27 @@ TEST_F(TableServiceTest, the_sweep_removes_what_has_expired_and_its_timer_ends_w
   EXPECT_TRUE(served.is_sound());
 }
 
+// A wake-up a round is what is left of it. And who comes later and goes earlier is met
+// in time, since the sweep then no longer sleeps for the first one.
+TEST_F(TableServiceTest, nothing_is_swept_before_the_first_entry_is_due) {
+  ASSERT_TRUE(peer.client->put_and_wait(bytes_of("late"), bytes_of("value"), {.ttl_ns = 3'600 * kSecond_ns}));
+  const uint64_t begin_ns = served.shard.refresh_now();
+  uint64_t moments = 0;
+  uint64_t last_ns = begin_ns;
+  ASSERT_FALSE(served.shard.run_until(
+      [&] {
+        moments += served.shard.now_ns() == std::exchange(last_ns, served.shard.now_ns()) ? 0 : 1;
+        return served.space.table().stats().expiring_entries == 0;
+      },
+      begin_ns + 1'000 * kSecond_ns));
+  EXPECT_LE(moments, 20U);
+  ASSERT_TRUE(peer.client->put_and_wait(bytes_of("soon"), bytes_of("value"), {.ttl_ns = kSecond_ns}));
+  const uint64_t soon_ns = served.shard.refresh_now();
+  ASSERT_TRUE(served.shard.run_until([&] { return served.space.table().stats().expiring_entries == 1; },
+                                     soon_ns + 130 * kSecond_ns));
+  EXPECT_LE(served.shard.now_ns() - soon_ns, 62 * kSecond_ns) << "a round, and its beginning";
+}
+
 TEST_F(TableServiceTest, several_sources_of_pins_are_asked_as_one) {
   class Fixed final : public PinSource {
    public:

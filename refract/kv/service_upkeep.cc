@@ -17,6 +17,19 @@ constexpr uint64_t kSweepBuckets = 2048;
 constexpr uint64_t kReclaimPauseMin_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReclaimPauseMax_ns = 3600 * kSecond_ns;
 
+// To the next step of a round, or to the moment when a round has something to find, which is told. That is a
+// moment of store time, which goes on while the machine is suspended; so no sleep is longer than a round.
+uint64_t pause_before_sweep(const TableService::Parts& parts, uint64_t& sleeps_until_ns) noexcept {
+  const uint64_t steps = parts.table.stats().buckets / kSweepBuckets + 1;
+  const uint64_t step_ns = std::max(parts.sweep_round_ns / steps, kSweepPauseMin_ns);
+  const uint64_t now_ns = parts.shard.clock().wall_ns();
+  const uint64_t first_ns = parts.table.stats().first_expiry.ns();
+  sleeps_until_ns = 0;
+  if (first_ns <= now_ns || first_ns - now_ns <= step_ns) return step_ns;
+  sleeps_until_ns = first_ns;
+  return std::min(first_ns - now_ns, std::max(parts.sweep_round_ns, step_ns));
+}
+
 constexpr size_t kWaitingMax = 256;
 constexpr size_t kWaitingPerSession = 32;
 constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
@@ -105,15 +118,18 @@ void TableService::on_chain_retired() noexcept {
 }
 
 void TableService::sweep_while_needed() noexcept {
-  if (parts_.table.stats().expiring_entries == 0 || (sweeper_.valid() && !sweeper_.done())) return;
+  if (parts_.table.stats().expiring_entries == 0) return;
+  const bool is_in_time = parts_.table.stats().first_expiry.ns() >= sweeper_sleeps_until_ns_;
+  if (sweeper_.valid() && !sweeper_.done() && is_in_time) return;
   sweeper_ = sweep_rounds();
   sweeper_.start();
 }
 
+// A table in which nothing is due is not looked through, however many of its entries expire one day.
 runtime::Task<> TableService::sweep_rounds() {
   while (parts_.table.stats().expiring_entries > 0) {
-    const uint64_t steps = parts_.table.stats().buckets / kSweepBuckets + 1;
-    co_await parts_.shard.sleep_for(std::max(parts_.sweep_round_ns / steps, kSweepPauseMin_ns));
+    co_await parts_.shard.sleep_for(pause_before_sweep(parts_, sweeper_sleeps_until_ns_));
+    if (parts_.table.stats().first_expiry.ns() > parts_.shard.clock().wall_ns()) continue;
     sweep_some();
     reclaim_while_needed();
   }

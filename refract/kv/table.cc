@@ -236,6 +236,7 @@ void Table::store(const Draft& draft, const Place& place, uint64_t stamp) {
   writer_.publish(place.slot_at, slot.bits);
   REFRACT_FAULT("kv.put.after_publish");
   stats_.expiring_entries += expires ? 1 : 0;
+  if (expires) stats_.first_expiry.stored(expiry_of(slot));
   if (place.slot) {
     stats_.expiring_entries -= place.slot.expires() ? 1 : 0;
     was_used(place.slot_at);
@@ -347,13 +348,18 @@ size_t Table::sweep(uint64_t buckets) {
       for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
         const Offset at = line.plus(i * sizeof(Slot));
         const Slot slot = slot_at(at);
-        if (!slot || !is_expired(slot)) continue;
+        if (!slot || !slot.expires()) continue;
+        if (!is_expired(slot)) {
+          stats_.first_expiry.left(expiry_of(slot));
+          continue;
+        }
         remove(at, slot);
         ++stats_.expired;
         removed = true;
       }
     }
     if (removed) trim(bucket);
+    if (sweep_at_ == 0) stats_.first_expiry.end_round();
   }
   return stats_.expired - before;
 }

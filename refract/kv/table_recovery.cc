@@ -61,6 +61,7 @@ Code Table::adopt_slot(Slot slot) {
   if (!heap_.mark_live(buffer, lengths.total_bytes())) return Code::kCorrupt;
   ++stats_.entries;
   stats_.expiring_entries += slot.expires() ? 1 : 0;
+  if (slot.expires()) stats_.first_expiry.forget();
   return Code::kOk;
 }
 

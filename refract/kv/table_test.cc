@@ -190,6 +190,47 @@ TEST(Table, an_entry_is_gone_when_its_time_has_come_and_its_memory_is_swept) {
   EXPECT_EQ(direct_get(space, "long").value, "v");
 }
 
+// Beside the truth, which is looked up among what was put: never later than that, and exact behind a round.
+TEST(Table, knows_before_which_moment_no_entry_expires) {
+  Space space;
+  Prng prng(16);
+  std::map<std::string, uint64_t> times;
+  const auto first_of = [&times] {
+    uint64_t first = kForever_ns;
+    for (const auto& [key, at] : times) first = std::min(first, at);
+    return first;
+  };
+  EXPECT_EQ(space.table().stats().first_expiry.ns(), kForever_ns);
+  for (int step = 0; step < 20'000; ++step) {
+    const std::string key = key_number(prng.below(3'000));
+    const uint64_t now_ns = space.clock().wall_ns();
+    switch (prng.below(8)) {
+      case 0:
+        space.clock().advance_ns(prng.below(kSecond_ns));
+        break;
+      case 1:
+        (void)space.table().sweep(1 + prng.below(space.table().stats().buckets));
+        break;
+      case 2:
+        (void)space.table().erase(bytes_of(key), 0);
+        times.erase(key);
+        break;
+      case 3:
+        put(space, key, "stays");
+        times.erase(key);
+        break;
+      default:
+        times[key] = now_ns + 1 + prng.below(10 * kSecond_ns);
+        put(space, key, "goes", {.expires_wall_ns = times[key]});
+    }
+    std::erase_if(times, [&](const auto& entry) { return entry.second <= space.clock().wall_ns(); });
+    ASSERT_LE(space.table().stats().first_expiry.ns(), first_of()) << "step " << step;
+  }
+  ASSERT_FALSE(times.empty());
+  (void)space.table().sweep(2 * space.table().stats().buckets);
+  EXPECT_EQ(space.table().stats().first_expiry.ns(), first_of());
+}
+
 TEST(Table, a_full_space_says_no_space_and_loses_nothing) {
   Space space({.chunks = 8, .chunks_max = 8});
   std::map<std::string, std::string> model;

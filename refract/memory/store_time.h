@@ -42,6 +42,7 @@ class StoreClock final : public Clock {
 
   [[nodiscard]] uint64_t now_ns() const noexcept override { return host_.now_ns(); }
   [[nodiscard]] uint64_t boot_ns() const noexcept override { return host_.boot_ns(); }
+  [[nodiscard]] bool runs_by_itself() const noexcept override { return host_.runs_by_itself(); }
   [[nodiscard]] uint64_t wall_ns() const noexcept override {
     return offset_ns_ == 0 ? host_.wall_ns() : host_.boot_ns() + offset_ns_;
   }

@@ -123,6 +123,12 @@ TEST(StoreTime, of_an_old_space_is_the_wall_clock_and_steps_no_more_once_it_was_
   EXPECT_EQ(store_ns(time, host), before);
 }
 
+TEST(StoreTime, runs_by_itself_where_the_hosts_clock_does) {
+  EXPECT_TRUE(StoreClock(system_clock(), kDay_ns).runs_by_itself());
+  const ManualClock by_hand;
+  EXPECT_FALSE(StoreClock(by_hand, kDay_ns).runs_by_itself());
+}
+
 TEST(StoreTime, without_a_boots_id_goes_on_from_where_it_was_left) {
   HostClock host;
   SpaceTime time = leave_time(begin_time(host, std::nullopt), host);

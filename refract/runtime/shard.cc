@@ -22,7 +22,7 @@ namespace {
 // call.
 constexpr unsigned kPollsBetweenLooks = 64;
 
-// The longest sleep where the kernel's clock is not ours, or where there is nothing to wake us.
+// The longest sleep where the clock is moved by hand, or where there is nothing to wake us.
 constexpr uint64_t kNap_ns = kMillisecond_ns;
 
 // Of the machine, not of our affinity: who pins a shard to a core of its own wants it to spin there. Two that
@@ -109,7 +109,7 @@ Shard::Shard(const Clock& clock, const ShardOptions& options)
       options_(options),
       now_ns_(clock.now_ns()),
       // Virtual time is cheap to read, and tests step it poll by poll.
-      polls_between_looks_(&clock == &system_clock() ? kPollsBetweenLooks : 1),
+      polls_between_looks_(clock.runs_by_itself() ? kPollsBetweenLooks : 1),
       ops_(options.ops_max) {
   if (has_one_cpu_only()) options_.spin_ns = 0;
 }
@@ -298,7 +298,7 @@ void Shard::sleep_in_kernel(uint64_t until_ns, bool may_be_woken) noexcept {
     REFRACT_TRACE("shard sleeps, {} operations in flight, at most ns {}", ops_.count(), timeout_ns);
   }
   // A clock that is moved by hand says nothing about how long the kernel should wait.
-  if (timeout_ns != kForever_ns && clock_ != &system_clock()) timeout_ns = kNap_ns;
+  if (timeout_ns != kForever_ns && !clock_->runs_by_itself()) timeout_ns = kNap_ns;
   if (may_be_woken) {
     wait_for_events(epoll_fd_, timeout_ns);
   } else {

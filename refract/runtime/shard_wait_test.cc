@@ -51,6 +51,22 @@ TEST(ShardWait, uses_no_cpu_while_it_waits_for_a_timer) {
   EXPECT_LE(shard.sleep_count(), 5u);
 }
 
+// A store's clock is the host's with another origin of its wall time (memory/store_time.h).
+class OffsetClock final : public Clock {
+ public:
+  [[nodiscard]] uint64_t now_ns() const noexcept override { return system_clock().now_ns() + kSecond_ns; }
+  [[nodiscard]] uint64_t wall_ns() const noexcept override { return system_clock().wall_ns(); }
+  [[nodiscard]] bool runs_by_itself() const noexcept override { return true; }
+};
+
+TEST(ShardWait, sleeps_as_long_by_a_clock_that_runs_with_the_systems) {
+  const OffsetClock clock;
+  Shard shard(clock);
+  block_on(shard, sleep_once(shard, 300 * kMillisecond_ns));
+  EXPECT_GE(shard.sleep_count(), 1u);
+  EXPECT_LE(shard.sleep_count(), 5u) << "once a millisecond it would be 300";
+}
+
 TEST(ShardWait, has_no_periodic_wake_ups_with_nothing_in_flight) {
   Shard shard(system_clock());
   std::atomic<uint64_t> cpu_ns = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a node starts, is refused, ends, and lives in containers; and that an idle one costs nothing.
+// How a node starts, is refused, ends, and lives in containers.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -186,38 +186,6 @@ TEST(Lifecycle, garbage_on_the_socket_and_thousands_of_connects_are_no_trouble) 
   for (int i = 0; i < 300; ++i) ASSERT_TRUE(node.connect().ping());
   EXPECT_EQ(node.server(), server);
   EXPECT_EQ(node.stop(), 0);
-}
-
-void expect_idle(const Node& node) {
-  const pid_t server = node.server();
-  // It looks for more requests only for a moment.
-  sleep_ms(200);
-  const uint64_t keeper_before = cpu_ticks(node.keeper());
-  const uint64_t server_before = cpu_ticks(server);
-  sleep_ms(2'000);
-  EXPECT_LE(cpu_ticks(node.keeper()) - keeper_before, 2U);
-  EXPECT_LE(cpu_ticks(server) - server_before, 2U);
-  EXPECT_EQ(node.server(), server);
-}
-
-TEST(Lifecycle, an_idle_node_uses_no_processor_time) {
-  Node node;
-  ASSERT_TRUE(node.is_up()) << node.errors();
-  Client client = node.connect();
-  ASSERT_TRUE(client.put("key", "value"));
-  expect_idle(node);
-}
-
-TEST(Lifecycle, nor_do_four_idle_shards_with_clients_on_both_transports) {
-  Node node({.arguments = {"--server-shards", "4", "--listen-address", "127.0.0.1:0"}});
-  ASSERT_TRUE(node.is_up()) << node.errors();
-  Client local = node.connect();
-  Client remote = node.connect_tcp();
-  for (int i = 0; i < 40; ++i) {
-    ASSERT_TRUE(local.put("key" + std::to_string(i), "value"));
-    ASSERT_TRUE(remote.exists("key" + std::to_string(i)));
-  }
-  expect_idle(node);
 }
 
 }  // namespace

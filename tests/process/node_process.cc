@@ -201,6 +201,23 @@ uint64_t cpu_ticks(pid_t process) {
   return fields.size() > 12 ? std::stoull(fields[11]) + std::stoull(fields[12]) : 0;
 }
 
+ProcessUse use_of(pid_t process) {
+  static constexpr std::string_view kSwitches = "\nvoluntary_ctxt_switches:";
+  ProcessUse use;
+  std::error_code gone;
+  for (const auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task", gone)) {
+    // The first number counts nanoseconds, where `stat` has ticks of 10 ms.
+    uint64_t cpu_ns = 0;
+    std::ifstream(thread.path() / "schedstat") >> cpu_ns;
+    use.cpu_ns += cpu_ns;
+    const std::string status = read_whole(thread.path() / "status");
+    const size_t at = status.find(kSwitches);
+    if (at != std::string::npos) use.wake_ups += std::stoull(status.substr(at + kSwitches.size()));
+  }
+  return use;
+}
+
 char state_of(pid_t process) {
   const auto fields = stat_fields(process);
   return fields.empty() ? '\0' : fields[0][0];

@@ -79,6 +79,12 @@ void send_signal(pid_t process, int number);
 [[nodiscard]] std::vector<pid_t> children_of(pid_t parent, bool with_ended = false);
 // Clock ticks of user and system time; 0: no such process.
 [[nodiscard]] uint64_t cpu_ticks(pid_t process);
+// What all threads of a process have taken so far; zeros: no such process.
+struct ProcessUse {
+  uint64_t cpu_ns = 0;    // User and system time.
+  uint64_t wake_ups = 0;  // How often they gave up a core to wait for something.
+};
+[[nodiscard]] ProcessUse use_of(pid_t process);
 // The letter of /proc/PID/stat ('T' stopped, 'Z' ended and not reaped); 0: no such process.
 [[nodiscard]] char state_of(pid_t process);
 
