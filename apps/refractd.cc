@@ -7,6 +7,7 @@
 #include <string>
 
 #include "refract/base/log.h"
+#include "refract/base/printable.h"
 #include "refract/node/banner.h"
 #include "refract/node/config.h"
 #include "refract/node/keeper.h"
@@ -14,7 +15,8 @@
 namespace {
 
 int refuse(const refract::Report& report) {
-  std::fprintf(stderr, "refractd: %s\n", report.to_string().c_str());
+  std::fprintf(stderr, "refractd: %s\n",
+               refract::printable(report.to_string(), refract::LineBreaks::kKept).c_str());
   if (report.code == refract::Code::kCorrupt) return 3;
   return report.code == refract::Code::kInvalidArgument ? 2 : 1;
 }

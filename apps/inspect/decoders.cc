@@ -38,7 +38,7 @@ Part raw_bytes(std::span<const std::byte> region, uint64_t at) {
   Part part{.kind = "bytes"};
   if (at >= region.size()) {
     part.heading = fmt::format("nothing lies at {:#x}: the region ends at {:#x}", at, region.size());
-    part.damage(at, "the offset lies behind the end");
+    part.is_nothing = true;
     return part;
   }
   const auto shown = region.subspan(at, std::min<uint64_t>(kRawBytes, region.size() - at));

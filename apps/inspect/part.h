@@ -25,6 +25,7 @@ struct Part {
   std::vector<std::string> picture = {};  // Lines for people alone.
   std::vector<Damage> damages = {};
   std::vector<Part> parts = {};
+  bool is_nothing = false;  // What was asked for does not exist, as the heading says. No damage.
 
   Part& number(std::string_view name, uint64_t value);
   Part& offset(std::string_view name, uint64_t value);

@@ -146,7 +146,7 @@ Part TableLook::bucket(uint64_t index) {
   part.hidden("bucket", fmt::format("{}", index)).hidden("buckets", fmt::format("{}", count));
   if (index >= count) {
     part.heading = fmt::format("there is no bucket {}: the table has {}", index, count);
-    part.damage(kv::kBucketCountAt.value, "the bucket asked for is behind the last");
+    part.is_nothing = true;
     return part;
   }
   Offset at = words_.bucket_at(index);

@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "refract/base/printable.h"
+
 namespace refract::progress {
 namespace {
 
@@ -172,7 +174,7 @@ void Progress::update(Done done) {
 
 void Progress::message(std::string_view text) {
   std::string out = drawn_ ? std::string(kWipe) : std::string();
-  out.append(text).push_back('\n');
+  out.append(printable(text, LineBreaks::kKept)).push_back('\n');
   write_(out);
   if (!drawn_) return;
   draw(sampled_);

@@ -60,7 +60,8 @@ class Progress {
   // How much is done since the beginning, not since the last call.
   void update(Done done);
 
-  // A line of its own, above the redrawn one; without line break. Also written when silent.
+  // A line of its own, above the redrawn one; without line break. Also written when silent. What a terminal
+  // would obey is spelled.
   void message(std::string_view text);
 
   // The last line, with the whole time and the mean rate. Nothing may follow.

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "refract/base/printable.h"
+
 namespace refract::records {
 
 void Output::write_out(std::string_view bytes) noexcept {
@@ -19,7 +21,7 @@ void Output::write_out(std::string_view bytes) noexcept {
 }
 
 void Output::flush() noexcept {
-  write_out(buffer_);
+  write_out(is_terminal_ ? printable(buffer_, LineBreaks::kKept) : buffer_);
   buffer_.clear();
 }
 

@@ -14,7 +14,9 @@ namespace refract::records {
 
 class Output {
  public:
-  Output(Descriptor file, std::string name) noexcept : file_(std::move(file)), name_(std::move(name)) {}
+  // `is_terminal`: people look at it, so that what cannot be printed is spelled (refract/base/printable.h).
+  Output(Descriptor file, std::string name, bool is_terminal = false) noexcept
+      : file_(std::move(file)), name_(std::move(name)), is_terminal_(is_terminal) {}
   explicit Output(std::string& out) noexcept : target_(&out) {}
 
   // To append to; call settle() now and then.
@@ -51,6 +53,7 @@ class Output {
   std::string name_;
   std::string buffer_;
   std::string* target_ = nullptr;
+  bool is_terminal_ = false;
   int error_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "apps/records/debian_text.h"
 #include "apps/records/json_text.h"
 #include "apps/records/record_reader.h"
+#include "apps/records/shown_text.h"
 #include "apps/records/stream_writers.h"
 
 #include "refract/base/check.h"
@@ -108,14 +109,13 @@ class DebianWriter final : public StreamWriter {
  private:
   Reported<> accept(std::string_view key, std::string_view value) override {
     if (!stanza_key(value, key_, fault_)) {
-      return report(
-          Code::kInvalidArgument,
-          fmt::format("the value of '{}' is no package stanza: {}", key.substr(0, 100), fault_.what),
-          "dump with --format jsonl, csv, tsv or directory");
+      return report(Code::kInvalidArgument,
+                    fmt::format("the value of {} is no package stanza: {}", in_quotes(key), fault_.what),
+                    "dump with --format jsonl, csv, tsv or directory");
     }
     if (key_ == key) return {};
     return report(Code::kInvalidArgument,
-                  fmt::format("the stanza at '{}' would be read back as '{}'", key.substr(0, 100), key_),
+                  fmt::format("the stanza at {} would be read back as {}", in_quotes(key), in_quotes(key_)),
                   "dump with --format jsonl, csv, tsv or directory");
   }
   void put(std::string_view, std::string_view value) override {
@@ -164,8 +164,9 @@ Reported<std::unique_ptr<RecordWriter>> open_writer(const std::string& path, For
       return report(Code::kInvalidArgument, "a directory cannot be written to the standard output",
                     "name a directory with --output");
     }
-    return stream_writer(
-        Output(Descriptor(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)), "the standard output"), format);
+    Descriptor standard(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+    const bool is_terminal = !options.raw && ::isatty(STDOUT_FILENO) == 1;
+    return stream_writer(Output(std::move(standard), "the standard output", is_terminal), format);
   }
   if (format == Format::kDirectory) return open_directory_writer(path);
   struct stat status = {};

@@ -45,6 +45,7 @@ class RecordWriter {
 
 struct WriteOptions {
   bool overwrite = false;  // Replace a file of this name instead of refusing. Does not empty directories.
+  bool raw = false;        // Also on a terminal, where else what cannot be printed is spelled.
 };
 
 // Creates `path`; "-" is the standard output (of stream formats). Devices and pipes are opened as they are.

@@ -22,20 +22,6 @@ char* put_byte(char* out, std::byte byte) {
 
 }  // namespace
 
-std::string printable(std::string_view bytes) {
-  const bool is_text = is_utf8(bytes);
-  std::string out;
-  for (const char letter : bytes) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_text)) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out.push_back(letter);
-    }
-  }
-  return out;
-}
-
 std::string in_quotes(std::string_view bytes) {
   std::string shown;
   for (const char letter : bytes.substr(0, kQuotedBytesMax)) {

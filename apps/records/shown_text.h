@@ -9,12 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/base/printable.h"
+
 namespace refract::records {
 
 // For a message: in quotes, shortened, everything that is no plain text spelled \xNN.
 [[nodiscard]] std::string in_quotes(std::string_view bytes);
-// For a terminal: whole, everything that is no UTF-8 or would move the cursor spelled \xNN.
-[[nodiscard]] std::string printable(std::string_view bytes);
+// For a terminal, whole, in one line.
+using refract::printable;
 // The member of a JSON object that holds any bytes: "key": "..." or, where they are not UTF-8, "key_base64".
 [[nodiscard]] std::string json_member(std::string_view name, std::string_view bytes);
 [[nodiscard]] std::string json_text(std::string_view text);

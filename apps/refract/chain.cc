@@ -121,7 +121,7 @@ int run_on_node(const Invocation& invocation, const SourceText& source, const Pa
       .chain = chain, .reply = *reply, .round_trip_ns = round_trip_ns, .transport = node.transport()};
   const int exit = exit_of_reply(*reply);
   const int written =
-      write_out(invocation.json ? chains::outcome_json(outcomes) : chains::outcome_text(outcomes));
+      write_text(invocation.json ? chains::outcome_json(outcomes) : chains::outcome_text(outcomes));
   return written == kDone ? exit : written;
 }
 
@@ -140,11 +140,11 @@ int run_chain(const Invocation& invocation) {
   const SourceText source{.name = is_input ? "standard input" : std::string_view(file), .text = *text};
   const auto chain = chains::parse_chain(source);
   if (!chain) return complain(chain.error());
-  if (invocation.explain) return write_out(invocation.json ? explain_json(*chain) : explain(*chain));
+  if (invocation.explain) return write_text(invocation.json ? explain_json(*chain) : explain(*chain));
   if (!invocation.dry_run) return run_on_node(invocation, source, *chain);
   const auto message = chains::encode(*chain, imagined_stores(*chain));
   if (!message) return complain(message.error());
-  return write_out(invocation.json ? chains::wire_json(*message) : chains::wire_text(*message));
+  return write_text(invocation.json ? chains::wire_json(*message) : chains::wire_text(*message));
 }
 
 }  // namespace refract::cli

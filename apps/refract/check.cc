@@ -55,7 +55,7 @@ std::string text_of(const SpaceReport& found, std::string_view place) {
 }
 
 int tell(const Invocation& invocation, const SpaceReport& found, std::string_view place) {
-  const int written = write_out(invocation.json ? json_of(found, place) : text_of(found, place));
+  const int written = write_text(invocation.json ? json_of(found, place) : text_of(found, place));
   if (written != kDone || found.damage_count == 0) return written;
   return complain(kNotDone, fmt::format("{} damages in {}", count_text(found.damage_count), place),
                   "save what can be read with refract dump, and load it into a new node");
@@ -90,6 +90,14 @@ int check_node(const Invocation& invocation) {
 
 int check_folder(const Invocation& invocation, const std::string& folder) {
   Backing backing{.kind = BackingKind::kFile, .folder = folder};
+  if (existing_region_bytes(backing, 0).value_or(1) == 0) {
+    return complain(
+        kFailed,
+        fmt::format("{} holds neither a node's data (store, log-..., snapshot-...) nor its memory "
+                    "(region-...)",
+                    in_quotes(folder)),
+        "name the folder that the node has as --data-folder, or behind --memory-backing file:");
+  }
   int exit = kDone;
   // Shards share the folder; the first one is always there.
   do {

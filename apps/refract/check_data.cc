@@ -144,7 +144,7 @@ int check_file(const Invocation& invocation, const std::string& path) {
     for (const FileDamage& damage : found->damages) out += "damage in " + damage.to_string() + "\n";
     if (is_sound) out += "no damage\n";
   }
-  const int written = write_out(out);
+  const int written = write_text(out);
   if (written != kDone || is_sound) return written;
   return complain(kNotDone, fmt::format("{} in {}", damages_text(found->damages.size()), path),
                   "refract check of the whole folder says what a start would do without it");
@@ -156,7 +156,7 @@ int check_store(const Invocation& invocation, const std::string& path) {
   Reading reading(invocation, "checking", data_bytes(path));
   const auto found = node::read_folder(**disk, reading.options());
   if (!found) return complain(found.error());
-  const int written = write_out(invocation.json ? cli::json_of(*found, path) : cli::text_of(*found, path));
+  const int written = write_text(invocation.json ? cli::json_of(*found, path) : cli::text_of(*found, path));
   if (written != kDone || (found->damage_count() == 0 && !found->refusal)) return written;
   return complain(kNotDone, fmt::format("{} in {}", damages_text(found->damage_count()), path),
                   found->refusal

@@ -64,6 +64,7 @@ void add_entry_commands(CLI::App& app, Invocation& to, Texts& texts) {
   if (command != "erase") add_verify(app, to);
   if (command == "get") {
     app.add_option("-o,--output", to.output);
+    app.add_flag("--raw", to.raw);
     return;
   }
   add_json(app, to);
@@ -84,6 +85,7 @@ void add_record_commands(CLI::App& app, Invocation& to, Texts& texts) {
     app.add_option("--limit", texts.limit);
     app.add_flag("-l,--long", to.long_lines);
     app.add_flag("-0,--null", to.zero_ends);
+    app.add_flag("--raw", to.raw);
     add_json(app, to);
     return;
   }
@@ -93,6 +95,7 @@ void add_record_commands(CLI::App& app, Invocation& to, Texts& texts) {
   if (command == "dump") {
     app.add_option("-o,--output", to.output);
     app.add_flag("--overwrite", to.overwrite);
+    app.add_flag("--raw", to.raw);
     return;
   }
   app.add_option("FILE", to.files);
@@ -429,6 +432,13 @@ Reported<Invocation> parse_command_line(int argc, const char* const* argv, const
   }
   const std::vector<CLI::App*> chosen = root.get_subcommands();
   if (!chosen.empty()) to.command = chosen.front()->get_name();
+  if (version && !failure.empty()) return refuse(to, failure);
+  if (version && (!to.command.empty() || !root.remaining(true).empty())) {
+    const std::string word = to.command.empty() ? root.remaining(true).front() : to.command;
+    to.command.clear();
+    return refuse(to, fmt::format("--version stands alone, and {} follows it", in_quotes(word)));
+  }
+  if (help && chosen.empty() && !root.remaining().empty()) return unknown_command(root.remaining().front());
   if (help || version) {
     to.text_to_print = version ? "refract" + node::version_text().substr(std::string("refractd").size())
                        : to.command.empty() ? overview()

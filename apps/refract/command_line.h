@@ -49,6 +49,7 @@ struct Invocation {
   uint64_t if_version = 0;
   uint64_t ttl_ns = 0;
   std::string output;   // get, dump: a file instead of the standard output.
+  bool raw = false;     // get, scan, dump: the bytes as they are, also on a terminal.
   bool verify = false;  // Also load's and dump's: values carry checksums.
 
   // scan

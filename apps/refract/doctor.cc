@@ -55,7 +55,7 @@ Reported<node::LoadedConfig> config_of(const Invocation& invocation) {
 
 int print(const Invocation& invocation, std::span<const node::Finding> findings, int code) {
   const int written =
-      write_out(invocation.json ? node::findings_json(findings) + "\n" : node::findings_table(findings));
+      write_text(invocation.json ? node::findings_json(findings) + "\n" : node::findings_table(findings));
   return written != kDone ? written : code;
 }
 

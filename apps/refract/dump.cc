@@ -150,7 +150,7 @@ int run_dump(const Invocation& invocation) {
   auto client = connect(invocation, /*populate=*/true);
   if (!client) return complain(client.error());
   auto writer = records::open_writer(invocation.output.empty() ? "-" : invocation.output, invocation.writing,
-                                     {.overwrite = invocation.overwrite});
+                                     {.overwrite = invocation.overwrite, .raw = invocation.raw});
   if (!writer) return complain(writer.error());
   return Dumper(invocation, *client, **writer).run();
 }

@@ -23,7 +23,7 @@ constexpr size_t kReadBytes = 64 * kKiB;
 
 int tell_version(const Invocation& invocation, const std::string& key, uint64_t version) {
   if (invocation.json) {
-    return write_out(fmt::format("{{{}, \"version\": {}}}\n", json_member("key", key), version));
+    return write_text(fmt::format("{{{}, \"version\": {}}}\n", json_member("key", key), version));
   }
   return invocation.verbose ? write_out(fmt::format("version {}\n", version)) : kDone;
 }
@@ -167,8 +167,9 @@ int run_get(const Invocation& invocation) {
     std::fputs((about + "\n").c_str(), stderr);
   }
   if (!invocation.output.empty()) return write_file(invocation.output, value);
-  if (is_output_terminal() && !value.ends_with('\n')) value.push_back('\n');
-  return write_out(value);
+  if (invocation.raw || !is_output_terminal()) return write_out(value);
+  if (!value.ends_with('\n')) value.push_back('\n');
+  return write_text(value);
 }
 
 int run_put(const Invocation& invocation) {

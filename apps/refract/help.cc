@@ -32,13 +32,15 @@ constexpr std::array kPages = {
 
 Usage: refract get [options] KEY
 
-The value's bytes go to the standard output exactly as they were stored; a line
-break is added only on a terminal. The node's memory is read directly, so this works
+The value's bytes go to a file or a pipe exactly as they were stored. On a terminal
+what cannot be printed is spelled \xNN, since a terminal obeys some of it, and a line
+break is added. The node's memory is read directly, so this works
 while its server is stopped, and while it restarts. KEY "-" is read from the standard
 input, to its end. Write "--" before a key that begins with a dash.
 
 Options
   -o, --output FILE    Write the value into this file instead.
+      --raw            The bytes as they are, also on a terminal.
       --verify         Print it only if it is, to the bit, what put --verify stored.
   -v, --verbose        Also print version, length and expiry, on the standard error.
 
@@ -110,7 +112,9 @@ Examples
 
 Usage: refract scan [options]
 
-One key a line, as its bytes; on a terminal, what cannot be printed is spelled \xNN.
+One key a line. On a terminal what cannot be printed is spelled \xNN. Into a file or
+a pipe go the bytes as they are: a key with a line break then looks like two, so
+programs take -0 or --json, and people look through a pipe with --json.
 A key that is there throughout is listed at least once, also while the node grows;
 one may be listed twice. Expired entries are not listed.
 
@@ -119,6 +123,7 @@ Options
       --limit N        Stop after N keys.
   -l, --long           Version and length of the value before each key.
   -0, --null           A zero byte behind each key instead of a line break.
+      --raw            The bytes as they are, also on a terminal.
       --json           An object a line: key (or key_base64), version, value_bytes.
 
 Examples
@@ -173,6 +178,8 @@ Options
                        one file a key, and must be new or empty.
   -o, --output PATH    Write there instead of to the standard output.
       --overwrite      Replace the file if there is one.
+      --raw            The bytes as they are, also on a terminal, where else what cannot
+                       be printed is spelled \xNN.
       --prefix TEXT    Only keys that begin with TEXT.
       --verify         Values were put with --verify: those that are not what was put
                        are reported and left out (exit code 1), the others written

@@ -43,12 +43,12 @@ int show(const Invocation& invocation, const inspect::Region& region, const insp
   const inspect::Part part = decoder == nullptr ? inspect::raw_bytes(region.bytes, *question.at)
                                                 : decoder->decode(region, question, found);
   const std::string text = invocation.json ? inspect::json_of(part) + "\n" : inspect::text_of(part);
-  if (const int written = write_out(text); written != kDone) return written;
+  if (const int written = write_text(text); written != kDone) return written;
   if (const size_t damages = inspect::damage_count(part); damages > 0) {
     return complain(kNotDone, fmt::format("{} damage{} in {}", damages, damages == 1 ? "" : "s", place),
                     "refract check looks through all of it; refract dump saves what can be read");
   }
-  return found ? kDone : kNotDone;
+  return found && !part.is_nothing ? kDone : kNotDone;
 }
 
 // Which shard a key belongs to: all of them hash with one seed, which each has in its header.

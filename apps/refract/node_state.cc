@@ -194,9 +194,9 @@ int run_stat(const Invocation& invocation) {
   const Route route = client->route();
   const auto shards = shard_states(invocation);
   if (!shards) return complain(shards.error());
-  if (invocation.json) return write_out(stat_json(*stat, route) + shards_json(*shards) + "}\n");
-  return write_out(stat_table(*stat, route) + data_lines(data_of(*shards)) +
-                   (shards->size() > 1 ? shard_table(*shards) : std::string()));
+  if (invocation.json) return write_text(stat_json(*stat, route) + shards_json(*shards) + "}\n");
+  return write_text(stat_table(*stat, route) + data_lines(data_of(*shards)) +
+                    (shards->size() > 1 ? shard_table(*shards) : std::string()));
 }
 
 int run_ping(const Invocation& invocation) {
@@ -215,15 +215,15 @@ int run_ping(const Invocation& invocation) {
         pong.has_value(), pong ? pong->round_trip_ns : 0, first_ns, json_text(route.address),
         json_text(route.transport), json_text(route.chosen), others_json(route), route.direct,
         json_text(route.reason), json_text(route.server), route.incarnation, route.shards);
-    if (const int written = write_out(text); written != kDone) return written;
+    if (const int written = write_text(text); written != kDone) return written;
   }
   if (pong && !invocation.json) {
     const std::string text = fmt::format("{} answers in {} (the first time in {})\n", route.address,
                                          microseconds_text(pong->round_trip_ns), microseconds_text(first_ns));
-    if (const int written = write_out(text); written != kDone) return written;
+    if (const int written = write_text(text); written != kDone) return written;
   }
   if (invocation.why && !invocation.json) {
-    if (const int written = write_out(why_text(route)); written != kDone) return written;
+    if (const int written = write_text(why_text(route)); written != kDone) return written;
   }
   if (pong) return kDone;
   Report said = explain(*client, pong.code(), "the server does not answer");

@@ -84,7 +84,7 @@ int run_restore(const Invocation& invocation) {
   const auto done = restore(invocation, folder->disk(), options);
   if (!done) return complain(done.error());
   if (const auto finished = folder->finish(); !finished) return complain(finished.error());
-  const int written = write_out(invocation.json ? json_of(*done, target) : text_of(*done, target));
+  const int written = write_text(invocation.json ? json_of(*done, target) : text_of(*done, target));
   if (written != kDone || done->left_out.empty()) return written;
   return complain(kNotDone, damages_text(done->left_out.size()) + ": not everything was restored",
                   "keep the damaged folder until you know that you miss nothing");

@@ -26,7 +26,7 @@ void append_entry(std::string& out, const Invocation& invocation, const ScanEntr
 }  // namespace
 
 void say_last(progress::Progress& progress, const progress::Style& style, std::string_view summary) {
-  progress.message(summary);
+  if (!summary.empty()) progress.message(summary);
   // The message draws the progress line anew below itself; the prompt shall stand there instead.
   if (style.terminal && !style.silent) std::fputs("\r\x1b[K", stderr);
 }
@@ -34,7 +34,7 @@ void say_last(progress::Progress& progress, const progress::Style& style, std::s
 int run_scan(const Invocation& invocation) {
   auto client = connect(invocation);
   if (!client) return complain(client.error());
-  const bool spell = is_output_terminal();
+  const bool spell = is_output_terminal() && !invocation.raw;
   uint64_t cursor = 0;
   uint64_t left = invocation.limit;
   do {
@@ -49,7 +49,8 @@ int run_scan(const Invocation& invocation) {
       append_entry(out, invocation, entry, spell);
       --left;
     }
-    if (const int written = write_out(out); written != kDone) return written;
+    if (const int written = invocation.json && spell ? write_text(out) : write_out(out); written != kDone)
+      return written;
     cursor = page->next;
   } while (cursor != 0 && left > 0);
   return kDone;

@@ -167,8 +167,8 @@ int run_snapshot(const Invocation& invocation) {
   auto all = ask_all(**link);
   if (!all) return complain(all.error());
   if (invocation.no_wait) {
-    return write_out(invocation.json ? json_of(*all, false)
-                                     : std::string("asked for; refract stat tells when it is there\n"));
+    return write_text(invocation.json ? json_of(*all, false)
+                                      : std::string("asked for; refract stat tells when it is there\n"));
   }
   progress::Style style = progress::style_of(STDERR_FILENO);
   style.silent = invocation.no_progress;
@@ -177,7 +177,7 @@ int run_snapshot(const Invocation& invocation) {
   const auto waited = wait_for_all(**link, *all, invocation.timeout_ns, progress);
   if (!waited) return complain(waited.error());
   say_last(progress, style, {});
-  if (const int written = write_out(invocation.json ? json_of(*all, true) : text_of(*all));
+  if (const int written = write_text(invocation.json ? json_of(*all, true) : text_of(*all));
       written != kDone) {
     return written;
   }

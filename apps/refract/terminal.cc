@@ -27,8 +27,9 @@ Exit exit_of(Code code) noexcept {
 }
 
 int complain(Exit exit, std::string_view what, std::string_view next) {
-  std::string text = fmt::format("refract: {}\n", what);
-  if (!next.empty()) text += fmt::format("  {}\n", next);
+  // What a node says of its troubles comes from elsewhere.
+  std::string text = fmt::format("refract: {}\n", printable(what, LineBreaks::kKept));
+  if (!next.empty()) text += fmt::format("  {}\n", printable(next, LineBreaks::kKept));
   std::fputs(text.c_str(), stderr);
   return exit;
 }
@@ -49,6 +50,10 @@ int write_out(std::string_view bytes) {
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return kDone;
+}
+
+int write_text(std::string_view text) {
+  return is_output_terminal() ? write_out(printable(text, LineBreaks::kKept)) : write_out(text);
 }
 
 bool is_output_terminal() noexcept {

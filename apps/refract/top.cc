@@ -62,7 +62,7 @@ int print_looks(Watch& watch, const Invocation& invocation) {
     const auto figures = watch.look();
     if (!figures) return complain(figures.error());
     const std::string text = invocation.json ? to_json(*figures) + "\n" : draw(*figures, {.columns = 200});
-    if (const int written = write_out(text); written != kDone) return written;
+    if (const int written = write_text(text); written != kDone) return written;
   } while (!once);
   return kDone;
 }

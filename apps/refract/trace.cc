@@ -45,7 +45,7 @@ int record_node(const Invocation& invocation) {
   if (!events) return complain(events.error());
   const std::string text =
       invocation.chrome ? trace_for_viewer(recordings, *events) : trace_lines(recordings, *events);
-  return invocation.output.empty() ? write_out(text) : write_file(invocation.output, text);
+  return invocation.output.empty() ? write_text(text) : write_file(invocation.output, text);
 }
 
 std::string head_text(const Invocation& invocation, const NodeLink& node, std::string_view key) {
@@ -106,7 +106,7 @@ int trace_direct_get(const Invocation& invocation, NodeLink& node, const std::st
         "\n{}\n{} loads of the node's memory, no message, no lock, no help of the server.\n"
         "{} with the caches warm, {} the first time; noting each look costs some 30 ns of it.\n",
         outcome, trace.looks.size(), span_text(took_ns), span_text(first_ns));
-    if (const int written = write_out(out); written != kDone) return written;
+    if (const int written = write_text(out); written != kDone) return written;
   }
   return exit_of(found.code);
 }
@@ -201,7 +201,7 @@ int trace_call(const Invocation& invocation, NodeLink& node, const std::string& 
   if (invocation.traced == "get" && done.code == Code::kOk) {
     out += fmt::format(", {}", progress::bytes_text(done.value_bytes));
   }
-  if (const int written = write_out(out + "\n"); written != kDone) return written;
+  if (const int written = write_text(out + "\n"); written != kDone) return written;
   return exit_of(done.code);
 }
 

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "refract/base/clock.h"
+#include "refract/base/printable.h"
 
 namespace refract {
 namespace {
@@ -31,19 +32,6 @@ void append_time(fmt::memory_buffer& line, uint64_t wall_ns) {
   fmt::format_to(std::back_inserter(line), "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z ", int(date.year()),
                  unsigned(date.month()), unsigned(date.day()), time.hours().count(), time.minutes().count(),
                  time.seconds().count(), time.subseconds().count());
-}
-
-void append_escaped(fmt::memory_buffer& line, std::string_view text) {
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (letter == '\n') {
-      line.append(std::string_view("\\n"));
-    } else if (byte < 0x20 || byte == 0x7f) {
-      fmt::format_to(std::back_inserter(line), "\\x{:02x}", byte);
-    } else {
-      line.push_back(letter);
-    }
-  }
 }
 
 }  // namespace
@@ -74,7 +62,7 @@ void write_log_line(LogLevel level, fmt::string_view format, fmt::format_args va
   append_time(line, system_clock().wall_ns());
   line.append(text(level));
   line.push_back(' ');
-  append_escaped(line, std::string_view(message.data(), message.size()).substr(0, kLineBytesMax));
+  line.append(printable(std::string_view(message.data(), message.size()).substr(0, kLineBytesMax)));
   line.push_back('\n');
   if (line.size() > kLineBytesMax) {
     line.resize(kLineBytesMax - kCut.size());
@@ -83,6 +71,16 @@ void write_log_line(LogLevel level, fmt::string_view format, fmt::format_args va
   while (write(STDERR_FILENO, line.data(), line.size()) < 0 && errno == EINTR) {
   }
   errno = saved_errno;
+}
+
+void log_lines(LogLevel level, std::string_view text) noexcept {
+  if (level > log_level()) return;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view rest = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    if (!rest.empty()) write_log_line(level, "{}", fmt::make_format_args(rest));
+  }
 }
 
 }  // namespace refract

@@ -3,8 +3,8 @@
 // is what the trace ring is for): at most a few lines a second under any load.
 //
 // One call makes one line on stderr, "2026-01-31T12:00:00.123456Z warn text", by a single write(2), so that
-// lines of threads and processes do not mix. Control characters in the text come out as \xNN (a newline as
-// \n), so no key or file name can forge a line; lines end at 4096 bytes. Values are printed as `name value`,
+// lines of threads and processes do not mix. Control characters in the text come out as \xNN (printable.h),
+// so no key or file name can forge a line; lines end at 4096 bytes. Values are printed as `name value`,
 // without `=`. Any thread; errno is preserved; a line that cannot be written is lost.
 #pragma once
 
@@ -27,6 +27,10 @@ void set_log_level(LogLevel level) noexcept;
 [[nodiscard]] std::string_view text(LogLevel level) noexcept;
 // "error", "warn", "info", "debug"; kInvalidArgument for anything else.
 [[nodiscard]] Result<LogLevel> log_level_from_text(std::string_view text) noexcept;
+
+// A text of several lines, as reports have them, makes as many lines of the log, each with its time and
+// level. For texts whose line breaks are our own.
+void log_lines(LogLevel level, std::string_view text) noexcept;
 
 // What the templates below call; formats and writes without asking for the level.
 void write_log_line(LogLevel level, fmt::string_view format, fmt::format_args values) noexcept;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <sstream>
 #include <string>
@@ -50,8 +51,19 @@ TEST_F(Log, cannot_be_forged_by_a_value_with_a_newline) {
   log_warn("bad key {}", "a\n2026-01-01T00:00:00.000000Z error all is lost\r\x1b[31m");
   const std::string text = logged();
   EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
-  EXPECT_NE(text.find("bad key a\\n2026"), std::string::npos) << text;
+  EXPECT_NE(text.find("bad key a\\x0a2026"), std::string::npos) << text;
   EXPECT_NE(text.find("lost\\x0d\\x1b[31m\n"), std::string::npos) << text;
+}
+
+TEST_F(Log, takes_a_report_of_several_lines_apart) {
+  set_log_level(LogLevel::kInfo);
+  log_lines(LogLevel::kError, "the log is damaged:\n  at one place\n\n  at a\x1b[2J second\n");
+  log_lines(LogLevel::kDebug, "not\nseen");
+  const std::string text = logged();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3) << text;
+  EXPECT_NE(text.find("error the log is damaged:\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("error at one place\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("error at a\\x1b[2J second\n"), std::string::npos) << text;
 }
 
 TEST_F(Log, cuts_a_line_that_no_pipe_takes_in_one_piece) {

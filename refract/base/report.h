@@ -20,6 +20,8 @@ struct Report {
 
   // Both parts as one text of one or two lines, without a trailing newline.
   [[nodiscard]] std::string to_string() const { return next.empty() ? what : what + "\n  " + next; }
+  // Both in one line, for a log.
+  [[nodiscard]] std::string to_line() const { return next.empty() ? what : what + "; " + next; }
 };
 
 template <typename T = void>

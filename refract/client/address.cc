@@ -53,6 +53,22 @@ Reported<> take_path(std::string_view address, std::string_view path, Target& ta
   return {};
 }
 
+// What is meant for another program, or lacks its beginning, is no socket's name that somebody chose.
+Reported<> take_bare_path(std::string_view address, Target& target) {
+  const size_t scheme_end = address.find("://");
+  if (scheme_end != std::string_view::npos && address.find('/') > scheme_end) {
+    return wrong(address, fmt::format("there is no scheme '{}://'", address.substr(0, scheme_end)));
+  }
+  const size_t colon = address.rfind(':');
+  const bool names_port = colon != std::string_view::npos && colon + 1 < address.size() &&
+                          address.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+  if (names_port && address.find('/') == std::string_view::npos) {
+    return wrong(address, "it looks like a host and a port",
+                 fmt::format("write refract://{0}, or ./{0} for a socket of that name", address));
+  }
+  return take_path(address, address, target);
+}
+
 Reported<> take_host(std::string_view address, std::string_view text, Target& target) {
   std::string_view host = text;
   std::string_view port;
@@ -164,8 +180,11 @@ Reported<> take_rest_of_scheme(std::string_view address, Target& target) {
     place = place.substr(0, query);
   }
   if (place.empty() || place == "/") {
-    target.socket_path = default_socket_path();
-  } else if (place.front() == '/') {
+    return wrong(
+        address, "the host is missing",
+        "give refract://HOST:PORT, refract:///PATH of a socket, or no address for this host's default");
+  }
+  if (place.front() == '/') {
     if (auto taken = take_path(address, place, target); !taken) return taken;
   } else {
     if (place.back() == '/') place.remove_suffix(1);
@@ -211,7 +230,7 @@ Reported<Target> parse_address(std::string_view address) {
     target.preference = Preference::kShm;
     taken = take_path(address, address.substr(kShm.size()), target);
   } else {
-    taken = take_path(address, address, target);
+    taken = take_bare_path(address, target);
   }
   if (!taken) return report(std::move(taken).error());
   return target;

@@ -15,7 +15,9 @@ TEST(Address, a_path_may_be_written_in_three_ways) {
   EXPECT_EQ(*socket_path_of("shm:/run/x.sock"), "/run/x.sock");
   EXPECT_EQ(*socket_path_of("refract:///run/x.sock"), "/run/x.sock");
   EXPECT_EQ(*socket_path_of("refract:///run/x.sock?transport=shm"), "/run/x.sock");
-  EXPECT_EQ(*socket_path_of("refract://"), *socket_path_of(""));
+  EXPECT_EQ(*socket_path_of("node.sock"), "node.sock");
+  EXPECT_EQ(*socket_path_of("./localhost:7400"), "./localhost:7400");
+  EXPECT_EQ(*socket_path_of("/run/http://x"), "/run/http://x");
   EXPECT_EQ(parse_address("relative/x.sock")->socket_path, "relative/x.sock");
 }
 
@@ -63,6 +65,13 @@ TEST(Address, what_is_wrong_is_said) {
       {"refract://host:65536", Code::kInvalidArgument, "'65536' is no port"},
       {"refract://host:74x", Code::kInvalidArgument, "'74x' is no port"},
       {"refract://host:-1", Code::kInvalidArgument, "'-1' is no port"},
+      {"refract://", Code::kInvalidArgument, "host is missing"},
+      {"refract:///", Code::kInvalidArgument, "host is missing"},
+      {"refract://?transport=shm", Code::kInvalidArgument, "host is missing"},
+      {"http://x", Code::kInvalidArgument, "no scheme 'http://'"},
+      {"redis://localhost:6379", Code::kInvalidArgument, "no scheme 'redis://'"},
+      {"tcp://localhost:7400", Code::kInvalidArgument, "no host"},
+      {"localhost:7400", Code::kInvalidArgument, "a host and a port"},
       {"refract://:7400", Code::kInvalidArgument, "host is missing"},
       {"refract://::1:7400", Code::kInvalidArgument, "brackets"},
       {"refract://[::1:7400", Code::kInvalidArgument, "not closed"},

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "refract/base/default_socket.h"
@@ -323,6 +324,16 @@ Reported<> settle_addresses(const LoadedConfig& loaded) {
       "listen at 127.0.0.1");
 }
 
+// Where this process is; empty: in a folder that has gone, so that nothing is relative to it.
+std::string working_folder() {
+  std::error_code gone;
+  return std::filesystem::current_path(gone).string();
+}
+
+void make_paths_absolute(std::vector<Setting>& settings, const std::string& folder) {
+  for (Setting& setting : settings) setting.text = with_absolute_path(*setting.knob, setting.text, folder);
+}
+
 // What no value by itself shows to be wrong.
 Reported<> settle(LoadedConfig& loaded, uint64_t available_bytes) {
   if (auto settled = settle_memory(loaded, available_bytes); !settled) return settled;
@@ -353,7 +364,11 @@ Reported<LoadedConfig> load_config(const LoadInputs& inputs) {
     if (!read) return report(read.error());
     settings = std::move(*read);
   }
-  std::ranges::move(read_environment(inputs.environment, loaded.warnings), std::back_inserter(settings));
+  const std::string folder = inputs.working_folder.empty() ? working_folder() : inputs.working_folder;
+  std::vector<Setting> variables = read_environment(inputs.environment, loaded.warnings);
+  make_paths_absolute(variables, folder);
+  make_paths_absolute(flags->settings, folder);
+  std::ranges::move(variables, std::back_inserter(settings));
   std::ranges::move(flags->settings, std::back_inserter(settings));
   // Ascending precedence: a later one overwrites, but none goes unchecked.
   for (const Setting& setting : settings) {

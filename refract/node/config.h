@@ -81,6 +81,8 @@ struct LoadInputs {
   std::string default_file =
       "/etc/refract/refractd.toml";  // Read if it is there and --config names no other.
   SystemRoot system = {};            // Where the memory that is available is looked up.
+  std::string working_folder =
+      {};  // Relative paths of flags and environment are below it; empty: the process's.
 };
 
 struct LoadedConfig {

@@ -173,8 +173,12 @@ TEST_F(Config, errors_in_the_file_name_line_key_and_what_was_expected) {
   EXPECT_THAT(refusal_of_file("[memory.limit]\n"), HasSubstr("FILE:1: memory.limit: expected a size"));
   EXPECT_THAT(refusal_of_file("memory = 3\n"), HasSubstr("FILE:1: there is no key memory"));
   EXPECT_THAT(refusal_of_file("[socket]\npath = []\n"), HasSubstr("found a value of another type"));
-  EXPECT_THAT(refusal_of_file("[socket]\npath = \"here\"\n"),
-              HasSubstr("expected an absolute path, found 'here'"));
+  EXPECT_THAT(
+      refusal_of_file("[socket]\npath = \"here\"\n"),
+      HasSubstr("expected an absolute path, found 'here'\n  a path may be relative on the command line"));
+  EXPECT_THAT(refusal_of_file("[data]\nfolder = \"here\"\n"), HasSubstr("expected an absolute path"));
+  EXPECT_THAT(refusal_of_file("[auth]\nsecret_file = \"here\"\n"), HasSubstr("expected an absolute path"));
+  EXPECT_THAT(refusal_of_file("[memory]\nbacking = \"file:here\"\n"), HasSubstr("must be an absolute path"));
   EXPECT_THAT(refusal_of_file("[memory]\nbacking = \"shm:\"\n"),
               HasSubstr("memory.backing: 'shm:': there is no backing"));
   EXPECT_THAT(refusal_of_file("[log]\nlevel = \"loud\"\n"), HasSubstr("expected error, warn, info or debug"));
@@ -229,7 +233,6 @@ TEST_F(Config, data_are_kept_in_files_or_in_a_log_and_not_in_both) {
   EXPECT_EQ(loaded({"--data-durability=always"}).durability, Durability::kAlways);
   EXPECT_THAT(refusal({"--data-durability=sometimes"}),
               HasSubstr("--data-durability: expected none, everysec or always, found 'sometimes'"));
-  EXPECT_THAT(refusal({"--data-folder=here"}), HasSubstr("expected an absolute path, found 'here'"));
   EXPECT_THAT(refusal({"--data-durability=everysec", "--memory-backing=file:/srv/data"}),
               HasSubstr("--data-durability: memory.backing names files"));
 }
@@ -271,7 +274,35 @@ TEST_F(Config, nobody_listens_to_other_hosts_without_a_secret) {
                 AnyOf(HasSubstr("is no TCP address"), HasSubstr("write its address in numbers")))
         << address;
   }
-  EXPECT_THAT(refusal({"--auth-secret-file=secret"}), HasSubstr("expected an absolute path or none"));
+}
+
+TEST_F(Config, relative_paths_of_flags_and_environment_are_below_the_working_directory) {
+  const auto in_folder = [this](std::vector<const char*> flags, std::vector<const char*> variables,
+                                const std::string& folder) {
+    flags.insert(flags.begin(), "refractd");
+    return load_config({.arguments = flags,
+                        .environment = variables,
+                        .default_file = file,
+                        .system = system.root(),
+                        .working_folder = folder});
+  };
+  const auto loaded = in_folder(
+      {"--auth-secret-file=secret", "--data-folder", "./data/of/it", "--memory-backing=file:regions"},
+      {"REFRACT_SOCKET_PATH=../node.sock"}, "/home/me");
+  ASSERT_TRUE(loaded) << loaded.error().to_string();
+  EXPECT_EQ(loaded->config.auth_secret_file, "/home/me/secret");
+  EXPECT_EQ(loaded->config.data_folder, "/home/me/data/of/it");
+  EXPECT_EQ(loaded->config.memory_backing.folder, "/home/me/regions");
+  EXPECT_EQ(loaded->config.socket_path, "/home/me/../node.sock");
+  EXPECT_EQ(in_folder({"--data-folder=data"}, {}, "/")->config.data_folder, "/data");
+  EXPECT_EQ(in_folder({"--auth-secret-file=none"}, {}, "/home/me")->config.auth_secret_file, "");
+  EXPECT_EQ(in_folder({"--auth-secret-file=./none"}, {}, "/home/me")->config.auth_secret_file,
+            "/home/me/none");
+  EXPECT_FALSE(in_folder({"--data-folder="}, {}, "/home/me"));
+  const std::string deep = "/" + std::string(100, 'd');
+  const auto too_long = in_folder({"--socket-path=node.sock"}, {}, deep);
+  ASSERT_FALSE(too_long);
+  EXPECT_THAT(too_long.error().what, HasSubstr("at most 107 bytes"));
 }
 
 TEST_F(Config, a_file_that_was_named_must_be_there) {

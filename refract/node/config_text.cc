@@ -176,7 +176,10 @@ std::string configuration_page() {
       "used.\n\n"
       "Sizes are written with `B`, `KiB`, `MiB`, `GiB` or `TiB`, durations with `ns`, `us`, `ms`, `s`, `min` "
       "or `h`;\n"
-      "both stand in quotes in the file. Numbers and `true` or `false` stand without quotes.\n\n"
+      "both stand in quotes in the file. Numbers and `true` or `false` stand without quotes. Paths are "
+      "absolute "
+      "in the\n"
+      "file; on the command line and in the environment they may be relative to the working directory.\n\n"
       "| key | range | default | what it does |\n"
       "| --- | --- | --- | --- |\n";
   for (const Knob& knob : knobs()) {

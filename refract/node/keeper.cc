@@ -338,7 +338,8 @@ void Keeper::on_server_ended(int status) {
   met_bus_error_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
   crashes_.push_back(now);
   while (now - crashes_.front() > kMinute_ns) crashes_.pop_front();
-  log_warn("the server was {}; nothing that it acknowledged is lost", cause_of(status));
+  log_warn("the server was {}; the memory is the keeper's, and is looked through before the next one serves",
+           cause_of(status));
   if (crashes_.size() > config_.restart_limit) {
     give_up("it ended too often within a minute");
     return;

@@ -147,6 +147,19 @@ std::string range_of(const Knob& knob) {
                      knob.may_be_share ? ", or 1% to 100%" : "");
 }
 
+std::string with_absolute_path(const Knob& knob, const std::string& text, const std::string& folder) {
+  constexpr std::string_view kFile = "file:";
+  const bool may_be_none = knob.path == PathForm::kPathOrNone && text == "none";
+  const bool is_behind_file = knob.path == PathForm::kBehindFile;
+  if (knob.path == PathForm::kNone || may_be_none || (is_behind_file && !text.starts_with(kFile)))
+    return text;
+  const size_t begin = is_behind_file ? kFile.size() : 0;
+  std::string_view path = std::string_view(text).substr(begin);
+  if (path.empty() || path.starts_with('/') || folder.empty()) return text;
+  while (path.starts_with("./")) path.remove_prefix(2);
+  return fmt::format("{}{}/{}", text.substr(0, begin), folder == "/" ? "" : folder, path);
+}
+
 Reported<KnobValue> parse_value(const Knob& knob, std::string_view text) {
   if (knob.type == KnobType::kText) {
     KnobValue value;

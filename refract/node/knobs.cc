@@ -17,9 +17,15 @@ namespace {
 constexpr int64_t kTebibyte = int64_t{1} << 40;
 constexpr int64_t kSizeMost = 64 * kTebibyte;
 
+// The command line's have been made absolute before.
+std::unexpected<Report> no_path(const std::string& text, std::string_view wanted) {
+  return report(Code::kInvalidArgument, fmt::format("expected {}, found '{}'", wanted, text),
+                "a path may be relative on the command line and in the environment, not in a file");
+}
+
 Reported<> store_socket_path(NodeConfig& config, const KnobValue& value) {
   if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
-    return report(Code::kInvalidArgument, fmt::format("expected an absolute path, found '{}'", value.text));
+    return no_path(value.text, "an absolute path");
   }
   if (value.text.size() > kSocketPathBytesMax) {
     return report(Code::kInvalidArgument,
@@ -65,8 +71,7 @@ Reported<> store_secret_file(NodeConfig& config, const KnobValue& value) {
   config.auth_secret_file.clear();
   if (value.text == kNone) return {};
   if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("expected an absolute path or none, found '{}'", value.text));
+    return no_path(value.text, "an absolute path or none");
   }
   config.auth_secret_file = value.text;
   return {};
@@ -128,7 +133,7 @@ std::string show_eviction(const NodeConfig& config) {
 
 Reported<> store_data_folder(NodeConfig& config, const KnobValue& value) {
   if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
-    return report(Code::kInvalidArgument, fmt::format("expected an absolute path, found '{}'", value.text));
+    return no_path(value.text, "an absolute path");
   }
   config.data_folder = value.text;
   return {};
@@ -171,7 +176,8 @@ constexpr std::array kTable = {
          .fallback_words =
              "$XDG_RUNTIME_DIR/refract/node.sock; without that variable /run/refract/node.sock for root "
              "and /tmp/refract-UID/node.sock for others",
-         .choices = "an absolute path of at most 107 bytes",
+         .path = PathForm::kPath,
+         .choices = "a path of at most 107 bytes",
          .sentence = "The Unix socket on which clients of this host meet the node.",
          .store = store_socket_path,
          .show = [](const NodeConfig& config) { return config.socket_path; }},
@@ -189,7 +195,8 @@ constexpr std::array kTable = {
          .type = KnobType::kText,
          .fallback = "none",
          .fallback_words = "",
-         .choices = "an absolute path, or none",
+         .path = PathForm::kPathOrNone,
+         .choices = "a path, or none",
          .sentence = "The file with the secret that TCP clients must know: 16 to 1024 bytes, readable by its "
                      "owner alone. The secret itself never crosses the network.",
          .store = store_secret_file,
@@ -249,7 +256,8 @@ constexpr std::array kTable = {
          .type = KnobType::kText,
          .fallback = "memfd:",
          .fallback_words = "",
-         .choices = "memfd:, hugetlb: or file:/FOLDER",
+         .path = PathForm::kBehindFile,
+         .choices = "memfd:, hugetlb: or file:FOLDER",
          .sentence = "What the memory lies in: pages as the kernel grants them, huge pages that were set "
                      "aside, or files in a folder, "
                      "which outlive the node, but no crash of the host: what that leaves is refused.",
@@ -292,7 +300,8 @@ constexpr std::array kTable = {
          .fallback = "",
          .fallback_words = "$XDG_STATE_HOME/refract; without that variable /var/lib/refract for root and "
                            "$HOME/.local/state/refract for others",
-         .choices = "an absolute path",
+         .path = PathForm::kPath,
+         .choices = "a path",
          .sentence = "Where log and snapshots lie, unless data.durability is none; made if it is missing (of "
                      "the default "
                      "its parents, too). A node has a folder of its own.",
@@ -396,18 +405,20 @@ constexpr std::array kTable = {
              "restart is immediate.",
          .store = store_number<&NodeConfig::restart_backoff_ns>,
          .show = show_duration<&NodeConfig::restart_backoff_ns>},
-    Knob{.key = "ttl.sweep",
-         .type = KnobType::kDuration,
-         .fallback = "60s",
-         .fallback_words = "",
-         .least = 1'000'000'000,
-         .most = 86'400'000'000'000,
-         .choices = "",
-         .sentence =
-             "The time in which the whole table is looked through once for expired entries, whose memory is "
-             "then used again. Readers never see an expired entry, however long this is.",
-         .store = store_number<&NodeConfig::ttl_sweep_ns>,
-         .show = show_duration<&NodeConfig::ttl_sweep_ns>},
+    Knob{
+        .key = "ttl.sweep",
+        .type = KnobType::kDuration,
+        .fallback = "60s",
+        .fallback_words = "",
+        .least = 1'000'000'000,
+        .most = 86'400'000'000'000,
+        .choices = "",
+        .sentence =
+            "The time in which the whole table is looked through once for expired entries, whose memory is "
+            "then used again; while none has expired, it is not. Readers never see an expired entry, however "
+            "long this is.",
+        .store = store_number<&NodeConfig::ttl_sweep_ns>,
+        .show = show_duration<&NodeConfig::ttl_sweep_ns>},
     Knob{
         .key = "chains.write",
         .type = KnobType::kBool,

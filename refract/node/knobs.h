@@ -35,6 +35,10 @@ struct KnobValue {
   std::string text = {};  // kText only.
 };
 
+// Which part of a text is a path. On the command line and in the environment it may be relative to the
+// working directory; a file is read by nodes that are started anywhere, and has absolute ones.
+enum class PathForm : uint8_t { kNone, kPath, kPathOrNone, kBehindFile };
+
 struct Knob {
   std::string_view key;
   KnobType type;
@@ -43,6 +47,7 @@ struct Knob {
   int64_t least = 0;                // Of `number`, both inclusive.
   int64_t most = INT64_MAX;
   bool may_be_share = false;  // kBytes: percents are accepted.
+  PathForm path = PathForm::kNone;
   std::string_view choices;   // kText: what it may be, for people: "error, warn, info or debug".
   std::string_view sentence;  // What it does; for --help and the documentation.
   // Stores a value that is in range; the sentence of a refusal says what was expected.
@@ -56,6 +61,10 @@ struct Knob {
 [[nodiscard]] std::string flag_of(const Knob& knob);         // "--memory-limit"
 [[nodiscard]] std::string environment_of(const Knob& knob);  // "REFRACT_MEMORY_LIMIT"
 [[nodiscard]] std::string range_of(const Knob& knob);        // "1MiB to 64TiB", or the choices
+
+// `text` with its path below `folder`, if it has one that is relative.
+[[nodiscard]] std::string with_absolute_path(const Knob& knob, const std::string& text,
+                                             const std::string& folder);
 
 // Parses `text` as the knob's type and checks its range. The error's `what` says what was expected and what
 // was found, without naming the place: the caller knows it.

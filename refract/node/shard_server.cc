@@ -27,8 +27,8 @@ constexpr uint64_t kAheadBytes = 128 * kMiB;
 }  // namespace
 
 int fail_with(const Report& report) {
-  log_error("{}", report.what);
-  if (!report.next.empty()) log_error("{}", report.next);
+  log_lines(LogLevel::kError, report.what);
+  log_lines(LogLevel::kError, report.next);
   return kExitFailed;
 }
 

@@ -242,15 +242,15 @@ void LogWriter::note_trouble(const Report& trouble) {
   if (trouble.code == Code::kNoSpace) {
     retry_at_ns_ = parts_.clock->now_ns() + options_.retry_ns;
     if (state() != LogState::kStalled) {
-      log_error("the log of shard {} waits for room: {}", log_.shard, trouble.to_string());
+      log_error("the log of shard {} waits for room: {}", log_.shard, trouble.to_line());
     }
-    set_state(LogState::kStalled, trouble.to_string());
+    set_state(LogState::kStalled, trouble.to_line());
     return;
   }
   log_error("the log of shard {} has failed, the node takes no more writes: {}", log_.shard,
-            trouble.to_string());
+            trouble.to_line());
   parts_.ring->set_failed(true);
-  set_state(LogState::kFailed, trouble.to_string());
+  set_state(LogState::kFailed, trouble.to_line());
 }
 
 void LogWriter::set_state(LogState state, const std::string& why) {

@@ -234,8 +234,7 @@ bool LogWriter::prepare_spare(uint64_t now_ns) {
   retry_at_ns_ = now_ns + options_.retry_ns;
   // Once: the disk may be full for days.
   if (!std::exchange(told_no_spare_, true)) {
-    log_warn("the log of shard {} has no room for its next segment: {}", log_.shard,
-             spare.error().to_string());
+    log_warn("the log of shard {} has no room for its next segment: {}", log_.shard, spare.error().to_line());
   }
   return false;
 }
@@ -255,9 +254,9 @@ bool LogWriter::serve_requests() {
   if (const uint64_t stamp = restart_stamp_.exchange(0); stamp != 0 && state() == LogState::kFailed) {
     did_something = true;
     if (Reported<> begun = begin_anew(stamp - 1); !begun) {
-      log_error("the log of shard {} cannot begin anew: {}", log_.shard, begun.error().to_string());
+      log_error("the log of shard {} cannot begin anew: {}", log_.shard, begun.error().to_line());
       const std::scoped_lock guard(mutex_);
-      trouble_ = begun.error().to_string();
+      trouble_ = begun.error().to_line();
     }
   }
   if (const uint64_t stamp = drop_stamp_.exchange(0); stamp != 0) {
@@ -321,7 +320,7 @@ void LogWriter::drop_segments(uint64_t stamp) {
   while (gone + 1 < segments_.size() &&
          (segments_[gone + 1].first_stamp <= stamp + 1 || segments_.back().begins_anew)) {
     if (Reported<> done = retire(segments_[gone]); !done) {
-      log_warn("the log of shard {} keeps a segment: {}", log_.shard, done.error().to_string());
+      log_warn("the log of shard {} keeps a segment: {}", log_.shard, done.error().to_line());
       break;
     }
     ++gone;
@@ -330,7 +329,7 @@ void LogWriter::drop_segments(uint64_t stamp) {
   segments_.erase(segments_.begin(), segments_.begin() + static_cast<ptrdiff_t>(gone));
   // Before one of them is written as another segment: the folder must not name it as the old one then.
   if (Reported<> synced = parts_.disk->sync_folder(); !synced) {
-    log_warn("the log of shard {}: {}", log_.shard, synced.error().to_string());
+    log_warn("the log of shard {}: {}", log_.shard, synced.error().to_line());
     spares_.clear();
   }
   retry_at_ns_ = 0;

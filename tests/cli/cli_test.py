@@ -8,14 +8,17 @@ Usage: cli_test.py REFRACTD REFRACT [unittest arguments]
 import base64
 import json
 import os
+import pty
 import re
+import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from node import Node, Programs, run_client  # noqa: E402
+from node import PATIENCE_S, Node, Programs, clean_environment, run_client  # noqa: E402
 
 ODD = bytes(range(256)) + b"\n\r\n\0\0end without a line break"
 STATUS = "/var/lib/dpkg/status"
@@ -186,6 +189,83 @@ class Scans(WithNode):
         self.assertEqual(len(self.ok("scan", "--prefix", "user:", "--limit", "7").splitlines()), 7)
         self.assertEqual(len(self.ok("scan", "-0", "--prefix", "user:").split(b"\0")), 3001)
         self.assertRegex(self.ok("scan", "-l", "--prefix", "user:17", "--limit", "1"), rb"^ *\d+ +1 user:17")
+
+
+# Escape sequences of 7 and of 8 bits, the latter as UTF-8 too; what returns to the beginning of a line; what
+# turns the direction of writing.
+HOSTILE = b"a\x1b[2Jb\xc2\x9b31mc\x9b31md\r\xe2\x80\xaee"
+SPELLED = b"a\\x1b[2Jb\\xc2\\x9b31mc\\x9b31md\\x0d\\xe2\\x80\\xaee"
+
+
+class Terminals(WithNode):
+    def on_terminal(self, *words):
+        """What a terminal gets, errors too."""
+        ours, theirs = pty.openpty()
+        attributes = termios.tcgetattr(theirs)
+        attributes[1] &= ~termios.OPOST
+        termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+        process = subprocess.Popen([Programs.refract, "--socket", self.node.socket, *words], stdin=theirs,
+                                   stdout=theirs, stderr=theirs, env=clean_environment())
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # The other end is closed.
+                break
+            if not piece:
+                break
+            said += piece
+        os.close(ours)
+        process.wait(PATIENCE_S)
+        return said
+
+    def test_no_byte_of_keys_values_and_errors_reaches_a_terminal_that_it_would_obey(self):
+        value = write(self.folder, "value", HOSTILE + b"\n\tsecond line")
+        self.ok("put", "-", "-f", value, data=HOSTILE)
+        self.ok("put", "hostile value", "-", data=HOSTILE + b"\n\tsecond line")
+        self.assertEqual(self.on_terminal("get", "hostile value"), SPELLED + b"\n\tsecond line\n")
+        self.assertIn(SPELLED + b"\n", self.on_terminal("scan"))
+        for words in [("scan",), ("scan", "-l"), ("scan", "-0"), ("scan", "--json"),
+                      *(("dump", "--format", form) for form in ("csv", "tsv", "jsonl", "debian")),
+                      ("get", "-v", "hostile value"), ("get", HOSTILE), ("stat",),
+                      ("erase", b"no " + HOSTILE), ("cas", HOSTILE, "x", "y"),
+                      ("inspect", "--key", HOSTILE), ("trace", "get", HOSTILE), ("chain", b"/" + HOSTILE),
+                      (b"no" + HOSTILE,), ("get", "k", b"--" + HOSTILE)]:
+            said = self.on_terminal(*words)
+            rest = said.replace(b"\r\x1b[K", b"")  # Progress clears its own line.
+            for obeyed in [b"\x1b", b"\xc2\x9b", b"\xe2\x80\xae"]:
+                self.assertNotIn(obeyed, rest, words)
+            self.assertTrue(b"31m" in said or b"base64" in said or "stat" in words, (words, said))
+
+    def test_raw_bytes_go_to_a_terminal_when_they_are_asked_for(self):
+        self.ok("put", "raw", "-", data=HOSTILE)
+        self.assertEqual(self.on_terminal("get", "--raw", "raw"), HOSTILE)
+        self.ok("put", "-", "v", data=b"key " + HOSTILE)
+        self.assertIn(b"key " + HOSTILE + b"\n", self.on_terminal("scan", "--raw"))
+        self.assertIn(HOSTILE, self.on_terminal("dump", "--raw", "--format", "csv", "--no-progress"))
+
+    def test_pipes_get_the_bytes_as_they_are(self):
+        self.ok("put", "-", "-f", write(self.folder, "value", HOSTILE), data=b"pipe " + HOSTILE)
+        self.assertIn(b"pipe " + HOSTILE + b"\n", self.ok("scan"))
+        self.assertEqual(self.ok("get", "-", data=b"pipe " + HOSTILE), HOSTILE)
+
+
+class Questions(WithNode):
+    def test_a_question_beyond_the_end_is_no_damage(self):
+        for words in [("--at", "0x7fffffffffff"), ("--bucket", "99999999")]:
+            done = self.node.run("inspect", *words)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertRegex(done.stdout.decode(), "nothing lies at|there is no bucket")
+            self.assertNotIn(b"DAMAGE", done.stdout + done.stderr)
+            self.assertNotIn(b"damage", done.stdout + done.stderr)
+
+    def test_a_folder_that_is_no_nodes_is_said_to_be_neither_of_both_kinds(self):
+        empty = os.path.join(self.folder, "not a node's")
+        os.mkdir(empty)
+        said = self.refused(4, "check", empty)
+        self.assertIn("neither a node's data", said)
+        self.assertIn("--data-folder", said)
 
 
 class Loads(WithNode):
@@ -425,6 +505,13 @@ class Help(unittest.TestCase):
             for part in [f"Usage: refract {command}", "Options", "Examples", "Exit codes", "--socket"]:
                 self.assertIn(part, page.stdout.decode(), command)
             self.assertEqual(run_client("help", command).stdout, page.stdout)
+
+    def test_version_and_help_refuse_what_they_do_not_understand(self):
+        for words in [("--version", "extra"), ("--version", "get", "k"), ("get", "k", "--version"),
+                      ("--help", "nonsense"), ("help", "nonsense")]:
+            done = run_client(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, b""), words)
+            self.assertRegex(done.stderr.decode(), r"(?m)^refract: .+\n  \S.+")
 
     def test_the_version_is_printed(self):
         self.assertRegex(run_client("--version").stdout.decode(),
