@@ -70,7 +70,7 @@ Reported<Channel*> ClientDomain::connect(std::string_view address) {
   };
   auto node = parse_node_address(address);
   if (!node) return refused(node.error());
-  auto candidates = resolve(node->place, /*numbers_only=*/false);
+  auto candidates = resolve_within(node->place, state.options.connect_timeout_ns);
   if (!candidates) return refused(candidates.error());
   auto link = std::make_unique<ClientLink>(state, state.options, std::move(*node), std::move(*candidates));
   state.make_room_for(state.links.size() + 1);

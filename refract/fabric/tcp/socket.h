@@ -32,8 +32,12 @@ struct HostAndPort {
 };
 [[nodiscard]] Reported<HostAndPort> split_address(std::string_view address);
 
-// Control path; looks names up, unless `numbers_only`, which may wait.
+// Control path; looks names up, unless `numbers_only`, which may wait as long as the system's resolver does.
 [[nodiscard]] Reported<std::vector<SocketAddress>> resolve(const HostAndPort& place, bool numbers_only);
+// Looks names up, and waits no longer than so: kDeadlineExceeded. A lookup that is given up goes on in a
+// thread of its own until the resolver ends it, and nobody hears of it. Addresses in numbers take no thread.
+[[nodiscard]] Reported<std::vector<SocketAddress>> resolve_within(const HostAndPort& place,
+                                                                  uint64_t timeout_ns);
 
 [[nodiscard]] SocketAddress local_address(int fd) noexcept;
 [[nodiscard]] SocketAddress peer_address(int fd) noexcept;
