@@ -47,9 +47,12 @@ std::string strip_of(const Json& bar) {
   return svg + "</svg>";
 }
 
-std::string verdict_cell(const std::string& verdict) {
-  const char* style = verdict == "holds" ? "holds" : verdict == "falls short" ? "falls" : "open";
-  return fmt::format(R"(<td class="{}">{}</td>)", style, escaped(verdict));
+const char* style_of(const std::string& verdict) {
+  return verdict == "holds" ? "holds" : verdict == "falls short" ? "falls" : "open";
+}
+
+std::string small(const std::string& text) {
+  return text.empty() ? "" : fmt::format("<small>{}</small>\n", text);
 }
 
 std::string parts_of(const Json& bar) {
@@ -61,21 +64,24 @@ std::string parts_of(const Json& bar) {
   return parts;
 }
 
-std::string row_of(const Json& bar) {
-  const std::string unit = text_in(bar, "unit");
+// Text beside a picture, or above it where the page is narrow: a column of a table would leave the text ten
+// letters.
+std::string section_of(const Json& bar) {
+  const std::string verdict = text_in(bar, "verdict");
   std::string number = "-";
   if (!list_in(bar, "samples").empty()) {
-    number = fmt::format("{:.3g} {}<br><small>{:.3g} to {:.3g}</small>", number_in(bar, "median"),
-                         escaped(unit), number_in(bar, "min"), number_in(bar, "max"));
+    number = fmt::format("{:.3g} {} ({:.3g} to {:.3g})", number_in(bar, "median"),
+                         escaped(text_in(bar, "unit")), number_in(bar, "min"), number_in(bar, "max"));
   }
-  std::string row =
-      fmt::format("<tr><td>{}<br><small>{}</small>", escaped(text_in(bar, "what")), parts_of(bar));
-  if (const std::string note = text_in(bar, "note"); !note.empty()) {
-    row += fmt::format("<br><small>{}</small>", escaped(note));
-  }
-  row += fmt::format(R"(</td><td class="number">{}</td><td class="number">{}</td><td>{}</td>)", number,
-                     escaped(text_in(bar, "bar")), strip_of(bar));
-  return row + verdict_cell(text_in(bar, "verdict")) + "</tr>\n";
+  return fmt::format(
+      R"(<section class="bar"><div><h3>{}</h3>
+<p><b class="{}">{}</b> {}; the bar: {}</p>
+{}{}</div>
+<div>{}</div></section>
+)",
+      escaped(text_in(bar, "what")), style_of(verdict), escaped(verdict), number,
+      escaped(text_in(bar, "bar")), small(parts_of(bar)), small(escaped(text_in(bar, "note"))),
+      strip_of(bar));
 }
 
 std::string blocks_of(const Json& bar) {
@@ -104,26 +110,24 @@ Reported<std::string> html_of(const std::string& json) {
     return report(Code::kMalformed,
                   "this is not what 'refract-bench bars', 'kv', 'fabric' or 'growth' writes with --json");
   }
-  std::string rows;
+  std::string sections;
   std::string blocks;
   for (const Json& bar : list_in(run, "bars")) {
     if (!bar.is_object()) continue;
-    rows += row_of(bar);
+    sections += section_of(bar);
     blocks += blocks_of(bar);
   }
   return page_of("Refract: bars", "Refract: what we promise, measured",
                  fmt::format(R"({}
 <p>Each dot is one alternation of both sides within one run, the stroke their median; the dashed line is the
 bar, its good side shaded. All of it ran on one host: it says nothing about a network card.</p>
-<table><tr><th>what</th><th>median</th><th>bar</th><th></th><th></th></tr>
-{}</table>
-<h2>References round each block</h2>
+{}<h2>References round each block</h2>
 <p>64 bytes there and back between two cores, over shared memory and over TCP, and a copy of 4 MiB. A block
 whose references lie more than 30 % apart is measured again.</p>
 <table><tr><th>bar</th><th></th>{}</tr>
 {}</table>
 )",
-                             facts_of(object_in(run, "machine")), rows, reference_heads(), blocks));
+                             facts_of(object_in(run, "machine")), sections, reference_heads(), blocks));
 }
 
 }  // namespace refract::bench
