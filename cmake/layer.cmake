@@ -68,9 +68,12 @@ function(refract_test name)
     set_property(GLOBAL APPEND_STRING PROPERTY REFRACT_VERBS_LIST "${name} ${ARG_TIMEOUT}\n")
     return()
   endif()
-  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  # What each test came to is kept, since a program whose tests were skipped passes all the same.
+  add_test(NAME ${name}
+    COMMAND ${name} --gtest_brief=1 --gtest_output=json:${CMAKE_BINARY_DIR}/results/${name}.json)
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_RUN_SERIAL} COST ${cost})
+  set_property(GLOBAL APPEND PROPERTY REFRACT_GTESTS ${name})
   if("thread" IN_LIST ARG_LABELS)
     set_property(GLOBAL APPEND PROPERTY REFRACT_THREAD_TESTS ${name})
   endif()
