@@ -58,7 +58,7 @@ Reported<Outcome> measure_idle_shards(BarRun& run) {
   return measure_idle_of(run, {.shards = 2, .listen_address = "127.0.0.1"});
 }
 
-// Many, since whoever looks through all of them for the one that expires takes time for each.
+// Many: a search through all of them for the one that expires takes time for each.
 Reported<Outcome> measure_idle_expiry(BarRun& run) {
   return measure_idle_of(run, {}, run.options.entries, {.ttl_ns = 3'600 * kSecond_ns});
 }

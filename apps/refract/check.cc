@@ -93,7 +93,7 @@ int check_folder(const Invocation& invocation, const std::string& folder) {
   if (existing_region_bytes(backing, 0).value_or(1) == 0) {
     return complain(
         kFailed,
-        fmt::format("{} holds neither a node's data (store, log-..., snapshot-...) nor its memory "
+        fmt::format("{} holds no data of a node (store, log-..., snapshot-...) and no memory of one "
                     "(region-...)",
                     in_quotes(folder)),
         "name the folder that the node has as --data-folder, or behind --memory-backing file:");

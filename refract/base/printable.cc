@@ -13,7 +13,7 @@ struct Character {
   size_t bytes = 0;  // 0: no UTF-8 begins here.
 };
 
-// Strict: neither longer than needed, nor a surrogate, nor beyond Unicode.
+// Strict: not longer than needed, no surrogate, not beyond Unicode.
 Character first_of(std::string_view text) noexcept {
   const auto lead = static_cast<unsigned char>(text.front());
   if (lead < 0x80) return {.point = lead, .bytes = 1};

@@ -53,7 +53,7 @@ Reported<> take_path(std::string_view address, std::string_view path, Target& ta
   return {};
 }
 
-// What is meant for another program, or lacks its beginning, is no socket's name that somebody chose.
+// What is meant for another program, or lacks its beginning, is not taken for a socket's name.
 Reported<> take_bare_path(std::string_view address, Target& target) {
   const size_t scheme_end = address.find("://");
   if (scheme_end != std::string_view::npos && address.find('/') > scheme_end) {

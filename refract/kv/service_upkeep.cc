@@ -18,7 +18,7 @@ constexpr uint64_t kReclaimPauseMin_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReclaimPauseMax_ns = 3600 * kSecond_ns;
 
 // To the next step of a round, or to the moment when a round has something to find, which is told. That is a
-// moment of store time, which goes on while the machine is suspended; so no sleep is longer than a round.
+// moment of store time, which runs while the machine is suspended; so no sleep is longer than a round.
 uint64_t pause_before_sweep(const TableService::Parts& parts, uint64_t& sleeps_until_ns) noexcept {
   const uint64_t steps = parts.table.stats().buckets / kSweepBuckets + 1;
   const uint64_t step_ns = std::max(parts.sweep_round_ns / steps, kSweepPauseMin_ns);

@@ -29,7 +29,7 @@ class FirstExpiry {
   // Every bucket was swept since the last call; what a split moved meanwhile went where the round had yet to
   // come.
   void end_round() noexcept { first_ns_ = std::exchange(first_of_round_ns_, kForever_ns); }
-  // Entries were found whose times nobody has looked at.
+  // Entries were found whose times are not known yet.
   void forget() noexcept { first_ns_ = 0; }
 
  private:

@@ -260,11 +260,11 @@ class Questions(WithNode):
             self.assertNotIn(b"DAMAGE", done.stdout + done.stderr)
             self.assertNotIn(b"damage", done.stdout + done.stderr)
 
-    def test_a_folder_that_is_no_nodes_is_said_to_be_neither_of_both_kinds(self):
+    def test_a_folder_that_is_no_nodes_is_said_to_be_of_no_kind(self):
         empty = os.path.join(self.folder, "not a node's")
         os.mkdir(empty)
         said = self.refused(4, "check", empty)
-        self.assertIn("neither a node's data", said)
+        self.assertIn("no data of a node", said)
         self.assertIn("--data-folder", said)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A name server that is silent keeps nobody beyond the deadline of the call.
+"""A name server that is silent keeps no call beyond its deadline.
 
 The system's resolver would wait for it for minutes here. In namespaces, since resolv.conf is the whole
 machine's.

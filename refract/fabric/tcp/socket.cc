@@ -155,8 +155,8 @@ Reported<std::vector<SocketAddress>> resolve(const HostAndPort& place, bool numb
 
 namespace {
 
-// getaddrinfo() cannot be given up, and a name server that is silent keeps it for many seconds: so it is
-// called by a thread that nobody waits for, and whoever leaves last takes this along.
+// getaddrinfo() cannot be given up, and a name server that is silent keeps it for many seconds. So a thread
+// of its own calls it, and the last of the two that leaves frees this.
 struct Lookup {
   explicit Lookup(HostAndPort of) : place(std::move(of)) {}
   const HostAndPort place;

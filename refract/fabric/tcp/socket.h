@@ -34,8 +34,8 @@ struct HostAndPort {
 
 // Control path; looks names up, unless `numbers_only`, which may wait as long as the system's resolver does.
 [[nodiscard]] Reported<std::vector<SocketAddress>> resolve(const HostAndPort& place, bool numbers_only);
-// Looks names up, and waits no longer than so: kDeadlineExceeded. A lookup that is given up goes on in a
-// thread of its own until the resolver ends it, and nobody hears of it. Addresses in numbers take no thread.
+// Looks names up, and waits no longer than so: kDeadlineExceeded. A lookup that is given up ends in a thread
+// of its own, without effect. Addresses in numbers take no thread.
 [[nodiscard]] Reported<std::vector<SocketAddress>> resolve_within(const HostAndPort& place,
                                                                   uint64_t timeout_ns);
 
