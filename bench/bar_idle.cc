@@ -39,28 +39,28 @@ Reported<Outcome> measure_idle_of(BarRun& run, const NodeOptions& options, uint6
 // "None" cannot be told from a housekeeping timer now and then, so the limit is a thousandth of a core: a
 // process that looks for work once a millisecond is above it, one that wakes up once a second far below.
 Reported<Outcome> measure_idle(BarRun& run) {
-  return measure_idle_of(run, {});
+  return measure_idle_of(run, NodeOptions{});
 }
 
 Reported<Outcome> measure_idle_everysec(BarRun& run) {
-  return measure_idle_of(run, {.durability = "everysec"});
+  return measure_idle_of(run, {.program = {}, .durability = "everysec"});
 }
 
 Reported<Outcome> measure_idle_always(BarRun& run) {
-  return measure_idle_of(run, {.durability = "always"});
+  return measure_idle_of(run, {.program = {}, .durability = "always"});
 }
 
 Reported<Outcome> measure_idle_cache(BarRun& run) {
-  return measure_idle_of(run, {.eviction = "lru"});
+  return measure_idle_of(run, {.program = {}, .eviction = "lru"});
 }
 
 Reported<Outcome> measure_idle_shards(BarRun& run) {
-  return measure_idle_of(run, {.shards = 2, .listen_address = "127.0.0.1"});
+  return measure_idle_of(run, {.program = {}, .shards = 2, .listen_address = "127.0.0.1"});
 }
 
 // Many: a search through all of them for the one that expires takes time for each.
 Reported<Outcome> measure_idle_expiry(BarRun& run) {
-  return measure_idle_of(run, {}, run.options.entries, {.ttl_ns = 3'600 * kSecond_ns});
+  return measure_idle_of(run, NodeOptions{}, run.options.entries, {.ttl_ns = 3'600 * kSecond_ns});
 }
 
 }  // namespace refract::bench

@@ -16,7 +16,7 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 72em;
 table { border-collapse: collapse; min-width: 100%; }
 td, th { text-align: left; padding: .35em .8em .35em 0; vertical-align: top;
          border-bottom: 1px solid #dde2ea; }
-td:first-child { min-width: 11em; } td small { display: inline-block; max-width: 40em; }
+td:first-child { min-width: 7em; } td small { display: inline-block; max-width: 40em; }
 td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
 svg { max-width: 100%; height: auto; }
 .bar { display: grid; grid-template-columns: minmax(22em, 1fr) minmax(14em, 27em); gap: 0 2em;
