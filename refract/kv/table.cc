@@ -132,7 +132,7 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
   }
   REFRACT_FAULT("kv.put.after_allocate");
   // (I2): no stamp while the bytes change.
-  writer_.publish(draft.buffer, 0);
+  writer_.withdraw(draft.buffer);
   writer_.publish(draft.buffer.plus(offsetof(BufferHeader, lengths)), draft.lengths.word());
   if (options.expires_wall_ns != 0) writer_.publish(draft.buffer.plus(kExpiryAt), options.expires_wall_ns);
   if (options.request) {

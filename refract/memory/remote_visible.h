@@ -35,6 +35,19 @@ inline void publish_u64(void* word, uint64_t value) noexcept {
   std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(word)).store(value, std::memory_order_release);
 }
 
+// Withdraws the word that says of some bytes that they are whole, before they are changed: whoever has copied
+// one of the changes, and looks at the word again behind load_load_fence(), finds 0. The other half of that
+// fence. On x86-64 a plain move; elsewhere a barrier between stores. Stores past the caches are not ordered
+// by it (streaming_copy.h has a fence of its own).
+inline void withdraw_u64(void* word) noexcept {
+#ifdef REFRACT_THREAD_SANITIZER
+  std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(word)).store(0, std::memory_order_release);
+#else
+  std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(word)).store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+}
+
 // Publishes and orders the store before every later load of this thread: for announcements ("I hold this", "I
 // sleep") that must be visible before the announcer looks again. An exchange: mfence costs tens of
 // nanoseconds more.

@@ -18,7 +18,9 @@ namespace refract {
 // From this size of a whole value on it pays.
 inline constexpr uint64_t kStreamedBytesMin = 256 * kKiB;
 
-// As store_possibly_torn. Ordered before whatever is stored or published behind it.
+// As store_possibly_torn. Ordered behind whatever was stored, withdrawn or published before it, and before
+// what is behind it: stores past the caches are ordered by nothing else, so that a reader could find one of
+// them and still the stamp of what was there before.
 inline void store_streaming(std::byte* target, const std::byte* source, size_t bytes) noexcept {
 #ifdef REFRACT_THREAD_SANITIZER
   store_possibly_torn(target, source, bytes);
@@ -26,6 +28,7 @@ inline void store_streaming(std::byte* target, const std::byte* source, size_t b
   const size_t lead = std::min<size_t>(bytes, -reinterpret_cast<uintptr_t>(target) % 64);
   std::memcpy(target, source, lead);
   size_t at = lead;
+  _mm_sfence();
   for (; at + 64 <= bytes; at += 64) {
     const auto* from = reinterpret_cast<const __m128i*>(source + at);
     auto* to = reinterpret_cast<__m128i*>(target + at);

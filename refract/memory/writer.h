@@ -38,6 +38,14 @@ class Writer {
       log_->stored(at, as_bytes(at, sizeof(word)));
   }
 
+  // Publishes 0 in the word that says of bytes that they are whole, before they are changed: no reader that
+  // has seen a change finds the old word when it looks again. REQUIRES: 8-byte alignment.
+  void withdraw(Offset at) noexcept {
+    withdraw_u64(base_ + at.value);
+    if (log_ != nullptr) [[unlikely]]
+      log_->stored(at, as_bytes(at, sizeof(uint64_t)));
+  }
+
   // Copies bytes that no reader trusts before a later publish.
   void copy(Offset at, std::span<const std::byte> bytes) noexcept {
     store_possibly_torn(base_ + at.value, bytes.data(), bytes.size());

@@ -8,7 +8,8 @@ Result<Buffers::Fresh> HeapBuffers::allocate(uint64_t list, std::span<const std:
   const uint64_t bytes = kHeaderBytes + data.size();
   const auto at = heap_.allocate(bytes);
   if (!at) return fail(Code::kNoSpace);
-  writer_.publish(*at, 0);
+  // No stamp while the bytes change.
+  writer_.withdraw(*at);
   if (!data.empty()) writer_.copy(at->plus(kHeaderBytes), data);
   const uint64_t stamp = heap_.next_stamp();
   writer_.publish(*at, stamp);
