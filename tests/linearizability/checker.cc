@@ -27,6 +27,7 @@ std::string reason(const History& history, const Operation& convicted, const Poi
   if (is_get && convicted.value != 0) {
     const auto found = std::ranges::find_if(operations, put);
     if (found == operations.end()) return "nobody ever put that value";
+    if (std::ranges::count_if(operations, put) > 1) return "no order of the operations explains it";
     if ((*found)->outcome != Outcome::kDone && (*found)->outcome != Outcome::kUnknown) {
       return fmt::format("the put of that value by {} had no effect: {}",
                          name_of(history.clients, (*found)->client), to_text(**found));
@@ -61,6 +62,14 @@ Violation violation_of(const History& history, const Pointers& operations, std::
   return violation;
 }
 
+// Whether it was absent or another one, an unmet condition does not say; where entries expire, too, that
+// would be two states at once.
+bool is_out_of_reach(const Pointers& operations) {
+  const auto is_unmet = [](const Operation* one) { return one->outcome == Outcome::kUnmet; };
+  const auto expires = [](const Operation* one) { return one->may_expire(); };
+  return std::ranges::any_of(operations, is_unmet) && std::ranges::any_of(operations, expires);
+}
+
 }  // namespace
 
 Judgement check(const History& history, const CheckOptions& options) {
@@ -71,9 +80,14 @@ Judgement check(const History& history, const CheckOptions& options) {
   }
   Judgement judgement;
   for (uint32_t key = 0; key < by_key.size(); ++key) {
+    if (is_out_of_reach(by_key[key])) {
+      judgement.undecided.push_back(key);
+      continue;
+    }
     const std::vector<Item> items = items_of(by_key[key]);
     const Answer answer = find_order(items, {}, options.steps_max_per_key + 200 * items.size());
     judgement.steps += answer.steps;
+    judgement.excluded_max = std::max(judgement.excluded_max, answer.excluded_max);
     if (answer.verdict == Answer::Verdict::kUndecided) judgement.undecided.push_back(key);
     if (answer.verdict != Answer::Verdict::kBad) continue;
     judgement.violation = violation_of(history, by_key[key], items, answer.item);

@@ -34,6 +34,8 @@ struct Judgement {
   // Keys that were given up because their operations allow too many orders; no word on them.
   std::vector<uint32_t> undecided;
   uint64_t steps = 0;
+  // The most versions or values that an unknown one was said not to be, by as many failed conditions.
+  size_t excluded_max = 0;
 
   [[nodiscard]] bool is_good() const noexcept { return !violation && undecided.empty(); }
 };

@@ -122,6 +122,59 @@ TEST(Bad, conditions_that_should_have_been_answered_otherwise) {
   EXPECT_TRUE(judge({first, at(1, {3, 4}, put_if(2, Outcome::kMismatch, 11))}).is_good());
 }
 
+// A put whose version nobody was told, and conditions that were told that it is not theirs: the last of them
+// names the version that it then turns out to have. As many as there are, each counts.
+TEST(Bad, a_version_that_any_number_of_conditions_were_told_is_not_there) {
+  for (uint64_t mismatches = 1; mismatches <= 9; ++mismatches) {
+    for (uint64_t told = 1; told <= mismatches; ++told) {
+      std::vector<Operation> all = {at(0, {1, 2}, put(10, 1)), at(1, {3, kNever}, put_unknown(11)),
+                                    at(2, {4, 5}, got(11, 0))};
+      for (uint64_t i = 1; i <= mismatches; ++i) {
+        all.push_back(at(0, {10 * i, 10 * i + 1}, put_if(10 + i, Outcome::kMismatch, 100 + i)));
+      }
+      all.push_back(at(0, {200, 201}, put_if(10 + told, Outcome::kDone, 99, 50)));
+      EXPECT_FALSE(judge(all).is_good()) << told << " of " << mismatches;
+      all.back().if_version = 10 + mismatches + 1;
+      const Judgement other = judge(all);
+      EXPECT_TRUE(other.is_good()) << told << " of " << mismatches;
+      EXPECT_EQ(other.excluded_max, mismatches);
+    }
+  }
+}
+
+Operation cas(uint64_t from, uint64_t to, Outcome outcome) {
+  return {.kind = Kind::kPut, .outcome = outcome, .if_value = from, .value = to};
+}
+
+TEST(Good, values_that_come_again_are_compared_and_set) {
+  EXPECT_TRUE(judge({at(0, {1, 2}, put(5, 0)), at(1, {3, 4}, cas(5, 6, Outcome::kDone)),
+                     at(0, {5, 6}, cas(5, 7, Outcome::kUnmet)), at(1, {7, 8}, cas(6, 5, Outcome::kDone)),
+                     at(2, {9, 10}, got(5, 0)), at(0, {11, 12}, cas(6, 7, Outcome::kMismatch))})
+                  .is_good());
+  EXPECT_TRUE(judge({at(0, {1, 2}, cas(5, 6, Outcome::kUnmet))}).is_good()) << "there is none";
+}
+
+TEST(Bad, values_that_were_not_there_when_they_were_compared) {
+  const Operation first = at(0, {1, 2}, put(5, 0));
+  EXPECT_FALSE(judge({first, at(1, {3, 4}, cas(6, 7, Outcome::kDone))}).is_good());
+  EXPECT_FALSE(judge({first, at(1, {3, 4}, cas(5, 7, Outcome::kUnmet))}).is_good());
+  EXPECT_FALSE(judge({first, at(1, {3, 4}, cas(5, 7, Outcome::kMismatch))}).is_good());
+  EXPECT_FALSE(judge({at(0, {3, 4}, cas(5, 7, Outcome::kMismatch))}).is_good());
+  EXPECT_FALSE(
+      judge({first, at(1, {3, 6}, cas(5, 7, Outcome::kDone)), at(2, {4, 7}, cas(5, 8, Outcome::kDone))})
+          .is_good())
+      << "a lost update";
+}
+
+TEST(Undecided, where_an_unmet_condition_meets_an_entry_that_expires) {
+  Operation expiring = at(0, {1, 2}, put(10, 1));
+  expiring.expires_from_ns = 10;
+  expiring.expires_until_ns = 20;
+  const Judgement judgement = judge({expiring, at(1, {12, 13}, cas(10, 11, Outcome::kUnmet))});
+  EXPECT_FALSE(judgement.is_good());
+  EXPECT_FALSE(judgement.violation);
+}
+
 TEST(Bad, an_erased_entry_that_comes_back) {
   EXPECT_FALSE(judge({at(0, {1, 2}, put(10, 1)), at(0, {3, 4}, erased(1)), at(1, {5, 6}, got_nothing()),
                       at(1, {7, 8}, got(10, 1))})

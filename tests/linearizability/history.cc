@@ -15,7 +15,9 @@ std::string outcome_text(const Operation& operation) {
     case Outcome::kExists:
       return "exists";
     case Outcome::kMismatch:
-      return "version mismatch";
+      return operation.if_value != 0 ? "another value" : "version mismatch";
+    case Outcome::kUnmet:
+      return "not what was wanted";
     case Outcome::kUnknown:
       return "unknown";
     case Outcome::kRefused:
@@ -43,6 +45,7 @@ std::string to_text(const Operation& operation) {
   if (operation.kind == Kind::kErase) text = "erase";
   if (operation.kind == Kind::kPut) text = fmt::format("put #{}", operation.value);
   if (operation.if_absent) text += " if absent";
+  if (operation.if_value != 0) text += fmt::format(" if #{}", operation.if_value);
   if (operation.if_version != 0) text += fmt::format(" if version {}", operation.if_version);
   if (operation.may_expire()) text += " expiring";
   return fmt::format("{} -> {}", text, outcome_text(operation));

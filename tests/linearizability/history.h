@@ -22,7 +22,8 @@ enum class Outcome : uint8_t {
   kDone,      // A put or erase took effect; a get found an entry.
   kAbsent,    // There was no entry: of a get, and of a write that wanted one.
   kExists,    // A put wanted none, but there was one.
-  kMismatch,  // A write wanted another version.
+  kMismatch,  // A write wanted another version, or another value.
+  kUnmet,     // What a write wanted was not there: there was no entry, or another one.
   kUnknown,   // A write may take effect at any later moment, or never.
   kRefused,   // A write has no effect and never will; a get got no answer.
 };
@@ -34,7 +35,8 @@ struct Operation {
   Outcome outcome = Outcome::kRefused;
   bool if_absent = false;
   uint64_t if_version = 0;  // 0: any.
-  uint64_t value = 0;       // A number for what was put or got; 0: not known.
+  uint64_t if_value = 0;    // Of a write: the entry's value must be this one; 0: any. At most one condition.
+  uint64_t value = 0;       // A number for what was put or got, which may come again; 0: not known.
   uint64_t version = 0;     // Of what was put, got or erased; 0: not known.
   // The order of calls and returns. Equal numbers are concurrent.
   uint64_t began = 0;

@@ -63,6 +63,43 @@ TEST(Random, spoilt_histories_are_judged_as_brute_force_judges_them) {
   EXPECT_GT(bad, 3'000U);
 }
 
+// A register as other systems' histories have it: few values, compare-and-set by value, no versions, and a
+// failure that does not say whether there was another value or none.
+Recipe register_of(uint64_t seed) {
+  Recipe recipe{.seed = seed, .clients = 2 + static_cast<uint32_t>(seed % 3)};
+  recipe.operations = 4 + seed % 5;
+  recipe.unknown_chance = seed % 2 == 0 ? 0.3 : 0.05;
+  recipe.tells_versions = false;
+  recipe.values = 2 + seed % 3;
+  recipe.value_condition_chance = 0.6;
+  return recipe;
+}
+
+// Mostly conditions on versions that are not the one, of an entry whose own nobody was told.
+Recipe many_mismatches(uint64_t seed) {
+  Recipe recipe{.seed = seed, .clients = 3, .operations = 7};
+  recipe.unknown_chance = 0.4;
+  recipe.condition_chance = 0.9;
+  return recipe;
+}
+
+TEST(Random, registers_and_many_mismatches_are_judged_as_brute_force_judges_them) {
+  uint64_t good = 0;
+  uint64_t bad = 0;
+  for (uint64_t seed = 1; seed <= 12'000; ++seed) {
+    const Recipe recipe = seed % 3 == 0 ? many_mismatches(seed) : register_of(seed);
+    History history = test::right_history(recipe);
+    ASSERT_TRUE(check(history).is_good()) << "seed " << seed << all_of(history);
+    Prng prng(mix(seed));
+    for (uint64_t times = 1 + prng.below(2); times > 0; --times) test::spoil(history, prng);
+    const bool is_good = BruteForce(history.operations).is_linearizable();
+    ASSERT_EQ(check(history).is_good(), is_good) << "seed " << seed << all_of(history);
+    ++(is_good ? good : bad);
+  }
+  EXPECT_GT(good, 2'000U);
+  EXPECT_GT(bad, 700U);
+}
+
 // What is called the contradiction is one: by brute force, and without the operations that were left out.
 TEST(Random, the_window_of_a_small_history_contradicts_itself) {
   uint64_t judged = 0;

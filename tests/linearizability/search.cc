@@ -77,7 +77,7 @@ class Search {
       }
       std::erase(pending_, item);
     }
-    return {.steps = steps_};
+    return {.steps = steps_, .excluded_max = excluded_max_};
   }
 
  private:
@@ -101,6 +101,8 @@ class Search {
     for (Configuration& configuration : configurations_) {
       std::erase(configuration.taken, item);
       configuration.unnoticed = false;
+      const State& state = configuration.state;
+      excluded_max_ = std::max({excluded_max_, state.excluded.size(), state.excluded_values.size()});
     }
     forget_dominated();
   }
@@ -133,7 +135,8 @@ class Search {
   [[nodiscard]] bool are_alike(uint32_t one, uint32_t other) const {
     const Operation& a = *items_[one].operation;
     const Operation& b = *items_[other].operation;
-    return a.kind == b.kind && a.if_absent == b.if_absent && a.if_version == b.if_version;
+    return a.kind == b.kind && a.if_absent == b.if_absent && a.if_version == b.if_version &&
+           a.if_value == b.if_value;
   }
 
   // Optional writes whose effect nobody can tell from that of another: one is as good as the next (R3).
@@ -141,6 +144,7 @@ class Search {
     std::unordered_set<uint64_t> read;
     for (const Item& item : items_) {
       if (item.operation->kind == Kind::kGet) read.insert(item.operation->value);
+      if (item.operation->if_value != 0) read.insert(item.operation->if_value);
     }
     for (uint32_t i = 0; i < items_.size(); ++i) {
       const Operation& operation = *items_[i].operation;
@@ -173,6 +177,7 @@ class Search {
   void try_next(const Configuration& before, uint32_t item) {
     const Operation& operation = *items_[item].operation;
     const bool is_blind = operation.changes() && !operation.if_absent && operation.if_version == 0 &&
+                          operation.if_value == 0 &&
                           (operation.kind == Kind::kPut || operation.outcome == Outcome::kUnknown);
     // (R3)
     if (before.unnoticed && is_blind) return;
@@ -248,6 +253,7 @@ class Search {
   uint32_t goal_ = 0;  // The item that returns now.
   uint64_t now_ns_ = 0;
   uint64_t steps_ = 0;
+  size_t excluded_max_ = 0;
 };
 
 }  // namespace

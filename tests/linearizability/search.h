@@ -42,8 +42,9 @@ struct Start {
 struct Answer {
   enum class Verdict : uint8_t { kGood, kBad, kUndecided };
   Verdict verdict = Verdict::kGood;
-  size_t item = 0;     // kBad: the one whose return cannot be explained.
-  uint64_t steps = 0;  // Operations tried.
+  size_t item = 0;          // kBad: the one whose return cannot be explained.
+  uint64_t steps = 0;       // Operations tried.
+  size_t excluded_max = 0;  // So many versions or values an unknown one was said not to be.
 };
 
 // The items of one key: what had no effect is left out, a put of unknown fate gets the version of who read

@@ -47,13 +47,15 @@ bool Rules::see_present(const Item& item, const Seen& seen, State& state) const 
   if (has_expiry_ && state.floor_ns >= state.expires_until_ns) return false;
   if (seen.value != 0) {
     if (state.value != 0 && state.value != seen.value) return false;
+    if (std::ranges::binary_search(state.excluded_values, seen.value)) return false;
     state.value = seen.value;
+    state.excluded_values.clear();
   }
   if (seen.version == 0 || seen.version == state.version) return true;
   if (state.version != 0 || seen.version <= state.highest) return false;
-  if (std::ranges::find(state.excluded, seen.version) != state.excluded.end()) return false;
+  if (std::ranges::binary_search(state.excluded, seen.version)) return false;
   state.version = state.highest = seen.version;
-  state.excluded = {};
+  state.excluded.clear();
   return true;
 }
 
@@ -65,28 +67,48 @@ bool Rules::see_absent(const Item& item, State& state) const noexcept {
   return pass_time(item, state.expires_from_ns, state);
 }
 
-bool Rules::see_other_version(const Item& item, State& state) const noexcept {
+// Nothing of what was told is forgotten: an entry that turns out to be one that it was not is a
+// contradiction.
+bool Rules::see_other(const Item& item, State& state) const noexcept {
   if (!see_present(item, {}, state)) return false;
-  const uint64_t wanted = item.operation->if_version;
-  if (state.version != 0) return state.version != wanted;
-  if (std::ranges::find(state.excluded, wanted) != state.excluded.end()) return true;
-  const auto room = std::ranges::find(state.excluded, uint64_t{0});
-  if (room != state.excluded.end()) *room = wanted;
-  std::ranges::sort(state.excluded);
+  const Operation& operation = *item.operation;
+  const bool by_value = operation.if_value != 0;
+  const uint64_t wanted = by_value ? operation.if_value : operation.if_version;
+  const uint64_t known = by_value ? state.value : state.version;
+  if (known != 0) return known != wanted;
+  std::vector<uint64_t>& excluded = by_value ? state.excluded_values : state.excluded;
+  const auto place = std::ranges::lower_bound(excluded, wanted);
+  if (place == excluded.end() || *place != wanted) excluded.insert(place, wanted);
   return true;
+}
+
+bool Rules::see_unmet(const Item& item, State& state) const noexcept {
+  switch (state.presence) {
+    case Presence::kAbsent:
+      return see_absent(item, state);
+    case Presence::kPresent:
+      return see_other(item, state);
+    case Presence::kAnything:
+      // One or the other: in the middle of a history this tells nothing.
+      return pass_time(item, 0, state);
+  }
+  return false;
 }
 
 bool Rules::put(const Item& item, State& state) const noexcept {
   const Operation& operation = *item.operation;
   if (operation.if_absent && !see_absent(item, state)) return false;
-  if (operation.if_version != 0 && !see_present(item, {.version = operation.if_version}, state)) return false;
+  const bool wants_one = operation.if_version != 0 || operation.if_value != 0;
+  const Seen wanted{.value = operation.if_value, .version = operation.if_version};
+  if (wants_one && !see_present(item, wanted, state)) return false;
   if (!pass_time(item, 0, state)) return false;
   if (item.version != 0 && item.version <= state.highest) return false;
   state.presence = Presence::kPresent;
   state.value = operation.value;
   state.version = item.version;
   state.highest = std::max(state.highest, item.version);
-  state.excluded = {};
+  state.excluded.clear();
+  state.excluded_values.clear();
   state.expires_from_ns = operation.expires_from_ns;
   state.expires_until_ns = item.ended == kNever ? kNever : operation.expires_until_ns;
   return true;
@@ -94,7 +116,7 @@ bool Rules::put(const Item& item, State& state) const noexcept {
 
 bool Rules::erase(const Item& item, State& state) const noexcept {
   const uint64_t version = std::max(item.version, item.operation->if_version);
-  if (!see_present(item, {.version = version}, state)) return false;
+  if (!see_present(item, {.value = item.operation->if_value, .version = version}, state)) return false;
   state = {.presence = Presence::kAbsent, .highest = state.highest, .floor_ns = state.floor_ns};
   return true;
 }
@@ -112,7 +134,9 @@ bool Rules::apply(const Item& item, State& state) const noexcept {
     case Outcome::kExists:
       return see_present(item, {}, state);
     case Outcome::kMismatch:
-      return see_other_version(item, state);
+      return see_other(item, state);
+    case Outcome::kUnmet:
+      return see_unmet(item, state);
     case Outcome::kRefused:
       return true;
   }

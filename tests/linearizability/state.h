@@ -2,9 +2,9 @@
 // One entry as its operations find it and leave it: the sequential meaning of the store, for the search.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "tests/linearizability/search.h"
 
@@ -17,8 +17,9 @@ struct State {
   uint64_t value = 0;    // 0: not known; who reads it tells.
   uint64_t version = 0;  // Likewise.
   uint64_t highest = 0;  // Of all versions so far: the next ones are greater.
-  // What an unknown version is not, because a write was told so.
-  std::array<uint64_t, 2> excluded = {};
+  // What an unknown version, or value, is not, because a write was told so: all of them, sorted.
+  std::vector<uint64_t> excluded = {};
+  std::vector<uint64_t> excluded_values = {};
   uint64_t expires_from_ns = kNever;
   uint64_t expires_until_ns = kNever;
   // Of keys with a time to live: no later operation takes effect before this moment.
@@ -50,7 +51,8 @@ class Rules {
   };
   [[nodiscard]] bool see_present(const Item& item, const Seen& seen, State& state) const noexcept;
   [[nodiscard]] bool see_absent(const Item& item, State& state) const noexcept;
-  [[nodiscard]] bool see_other_version(const Item& item, State& state) const noexcept;
+  [[nodiscard]] bool see_other(const Item& item, State& state) const noexcept;
+  [[nodiscard]] bool see_unmet(const Item& item, State& state) const noexcept;
   [[nodiscard]] bool begin_with(const Seen& seen, State& state) const noexcept;
   [[nodiscard]] bool put(const Item& item, State& state) const noexcept;
   [[nodiscard]] bool erase(const Item& item, State& state) const noexcept;

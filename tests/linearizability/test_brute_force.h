@@ -79,21 +79,25 @@ class BruteForce {
   [[nodiscard]] static bool happen(const Operation& one, Entry& entry) {
     entry.now_ns = std::max(entry.now_ns, one.began_ns);
     const bool wants_none = one.outcome == Outcome::kAbsent || (one.changes() && one.if_absent);
-    const bool wants_one = one.outcome == Outcome::kExists || one.outcome == Outcome::kMismatch ||
-                           (one.kind == Kind::kGet && one.outcome == Outcome::kDone) ||
-                           (one.changes() && (one.if_version != 0 || one.kind == Kind::kErase));
+    const bool wants_one =
+        one.outcome == Outcome::kExists || one.outcome == Outcome::kMismatch ||
+        (one.kind == Kind::kGet && one.outcome == Outcome::kDone) ||
+        (one.changes() && (one.if_version != 0 || one.if_value != 0 || one.kind == Kind::kErase));
     if (wants_none && entry.is_there) {
       if (entry.expires_from_ns == kNever) return false;
       entry.now_ns = std::max(entry.now_ns, entry.expires_from_ns);
     }
     if (wants_one && (!entry.is_there || entry.now_ns >= entry.expires_until_ns)) return false;
     if (entry.now_ns > one.ended_ns) return false;
-    if (one.outcome == Outcome::kMismatch && entry.version == one.if_version) return false;
+    const bool is_wanted = (one.if_version == 0 || entry.version == one.if_version) &&
+                           (one.if_value == 0 || entry.value == one.if_value);
+    if (one.outcome == Outcome::kMismatch && is_wanted) return false;
+    if (one.outcome == Outcome::kUnmet && entry.is_there && is_wanted) return false;
     if (one.outcome == Outcome::kAbsent || one.outcome == Outcome::kExists ||
-        one.outcome == Outcome::kMismatch) {
+        one.outcome == Outcome::kMismatch || one.outcome == Outcome::kUnmet) {
       return true;
     }
-    if (one.if_version != 0 && entry.version != one.if_version) return false;
+    if (one.changes() && !is_wanted) return false;
     if (one.kind == Kind::kGet || one.kind == Kind::kErase) {
       if (one.version != 0 && one.version != entry.version) return false;
       if (one.kind == Kind::kGet) return one.value == 0 || one.value == entry.value;

@@ -23,7 +23,9 @@ struct Recipe {
   double unknown_chance = 0.1;  // Of a write: nobody learns its outcome.
   double expiring_chance = 0;   // Of a put.
   double condition_chance = 0.4;
-  bool tells_versions = true;  // Else gets and puts say nothing of versions.
+  bool tells_versions = true;         // Else gets and puts say nothing of versions.
+  uint64_t values = 0;                // So few values, which come again; 0: all are different.
+  double value_condition_chance = 0;  // Of a put: compare-and-set by value. REQUIRES: values.
 };
 
 // The true store: what each operation finds and leaves.
@@ -42,11 +44,21 @@ class TrueStore {
       return;
     }
     choose_condition(one, entry.version);
+    if (recipe_.value_condition_chance > 0 && one.kind == Kind::kPut &&
+        prng_.chance(recipe_.value_condition_chance)) {
+      one.if_absent = false;
+      one.if_version = 0;
+      one.if_value = 1 + prng_.below(recipe_.values);
+    }
     one.outcome = Outcome::kDone;
     if (one.if_absent && is_there) one.outcome = Outcome::kExists;
-    const bool wants_one = one.if_version != 0 || one.kind == Kind::kErase;
+    const bool wants_one = one.if_version != 0 || one.if_value != 0 || one.kind == Kind::kErase;
     if (wants_one && !is_there) one.outcome = Outcome::kAbsent;
     if (one.if_version != 0 && is_there && one.if_version != version) one.outcome = Outcome::kMismatch;
+    if (one.if_value != 0 && is_there && one.if_value != entry.value) one.outcome = Outcome::kMismatch;
+    // Other systems say no more than that.
+    if (one.if_value != 0 && one.outcome != Outcome::kDone && prng_.chance(0.7))
+      one.outcome = Outcome::kUnmet;
     if (one.outcome != Outcome::kDone) return;
     if (one.kind == Kind::kErase) {
       one.version = version;
@@ -96,7 +108,7 @@ class TrueStore {
                   .key = static_cast<uint32_t>(prng.below(recipe.keys))};
     const uint64_t draw = prng.below(10);
     one.kind = draw < 5 ? Kind::kGet : draw < 9 ? Kind::kPut : Kind::kErase;
-    if (one.kind == Kind::kPut) one.value = 1000 + i;
+    if (one.kind == Kind::kPut) one.value = recipe.values == 0 ? 1000 + i : 1 + prng.below(recipe.values);
     one.began_ns = one.began = free_ns[one.client];
     uint64_t moment_ns = one.began + prng.below(recipe.call_ns + 1);
     uint64_t end_ns = moment_ns + prng.below(recipe.call_ns + 1);
@@ -136,7 +148,8 @@ inline void spoil(History& history, Prng& prng) {
       if (one.kind == Kind::kGet) one.value = other.value;
       break;
     case 2:
-      if (one.outcome != Outcome::kUnknown) one.outcome = other.is_write() ? one.outcome : other.outcome;
+      // An answer that never came is none.
+      if (one.ended != kNever) one.outcome = other.is_write() ? one.outcome : other.outcome;
       break;
     case 3:
       if (one.is_write()) one.outcome = Outcome::kRefused;

@@ -169,8 +169,10 @@ class Reduction {
     return std::ranges::any_of(kept_, [&](size_t i) {
       const Item& other = items_[i];
       if (i == write) return false;
-      const bool names_value = other.operation->kind == Kind::kGet && item.operation->value != 0 &&
-                               other.operation->value == item.operation->value;
+      const uint64_t value = item.operation->value;
+      const bool names_value =
+          value != 0 && ((other.operation->kind == Kind::kGet && other.operation->value == value) ||
+                         other.operation->if_value == value);
       const bool names_version =
           item.version != 0 && (other.version == item.version || other.operation->if_version == item.version);
       return names_value || names_version;
