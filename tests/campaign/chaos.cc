@@ -98,10 +98,10 @@ void Chaos::harm(uint64_t draw) {
   }
 }
 
-// Anywhere within the error that the model allows.
+// Anywhere within the error that is allowed.
 void Chaos::step_wall_clock(std::span<sim::Host* const> hosts) {
-  const auto error =
-      static_cast<int64_t>(world_.prng().below(2 * kWallError_ns)) - static_cast<int64_t>(kWallError_ns);
+  const auto error = static_cast<int64_t>(world_.prng().below(2 * options_.wall_error_ns)) -
+                     static_cast<int64_t>(options_.wall_error_ns);
   for (sim::Host* host : hosts) {
     const int64_t before = static_cast<int64_t>(host->clock().wall_ns() - reference_.clock().wall_ns());
     host->step_wall_clock_ns(error - before);

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "tests/campaign/model.h"
+
 #include "refract/fabric/sim/world.h"
 
 namespace refract::campaign {
@@ -25,7 +27,8 @@ class Chaos {
     bool crashes_often = false;
     bool pauses = true;
     bool cuts = true;
-    double death_chance = 0;  // At each harm, that a client ends for good.
+    uint64_t wall_error_ns = kWallError_ns;  // By how much wall clocks are stepped.
+    double death_chance = 0;                 // At each harm, that a client ends for good.
     // The node is made anew after a crash, without memory; called while all of it is down. Null: never.
     double rebirth_chance = 0;
     std::function<void()> rebirth = {};

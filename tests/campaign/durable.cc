@@ -69,10 +69,12 @@ uint64_t forget_what_was_taken_back(RivalStage& stage) {
     for (const auto& [crashed, loss] : found->second) {
       if (!overlaps(operation, loss)) continue;
       if (is_lost(operation, loss)) {
+        // An eviction is acknowledged to nobody.
+        const bool is_eviction = stage.recorder.history().clients[operation.client] == RivalStage::kEvictor;
         if (is_always && operation.kind == Kind::kPut) {
           stage.complain(fmt::format("an acknowledged write is lost: {}", to_text(operation)));
         }
-        if (is_always) continue;
+        if (is_always && !is_eviction) continue;
         operation.outcome = Outcome::kUnknown;
         operation.version = 0;
         operation.ended = linearizability::kNever;

@@ -100,12 +100,13 @@ ServerProcess::ServerProcess(sim::Host& host, Keeper& keeper, KvOutcome& tally)
   regions_taken_ = keeper_.regions_.size();
   host_.shard().add(*this);
   if (keeper.options_.log != nullptr) keeper.options_.log->server_restarted(keeper.memory_);
-  const kv::EvictionPolicy policy = keeper.options_.eviction;
-  if (policy != kv::EvictionPolicy::kNone)
-    eviction_.emplace(kv::Eviction::Parts{
-        .table = table_, .heap = heap_, .growth = *this, .policy = policy, .samples = &uses_});
+  // What comes back from a log is compared with it: nothing of that goes.
+  if (keeper.options_.log == nullptr) begin_eviction();
   recover();
-  if (damage_.empty() && keeper.options_.log != nullptr) take_log();
+  if (damage_.empty() && keeper.options_.log != nullptr) {
+    take_log();
+    begin_eviction();
+  }
   if (damage_.empty()) serve();
 }
 
@@ -118,6 +119,15 @@ ServerProcess::~ServerProcess() {
   if (!service_) return;
   tally_.pulled += service_->pulls().counts().values;
   tally_.unpulled += service_->pulls().counts().failed;
+}
+
+void ServerProcess::begin_eviction() {
+  const kv::EvictionPolicy policy = keeper_.options_.eviction;
+  if (policy == kv::EvictionPolicy::kNone) return;
+  eviction_.emplace(kv::Eviction::Parts{
+      .table = table_, .heap = heap_, .growth = *this, .policy = policy, .samples = &uses_});
+  if (keeper_.options_.evictions == nullptr) return;
+  witness_.emplace(table_, writer_, keeper_.memory_, *keeper_.options_.evictions);
 }
 
 StoreLog* ServerProcess::log() noexcept {
@@ -207,9 +217,11 @@ void ServerProcess::serve() {
                                            .shard_count = keeper_.options_.shard_count,
                                            .pull_piece_bytes = kKiB,
                                            .eviction = eviction_ ? &*eviction_ : nullptr});
-  early_compare_.emplace(*service_, table_);
+  const bool compares_put_early = mutation() == Mutation::kCompareBeforeRoom;
+  early_compare_.emplace(*service_, table_,
+                         compares_put_early ? kv::wire::Method::kPut : kv::wire::Method::kPutBegin);
   rpc::Service* service = &*service_;
-  if (mutation() == Mutation::kEarlyCompare) service = &*early_compare_;
+  if (compares_put_early || mutation() == Mutation::kEarlyCompare) service = &*early_compare_;
   chains_.emplace(
       kv::ChainServer::Parts{.table = table_,
                              .heap = heap_,
@@ -257,6 +269,7 @@ void ServerProcess::recycle_stamps() noexcept {
 
 size_t ServerProcess::poll() noexcept {
   count_lines();
+  if (witness_) witness_->poll();
   if (service_ && service_->on_log_progress() > 0) return 1;
   if (keeper_.options_.short_stamps) recycle_stamps();
   // What is free is used again at once: the sooner the log misses it.

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/campaign/evictions.h"
 #include "tests/campaign/kv_campaign.h"
 #include "tests/campaign/model_log.h"
 #include "tests/campaign/mutated_log.h"
@@ -53,7 +54,8 @@ class Keeper {
     uint32_t shard_count = 1;
     Mutation mutation = Mutation::kNone;
     kv::EvictionPolicy eviction = kv::EvictionPolicy::kNone;
-    ModelLog* log = nullptr;  // Null: changes are in memory only. Outlives the keeper.
+    const EvictionNotes* evictions = nullptr;  // Told of what is evicted; null: nobody is.
+    ModelLog* log = nullptr;                   // Null: changes are in memory only. Outlives the keeper.
   };
   Keeper(sim::World& world, sim::Host& server, const Options& options);
 
@@ -130,6 +132,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   };
   [[nodiscard]] StoreLog* log() noexcept;
   [[nodiscard]] Mutation mutation() const noexcept { return keeper_.options_.mutation; }
+  void begin_eviction();
   void recover();
   [[nodiscard]] Result<> recover_table();
   void take_log();
@@ -152,6 +155,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   kv::Table table_;
   AnyUses uses_;
   std::optional<kv::Eviction> eviction_;
+  std::optional<EvictionWitness> witness_;
   std::optional<EarlyReads> early_reads_;
   std::optional<kv::TableService> service_;
   std::optional<EarlyCompareService> early_compare_;

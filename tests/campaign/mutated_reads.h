@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network of clients who read their server's memory by a rule that is broken on purpose: what they post
-// is reordered, or what comes back is what they saw before.
+// comes back as what they saw before.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,6 @@ class MutatedReads final : public fabric::WrappedDomain {
     fabric::LocalSpan local{};
   };
 
-  [[nodiscard]] size_t post_slots_first(fabric::WrappedChannel& channel,
-                                        std::span<const fabric::Request> requests) noexcept;
   void look_at(const fabric::Completion& completion) noexcept;
 
   Mutation mutation_;

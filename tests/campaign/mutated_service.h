@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A service that compares the version of a large put when it begins, and not again when it takes effect.
+// A service that compares the version of a put early, and not again when it takes effect: of a large one when
+// it begins, of a small one before there is room for it.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +17,14 @@ namespace refract::campaign {
 
 class EarlyCompareService final : public rpc::Service {
  public:
-  EarlyCompareService(rpc::Service& service, kv::Table& table) noexcept : service_(service), table_(table) {}
+  EarlyCompareService(rpc::Service& service, kv::Table& table, kv::wire::Method method) noexcept
+      : service_(service), table_(table), method_(method) {}
 
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
     std::vector<rpc::IncomingCall> changed(calls.begin(), calls.end());
     std::deque<std::vector<std::byte>> payloads;
     for (rpc::IncomingCall& call : changed) {
-      if (call.header.method != static_cast<uint16_t>(kv::wire::Method::kPutBegin)) continue;
+      if (call.header.method != static_cast<uint16_t>(method_)) continue;
       payloads.emplace_back(call.payload.begin(), call.payload.end());
       compare_now(payloads.back());
       call.payload = payloads.back();
@@ -37,7 +39,11 @@ class EarlyCompareService final : public rpc::Service {
   void compare_now(std::span<std::byte> payload) noexcept {
     std::span<const std::byte> rest = payload;
     auto request = kv::wire::take<kv::wire::PutRequest>(rest);
-    if (!request || request->if_version == 0 || request->key.key_bytes > rest.size()) return;
+    if (!request || request->if_version == 0) return;
+    if ((request->key.flags & kv::wire::KeyRef::kIdentified) != 0) {
+      if (!kv::wire::take<kv::wire::Identity>(rest)) return;
+    }
+    if (request->key.key_bytes > rest.size()) return;
     const auto entry = table_.find(rest.first(request->key.key_bytes));
     if (!entry || entry->version != request->if_version) return;
     request->if_version = 0;
@@ -47,6 +53,7 @@ class EarlyCompareService final : public rpc::Service {
 
   rpc::Service& service_;
   kv::Table& table_;
+  kv::wire::Method method_;
 };
 
 }  // namespace refract::campaign

@@ -18,7 +18,6 @@ enum class Mutation : uint8_t {
   kNoSecondCount,  // They accept a miss though the table was split meanwhile.
   kStoppedClock,   // They serve what has expired.
   // Clients who read the server's memory over the network.
-  kSlotFirst,   // They READ a slot before its buffer.
   kNoSlotLook,  // They do not look at the slot again.
   // Clients who lend the server the value of a put.
   kKeepLoans,  // They never revoke what they lent.
@@ -31,6 +30,7 @@ enum class Mutation : uint8_t {
   kClearBeforeCount,   // A split clears the old slots before it publishes the new count.
   kCountBeforeCopies,  // A split publishes the count before the entries stand in the second place.
   kEarlyCompare,       // A large put compares versions when it begins, not when it takes effect.
+  kCompareBeforeRoom,  // A put compares versions before it makes room, and not again.
   kForgetBucket,       // Recovery overlooks a bucket, so that its buffers are given out again.
   kStampsAnew,         // Recovery gives stamps again that were given before the crash.
   // The server and its log, where it has one.
@@ -57,7 +57,6 @@ inline constexpr std::array kRivalMutations = {
     MutationRow{Mutation::kNoSecondSlot, "readers skip the second look at the slot"},
     MutationRow{Mutation::kNoSecondCount, "readers accept a miss over a split"},
     MutationRow{Mutation::kStoppedClock, "readers serve an expired entry"},
-    MutationRow{Mutation::kSlotFirst, "remote readers look at the slot before the buffer"},
     MutationRow{Mutation::kNoSlotLook, "remote readers do not look at the slot again"},
     MutationRow{Mutation::kKeepLoans, "what was lent is not revoked"},
     MutationRow{Mutation::kEarlyReads, "a pulled value is published before it has landed"},
@@ -70,6 +69,11 @@ inline constexpr std::array kRivalMutations = {
     MutationRow{Mutation::kStampsAnew, "recovery begins stamps anew"},
     MutationRow{Mutation::kLateFirstSent, "a repetition hides when it was first sent"},
     MutationRow{Mutation::kBlindRetry, "a put without identity is sent again"},
+};
+
+// Those that it must find where the node evicts.
+inline constexpr std::array kEvictionMutations = {
+    MutationRow{Mutation::kCompareBeforeRoom, "a condition is compared before room is made"},
 };
 
 // Those that it must find where changes are written to a log.

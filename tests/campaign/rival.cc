@@ -106,8 +106,7 @@ kv::RemoteClientOptions Rival::remote_options() const {
           .location_bytes = 2'000,
           .batch = 5,
           // The server's clock is stepped this far, and the shard's own is a little old.
-          .clock_error_ns = 2 * kWallError_ns + 20'000,
-          .confirms_stamps = stage_.nodes[life_ - 1].shards[0].has_short_stamps()};
+          .clock_error_ns = 2 * kWallError_ns + 20'000};
 }
 
 Task<> Rival::disconnect() {
@@ -177,6 +176,8 @@ std::string Rival::any_key() {
 }
 
 size_t Rival::draw_bytes() {
+  // The memory is full soon, and stays so.
+  if (stage_.run.evicts && prng_.chance(0.3)) return 20'000 + prng_.below(70'000);
   if (prng_.chance(0.85)) return kTellingBytes + prng_.below(160);
   // In pieces; from 16 KiB on pinned while it is copied; above 64 KiB an extent. Many of one length, so that
   // a buffer that is given back too early is soon taken again.
@@ -192,7 +193,8 @@ kv::RpcPutOptions Rival::draw_options(const std::string& key) {
   } else if (draw < 50) {
     options.if_version = versions_[key];
   }
-  if (prng_.chance(0.1)) options.ttl_ns = 3 * kWallError_ns + prng_.below(2 * kMillisecond_ns);
+  if (prng_.chance(0.1) && !stage_.has_wild_clocks())
+    options.ttl_ns = 3 * kWallError_ns + prng_.below(2 * kMillisecond_ns);
   return options;
 }
 
@@ -257,6 +259,8 @@ void Rival::end_write(size_t record, const std::string& key, const Result<uint64
       if (!is_no_answer(result.code())) {
         stage_.complain(fmt::format("a write of {} gave '{}'", key, info(result.code()).text));
       }
+      // What found no room may be executed when it comes the second time.
+      if (stage_.sends_twice()) end.outcome = Outcome::kUnknown;
   }
   stage_.recorder.end(record, end);
 }
@@ -323,6 +327,22 @@ Task<> Rival::put() {
   }
   end_put(put, result);
   if (by_chains && !result) stage_.refused_by_reading.push_back(put.record);
+  if (result.code() == Code::kIndeterminate && prng_.chance(0.5)) co_await doubt(key);
+}
+
+// Conditions that hardly ever hold, one after the other, on an entry whose version nobody was told: each
+// answer says one that it does not have.
+Task<> Rival::doubt(std::string key) {
+  const bool connected = co_await connect();
+  for (int i = 0; i < 5 && connected && !stage_.is_over(); ++i) {
+    kv::RpcPutOptions options;
+    if (i < 4) options.if_version = 1 + prng_.below(1'000);
+    const Put put = begin_put(key, kTellingBytes, options);
+    const Result<uint64_t> result =
+        co_await reach_of(key).client->put(bytes_of(key), bytes_of(put.value), options);
+    end_put(put, result);
+    if (!result && is_no_answer(result.code())) break;
+  }
 }
 
 bool Rival::is_gone(size_t life) const noexcept {

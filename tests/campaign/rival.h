@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/campaign/kv_server.h"
@@ -53,7 +54,14 @@ struct RivalStage {
   uint64_t reborn = 0;                     // The moment when the host died last; 0: it has not.
   std::vector<size_t> refused_by_reading;  // Records of writes that chains refused, which read to find out.
 
+  // Who evicts, among the clients of the history.
+  static constexpr std::string_view kEvictor = "eviction";
+
   [[nodiscard]] bool is_durable() const noexcept { return run.durability != Durability::kNone; }
+  // Some messages of identified writes come twice.
+  [[nodiscard]] bool sends_twice() const noexcept { return run.seed % 5 == 2; }
+  // Wall clocks are stepped by hours, so that nobody can say when an entry expires; none does.
+  [[nodiscard]] bool has_wild_clocks() const noexcept { return run.seed % 11 == 3; }
   // Under which a key stands in the history. What is lost on purpose has another name from then on.
   [[nodiscard]] std::string name_of(size_t life, const std::string& key) const;
   [[nodiscard]] size_t life() const noexcept { return nodes.size(); }
@@ -158,6 +166,7 @@ class Rival {
   [[nodiscard]] bool goes_by_chains() noexcept { return prng_.chance(0.5); }
   [[nodiscard]] Path draw_path() noexcept { return static_cast<Path>(prng_.below(3)); }
   [[nodiscard]] runtime::Task<> put();
+  [[nodiscard]] runtime::Task<> doubt(std::string key);
   [[nodiscard]] runtime::Task<> put_many();
   [[nodiscard]] runtime::Task<> erase();
   [[nodiscard]] runtime::Task<> get(std::string key);

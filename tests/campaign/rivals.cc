@@ -11,6 +11,7 @@
 #include "tests/campaign/durable.h"
 #include "tests/campaign/mutated_pulls.h"
 #include "tests/campaign/mutated_reads.h"
+#include "tests/campaign/repeated_sends.h"
 #include "tests/campaign/rival.h"
 #include "tests/linearizability/checker.h"
 #include "tests/linearizability/picture.h"
@@ -45,6 +46,12 @@ Keeper::Options keeper_options(const RivalRun& run, size_t life) {
   options.chunks_max = options.chunks + prng.below(12);
   // A memory that is filled in another order needs a little more.
   if (is_durable && life > 0) options.chunks_max += 6;
+  if (run.evicts) {
+    options.chunks = 5 + prng.below(3);
+    options.chunks_max = options.chunks;
+    options.eviction =
+        run.seed % 2 == 0 ? kv::EvictionPolicy::kLeastRecentlyUsed : kv::EvictionPolicy::kLeastOftenUsed;
+  }
   options.short_stamps = run.seed % 8 == 1;
   options.shard_count = shard_count(run);
   return options;
@@ -103,6 +110,7 @@ class Campaign {
  private:
   [[nodiscard]] Chaos::Options chaos_options() {
     Chaos::Options options{.crashes_often = crashes_often(run_)};
+    if (stage_.has_wild_clocks()) options.wall_error_ns = 5 * 3600 * kSecond_ns;
     if (run_.seed % 4 == 2) options.death_chance = 0.5;
     if (run_.seed % 5 == 0) {
       options.rebirth_chance = 0.3;
@@ -153,6 +161,7 @@ class Campaign {
     Keeper::Options options = keeper_options(run_, stage_.life());
     RivalStage::Node& node = stage_.nodes.emplace_back();
     node.hash_seed = Keeper::hash_seed(options);
+    options.evictions = &evictions_;
     for (sim::Host* shard : shards_) {
       options.log = stage_.is_durable() ? &stage_.logs[options.shard_index] : nullptr;
       node.shards.emplace_back(world_, *shard, options);
@@ -172,8 +181,12 @@ class Campaign {
     sim::Host& host = world_.add_host(fmt::format("client{}", number));
     clients_.push_back(&host);
     fabric::Domain* domain = &host.domain();
-    if (run_.mutation == Mutation::kSlotFirst || run_.mutation == Mutation::kNoSlotLook) {
+    if (run_.mutation == Mutation::kNoSlotLook) {
       domain = &host.emplace<MutatedReads>(*domain, run_.mutation);
+    }
+    if (stage_.sends_twice()) {
+      domain = &host.emplace<RepeatedSends>(*domain, mix(run_.seed + static_cast<uint64_t>(number)),
+                                            stage_.outcome.sent_twice);
     }
     if (run_.mutation == Mutation::kKeepLoans) domain = &host.emplace<KeptLoans>(*domain);
     static_cast<void>(host.emplace<fabric::Dispatcher>(*domain, host.shard()));
@@ -212,6 +225,7 @@ class Campaign {
     const linearizability::Judgement judgement = linearizability::check(history);
     stage_.outcome.undecided = judgement.undecided.size();
     stage_.outcome.steps = judgement.steps;
+    stage_.outcome.excluded_max = judgement.excluded_max;
     std::optional<linearizability::Violation> violation = judgement.violation;
     if (!violation) violation = version_violation;
     for (size_t life = 1; life <= stage_.life() && !violation; ++life) {
@@ -235,7 +249,30 @@ class Campaign {
     return is_one;
   }
 
+  // Of the life that is now: a server belongs to it.
+  [[nodiscard]] size_t begin_eviction(const std::string& key, uint64_t version) {
+    linearizability::Recorder& recorder = stage_.recorder;
+    const size_t record = recorder.begin({.client = recorder.client(RivalStage::kEvictor),
+                                          .key = recorder.key(stage_.name_of(stage_.life(), key)),
+                                          .kind = linearizability::Kind::kErase,
+                                          .if_version = version},
+                                         stage_.now_ns());
+    // The log was told right before.
+    if (stage_.is_durable()) --recorder.operation(record).began;
+    ++stage_.outcome.evicted;
+    return record;
+  }
+  void end_eviction(size_t record) {
+    linearizability::Recorder& recorder = stage_.recorder;
+    recorder.end(record, {.outcome = linearizability::Outcome::kDone,
+                          .version = recorder.operation(record).if_version,
+                          .now_ns = stage_.now_ns()});
+  }
+
   const RivalRun run_;
+  const EvictionNotes evictions_{
+      .begin = [this](const std::string& key, uint64_t version) { return begin_eviction(key, version); },
+      .end = [this](size_t record) { end_eviction(record); }};
   std::optional<sim::World> owned_world_;
   sim::World& world_;
   std::vector<sim::Host*> shards_;
@@ -275,6 +312,9 @@ void RivalOutcome::add(const RivalOutcome& other) {
   deaths += other.deaths;
   reconnects += other.reconnects;
   no_space += other.no_space;
+  evicted += other.evicted;
+  sent_twice += other.sent_twice;
+  excluded_max = std::max(excluded_max, other.excluded_max);
   chain_gets += other.chain_gets;
   chain_puts += other.chain_puts;
   chain_conflicts += other.chain_conflicts;

@@ -19,6 +19,8 @@ struct RivalRun {
   Mutation mutation = Mutation::kNone;
   // With another than kNone the node's memory is lost when its host dies, and filled from a log then.
   Durability durability = Durability::kNone;
+  // The node is small, and evicts: each eviction is an erasure in the history.
+  bool evicts = false;
 };
 
 struct RivalOutcome {
@@ -46,7 +48,10 @@ struct RivalOutcome {
   uint64_t deaths = 0;   // Clients that never came back.
   uint64_t reconnects = 0;
   uint64_t no_space = 0;
-  uint64_t chain_gets = 0;  // Answered by chains; by clients that lived to tell, likewise below.
+  uint64_t evicted = 0;
+  uint64_t sent_twice = 0;    // Messages of identified writes.
+  uint64_t excluded_max = 0;  // Mismatches that one entry of unknown version met.
+  uint64_t chain_gets = 0;    // Answered by chains; by clients that lived to tell, likewise below.
   uint64_t chain_puts = 0;
   uint64_t chain_conflicts = 0;  // Swaps that met what somebody else had stored meanwhile.
   uint64_t remote_gets = 0;      // Answered by READs of the server's memory,
