@@ -177,7 +177,7 @@ void add_remote(std::vector<Store>& all) {
   add("remote", {});
   add("remote_without_locations", {.location_bytes = 0});
   add("remote_with_exact_clock", {.clock_error_ns = 0});
-  add("remote_confirming", {.confirms_stamps = true});
+  add("remote_unconfirming", {.confirms_stamps = false});
 }
 
 // The rows again, by chains.

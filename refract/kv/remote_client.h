@@ -2,7 +2,7 @@
 // A table read by one-sided READs of its owner's memory, over a channel that does them without the owner's
 // CPU (Capabilities::read_bypasses_target_cpu): the `remote` path. A stopped owner still answers.
 //
-// A get takes one round trip of two READs where the entry was seen before and not written since, else two
+// A get takes one round trip of three READs where the entry was seen before and not written since, else two
 // (remote_search.h). A multi_get reads `batch` keys together, in as many round trips as the slowest of them.
 // What READs cannot decide goes to the owner by a call: entries about to expire, long ones, those that change
 // all the time, and everything over a channel of another kind. counts() tells how often, and why; the

@@ -82,10 +82,10 @@ struct RemoteClientOptions {
   // By how much the owner's wall clock may be set between two looks at it. Entries whose time comes or came
   // within that are got by calls.
   uint64_t clock_error_ns = kSecond_ns;
-  // Three more READs of an entry, in the same round trip: its slot and stamp in front of the rest, its stamp
-  // behind, so that not even a buffer that was written anew meanwhile, with a stamp of the same 16 bits, is
-  // taken for what it was. docs/design/023-reading-from-afar.md says how seldom that is.
-  bool confirms_stamps = false;
+  // The whole stamp is READ again behind the slot, and in front of a buffer whose stamp is not known yet: a
+  // slot has room for 16 bits of it, which come back after 65,536 puts. docs/design/042-confirmed-stamps.md.
+  // False: for tests of what that is needed for.
+  bool confirms_stamps = true;
 };
 
 struct RemoteLink {

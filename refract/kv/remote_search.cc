@@ -85,21 +85,20 @@ bool RemoteSearch::add(ReadBatch& batch, Offset at, uint64_t bytes, size_t& read
   return place.has_value();
 }
 
-// The slot behind the buffer, whatever else is read.
 bool RemoteSearch::add_entry(ReadBatch& batch, Candidate& candidate) {
   const Offset buffer = candidate.slot.buffer();
   const auto place = link_.space.find(buffer, sizeof(BufferHeader));
   if (!place) return false;
   // A guess may reach beyond the region's end, where no buffer does.
   const uint64_t bytes = std::min(bytes_to_read(candidate.bytes), place->bytes_left);
-  size_t read = 0;
   const bool confirms = link_.options.confirms_stamps;
-  // In front: slot, stamp. Behind: stamp, slot.
-  if (confirms && !add(batch, candidate.slot_at, sizeof(uint64_t), read)) return false;
-  if (confirms && !add(batch, buffer, sizeof(uint64_t), read)) return false;
+  if (confirms && candidate.stamp == 0 && !add(batch, buffer, sizeof(uint64_t), candidate.stamp_before)) {
+    return false;
+  }
   candidate.buffer = batch.add(place->remote, bytes);
-  if (confirms && !add(batch, buffer, sizeof(uint64_t), read)) return false;
-  return add(batch, candidate.slot_at, sizeof(uint64_t), candidate.behind);
+  // While the slot is READ, the buffer must still be what it was: its stamp is READ last.
+  return add(batch, candidate.slot_at, sizeof(uint64_t), candidate.slot_read) &&
+         (!confirms || add(batch, buffer, sizeof(uint64_t), candidate.stamp_behind));
 }
 
 // The count behind the line: a split publishes it before it clears what it moved.
@@ -232,10 +231,8 @@ RemoteSearch::State RemoteSearch::take_buffers(const ReadBatch& batch, uint64_t 
 
 RemoteSearch::Seen RemoteSearch::look(Candidate& candidate, const ReadBatch& batch,
                                       uint64_t now_ns) noexcept {
-  if (batch.code(candidate.buffer) != Code::kOk || batch.code(candidate.behind) != Code::kOk) {
-    return Seen::kRefused;
-  }
-  candidate.now = {batch.word(candidate.behind)};
+  if (!was_read(candidate, batch)) return Seen::kRefused;
+  candidate.now = {batch.word(candidate.slot_read)};
   if (candidate.now.bits != candidate.slot.bits) return Seen::kChanged;
   BufferHeader header;
   std::memcpy(&header, batch.bytes(candidate.buffer).data(), sizeof(header));
@@ -243,18 +240,25 @@ RemoteSearch::Seen RemoteSearch::look(Candidate& candidate, const ReadBatch& bat
   const bool fits =
       candidate.stamp != 0 ? header.stamp == candidate.stamp : candidate.slot.names(header.stamp);
   if (!fits || !is_confirmed(candidate, batch, header.stamp)) return Seen::kChanged;
+  candidate.stamp = header.stamp;
   return look_at_content(candidate, batch, header, now_ns);
 }
 
-// Whether slot and stamp were in front of the buffer's READ what they were behind it.
+bool RemoteSearch::was_read(const Candidate& candidate, const ReadBatch& batch) const noexcept {
+  const bool confirms = link_.options.confirms_stamps;
+  return batch.code(candidate.buffer) == Code::kOk && batch.code(candidate.slot_read) == Code::kOk &&
+         (!confirms || batch.code(candidate.stamp_behind) == Code::kOk) &&
+         (!confirms || candidate.stamp != 0 || batch.code(candidate.stamp_before) == Code::kOk);
+}
+
+// Whether the buffer carried the stamp before its READ and behind the slot's: stamps are never used twice, so
+// it carried it throughout.
 bool RemoteSearch::is_confirmed(const Candidate& candidate, const ReadBatch& batch,
                                 uint64_t stamp) const noexcept {
   if (!link_.options.confirms_stamps) return true;
-  const auto is_read_as = [&batch](size_t read, uint64_t word) {
-    return batch.code(read) == Code::kOk && batch.word(read) == word;
-  };
-  return is_read_as(candidate.buffer - 2, candidate.slot.bits) && is_read_as(candidate.buffer - 1, stamp) &&
-         is_read_as(candidate.buffer + 1, stamp);
+  const bool was_known = candidate.stamp != 0;
+  return batch.word(candidate.stamp_behind) == stamp &&
+         (was_known || batch.word(candidate.stamp_before) == stamp);
 }
 
 // Of one complete content, which the slot names.

@@ -2,20 +2,20 @@
 // How a key's entry is found by READs of its owner's memory, which goes on changing meanwhile: a state
 // machine between round trips, so that many searches can share each of them.
 //
-//   seen before   READ the buffer, READ the slot                       one round trip
+//   seen before   READ the buffer, the slot, the buffer's stamp                    one round trip
 //   else          READ the bucket's line, READ the bucket count; then
-//                 READ buffer and slot of each slot that fits          two
+//                 READ stamp, buffer, slot and stamp of each slot that fits        two
 //
 // A further line of the bucket is READ together with the buffers of the line before it, and the count behind
 // it. One round trip more is taken by a directory word that is not known yet, by a split meanwhile, and by an
 // entry that was written again since it was seen: its slot says where it is now.
 //
 // READs of a channel take effect in the order posted, but each of them meets the memory piece by piece. So a
-// buffer is believed only if its slot, READ behind it, holds the same word that it was found by before, and
-// the buffer carries the stamp that belongs to this word: then the slot named this content before and after,
-// the content was complete throughout, and the entry's value when the slot was READ. A key that is nowhere
-// was absent at some moment, if the bucket count, READ behind the last line, leads to the same bucket.
-// docs/design/023-reading-from-afar.md argues all this.
+// buffer is believed only if it carried the same stamp before its READ, when it was seen last or right in
+// front, and behind the slot's READ: then it had one complete content throughout. Its slot, READ in between,
+// must hold the word that it was found by: then this content was the entry's at that moment. A key that is
+// nowhere was absent at some moment, if the bucket count, READ behind the last line, leads to the same
+// bucket. docs/design/023-reading-from-afar.md and 042-confirmed-stamps.md argue all this.
 //
 // Threads: one.
 #pragma once
@@ -76,12 +76,14 @@ class RemoteSearch {
   // A slot that may be the key's, and what is READ for it.
   struct Candidate {
     Offset slot_at;
-    Slot slot{};         // Its word, seen before.
-    uint64_t stamp = 0;  // Of its buffer, if that was seen, too.
-    uint64_t bytes = 0;  // Of the buffer to be read.
-    size_t buffer = 0;   // Numbers of the READs.
-    size_t behind = 0;   // The slot's.
-    Slot now{};          // The word that came.
+    Slot slot{};              // Its word, seen before.
+    uint64_t stamp = 0;       // Of its buffer, if that was seen, too.
+    uint64_t bytes = 0;       // Of the buffer to be read.
+    size_t stamp_before = 0;  // Numbers of the READs; of a known stamp this one is left out.
+    size_t buffer = 0;
+    size_t slot_read = 0;
+    size_t stamp_behind = 0;
+    Slot now{};  // The word that came.
   };
 
   [[nodiscard]] State give_up(WhyCalled why) noexcept;
@@ -104,6 +106,7 @@ class RemoteSearch {
   [[nodiscard]] Seen look(Candidate& candidate, const ReadBatch& batch, uint64_t now_ns) noexcept;
   [[nodiscard]] Seen look_at_content(const Candidate& candidate, const ReadBatch& batch,
                                      const BufferHeader& header, uint64_t now_ns) noexcept;
+  [[nodiscard]] bool was_read(const Candidate& candidate, const ReadBatch& batch) const noexcept;
   [[nodiscard]] bool is_confirmed(const Candidate& candidate, const ReadBatch& batch,
                                   uint64_t stamp) const noexcept;
   [[nodiscard]] Seen look_at_time(uint64_t expires_wall_ns, uint64_t now_ns) noexcept;
