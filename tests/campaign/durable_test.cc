@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -79,6 +80,25 @@ TEST_P(DurableStore, what_was_acknowledged_is_there_after_crashes_of_server_and_
     expect_everything_happened(all);
     fmt::print("{}\n", describe(all));
   }
+}
+
+// In a memory that is too small, where evictions are changes that the log is told of.
+TEST_P(DurableStore, what_was_acknowledged_is_there_or_was_evicted) {
+  const uint64_t only = number_from_environment("REFRACT_SEED", 0);
+  const uint64_t first = only == 0 ? 1 : only;
+  const uint64_t ordinary = std::max<uint64_t>(REFRACT_CAMPAIGN_SEEDS / 5, 1);
+  const uint64_t count = number_from_environment("REFRACT_SEEDS", only == 0 ? ordinary : 1);
+  RivalOutcome all;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const RivalOutcome outcome = run_rivals({.seed = seed, .durability = GetParam(), .evicts = true});
+    ASSERT_EQ(outcome.wrong, "") << report(seed, outcome);
+    all.add(outcome);
+  }
+  EXPECT_EQ(all.undecided, 0U);
+  if (!kIsFull || count < ordinary) return;
+  EXPECT_GT(all.evicted, 300U);
+  EXPECT_GT(all.crashes, 20U);
+  fmt::print("evicted {}: {}\n", all.evicted, describe(all));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, DurableStore, testing::Values(Durability::kEverySecond, Durability::kAlways),
