@@ -17,31 +17,13 @@
 #include <vector>
 
 #include "refract/kv/layout.h"
+#include "refract/kv/ring_finder.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/memory/space.h"
 
 namespace refract::inspect {
 
-// Notices that a chain of lines comes back to where it was, within thrice as many steps as it has lines: a
-// damaged space may have a ring in every bucket.
-class RingFinder {
- public:
-  // Whether the chain was at this line before. False for a while although it was, but never true otherwise.
-  [[nodiscard]] bool was_at(Offset line) noexcept {
-    if (line == mark_) return true;
-    if (++steps_ == steps_to_next_mark_) {
-      mark_ = line;
-      steps_ = 0;
-      steps_to_next_mark_ *= 2;
-    }
-    return false;
-  }
-
- private:
-  Offset mark_;
-  uint64_t steps_ = 0;
-  uint64_t steps_to_next_mark_ = 1;
-};
+using kv::RingFinder;
 
 struct Damage {
   uint64_t offset = 0;  // Of the slot, line, buffer or word that is wrong.

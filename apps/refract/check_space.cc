@@ -12,8 +12,13 @@ using inspect::SpaceWords;
 using kv::Slot;
 
 constexpr int kLooks = 8;
-constexpr int kChainMax = 1'000;
 constexpr uint64_t kBucketsBetweenWords = 4096;
+
+// A slot that looks wrong, and what is wrong with it.
+struct Suspect {
+  Offset slot_at;
+  Damage damage;
+};
 
 // What one look at a bucket found.
 struct SpaceLook {
@@ -22,7 +27,16 @@ struct SpaceLook {
   uint64_t expiring = 0;
   uint64_t content_bytes = 0;
   std::vector<Offset> buffers;
-  std::vector<Damage> damages;
+  std::vector<Suspect> suspects;
+  std::vector<Damage> chain_damages;
+
+  void add(const SpaceLook& other) {
+    entries += other.entries;
+    expiring += other.expiring;
+    content_bytes += other.content_bytes;
+    buffers.insert(buffers.end(), other.buffers.begin(), other.buffers.end());
+  }
+  [[nodiscard]] bool is_sound() const noexcept { return suspects.empty() && chain_damages.empty(); }
 };
 
 class Checker {
@@ -76,23 +90,43 @@ class Checker {
     return false;
   }
 
+  // What looks wrong is looked at again by itself: in a long chain that others change something is on its way
+  // in every look at the whole of it.
   void check_bucket(uint64_t index) {
-    SpaceLook look = look_at(index);
-    std::vector<Damage> lasting = look.damages;
-    for (int again = 1; again < kLooks && !lasting.empty(); ++again) {
-      if (view_.pause) view_.pause();
+    SpaceLook look;
+    for (int again = 0; again < kLooks; ++again) {
+      if (again > 0 && view_.pause) view_.pause();
       look = look_at(index);
-      std::erase_if(lasting, [&look](const Damage& seen) {
-        return std::ranges::find(look.damages, seen) == look.damages.end();
-      });
-      if (lasting.empty()) ++report_.looked_again;
+      settle(index, look);
+      report_.looked_again += again > 0 && look.is_sound() ? 1 : 0;
+      if (look.is_sound()) break;
     }
-    for (Damage& seen : lasting) keep(std::move(seen));
+    for (Damage& seen : look.chain_damages) keep(std::move(seen));
+    for (Suspect& seen : look.suspects) keep(std::move(seen.damage));
     report_.overflow_lines += look.lines - 1;
     report_.entries += look.entries;
     report_.expiring_entries += look.expiring;
     report_.content_bytes += look.content_bytes;
     if (!view_.is_live) take(look.buffers);
+  }
+
+  // Keeps the suspects that are as wrong in every look.
+  void settle(uint64_t bucket, SpaceLook& look) {
+    for (int again = 1; again < kLooks && !look.suspects.empty(); ++again) {
+      if (view_.pause) view_.pause();
+      std::vector<Suspect> lasting;
+      for (Suspect& suspect : look.suspects) {
+        SpaceLook one;
+        look_at_slot(suspect.slot_at, bucket, one);
+        if (!one.suspects.empty() && one.suspects.front().damage == suspect.damage) {
+          lasting.push_back(std::move(suspect));
+          continue;
+        }
+        look.add(one);
+      }
+      if (lasting.size() < look.suspects.size()) ++report_.looked_again;
+      look.suspects = std::move(lasting);
+    }
   }
 
   void take(const std::vector<Offset>& buffers) {
@@ -106,6 +140,8 @@ class Checker {
   SpaceLook look_at(uint64_t index) {
     SpaceLook look;
     Offset line = bucket_chunk_.plus(index % kv::kBucketsPerChunk * kLineBytes);
+    inspect::RingFinder ring;
+    (void)ring.was_at(line);
     while (true) {
       ++look.lines;
       for (uint64_t i = 0; i < kv::kSlotsPerBucket; ++i) {
@@ -116,11 +152,12 @@ class Checker {
       line = words_.line_after(line, is_sound);
       if (!line) return look;
       if (!is_sound) {
-        look.damages.push_back({word_at, fmt::format("bucket {}: its chain goes on at no line", index)});
+        look.chain_damages.push_back(
+            {word_at, fmt::format("bucket {}: its chain goes on at no line", index)});
         return look;
       }
-      if (look.lines == kChainMax) {
-        look.damages.push_back({word_at, fmt::format("bucket {}: its chain does not end", index)});
+      if (ring.was_at(line)) {
+        look.chain_damages.push_back({word_at, fmt::format("bucket {}: its chain does not end", index)});
         return look;
       }
     }
@@ -131,7 +168,8 @@ class Checker {
     if (!slot) return;
     const Offset buffer = slot.buffer();
     if (!words_.is_inside(buffer, sizeof(kv::BufferHeader))) {
-      look.damages.push_back({at.value, fmt::format("bucket {}: a slot points outside the space", bucket)});
+      look.suspects.push_back(
+          {at, {at.value, fmt::format("bucket {}: a slot points outside the space", bucket)}});
       return;
     }
     const SpaceWords::Entry entry = words_.entry_of(slot);
@@ -142,7 +180,7 @@ class Checker {
       if (place == SpaceWords::Place::kWrong) fault = "the entry stands in a bucket that is not its key's";
     }
     if (fault != nullptr) {
-      look.damages.push_back({buffer.value, fmt::format("bucket {}: {}", bucket, fault)});
+      look.suspects.push_back({at, {buffer.value, fmt::format("bucket {}: {}", bucket, fault)}});
       return;
     }
     if (place == SpaceWords::Place::kMoving) return;

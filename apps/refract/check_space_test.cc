@@ -9,6 +9,7 @@
 #include <string>
 
 #include "refract/base/prng.h"
+#include "refract/base/test_keys_of_hash.h"
 #include "refract/client/verified.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/mapped_memory.h"
@@ -139,6 +140,27 @@ TEST_F(CheckSpace, a_chain_that_loops_or_leads_nowhere_is_found) {
   expect_damage_at(overflow);
   set_word(overflow, before);
   EXPECT_EQ(check().damage_count, 0U);
+}
+
+// Keys that were chosen to share a bucket are no damage, however many they are; a ring is, however long.
+TEST_F(CheckSpace, a_chain_of_thousands_of_lines_is_sound_and_a_ring_is_not) {
+  constexpr uint64_t kCrowd = 9'000;
+  const test::KeysOfHash keys(word({offsetof(SpaceHeader, hash_seed)}));
+  for (uint64_t i = 0; i < kCrowd; ++i) put(keys.of_bucket(i, 3, 24), "crowded");
+  const SpaceReport sound = check();
+  EXPECT_EQ(sound.damage_count, 0U);
+  EXPECT_EQ(sound.entries, kEntries + 1 + kCrowd);
+  EXPECT_GT(sound.overflow_lines, kCrowd / kv::kSlotsPerBucket - 2);
+  Offset last = bucket_at(3);
+  Offset middle;
+  for (int lines = 0; word(last.plus(kv::kOverflowWord * 8)) != 0; ++lines) {
+    last = {word(last.plus(kv::kOverflowWord * 8))};
+    if (lines == 500) middle = last;
+  }
+  set_word(last.plus(kv::kOverflowWord * 8), middle.value);
+  const SpaceReport ring = check();
+  EXPECT_GT(ring.damage_count, 0U);
+  EXPECT_NE(ring.damages.front().what.find("does not end"), std::string::npos) << ring.damages.front().what;
 }
 
 TEST_F(CheckSpace, a_wrong_directory_or_chunk_word_is_found) {

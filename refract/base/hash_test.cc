@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "refract/base/test_keys_of_hash.h"
+
 namespace refract {
 namespace {
 
@@ -32,6 +34,17 @@ TEST(HashKey, sees_every_byte_and_the_length) {
       hashes.insert(hash_text(changed, 0));
     }
     EXPECT_EQ(hashes.size(), bytes + 3) << bytes;
+  }
+}
+
+// What every client can do who knows the seed; tests and benchmarks rely on it.
+TEST(HashKey, has_a_key_of_eight_bytes_for_every_hash) {
+  for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0x9e3779b97f4a7c15}}) {
+    const test::KeysOfHash keys(seed);
+    for (const uint64_t hash : {uint64_t{0}, uint64_t{1}, uint64_t{0xfedcba9876543210}, ~uint64_t{0}}) {
+      EXPECT_EQ(hash_text(keys(hash), seed), hash);
+    }
+    EXPECT_EQ(hash_text(keys.of_bucket(77, 0x123, 20), seed), 0x4d00123U);
   }
 }
 

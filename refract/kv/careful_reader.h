@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The direct read that settles everything: all slots that match, along a bucket's lines, values of any length
 // and with an expiry, as often as a busy writer spoils it. What makes it right stands in direct_reader.h.
+// Only what lies beyond kLinesWalked lines is left to the owner: kInvalidated.
 //
 // Threads: one. Memory, view and clock outlive the reader.
 #pragma once
@@ -34,8 +35,9 @@ class CarefulReader {
 
   template <typename Sink>
   [[nodiscard]] Found read(std::span<const std::byte> key, uint64_t hash, Sink& sink) noexcept {
-    for (int attempt = 0; attempt < View::kAttempts; ++attempt) {
-      const Found found = search(key, hash, sink);
+    bool is_beyond = false;
+    for (int attempt = 0; attempt < View::kAttempts && !is_beyond; ++attempt) {
+      const Found found = search(key, hash, sink, is_beyond);
       if (found.code != Code::kInvalidated) return found;
     }
     return {.code = Code::kInvalidated};
@@ -48,12 +50,14 @@ class CarefulReader {
   // A copy of this length takes long enough that a busy writer could spoil every attempt.
   static constexpr uint64_t kPinnedBytes = 16 << 10;
 
+  // `is_beyond`: it is not in the lines that readers follow, and there are more.
   template <typename Sink>
-  [[nodiscard]] Found search(std::span<const std::byte> key, uint64_t hash, Sink& sink) noexcept {
+  [[nodiscard]] Found search(std::span<const std::byte> key, uint64_t hash, Sink& sink,
+                             bool& is_beyond) noexcept {
     const uint64_t count = view_.observe_count();
     const uint8_t fingerprint = Slot::fingerprint_of(hash);
     Offset line = view_.bucket_of(hash, count);
-    for (int hop = 0; hop < View::kChainMax; ++hop) {
+    for (int hop = 0; hop < kLinesWalked; ++hop) {
       if (!view_.is_inside(line, kLineBytes)) return {.code = Code::kCorrupt};
       for (uint32_t hits = memory_.match(line, fingerprint); hits != 0; hits &= hits - 1) {
         const Offset slot_at = line.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
@@ -65,6 +69,7 @@ class CarefulReader {
       line = line_at(memory_.observe(line.plus(kOverflowWord * sizeof(Slot))));
       if (!line) return {.code = view_.observe_count() == count ? Code::kNotFound : Code::kInvalidated};
     }
+    is_beyond = true;
     return {.code = Code::kInvalidated};
   }
 

@@ -35,8 +35,9 @@ enum class ByRpc : uint8_t {
   kNoSpace,      // Nothing was free: only the owner can have the node grow.
   kContended,    // Others were quicker too often.
   kRefused,      // The owner's answer made no sense here, or it was too busy.
+  kCrowded,      // The bucket has more lines than are worth a round trip each.
 };
-inline constexpr size_t kByRpcReasons = 8;
+inline constexpr size_t kByRpcReasons = 9;
 
 struct ChainCounts {
   uint64_t chains = 0;       // Sent.

@@ -175,7 +175,7 @@ ChainSearch::State ChainSearch::take_line(std::span<const std::byte> bytes, Offs
     candidates_[candidate_count_++] = {.slot_at = line.plus(i * sizeof(Slot)), .slot = slot};
   }
   next_line_ = line_at(word_at(bytes, kOverflowWord * sizeof(Slot)));
-  if (++lines_ > kLinesMax) return give_up(ByRpc::kRefused);
+  if (++lines_ > kLinesMax) return give_up(ByRpc::kCrowded);
   if (candidate_count_ == 0 && !next_line_) return State::kAbsent;
   step_ = Step::kBuffers;
   return State::kAsks;

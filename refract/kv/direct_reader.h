@@ -135,7 +135,8 @@ class DirectReader {
 
   // One page of a scan: the keys of whole buckets from the cursor on, until `keys_min` or more were given to
   // `visit(key, version, value_bytes)`. An entry present throughout a scan is visited at least once; one may
-  // be visited twice. `next` 0: that was the last page.
+  // be visited twice. `next` 0: that was the last page. kInvalidated: the owner has to be asked for this
+  // page, because its bucket is crowded or never rests.
   struct Page {
     Code code = Code::kOk;
     uint64_t next = 0;
@@ -149,6 +150,8 @@ class DirectReader {
         ++visited;
         visit(std::span<const std::byte>(entry.key), entry.version, entry.value_bytes);
       });
+      // What was visited is a page, too; the next one begins with the bucket that is in the way.
+      if (code == Code::kInvalidated && visited > 0) return {.next = cursor};
       if (code != Code::kOk) return {.code = code};
     } while (cursor != 0 && visited < keys_min);
     return {.next = cursor};

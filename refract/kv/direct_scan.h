@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a client scans the table by itself: whole buckets, each read again when it was split meanwhile.
+// How a client scans the table by itself: whole buckets, each read again when it was split meanwhile. Buckets
+// with more lines than readers follow are scanned by the owner, in pieces.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ class DirectScan {
 
   DirectScan(View& view, const Clock& clock) noexcept : view_(view), clock_(clock) {}
 
-  // Visits the keys of the cursor's bucket and moves the cursor behind it.
+  // Visits the keys of the cursor's bucket and moves the cursor behind it. kInvalidated: ask the owner for
+  // what follows.
   template <typename Visit>
   [[nodiscard]] Code next_bucket(uint64_t& cursor, Visit&& visit) {
     for (int attempt = 0; attempt < View::kAttempts; ++attempt) {
@@ -35,7 +37,9 @@ class DirectScan {
       if (count == 0) return Code::kCorrupt;
       const ScanStep step = scan_step(cursor, count);
       const Code code = collect(view_.bucket_at(step.bucket), keys);
-      if (code == Code::kCorrupt) return code;
+      if (code == Code::kCorrupt || code == Code::kTooLarge) {
+        return code == Code::kTooLarge ? Code::kInvalidated : code;
+      }
       if (code != Code::kOk || view_.observe_count() != count) continue;
       for (const ScannedKey& key : keys) visit(key);
       cursor = step.next;
@@ -45,9 +49,10 @@ class DirectScan {
   }
 
  private:
+  // kTooLarge: there are more lines than readers follow.
   [[nodiscard]] Code collect(Offset line, std::vector<ScannedKey>& keys) {
     for (int hop = 0; line; ++hop) {
-      if (hop == View::kChainMax) return Code::kInvalidated;
+      if (hop == kLinesWalked) return Code::kTooLarge;
       if (!view_.is_inside(line, kLineBytes)) return Code::kCorrupt;
       for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
         ScannedKey key;

@@ -26,7 +26,7 @@ constexpr int kAttemptsAtOnce = 64;
 
 Eviction::Eviction(const Parts& parts) : parts_(parts), uses_(parts.policy) {
   REFRACT_CHECK(parts.policy != EvictionPolicy::kNone);
-  mates_.reserve(kLooksMax + kSlotsPerBucket);
+  mates_.reserve(kLooksMax + kLinesPerPiece * kSlotsPerBucket);
   parts_.table.evict_by(this, &uses_);
 }
 
@@ -60,15 +60,16 @@ bool Eviction::fits(Slot slot, uint64_t bytes) const noexcept {
 Eviction::Look Eviction::look_around(uint64_t bytes) {
   const uint8_t hint = Slot::size_hint_of(bytes);
   const bool is_large = bytes > kSlabBytesMax;
-  const uint64_t buckets = parts_.table.stats().buckets;
-  const uint64_t victims = std::min(kBatch, parts_.table.stats().entries / kEntriesPerVictim + 1);
+  const Table::Stats& table = parts_.table.stats();
+  const uint64_t steps = table.buckets + table.overflow_lines / kLinesPerPiece;
+  const uint64_t victims = std::min(kBatch, table.entries / kEntriesPerVictim + 1);
   Look look;
+  Table::SlotRoom room;
   mates_.clear();
-  for (uint64_t seen = 0; seen < buckets; ++seen) {
+  for (uint64_t step = 0; step < steps; ++step) {
     const bool is_enough = look.slots >= victims * kLooksPerVictim && mates_.size() >= kMatesWanted;
     if (is_enough || look.slots >= kLooksMax) break;
-    bucket_ = bucket_ + 1 < buckets ? bucket_ + 1 : 0;
-    parts_.table.visit_bucket(bucket_, [&](const Table::Standing& standing) {
+    for (const Table::Standing& standing : parts_.table.slots_at(hand_, room)) {
       ++look.slots;
       const uint32_t idleness = uses_.idleness(standing.slot_at);
       if (idleness >= look.idlest) {
@@ -79,7 +80,7 @@ Eviction::Look Eviction::look_around(uint64_t bytes) {
       if (is_large ? its_hint > Slot::size_hint_of(kSlabBytesMax) : its_hint == hint) {
         mates_.push_back({.standing = standing, .idleness = idleness});
       }
-    });
+    }
   }
   // Of those that are even, by their places: what happens shall be the same in every run.
   std::ranges::sort(mates_, [](const Candidate& one, const Candidate& other) {

@@ -95,7 +95,7 @@ class Eviction final : public RoomMaker {
 
   Parts parts_;
   SlotUses uses_;
-  uint64_t bucket_ = 0;  // Looked at next.
+  Table::Hand hand_;  // Looked at next.
   std::vector<Candidate> mates_;
   std::vector<uint64_t> hashes_;
   // The chunks that are being emptied, and what is left in the one at `chunk_`.

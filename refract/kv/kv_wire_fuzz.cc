@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arbitrary bodies: to a service with a table behind it, and to the decoders of a client. Every call is
-// answered by a code of the contract, and the table stays sound.
+// answered by a code of the contract, and the table stays sound. The first byte says which table: one with
+// room, one that is full and says so, one that evicts, one with a crowded bucket.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/base/test_keys_of_hash.h"
 #include "refract/kv/rpc_client_parts.h"
 #include "refract/kv/test_service.h"
 
@@ -35,21 +38,68 @@ bool may_be_unknowable(wire::Method method, std::span<const std::byte> body) {
   return writes && key && (key->flags & wire::KeyRef::kIdentified) != 0;
 }
 
+enum class World : uint8_t { kRoomy, kFull, kEvicting, kCrowded };
+constexpr uint64_t kCrowd = 100;
+
+// Fills the memory with values of some lengths until one finds no room, or until others had to go for it.
+void fill(Table& table) {
+  for (const size_t bytes : {100'000, 5'000, 300, 10}) {
+    for (int i = 0; i < 100'000; ++i) {
+      const std::string key = "fill " + std::to_string(bytes) + " " + std::to_string(i);
+      const auto put = table.put(test::bytes_of(key), test::bytes_of(std::string(bytes, 'f')), {});
+      if (!put || table.stats().evicted > 0) break;
+    }
+  }
+}
+
+struct Prepared {
+  std::unique_ptr<test::Served> served;
+  uint64_t entries = 0;
+};
+
+// A service with something to find, once small and once through a view; and what the world is named after.
+Prepared prepare(World world) {
+  Prepared made;
+  const bool evicts = world == World::kEvicting;
+  made.served = std::make_unique<test::Served>(
+      test::ServedOptions{.chunks = world == World::kFull ? 5U : 8U,
+                          .chunks_max = world == World::kFull ? 5U : 8U,
+                          .eviction = evicts ? EvictionPolicy::kLeastRecentlyUsed : EvictionPolicy::kNone});
+  Table& table = made.served->space.table();
+  const auto put = [&](std::string_view key, std::string_view value) {
+    return table.put(test::bytes_of(key), test::bytes_of(value), {}).code();
+  };
+  REFRACT_CHECK(put("key", "value") == Code::kOk);
+  REFRACT_CHECK(put("big", test::patterned(5000)) == Code::kOk);
+  if (world == World::kFull || evicts) fill(table);
+  REFRACT_CHECK(world != World::kFull || put("new", test::patterned(5000)) == Code::kNoSpace);
+  REFRACT_CHECK(!evicts || table.stats().evicted > 0);
+  const refract::test::KeysOfHash keys(made.served->space.writer().view<refract::SpaceHeader>({0}).hash_seed);
+  for (uint64_t i = 0; i < kCrowd && world == World::kCrowded; ++i) {
+    REFRACT_CHECK(put(keys.of_bucket(i, 5, 24), "crowded") == Code::kOk);
+  }
+  REFRACT_CHECK(world != World::kCrowded || table.crowds()->count() == 1);
+  made.entries = table.stats().entries;
+  return made;
+}
+
 // The input as calls: method, two bytes of length, body. A body that begins with the number 1 gets the latest
 // handle in its place where the method wants one: handles cannot be guessed.
-void serve(std::span<const std::byte> input) {
+void serve(World world, std::span<const std::byte> input) {
   // Made anew where an input left something behind, so that each finds the same.
-  static std::unique_ptr<test::Served> kept;
-  if (kept == nullptr || kept->space.table().stats().entries != 2) {
-    kept.reset();
-    kept = std::make_unique<test::Served>(test::ServedOptions{.chunks = 8, .chunks_max = 8});
+  static std::array<Prepared, 4> kept;
+  Prepared& prepared = kept[static_cast<size_t>(world)];
+  if (prepared.served == nullptr || prepared.served->space.table().stats().entries != prepared.entries) {
+    prepared = {};
+    prepared = prepare(world);
   }
-  test::Served& served = *kept;
+  test::Served& served = *prepared.served;
   test::Served::Peer peer = served.connect();
-  // Something to find, once small and once through a view.
-  REFRACT_CHECK(peer.client->put_and_wait(test::bytes_of("key"), test::bytes_of("value")).has_value());
-  REFRACT_CHECK(
-      peer.client->put_and_wait(test::bytes_of("big"), test::bytes_of(test::patterned(5000))).has_value());
+  if (world == World::kRoomy) {
+    REFRACT_CHECK(peer.client->put_and_wait(test::bytes_of("key"), test::bytes_of("value")).has_value());
+    REFRACT_CHECK(
+        peer.client->put_and_wait(test::bytes_of("big"), test::bytes_of(test::patterned(5000))).has_value());
+  }
   uint64_t latest = 0;
   while (input.size() >= 3) {
     const auto method = static_cast<wire::Method>(input[0]);
@@ -116,7 +166,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   if ((data[0] & 1) != 0) {
     answer(input);
   } else {
-    serve(input);
+    serve(static_cast<World>(data[0] >> 1 & 3), input);
   }
   return 0;
 }

@@ -57,6 +57,10 @@ struct Bucket {
 };
 static_assert(sizeof(Bucket) == kLineBytes);
 
+// Readers follow a chain for so many lines, the bucket's own among them; what they have not found by then
+// they ask the owner for, who finds it without the chain (crowds.h). Keys that nobody chose need two lines.
+inline constexpr int kLinesWalked = 8;
+
 // A line's place as a word of the table names it. Damage may leave any bits there; vector loads must not
 // fault on them.
 [[nodiscard]] constexpr Offset line_at(uint64_t word) noexcept {

@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "refract/base/result.h"
+#include "refract/base/secret_hash.h"
 #include "refract/kv/contract.h"
 
 namespace refract::kv {
@@ -75,7 +76,8 @@ class Outcomes {
   [[nodiscard]] Client& client(uint64_t id);
 
   std::list<Client> clients_;  // Used last, first.
-  std::unordered_map<uint64_t, std::list<Client>::iterator> by_client_;
+  // Clients choose their numbers.
+  std::unordered_map<uint64_t, std::list<Client>::iterator, SecretHasher> by_client_;
   std::map<RequestId, Watched> watched_;
   uint64_t complete_since_ns_;
 };

@@ -54,8 +54,9 @@ enum class WhyCalled : uint8_t {
   kLarge,        // Beyond RemoteClientOptions::buffer_bytes_max.
   kContended,    // The entry was changed again and again.
   kRefused,      // What was read made no sense, or could not be read.
+  kCrowded,      // The bucket has more lines than are worth a round trip each.
 };
-inline constexpr size_t kWhyCalledReasons = 6;
+inline constexpr size_t kWhyCalledReasons = 7;
 
 struct RemoteCounts {
   uint64_t gets = 0;         // Answered by READs, kNotFound included.

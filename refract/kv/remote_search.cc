@@ -192,7 +192,7 @@ RemoteSearch::State RemoteSearch::take_line(const ReadBatch& batch) noexcept {
         .slot_at = line_.plus(i * sizeof(Slot)), .slot = slot, .bytes = bytes_hinted(slot)};
   }
   line_ = line_at(bucket.overflow);
-  if (++lines_ > kLinesMax) return give_up(WhyCalled::kRefused);
+  if (++lines_ > kLinesMax) return give_up(WhyCalled::kCrowded);
   if (candidate_count_ == 0 && !line_) return State::kAbsent;
   step_ = Step::kBuffers;
   return State::kAsks;

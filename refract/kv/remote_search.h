@@ -68,7 +68,7 @@ class RemoteSearch {
 
  private:
   static constexpr int kAttempts = 8;
-  static constexpr int kLinesMax = 64;  // Far beyond any real chain of lines; ends any loop.
+  static constexpr int kLinesMax = 4;  // Each is a round trip; seldom do keys that nobody chose need three.
 
   enum class Step : uint8_t { kSlot, kDirectory, kBucket, kBuffers };
   enum class Seen : uint8_t { kIt, kExpired, kOther, kChanged, kLonger, kUnusable, kRefused };

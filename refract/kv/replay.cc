@@ -23,7 +23,7 @@ size_t Replay::apply(std::span<const ChangeLog::Change> changes) {
       table_.prefetch_bucket(hashes[i]);
     }
     // In a table that is being filled few slots fit, but each that does costs a miss.
-    for (size_t i = 0; i < group.size(); ++i) table_.prefetch_buffers(hashes[i]);
+    for (size_t i = 0; i < group.size(); ++i) table_.prefetch_buffers({group[i].key, hashes[i]});
     for (size_t i = 0; i < group.size(); ++i) {
       const Result<bool> changed = table_.restore({group[i].key, hashes[i]}, group[i]);
       if (!changed) return taken;

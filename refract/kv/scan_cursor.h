@@ -6,6 +6,11 @@
 // walks positions: what lies behind it stays behind, however often buckets were split meanwhile. The cursor
 // holds the shard in its top 10 bits and the position's top 54 bits below them; 0 is both the beginning and,
 // when handed back, the end.
+//
+// A bucket with a long chain (crowds.h) is scanned in pieces of some lines, which the lowest 22 bits number:
+// an entry stays in its line until it is erased or its bucket is split, and then it is further on. No bucket
+// is so small that these bits could lead to another one, and for whoever does not know them they mean its
+// beginning.
 #pragma once
 
 #include <bit>
@@ -16,6 +21,9 @@
 namespace refract::kv {
 
 inline constexpr int kCursorShardBits = 10;
+inline constexpr int kCursorPieceBits = 22;
+inline constexpr uint64_t kCursorPieceMask = (uint64_t{1} << kCursorPieceBits) - 1;
+inline constexpr uint64_t kLinesPerPiece = 16;
 
 [[nodiscard]] constexpr uint64_t reverse_bits(uint64_t word) noexcept {
   word = ((word >> 1) & 0x5555555555555555) | ((word & 0x5555555555555555) << 1);

@@ -90,7 +90,7 @@ void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
     arena_.clear();
     for (size_t i = 0; i < group.size(); ++i) prepare(calls[i], group[i]);
     for (const Prepared& prepared : group) {
-      if (!prepared.keyed.key.bytes.empty()) parts_.table.prefetch_buffers(prepared.keyed.key.hash);
+      if (!prepared.keyed.key.bytes.empty()) parts_.table.prefetch_buffers(prepared.keyed.key);
     }
     for (const Prepared& prepared : group) {
       if (executed_ >= wire::kKeysPerTurn) send_meanwhile(prepared);

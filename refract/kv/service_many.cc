@@ -76,7 +76,7 @@ void TableService::get_many(const rpc::Responder& to, const Open& session, std::
   executed_ += asked.size() - 1;
   ops_[static_cast<size_t>(Method::kGet)] += asked.size();
   look_at_uses(asked.size() - 1);
-  for (const Table::HashedKey& key : asked) parts_.table.prefetch_buffers(key.hash);
+  for (const Table::HashedKey& key : asked) parts_.table.prefetch_buffers(key);
 
   const std::span<std::byte> room = std::span(many_room_).subspan(body.size(), session.payload_bytes_max);
   ManyAnswers answers(room, asked.size());
@@ -121,7 +121,7 @@ void TableService::put_many(const rpc::Responder& to, std::span<const std::byte>
   executed_ += asked.size() - 1;
   ops_[static_cast<size_t>(Method::kPut)] += asked.size();
   look_at_uses(asked.size() - 1);
-  for (const One& one : asked) parts_.table.prefetch_buffers(one.key.hash);
+  for (const One& one : asked) parts_.table.prefetch_buffers(one.key);
 
   std::array<wire::ManyVersion, wire::kKeysPerCall> versions{};
   for (size_t i = 0; i < asked.size(); ++i) {

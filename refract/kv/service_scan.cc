@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages of keys for callers who cannot read the table by themselves.
+#include <optional>
 #include <utility>
 
 #include "refract/base/units.h"
@@ -12,7 +13,7 @@ namespace {
 
 // A page ends here at the latest, whatever was asked for: others want to be served too.
 constexpr size_t kPageBytesMin = 64 * kKiB;
-constexpr uint64_t kPageBucketsMax = 1024;
+constexpr uint64_t kPageLinesMax = 1024;
 
 void append_key(std::vector<std::byte>& page, std::span<const std::byte> key, uint64_t version,
                 uint64_t value_bytes) {
@@ -23,6 +24,26 @@ void append_key(std::vector<std::byte>& page, std::span<const std::byte> key, ui
   const auto bytes = std::as_bytes(std::span(&entry, 1));
   page.insert(page.end(), bytes.begin(), bytes.end());
   page.insert(page.end(), key.begin(), key.end());
+}
+
+// A crowded bucket's next piece; the cursor moves behind it. Nothing: the bucket is not crowded.
+template <typename Visit>
+std::optional<uint64_t> scan_piece(const Table& table, uint64_t& cursor, Visit& visit) {
+  const ScanStep step = scan_step(cursor, table.stats().buckets);
+  const Crowd* const crowd = table.crowd_of(step.bucket);
+  if (crowd == nullptr) return std::nullopt;
+  const Crowds& crowds = *table.crowds();
+  // Of a process before this one, perhaps: the order of lines may have been another.
+  const uint64_t piece = crowds.piece_of(step.bucket, cursor & kCursorPieceMask).value_or(0);
+  const bool is_over = (piece + 1) * kLinesPerPiece >= crowd->lines().size();
+  Table::Hand hand{.bucket = step.bucket, .line = piece * kLinesPerPiece};
+  Table::SlotRoom room;
+  for (const Table::Standing& standing : table.slots_at(hand, room)) {
+    if (const auto entry = table.entry_in(standing.slot))
+      visit(entry->key, entry->version, entry->value_bytes);
+  }
+  cursor = is_over ? step.next : (cursor & ~kCursorPieceMask) | crowds.piece_bits(step.bucket, piece + 1);
+  return room.lines;
 }
 
 }  // namespace
@@ -63,16 +84,22 @@ void TableService::scan_page(const rpc::Responder& to, Open& session, const wire
   DirectReader<MappedMemory> reader(memory, parts_.shard.clock());
   std::vector<std::byte> page;
   wire::ScanReply reply{.next = request.cursor, .page_bytes = 0, .view = 0, .keys = 0, .reserved = 0};
-  uint64_t buckets = 0;
+  const auto add = [&](std::span<const std::byte> key, uint64_t version, uint64_t value_bytes) {
+    append_key(page, key, version, value_bytes);
+    ++reply.keys;
+  };
+  uint64_t lines = 0;
   do {
-    const auto step = reader.scan(reply.next, 0, [&](auto key, uint64_t version, uint64_t value_bytes) {
-      append_key(page, key, version, value_bytes);
-      ++reply.keys;
-    });
+    if (const auto piece = scan_piece(parts_.table, reply.next, add)) {
+      lines += *piece + 1;
+      continue;
+    }
+    const auto step = reader.scan(reply.next, 0, add);
     if (step.code != Code::kOk) return answer(to, step.code);
     reply.next = step.next;
+    ++lines;
   } while (reply.next != 0 && reply.keys < request.keys_min && page.size() < kPageBytesMin &&
-           ++buckets < kPageBucketsMax);
+           lines < kPageLinesMax);
 
   reply.page_bytes = page.size();
   const size_t room = session.payload_bytes_max - sizeof(reply);

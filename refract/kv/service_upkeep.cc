@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kSweepPauseMin_ns = 50 * kMillisecond_ns;
 // About a millisecond of cache misses.
-constexpr uint64_t kSweepBuckets = 2048;
+constexpr uint64_t kSweepLines = 2048;
 
 constexpr uint64_t kReclaimPauseMin_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReclaimPauseMax_ns = 3600 * kSecond_ns;
@@ -20,10 +20,11 @@ constexpr uint64_t kReclaimPauseMax_ns = 3600 * kSecond_ns;
 // To the next step of a round, or to the moment when a round has something to find, which is told. That is a
 // moment of store time, which runs while the machine is suspended; so no sleep is longer than a round.
 uint64_t pause_before_sweep(const TableService::Parts& parts, uint64_t& sleeps_until_ns) noexcept {
-  const uint64_t steps = parts.table.stats().buckets / kSweepBuckets + 1;
+  const Table::Stats& table = parts.table.stats();
+  const uint64_t steps = (table.buckets + table.overflow_lines) / kSweepLines + 1;
   const uint64_t step_ns = std::max(parts.sweep_round_ns / steps, kSweepPauseMin_ns);
   const uint64_t now_ns = parts.shard.clock().wall_ns();
-  const uint64_t first_ns = parts.table.stats().first_expiry.ns();
+  const uint64_t first_ns = table.first_expiry.ns();
   sleeps_until_ns = 0;
   if (first_ns <= now_ns || first_ns - now_ns <= step_ns) return step_ns;
   sleeps_until_ns = first_ns;
@@ -100,8 +101,8 @@ void TableService::look_after_memory() noexcept {
 }
 
 uint64_t TableService::sweep_some() {
-  const uint64_t buckets = parts_.table.stats().buckets;
-  return parts_.table.sweep(std::min(buckets, kSweepBuckets));
+  const Table::Stats& table = parts_.table.stats();
+  return parts_.table.sweep(std::min(table.buckets + table.overflow_lines, kSweepLines));
 }
 
 // What becomes due without anybody calling. No timer where there is nothing to wait for.

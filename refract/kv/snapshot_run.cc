@@ -39,7 +39,12 @@ SnapshotRun::SnapshotRun(MappedMemory& memory, SnapshotFeed& feed, SnapshotSink&
 
 std::optional<Code> SnapshotRun::run(const std::atomic<bool>* is_relieved) {
   Code code = Code::kOk;
-  const auto put = [this](const SnapshotSource& source) { return blocks_.put(memory_, source); };
+  uint64_t put_count = 0;
+  const auto put = [&](const SnapshotSource& source) {
+    // A bucket may have any number of entries.
+    if (is_relieved != nullptr && ++put_count % kYieldEvery_entries == 0) std::this_thread::yield();
+    return blocks_.put(memory_, source);
+  };
   while (code == Code::kOk && !walk_.done()) {
     if (is_relieved != nullptr && walk_.counts().buckets % kYieldEvery == 0) {
       if (is_relieved->load(std::memory_order_relaxed)) return std::nullopt;

@@ -22,6 +22,7 @@
 #include "refract/base/result.h"
 #include "refract/kv/contract.h"
 #include "refract/kv/layout.h"
+#include "refract/kv/ring_finder.h"
 #include "refract/kv/scan_cursor.h"
 #include "refract/kv/snapshot_feed.h"
 #include "refract/kv/table_view.h"
@@ -67,6 +68,8 @@ class SnapshotWalk {
   static constexpr uint64_t kPassEvery = 16;
   static constexpr size_t kAhead = 32;  // Buckets whose lines are on their way; half of it, their buffers.
 
+  static constexpr size_t kWordsAhead = 2 * kSlotsPerBucket;
+
   enum class Where : uint8_t { kHere, kHereOrBehind };
 
   [[nodiscard]] Code read_slots(ScanStep& step);
@@ -103,8 +106,10 @@ Code SnapshotWalk<Memory, Feed>::next(Sink&& sink) {
   // (S1): after the slots, so that whatever had left them is in the queue by now.
   const uint64_t handed = feed_.handed();
   stamps_.clear();
-  for (const uint64_t word : words_) {
-    const Slot slot{word};
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const Slot slot{words_[i]};
+    // Of a bucket at hand they were fetched already, but for those of a long chain.
+    if (i + kWordsAhead < words_.size()) view_.memory().prefetch(Slot{words_[i + kWordsAhead]}.buffer());
     const Offset buffer = slot.buffer();
     if (!view_.is_inside(buffer, sizeof(BufferHeader))) return Code::kCorrupt;
     const uint64_t stamp = view_.memory().observe(buffer);
@@ -123,10 +128,11 @@ template <typename Memory, typename Feed>
 template <typename Sink>
 Code SnapshotWalk<Memory, Feed>::take_queue(const ScanStep& step, uint64_t handed, Sink& sink) {
   if (taken_ == handed) return Code::kOk;
+  std::ranges::sort(stamps_);
   for (; taken_ < handed; ++taken_) {
     const SnapshotFeed::Handed one = feed_.handed_at(taken_);
     last_handed_stamp_ = one.stamp;
-    if (std::ranges::find(stamps_, one.stamp) != stamps_.end()) continue;
+    if (std::ranges::binary_search(stamps_, one.stamp)) continue;
     const uint64_t before = counts_.entries;
     if (const Code code = give(one.buffer, one.stamp, step, Where::kHereOrBehind, sink); code != Code::kOk)
       return code;
@@ -188,8 +194,9 @@ Code SnapshotWalk<Memory, Feed>::read_slots(ScanStep& step) {
 template <typename Memory, typename Feed>
 Code SnapshotWalk<Memory, Feed>::read_chain(Offset line) {
   words_.clear();
-  for (int hop = 0; line; ++hop) {
-    if (hop == TableView<Memory>::kChainMax) return Code::kInvalidated;
+  RingFinder ring;
+  while (line) {
+    if (ring.was_at(line)) return Code::kInvalidated;
     if (!view_.is_inside(line, kLineBytes)) return Code::kCorrupt;
     for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
       const uint64_t word = view_.memory().observe(line.plus(i * sizeof(Slot)));

@@ -52,6 +52,14 @@ Offset Table::bucket_at(uint64_t index) const noexcept {
   return chunk.plus(index % kBucketsPerChunk * kLineBytes);
 }
 
+Offset Table::bucket_of(uint64_t hash) const noexcept {
+  return bucket_at(bucket_index(hash, count_));
+}
+
+Offset Table::line_behind(Offset line) const noexcept {
+  return {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+}
+
 Code Table::room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
   return log_ == nullptr ? Code::kOk : log_->room_for(key_bytes, value_bytes);
 }
@@ -100,8 +108,11 @@ Table::Place Table::locate(const HashedKey& key) const noexcept {
       if (!slot_at(at)) place.slot_at = at;
     }
     place.tail = line;
-    const Offset next{writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+    const Offset next = line_behind(line);
     if (!next) return place;
+    if (crowds_ != nullptr) [[unlikely]] {
+      if (Crowd* const crowd = crowds_->of(bucket_index(key.hash, count_))) return locate_in(*crowd, key);
+    }
     line = next;
   }
 }
@@ -203,7 +214,7 @@ void Table::abandon(const Draft& draft) {
 }
 
 Result<uint64_t> Table::publish(const Draft& draft, Place place) {
-  if (!place.slot_at && !link_line(place)) return fail(Code::kNoSpace);
+  if (!place.slot_at && !link_line(place, draft.hash)) return fail(Code::kNoSpace);
   const uint64_t stamp = heap_.next_stamp();
   writer_.publish(draft.buffer, stamp);
   if (log_ != nullptr) [[unlikely]]
@@ -212,7 +223,7 @@ Result<uint64_t> Table::publish(const Draft& draft, Place place) {
   return stamp;
 }
 
-bool Table::link_line(Place& place) {
+bool Table::link_line(Place& place, uint64_t hash) {
   const auto line = heap_.allocate_line();
   if (!line && room_maker_ != nullptr) room_maker_->make_room_for_table();
   if (!line) return false;
@@ -220,6 +231,7 @@ bool Table::link_line(Place& place) {
   // Linked while empty: whoever follows finds nothing yet.
   writer_.publish(place.tail.plus(kOverflowWord * sizeof(Slot)), line->value);
   place.slot_at = *line;
+  note_linked(bucket_index(hash, count_), *line);
   return true;
 }
 
@@ -243,6 +255,8 @@ void Table::store(const Draft& draft, const Place& place, uint64_t stamp) {
     retire(place.slot.buffer(), lengths_of(place.slot).total_bytes());
   } else {
     ++stats_.entries;
+    if (crowds_ != nullptr) [[unlikely]]
+      note_stored({key_of(slot), draft.hash});
     if (uses_ != nullptr) uses_->stored(place.slot_at);
     grow();
   }
@@ -270,12 +284,14 @@ Result<uint64_t> Table::erase(const HashedKey& key, uint64_t if_version) {
     log_->append({.kind = ChangeLog::Kind::kErase, .stamp = logged_stamp_, .key = key.bytes});
   }
   remove(place.slot_at, place.slot);
-  trim(bucket_of(key.hash));
+  trim(bucket_index(key.hash, count_));
   return version;
 }
 
 void Table::remove(Offset slot_at, Slot slot) {
   depart(slot);
+  if (crowds_ != nullptr) [[unlikely]]
+    note_removing(slot_at, slot);
   writer_.publish(slot_at, 0);
   REFRACT_FAULT("kv.erase.before_retire");
   retire(slot.buffer(), lengths_of(slot).total_bytes());
@@ -283,20 +299,28 @@ void Table::remove(Offset slot_at, Slot slot) {
   stats_.expiring_entries -= slot.expires() ? 1 : 0;
 }
 
-void Table::trim(Offset bucket) {
+bool Table::is_empty(Offset line) const noexcept {
+  for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
+    if (slot_at(line.plus(i * sizeof(Slot)))) return false;
+  }
+  return true;
+}
+
+void Table::trim(uint64_t bucket) {
+  if (crowds_ != nullptr) [[unlikely]] {
+    trim_rest();
+    if (Crowd* const crowd = crowds_->of(bucket)) return trim_crowd(bucket, *crowd);
+  }
   // (I4): only the last line of a chain goes, and only when it is empty, so that a reader inside it misses
   // nothing.
   while (true) {
     Offset parent;
-    Offset line = bucket;
-    while (const uint64_t next = writer_.load(line.plus(kOverflowWord * sizeof(Slot)))) {
+    Offset line = bucket_at(bucket);
+    while (const Offset next = line_behind(line)) {
       parent = line;
-      line = {next};
+      line = next;
     }
-    if (!parent) return;
-    for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
-      if (slot_at(line.plus(i * sizeof(Slot)))) return;
-    }
+    if (!parent || !is_empty(line)) return;
     writer_.publish(parent.plus(kOverflowWord * sizeof(Slot)), 0);
     heap_.release_line(line);
     --stats_.overflow_lines;
@@ -327,9 +351,14 @@ void Table::prefetch_bucket(uint64_t hash) const noexcept {
   __builtin_prefetch(writer_.at(bucket_of(hash)));
 }
 
-void Table::prefetch_buffers(uint64_t hash) const noexcept {
-  const Offset bucket = bucket_of(hash);
-  for (uint32_t hits = match_slots(writer_.at(bucket), Slot::fingerprint_of(hash)); hits != 0;
+void Table::prefetch_buffers(const HashedKey& key) const noexcept {
+  const Offset bucket = bucket_of(key.hash);
+  if (crowds_ != nullptr) [[unlikely]] {
+    if (const Crowd* const crowd = crowds_->of(bucket_index(key.hash, count_))) {
+      return crowds_->prefetch_entry(*crowd, key.bytes);
+    }
+  }
+  for (uint32_t hits = match_slots(writer_.at(bucket), Slot::fingerprint_of(key.hash)); hits != 0;
        hits &= hits - 1) {
     const Slot slot = slot_at(bucket.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot)));
     if (!slot) continue;
@@ -338,28 +367,24 @@ void Table::prefetch_buffers(uint64_t hash) const noexcept {
   }
 }
 
-size_t Table::sweep(uint64_t buckets) {
+size_t Table::sweep(uint64_t lines_max) {
   const uint64_t before = stats_.expired;
-  for (uint64_t done = 0; done < buckets && stats_.expiring_entries > 0; ++done) {
-    sweep_at_ = sweep_at_ + 1 < count_ ? sweep_at_ + 1 : 0;
-    const Offset bucket = bucket_at(sweep_at_);
+  SlotRoom room;
+  for (uint64_t done = 0; done < lines_max && stats_.expiring_entries > 0; done += room.lines + 1) {
+    const uint64_t bucket = sweep_at_.bucket;
     bool removed = false;
-    for (Offset line = bucket; line; line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))}) {
-      for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
-        const Offset at = line.plus(i * sizeof(Slot));
-        const Slot slot = slot_at(at);
-        if (!slot || !slot.expires()) continue;
-        if (!is_expired(slot)) {
-          stats_.first_expiry.left(expiry_of(slot));
-          continue;
-        }
-        remove(at, slot);
-        ++stats_.expired;
-        removed = true;
+    for (const Standing& standing : slots_at(sweep_at_, room)) {
+      if (!standing.slot.expires()) continue;
+      if (!is_expired(standing.slot)) {
+        stats_.first_expiry.left(expiry_of(standing.slot));
+        continue;
       }
+      remove(standing.slot_at, standing.slot);
+      ++stats_.expired;
+      removed = true;
     }
     if (removed) trim(bucket);
-    if (sweep_at_ == 0) stats_.first_expiry.end_round();
+    if (sweep_at_.bucket == 0 && sweep_at_.line == 0) stats_.first_expiry.end_round();
   }
   return stats_.expired - before;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "refract/base/result.h"
 #include "refract/kv/change_log.h"
 #include "refract/kv/contract.h"
+#include "refract/kv/crowds.h"
 #include "refract/kv/departures.h"
 #include "refract/kv/held_back.h"
 #include "refract/kv/layout.h"
@@ -57,11 +59,7 @@ class Table {
   size_t release_held_back();
   [[nodiscard]] const HeldBack& held_back() const noexcept { return held_back_; }
 
-  // Who routes by the hash, or fetches ahead by it, has it already: everything about one key takes both.
-  struct HashedKey {
-    std::span<const std::byte> bytes;
-    uint64_t hash = 0;
-  };
+  using HashedKey = TableKey;
   [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept;
   [[nodiscard]] HashedKey hashed(std::span<const std::byte> key) const noexcept { return {key, hash(key)}; }
 
@@ -101,10 +99,7 @@ class Table {
 
   // Which slot names the key's entry, expired or not, for those who judge what others would store there: the
   // only one that does and that readers are led to. At nowhere: there is none.
-  struct Standing {
-    Offset slot_at;
-    Slot slot{};
-  };
+  using Standing = TableStanding;
   [[nodiscard]] Standing standing(const HashedKey& key) const noexcept;
   // Tells the log of an install that is made at once behind this, where there is a log; else what refuses it.
   // kAccessDenied: a younger stamp is in the log. REQUIRES: the buffer is complete and carries the stamp.
@@ -140,26 +135,26 @@ class Table {
   void was_used(Offset slot_at) {
     if (uses_ != nullptr) uses_->used(slot_at);
   }
-  // Gives each slot of a bucket that is in use to `visit(const Standing&)`, which changes nothing.
-  template <typename Visit>
-  void visit_bucket(uint64_t index, Visit&& visit) const {
-    for (Offset line = bucket_at(index); line; line = line_behind(line)) {
-      for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
-        const Offset at = line.plus(i * sizeof(Slot));
-        if (const Slot slot = slot_at(at)) visit(Standing{.slot_at = at, .slot = slot});
-      }
-    }
-  }
+  // The slots in use of the next lines of a walk over all buckets, round and round: of a bucket's, or of some
+  // of a crowded one's. The hand moves behind them. They are so until the table is changed.
+  using Hand = TableHand;
+  using SlotRoom = TableSlotRoom;
+  [[nodiscard]] std::span<const Standing> slots_at(Hand& hand, SlotRoom& room) const;
+  // What a scan says of it; nothing: its time has come.
+  [[nodiscard]] std::optional<TableListed> entry_in(Slot slot) const noexcept;
+  // Null where the bucket is not crowded.
+  [[nodiscard]] const Crowd* crowd_of(uint64_t bucket) const noexcept;
+  [[nodiscard]] const Crowds* crowds() const noexcept { return crowds_.get(); }
   [[nodiscard]] uint64_t buffer_bytes(Slot slot) const noexcept { return lengths_of(slot).total_bytes(); }
   // Whose buffer this may be: no slot need name it. Nothing: its bytes are no entry's.
   [[nodiscard]] std::optional<HashedKey> key_in(Offset buffer) const noexcept;
 
   // Two stages to run over a batch before its operations, so that their cache misses overlap.
   void prefetch_bucket(uint64_t hash) const noexcept;
-  void prefetch_buffers(uint64_t hash) const noexcept;
+  void prefetch_buffers(const HashedKey& key) const noexcept;
 
-  // Looks at `buckets` buckets for entries whose time has come, going round; returns how many were removed.
-  size_t sweep(uint64_t buckets);
+  // Looks at so many lines for entries whose time has come, going round; returns how many were removed.
+  size_t sweep(uint64_t lines_max);
 
   // Looks at every entry: stamps, lengths, hashes, places. kCorrupt with the offset of the first
   // contradiction.
@@ -169,20 +164,11 @@ class Table {
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
 
  private:
-  // Where a key is, or would go.
-  struct Place {
-    Offset slot_at;  // Nowhere: the chain is full, a line must be linked to `tail`.
-    Slot slot;       // Free where the key is absent.
-    Offset tail;     // The chain's last line.
-  };
+  using Place = TablePlace;
 
   [[nodiscard]] Offset bucket_at(uint64_t index) const noexcept;
-  [[nodiscard]] Offset bucket_of(uint64_t hash) const noexcept {
-    return bucket_at(bucket_index(hash, count_));
-  }
-  [[nodiscard]] Offset line_behind(Offset line) const noexcept {
-    return {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
-  }
+  [[nodiscard]] Offset bucket_of(uint64_t hash) const noexcept;
+  [[nodiscard]] Offset line_behind(Offset line) const noexcept;
   [[nodiscard]] Slot slot_at(Offset at) const noexcept { return {writer_.load(at)}; }
   [[nodiscard]] Lengths lengths_of(Slot slot) const noexcept;
   [[nodiscard]] std::span<const std::byte> key_of(Slot slot) const noexcept;
@@ -197,32 +183,42 @@ class Table {
   [[nodiscard]] uint64_t removed() const noexcept { return stats_.expired + stats_.evicted; }
   [[nodiscard]] Result<Draft> draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
   [[nodiscard]] Result<uint64_t> publish(const Draft& draft, Place place);
-  [[nodiscard]] bool link_line(Place& place);
+  [[nodiscard]] bool link_line(Place& place, uint64_t hash);
   void store(const Draft& draft, const Place& place, uint64_t stamp);
   [[nodiscard]] Code room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept;
   void tell_log(Offset buffer, uint64_t stamp);
   void remove(Offset slot_at, Slot slot);
-  void trim(Offset bucket);
+  void trim(uint64_t bucket);
+  [[nodiscard]] bool is_empty(Offset line) const noexcept;
+  [[nodiscard]] std::span<const Offset> lines_at(Hand& hand, std::span<Offset> room) const;
+  // Of crowded buckets: table_crowds.cc.
+  [[nodiscard, gnu::noinline, gnu::cold]] Place locate_in(Crowd& crowd, const HashedKey& key) const noexcept;
+  void note_crowd(uint64_t bucket);
+  void note_linked(uint64_t bucket, Offset line);
+  void note_stored(const HashedKey& key);
+  void note_removing(Offset slot_at, Slot slot);
+  void note_split(uint64_t source, uint64_t target);
+  void trim_crowd(uint64_t bucket, Crowd& crowd);
+  void trim_rest();
+  void gather_crowds(std::span<const uint64_t> buckets);
+  [[nodiscard]] std::optional<Damage> validate_crowd(uint64_t bucket, uint64_t lines) const;
 
   // With which the table need not grow for so many entries.
   [[nodiscard]] static uint64_t buckets_for(uint64_t entries) noexcept;
   void grow();
   [[nodiscard]] bool split_one();
   [[nodiscard]] bool make_room_for_bucket(uint64_t index);
-  [[nodiscard]] bool copy_moving_slots(Offset source, uint64_t new_index, std::vector<Offset>& moved);
+  using Moved = TableMoved;
+  [[nodiscard]] bool copy_moving_slots(uint64_t source_index, uint64_t new_index, std::vector<Moved>& moved);
   void free_chain_behind(Offset bucket);
 
   [[nodiscard]] Code check_directory() const noexcept;
   void finish_split();
   [[nodiscard]] Code adopt_entries();
-  [[nodiscard]] Code gather_bucket(uint64_t index, class SlotsByChunk& slots);
+  [[nodiscard]] Code gather_bucket(uint64_t index, class SlotsByChunk& slots, uint64_t& lines);
   [[nodiscard]] Code adopt_gathered(SlotsByChunk& slots);
   [[nodiscard]] Code adopt_slot(Slot slot);
-  struct Held {
-    Offset buffer;
-    uint64_t bytes;
-  };
-  [[nodiscard]] std::vector<Held> adopt_pinned();
+  [[nodiscard]] std::vector<TableHeld> adopt_pinned();
   [[nodiscard]] bool is_behind(const HashedKey& key, uint64_t stamp) const noexcept;
   [[nodiscard]] std::optional<Draft> adopt_unnamed(const ChangeLog::Change& last);
   [[nodiscard]] Result<> redo(const ChangeLog::Change& last, const std::optional<Draft>& unnamed);
@@ -234,10 +230,11 @@ class Table {
   uint64_t hash_seed_;
   Offset directory_;
   uint64_t directory_words_;
-  uint64_t count_;         // Of buckets; as published.
-  uint64_t grow_to_ = 0;   // Split until the table has so many.
-  uint64_t sweep_at_ = 0;  // The next bucket to sweep.
-  std::vector<Offset> moved_;
+  uint64_t count_;        // Of buckets; as published.
+  uint64_t grow_to_ = 0;  // Split until the table has so many.
+  Hand sweep_at_;
+  std::vector<Moved> moved_;
+  std::unique_ptr<Crowds> crowds_;  // Null: no bucket was crowded yet.
   ChangeLog* log_ = nullptr;
   uint64_t logged_stamp_ = 0;  // The youngest in the log that this table has told it.
   HeldBack held_back_;

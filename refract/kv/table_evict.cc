@@ -11,7 +11,7 @@ namespace {
 
 // What one put looks through for expired entries where it may evict others. Without that all of the table is
 // looked through, before anybody is told that there is no space.
-constexpr uint64_t kSweptBuckets = 256;
+constexpr uint64_t kSweptLines = 256;
 
 // A snapshot and the log may keep what was evicted for a while; after so many times in vain it is they who
 // are asked.
@@ -30,7 +30,8 @@ void Table::evict_by(RoomMaker* maker, SlotUses* uses) noexcept {
                                               const PutOptions& options) {
   const uint64_t removed_before = removed();
   std::optional<Offset> buffer;
-  const uint64_t swept = room_maker_ == nullptr ? count_ : std::min(count_, kSweptBuckets);
+  const uint64_t all = count_ + stats_.overflow_lines;
+  const uint64_t swept = room_maker_ == nullptr ? all : std::min(all, kSweptLines);
   if (stats_.expiring_entries > 0 && sweep(swept) > 0) buffer = heap_.allocate(bytes);
   Code code = Code::kNoSpace;
   for (int attempt = 0; !buffer && room_maker_ != nullptr && attempt < kAttempts; ++attempt) {
@@ -62,7 +63,7 @@ Code Table::evict(const Standing& standing) {
     stats_.evicted_bytes += Heap::footprint(lengths_of(slot).total_bytes());
   }
   remove(standing.slot_at, slot);
-  trim(bucket_of(key.hash));
+  trim(bucket_index(key.hash, count_));
   return Code::kOk;
 }
 
@@ -76,7 +77,9 @@ std::optional<Table::HashedKey> Table::key_in(Offset buffer) const noexcept {
 void Table::was_read(uint64_t hash) {
   if (uses_ == nullptr) return;
   const uint8_t fingerprint = Slot::fingerprint_of(hash);
-  for (Offset line = bucket_of(hash); line; line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))}) {
+  // Readers do not look further, whatever they write down.
+  int lines = 0;
+  for (Offset line = bucket_of(hash); line && lines < kLinesWalked; line = line_behind(line), ++lines) {
     for (uint32_t hits = match_slots(writer_.at(line), fingerprint); hits != 0; hits &= hits - 1) {
       const Offset at = line.plus(static_cast<uint64_t>(std::countr_zero(hits)) * sizeof(Slot));
       if (slot_at(at)) uses_->sampled(at);

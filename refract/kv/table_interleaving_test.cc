@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 
+#include "refract/base/test_keys_of_hash.h"
 #include "refract/fabric/sim/interleavings.h"
 #include "refract/kv/direct_reader.h"
 #include "refract/kv/mapped_memory.h"
@@ -93,6 +94,7 @@ class Trial {
       const uint64_t to = visible.position();
       const auto first = states.begin() + static_cast<ptrdiff_t>(from);
       const auto last = states.begin() + static_cast<ptrdiff_t>(to) + 1;
+      if (leaves_to_owner && outcome == text(Code::kInvalidated)) return;
       if (!wrong && std::find(first, last, outcome) == last) wrong = outcome;
     });
     EXPECT_TRUE(count.complete);
@@ -101,6 +103,9 @@ class Trial {
     return wrong;
   }
   uint64_t runs() const { return runs_; }
+
+  // Where buckets are crowded a reader may say at any time that it does not know.
+  bool leaves_to_owner = false;
 
  private:
   std::vector<std::string> states_of(std::string_view key) {
@@ -249,6 +254,67 @@ TEST(TableInterleaving, a_line_may_be_unlinked_and_linked_elsewhere_while_its_ch
   EXPECT_EQ(trial.history(others[7]), (States{"not_found", "there too"}));
   for (const std::string& key : {keys[0], keys[7], keys[13], keys[14], others[6], others[7]}) {
     EXPECT_EQ(trial.first_wrong(key), std::nullopt) << key;
+  }
+}
+
+const std::string kAskOwner(text(Code::kInvalidated));
+
+TEST(TableInterleaving, a_chain_may_become_too_long_for_a_reader_while_it_is_read) {
+  Trial trial;
+  trial.leaves_to_owner = true;
+  const auto keys = crowd(trial, 3, 58);
+  for (size_t i = 0; i < 56; ++i) trial.put(keys[i], "here");
+  ASSERT_EQ(trial.space().table().stats().overflow_lines, 7U);
+  trial.record([&] {
+    trial.put(keys[56], "behind all lines");
+    trial.erase(keys[20]);
+    trial.put(keys[57], "in front");
+  });
+  EXPECT_EQ(trial.history(keys[0]), (States{"here"}));
+  EXPECT_EQ(trial.history(keys[55]), (States{"here"}));
+  EXPECT_EQ(trial.history(keys[56]), (States{"not_found", kAskOwner}));
+  EXPECT_EQ(trial.history(keys[20]), (States{"here", kAskOwner}));
+  EXPECT_EQ(trial.history(keys[57]), (States{"not_found", kAskOwner, "in front"}));
+  for (const std::string& key : {keys[0], keys[55], keys[56], keys[57], keys[20]}) {
+    EXPECT_EQ(trial.first_wrong(key), std::nullopt) << key;
+  }
+}
+
+TEST(TableInterleaving, a_line_that_no_reader_follows_may_be_linked_elsewhere_while_its_chain_is_read) {
+  Trial trial;
+  trial.leaves_to_owner = true;
+  const auto keys = crowd(trial, 3, 57);
+  const auto others = crowd(trial, 5, 8);
+  for (const std::string& key : keys) trial.put(key, "here");
+  for (size_t i = 0; i < 7; ++i) trial.put(others[i], "there");
+  ASSERT_EQ(trial.space().table().stats().overflow_lines, 8U);
+  trial.record([&] {
+    trial.erase(keys[56]);
+    trial.put(others[7], "there too");
+  });
+  EXPECT_EQ(trial.history(keys[56]), (States{kAskOwner, "not_found"}));
+  for (const std::string& key : {keys[0], keys[55], keys[56], others[7]}) {
+    EXPECT_EQ(trial.first_wrong(key), std::nullopt) << key;
+  }
+}
+
+TEST(TableInterleaving, an_entry_of_a_crowded_bucket_is_found_throughout_a_split_or_left_to_the_owner) {
+  Trial trial;
+  trial.leaves_to_owner = true;
+  const refract::test::KeysOfHash key_of(42);
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < 60; ++i) keys.push_back(key_of((i << 40) | (i % 29 == 0 ? 16 : 0)));
+  for (const std::string& key : keys) trial.put(key, "v");
+  for (int number = 60; number < 84; ++number) trial.put(filler(number), "v");
+  ASSERT_EQ(trial.space().table().stats().buckets, 16U);
+  ASSERT_EQ(trial.space().table().crowds()->count(), 1U);
+  trial.record([&] { trial.put("one more", "v"); });
+  ASSERT_EQ(trial.space().table().stats().buckets, 18U);
+  // Those that go, in front and behind the lines that readers follow, and some that stay.
+  for (const size_t i : {0, 29, 58, 2, 31, 57}) {
+    EXPECT_EQ(trial.first_wrong(keys[i]), std::nullopt) << i;
+    const std::vector<std::string> states = trial.history(keys[i]);
+    EXPECT_EQ(std::ranges::count(states, "not_found"), 0) << i;
   }
 }
 

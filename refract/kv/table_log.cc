@@ -74,7 +74,7 @@ Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& chang
     // What had expired when it was replaced is gone as well.
     if (!place.slot) return false;
     remove(place.slot_at, place.slot);
-    trim(bucket_of(key.hash));
+    trim(bucket_index(key.hash, count_));
     return true;
   }
   const uint64_t removed_before = removed();
@@ -83,7 +83,7 @@ Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& chang
   if (!made) return fail(made.error());
   if (removed() != removed_before) place = locate(key);
   fill(*made, 0, change.value);
-  if (!place.slot_at && !link_line(place)) {
+  if (!place.slot_at && !link_line(place, key.hash)) {
     abandon(*made);
     return fail(Code::kNoSpace);
   }
@@ -109,7 +109,7 @@ std::optional<Table::Draft> Table::adopt_unnamed(const ChangeLog::Change& last) 
 Result<> Table::redo(const ChangeLog::Change& last, const std::optional<Draft>& unnamed) {
   if (unnamed) {
     Place place = locate(hashed(last.key));
-    if (!place.slot_at && !link_line(place)) {
+    if (!place.slot_at && !link_line(place, unnamed->hash)) {
       abandon(*unnamed);
       return fail(Code::kNoSpace);
     }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "refract/base/check.h"
+#include "refract/kv/ring_finder.h"
 #include "refract/kv/slots_by_chunk.h"
 #include "refract/kv/table.h"
 
@@ -38,9 +39,9 @@ void Table::finish_split() {
   // The last published split may not have cleared all it moved: the same word stands in both buckets.
   std::vector<uint64_t> moved;
   const auto walk = [this](uint64_t index, auto&& visit) {
-    // A damaged chain may be a loop; gather_bucket finds that out by marking lines.
-    int hops = 0;
-    for (Offset line = bucket_at(index); line && heap_.is_inside(line, kLineBytes) && hops < 1'000; ++hops) {
+    // A damaged chain may be a ring; gather_bucket finds that out, too, by marking lines.
+    RingFinder ring;
+    for (Offset line = bucket_at(index); line && heap_.is_inside(line, kLineBytes) && !ring.was_at(line);) {
       for (uint64_t i = 0; i < kSlotsPerBucket; ++i) visit(line.plus(i * sizeof(Slot)));
       line = line_at(writer_.load(line.plus(kOverflowWord * sizeof(Slot))));
     }
@@ -48,9 +49,10 @@ void Table::finish_split() {
   walk(count_ - 1, [&](Offset at) {
     if (const Slot slot = slot_at(at)) moved.push_back(slot.bits);
   });
+  std::ranges::sort(moved);
   walk(split_source(count_), [&](Offset at) {
     const Slot slot = slot_at(at);
-    if (slot && std::ranges::find(moved, slot.bits) != moved.end()) writer_.publish(at, 0);
+    if (slot && std::ranges::binary_search(moved, slot.bits)) writer_.publish(at, 0);
   });
 }
 
@@ -70,9 +72,10 @@ Code Table::adopt_gathered(SlotsByChunk& slots) {
                      [this](Slot slot) { return adopt_slot(slot); });
 }
 
-Code Table::gather_bucket(uint64_t index, SlotsByChunk& slots) {
+Code Table::gather_bucket(uint64_t index, SlotsByChunk& slots, uint64_t& lines) {
   Offset line = bucket_at(index);
   while (true) {
+    ++lines;
     for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
       const Slot slot = slot_at(line.plus(i * sizeof(Slot)));
       if (!slot) continue;
@@ -93,22 +96,27 @@ Code Table::adopt_entries() {
   // Overflow lines are few, but each is a miss of its own.
   constexpr uint64_t kAhead = 8;
   SlotsByChunk slots(directory_words_, count_ * kSlotsPerBucket);
+  std::vector<uint64_t> crowded;
   for (uint64_t index = 0; index < count_; ++index) {
     if (index + 2 * kAhead < count_) __builtin_prefetch(writer_.at(bucket_at(index + 2 * kAhead)));
     if (index + kAhead < count_) {
       const Offset line{writer_.load(bucket_at(index + kAhead).plus(kOverflowWord * sizeof(Slot)))};
       if (line && heap_.is_inside(line, kLineBytes)) __builtin_prefetch(writer_.at(line));
     }
-    if (const Code code = gather_bucket(index, slots); code != Code::kOk) return code;
+    uint64_t lines = 0;
+    if (const Code code = gather_bucket(index, slots, lines); code != Code::kOk) return code;
+    if (lines > kLinesWalked) crowded.push_back(index);
   }
-  return adopt_gathered(slots);
+  if (const Code code = adopt_gathered(slots); code != Code::kOk) return code;
+  gather_crowds(crowded);
+  return Code::kOk;
 }
 
 // A buffer that was replaced or erased before the crash, and that a reader still holds: it waits for its
 // unpinning as it did before. What else a reader may have announced finds no free buffer of its length, or
 // keeps one from use that is the reader's own loss.
-std::vector<Table::Held> Table::adopt_pinned() {
-  std::vector<Held> held;
+std::vector<TableHeld> Table::adopt_pinned() {
+  std::vector<TableHeld> held;
   for (const Offset buffer : heap_.announced_pins()) {
     if (buffer.value % kGranuleBytes != 0 || !heap_.is_inside(buffer, sizeof(BufferHeader))) continue;
     const Lengths lengths = Lengths::from_word(writer_.load(buffer.plus(offsetof(BufferHeader, lengths))));
@@ -122,13 +130,14 @@ std::vector<Table::Held> Table::adopt_pinned() {
 Result<> Table::recover(const ChangeLog::Change* last) {
   if (const Code code = check_directory(); code != Code::kOk) return fail(code);
   stats_ = {};
+  crowds_.reset();
   heap_.begin_recovery();
   finish_split();
   if (const Code code = adopt_entries(); code != Code::kOk) return fail(code);
   const std::optional<Draft> unnamed = last != nullptr ? adopt_unnamed(*last) : std::nullopt;
-  const std::vector<Held> held = adopt_pinned();
+  const std::vector<TableHeld> held = adopt_pinned();
   heap_.end_recovery();
-  for (const Held& one : held) heap_.retire(one.buffer, one.bytes);
+  for (const TableHeld& one : held) heap_.retire(one.buffer, one.bytes);
   stats_.buckets = count_;
   grow_to_ = std::bit_ceil(count_);
   // An empty last line that a crash left linked is trimmed when its bucket is next erased from or split.
@@ -156,9 +165,10 @@ std::optional<Table::Damage> Table::validate() {
   if (check_directory() != Code::kOk) return Damage{kRootAt, "the bucket directory is impossible"};
   uint64_t entries = 0;
   for (uint64_t index = 0; index < count_; ++index) {
-    int hops = 0;
-    for (Offset line = bucket_at(index); line; ++hops) {
-      if (!heap_.is_inside(line, kLineBytes) || hops == 1'000)
+    RingFinder ring;
+    uint64_t lines = 0;
+    for (Offset line = bucket_at(index); line; ++lines) {
+      if (!heap_.is_inside(line, kLineBytes) || ring.was_at(line))
         return Damage{line, "a bucket's chain is broken"};
       for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
         const Offset at = line.plus(i * sizeof(Slot));
@@ -169,6 +179,7 @@ std::optional<Table::Damage> Table::validate() {
       }
       line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
     }
+    if (const auto damage = validate_crowd(index, lines)) return damage;
   }
   if (entries != stats_.entries)
     return Damage{kRootAt, "the table holds another number of entries than counted"};

@@ -19,11 +19,15 @@ bool Table::make_room_for_bucket(uint64_t index) {
 
 // Copies the slots that belong to the new bucket; nobody looks there yet. False, and nothing is left behind,
 // where no line could be had.
-bool Table::copy_moving_slots(Offset source, uint64_t new_index, std::vector<Offset>& moved) {
+bool Table::copy_moving_slots(uint64_t source_index, uint64_t new_index, std::vector<Moved>& moved) {
   const Offset target = bucket_at(new_index);
+  const Crowd* const crowd = crowd_of(source_index);
   Offset line = target;
   uint64_t used = 0;
-  for (; source; source = {writer_.load(source.plus(kOverflowWord * sizeof(Slot)))}) {
+  uint64_t number = 0;
+  for (Offset source = bucket_at(source_index); source; source = line_behind(source), ++number) {
+    if (crowd != nullptr) [[unlikely]]
+      crowds_->look_ahead(crowd->lines(), number);
     for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
       const Offset at = source.plus(i * sizeof(Slot));
       const Slot slot = slot_at(at);
@@ -42,7 +46,7 @@ bool Table::copy_moving_slots(Offset source, uint64_t new_index, std::vector<Off
       }
       if (uses_ != nullptr) uses_->moved(at, line.plus(used * sizeof(Slot)));
       writer_.publish(line.plus(used++ * sizeof(Slot)), slot.bits);
-      moved.push_back(at);
+      moved.push_back({.from = at, .line = number});
     }
   }
   return true;
@@ -61,7 +65,7 @@ void Table::free_chain_behind(Offset bucket) {
 bool Table::split_one() {
   const uint64_t new_index = count_;
   if (!make_room_for_bucket(new_index)) return false;
-  const Offset source = bucket_at(split_source(count_ + 1));
+  const uint64_t source = split_source(count_ + 1);
   moved_.clear();
   if (!copy_moving_slots(source, new_index, moved_)) return false;
   // (I3): both places, then the count, then the old slots. Whoever misses in the old bucket sees the new
@@ -69,7 +73,9 @@ bool Table::split_one() {
   REFRACT_FAULT("kv.split.before_count");
   writer_.publish(kBucketCountAt, ++count_);
   REFRACT_FAULT("kv.split.after_count");
-  for (const Offset at : moved_) writer_.publish(at, 0);
+  for (const Moved& moved : moved_) writer_.publish(moved.from, 0);
+  if (crowds_ != nullptr) [[unlikely]]
+    note_split(source, new_index);
   trim(source);
   ++stats_.splits;
   stats_.buckets = count_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/contract.h"
 #include "refract/kv/layout.h"
+#include "refract/kv/scan_cursor.h"
 
 namespace refract::kv {
 
@@ -49,6 +51,49 @@ struct TableStats {
   FirstExpiry first_expiry;
 };
 
+// Who routes by the hash, or fetches ahead by it, has it already: everything about one key takes both.
+struct TableKey {
+  std::span<const std::byte> bytes;
+  uint64_t hash = 0;
+};
+
+// Which slot names a key's entry. At nowhere: there is none.
+struct TableStanding {
+  Offset slot_at;
+  Slot slot{};
+};
+
+// Where a key is, or would go.
+struct TablePlace {
+  Offset slot_at;  // Nowhere: the chain is full, a line must be linked to `tail`.
+  Slot slot;       // Free where the key is absent.
+  Offset tail;     // The chain's last line.
+};
+
+// A walk over all buckets in small steps: the next is the line with this number of this bucket.
+struct TableHand {
+  uint64_t bucket = 0;
+  uint64_t line = 0;
+};
+
+// Room for what Table::slots_at() finds, in so many lines.
+struct TableSlotRoom {
+  std::array<TableStanding, kLinesPerPiece * kSlotsPerBucket> slots;
+  uint64_t lines = 0;
+};
+
+// A slot that a split has moved: whence, and the number of that line in its chain.
+struct TableMoved {
+  Offset from;
+  uint64_t line = 0;
+};
+
+// A buffer that no slot names and that a reader still holds.
+struct TableHeld {
+  Offset buffer;
+  uint64_t bytes = 0;
+};
+
 // A value on its way into the table: its buffer, which nobody else sees.
 struct TableDraft {
   Offset buffer{};
@@ -64,6 +109,13 @@ struct TableEntry {
   std::span<const std::byte> value;
   uint64_t expires_wall_ns = 0;
   RequestId request;  // Of the put that made it, if that had one.
+};
+
+// As a scan lists it.
+struct TableListed {
+  std::span<const std::byte> key;
+  uint64_t version = 0;
+  uint64_t value_bytes = 0;
 };
 
 struct TableDamage {

@@ -30,7 +30,6 @@ class TableView {
  public:
   // A reader that retries so often meets a writer that never rests, or damage.
   static constexpr int kAttempts = 256;
-  static constexpr int kChainMax = 1'000;  // Lines of one bucket: far beyond any real chain, ends any loop.
 
   // A buffer whose stamp was seen and whose lengths belong to it.
   struct Seen {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "refract/base/report.h"
+#include "refract/base/secret_hash.h"
 #include "refract/kv/change_log.h"
 #include "refract/storage/disk.h"
 #include "refract/storage/snapshot_file.h"
@@ -37,14 +38,7 @@ class KeptEntries {
     uint64_t stamp = 0;
     std::vector<std::byte> buffer;  // As in a table (kv/layout.h).
   };
-  struct Hash {
-    using is_transparent = void;
-    [[nodiscard]] size_t operator()(std::string_view key) const noexcept {
-      return std::hash<std::string_view>()(key);
-    }
-  };
-
-  std::unordered_map<std::string, Kept, Hash, std::equal_to<>> entries_;
+  std::unordered_map<std::string, Kept, SecretHasher, std::equal_to<>> entries_;
 };
 
 }  // namespace refract::node

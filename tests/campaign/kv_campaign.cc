@@ -167,6 +167,7 @@ void KvOutcome::add(const KvOutcome& other) {
   shared += other.shared;
   lines_linked += other.lines_linked;
   lines_unlinked += other.lines_unlinked;
+  crowded += other.crowded;
   crashes += other.crashes;
   reconnects += other.reconnects;
   regions += other.regions;

@@ -20,6 +20,7 @@ struct KvRun {
   bool crashes = true;   // Of the server, memory kept: some runs have many, most have a few.
   bool pauses = true;    // Server and clients stop for a while.
   bool cuts = true;      // Links break.
+  bool crowded = false;  // Two keys of three were chosen to fall into the same few buckets.
   kv::EvictionPolicy eviction = kv::EvictionPolicy::kNone;  // Else the memory is small, and it is needed.
   double stall_chance = 0.01;  // Before each load of a direct read on the first host; elsewhere a twentieth.
   Mutation mutation = Mutation::kNone;
@@ -39,6 +40,7 @@ struct KvOutcome {
   uint64_t shared = 0;  // Operations without a call of their own.
   uint64_t lines_linked = 0;
   uint64_t lines_unlinked = 0;
+  uint64_t crowded = 0;  // The server's turns with a crowded bucket.
   uint64_t crashes = 0;
   uint64_t reconnects = 0;
   uint64_t regions = 0;  // By which the space grew.

@@ -106,6 +106,27 @@ TEST(KvCampaign, what_is_evicted_is_gone_for_all_and_what_is_pinned_stays) {
   EXPECT_GT(all.crashes, 10U);
 }
 
+// Keys of all workers in the same buckets, which are crowded, split, emptied and filled again. A tenth of the
+// seeds, and two of three runs with eviction or without.
+TEST(KvCampaign, keys_of_one_bucket_are_keys_like_any_other) {
+  KvOutcome all;
+  for (uint64_t seed = 1; seed <= kSeeds / 8; ++seed) {
+    const auto policy = seed % 3 == 0 ? kv::EvictionPolicy::kLeastRecentlyUsed : kv::EvictionPolicy::kNone;
+    const KvOutcome outcome = run_kv({.seed = seed, .crowded = true, .eviction = policy});
+    ASSERT_EQ(outcome.wrong, "") << "seed " << seed;
+    all.add(outcome);
+  }
+  SCOPED_TRACE(describe(all));
+  if (!kIsFull) return;
+  EXPECT_GT(all.crowded, 10'000U);
+  EXPECT_GT(all.splits, 100U);
+  EXPECT_GT(all.crashes, 10U);
+  EXPECT_GT(all.lines_unlinked, 100U);
+  const KvOutcome one = run_kv({.seed = 2, .crowded = true});
+  EXPECT_EQ(one.trace_hash, run_kv({.seed = 2, .crowded = true}).trace_hash)
+      << "nothing depends on the secret";
+}
+
 TEST(KvCampaign, a_seed_gives_the_same_run_again) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const KvOutcome one = run_kv({.seed = seed});
@@ -117,9 +138,9 @@ TEST(KvCampaign, a_seed_gives_the_same_run_again) {
 }
 
 // The first seed that convicts the mutation, or 0.
-uint64_t seed_that_finds(Mutation mutation, uint64_t seeds) {
+uint64_t seed_that_finds(Mutation mutation, uint64_t seeds, bool crowded = false) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const KvOutcome outcome = run_kv({.seed = seed, .mutation = mutation});
+    const KvOutcome outcome = run_kv({.seed = seed, .crowded = crowded, .mutation = mutation});
     if (outcome.wrong.empty()) continue;
     return seed;
   }
@@ -142,6 +163,10 @@ TEST(KvCampaign, a_recovery_that_forgets_pins_is_found) {
 
 TEST(KvCampaign, a_split_that_clears_before_it_publishes_is_found) {
   EXPECT_NE(seed_that_finds(Mutation::kClearBeforeCount, kSeedsToFind), 0U);
+}
+
+TEST(KvCampaign, a_reader_that_takes_the_last_line_it_follows_for_the_end_is_found) {
+  EXPECT_NE(seed_that_finds(Mutation::kShortChains, kSeedsToFind, true), 0U);
 }
 
 }  // namespace

@@ -296,6 +296,7 @@ size_t ServerProcess::poll() noexcept {
 
 void ServerProcess::count_lines() noexcept {
   const uint64_t lines = table_.stats().overflow_lines;
+  if (table_.crowds() != nullptr && table_.crowds()->count() > 0) ++tally_.crowded;
   if (lines > lines_) tally_.lines_linked += lines - lines_;
   if (lines < lines_) tally_.lines_unlinked += lines_ - lines;
   lines_ = lines;

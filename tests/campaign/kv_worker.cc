@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 
+#include "refract/base/test_keys_of_hash.h"
 #include "refract/base/units.h"
 
 namespace refract::campaign {
@@ -129,6 +130,13 @@ Task<> Worker::step() {
   }
 }
 
+// One of those that fall into one bucket, until some doublings of the table part them.
+std::string Worker::crowded_key() {
+  const test::KeysOfHash keys(Keeper::hash_seed({.seed = stage_.run.seed}));
+  const uint64_t number = stage_.crowded_keys++;
+  return keys.of_bucket(number, number % 5 == 0 ? 0x25 : 0x05, 24);
+}
+
 // A key that this worker may write. One whose fate is unknown is dropped for a new one.
 std::string Worker::own_key() {
   while (keys_.size() < static_cast<size_t>(stage_.run.keys)) {
@@ -137,6 +145,7 @@ std::string Worker::own_key() {
     // Long enough for two lines, or for more than one message.
     if (number % 11 == 5) key.resize(key.size() + 100, 'x');
     if (number % 17 == 3) key.resize(key.size() + 5'000, 'y');
+    if (stage_.run.crowded && number % 3 != 0) key = crowded_key();
     keys_.push_back(key);
   }
   const size_t index = prng_.below(keys_.size());

@@ -35,6 +35,7 @@ struct Stage {
   Model model;
   KvOutcome outcome;
   int workers_left = 0;
+  uint64_t crowded_keys = 0;  // Made so far.
 
   // The first complaint stays, and ends the run.
   void complain(const Model::Wrong& wrong);
@@ -83,6 +84,7 @@ class Worker {
   void map();
 
   [[nodiscard]] std::string own_key();
+  [[nodiscard]] std::string crowded_key();
   [[nodiscard]] std::string any_key();
   [[nodiscard]] size_t draw_bytes();
   [[nodiscard]] kv::RpcPutOptions draw_options(const std::string& key);

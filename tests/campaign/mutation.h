@@ -17,6 +17,7 @@ enum class Mutation : uint8_t {
   kNoSecondSlot,   // They do not look at the slot again.
   kNoSecondCount,  // They accept a miss though the table was split meanwhile.
   kStoppedClock,   // They serve what has expired.
+  kShortChains,    // They take the last line that they follow for the chain's end.
   // Clients who read the server's memory over the network.
   kNoSlotLook,  // They do not look at the slot again.
   // Clients who lend the server the value of a put.

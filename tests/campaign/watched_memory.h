@@ -24,6 +24,7 @@ class WatchedMemory {
     std::map<uint64_t, uint64_t> first;
     std::map<uint64_t, uint64_t> slots;        // By the buffer they name.
     std::map<uint64_t, uint64_t> true_stamps;  // By what the reader was told.
+    int lines = 0;                             // Of the chain at hand.
   };
 
   WatchedMemory(const sim::ReaderMemory& memory, const std::byte* image, PinWriter* pins, Looks& looks,
@@ -64,8 +65,17 @@ class WatchedMemory {
     if (at == kv::kBucketCountAt) return mutation_ == Mutation::kNoSecondCount;
     return mutation_ == Mutation::kBlindReaders || (mutation_ == Mutation::kNoSecondSlot && !is_stamp);
   }
+  // The word that says where a chain goes on, as a reader would have it who believes that none is long.
+  [[nodiscard]] uint64_t end_of_chain(Offset at, uint64_t word) {
+    if (at.value % kLineBytes != kv::kOverflowWord * sizeof(kv::Slot)) return word;
+    const ChunkKind kind = kind_at(at);
+    if (kind != ChunkKind::kBuckets && kind != ChunkKind::kLines) return word;
+    looks_->lines = kind == ChunkKind::kBuckets ? 1 : looks_->lines + 1;
+    return looks_->lines == kv::kLinesWalked ? 0 : word;
+  }
   // A stamp that fits the slot that was looked at before it.
   [[nodiscard]] uint64_t as_wanted(Offset at, uint64_t word) {
+    if (mutation_ == Mutation::kShortChains) return end_of_chain(at, word);
     if (mutation_ != Mutation::kNoStampCheck) return word;
     if (!is_in_buffer(at)) {
       const kv::Slot slot{word};
@@ -78,10 +88,13 @@ class WatchedMemory {
     looks_->true_stamps.try_emplace(stamp, word);
     return stamp;
   }
-  [[nodiscard]] bool is_in_buffer(Offset at) const noexcept {
+  [[nodiscard]] ChunkKind kind_at(Offset at) const noexcept {
     const uint64_t chunk = at.value / kChunkBytes;
-    const ChunkWord word{observe_u64(image_ + sizeof(SpaceHeader) + chunk * sizeof(ChunkWord))};
-    return word.kind() == ChunkKind::kSlab || word.kind() == ChunkKind::kExtent;
+    return ChunkWord{observe_u64(image_ + sizeof(SpaceHeader) + chunk * sizeof(ChunkWord))}.kind();
+  }
+  [[nodiscard]] bool is_in_buffer(Offset at) const noexcept {
+    const ChunkKind kind = kind_at(at);
+    return kind == ChunkKind::kSlab || kind == ChunkKind::kExtent;
   }
 
   kv::SimReaderMemory memory_;
