@@ -78,6 +78,12 @@ void add(RecoveryStatus& sum, const RecoveryStatus& one) {
 }
 
 std::string mode_line(const DataState& data) {
+  if (data.durability == "everysec" && data.ring == "memory") {
+    return fmt::format(
+        "everysec, in {}, the log's ring in memory: all but about the last second outlives the node and a "
+        "crash of the host",
+        printable(data.folder));
+  }
   if (data.durability == "everysec") {
     return fmt::format(
         "everysec, in {}: outlives every process; of a crash of the host, all but about the last "
@@ -148,6 +154,7 @@ DataState whole_of(std::span<const DataState> shards) {
     whole.durability = one.durability;
     whole.backing = one.backing;
     whole.folder = one.folder;
+    if (whole.ring != "memory") whole.ring = one.ring;
     add(whole.log, one.log);
     add(whole.snapshots, one.snapshots, &one == shards.data());
     add(whole.recovery, one.recovery);

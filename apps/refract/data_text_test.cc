@@ -55,6 +55,15 @@ TEST(DataText, a_sound_node_shows_log_snapshot_and_start) {
   EXPECT_FALSE(has(text, "refused")) << text;
 }
 
+TEST(DataText, a_ring_in_memory_is_not_said_to_outlive_every_process) {
+  DataState state = sound();
+  EXPECT_TRUE(has(data_lines({&state, 1}), "outlives every process"));
+  state.ring = "memory";
+  const std::string text = data_lines({&state, 1});
+  EXPECT_FALSE(has(text, "outlives every process")) << text;
+  EXPECT_TRUE(has(text, "all but about the last second")) << text;
+}
+
 TEST(DataText, the_worst_of_several_shards_is_shown_with_its_reason) {
   std::vector<DataState> shards = {sound(), sound(), sound()};
   shards[1].log.state = "stalled";

@@ -36,11 +36,11 @@ observe::DataState data_state(const NodeConfig& config, const ShardStorage* stor
                               const observe::RecoveryStatus& recovery, uint64_t refused_writes,
                               uint64_t now_ns) {
   observe::DataState state{.durability = durability_name(config.durability),
-                           .backing = to_uri(config.memory_backing),
-                           .folder = {}};
+                           .backing = to_uri(config.memory_backing)};
   state.recovery = recovery;
   if (storage == nullptr) return state;
   state.folder = config.data_folder;
+  state.ring = storage->ring().is_in_folder() ? "folder" : "memory";
   const storage::ShardLog& log = storage->log();
   const storage::LogCounters counters = log.counters();
   const uint64_t appended = log.appended();

@@ -382,7 +382,6 @@ void Keeper::settled(const Reported<>& outcome) {
 
 // What the last server left in rings reaches the disk. The page says that they are empty only if all are.
 void Keeper::settle_data() {
-  const bool is_in_folder = data_->rings().use().place == static_cast<uint64_t>(storage::RingPlace::kFolder);
   bool is_everything = true;
   for (uint32_t index = 0; index < shards_.size(); ++index) {
     // A shard that was never filled has nothing to add, and what was refused stays as it is.
@@ -394,7 +393,6 @@ void Keeper::settle_data() {
                                         .disk = data_->disk(),
                                         .log = data_->log_of(index),
                                         .ring = data_->ring_of(index),
-                                        .is_in_folder = is_in_folder,
                                         .space = shards_[index]->space().addresses().base()});
     is_everything = is_everything && done.has_value();
     settled(done);

@@ -241,7 +241,7 @@ Reported<> settle_log(const SettleParts& parts) {
   if (auto begun = (*opened)->begin({}); !begun) return begun;
   if ((*opened)->drain()) return {};
   return report(Code::kSystem, fmt::format("the last changes are not on the disk: {}", (*opened)->trouble()),
-                parts.is_in_folder
+                parts.ring.is_in_folder()
                     ? fmt::format("they are in {}, until this host stops: mend the disk, then start the node "
                                   "again",
                                   parts.ring.path())

@@ -86,6 +86,7 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   [[nodiscard]] ShardSnapshots& snapshots() noexcept { return *snapshots_; }
 
   [[nodiscard]] const storage::ShardLog& log() const noexcept { return *log_; }
+  [[nodiscard]] const storage::RingFile& ring() const noexcept { return parts_.ring; }
 
   [[nodiscard]] Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept override;
   void append(const Change& change) noexcept override;
@@ -127,7 +128,6 @@ struct SettleParts {
   storage::Disk& disk;
   storage::LogId log;
   const storage::RingFile& ring;
-  bool is_in_folder = true;  // The ring outlives this process.
   std::byte* space = nullptr;
 };
 [[nodiscard]] Reported<> settle_log(const SettleParts& parts);

@@ -286,6 +286,7 @@ Reported<> RingFile::take_name(const RingFolder& folder) const {
 Reported<RingFile> RingFile::make_in_memory(const RingIdentity& identity, uint64_t ring_bytes) {
   RingFile ring;
   ring.path_ = "the log's ring in memory";
+  ring.is_in_folder_ = false;
   ring.identity_ = identity;
   ring.ring_bytes_ = ring_bytes;
   ring.file_ = Descriptor(::memfd_create("refract-ring", MFD_CLOEXEC));

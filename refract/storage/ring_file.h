@@ -87,6 +87,8 @@ class RingFile {
   [[nodiscard]] const std::string& path() const noexcept { return path_; }  // For sentences.
   [[nodiscard]] const RingIdentity& identity() const noexcept { return identity_; }
   [[nodiscard]] uint64_t ring_bytes() const noexcept { return ring_bytes_; }
+  // It outlives every process.
+  [[nodiscard]] bool is_in_folder() const noexcept { return is_in_folder_; }
   [[nodiscard]] bool is_writable() const noexcept { return is_writable_; }
   // It was taken up in another place than it was made in: the folder is a copy.
   [[nodiscard]] bool is_copy() const noexcept { return is_copy_; }
@@ -114,6 +116,7 @@ class RingFile {
   std::string path_;
   RingIdentity identity_;
   uint64_t ring_bytes_ = 0;
+  bool is_in_folder_ = true;
   bool is_writable_ = true;
   bool is_copy_ = false;
 };

@@ -88,6 +88,7 @@ Json json_of(const DataState& state) {
   return {{"durability", state.durability},
           {"backing", state.backing},
           {"folder", state.folder},
+          {"ring", state.ring},
           {"log", log_json(state.log)},
           {"snapshots", snapshots_json(state.snapshots)},
           {"recovery", recovery_json(state.recovery)}};
@@ -97,6 +98,7 @@ DataState data_state_of(const Json& object) {
   return {.durability = text_in(object, "durability"),
           .backing = text_in(object, "backing"),
           .folder = text_in(object, "folder"),
+          .ring = text_in(object, "ring"),
           .log = log_of(member_of(object, "log")),
           .snapshots = snapshots_of(member_of(object, "snapshots")),
           .recovery = recovery_of(member_of(object, "recovery"))};

@@ -56,6 +56,7 @@ struct DataState {
   std::string durability = {};  // "none", "everysec", "always"; empty: the node's version does not say.
   std::string backing = {};     // What the memory lies in: "memfd:", "file:/srv/refract".
   std::string folder = {};      // Empty: nothing is kept on disk.
+  std::string ring = {};        // "folder"; "memory": everysec promises less. Empty: the node does not say.
   LogStatus log = {};
   SnapshotStatus snapshots = {};
   RecoveryStatus recovery = {};

@@ -41,6 +41,7 @@ ShardState example() {
           {.durability = "always",
            .backing = "memfd:",
            .folder = "/srv/r",
+           .ring = "memory",
            .log = {.state = "failed",
                    .trouble = "no \"room\"",
                    .unsynced_bytes = 1,
