@@ -20,6 +20,11 @@ constexpr uint64_t kEntriesPerFourBuckets = 21;
 // Splits an insertion pays for while the table doubles: fast enough that the unsplit half does not overfill.
 constexpr int kSplitsPerInsertion = 2;
 
+// Out of line: inlined, its registers would cost those who never meet a crowd.
+[[gnu::noinline, gnu::cold]] Crowd* look_for_crowd(Crowds& crowds, uint64_t bucket) noexcept {
+  return crowds.of(bucket);
+}
+
 }  // namespace
 
 Result<> Table::format(Writer& writer, Heap& heap) {
@@ -111,7 +116,8 @@ Table::Place Table::locate(const HashedKey& key) const noexcept {
     const Offset next = line_behind(line);
     if (!next) return place;
     if (crowds_ != nullptr) [[unlikely]] {
-      if (Crowd* const crowd = crowds_->of(bucket_index(key.hash, count_))) return locate_in(*crowd, key);
+      Crowd* const crowd = look_for_crowd(*crowds_, bucket_index(key.hash, count_));
+      if (crowd != nullptr) return locate_in(*crowd, key);
     }
     line = next;
   }
@@ -307,15 +313,16 @@ bool Table::is_empty(Offset line) const noexcept {
 }
 
 void Table::trim(uint64_t bucket) {
+  const Offset first = bucket_at(bucket);
+  if (!line_behind(first)) return;
   if (crowds_ != nullptr) [[unlikely]] {
-    trim_rest();
     if (Crowd* const crowd = crowds_->of(bucket)) return trim_crowd(bucket, *crowd);
   }
   // (I4): only the last line of a chain goes, and only when it is empty, so that a reader inside it misses
   // nothing.
   while (true) {
     Offset parent;
-    Offset line = bucket_at(bucket);
+    Offset line = first;
     while (const Offset next = line_behind(line)) {
       parent = line;
       line = next;

@@ -103,6 +103,7 @@ void Table::note_stored(const HashedKey& key) {
 
 // The slot's entry goes with the next store.
 void Table::note_removing(Offset slot_at, Slot slot) {
+  trim_rest();
   const HashedKey key = hashed(key_of(slot));
   if (Crowd* const crowd = crowds_->of(bucket_index(key.hash, count_))) {
     crowds_->removing(*crowd, key.bytes, slot_at);

@@ -204,7 +204,7 @@ TEST_F(SameUser, sees_what_was_erased_until_its_memory_is_used_again) {
 // Every client knows the seed of the hash, since it hashes its keys itself. More keys than readers follow in
 // one bucket are found all the same, by the server, and nobody else's keys are in their way.
 TEST_F(SameUser, with_keys_that_all_fall_into_one_bucket_slows_down_only_those) {
-  constexpr size_t kKeys = 7'020;          // Readers follow 1,000 lines of 7.
+  constexpr size_t kKeys = 7'020;          // Readers follow eight lines of 7.
   constexpr uint64_t kBucketMask = 0xfff;  // More buckets than so many entries make.
   const uint64_t seed = ShardLink::over_shm(path())->hash_seed();
   std::vector<std::string> keys;
