@@ -222,6 +222,7 @@ void ServerProcess::serve() {
                          compares_put_early ? kv::wire::Method::kPut : kv::wire::Method::kPutBegin);
   rpc::Service* service = &*service_;
   if (compares_put_early || mutation() == Mutation::kEarlyCompare) service = &*early_compare_;
+  if (mutation() == Mutation::kNoOutcomes) service = &forgetful_.emplace(*service_);
   chains_.emplace(
       kv::ChainServer::Parts{.table = table_,
                              .heap = heap_,

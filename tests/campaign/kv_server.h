@@ -159,6 +159,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   std::optional<EarlyReads> early_reads_;
   std::optional<kv::TableService> service_;
   std::optional<EarlyCompareService> early_compare_;
+  std::optional<ForgetfulService> forgetful_;
   std::optional<kv::ChainServer> chains_;
   std::optional<kv::RemoteServer> remote_;
   std::optional<rpc::ServiceRouter> store_;

@@ -32,6 +32,7 @@ enum class Mutation : uint8_t {
   kCountBeforeCopies,  // A split publishes the count before the entries stand in the second place.
   kEarlyCompare,       // A large put compares versions when it begins, not when it takes effect.
   kCompareBeforeRoom,  // A put compares versions before it makes room, and not again.
+  kNoOutcomes,         // It takes every write for a new one.
   kForgetBucket,       // Recovery overlooks a bucket, so that its buffers are given out again.
   kStampsAnew,         // Recovery gives stamps again that were given before the crash.
   // The server and its log, where it has one.
@@ -66,6 +67,7 @@ inline constexpr std::array kRivalMutations = {
     MutationRow{Mutation::kClearBeforeCount, "a split clears the first place before it publishes the second"},
     MutationRow{Mutation::kCountBeforeCopies, "a split without the second place"},
     MutationRow{Mutation::kEarlyCompare, "if_version is compared too early"},
+    MutationRow{Mutation::kNoOutcomes, "a write that comes twice is executed twice"},
     MutationRow{Mutation::kForgetBucket, "recovery forgets a bucket"},
     MutationRow{Mutation::kStampsAnew, "recovery begins stamps anew"},
     MutationRow{Mutation::kLateFirstSent, "a repetition hides when it was first sent"},
