@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
