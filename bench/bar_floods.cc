@@ -22,15 +22,15 @@ constexpr uint64_t kKeys = 10'000;
 constexpr double kRate = 2'000;
 constexpr double kSliceSeconds = 0.5;
 
-// Each beside the honest client, on its core and with the lowest weight there: so that what it takes of the
-// core is as little in both turns, and what is left is the wait at the server.
+// Each on the honest client's core, which runs it only while the honest one sleeps: so that what it takes of
+// the core is as little in both turns, and what is left is the wait at the server.
 using Flooders = std::vector<ChildProcess>;
 
 Reported<Flooders> start_flooders(const std::vector<std::vector<std::string>>& programs,
                                   const std::string& log) {
   Flooders flooders;
   for (const std::vector<std::string>& program : programs) {
-    std::vector<std::string> arguments = {"nice", "-n", "19"};
+    std::vector<std::string> arguments = {"chrt", "--idle", "0"};
     arguments.insert(arguments.end(), program.begin(), program.end());
     Reported<ChildProcess> started = ChildProcess::start(
         {.arguments = std::move(arguments), .log_path = log, .cpu = core_count() > 1 ? core_number(0) : -1});
@@ -79,7 +79,7 @@ Reported<Outcome> measure_put_beside_floods(BarRun& run) {
   if (const Reported<> filled = fill_node(*node, contents, kKeys); !filled) return report(filled.error());
   const Reported<std::unique_ptr<RefractDriver>> driver =
       RefractDriver::connect({.address = node->socket_path(), .client = {.populate = true}},
-                             {.depth = 1, .has_rate = true}, contents);
+                             {.depth = 1, .waiting = Waiting::kBlocking, .has_rate = true}, contents);
   if (!driver) return report(driver.error());
   std::vector<std::vector<std::string>> floods;
   for (int i = 0; i < kFlooders; ++i) floods.push_back(flood_of(node->socket_path(), i % 2 == 0));
@@ -104,7 +104,7 @@ Reported<Outcome> measure_put_beside_floods(BarRun& run) {
     block.note = fmt::format(
         "{:.0f} puts a second beside {} clients that get and put by calls of 64 keys, 256 in flight; "
         "compared "
-        "with as many processes that spin, all of the lowest weight",
+        "with as many processes that spin; all of them run while the honest client sleeps (SCHED_IDLE)",
         kRate, kFlooders);
     return {};
   });
