@@ -6,7 +6,8 @@
 set(REFRACT_UNITY_BATCH 8 CACHE STRING "Sources in one unit; 0: all of a folder, which finds equal names")
 
 # refract_compile_together(TARGET [APART source ...]): the sources of TARGET, except those APART, which use
-# the same name for different things or whose machine code gets slower beside others.
+# the same name for different things or whose machine code gets slower beside others, and except versions.cc,
+# in whose place the programs of tests/upgrade link another one.
 function(refract_compile_together target)
   cmake_parse_arguments(ARG "" "" "APART" ${ARGN})
   if(NOT REFRACT_UNITY)
@@ -18,7 +19,9 @@ function(refract_compile_together target)
     # g++ takes a type without linkage for one that other units see, because the unit includes the source.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
-  if(ARG_APART)
-    set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  get_target_property(versions ${target} SOURCES)
+  list(FILTER versions INCLUDE REGEX "/versions[.]cc$")
+  if(versions OR ARG_APART)
+    set_source_files_properties(${versions} ${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
