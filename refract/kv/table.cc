@@ -377,7 +377,7 @@ void Table::prefetch_buffers(const HashedKey& key) const noexcept {
 size_t Table::sweep(uint64_t lines_max) {
   const uint64_t before = stats_.expired;
   SlotRoom room;
-  for (uint64_t done = 0; done < lines_max && stats_.expiring_entries > 0; done += room.lines + 1) {
+  for (uint64_t done = 0; done < lines_max && stats_.expiring_entries > 0; done += room.lines) {
     const uint64_t bucket = sweep_at_.bucket;
     bool removed = false;
     for (const Standing& standing : slots_at(sweep_at_, room)) {
