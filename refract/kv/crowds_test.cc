@@ -121,7 +121,7 @@ TEST(Crowds, a_bucket_that_is_split_is_two_afterwards_each_as_crowded_as_it_is) 
   // Half of them differ in the bit that the first doubling looks at, some in the next one's.
   std::vector<std::string> all;
   for (uint64_t i = 0; i < 300; ++i) {
-    all.push_back(keys((uint64_t{9} << 56) | (i << 32) | 3 | (i % 2) << 4 | (i % 16 == 0 ? 1 : 0) << 5));
+    all.push_back(keys((uint64_t{9} << 56) | (i << 32) | 3 | (i % 2) << 4 | uint64_t{i % 16 == 0} << 5));
   }
   for (const std::string& key : all) put(space, key, key);
   ASSERT_GT(space.table().stats().splits, 16U);
@@ -256,7 +256,7 @@ TEST_F(CrowdedScan, gives_each_key_once_in_pages_of_a_few_lines) {
   constexpr uint64_t kKeys = 3'000;
   for (uint64_t i = 0; i < kKeys; ++i) put(crowded(i));
   for (int i = 0; i < 50; ++i) put("honest " + std::to_string(i));
-  for (const size_t keys_min : {1, 100, 100'000}) {
+  for (const size_t keys_min : {size_t{1}, size_t{100}, size_t{100'000}}) {
     const Listing listing = scan(keys_min);
     EXPECT_EQ(listing.seen.size(), kKeys + 50);
     for (const auto& [key, times] : listing.seen) ASSERT_EQ(times, 1);

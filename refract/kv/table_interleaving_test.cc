@@ -311,7 +311,7 @@ TEST(TableInterleaving, an_entry_of_a_crowded_bucket_is_found_throughout_a_split
   trial.record([&] { trial.put("one more", "v"); });
   ASSERT_EQ(trial.space().table().stats().buckets, 18U);
   // Those that go, in front and behind the lines that readers follow, and some that stay.
-  for (const size_t i : {0, 29, 58, 2, 31, 57}) {
+  for (const size_t i : {0U, 29U, 58U, 2U, 31U, 57U}) {
     EXPECT_EQ(trial.first_wrong(keys[i]), std::nullopt) << i;
     const std::vector<std::string> states = trial.history(keys[i]);
     EXPECT_EQ(std::ranges::count(states, "not_found"), 0) << i;

@@ -15,7 +15,7 @@ namespace refract::storage {
 namespace {
 
 constexpr uint64_t kZeroStepBytes = 256 * kKiB;
-constexpr std::array<std::byte, kZeroStepBytes> kZeros = {};
+constexpr std::array<std::byte, kZeroStepBytes> kZeroStep = {};
 
 // A failed sync is never waited out, even where the reason was a lack of room.
 [[nodiscard]] Reported<> sync_for_good(File& file) {
@@ -243,7 +243,7 @@ bool LogWriter::zero_some(Spare& spare) {
   if (spare.zeroed >= spare.bytes) return false;
   const uint64_t bytes = std::min(kZeroStepBytes, spare.bytes - spare.zeroed);
   // A failure here is the spare's; it shows again when the spare is used.
-  const Reported<> done = spare.file->write(spare.zeroed, std::span(kZeros).first(bytes));
+  const Reported<> done = spare.file->write(spare.zeroed, std::span(kZeroStep).first(bytes));
   if (done) spare.file->start_writeback(spare.zeroed, bytes);
   spare.zeroed = done ? spare.zeroed + bytes : spare.bytes;
   return true;
