@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -160,6 +161,11 @@ TEST_P(NodeRings, that_are_cut_short_while_the_node_runs_cost_a_snapshot_and_not
 
 // As where a copy shares the blocks of a ring, and its disk is full: the next server would end likewise.
 TEST_P(NodeRings, whose_file_system_refuses_a_store_go_on_in_memory) {
+  // In a build with the address sanitizer its handler would make an exit of the signal.
+  const char* const sanitizer = std::getenv("ASAN_OPTIONS");
+  const std::string with_signal =
+      (sanitizer != nullptr ? sanitizer + std::string(":") : "") + "handle_sigbus=0";
+  ASSERT_EQ(::setenv("ASAN_OPTIONS", with_signal.c_str(), 1), 0);
   {
     Node node(options(data()));
     ASSERT_TRUE(node.is_up()) << node.errors();

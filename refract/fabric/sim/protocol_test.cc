@@ -219,6 +219,7 @@ TEST(Protocol, the_right_one_passes_crashes_pauses_and_refusals_and_each_fault_f
   EXPECT_GT(refusals, 0u);
   std::set<std::string> fired;
   for (const runtime::FaultSite* site = runtime::FaultSite::first(); site != nullptr; site = site->next()) {
+    if (!site->name().starts_with("sim_test.")) continue;  // Of what else is linked, nothing is called.
     EXPECT_GT(site->fired_count(), 0u) << site->name();
     EXPECT_GT(site->reached_count(), site->fired_count()) << site->name();
     fired.insert(std::string(site->name()));
