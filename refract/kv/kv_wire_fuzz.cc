@@ -43,7 +43,7 @@ constexpr uint64_t kCrowd = 100;
 
 // Fills the memory with values of some lengths until one finds no room, or until others had to go for it.
 void fill(Table& table) {
-  for (const size_t bytes : {100'000, 5'000, 300, 10}) {
+  for (const size_t bytes : {100'000U, 5'000U, 300U, 10U}) {
     for (int i = 0; i < 100'000; ++i) {
       const std::string key = "fill " + std::to_string(bytes) + " " + std::to_string(i);
       const auto put = table.put(test::bytes_of(key), test::bytes_of(std::string(bytes, 'f')), {});
