@@ -195,8 +195,12 @@ Reported<std::vector<SocketAddress>> resolve_within(const HostAndPort& place, ui
   if (auto in_numbers = resolve(place, /*numbers_only=*/true)) return in_numbers;
   const auto lookup = std::make_shared<Lookup>(place);
   auto handed = std::make_unique<std::shared_ptr<Lookup>>(lookup);
-  if (!start_detached(look_up, handed.get())) return resolve(place, /*numbers_only=*/false);
-  (void)handed.release();
+  // The thread owns it from its start on.
+  std::shared_ptr<Lookup>* const given = handed.release();
+  if (!start_detached(look_up, given)) {
+    handed.reset(given);
+    return resolve(place, /*numbers_only=*/false);
+  }
   constexpr uint64_t kWaitMax_ns = 3600 * kSecond_ns;
   std::unique_lock guard(lookup->mutex);
   const auto timeout = std::chrono::nanoseconds(std::min(timeout_ns, kWaitMax_ns));
