@@ -42,7 +42,7 @@ std::optional<Code> SnapshotRun::run(const std::atomic<bool>* is_relieved) {
   uint64_t put_count = 0;
   const auto put = [&](const SnapshotSource& source) {
     // A bucket may have any number of entries.
-    if (is_relieved != nullptr && ++put_count % kYieldEvery_entries == 0) std::this_thread::yield();
+    if (is_relieved != nullptr && ++put_count % kEntriesPerYield == 0) std::this_thread::yield();
     return blocks_.put(memory_, source);
   };
   while (code == Code::kOk && !walk_.done()) {

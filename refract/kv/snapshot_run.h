@@ -70,7 +70,7 @@ class SnapshotRun final : private SnapshotSink {
   // A thread of little weight that wakes on a busy CPU has it until the system's next tick, some
   // milliseconds, unless it yields.
   static constexpr uint64_t kYieldEvery = 64;  // Buckets.
-  static constexpr uint64_t kYieldEvery_entries = 1'024;
+  static constexpr uint64_t kEntriesPerYield = 1'024;
 
   [[nodiscard]] Code write(const SnapshotBlock& block) override;
   void show() noexcept;
