@@ -65,12 +65,16 @@ struct SpaceHeader {
   SpaceTime time;
   uint64_t fill_state;  // Of a space that is filled from a disk: kFillBegun, kFillComplete; 0: neither.
   SpaceUse use;         // Of a space in files.
-  uint64_t reserved_end[375];
+  // Of a space that was filled from a disk: no stamp up to this one is given out in its life. The log's files
+  // say so before a change has a higher one. 0: not filled, or by an earlier release.
+  uint64_t floor_stamp;
+  uint64_t reserved_end[374];
 };
 static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
 static_assert(offsetof(SpaceHeader, shard_index) == 56 && offsetof(SpaceHeader, shard_count) == 60);
 static_assert(offsetof(SpaceHeader, stamp_limit) == 64 && offsetof(SpaceHeader, store_root) == 128);
 static_assert(offsetof(SpaceHeader, time) == 1024 && offsetof(SpaceHeader, use) == 1072);
+static_assert(offsetof(SpaceHeader, floor_stamp) == 1072 + sizeof(SpaceUse));
 
 enum class ChunkKind : uint8_t {
   kFree = 0,

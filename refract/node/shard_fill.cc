@@ -215,9 +215,9 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
     return report(std::move(served).error());
   }
   if (batch.is_full()) return too_small(parts);
-  // A log that has a file, and nothing in it, has lost what readers may have seen.
-  const bool is_first_start =
-      *snapshot == 0 && reading->end.stamp == 0 && reading->fresh_position == storage::kFirstPosition;
+  // A log that has a file, and nothing in it, may have lost what readers have seen, unless its ring is there.
+  const bool has_lost_nothing = parts.log.has_ring() || reading->fresh_position == storage::kFirstPosition;
+  const bool is_first_start = *snapshot == 0 && reading->end.stamp == 0 && has_lost_nothing;
   if (!is_first_start) {
     batch.replay().know_stamp(*snapshot);
     batch.replay().know_stamp(reading->end.stamp);

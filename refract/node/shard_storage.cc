@@ -15,6 +15,7 @@ namespace refract::node {
 namespace {
 
 constexpr Offset kFillStateAt{offsetof(SpaceHeader, fill_state)};
+constexpr Offset kFloorStampAt{offsetof(SpaceHeader, floor_stamp)};
 
 storage::LogOptions log_options(const NodeConfig& config) {
   return {.durability = config.durability == Durability::kAlways ? storage::Durability::kAlways
@@ -93,6 +94,7 @@ Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const Growth& growth
   if (!filled) return report(filled.error());
   if (auto begun = log_->begin(*filled); !begun) return begun;
   reading_ = std::move(*filled);
+  parts_.writer.publish(kFloorStampAt, reading_.end.stamp);
   set_fill_state(kFillComplete);
   return {};
 }
@@ -121,7 +123,10 @@ Reported<> ShardStorage::go_on(Heap& heap) {
     return log_->begin_failed();
   }
   if (!log_->has_ring()) return begin_behind(heap);
-  if (auto begun = log_->begin({}); !begun) return begun;
+  // A full disk may have kept the floor of this memory's stamps from being written so far.
+  storage::LogReading known;
+  known.end.stamp = parts_.writer.load(kFloorStampAt);
+  if (auto begun = log_->begin(known); !begun) return begun;
   // Large values lie in buffers that no slot may name any more: they are read before anything is reused.
   // Where the disk does not take them now, a younger record of the key stands behind each that is gone.
   (void)log_->drain();

@@ -25,6 +25,7 @@ namespace refract::storage {
 namespace {
 
 constexpr uint64_t kReferenceBytes = 6000;
+constexpr uint64_t kStampsSkipped = 1000;  // By a start whose memory was lost.
 
 struct Entry {
   RecordKind kind = RecordKind::kPut;
@@ -179,6 +180,8 @@ class Campaign {
       }
       if (log_->room_for(entry.key.size(), entry.value.size()) != ShardLog::Room::kYes) return;
       stamp_ = entry.stamp;
+      appended_stamp_ = stamp_;
+      may_have_given_ = true;
       const uint64_t buffer = 64 * stamp_;
       if (entry.value.size() >= kReferenceBytes) {
         values_.buffers[buffer] = entry.value;
@@ -239,14 +242,14 @@ class Campaign {
     reopen();
     if (disk_.is_dead() || log_ == nullptr) return;
     const std::optional<Record> last = log_->last_record();
-    expect(log_->has_ring() && (!last || last->stamp == stamp_), "the ring has forgotten its last record");
+    expect(log_->has_ring() && (!last || last->stamp == appended_stamp_), "the ring has forgotten its last record");
     if (!contradiction.empty()) return;
     // A buffer that nobody protected while no server ran.
     if (chance_.chance(0.3)) {
       values_.buffers.clear();
       for (Entry& entry : entries_) entry.may_be_absent |= entry.value.size() >= kReferenceBytes;
     }
-    begin({});
+    begin({}, floor_);
     if (disk_.is_dead() || !contradiction.empty()) return;
     expect(log_->appended() == end, "the ring ends elsewhere");
   }
@@ -282,7 +285,15 @@ class Campaign {
     expect(reading->begins_after_stamp <= base_, "the log begins behind the snapshot");
     if (reading->torn_position != 0) ++torn;
     judge(found, host_died);
-    if (contradiction.empty()) begin(*reading);
+    // Stamps above the floor may have been seen, though no disk has them.
+    if (may_have_given_) expect(reading->end.stamp >= floor_, "the floor of the stamps is forgotten");
+    if (!contradiction.empty()) return;
+    const bool is_first_start =
+        reading->end.stamp == 0 && (log_->has_ring() || reading->fresh_position == kFirstPosition);
+    floor_ = is_first_start ? 0 : std::max(reading->end.stamp, stamp_) + kStampsSkipped;
+    stamp_ = std::max(stamp_, floor_);
+    may_have_given_ = false;
+    begin(*reading, floor_);
   }
 
   void expect(bool holds, const std::string& what) {
@@ -342,9 +353,10 @@ class Campaign {
   }
 
   // A disk that dies meanwhile, or that is full, is brought up again.
-  void begin(LogReading reading) {
-    reading.end.stamp = std::max(reading.end.stamp, stamp_);
-    disk_.set_capacity(UINT64_MAX);
+  void begin(LogReading reading, uint64_t floor) {
+    reading.end.stamp = floor;
+    // Only a ring that is there lets a log that has nothing on the disk yet begin on a full one.
+    if (!log_->has_ring() || chance_.chance(0.7)) disk_.set_capacity(UINT64_MAX);
     // A log that begins on a disk which fails at once does not begin, rightly.
     if (!log_->has_ring()) disk_.fail_next_syncs(0);
     const Reported<> begun = log_->begin(reading);
@@ -368,6 +380,9 @@ class Campaign {
   std::unique_ptr<ShardLog> log_;
   std::vector<Entry> entries_;
   uint64_t stamp_ = 0;
+  uint64_t appended_stamp_ = 0;
+  uint64_t floor_ = 0;           // What the memory's life began above.
+  bool may_have_given_ = false;  // A stamp above the floor.
   uint64_t base_ = 0;      // A snapshot has everything up to this stamp.
   uint64_t promised_ = 0;  // Position: what ends there or before must be found.
 };

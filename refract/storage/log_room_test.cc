@@ -16,6 +16,7 @@
 #include "refract/memory/fake_system.h"
 #include "refract/storage/shard_log.h"
 #include "refract/storage/simulated_disk.h"
+#include "refract/storage/test_ring.h"
 
 namespace refract::storage {
 namespace {
@@ -201,6 +202,52 @@ TEST_F(LogRoom, room_that_comes_is_progress_where_every_change_is_confirmed_at_o
   step();
   EXPECT_EQ(log_->room_for(3, 3'000), ShardLog::Room::kYes);
   EXPECT_NE(log_->progress(), before);
+}
+
+// All processes end, with the disk full: the next start skips stamps and cannot write so yet. No later start of
+// a server, whose memory has what was skipped, may take a change before that is written.
+TEST_F(LogRoom, stamps_that_a_start_skips_are_on_the_disk_before_a_change_has_a_higher_one) {
+  const test::Folder folder;
+  const KeptRing ring(folder.path(), {std::byte{1}}, 0);
+  const auto open = [&] {
+    log_.reset();
+    log_ = ShardLog::open({.log = {.store = {std::byte{1}}, .shard = 0},
+                           .options = {.segment_bytes = 16384},
+                           .ring = ring.file(),
+                           .disk = &cramped_,
+                           .values = &values_,
+                           .clock = &clock_})
+               .value();
+  };
+  const auto read = [&] { return log_->read({}, [](const Record&) {}).value(); };
+  open();
+  ASSERT_TRUE(log_->begin(read()));
+  for (int i = 0; i < 8; ++i) put();
+  constexpr uint64_t kFloor = 1'000'000;
+  cramped_.refuses_files = true;
+  for (int server = 0; server < 3; ++server) {
+    open();
+    LogReading reading = read();
+    EXPECT_EQ(reading.records, 8U);
+    reading.end.stamp = kFloor;
+    ASSERT_TRUE(log_->begin(reading));
+    EXPECT_EQ(log_->room_for(3, 3'000), ShardLog::Room::kNoSpace) << server;
+    step();
+    EXPECT_EQ(log_->room_for(3, 3'000), ShardLog::Room::kNoSpace) << server;
+  }
+  cramped_.refuses_files = false;
+  step(2);
+  stamp_ = kFloor;
+  put();
+  EXPECT_EQ(log_->confirmed(), log_->appended());
+  // With no disk having it.
+  log_.reset();
+  disk_.crash();
+  log_ = ShardLog::open({.log = {.store = {std::byte{1}}, .shard = 0}, .disk = &cramped_, .clock = &clock_})
+             .value();
+  const LogReading reading = read();
+  EXPECT_EQ(reading.records, 8U);
+  EXPECT_GE(reading.end.stamp, kFloor);
 }
 
 }  // namespace

@@ -111,6 +111,13 @@ bool LogWriter::take_records() {
   return took;
 }
 
+Reported<> LogWriter::take_all(uint64_t appended) {
+  while (parts_.ring->mark().taken < appended) {
+    if (Reported<> done = take_run(appended); !done) return done;
+  }
+  return {};
+}
+
 // One write: as many records as lie behind each other and fit into the segment, or one whose value is not
 // there.
 Reported<> LogWriter::take_run(uint64_t appended) {

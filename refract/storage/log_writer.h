@@ -14,6 +14,8 @@
 //   (W5) Behind what is synced a mark says so (LogMark), once a round finds nothing else to do; at the end of
 //        a segment, once the next one is there. So the end of a log that rests cannot pass for a torn tail,
 //        and a last segment that is gone is missed.
+//   (W6) Stamps that a start has skipped stay skipped: before a change has a stamp above them, the header of a
+//        segment that is on the disk says so (first_stamp).
 //
 // Threads: step() and open() are called by one thread; the functions below "any thread" by all. Blocks as the
 // disk does.
@@ -97,12 +99,20 @@ class LogWriter {
     uint64_t wake_at = UINT64_MAX;  // ... and when this ring position has been appended.
   };
 
-  // Goes on where the ring's mark is. `end` is where the segments end, for a ring that was made anew at
-  // fresh_position(), and a new segment is begun; nothing for one that was taken up, whose segment is there.
-  // kCorrupt: ring and segments do not fit together. A ring that says that the log failed: kFailed.
+  // Where a log that is opened goes on.
+  struct Place {
+    // Where the segments end, for a ring that begins at fresh_position(): a new segment is begun. Nothing for a
+    // ring that was taken up: its segment is there.
+    std::optional<LogEnd> end;
+    // Of a ring that was taken up: no change up to this stamp will come. If no segment says so yet, a new one
+    // is begun behind what the ring holds, and nothing may be appended before that (W6).
+    uint64_t floor_stamp = 0;
+  };
+
+  // Goes on where the ring's mark is. kCorrupt: ring and segments do not fit together. A ring that says that
+  // the log failed: kFailed.
   [[nodiscard]] static Reported<std::unique_ptr<LogWriter>> open(const LogId& log, const LogOptions& options,
-                                                                 const Parts& parts,
-                                                                 std::optional<LogEnd> end);
+                                                                 const Parts& parts, const Place& place);
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter() = default;
@@ -151,12 +161,14 @@ class LogWriter {
 
   LogWriter(const LogId& log, const LogOptions& options, const Parts& parts) noexcept
       : log_(log), options_(options), parts_(parts) {}
-  [[nodiscard]] Reported<> find_place(const std::optional<LogEnd>& end);
-  [[nodiscard]] Reported<> go_on_in_last();
+  [[nodiscard]] Reported<> find_place(const Place& place);
+  [[nodiscard]] Reported<> go_on_in_last(uint64_t floor_stamp);
   [[nodiscard]] Reported<> go_on_behind(const LogEnd& end);
+  [[nodiscard]] Reported<> try_first(const Segment& first);
   [[nodiscard]] Reported<> begin_first();
 
   [[nodiscard]] bool take_records();
+  [[nodiscard]] Reported<> take_all(uint64_t appended);
   [[nodiscard]] Reported<> take_run(uint64_t appended);
   [[nodiscard]] Reported<> write_large(const Record& record);
   [[nodiscard]] Reported<> write(uint64_t position, std::span<const std::byte> bytes);

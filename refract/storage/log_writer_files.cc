@@ -27,15 +27,15 @@ constexpr std::array<std::byte, kZeroStepBytes> kZeroStep = {};
 }  // namespace
 
 Reported<std::unique_ptr<LogWriter>> LogWriter::open(const LogId& log, const LogOptions& options,
-                                                     const Parts& parts, std::optional<LogEnd> end) {
+                                                     const Parts& parts, const Place& place) {
   REFRACT_CHECK(options.segment_bytes >= 2 * kPageBytes && options.segment_bytes % kPageBytes == 0);
   std::unique_ptr<LogWriter> writer(new LogWriter(log, options, parts));
-  if (Reported<> found = writer->find_place(end); !found) return report(std::move(found.error()));
+  if (Reported<> found = writer->find_place(place); !found) return report(std::move(found.error()));
   writer->count_disk_bytes();
   return writer;
 }
 
-Reported<> LogWriter::find_place(const std::optional<LogEnd>& end) {
+Reported<> LogWriter::find_place(const Place& place) {
   Reported<LogFiles> files = find_log_files(*parts_.disk, log_);
   if (!files) return report(std::move(files.error()));
   for (const Segment& segment : files->segments) {
@@ -59,11 +59,11 @@ Reported<> LogWriter::find_place(const std::optional<LogEnd>& end) {
     }
   }
   segments_ = std::move(files->segments);
-  return end ? go_on_behind(*end) : go_on_in_last();
+  return place.end ? go_on_behind(*place.end) : go_on_in_last(place.floor_stamp);
 }
 
-// A server has died, and left its ring.
-Reported<> LogWriter::go_on_in_last() {
+// A server has died, and left its ring. If the memory is gone as well, stamps go on far above the last one.
+Reported<> LogWriter::go_on_in_last(uint64_t floor_stamp) {
   const uint64_t position = parts_.ring->mark().log_position;
   publish_written(position);
   if (parts_.ring->failed()) {
@@ -82,7 +82,18 @@ Reported<> LogWriter::go_on_in_last() {
   if (!file) return report(std::move(file.error()));
   current_ = {.file = *std::move(file), .writeback_from = 0};
   current_.writeback_from = kSegmentHeaderBytes + position - segments_.back().first_position;
-  if (Reported<> synced = sync_current(); !synced) note_trouble(synced.error());
+  if (Reported<> synced = sync_current(); !synced) {
+    note_trouble(synced.error());
+    return {};
+  }
+  if (segments_.back().first_stamp > floor_stamp) return {};
+  const uint64_t end = parts_.ring->log_end();
+  Segment next = {.first_position = end, .previous_end = end, .first_stamp = floor_stamp + 1};
+  // It replaces one that is empty. Not 0, which says nothing: stamps are raised above a change or a snapshot.
+  if (segments_.back().first_position == end) {
+    next.behind_stamp = std::max<uint64_t>(segments_.back().begins_after_stamp(), 1);
+  }
+  if (Reported<> begun = try_first(next); !begun) note_trouble(begun.error());
   return {};
 }
 
@@ -100,10 +111,14 @@ Reported<> LogWriter::go_on_behind(const LogEnd& end) {
     // What was read back may so far stand in the kernel's memory alone.
     if (Reported<> synced = sync_for_good(*current_.file); !synced) return synced;
   }
-  has_begun_.store(false, std::memory_order_release);
-  first_ = next;
   publish_written(position);
   synced_.store(position, std::memory_order_release);
+  return try_first(next);
+}
+
+Reported<> LogWriter::try_first(const Segment& first) {
+  has_begun_.store(false, std::memory_order_release);
+  first_ = first;
   Reported<> begun = begin_first();
   // What is there can be read. Of a new log there is nothing to read.
   if (!begun && begun.error().code == Code::kNoSpace && !segments_.empty()) {
@@ -113,7 +128,9 @@ Reported<> LogWriter::go_on_behind(const LogEnd& end) {
   return begun;
 }
 
+// Behind what a ring that was taken up still holds: nothing is appended to it meanwhile.
 Reported<> LogWriter::begin_first() {
+  if (Reported<> taken = take_all(parts_.ring->observe_appended()); !taken) return taken;
   if (Reported<> begun = next_segment(*first_, 0); !begun) return begun;
   parts_.ring->set_in_use();
   has_begun_.store(true, std::memory_order_release);
@@ -131,14 +148,17 @@ Reported<> LogWriter::next_segment(Segment segment, uint64_t bytes) {
   if (!spare) return report(std::move(spare.error()));
   segment.name = segment_name(log_.shard, segment.first_position);
   segment.file_bytes = spare->bytes;
-  // One that is still empty, and too small for its first record, is replaced under its name by one that says
-  // the same of what stands before it.
+  // One that is still empty (too small for its first record, or from before the last start) is replaced under
+  // its name by one that says the same of what stands before it.
   const bool replaces = !segments_.empty() && segments_.back().first_position == segment.first_position;
   if (replaces && !segment.begins_anew) {
-    segment.previous_end = segments_.back().previous_end;
-    segment.first_stamp = segments_.back().first_stamp;
-    segment.begins_anew = segments_.back().begins_anew;
-    segment.behind_stamp = segments_.back().behind_stamp;
+    const Segment& empty = segments_.back();
+    segment.previous_end = empty.previous_end;
+    segment.begins_anew = empty.begins_anew;
+    if (segment.behind_stamp == 0) {
+      segment.first_stamp = empty.first_stamp;
+      segment.behind_stamp = empty.behind_stamp;
+    }
   }
   if (Reported<> done = turn_into(*spare, segment); !done) {
     give_back(*std::move(spare), done.error());

@@ -42,8 +42,9 @@ struct SegmentHeader {
   uint64_t file_bytes;  // So long it was made; a shorter one has lost its end. 0: an earlier release made it.
   uint64_t hash_seed;   // Of the store, as the page "store" has it: should that be lost. 0: not known.
   uint64_t shard_count;  // Likewise.
-  // Of a log that begins behind a snapshot: its stamp. Nothing was changed between that and first_stamp. 0:
-  // not said.
+  // Where first_stamp is higher than the first change that the log may miss: nothing was changed between this
+  // stamp (of the snapshot that the log begins behind, or of the last change before) and first_stamp. 0: not
+  // said.
   uint64_t behind_stamp;
   uint64_t reserved[51];
   uint64_t checksum;  // XXH3 over all before.

@@ -65,7 +65,7 @@ Reported<LogReading> ShardLog::read(const LogReadOptions& options,
 }
 
 Reported<> ShardLog::begin(const LogReading& reading) {
-  if (has_ring_) return open_writer(std::nullopt);
+  if (has_ring_) return open_writer({.end = std::nullopt, .floor_stamp = reading.end.stamp});
   const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
   if (!files) return report(files.error());
   if (!ring_) {
@@ -78,7 +78,7 @@ Reported<> ShardLog::begin(const LogReading& reading) {
   }
   ring_->empty();
   ring_->begin(fresh_position(*files));
-  return open_writer(reading.end);
+  return open_writer({.end = reading.end, .floor_stamp = 0});
 }
 
 Reported<> ShardLog::begin_failed() {
@@ -87,13 +87,13 @@ Reported<> ShardLog::begin_failed() {
   if (!files) return report(files.error());
   ring_->begin(fresh_position(*files));
   ring_->set_in_use();
-  return open_writer(std::nullopt);
+  return open_writer(LogWriter::Place{});
 }
 
-Reported<> ShardLog::open_writer(std::optional<LogEnd> end) {
+Reported<> ShardLog::open_writer(const LogWriter::Place& place) {
   Reported<std::unique_ptr<LogWriter>> writer = LogWriter::open(
       spec_.log, spec_.options,
-      {.disk = spec_.disk, .ring = &*ring_, .values = spec_.values, .clock = spec_.clock}, end);
+      {.disk = spec_.disk, .ring = &*ring_, .values = spec_.values, .clock = spec_.clock}, place);
   if (!writer) return report(std::move(writer.error()));
   writer_ = *std::move(writer);
   has_ring_ = true;

@@ -86,8 +86,8 @@ class ShardLog {
   // See read_log(). REQUIRES: begin() has not been called.
   [[nodiscard]] Reported<LogReading> read(const LogReadOptions& options,
                                           const std::function<void(const Record&)>& on_record);
-  // With a ring it goes on where that one is. Without: behind `reading`, or, where there are no files, at the
-  // start; no change up to `reading.end.stamp` will come.
+  // With a ring the log continues where that one is. Without: behind `reading`, or, where there are no files,
+  // at the start. No change up to `reading.end.stamp` will come, and the disk says so before one is appended.
   [[nodiscard]] Reported<> begin(const LogReading& reading);
   // What the ring held is damaged, or was cut away.
   [[nodiscard]] bool has_lost_ring() const noexcept { return ring_ && ring_->is_lost(); }
@@ -155,7 +155,7 @@ class ShardLog {
   void collect_references() noexcept;
 
   [[nodiscard]] Reported<bool> is_left_behind();
-  [[nodiscard]] Reported<> open_writer(std::optional<LogEnd> end);
+  [[nodiscard]] Reported<> open_writer(const LogWriter::Place& place);
 
   ShardLogSpec spec_;
   std::optional<Ring> ring_;

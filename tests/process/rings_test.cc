@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -80,6 +81,38 @@ TEST_P(NodeRings, of_a_copy_that_was_made_while_the_node_served_are_the_copys_ow
   ASSERT_TRUE(second->is_up()) << second->errors();
   EXPECT_FALSE(says(*second, "is a copy")) << "it is a folder of its own by now";
   expect(copied, *second);
+}
+
+// A host that dies at once after such a start, before anything more is synced, must not let a version come
+// twice: so a file says with which stamp the start began.
+TEST_P(NodeRings, that_a_start_takes_up_leave_the_first_new_version_on_the_disk) {
+  const auto last_file = [this] {
+    std::string last;
+    for (const fs::directory_entry& entry : fs::directory_iterator(data())) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("log-000-")) last = std::max(last, name);
+    }
+    return data() + "/" + last;
+  };
+  uint64_t highest = 0;
+  for (int life = 0; life < 3; ++life) {
+    Node node(options(data()));
+    ASSERT_TRUE(node.is_up()) << node.errors();
+    Client client = node.connect();
+    if (life > 0) {
+      const std::string header = read_whole(last_file()).substr(0, 512);
+      uint64_t first_stamp = 0;
+      std::memcpy(&first_stamp, header.data() + 48, sizeof(first_stamp));
+      EXPECT_GT(first_stamp, highest + (uint64_t{1} << 31)) << last_file();
+      const auto version = client.put("key", "value");
+      ASSERT_TRUE(version);
+      EXPECT_GE(*version, first_stamp);
+    }
+    const auto version = client.put("key", "another");
+    ASSERT_TRUE(version);
+    highest = *version;
+    node.kill_everything();
+  }
 }
 
 TEST_P(NodeRings, of_a_node_that_was_killed_are_complete_in_a_copy_too) {
