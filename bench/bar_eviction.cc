@@ -11,7 +11,7 @@
 
 #include "bench/bars.h"
 
-#include "refract/kv/test_cache_trace.h"
+#include "refract/kv/testing/test_cache_trace.h"
 
 namespace refract::bench {
 namespace {

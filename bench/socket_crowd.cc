@@ -18,7 +18,7 @@
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/handshake.h"
-#include "refract/kv/wire.h"
+#include "refract/kv/layout/wire.h"
 #include "refract/rpc/message.h"
 
 namespace refract::bench {

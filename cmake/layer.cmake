@@ -2,17 +2,30 @@
 # A layer is a folder, a static library, and one test program. What it may use is the LINKS it names; the
 # linker refuses the rest, and scripts/tidy.py refuses the includes.
 
-# refract_layer(NAME [LINKS ...] [EXTRA ...] [TEST_LINKS ...] [APART ...] [LABELS ...] [TIMEOUT seconds]):
-# sources of the current folder become refract_NAME, its *_test.cc become NAME_test, its *_fuzz.cc become
-# fuzz programs, its *_bench.cc are left to bench/. LINKS are layers of ours, EXTRA is anything else;
-# TEST_LINKS are for the tests alone. APART goes to refract_compile_together, LABELS and TIMEOUT to
-# refract_test.
+# refract_glob(OUT END FOLDER ...): the files in these folders, not below them, whose names end so.
+macro(refract_glob out end)
+  set(patterns "")
+  foreach(folder ${ARGN})
+    list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*${end})
+  endforeach()
+  list(TRANSFORM patterns REPLACE "/[.]/" "/")
+  file(GLOB ${out} CONFIGURE_DEPENDS ${patterns})
+endmacro()
+
+# refract_layer(NAME [ROOMS folder ...] [LINKS ...] [EXTRA ...] [TEST_LINKS ...] [APART ...] [LABELS ...]
+# [TIMEOUT seconds]): sources of the current folder, or of these folders below it (`.`: the current one),
+# become refract_NAME, its *_test.cc become NAME_test, its *_fuzz.cc become fuzz programs, its *_bench.cc are
+# left to bench/. LINKS are layers of ours, EXTRA is anything else; TEST_LINKS are for the tests alone. APART
+# goes to refract_compile_together, LABELS and TIMEOUT to refract_test.
 function(refract_layer name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;EXTRA;TEST_LINKS;LABELS;APART" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
-  file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
-  file(GLOB fuzzers CONFIGURE_DEPENDS *_fuzz.cc)
-  file(GLOB benches CONFIGURE_DEPENDS *_bench.cc)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "ROOMS;LINKS;EXTRA;TEST_LINKS;LABELS;APART" ${ARGN})
+  if(NOT ARG_ROOMS)
+    set(ARG_ROOMS .)
+  endif()
+  refract_glob(sources .cc ${ARG_ROOMS})
+  refract_glob(tests _test.cc ${ARG_ROOMS})
+  refract_glob(fuzzers _fuzz.cc ${ARG_ROOMS})
+  refract_glob(benches _bench.cc ${ARG_ROOMS})
   list(REMOVE_ITEM sources ${tests} ${fuzzers} ${benches} "")
   if(sources)
     add_library(refract_${name} STATIC ${sources})

@@ -52,17 +52,18 @@ class Layers(unittest.TestCase):
         return found(tidy.check_layers, {path: f'#include "{included}"\n'})
 
     def test_a_layer_may_include_what_stands_below_it(self):
-        self.assertEqual(self.refused("refract/kv/table.cc", "refract/memory/writer.h"), [])
-        self.assertEqual(self.refused("refract/kv/table.cc", "refract/kv/table.h"), [])
+        self.assertEqual(self.refused("refract/kv/owner/table/table.cc", "refract/memory/writer.h"), [])
+        self.assertEqual(self.refused("refract/kv/owner/table/table.cc",
+                                      "refract/kv/owner/table/table.h"), [])
 
     def test_a_layer_must_not_include_what_stands_above_it(self):
-        self.assertEqual(self.refused("refract/memory/a.cc", "refract/kv/table.h"),
+        self.assertEqual(self.refused("refract/memory/a.cc", "refract/kv/owner/table/table.h"),
                          [("refract/memory/a.cc", 1)])
-        self.assertTrue(self.refused("refract/memory/a_test.cc", "refract/kv/table.h"))
+        self.assertTrue(self.refused("refract/memory/a_test.cc", "refract/kv/owner/table/table.h"))
 
     def test_sisters_do_not_know_each_other(self):
         self.assertTrue(self.refused("refract/kv/a.cc", "refract/block/table.h"))
-        self.assertTrue(self.refused("refract/block/a.cc", "refract/kv/table.h"))
+        self.assertTrue(self.refused("refract/block/a.cc", "refract/kv/owner/table/table.h"))
 
     def test_a_provider_does_not_know_another(self):
         self.assertTrue(self.refused("refract/fabric/shm/a.cc", "refract/fabric/sim/world.h"))
@@ -242,6 +243,11 @@ class Files(unittest.TestCase):
         self.assertEqual(found(tidy.check_dead_files, files),
                          [("refract/kv/designs/a.cc", 1), ("tests/b.cc", 1)])
 
+    def test_a_source_in_a_room_lives(self):
+        files = {"refract/kv/calls/a.cc": "", "refract/kv/owner/table/a.cc": "", "refract/kv/cals/a.cc": "",
+                 "refract/kv/CMakeLists.txt": "refract_layer(kv ROOMS calls\n  owner/table\n  LINKS x)\n"}
+        self.assertEqual(found(tidy.check_dead_files, files), [("refract/kv/cals/a.cc", 1)])
+
     def test_a_source_named_by_a_folder_above_lives(self):
         files = {"apps/records/a.cc": "", "apps/CMakeLists.txt": "add_executable(x records/a.cc)\n"}
         self.assertEqual(found(tidy.check_dead_files, files), [])
@@ -273,10 +279,10 @@ class Files(unittest.TestCase):
         self.assertEqual(found(tidy.check_codes, files), [("refract/base/codes.def", 2)])
 
     def test_public_headers_reach_base_and_client_only(self):
-        text = '#include "refract/kv/table.h"\n#include <fmt/core.h>\n#include <span>\n'
-        files = {"refract/client/client.h": text, "refract/kv/table.h": ""}
+        text = '#include "refract/kv/owner/table/table.h"\n#include <fmt/core.h>\n#include <span>\n'
+        files = {"refract/client/client.h": text, "refract/kv/owner/table/table.h": ""}
         self.assertEqual(sorted(found(tidy.check_public_headers, files)),
-                         [("refract/client/client.h", 2), ("refract/kv/table.h", 1)])
+                         [("refract/client/client.h", 2), ("refract/kv/owner/table/table.h", 1)])
 
 
 class Words(unittest.TestCase):
@@ -316,8 +322,8 @@ class Words(unittest.TestCase):
         self.assertEqual(found(tidy.check_links, files), [("a.h", 2), ("a.h", 3)])
 
     def test_files_that_documents_name_exist(self):
-        text = "Read `refract/kv/table.h` and `refract/kv/gone.h`.\n```\nrefract/x.h\n```\n"
-        files = {"README.md": text, "refract/kv/table.h": ""}
+        text = "Read `refract/kv/owner/table/table.h` and `refract/kv/gone.h`.\n```\nrefract/x.h\n```\n"
+        files = {"README.md": text, "refract/kv/owner/table/table.h": ""}
         self.assertEqual(found(tidy.check_links, files), [("README.md", 1)])
 
 

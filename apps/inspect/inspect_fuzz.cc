@@ -18,7 +18,7 @@
 
 #include "refract/kv/designs/pilaf/layout.h"
 #include "refract/kv/designs/prism/layout.h"
-#include "refract/kv/test_space.h"
+#include "refract/kv/testing/test_space.h"
 
 namespace {
 

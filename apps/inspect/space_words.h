@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "refract/kv/layout.h"
-#include "refract/kv/ring_finder.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/kv/owner/table/ring_finder.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/memory/space.h"
 

@@ -11,7 +11,7 @@
 #include "apps/records/json_text.h"
 
 #include "refract/base/prng.h"
-#include "refract/kv/test_space.h"
+#include "refract/kv/testing/test_space.h"
 
 namespace refract::inspect {
 namespace {

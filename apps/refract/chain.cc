@@ -14,8 +14,8 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/base/clock.h"
-#include "refract/kv/layout.h"
-#include "refract/kv/rpc_client.h"
+#include "refract/kv/calls/rpc_client.h"
+#include "refract/kv/layout/layout.h"
 #include "refract/prism/client.h"
 #include "refract/prism/reply.h"
 

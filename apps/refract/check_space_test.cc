@@ -11,9 +11,9 @@
 #include "refract/base/prng.h"
 #include "refract/base/test_keys_of_hash.h"
 #include "refract/client/verified.h"
-#include "refract/kv/direct_reader.h"
-#include "refract/kv/mapped_memory.h"
-#include "refract/kv/test_space.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/testing/test_space.h"
 
 namespace refract::cli {
 namespace {

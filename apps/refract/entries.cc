@@ -14,7 +14,7 @@
 
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
-#include "refract/kv/layout.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract::cli {
 namespace {

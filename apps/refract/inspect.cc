@@ -13,7 +13,7 @@
 #include "refract/base/hash.h"
 #include "refract/client/address.h"
 #include "refract/fabric/shm/node_page.h"
-#include "refract/kv/routing.h"
+#include "refract/kv/layout/routing.h"
 #include "refract/memory/space.h"
 
 namespace refract::cli {

@@ -12,9 +12,9 @@
 #include "apps/refract/trace_text.h"
 
 #include "refract/base/units.h"
-#include "refract/kv/direct_reader.h"
-#include "refract/kv/routing.h"
-#include "refract/kv/rpc_client.h"
+#include "refract/kv/calls/rpc_client.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/layout/routing.h"
 #include "refract/memory/store_time.h"
 
 namespace refract::cli {

@@ -14,7 +14,7 @@
 
 #include "refract/base/histogram.h"
 #include "refract/base/result.h"
-#include "refract/kv/wire.h"
+#include "refract/kv/layout/wire.h"
 
 namespace refract::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "refract/kv/direct_reader.h"
-#include "refract/kv/test_space.h"
-#include "refract/kv/wire.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/layout/wire.h"
+#include "refract/kv/testing/test_space.h"
 
 namespace refract::cli {
 namespace {

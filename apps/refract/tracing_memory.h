@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "refract/base/clock.h"
-#include "refract/kv/mapped_memory.h"
+#include "refract/kv/direct/mapped_memory.h"
 
 namespace refract::cli {
 

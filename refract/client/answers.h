@@ -11,9 +11,9 @@
 #include "refract/client/peers.h"
 #include "refract/client/reservation.h"
 #include "refract/client/types.h"
-#include "refract/kv/direct_reader.h"
-#include "refract/kv/layout.h"
-#include "refract/kv/rpc_client.h"
+#include "refract/kv/calls/rpc_client.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract::client {
 
@@ -23,7 +23,7 @@ struct StringRoom {
 
   std::byte* operator()(uint64_t bytes) const {
     // Of the same length nothing is stored but the value: the terminator's address would come out of a cache
-    // miss, and such a store holds up all later loads (kv/held_bytes.h).
+    // miss, and such a store holds up all later loads (kv/direct/held_bytes.h).
     if (target->size() != bytes) {
       if (bytes >= kLongBytes && bytes > target->capacity()) [[unlikely]]
         return long_room(*target, bytes);

@@ -7,8 +7,8 @@
 #include "refract/base/units.h"
 #include "refract/client/answers.h"
 #include "refract/client/shard_cursor.h"
-#include "refract/kv/rpc_client_attempts.h"
-#include "refract/kv/task_team.h"
+#include "refract/kv/calls/rpc_client_attempts.h"
+#include "refract/kv/calls/task_team.h"
 
 namespace refract::client {
 

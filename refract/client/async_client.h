@@ -25,7 +25,7 @@
 #include "refract/client/peers.h"
 #include "refract/client/settings.h"
 #include "refract/client/use_notes.h"
-#include "refract/kv/rpc_client_attempts.h"
+#include "refract/kv/calls/rpc_client_attempts.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 

@@ -5,7 +5,7 @@
 
 #include "refract/client/answers.h"
 #include "refract/client/async_client.h"
-#include "refract/kv/task_team.h"
+#include "refract/kv/calls/task_team.h"
 
 namespace refract::client {
 

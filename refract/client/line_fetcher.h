@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <span>
 
-#include "refract/kv/direct_reader.h"
-#include "refract/kv/mapped_memory.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/direct/mapped_memory.h"
 #include "refract/rpc/session.h"
 
 namespace refract::client {

@@ -23,7 +23,7 @@
 #include "refract/client/discovery.h"
 #include "refract/client/forks.h"
 #include "refract/client/settings.h"
-#include "refract/kv/routing.h"
+#include "refract/kv/layout/routing.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 

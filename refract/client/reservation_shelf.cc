@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "refract/base/units.h"
-#include "refract/kv/layout.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract::client {
 namespace {

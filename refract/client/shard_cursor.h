@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "refract/kv/scan_cursor.h"
+#include "refract/kv/layout/scan_cursor.h"
 
 namespace refract::client {
 

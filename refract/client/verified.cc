@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "refract/base/hash.h"
-#include "refract/kv/layout.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract {
 namespace {

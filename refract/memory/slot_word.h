@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of a table's slot that whoever follows it must know: where the buffer lies, and the low bits of
-// the buffer's stamp. What else stands in the word is the store's own (kv/layout.h).
+// the buffer's stamp. What else stands in the word is the store's own (kv/layout/layout.h).
 //
 //   bits 0 to 34    granule: the buffer's offset in kGranuleBytes; 0: the slot is free
 //   bits 40 to 55   the low 16 bits of the buffer's stamp

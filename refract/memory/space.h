@@ -61,7 +61,7 @@ struct SpaceHeader {
   // out, so that after a crash no stamp is given out twice. On a line of its own.
   uint64_t stamp_limit;
   uint64_t reserved_line[7];
-  uint64_t store_root[112];  // The store's words that readers look at first (kv/layout.h).
+  uint64_t store_root[112];  // The store's words that readers look at first (kv/layout/layout.h).
   SpaceTime time;
   uint64_t fill_state;  // Of a space that is filled from a disk: kFillBegun, kFillComplete; 0: neither.
   SpaceUse use;         // Of a space in files.

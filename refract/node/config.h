@@ -16,7 +16,7 @@
 #include "refract/base/report.h"
 #include "refract/base/units.h"
 #include "refract/fabric/verbs/connect_by.h"
-#include "refract/kv/slot_uses.h"
+#include "refract/kv/owner/table/slot_uses.h"
 #include "refract/memory/backing.h"
 #include "refract/memory/limits.h"
 

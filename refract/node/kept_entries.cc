@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "refract/base/check.h"
-#include "refract/kv/layout.h"
-#include "refract/kv/snapshot_block.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/kv/owner/snapshot/snapshot_block.h"
 
 namespace refract::node {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "refract/base/report.h"
 #include "refract/base/secret_hash.h"
-#include "refract/kv/change_log.h"
+#include "refract/kv/owner/table/change_log.h"
 #include "refract/storage/disk.h"
 #include "refract/storage/snapshot_file.h"
 
@@ -36,7 +36,7 @@ class KeptEntries {
  private:
   struct Kept {
     uint64_t stamp = 0;
-    std::vector<std::byte> buffer;  // As in a table (kv/layout.h).
+    std::vector<std::byte> buffer;  // As in a table (kv/layout/layout.h).
   };
   std::unordered_map<std::string, Kept, SecretHasher, std::equal_to<>> entries_;
 };

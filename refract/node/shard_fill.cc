@@ -10,8 +10,8 @@
 #include "refract/base/clock.h"
 #include "refract/base/log.h"
 #include "refract/base/units.h"
-#include "refract/kv/layout.h"
-#include "refract/kv/replay.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/kv/owner/table/replay.h"
 #include "refract/node/snapshot_restore.h"
 #include "refract/storage/snapshot_file.h"
 

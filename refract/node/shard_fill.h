@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "refract/base/report.h"
-#include "refract/kv/change_log.h"
-#include "refract/kv/table.h"
+#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/storage/disk.h"
 #include "refract/storage/shard_log.h"

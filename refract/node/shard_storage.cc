@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "refract/base/log.h"
-#include "refract/kv/layout.h"
+#include "refract/kv/layout/layout.h"
 #include "refract/memory/space.h"
 #include "refract/node/shard_fill.h"
 

@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "refract/base/report.h"
-#include "refract/kv/change_log.h"
-#include "refract/kv/service.h"
-#include "refract/kv/table.h"
+#include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "refract/base/report.h"
-#include "refract/kv/snapshot_block.h"
+#include "refract/kv/owner/snapshot/snapshot_block.h"
 #include "refract/storage/snapshot_file.h"
 
 namespace refract::node {

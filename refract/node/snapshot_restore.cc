@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "refract/kv/snapshot_load.h"
+#include "refract/kv/owner/snapshot/snapshot_load.h"
 #include "refract/runtime/shard_thread.h"
 
 namespace refract::node {

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "refract/base/report.h"
-#include "refract/kv/replay.h"
+#include "refract/kv/owner/table/replay.h"
 #include "refract/storage/snapshot_file.h"
 
 namespace refract::node {

@@ -13,7 +13,7 @@
 #include "refract/base/clock.h"
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
-#include "refract/kv/table.h"
+#include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/store_time.h"
 

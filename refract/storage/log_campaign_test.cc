@@ -242,7 +242,8 @@ class Campaign {
     reopen();
     if (disk_.is_dead() || log_ == nullptr) return;
     const std::optional<Record> last = log_->last_record();
-    expect(log_->has_ring() && (!last || last->stamp == appended_stamp_), "the ring has forgotten its last record");
+    expect(log_->has_ring() && (!last || last->stamp == appended_stamp_),
+           "the ring has forgotten its last record");
     if (!contradiction.empty()) return;
     // A buffer that nobody protected while no server ran.
     if (chance_.chance(0.3)) {
@@ -383,8 +384,8 @@ class Campaign {
   uint64_t appended_stamp_ = 0;
   uint64_t floor_ = 0;           // What the memory's life began above.
   bool may_have_given_ = false;  // A stamp above the floor.
-  uint64_t base_ = 0;      // A snapshot has everything up to this stamp.
-  uint64_t promised_ = 0;  // Position: what ends there or before must be found.
+  uint64_t base_ = 0;            // A snapshot has everything up to this stamp.
+  uint64_t promised_ = 0;        // Position: what ends there or before must be found.
 };
 
 TEST(LogCampaign, what_was_confirmed_is_found_behind_any_death_and_nothing_else_is) {

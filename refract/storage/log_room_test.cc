@@ -204,8 +204,8 @@ TEST_F(LogRoom, room_that_comes_is_progress_where_every_change_is_confirmed_at_o
   EXPECT_NE(log_->progress(), before);
 }
 
-// All processes end, with the disk full: the next start skips stamps and cannot write so yet. No later start of
-// a server, whose memory has what was skipped, may take a change before that is written.
+// All processes end, with the disk full: the next start skips stamps and cannot write so yet. No later start
+// of a server, whose memory has what was skipped, may take a change before that is written.
 TEST_F(LogRoom, stamps_that_a_start_skips_are_on_the_disk_before_a_change_has_a_higher_one) {
   const test::Folder folder;
   const KeptRing ring(folder.path(), {std::byte{1}}, 0);

@@ -14,7 +14,8 @@
 //   (W5) Behind what is synced a mark says so (LogMark), once a round finds nothing else to do; at the end of
 //        a segment, once the next one is there. So the end of a log that rests cannot pass for a torn tail,
 //        and a last segment that is gone is missed.
-//   (W6) Stamps that a start has skipped stay skipped: before a change has a stamp above them, the header of a
+//   (W6) Stamps that a start has skipped stay skipped: before a change has a stamp above them, the header of
+//   a
 //        segment that is on the disk says so (first_stamp).
 //
 // Threads: step() and open() are called by one thread; the functions below "any thread" by all. Blocks as the
@@ -101,8 +102,8 @@ class LogWriter {
 
   // Where a log that is opened goes on.
   struct Place {
-    // Where the segments end, for a ring that begins at fresh_position(): a new segment is begun. Nothing for a
-    // ring that was taken up: its segment is there.
+    // Where the segments end, for a ring that begins at fresh_position(): a new segment is begun. Nothing for
+    // a ring that was taken up: its segment is there.
     std::optional<LogEnd> end;
     // Of a ring that was taken up: no change up to this stamp will come. If no segment says so yet, a new one
     // is begun behind what the ring holds, and nothing may be appended before that (W6).

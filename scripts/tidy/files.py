@@ -35,9 +35,17 @@ def is_built(tree, path):
     while parent:
         parent = os.path.dirname(parent)
         below = path[len(parent) + 1:] if parent else path
-        if below in tree.files.get(f"{parent}/CMakeLists.txt" if parent else "CMakeLists.txt", ""):
+        text = tree.files.get(f"{parent}/CMakeLists.txt" if parent else "CMakeLists.txt", "")
+        if below in text or os.path.dirname(below) in rooms_in(text):
             return True
     return False
+
+
+def rooms_in(text):
+    """The folders whose sources a CMakeLists.txt takes: after ROOMS, and in refract_glob."""
+    lists = re.findall(r"\bROOMS((?:\s+[a-z_/.]+)+)", text)
+    lists += re.findall(r"\brefract_glob\(\w+ \S+((?:\s+[a-z_/.]+)+)", text)
+    return {room for words in lists for room in words.split()}
 
 
 SPDX_SUFFIXES = (".h", ".cc", ".def", ".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".clang-tidy",

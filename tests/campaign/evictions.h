@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "refract/fabric/sim/visible_memory.h"
-#include "refract/kv/departures.h"
-#include "refract/kv/table.h"
+#include "refract/kv/owner/table/departures.h"
+#include "refract/kv/owner/table/table.h"
 #include "refract/memory/writer.h"
 
 namespace refract::campaign {

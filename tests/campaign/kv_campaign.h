@@ -8,7 +8,7 @@
 
 #include "tests/campaign/mutation.h"
 
-#include "refract/kv/slot_uses.h"
+#include "refract/kv/owner/table/slot_uses.h"
 
 namespace refract::campaign {
 

@@ -6,8 +6,8 @@
 
 #include "tests/campaign/kv_worker.h"
 
-#include "refract/kv/rpc_client_attempts.h"
-#include "refract/kv/task_team.h"
+#include "refract/kv/calls/rpc_client_attempts.h"
+#include "refract/kv/calls/task_team.h"
 
 namespace refract::campaign {
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <span>
 
-#include "refract/kv/layout.h"
-#include "refract/kv/replay.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/kv/owner/table/replay.h"
 
 namespace refract::campaign {
 namespace {

@@ -20,8 +20,8 @@
 #include "refract/base/prng.h"
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/fabric/sim/world.h"
-#include "refract/kv/change_log.h"
-#include "refract/kv/table.h"
+#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 
 namespace refract::campaign {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "refract/kv/layout.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract::campaign {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "refract/kv/layout.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract::campaign {
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "refract/kv/table.h"
-#include "refract/kv/wire.h"
+#include "refract/kv/layout/wire.h"
+#include "refract/kv/owner/table/table.h"
 #include "refract/rpc/server.h"
 
 namespace refract::campaign {

@@ -15,7 +15,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/fabric/wrap/wrapped_domain.h"
-#include "refract/kv/wire.h"
+#include "refract/kv/layout/wire.h"
 #include "refract/rpc/message.h"
 
 namespace refract::campaign {

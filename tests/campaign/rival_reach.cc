@@ -5,7 +5,7 @@
 #include "tests/campaign/rival.h"
 
 #include "refract/base/hash.h"
-#include "refract/kv/routing.h"
+#include "refract/kv/layout/routing.h"
 
 namespace refract::campaign {
 

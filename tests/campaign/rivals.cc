@@ -19,7 +19,7 @@
 #include "refract/base/units.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/sim/world.h"
-#include "refract/kv/lender.h"
+#include "refract/kv/calls/lender.h"
 
 namespace refract::campaign {
 namespace {

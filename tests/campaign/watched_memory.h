@@ -11,7 +11,7 @@
 #include "tests/campaign/mutation.h"
 
 #include "refract/fabric/sim/visible_memory.h"
-#include "refract/kv/test_sim_reader_memory.h"
+#include "refract/kv/testing/test_sim_reader_memory.h"
 #include "refract/memory/space.h"
 
 namespace refract::campaign {

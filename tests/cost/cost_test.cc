@@ -11,7 +11,7 @@
 #include "tests/cost/instruction_count.h"
 #include "tests/process/node_process.h"
 
-#include "refract/kv/test_space.h"
+#include "refract/kv/testing/test_space.h"
 #include "refract/prism/snic/cost/hot_chains.h"
 
 namespace refract::test {

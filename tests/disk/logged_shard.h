@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "refract/base/prng.h"
-#include "refract/kv/change_log.h"
-#include "refract/kv/test_snapshot.h"
+#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/testing/test_snapshot.h"
 #include "refract/node/snapshot_job.h"
 #include "refract/storage/shard_log.h"
 

@@ -11,7 +11,7 @@
 #include "tests/process/node_process.h"
 
 #include "refract/fabric/tcp/socket.h"
-#include "refract/kv/wire.h"
+#include "refract/kv/layout/wire.h"
 #include "refract/rpc/message.h"
 
 namespace refract::test {

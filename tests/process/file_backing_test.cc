@@ -18,7 +18,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
-#include "refract/kv/layout.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract::test {
 namespace {

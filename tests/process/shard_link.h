@@ -14,7 +14,7 @@
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/tcp/domain.h"
-#include "refract/kv/rpc_client.h"
+#include "refract/kv/calls/rpc_client.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 

@@ -19,7 +19,7 @@
 #include "refract/base/hash.h"
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/listen.h"
-#include "refract/kv/routing.h"
+#include "refract/kv/layout/routing.h"
 
 namespace refract::test {
 namespace {

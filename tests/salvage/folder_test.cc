@@ -13,9 +13,9 @@
 #include "tests/salvage/small_store.h"
 
 #include "refract/base/log.h"
-#include "refract/kv/direct_reader.h"
-#include "refract/kv/mapped_memory.h"
-#include "refract/kv/test_space.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/testing/test_space.h"
 #include "refract/node/shard_fill.h"
 
 namespace refract::salvage {

@@ -7,8 +7,8 @@
 #include "refract/base/check.h"
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
-#include "refract/kv/layout.h"
-#include "refract/kv/snapshot_block.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/kv/owner/snapshot/snapshot_block.h"
 #include "refract/storage/shard_log.h"
 
 namespace refract::salvage {

@@ -12,7 +12,7 @@
 #include "tests/security/neighbour.h"
 
 #include "refract/client/verified.h"
-#include "refract/kv/layout.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract::test {
 namespace {

@@ -20,9 +20,9 @@
 #include <thread>
 
 #include "refract/base/units.h"
-#include "refract/kv/direct_reader.h"
-#include "refract/kv/mapped_memory.h"
-#include "refract/kv/test_snapshot.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/testing/test_snapshot.h"
 #include "refract/node/snapshot_entries.h"
 #include "refract/node/snapshot_restore.h"
 #include "refract/storage/simulated_disk.h"

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "refract/base/prng.h"
-#include "refract/kv/direct_reader.h"
-#include "refract/kv/eviction.h"
-#include "refract/kv/mapped_memory.h"
-#include "refract/kv/test_space.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/owner/table/eviction.h"
+#include "refract/kv/testing/test_space.h"
 #include "refract/memory/copy_team.h"
 #include "refract/memory/pins.h"
 #include "refract/memory/uses.h"

@@ -10,7 +10,7 @@
 #include "tests/process/node_process.h"
 
 #include "refract/base/units.h"
-#include "refract/kv/pull_fetcher.h"
+#include "refract/kv/owner/service/pull_fetcher.h"
 
 namespace refract::test {
 namespace {

@@ -9,9 +9,9 @@
 #include "tests/verbs/two_ends.h"
 
 #include "refract/fabric/dispatcher.h"
-#include "refract/kv/conformance.h"
-#include "refract/kv/conformance_ways.h"
-#include "refract/kv/test_owner.h"
+#include "refract/kv/testing/conformance.h"
+#include "refract/kv/testing/conformance_ways.h"
+#include "refract/kv/testing/test_owner.h"
 #include "refract/prism/snic/test_fabrics.h"
 
 namespace refract {

@@ -21,7 +21,7 @@
 #include "refract/base/result.h"
 #include "refract/base/units.h"
 #include "refract/fabric/channel.h"
-#include "refract/kv/rpc_client.h"
+#include "refract/kv/calls/rpc_client.h"
 #include "refract/memory/writer.h"
 #include "refract/rpc/server.h"
 #include "refract/rpc/session.h"

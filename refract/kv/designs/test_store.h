@@ -18,7 +18,7 @@
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/wrap/count.h"
 #include "refract/kv/designs/designs.h"
-#include "refract/kv/test_service.h"
+#include "refract/kv/testing/test_service.h"
 #include "refract/rpc/server.h"
 #include "refract/rpc/session.h"
 

@@ -10,7 +10,7 @@
 #include "refract/base/object_bytes.h"
 #include "refract/base/trace_ring.h"
 #include "refract/base/units.h"
-#include "refract/kv/many_wire.h"
+#include "refract/kv/layout/many_wire.h"
 
 namespace refract::observe {
 namespace {

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "refract/fabric/channel.h"
-#include "refract/kv/service.h"
+#include "refract/kv/owner/service/service.h"
 #include "refract/memory/heap.h"
 #include "refract/node/observe/call_trace.h"
 #include "refract/node/observe/state.h"

@@ -11,7 +11,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/base/trace_ring.h"
-#include "refract/kv/test_service.h"
+#include "refract/kv/testing/test_service.h"
 #include "refract/node/observe/watcher.h"
 
 namespace refract::observe {

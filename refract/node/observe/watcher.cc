@@ -9,7 +9,7 @@
 
 #include "refract/base/object_bytes.h"
 #include "refract/base/units.h"
-#include "refract/kv/wire.h"
+#include "refract/kv/layout/wire.h"
 
 namespace refract::observe {
 namespace {

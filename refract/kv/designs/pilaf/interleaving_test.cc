@@ -2,9 +2,9 @@
 // A get returns the old value or the new one, never a mixture, and never misses a key that is there, however
 // its loads fall between the server's stores: between each pair of them, too.
 //
-// Method: as for our own table (kv/table_interleaving_test.cc). A get may also find that something does not
-// verify and would look again; in these runs it looks three times and is then "torn". The tests named "found"
-// break a rule on purpose and demand that some schedule shows it.
+// Method: as for our own table (kv/owner/table/table_interleaving_test.cc). A get may also find that
+// something does not verify and would look again; in these runs it looks three times and is then "torn". The
+// tests named "found" break a rule on purpose and demand that some schedule shows it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

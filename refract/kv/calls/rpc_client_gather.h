@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attempts that are begun while replies are handed out go together, up to kKeysPerCall in one call: who has
+// much under way at once begins the next operations as the last ones end, and what a message costs at both
+// ends is more than what a get or a put does (docs/design/037-shared-calls.md). Nobody waits for it: what is
+// gathered leaves in the same turn, as single calls would. Included by nobody else.
+//
+// Threads: used only by the client's shard.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "refract/kv/calls/rpc_client.h"
+#include "refract/kv/calls/rpc_client_attempts.h"
+#include "refract/kv/layout/many_wire.h"
+#include "refract/rpc/session.h"
+
+namespace refract::kv {
+
+// One call for several attempts of a kind, which know it while it is under way.
+class RpcClient::Group final : public rpc::ReplyTaker {
+ public:
+  Group(RpcClient& client, Gatherer& gatherer) noexcept : client_(client), gatherer_(gatherer) {}
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group() override = default;
+
+  // For gets or for puts, until it has been given back.
+  void begin(wire::Method method) noexcept { method_ = method; }
+  [[nodiscard]] size_t count() const noexcept { return count_; }
+  [[nodiscard]] size_t body_bytes() const noexcept { return body_bytes_; }
+  // The attempt's place, whose part of the body is so long. REQUIRES: fewer than kKeysPerCall were added.
+  [[nodiscard]] uint32_t add(Attempt& attempt, size_t bytes) noexcept;
+  // It has ended by itself.
+  void leave(uint32_t place) noexcept;
+  void send() noexcept;
+
+  void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept override;
+
+ private:
+  void add_to(wire::ManyBody& body, const Attempt& member) const noexcept;
+  void hand_out(const runtime::OpResult& reply) noexcept;
+  // False: what comes next makes no sense. `member` null: nobody wants it.
+  [[nodiscard]] bool hand_next(std::span<const std::byte>& bytes, Attempt* member) noexcept;
+  [[nodiscard]] Attempt* take(size_t place) noexcept;
+  void end() noexcept;
+
+  RpcClient& client_;
+  Gatherer& gatherer_;
+  wire::Method method_{};
+  std::array<Attempt*, wire::kKeysPerCall> members_;  // Null: it has ended.
+  uint32_t count_ = 0;
+  uint32_t left_ = 0;  // Not null.
+  size_t body_bytes_ = sizeof(wire::ManyRequest);
+  uint64_t call_ = 0;  // 0: not under way.
+};
+
+class RpcClient::Gatherer final : public rpc::AfterReplies {
+ public:
+  // Longer values would be copied once more for what sharing a call saves.
+  static constexpr size_t kPutValueBytesMax = 2048;
+
+  // How many shared calls of a batch are under way at once: twice the keys that single ones would have, so
+  // that the owner has work while answers travel, and no more, because others wait for what it has in hand.
+  [[nodiscard]] static constexpr size_t calls_for(size_t pipeline) noexcept {
+    const size_t calls = 2 * pipeline / wire::kKeysPerCall;
+    return calls > 0 ? calls : 1;
+  }
+
+  explicit Gatherer(RpcClient& client);
+
+  struct Shared {
+    Group* group;
+    uint32_t place;
+  };
+  // Nothing: the attempt goes alone. Else it hears of its outcome later than in this call.
+  [[nodiscard]] std::optional<Shared> gather_get(GetAttempt& attempt,
+                                                 std::span<const std::byte> key) noexcept;
+  [[nodiscard]] std::optional<Shared> gather_put(PutAttempt& attempt,
+                                                 const PutAttempt::Write& write) noexcept;
+
+  // How many keys of gets shall go together, by the values that came last; 1: each alone.
+  [[nodiscard]] size_t width() const noexcept;
+  [[nodiscard]] size_t key_bytes_max() const noexcept { return key_bytes_max_; }
+  void saw_value(uint64_t bytes) noexcept {
+    const uint64_t fading = value_bytes_ - value_bytes_ / 16;
+    value_bytes_ = bytes > fading ? bytes : fading;
+  }
+  // The owner that the session has now does not know such calls.
+  void refuse() noexcept { refused_opened_ns_ = client_.session_.opened_ns(); }
+  [[nodiscard]] bool is_refused() const noexcept {
+    return refused_opened_ns_ == client_.session_.opened_ns();
+  }
+  // For one body at a time.
+  [[nodiscard]] std::span<std::byte> room() noexcept { return room_; }
+
+  void give_back(Group& group) noexcept { free_.push_back(&group); }
+  void after_replies() noexcept override;
+
+ private:
+  [[nodiscard]] Group* begin_group(wire::Method method) noexcept;
+
+  RpcClient& client_;
+  size_t key_bytes_max_;
+  uint64_t value_bytes_ = 0;
+  std::optional<uint64_t> refused_opened_ns_;
+  Group* gets_ = nullptr;  // The last one of the kind, which may take more.
+  Group* puts_ = nullptr;
+  size_t width_ = 0;  // Of the gets that are gathered now.
+  std::vector<Group*> gathered_;
+  std::vector<Group*> sending_;
+  std::vector<std::byte> room_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Group*> free_;
+};
+
+}  // namespace refract::kv

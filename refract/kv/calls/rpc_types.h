@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What callers give to RpcClient and get from it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "refract/kv/layout/contract.h"
+
+namespace refract {
+class SharedBuffer;
+}
+namespace refract::kv {
+
+// Where a value goes.
+class ValueSink {
+ public:
+  virtual ~ValueSink() = default;
+  // Room for `bytes`, or null where the value is not wanted (the get ends with kTooLarge). May be asked again
+  // when an attempt is repeated; the bytes are meaningless unless the get succeeds.
+  [[nodiscard]] virtual std::byte* room(uint64_t bytes) = 0;
+};
+
+class StringSink final : public ValueSink {
+ public:
+  explicit StringSink(std::string& target) noexcept : target_(target) {}
+  [[nodiscard]] std::byte* room(uint64_t bytes) override {
+    target_.resize(bytes);
+    return reinterpret_cast<std::byte*>(target_.data());
+  }
+
+ private:
+  std::string& target_;
+};
+
+struct Got {
+  uint64_t version = 0;
+  uint64_t value_bytes = 0;
+  uint64_t expires_wall_ns = 0;  // 0: never.
+};
+
+// Which write it is, and whether it was sent before: perhaps by another client, over another session.
+struct RpcAttempt {
+  RequestId request;
+  // When it was first sent, by the shard's clock; 0: it has not been. If that is unknown, but may have been,
+  // kLongAgo_ns. Then the outcome is that of the earlier execution, if there was one; and kIndeterminate,
+  // where nobody can know that any more, or while the owner cannot be asked.
+  uint64_t first_sent_ns = 0;
+
+  static constexpr uint64_t kLongAgo_ns = 1;
+};
+
+// As PutOptions, but the time to live is relative: the owner's clock counts.
+struct RpcPutOptions {
+  bool if_absent = false;
+  uint64_t if_version = 0;
+  uint64_t ttl_ns = 0;
+  RpcAttempt attempt = {};
+  // The value lies in it, if it does: then the owner may fetch it from there. Null: nobody says so.
+  SharedBuffer* shared = nullptr;
+};
+
+}  // namespace refract::kv

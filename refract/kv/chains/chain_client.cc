@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/chains/chain_client.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "refract/base/hash.h"
+#include "refract/kv/calls/rpc_client_calls.h"
+#include "refract/kv/chains/chain_client_parts.h"
+#include "refract/prism/chain.h"
+#include "refract/prism/limits.h"
+#include "refract/prism/operation.h"
+#include "refract/prism/reply.h"
+
+namespace refract::kv {
+
+using runtime::OpResult;
+using runtime::Task;
+
+namespace {
+
+// Header and root of a space, up to the root's end.
+constexpr uint32_t kFrontOfSpace = kRootAt.value + sizeof(TableRoot);
+
+}  // namespace
+
+ChainClient::ChainClient(RpcClient& rpc, runtime::Shard& shard, const ChainClientOptions& options)
+    : rpc_(rpc),
+      session_(rpc.session()),
+      chains_(session_),
+      shard_(shard),
+      options_(options),
+      link_(options.slots) {}
+
+uint64_t ChainClient::deadline_or_default(uint64_t deadline_ns) const noexcept {
+  return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + options_.timeout_ns;
+}
+
+// What became of a chain that changes nothing: that it may have been executed is of no interest.
+Code ChainClient::harmless(Code code) const noexcept {
+  if (code != Code::kIndeterminate) return code;
+  return session_.state() == rpc::Session::State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded;
+}
+
+uint64_t ChainClient::hash(std::span<const std::byte> key) const noexcept {
+  return hash_key(key, link_.geometry.hash_seed());
+}
+
+Task<Code> ChainClient::attach(uint64_t deadline_ns) {
+  if (is_current()) co_return attached_;
+  const uint64_t give_up_ns = deadline_or_default(deadline_ns);
+  const uint64_t opened_ns = session_.opened_ns();
+  Code code = co_await attach_with(kChainWriteRights, give_up_ns);
+  // Where only reading is allowed, puts go to the owner.
+  if (code == Code::kAccessDenied) {
+    code = co_await attach_with(prism::ChainRights{prism::ChainRights::kRead}, give_up_ns);
+  }
+  if (code == Code::kOk) code = co_await read_geometry(give_up_ns);
+  // What got lost on the way is tried again by the next operation.
+  if (is_lost(code) || opened_ns != session_.opened_ns()) co_return is_lost(code) ? code : Code::kUnavailable;
+  is_tried_ = true;
+  tried_opened_ns_ = opened_ns;
+  attached_ = code;
+  co_return code;
+}
+
+Task<Code> ChainClient::attach_with(prism::ChainRights rights, uint64_t deadline_ns) {
+  const Result<prism::Attachment> attachment = co_await chains_.attach(kChainStoreName, rights, deadline_ns);
+  if (!attachment) co_return harmless(attachment.code());
+  // The same key is that of the same session, for which another operation has attached meanwhile.
+  if (attachment->key != link_.key) {
+    ++epoch_;
+    link_.slots.clear();
+  }
+  link_.key = attachment->key;
+  link_.region = attachment->region;
+  link_.rights = attachment->rights;
+  link_.reply_bytes_max = session_.payload_bytes_max();
+  co_return Code::kOk;
+}
+
+Task<Code> ChainClient::read_geometry(uint64_t deadline_ns) {
+  Message message(*this, kSearchBytesMax);
+  prism::Chain chain(message.room());
+  chain.read(link_.at({0}), link_.key, kFrontOfSpace);
+  const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
+  if (!reply) co_return harmless(reply.code());
+  if (reply->code(0) != Code::kOk || reply->bytes(0).size() != kFrontOfSpace) co_return Code::kMalformed;
+  std::array<std::byte, kFrontOfSpace> front;
+  copy_possibly_torn(front.data(), reply->bytes(0).data(), front.size());
+  TableRoot root;
+  uint64_t hash_seed = 0;
+  uint64_t magic = 0;
+  std::memcpy(&magic, front.data(), sizeof(magic));
+  std::memcpy(&hash_seed, front.data() + offsetof(SpaceHeader, hash_seed), sizeof(hash_seed));
+  std::memcpy(&root, front.data() + kRootAt.value, sizeof(root));
+  if (magic != kSpaceMagic || root.bucket_count == 0 || root.directory_words >= (uint64_t{1} << 24)) {
+    co_return Code::kMalformed;
+  }
+  link_.geometry = TableGeometry(root, hash_seed);
+  co_return Code::kOk;
+}
+
+template <typename Machine>
+Task<Code> ChainClient::run(Machine& machine, typename Machine::State& state, uint64_t deadline_ns) {
+  const uint64_t epoch = epoch_;
+  Message message(*this, bytes_of_chain(machine));
+  while (state == Machine::State::kAsks) {
+    prism::Chain chain(message.room());
+    machine.build(chain);
+    ++link_.counts.chains;
+    const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
+    if (ends_with(reply.code())) co_return reply.code();
+    state = take(machine, reply, epoch);
+  }
+  co_return Code::kOk;
+}
+
+template <typename Machine>
+Code ChainClient::run_and_wait(Machine& machine, typename Machine::State& state, uint64_t deadline_ns) {
+  const uint64_t epoch = epoch_;
+  Message message(*this, bytes_of_chain(machine));
+  while (state == Machine::State::kAsks) {
+    prism::Chain chain(message.room());
+    machine.build(chain);
+    const Result<std::span<const std::byte>> bytes = chain.finish();
+    if (!bytes) {
+      state = take<Machine>(machine, fail(bytes.error()), epoch);
+      break;
+    }
+    ++link_.counts.chains;
+    const rpc::Call call = {.method = prism::kChainMethod, .tail = *bytes};
+    // Without a deadline nobody looks at the clock before the chain has left.
+    const OpResult result = deadline_ns != 0 ? session_.call_and_wait(call, deadline_ns)
+                                             : session_.call_and_wait_within(call, options_.timeout_ns);
+    const Result<prism::Reply> reply =
+        result.code == Code::kOk ? prism::Reply::of(result.bytes, chain.operations()) : fail(result.code);
+    if (ends_with(reply.code())) return reply.code();
+    state = take(machine, reply, epoch);
+  }
+  return Code::kOk;
+}
+
+Result<Got> ChainClient::end_get(const ChainSearch& search, ChainSearch::State state,
+                                 ValueSink* sink) noexcept {
+  ++link_.counts.gets;
+  link_.counts.known_slots += search.was_known() ? 1 : 0;
+  if (state == ChainSearch::State::kAbsent) return fail(Code::kNotFound);
+  const ChainSearch::Found& found = search.found();
+  const Lengths lengths = found.lengths;
+  if (sink != nullptr) {
+    std::byte* const room = sink->room(lengths.value_bytes);
+    if (room == nullptr) return fail(Code::kTooLarge);
+    if (lengths.value_bytes > 0) {
+      copy_possibly_torn(room, found.buffer.data() + lengths.value_at(), lengths.value_bytes);
+    }
+  }
+  return Got{.version = found.stamp, .value_bytes = lengths.value_bytes, .expires_wall_ns = 0};
+}
+
+Task<Result<Got>> ChainClient::get(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+  const Code attached = co_await attach(deadline_ns);
+  if (is_lost(attached)) co_return fail(attached);
+  ByRpc why = ByRpc::kNotAttached;
+  if (attached == Code::kOk) {
+    ChainSearch search(link_, {.key = key, .hash = hash(key), .value = true});
+    ChainSearch::State state = search.begin();
+    const Code code = co_await run(search, state, deadline_or_default(deadline_ns));
+    if (code != Code::kOk) co_return fail(harmless(code));
+    if (state != ChainSearch::State::kByRpc) co_return end_get(search, state, &sink);
+    why = search.why();
+  }
+  count_by_rpc(why);
+  const Result<Got> got = co_await rpc_.get(key, sink, deadline_ns);
+  co_return got;
+}
+
+Task<Result<Got>> ChainClient::exists(std::span<const std::byte> key, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+  const Code attached = co_await attach(deadline_ns);
+  if (is_lost(attached)) co_return fail(attached);
+  ByRpc why = ByRpc::kNotAttached;
+  if (attached == Code::kOk) {
+    ChainSearch search(link_, {.key = key, .hash = hash(key)});
+    ChainSearch::State state = search.begin();
+    const Code code = co_await run(search, state, deadline_or_default(deadline_ns));
+    if (code != Code::kOk) co_return fail(harmless(code));
+    if (state != ChainSearch::State::kByRpc) co_return end_get(search, state, nullptr);
+    why = search.why();
+  }
+  count_by_rpc(why);
+  const Result<Got> got = co_await rpc_.exists(key, deadline_ns);
+  co_return got;
+}
+
+Result<Got> ChainClient::get_and_wait(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, 0); code != Code::kOk) return fail(code);
+  if (attached() != Code::kOk) return runtime::block_on(shard_, get(key, sink, deadline_ns));
+  ChainSearch search(link_, {.key = key, .hash = hash(key), .value = true});
+  ChainSearch::State state = search.begin();
+  const Code code = run_and_wait(search, state, deadline_ns);
+  if (code != Code::kOk) return fail(harmless(code));
+  if (state != ChainSearch::State::kByRpc) return end_get(search, state, &sink);
+  count_by_rpc(search.why());
+  return rpc_.get_and_wait(key, sink, deadline_ns);
+}
+
+// Why the put must go to the owner; nothing: it may go by chains.
+std::optional<ByRpc> ChainClient::needs_owner(const ChainPut& put,
+                                              const RpcPutOptions& options) const noexcept {
+  if (!may_write()) return ByRpc::kNotAttached;
+  if (options.if_absent || options.ttl_ns != 0 || options.attempt.request) return ByRpc::kConditional;
+  const bool fits =
+      put.chain_bytes() <= session_.payload_bytes_max() && put.entry_bytes() <= prism::kTransferBytesMax;
+  if (!fits) return ByRpc::kLarge;
+  return std::nullopt;
+}
+
+ChainPut ChainClient::put_of(std::span<const std::byte> key, std::span<const std::byte> value,
+                             const RpcPutOptions& options) noexcept {
+  return ChainPut(link_, {.key = key,
+                          .hash = hash(key),
+                          .value = value,
+                          .if_version = options.if_version,
+                          .compares_stamp = options_.compares_stamp});
+}
+
+Result<uint64_t> ChainClient::end_put(const ChainPut& put) noexcept {
+  ++link_.counts.puts;
+  link_.counts.known_slots += put.was_known() ? 1 : 0;
+  return put.result();
+}
+
+Task<Result<uint64_t>> ChainClient::put(std::span<const std::byte> key, std::span<const std::byte> value,
+                                        RpcPutOptions options, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) co_return fail(code);
+  const Code attached = co_await attach(deadline_ns);
+  if (is_lost(attached)) co_return fail(attached);
+  ChainPut put = put_of(key, value, options);
+  std::optional<ByRpc> why = needs_owner(put, options);
+  if (!why) {
+    ChainPut::State state = put.begin();
+    const Code code = co_await run(put, state, deadline_or_default(deadline_ns));
+    if (code != Code::kOk) co_return fail(put.may_change() ? code : harmless(code));
+    if (state == ChainPut::State::kDone) co_return end_put(put);
+    why = put.why();
+  }
+  count_by_rpc(*why);
+  const Result<uint64_t> version = co_await rpc_.put(key, value, options, deadline_ns);
+  co_return version;
+}
+
+Result<uint64_t> ChainClient::put_and_wait(std::span<const std::byte> key, std::span<const std::byte> value,
+                                           const RpcPutOptions& options, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) return fail(code);
+  if (!is_current()) return runtime::block_on(shard_, put(key, value, options, deadline_ns));
+  ChainPut put = put_of(key, value, options);
+  std::optional<ByRpc> why = needs_owner(put, options);
+  if (!why) {
+    ChainPut::State state = put.begin();
+    const Code code = run_and_wait(put, state, deadline_ns);
+    if (code != Code::kOk) return fail(put.may_change() ? code : harmless(code));
+    if (state == ChainPut::State::kDone) return end_put(put);
+    why = put.why();
+  }
+  count_by_rpc(*why);
+  return rpc_.put_and_wait(key, value, options, deadline_ns);
+}
+
+}  // namespace refract::kv

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The common direct get, in as few instructions as it can be had. What it says is as right as what the
+// careful reader (direct_reader.h) says, by the same argument; what it does not settle it leaves to that one.
+//
+// How many gets the processor overlaps is decided here, by three things (docs/benchmarks.md has the numbers):
+// how many instructions a get takes; how many of them wait for a miss, for they fill the scheduler; and that
+// no address of a store comes out of a miss, for such a store holds up all later loads. So nothing is called,
+// nothing is computed twice, and lengths decide branches instead of addresses.
+//
+// Threads: one. The memory outlives the reader.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/kv/direct/table_view.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/memory/remote_visible.h"
+
+namespace refract::kv {
+
+// What the direct path says of an entry.
+struct Found {
+  // kOk, kNotFound, kTooLarge (the sink refused), kInvalidated (too many retries: ask the server), kCorrupt
+  // (a word points outside the space: grow the view first).
+  Code code = Code::kNotFound;
+  uint64_t version = 0;
+  uint64_t value_bytes = 0;
+  uint64_t expires_wall_ns = 0;  // 0: never.
+};
+
+template <typename Memory>
+class QuickReader {
+ public:
+  QuickReader(Memory& memory, const TableView<Memory>& view) noexcept
+      : memory_(memory), directory_(view.directory()), directory_words_(view.directory_words()) {}
+
+  // The first slot that matches, a small value without an expiry. False: not so, or not settled, and the sink
+  // may have been asked; after look_again() the careful reader decides. Bounds are checked once for the
+  // largest such buffer, so lengths need no trust before the last look.
+  template <typename Sink>
+  [[nodiscard, gnu::always_inline]] bool get(std::span<const std::byte> key, uint64_t hash, Sink& sink,
+                                             Found& found) noexcept {
+    if (!is_current() || key.size() > kKeyBytesMax) [[unlikely]]
+      return false;
+    Lead lead;
+    return find(hash, lead) && get(lead, key, sink, found);
+  }
+
+  // get in two halves, for those who let time pass between them.
+  struct Lead {
+    Offset slot_at;
+    Slot slot;  // The first that matches. None: the second half settles nothing.
+  };
+  [[nodiscard, gnu::always_inline]] bool find(uint64_t hash, Lead& lead) const noexcept {
+    // A copy: behind each load that others may change, members would be fetched again.
+    Memory memory = memory_;
+    const Offset bucket = known_.bucket_of(hash);
+    const uint32_t hits = memory.match(bucket, Slot::fingerprint_of(hash));
+    if (hits == 0) [[unlikely]]
+      return false;
+    const auto first = static_cast<uint32_t>(std::countr_zero(hits));
+    lead.slot_at = bucket.plus(uint64_t{first} * sizeof(Slot));
+    lead.slot = Slot{memory.observe(lead.slot_at)};
+    return true;
+  }
+  // REQUIRES: key.size() <= kKeyBytesMax.
+  template <typename Sink>
+  [[nodiscard, gnu::always_inline]] bool get(const Lead& lead, std::span<const std::byte> key, Sink& sink,
+                                             Found& found) noexcept {
+    Memory memory = memory_;
+    const auto [slot_at, slot] = lead;
+    const Offset buffer = slot.buffer();
+    if (buffer.value >= known_.buffers_end) [[unlikely]]
+      return false;
+    // Before the lengths: only what stands between two looks at one stamp belongs to that stamp.
+    const uint64_t stamp = memory.observe(buffer);
+    const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
+    // The upper half is the key's length, and flags that must be clear: what is left is the value's.
+    const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
+    if (value_bytes >= Lengths::kAlignedValueBytes) [[unlikely]]
+      return false;
+    if (!slot.names(stamp) || !memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[unlikely]]
+      return false;
+    std::byte* target = sink(value_bytes);
+    if (target == nullptr) [[unlikely]]
+      return false;
+    const Offset value = buffer.plus(sizeof(BufferHeader) + key.size());
+    const auto is_current = [&]() noexcept {
+      load_load_fence();
+      return memory.observe(buffer) == stamp && memory.observe(slot_at) == slot.bits;
+    };
+    found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
+    if constexpr (requires { memory.hold(value); }) {
+      if (const auto held = memory.hold(value); value_bytes <= held.kBytes) [[likely]] {
+        if (!is_current()) [[unlikely]]
+          return false;
+        held.store(target, value_bytes);
+        return true;
+      }
+    }
+    memory.copy(target, value, value_bytes);
+    return is_current();
+  }
+
+  // The same without the value's bytes: the buffer is held by `hold(buffer)` once its slot was seen, and is
+  // the one that was meant if true is returned; else it was let go of by `hold.undo()`, if it was held at
+  // all. No bound on where the value ends is checked but the largest value that is settled here.
+  template <typename Hold>
+  [[nodiscard, gnu::always_inline]] bool locate(std::span<const std::byte> key, uint64_t hash, Hold& hold,
+                                                Found& found, Offset& value) const noexcept {
+    if (!is_current() || key.size() > kKeyBytesMax) [[unlikely]]
+      return false;
+    Lead lead;
+    if (!find(hash, lead)) [[unlikely]]
+      return false;
+    Memory memory = memory_;
+    const auto [slot_at, slot] = lead;
+    const Offset buffer = slot.buffer();
+    // Before its bytes are looked at: a hold takes effect while the miss of the buffer is under way.
+    if (buffer.value >= known_.buffers_end || !hold(buffer)) [[unlikely]]
+      return false;
+    const uint64_t stamp = memory.observe(buffer);
+    const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
+    const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
+    if (value_bytes < Lengths::kAlignedValueBytes && slot.names(stamp) &&
+        memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[likely]] {
+      load_load_fence();
+      if (memory.observe(buffer) == stamp && memory.observe(slot_at) == slot.bits) [[likely]] {
+        found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
+        value = buffer.plus(sizeof(BufferHeader) + key.size());
+        return true;
+      }
+    }
+    hold.undo();
+    return false;
+  }
+
+  // Whether it knows the table as it is.
+  [[nodiscard]] bool is_current() const noexcept { return memory_.observe(kBucketCountAt) == known_.count; }
+  // Where the key's bucket lies, or lay: for hints. The space's first line while nothing is known.
+  [[nodiscard]] Offset known_bucket_of(uint64_t hash) const noexcept { return known_.bucket_of(hash); }
+
+  // What get() knows beforehand, brought up to date: the bucket count with where its chunks lie, and how much
+  // of the space may be read. get() answers nothing while the table has another count.
+  [[gnu::noinline, gnu::cold]] void look_again() noexcept {
+    const uint64_t bytes = memory_.bytes();
+    const uint64_t count = memory_.observe(kBucketCountAt);
+    if (count == 0 || (count - 1) / kBucketsPerChunk >= directory_words_ || bytes < kSmallReach) {
+      known_ = {};
+      return;
+    }
+    known_.buffers_end = bytes - kSmallReach + 1;
+    if (count == known_.count) return;
+    // Behind the count, which covers a chunk only once its place is stored. A place never changes.
+    if (count < known_.count) chunks_.clear();
+    for (uint64_t chunk = chunks_.size(); chunk <= (count - 1) / kBucketsPerChunk; ++chunk) {
+      const Offset start = line_at(memory_.observe({directory_ + chunk * 8}));
+      if (start.value == 0 || start.value > bytes - kChunkBytes) {
+        known_ = {};
+        return;
+      }
+      chunks_.push_back({start.value - chunk * kChunkBytes});
+    }
+    known_.chunks = chunks_.data();
+    known_.mask = ~uint64_t{0} >> std::countl_zero(count);
+    known_.count = count;
+  }
+
+ private:
+  // How far the largest buffer of get may reach.
+  static constexpr uint64_t kSmallReach = sizeof(BufferHeader) + kKeyBytesMax + Lengths::kAlignedValueBytes;
+  static constexpr Offset kNowhere{};
+
+  // Of one bucket count. While nothing is known no buffer lies before `buffers_end`, and the bucket that is
+  // looked at is the space's first line, which is always there.
+  struct Known {
+    uint64_t count = 0;
+    uint64_t mask = 0;
+    // Where each chunk of buckets would have to lie for the first one's to be bucket 0: so an index needs no
+    // remainder.
+    const Offset* chunks = &kNowhere;
+    uint64_t buffers_end = 0;
+
+    [[nodiscard, gnu::always_inline]] Offset bucket_of(uint64_t hash) const noexcept {
+      // Without a branch: with a table between two powers of two, nobody could predict it.
+      const uint64_t index = hash & (mask >> uint64_t{(hash & mask) >= count});
+      return chunks[index / kBucketsPerChunk].plus(index * kLineBytes);
+    }
+  };
+
+  Memory& memory_;
+  const uint64_t directory_;
+  const uint64_t directory_words_;
+  Known known_;
+  std::vector<Offset> chunks_;
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every direct reader of the table does the same way: find a bucket, and see a buffer's stamp and
+// lengths together.
+//
+// A template over the memory, so that the very same loads run on a mapping, in the simulator, and against
+// every interleaving with the owner's stores (table_interleaving_test.cc). A Memory gives:
+//   uint64_t observe(Offset)                      an 8-byte load, ordered before later ones
+//   void copy(void* target, Offset, size_t)       bytes that may be torn
+//   bool equals(Offset, span<const byte>)         likewise
+//   uint32_t match(Offset bucket, uint8_t fp)     a hint, see slot_match.h
+//   void prefetch(Offset)
+//   uint64_t bytes()                              how much of the space may be read
+//   PinWriter* pins()                             where this client pins large values; null: it cannot
+//
+// Threads: one. `memory` outlives the view.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "refract/base/hash.h"
+#include "refract/base/result.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/memory/remote_visible.h"
+
+namespace refract::kv {
+
+template <typename Memory>
+class TableView {
+ public:
+  // A reader that retries so often meets a writer that never rests, or damage.
+  static constexpr int kAttempts = 256;
+
+  // A buffer whose stamp was seen and whose lengths belong to it.
+  struct Seen {
+    Offset slot_at;
+    Slot slot{};
+    uint64_t stamp = 0;
+    Lengths lengths{};
+  };
+
+  // REQUIRES: the space's header passed Heap::check_header.
+  explicit TableView(Memory& memory) noexcept
+      : memory_(memory),
+        hash_seed_(memory.observe({offsetof(SpaceHeader, hash_seed)})),
+        directory_(memory.observe({kRootAt.value + offsetof(TableRoot, directory)})),
+        directory_words_(memory.observe({kRootAt.value + offsetof(TableRoot, directory_words)})) {}
+
+  // Flat: a call would cost the common get as much as the hash itself.
+  [[nodiscard, gnu::flatten]] uint64_t hash(std::span<const std::byte> key) const noexcept {
+    return hash_key(key, hash_seed_);
+  }
+
+  [[nodiscard]] bool is_inside(Offset at, uint64_t bytes) const noexcept {
+    const uint64_t end = memory_.bytes();
+    return at.value != 0 && bytes <= end && at.value <= end - bytes;
+  }
+
+  [[nodiscard]] uint64_t observe_count() noexcept { return memory_.observe(kBucketCountAt); }
+
+  // Nowhere for an index whose chunk the directory does not have (a damaged space).
+  [[nodiscard]] Offset bucket_at(uint64_t index) noexcept {
+    const uint64_t chunk = index / kBucketsPerChunk;
+    if (chunk >= directory_words_) return {};
+    const Offset start = line_at(memory_.observe({directory_ + chunk * 8}));
+    return start.plus(index % kBucketsPerChunk * kLineBytes);
+  }
+  [[nodiscard]] Offset bucket_of(uint64_t hash, uint64_t count) noexcept {
+    return count == 0 ? Offset{} : bucket_at(bucket_index(hash, count));
+  }
+
+  // Sees stamp and lengths of the slot's buffer together. False with `code` set: retry, or a damaged space.
+  [[nodiscard]] bool see(Seen& seen, Code& code) noexcept {
+    const Offset buffer = seen.slot.buffer();
+    code = Code::kInvalidated;
+    if (!is_inside(buffer, sizeof(BufferHeader))) {
+      if (is_current(seen)) code = Code::kCorrupt;
+      return false;
+    }
+    seen.stamp = memory_.observe(buffer);
+    if (!seen.slot.names(seen.stamp)) return false;
+    seen.lengths = Lengths::from_word(memory_.observe(buffer.plus(offsetof(BufferHeader, lengths))));
+    // The stamp is zeroed before lengths change: the same stamp again means that they are its lengths.
+    if (memory_.observe(buffer) != seen.stamp) return false;
+    if (seen.lengths.is_sound() && is_inside(buffer, seen.lengths.total_bytes())) return true;
+    if (is_current(seen)) code = Code::kCorrupt;
+    return false;
+  }
+
+  // Whether what was read since see() is one content, published at a moment since then.
+  [[nodiscard]] bool is_current(const Seen& seen) noexcept {
+    load_load_fence();
+    return (seen.stamp == 0 || memory_.observe(seen.slot.buffer()) == seen.stamp) &&
+           memory_.observe(seen.slot_at) == seen.slot.bits;
+  }
+
+  // Whether the buffer still carries what see() saw.
+  [[nodiscard]] bool has_stamp(const Seen& seen) noexcept {
+    load_load_fence();
+    return memory_.observe(seen.slot.buffer()) == seen.stamp;
+  }
+
+  [[nodiscard]] Memory& memory() const noexcept { return memory_; }
+  [[nodiscard]] uint64_t directory() const noexcept { return directory_; }
+  [[nodiscard]] uint64_t directory_words() const noexcept { return directory_words_; }
+
+ private:
+  Memory& memory_;
+  const uint64_t hash_seed_;
+  const uint64_t directory_;
+  const uint64_t directory_words_;
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout's arithmetic, and its golden bytes: the example of docs/formats/kv-table.md, read from that
+// page.
+#include "refract/kv/layout/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "refract/base/prng.h"
+#include "refract/base/test_golden.h"
+#include "refract/kv/testing/test_space.h"
+
+namespace refract::kv {
+namespace {
+
+using test::bytes_of;
+using test::Space;
+
+TEST(Layout, the_page_shows_the_bytes) {
+  Space space({.chunks = 8, .chunks_max = 8, .hash_seed = 42});
+  ASSERT_TRUE(space.table().put(bytes_of("user:7"), bytes_of("Ada"), {}));
+  ASSERT_TRUE(
+      space.table().put(bytes_of("lease"), bytes_of("held"), {.expires_wall_ns = 1'800'000'000'000'000'000}));
+  ASSERT_TRUE(space.table().put(bytes_of("once"), bytes_of("done"),
+                                {.request = {.client = 0x1122334455667788, .sequence = 5}}));
+  const auto lines = golden::lines_of(REFRACT_SOURCE_DIR "/docs/formats/kv-table.md");
+  EXPECT_GT(lines.size(), 10U);
+  const std::vector<std::byte> image = golden::image_of(lines, space.bytes());
+  for (size_t i = 0; i < image.size(); ++i) ASSERT_EQ(image[i], space.base()[i]) << std::hex << i;
+}
+
+TEST(Layout, a_slot_keeps_its_parts) {
+  Prng prng(1);
+  for (int round = 0; round < 10'000; ++round) {
+    const Slot::Parts parts{.hash = prng.next(),
+                            .stamp = prng.next() | 1,
+                            .bytes = prng.next() >> prng.below(64) >> 30,
+                            .expires = prng.chance(0.5),
+                            .buffer = {prng.below(uint64_t{1} << 39) / kGranuleBytes * kGranuleBytes}};
+    const Slot slot = Slot::of(parts);
+    EXPECT_EQ(slot.fingerprint(), parts.hash >> 56);
+    EXPECT_EQ(slot.buffer(), parts.buffer);
+    EXPECT_EQ(slot.expires(), parts.expires);
+    EXPECT_TRUE(slot.names(parts.stamp));
+    EXPECT_FALSE(slot.names(parts.stamp + 1));
+    EXPECT_FALSE(slot.names(0));
+    if (slot.size_hint() < 15) {
+      EXPECT_LE(parts.bytes, uint64_t{64} << slot.size_hint());
+    }
+  }
+}
+
+TEST(Layout, a_split_moves_entries_from_its_source_to_the_new_bucket_and_nowhere_else) {
+  Prng prng(2);
+  for (uint64_t count = 1; count < 300; ++count) {
+    for (int round = 0; round < 200; ++round) {
+      const uint64_t hash = prng.next();
+      const uint64_t before = bucket_index(hash, count);
+      const uint64_t after = bucket_index(hash, count + 1);
+      ASSERT_LT(before, count);
+      if (before != after) {
+        ASSERT_EQ(after, count);
+        ASSERT_EQ(before, split_source(count + 1));
+      }
+    }
+  }
+}
+
+TEST(Layout, large_values_start_on_a_cache_line) {
+  const Lengths small{.value_bytes = 64, .key_bytes = 3};
+  EXPECT_EQ(small.value_at(), 19U);
+  const Lengths large{.value_bytes = 4096, .key_bytes = 3, .flags = Lengths::kExpires};
+  EXPECT_EQ(large.value_at(), 64U);
+  EXPECT_EQ(large.total_bytes(), 64U + 4096);
+  const Lengths all{.value_bytes = 1, .key_bytes = 3, .flags = Lengths::kExpires | Lengths::kIdentified};
+  EXPECT_EQ(all.identity_at(), 24U);
+  EXPECT_EQ(all.key_at(), 40U);
+  EXPECT_EQ(all.value_at(), 43U);
+  EXPECT_TRUE(all.is_sound());
+  EXPECT_FALSE((Lengths{.value_bytes = 1, .key_bytes = 3, .flags = 4}).is_sound());
+}
+
+}  // namespace
+}  // namespace refract::kv

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arbitrary bodies: to a service with a table behind it, and to the decoders of a client. Every call is
+// answered by a code of the contract, and the table stays sound. The first byte says which table: one with
+// room, one that is full and says so, one that evicts, one with a crowded bucket.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "refract/base/check.h"
+#include "refract/base/test_keys_of_hash.h"
+#include "refract/kv/calls/rpc_client_parts.h"
+#include "refract/kv/testing/test_service.h"
+
+namespace {
+
+using refract::Code;
+using namespace refract::kv;  // NOLINT(google-build-using-namespace)
+
+// The handle in an answer, or `otherwise`.
+uint64_t handle_in(wire::Method method, std::string_view reply, uint64_t otherwise) {
+  std::span<const std::byte> bytes = test::bytes_of(reply);
+  if (method == wire::Method::kPutBegin)
+    return wire::take<wire::Handle>(bytes).value_or(wire::Handle{otherwise}).id;
+  if (method != wire::Method::kGet) return otherwise;
+  const auto got = wire::take<wire::GetReply>(bytes);
+  return got && got->view != 0 ? got->view : otherwise;
+}
+
+// Of a write that says it was sent before under an identity the owner may have forgotten.
+bool may_be_unknowable(wire::Method method, std::span<const std::byte> body) {
+  if (method == wire::Method::kPutCommit) return true;
+  const bool writes =
+      method == wire::Method::kPut || method == wire::Method::kErase || method == wire::Method::kPutBegin;
+  const auto key = wire::take<wire::KeyRef>(body);
+  return writes && key && (key->flags & wire::KeyRef::kIdentified) != 0;
+}
+
+enum class World : uint8_t { kRoomy, kFull, kEvicting, kCrowded };
+constexpr uint64_t kCrowd = 100;
+
+// Fills the memory with values of some lengths until one finds no room, or until others had to go for it.
+void fill(Table& table) {
+  for (const size_t bytes : {100'000U, 5'000U, 300U, 10U}) {
+    for (int i = 0; i < 100'000; ++i) {
+      const std::string key = "fill " + std::to_string(bytes) + " " + std::to_string(i);
+      const auto put = table.put(test::bytes_of(key), test::bytes_of(std::string(bytes, 'f')), {});
+      if (!put || table.stats().evicted > 0) break;
+    }
+  }
+}
+
+struct Prepared {
+  std::unique_ptr<test::Served> served;
+  uint64_t entries = 0;
+};
+
+// A service with something to find, once small and once through a view; and what the world is named after.
+Prepared prepare(World world) {
+  Prepared made;
+  const bool evicts = world == World::kEvicting;
+  made.served = std::make_unique<test::Served>(
+      test::ServedOptions{.chunks = world == World::kFull ? 5U : 8U,
+                          .chunks_max = world == World::kFull ? 5U : 8U,
+                          .eviction = evicts ? EvictionPolicy::kLeastRecentlyUsed : EvictionPolicy::kNone});
+  Table& table = made.served->space.table();
+  const auto put = [&](std::string_view key, std::string_view value) {
+    return table.put(test::bytes_of(key), test::bytes_of(value), {}).code();
+  };
+  REFRACT_CHECK(put("key", "value") == Code::kOk);
+  REFRACT_CHECK(put("big", test::patterned(5000)) == Code::kOk);
+  if (world == World::kFull || evicts) fill(table);
+  REFRACT_CHECK(world != World::kFull || put("new", test::patterned(5000)) == Code::kNoSpace);
+  REFRACT_CHECK(!evicts || table.stats().evicted > 0);
+  const refract::test::KeysOfHash keys(made.served->space.writer().view<refract::SpaceHeader>({0}).hash_seed);
+  for (uint64_t i = 0; i < kCrowd && world == World::kCrowded; ++i) {
+    REFRACT_CHECK(put(keys.of_bucket(i, 5, 24), "crowded") == Code::kOk);
+  }
+  REFRACT_CHECK(world != World::kCrowded || table.crowds()->count() == 1);
+  made.entries = table.stats().entries;
+  return made;
+}
+
+// The input as calls: method, two bytes of length, body. A body that begins with the number 1 gets the latest
+// handle in its place where the method wants one: handles cannot be guessed.
+void serve(World world, std::span<const std::byte> input) {
+  // Made anew where an input left something behind, so that each finds the same.
+  static std::array<Prepared, 4> kept;
+  Prepared& prepared = kept[static_cast<size_t>(world)];
+  if (prepared.served == nullptr || prepared.served->space.table().stats().entries != prepared.entries) {
+    prepared = {};
+    prepared = prepare(world);
+  }
+  test::Served& served = *prepared.served;
+  test::Served::Peer peer = served.connect();
+  if (world == World::kRoomy) {
+    REFRACT_CHECK(peer.client->put_and_wait(test::bytes_of("key"), test::bytes_of("value")).has_value());
+    REFRACT_CHECK(
+        peer.client->put_and_wait(test::bytes_of("big"), test::bytes_of(test::patterned(5000))).has_value());
+  }
+  uint64_t latest = 0;
+  while (input.size() >= 3) {
+    const auto method = static_cast<wire::Method>(input[0]);
+    const size_t wanted = static_cast<size_t>(input[1]) | static_cast<size_t>(input[2]) << 8;
+    input = input.subspan(3);
+    const size_t bytes = std::min({wanted, input.size(), peer.session->payload_bytes_max()});
+    std::vector<std::byte> body(input.begin(), input.begin() + static_cast<ptrdiff_t>(bytes));
+    std::span<const std::byte> rest = body;
+    const auto first = wire::take<wire::Handle>(rest);
+    if (method >= wire::Method::kPutPiece && method <= wire::Method::kViewClose && first && first->id == 1) {
+      std::memcpy(body.data(), &latest, sizeof(latest));
+    }
+    std::string reply;
+    const Code code = served.call(peer, method, body, &reply);
+    REFRACT_CHECK(code != Code::kUnavailable && code != Code::kCorrupt);
+    REFRACT_CHECK(code != Code::kIndeterminate || may_be_unknowable(method, body));
+    if (code == Code::kOk) latest = handle_in(method, reply, latest);
+    input = input.subspan(bytes);
+  }
+  REFRACT_CHECK(served.is_sound());
+  peer = {};
+  REFRACT_CHECK(served.run_until([&] { return served.server.session_count() == 0; }));
+  REFRACT_CHECK(served.pins.sessions.count() == 0);
+}
+
+class BoundedSink final : public ValueSink {
+ public:
+  std::byte* room(uint64_t bytes) override {
+    if (bytes > 4096) return nullptr;
+    value_.resize(bytes + 1);
+    return value_.data();
+  }
+
+ private:
+  std::vector<std::byte> value_;
+};
+
+void answer(std::span<const std::byte> input) {
+  BoundedSink sink;
+  GetAnswer got;
+  if (take_get_answer(input, (input.size() & 1) != 0, sink, got) == Code::kOk)
+    REFRACT_CHECK(got.taken_bytes <= got.target.size());
+  std::span<const std::byte> many = input;
+  for (size_t i = 0; i < wire::kKeysPerCall; ++i) {
+    const auto one = wire::take_many_answer(many);
+    if (!one) break;
+    if (one->code == Code::kOk && give(*one, sink))
+      REFRACT_CHECK(one->value.size() == one->entry.value_bytes);
+  }
+  for (many = input; wire::take_many_version(many);) continue;
+  if (const auto scan = wire::take<wire::ScanReply>(input)) {
+    std::vector<RpcClient::ScannedKey> keys;
+    if (is_sound(*scan, input.size()) && parse_page(input, scan->keys, keys)) {
+      REFRACT_CHECK(keys.size() == scan->keys);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  if (bytes == 0) return 0;
+  const auto input = std::as_bytes(std::span(data, bytes)).subspan(1);
+  if ((data[0] & 1) != 0) {
+    answer(input);
+  } else {
+    serve(static_cast<World>(data[0] >> 1 & 3), input);
+  }
+  return 0;
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Serves a table to remote callers: decodes, checks, executes and answers the calls of wire.h.
+//
+// Calls come in batches and are worked on in stages, so that the cache misses of a batch overlap. A call that
+// is refused for its form (kMalformed, kInvalidArgument, kTooLarge) has changed nothing. A write that finds
+// the memory full while the node can still grow waits, unanswered, until on_memory_added() or
+// on_growth_refused(); beyond a bounded number of them the answer is kOverloaded. What a session holds open
+// is released when it ends.
+//
+// Where the table has a log, a write's answer, whatever it says, is given when the log has confirmed all that
+// was appended up to then; reads never wait. A write for which the log has no room waits as others do for
+// memory, until on_log_progress() (docs/design/025-log.md).
+//
+// A write with an identity is executed at most once, however often it is sent; where nobody can know whether
+// it has been, the answer is kIndeterminate (docs/design/012-request-identity.md).
+//
+// No session can make another wait for more than a batch of its small calls: pages of scans, which take long,
+// are worked on one a turn, the sessions taking turns (docs/design/013-overload.md).
+//
+// Buffers that were replaced, by calls or by chains, are reusable soon after the last one, by a timer that
+// ends with them; only what clients have pinned stays. While there are entries with a time to live, a timer
+// removes the expired ones, in small steps, going round in Parts::sweep_round_ns while one is due.
+//
+// Threads: only the shard that owns the table.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "refract/base/units.h"
+#include "refract/kv/layout/wire.h"
+#include "refract/kv/owner/chains/chain_buffers.h"
+#include "refract/kv/owner/service/held_answers.h"
+#include "refract/kv/owner/service/keyed_call.h"
+#include "refract/kv/owner/service/outcomes.h"
+#include "refract/kv/owner/service/pull_fetcher.h"
+#include "refract/kv/owner/service/service_writes.h"
+#include "refract/kv/owner/service/session_state.h"
+#include "refract/kv/owner/service/window_source.h"
+#include "refract/kv/owner/table/eviction.h"
+#include "refract/kv/owner/table/growth_source.h"
+#include "refract/kv/owner/table/table.h"
+#include "refract/rpc/server.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::kv {
+
+class TableService final : public rpc::Service, public ChainUpkeep, private PullFetcher::Taker {
+ public:
+  // All outlive the service. `pins` must be among the sources that the heap asks (pin_sources.h). The shard's
+  // clock is the table's.
+  struct Parts {
+    Table& table;
+    Heap& heap;
+    Writer& writer;
+    SessionPins& pins;
+    GrowthSource& growth;
+    runtime::Shard& shard;
+    uint64_t sweep_round_ns = 60 * kSecond_ns;  // In which the whole table is searched for expired entries.
+    // Which keys are this table's: routing.h. Others are answered with kWrongShard.
+    uint32_t shard_index = 0;
+    uint32_t shard_count = 1;
+    WindowSource* windows = nullptr;  // Null: values travel in messages only.
+    // Of the values that all sessions together have begun and not committed; one alone may be larger.
+    uint64_t upload_bytes_max = kGiB;
+    uint64_t pull_piece_bytes = PullFetcher::kPieceBytes;
+    Eviction* eviction = nullptr;  // The table's; null: what does not fit is answered with kNoSpace.
+  };
+  explicit TableService(const Parts& parts);
+  ~TableService() override;
+
+  // Who carries the answers. Before the first session opens; null: they have ended, nobody is answered.
+  void answer_through(rpc::Server* server) noexcept {
+    server_ = server;
+    fetcher_.reach_through(server);
+  }
+
+  void handle(std::span<const rpc::IncomingCall> calls) noexcept override;
+  void session_opened(rpc::SessionId session) noexcept override;
+  void session_closed(rpc::SessionId session) noexcept override;
+
+  // The node has given the heap more memory: writes that waited go on.
+  void on_memory_added() noexcept;
+  // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
+  void on_growth_refused() noexcept { retry_waiting(); }
+
+  // The log has got on, or has failed: gives the answers that waited for it, gives back what it needed, goes
+  // on with writes that waited. Returns how much there was to do; nothing takes some ten instructions.
+  size_t on_log_progress() noexcept;
+
+  void on_chain_retired() noexcept override;
+  [[nodiscard]] bool keeps_reply(const rpc::Responder& to,
+                                 std::span<const std::byte> reply) noexcept override;
+
+  // One step of removing expired entries; returns how many. The service's own timer calls it too.
+  uint64_t sweep_some();
+
+  [[nodiscard]] wire::StatReply stat() const noexcept;
+  struct LogStats {
+    uint64_t held_answers = 0;     // Now, of writes that the log has not confirmed.
+    uint64_t waiting_writes = 0;   // Now, for room in the log.
+    uint64_t held_back_bytes = 0;  // Now, of buffers that are replaced, and that the log has still to read.
+    uint64_t indeterminate = 0;    // Answers, because the log failed before it confirmed a write.
+    uint64_t read_only = 0;        // Writes refused because it cannot be written.
+  };
+  [[nodiscard]] LogStats log_stats() const noexcept;
+  // Of values that were READ from their clients' memory.
+  [[nodiscard]] const PullFetcher& pulls() const noexcept { return fetcher_; }
+
+ private:
+  static constexpr size_t kGroup = 16;  // Worked on at once: more would only evict what was prefetched.
+
+  struct PendingScan {
+    rpc::Responder from;
+    wire::ScanRequest request{};
+  };
+  struct Open {
+    Open(const Parts& parts, size_t payload_bytes, const fabric::Capabilities& can,
+         uint64_t& all_upload_bytes, Outcomes& outcomes) noexcept
+        : state(parts.table, parts.pins, can.one_sided_bytes_min > 0 ? parts.windows : nullptr,
+                all_upload_bytes, outcomes),
+          payload_bytes_max(payload_bytes),
+          one_sided_bytes_min(can.one_sided_bytes_min),
+          pull_region_min(writes::pull_region_min_of(can)),
+          opened_ns(parts.shard.now_ns()) {}
+    SessionState state;
+    size_t payload_bytes_max;      // Of an answer.
+    uint32_t one_sided_bytes_min;  // As the session's channel says, likewise below.
+    uint32_t pull_region_min;      // Values may be READ in the client's regions from here on.
+    uint64_t opened_ns;
+    std::deque<PendingScan> scans;
+  };
+  struct Prepared {
+    const rpc::IncomingCall* call = nullptr;
+    Open* session = nullptr;
+    wire::Method method{};
+    Code code = Code::kOk;  // Another: refuse the call with it.
+    KeyedCall keyed;
+  };
+  using Attempt = writes::Attempt;
+  using Write = writes::Write;
+  using Waiting = writes::Waiting;
+  using Written = writes::Written;
+
+  [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
+  [[nodiscard]] bool is_ours(uint64_t hash) const noexcept;
+  void prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept;
+  void execute(const Prepared& prepared) noexcept;
+  void send_meanwhile(const Prepared& next) noexcept;
+  void execute_keyed(const Prepared& prepared) noexcept;
+
+  void answer(const rpc::Responder& to, Code code, std::span<const std::byte> head = {},
+              std::span<const std::byte> tail = {}) noexcept;
+  template <typename Reply>
+  void answer(const rpc::Responder& to, const Reply& reply, std::span<const std::byte> tail = {}) noexcept {
+    answer(to, Code::kOk, std::as_bytes(std::span(&reply, 1)), tail);
+  }
+  // Whatever tells of changes, as an outcome does even if it is a refusal.
+  void answer_when_confirmed(const rpc::Responder& to, Code code,
+                             std::span<const std::byte> head = {}) noexcept;
+  template <typename Reply>
+  void answer_when_confirmed(const rpc::Responder& to, const Reply& reply) noexcept {
+    answer_when_confirmed(to, Code::kOk, std::as_bytes(std::span(&reply, 1)));
+  }
+  void answer_write(const rpc::Responder& to, const Write& write, const Result<Written>& written) noexcept;
+  void write_or_wait(const rpc::Responder& to, Open& session, const Write& request);
+
+  [[nodiscard]] Code stage_key(Open& session, std::span<const std::byte> body);
+  void get(const rpc::Responder& to, Open& session, const KeyedCall& call);
+  void get_many(const rpc::Responder& to, const Open& session, std::span<const std::byte> body);
+  void put_many(const rpc::Responder& to, std::span<const std::byte> body);
+  void exists(const rpc::Responder& to, const KeyedCall& call);
+  [[nodiscard]] bool put_plainly(const rpc::Responder& to, const KeyedCall& call);
+  void change(const rpc::Responder& to, Open& session, wire::Method method, const KeyedCall& call);
+  [[nodiscard]] Result<Written> write(Open& session, const Write& write);
+  [[nodiscard]] Result<Written> begin(Open& session, const Write& write);
+  [[nodiscard]] bool make_room_for_upload(uint64_t bytes);
+  [[nodiscard]] Result<Written> commit(Open& session, uint64_t upload_id);
+  [[nodiscard]] static Attempt attempt_of(const Open& session, const wire::Identity& identity) noexcept;
+  // The answer to a write that is not to be executed, or not again.
+  [[nodiscard]] std::optional<Result<uint64_t>> settled(const Write& write);
+  void remember(const Open& session, RequestId request, const Result<uint64_t>& result);
+  void put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void put_commit(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void start_pull(const rpc::Responder& to, const Write& write, uint64_t upload_id);
+  void pulled(const PullFetcher::Pull& pull, Code code) noexcept override;
+  void drop_pulled(Open& session, const Write& write);
+  void put_abandon(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void view_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void view_close(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void scan(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void scan_page(const rpc::Responder& to, Open& session, const wire::ScanRequest& request);
+  [[nodiscard]] runtime::Task<> work_on_scans();
+  void ping(const rpc::Responder& to, std::span<const std::byte> body);
+
+  [[nodiscard]] bool may_wait(const Write& write, Code code) const noexcept;
+  [[nodiscard]] Code wait(const rpc::Responder& from, const Write& write, Code why);
+  void retry_waiting() noexcept;
+  void look_after_memory() noexcept;
+  void look_after_time() noexcept;
+  void sweep_while_needed() noexcept;
+  [[nodiscard]] runtime::Task<> sweep_rounds();
+  void evict_while_needed() noexcept;
+  [[nodiscard]] runtime::Task<> evict_rounds();
+  void look_at_uses(size_t calls) noexcept;
+  void reclaim_while_needed() noexcept;
+  [[nodiscard]] runtime::Task<> reclaim_rounds();
+
+  Parts parts_;
+  rpc::Server* server_ = nullptr;
+  uint64_t upload_bytes_ = 0;  // Of all sessions, which count them.
+  uint64_t started_ns_;
+  Outcomes outcomes_;  // Before the sessions, whose uploads it watches.
+  std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
+  rpc::SessionId found_id_;  // Of the last one that was asked for: calls come in groups of one session.
+  Open* found_ = nullptr;
+  PullFetcher fetcher_;
+  std::array<Prepared, kGroup> group_;
+  KeyArena arena_;
+  std::vector<std::byte> many_room_;  // Of a call of many: keys, then answers.
+  std::deque<Waiting> waiting_;
+  uint64_t waiting_bytes_ = 0;
+  HeldAnswers held_answers_;
+  uint64_t failed_by_log_ = 0;
+  uint64_t read_only_ = 0;
+  std::array<uint64_t, wire::kMethods> ops_{};
+  runtime::Task<> sweeper_;
+  uint64_t sweeper_sleeps_until_ns_ = 0;  // Store time: nothing is due before. 0: it goes round.
+  runtime::Task<> reclaimer_;
+  runtime::Task<> evictor_;
+  uint64_t calls_since_uses_ = 0;        // Since somebody looked at what readers have written down.
+  uint64_t pinned_bytes_ = 0;            // Of retired buffers, when the reclaimer last looked; 0: it has not.
+  std::deque<rpc::SessionId> scanning_;  // With scans that wait for their turn; each has one page at a time.
+  runtime::Task<> scanner_;
+  uint64_t waiting_scans_ = 0;
+  bool has_scanned_ = false;  // In this batch.
+  size_t executed_ = 0;       // Likewise, since something was sent.
+  uint64_t overloaded_ = 0;
+  uint64_t repeated_ = 0;
+  uint64_t indeterminate_ = 0;
+};
+
+}  // namespace refract::kv

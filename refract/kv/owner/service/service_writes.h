@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A write on its way through a table's service: as it was asked for, while it waits, and what is answered.
+//
+// Threads: used only by the shard that owns the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "refract/base/clock.h"
+#include "refract/base/result.h"
+#include "refract/fabric/channel.h"
+#include "refract/kv/layout/contract.h"
+#include "refract/kv/layout/wire.h"
+#include "refract/kv/owner/service/window_source.h"
+#include "refract/kv/owner/table/table.h"
+#include "refract/rpc/server.h"
+
+namespace refract::kv::writes {
+
+// The first of the client's regions in which a value may be READ. Of others a READ would need the client's
+// CPU, which may stand still.
+[[nodiscard]] constexpr uint32_t pull_region_min_of(const fabric::Capabilities& can) noexcept {
+  if (can.read_bypasses_target_cpu) return 0;
+  return can.maps_lent_files ? fabric::kLentRegionFirst : uint32_t{UINT16_MAX} + 1;
+}
+
+// When something that has so long to live expires; beyond the end of time: never. Without a time to live
+// nobody looks at the clock, which is a tenth of a put.
+[[nodiscard]] inline uint64_t expiry(const Clock& clock, uint64_t ttl_ns) noexcept {
+  if (ttl_ns == 0) return 0;
+  const uint64_t wall_ns = clock.wall_ns();
+  return ttl_ns > UINT64_MAX - wall_ns ? 0 : wall_ns + ttl_ns;
+}
+
+// Which attempt of an identified write it is.
+struct Attempt {
+  bool repeats = false;
+  uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: nobody knows when.
+  uint64_t opened_ns = 0;      // Likewise: the session by which it comes.
+};
+struct Write {
+  wire::Method method{};
+  Table::HashedKey key = {};
+  std::span<const std::byte> value = {};
+  uint64_t value_bytes = 0;
+  bool wants_window = false;
+  PutOptions options = {};
+  Attempt attempt = {};
+  // kPutCommit: which; the rest is there. kPutPulled: 0 before its bytes are, then likewise.
+  uint64_t upload = 0;
+  fabric::RemoteSpan source{};  // kPutPulled, likewise below.
+  uint64_t give_up_ns = 0;
+};
+// A write that waits for memory or for room in the log; its key and value lie in `bytes`.
+struct Waiting {
+  rpc::Responder from;
+  Write write;
+  std::vector<std::byte> bytes;
+  bool for_log = false;
+};
+// Of a write: what is answered.
+struct Written {
+  uint64_t version = 0;  // Made or erased; 0: an upload has been opened instead.
+  uint64_t upload = 0;
+  std::optional<Window> window = {};
+
+  [[nodiscard]] static Result<Written> from(const Result<uint64_t>& version) noexcept {
+    return version ? Result<Written>(Written{.version = *version}) : fail(version.error());
+  }
+};
+
+}  // namespace refract::kv::writes

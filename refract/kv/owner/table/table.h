@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The key-value table's owner: the one who changes it.
+//
+// Readers work on the same bytes at the same time (direct_reader.h); what makes that sound is the order of
+// the stores here, stated as (I1) to (I4) in layout.h. Everything goes through the space's Writer.
+//
+// Threads: used only by the shard that owns the space. Nothing throws; memory comes from the heap given.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "refract/base/clock.h"
+#include "refract/base/result.h"
+#include "refract/kv/layout/contract.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/table/crowds.h"
+#include "refract/kv/owner/table/departures.h"
+#include "refract/kv/owner/table/held_back.h"
+#include "refract/kv/owner/table/room_maker.h"
+#include "refract/kv/owner/table/slot_uses.h"
+#include "refract/kv/owner/table/table_types.h"
+#include "refract/memory/heap.h"
+
+namespace refract::kv {
+
+class Table {
+ public:
+  using Stats = TableStats;
+
+  // How many bytes of the space's store area the table needs.
+  [[nodiscard]] static uint64_t store_area_bytes(uint64_t chunks_max) noexcept { return chunks_max * 8; }
+
+  // Makes the empty table in a freshly formatted space. kNoSpace: not even the first buckets fit.
+  [[nodiscard]] static Result<> format(Writer& writer, Heap& heap);
+
+  // `writer`, `heap` and `clock` outlive the table. The space holds a table (format), and recover() comes
+  // first.
+  Table(Writer& writer, Heap& heap, const Clock& clock);
+
+  // Finishes what a crash interrupted and tells the heap what is in use. kCorrupt: the bytes contradict
+  // themselves; nothing was changed but what an interrupted split had left.
+  //
+  // `last` is the last change in the log, if there is one: a crash can have fallen between its record and its
+  // slot, and then the table lacks it, and makes it now. Where it names a buffer, that has the value, if
+  // anything has; otherwise `value` is it. kNoSpace: there was no room for it.
+  [[nodiscard]] Result<> recover(const ChangeLog::Change* last = nullptr);
+
+  // From now on each change is told to `log` when nothing can fail any more, and made at once behind that.
+  // Where the log has no room, nothing is changed: kOverloaded until it has got on, or kReadOnly. Null, as at
+  // first: nobody is told. The log outlives the table or is taken away.
+  void log_to(ChangeLog* log) noexcept { log_ = log; }
+  [[nodiscard]] ChangeLog* log() const noexcept { return log_; }
+  // The log has got on: retires the buffers that it has read by now. Returns how many.
+  size_t release_held_back();
+  [[nodiscard]] const HeldBack& held_back() const noexcept { return held_back_; }
+
+  using HashedKey = TableKey;
+  [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept;
+  [[nodiscard]] HashedKey hashed(std::span<const std::byte> key) const noexcept { return {key, hash(key)}; }
+
+  // Publishes the entry and returns its version. kExists, kVersionMismatch, kNotFound: the condition did not
+  // hold. kNoSpace: nothing was changed. REQUIRES: lengths within the contract's limits.
+  [[nodiscard, gnu::flatten]] Result<uint64_t> put(const HashedKey& key, std::span<const std::byte> value,
+                                                   const PutOptions& options);
+  [[nodiscard]] Result<uint64_t> put(std::span<const std::byte> key, std::span<const std::byte> value,
+                                     const PutOptions& options) {
+    return put(hashed(key), value, options);
+  }
+
+  // A put in three steps, for values that arrive in pieces: nothing is visible before commit.
+  using Draft = TableDraft;
+  [[nodiscard]] Result<Draft> begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
+  // Where the value belongs, for those who bring it by themselves before the commit.
+  [[nodiscard]] std::byte* value_of(const Draft& draft) noexcept {
+    return writer_.base() + draft.buffer.value + draft.lengths.value_at();
+  }
+  // REQUIRES: the piece lies within the value.
+  void fill(const Draft& draft, uint64_t value_offset, std::span<const std::byte> piece);
+  // kNoSpace, kOverloaded: the draft is as it was, for another try or abandon(). After anything else it is
+  // gone.
+  [[nodiscard]] Result<uint64_t> commit(const Draft& draft, const PutOptions& options);
+  void abandon(const Draft& draft);
+
+  // Returns the version that was erased. With `if_version` 0 any version is.
+  [[nodiscard]] Result<uint64_t> erase(const HashedKey& key, uint64_t if_version);
+  [[nodiscard]] Result<uint64_t> erase(std::span<const std::byte> key, uint64_t if_version) {
+    return erase(hashed(key), if_version);
+  }
+
+  // The owner's own look: valid until the table is changed. kNotFound for absent and expired.
+  using Entry = TableEntry;
+  [[nodiscard, gnu::flatten]] Result<Entry> find(const HashedKey& key);
+  [[nodiscard]] Result<Entry> find(std::span<const std::byte> key) { return find(hashed(key)); }
+
+  // Which slot names the key's entry, expired or not, for those who judge what others would store there: the
+  // only one that does and that readers are led to. At nowhere: there is none.
+  using Standing = TableStanding;
+  [[nodiscard]] Standing standing(const HashedKey& key) const noexcept;
+  // Tells the log of an install that is made at once behind this, where there is a log; else what refuses it.
+  // kAccessDenied: a younger stamp is in the log. REQUIRES: the buffer is complete and carries the stamp.
+  [[nodiscard]] Code before_install(Offset buffer, uint64_t stamp);
+  // Gives back a buffer that an install has replaced.
+  void retire(Offset buffer, uint64_t bytes);
+
+  // From now on `departures` is told of what leaves the table, and asked before buffers are retired; null:
+  // nobody is. One at a time. It outlives the table or is taken away.
+  void tell(Departures* departures) noexcept { departures_ = departures; }
+  [[nodiscard]] Departures* told() const noexcept { return departures_; }
+  // To be called by whoever replaces an entry by itself, behind before_install and before its store.
+  void depart(Slot slot) noexcept {
+    if (departures_ != nullptr) [[unlikely]]
+      departures_->departing(slot);
+  }
+
+  // What the buckets for so many entries take.
+  [[nodiscard]] static uint64_t bucket_bytes_for(uint64_t entries) noexcept;
+  // For a table that is filled from a log, before anybody reads it (replay.h). Buckets for so many entries,
+  // as far as there is memory. REQUIRES: it is empty.
+  void expect(uint64_t entries);
+  // Makes the change with its own stamp, unless what stands there is as young. Returns whether anything was
+  // changed. kNoSpace: nothing was. REQUIRES: nobody is told (log_to).
+  [[nodiscard]] Result<bool> restore(const HashedKey& key, const ChangeLog::Change& change);
+
+  // From now on `uses` is told how slots are used, and `maker` asked for room; null: nobody is. Likewise.
+  void evict_by(RoomMaker* maker, SlotUses* uses) noexcept;
+  // Takes an entry away, as an erasure that the log is told of. What the log says where it has no room.
+  [[nodiscard]] Code evict(const Standing& standing);
+  // A reader wrote down that it read the entry with this hash, if there is one.
+  void was_read(uint64_t hash);
+  void was_used(Offset slot_at) {
+    if (uses_ != nullptr) uses_->used(slot_at);
+  }
+  // The slots in use of the next lines of a walk over all buckets, round and round: of a bucket's, or of some
+  // of a crowded one's. The hand moves behind them. They are so until the table is changed.
+  using Hand = TableHand;
+  using SlotRoom = TableSlotRoom;
+  [[nodiscard]] std::span<const Standing> slots_at(Hand& hand, SlotRoom& room) const;
+  // What a scan says of it; nothing: its time has come.
+  [[nodiscard]] std::optional<TableListed> entry_in(Slot slot) const noexcept;
+  // Null where the bucket is not crowded.
+  [[nodiscard]] const Crowd* crowd_of(uint64_t bucket) const noexcept;
+  [[nodiscard]] const Crowds* crowds() const noexcept { return crowds_.get(); }
+  [[nodiscard]] uint64_t buffer_bytes(Slot slot) const noexcept { return lengths_of(slot).total_bytes(); }
+  // Whose buffer this may be: no slot need name it. Nothing: its bytes are no entry's.
+  [[nodiscard]] std::optional<HashedKey> key_in(Offset buffer) const noexcept;
+
+  // Two stages to run over a batch before its operations, so that their cache misses overlap.
+  void prefetch_bucket(uint64_t hash) const noexcept;
+  void prefetch_buffers(const HashedKey& key) const noexcept;
+
+  // Looks at so many lines for entries whose time has come, going round; returns how many were removed.
+  size_t sweep(uint64_t lines_max);
+
+  // Looks at every entry: stamps, lengths, hashes, places. kCorrupt with the offset of the first
+  // contradiction.
+  using Damage = TableDamage;
+  [[nodiscard]] std::optional<Damage> validate();
+
+  [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
+
+ private:
+  using Place = TablePlace;
+
+  [[nodiscard]] Offset bucket_at(uint64_t index) const noexcept;
+  [[nodiscard]] Offset bucket_of(uint64_t hash) const noexcept;
+  [[nodiscard]] Offset line_behind(Offset line) const noexcept;
+  [[nodiscard]] Slot slot_at(Offset at) const noexcept { return {writer_.load(at)}; }
+  [[nodiscard]] Lengths lengths_of(Slot slot) const noexcept;
+  [[nodiscard]] std::span<const std::byte> key_of(Slot slot) const noexcept;
+  [[nodiscard]] uint64_t expiry_of(Slot slot) const noexcept;
+  [[nodiscard]] RequestId identity_of(Slot slot) const noexcept;
+  [[nodiscard]] bool is_expired(Slot slot) const noexcept;
+  [[nodiscard]] Place locate(const HashedKey& key) const noexcept;
+  [[nodiscard]] Code check(const Place& place, const PutOptions& options) const noexcept;
+  // For a buffer that the heap lacks. What goes for it may be what a condition names: then that fails here.
+  [[nodiscard]] Result<Offset> make_room(uint64_t bytes, const HashedKey& key, const PutOptions& options);
+  // Where this changes, places that were looked up before are so no more.
+  [[nodiscard]] uint64_t removed() const noexcept { return stats_.expired + stats_.evicted; }
+  [[nodiscard]] Result<Draft> draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
+  [[nodiscard]] Result<uint64_t> publish(const Draft& draft, Place place);
+  [[nodiscard]] bool link_line(Place& place, uint64_t hash);
+  void store(const Draft& draft, const Place& place, uint64_t stamp);
+  [[nodiscard]] Code room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept;
+  void tell_log(Offset buffer, uint64_t stamp);
+  void remove(Offset slot_at, Slot slot);
+  void trim(uint64_t bucket);
+  [[nodiscard]] bool is_empty(Offset line) const noexcept;
+  [[nodiscard]] std::span<const Offset> lines_at(Hand& hand, std::span<Offset> room) const;
+  // Of crowded buckets: table_crowds.cc.
+  [[nodiscard, gnu::noinline, gnu::cold]] Place locate_in(Crowd& crowd, const HashedKey& key) const noexcept;
+  void note_crowd(uint64_t bucket);
+  void note_linked(uint64_t bucket, Offset line);
+  void note_stored(const HashedKey& key);
+  void note_removing(Offset slot_at, Slot slot);
+  void note_split(uint64_t source, uint64_t target);
+  void trim_crowd(uint64_t bucket, Crowd& crowd);
+  void trim_rest();
+  void gather_crowds(std::span<const uint64_t> buckets);
+  [[nodiscard]] std::optional<Damage> validate_crowd(uint64_t bucket, uint64_t lines) const;
+
+  // With which the table need not grow for so many entries.
+  [[nodiscard]] static uint64_t buckets_for(uint64_t entries) noexcept;
+  void grow();
+  [[nodiscard]] bool split_one();
+  [[nodiscard]] bool make_room_for_bucket(uint64_t index);
+  using Moved = TableMoved;
+  [[nodiscard]] bool copy_moving_slots(uint64_t source_index, uint64_t new_index, std::vector<Moved>& moved);
+  void free_chain_behind(Offset bucket);
+
+  [[nodiscard]] Code check_directory() const noexcept;
+  void finish_split();
+  [[nodiscard]] Code adopt_entries();
+  [[nodiscard]] Code gather_bucket(uint64_t index, class SlotsByChunk& slots, uint64_t& lines);
+  [[nodiscard]] Code adopt_gathered(SlotsByChunk& slots);
+  [[nodiscard]] Code adopt_slot(Slot slot);
+  [[nodiscard]] std::vector<TableHeld> adopt_pinned();
+  [[nodiscard]] bool is_behind(const HashedKey& key, uint64_t stamp) const noexcept;
+  [[nodiscard]] std::optional<Draft> adopt_unnamed(const ChangeLog::Change& last);
+  [[nodiscard]] Result<> redo(const ChangeLog::Change& last, const std::optional<Draft>& unnamed);
+  [[nodiscard]] std::optional<Damage> validate_slot(Offset at, Slot slot, uint64_t bucket) const;
+
+  Writer& writer_;
+  Heap& heap_;
+  const Clock& clock_;
+  uint64_t hash_seed_;
+  Offset directory_;
+  uint64_t directory_words_;
+  uint64_t count_;        // Of buckets; as published.
+  uint64_t grow_to_ = 0;  // Split until the table has so many.
+  Hand sweep_at_;
+  std::vector<Moved> moved_;
+  std::unique_ptr<Crowds> crowds_;  // Null: no bucket was crowded yet.
+  ChangeLog* log_ = nullptr;
+  uint64_t logged_stamp_ = 0;  // The youngest in the log that this table has told it.
+  HeldBack held_back_;
+  Departures* departures_ = nullptr;
+  RoomMaker* room_maker_ = nullptr;
+  SlotUses* uses_ = nullptr;
+  Stats stats_;
+};
+
+}  // namespace refract::kv

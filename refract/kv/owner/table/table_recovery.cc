@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a table does after a crash, and how it is checked.
+//
+// A crash falls between two stores. What it can leave: a buffer that no slot names (free again, since only
+// named ones are marked live, and those that a reader has pinned), a line that no chain reaches (likewise), a
+// bucket behind the count with slots in it (zeroed), and after the count was published, moved slots that
+// still stand in their old bucket (cleared).
+#include <algorithm>
+
+#include "refract/base/check.h"
+#include "refract/kv/owner/table/ring_finder.h"
+#include "refract/kv/owner/table/slots_by_chunk.h"
+#include "refract/kv/owner/table/table.h"
+
+namespace refract::kv {
+
+Code Table::check_directory() const noexcept {
+  const auto& header = writer_.view<SpaceHeader>({0});
+  if (!heap_.is_sound()) return Code::kCorrupt;
+  if (directory_.value != header.store_area || directory_words_ != header.chunks_max || count_ == 0) {
+    return Code::kCorrupt;
+  }
+  const uint64_t chunks = (count_ + kBucketsPerChunk - 1) / kBucketsPerChunk;
+  if (chunks > directory_words_) return Code::kCorrupt;
+  for (uint64_t i = 0; i < chunks; ++i) {
+    const Offset chunk{writer_.load(directory_.plus(i * 8))};
+    if (!heap_.is_chunk_of(chunk, ChunkKind::kBuckets)) return Code::kCorrupt;
+  }
+  return Code::kOk;
+}
+
+void Table::finish_split() {
+  // The bucket behind the last may have been filled before its split was published.
+  const uint64_t chunk = count_ / kBucketsPerChunk;
+  if (chunk < directory_words_ && writer_.load(directory_.plus(chunk * 8)) != 0) {
+    writer_.zero(bucket_at(count_), kLineBytes);
+  }
+  if (count_ < 2) return;
+  // The last published split may not have cleared all it moved: the same word stands in both buckets.
+  std::vector<uint64_t> moved;
+  const auto walk = [this](uint64_t index, auto&& visit) {
+    // A damaged chain may be a ring; gather_bucket finds that out, too, by marking lines.
+    RingFinder ring;
+    for (Offset line = bucket_at(index); line && heap_.is_inside(line, kLineBytes) && !ring.was_at(line);) {
+      for (uint64_t i = 0; i < kSlotsPerBucket; ++i) visit(line.plus(i * sizeof(Slot)));
+      line = line_at(writer_.load(line.plus(kOverflowWord * sizeof(Slot))));
+    }
+  };
+  walk(count_ - 1, [&](Offset at) {
+    if (const Slot slot = slot_at(at)) moved.push_back(slot.bits);
+  });
+  std::ranges::sort(moved);
+  walk(split_source(count_), [&](Offset at) {
+    const Slot slot = slot_at(at);
+    if (slot && std::ranges::binary_search(moved, slot.bits)) writer_.publish(at, 0);
+  });
+}
+
+Code Table::adopt_slot(Slot slot) {
+  const Offset buffer = slot.buffer();
+  const Lengths lengths = lengths_of(slot);
+  if (!slot.names(writer_.load(buffer)) || !lengths.is_sound()) return Code::kCorrupt;
+  if (!heap_.mark_live(buffer, lengths.total_bytes())) return Code::kCorrupt;
+  ++stats_.entries;
+  stats_.expiring_entries += slot.expires() ? 1 : 0;
+  if (slot.expires()) stats_.first_expiry.forget();
+  return Code::kOk;
+}
+
+Code Table::adopt_gathered(SlotsByChunk& slots) {
+  return slots.drain([this](Slot slot) { __builtin_prefetch(writer_.base() + slot.buffer().value); },
+                     [this](Slot slot) { return adopt_slot(slot); });
+}
+
+Code Table::gather_bucket(uint64_t index, SlotsByChunk& slots, uint64_t& lines) {
+  Offset line = bucket_at(index);
+  while (true) {
+    ++lines;
+    for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
+      const Slot slot = slot_at(line.plus(i * sizeof(Slot)));
+      if (!slot) continue;
+      if (!heap_.is_inside(slot.buffer(), sizeof(BufferHeader))) return Code::kCorrupt;
+      if (slots.add(slot)) continue;
+      if (const Code code = adopt_gathered(slots); code != Code::kOk) return code;
+      (void)slots.add(slot);
+    }
+    line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+    if (!line) return Code::kOk;
+    // Marking a line twice fails, so a chain that loops or crosses another is found; so does what is no line.
+    if (!heap_.mark_live_line(line)) return Code::kCorrupt;
+    ++stats_.overflow_lines;
+  }
+}
+
+Code Table::adopt_entries() {
+  // Overflow lines are few, but each is a miss of its own.
+  constexpr uint64_t kAhead = 8;
+  SlotsByChunk slots(directory_words_, count_ * kSlotsPerBucket);
+  std::vector<uint64_t> crowded;
+  for (uint64_t index = 0; index < count_; ++index) {
+    if (index + 2 * kAhead < count_) __builtin_prefetch(writer_.at(bucket_at(index + 2 * kAhead)));
+    if (index + kAhead < count_) {
+      const Offset line{writer_.load(bucket_at(index + kAhead).plus(kOverflowWord * sizeof(Slot)))};
+      if (line && heap_.is_inside(line, kLineBytes)) __builtin_prefetch(writer_.at(line));
+    }
+    uint64_t lines = 0;
+    if (const Code code = gather_bucket(index, slots, lines); code != Code::kOk) return code;
+    if (lines > kLinesWalked) crowded.push_back(index);
+  }
+  if (const Code code = adopt_gathered(slots); code != Code::kOk) return code;
+  gather_crowds(crowded);
+  return Code::kOk;
+}
+
+// A buffer that was replaced or erased before the crash, and that a reader still holds: it waits for its
+// unpinning as it did before. What else a reader may have announced finds no free buffer of its length, or
+// keeps one from use that is the reader's own loss.
+std::vector<TableHeld> Table::adopt_pinned() {
+  std::vector<TableHeld> held;
+  for (const Offset buffer : heap_.announced_pins()) {
+    if (buffer.value % kGranuleBytes != 0 || !heap_.is_inside(buffer, sizeof(BufferHeader))) continue;
+    const Lengths lengths = Lengths::from_word(writer_.load(buffer.plus(offsetof(BufferHeader, lengths))));
+    if (!lengths.is_sound() || !heap_.is_inside(buffer, lengths.total_bytes())) continue;
+    // False for most: a slot names them, so that they are marked already.
+    if (heap_.mark_live(buffer, lengths.total_bytes())) held.push_back({buffer, lengths.total_bytes()});
+  }
+  return held;
+}
+
+Result<> Table::recover(const ChangeLog::Change* last) {
+  if (const Code code = check_directory(); code != Code::kOk) return fail(code);
+  stats_ = {};
+  crowds_.reset();
+  heap_.begin_recovery();
+  finish_split();
+  if (const Code code = adopt_entries(); code != Code::kOk) return fail(code);
+  const std::optional<Draft> unnamed = last != nullptr ? adopt_unnamed(*last) : std::nullopt;
+  const std::vector<TableHeld> held = adopt_pinned();
+  heap_.end_recovery();
+  for (const TableHeld& one : held) heap_.retire(one.buffer, one.bytes);
+  stats_.buckets = count_;
+  grow_to_ = std::bit_ceil(count_);
+  // An empty last line that a crash left linked is trimmed when its bucket is next erased from or split.
+  return last != nullptr ? redo(*last, unnamed) : Result<>();
+}
+
+std::optional<Table::Damage> Table::validate_slot(Offset at, Slot slot, uint64_t bucket) const {
+  const Offset buffer = slot.buffer();
+  if (!heap_.is_inside(buffer, sizeof(BufferHeader))) return Damage{at, "a slot points outside the space"};
+  const Lengths lengths = lengths_of(slot);
+  if (!slot.names(writer_.load(buffer))) return Damage{buffer, "a buffer's stamp is not its slot's"};
+  if (!lengths.is_sound() || !heap_.is_inside(buffer, lengths.total_bytes())) {
+    return Damage{buffer, "a buffer's lengths are impossible"};
+  }
+  const uint64_t key_hash = hash(key_of(slot));
+  if (Slot::fingerprint_of(key_hash) != slot.fingerprint() || bucket_index(key_hash, count_) != bucket) {
+    return Damage{buffer, "an entry stands in a bucket that is not its key's"};
+  }
+  const bool expires = (lengths.flags & Lengths::kExpires) != 0;
+  if (expires != slot.expires()) return Damage{at, "slot and buffer disagree on the time to live"};
+  return std::nullopt;
+}
+
+std::optional<Table::Damage> Table::validate() {
+  if (check_directory() != Code::kOk) return Damage{kRootAt, "the bucket directory is impossible"};
+  uint64_t entries = 0;
+  for (uint64_t index = 0; index < count_; ++index) {
+    RingFinder ring;
+    uint64_t lines = 0;
+    for (Offset line = bucket_at(index); line; ++lines) {
+      if (!heap_.is_inside(line, kLineBytes) || ring.was_at(line))
+        return Damage{line, "a bucket's chain is broken"};
+      for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
+        const Offset at = line.plus(i * sizeof(Slot));
+        const Slot slot = slot_at(at);
+        if (!slot) continue;
+        ++entries;
+        if (const auto damage = validate_slot(at, slot, index)) return damage;
+      }
+      line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};
+    }
+    if (const auto damage = validate_crowd(index, lines)) return damage;
+  }
+  if (entries != stats_.entries)
+    return Damage{kRootAt, "the table holds another number of entries than counted"};
+  return std::nullopt;
+}
+
+}  // namespace refract::kv

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A log in ordinary memory that does what a test tells it, for tests of those who write to one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "refract/base/check.h"
+#include "refract/kv/owner/table/change_log.h"
+
+namespace refract::kv::test {
+
+class ManualLog final : public ChangeLog {
+ public:
+  struct Record {
+    Kind kind = Kind::kPut;
+    uint64_t stamp = 0;
+    uint64_t expires_wall_ns = 0;
+    RequestId request = {};
+    std::string key;
+    std::string value;
+    Offset buffer{};
+    uint64_t end = 0;
+
+    // Valid as long as the record stays where it is.
+    [[nodiscard]] Change change() const {
+      return {.kind = kind,
+              .stamp = stamp,
+              .expires_wall_ns = expires_wall_ns,
+              .request = request,
+              .key = std::as_bytes(std::span(key)),
+              .value = std::as_bytes(std::span(value))};
+    }
+  };
+
+  [[nodiscard]] Code room_for(uint64_t, uint64_t) const noexcept override { return room; }
+  void append(const Change& change) noexcept override {
+    REFRACT_CHECK(room == Code::kOk);
+    REFRACT_CHECK(records.empty() || change.stamp > records.back().stamp);
+    const auto text = [](std::span<const std::byte> bytes) {
+      return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    position += 1'000;
+    records.push_back({.kind = change.kind,
+                       .stamp = change.stamp,
+                       .expires_wall_ns = change.expires_wall_ns,
+                       .request = change.request,
+                       .key = text(change.key),
+                       .value = text(change.value),
+                       .buffer = change.buffer,
+                       .end = position});
+    if (change.value.size() >= needed_bytes_min) needed[change.buffer.value] = position;
+    if (!waits) confirmed_position = position;
+    if (on_append) on_append(records.back());
+  }
+  [[nodiscard]] uint64_t appended() const noexcept override { return position; }
+  [[nodiscard]] uint64_t confirmed() const noexcept override { return confirmed_position; }
+  [[nodiscard]] Code failure() const noexcept override { return failed; }
+  [[nodiscard]] uint64_t needed_until(Offset buffer) const noexcept override {
+    const auto found = needed.find(buffer.value);
+    return found == needed.end() || found->second <= confirmed_position ? 0 : found->second;
+  }
+
+  void confirm_all() noexcept { confirmed_position = position; }
+  // What is in it, as a replay wants it.
+  [[nodiscard]] std::vector<Change> changes() const {
+    std::vector<Change> all;
+    all.reserve(records.size());
+    for (const Record& record : records) all.push_back(record.change());
+    return all;
+  }
+
+  bool waits = false;  // For confirm_all(); else everything is confirmed at once.
+  Code room = Code::kOk;
+  Code failed = Code::kOk;
+  uint64_t needed_bytes_min = UINT64_MAX;  // Longer values are still to be read from their buffers.
+  std::function<void(const Record&)> on_append;
+  std::deque<Record> records;
+  uint64_t position = 0;
+  uint64_t confirmed_position = 0;
+  std::map<uint64_t, uint64_t> needed;
+};
+
+}  // namespace refract::kv::test

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table served over the loopback provider, in one thread and virtual time, for tests of the rpc path.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "refract/fabric/conformance/loopback_domain.h"
+#include "refract/fabric/dispatcher.h"
+#include "refract/fabric/wrap/count.h"
+#include "refract/kv/calls/rpc_client.h"
+#include "refract/kv/owner/chains/chain_server.h"
+#include "refract/kv/owner/service/domain_windows.h"
+#include "refract/kv/owner/service/pin_sources.h"
+#include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/table/eviction.h"
+#include "refract/kv/testing/test_space.h"
+#include "refract/prism/operation.h"
+#include "refract/rpc/server.h"
+#include "refract/rpc/service_router.h"
+#include "refract/rpc/session.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::kv::test {
+
+// Time stands still while there is work, and jumps to the next timer when there is none.
+class JumpingIdler final : public runtime::Idler {
+ public:
+  explicit JumpingIdler(ManualClock& clock) noexcept : clock_(clock) {}
+  void watch(fabric::Domain& domain) { domains_.push_back(&domain); }
+
+  [[nodiscard]] bool idle(uint64_t until_ns) noexcept override {
+    bool quiet = true;
+    for (fabric::Domain* domain : domains_) {
+      quiet = domain->prepare_sleep() && quiet;
+      domain->woke();
+    }
+    if (!quiet) return true;
+    if (until_ns == kForever_ns) return false;
+    clock_.set_now_ns(until_ns);
+    return true;
+  }
+
+ private:
+  ManualClock& clock_;
+  std::vector<fabric::Domain*> domains_;
+};
+
+class ManualGrowth final : public GrowthSource {
+ public:
+  [[nodiscard]] bool can_grow(uint64_t bytes) const noexcept override {
+    return allowed && bytes < refused_bytes;
+  }
+  void want(uint64_t bytes) noexcept override {
+    ++asked;
+    wanted_bytes = bytes;
+  }
+
+  bool allowed = false;
+  uint64_t refused_bytes = UINT64_MAX;  // As much, or more.
+  uint64_t asked = 0;
+  uint64_t wanted_bytes = 0;
+};
+
+// What must stand before the space that asks it.
+struct Pins {
+  SessionPins sessions;
+  PinSources all;
+  Pins() noexcept { all.add(sessions); }
+};
+
+struct ServedOptions {
+  uint64_t chunks = 44;
+  uint64_t chunks_max = 64;
+  fabric::LoopbackOptions link = {};
+  uint64_t upload_bytes_max = kGiB;
+  uint32_t shard_index = 0;
+  uint32_t shard_count = 1;
+  bool chains_write = true;
+  EvictionPolicy eviction = EvictionPolicy::kNone;
+  prism::snic::Guard* guard = nullptr;          // In place of the table's own.
+  uint16_t methods_end = prism::kMethodsBegin;  // The service does not know those from here on.
+};
+
+class Served {
+ public:
+  explicit Served(const ServedOptions& options = {})
+      : space(SpaceOptions{.chunks = options.chunks, .chunks_max = options.chunks_max, .pins = &pins.all}),
+        idler_(space.clock()),
+        shard(space.clock(), {.idler = &idler_}),
+        plain_client_domain_(hub_, "client", options.link),
+        server_domain_(hub_, "server", options.link),
+        windows(server_domain_),
+        eviction(options.eviction == EvictionPolicy::kNone
+                     ? nullptr
+                     : std::make_unique<Eviction>(Eviction::Parts{.table = space.table(),
+                                                                  .heap = space.heap(),
+                                                                  .growth = growth,
+                                                                  .policy = options.eviction})),
+        service({.table = space.table(),
+                 .heap = space.heap(),
+                 .writer = space.writer(),
+                 .pins = pins.sessions,
+                 .growth = growth,
+                 .shard = shard,
+                 .shard_index = options.shard_index,
+                 .shard_count = options.shard_count,
+                 .windows = &windows,
+                 .upload_bytes_max = options.upload_bytes_max,
+                 .eviction = eviction.get()}),
+        chains({.table = space.table(),
+                .heap = space.heap(),
+                .writer = space.writer(),
+                .shard = shard,
+                .may_write = options.chains_write,
+                .upkeep = &service,
+                .guard = options.guard}),
+        router_(service, options.methods_end, chains.service()),
+        server(router_, shard),
+        server_dispatcher_(server_domain_, shard, &server),
+        client_dispatcher_(counted, shard) {
+    service.answer_through(&server);
+    chains.answer_through(&server);
+    idler_.watch(counted);
+    idler_.watch(server_domain_);
+  }
+
+  // One more client: its own session.
+  struct Peer {
+    std::unique_ptr<rpc::Session> session;
+    std::unique_ptr<RpcClient> client;
+  };
+  [[nodiscard]] Peer connect(const RpcClientOptions& options = {}) {
+    Peer peer;
+    const Reported<fabric::Channel*> channel = counted.connect("server");
+    REFRACT_CHECK(channel.has_value());
+    peer.session = std::make_unique<rpc::Session>(**channel, shard);
+    REFRACT_CHECK(run_until([&] { return peer.session->state() == rpc::Session::State::kOpen; }));
+    peer.client = std::make_unique<RpcClient>(*peer.session, shard, options);
+    return peer;
+  }
+
+  template <typename Done>
+  [[nodiscard]] bool run_until(Done&& done) {
+    return shard.run_until(done, shard.refresh_now() + kSecond_ns);
+  }
+  // Until everything that was sent has been worked on; time does not move.
+  void settle() {
+    for (int turn = 0; turn < 8; ++turn) (void)shard.poll_once();
+  }
+  template <typename T>
+  [[nodiscard]] T wait(runtime::Task<T> task) {
+    return runtime::block_on(shard, std::move(task));
+  }
+  // A call by hand; the reply's bytes in `reply`.
+  [[nodiscard]] Code call(Peer& peer, wire::Method method, std::span<const std::byte> body,
+                          std::string* reply = nullptr) {
+    const runtime::OpResult result = peer.session->call_and_wait(
+        {.method = static_cast<uint16_t>(method), .head = body}, shard.refresh_now() + kSecond_ns);
+    if (reply != nullptr) *reply = text_of(result.bytes);
+    return result.code;
+  }
+  [[nodiscard]] bool is_sound() { return !space.table().validate().has_value(); }
+
+  Pins pins;
+  ManualGrowth growth;
+  Space space;
+
+ private:
+  JumpingIdler idler_;
+
+ public:
+  runtime::Shard shard;
+
+ private:
+  fabric::LoopbackHub hub_;
+  fabric::LoopbackDomain plain_client_domain_;
+  fabric::LoopbackDomain server_domain_;
+
+ public:
+  fabric::CountDomain counted{plain_client_domain_};  // What all clients together send.
+  DomainWindows windows;
+  std::unique_ptr<Eviction> eviction;  // Null: nothing is evicted.
+  TableService service;
+  ChainServer chains;
+
+ private:
+  rpc::ServiceRouter router_;
+
+ public:
+  rpc::Server server;
+
+ private:
+  fabric::Dispatcher server_dispatcher_;
+  fabric::Dispatcher client_dispatcher_;
+};
+
+// A call's body: its fixed part and what follows on it.
+template <typename T>
+[[nodiscard]] std::string body_of(const T& fixed, std::string_view behind = {}) {
+  std::string body(reinterpret_cast<const char*>(&fixed), sizeof(fixed));
+  return body.append(behind);
+}
+
+[[nodiscard]] inline wire::PutRequest put_request(size_t key_bytes, size_t value_bytes) {
+  wire::PutRequest request{};
+  request.key.key_bytes = static_cast<uint16_t>(key_bytes);
+  request.key.value_bytes = static_cast<uint32_t>(value_bytes);
+  return request;
+}
+
+[[nodiscard]] inline wire::KeyRef key_ref(size_t key_bytes) {
+  wire::KeyRef ref{};
+  ref.key_bytes = static_cast<uint16_t>(key_bytes);
+  return ref;
+}
+
+template <typename T>
+[[nodiscard]] T reply_as(const std::string& reply) {
+  REFRACT_CHECK(reply.size() >= sizeof(T));
+  T value{};
+  std::memcpy(&value, reply.data(), sizeof(T));
+  return value;
+}
+
+// A value that shows where each of its bytes belongs.
+[[nodiscard]] inline std::string patterned(size_t bytes, uint64_t seed = 0) {
+  std::string value(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i)
+    value[i] = static_cast<char>((i * 131 + (i >> 8) * 7 + seed * 29) & 0xff);
+  return value;
+}
+
+}  // namespace refract::kv::test

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A space with a table in ordinary memory, for tests of what works on one.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/base/check.h"
+#include "refract/base/clock.h"
+#include "refract/kv/owner/table/table.h"
+#include "refract/memory/heap.h"
+
+namespace refract::kv::test {
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+inline std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+class NoPins final : public PinSource {
+ public:
+  void collect(PinSet&) noexcept override {}
+};
+
+struct SpaceOptions {
+  uint64_t chunks = 16;  // Populated at once.
+  uint64_t chunks_max = 64;
+  uint64_t hash_seed = 42;
+  uint32_t shard_index = 0;
+  uint32_t shard_count = 1;
+  PinSource* pins = nullptr;
+};
+
+// Owns the bytes; the heap and the table over them can be dropped and made anew, as a restart does.
+class Space {
+ public:
+  explicit Space(const SpaceOptions& options = {}, StoreLog* log = nullptr)
+      : options_(options), memory_(options.chunks_max * kChunkBytes / sizeof(Page)), log_(log) {
+    Writer writer(base());
+    Heap::format(writer, {.chunks_max = options_.chunks_max,
+                          .store_area_bytes = Table::store_area_bytes(options_.chunks_max),
+                          .hash_seed = options_.hash_seed,
+                          .shard_index = options_.shard_index,
+                          .shard_count = options_.shard_count});
+    open();
+    REFRACT_CHECK(Table::format(*writer_, *heap_).has_value());
+    restart();
+  }
+
+  // Forgets all private state and recovers from the bytes.
+  void restart() { REFRACT_CHECK(try_restart().has_value()); }
+  [[nodiscard]] Result<> try_restart() {
+    open();
+    table_ = std::make_unique<Table>(*writer_, *heap_, clock_);
+    return table_->recover();
+  }
+  void add_chunks(uint64_t count) {
+    heap_->add({heap_->end()}, count * kChunkBytes);
+    options_.chunks += count;
+  }
+
+  [[nodiscard]] std::byte* base() noexcept { return static_cast<std::byte*>(memory_.data()->bytes); }
+  [[nodiscard]] const std::byte* base() const noexcept { return memory_.data()->bytes; }
+  [[nodiscard]] uint64_t bytes() const noexcept { return options_.chunks * kChunkBytes; }
+  [[nodiscard]] Table& table() noexcept { return *table_; }
+  [[nodiscard]] Heap& heap() noexcept { return *heap_; }
+  [[nodiscard]] Writer& writer() noexcept { return *writer_; }
+  [[nodiscard]] ManualClock& clock() noexcept { return clock_; }
+
+ private:
+  // As devices want it, which read it for remote clients.
+  struct alignas(4096) Page {
+    std::byte bytes[4096];
+  };
+
+  void open() {
+    table_.reset();
+    writer_ = std::make_unique<Writer>(base(), log_);
+    heap_ = std::make_unique<Heap>(*writer_, options_.pins != nullptr ? *options_.pins : no_pins_);
+    heap_->add({0}, options_.chunks * kChunkBytes);
+  }
+
+  SpaceOptions options_;
+  std::vector<Page> memory_;
+  StoreLog* log_;
+  NoPins no_pins_;
+  ManualClock clock_;
+  std::unique_ptr<Writer> writer_;
+  std::unique_ptr<Heap> heap_;
+  std::unique_ptr<Table> table_;
+};
+
+}  // namespace refract::kv::test
