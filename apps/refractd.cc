@@ -8,9 +8,9 @@
 
 #include "refract/base/log.h"
 #include "refract/base/printable.h"
-#include "refract/node/banner.h"
-#include "refract/node/config.h"
-#include "refract/node/keeper.h"
+#include "refract/node/config/config.h"
+#include "refract/node/keeper/banner.h"
+#include "refract/node/keeper/keeper.h"
 
 namespace {
 

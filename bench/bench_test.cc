@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "bench/entry.h"
-#include "bench/open_addressing.h"
-#include "bench/pointer_chase.h"
-#include "bench/results.h"
-#include "bench/tcp_echo.h"
-#include "bench/zipf.h"
+#include "bench/load/entry.h"
+#include "bench/load/zipf.h"
+#include "bench/measure/pointer_chase.h"
+#include "bench/report/results.h"
+#include "bench/sides/open_addressing.h"
+#include "bench/sides/tcp_echo.h"
 
 namespace refract::bench {
 namespace {

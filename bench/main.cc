@@ -14,16 +14,16 @@
 #include <utility>
 #include <vector>
 
-#include "bench/bar_run.h"
-#include "bench/bars.h"
-#include "bench/fabric_command.h"
-#include "bench/growth_command.h"
-#include "bench/kv_command.h"
-#include "bench/machine.h"
-#include "bench/private_node.h"
-#include "bench/results.h"
-#include "bench/suite.h"
-#include "bench/suite_command.h"
+#include "bench/bars/bar_run.h"
+#include "bench/bars/bars.h"
+#include "bench/fabric/fabric_command.h"
+#include "bench/growth/growth_command.h"
+#include "bench/kv/kv_command.h"
+#include "bench/measure/machine.h"
+#include "bench/report/results.h"
+#include "bench/sides/private_node.h"
+#include "bench/suites/suite.h"
+#include "bench/suites/suite_command.h"
 
 namespace {
 

@@ -78,6 +78,23 @@ class Layers(unittest.TestCase):
         self.assertEqual(self.refused("refract/kv/a_test.cc", "refract/fabric/sim/world.h"), [])
         self.assertEqual(self.refused("refract/client/a.cc", "refract/fabric/shm/shm.h"), [])
 
+    def room_refused(self, path, included):
+        return found(tidy.check_rooms, {path: f'#include "{included}"\n'})
+
+    def test_a_room_knows_only_those_that_it_may_know(self):
+        self.assertEqual(self.room_refused("refract/kv/chains/a.cc", "refract/kv/calls/b.h"), [])
+        self.assertEqual(self.room_refused("refract/kv/chains/a.cc", "refract/memory/heap.h"), [])
+        self.assertTrue(self.room_refused("refract/kv/calls/a.cc", "refract/kv/chains/b.h"))
+        self.assertTrue(self.room_refused("refract/kv/calls/a.cc", "refract/kv/owner/table/b.h"))
+        self.assertTrue(self.room_refused("refract/kv/designs/pilaf/a.cc", "refract/kv/owner/table/b.h"))
+        self.assertEqual(self.room_refused("refract/kv/calls/a_test.cc", "refract/kv/owner/table/b.h"), [])
+
+    def test_only_tests_include_what_tests_use(self):
+        self.assertTrue(self.room_refused("refract/kv/calls/a.cc", "refract/kv/testing/b.h"))
+        self.assertTrue(self.room_refused("apps/refract/a.cc", "refract/base/testing/b.h"))
+        self.assertEqual(self.room_refused("refract/kv/calls/a_test.cc", "refract/kv/testing/b.h"), [])
+        self.assertEqual(self.room_refused("refract/kv/testing/a.h", "refract/base/testing/b.h"), [])
+
     def test_an_unknown_folder_is_no_layer(self):
         self.assertTrue(self.refused("refract/stuff/a.cc", "refract/base/units.h"))
 
@@ -85,7 +102,7 @@ class Layers(unittest.TestCase):
         self.assertTrue(self.refused("refract/kv/a.cc", "table.h"))
 
     def test_apps_and_tests_may_include_all(self):
-        self.assertEqual(self.refused("apps/refractd.cc", "refract/node/keeper.h"), [])
+        self.assertEqual(self.refused("apps/refractd.cc", "refract/node/keeper/keeper.h"), [])
 
 
 class Sizes(unittest.TestCase):
@@ -231,6 +248,12 @@ class Coroutines(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
+    def test_a_folder_has_at_most_45_files(self):
+        files = {f"refract/kv/a{i}.h": "" for i in range(45)} | {f"docs/design/{i}.md": "" for i in range(60)}
+        self.assertEqual(found(tidy.check_folder_size, files), [])
+        files["refract/kv/b.h"] = ""
+        self.assertEqual(found(tidy.check_folder_size, files), [("refract/kv", 1)])
+
     def test_a_header_that_nothing_includes_is_dead(self):
         files = {"refract/kv/a.h": "", "refract/kv/b.h": "",
                  "refract/kv/b.cc": '#include "refract/kv/b.h"\n',

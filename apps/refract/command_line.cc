@@ -10,8 +10,8 @@
 #include "apps/refract/help.h"
 #include "apps/refract/terminal.h"
 
-#include "refract/node/config.h"
-#include "refract/node/knobs.h"
+#include "refract/node/config/config.h"
+#include "refract/node/config/knobs.h"
 
 namespace refract::cli {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor: how this machine is, or the path to a node elsewhere.
-#include "refract/node/doctor.h"
+#include "refract/node/doctor/doctor.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,10 +14,10 @@
 #include "apps/refract/commands.h"
 #include "apps/refract/terminal.h"
 
-#include "refract/node/config.h"
-#include "refract/node/doctor_data.h"
-#include "refract/node/doctor_paths.h"
-#include "refract/node/doctor_peer.h"
+#include "refract/node/config/config.h"
+#include "refract/node/doctor/doctor_data.h"
+#include "refract/node/doctor/doctor_paths.h"
+#include "refract/node/doctor/doctor_peer.h"
 
 namespace refract::cli {
 namespace {

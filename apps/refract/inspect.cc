@@ -11,7 +11,7 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/base/hash.h"
-#include "refract/client/address.h"
+#include "refract/client/link/address.h"
 #include "refract/fabric/shm/node_page.h"
 #include "refract/kv/layout/routing.h"
 #include "refract/memory/space.h"

@@ -17,8 +17,8 @@
 
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
-#include "refract/memory/descriptor.h"
-#include "refract/memory/region.h"
+#include "refract/memory/host/descriptor.h"
+#include "refract/memory/host/region.h"
 
 namespace refract::cli {
 namespace {

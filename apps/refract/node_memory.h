@@ -13,8 +13,8 @@
 
 #include "refract/base/report.h"
 #include "refract/fabric/shm/attach.h"
-#include "refract/memory/address_space.h"
-#include "refract/memory/backing.h"
+#include "refract/memory/host/address_space.h"
+#include "refract/memory/host/backing.h"
 
 namespace refract::cli {
 

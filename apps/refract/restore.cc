@@ -14,7 +14,7 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/base/clock.h"
-#include "refract/node/folder_salvage.h"
+#include "refract/node/durable/folder_salvage.h"
 #include "refract/storage/fresh_folder.h"
 #include "refract/storage/posix_disk.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "refract/node/folder_reading.h"
+#include "refract/node/durable/folder_reading.h"
 
 namespace refract::cli {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "refract/base/test_keys_of_hash.h"
+#include "refract/base/testing/keys_of_hash.h"
 
 namespace refract {
 namespace {

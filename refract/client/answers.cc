@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "refract/memory/large_pages.h"
+#include "refract/memory/host/large_pages.h"
 
 namespace refract::client {
 

@@ -22,8 +22,8 @@
 
 #include "refract/client/answers.h"
 #include "refract/client/client.h"
-#include "refract/client/peers.h"
-#include "refract/client/settings.h"
+#include "refract/client/link/peers.h"
+#include "refract/client/link/settings.h"
 #include "refract/client/use_notes.h"
 #include "refract/kv/calls/rpc_client_attempts.h"
 #include "refract/runtime/shard.h"

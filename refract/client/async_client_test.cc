@@ -12,7 +12,7 @@
 
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
-#include "refract/client/test_node.h"
+#include "refract/client/testing/test_node.h"
 
 namespace refract::client {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "refract/base/units.h"
 #include "refract/client/client.h"
-#include "refract/client/test_node.h"
+#include "refract/client/testing/test_node.h"
 
 namespace refract {
 namespace {

@@ -17,10 +17,10 @@
 
 #include "refract/base/report.h"
 #include "refract/client/client.h"
-#include "refract/client/forks.h"
+#include "refract/client/link/forks.h"
+#include "refract/client/link/settings.h"
 #include "refract/client/reservation.h"
 #include "refract/client/reservation_shelf.h"
-#include "refract/client/settings.h"
 #include "refract/client/thread_state.h"
 
 namespace refract::client {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "refract/client/test_node.h"
+#include "refract/client/testing/test_node.h"
 #include "refract/fabric/conformance/allocation_count.h"
 
 namespace refract {

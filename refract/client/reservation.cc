@@ -3,7 +3,7 @@
 
 #include "refract/client/client_state.h"
 #include "refract/client/reservation_shelf.h"
-#include "refract/memory/shared_buffer.h"
+#include "refract/memory/host/shared_buffer.h"
 
 namespace refract {
 

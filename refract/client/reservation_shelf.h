@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "refract/base/result.h"
-#include "refract/memory/shared_buffer.h"
+#include "refract/memory/host/shared_buffer.h"
 
 namespace refract::client {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "refract/base/units.h"
-#include "refract/client/test_node.h"
-#include "refract/memory/child_process.h"
+#include "refract/client/testing/test_node.h"
+#include "refract/memory/testing/child_process.h"
 
 namespace refract {
 namespace {

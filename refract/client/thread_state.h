@@ -10,9 +10,9 @@
 
 #include "refract/base/clock.h"
 #include "refract/client/async_client.h"
-#include "refract/client/forks.h"
-#include "refract/client/peers.h"
-#include "refract/client/settings.h"
+#include "refract/client/link/forks.h"
+#include "refract/client/link/peers.h"
+#include "refract/client/link/settings.h"
 #include "refract/client/use_notes.h"
 #include "refract/runtime/shard.h"
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <string>
 
-#include "refract/client/test_node.h"
+#include "refract/client/testing/test_node.h"
 
 namespace refract {
 namespace {

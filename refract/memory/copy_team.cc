@@ -12,7 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 #include "refract/memory/remote_visible.h"
 
 namespace refract {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "refract/memory/child_process.h"
+#include "refract/memory/testing/child_process.h"
 
 namespace refract {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "refract/base/test_golden.h"
+#include "refract/base/testing/golden.h"
 #include "refract/prism/decode.h"
 #include "refract/prism/reply.h"
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "refract/memory/fake_system.h"
+#include "refract/memory/testing/fake_system.h"
 #include "refract/storage/posix_disk.h"
-#include "refract/storage/simulated_disk.h"
+#include "refract/storage/testing/simulated_disk.h"
 
 namespace refract::storage {
 namespace {

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::storage {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
-#include "refract/base/test_golden.h"
+#include "refract/base/testing/golden.h"
 
 namespace refract::storage {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "refract/storage/posix_disk.h"
-#include "refract/storage/simulated_disk.h"
+#include "refract/storage/testing/simulated_disk.h"
 
 namespace refract::storage {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The versions of the files. Apart from everything else, so that a test can link a program of another version
 // (docs/design/031-upgrade.md).
-#include "refract/storage/ring.h"
-#include "refract/storage/segment.h"
-#include "refract/storage/snapshot_file.h"
+#include "refract/storage/log/segment.h"
+#include "refract/storage/ring/ring.h"
+#include "refract/storage/snapshot/snapshot_file.h"
 #include "refract/storage/store_folder.h"
 
 namespace refract::storage {

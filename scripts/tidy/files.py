@@ -5,6 +5,7 @@ import fnmatch
 import os
 import re
 
+from tidy.rules import FOLDER_LIMIT
 from tidy.tree import Violation, includes, is_test, line_of
 
 
@@ -26,7 +27,8 @@ def is_built(tree, path):
     if path.endswith("_bench.cc") and folder.startswith("refract/"):
         return "_bench.cc" in tree.files.get("bench/CMakeLists.txt", "")
     text = tree.files.get(f"{folder}/CMakeLists.txt", "")
-    if re.search(r"^\s*refract_layer\(", text, re.MULTILINE):
+    layers = re.findall(r"^\s*refract_layer\(([^)]*)\)", text, re.MULTILINE)
+    if any("ROOMS" not in layer for layer in layers) or "." in rooms_in(text):
         return True
     globs = re.findall(r"[\w./${}*-]*\*[\w.*-]*\.cc\b", text)
     if name in text or any(fnmatch.fnmatch(name, os.path.basename(glob)) for glob in globs):
@@ -46,6 +48,19 @@ def rooms_in(text):
     lists = re.findall(r"\bROOMS((?:\s+[a-z_/.]+)+)", text)
     lists += re.findall(r"\brefract_glob\(\w+ \S+((?:\s+[a-z_/.]+)+)", text)
     return {room for words in lists for room in words.split()}
+
+
+def check_folder_size(tree):
+    """folder-size: a folder has at most 45 files; pages of docs/ are found by their number"""
+    counts = {}
+    for path in tree.files:
+        folder = os.path.dirname(path)
+        if not folder.startswith("docs/") and "/corpus/" not in path:
+            counts[folder] = counts.get(folder, 0) + 1
+    for folder, count in sorted(counts.items()):
+        if count > FOLDER_LIMIT:
+            yield Violation(folder, 1, "folder-size",
+                            f"{count} files, {FOLDER_LIMIT} are allowed: make rooms that show the design")
 
 
 SPDX_SUFFIXES = (".h", ".cc", ".def", ".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", ".clang-tidy",

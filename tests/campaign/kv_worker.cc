@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "refract/base/test_keys_of_hash.h"
+#include "refract/base/testing/keys_of_hash.h"
 #include "refract/base/units.h"
 
 namespace refract::campaign {

@@ -26,7 +26,7 @@
 #include "tests/disk/recorded_disk.h"
 
 #include "refract/base/log.h"
-#include "refract/memory/fake_system.h"
+#include "refract/memory/testing/fake_system.h"
 #include "refract/storage/posix_disk.h"
 
 namespace refract::test {

@@ -8,7 +8,7 @@
 
 #include "refract/base/check.h"
 #include "refract/base/units.h"
-#include "refract/node/shard_fill.h"
+#include "refract/node/durable/shard_fill.h"
 
 namespace refract::test {
 namespace {

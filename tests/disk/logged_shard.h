@@ -16,8 +16,8 @@
 #include "refract/base/prng.h"
 #include "refract/kv/owner/table/change_log.h"
 #include "refract/kv/testing/test_snapshot.h"
-#include "refract/node/snapshot_job.h"
-#include "refract/storage/shard_log.h"
+#include "refract/node/durable/snapshot_job.h"
+#include "refract/storage/log/shard_log.h"
 
 namespace refract::test {
 

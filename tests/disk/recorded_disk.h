@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "refract/storage/disk.h"
-#include "refract/storage/simulated_disk.h"
+#include "refract/storage/testing/simulated_disk.h"
 
 namespace refract::test {
 

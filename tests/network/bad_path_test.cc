@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/delayed_path.h"
+#include "bench/measure/delayed_path.h"
 #include "tests/network/callers.h"
 #include "tests/network/node_use.h"
 #include "tests/network/weather.h"

@@ -12,7 +12,7 @@
 #include "refract/base/report.h"
 #include "refract/fabric/tcp/handshake.h"
 #include "refract/fabric/tcp/secret.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::test {
 

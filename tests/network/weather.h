@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "bench/held_packets.h"
+#include "bench/measure/held_packets.h"
 
 #include "refract/base/prng.h"
 

@@ -12,7 +12,7 @@
 #include "tests/process/node_process.h"
 #include "tests/process/shard_link.h"
 
-#include "refract/base/test_keys_of_hash.h"
+#include "refract/base/testing/keys_of_hash.h"
 
 namespace refract::test {
 namespace {

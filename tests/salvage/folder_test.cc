@@ -16,7 +16,7 @@
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/testing/test_space.h"
-#include "refract/node/shard_fill.h"
+#include "refract/node/durable/shard_fill.h"
 
 namespace refract::salvage {
 namespace {
@@ -165,7 +165,7 @@ TEST_F(DamagedFolder, a_sound_one_is_served_and_copied_whole) {
 }
 
 TEST_F(DamagedFolder, a_flipped_bit_is_named_or_harmless_and_salvage_loses_only_what_it_touched) {
-  // A log's bytes are all flipped in storage/log_damage_test.cc; here every seventh.
+  // A log's bytes are all flipped in storage/log/log_damage_test.cc; here every seventh.
   uint64_t refused = 0;
   for (const std::string& file : store().files()) {
     const uint64_t step = file.starts_with("log-") ? 7 : 1;

@@ -9,7 +9,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/kv/owner/snapshot/snapshot_block.h"
-#include "refract/storage/shard_log.h"
+#include "refract/storage/log/shard_log.h"
 
 namespace refract::salvage {
 namespace {

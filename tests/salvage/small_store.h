@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "refract/node/folder_reading.h"
-#include "refract/node/folder_salvage.h"
-#include "refract/storage/simulated_disk.h"
+#include "refract/node/durable/folder_reading.h"
+#include "refract/node/durable/folder_salvage.h"
+#include "refract/storage/testing/simulated_disk.h"
 
 namespace refract::salvage {
 

@@ -15,7 +15,7 @@
 #include "tests/process/node_process.h"
 
 #include "refract/fabric/shm/wire.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::test {
 

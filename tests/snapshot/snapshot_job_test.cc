@@ -4,7 +4,7 @@
 //
 // Method: the test's thread is the shard, and changes its table at random while a job works; a model of the
 // table is kept for each moment. Real threads: run under the thread sanitizer, too.
-#include "refract/node/snapshot_job.h"
+#include "refract/node/durable/snapshot_job.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -23,9 +23,9 @@
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/testing/test_snapshot.h"
-#include "refract/node/snapshot_entries.h"
-#include "refract/node/snapshot_restore.h"
-#include "refract/storage/simulated_disk.h"
+#include "refract/node/durable/snapshot_entries.h"
+#include "refract/node/durable/snapshot_restore.h"
+#include "refract/storage/testing/simulated_disk.h"
 
 namespace refract::node {
 namespace {

@@ -7,9 +7,9 @@
 #include "refract/fabric/tcp/handshake.h"
 #include "refract/fabric/verbs/wire.h"
 #include "refract/memory/space.h"
-#include "refract/storage/ring.h"
-#include "refract/storage/segment.h"
-#include "refract/storage/snapshot_file.h"
+#include "refract/storage/log/segment.h"
+#include "refract/storage/ring/ring.h"
+#include "refract/storage/snapshot/snapshot_file.h"
 #include "refract/storage/store_folder.h"
 
 namespace refract {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The doctor sees the devices that are there, tries each path between them, and follows the path to a node.
 // What it says about devices that are not well is shown beside it, on devices made up for that.
-#include "refract/node/doctor.h"
+#include "refract/node/doctor/doctor.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include "tests/process/node_process.h"
 
 #include "refract/fabric/verbs/device_names.h"
-#include "refract/node/doctor_paths.h"
-#include "refract/node/doctor_peer.h"
+#include "refract/node/doctor/doctor_paths.h"
+#include "refract/node/doctor/doctor_peer.h"
 
 namespace refract::test {
 namespace {

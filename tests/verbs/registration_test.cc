@@ -15,7 +15,7 @@
 
 #include "refract/base/units.h"
 #include "refract/fabric/verbs/trouble.h"
-#include "refract/memory/limits.h"
+#include "refract/memory/host/limits.h"
 
 namespace refract::fabric::verbs {
 namespace {

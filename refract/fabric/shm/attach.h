@@ -15,7 +15,7 @@
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/node_page.h"
 #include "refract/fabric/shm/wire.h"
-#include "refract/memory/address_space.h"
+#include "refract/memory/host/address_space.h"
 
 namespace refract::fabric::shm {
 

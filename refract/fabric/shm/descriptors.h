@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "refract/base/report.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::fabric::shm {
 

@@ -16,8 +16,8 @@
 
 #include "refract/base/units.h"
 #include "refract/fabric/channel.h"
-#include "refract/memory/descriptor.h"
-#include "refract/memory/shared_buffer.h"
+#include "refract/memory/host/descriptor.h"
+#include "refract/memory/host/shared_buffer.h"
 
 namespace refract::fabric::shm {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "refract/base/units.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::fabric::tcp {
 

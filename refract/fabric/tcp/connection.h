@@ -21,7 +21,7 @@
 #include "refract/fabric/tcp/frame.h"
 #include "refract/fabric/tcp/hub.h"
 #include "refract/fabric/tcp/output.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::fabric::tcp {
 

@@ -22,7 +22,7 @@
 #include "refract/fabric/channel.h"
 #include "refract/fabric/tcp/facts.h"
 #include "refract/fabric/tcp/secret.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::fabric::tcp {
 

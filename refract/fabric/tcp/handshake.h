@@ -25,7 +25,7 @@
 #include "refract/fabric/tcp/facts.h"
 #include "refract/fabric/tcp/frame.h"
 #include "refract/fabric/tcp/secret.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::fabric::tcp {
 

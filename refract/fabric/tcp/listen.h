@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "refract/base/report.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::fabric::tcp {
 

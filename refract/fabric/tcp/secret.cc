@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "refract/base/units.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::fabric::tcp {
 namespace {

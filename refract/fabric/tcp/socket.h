@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "refract/base/report.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::fabric::tcp {
 

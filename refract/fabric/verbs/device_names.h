@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "refract/base/report.h"
-#include "refract/memory/system_root.h"
+#include "refract/memory/host/system_root.h"
 
 namespace refract::fabric::verbs {
 

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "refract/memory/fake_system.h"
+#include "refract/memory/testing/fake_system.h"
 
 namespace refract::fabric::verbs {
 namespace {

@@ -27,7 +27,7 @@
 #include "refract/fabric/verbs/receive_pool.h"
 #include "refract/fabric/verbs/registration.h"
 #include "refract/fabric/verbs/wire.h"
-#include "refract/memory/descriptor.h"
+#include "refract/memory/host/descriptor.h"
 
 struct ibv_comp_channel;  // NOLINT(readability-identifier-naming)
 

@@ -12,7 +12,7 @@
 #include "refract/fabric/verbs/device.h"
 #include "refract/fabric/verbs/library.h"
 #include "refract/fabric/verbs/trouble.h"
-#include "refract/memory/limits.h"
+#include "refract/memory/host/limits.h"
 
 namespace refract::fabric::verbs {
 namespace {

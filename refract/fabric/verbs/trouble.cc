@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "refract/base/units.h"
-#include "refract/memory/limits.h"
+#include "refract/memory/host/limits.h"
 
 namespace refract::fabric::verbs {
 namespace {

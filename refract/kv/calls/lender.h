@@ -26,7 +26,7 @@
 
 #include "refract/base/units.h"
 #include "refract/fabric/channel.h"
-#include "refract/memory/shared_buffer.h"
+#include "refract/memory/host/shared_buffer.h"
 
 namespace refract::kv {
 

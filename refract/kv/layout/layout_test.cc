@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
-#include "refract/base/test_golden.h"
+#include "refract/base/testing/golden.h"
 #include "refract/kv/testing/test_space.h"
 
 namespace refract::kv {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
-#include "refract/base/test_golden.h"
+#include "refract/base/testing/golden.h"
 #include "refract/kv/designs/pilaf/client.h"
 #include "refract/kv/designs/pilaf/server.h"
 #include "refract/kv/designs/test_store.h"

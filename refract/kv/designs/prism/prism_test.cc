@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "refract/base/test_golden.h"
+#include "refract/base/testing/golden.h"
 #include "refract/kv/designs/prism/client.h"
 #include "refract/kv/designs/prism/server.h"
 #include "refract/kv/designs/test_store.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "refract/base/check.h"
-#include "refract/base/test_keys_of_hash.h"
+#include "refract/base/testing/keys_of_hash.h"
 #include "refract/kv/calls/rpc_client_parts.h"
 #include "refract/kv/testing/test_service.h"
 

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "refract/base/prng.h"
-#include "refract/base/test_keys_of_hash.h"
+#include "refract/base/testing/keys_of_hash.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/owner/table/table.h"

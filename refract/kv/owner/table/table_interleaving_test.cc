@@ -13,7 +13,7 @@
 #include <functional>
 #include <optional>
 
-#include "refract/base/test_keys_of_hash.h"
+#include "refract/base/testing/keys_of_hash.h"
 #include "refract/fabric/sim/interleavings.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"

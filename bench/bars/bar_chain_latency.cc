@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "bench/bars/bars.h"
+#include "bench/load/entry.h"
+#include "bench/sides/loaded_node.h"
+
+#include "refract/client/client.h"
+
+namespace refract::bench {
+namespace {
+
+// Few enough that a client remembers the slots of all.
+constexpr uint64_t kEntries = 1'000;
+
+Reported<double> get_median_ns(const BarRun& run, Client& client, uint64_t entries, Samples& samples,
+                               uint64_t seed) {
+  samples.clear();
+  Draw draw(seed, entries);
+  const uint64_t operations = run.options.operations / 20;
+  Value value = {};
+  for (uint64_t i = 0; i < operations; ++i) {
+    const uint64_t index = draw.next();
+    const Key key = Key::of(index);
+    const uint64_t before = ticks_before();
+    const auto got = client.get_into(key.text(), value.writable_bytes());
+    samples.record(ticks_after() - before);
+    if (!got) return failed("get", got.error().code);
+    if (!value.is_of(index)) return report(Code::kCorrupt, "a get returned another entry's value");
+  }
+  return run.timer.ns(samples.quantile_ticks(0.5));
+}
+
+}  // namespace
+
+Reported<Outcome> measure_chain_get(BarRun& run) {
+  const uint64_t entries = std::min(kEntries, run.options.entries);
+  const Reported<LoadedNode> loaded = start_loaded_node(run, entries);
+  if (!loaded) return report(loaded.error());
+  // Both over the same kind of ring to the same server.
+  Reported<Client> by_calls = Client::connect(loaded->node.socket_path(), {.paths = Paths::kRpc});
+  if (!by_calls) return report(by_calls.error());
+  Reported<Client> by_chains = Client::connect(loaded->node.socket_path(), {.paths = Paths::kChain});
+  if (!by_chains) return report(by_chains.error());
+  Samples samples(run.options.operations / 20);
+
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> chains;
+    std::vector<double> calls;
+    for (int turn = 0; turn <= run.options.alternations; ++turn) {
+      const auto seed = static_cast<uint64_t>(turn);
+      const Reported<double> chain = get_median_ns(run, *by_chains, entries, samples, seed);
+      if (!chain) return report(chain.error());
+      const Reported<double> call = get_median_ns(run, *by_calls, entries, samples, seed);
+      if (!call) return report(call.error());
+      if (turn == 0) continue;
+      chains.push_back(*chain);
+      calls.push_back(*call);
+      block.samples.push_back(*chain / *call);
+    }
+    block.details = {{"chain", spread_of(chains).median, "ns"}, {"call", spread_of(calls).median, "ns"}};
+    block.note = "1,000 entries of 16 + 64 B; client on core 0, server on core 1";
+    return {};
+  });
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one client can do to others with keys that all fall into one bucket: how long a node takes to read
+// them back from its log, and how long puts of others take beside four clients that use them; both against
+// the same with ordinary keys.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "bench/bars/bars.h"
+#include "bench/sides/loaded_node.h"
+
+#include "refract/base/prng.h"
+#include "refract/base/testing/keys_of_hash.h"
+#include "refract/base/units.h"
+#include "refract/fabric/dispatcher.h"
+#include "refract/fabric/shm/domain.h"
+#include "refract/memory/space.h"
+#include "refract/rpc/session.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr uint64_t kKeys = 40'000;
+constexpr int kBits = 24;  // More buckets than so many keys make.
+constexpr size_t kClients = 4;
+constexpr size_t kManyKeys = 256;  // Of one multi_get or multi_put.
+constexpr uint64_t kHonestKeys = 10'000;
+constexpr uint64_t kPatience_ns = 120 * kSecond_ns;
+
+// As every client of this host can read it.
+Reported<uint64_t> hash_seed_of(const PrivateNode& node) {
+  auto domain = fabric::shm::ClientDomain::create();
+  if (!domain) return report(domain.error());
+  const Reported<fabric::Channel*> channel = (*domain)->connect(node.socket_path());
+  if (!channel) return report(channel.error());
+  runtime::Shard shard(system_clock());
+  const rpc::Session session(**channel, shard);
+  const fabric::Dispatcher dispatcher(**domain, shard);
+  const bool is_open =
+      shard.run_until([&] { return session.state() == rpc::Session::State::kOpen; }, now_ns() + kPatience_ns);
+  if (!is_open) return report(Code::kUnavailable, "the node lets nobody in");
+  return reinterpret_cast<const SpaceHeader*>((*channel)->local_view().base)->hash_seed;
+}
+
+// All as long as the crowded ones.
+std::vector<std::string> ordinary_keys() {
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    const uint64_t word = mix(i);
+    keys.emplace_back(reinterpret_cast<const char*>(&word), sizeof(word));
+  }
+  return keys;
+}
+
+std::vector<std::string> crowded_keys(uint64_t seed) {
+  const test::KeysOfHash key_of(seed);
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(key_of.of_bucket(i, 0x123, kBits));
+  return keys;
+}
+
+Reported<> put_all(Client& client, const std::vector<std::string>& keys) {
+  std::vector<PutItem> items;
+  for (size_t at = 0; at < keys.size(); at += items.size()) {
+    items.clear();
+    for (size_t i = at; i < std::min(at + kManyKeys, keys.size()); ++i) {
+      items.push_back({.key = keys[i], .value = keys[i]});
+    }
+    client.multi_put(items);
+    for (const PutItem& item : items) {
+      if (!item.result) return failed("multi_put", item.result.code());
+    }
+  }
+  return {};
+}
+
+// A node with a log in a folder of its own, and keys of one kind in it.
+struct Logged {
+  std::optional<TemporaryFolder> folder;
+  NodeOptions options;
+  std::vector<std::string> keys;
+};
+
+Reported<Logged> start_logged(const BarRun& run, bool is_crowded) {
+  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  if (!folder) return report(folder.error());
+  Logged made{.folder = std::move(*folder),
+              .options = {.program = run.options.node_program,
+                          .memory_limit_bytes = node_memory_bytes(8 * kKeys),
+                          .durability = "everysec"},
+              .keys = {}};
+  made.options.data_folder = made.folder->path() + "/data";
+  Reported<PrivateNode> node = PrivateNode::start(made.options);
+  if (!node) return report(node.error());
+  const Reported<uint64_t> seed = hash_seed_of(*node);
+  if (!seed) return report(seed.error());
+  made.keys = is_crowded ? crowded_keys(*seed) : ordinary_keys();
+  Reported<Client> client = connect_to(*node);
+  if (!client) return report(client.error());
+  if (const Reported<> put = put_all(*client, made.keys); !put) return report(put.error());
+  node->stop();
+  return made;
+}
+
+// From the start of the program on the folder as it is, to the first right get.
+Reported<double> start_seconds(const Logged& logged, uint64_t index) {
+  const uint64_t begun_ns = now_ns();
+  Reported<PrivateNode> node = PrivateNode::start(logged.options);
+  if (!node) return report(node.error());
+  const std::string& key = logged.keys[index % kKeys];
+  while (true) {
+    Reported<Client> client = Client::connect(node->socket_path());
+    const Result<std::string> got = client ? client->get(key) : fail(client.error().code);
+    if (got && *got == key) return static_cast<double>(now_ns() - begun_ns) * 1e-9;
+    if (got || got.code() == Code::kNotFound) return report(Code::kCorrupt, "an entry is not what it was");
+    if (now_ns() - begun_ns > kPatience_ns) return failed("get behind a start", got.code());
+    sleep_ns(kMillisecond_ns);
+  }
+}
+
+// What the four others do, and where.
+struct Others {
+  std::string address;
+  bool gets = false;
+};
+
+// Puts the keys, and gets them where they are to be asked for, many at a time, until it is told to stop.
+void use_keys(Client& client, const std::vector<std::string>& keys, bool with_gets, uint64_t seed,
+              const std::atomic<bool>& is_over, std::atomic<uint64_t>& used) {
+  Prng prng(seed);
+  std::vector<PutItem> puts(kManyKeys);
+  std::vector<GetItem> gets(kManyKeys);
+  while (!is_over) {
+    for (size_t i = 0; i < kManyKeys; ++i) {
+      const std::string& key = keys[prng.below(keys.size())];
+      puts[i] = {.key = key, .value = key};
+      gets[i].key = keys[prng.below(keys.size())];
+    }
+    client.multi_put(puts);
+    if (with_gets) client.multi_get(gets);
+    used += (with_gets ? 2 : 1) * kManyKeys;
+  }
+}
+
+struct Beside {
+  double p99_us = 0;
+  double calls_per_us = 0;  // Of the others, keys.
+};
+
+// One client's puts, one in flight, while four others use these keys.
+Reported<Beside> honest_puts(const BarRun& run, const std::string& socket, const Others& others,
+                             const std::vector<std::string>& keys, int turn) {
+  Reported<Client> honest = Client::connect(socket);
+  if (!honest) return report(honest.error());
+  std::vector<Client> clients;
+  for (size_t k = 0; k < kClients; ++k) {
+    Reported<Client> client = Client::connect(others.address);
+    if (!client) return report(client.error());
+    clients.push_back(std::move(*client));
+  }
+  std::atomic<bool> is_over = false;
+  std::atomic<uint64_t> used = 0;
+  std::vector<std::thread> threads;
+  for (size_t k = 0; k < kClients; ++k) {
+    threads.emplace_back([&, k] {
+      use_keys(clients[k], keys, others.gets, static_cast<uint64_t>(turn) * kClients + k + 1, is_over, used);
+    });
+  }
+  std::vector<double> times_us;
+  Prng prng(static_cast<uint64_t>(turn) + 1);
+  const uint64_t begun_ns = now_ns();
+  const auto slice_ns = static_cast<uint64_t>(4 * run.options.slice_seconds * 1e9);
+  Code code = Code::kOk;
+  while (now_ns() - begun_ns < slice_ns && code == Code::kOk) {
+    const std::string key = fmt::format("honest {}", prng.below(kHonestKeys));
+    const uint64_t put_ns = now_ns();
+    code = honest->put(key, key).code();
+    times_us.push_back(static_cast<double>(now_ns() - put_ns) * 1e-3);
+  }
+  const auto passed_us = static_cast<double>(now_ns() - begun_ns) * 1e-3;
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
+  if (code != Code::kOk) return failed("put beside others", code);
+  const size_t rank = times_us.size() * 99 / 100;
+  std::ranges::nth_element(times_us, times_us.begin() + static_cast<ptrdiff_t>(rank));
+  return Beside{.p99_us = times_us[rank], .calls_per_us = static_cast<double>(used.load()) / passed_us};
+}
+
+}  // namespace
+
+Reported<Outcome> measure_crowded_restart(BarRun& run) {
+  const Reported<Logged> ordinary = start_logged(run, false);
+  if (!ordinary) return report(ordinary.error());
+  const Reported<Logged> crowded = start_logged(run, true);
+  if (!crowded) return report(crowded.error());
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> ordinary_seconds;
+    std::vector<double> crowded_seconds;
+    for (int turn = 0; turn < run.options.alternations; ++turn) {
+      const auto index = static_cast<uint64_t>(turn) * 997;
+      const Reported<double> one = start_seconds(*ordinary, index);
+      if (!one) return report(one.error());
+      const Reported<double> other = start_seconds(*crowded, index);
+      if (!other) return report(other.error());
+      ordinary_seconds.push_back(*one);
+      crowded_seconds.push_back(*other);
+      block.samples.push_back(*other / *one);
+    }
+    block.details = {{"ordinary keys", 1e3 * spread_of(ordinary_seconds).median, "ms"},
+                     {"keys of one bucket", 1e3 * spread_of(crowded_seconds).median, "ms"}};
+    block.note = fmt::format("{} keys in the log, no snapshot", kKeys);
+    return {};
+  });
+}
+
+namespace {
+
+// Over shm the others put alone: gets of ordinary keys would ask the server for nothing. Over TCP all of them
+// are calls, whatever the keys.
+Reported<Outcome> measure_beside(BarRun& run, bool over_tcp) {
+  const NodeOptions options{.program = run.options.node_program,
+                            .memory_limit_bytes = node_memory_bytes(16 * kKeys),
+                            .listen_address = over_tcp ? "127.0.0.1" : ""};
+  const Reported<PrivateNode> node = PrivateNode::start(options);
+  if (!node) return report(node.error());
+  const Reported<uint64_t> seed = hash_seed_of(*node);
+  if (!seed) return report(seed.error());
+  const std::vector<std::string> ordinary = ordinary_keys();
+  const std::vector<std::string> crowded = crowded_keys(*seed);
+  Reported<Client> loader = connect_to(*node);
+  if (!loader) return report(loader.error());
+  for (const auto* keys : {&ordinary, &crowded}) {
+    if (const Reported<> put = put_all(*loader, *keys); !put) return report(put.error());
+  }
+  const Others others{.address = over_tcp ? node->tcp_address() : node->socket_path(), .gets = over_tcp};
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> p99[2];
+    std::vector<double> rates[2];
+    for (int turn = 0; turn <= run.options.alternations; ++turn) {
+      Beside beside[2];
+      for (const int kind : {0, 1}) {
+        const Reported<Beside> one =
+            honest_puts(run, node->socket_path(), others, kind == 0 ? ordinary : crowded, turn);
+        if (!one) return report(one.error());
+        beside[kind] = *one;
+      }
+      if (turn == 0) continue;
+      for (const int kind : {0, 1}) {
+        p99[kind].push_back(beside[kind].p99_us);
+        rates[kind].push_back(beside[kind].calls_per_us);
+      }
+      block.samples.push_back(beside[1].p99_us / beside[0].p99_us);
+    }
+    block.details = {{"p99, ordinary keys", spread_of(p99[0]).median, "us"},
+                     {"p99, keys of one bucket", spread_of(p99[1]).median, "us"},
+                     {"others, ordinary keys", spread_of(rates[0]).median, "M/s"},
+                     {"others, keys of one bucket", spread_of(rates[1]).median, "M/s"}};
+    block.note = fmt::format("{} clients over {} {} {} of {} keys at a time; the honest one on shm", kClients,
+                             over_tcp ? "TCP" : "shm", over_tcp ? "put and get" : "put", kManyKeys, kKeys);
+    return {};
+  });
+}
+
+}  // namespace
+
+Reported<Outcome> measure_crowded_put(BarRun& run) {
+  return measure_beside(run, false);
+}
+
+Reported<Outcome> measure_crowded_put_tcp(BarRun& run) {
+  return measure_beside(run, true);
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What floods of calls by others cost a client that puts now and then: docs/security.md says that it is not
+// held up.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "bench/bars/bars.h"
+#include "bench/load/refract_driver.h"
+#include "bench/sides/loaded_node.h"
+#include "bench/sides/rivals.h"
+
+#include "refract/base/units.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr int kFlooders = 4;
+constexpr uint64_t kKeys = 10'000;
+// So low that the honest client's own puts are no load.
+constexpr double kRate = 2'000;
+constexpr double kSliceSeconds = 0.5;
+
+// Each on the honest client's core, which runs it only while the honest one sleeps: so that what it takes of
+// the core is as little in both turns, and what is left is the wait at the server.
+using Flooders = std::vector<ChildProcess>;
+
+Reported<Flooders> start_flooders(const std::vector<std::vector<std::string>>& programs,
+                                  const std::string& log) {
+  Flooders flooders;
+  for (const std::vector<std::string>& program : programs) {
+    std::vector<std::string> arguments = {"chrt", "--idle", "0"};
+    arguments.insert(arguments.end(), program.begin(), program.end());
+    Reported<ChildProcess> started = ChildProcess::start(
+        {.arguments = std::move(arguments), .log_path = log, .cpu = core_count() > 1 ? core_number(0) : -1});
+    if (!started) return report(started.error());
+    flooders.push_back(std::move(*started));
+  }
+  sleep_ns(300 * kMillisecond_ns);
+  for (ChildProcess& flooder : flooders) {
+    if (!flooder.is_running())
+      return report(Code::kUnavailable, "a flooding client has ended: " + tail_of(log));
+  }
+  return flooders;
+}
+
+// Batches as large as calls may be, as many as there are credits for, gets and puts.
+std::vector<std::string> flood_of(const std::string& address, bool puts) {
+  std::error_code ignored;
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+  return {own,         "kv",
+          "--address", address,
+          "--mix",     puts ? "put" : "get",
+          "--path",    "rpc",
+          "--keys",    fmt::format("{}", kKeys),
+          "--batch",   "64",
+          "--depth",   "256",
+          "--seconds", "600"};
+}
+
+Reported<double> p99_of(const BarRun& run, StoreDriver& driver, uint64_t slice) {
+  Workload workload(
+      {.keys = kKeys, .get_share = 0, .seconds = kSliceSeconds, .rate = kRate, .seed = slice + 1}, run.timer);
+  const Reported<WorkloadResult> result = run_workload(driver, workload);
+  if (!result) return report(result.error());
+  return static_cast<double>(result->latency_ns.quantile(0.99)) * 1e-3;
+}
+
+}  // namespace
+
+Reported<Outcome> measure_put_beside_floods(BarRun& run) {
+  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  if (!folder) return report(folder.error());
+  Reported<PrivateNode> node = start_node(run, kKeys);
+  if (!node) return report(node.error());
+  pin_to_core(0);
+  const Contents contents(sizeof(uint64_t) * 2, 64);
+  if (const Reported<> filled = fill_node(*node, contents, kKeys); !filled) return report(filled.error());
+  const Reported<std::unique_ptr<RefractDriver>> driver =
+      RefractDriver::connect({.address = node->socket_path(), .client = {.populate = true}},
+                             {.depth = 1, .waiting = Waiting::kBlocking, .has_rate = true}, contents);
+  if (!driver) return report(driver.error());
+  std::vector<std::vector<std::string>> floods;
+  for (int i = 0; i < kFlooders; ++i) floods.push_back(flood_of(node->socket_path(), i % 2 == 0));
+  const std::vector<std::vector<std::string>> spinners(kFlooders, {"sh", "-c", "while :; do :; done"});
+  const std::string log = folder->path() + "/flood.log";
+
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> quiet;
+    std::vector<double> flooded;
+    for (int turn = 0; turn < std::min(run.options.alternations, 5); ++turn) {
+      for (const bool is_flooded : {false, true}) {
+        const Reported<Flooders> others = start_flooders(is_flooded ? floods : spinners, log);
+        if (!others) return report(others.error());
+        const Reported<double> p99 = p99_of(run, **driver, static_cast<uint64_t>(turn));
+        if (!p99) return report(p99.error());
+        (is_flooded ? flooded : quiet).push_back(*p99);
+      }
+      block.samples.push_back(flooded.back() / quiet.back());
+    }
+    block.details = {{"p99 beside floods", spread_of(flooded).median, "us"},
+                     {"p99 beside spinning", spread_of(quiet).median, "us"}};
+    block.note = fmt::format(
+        "{:.0f} puts a second beside {} clients that get and put by calls of 64 keys, 256 in flight; "
+        "compared "
+        "with as many processes that spin; all of them run while the honest client sleeps (SCHED_IDLE)",
+        kRate, kFlooders);
+    return {};
+  });
+}
+
+}  // namespace refract::bench

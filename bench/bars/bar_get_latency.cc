@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "bench/bars/bars.h"
+#include "bench/load/entry.h"
+#include "bench/measure/machine.h"
+#include "bench/measure/pointer_chase.h"
+#include "bench/sides/loaded_node.h"
+
+#include "refract/base/units.h"
+
+namespace refract::bench {
+namespace {
+
+// A get waits for two dependent misses, the bucket's and the buffer's; the rest of it should hide behind
+// them.
+Reported<double> get_median_ns(const BarRun& run, Client& client, Samples& samples, uint64_t seed) {
+  samples.clear();
+  Draw draw(seed, run.options.entries);
+  const uint64_t operations = run.options.operations / 8;
+  Value value = {};
+  for (uint64_t i = 0; i < operations; ++i) {
+    const uint64_t index = draw.next();
+    const Key key = Key::of(index);
+    const uint64_t before = ticks_before();
+    const auto got = client.get_into(key.text(), value.writable_bytes());
+    keep(&value);
+    samples.record(ticks_after() - before);
+    if (!got) return failed("get", got.error().code);
+    if (!value.is_of(index)) return report(Code::kCorrupt, "a get returned another entry's value");
+  }
+  return run.timer.ns(samples.quantile_ticks(0.5));
+}
+
+double two_reads_median_ns(const BarRun& run, const PointerChase& chase, Samples& samples, uint64_t& line) {
+  samples.clear();
+  const uint64_t operations = run.options.operations / 8;
+  for (uint64_t i = 0; i < operations; ++i) {
+    const uint64_t before = ticks_before();
+    line = chase.next(chase.next(line));
+    keep(line);
+    samples.record(ticks_after() - before);
+  }
+  return run.timer.ns(samples.quantile_ticks(0.5));
+}
+
+}  // namespace
+
+Reported<Outcome> measure_get_latency(BarRun& run) {
+  Reported<LoadedNode> loaded = start_loaded_node(run, run.options.entries);
+  if (!loaded) return report(loaded.error());
+  const Result<NodeStat> stat = loaded->client.stat();
+  if (!stat) return failed("stat", stat.error().code);
+  const uint64_t footprint = stat->bytes_total;
+  // On pages as the node has them: large ones if they were granted, as private memory then is, too.
+  const bool is_large = meminfo("ShmemHugePages") * kKiB >= footprint;
+  const Reported<PointerChase> chase =
+      PointerChase::create(footprint, is_large ? Pages::kTransparent : Pages::kSmall);
+  if (!chase) return report(chase.error());
+  Samples samples(run.options.operations / 8);
+  uint64_t line = 0;
+
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    for (int turn = 0; turn <= run.options.alternations; ++turn) {
+      const Reported<double> get = get_median_ns(run, loaded->client, samples, static_cast<uint64_t>(turn));
+      if (!get) return report(get.error());
+      const double reads = two_reads_median_ns(run, *chase, samples, line);
+      if (turn == 0) continue;
+      ours.push_back(*get);
+      theirs.push_back(reads);
+      block.samples.push_back(*get / reads);
+    }
+    block.details = {{"get", spread_of(ours).median, "ns"}, {"two reads", spread_of(theirs).median, "ns"}};
+    block.note = fmt::format("{} pages both; the reads walk {} MiB, as much as the node's regions have",
+                             is_large ? "2 MiB" : "4 KiB", footprint / kMiB);
+    return {};
+  });
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include "bench/bars/bars.h"
+#include "bench/load/zipf.h"
+#include "bench/measure/machine.h"
+#include "bench/sides/loaded_node.h"
+#include "bench/sides/open_addressing.h"
+
+#include "refract/base/units.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr double kSkew = 0.99;
+constexpr uint64_t kHotKeys = 1000;
+constexpr size_t kBatch = 16;
+
+// Entries in the order in which they are asked for. Drawn beforehand: a Zipf law costs more than a get.
+using Sequence = std::vector<uint32_t>;
+
+Sequence sequence_of(uint64_t entries, uint64_t operations, double skew, uint64_t seed) {
+  KeyPicker picker(entries, skew, seed);
+  Sequence sequence(operations);
+  for (uint32_t& index : sequence) index = static_cast<uint32_t>(picker.next());
+  return sequence;
+}
+
+// Both stores of a turn: entries[i] is asked for, and found as it was put.
+class Sides {
+ public:
+  Sides(Client& client, const OpenAddressing& table)
+      : client_(client), table_(table), keys_(kBatch), items_(kBatch), values_(kBatch) {
+    for (GetItem& item : items_) item.value.reserve(sizeof(Value));
+  }
+
+  [[nodiscard]] Reported<double> get(const Sequence& sequence) {
+    return timed(sequence, [&](size_t i) {
+      Value value = {};
+      const Key key = Key::of(sequence[i]);
+      return client_.get_into(key.text(), value.writable_bytes()).has_value() && value.is_of(sequence[i]);
+    });
+  }
+  [[nodiscard]] Reported<double> get_announced(const Sequence& sequence) {
+    return timed(sequence, [&](size_t i) {
+      const size_t ahead = i + Client::kAnnouncedAhead;
+      if (ahead < sequence.size()) client_.announce(Key::of(sequence[ahead]).text());
+      Value value = {};
+      const Key key = Key::of(sequence[i]);
+      return client_.get_into(key.text(), value.writable_bytes()).has_value() && value.is_of(sequence[i]);
+    });
+  }
+  [[nodiscard]] Reported<double> look_up(const Sequence& sequence) {
+    return timed(sequence, [&](size_t i) {
+      Value value = {};
+      return table_.get(Key::of(sequence[i]), value) && value.is_of(sequence[i]);
+    });
+  }
+
+  [[nodiscard]] Reported<double> multi_get(const Sequence& sequence) {
+    return timed_by_batch(sequence, [&](std::span<const uint32_t> batch) {
+      for (size_t i = 0; i < kBatch; ++i) {
+        keys_[i] = Key::of(batch[i]);
+        items_[i].key = keys_[i].text();
+      }
+      client_.multi_get(items_);
+      uint64_t right = 0;
+      for (size_t i = 0; i < kBatch; ++i) {
+        uint64_t last = 0;
+        if (items_[i].value.size() != sizeof(Value)) continue;
+        std::memcpy(&last, items_[i].value.data() + sizeof(Value) - sizeof(last), sizeof(last));
+        right += uint64_t{items_[i].result.has_value() && last == Value::of(batch[i]).words[7]};
+      }
+      return right;
+    });
+  }
+  [[nodiscard]] Reported<double> look_up_many(const Sequence& sequence) {
+    return timed_by_batch(sequence, [&](std::span<const uint32_t> batch) {
+      for (size_t i = 0; i < kBatch; ++i) {
+        keys_[i] = Key::of(batch[i]);
+        table_.prefetch(keys_[i]);
+      }
+      uint64_t right = 0;
+      for (size_t i = 0; i < kBatch; ++i) {
+        right += uint64_t{table_.get(keys_[i], values_[i]) && values_[i].is_of(batch[i])};
+      }
+      return right;
+    });
+  }
+
+ private:
+  static Reported<double> rate(uint64_t operations, uint64_t right, uint64_t duration_ns) {
+    if (right != operations) {
+      return report(Code::kCorrupt, fmt::format("{} of {} gets found nothing or the wrong value",
+                                                operations - right, operations));
+    }
+    return static_cast<double>(operations) * 1e3 / static_cast<double>(duration_ns);
+  }
+  template <typename Get>
+  static Reported<double> timed(const Sequence& sequence, Get get) {
+    uint64_t right = 0;
+    const uint64_t start_ns = now_ns();
+    for (size_t i = 0; i < sequence.size(); ++i) right += uint64_t{get(i)};
+    return rate(sequence.size(), right, now_ns() - start_ns);
+  }
+  template <typename Get>
+  static Reported<double> timed_by_batch(const Sequence& sequence, Get get) {
+    const uint64_t operations = sequence.size() / kBatch * kBatch;
+    uint64_t right = 0;
+    const uint64_t start_ns = now_ns();
+    for (size_t i = 0; i < operations; i += kBatch) right += get(std::span(sequence).subspan(i, kBatch));
+    return rate(operations, right, now_ns() - start_ns);
+  }
+
+  Client& client_;
+  const OpenAddressing& table_;
+  std::vector<Key> keys_;
+  std::vector<GetItem> items_;
+  std::vector<Value> values_;
+};
+
+using Measure = Reported<double> (Sides::*)(const Sequence&);
+
+struct Contest {
+  uint64_t entries = 0;
+  double skew = 0;
+  Measure ours = nullptr;
+  Measure theirs = nullptr;
+  Measure beside = nullptr;  // Shown, not judged. Null: nothing.
+};
+
+std::string note_of(const Contest& contest, const OpenAddressing& table) {
+  const bool is_large = meminfo("ShmemHugePages") > 0;
+  return fmt::format("{} entries, {}; node on {} pages, table of {} slots on transparent huge pages",
+                     contest.entries, contest.skew > 0 ? fmt::format("zipf {}", contest.skew) : "uniform",
+                     is_large ? "2 MiB" : "4 KiB", table.slot_count());
+}
+
+Reported<Outcome> measure(BarRun& run, const Contest& contest) {
+  Reported<LoadedNode> loaded = start_loaded_node(run, contest.entries);
+  if (!loaded) return report(loaded.error());
+  Reported<OpenAddressing> table = OpenAddressing::create(contest.entries);
+  if (!table) return report(table.error());
+  for (uint64_t i = 0; i < contest.entries; ++i) table->put(Key::of(i), Value::of(i));
+  Sides sides(loaded->client, *table);
+
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    std::vector<double> beside;
+    for (int turn = 0; turn <= run.options.alternations; ++turn) {
+      const Sequence sequence =
+          sequence_of(contest.entries, run.options.operations, contest.skew, static_cast<uint64_t>(turn) + 1);
+      const Reported<double> own = (sides.*contest.ours)(sequence);
+      if (!own) return report(own.error());
+      const Reported<double> reference = (sides.*contest.theirs)(sequence);
+      if (!reference) return report(reference.error());
+      const Reported<double> other = contest.beside == nullptr ? 0.0 : (sides.*contest.beside)(sequence);
+      if (!other) return report(other.error());
+      if (turn == 0) continue;  // Warms caches and translations.
+      ours.push_back(*own);
+      theirs.push_back(*reference);
+      beside.push_back(*other);
+      block.samples.push_back(*own / *reference);
+    }
+    block.details = {{"get", spread_of(ours).median, "M/s"}, {"table", spread_of(theirs).median, "M/s"}};
+    if (contest.beside != nullptr) {
+      block.details.push_back({"announced gets", spread_of(beside).median, "M/s"});
+    }
+    block.note = note_of(contest, *table);
+    return {};
+  });
+}
+
+Reported<Outcome> measure_gets(BarRun& run, uint64_t entries, double skew) {
+  return measure(run, {.entries = entries,
+                       .skew = skew,
+                       .ours = &Sides::get,
+                       .theirs = &Sides::look_up,
+                       .beside = &Sides::get_announced});
+}
+
+Reported<Outcome> measure_batches(BarRun& run, uint64_t entries) {
+  return measure(run, {.entries = entries, .ours = &Sides::multi_get, .theirs = &Sides::look_up_many});
+}
+
+}  // namespace
+
+Reported<Outcome> measure_get_throughput(BarRun& run) {
+  return measure_gets(run, run.options.entries, 0);
+}
+
+Reported<Outcome> measure_get_throughput_of_many(BarRun& run) {
+  return measure_gets(run, run.options.many_entries, 0);
+}
+
+Reported<Outcome> measure_get_throughput_by_zipf(BarRun& run) {
+  return measure_gets(run, run.options.entries, kSkew);
+}
+
+Reported<Outcome> measure_multi_get(BarRun& run) {
+  return measure_batches(run, run.options.entries);
+}
+
+Reported<Outcome> measure_multi_get_of_many(BarRun& run) {
+  return measure_batches(run, run.options.many_entries);
+}
+
+Reported<Outcome> measure_hot_get(BarRun& run) {
+  Reported<LoadedNode> loaded = start_loaded_node(run, std::min(kHotKeys, run.options.entries));
+  if (!loaded) return report(loaded.error());
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    for (int turn = 0; turn <= run.options.alternations; ++turn) {
+      const Reported<double> rate = get_rate(loaded->client, std::min(kHotKeys, run.options.entries),
+                                             run.options.operations, static_cast<uint64_t>(turn));
+      if (!rate) return report(rate.error());
+      if (turn > 0) block.samples.push_back(1e3 / *rate);
+    }
+    block.note = fmt::format("{} keys, one get after the other", kHotKeys);
+    return {};
+  });
+}
+
+}  // namespace refract::bench

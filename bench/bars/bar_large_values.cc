@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <cstring>
+
+#include "bench/bars/bars.h"
+#include "bench/sides/loaded_node.h"
+
+#include "refract/base/units.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr uint64_t kValues = 16;
+constexpr uint64_t kValueBytes = 4 * kMiB;
+constexpr int kWalks = 4;
+
+// What a turn of one side walks through: from values of this process, or into them.
+class Walk {
+ public:
+  Walk(uint64_t values, uint64_t value_bytes)
+      : values_(values), value_bytes_(value_bytes), from_(values * value_bytes), to_(values * value_bytes) {
+    for (size_t i = 0; i < from_.size(); ++i) from_[i] = static_cast<std::byte>(i * 131 + i / 4096);
+  }
+
+  // Bytes a second, in GB/s. `copy(number, from, to)` says whether it went well.
+  template <typename Copy>
+  [[nodiscard]] Reported<double> rate(Copy copy) {
+    const uint64_t start_ns = now_ns();
+    for (int walk = 0; walk < kWalks; ++walk) {
+      for (uint64_t i = 0; i < values_; ++i) {
+        if (const Code code = copy(i, value(from_, i), value(to_, i)); code != Code::kOk) {
+          return failed("a large value's turn", code);
+        }
+      }
+    }
+    const auto bytes = static_cast<double>(kWalks * values_ * value_bytes_);
+    return bytes / static_cast<double>(now_ns() - start_ns);
+  }
+  // The same, of values that are built in `built`, which takes no part in the time: one for each walk, or
+  // one for each value, which leaves the other side idle meanwhile.
+  template <typename Take>
+  [[nodiscard]] Reported<double> rate_of_built(std::span<std::byte> built, bool each, Take take) {
+    uint64_t taken_ns = 0;
+    for (int walk = 0; walk < kWalks; ++walk) {
+      for (uint64_t i = 0; i < values_; ++i) {
+        const std::span<std::byte> from = value(from_, each ? i : static_cast<uint64_t>(walk));
+        if (each || i == 0) std::memcpy(built.data(), from.data(), from.size());
+        const uint64_t start_ns = now_ns();
+        if (const Code code = take(i, value(to_, i)); code != Code::kOk) {
+          return failed("a large value's turn", code);
+        }
+        taken_ns += now_ns() - start_ns;
+      }
+    }
+    return static_cast<double>(kWalks * values_ * value_bytes_) / static_cast<double>(taken_ns);
+  }
+  [[nodiscard]] Reported<double> copied() {
+    return rate([](uint64_t, std::span<std::byte> from, std::span<std::byte> to) {
+      std::memcpy(to.data(), from.data(), to.size());
+      keep(to);
+      return Code::kOk;
+    });
+  }
+  [[nodiscard]] bool is_copied() const noexcept { return from_ == to_; }
+
+ private:
+  [[nodiscard]] std::span<std::byte> value(std::vector<std::byte>& of, uint64_t i) const noexcept {
+    return std::span(of).subspan(i * value_bytes_, value_bytes_);
+  }
+
+  uint64_t values_;
+  uint64_t value_bytes_;
+  std::vector<std::byte> from_;
+  std::vector<std::byte> to_;
+};
+
+enum class Way : uint8_t { kPut, kGet };
+
+Reported<Outcome> measure(BarRun& run, Way way) {
+  const uint64_t value_bytes = run.options.judged ? kValueBytes : 512 * kKiB;
+  // Replaced values are free again one round of reclamation later.
+  Reported<PrivateNode> node = start_node(run, 8 * kValues * value_bytes / 200, "memfd:");
+  if (!node) return report(node.error());
+  Reported<Client> client = connect_to(*node);
+  if (!client) return report(client.error());
+  Walk walk(kValues, value_bytes);
+  const auto put = [&](uint64_t i, std::span<std::byte> from, std::span<std::byte>) {
+    return client->put(fmt::format("value-{}", i), Bytes(from)).code();
+  };
+  const auto get = [&](uint64_t i, std::span<std::byte>, std::span<std::byte> to) {
+    return client->get_into(fmt::format("value-{}", i), to).code();
+  };
+  if (const Reported<double> loaded = walk.rate(put); !loaded) return report(loaded.error());
+
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    for (int turn = 0; turn <= run.options.alternations; ++turn) {
+      const Reported<double> own = way == Way::kPut ? walk.rate(put) : walk.rate(get);
+      if (!own) return report(own.error());
+      if (way == Way::kGet && !walk.is_copied()) return report(Code::kCorrupt, "a get brought other bytes");
+      const Reported<double> copied = walk.copied();
+      if (!copied) return report(copied.error());
+      if (turn == 0) continue;
+      ours.push_back(*own);
+      theirs.push_back(*copied);
+      block.samples.push_back(*own / *copied);
+    }
+    block.details = {{way == Way::kPut ? "put" : "get", spread_of(ours).median, "GB/s"},
+                     {"memcpy", spread_of(theirs).median, "GB/s"}};
+    block.note = fmt::format("{} values of {} KiB, one after the other, all memory touched before", kValues,
+                             value_bytes / kKiB);
+    return {};
+  });
+}
+
+}  // namespace
+
+Reported<Outcome> measure_put_built(BarRun& run) {
+  const uint64_t value_bytes = run.options.judged ? kValueBytes : 512 * kKiB;
+  Reported<PrivateNode> node = start_node(run, 8 * kValues * value_bytes / 200, "memfd:");
+  if (!node) return report(node.error());
+  Reported<Client> client = connect_to(*node);
+  if (!client) return report(client.error());
+  Result<Reservation> built = client->reserve(value_bytes);
+  if (!built) return failed("a reservation", built.error().code);
+  Walk walk(kValues, value_bytes);
+  std::vector<std::byte> apart(value_bytes);
+  const auto put = [&](uint64_t i, std::span<std::byte>) {
+    return client->put(fmt::format("value-{}", i), *built).code();
+  };
+  const auto copy = [&](uint64_t, std::span<std::byte> to) {
+    std::memcpy(to.data(), apart.data(), to.size());
+    keep(to);
+    return Code::kOk;
+  };
+
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    std::vector<double> each;
+    std::vector<double> warm;
+    for (int turn = 0; turn <= run.options.alternations; ++turn) {
+      const Reported<double> own = walk.rate_of_built(built->bytes(), false, put);
+      if (!own) return report(own.error());
+      const Reported<double> own_each = walk.rate_of_built(built->bytes(), true, put);
+      if (!own_each) return report(own_each.error());
+      const Reported<double> copied = walk.copied();
+      if (!copied) return report(copied.error());
+      const Reported<double> copied_warm = walk.rate_of_built(apart, false, copy);
+      if (!copied_warm) return report(copied_warm.error());
+      if (turn == 0) continue;
+      ours.push_back(*own);
+      theirs.push_back(*copied);
+      each.push_back(*own_each);
+      warm.push_back(*copied_warm);
+      block.samples.push_back(*own / *copied);
+    }
+    block.details = {{"put", spread_of(ours).median, "GB/s"},
+                     {"memcpy", spread_of(theirs).median, "GB/s"},
+                     {"put where each is built anew", spread_of(each).median, "GB/s"},
+                     {"memcpy of what was just built", spread_of(warm).median, "GB/s"}};
+    block.note = fmt::format("{} keys, one after the other, a value of {} KiB built once for each walk",
+                             kValues, value_bytes / kKiB);
+    return {};
+  });
+}
+
+Reported<Outcome> measure_put_large(BarRun& run) {
+  return measure(run, Way::kPut);
+}
+
+Reported<Outcome> measure_get_large(BarRun& run) {
+  return measure(run, Way::kGet);
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a snapshot costs those who put and get meanwhile, and how fast it is itself.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "bench/bars/bars.h"
+#include "bench/load/refract_driver.h"
+#include "bench/measure/disk_pace.h"
+#include "bench/sides/durable_node.h"
+#include "bench/sides/loaded_node.h"
+#include "bench/sides/rivals.h"
+
+#include "refract/base/units.h"
+
+namespace refract::bench {
+namespace {
+
+// A server polls for a while behind each request before it sleeps. At this rate it sleeps most of the time:
+// on two cores, of which the client polls on one, nothing else would be left for the snapshot.
+constexpr double kRate = 10'000;
+constexpr double kSliceSeconds = 0.25;
+// The bar's. A machine that has longer ones without a snapshot cannot show whether snapshots make any.
+constexpr double kPauseMax_ms = 2;
+
+struct Latencies {
+  Histogram quiet_ns;
+  Histogram during_ns;
+};
+
+WorkloadOptions paced(const BarRun& run, uint64_t slice) {
+  return {.keys = run.options.many_entries,
+          .get_share = 0.5,
+          .seconds = kSliceSeconds,
+          .rate = kRate,
+          .seed = slice + 1};
+}
+
+Reported<> add_slice(const BarRun& run, StoreDriver& driver, uint64_t slice, Histogram& to) {
+  Workload workload(paced(run, slice), run.timer);
+  const Reported<WorkloadResult> result = run_workload(driver, workload);
+  if (!result) return report(result.error());
+  to.merge(result->latency_ns);
+  return {};
+}
+
+// One snapshot, and as many slices of quiet before it.
+Reported<Latencies> measure_latencies(const BarRun& run, const DurableNode& node, StoreDriver& driver,
+                                      uint64_t& slices) {
+  Latencies latencies;
+  Reported<ChildProcess> snapshot = node.begin_snapshot();
+  if (!snapshot) return report(snapshot.error());
+  const uint64_t first = slices;
+  while (snapshot->is_running()) {
+    if (const Reported<> added = add_slice(run, driver, slices++, latencies.during_ns); !added)
+      return report(added.error());
+  }
+  if (const Reported<> ended = node.end_snapshot(*snapshot); !ended) return report(ended.error());
+  for (uint64_t count = slices - first; count > 0; --count) {
+    if (const Reported<> added = add_slice(run, driver, slices++, latencies.quiet_ns); !added)
+      return report(added.error());
+  }
+  return latencies;
+}
+
+double microseconds(uint64_t ns) {
+  return static_cast<double>(ns) * 1e-3;
+}
+
+using Judged = double (*)(const Latencies& latencies);
+
+Reported<Outcome> measure_latency(BarRun& run, Judged judged) {
+  Reported<DurableNode> node = DurableNode::start_loaded(run, {.entries = run.options.many_entries});
+  if (!node) return report(node.error());
+  pin_to_core(0);
+  const Contents contents(sizeof(uint64_t) * 2, 64);
+  if (const Reported<> filled = fill_node(node->node(), contents, run.options.many_entries); !filled)
+    return report(filled.error());
+  const Reported<std::unique_ptr<RefractDriver>> driver =
+      RefractDriver::connect({.address = node->node().socket_path(), .client = {.populate = true}},
+                             {.depth = 4, .has_rate = true}, contents);
+  if (!driver) return report(driver.error());
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> quiet_p99;
+    std::vector<double> during_p99;
+    std::vector<double> quiet_max;
+    std::vector<double> during_max;
+    uint64_t slices = 0;
+    // So many puts make a node write a snapshot by itself. This one comes behind it.
+    if (const Reported<double> done = node->snapshot_seconds(); !done) return report(done.error());
+    for (int turn = 0; turn < std::min(run.options.alternations, 5); ++turn) {
+      const Reported<Latencies> latencies = measure_latencies(run, *node, **driver, slices);
+      if (!latencies) return report(latencies.error());
+      block.samples.push_back(judged(*latencies));
+      quiet_p99.push_back(microseconds(latencies->quiet_ns.quantile(0.99)));
+      during_p99.push_back(microseconds(latencies->during_ns.quantile(0.99)));
+      quiet_max.push_back(microseconds(latencies->quiet_ns.max()));
+      during_max.push_back(microseconds(latencies->during_ns.max()));
+    }
+    block.details = {{"p99 quiet", spread_of(quiet_p99).median, "us"},
+                     {"p99 during", spread_of(during_p99).median, "us"},
+                     {"longest quiet", spread_of(quiet_max).median, "us"},
+                     {"longest during", spread_of(during_max).median, "us"}};
+    block.note = fmt::format(
+        "{} entries; {:.0f} operations a second over shm, gets and puts alike, due at moments of their own; "
+        "everysec, snapshots at the default rate; client on core 0, server on 1, the snapshot's thread on "
+        "either",
+        run.options.many_entries, kRate);
+    return {};
+  });
+}
+
+}  // namespace
+
+Reported<Outcome> measure_snapshot_latency(BarRun& run) {
+  return measure_latency(run, [](const Latencies& latencies) {
+    return static_cast<double>(latencies.during_ns.quantile(0.99)) /
+           static_cast<double>(latencies.quiet_ns.quantile(0.99));
+  });
+}
+
+Reported<Outcome> measure_snapshot_pause(BarRun& run) {
+  Reported<Outcome> outcome = measure_latency(
+      run, [](const Latencies& latencies) { return static_cast<double>(latencies.during_ns.max()) * 1e-6; });
+  if (!outcome) return outcome;
+  const auto quiet = std::ranges::find(outcome->details, "longest quiet", &Detail::name);
+  outcome->is_disturbed = quiet->value > kPauseMax_ms * 1e3;
+  if (outcome->is_disturbed)
+    outcome->note += fmt::format("; disturbed: pauses of {:.1f} ms without a snapshot", quiet->value * 1e-3);
+  return outcome;
+}
+
+Reported<Outcome> measure_snapshot_speed(BarRun& run) {
+  Reported<DurableNode> node =
+      DurableNode::start_loaded(run, {.entries = run.options.many_entries, .snapshots_at_full_speed = true});
+  if (!node) return report(node.error());
+  unpin();
+  return in_block(run, [&](Outcome& block) -> Reported<> {
+    std::vector<double> ours;
+    std::vector<double> disk;
+    for (int turn = 0; turn < run.options.alternations; ++turn) {
+      const Reported<double> seconds = node->snapshot_seconds();
+      if (!seconds) return report(seconds.error());
+      const std::string path = node->snapshot_path();
+      const uint64_t bytes = path.empty() ? 0 : std::filesystem::file_size(path);
+      const Reported<double> disk_rate = disk_write_rate(node->folder(), bytes);
+      if (!disk_rate) return report(disk_rate.error());
+      const double rate = static_cast<double>(bytes) / *seconds;
+      ours.push_back(rate * 1e-9);
+      disk.push_back(*disk_rate * 1e-9);
+      const double memcpy_rate = run.references.measure().memcpy_gb_per_s * 1e9;
+      unpin();
+      block.samples.push_back(rate / std::min(*disk_rate, memcpy_rate));
+    }
+    block.details = {{"snapshot", spread_of(ours).median, "GB/s"},
+                     {"a file of the same size", spread_of(disk).median, "GB/s"}};
+    block.note = fmt::format(
+        "{} entries; refract snapshot, from its start to its end, without a bound on the rate; "
+        "both synced, in $TMPDIR",
+        run.options.many_entries);
+    return {};
+  });
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include "bench/bars/bars.h"
+#include "bench/measure/delayed_path.h"
+#include "bench/sides/rivals.h"
+
+#include "refract/base/units.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr uint64_t kValues = 32;
+constexpr size_t kValueBytes = 4 * kMiB;
+// 64 MiB are under way or about to be, where the path holds 10 MB.
+constexpr size_t kDepth = 16;
+
+Reported<Outcome> measure_far(BarRun& run, double get_share) {
+  const DelayedPath::Options path_options;
+  const Reported<DelayedPath> path = DelayedPath::create(path_options);
+  if (!path) return report(path.error());
+  const Reported<PrivateNode> node =
+      PrivateNode::start({.program = run.options.node_program,
+                          .memory_limit_bytes = memory_bytes_for(kValues, 16, kValueBytes),
+                          .listen_address = path->far_address(),
+                          .launcher = path->launcher()});
+  if (!node) return report(node.error());
+  const Contents contents(16, kValueBytes);
+  if (const Reported<> filled = fill_node(*node, contents, kValues); !filled) return report(filled.error());
+  const DriverOptions driver_options = {.depth = kDepth};
+  const Reported<std::unique_ptr<RefractDriver>> driver =
+      RefractDriver::connect({.address = node->tcp_address()}, driver_options, contents);
+  if (!driver) return report(driver.error());
+  Workload workload({.keys = kValues,
+                     .value_bytes = kValueBytes,
+                     .get_share = get_share,
+                     .seconds = run.options.path_seconds},
+                    run.timer);
+
+  return in_block(
+      run,
+      [&](Outcome& block) -> Reported<> {
+        const Reported<double> stream = path->stream_rate(run.options.path_seconds);
+        if (!stream) return report(stream.error());
+        const auto bandwidth = static_cast<double>(path_options.bytes_per_s);
+        std::vector<double> rates;
+        // The first turn is the one in which the connection finds out how much the path holds. Some turns
+        // suffice: the other side of the ratio is a constant.
+        for (int turn = 0; turn <= (run.options.alternations + 1) / 2; ++turn) {
+          const Reported<WorkloadResult> result = run_workload(**driver, workload);
+          if (!result) return report(result.error());
+          if (turn == 0) continue;
+          const double rate = result->per_second() * static_cast<double>(kValueBytes);
+          rates.push_back(rate * 1e-9);
+          block.samples.push_back(rate / bandwidth);
+        }
+        block.details = {{"ours", spread_of(rates).median, "GB/s"},
+                         {"one plain connection", *stream * 1e-9, "GB/s"}};
+        block.note = fmt::format(
+            "{} in flight, one connection; {} ms there and back, {:.2g} GB/s each way, headers included; a "
+            "thread of this program holds the packets back, and nobody is bound to a core",
+            kDepth, path_options.round_trip_ns / kMillisecond_ns, bandwidth * 1e-9);
+        return {};
+      },
+      Over::kTcp);
+}
+
+}  // namespace
+
+Reported<Outcome> measure_tcp_get_far(BarRun& run) {
+  return measure_far(run, 1);
+}
+
+Reported<Outcome> measure_tcp_put_far(BarRun& run) {
+  return measure_far(run, 0);
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bench/bars/bars.h"
+#include "bench/load/memcached_driver.h"
+#include "bench/sides/memcached.h"
+#include "bench/sides/rivals.h"
+
+#include "refract/base/units.h"
+
+namespace refract::bench {
+namespace {
+
+enum class Rival : uint8_t { kRedis, kMemcached };
+
+struct Contest {
+  Rival rival = Rival::kRedis;
+  uint64_t keys = 0;
+  size_t value_bytes = 64;
+  double get_share = 1;
+  size_t depth = 1;
+};
+
+struct Rates {
+  double ours = 0;
+  double theirs = 0;
+};
+
+// The store beside ours, filled, and a client of it.
+class Beside {
+ public:
+  [[nodiscard]] static Reported<Beside> start(const Contest& contest, const Rivals& rivals,
+                                              const DriverOptions& options) {
+    Beside beside;
+    if (contest.rival == Rival::kRedis) {
+      Reported<std::unique_ptr<StoreDriver>> driver = rivals.connect_redis(options);
+      if (!driver) return report(driver.error());
+      beside.driver_ = std::move(*driver);
+      beside.name_ = fmt::format("Redis {}", rivals.redis().version());
+      return beside;
+    }
+    const Contents contents = rivals.contents();
+    Reported<Memcached> memcached = Memcached::start({.cpu = core_count() > 1 ? core_number(1) : -1,
+                                                      .keys = contest.keys,
+                                                      .key_bytes = contents.key_bytes(),
+                                                      .value_bytes = contents.value_bytes()});
+    if (!memcached) return report(memcached.error());
+    beside.memcached_.emplace(std::move(*memcached));
+    const uint16_t port = beside.memcached_->port();
+    Reported<std::unique_ptr<MemcachedDriver>> filler =
+        MemcachedDriver::connect(port, {.depth = filling_depth(contents)}, contents);
+    if (!filler) return report(filler.error());
+    if (const Reported<> filled = (*filler)->fill(0, contest.keys); !filled) return report(filled.error());
+    Reported<std::unique_ptr<MemcachedDriver>> driver = MemcachedDriver::connect(port, options, contents);
+    if (!driver) return report(driver.error());
+    beside.driver_ = std::move(*driver);
+    beside.name_ = "memcached";
+    return beside;
+  }
+
+  [[nodiscard]] StoreDriver& driver() const noexcept { return *driver_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  std::optional<Memcached> memcached_;
+  std::unique_ptr<StoreDriver> driver_;
+  std::string name_;
+};
+
+// One turn of each, over the same keys in the same order.
+Reported<Rates> compete(StoreDriver& ours, StoreDriver& theirs, const WorkloadOptions& options,
+                        const Timer& timer) {
+  Workload workload(options, timer);
+  const Reported<WorkloadResult> our_result = run_workload(ours, workload);
+  if (!our_result) return report(our_result.error());
+  Workload same_again(options, timer);
+  const Reported<WorkloadResult> their_result = run_workload(theirs, same_again);
+  if (!their_result) return report(their_result.error());
+  if (our_result->missing + their_result->missing > 0) {
+    return report(Code::kCorrupt, "a get found nothing where an entry was put");
+  }
+  return Rates{.ours = our_result->per_second(), .theirs = their_result->per_second()};
+}
+
+Reported<Outcome> measure_contest(BarRun& run, const Contest& contest) {
+  const Reported<Rivals> rivals = Rivals::start({.node_program = run.options.node_program,
+                                                 .keys = contest.keys,
+                                                 .value_bytes = contest.value_bytes,
+                                                 .with_redis = contest.rival == Rival::kRedis,
+                                                 .server_waiting = Waiting::kPolling});
+  if (!rivals) return report(rivals.error());
+  pin_to_core(0);
+  const DriverOptions options = {.depth = contest.depth, .waiting = Waiting::kPolling};
+  const Reported<std::unique_ptr<StoreDriver>> ours = rivals->connect(options);
+  if (!ours) return report(ours.error());
+  const Reported<Beside> beside = Beside::start(contest, *rivals, options);
+  if (!beside) return report(beside.error());
+
+  return in_block(
+      run,
+      [&](Outcome& block) -> Reported<> {
+        const bool is_large = contest.value_bytes >= kMiB;
+        // In GB/s, or in millions a second.
+        const double scale = is_large ? static_cast<double>(contest.value_bytes) * 1e-9 : 1e-6;
+        std::vector<double> our_rates;
+        std::vector<double> their_rates;
+        for (int turn = 0; turn <= run.options.alternations; ++turn) {
+          const Reported<Rates> rates = compete(**ours, beside->driver(),
+                                                {.keys = contest.keys,
+                                                 .value_bytes = contest.value_bytes,
+                                                 .get_share = contest.get_share,
+                                                 .seconds = run.options.slice_seconds,
+                                                 .seed = static_cast<uint64_t>(turn) + 1},
+                                                run.timer);
+          if (!rates) return report(rates.error());
+          if (turn == 0) continue;
+          our_rates.push_back(rates->ours * scale);
+          their_rates.push_back(rates->theirs * scale);
+          block.samples.push_back(rates->ours / rates->theirs);
+        }
+        const char* unit = is_large ? "GB/s" : "M/s";
+        block.details = {{"ours", spread_of(our_rates).median, unit},
+                         {beside->name(), spread_of(their_rates).median, unit}};
+        block.note = fmt::format(
+            "one connection each, a sliding window of {} (client::AsyncClient; pipelined commands); both "
+            "clients poll, our server polls, {} sleeps in epoll when idle; clients on core 0, servers on 1",
+            contest.depth, beside->name());
+        return {};
+      },
+      Over::kTcp);
+}
+
+Reported<Outcome> measure_small(BarRun& run, double get_share, size_t depth) {
+  return measure_contest(run, {.keys = run.options.entries, .get_share = get_share, .depth = depth});
+}
+
+// Sixteen values that are walked in random order, every page of them touched before.
+Reported<Outcome> measure_large(BarRun& run, double get_share, Rival rival) {
+  return measure_contest(
+      run, {.rival = rival, .keys = 16, .value_bytes = 4 * kMiB, .get_share = get_share, .depth = 1});
+}
+
+}  // namespace
+
+Reported<Outcome> measure_tcp_get_16(BarRun& run) {
+  return measure_small(run, 1, 16);
+}
+
+Reported<Outcome> measure_tcp_get_64(BarRun& run) {
+  return measure_small(run, 1, 64);
+}
+
+Reported<Outcome> measure_tcp_put_16(BarRun& run) {
+  return measure_small(run, 0, 16);
+}
+
+Reported<Outcome> measure_tcp_put_64(BarRun& run) {
+  return measure_small(run, 0, 64);
+}
+
+Reported<Outcome> measure_tcp_get_large(BarRun& run) {
+  return measure_large(run, 1, Rival::kRedis);
+}
+
+Reported<Outcome> measure_tcp_put_large(BarRun& run) {
+  return measure_large(run, 0, Rival::kRedis);
+}
+
+Reported<Outcome> measure_tcp_get_large_beside_memcached(BarRun& run) {
+  return measure_large(run, 1, Rival::kMemcached);
+}
+
+Reported<Outcome> measure_tcp_put_large_beside_memcached(BarRun& run) {
+  return measure_large(run, 0, Rival::kMemcached);
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/growth/growth_command.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "bench/measure/machine.h"
+#include "bench/sides/private_node.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr uint64_t kKeysMost = 100'000'000;
+
+void apply_size(GrowthCommand& command) {
+  GrowthOptions& options = command.options;
+  BarOptions& bars = command.bars;
+  if (bars.node_program.empty()) bars.node_program = default_node_program();
+  if (command.is_quick) {
+    options.keys_max = std::min<uint64_t>(options.keys_max, 1'000'000);
+    options.steps_a_decade = 1;
+    options.simulated_ns = std::min<uint64_t>(options.simulated_ns, 500'000);
+    bars.alternations = 3;
+    bars.slice_seconds = 0.05;
+  }
+  if (command.is_small) {
+    options.keys_max = 1'000;
+    options.connections_max = 2;
+    options.shards_max = 2;
+    options.bytes_max = 64;
+    options.steps_a_decade = 1;
+    options.simulated_ns = 50'000;
+    bars.alternations = 1;
+    bars.slice_seconds = 0.002;
+    bars.attempts = 1;
+    bars.judged = false;
+  }
+}
+
+void show_point(GrowthAxis axis, const GrowthPoint& point) {
+  fmt::print("{} {}{}\n", place_text(axis, point.x), text(axis), point.is_disturbed ? ": disturbed" : "");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void describe_growth(CLI::App& app, GrowthCommand& command) {
+  const std::map<std::string, GrowthAxis> axes = {{"keys", GrowthAxis::kKeys},
+                                                  {"connections", GrowthAxis::kConnections},
+                                                  {"shards", GrowthAxis::kShards},
+                                                  {"sizes", GrowthAxis::kSizes}};
+  GrowthOptions& options = command.options;
+  app.add_option("--only", options.only, "keys, connections, shards or sizes; several with commas")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(axes));
+  app.add_option("--at", options.at, "only at these places of the axis, with commas")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  app.add_option("--keys-max", options.keys_max, "up to so many keys, as far as memory allows")
+      ->check(CLI::Range(uint64_t{1}, kKeysMost))
+      ->capture_default_str();
+  app.add_option("--turns", command.bars.alternations, "of all sides at a point")
+      ->check(CLI::Range(1, 1'000))
+      ->capture_default_str();
+  app.add_option("--seconds", command.bars.slice_seconds, "of one kind of operation in a turn")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--quick", command.is_quick, "fewer points and shorter turns, up to a million keys");
+  app.add_flag("--smoke", command.is_small, "the smallest points, shortly: whether everything runs");
+  app.add_option("--node-program", command.bars.node_program, "refractd (default: beside this program)");
+  app.add_option("--json", command.json_path, "write everything to this file as JSON ('-': standard output)");
+}
+
+Reported<std::string> run_growth_command(GrowthCommand& command) {
+  apply_size(command);
+  if (!command.options.at.empty() && command.options.only.size() != 1) {
+    return report(Code::kInvalidArgument, "--at names places of one axis",
+                  "say which: --only keys, connections, shards or sizes");
+  }
+  const Timer timer = Timer::calibrate();
+  // First of all: it forks, and this process is small now.
+  const Reported<std::unique_ptr<References>> references = References::start(timer);
+  if (!references) return report(references.error());
+  BarRun bars = {.options = command.bars, .timer = timer, .references = **references};
+  GrowthRun run = {.options = command.options, .bars = bars};
+  const bool is_shown = command.json_path != "-";
+  if (is_shown) {
+    const Machine machine = this_machine();
+    fmt::print("refract-bench {} ({}), {} x {}, Linux {}\n{}", machine.commit, machine.compiler,
+               machine.cores, machine.cpu, machine.kernel,
+               command.is_small ? "a smoke run: no number means anything\n" : "");
+    run.options.on_point = show_point;
+  }
+  const Reported<std::vector<GrowthCurve>> curves = run_growth(run);
+  if (!curves) return report(curves.error());
+  if (is_shown) {
+    for (const GrowthCurve& curve : *curves) fmt::print("\n{}", lines_of(curve));
+  }
+  return json_of(run, *curves);
+}
+
+}  // namespace refract::bench

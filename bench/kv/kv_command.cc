@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/kv/kv_command.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "bench/kv/kv_results.h"
+
+#include "refract/kv/designs/designs.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr std::string_view kAll = "all";
+const std::map<std::string, Sweep> kSweeps = {{"rate", Sweep::kRate},
+                                              {"depth", Sweep::kDepth},
+                                              {"clients", Sweep::kClients},
+                                              {"shards", Sweep::kShards},
+                                              {"size", Sweep::kSize}};
+const std::map<std::string, KvPeer> kPeers = {{"redis", KvPeer::kRedis},
+                                              {"memcached", KvPeer::kMemcached},
+                                              {"cuckoo", KvPeer::kCuckoo},
+                                              {"table", KvPeer::kTable}};
+
+// Each once, ours first.
+std::vector<std::string> designs_of(const std::vector<std::string>& named) {
+  const auto is_named = [&named](std::string_view name) {
+    return std::ranges::any_of(named, [name](const auto& each) { return each == name || each == kAll; });
+  };
+  std::vector<std::string> designs;
+  if (named.empty() || is_named(kOurs)) designs.emplace_back(kOurs);
+  for (const kv::designs::Design& design : kv::designs::all()) {
+    if (is_named(design.name)) designs.emplace_back(design.name);
+  }
+  return designs;
+}
+
+std::vector<std::string> design_names() {
+  std::vector<std::string> names = designs_of({std::string(kAll)});
+  names.emplace_back(kAll);
+  return names;
+}
+
+// Beside other designs ours goes by all its paths, unless one is named.
+Reported<std::vector<Path>> chosen_paths(const KvCommand& command) {
+  const KvLoad& load = command.load;
+  if (!command.path.empty() && !load.has(kOurs)) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("--path {}: {} has one way of its own", command.path, load.designs.front()),
+                  fmt::format("--path is for {}; leave it out, or add --design {}", kOurs, kOurs));
+  }
+  if (command.path == text(Path::kDirect) && load.provider == Provider::kTcp) {
+    return report(Code::kInvalidArgument, "--path direct: over tcp nobody reads a node's memory directly",
+                  "use chain or rpc, or --provider shm");
+  }
+  for (const Path path : {Path::kDirect, Path::kChain, Path::kRpc}) {
+    if (command.path == text(path)) return std::vector{path};
+  }
+  if (command.path == kAll || load.designs.size() > 1) return std::vector<Path>{};
+  return std::vector{Path::kDirect};
+}
+
+Reported<double> get_share_of(const std::string& mix) {
+  if (mix == "get") return 1.0;
+  if (mix == "put") return 0.0;
+  if (mix == "mixed") return 0.5;
+  double percent = 0;
+  const auto [end, error] = std::from_chars(mix.data(), mix.data() + mix.size(), percent);
+  if (error == std::errc() && end == mix.data() + mix.size() && percent >= 0 && percent <= 100) {
+    return percent / 100;
+  }
+  return report(Code::kInvalidArgument, fmt::format("--mix {}: expected get, put, mixed or a number", mix),
+                "a number is the percentage of gets, such as 95");
+}
+
+void describe_entries(CLI::App& app, KvCommand& command) {
+  WorkloadOptions& workload = command.load.workload;
+  app.add_option("--keys", workload.keys, "how many keys")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--key-bytes", workload.key_bytes, "bytes of a key")
+      ->check(CLI::Range(kKeyBytesMin, kKeyBytesMax))
+      ->capture_default_str();
+  app.add_option("--value-bytes", workload.value_bytes, "bytes of a value")
+      ->check(CLI::Range(size_t{0}, size_t{512} << 20))
+      ->capture_default_str();
+  app.add_option("--mix", command.mix, "get, put, mixed (half of each), or the percentage of gets")
+      ->capture_default_str();
+  app.add_option(
+         "--workload", command.ycsb,
+         "instead of a mix, YCSB's a (half gets), b (95 % gets), c (gets), d (gets of the latest, 5 % "
+         "inserts), e (scans, 5 % inserts) or f (half gets, half gets that a put follows)")
+      ->check(CLI::IsMember({"a", "b", "c", "d", "e", "f"}))
+      ->excludes("--mix");
+  app.add_option("--zipf", workload.skew, "skew of the keys, 0: uniform (0.99 with --workload, else 0)")
+      ->check(CLI::Range(0.0, 0.999));
+  app.add_option("--seconds", workload.seconds, "stop a turn after so long")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--ops", workload.operations, "stop a turn after so many operations");
+  app.add_option("--rate", workload.rate, "operations a second; latency counts from when each was due")
+      ->check(CLI::NonNegativeNumber);
+}
+
+Reported<std::string> run_sweep(const KvCommand& command) {
+  if (const Reported<> possible = check_sweep(command.load); !possible) return report(possible.error());
+  const Reported<KvSweep> sweep = run_kv_sweep(command.load);
+  if (!sweep) return report(sweep.error());
+  if (command.json_path != "-") fmt::print("{}", lines_of(command.load, *sweep));
+  return json_of(command.load, *sweep);
+}
+
+}  // namespace
+
+void describe_kv(CLI::App& app, KvCommand& command) {
+  const std::map<std::string, Provider> providers = {{"shm", Provider::kShm}, {"tcp", Provider::kTcp}};
+  const std::map<std::string, Waiting> waitings = {
+      {"adaptive", Waiting::kAdaptive}, {"poll", Waiting::kPolling}, {"block", Waiting::kBlocking}};
+  KvLoad& load = command.load;
+  CLI::Option* address =
+      app.add_option("--address,--socket", load.address, "the node to load (default: a private one)");
+  app.add_option("--design", command.designs,
+                 "the stores under the load, in turns: refract (ours), published designs, or all of them")
+      ->delimiter(',')
+      ->check(CLI::IsMember(design_names()));
+  app.add_option("--provider", load.provider, "of private nodes and other designs' servers: shm or tcp")
+      ->transform(CLI::CheckedTransformer(providers))
+      ->excludes(address);
+  app.add_option("--path", command.path,
+                 "of our gets: direct (over shm), rpc (by messages), chain, which puts take, too, or all")
+      ->check(CLI::IsMember({"direct", "chain", "rpc", "all"}));
+  app.add_option("--shards", load.shards, "of a private node")->check(CLI::Range(1, 256))->excludes(address);
+  describe_entries(app, command);
+  app.add_option("--clients", load.clients, "each with its thread and connections")
+      ->check(CLI::Range(1, 256));
+  app.add_option("--depth", load.driver.depth, "operations in flight, of each client")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--batch", load.driver.batch,
+                 "of which so many are asked for together (multi_get, multi_put)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--waiting", load.driver.waiting,
+                 "what clients and a private server do when there is nothing to do: adaptive, poll or block")
+      ->transform(CLI::CheckedTransformer(waitings));
+  app.add_option_function<std::string>(
+         "--sweep",
+         [&load](const std::string& over) { load.sweep = over.empty() ? Sweep::kRate : kSweeps.at(over); },
+         "go over rate (up to half more than can be served; the default), depth (1 to 256), clients (1 to "
+         "16), "
+         "shards (1 to 8) or size (values of 16 B to 4 MiB), all sides in turns at each point")
+      ->expected(0, 1)
+      ->check(CLI::IsMember({"", "rate", "depth", "clients", "shards", "size"}));
+  app.add_option("--turns", load.turns, "repeat, and show the median and the range")
+      ->check(CLI::Range(1, 1000));
+  app.add_option(
+         "--beside", load.beside,
+         "the same load in turns on redis or memcached (servers of our own over TCP), cuckoo or table "
+         "(libcuckoo's and our bars' table, in the client's process), or several with commas; "
+         "--turns 3 unless said, as wherever there is more than one side")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(kPeers));
+  app.add_option("--json", command.json_path, "write the result to this file as JSON ('-': standard output)");
+  app.add_option("--node-program", load.node_program,
+                 "refractd for a private node (default: beside this program)");
+}
+
+Reported<std::string> run_kv_command(const CLI::App& app, KvCommand& command) {
+  KvLoad& load = command.load;
+  const Reported<double> get_share = get_share_of(command.mix);
+  if (!get_share) return report(get_share.error());
+  load.workload.get_share = *get_share;
+  load.ycsb = find_ycsb(command.ycsb);
+  if (load.ycsb != nullptr) {
+    load.ycsb->apply_to(load.workload);
+    if (app.count("--zipf") == 0) load.workload.skew = kYcsbSkew;
+  }
+  load.designs = designs_of(command.designs);
+  Reported<std::vector<Path>> paths = chosen_paths(command);
+  if (!paths) return report(paths.error());
+  load.paths = std::move(*paths);
+  // Alternation is what makes a ratio of two sides worth anything.
+  const bool has_sides = !load.beside.empty() || load.designs.size() > 1 || load.paths.size() != 1;
+  if (has_sides && app.count("--turns") == 0) load.turns = 3;
+  if (!values_of(load.sweep).empty()) return run_sweep(command);
+  if (const Reported<> possible = check(load); !possible) return report(possible.error());
+  const Reported<KvResult> result = run_kv_load(load);
+  if (!result) return report(result.error());
+  if (command.json_path != "-") fmt::print("{}", lines_of(load, *result));
+  return json_of(load, *result);
+}
+
+}  // namespace refract::bench

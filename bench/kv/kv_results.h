@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `refract-bench kv` found, for people and for programs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bench/kv/kv_load.h"
+#include "bench/kv/kv_sweep.h"
+
+namespace refract::bench {
+
+[[nodiscard]] std::string lines_of(const KvLoad& load, const KvResult& result);
+[[nodiscard]] std::string json_of(const KvLoad& load, const KvResult& result);
+
+// kv_sweep_results.cc
+[[nodiscard]] std::string lines_of(const KvLoad& load, const KvSweep& sweep);
+[[nodiscard]] std::string json_of(const KvLoad& load, const KvSweep& sweep);
+
+// The parts of both: what was asked for, by whom, and where they sat.
+[[nodiscard]] std::string heading_of(const KvLoad& load, bool is_bound);
+// Cycles and instructions an operation, or that there are no counters here.
+[[nodiscard]] std::string counts_of(const KvResult& result);
+[[nodiscard]] std::string caveats_of(const KvLoad& load);
+[[nodiscard]] std::string served_rate_text(double per_second);
+[[nodiscard]] std::string oddities_of(const WorkloadResult& result);
+[[nodiscard]] nlohmann::ordered_json load_json_of(const KvLoad& load, bool is_bound);
+[[nodiscard]] nlohmann::ordered_json side_json_of(const KvResult& result, const KvSide& side);
+
+}  // namespace refract::bench

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sides/durable_node.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "bench/load/entry.h"
+#include "bench/measure/measure.h"
+#include "bench/sides/loaded_node.h"
+
+#include "refract/base/units.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr uint64_t kPatience_ns = 120 * kSecond_ns;
+
+// The command beside this program.
+std::string command_program() {
+  return std::filesystem::path(default_node_program()).replace_filename("refract").string();
+}
+
+}  // namespace
+
+Reported<DurableNode> DurableNode::start_loaded(const BarRun& run, const Options& options) {
+  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  if (!folder) return report(folder.error());
+  DurableNode durable(std::move(*folder), {.program = run.options.node_program,
+                                           .memory_limit_bytes = node_memory_bytes(options.entries),
+                                           .is_bound = options.is_bound,
+                                           .durability = "everysec",
+                                           .snapshots_at_full_speed = options.snapshots_at_full_speed});
+  durable.options_.data_folder = durable.folder();
+  Reported<PrivateNode> node = PrivateNode::start(durable.options_);
+  if (!node) return report(node.error());
+  durable.node_.emplace(std::move(*node));
+  Reported<Client> loader = connect_to(durable.node());
+  if (!loader) return report(loader.error());
+  if (const Reported<> loaded = load_entries(*loader, options.entries); !loaded)
+    return report(loaded.error());
+  return durable;
+}
+
+void DurableNode::stop() {
+  if (node_) node_->stop();
+  node_.reset();
+}
+
+Reported<double> DurableNode::start_again(uint64_t index) {
+  const uint64_t begun_ns = now_ns();
+  Reported<PrivateNode> node = PrivateNode::start(options_);
+  if (!node) return report(node.error());
+  node_.emplace(std::move(*node));
+  const Key key = Key::of(index);
+  Value value = {};
+  while (true) {
+    Reported<Client> client = Client::connect(node_->socket_path());
+    const auto got =
+        client ? client->get_into(key.text(), value.writable_bytes()) : fail(client.error().code);
+    if (got && value.is_of(index)) return static_cast<double>(now_ns() - begun_ns) * 1e-9;
+    if (got || got.error().code == Code::kNotFound)
+      return report(Code::kCorrupt, fmt::format("entry {} is not what it was before the start", index));
+    if (now_ns() - begun_ns > kPatience_ns) return failed("get behind a start", got.error().code);
+    sleep_ns(kMillisecond_ns);
+  }
+}
+
+Reported<ChildProcess> DurableNode::begin_snapshot() const {
+  return ChildProcess::start(
+      {.arguments = {command_program(), "--socket", node_->socket_path(), "snapshot", "--no-progress"},
+       .log_path = folder_.path() + "/snapshot.log"});
+}
+
+Reported<> DurableNode::end_snapshot(ChildProcess& snapshot) const {
+  if (snapshot.wait() == 0) return {};
+  return report(Code::kUnavailable, "refract snapshot failed: " + tail_of(folder_.path() + "/snapshot.log"));
+}
+
+Reported<double> DurableNode::snapshot_seconds() const {
+  const uint64_t begun_ns = now_ns();
+  Reported<ChildProcess> snapshot = begin_snapshot();
+  if (!snapshot) return report(snapshot.error());
+  if (const Reported<> ended = end_snapshot(*snapshot); !ended) return report(ended.error());
+  return static_cast<double>(now_ns() - begun_ns) * 1e-9;
+}
+
+std::string DurableNode::snapshot_path() const {
+  std::string youngest;
+  std::error_code error;
+  for (const auto& file : std::filesystem::directory_iterator(folder(), error)) {
+    const std::string path = file.path();
+    if (file.path().filename().string().starts_with("snapshot-") && path > youngest) youngest = path;
+  }
+  return youngest;
+}
+
+}  // namespace refract::bench

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/suites/suite_command.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "bench/bars/bar_run.h"
+#include "bench/sides/private_node.h"
+#include "bench/suites/claim.h"
+
+namespace refract::bench {
+namespace {
+
+Reported<> print_list() {
+  for (const std::string& name : suite_names()) {
+    const Reported<Suite> suite = read_suite(name);
+    if (!suite) return report(suite.error());
+    const bool is_claim = suite->experiment == Suite::Experiment::kBars;
+    fmt::print("{:<22} {}\n", name, is_claim ? suite->claim : suite->title + " (published, rebuilt)");
+  }
+  return {};
+}
+
+// The timer and the other processes of the references, made when the first claim wants them.
+class ClaimRunner {
+ public:
+  explicit ClaimRunner(const BarOptions& options) : options_(options) {}
+
+  [[nodiscard]] Reported<ClaimResult> measure(const Suite& suite) {
+    if (references_ == nullptr) {
+      timer_ = Timer::calibrate();
+      Reported<std::unique_ptr<References>> started = References::start(timer_);
+      if (!started) return report(started.error());
+      references_ = std::move(*started);
+    }
+    BarRun run = {.options = options_, .timer = timer_, .references = *references_};
+    return measure_claim(suite, run);
+  }
+
+ private:
+  BarOptions options_;
+  Timer timer_;
+  std::unique_ptr<References> references_;
+};
+
+// What is off and not explained is a failure: what comes out of the simulator is the same everywhere.
+Reported<> run_published(const SuiteCommand& command, Suite& suite, SuiteReport& all) {
+  if (command.is_small) make_small(suite);
+  const Reported<SuiteResult> result = run_suite(suite, command.fabric);
+  if (!result) return report(result.error());
+  if (command.json_path != "-") fmt::print("{}\n", lines_of(suite, *result));
+  all.json += json_of(suite, *result);
+  all.has_failed = all.has_failed || (!command.is_small && has_unexplained(suite, *result));
+  return {};
+}
+
+void apply_size(SuiteCommand& command) {
+  if (command.bars.node_program.empty()) command.bars.node_program = default_node_program();
+  if (command.is_quick) make_quick(command.bars);
+  if (command.is_small) make_small(command.bars);
+}
+
+}  // namespace
+
+void describe_suites(CLI::App& app, SuiteCommand& command) {
+  const std::map<std::string, SuiteFabric> fabrics = {
+      {"sim", SuiteFabric::kSim}, {"shm", SuiteFabric::kShm}, {"tcp", SuiteFabric::kTcp}};
+  app.add_option("suite", command.names, "names that --list has, or files such as ./mine.toml");
+  app.add_flag("--list", command.is_list, "the names of all, each with the claim that it measures");
+  app.add_option(
+         "--fabric", command.fabric,
+         "of published ones; sim: the paper's testbed; shm or tcp: this machine, where only ratios can "
+         "be compared")
+      ->transform(CLI::CheckedTransformer(fabrics));
+  app.add_flag("--quick", command.is_quick, "of claims: fewer and shorter rounds, as of 'bars'");
+  app.add_flag("--smoke", command.is_small, "few operations: whether everything runs");
+  app.add_option("--node-program", command.bars.node_program, "refractd (default: beside this program)");
+  app.add_option("--json", command.json_path,
+                 "write the results to this file, one JSON object each ('-': standard output)");
+}
+
+Reported<SuiteReport> run_suite_command(SuiteCommand& command) {
+  SuiteReport all;
+  if (command.is_list) {
+    if (const Reported<> listed = print_list(); !listed) return report(listed.error());
+    return all;
+  }
+  if (command.names.empty()) {
+    return report(Code::kInvalidArgument, "which suite is to be run?", "refract-bench suite --list has all");
+  }
+  apply_size(command);
+  ClaimRunner claims(command.bars);
+  for (const std::string& name : command.names) {
+    Reported<Suite> suite = read_suite(name);
+    if (!suite) return report(suite.error());
+    if (suite->experiment != Suite::Experiment::kBars) {
+      if (const Reported<> ran = run_published(command, *suite, all); !ran) return report(ran.error());
+      continue;
+    }
+    const Reported<ClaimResult> result = claims.measure(*suite);
+    if (!result) return report(result.error());
+    if (command.json_path != "-") fmt::print("{}\n", lines_of(*suite, *result));
+    std::fflush(stdout);
+    all.json += json_of(*suite, *result);
+    all.has_failed = all.has_failed || result->verdict() == Verdict::kFailed;
+  }
+  return all;
+}
+
+}  // namespace refract::bench

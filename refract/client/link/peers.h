@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's connections to all shards of a node, on one runtime shard: which one owns a key, what becomes of
+// an operation when the server or the node behind it goes, and how the next one is found.
+//
+// Shards come and go one by one: an operation waits for its own shard alone. The node's first shard is asked
+// how many there are; where another node answers at the address, everything is learnt anew.
+//
+// Threads: used only by its runtime shard. Destroyed after all operations, and not
+// in the turn in which one of them ended.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "refract/base/hash.h"
+#include "refract/client/link/connection.h"
+#include "refract/client/link/discovery.h"
+#include "refract/client/link/forks.h"
+#include "refract/client/link/settings.h"
+#include "refract/kv/layout/routing.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::client {
+
+// Whose operation it is: of the shard that owns the key or, where there is none, of this one.
+struct Place {
+  std::span<const std::byte> key;
+  uint32_t shard = 0;
+};
+
+// How long an operation goes on.
+struct Patience {
+  uint64_t deadline_ns = 0;  // 0: no attempt has failed yet.
+  // When the first attempt began: the timeout is that of all together. 0: there was none. Of operations whose
+  // every message has a timeout of its own: likewise 0, and is_of_many.
+  uint64_t begun_ns = 0;
+  bool is_of_many = false;
+  int losses = 0;  // Of the whole node.
+  int waits = 0;
+  int growth_waits = 0;
+};
+
+// Whether an attempt surely did nothing.
+struct Unsent {
+  bool operator()(const Connection& /*connection*/, Code code) const noexcept {
+    return code == Code::kUnavailable;
+  }
+};
+
+// What a get may use without asking further: of a node with one shard that is read directly, else null.
+struct SoleReader {
+  Connection::Reader* reader = nullptr;
+  Connection* connection = nullptr;        // Whose reader that is.
+  const uint64_t* server_state = nullptr;  // Never null once there are peers.
+};
+
+// Written by one thread, read by any.
+class Counter {
+ public:
+  void add(uint64_t count) noexcept { set(value() + count); }
+  void set(uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_ = 0;
+};
+
+class Peers final : public Connection::Watcher {
+ public:
+  // Both outlive the peers. Nothing is connected yet.
+  Peers(runtime::Shard& shard, const Settings& settings);
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+  ~Peers() override;
+
+  // From now on `sole` says what a get may use at once.
+  void show_sole_reader(SoleReader& sole) noexcept;
+
+  // How many shards the node has; 1 until that is known.
+  [[nodiscard]] uint32_t count() const noexcept { return static_cast<uint32_t>(peers_.size()); }
+  // REQUIRES: count() > 1.
+  [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept {
+    return hash_key(key, hash_seed_);
+  }
+  [[nodiscard]] uint32_t shard_of(uint64_t hash) const noexcept { return kv::shard_of(hash, count()); }
+  // May be count(), where the node has fewer shards than it had.
+  [[nodiscard]] uint32_t index_of(const Place& place) const noexcept {
+    if (place.key.empty()) return std::min(place.shard, count());
+    return count() == 1 ? 0 : shard_of(hash(place.key));
+  }
+  // Null: never reached.
+  [[nodiscard]] Connection* at(uint32_t index) const noexcept { return peers_[index].get(); }
+  [[nodiscard]] Connection* at(const Place& place) const noexcept {
+    const uint32_t index = index_of(place);
+    return index < count() ? at(index) : nullptr;
+  }
+  // The connection whose server can be asked now. Null: go by read() or ask(), which wait for one.
+  [[nodiscard]] Connection* answering_at(const Place& place) const noexcept {
+    Connection* const connection = is_child() ? nullptr : at(place);
+    const bool answers = connection != nullptr && connection->state() == Connection::State::kUp;
+    return answers ? connection : nullptr;
+  }
+  // Has every connection look whether its node is there; the next turn ends those whose is not.
+  void look_around() noexcept;
+
+  // Reaches the node, and all its shards at once. False: trouble() says why not.
+  [[nodiscard]] runtime::Task<bool> establish(uint64_t deadline_ns);
+  // Whether a node was ever reached, so that its shards are known.
+  [[nodiscard]] bool is_known() const noexcept { return row_ != nullptr; }
+  // For operations on all shards: tries to reach a node once, if it is not known.
+  [[nodiscard]] runtime::Task<> find_out();
+
+  // Reads by `direct(Connection&) -> Code`, and where that cannot tell, by `ask(Connection&, deadline_ns) ->
+  // Task<Code>`, where kUnavailable says that there was no answer.
+  template <typename Direct, typename Ask>
+  [[nodiscard]] runtime::Task<Code> read(Place place, Direct direct, Ask ask, Patience patience = {}) {
+    for (;;) {
+      if (guard_.is_child()) co_return Code::kForked;
+      Connection* connection = at(place);
+      if (connection != nullptr && connection->reader() != nullptr) {
+        const Code code = direct(*connection);
+        if (code != Code::kInvalidated && code != Code::kCorrupt) co_return code;
+        if (code == Code::kCorrupt) {
+          const bool again = co_await await_growth(*connection, patience);
+          if (again) continue;
+          co_return code;
+        }
+      }
+      if (connection != nullptr && connection->state() == Connection::State::kUp) {
+        const Use use(*connection);
+        begin_attempt(patience);
+        const Code code = co_await ask(*connection, patience.deadline_ns);
+        if (code != Code::kUnavailable) {
+          note(*connection, code);
+          co_return code;
+        }
+      }
+      const bool again = co_await await_server(place, patience);
+      if (!again) co_return Code::kUnavailable;
+    }
+  }
+
+  // `ask(Connection&, deadline_ns) -> Task<Result<T>>`, repeated while `may_go_again(connection, code)`,
+  // which is asked right after it: by default after kUnavailable, which says that nothing was sent.
+  template <typename T, typename Ask, typename MayGoAgain = Unsent>
+  [[nodiscard]] runtime::Task<Result<T>> ask(Place place, Ask ask, MayGoAgain may_go_again = {},
+                                             Patience patience = {}) {
+    Code last = Code::kUnavailable;
+    for (;;) {
+      if (guard_.is_child()) co_return fail(Code::kForked);
+      Connection* connection = at(place);
+      if (connection != nullptr && connection->state() == Connection::State::kUp) {
+        const Use use(*connection);
+        begin_attempt(patience);
+        Result<T> result = co_await ask(*connection, patience.deadline_ns);
+        if (!may_go_again(*connection, result.code())) {
+          note(*connection, result.code());
+          co_return result;
+        }
+        // What was once under way stays in doubt, whatever happens to the repetitions.
+        if (result.code() == Code::kIndeterminate) last = Code::kIndeterminate;
+      }
+      const bool again = co_await await_server(place, patience);
+      if (!again) co_return fail(last);
+    }
+  }
+
+  // Waits for the next server, or connects to the next node. False: none came in time; trouble() says more.
+  [[nodiscard]] runtime::Task<bool> await_server(Place place, Patience& patience);
+  // False: what there is to be mapped is mapped, for some time already.
+  [[nodiscard]] runtime::Task<bool> await_growth(Connection& connection, Patience& patience);
+
+  [[nodiscard]] const Report& trouble() const noexcept { return trouble_; }
+  // Remembers why, where a person may want to know it.
+  void note(const Connection& connection, Code code);
+  void fill(Route& route) const;
+
+  [[nodiscard]] RequestId new_request() noexcept { return {client_id_, ++last_sequence_}; }
+  [[nodiscard]] bool is_child() const noexcept { return guard_.is_child(); }
+  [[nodiscard]] runtime::Shard& shard() const noexcept { return shard_; }
+  [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
+
+  [[nodiscard]] uint64_t messages_sent() const noexcept;
+  [[nodiscard]] uint64_t server_losses() const noexcept;
+  [[nodiscard]] uint64_t connections() const noexcept { return connections_; }
+
+  // An operation inside a connection, which must not go before it.
+  class Use {
+   public:
+    explicit Use(Connection& connection) noexcept : connection_(connection) { ++connection_.operations; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() { --connection_.operations; }
+
+   private:
+    Connection& connection_;
+  };
+
+  void connection_changed(Connection& connection) noexcept override;
+
+ private:
+  void begin_attempt(Patience& patience) const noexcept {
+    if (patience.begun_ns == 0 && !patience.is_of_many) patience.begun_ns = shard_.now_ns();
+  }
+  [[nodiscard]] runtime::Task<bool> establish_at(uint32_t index, uint64_t deadline_ns);
+  [[nodiscard]] bool begin_other(uint32_t index);
+  void take_first(Discovery discovery);
+  void put_aside(Connection::Owned connection);
+  void bury() noexcept;
+  void update_sole_reader() noexcept;
+
+  runtime::Shard& shard_;
+  const Settings& settings_;
+  ForkGuard guard_;
+  std::vector<Connection::Owned> peers_;  // Of each shard; null: never reached.
+  bool is_first_connecting_ = false;
+  std::vector<Connection::Owned> ended_;  // Some operation may still be on its way out of them.
+  SoleReader own_sole_;
+  SoleReader* sole_ = &own_sole_;
+  uint64_t hash_seed_ = 0;
+  // Of the node that was found.
+  const TransportRow* row_ = nullptr;
+  std::string address_;
+  std::string chosen_;
+  std::vector<OtherTransport> others_;
+  Report trouble_{Code::kOk, "", ""};
+  uint64_t client_id_;
+  uint64_t last_sequence_ = 0;
+  uint64_t connections_ = 0;
+  uint64_t messages_before_ = 0;  // Of earlier connections; likewise the next.
+  uint64_t losses_before_ = 0;
+};
+
+}  // namespace refract::client

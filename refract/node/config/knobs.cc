@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/config/knobs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "refract/base/default_socket.h"
+#include "refract/base/units.h"
+#include "refract/fabric/tcp/listen.h"
+#include "refract/node/config/config.h"
+
+namespace refract::node {
+namespace {
+
+constexpr int64_t kTebibyte = int64_t{1} << 40;
+constexpr int64_t kSizeMost = 64 * kTebibyte;
+
+// The command line's have been made absolute before.
+std::unexpected<Report> no_path(const std::string& text, std::string_view wanted) {
+  return report(Code::kInvalidArgument, fmt::format("expected {}, found '{}'", wanted, text),
+                "a path may be relative on the command line and in the environment, not in a file");
+}
+
+Reported<> store_socket_path(NodeConfig& config, const KnobValue& value) {
+  if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
+    return no_path(value.text, "an absolute path");
+  }
+  if (value.text.size() > kSocketPathBytesMax) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("expected a path of at most {} bytes (the system allows no more "
+                              "for a socket), found one of {}",
+                              kSocketPathBytesMax, value.text.size()));
+  }
+  config.socket_path = value.text;
+  return {};
+}
+
+// The word for what is not there, since an empty variable means that nothing was said.
+constexpr std::string_view kNone = "none";
+
+Reported<> store_rdma_device(NodeConfig& config, const KnobValue& value) {
+  config.rdma_device = value.text == kNone ? std::string() : value.text;
+  if (value.text.empty() || value.text.find_first_of(std::string_view("/ \0", 3)) != std::string::npos) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("expected the name of a device, found '{}'", value.text));
+  }
+  return {};
+}
+
+Reported<> store_rdma_connect_by(NodeConfig& config, const KnobValue& value) {
+  const auto by = fabric::verbs::connect_by(value.text);
+  if (!by) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("expected auto, exchange or cm, found '{}'", value.text));
+  }
+  config.rdma_connect_by = *by;
+  return {};
+}
+
+Reported<> store_listen_address(NodeConfig& config, const KnobValue& value) {
+  config.listen_address.clear();
+  if (value.text == kNone) return {};
+  if (auto sound = fabric::tcp::is_loopback(value.text); !sound) return report(sound.error());
+  config.listen_address = value.text;
+  return {};
+}
+
+Reported<> store_secret_file(NodeConfig& config, const KnobValue& value) {
+  config.auth_secret_file.clear();
+  if (value.text == kNone) return {};
+  if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
+    return no_path(value.text, "an absolute path or none");
+  }
+  config.auth_secret_file = value.text;
+  return {};
+}
+
+template <auto kMember>
+std::string show_or_none(const NodeConfig& config) {
+  return (config.*kMember).empty() ? std::string(kNone) : config.*kMember;
+}
+
+Reported<> store_backing(NodeConfig& config, const KnobValue& value) {
+  Reported<Backing> backing = parse_backing(value.text);
+  if (!backing) return report(backing.error());
+  config.memory_backing = std::move(*backing);
+  return {};
+}
+
+struct DurabilityName {
+  std::string_view name;
+  Durability durability;
+};
+constexpr std::array<DurabilityName, 3> kDurabilities = {
+    {{"none", Durability::kNone}, {"everysec", Durability::kEverySecond}, {"always", Durability::kAlways}}};
+
+Reported<> store_durability(NodeConfig& config, const KnobValue& value) {
+  for (const DurabilityName& each : kDurabilities) {
+    if (each.name != value.text) continue;
+    config.durability = each.durability;
+    return {};
+  }
+  return report(Code::kInvalidArgument,
+                fmt::format("expected none, everysec or always, found '{}'", value.text));
+}
+
+std::string show_durability(const NodeConfig& config) {
+  return std::string(kDurabilities[static_cast<size_t>(config.durability)].name);
+}
+
+struct EvictionName {
+  std::string_view name;
+  kv::EvictionPolicy policy;
+};
+constexpr std::array<EvictionName, 3> kEvictions = {{{"none", kv::EvictionPolicy::kNone},
+                                                     {"lru", kv::EvictionPolicy::kLeastRecentlyUsed},
+                                                     {"lfu", kv::EvictionPolicy::kLeastOftenUsed}}};
+
+Reported<> store_eviction(NodeConfig& config, const KnobValue& value) {
+  for (const EvictionName& each : kEvictions) {
+    if (each.name != value.text) continue;
+    config.memory_eviction = each.policy;
+    return {};
+  }
+  return report(Code::kInvalidArgument, fmt::format("expected none, lru or lfu, found '{}'", value.text));
+}
+
+std::string show_eviction(const NodeConfig& config) {
+  return std::string(kEvictions[static_cast<size_t>(config.memory_eviction)].name);
+}
+
+Reported<> store_data_folder(NodeConfig& config, const KnobValue& value) {
+  if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
+    return no_path(value.text, "an absolute path");
+  }
+  config.data_folder = value.text;
+  return {};
+}
+
+Reported<> store_log_level(NodeConfig& config, const KnobValue& value) {
+  const Result<LogLevel> level = log_level_from_text(value.text);
+  if (!level) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("expected error, warn, info or debug, found '{}'", value.text));
+  }
+  config.log_level = *level;
+  return {};
+}
+
+// Stores a number that parse_value has found in range.
+template <auto kMember>
+Reported<> store_number(NodeConfig& config, const KnobValue& value) {
+  using Number = std::remove_reference_t<decltype(config.*kMember)>;
+  config.*kMember = static_cast<Number>(value.number);
+  return {};
+}
+template <auto kMember>
+std::string show_bytes(const NodeConfig& config) {
+  return exact_bytes(config.*kMember);
+}
+template <auto kMember>
+std::string show_duration(const NodeConfig& config) {
+  return exact_duration(config.*kMember);
+}
+template <auto kMember>
+std::string show_number(const NodeConfig& config) {
+  return fmt::format("{}", config.*kMember);
+}
+
+constexpr std::array kTable = {
+    Knob{.key = "socket.path",
+         .type = KnobType::kText,
+         .fallback = "",
+         .fallback_words =
+             "$XDG_RUNTIME_DIR/refract/node.sock; without that variable /run/refract/node.sock for root "
+             "and /tmp/refract-UID/node.sock for others",
+         .path = PathForm::kPath,
+         .choices = "a path of at most 107 bytes",
+         .sentence = "The Unix socket on which clients of this host meet the node.",
+         .store = store_socket_path,
+         .show = [](const NodeConfig& config) { return config.socket_path; }},
+    Knob{.key = "listen.address",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "ADDRESS:PORT, such as 127.0.0.1:7400 or [::]:7400; or none",
+         .sentence =
+             "Where the node listens for TCP clients. Port 0 takes one that is free, which the banner "
+             "names. Anything but an address of this host alone needs auth.secret_file.",
+         .store = store_listen_address,
+         .show = show_or_none<&NodeConfig::listen_address>},
+    Knob{.key = "auth.secret_file",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .path = PathForm::kPathOrNone,
+         .choices = "a path, or none",
+         .sentence = "The file with the secret that TCP clients must know: 16 to 1024 bytes, readable by its "
+                     "owner alone. The secret itself never crosses the network.",
+         .store = store_secret_file,
+         .show = show_or_none<&NodeConfig::auth_secret_file>},
+    Knob{.key = "rdma.device",
+         .type = KnobType::kText,
+         .fallback = kRdmaAuto,
+         .fallback_words = "",
+         .choices = "auto, the name of a device as refract doctor lists them, or none",
+         .sentence =
+             "The RDMA device by which clients reach the node that met it at listen.address. auto takes "
+             "one that works, if there is one; with a device that is named the node does not start "
+             "unless it works.",
+         .store = store_rdma_device,
+         .show = show_or_none<&NodeConfig::rdma_device>},
+    Knob{.key = "rdma.connect_by",
+         .type = KnobType::kText,
+         .fallback = "auto",
+         .fallback_words = "",
+         .choices = "auto, exchange or cm",
+         .sentence =
+             "How RDMA connections are set up: by exchange of their numbers over TCP, by librdmacm (cm), or "
+             "by "
+             "exchange and, where that leads nowhere, by librdmacm. cm is for networks that only let through "
+             "what the connection manager has set up; exchange keeps the node from listening there.",
+         .store = store_rdma_connect_by,
+         .show = [](const NodeConfig& config) { return std::string(text(config.rdma_connect_by)); }},
+    Knob{.key = "memory.limit",
+         .type = KnobType::kBytes,
+         .fallback = "",
+         .fallback_words = "1GiB, or half of the memory that is available if that is less",
+         .least = 16 << 20,
+         .most = kSizeMost,
+         .may_be_share = true,
+         .choices = "",
+         .sentence =
+             "What the store may grow to; beyond it, puts are answered with no_space. A share is "
+             "taken of what "
+             "the machine and the cgroups leave at the start. Divided evenly among the shards, rounded "
+             "down to 2MiB.",
+         .store = store_number<&NodeConfig::memory_limit_bytes>,
+         .show = show_bytes<&NodeConfig::memory_limit_bytes>},
+    Knob{
+        .key = "memory.initial",
+        .type = KnobType::kBytes,
+        .fallback = "64MiB",
+        .fallback_words = "",
+        .least = 2 << 20,
+        .most = kSizeMost,
+        .choices = "",
+        .sentence =
+            "What the store takes at the start, at least 16MiB a shard if it is not set; it grows by further "
+            "regions up to memory.limit. Divided and rounded likewise.",
+        .store = store_number<&NodeConfig::memory_initial_bytes>,
+        .show = show_bytes<&NodeConfig::memory_initial_bytes>},
+    Knob{.key = "memory.backing",
+         .type = KnobType::kText,
+         .fallback = "memfd:",
+         .fallback_words = "",
+         .path = PathForm::kBehindFile,
+         .choices = "memfd:, hugetlb: or file:FOLDER",
+         .sentence = "What the memory lies in: pages as the kernel grants them, huge pages that were set "
+                     "aside, or files in a folder, "
+                     "which outlive the node, but no crash of the host: what that leaves is refused.",
+         .store = store_backing,
+         .show = [](const NodeConfig& config) { return to_uri(config.memory_backing); }},
+    Knob{.key = "memory.dump",
+         .type = KnobType::kBool,
+         .fallback = "false",
+         .fallback_words = "",
+         .most = 1,
+         .choices = "",
+         .sentence =
+             "Whether a dump that root takes of the node's processes contains the stored data. A crash "
+             "writes none, whatever this says.",
+         .store = store_number<&NodeConfig::memory_in_core_dumps>,
+         .show = show_number<&NodeConfig::memory_in_core_dumps>},
+    Knob{.key = "memory.eviction",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "none, lru or lfu",
+         .sentence = "What becomes of a put for which there is no room at memory.limit. none: it is answered "
+                     "with no_space, and nothing is lost. lru and lfu make the node a cache: entries go that "
+                     "were used least recently, or least often.",
+         .store = store_eviction,
+         .show = show_eviction},
+    Knob{.key = "data.durability",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "none, everysec or always",
+         .sentence =
+             "When a write is acknowledged. none: once it is in memory, which outlives the server but not "
+             "the node. everysec: once it is in a log that outlives every process, and that is on the disk "
+             "within a second. always: once it is on the disk.",
+         .store = store_durability,
+         .show = show_durability},
+    Knob{.key = "data.folder",
+         .type = KnobType::kText,
+         .fallback = "",
+         .fallback_words = "$XDG_STATE_HOME/refract; without that variable /var/lib/refract for root and "
+                           "$HOME/.local/state/refract for others",
+         .path = PathForm::kPath,
+         .choices = "a path",
+         .sentence = "Where log and snapshots lie, unless data.durability is none; made if it is missing (of "
+                     "the default "
+                     "its parents, too). A node has a folder of its own.",
+         .store = store_data_folder,
+         .show = [](const NodeConfig& config) { return config.data_folder; }},
+    Knob{.key = "data.snapshot_every",
+         .type = KnobType::kDuration,
+         .fallback = "1h",
+         .fallback_words = "",
+         .most = 86'400'000'000'000 * 30,
+         .choices = "",
+         .sentence =
+             "How often a snapshot is written, if something was, so that the log does not grow for ever; 0s: "
+             "only when refract snapshot asks for one. Nobody waits for it.",
+         .store = store_number<&NodeConfig::snapshot_every_ns>,
+         .show = show_duration<&NodeConfig::snapshot_every_ns>},
+    Knob{.key = "data.snapshot_rate",
+         .type = KnobType::kBytes,
+         .fallback = "128MiB",
+         .fallback_words = "",
+         .least = 1 << 20,
+         .most = kSizeMost,
+         .choices = "",
+         .sentence = "How much a shard's snapshot writes in a second at most.",
+         .store = store_number<&NodeConfig::snapshot_bytes_a_second>,
+         .show = show_bytes<&NodeConfig::snapshot_bytes_a_second>},
+    Knob{.key = "log.level",
+         .type = KnobType::kText,
+         .fallback = "info",
+         .fallback_words = "",
+         .choices = "error, warn, info or debug",
+         .sentence = "The least important messages that are still written to stderr.",
+         .store = store_log_level,
+         .show = [](const NodeConfig& config) { return std::string(text(config.log_level)); }},
+    Knob{.key = "server.spin",
+         .type = KnobType::kDuration,
+         .fallback = "50us",
+         .fallback_words = "",
+         .most = 10'000'000,
+         .choices = "",
+         .sentence =
+             "How long the server looks for further requests before it sleeps. Longer answers faster after a "
+             "pause and costs processor time.",
+         .store = store_number<&NodeConfig::server_spin_ns>,
+         .show = show_duration<&NodeConfig::server_spin_ns>},
+    Knob{.key = "server.shards",
+         .type = KnobType::kInteger,
+         .fallback = "1",
+         .fallback_words = "",
+         .least = 1,
+         .most = kShardsMax,
+         .choices = "",
+         .sentence =
+             "How many threads serve, each with its own part of the keys and of the memory. More than "
+             "there are processors helps nobody. A store over files keeps the number it was made with.",
+         .store = store_number<&NodeConfig::server_shards>,
+         .show = show_number<&NodeConfig::server_shards>},
+    Knob{.key = "server.cpu",
+         .type = KnobType::kInteger,
+         .fallback = "-1",
+         .fallback_words = "",
+         .least = -1,
+         .most = 4095,
+         .choices = "",
+         .sentence =
+             "The CPU that the server's first shard is bound to, the further ones to those behind it; "
+             "-1 leaves the choice to the system.",
+         .store = store_number<&NodeConfig::server_cpu>,
+         .show = show_number<&NodeConfig::server_cpu>},
+    Knob{.key = "clients.max",
+         .type = KnobType::kInteger,
+         .fallback = "256",
+         .fallback_words = "",
+         .least = 1,
+         .most = 16384,
+         .choices = "",
+         .sentence =
+             "How many clients each shard serves at the same time, and as many again over TCP; further ones "
+             "are refused with a reason.",
+         .store = store_number<&NodeConfig::clients_max>,
+         .show = show_number<&NodeConfig::clients_max>},
+    Knob{.key = "restart.limit",
+         .type = KnobType::kInteger,
+         .fallback = "5",
+         .fallback_words = "",
+         .least = 1,
+         .most = 1000,
+         .choices = "",
+         .sentence = "After this many crashes within a minute the server is not started again; the data stay "
+                     "readable.",
+         .store = store_number<&NodeConfig::restart_limit>,
+         .show = show_number<&NodeConfig::restart_limit>},
+    Knob{.key = "restart.backoff",
+         .type = KnobType::kDuration,
+         .fallback = "100ms",
+         .fallback_words = "",
+         .most = 60'000'000'000,
+         .choices = "",
+         .sentence =
+             "The pause before the second restart within a minute, doubled for each further one; the first "
+             "restart is immediate.",
+         .store = store_number<&NodeConfig::restart_backoff_ns>,
+         .show = show_duration<&NodeConfig::restart_backoff_ns>},
+    Knob{
+        .key = "ttl.sweep",
+        .type = KnobType::kDuration,
+        .fallback = "60s",
+        .fallback_words = "",
+        .least = 1'000'000'000,
+        .most = 86'400'000'000'000,
+        .choices = "",
+        .sentence =
+            "The time in which the whole table is looked through once for expired entries, whose memory is "
+            "then used again; while none has expired, it is not. Readers never see an expired entry, however "
+            "long this is.",
+        .store = store_number<&NodeConfig::ttl_sweep_ns>,
+        .show = show_duration<&NodeConfig::ttl_sweep_ns>},
+    Knob{
+        .key = "chains.write",
+        .type = KnobType::kBool,
+        .fallback = "true",
+        .fallback_words = "",
+        .most = 1,
+        .choices = "",
+        .sentence =
+            "Whether clients may replace values by chains, within what a guard allows: no more than a put by "
+            "the server could do. If not, chains read, and every put goes to the server.",
+        .store = store_number<&NodeConfig::chains_write>,
+        .show = show_number<&NodeConfig::chains_write>},
+};
+static_assert(kTable.size() <= kKnobsMax);
+
+}  // namespace
+
+std::span<const Knob> knobs() noexcept {
+  return kTable;
+}
+
+const Knob* find_knob(std::string_view key) noexcept {
+  const auto* knob = std::ranges::find(kTable, key, &Knob::key);
+  return knob == kTable.end() ? nullptr : knob;
+}
+
+}  // namespace refract::node

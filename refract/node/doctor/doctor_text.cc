@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "refract/node/doctor/doctor.h"
+
+namespace refract::node {
+namespace {
+
+constexpr std::string_view kCapitals[] = {"OK", "WARN", "FAIL"};
+constexpr std::string_view kWords[] = {"ok", "warn", "fail"};
+
+}  // namespace
+
+std::string findings_table(std::span<const Finding> findings) {
+  size_t width = 0;
+  for (const Finding& finding : findings) width = std::max(width, finding.name.size());
+  std::string out;
+  for (const Finding& finding : findings) {
+    out += fmt::format("{:<4}  {:<{}}  {}\n", kCapitals[static_cast<size_t>(finding.health)], finding.name,
+                       width, finding.found);
+    if (!finding.mend.empty()) out += fmt::format("{:<{}}-> {}\n", "", width + 8, finding.mend);
+  }
+  return out;
+}
+
+std::string findings_json(std::span<const Finding> findings) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Finding& finding : findings) {
+    nlohmann::json figures = nlohmann::json::object();
+    for (const Figure& figure : finding.figures) figures[figure.name] = figure.value;
+    rows.push_back({{"name", finding.name},
+                    {"health", kWords[static_cast<size_t>(finding.health)]},
+                    {"found", finding.found},
+                    {"mend", finding.mend},
+                    {"figures", std::move(figures)}});
+  }
+  const nlohmann::json whole = {{"healthy", findings_exit_code(findings) == 0}, {"findings", rows}};
+  // Paths may hold any bytes; the library would throw on those that are not UTF-8.
+  return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+int findings_exit_code(std::span<const Finding> findings) noexcept {
+  return std::ranges::any_of(findings, [](const Finding& finding) { return finding.health == Health::kFail; })
+             ? 1
+             : 0;
+}
+
+}  // namespace refract::node

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/durable/data_folder.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+
+#include "refract/base/boot_id.h"
+#include "refract/base/clock.h"
+#include "refract/base/log.h"
+#include "refract/base/prng.h"
+#include "refract/memory/store_time.h"
+#include "refract/node/space/predecessor.h"
+#include "refract/storage/posix_disk.h"
+#include "refract/storage/snapshot/snapshot_file.h"
+
+namespace refract::node {
+namespace {
+
+storage::StoreId random_id() {
+  storage::StoreId id;
+  std::ranges::generate(id, [] { return static_cast<std::byte>(secure_random_u64()); });
+  return id;
+}
+
+// The folder's parents, where nobody named the folder: ~/.local/state is not there on every machine.
+Reported<> make_parents(const NodeConfig& config) {
+  const std::filesystem::path folder(config.data_folder);
+  std::string made;
+  for (const auto& part : folder.parent_path()) {
+    made = made.empty() ? part.string() : (std::filesystem::path(made) / part).string();
+    if (::access(made.c_str(), F_OK) == 0) continue;
+    if (!config.is_data_folder_default) {
+      return report(Code::kNotFound, fmt::format("cannot make {}: there is no {}", config.data_folder, made),
+                    fmt::format("mkdir -m 700 -p {}; or choose another --data-folder", config.data_folder));
+    }
+    if (::mkdir(made.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    const int cause = errno;
+    return report(Code::kSystem, fmt::format("cannot make {} for the data: {}", made, errno_text(cause)),
+                  "name a folder that can be written to (--data-folder)");
+  }
+  return {};
+}
+
+Reported<storage::StoreFolder> take_folder(const NodeConfig& config) {
+  if (auto made = make_parents(config); !made) return report(made.error());
+  const storage::StoreFacts wanted{.store = random_id(),
+                                   .shard_count = config.server_shards,
+                                   .hash_seed = secure_random_u64(),
+                                   .created_wall_ns = system_clock().wall_ns(),
+                                   .time = begin_time(system_clock(), host_boot_id())};
+  return take_from_predecessor([&]() -> Reported<storage::StoreFolder> {
+    auto disk = storage::open_posix_disk(config.data_folder);
+    if (!disk) return report(std::move(disk).error());
+    return storage::StoreFolder::open(std::move(*disk), wanted);
+  });
+}
+
+}  // namespace
+
+Reported<DataFolder> DataFolder::open(const NodeConfig& config) {
+  auto folder = take_folder(config);
+  if (!folder) return report(std::move(folder).error());
+  if (folder->facts().shard_count != config.server_shards) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("the store in {} was made with server.shards {}, and this node has {}",
+                              config.data_folder, folder->facts().shard_count, config.server_shards),
+                  fmt::format("start with --server-shards {}; to have another number, save the store with "
+                              "refract dump and load it into a node on an empty folder",
+                              folder->facts().shard_count));
+  }
+  const storage::StoreFacts& facts = folder->facts();
+  const SpaceTime time =
+      folder->existed() ? resume_time(facts.time, system_clock(), host_boot_id()) : facts.time;
+  // A node that died while it wrote one left its beginning.
+  if (auto removed = storage::remove_unfinished_snapshots(folder->disk()); !removed) {
+    return report(removed.error());
+  }
+  auto rings = take_from_predecessor([&] { return DataRings::open(config, *folder, time); });
+  if (!rings) return report(std::move(rings).error());
+  return DataFolder(*std::move(folder), *std::move(rings));
+}
+
+void warn_of_unused_data(const NodeConfig& config) {
+  auto disk = storage::open_existing_posix_disk(config.data_folder);
+  if (!disk) return;
+  if (!storage::StoreFolder::look(**disk).value_or(std::nullopt).has_value()) return;
+  log_warn("data.durability is none: what {} has of an earlier node is neither read nor written",
+           config.data_folder);
+}
+
+StoreOrigin DataFolder::origin() const noexcept {
+  return {.hash_seed = folder_.facts().hash_seed, .existed = false, .time = folder_.facts().time};
+}
+
+Reported<> DataFolder::leave(bool is_settled) {
+  const storage::RingUse rings = is_settled ? storage::RingUse{} : rings_.use();
+  return folder_.set(leave_time(folder_.facts().time, system_clock()), rings);
+}
+
+}  // namespace refract::node

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a shard tells of the data that it keeps, put together from who knows it.
+//
+// Threads: the shard's.
+#pragma once
+
+#include <cstdint>
+
+#include "refract/node/config/config.h"
+#include "refract/node/durable/shard_storage.h"
+#include "refract/node/observe/data_state.h"
+
+namespace refract::node {
+
+// "none", "everysec", "always": as the configuration spells it.
+[[nodiscard]] const char* durability_name(Durability durability) noexcept;
+
+// `storage` null: nothing is kept on disk. `refused_writes`: those that ended with read_only. `now_ns` is the
+// host's clock. REQUIRES: a storage has been started.
+[[nodiscard]] observe::DataState data_state(const NodeConfig& config, const ShardStorage* storage,
+                                            const observe::RecoveryStatus& recovery, uint64_t refused_writes,
+                                            uint64_t now_ns);
+
+}  // namespace refract::node

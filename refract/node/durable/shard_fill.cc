@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/durable/shard_fill.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "refract/base/clock.h"
+#include "refract/base/log.h"
+#include "refract/base/units.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/kv/owner/table/replay.h"
+#include "refract/node/durable/snapshot_restore.h"
+#include "refract/storage/snapshot/snapshot_file.h"
+
+namespace refract::node {
+namespace {
+
+using kv::ChangeLog;
+
+constexpr uint64_t kProgressEvery_ns = 5 * kSecond_ns;
+
+// Collects changes, so that their cache misses overlap, and applies them in their order.
+class Batch {
+ public:
+  explicit Batch(const FillParts& parts) : parts_(parts), replay_(parts.table, parts.heap) {
+    changes_.reserve(kChangesMax);
+    bytes_.reserve(kBytesMax);
+  }
+
+  [[nodiscard]] kv::Replay& replay() noexcept { return replay_; }
+  [[nodiscard]] bool is_full() const noexcept { return full_; }
+
+  void add(const storage::Record& record) {
+    if (full_) return;
+    ChangeLog::Change change = change_of(record);
+    const uint64_t bytes = change.key.size() + change.value.size();
+    if (changes_.size() == kChangesMax || bytes > kBytesMax - bytes_.size()) apply();
+    if (bytes > kBytesMax) {
+      apply({&change, 1});
+      return;
+    }
+    change.key = keep(change.key);
+    change.value = keep(change.value);
+    changes_.push_back(change);
+  }
+  void apply() {
+    apply(changes_);
+    changes_.clear();
+    bytes_.clear();
+  }
+
+ private:
+  static constexpr size_t kChangesMax = 512;
+  static constexpr size_t kBytesMax = 4 * kMiB;
+
+  // Within the capacity, so that no span moves.
+  [[nodiscard]] std::span<const std::byte> keep(std::span<const std::byte> bytes) {
+    const size_t at = bytes_.size();
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return std::span(bytes_).subspan(at);
+  }
+  void apply(std::span<const ChangeLog::Change> changes) {
+    while (!changes.empty() && !full_) {
+      changes = changes.subspan(replay_.apply(changes));
+      if (!changes.empty()) full_ = !parts_.grow(changes.front().key.size() + changes.front().value.size());
+    }
+  }
+
+  const FillParts& parts_;
+  kv::Replay replay_;
+  std::vector<ChangeLog::Change> changes_;
+  std::vector<std::byte> bytes_;
+  bool full_ = false;
+};
+
+class Progress {
+ public:
+  explicit Progress(const std::string& name) : name_(name), last_ns_(system_clock().now_ns()) {}
+  void say(const char* what, uint64_t done, uint64_t total) {
+    const uint64_t now_ns = system_clock().now_ns();
+    if (now_ns - last_ns_ < kProgressEvery_ns || total == 0) return;
+    last_ns_ = now_ns;
+    log_info("{}{}: {} of {} MiB", name_, what, done / kMiB, total / kMiB);
+  }
+
+ private:
+  const std::string& name_;
+  uint64_t last_ns_;
+};
+
+std::unexpected<Report> too_small(const FillParts& parts) {
+  return report(Code::kNoSpace,
+                fmt::format("{}the disk has more than fits into {} MiB", parts.name,
+                            parts.heap.stats().bytes_total / kMiB),
+                "start with a higher --memory-limit; nothing on the disk was changed");
+}
+
+}  // namespace
+
+std::string salvage_advice(const storage::Disk& disk) {
+  std::string folder = disk.path_of("");
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  return fmt::format(
+      "refract check {0} says what is lost; put the files back from a copy of the folder, or save the rest "
+      "into "
+      "a new one with refract restore --salvage {0} --to NEWFOLDER; nothing on the disk was changed",
+      folder);
+}
+
+Reported<> is_at_its_place(const storage::Disk& disk, const storage::LogId& log_id, std::string_view name,
+                           const storage::SnapshotFacts& facts) {
+  if (facts.store != log_id.store || facts.shard_index != log_id.shard) {
+    return report(Code::kCorrupt, fmt::format("{} belongs to another store", disk.path_of(name)),
+                  "put the files of one store, and no others, into the folder");
+  }
+  const std::string own = storage::snapshot_name(facts.shard_index, facts.stamp);
+  if (own == name) return {};
+  return report(Code::kCorrupt, fmt::format("{} is the file {}, under another name", disk.path_of(name), own),
+                "rename it back; no other name tells of which moment it is");
+}
+
+Reported<> may_serve(const storage::Disk& disk, const std::string& name, const storage::LogReading& reading,
+                     uint64_t snapshot_stamp) {
+  constexpr size_t kSaid = 5;
+  const std::vector<storage::LogDamage>& damages = reading.damages;
+  if (!damages.empty()) {
+    std::string what =
+        fmt::format("{}the log is damaged, and nothing is served before somebody has decided:", name);
+    for (size_t i = 0; i < damages.size() && i < kSaid; ++i) what += "\n  " + damages[i].to_string();
+    if (damages.size() > kSaid) what += fmt::format("\n  and {} more", damages.size() - kSaid);
+    return report(Code::kCorrupt, std::move(what), salvage_advice(disk));
+  }
+  if (reading.begins_after_stamp <= snapshot_stamp) return {};
+  return report(Code::kCorrupt,
+                fmt::format("{}the log begins behind change {}, and {}", name, reading.begins_after_stamp,
+                            snapshot_stamp == 0
+                                ? std::string("there is no snapshot")
+                                : fmt::format("the youngest snapshot ends with change {}", snapshot_stamp)),
+                "put the missing snapshot back, or: " + salvage_advice(disk));
+}
+
+ChangeLog::Change change_of(const storage::Record& record) noexcept {
+  return {.kind = record.kind == storage::RecordKind::kPut ? ChangeLog::Kind::kPut : ChangeLog::Kind::kErase,
+          .stamp = record.stamp,
+          .expires_wall_ns = record.expires_wall_ns,
+          .request = {.client = record.client, .sequence = record.sequence},
+          .key = record.key,
+          .value = record.value,
+          .buffer = {record.reference}};
+}
+
+namespace {
+
+// Puts the youngest snapshot into the table. Returns its stamp; 0: there is none.
+Reported<uint64_t> fill_from_snapshot(const FillParts& parts, kv::Replay& replay, Progress& progress) {
+  const auto snapshots = storage::list_snapshots(parts.disk);
+  if (!snapshots) return report(snapshots.error());
+  std::string name;
+  for (const storage::SnapshotName& each : *snapshots) {
+    if (each.shard_index == parts.log_id.shard) name = each.name;
+  }
+  if (name.empty()) return 0;
+  uint64_t wanted = kMiB;
+  uint64_t before = 0;
+  const RestoreOptions options{
+      .before_table =
+          [&](uint64_t bytes) {
+            if (parts.heap.stats().bytes_free < bytes) (void)parts.grow(bytes);
+          },
+      // What does not fit is not known: more each time, while nothing else has gone in meanwhile.
+      .more_memory =
+          [&] {
+            const uint64_t changes = replay.stats().changes;
+            wanted = changes == before ? std::min(4 * wanted, kv::kValueBytesMax) : kMiB;
+            before = changes;
+            return parts.grow(wanted);
+          },
+      .on_progress =
+          [&](const RestoreProgress& now) {
+            progress.say("reading a snapshot", now.bytes, now.bytes_total);
+            if (parts.grow_ahead) parts.grow_ahead(now.bytes_total - now.bytes);
+          }};
+  const auto is_ours = [&](const storage::SnapshotFacts& facts) {
+    return is_at_its_place(parts.disk, parts.log_id, name, facts);
+  };
+  auto restored = restore_snapshot(parts.disk, name, replay, options, is_ours);
+  if (!restored) {
+    Report why = std::move(restored).error();
+    if (why.code == Code::kCorrupt || why.code == Code::kMalformed) why.next = salvage_advice(parts.disk);
+    return report(std::move(why));
+  }
+  return restored->facts.stamp;
+}
+
+}  // namespace
+
+Reported<storage::LogReading> fill_shard(const FillParts& parts) {
+  const uint64_t begun_ns = system_clock().now_ns();
+  Batch batch(parts);
+  Progress progress(parts.name);
+  const auto snapshot = fill_from_snapshot(parts, batch.replay(), progress);
+  if (!snapshot) return report(snapshot.error());
+  const storage::LogReadOptions options{.after_stamp = *snapshot,
+                                        .on_progress = [&](uint64_t done, uint64_t total) {
+                                          progress.say("reading the log", done, total);
+                                          if (parts.grow_ahead) parts.grow_ahead(total - done);
+                                        }};
+  auto reading = parts.log.read(options, [&](const storage::Record& record) { batch.add(record); });
+  if (!reading) return report(std::move(reading).error());
+  batch.apply();
+  if (auto served = may_serve(parts.disk, parts.name, *reading, *snapshot); !served) {
+    return report(std::move(served).error());
+  }
+  if (batch.is_full()) return too_small(parts);
+  // A log that has a file, and nothing in it, may have lost what readers have seen, unless its ring is there.
+  const bool has_lost_nothing = parts.log.has_ring() || reading->fresh_position == storage::kFirstPosition;
+  const bool is_first_start = *snapshot == 0 && reading->end.stamp == 0 && has_lost_nothing;
+  if (!is_first_start) {
+    batch.replay().know_stamp(*snapshot);
+    batch.replay().know_stamp(reading->end.stamp);
+    // Written into the segment that the log begins with, before anybody is served.
+    reading->end.stamp = batch.replay().finish() - 1;
+    log_info("{}{} entries restored from {}{} changes of the log in {} ms", parts.name,
+             parts.table.stats().entries, *snapshot == 0 ? "" : "a snapshot and ", reading->records,
+             (system_clock().now_ns() - begun_ns) / kMillisecond_ns);
+  }
+  if (reading->torn_position != 0) {
+    log_warn("{}the log's end was torn by a crash, and cut: {}", parts.name, reading->torn.to_string());
+  }
+  return std::move(*reading);
+}
+
+}  // namespace refract::node

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/durable/shard_storage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "refract/base/log.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/memory/space.h"
+#include "refract/node/durable/shard_fill.h"
+
+namespace refract::node {
+namespace {
+
+constexpr Offset kFillStateAt{offsetof(SpaceHeader, fill_state)};
+constexpr Offset kFloorStampAt{offsetof(SpaceHeader, floor_stamp)};
+
+storage::LogOptions log_options(const NodeConfig& config) {
+  return {.durability = config.durability == Durability::kAlways ? storage::Durability::kAlways
+                                                                 : storage::Durability::kEverySecond};
+}
+
+// A large value in its buffer, which has it as long as it has the record's stamp.
+std::optional<std::span<const std::byte>> value_in(const Writer& writer,
+                                                   const storage::Record& record) noexcept {
+  const Offset buffer{record.reference};
+  const uint64_t space_end = writer.view<SpaceHeader>({0}).chunks_max * kChunkBytes;
+  if (buffer.value == 0 || buffer.value % sizeof(uint64_t) != 0 || buffer.value >= space_end) return {};
+  if (writer.load(buffer) != record.stamp) return {};
+  const kv::Lengths lengths =
+      kv::Lengths::from_word(writer.load(buffer.plus(offsetof(kv::BufferHeader, lengths))));
+  if (!lengths.is_sound() || lengths.value_bytes != record.value_bytes) return {};
+  return std::span(writer.at(buffer.plus(lengths.value_at())), lengths.value_bytes);
+}
+
+}  // namespace
+
+Reported<std::unique_ptr<storage::ShardLog>> ShardStorage::open_log(bool empties_ring) {
+  return storage::ShardLog::open({.log = parts_.log,
+                                  .options = log_options(parts_.config),
+                                  .ring = &parts_.ring,
+                                  .empties_ring = empties_ring,
+                                  .disk = &parts_.disk,
+                                  .values = this,
+                                  .clock = &system_clock()});
+}
+
+Reported<std::unique_ptr<ShardStorage>> ShardStorage::open(Parts parts) {
+  std::unique_ptr<ShardStorage> storage(new ShardStorage(std::move(parts)));
+  const Parts& with = storage->parts_;
+  if (with.writer.load(kFillStateAt) == kFillBegun) {
+    if (auto emptied = with.space.empty(); !emptied) return report(emptied.error());
+  }
+  auto log = storage->open_log(false);
+  if (!log && log.error().code == Code::kCorrupt && !storage->is_memory_new()) {
+    log_error("{}{}", with.name, log.error().what);
+    log = storage->open_log(true);
+  }
+  if (!log) return report(std::move(log).error());
+  storage->log_ = std::move(*log);
+  return storage;
+}
+
+ShardStorage::~ShardStorage() {
+  if (service_ != nullptr) parts_.shard.remove(*this);
+}
+
+bool ShardStorage::is_memory_new() const noexcept {
+  return parts_.writer.load(kFillStateAt) != kFillComplete;
+}
+
+void ShardStorage::set_fill_state(uint64_t state) noexcept {
+  parts_.writer.publish(kFillStateAt, state);
+}
+
+Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const Growth& growth) {
+  set_fill_state(kFillBegun);
+  if (log_->has_lost_ring()) {
+    return report(Code::kCorrupt,
+                  fmt::format("{}what {} held is lost, and with it changes that were acknowledged",
+                              parts_.name, parts_.ring.path()),
+                  salvage_advice(parts_.disk));
+  }
+  auto filled = fill_shard({.disk = parts_.disk,
+                            .log = *log_,
+                            .log_id = parts_.log,
+                            .table = table,
+                            .heap = heap,
+                            .grow = growth.now,
+                            .grow_ahead = growth.ahead,
+                            .name = parts_.name});
+  if (!filled) return report(filled.error());
+  if (auto begun = log_->begin(*filled); !begun) return begun;
+  reading_ = std::move(*filled);
+  parts_.writer.publish(kFloorStampAt, reading_.end.stamp);
+  set_fill_state(kFillComplete);
+  return {};
+}
+
+const kv::ChangeLog::Change* ShardStorage::last_change() noexcept {
+  const std::optional<storage::Record> record = log_->last_record();
+  if (!record) return nullptr;
+  last_ = change_of(*record);
+  return &last_;
+}
+
+// A server that died before its log had begun, for want of room, has appended nothing.
+Reported<> ShardStorage::begin_behind(Heap& heap) {
+  auto reading = log_->read({}, [](const storage::Record&) {});
+  if (!reading) return report(std::move(reading).error());
+  reading->end.stamp = std::max(reading->end.stamp, heap.next_stamp());
+  return log_->begin(*reading);
+}
+
+Reported<> ShardStorage::go_on(Heap& heap) {
+  if (log_->has_lost_ring()) {
+    log_error(
+        "{}the log's ring is lost; the memory has all that it had, and writes are refused until a "
+        "snapshot has it, too",
+        parts_.name);
+    return log_->begin_failed();
+  }
+  if (!log_->has_ring()) return begin_behind(heap);
+  // A full disk may have kept the floor of this memory's stamps from being written so far.
+  storage::LogReading known;
+  known.end.stamp = parts_.writer.load(kFloorStampAt);
+  if (auto begun = log_->begin(known); !begun) return begun;
+  // Large values lie in buffers that no slot may name any more: they are read before anything is reused.
+  // Where the disk does not take them now, a younger record of the key stands behind each that is gone.
+  (void)log_->drain();
+  return {};
+}
+
+Reported<> ShardStorage::start(const Served& served) {
+  if (auto started = log_->start([this] { parts_.shard.wake(); }); !started) return started;
+  service_ = &served.service;
+  snapshots_.emplace(ShardSnapshots::Parts{.job = {.table = served.table,
+                                                   .heap = served.heap,
+                                                   .writer = parts_.writer,
+                                                   .store_clock = parts_.shard.clock(),
+                                                   .clock = system_clock(),
+                                                   .disk = parts_.disk,
+                                                   .store = parts_.log.store},
+                                           .shard = parts_.shard,
+                                           .log = *log_,
+                                           .every_ns = parts_.config.snapshot_every_ns,
+                                           .bytes_a_second = parts_.config.snapshot_bytes_a_second,
+                                           .name = parts_.name,
+                                           .shard_index = parts_.log.shard});
+  rung_at_ = log_->appended();
+  told_ = log_->progress();
+  // A log that was taken up may have failed already, which is news to the rest.
+  told_.state = storage::LogState::kRunning;
+  parts_.shard.add(*this);
+  return {};
+}
+
+Code ShardStorage::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
+  switch (log_->room_for(key_bytes, value_bytes)) {
+    case storage::ShardLog::Room::kYes:
+      return Code::kOk;
+    case storage::ShardLog::Room::kLater:
+      return Code::kOverloaded;
+    case storage::ShardLog::Room::kNoSpace:
+    case storage::ShardLog::Room::kFailed:
+      return Code::kReadOnly;
+  }
+  return Code::kReadOnly;
+}
+
+void ShardStorage::append(const Change& change) noexcept {
+  log_->append(log_change_of(change));
+}
+
+Code ShardStorage::failure() const noexcept {
+  return log_->state() == storage::LogState::kFailed ? Code::kIndeterminate : Code::kOk;
+}
+
+std::optional<std::span<const std::byte>> ShardStorage::value_of(const storage::Record& record) noexcept {
+  return value_in(parts_.writer, record);
+}
+
+size_t ShardStorage::poll() noexcept {
+  if (const uint64_t appended = log_->appended(); appended != rung_at_) {
+    rung_at_ = appended;
+    log_->ring_bell();
+  }
+  const storage::ShardLog::Progress progress = log_->progress();
+  if (progress == told_) return 0;
+  const bool is_another_state = progress.state != told_.state;
+  told_ = progress;
+  if (is_another_state) note_state();
+  snapshots_->look_at_log();
+  return service_->on_log_progress();
+}
+
+bool ShardStorage::prepare_sleep() noexcept {
+  log_->want_progress();
+  return log_->progress() == told_;
+}
+
+void ShardStorage::note_state() noexcept {
+  switch (told_.state) {
+    case storage::LogState::kRunning:
+      log_info("{}the log goes on, and so do writes", parts_.name);
+      return;
+    case storage::LogState::kStalled:
+      log_error("{}the log waits for the disk: {}; writes are refused once its ring is full, reads go on",
+                parts_.name, log_->trouble());
+      return;
+    case storage::LogState::kFailed:
+      log_error("{}the log has failed: {}; writes are refused, reads go on", parts_.name, log_->trouble());
+      log_error("mend the disk: a snapshot, which is tried again and again, brings everything there anew");
+      return;
+  }
+}
+
+namespace {
+
+class ValuesOf final : public storage::ValueSource {
+ public:
+  explicit ValuesOf(std::byte* space) noexcept : writer_(space) {}
+  [[nodiscard]] std::optional<std::span<const std::byte>> value_of(
+      const storage::Record& record) noexcept override {
+    return value_in(writer_, record);
+  }
+
+ private:
+  Writer writer_;
+};
+
+}  // namespace
+
+Reported<> settle_log(const SettleParts& parts) {
+  ValuesOf values(parts.space);
+  auto opened = storage::ShardLog::open({.log = parts.log,
+                                         .options = log_options(parts.config),
+                                         .ring = &parts.ring,
+                                         .disk = &parts.disk,
+                                         .values = &values,
+                                         .clock = &system_clock()});
+  if (!opened) return report(std::move(opened).error());
+  if (!(*opened)->has_ring()) return {};
+  if (auto begun = (*opened)->begin({}); !begun) return begun;
+  if ((*opened)->drain()) return {};
+  return report(Code::kSystem, fmt::format("the last changes are not on the disk: {}", (*opened)->trouble()),
+                parts.ring.is_in_folder()
+                    ? fmt::format("they are in {}, until this host stops: mend the disk, then start the node "
+                                  "again",
+                                  parts.ring.path())
+                    : std::string("they were in memory alone, and are lost: mend the disk before the next "
+                                  "start"));
+}
+
+}  // namespace refract::node

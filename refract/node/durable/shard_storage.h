@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a shard keeps on disk, as its server uses it: fills the shard's memory from there when the memory is
+// new, tells the log of each change, and the service how far the log has got.
+//
+//   auto storage = ShardStorage::open({...});
+//   if (storage->is_memory_new()) storage->fill(table, heap, growth);
+//   else                          { storage->go_on(); table.recover(storage->last_change()); }
+//   table.log_to(storage.get());
+//   storage->start({service, table, heap});
+//
+// docs/design/025-log.md says what may be acknowledged when.
+//
+// Threads: the shard's; value_of() is called by the log's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/base/report.h"
+#include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/table/table.h"
+#include "refract/memory/heap.h"
+#include "refract/memory/writer.h"
+#include "refract/node/config/config.h"
+#include "refract/node/durable/shard_snapshots.h"
+#include "refract/node/space/store_space.h"
+#include "refract/runtime/shard.h"
+#include "refract/storage/disk.h"
+#include "refract/storage/log/shard_log.h"
+
+namespace refract::node {
+
+class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, public runtime::Poller {
+ public:
+  // All outlive the storage.
+  struct Parts {
+    const NodeConfig& config;
+    storage::Disk& disk;
+    storage::LogId log;
+    const storage::RingFile& ring;
+    StoreSpace& space;
+    Writer& writer;
+    runtime::Shard& shard;
+    std::string name;  // For the log: "shard 2: ", nothing where there is only one.
+  };
+  // Before the space's heap is made: where a server died while it filled the memory, the space is emptied.
+  [[nodiscard]] static Reported<std::unique_ptr<ShardStorage>> open(Parts parts);
+  ShardStorage(const ShardStorage&) = delete;
+  ShardStorage& operator=(const ShardStorage&) = delete;
+  ~ShardStorage() override;
+
+  // The keeper made the memory, and no server has filled it to the end.
+  [[nodiscard]] bool is_memory_new() const noexcept;
+
+  struct Growth {
+    std::function<bool(uint64_t)> now;    // Gets the heap room for so many bytes, or says that there is none.
+    std::function<void(uint64_t)> ahead;  // So many bytes are still to come; does not wait.
+  };
+  // Puts everything that the disk has into the table, which is empty. kCorrupt: what the disk has is damaged,
+  // and the sentences say where; nothing may be served then.
+  [[nodiscard]] Reported<> fill(kv::Table& table, Heap& heap, const Growth& growth);
+  // What fill() read of the log.
+  [[nodiscard]] const storage::LogReading& reading() const noexcept { return reading_; }
+
+  // The memory is as the last server left it. Before the table takes it up. Where the ring is lost or
+  // damaged, the memory has everything: writes are refused until a snapshot has it, too.
+  [[nodiscard]] Reported<> go_on(Heap& heap);
+  // Which the memory may lack: for Table::recover.
+  [[nodiscard]] const kv::ChangeLog::Change* last_change() noexcept;
+
+  // From now on the service is told how far the log has got, and snapshots are written.
+  struct Served {
+    kv::TableService& service;
+    kv::Table& table;
+    Heap& heap;
+  };
+  [[nodiscard]] Reported<> start(const Served& served);
+  // REQUIRES, for both: start().
+  [[nodiscard]] const ShardSnapshots& snapshots() const noexcept { return *snapshots_; }
+  [[nodiscard]] ShardSnapshots& snapshots() noexcept { return *snapshots_; }
+
+  [[nodiscard]] const storage::ShardLog& log() const noexcept { return *log_; }
+  [[nodiscard]] const storage::RingFile& ring() const noexcept { return parts_.ring; }
+
+  [[nodiscard]] Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept override;
+  void append(const Change& change) noexcept override;
+  [[nodiscard]] uint64_t appended() const noexcept override { return log_->appended(); }
+  [[nodiscard]] uint64_t confirmed() const noexcept override { return log_->confirmed(); }
+  [[nodiscard]] Code failure() const noexcept override;
+  [[nodiscard]] uint64_t needed_until(Offset buffer) const noexcept override {
+    return log_->needed_until(buffer.value);
+  }
+
+  [[nodiscard]] std::optional<std::span<const std::byte>> value_of(
+      const storage::Record& record) noexcept override;
+
+  size_t poll() noexcept override;
+  [[nodiscard]] bool prepare_sleep() noexcept override;
+  [[nodiscard]] std::string_view name() const noexcept override { return "log"; }
+
+ private:
+  explicit ShardStorage(Parts parts) noexcept : parts_(std::move(parts)) {}
+  [[nodiscard]] Reported<std::unique_ptr<storage::ShardLog>> open_log(bool empties_ring);
+  [[nodiscard]] Reported<> begin_behind(Heap& heap);
+  void set_fill_state(uint64_t state) noexcept;
+  void note_state() noexcept;
+
+  Parts parts_;
+  std::unique_ptr<storage::ShardLog> log_;
+  kv::TableService* service_ = nullptr;
+  kv::ChangeLog::Change last_ = {};
+  storage::LogReading reading_;
+  std::optional<ShardSnapshots> snapshots_;
+  uint64_t rung_at_ = 0;  // What had been appended when the log's thread last heard of it.
+  storage::ShardLog::Progress told_ = {};
+};
+
+// When no server will follow: brings what its ring still has to the disk. `space` is the shard's memory,
+// where large values lie.
+struct SettleParts {
+  const NodeConfig& config;
+  storage::Disk& disk;
+  storage::LogId log;
+  const storage::RingFile& ring;
+  std::byte* space = nullptr;
+};
+[[nodiscard]] Reported<> settle_log(const SettleParts& parts);
+
+}  // namespace refract::node

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/keeper/keeper_shard.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "refract/base/log.h"
+#include "refract/base/units.h"
+
+namespace refract::node {
+
+KeeperShard::KeeperShard(const Place& place, StoreSpace space)
+    : name_(place.config.server_shards == 1 ? "" : fmt::format("shard {}: ", place.index)),
+      space_(std::move(space)) {}
+
+KeeperShard::~KeeperShard() = default;
+
+Reported<std::unique_ptr<KeeperShard>> KeeperShard::open(const Place& place) {
+  auto space = StoreSpace::open(place.config, place.index, place.origin);
+  if (!space) return report(space.error());
+  std::unique_ptr<KeeperShard> shard(new KeeperShard(place, std::move(*space)));
+  if (auto opened = shard->open_meeting(place); !opened) return report(opened.error());
+  return shard;
+}
+
+Reported<> KeeperShard::open_meeting(const Place& place) {
+  fabric::shm::MeetingOptions options;
+  options.path = fabric::shm::shard_socket_path(place.config.socket_path, place.index);
+  options.identity = place.identity;
+  options.shard_index = place.index;
+  options.shard_count = place.config.server_shards;
+  options.tcp_port = place.tcp_port;
+  options.space_bytes_max = space_.bytes_max();
+  options.connections_max = place.config.clients_max;
+  // Readers need no server, and would miss what has not been read yet.
+  options.admits = [this, is_durable = place.config.durability != Durability::kNone]() -> Reported<> {
+    if (!is_durable || space_.fill_state() == kFillComplete) return {};
+    return report(Code::kUnavailable, "the node is still reading its data from the disk",
+                  "try again when it has said that it is ready");
+  };
+  options.on_attach = [this](const fabric::shm::Attachment& attachment) {
+    send({.kind = LinkKind::kAttach,
+          .id = attachment.id,
+          .base = attachment.process,
+          .bytes = attachment.user},
+         {attachment.memory_fd, attachment.doorbell_fd});
+  };
+  options.on_detach = [this](uint64_t id) { send({.kind = LinkKind::kDetach, .id = id}); };
+  auto meeting = fabric::shm::Meeting::open(std::move(options));
+  if (!meeting) return report(meeting.error());
+  meeting_ = std::move(*meeting);
+  for (const StoreSpace::Held& held : space_.regions()) {
+    if (auto offered = offer(held); !offered) return offered;
+  }
+  return {};
+}
+
+Reported<> KeeperShard::offer(const StoreSpace::Held& held) {
+  auto descriptor = held.region.read_descriptor();
+  if (!descriptor) return report(descriptor.error());
+  return meeting_->offer_region({.region = held.region.id(),
+                                 .base = held.region.base(),
+                                 .bytes = held.region.bytes(),
+                                 .read_fd = *descriptor,
+                                 .key = held.key});
+}
+
+Reported<LinkEnd> KeeperShard::begin_server() {
+  auto link = make_link();
+  if (!link) return report(link.error());
+  meeting_->begin_incarnation();
+  link_ = std::move(link->keeper);
+  serving_ = deaf_ = false;
+  return std::move(link->server);
+}
+
+void KeeperShard::on_server_ended() {
+  (void)read_link();
+  link_.close();
+  serving_ = false;
+  // A region that the server had not taken over yet belongs to the next one, which inherits it.
+  if (populated_) finish_growth();
+}
+
+void KeeperShard::send(const LinkMessage& message, std::initializer_list<int> descriptors) {
+  if (link_.descriptor() < 0) return;
+  if (link_.send(message, descriptors)) return;
+  // It has just ended, and the signal that says so is on its way; the next server is told by its birth.
+  if (errno == EPIPE || errno == ECONNRESET) return;
+  // A server that is stopped for long reads nothing until the socket is full. The next one is told by its
+  // birth.
+  deaf_ = true;
+}
+
+bool KeeperShard::read_link() {
+  bool ended = false;
+  while (auto received = link_.receive(ended)) {
+    const LinkMessage& message = received->message;
+    if (message.kind == LinkKind::kServing) {
+      serving_ = true;
+      meeting_->server_changed();
+    } else if (message.kind == LinkKind::kWant) {
+      on_want(message.bytes);
+    } else if (message.kind == LinkKind::kMapped) {
+      if (populated_) finish_growth();
+    } else if (message.kind == LinkKind::kDamaged) {
+      log_error("{}the space is damaged at offset {}", name_, message.base);
+      damaged_ = true;
+    }
+  }
+  return !ended;
+}
+
+void KeeperShard::on_want(uint64_t bytes) {
+  if (space_.is_growing()) return;
+  const uint64_t region_bytes = space_.next_region_bytes(bytes);
+  if (region_bytes == 0) {
+    // One value that is too long must not keep others from growing the node.
+    const uint64_t refused_bytes = space_.next_region_bytes(0) == 0 ? 0 : bytes;
+    send({.kind = LinkKind::kRefused, .code = static_cast<uint32_t>(Code::kNoSpace), .bytes = refused_bytes});
+    return;
+  }
+  if (auto begun = space_.begin_growth(region_bytes); !begun) refuse_growth(begun.error());
+}
+
+void KeeperShard::refuse_growth(const Report& why) {
+  log_warn("{}the node cannot grow: {}", name_, why.what);
+  if (!why.next.empty()) log_warn("{}", why.next);
+  send({.kind = LinkKind::kRefused, .code = static_cast<uint32_t>(Code::kNoSpace)});
+}
+
+void KeeperShard::grow() {
+  auto done = space_.grow_some();
+  if (!done) {
+    refuse_growth(done.error());
+    return;
+  }
+  if (!*done) return;
+  populated_ = true;
+  if (link_.descriptor() < 0) {
+    finish_growth();
+    return;
+  }
+  const Region& region = space_.growing();
+  send({.kind = LinkKind::kMapRegion, .region = region.id(), .base = region.base(), .bytes = region.bytes()},
+       {region.write_descriptor()});
+}
+
+void KeeperShard::finish_growth() {
+  populated_ = false;
+  if (auto finished = space_.finish_growth(); !finished) {
+    refuse_growth(finished.error());
+    return;
+  }
+  const StoreSpace::Held& held = space_.regions().back();
+  // Readers first: the server must not point into what they cannot map.
+  if (auto offered = offer(held); !offered) {
+    log_error("{}{}", name_, offered.error().what);
+    return;
+  }
+  log_info("{}grown to {} MiB of {} MiB", name_, space_.bytes() / kMiB, space_.bytes_max() / kMiB);
+  send({.kind = LinkKind::kRegionReady,
+        .region = held.region.id(),
+        .base = held.region.base(),
+        .bytes = held.region.bytes(),
+        .key = held.key.bits});
+}
+
+}  // namespace refract::node

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/server/server.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+#include <utility>
+
+#include "refract/base/boot_id.h"
+#include "refract/base/log.h"
+#include "refract/fabric/shm/node_page.h"
+#include "refract/fabric/tcp/domain.h"
+#include "refract/fabric/tcp/reception.h"
+#include "refract/memory/space.h"
+#include "refract/runtime/shard_thread.h"
+
+namespace refract::node {
+namespace {
+
+void settle_in(pid_t keeper) {
+  // Die with the keeper: without it nobody could attach, and the memory would have two owners after a new
+  // start.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != keeper) _exit(kExitFailed);
+  prctl(PR_SET_NAME, "refractd");
+  prctl(PR_SET_DUMPABLE, 0);
+  // Ctrl-C reaches the whole group; the keeper decides when the server ends.
+  signal(SIGINT, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+class Server {
+ public:
+  explicit Server(ServerBirth birth)
+      : config_(birth.config), listener_(birth.listener), secret_(birth.secret) {
+    for (ShardBirth& shard : birth.shards) {
+      facts_.push_back(facts_of(shard));
+      shards_.push_back(std::make_unique<ShardServer>(std::move(shard)));
+    }
+  }
+
+  [[nodiscard]] int run() {
+    if (listener_ >= 0) {
+      if (auto opened = open_tcp(); !opened) return fail_with(opened.error());
+    }
+    for (uint32_t index = 1; index < shards_.size(); ++index) {
+      auto thread = runtime::ShardThread::start({.name = fmt::format("refractd/{}", index)},
+                                                [this, index] { return run_shard(index); });
+      if (!thread) return fail_with(thread.error());
+      threads_.push_back(std::move(*thread));
+    }
+    return run_shard(0);
+  }
+
+ private:
+  [[nodiscard]] fabric::tcp::NodeFacts facts_of(const ShardBirth& shard) const {
+    const fabric::shm::NodePage& page = shard.meeting.node_page();
+    return {.identity = {page.identity[0], page.identity[1]},
+            .incarnation = fabric::shm::incarnation(page),
+            .hash_seed = reinterpret_cast<const SpaceHeader*>(shard.space.addresses().base())->hash_seed,
+            .shard_index = shard.index,
+            .shard_count = config_.server_shards,
+            .boot_id = host_boot_id().value_or(BootId{}),
+            .socket_path = shard.meeting.path()};
+  }
+
+  // Before any thread starts: the reception hands connections to all of them from its first turn on.
+  [[nodiscard]] Reported<> open_tcp() {
+    for (const auto& shard : shards_) {
+      auto domain = fabric::tcp::ServerDomain::create();
+      if (!domain) return report(domain.error());
+      tcp_domains_.push_back(domain->get());
+      shard->serve_tcp(std::move(*domain));
+    }
+    auto reception = fabric::tcp::Reception::create(shards_[0]->shard(),
+                                                    {.listen_fd = listener_,
+                                                     .secret = secret_,
+                                                     .shards = tcp_domains_,
+                                                     .facts = [this](uint32_t k) { return facts_[k]; },
+                                                     .connections_max = config_.clients_max});
+    if (!reception) return report(reception.error());
+    reception_ = std::move(*reception);
+    return {};
+  }
+
+  int run_shard(uint32_t index) {
+    if (config_.server_cpu >= 0) {
+      const auto bound = runtime::bind_this_thread(static_cast<uint32_t>(config_.server_cpu) + index);
+      if (!bound) log_warn("{}", bound.error().what);
+    }
+    if (const int code = shards_[index]->open(); code != 0) return code;
+    return shards_[index]->run();
+  }
+
+  const NodeConfig& config_;
+  int listener_;
+  const fabric::tcp::Secret* secret_;
+  std::vector<fabric::tcp::NodeFacts> facts_;
+  std::vector<std::unique_ptr<ShardServer>> shards_;
+  std::vector<fabric::tcp::ServerDomain*> tcp_domains_;  // The shards' own.
+  std::unique_ptr<fabric::tcp::Reception> reception_;
+  std::vector<std::unique_ptr<runtime::ShardThread>> threads_;
+};
+
+}  // namespace
+
+int run_server(ServerBirth birth) {
+  settle_in(birth.keeper);
+  // Never destroyed: the process ends with _exit, and everything it leaves is what a crash would leave.
+  auto* server = new Server(std::move(birth));
+  return server->run();
+}
+
+}  // namespace refract::node

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/server/shard_server.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "refract/base/log.h"
+#include "refract/base/units.h"
+#include "refract/node/durable/data_report.h"
+#include "refract/prism/operation.h"
+
+namespace refract::node {
+namespace {
+
+// The link is rarely used: a look costs a system call, so it is made only after the shard was woken by it or
+// now and then while the shard is busy.
+constexpr uint64_t kPollsPerLook = 1024;
+
+// After a refusal the node counts as full for so long: an administrator may have given it room meanwhile.
+constexpr uint64_t kRefused_ns = 5 * kSecond_ns;
+// Of a store that is being filled: so much is kept free while more is to come, a step of growth or two.
+constexpr uint64_t kAheadBytes = 128 * kMiB;
+
+}  // namespace
+
+int fail_with(const Report& report) {
+  log_lines(LogLevel::kError, report.what);
+  log_lines(LogLevel::kError, report.next);
+  return kExitFailed;
+}
+
+ShardServer::ShardServer(ShardBirth birth)
+    : birth_(std::move(birth)),
+      name_(birth_.config.server_shards == 1 ? "" : fmt::format("shard {}: ", birth_.index)),
+      clock_(system_clock(), time_offset_ns(birth_.space.addresses().base())),
+      shard_(clock_, {.spin_ns = birth_.config.server_spin_ns}),
+      writer_(birth_.space.addresses().base()) {}
+
+ShardServer::~ShardServer() {
+  shard_.remove(*this);
+}
+
+int ShardServer::run() {
+  fabric::shm::publish_server_state(birth_.meeting.node_page(), fabric::shm::ServerState::kServing);
+  if (!birth_.link.send({.kind = LinkKind::kServing})) return kExitFailed;
+  shard_.run();
+  return 0;
+}
+
+size_t ShardServer::poll() noexcept {
+  if (++polls_ % kPollsPerLook != 0) return 0;
+  return read_link();
+}
+
+bool ShardServer::can_grow(uint64_t bytes) const noexcept {
+  const bool is_refused = bytes >= refused_bytes_ && shard_.now_ns() < refused_until_ns_;
+  return !is_refused && heap_->end() < birth_.space.bytes_max();
+}
+
+void ShardServer::want(uint64_t bytes) noexcept {
+  if (asked_) return;
+  asked_ = true;
+  if (!birth_.link.send({.kind = LinkKind::kWant, .bytes = bytes})) shard_.stop();
+}
+
+int ShardServer::open() {
+  auto domain = fabric::shm::ServerDomain::create({.node_page = &birth_.meeting.node_page()});
+  if (!domain) return fail_with(domain.error());
+  domain_ = std::move(*domain);
+  if (auto opened = open_rdma(); !opened) {
+    (void)fail_with(opened.error());
+    return kExitRefused;
+  }
+  for (const fabric::shm::Attachment& attachment : birth_.meeting.attachments()) adopt(attachment);
+  pins_.add(domain_->pins());
+  pins_.add(session_pins_);
+  if (const int code = open_store(); code != 0) return code;
+  make_services();
+  shard_.add(*this);
+  if (storage_) {
+    const auto started = storage_->start({.service = *service_, .table = *table_, .heap = *heap_});
+    if (!started) return fail_with(started.error());
+  }
+  if (!shard_.watch(birth_.link.descriptor())) {
+    return fail_with({Code::kSystem, "cannot watch the keeper's link: " + errno_text(errno), ""});
+  }
+  return 0;
+}
+
+int ShardServer::open_store() {
+  if (birth_.data != nullptr) {
+    auto storage = ShardStorage::open({.config = birth_.config,
+                                       .disk = birth_.data->disk(),
+                                       .log = birth_.data->log_of(birth_.index),
+                                       .ring = birth_.data->ring_of(birth_.index),
+                                       .space = birth_.space,
+                                       .writer = writer_,
+                                       .shard = shard_,
+                                       .name = name_});
+    if (!storage) return fail_with(storage.error());
+    storage_ = std::move(*storage);
+  }
+  heap_ = std::make_unique<Heap>(writer_, pins_);
+  for (const StoreSpace::Held& held : birth_.space.regions()) {
+    heap_->add({held.region.base()}, held.region.bytes());
+    serve(held.region.id(), held.region.base(), held.region.bytes(), held.key);
+  }
+  birth_.meeting.abandon_in_child();
+  table_ = std::make_unique<kv::Table>(writer_, *heap_, shard_.clock());
+  make_eviction();
+  return storage_ ? recover_with_log() : recover(nullptr);
+}
+
+int ShardServer::recover_with_log() {
+  if (storage_->is_memory_new()) {
+    if (const int code = recover(nullptr); code != 0) return code;
+    const uint64_t begun_ns = shard_.clock().now_ns();
+    const auto filled =
+        storage_->fill(*table_, *heap_,
+                       {.now = [this](uint64_t bytes) { return grow_now(bytes) || evict_now(bytes); },
+                        .ahead = [this](uint64_t bytes) { grow_ahead(bytes); }});
+    if (!filled) {
+      (void)fail_with(filled.error());
+      return kExitRefused;
+    }
+    note_recovery(birth_.data->existed() ? "disk" : "nothing", begun_ns);
+    recovery_.records = storage_->reading().records;
+    recovery_.torn_position = storage_->reading().torn_position;
+  } else {
+    if (auto going = storage_->go_on(*heap_); !going) return fail_with(going.error());
+    if (const int code = recover(storage_->last_change()); code != 0) return code;
+  }
+  table_->log_to(storage_.get());
+  return 0;
+}
+
+bool ShardServer::grow_now(uint64_t value_bytes) {
+  const uint64_t before = heap_->end();
+  want(value_bytes);
+  while (asked_ && heap_->end() == before) {
+    pollfd link{.fd = birth_.link.descriptor(), .events = POLLIN, .revents = 0};
+    (void)::poll(&link, 1, -1);
+    bool ended = false;
+    while (auto received = birth_.link.receive(ended)) take(*received);
+    if (ended) return false;
+  }
+  return heap_->end() > before;
+}
+
+void ShardServer::make_eviction() {
+  const kv::EvictionPolicy policy = birth_.config.memory_eviction;
+  publish_u64(&birth_.meeting.node_page().reads_per_use, kv::reads_per_use(policy));
+  if (policy == kv::EvictionPolicy::kNone) return;
+  eviction_ = std::make_unique<kv::Eviction>(kv::Eviction::Parts{
+      .table = *table_, .heap = *heap_, .growth = *this, .policy = policy, .samples = &domain_->uses()});
+}
+
+// For an entry of so many bytes, while there is nobody yet whom the loss would tell anything.
+bool ShardServer::evict_now(uint64_t value_bytes) {
+  constexpr uint64_t kHeaderBytesMax = 128;
+  return eviction_ != nullptr && eviction_->make_room_at_once(value_bytes + kHeaderBytesMax);
+}
+
+// The keeper makes memory while the shard fills what it has.
+void ShardServer::grow_ahead(uint64_t bytes) {
+  bool ended = false;
+  while (auto received = birth_.link.receive(ended)) take(*received);
+  const uint64_t wanted = std::min(bytes, kAheadBytes);
+  if (!ended && can_grow(0) && heap_->stats().bytes_free < wanted) want(0);
+}
+
+void ShardServer::make_services() {
+  const NodeConfig& config = birth_.config;
+  fabric::Domain* const far = rdma_ ? static_cast<fabric::Domain*>(rdma_.get()) : tcp_.get();
+  if (far != nullptr) windows_.emplace(*far);
+  service_ = std::make_unique<kv::TableService>(
+      kv::TableService::Parts{.table = *table_,
+                              .heap = *heap_,
+                              .writer = writer_,
+                              .pins = session_pins_,
+                              .growth = *this,
+                              .shard = shard_,
+                              .sweep_round_ns = config.ttl_sweep_ns,
+                              .shard_index = birth_.index,
+                              .shard_count = config.server_shards,
+                              .windows = windows_ ? &*windows_ : nullptr,
+                              .upload_bytes_max = birth_.space.bytes_max() / 2,
+                              .eviction = eviction_.get()});
+  chains_ = std::make_unique<kv::ChainServer>(kv::ChainServer::Parts{.table = *table_,
+                                                                     .heap = *heap_,
+                                                                     .writer = writer_,
+                                                                     .shard = shard_,
+                                                                     .may_write = config.chains_write,
+                                                                     .upkeep = service_.get()});
+  observe_ = std::make_unique<observe::Service>(observed());
+  rpc::Service* store = service_.get();
+  if (rdma_) {
+    remote_ = std::make_unique<kv::RemoteServer>(*rdma_, shard_.clock());
+    remote_router_ = std::make_unique<rpc::ServiceRouter>(*store, kv::wire::kRemoteMethodsBegin, *remote_);
+    store = remote_router_.get();
+    for (const StoreSpace::Held& held : birth_.space.regions()) {
+      offer_to_rdma(held.region.base(), held.region.bytes());
+    }
+  }
+  // Each router takes the methods from its number on, so the highest stand outermost.
+  door_ = std::make_unique<observe::FrontDoor>(*store, *observe_);
+  router_ = std::make_unique<rpc::ServiceRouter>(*door_, prism::kMethodsBegin, chains_->service());
+  // As many over TCP as over shared memory.
+  const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
+  rpc_ = std::make_unique<rpc::Server>(*router_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
+  if (remote_) remote_->answer_through(rpc_.get());
+  service_->answer_through(rpc_.get());
+  chains_->answer_through(rpc_.get());
+  observe_->answer_through(*rpc_);
+  dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
+  if (far != nullptr) far_dispatcher_ = std::make_unique<fabric::Dispatcher>(*far, shard_, rpc_.get());
+}
+
+observe::Service::Parts ShardServer::observed() {
+  const fabric::shm::NodePage& page = birth_.meeting.node_page();
+  return {.service = *service_,
+          .table = *table_,
+          .heap = *heap_,
+          .pins = pins_,
+          .shard = shard_,
+          .identity = {page.identity[0], page.identity[1]},
+          .incarnation = fabric::shm::incarnation(page),
+          .shard_index = birth_.index,
+          .shard_count = birth_.config.server_shards,
+          .peer_of = [this](const fabric::Channel& channel) { return peer_of(channel); },
+          .add_counters = [this](const observe::AddCounter& add) { add_counters(add); },
+          .data =
+              [this] {
+                return data_state(birth_.config, storage_.get(), recovery_, service_->log_stats().read_only,
+                                  shard_.clock().now_ns());
+              },
+          .want_snapshot = snapshot_asker()};
+}
+
+std::function<uint64_t()> ShardServer::snapshot_asker() {
+  if (!storage_) return {};
+  return [this] { return storage_->snapshots().want_now(); };
+}
+
+void ShardServer::add_counters(const observe::AddCounter& add) const {
+  const fabric::shm::DomainCounters& shm = domain_->counters();
+  add("shm.opened", shm.opened);
+  add("shm.closed", shm.closed);
+  add("shm.bad_frame", shm.bad_frame);
+  add("shm.access_denied", shm.access_denied);
+  add("shm.doorbells_rung", shm.doorbells_rung);
+  add("shm.doorbells_heard", shm.doorbells_heard);
+  add_chain_counters(add);
+  add_log_counters(add);
+  add_eviction_counters(add);
+  if (!tcp_) return;
+  const fabric::tcp::DomainCounters& tcp = tcp_->counters();
+  add("tcp.opened", tcp.opened);
+  add("tcp.closed", tcp.closed);
+  add("tcp.lost", tcp.lost);
+  add("tcp.bad_frame", tcp.bad_frame);
+  add("tcp.access_denied", tcp.access_denied);
+  add("tcp.sends", tcp.sends);
+  add("tcp.receives", tcp.receives);
+  add("tcp.bytes_sent", tcp.bytes_sent);
+  add("tcp.bytes_received", tcp.bytes_received);
+  if (rdma_) add_rdma_counters(add);
+}
+
+void ShardServer::add_chain_counters(const observe::AddCounter& add) const {
+  const prism::snic::Executor::Counts& executed = chains_->executor().counts();
+  const prism::snic::Service::Counts& served = chains_->service().counts();
+  add("chains.executed", executed.chains);
+  add("chains.malformed", executed.malformed_chains);
+  add("chains.operations", executed.all_operations());
+  add("chains.failed_operations", executed.failed_operations);
+  add("chains.failed_comparisons", executed.failed_comparisons);
+  add("chains.bytes_in", executed.bytes_in);
+  add("chains.bytes_out", executed.bytes_out);
+  add("chains.deferred", served.deferred);
+  add("chains.overloaded", served.overloaded);
+  // Of some batches: the two say what a chain takes, the server's share of the message included.
+  add("chains.timed", served.timed_chains);
+  add("chains.timed_ns", served.timed_ns);
+  add("chains.installed", chains_->guard().installed_count());
+  add("chains.refused", chains_->guard().refused_count());
+}
+
+void ShardServer::add_eviction_counters(const observe::AddCounter& add) const {
+  if (!eviction_) return;
+  const kv::Table::Stats& table = table_->stats();
+  const kv::Eviction::Counters& counters = eviction_->counters();
+  add("eviction.entries", table.evicted);
+  add("eviction.bytes", table.evicted_bytes);
+  add("eviction.samples", counters.samples);
+  add("eviction.windows", counters.windows);
+  add("eviction.spared", counters.spared);
+}
+
+void ShardServer::add_log_counters(const observe::AddCounter& add) const {
+  if (!storage_) return;
+  const storage::ShardLog& log = storage_->log();
+  const storage::LogCounters counters = log.counters();
+  add("log.state", static_cast<uint64_t>(log.state()));
+  add("log.appended", log.appended());
+  add("log.synced", log.synced());
+  add("log.records", counters.records);
+  add("log.bytes", counters.bytes);
+  add("log.writes", counters.writes);
+  add("log.syncs", counters.syncs);
+  add("log.sync_p99_ns", counters.sync_ns.quantile(0.99));
+  add("log.disk_bytes", log.disk_bytes());
+  const kv::TableService::LogStats waiting = service_->log_stats();
+  add("log.held_answers", waiting.held_answers);
+  add("log.waiting_writes", waiting.waiting_writes);
+  add("log.held_back_bytes", waiting.held_back_bytes);
+  add("log.indeterminate", waiting.indeterminate);
+  add("log.read_only", waiting.read_only);
+  const ShardSnapshots& snapshots = storage_->snapshots();
+  add("snapshot.written", snapshots.written());
+  add("snapshot.failed", snapshots.failed());
+  const observe::SnapshotStatus status = snapshots.status();
+  add("snapshot.last_entries", status.entries);
+  add("snapshot.last_bytes", status.bytes);
+  add("snapshot.last_took_ns", status.took_ns);
+}
+
+observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
+  if (const fabric::Channel* by = rdma_ ? rdma_->introducer_of(channel) : nullptr; by != nullptr) {
+    return {.transport = "verbs",
+            .name = fabric::tcp::ServerDomain::peer_of(*by),
+            .reason = "another host with RDMA: reads need no server, writes are messages"};
+  }
+  // Of the two others only TCP has something to gain from one-sided transfers.
+  if (channel.capabilities().one_sided_bytes_min > 0) {
+    return {.transport = "tcp",
+            .name = fabric::tcp::ServerDomain::peer_of(channel),
+            .reason = "another host, or asked for: everything goes through the socket"};
+  }
+  const auto owner = owners_.find(fabric::shm::ServerDomain::connection_id(channel));
+  return {.transport = "shm",
+          .name = owner == owners_.end()
+                      ? std::string("unknown")
+                      : fmt::format("process {}, user {}", owner->second.process, owner->second.user),
+          .reason = "same host: reads are loads, writes go through shared memory"};
+}
+
+int ShardServer::recover(const kv::ChangeLog::Change* last) {
+  const uint64_t begun_ns = shard_.clock().now_ns();
+  if (const Result<> recovered = table_->recover(last); !recovered) {
+    if (const auto damage = table_->validate()) {
+      log_error("{}{}", name_, damage->what);
+      (void)birth_.link.send({.kind = LinkKind::kDamaged, .base = damage->at.value});
+    } else {
+      (void)birth_.link.send({.kind = LinkKind::kDamaged});
+    }
+    return kExitDamaged;
+  }
+  const bool is_new =
+      table_->stats().entries == 0 && fabric::shm::incarnation(birth_.meeting.node_page()) <= 1;
+  note_recovery(is_new ? "nothing" : "memory", begun_ns);
+  if (recovery_.entries > 0) {
+    log_info("{}{} entries found in {} ms", name_, recovery_.entries, recovery_.took_ns / kMillisecond_ns);
+  }
+  return 0;
+}
+
+void ShardServer::note_recovery(const char* source, uint64_t begun_ns) {
+  recovery_ = {
+      .source = source, .entries = table_->stats().entries, .took_ns = shard_.clock().now_ns() - begun_ns};
+}
+
+void ShardServer::adopt(const fabric::shm::Attachment& attachment) {
+  owners_[attachment.id] = {.process = attachment.process, .user = attachment.user};
+  if (auto adopted = domain_->adopt(attachment); !adopted) {
+    log_warn("{}client {} is not served: {}", name_, attachment.id, adopted.error().what);
+  }
+}
+
+void ShardServer::serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key) {
+  const fabric::Domain::RegionSpec spec = {
+      .region = region, .base = writer_.base() + base, .bytes = bytes, .rights = {.read = true}};
+  if (const auto served = domain_->serve_region(spec, key); !served) {
+    log_warn("{}region {} has no one-sided requests: {}", name_, region, served.error().what);
+  }
+}
+
+size_t ShardServer::read_link() {
+  bool ended = false;
+  size_t count = 0;
+  while (auto received = birth_.link.receive(ended)) {
+    ++count;
+    take(*received);
+  }
+  if (ended) shard_.stop();
+  return count;
+}
+
+void ShardServer::take(const LinkEnd::Received& received) {
+  const LinkMessage& message = received.message;
+  switch (message.kind) {
+    case LinkKind::kAttach:
+      adopt({.id = message.id,
+             .memory_fd = received.descriptors[0].get(),
+             .doorbell_fd = received.descriptors[1].get(),
+             .process = static_cast<uint32_t>(message.base),
+             .user = static_cast<uint32_t>(message.bytes)});
+      break;
+    case LinkKind::kDetach:
+      domain_->drop(message.id);
+      owners_.erase(message.id);
+      break;
+    case LinkKind::kMapRegion:
+      map(message, received.descriptors[0].get());
+      break;
+    case LinkKind::kRegionReady:
+      heap_->add({message.base}, message.bytes);
+      serve(static_cast<uint16_t>(message.region), message.base, message.bytes, RemoteKey{message.key});
+      asked_ = false;
+      offer_to_rdma(message.base, message.bytes);
+      if (!service_) break;  // The store is still being filled.
+      chains_->on_memory_added();
+      service_->on_memory_added();
+      break;
+    case LinkKind::kRefused:
+      refused_until_ns_ = shard_.refresh_now() + kRefused_ns;
+      refused_bytes_ = message.bytes;
+      asked_ = false;
+      if (service_) service_->on_growth_refused();
+      break;
+    default:
+      break;
+  }
+}
+
+void ShardServer::map(const LinkMessage& message, int descriptor) {
+  const auto mapped = birth_.space.addresses().map({.descriptor = descriptor,
+                                                    .file_offset = 0,
+                                                    .at = message.base,
+                                                    .bytes = message.bytes,
+                                                    .writable = true});
+  if (!mapped) {
+    // The next server inherits the keeper's mapping instead.
+    log_error("{}{}", name_, mapped.error().what);
+    shard_.stop();
+    return;
+  }
+  // While it serves, a pause of milliseconds would be worse than faults one by one.
+  if (!service_) birth_.space.addresses().expect_writes(descriptor, message.base, message.bytes);
+  if (!birth_.link.send({.kind = LinkKind::kMapped, .region = message.region})) shard_.stop();
+}
+
+}  // namespace refract::node

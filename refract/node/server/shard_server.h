@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// One shard of a server: its part of the store, everything that serves it, and the loop that does.
+//
+// Made by any thread of the server process, then opened and run by the thread whose shard it is. Never
+// destroyed: the process ends with _exit, and everything it leaves is what a crash would leave.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "refract/fabric/dispatcher.h"
+#include "refract/fabric/shm/domain.h"
+#include "refract/fabric/shm/meeting.h"
+#include "refract/fabric/tcp/domain.h"
+#include "refract/fabric/verbs/domain.h"
+#include "refract/kv/owner/chains/chain_server.h"
+#include "refract/kv/owner/service/domain_windows.h"
+#include "refract/kv/owner/service/pin_sources.h"
+#include "refract/kv/owner/service/remote_server.h"
+#include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/table/eviction.h"
+#include "refract/kv/owner/table/growth_source.h"
+#include "refract/kv/owner/table/table.h"
+#include "refract/memory/heap.h"
+#include "refract/memory/store_time.h"
+#include "refract/memory/writer.h"
+#include "refract/node/config/config.h"
+#include "refract/node/durable/data_folder.h"
+#include "refract/node/durable/shard_storage.h"
+#include "refract/node/observe/service.h"
+#include "refract/node/server/link.h"
+#include "refract/node/space/store_space.h"
+#include "refract/rpc/server.h"
+#include "refract/rpc/service_router.h"
+#include "refract/runtime/shard.h"
+
+namespace refract::node {
+
+// What a server, or a shard's thread of it, ends with.
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitDamaged = 3;
+// What was asked for cannot be, so that the next server would fare alike.
+inline constexpr int kExitRefused = 4;
+
+// Writes what went wrong, and what to do, to the log. Returns kExitFailed.
+int fail_with(const Report& report);
+
+struct ShardBirth {
+  const NodeConfig& config;  // All outlive the process.
+  uint32_t index;
+  StoreSpace& space;
+  fabric::shm::Meeting& meeting;
+  LinkEnd link;
+  DataFolder* data = nullptr;  // Null: nothing is kept on disk.
+};
+
+class ShardServer final : public runtime::Poller, public kv::GrowthSource {
+ public:
+  explicit ShardServer(ShardBirth birth);
+  ShardServer(const ShardServer&) = delete;
+  ShardServer& operator=(const ShardServer&) = delete;
+  ~ShardServer() override;
+
+  // Before open(): the shard also serves what this domain is handed.
+  void serve_tcp(std::unique_ptr<fabric::tcp::ServerDomain> domain) noexcept { tcp_ = std::move(domain); }
+
+  // Adopts the clients and recovers the store. 0, or the code to end with.
+  [[nodiscard]] int open();
+  // Serves until the keeper's end. REQUIRES: open() returned 0.
+  [[nodiscard]] int run();
+
+  [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }
+
+  size_t poll() noexcept override;
+  [[nodiscard]] bool prepare_sleep() noexcept override { return read_link() == 0; }
+  [[nodiscard]] std::string_view name() const noexcept override { return "keeper link"; }
+
+  [[nodiscard]] bool can_grow(uint64_t bytes) const noexcept override;
+  void want(uint64_t bytes) noexcept override;
+
+ private:
+  // Over tcp_, where there is a device that shall be used. A device that is named must work.
+  [[nodiscard]] Reported<> open_rdma();
+  [[nodiscard]] int open_store();
+  [[nodiscard]] int recover(const kv::ChangeLog::Change* last);
+  [[nodiscard]] int recover_with_log();
+  // Waits for the keeper; false: the heap will not become larger.
+  [[nodiscard]] bool grow_now(uint64_t value_bytes);
+  void grow_ahead(uint64_t bytes);
+  void make_eviction();
+  [[nodiscard]] bool evict_now(uint64_t value_bytes);
+  void note_recovery(const char* source, uint64_t begun_ns);
+  void add_log_counters(const observe::AddCounter& add) const;
+  void add_eviction_counters(const observe::AddCounter& add) const;
+  void make_services();
+  [[nodiscard]] observe::Service::Parts observed();
+  [[nodiscard]] std::function<uint64_t()> snapshot_asker();
+  void add_counters(const observe::AddCounter& add) const;
+  void add_chain_counters(const observe::AddCounter& add) const;
+  void add_rdma_counters(const observe::AddCounter& add) const;
+  [[nodiscard]] observe::Peer peer_of(const fabric::Channel& channel) const;
+  void adopt(const fabric::shm::Attachment& attachment);
+  void serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key);
+  void offer_to_rdma(uint64_t base, uint64_t bytes);
+  size_t read_link();
+  void take(const LinkEnd::Received& received);
+  void map(const LinkMessage& message, int descriptor);
+
+  // In the order in which they must be made.
+  ShardBirth birth_;
+  std::string name_;  // For the log: "shard 2: ", nothing where there is only one.
+  StoreClock clock_;
+  runtime::Shard shard_;
+  Writer writer_;
+  kv::SessionPins session_pins_;
+  kv::PinSources pins_;
+  std::unique_ptr<fabric::shm::ServerDomain> domain_;
+  std::unique_ptr<fabric::tcp::ServerDomain> tcp_;     // Null: the node does not listen.
+  std::unique_ptr<fabric::verbs::ServerDomain> rdma_;  // Over tcp_. Null: nobody comes by RDMA.
+  std::optional<kv::DomainWindows> windows_;           // Over tcp_, and rdma_.
+  std::unique_ptr<Heap> heap_;
+  std::unique_ptr<ShardStorage> storage_;  // Where something is kept on disk.
+  std::unique_ptr<kv::Table> table_;
+  observe::RecoveryStatus recovery_;
+  std::unique_ptr<kv::Eviction> eviction_;  // Null: what does not fit is refused.
+  std::unique_ptr<kv::TableService> service_;
+  std::unique_ptr<kv::ChainServer> chains_;
+  std::unique_ptr<observe::Service> observe_;
+  std::unique_ptr<observe::FrontDoor> door_;
+  std::unique_ptr<rpc::ServiceRouter> router_;  // Between the door and the chains.
+  std::unique_ptr<kv::RemoteServer> remote_;    // Where there is RDMA.
+  std::unique_ptr<rpc::ServiceRouter> remote_router_;
+  std::unique_ptr<rpc::Server> rpc_;
+  std::unique_ptr<fabric::Dispatcher> dispatcher_;
+  std::unique_ptr<fabric::Dispatcher> far_dispatcher_;  // Of clients that came over a network.
+  struct Owner {
+    uint32_t process = 0;
+    uint32_t user = 0;
+  };
+  std::unordered_map<uint64_t, Owner> owners_;  // Of local connections.
+  uint64_t polls_ = 0;
+  bool asked_ = false;
+  uint64_t refused_until_ns_ = 0;  // As much as this, or more.
+  uint64_t refused_bytes_ = 0;
+};
+
+}  // namespace refract::node
