@@ -3,7 +3,7 @@
 
 import re
 
-from tidy.rules import LAYER_RANK, PROVIDER_USERS
+from tidy.rules import LAYER_RANK, PROVIDER_USERS, ROOMS
 from tidy.tree import Violation, includes, is_test, layer_of, line_of, provider_of
 
 
@@ -47,6 +47,38 @@ def layer_fault(path, layer, included):
     if layer != "fabric" and layer not in PROVIDER_USERS:
         return f"{layer} must use the contract of fabric, not the provider {provider}"
     return None
+
+
+def check_rooms(tree):
+    """room: inside a layer an include goes where ROOMS allows it; only tests and bench/ include testing/"""
+    for path in tree.cpp():
+        for line, included in includes(tree, path):
+            message = room_fault(path, included)
+            if message:
+                yield Violation(path, line, "room", message)
+
+
+def room_fault(path, included):
+    if is_test(path) or "/testing/" in path:
+        return None
+    if "/testing/" in included and not path.startswith("bench/"):
+        return f"only tests include {included}"
+    layer = layer_of(path)
+    rooms = ROOMS.get(layer)
+    if rooms is None or layer_of(included) != layer:
+        return None
+    room, target = room_of(path, rooms), room_of(included, rooms)
+    if room is None or room == target or target in rooms[room]:
+        return None
+    return f"{layer}/{room} must not know {target or 'what stands beside the rooms'}: see ROOMS in " \
+           "scripts/tidy/rules.py"
+
+
+def room_of(path, rooms):
+    folder = path.split("/", 2)[2].rpartition("/")[0]
+    while folder and folder not in rooms:
+        folder = folder.rpartition("/")[0]
+    return folder or None
 
 
 def check_public_headers(tree):

@@ -13,6 +13,37 @@ LAYER_RANK = {
     "kv": 7, "block": 7, "txn": 8, "object": 8, "graph": 8, "client": 9, "node": 10, "doors": 11,
 }
 
+# Rooms: what a folder inside a layer may include of the layer's other folders. A folder that is not named
+# here belongs to the one above it; what stands beside the rooms is free. `testing` may include everything;
+# only tests, bench/ and other folders of that name include it.
+ROOMS = {
+    "kv": {
+        "layout": [],
+        "direct": ["layout"],
+        "calls": ["layout"],
+        "chains": ["layout", "calls"],
+        "remote": ["layout", "calls"],
+        "owner": ["layout"],
+        "owner/table": ["layout", "owner"],
+        "owner/chains": ["layout", "owner", "owner/table"],
+        "owner/snapshot": ["layout", "direct", "owner", "owner/table"],
+        "owner/service": ["layout", "direct", "owner", "owner/table"],
+        "designs": ["layout", "calls"],
+    },
+    "node": {
+        "config": [],
+        "observe": [],
+        "space": ["config"],
+        "durable": ["config", "space", "observe"],
+        "doctor": ["config", "durable"],
+        "server": ["config", "space", "durable", "observe", "doctor"],
+        "keeper": ["config", "space", "durable", "server"],
+    },
+}
+
+# Files in one folder, beyond which a reader does not find a thing by the folder's name.
+FOLDER_LIMIT = 45
+
 # The layers that may name a provider; all others know the contract alone.
 PROVIDER_USERS = {"client", "node", "doors"}
 
