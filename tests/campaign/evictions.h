@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "refract/fabric/sim/visible_memory.h"
-#include "refract/kv/owner/table/departures.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/writer.h"
 

@@ -20,7 +20,7 @@
 #include "refract/base/prng.h"
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/fabric/sim/world.h"
-#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 

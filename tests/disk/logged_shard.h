@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
-#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/testing/test_snapshot.h"
 #include "refract/node/durable/snapshot_job.h"
 #include "refract/storage/log/shard_log.h"

@@ -29,10 +29,10 @@
 
 #include "refract/base/result.h"
 #include "refract/base/units.h"
-#include "refract/kv/calls/rpc_client_room.h"
 #include "refract/kv/calls/rpc_types.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/rpc/session.h"
+#include "refract/rpc/transfer_room.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
@@ -197,9 +197,9 @@ class RpcClient {
   RpcClientOptions options_;
   size_t body_bytes_max_;
   std::array<bool, wire::kStagedKeysPerSession> places_in_use_{};
-  TransferRoom reading_;
-  TransferRoom writing_;
-  TransferRoom pulled_;  // Of calls, not of bytes.
+  rpc::TransferRoom reading_;
+  rpc::TransferRoom writing_;
+  rpc::TransferRoom pulled_;  // Of calls, not of bytes.
   bool is_pull_refused_ = false;
   uint64_t refused_opened_ns_ = 0;  // By the owner that this session had then.
   Attempt* first_attempt_ = nullptr;

@@ -57,7 +57,7 @@ uint32_t RpcClient::one_sided_bytes_min() const noexcept {
 // the session ends with it if they have not.
 class RpcClient::Posted {
  public:
-  Posted(RpcClient& client, TransferRoom& room) noexcept : client_(client), room_(room) {}
+  Posted(RpcClient& client, rpc::TransferRoom& room) noexcept : client_(client), room_(room) {}
   Posted(const Posted&) = delete;
   Posted& operator=(const Posted&) = delete;
   ~Posted() {
@@ -127,7 +127,7 @@ class RpcClient::Posted {
   };
 
   RpcClient& client_;
-  TransferRoom& room_;
+  rpc::TransferRoom& room_;
   std::deque<UnderWay> under_way_;
   uint64_t taken_bytes_ = 0;  // Of the room; those of a request that was not posted go with all this.
   bool is_unsafe_ = false;

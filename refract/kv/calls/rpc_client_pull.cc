@@ -28,7 +28,7 @@ constexpr uint64_t kAwakeMax_ns = kMillisecond_ns;
 // Room that was taken, until the put ends.
 class Taken {
  public:
-  explicit Taken(TransferRoom& room) noexcept : room_(room) {}
+  explicit Taken(rpc::TransferRoom& room) noexcept : room_(room) {}
   Taken(const Taken&) = delete;
   Taken& operator=(const Taken&) = delete;
   ~Taken() {
@@ -42,7 +42,7 @@ class Taken {
   }
 
  private:
-  TransferRoom& room_;
+  rpc::TransferRoom& room_;
   uint64_t amount_ = 0;
 };
 

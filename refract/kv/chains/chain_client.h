@@ -24,6 +24,7 @@
 #include "refract/kv/chains/chain_link.h"
 #include "refract/kv/chains/chain_put.h"
 #include "refract/kv/chains/chain_search.h"
+#include "refract/kv/layout/chain_region.h"
 #include "refract/prism/client.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"

@@ -18,13 +18,6 @@
 
 namespace refract::kv {
 
-// What clients attach to.
-inline constexpr std::string_view kChainStoreName = "kv";
-
-// What replacing a value takes. No right to WRITE: the guard would refuse it anyway.
-inline constexpr prism::ChainRights kChainWriteRights{
-    prism::ChainRights::kRead | prism::ChainRights::kAtomic | prism::ChainRights::kAllocate};
-
 // Why an operation went to the owner by a call instead.
 enum class ByRpc : uint8_t {
   kNotAttached,  // The owner offers no region, or no right to write.

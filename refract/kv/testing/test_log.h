@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "refract/base/check.h"
-#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/ports.h"
 
 namespace refract::kv::test {
 

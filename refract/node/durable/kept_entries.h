@@ -17,7 +17,7 @@
 
 #include "refract/base/report.h"
 #include "refract/base/secret_hash.h"
-#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/storage/disk.h"
 #include "refract/storage/snapshot/snapshot_file.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "refract/base/report.h"
-#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/storage/disk.h"

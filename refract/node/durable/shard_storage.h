@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "refract/base/report.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/service.h"
-#include "refract/kv/owner/table/change_log.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table's buffers as the executor of chains takes them and gives them back: how long each is, which only
-// the lengths in its header tell, and who is told when chains have replaced some.
+// the lengths in its header tell.
 //
 // Threads: used only by the shard that owns the space.
 #pragma once
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"
@@ -27,20 +28,6 @@ class ChainBufferSizes final : public prism::snic::BufferSizes {
  private:
   const Writer& writer_;
   const Heap& heap_;
-};
-
-// Whoever looks after memory, time and the log. Chains replace entries without a call that would remind it.
-class ChainUpkeep {
- public:
-  virtual ~ChainUpkeep() = default;
-  // A chain has replaced a buffer, which is retired by now.
-  virtual void on_chain_retired() noexcept = 0;
-  // A chain that has installed something is to be answered. True: the log has not confirmed it yet; the reply
-  // has been copied, and is given later.
-  [[nodiscard]] virtual bool keeps_reply(const rpc::Responder& /*to*/,
-                                         std::span<const std::byte> /*reply*/) noexcept {
-    return false;
-  }
 };
 
 class ChainBuffers final : public prism::snic::HeapBuffers {

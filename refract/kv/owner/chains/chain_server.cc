@@ -4,7 +4,7 @@
 #include <string>
 
 #include "refract/base/check.h"
-#include "refract/kv/chains/chain_link.h"
+#include "refract/kv/layout/chain_region.h"
 
 namespace refract::kv {
 namespace {

@@ -9,7 +9,7 @@
 #include <deque>
 
 #include "refract/fabric/channel.h"
-#include "refract/kv/owner/service/window_source.h"
+#include "refract/kv/owner/ports.h"
 
 namespace refract::kv {
 

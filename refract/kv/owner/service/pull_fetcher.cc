@@ -81,7 +81,7 @@ class PullFetcher::Fetching {
   };
 
   // Nobody stands in line with bytes of his own under way, for which those before him may be waiting.
-  [[nodiscard]] Task<Code> enter(TransferRoom& room, uint64_t bytes, uint64_t& taken) {
+  [[nodiscard]] Task<Code> enter(rpc::TransferRoom& room, uint64_t bytes, uint64_t& taken) {
     bool has_room = room.try_take(bytes);
     while (!has_room && !under_way_.empty()) {
       const Code code = co_await finish_one();

@@ -24,8 +24,8 @@
 #include "refract/base/result.h"
 #include "refract/base/units.h"
 #include "refract/fabric/channel.h"
-#include "refract/kv/calls/rpc_client_room.h"
 #include "refract/rpc/server.h"
+#include "refract/rpc/transfer_room.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
@@ -88,7 +88,7 @@ class PullFetcher {
   };
   struct Session {
     Session(runtime::Shard& shard, uint64_t bytes_max) noexcept : room(shard, bytes_max) {}
-    TransferRoom room;
+    rpc::TransferRoom room;
     bool is_over = false;
     std::vector<std::unique_ptr<Running>> pulls;
   };
@@ -100,7 +100,7 @@ class PullFetcher {
   Taker& taker_;
   const uint64_t piece_bytes_;
   rpc::Server* server_ = nullptr;
-  TransferRoom all_;
+  rpc::TransferRoom all_;
   Counts counts_;
   std::unordered_map<uint64_t, std::unique_ptr<Session>> sessions_;
 };

@@ -15,7 +15,7 @@
 #include "refract/fabric/channel.h"
 #include "refract/kv/layout/contract.h"
 #include "refract/kv/layout/wire.h"
-#include "refract/kv/owner/service/window_source.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/rpc/server.h"
 

@@ -13,8 +13,8 @@
 
 #include "refract/base/units.h"
 #include "refract/kv/layout/wire.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/outcomes.h"
-#include "refract/kv/owner/service/window_source.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/pins.h"
 

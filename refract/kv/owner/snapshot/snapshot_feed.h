@@ -23,7 +23,7 @@
 
 #include "refract/base/clock.h"
 #include "refract/base/result.h"
-#include "refract/kv/owner/table/departures.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "refract/base/result.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/snapshot/snapshot_block.h"
-#include "refract/kv/owner/table/change_log.h"
 #include "refract/kv/owner/table/replay.h"
 
 namespace refract::kv {

@@ -17,8 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "refract/kv/owner/table/growth_source.h"
-#include "refract/kv/owner/table/room_maker.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/slot_uses.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <span>
 
-#include "refract/kv/owner/table/change_log.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 

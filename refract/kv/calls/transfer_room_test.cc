@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room for large values by itself, and many of them at once over windows.
-#include "refract/kv/calls/rpc_client_room.h"
+#include "refract/rpc/transfer_room.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ struct Asker {
   uint64_t bytes = 0;
   Code code = Code::kUnavailable;
 };
-Task<> ask(TransferRoom& room, Asker& asker, uint64_t deadline_ns) {
+Task<> ask(rpc::TransferRoom& room, Asker& asker, uint64_t deadline_ns) {
   asker.code = co_await room.take(asker.bytes, deadline_ns);
 }
 
@@ -31,7 +31,7 @@ class TransferRoomTest : public testing::Test {
  protected:
   ManualClock clock;
   runtime::Shard shard{clock};
-  TransferRoom room{shard, 100};
+  rpc::TransferRoom room{shard, 100};
 };
 
 TEST_F(TransferRoomTest, who_finds_no_room_waits_behind_those_who_came_before) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/kv/calls/rpc_client_room.h"
+#include "refract/rpc/transfer_room.h"
 
 #include "refract/base/check.h"
 
-namespace refract::kv {
+namespace refract::rpc {
 
 using runtime::OpResult;
 using runtime::Task;
@@ -41,4 +41,4 @@ void TransferRoom::wake() noexcept {
   }
 }
 
-}  // namespace refract::kv
+}  // namespace refract::rpc

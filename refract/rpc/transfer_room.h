@@ -15,7 +15,7 @@
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
-namespace refract::kv {
+namespace refract::rpc {
 
 class TransferRoom {
  public:
@@ -52,4 +52,4 @@ class TransferRoom {
   std::deque<Waiter> waiting_;  // Those who gave up are left in it until it is their turn.
 };
 
-}  // namespace refract::kv
+}  // namespace refract::rpc
