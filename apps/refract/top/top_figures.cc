@@ -9,6 +9,8 @@
 #include "apps/refract/data_text.h"
 #include "apps/refract/node_link.h"
 
+#include "refract/node/observe/metrics.h"
+
 namespace refract::cli {
 namespace {
 
@@ -36,25 +38,6 @@ uint64_t calls_of(const ShardState& state) {
 const observe::MethodUse* use_of(const ShardState& state, std::string_view name) {
   const auto found = std::ranges::find(state.methods, name, &observe::MethodUse::name);
   return found == state.methods.end() ? nullptr : &*found;
-}
-
-void add(observe::MemoryState& sum, const observe::MemoryState& one) {
-  sum.total += one.total;
-  sum.free += one.free;
-  sum.live += one.live;
-  sum.retired += one.retired;
-  sum.table += one.table;
-  sum.pins += one.pins;
-  sum.largest_free_run = std::max(sum.largest_free_run, one.largest_free_run);
-}
-
-void add(observe::EntriesState& sum, const observe::EntriesState& one) {
-  sum.count += one.count;
-  sum.expiring += one.expiring;
-  sum.expired += one.expired;
-  sum.buckets += one.buckets;
-  sum.overflow_lines += one.overflow_lines;
-  sum.splits += one.splits;
 }
 
 // What a shard was before; nothing of it where this is another server.
@@ -162,12 +145,6 @@ nlohmann::json quantiles_json(const Quantiles& quantiles) {
           {"p99.9", quantiles.p999}};
 }
 
-nlohmann::json memory_json(const observe::MemoryState& memory) {
-  return {{"total", memory.total},     {"free", memory.free},   {"live", memory.live},
-          {"retired", memory.retired}, {"table", memory.table}, {"largest_free_run", memory.largest_free_run},
-          {"pins", memory.pins}};
-}
-
 nlohmann::json connection_json(const ConnectionFigures& one) {
   return {{"shard", one.shard},
           {"place", one.now.place},
@@ -194,7 +171,7 @@ nlohmann::json shard_json(const ShardFigures& shard) {
           {"connections", shard.connections},
           {"waiting_for_memory", shard.waiting_for_memory},
           {"entries", shard.entries.count},
-          {"memory", memory_json(shard.memory)}};
+          {"memory", observe::json_of(shard.memory)}};
 }
 
 }  // namespace
@@ -253,7 +230,7 @@ std::string to_json(const Figures& figures) {
                          {"connection_count", figures.connection_count},
                          {"entries", figures.entries.count},
                          {"expiring_entries", figures.entries.expiring},
-                         {"memory", memory_json(figures.memory)},
+                         {"memory", observe::json_of(figures.memory)},
                          {"methods", nlohmann::json::array()},
                          {"shards", nlohmann::json::array()},
                          {"connections", nlohmann::json::array()},

@@ -43,59 +43,15 @@ Histogram histogram(const Json& object, const char* name) {
   return out;
 }
 
-Json memory_json(const MemoryState& memory) {
-  return {{"total", memory.total},     {"free", memory.free},   {"live", memory.live},
-          {"retired", memory.retired}, {"table", memory.table}, {"largest_free_run", memory.largest_free_run},
-          {"pins", memory.pins}};
-}
-
-MemoryState memory_of(const Json& object) {
-  return {.total = number_in(object, "total"),
-          .free = number_in(object, "free"),
-          .live = number_in(object, "live"),
-          .retired = number_in(object, "retired"),
-          .table = number_in(object, "table"),
-          .largest_free_run = number_in(object, "largest_free_run"),
-          .pins = number_in(object, "pins")};
-}
-
-Json entries_json(const EntriesState& entries) {
-  return {{"count", entries.count},     {"expiring", entries.expiring},
-          {"expired", entries.expired}, {"buckets", entries.buckets},
-          {"splits", entries.splits},   {"overflow_lines", entries.overflow_lines}};
-}
-
-EntriesState entries_of(const Json& object) {
-  return {.count = number_in(object, "count"),
-          .expiring = number_in(object, "expiring"),
-          .expired = number_in(object, "expired"),
-          .buckets = number_in(object, "buckets"),
-          .overflow_lines = number_in(object, "overflow_lines"),
-          .splits = number_in(object, "splits")};
-}
-
 }  // namespace
 
 std::string to_json(const ShardState& state) {
-  Json json = {{"identity", state.identity},
-               {"incarnation", state.incarnation},
-               {"shard", state.shard_index},
-               {"shards", state.shard_count},
-               {"process", state.process},
-               {"now_ns", state.now_ns},
-               {"uptime_ns", state.uptime_ns},
-               {"cpu_ns", state.cpu_ns},
-               {"sleeps", state.sleeps},
-               {"operations", state.operations},
-               {"connections", state.connections},
-               {"uploads", state.uploads},
-               {"views", state.views},
-               {"waiting_for_memory", state.waiting_for_memory},
-               {"memory", memory_json(state.memory)},
-               {"entries", entries_json(state.entries)},
-               {"batches", state.batches},
-               {"batch_ns", pairs_of(state.batch_ns)},
-               {"batch_calls", pairs_of(state.batch_calls)}};
+  Json json = json_of_rows(state);
+  json["identity"] = state.identity;
+  json["memory"] = json_of_rows(state.memory);
+  json["entries"] = json_of_rows(state.entries);
+  json["batch_ns"] = pairs_of(state.batch_ns);
+  json["batch_calls"] = pairs_of(state.batch_calls);
   Json& methods = json["methods"] = Json::array();
   for (const MethodUse& use : state.methods) {
     methods.push_back({{"name", use.name}, {"calls", use.calls}, {"service_ns", pairs_of(use.service_ns)}});
@@ -109,27 +65,12 @@ std::string to_json(const ShardState& state) {
 Reported<ShardState> shard_state_of(std::string_view text_given) {
   const Json json = Json::parse(text_given, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return not_understood("state");
-  ShardState state{.incarnation = number_in(json, "incarnation"),
-                   .shard_index = static_cast<uint32_t>(number_in(json, "shard")),
-                   .shard_count = static_cast<uint32_t>(number_in(json, "shards")),
-                   .process = number_in(json, "process"),
-                   .now_ns = number_in(json, "now_ns"),
-                   .uptime_ns = number_in(json, "uptime_ns"),
-                   .cpu_ns = number_in(json, "cpu_ns"),
-                   .sleeps = number_in(json, "sleeps"),
-                   .operations = number_in(json, "operations"),
-                   .connections = number_in(json, "connections"),
-                   .uploads = number_in(json, "uploads"),
-                   .views = number_in(json, "views"),
-                   .waiting_for_memory = number_in(json, "waiting_for_memory"),
-                   .memory = memory_of(member_of(json, "memory")),
-                   .entries = entries_of(member_of(json, "entries")),
-                   .batches = number_in(json, "batches"),
-                   .batch_ns = histogram(json, "batch_ns"),
-                   .batch_calls = histogram(json, "batch_calls"),
-                   .methods = {},
-                   .data = data_state_of(member_of(json, "data")),
-                   .counters = {}};
+  auto state = state_of_rows<ShardState>(json);
+  state.memory = state_of_rows<MemoryState>(member_of(json, "memory"));
+  state.entries = state_of_rows<EntriesState>(member_of(json, "entries"));
+  state.batch_ns = histogram(json, "batch_ns");
+  state.batch_calls = histogram(json, "batch_calls");
+  state.data = data_state_of(member_of(json, "data"));
   if (const auto identity = json.find("identity");
       identity != json.end() && identity->is_array() && identity->size() == 2) {
     for (size_t i = 0; i < 2; ++i) {
@@ -150,22 +91,14 @@ Reported<ShardState> shard_state_of(std::string_view text_given) {
   return state;
 }
 
+nlohmann::json json_of(const MemoryState& state) {
+  return json_of_rows(state);
+}
+
 std::string to_json(const ConnectionPage& page) {
-  Json rows = Json::array();
-  for (const ConnectionState& one : page.connections) {
-    rows.push_back({{"place", one.place},
-                    {"transport", one.transport},
-                    {"peer", one.peer},
-                    {"reason", one.reason},
-                    {"age_ns", one.age_ns},
-                    {"idle_ns", one.idle_ns},
-                    {"calls", one.calls},
-                    {"received_bytes", one.received_bytes},
-                    {"sent_bytes", one.sent_bytes},
-                    {"in_flight", one.in_flight},
-                    {"waiting_replies", one.waiting_replies}});
-  }
-  return text_of({{"next", page.next}, {"connections", rows}});
+  Json listed = Json::array();
+  for (const ConnectionState& one : page.connections) listed.push_back(json_of_rows(one));
+  return text_of({{"next", page.next}, {"connections", listed}});
 }
 
 Reported<ConnectionPage> connection_page_of(std::string_view text_given) {
@@ -176,17 +109,7 @@ Reported<ConnectionPage> connection_page_of(std::string_view text_given) {
   if (rows == json.end() || !rows->is_array()) return not_understood("list of connections");
   for (const Json& row : *rows) {
     if (!row.is_object()) continue;
-    page.connections.push_back({.place = number_in(row, "place"),
-                                .transport = text_in(row, "transport"),
-                                .peer = text_in(row, "peer"),
-                                .reason = text_in(row, "reason"),
-                                .age_ns = number_in(row, "age_ns"),
-                                .idle_ns = number_in(row, "idle_ns"),
-                                .calls = number_in(row, "calls"),
-                                .received_bytes = number_in(row, "received_bytes"),
-                                .sent_bytes = number_in(row, "sent_bytes"),
-                                .in_flight = number_in(row, "in_flight"),
-                                .waiting_replies = number_in(row, "waiting_replies")});
+    page.connections.push_back(state_of_rows<ConnectionState>(row));
   }
   return page;
 }

@@ -4,7 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
 #include "refract/base/prng.h"
+#include "refract/node/observe/metrics.h"
 
 namespace refract::observe {
 namespace {
@@ -181,6 +188,60 @@ TEST(ObserveState, damaged_texts_end_in_a_state_or_a_refusal) {
   }
   EXPECT_GT(understood, 0);
   EXPECT_LT(understood, 2'000);
+}
+
+// When it fails: REFRACT_ACCEPT=1 observe_test --gtest_filter='*metrics_page*' writes the page's section.
+TEST(ObserveMetrics, the_metrics_page_is_the_table) {
+  const std::string begin = "<!-- metrics -->\n";
+  const std::string end = "<!-- end of metrics -->";
+  const std::filesystem::path path = std::filesystem::path(REFRACT_SOURCE_DIR) / "docs/formats/observe.md";
+  std::ostringstream read;
+  read << std::ifstream(path).rdbuf();
+  std::string page = read.str();
+  const size_t at = page.find(begin);
+  const size_t to = page.find(end);
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_NE(to, std::string::npos);
+  const std::string section = page.substr(at + begin.size(), to - at - begin.size());
+  if (std::getenv("REFRACT_ACCEPT") != nullptr) {
+    page.replace(at + begin.size(), section.size(), metrics_page());
+    std::ofstream(path) << page;
+    return;
+  }
+  EXPECT_EQ(section, metrics_page());
+}
+
+template <typename State>
+void expect_sound_rows() {
+  std::set<std::string_view> names;
+  for (const Row<State>& row : rows<State>()) {
+    EXPECT_TRUE(names.insert(row.metric.name).second) << row.metric.name << " twice";
+    EXPECT_TRUE(row.metric.sentence.ends_with('.')) << row.metric.name;
+    const bool says_ns = row.metric.name.ends_with("_ns");
+    EXPECT_EQ(says_ns, row.metric.unit == Unit::kNanoseconds) << row.metric.name;
+  }
+}
+
+TEST(ObserveMetrics, each_row_has_a_name_of_its_own_and_a_sentence) {
+  expect_sound_rows<ShardState>();
+  expect_sound_rows<MemoryState>();
+  expect_sound_rows<EntriesState>();
+  expect_sound_rows<DataState>();
+  expect_sound_rows<LogStatus>();
+  expect_sound_rows<SnapshotStatus>();
+  expect_sound_rows<RecoveryStatus>();
+  expect_sound_rows<ConnectionState>();
+  static_assert(sizeof(MemoryState) == 7 * sizeof(uint64_t) && sizeof(EntriesState) == 6 * sizeof(uint64_t));
+  EXPECT_EQ(rows<MemoryState>().size(), 7U);
+  EXPECT_EQ(rows<EntriesState>().size(), 6U);
+}
+
+TEST(ObserveMetrics, of_several_shards_numbers_are_added_and_the_largest_counts) {
+  MemoryState sum = {.total = 1, .live = 2, .largest_free_run = 30};
+  add(sum, {.total = 10, .live = 20, .largest_free_run = 3});
+  EXPECT_EQ(sum.total, 11U);
+  EXPECT_EQ(sum.live, 22U);
+  EXPECT_EQ(sum.largest_free_run, 30U);
 }
 
 }  // namespace
