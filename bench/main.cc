@@ -2,12 +2,11 @@
 // refract-bench: every promise in numbers, measured here; load on a node; a page of what was found.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -24,6 +23,8 @@
 #include "bench/sides/private_node.h"
 #include "bench/suites/suite.h"
 #include "bench/suites/suite_command.h"
+
+#include "refract/arguments/command.h"
 
 namespace {
 
@@ -121,62 +122,72 @@ int run_report(const std::string& json_path, const std::string& html_path) {
   return write_file(html_path, *page);
 }
 
-void describe_bars(CLI::App& app, BarsCommand& command) {
-  app.add_option("--json", command.json_path, "write everything to this file as JSON ('-': standard output)");
-  app.add_flag("--quick", command.quick, "fewer and shorter rounds; memory with 1 M entries");
-  app.add_flag("--smoke", command.smoke, "1000 entries: whether everything runs");
-  app.add_option("--only", command.only, "measure only the bars with these names");
-  app.add_option("--node-program", command.options.node_program, "refractd (default: beside this program)");
+void describe_bars(arguments::Command& app, BarsCommand& command) {
+  app.add({.names = "--json",
+           .to = &command.json_path,
+           .help = "write everything to this file as JSON ('-': standard output)"});
+  app.add({.names = "--quick",
+           .to = &command.quick,
+           .help = "fewer and shorter rounds; memory with 1 M entries"});
+  app.add({.names = "--smoke", .to = &command.smoke, .help = "1000 entries: whether everything runs"});
+  app.add({.names = "--only", .to = &command.only, .help = "measure only the bars with these names"});
+  app.add({.names = "--node-program",
+           .to = &command.options.node_program,
+           .help = "refractd (default: beside this program)"});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures Refract: what it promises, a load of your choice, and a page of the result.");
-  app.require_subcommand(1);
+  arguments::Command app(
+      "Measures Refract: what it promises, a load of your choice, and a page of the result.",
+      {.needs_command = true});
   BarsCommand bars_command;
   KvCommand kv_command;
   std::string report_json_path;
   std::string report_html_path = "report.html";
-  CLI::App& bars_app = *app.add_subcommand("bars", "measure every promise, one line each");
+  arguments::Command& bars_app = app.add_command("bars", "measure every promise, one line each");
   describe_bars(bars_app, bars_command);
-  CLI::App& kv_app = *app.add_subcommand("kv", "load on a node: throughput and latencies");
+  arguments::Command& kv_app = app.add_command("kv", "load on a node: throughput and latencies");
   describe_kv(kv_app, kv_command);
   SuiteCommand suite_command;
-  CLI::App& suite_app =
-      *app.add_subcommand("suite", "a claim of README.md measured, or a published experiment rebuilt");
+  arguments::Command& suite_app =
+      app.add_command("suite", "a claim of README.md measured, or a published experiment rebuilt");
   describe_suites(suite_app, suite_command);
   FabricCommand fabric_command;
-  CLI::App& fabric_app = *app.add_subcommand(
+  arguments::Command& fabric_app = app.add_command(
       "fabric", "every operation of every provider over sizes, beside UCX, libfabric and perftest");
   describe_fabric(fabric_app, fabric_command);
   GrowthCommand growth_command;
-  CLI::App& growth_app = *app.add_subcommand(
+  arguments::Command& growth_app = app.add_command(
       "growth", "how cost grows with keys, connections, shards and bytes of a value, as curves");
   describe_growth(growth_app, growth_command);
-  CLI::App& report_app = *app.add_subcommand("report", "a page with plots from what --json wrote");
-  report_app.add_option("json", report_json_path, "what 'bars', 'kv', 'fabric' or 'growth' wrote by --json")
-      ->required();
-  report_app.add_option("-o,--output", report_html_path, "the page")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  if (bars_app.parsed()) return run_bars(bars_command);
-  if (suite_app.parsed()) {
+  arguments::Command& report_app = app.add_command("report", "a page with plots from what --json wrote");
+  report_app.add({.names = "json",
+                  .to = &report_json_path,
+                  .help = "what 'bars', 'kv', 'fabric' or 'growth' wrote by --json",
+                  .is_required = true});
+  report_app.add(
+      {.names = "-o,--output", .to = &report_html_path, .help = "the page", .shows_default = true});
+  if (const std::optional<int> code = app.read_or_print(argc, argv)) return *code;
+  if (bars_app.was_named()) return run_bars(bars_command);
+  if (suite_app.was_named()) {
     const Reported<SuiteReport> suites = run_suite_command(suite_command);
     if (!suites) return refuse(suites.error());
     const int code = suite_command.json_path.empty() ? 0 : write_file(suite_command.json_path, suites->json);
     return suites->has_failed ? 1 : code;
   }
-  if (fabric_app.parsed()) {
+  if (fabric_app.was_named()) {
     const Reported<std::string> json = run_fabric_command(fabric_command);
     if (!json) return refuse(json.error());
     return fabric_command.json_path.empty() ? 0 : write_file(fabric_command.json_path, *json);
   }
-  if (growth_app.parsed()) {
+  if (growth_app.was_named()) {
     const Reported<std::string> json = run_growth_command(growth_command);
     if (!json) return refuse(json.error());
     return growth_command.json_path.empty() ? 0 : write_file(growth_command.json_path, *json);
   }
-  if (kv_app.parsed()) {
+  if (kv_app.was_named()) {
     const Reported<std::string> json = run_kv_command(kv_app, kv_command);
     if (!json) return refuse(json.error());
     return kv_command.json_path.empty() ? 0 : write_file(kv_command.json_path, *json);

@@ -3,18 +3,22 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
+#include <deque>
 #include <optional>
+#include <span>
 
 #include "apps/refract/help.h"
 #include "apps/refract/terminal.h"
 
+#include "refract/arguments/command.h"
 #include "refract/node/config/config.h"
 #include "refract/node/config/knobs.h"
 
 namespace refract::cli {
 namespace {
+
+using arguments::Command;
 
 // What the library fills; texts still, since it knows neither our durations nor our errors.
 struct Texts {
@@ -39,142 +43,142 @@ struct Texts {
   std::string listen_address;
   std::string data_durability;
   std::string data_folder;
-  // Beside `words`: the library takes "{}" for an empty list when it fills a variable, so keys and values are
-  // taken from the option itself.
-  std::vector<CLI::Option*> words;
+  arguments::Given key;  // That of inspect.
+  // By their position, of all commands: only one was named, so that the others have nothing.
+  std::deque<arguments::Given> words;
 };
 
-void add_json(CLI::App& app, Invocation& to) {
-  app.add_flag("--json", to.json);
+void add_json(Command& app, Invocation& to) {
+  app.add({.names = "--json", .to = &to.json});
 }
-void add_verbose(CLI::App& app, Invocation& to) {
-  app.add_flag("-v,--verbose", to.verbose);
+void add_verbose(Command& app, Invocation& to) {
+  app.add({.names = "-v,--verbose", .to = &to.verbose});
 }
-void add_verify(CLI::App& app, Invocation& to) {
-  app.add_flag("--verify", to.verify);
+void add_verify(Command& app, Invocation& to) {
+  app.add({.names = "--verify", .to = &to.verify});
 }
-void add_word(CLI::App& app, const char* name, Texts& texts) {
-  texts.words.push_back(app.add_option(name));
+void add_word(Command& app, const char* name, Texts& texts) {
+  app.add({.names = name, .to = &texts.words.emplace_back()});
 }
 
-void add_entry_commands(CLI::App& app, Invocation& to, Texts& texts) {
-  const std::string command = app.get_name();
+void add_entry_commands(Command& app, Invocation& to, Texts& texts) {
+  const std::string command = app.name();
   add_word(app, "KEY", texts);
   add_verbose(app, to);
   if (command != "erase") add_verify(app, to);
   if (command == "get") {
-    app.add_option("-o,--output", to.output);
-    app.add_flag("--raw", to.raw);
+    app.add({.names = "-o,--output", .to = &to.output});
+    app.add({.names = "--raw", .to = &to.raw});
     return;
   }
   add_json(app, to);
   if (command == "cas") add_word(app, "OLD", texts);
   if (command == "put" || command == "cas") {
     add_word(app, "VALUE", texts);
-    app.add_option("-f,--file", texts.file);
-    app.add_option("--ttl", texts.ttl);
+    app.add({.names = "-f,--file", .to = &texts.file});
+    app.add({.names = "--ttl", .to = &texts.ttl});
   }
-  if (command == "put") app.add_flag("--if-absent", to.if_absent);
-  if (command != "cas") app.add_option("--if-version", texts.if_version);
+  if (command == "put") app.add({.names = "--if-absent", .to = &to.if_absent});
+  if (command != "cas") app.add({.names = "--if-version", .to = &texts.if_version});
 }
 
-void add_record_commands(CLI::App& app, Invocation& to, Texts& texts) {
-  const std::string command = app.get_name();
-  app.add_option("--prefix", to.prefix);
+void add_record_commands(Command& app, Invocation& to, Texts& texts) {
+  const std::string command = app.name();
+  app.add({.names = "--prefix", .to = &to.prefix});
   if (command == "scan") {
-    app.add_option("--limit", texts.limit);
-    app.add_flag("-l,--long", to.long_lines);
-    app.add_flag("-0,--null", to.zero_ends);
-    app.add_flag("--raw", to.raw);
+    app.add({.names = "--limit", .to = &texts.limit});
+    app.add({.names = "-l,--long", .to = &to.long_lines});
+    app.add({.names = "-0,--null", .to = &to.zero_ends});
+    app.add({.names = "--raw", .to = &to.raw});
     add_json(app, to);
     return;
   }
-  app.add_option("--format", texts.format);
-  app.add_flag("--no-progress", to.no_progress);
+  app.add({.names = "--format", .to = &texts.format});
+  app.add({.names = "--no-progress", .to = &to.no_progress});
   add_verify(app, to);
   if (command == "dump") {
-    app.add_option("-o,--output", to.output);
-    app.add_flag("--overwrite", to.overwrite);
-    app.add_flag("--raw", to.raw);
+    app.add({.names = "-o,--output", .to = &to.output});
+    app.add({.names = "--overwrite", .to = &to.overwrite});
+    app.add({.names = "--raw", .to = &to.raw});
     return;
   }
-  app.add_option("FILE", to.files);
-  app.add_option("--key-column", to.reading.key_column);
-  app.add_option("--key-field", to.reading.key_field);
-  app.add_option("--header", texts.header);
-  app.add_option("--escapes", texts.escapes);
-  app.add_option("--ttl", texts.ttl);
+  app.add({.names = "FILE", .to = &to.files});
+  app.add({.names = "--key-column", .to = &to.reading.key_column});
+  app.add({.names = "--key-field", .to = &to.reading.key_field});
+  app.add({.names = "--header", .to = &texts.header});
+  app.add({.names = "--escapes", .to = &texts.escapes});
+  app.add({.names = "--ttl", .to = &texts.ttl});
 }
 
-void add_node_commands(CLI::App& app, Invocation& to, Texts& texts) {
-  const std::string command = app.get_name();
+void add_node_commands(Command& app, Invocation& to, Texts& texts) {
+  const std::string command = app.name();
   add_json(app, to);
-  if (command == "ping") app.add_flag("--why", to.why);
+  if (command == "ping") app.add({.names = "--why", .to = &to.why});
   if (command == "check") {
-    app.add_option("PATH,--path", to.path);
-    app.add_flag("--no-progress", to.no_progress);
+    app.add({.names = "PATH,--path", .to = &to.path});
+    app.add({.names = "--no-progress", .to = &to.no_progress});
   }
   if (command == "restore") {
-    app.add_option("SOURCE", to.files);
-    app.add_option("--to", to.target);
-    app.add_flag("--salvage", to.salvage);
-    app.add_flag("--no-progress", to.no_progress);
+    app.add({.names = "SOURCE", .to = &to.files});
+    app.add({.names = "--to", .to = &to.target});
+    app.add({.names = "--salvage", .to = &to.salvage});
+    app.add({.names = "--no-progress", .to = &to.no_progress});
   }
   if (command == "snapshot") {
-    app.add_flag("--no-wait", to.no_wait);
-    app.add_flag("--no-progress", to.no_progress);
+    app.add({.names = "--no-wait", .to = &to.no_wait});
+    app.add({.names = "--no-progress", .to = &to.no_progress});
   }
   if (command == "doctor") {
-    app.add_option("--config", texts.config);
-    app.add_option("--memory-limit", texts.memory_limit);
-    app.add_option("--memory-backing", texts.memory_backing);
-    app.add_option("--listen-address", texts.listen_address);
-    app.add_option("--data-durability", texts.data_durability);
-    app.add_option("--data-folder", texts.data_folder);
-    app.add_option("--peer", to.peer);
-    app.add_flag("--no-self-test", to.no_self_test);
-    app.add_flag("--no-progress", to.no_progress);
+    app.add({.names = "--config", .to = &texts.config});
+    app.add({.names = "--memory-limit", .to = &texts.memory_limit});
+    app.add({.names = "--memory-backing", .to = &texts.memory_backing});
+    app.add({.names = "--listen-address", .to = &texts.listen_address});
+    app.add({.names = "--data-durability", .to = &texts.data_durability});
+    app.add({.names = "--data-folder", .to = &texts.data_folder});
+    app.add({.names = "--peer", .to = &to.peer});
+    app.add({.names = "--no-self-test", .to = &to.no_self_test});
+    app.add({.names = "--no-progress", .to = &to.no_progress});
   }
 }
 
-void add_looking_commands(CLI::App& app, Invocation& to, Texts& texts) {
-  if (app.get_name() == "top") {
+void add_looking_commands(Command& app, Invocation& to, Texts& texts) {
+  if (app.name() == "top") {
     add_json(app, to);
-    app.add_option("--interval", texts.interval);
-    app.add_option("--connections", texts.connections);
-    app.add_flag("--once", to.once);
+    app.add({.names = "--interval", .to = &texts.interval});
+    app.add({.names = "--connections", .to = &texts.connections});
+    app.add({.names = "--once", .to = &to.once});
     return;
   }
   for (const char* name : {"OPERATION", "KEY", "VALUE"}) add_word(app, name, texts);
-  app.add_option("--for", texts.duration);
-  app.add_option("--records", texts.records);
-  app.add_flag("--chrome", to.chrome);
-  app.add_option("-o,--output", to.output);
+  app.add({.names = "--for", .to = &texts.duration});
+  app.add({.names = "--records", .to = &texts.records});
+  app.add({.names = "--chrome", .to = &to.chrome});
+  app.add({.names = "-o,--output", .to = &to.output});
 }
 
-void add_memory_commands(CLI::App& app, Invocation& to, Texts& texts) {
+void add_memory_commands(Command& app, Invocation& to, Texts& texts) {
   add_json(app, to);
-  app.add_option("--shard", texts.shard);
-  if (app.get_name() == "chain") {
-    app.add_option("FILE", to.files);
-    app.add_flag("--explain", to.explain);
-    app.add_flag("--dry-run", to.dry_run);
+  app.add({.names = "--shard", .to = &texts.shard});
+  if (app.name() == "chain") {
+    app.add({.names = "FILE", .to = &to.files});
+    app.add({.names = "--explain", .to = &to.explain});
+    app.add({.names = "--dry-run", .to = &to.dry_run});
     return;
   }
-  add_word(app, "--key", texts);
-  app.add_option("--at", texts.at);
-  app.add_option("--bucket", texts.bucket);
-  app.add_option("--layout", to.layout);
-  app.add_option("--file", to.path);
+  app.add({.names = "--key", .to = &texts.key});
+  app.add({.names = "--at", .to = &texts.at});
+  app.add({.names = "--bucket", .to = &texts.bucket});
+  app.add({.names = "--layout", .to = &to.layout});
+  app.add({.names = "--file", .to = &to.path});
 }
 
-void add_command(CLI::App& root, std::string_view name, Invocation& to, Texts& texts) {
-  CLI::App& app = *root.add_subcommand(std::string(name));
-  app.add_option("--socket", to.socket);
-  app.add_option("--address", to.address);
-  app.add_option("--secret-file", to.secret_file);
-  app.add_option("--rdma-device", to.rdma_device);
-  app.add_option("--timeout", texts.timeout);
+Command& add_command(Command& root, std::string_view name, Invocation& to, Texts& texts) {
+  Command& app = root.add_command(std::string(name));
+  app.add({.names = "--socket", .to = &to.socket});
+  app.add({.names = "--address", .to = &to.address});
+  app.add({.names = "--secret-file", .to = &to.secret_file});
+  app.add({.names = "--rdma-device", .to = &to.rdma_device});
+  app.add({.names = "--timeout", .to = &texts.timeout});
   if (name == "get" || name == "put" || name == "erase" || name == "cas") {
     add_entry_commands(app, to, texts);
   } else if (name == "scan" || name == "load" || name == "dump") {
@@ -186,6 +190,7 @@ void add_command(CLI::App& root, std::string_view name, Invocation& to, Texts& t
   } else {
     add_node_commands(app, to, texts);
   }
+  return app;
 }
 
 std::unexpected<Report> refuse(const Invocation& invocation, std::string what) {
@@ -282,11 +287,10 @@ Reported<> read_traced(Invocation& to, std::vector<Source> words) {
 }
 
 // The positional words of get, put, erase and cas.
-Reported<> read_words(Invocation& to, const CLI::App& app, const Texts& texts) {
+Reported<> read_words(Invocation& to, const Texts& texts) {
   std::vector<Source> words;
-  for (const CLI::Option* option : app.get_options()) {
-    const bool is_word = std::ranges::find(texts.words, option) != texts.words.end();
-    if (is_word && !option->results().empty()) words.push_back(source_of(option->results().front()));
+  for (const arguments::Given& word : texts.words) {
+    if (!word.words.empty()) words.push_back(source_of(word.words.front()));
   }
   if (to.command == "trace") return read_traced(to, std::move(words));
   const bool writes = to.command == "put" || to.command == "cas";
@@ -307,7 +311,7 @@ Reported<> read_words(Invocation& to, const CLI::App& app, const Texts& texts) {
 }
 
 // What to look at: at most one thing. A chain: one text.
-Reported<> read_looked_at(Invocation& to, const CLI::App& app, const Texts& texts) {
+Reported<> read_looked_at(Invocation& to, const Texts& texts) {
   Reported<> read;
   std::optional<uint64_t> shard;
   if (read = read_place(to, "--shard", texts.shard, shard); !read) return read;
@@ -319,13 +323,12 @@ Reported<> read_looked_at(Invocation& to, const CLI::App& app, const Texts& text
   }
   if (read = read_place(to, "--at", texts.at, to.at); !read) return read;
   if (read = read_place(to, "--bucket", texts.bucket, to.bucket); !read) return read;
-  const CLI::Option* key = app.get_option("--key");
-  if (!key->results().empty()) to.key = source_of(key->results().front());
+  if (!texts.key.words.empty()) to.key = source_of(texts.key.words.front());
   const int asked = (to.at ? 1 : 0) + (to.bucket ? 1 : 0) + (to.key.kind != Source::Kind::kNone ? 1 : 0);
   return asked <= 1 ? Reported<>{} : refuse(to, "--at, --key and --bucket are different questions");
 }
 
-Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
+Reported<> finish(Invocation& to, const Texts& texts) {
   Reported<> read;
   if (read = read_duration(to, "--timeout", texts.timeout, to.timeout_ns); !read) return read;
   if (read = read_duration(to, "--ttl", texts.ttl, to.ttl_ns); !read) return read;
@@ -361,10 +364,10 @@ Reported<> finish(Invocation& to, const CLI::App& app, const Texts& texts) {
   if (!to.address.empty() && !to.socket.empty()) {
     return refuse(to, "--address and --socket both say where the node is");
   }
-  if (to.command == "inspect" || to.command == "chain") return read_looked_at(to, app, texts);
+  if (to.command == "inspect" || to.command == "chain") return read_looked_at(to, texts);
   const bool has_words = to.command == "get" || to.command == "put" || to.command == "erase" ||
                          to.command == "cas" || to.command == "trace";
-  return has_words ? read_words(to, app, texts) : Reported<>{};
+  return has_words ? read_words(to, texts) : Reported<>{};
 }
 
 std::unexpected<Report> unknown_command(const std::string& word) {
@@ -390,55 +393,38 @@ std::unexpected<Report> unexpected_argument(const Invocation& to, const std::str
 }  // namespace
 
 std::vector<std::string> option_names(std::string_view command) {
-  CLI::App root;
+  Command root;
   Invocation invocation;
   Texts texts;
-  add_command(root, command, invocation, texts);
-  std::vector<std::string> names;
-  for (const CLI::Option* option : root.get_subcommands({}).front()->get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
+  return add_command(root, command, invocation, texts).long_names();
 }
 
 Reported<Invocation> parse_command_line(int argc, const char* const* argv, const char* environment_socket) {
   Invocation to;
   Texts texts;
-  CLI::App root;
-  root.require_subcommand(0, 1);
-  root.allow_extras();
+  Command root({}, {.keeps_unknown = true});
   bool version = false;
-  root.add_flag("--version", version);
-  root.add_option("--socket", to.socket);
-  root.add_option("--address", to.address);
-  root.add_option("--secret-file", to.secret_file);
-  root.add_option("--rdma-device", to.rdma_device);
-  root.add_option("--timeout", texts.timeout);
+  root.add({.names = "--version", .to = &version});
+  root.add({.names = "--socket", .to = &to.socket});
+  root.add({.names = "--address", .to = &to.address});
+  root.add({.names = "--secret-file", .to = &to.secret_file});
+  root.add({.names = "--rdma-device", .to = &to.rdma_device});
+  root.add({.names = "--timeout", .to = &texts.timeout});
   for (const HelpPage& page : help_pages()) add_command(root, page.command, to, texts);
-  for (CLI::App* app : root.get_subcommands({})) app->allow_extras();
-  // The library wants the words without the program's name, last one first.
-  std::vector<std::string> words;
-  for (int i = argc - 1; i > 0; --i) words.emplace_back(argv[i]);
-  const std::string first = words.empty() ? "" : words.back();
-  bool help = first == "help";
-  if (help) words.pop_back();
-  std::string failure;
-  try {  // tidy: allow(throw) The library reports by exceptions; they end below.
-    root.parse(std::move(words));
-  } catch (const CLI::CallForHelp&) {  // tidy: allow(throw) Likewise.
-    help = true;
-  } catch (const CLI::ParseError& error) {  // tidy: allow(throw) Likewise.
-    failure = error.what();
-  }
-  const std::vector<CLI::App*> chosen = root.get_subcommands();
-  if (!chosen.empty()) to.command = chosen.front()->get_name();
-  if (version && !failure.empty()) return refuse(to, failure);
-  if (version && (!to.command.empty() || !root.remaining(true).empty())) {
-    const std::string word = to.command.empty() ? root.remaining(true).front() : to.command;
+  std::span words(argv, static_cast<size_t>(argc));
+  if (!words.empty()) words = words.subspan(1);
+  const bool asks_help = !words.empty() && words.front() == std::string_view("help");
+  if (asks_help) words = words.subspan(1);
+  const arguments::CommandRead read = root.read(words);
+  const bool help = asks_help || read.wants_help;
+  to.command = read.command;
+  if (version && !read.refused.empty()) return refuse(to, read.refused);
+  if (version && (!to.command.empty() || !read.unknown.empty())) {
+    const std::string word = to.command.empty() ? read.unknown.front() : to.command;
     to.command.clear();
     return refuse(to, fmt::format("--version stands alone, and {} follows it", in_quotes(word)));
   }
-  if (help && chosen.empty() && !root.remaining().empty()) return unknown_command(root.remaining().front());
+  if (help && read.command.empty() && !read.unknown.empty()) return unknown_command(read.unknown.front());
   if (help || version) {
     to.text_to_print = version ? "refract" + node::version_text().substr(std::string("refractd").size())
                        : to.command.empty() ? overview()
@@ -446,18 +432,20 @@ Reported<Invocation> parse_command_line(int argc, const char* const* argv, const
     to.command.clear();
     return to;
   }
-  if (!failure.empty()) return refuse(to, failure);
-  if (chosen.empty()) {
-    if (!root.remaining().empty()) return unknown_command(root.remaining().front());
+  if (!read.refused.empty()) return refuse(to, read.refused);
+  if (read.command.empty()) {
+    if (!read.unknown.empty()) return unknown_command(read.unknown.front());
     return report(Code::kInvalidArgument, "which command?", "refract --help lists the commands");
   }
-  for (const std::string& extra : root.remaining(true)) {
-    // The mark behind which everything is an argument is passed on as if it were left over.
-    if (extra != "--") return unexpected_argument(to, extra);
+  for (const auto* unknown : {&read.unknown, &read.unknown_after_it}) {
+    for (const std::string& word : *unknown) {
+      // The mark behind which everything is an argument is passed on as if it were left over.
+      if (word != "--") return unexpected_argument(to, word);
+    }
   }
   if (to.socket.empty() && to.address.empty() && environment_socket != nullptr)
     to.socket = environment_socket;
-  if (auto read = finish(to, *chosen.front(), texts); !read) return report(read.error());
+  if (auto finished = finish(to, texts); !finished) return report(finished.error());
   return to;
 }
 

@@ -14,6 +14,9 @@
 namespace refract::bench {
 namespace {
 
+using arguments::Between;
+using arguments::Sign;
+
 Reported<std::string> serve(const FabricCommand& command) {
   if (command.options.providers.size() != 1) {
     return report(Code::kInvalidArgument, "--serve needs --provider, once");
@@ -65,33 +68,53 @@ Reported<> settle(FabricCommand& command) {
 
 }  // namespace
 
-void describe_fabric(CLI::App& app, FabricCommand& command) {
+void describe_fabric(arguments::Command& app, FabricCommand& command) {
   FabricOptions& options = command.options;
-  app.add_option("--provider", options.providers, "shm, tcp, verbs; repeat it, or leave it out for all");
-  app.add_option(
-      "--op", command.shapes,
-      "read, write, put (writes back and forth), swap, add, send; repeat it, or leave it out for all");
-  app.add_option("--sizes", options.sizes, "bytes, multiples of 8 up to 4194304")->delimiter(',');
-  app.add_option("--depth", options.depth, "in flight, for bandwidth; 0: latency alone")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
-  app.add_option("--seconds", options.seconds, "of ours, for a size in a turn")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--turns", options.turns, "of each side, alternating")
-      ->check(CLI::Range(1, 1'000))
-      ->capture_default_str();
-  app.add_flag("--no-peers", command.has_no_peers, "ours alone");
-  CLI::Option* address =
-      app.add_option("--address", options.address,
-                     "measure to the end that serves there (default: one of our own, on core 1)");
-  app.add_option("--serve", command.serve_at, "be that end, at this address, until stopped")
-      ->excludes(address);
-  app.add_option("--core", command.core, "that the end that serves sits on, counted from 0");
-  app.add_flag("--no-references", command.has_no_references,
-               "do not measure the machine before and after, which takes long where it is busy");
-  app.add_flag("--smoke", command.is_small, "two sizes, shortly: whether everything runs");
-  app.add_option("--json", command.json_path, "write everything to this file as JSON ('-': standard output)");
+  app.add({.names = "--provider",
+           .to = &options.providers,
+           .help = "shm, tcp, verbs; repeat it, or leave it out for all"});
+  app.add(
+      {.names = "--op",
+       .to = &command.shapes,
+       .help =
+           "read, write, put (writes back and forth), swap, add, send; repeat it, or leave it out for all"});
+  app.add({.names = "--sizes",
+           .to = &options.sizes,
+           .help = "bytes, multiples of 8 up to 4194304",
+           .separator = ','});
+  app.add({.names = "--depth",
+           .to = &options.depth,
+           .help = "in flight, for bandwidth; 0: latency alone",
+           .limit = Between<int>{0, 64},
+           .shows_default = true});
+  app.add({.names = "--seconds",
+           .to = &options.seconds,
+           .help = "of ours, for a size in a turn",
+           .limit = Sign::kPositive,
+           .shows_default = true});
+  app.add({.names = "--turns",
+           .to = &options.turns,
+           .help = "of each side, alternating",
+           .limit = Between<int>{1, 1'000},
+           .shows_default = true});
+  app.add({.names = "--no-peers", .to = &command.has_no_peers, .help = "ours alone"});
+  app.add({.names = "--address",
+           .to = &options.address,
+           .help = "measure to the end that serves there (default: one of our own, on core 1)"});
+  app.add({.names = "--serve",
+           .to = &command.serve_at,
+           .help = "be that end, at this address, until stopped",
+           .excludes = "--address"});
+  app.add(
+      {.names = "--core", .to = &command.core, .help = "that the end that serves sits on, counted from 0"});
+  app.add({.names = "--no-references",
+           .to = &command.has_no_references,
+           .help = "do not measure the machine before and after, which takes long where it is busy"});
+  app.add(
+      {.names = "--smoke", .to = &command.is_small, .help = "two sizes, shortly: whether everything runs"});
+  app.add({.names = "--json",
+           .to = &command.json_path,
+           .help = "write everything to this file as JSON ('-': standard output)"});
 }
 
 Reported<std::string> run_fabric_command(FabricCommand& command) {

@@ -2,12 +2,12 @@
 // The command line of `refract-bench fabric`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/fabric/fabric_run.h"
 
+#include "refract/arguments/command.h"
 #include "refract/base/report.h"
 
 namespace refract::bench {
@@ -23,7 +23,7 @@ struct FabricCommand {
   bool is_small = false;
 };
 
-void describe_fabric(CLI::App& app, FabricCommand& command);
+void describe_fabric(arguments::Command& app, FabricCommand& command);
 
 // Measures and prints, or serves until the process ends. Returns what --json asks for.
 [[nodiscard]] Reported<std::string> run_fabric_command(FabricCommand& command);

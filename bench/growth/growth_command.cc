@@ -14,6 +14,9 @@
 namespace refract::bench {
 namespace {
 
+using arguments::Between;
+using arguments::Sign;
+
 constexpr uint64_t kKeysMost = 100'000'000;
 
 void apply_size(GrowthCommand& command) {
@@ -48,31 +51,48 @@ void show_point(GrowthAxis axis, const GrowthPoint& point) {
 
 }  // namespace
 
-void describe_growth(CLI::App& app, GrowthCommand& command) {
+void describe_growth(arguments::Command& app, GrowthCommand& command) {
   const std::map<std::string, GrowthAxis> axes = {{"keys", GrowthAxis::kKeys},
                                                   {"connections", GrowthAxis::kConnections},
                                                   {"shards", GrowthAxis::kShards},
                                                   {"sizes", GrowthAxis::kSizes}};
   GrowthOptions& options = command.options;
-  app.add_option("--only", options.only, "keys, connections, shards or sizes; several with commas")
-      ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(axes));
-  app.add_option("--at", options.at, "only at these places of the axis, with commas")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  app.add_option("--keys-max", options.keys_max, "up to so many keys, as far as memory allows")
-      ->check(CLI::Range(uint64_t{1}, kKeysMost))
-      ->capture_default_str();
-  app.add_option("--turns", command.bars.alternations, "of all sides at a point")
-      ->check(CLI::Range(1, 1'000))
-      ->capture_default_str();
-  app.add_option("--seconds", command.bars.slice_seconds, "of one kind of operation in a turn")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_flag("--quick", command.is_quick, "fewer points and shorter turns, up to a million keys");
-  app.add_flag("--smoke", command.is_small, "the smallest points, shortly: whether everything runs");
-  app.add_option("--node-program", command.bars.node_program, "refractd (default: beside this program)");
-  app.add_option("--json", command.json_path, "write everything to this file as JSON ('-': standard output)");
+  app.add({.names = "--only",
+           .to = arguments::some_of(axes, options.only),
+           .help = "keys, connections, shards or sizes; several with commas",
+           .separator = ','});
+  app.add({.names = "--at",
+           .to = &options.at,
+           .help = "only at these places of the axis, with commas",
+           .limit = Sign::kPositive,
+           .separator = ','});
+  app.add({.names = "--keys-max",
+           .to = &options.keys_max,
+           .help = "up to so many keys, as far as memory allows",
+           .limit = Between<uint64_t>{uint64_t{1}, kKeysMost},
+           .shows_default = true});
+  app.add({.names = "--turns",
+           .to = &command.bars.alternations,
+           .help = "of all sides at a point",
+           .limit = Between<int>{1, 1'000},
+           .shows_default = true});
+  app.add({.names = "--seconds",
+           .to = &command.bars.slice_seconds,
+           .help = "of one kind of operation in a turn",
+           .limit = Sign::kPositive,
+           .shows_default = true});
+  app.add({.names = "--quick",
+           .to = &command.is_quick,
+           .help = "fewer points and shorter turns, up to a million keys"});
+  app.add({.names = "--smoke",
+           .to = &command.is_small,
+           .help = "the smallest points, shortly: whether everything runs"});
+  app.add({.names = "--node-program",
+           .to = &command.bars.node_program,
+           .help = "refractd (default: beside this program)"});
+  app.add({.names = "--json",
+           .to = &command.json_path,
+           .help = "write everything to this file as JSON ('-': standard output)"});
 }
 
 Reported<std::string> run_growth_command(GrowthCommand& command) {

@@ -2,12 +2,12 @@
 // The command line of `refract-bench growth`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/growth/growth.h"
 
+#include "refract/arguments/command.h"
 #include "refract/base/report.h"
 
 namespace refract::bench {
@@ -20,7 +20,7 @@ struct GrowthCommand {
   bool is_small = false;
 };
 
-void describe_growth(CLI::App& app, GrowthCommand& command);
+void describe_growth(arguments::Command& app, GrowthCommand& command);
 
 // Measures and prints. Returns what --json asks for.
 [[nodiscard]] Reported<std::string> run_growth_command(GrowthCommand& command);

@@ -17,6 +17,10 @@
 namespace refract::bench {
 namespace {
 
+using arguments::Between;
+using arguments::Sign;
+using arguments::Words;
+
 constexpr std::string_view kAll = "all";
 const std::map<std::string, Sweep> kSweeps = {{"rate", Sweep::kRate},
                                               {"depth", Sweep::kDepth},
@@ -79,31 +83,48 @@ Reported<double> get_share_of(const std::string& mix) {
                 "a number is the percentage of gets, such as 95");
 }
 
-void describe_entries(CLI::App& app, KvCommand& command) {
+void describe_entries(arguments::Command& app, KvCommand& command) {
   WorkloadOptions& workload = command.load.workload;
-  app.add_option("--keys", workload.keys, "how many keys")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--key-bytes", workload.key_bytes, "bytes of a key")
-      ->check(CLI::Range(kKeyBytesMin, kKeyBytesMax))
-      ->capture_default_str();
-  app.add_option("--value-bytes", workload.value_bytes, "bytes of a value")
-      ->check(CLI::Range(size_t{0}, size_t{512} << 20))
-      ->capture_default_str();
-  app.add_option("--mix", command.mix, "get, put, mixed (half of each), or the percentage of gets")
-      ->capture_default_str();
-  app.add_option(
-         "--workload", command.ycsb,
-         "instead of a mix, YCSB's a (half gets), b (95 % gets), c (gets), d (gets of the latest, 5 % "
-         "inserts), e (scans, 5 % inserts) or f (half gets, half gets that a put follows)")
-      ->check(CLI::IsMember({"a", "b", "c", "d", "e", "f"}))
-      ->excludes("--mix");
-  app.add_option("--zipf", workload.skew, "skew of the keys, 0: uniform (0.99 with --workload, else 0)")
-      ->check(CLI::Range(0.0, 0.999));
-  app.add_option("--seconds", workload.seconds, "stop a turn after so long")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--ops", workload.operations, "stop a turn after so many operations");
-  app.add_option("--rate", workload.rate, "operations a second; latency counts from when each was due")
-      ->check(CLI::NonNegativeNumber);
+  app.add({.names = "--keys",
+           .to = &workload.keys,
+           .help = "how many keys",
+           .limit = Sign::kPositive,
+           .shows_default = true});
+  app.add({.names = "--key-bytes",
+           .to = &workload.key_bytes,
+           .help = "bytes of a key",
+           .limit = Between<uint64_t>{kKeyBytesMin, kKeyBytesMax},
+           .shows_default = true});
+  app.add({.names = "--value-bytes",
+           .to = &workload.value_bytes,
+           .help = "bytes of a value",
+           .limit = Between<uint64_t>{0, uint64_t{512} << 20},
+           .shows_default = true});
+  app.add({.names = "--mix",
+           .to = &command.mix,
+           .help = "get, put, mixed (half of each), or the percentage of gets",
+           .shows_default = true});
+  app.add({.names = "--workload",
+           .to = &command.ycsb,
+           .help =
+               "instead of a mix, YCSB's a (half gets), b (95 % gets), c (gets), d (gets of the latest, 5 % "
+               "inserts), e (scans, 5 % inserts) or f (half gets, half gets that a put follows)",
+           .limit = Words{"a", "b", "c", "d", "e", "f"},
+           .excludes = "--mix"});
+  app.add({.names = "--zipf",
+           .to = &workload.skew,
+           .help = "skew of the keys, 0: uniform (0.99 with --workload, else 0)",
+           .limit = Between<double>{0.0, 0.999}});
+  app.add({.names = "--seconds",
+           .to = &workload.seconds,
+           .help = "stop a turn after so long",
+           .limit = Sign::kPositive,
+           .shows_default = true});
+  app.add({.names = "--ops", .to = &workload.operations, .help = "stop a turn after so many operations"});
+  app.add({.names = "--rate",
+           .to = &workload.rate,
+           .help = "operations a second; latency counts from when each was due",
+           .limit = Sign::kNotNegative});
 }
 
 Reported<std::string> run_sweep(const KvCommand& command) {
@@ -116,58 +137,77 @@ Reported<std::string> run_sweep(const KvCommand& command) {
 
 }  // namespace
 
-void describe_kv(CLI::App& app, KvCommand& command) {
+void describe_kv(arguments::Command& app, KvCommand& command) {
   const std::map<std::string, Provider> providers = {{"shm", Provider::kShm}, {"tcp", Provider::kTcp}};
   const std::map<std::string, Waiting> waitings = {
       {"adaptive", Waiting::kAdaptive}, {"poll", Waiting::kPolling}, {"block", Waiting::kBlocking}};
   KvLoad& load = command.load;
-  CLI::Option* address =
-      app.add_option("--address,--socket", load.address, "the node to load (default: a private one)");
-  app.add_option("--design", command.designs,
-                 "the stores under the load, in turns: refract (ours), published designs, or all of them")
-      ->delimiter(',')
-      ->check(CLI::IsMember(design_names()));
-  app.add_option("--provider", load.provider, "of private nodes and other designs' servers: shm or tcp")
-      ->transform(CLI::CheckedTransformer(providers))
-      ->excludes(address);
-  app.add_option("--path", command.path,
-                 "of our gets: direct (over shm), rpc (by messages), chain, which puts take, too, or all")
-      ->check(CLI::IsMember({"direct", "chain", "rpc", "all"}));
-  app.add_option("--shards", load.shards, "of a private node")->check(CLI::Range(1, 256))->excludes(address);
+  app.add({.names = "--address,--socket",
+           .to = &load.address,
+           .help = "the node to load (default: a private one)"});
+  app.add({.names = "--design",
+           .to = &command.designs,
+           .help = "the stores under the load, in turns: refract (ours), published designs, or all of them",
+           .limit = design_names(),
+           .separator = ','});
+  app.add({.names = "--provider",
+           .to = arguments::one_of(providers, load.provider),
+           .help = "of private nodes and other designs' servers: shm or tcp",
+           .excludes = "--address"});
+  app.add({.names = "--path",
+           .to = &command.path,
+           .help = "of our gets: direct (over shm), rpc (by messages), chain, which puts take, too, or all",
+           .limit = Words{"direct", "chain", "rpc", "all"}});
+  app.add({.names = "--shards",
+           .to = &load.shards,
+           .help = "of a private node",
+           .limit = Between<int>{1, 256},
+           .excludes = "--address"});
   describe_entries(app, command);
-  app.add_option("--clients", load.clients, "each with its thread and connections")
-      ->check(CLI::Range(1, 256));
-  app.add_option("--depth", load.driver.depth, "operations in flight, of each client")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--batch", load.driver.batch,
-                 "of which so many are asked for together (multi_get, multi_put)")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--waiting", load.driver.waiting,
-                 "what clients and a private server do when there is nothing to do: adaptive, poll or block")
-      ->transform(CLI::CheckedTransformer(waitings));
-  app.add_option_function<std::string>(
-         "--sweep",
-         [&load](const std::string& over) { load.sweep = over.empty() ? Sweep::kRate : kSweeps.at(over); },
-         "go over rate (up to half more than can be served; the default), depth (1 to 256), clients (1 to "
-         "16), "
-         "shards (1 to 8) or size (values of 16 B to 4 MiB), all sides in turns at each point")
-      ->expected(0, 1)
-      ->check(CLI::IsMember({"", "rate", "depth", "clients", "shards", "size"}));
-  app.add_option("--turns", load.turns, "repeat, and show the median and the range")
-      ->check(CLI::Range(1, 1000));
-  app.add_option(
-         "--beside", load.beside,
-         "the same load in turns on redis or memcached (servers of our own over TCP), cuckoo or table "
-         "(libcuckoo's and our bars' table, in the client's process), or several with commas; "
-         "--turns 3 unless said, as wherever there is more than one side")
-      ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(kPeers));
-  app.add_option("--json", command.json_path, "write the result to this file as JSON ('-': standard output)");
-  app.add_option("--node-program", load.node_program,
-                 "refractd for a private node (default: beside this program)");
+  app.add({.names = "--clients",
+           .to = &load.clients,
+           .help = "each with its thread and connections",
+           .limit = Between<int>{1, 256}});
+  app.add({.names = "--depth",
+           .to = &load.driver.depth,
+           .help = "operations in flight, of each client",
+           .limit = Between<int>{1, 4096}});
+  app.add({.names = "--batch",
+           .to = &load.driver.batch,
+           .help = "of which so many are asked for together (multi_get, multi_put)",
+           .limit = Between<int>{1, 4096}});
+  app.add(
+      {.names = "--waiting",
+       .to = arguments::one_of(waitings, load.driver.waiting),
+       .help = "what clients and a private server do when there is nothing to do: adaptive, poll or block"});
+  app.add(
+      {.names = "--sweep",
+       .to = &command.sweep,
+       .help =
+           "go over rate (up to half more than can be served; the default), depth (1 to 256), clients (1 to "
+           "16), shards (1 to 8) or size (values of 16 B to 4 MiB), all sides in turns at each point",
+       .limit = Words{"", "rate", "depth", "clients", "shards", "size"},
+       .may_be_bare = true});
+  app.add({.names = "--turns",
+           .to = &load.turns,
+           .help = "repeat, and show the median and the range",
+           .limit = Between<int>{1, 1000}});
+  app.add({.names = "--beside",
+           .to = arguments::some_of(kPeers, load.beside),
+           .help =
+               "the same load in turns on redis or memcached (servers of our own over TCP), cuckoo or table "
+               "(libcuckoo's and our bars' table, in the client's process), or several with commas; "
+               "--turns 3 unless said, as wherever there is more than one side",
+           .separator = ','});
+  app.add({.names = "--json",
+           .to = &command.json_path,
+           .help = "write the result to this file as JSON ('-': standard output)"});
+  app.add({.names = "--node-program",
+           .to = &load.node_program,
+           .help = "refractd for a private node (default: beside this program)"});
 }
 
-Reported<std::string> run_kv_command(const CLI::App& app, KvCommand& command) {
+Reported<std::string> run_kv_command(const arguments::Command& app, KvCommand& command) {
   KvLoad& load = command.load;
   const Reported<double> get_share = get_share_of(command.mix);
   if (!get_share) return report(get_share.error());
@@ -175,7 +215,11 @@ Reported<std::string> run_kv_command(const CLI::App& app, KvCommand& command) {
   load.ycsb = find_ycsb(command.ycsb);
   if (load.ycsb != nullptr) {
     load.ycsb->apply_to(load.workload);
-    if (app.count("--zipf") == 0) load.workload.skew = kYcsbSkew;
+    if (!app.has("--zipf")) load.workload.skew = kYcsbSkew;
+  }
+  if (command.sweep.is_there) {
+    const std::string& over = command.sweep.last();
+    load.sweep = over.empty() ? Sweep::kRate : kSweeps.at(over);
   }
   load.designs = designs_of(command.designs);
   Reported<std::vector<Path>> paths = chosen_paths(command);
@@ -183,7 +227,7 @@ Reported<std::string> run_kv_command(const CLI::App& app, KvCommand& command) {
   load.paths = std::move(*paths);
   // Alternation is what makes a ratio of two sides worth anything.
   const bool has_sides = !load.beside.empty() || load.designs.size() > 1 || load.paths.size() != 1;
-  if (has_sides && app.count("--turns") == 0) load.turns = 3;
+  if (has_sides && !app.has("--turns")) load.turns = 3;
   if (!values_of(load.sweep).empty()) return run_sweep(command);
   if (const Reported<> possible = check(load); !possible) return report(possible.error());
   const Reported<KvResult> result = run_kv_load(load);

@@ -65,21 +65,30 @@ void apply_size(SuiteCommand& command) {
 
 }  // namespace
 
-void describe_suites(CLI::App& app, SuiteCommand& command) {
+void describe_suites(arguments::Command& app, SuiteCommand& command) {
   const std::map<std::string, SuiteFabric> fabrics = {
       {"sim", SuiteFabric::kSim}, {"shm", SuiteFabric::kShm}, {"tcp", SuiteFabric::kTcp}};
-  app.add_option("suite", command.names, "names that --list has, or files such as ./mine.toml");
-  app.add_flag("--list", command.is_list, "the names of all, each with the claim that it measures");
-  app.add_option(
-         "--fabric", command.fabric,
-         "of published ones; sim: the paper's testbed; shm or tcp: this machine, where only ratios can "
-         "be compared")
-      ->transform(CLI::CheckedTransformer(fabrics));
-  app.add_flag("--quick", command.is_quick, "of claims: fewer and shorter rounds, as of 'bars'");
-  app.add_flag("--smoke", command.is_small, "few operations: whether everything runs");
-  app.add_option("--node-program", command.bars.node_program, "refractd (default: beside this program)");
-  app.add_option("--json", command.json_path,
-                 "write the results to this file, one JSON object each ('-': standard output)");
+  app.add({.names = "suite",
+           .to = &command.names,
+           .help = "names that --list has, or files such as ./mine.toml"});
+  app.add({.names = "--list",
+           .to = &command.is_list,
+           .help = "the names of all, each with the claim that it measures"});
+  app.add({.names = "--fabric",
+           .to = arguments::one_of(fabrics, command.fabric),
+           .help =
+               "of published ones; sim: the paper's testbed; shm or tcp: this machine, where only ratios can "
+               "be compared"});
+  app.add({.names = "--quick",
+           .to = &command.is_quick,
+           .help = "of claims: fewer and shorter rounds, as of 'bars'"});
+  app.add({.names = "--smoke", .to = &command.is_small, .help = "few operations: whether everything runs"});
+  app.add({.names = "--node-program",
+           .to = &command.bars.node_program,
+           .help = "refractd (default: beside this program)"});
+  app.add({.names = "--json",
+           .to = &command.json_path,
+           .help = "write the results to this file, one JSON object each ('-': standard output)"});
 }
 
 Reported<SuiteReport> run_suite_command(SuiteCommand& command) {

@@ -2,13 +2,13 @@
 // The command line of `refract-bench suite`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/bars/bars.h"
 #include "bench/suites/suite.h"
 
+#include "refract/arguments/command.h"
 #include "refract/base/report.h"
 
 namespace refract::bench {
@@ -23,7 +23,7 @@ struct SuiteCommand {
   bool is_small = false;
 };
 
-void describe_suites(CLI::App& app, SuiteCommand& command);
+void describe_suites(arguments::Command& app, SuiteCommand& command);
 
 struct SuiteReport {
   std::string json;  // An object for each suite.

@@ -9,8 +9,9 @@ SOURCE_LIMIT = 800
 
 # A layer may include itself and what has a smaller number; equal numbers are sisters, and strangers.
 LAYER_RANK = {
-    "base": 0, "runtime": 1, "memory": 2, "storage": 3, "fabric": 3, "rpc": 4, "prism": 5, "cluster": 6,
-    "kv": 7, "block": 7, "txn": 8, "object": 8, "graph": 8, "client": 9, "node": 10, "doors": 11,
+    "base": 0, "arguments": 1, "runtime": 1, "memory": 2, "storage": 3, "fabric": 3, "rpc": 4, "prism": 5,
+    "cluster": 6, "kv": 7, "block": 7, "txn": 8, "object": 8, "graph": 8, "client": 9, "node": 10,
+    "doors": 11,
 }
 
 # Rooms: what a folder inside a layer may include of the layer's other folders. A folder that is not named

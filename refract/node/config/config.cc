@@ -5,12 +5,12 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 
+#include "refract/arguments/command.h"
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
 #include "refract/fabric/shm/node_page.h"
@@ -34,7 +34,7 @@ struct Setting {
 
 struct Flags {
   std::vector<Setting> settings;
-  std::optional<std::string> config_file;
+  arguments::Given config_file;
   bool help = false;
   bool version = false;
   bool print_config = false;
@@ -65,35 +65,30 @@ std::unexpected<Report> unknown_argument(const std::string& argument) {
   return report(Code::kInvalidArgument, fmt::format("there is no flag {}", flag), suggestion(flag, names));
 }
 
-Reported<Flags> read_flags(std::span<const char* const> arguments) {
+Reported<Flags> read_flags(std::span<const char* const> words) {
+  using arguments::Given;
   Flags flags;
-  CLI::App app;
-  app.set_help_flag();
-  app.allow_extras();
-  app.add_flag("--help,-h", flags.help);
-  app.add_flag("--version", flags.version);
-  app.add_flag("--print-config", flags.print_config);
-  app.add_option("--config", flags.config_file)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  std::vector<CLI::Option*> options;
+  arguments::Command command({}, {.keeps_unknown = true, .has_help = false});
+  command.add({.names = "--help,-h", .to = &flags.help});
+  command.add({.names = "--version", .to = &flags.version});
+  command.add({.names = "--print-config", .to = &flags.print_config});
+  command.add({.names = "--config", .to = &flags.config_file, .last_counts = true});
+  std::vector<Given> values(knobs().size());
   for (const Knob& knob : knobs()) {
-    CLI::Option* option =
-        app.add_option(flag_of(knob))->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    if (knob.type == KnobType::kBool) option->expected(0, 1);
-    options.push_back(option);
+    Given& value = values[static_cast<size_t>(&knob - knobs().data())];
+    const bool is_flag = knob.type == KnobType::kBool;
+    command.add({.names = flag_of(knob), .to = &value, .may_be_bare = is_flag, .last_counts = true});
   }
-  // The library wants the words without the program's name, last one first.
-  std::vector<std::string> words;
-  for (size_t i = arguments.size(); i > 1; --i) words.emplace_back(arguments[i - 1]);
-  try {  // tidy: allow(throw) CLI11 reports by exceptions; they end below.
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& error) {  // tidy: allow(throw) Likewise.
-    return report(Code::kInvalidArgument, error.what(), "refractd --help lists all flags");
+  // Without the program's name.
+  const arguments::CommandRead read = command.read(words.subspan(std::min<size_t>(words.size(), 1)));
+  if (!read.refused.empty()) {
+    return report(Code::kInvalidArgument, read.refused, "refractd --help lists all flags");
   }
-  if (!app.remaining().empty()) return unknown_argument(app.remaining().front());
-  for (size_t i = 0; i < options.size(); ++i) {
-    if (options[i]->count() == 0) continue;
-    const Knob& knob = knobs()[i];
-    std::string text = options[i]->results().empty() ? "" : options[i]->results().back();
+  if (!read.unknown.empty()) return unknown_argument(read.unknown.front());
+  for (const Knob& knob : knobs()) {
+    const Given& value = values[static_cast<size_t>(&knob - knobs().data())];
+    if (!value.is_there) continue;
+    std::string text = value.last();
     if (knob.type == KnobType::kBool && text.empty()) text = "true";
     flags.settings.push_back({&knob, std::move(text), Source::kFlag, flag_of(knob), flag_of(knob)});
   }
@@ -358,8 +353,8 @@ Reported<LoadedConfig> load_config(const LoadInputs& inputs) {
     return report(applied.error());
 
   std::vector<Setting> settings;
-  if (flags->config_file || ::access(inputs.default_file.c_str(), F_OK) == 0) {
-    loaded.config_file = flags->config_file.value_or(inputs.default_file);
+  if (flags->config_file.is_there || ::access(inputs.default_file.c_str(), F_OK) == 0) {
+    loaded.config_file = flags->config_file.is_there ? flags->config_file.last() : inputs.default_file;
     Reported<std::vector<Setting>> read = read_file(loaded.config_file);
     if (!read) return report(read.error());
     settings = std::move(*read);
