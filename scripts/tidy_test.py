@@ -47,6 +47,30 @@ class HeadersAlone(unittest.TestCase):
         self.assertEqual(len(to_compile(tidy.Tree(files))), 1)
 
 
+class HeavyHeaders(unittest.TestCase):
+    def refused(self, files):
+        return found(tidy.check_heavy_headers, files)
+
+    def test_one_source_may_include_what_each_includer_pays_for(self):
+        self.assertEqual(self.refused({"refract/a.cc": "#include <CLI/CLI.hpp>\n",
+                                       "refract/b.cc": "#include <toml++/toml.h>\n",
+                                       "bench/c.cc": "#include <nlohmann/json_fwd.hpp>\n"}), [])
+
+    def test_a_second_source_may_not(self):
+        for header in ("CLI/CLI.hpp", "toml++/toml.h"):
+            text = f"int a;\n#include <{header}>\n"
+            self.assertEqual(self.refused({"refract/a.cc": text, "bench/b.cc": text}), [("refract/a.cc", 2)])
+
+    def test_json_may_be_in_eight_sources_tests_among_them(self):
+        files = {f"bench/{name}_test.cc": "#include <nlohmann/json.hpp>\n" for name in "abcdefgh"}
+        self.assertEqual(self.refused(files), [])
+        files["refract/z.cc"] = "#include <nlohmann/json.hpp>\n"
+        self.assertEqual(self.refused(files), [("refract/z.cc", 1)])
+
+    def test_a_header_may_not_at_all(self):
+        self.assertEqual(self.refused({"bench/a.h": "#include <nlohmann/json.hpp>\n"}), [("bench/a.h", 1)])
+
+
 class Layers(unittest.TestCase):
     def refused(self, path, included):
         return found(tidy.check_layers, {path: f'#include "{included}"\n'})

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/base/units.h"
+#include "refract/documents/json.h"
 
 namespace refract::cli {
 namespace {
@@ -139,9 +139,7 @@ std::string shards_json(std::span<const observe::ShardState> shards) {
         shard.shard_index == 0 ? "" : ", ", shard.shard_index, shard.entries.count, memory.live,
         memory.retired, memory.table, memory.free, memory.largest_free_run, shard.connections, shard.cpu_ns);
   }
-  return out + "], \"data\": " +
-         observe::json_of(whole_of(data_of(shards)))
-             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return out + "], \"data\": " + documents::to_json_line(observe::json_of(whole_of(data_of(shards))));
 }
 
 Reported<std::vector<observe::ShardState>> shard_states(const Invocation& invocation) {

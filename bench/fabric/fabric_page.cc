@@ -14,7 +14,7 @@
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::json;
+using Json = documents::Value;
 
 constexpr std::array kColours = {"#3867c8", "#d1622b", "#2f9e62", "#8e44ad", "#b8860b", "#5f6b7a"};
 constexpr double kBytesLeast = 8;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
 #include "bench/fabric/fabric_run.h"
 #include "bench/report/page_plot.h"
 #include "bench/report/results.h"
 
+#include "refract/documents/json.h"
+
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = documents::Value;
 
 std::string figure_text(const FabricCase& of, double figure) {
   return of.depth > 0 ? flow_text(figure) : time_text(figure);
@@ -117,7 +117,7 @@ std::string json_of(const FabricOptions& options, const FabricResult& result) {
   for (const FabricGap& gap : result.gaps) {
     json["not_measured"].push_back({{"provider", gap.provider}, {"what", gap.what}, {"next", gap.next}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return documents::to_json_page(json);
 }
 
 }  // namespace refract::bench

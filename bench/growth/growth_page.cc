@@ -16,7 +16,7 @@
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::json;
+using Json = documents::Value;
 
 constexpr std::array kColours = {"#3867c8", "#d1622b", "#2f9e62", "#8e44ad", "#b8860b", "#5f6b7a"};
 constexpr size_t kTicksMost = 9;
@@ -44,8 +44,7 @@ std::vector<Json> points_of(const Json& curve) {
 }
 
 bool is_disturbed(const Json& point) {
-  const auto found = point.find("is_disturbed");
-  return found != point.end() && *found == Json(true);
+  return flag_in(point, "is_disturbed");
 }
 
 std::vector<Quantity> quantities_of(const std::vector<Json>& points) {
@@ -160,7 +159,7 @@ std::string references_of(const std::vector<Json>& points, GrowthAxis kind) {
   for (const Json& point : points) {
     for (const Json& block : list_in(point, "blocks")) {
       if (!block.is_object()) continue;
-      const bool accepted = block.value("accepted", Json()) == Json(true);
+      const bool accepted = flag_in(block, "accepted");
       for (const char* moment : {"before", "after"}) {
         rows += fmt::format("<tr><td>{}</td><td>{}{}</td>{}</tr>\n", place_text(kind, number_in(point, "x")),
                             moment, accepted ? "" : ", rejected", reference_cells(object_in(block, moment)));
@@ -185,7 +184,7 @@ std::string section_of(const Json& curve) {
   }
   section += references_of(points, kind);
   for (const Json& gap : list_in(curve, "gaps")) {
-    if (gap.is_string()) section += fmt::format("<p>Not measured: {}</p>\n", escaped(gap.get<std::string>()));
+    if (gap.is_text()) section += fmt::format("<p>Not measured: {}</p>\n", escaped(gap.as_text()));
   }
   return section;
 }

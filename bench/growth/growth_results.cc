@@ -2,17 +2,18 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "bench/growth/growth.h"
 #include "bench/measure/machine.h"
 #include "bench/report/page_plot.h"
 #include "bench/report/results.h"
 
+#include "refract/documents/json.h"
+
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = documents::Value;
 
 constexpr size_t kPlaceWidth = 12;
 constexpr size_t kCellWidth = 36;
@@ -144,7 +145,7 @@ std::string json_of(const GrowthRun& run, const std::vector<GrowthCurve>& curves
     for (const GrowthPoint& point : curve.points) each["points"].push_back(json_of(point));
     json["curves"].push_back(std::move(each));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return documents::to_json_page(json);
 }
 
 }  // namespace refract::bench

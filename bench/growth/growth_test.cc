@@ -6,8 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "bench/report/results.h"
 #include "bench/sides/simulated_shards.h"
 

@@ -15,7 +15,7 @@
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::json;
+using Json = documents::Value;
 
 // "nines": 0.9 lies as far from 0.99 as that from 0.999.
 double nines(double share) {
@@ -28,8 +28,9 @@ std::string quantile_plot(const Json& sides) {
     if (!side.is_object()) continue;
     Curve curve{.name = text_in(side, "name"), .colour = colour_of(curves.size()), .points = {}};
     for (const Json& pair : list_in(object_in(object_in(side, "all"), "latency_ns"), "quantiles")) {
-      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number()) continue;
-      curve.points.emplace_back(nines(pair[0].get<double>()), pair[1].get<double>());
+      const std::span<const Json> both = pair.elements();
+      if (both.size() != 2 || !both[0].is_number() || !both[1].is_number()) continue;
+      curve.points.emplace_back(nines(both[0].as_number()), both[1].as_number());
     }
     curves.push_back(std::move(curve));
   }
@@ -55,7 +56,7 @@ std::string sweep_plot(const Json& sides) {
                   .is_dashed = is_median,
                   .points = {}};
       for (const Json& point : list_in(side, "sweep")) {
-        if (!point.is_object() || point.value("disturbed", Json()) == Json(true)) continue;
+        if (!point.is_object() || flag_in(point, "disturbed")) continue;
         const double offered = number_in(point, "offered");
         most = std::max(most, offered);
         curve.points.emplace_back(offered, number_in(object_in(point, "latency_ns"), quantile));
@@ -105,7 +106,7 @@ std::string sweep_rows(const Json& side) {
     }
     rows += fmt::format(R"(<td class="number">{:.0f}</td><td class="number">{:.0f}</td><td>{}</td></tr>)",
                         number_in(point, "overloaded"), number_in(point, "unserved"),
-                        point.value("disturbed", Json()) == Json(true) ? "disturbed" : "");
+                        flag_in(point, "disturbed") ? "disturbed" : "");
   }
   return rows;
 }

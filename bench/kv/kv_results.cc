@@ -9,9 +9,11 @@
 #include "bench/measure/machine.h"
 #include "bench/report/results.h"
 
+#include "refract/documents/json.h"
+
 namespace refract::bench {
 
-using Json = nlohmann::ordered_json;
+using Json = documents::Value;
 
 std::string served_rate_text(double per_second) {
   if (per_second >= 1e6) return fmt::format("{:.2f} M/s", per_second * 1e-6);
@@ -262,7 +264,7 @@ std::string json_of(const KvLoad& load, const KvResult& result) {
                {"sides", Json::array()}};
   for (const KvSide& side : result.sides) json["sides"].push_back(side_json_of(result, side));
   json["base"] = result.sides[result.base].name;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return documents::to_json_page(json);
 }
 
 }  // namespace refract::bench

@@ -2,11 +2,12 @@
 // What `refract-bench kv` found, for people and for programs.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "bench/kv/kv_load.h"
 #include "bench/kv/kv_sweep.h"
+
+#include "refract/documents/value.h"
 
 namespace refract::bench {
 
@@ -24,7 +25,7 @@ namespace refract::bench {
 [[nodiscard]] std::string caveats_of(const KvLoad& load);
 [[nodiscard]] std::string served_rate_text(double per_second);
 [[nodiscard]] std::string oddities_of(const WorkloadResult& result);
-[[nodiscard]] nlohmann::ordered_json load_json_of(const KvLoad& load, bool is_bound);
-[[nodiscard]] nlohmann::ordered_json side_json_of(const KvResult& result, const KvSide& side);
+[[nodiscard]] documents::Value load_json_of(const KvLoad& load, bool is_bound);
+[[nodiscard]] documents::Value side_json_of(const KvResult& result, const KvSide& side);
 
 }  // namespace refract::bench

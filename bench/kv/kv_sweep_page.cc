@@ -14,11 +14,10 @@
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::json;
+using Json = documents::Value;
 
 bool is_disturbed(const Json& point) {
-  const auto found = point.find("disturbed");
-  return found != point.end() && *found == Json(true);
+  return flag_in(point, "disturbed");
 }
 
 // What a curve shows of a side at a point.

@@ -7,11 +7,12 @@
 #include "bench/report/results.h"
 
 #include "refract/base/units.h"
+#include "refract/documents/json.h"
 
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = documents::Value;
 
 std::string value_text(Sweep over, uint64_t value) {
   if (over != Sweep::kSize) return fmt::format("{}", value);
@@ -76,7 +77,7 @@ std::string json_of(const KvLoad& load, const KvSweep& sweep) {
     for (const KvSide& side : result.sides) row["sides"].push_back(side_json_of(result, side));
     json["points"].push_back(std::move(row));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return documents::to_json_page(json);
 }
 
 }  // namespace refract::bench

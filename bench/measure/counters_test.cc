@@ -38,8 +38,9 @@ TEST(KvResults, show_counts_only_where_there_are_some) {
   const std::string text = counts_of(result);
   EXPECT_NE(text.find("2000"), std::string::npos) << text;
   EXPECT_EQ(text.find("no counters"), std::string::npos) << text;
-  EXPECT_FALSE(side_json_of(result, result.sides[0]).contains("server_counts"));
-  EXPECT_EQ(side_json_of(result, result.sides[0])["client_counts"]["cycles_per_operation"], 500);
+  documents::Value json = side_json_of(result, result.sides[0]);
+  EXPECT_EQ(json.find("server_counts"), nullptr);
+  EXPECT_EQ(json["client_counts"]["cycles_per_operation"].as_number(), 500);
 }
 
 }  // namespace

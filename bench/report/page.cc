@@ -2,15 +2,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "bench/report/page_parts.h"
 #include "bench/report/results.h"
 
+#include "refract/documents/json.h"
+
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::json;
+using Json = documents::Value;
 
 // One strip: from 0 to beyond whatever is largest, the limit as a line with the good side shaded, a dot for
 // each alternation, the range as a bar and the median as a stroke.
@@ -38,7 +39,7 @@ std::string strip_of(const Json& bar) {
     for (const Json& sample : samples) {
       if (!sample.is_number()) continue;
       svg += fmt::format(R"(<circle cx="{:.1f}" cy="18" r="2.5" fill="#3867c8" opacity=".7"/>)",
-                         x(sample.get<double>()));
+                         x(sample.as_number()));
     }
     svg +=
         fmt::format(R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="9" y2="27" stroke="#1f3f86" stroke-width="2.5"/>)",
@@ -87,11 +88,11 @@ std::string section_of(const Json& bar) {
 std::string blocks_of(const Json& bar) {
   std::string rows;
   for (const Json& block : list_in(bar, "blocks")) {
-    const bool accepted = block.is_object() && block.value("accepted", Json()) == Json(true);
+    const bool accepted = flag_in(block, "accepted");
     for (const char* moment : {"before", "after"}) {
-      if (!block.is_object() || !block.contains(moment)) continue;
+      if (block.find(moment) == nullptr) continue;
       rows += fmt::format("<tr><td>{}</td><td>{}{}</td>{}</tr>\n", escaped(text_in(bar, "name")), moment,
-                          accepted ? "" : ", rejected", reference_cells(block[moment]));
+                          accepted ? "" : ", rejected", reference_cells(*block.find(moment)));
     }
   }
   return rows;
@@ -100,7 +101,7 @@ std::string blocks_of(const Json& bar) {
 }  // namespace
 
 Reported<std::string> html_of(const std::string& json) {
-  const Json run = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json run = documents::parse_json(json).value_or(Json());
   const std::string format = run.is_object() ? text_in(run, "format") : "";
   if (format == "refract-kv-2") return kv_page_of(run);
   if (format == "refract-kv-sweep-1") return kv_sweep_page_of(run);

@@ -3,9 +3,11 @@
 
 #include <fmt/core.h>
 
+#include "refract/documents/json.h"
+
 namespace refract::bench {
 
-using Json = nlohmann::json;
+using Json = documents::Value;
 
 namespace {
 
@@ -58,27 +60,32 @@ std::string escaped(std::string_view text) {
 }
 
 std::string text_in(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_text() ? found->as_text() : std::string();
 }
 double number_in(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_number() ? found->as_number() : 0;
 }
 Json list_in(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_array() ? *found : Json::array();
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_array() ? *found : Json::array();
 }
 
 Json object_in(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_object() ? *found : Json::object();
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_object() ? *found : Json::object();
+}
+
+bool flag_in(const Json& object, const char* name) {
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_bool() && found->as_bool();
 }
 
 std::string facts_of(const Json& object) {
   std::string facts = "<dl>";
-  for (const auto& [name, value] : object.items()) {
-    const std::string fact = value.is_string() ? value.get<std::string>() : value.dump();
+  for (const auto& [name, value] : object.members()) {
+    const std::string fact = value.is_text() ? value.as_text() : documents::to_json_line(value);
     if (fact.empty()) continue;
     facts += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(fact));
   }

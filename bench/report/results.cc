@@ -3,12 +3,12 @@
 
 #include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
+#include "refract/documents/json.h"
 
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = documents::Value;
 
 std::string measured(const BarResult& result) {
   if (result.outcome.samples.empty()) return "-";
@@ -101,11 +101,14 @@ std::string details_of(const std::vector<BarResult>& results) {
   return lines;
 }
 
-std::string json_of(const Machine& machine, const std::vector<BarResult>& results) {
+Json run_json_of(const Machine& machine, const std::vector<BarResult>& results) {
   Json json = {{"format", "refract-bars-1"}, {"machine", json_of(machine)}, {"bars", Json::array()}};
   for (const BarResult& result : results) json["bars"].push_back(json_of(result));
-  // Notes carry what the system said, which need not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json;
+}
+
+std::string json_of(const Machine& machine, const std::vector<BarResult>& results) {
+  return documents::to_json_page(run_json_of(machine, results));
 }
 
 }  // namespace refract::bench

@@ -2,12 +2,13 @@
 // What a run of the bars found: as lines for people, as JSON for programs, and as a page with plots.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/bars/bars.h"
 #include "bench/measure/machine.h"
+
+#include "refract/documents/value.h"
 
 namespace refract::bench {
 
@@ -27,8 +28,9 @@ struct BarResult {
 [[nodiscard]] std::string text(const Reference& reference);
 
 // docs/benchmarks.md explains the fields.
-[[nodiscard]] nlohmann::ordered_json json_of(const Reference& reference);
-[[nodiscard]] nlohmann::ordered_json json_of(const Machine& machine);
+[[nodiscard]] documents::Value json_of(const Reference& reference);
+[[nodiscard]] documents::Value json_of(const Machine& machine);
+[[nodiscard]] documents::Value run_json_of(const Machine& machine, const std::vector<BarResult>& results);
 [[nodiscard]] std::string json_of(const Machine& machine, const std::vector<BarResult>& results);
 
 // A page that needs nothing but itself, from what json_of wrote, here or in kv_load.h.

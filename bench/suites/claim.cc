@@ -5,16 +5,17 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "bench/bars/bar_run.h"
 #include "bench/measure/machine.h"
 
+#include "refract/documents/json.h"
+
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = documents::Value;
 
 // The worst first.
 constexpr std::array kVerdicts = {Verdict::kFailed,      Verdict::kFallsShort, Verdict::kDisturbed,
@@ -96,12 +97,13 @@ std::string lines_of(const Suite& suite, const ClaimResult& result) {
 
 std::string json_of(const Suite& suite, const ClaimResult& result) {
   std::vector<BarResult> results;
+  results.reserve(result.bars.size());
   for (const auto& claimed : result.bars) results.push_back(claimed->result);
   Json json = {{"format", "refract-claim-1"}, {"suite", suite.name},
                {"title", suite.title},        {"claim", suite.claim},
                {"again", command_of(suite)},  {"verdict", text(result.verdict())}};
-  json["run"] = Json::parse(json_of(this_machine(), results), nullptr, /*allow_exceptions=*/false);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  json["run"] = run_json_of(this_machine(), results);
+  return documents::to_json_page(json);
 }
 
 }  // namespace refract::bench

@@ -14,29 +14,22 @@
 #include "bench/suite_texts.h"
 #include "bench/suites/suite.h"
 
-// clang-format off: the order matters.
-#define TOML_EXCEPTIONS 0
-// What the library asserts, and in release builds assumes, is false for some input that it copes with.
-#include <toml++/impl/preprocessor.h>
-#undef TOML_ASSERT
-#undef TOML_ASSERT_ASSUME
-#define TOML_ASSERT(condition) static_assert(true)
-#define TOML_ASSERT_ASSUME(condition) static_assert(true)
-#include <toml++/toml.h>
-// clang-format on
+#include "refract/documents/toml.h"
 
 namespace refract::bench {
 namespace {
 
+using documents::Value;
+
 // Reads the fields of one table and remembers the first thing that is wrong, so that callers look once.
 class Fields {
  public:
-  Fields(const toml::table& table, std::string path) : table_(table), path_(std::move(path)) {}
+  Fields(const Value& table, std::string path) : table_(table), path_(std::move(path)) {}
 
   template <typename T>
   void take(const char* name, T& field, bool is_needed = true) {
     known_.insert(name);
-    const toml::node* node = table_.get(name);
+    const Value* node = table_.find(name);
     if (node == nullptr) {
       if (is_needed) refuse(table_, fmt::format("'{}' is missing", name));
       return;
@@ -47,10 +40,10 @@ class Fields {
   void may_take(const char* name, T& field) {
     take(name, field, /*is_needed=*/false);
   }
-  [[nodiscard]] const toml::table* table(const char* name, bool is_needed) {
+  [[nodiscard]] const Value* table(const char* name, bool is_needed) {
     known_.insert(name);
-    const toml::node* node = table_.get(name);
-    const toml::table* table = node == nullptr ? nullptr : node->as_table();
+    const Value* node = table_.find(name);
+    const Value* table = node != nullptr && node->is_object() ? node : nullptr;
     if (table == nullptr && (is_needed || node != nullptr))
       refuse(table_, fmt::format("[{}] is missing", name));
     return table;
@@ -59,14 +52,12 @@ class Fields {
   template <typename TakeOne>
   void each(const char* name, TakeOne&& take_one) {
     known_.insert(name);
-    const toml::node* node = table_.get(name);
+    const Value* node = table_.find(name);
     if (node == nullptr) return;
-    const toml::array* array = node->as_array();
-    if (array == nullptr) return refuse(*node, fmt::format("[[{}]] is not a list of tables", name));
-    for (const toml::node& entry : *array) {
-      const toml::table* table = entry.as_table();
-      if (table == nullptr) return refuse(entry, fmt::format("[[{}]] is not a list of tables", name));
-      Fields fields(*table, path_);
+    if (!node->is_array()) return refuse(*node, fmt::format("[[{}]] is not a list of tables", name));
+    for (const Value& entry : *node) {
+      if (!entry.is_object()) return refuse(entry, fmt::format("[[{}]] is not a list of tables", name));
+      Fields fields(entry, path_);
       take_one(fields);
       adopt(fields);
     }
@@ -77,52 +68,48 @@ class Fields {
     if (!wrong_) wrong_ = inner.wrong_;
   }
   void refuse_unknown() {
-    for (const auto& [name, node] : table_) {
-      if (!known_.contains(std::string(name.str()))) {
-        refuse(node, fmt::format("'{}' is no word of a suite", name.str()));
+    for (const auto& [name, node] : table_.members()) {
+      if (!known_.contains(name)) {
+        refuse(node, fmt::format("'{}' is no word of a suite", name));
       }
     }
   }
-  void refuse(const toml::node& node, const std::string& what) {
+  void refuse(const Value& node, const std::string& what) {
     if (wrong_) return;
-    wrong_ =
-        Report{Code::kInvalidArgument, fmt::format("{}:{}: {}", path_, node.source().begin.line, what), {}};
+    wrong_ = Report{Code::kInvalidArgument, fmt::format("{}:{}: {}", path_, node.line(), what), {}};
   }
   void refuse(const std::string& what) { refuse(table_, what); }
   [[nodiscard]] const std::optional<Report>& wrong() const noexcept { return wrong_; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
-  [[nodiscard]] static bool convert(const toml::node& node, std::string& field) {
-    const auto text = node.value_exact<std::string>();
-    if (text) field = *text;
-    return text.has_value();
+  [[nodiscard]] static bool convert(const Value& node, std::string& field) {
+    if (node.is_text()) field = node.as_text();
+    return node.is_text();
   }
-  [[nodiscard]] static bool convert(const toml::node& node, double& field) {
-    const auto number = node.value<double>();
-    if (!number || !(*number >= 0) || *number > 1e12) return false;
-    field = *number;
+  [[nodiscard]] static bool convert(const Value& node, double& field) {
+    const double number = node.is_number() ? node.as_number() : -1;
+    if (!(number >= 0) || number > 1e12) return false;
+    field = number;
     return true;
   }
   template <std::unsigned_integral T>
-  [[nodiscard]] static bool convert(const toml::node& node, T& field) {
-    const auto number = node.value_exact<int64_t>();
-    if (!number || *number < 0 || static_cast<uint64_t>(*number) > std::numeric_limits<T>::max())
-      return false;
-    field = static_cast<T>(*number);
+  [[nodiscard]] static bool convert(const Value& node, T& field) {
+    const int64_t number = node.is_integer() ? node.as_integer() : -1;
+    if (number < 0 || static_cast<uint64_t>(number) > std::numeric_limits<T>::max()) return false;
+    field = static_cast<T>(number);
     return true;
   }
   template <typename T>
-  [[nodiscard]] static bool convert(const toml::node& node, std::vector<T>& field) {
-    const toml::array* array = node.as_array();
-    if (array == nullptr) return false;
-    for (const toml::node& entry : *array) {
+  [[nodiscard]] static bool convert(const Value& node, std::vector<T>& field) {
+    if (!node.is_array()) return false;
+    for (const Value& entry : node) {
       if (!convert(entry, field.emplace_back())) return false;
     }
     return true;
   }
 
-  const toml::table& table_;
+  const Value& table_;
   std::string path_;
   std::set<std::string> known_;
   std::optional<Report> wrong_;
@@ -150,7 +137,7 @@ void take_testbed(Fields& fields, Testbed& testbed) {
 }
 
 void take_cost(Fields& fields, const char* name, Cost& cost) {
-  const toml::table* table = fields.table(name, /*is_needed=*/false);
+  const Value* table = fields.table(name, /*is_needed=*/false);
   if (table == nullptr) return;
   Fields inner(*table, fields.path());
   inner.take("core_us", cost.core_us);
@@ -249,12 +236,12 @@ void take_suite(Fields& fields, Suite& suite) {
   fields.take("tolerance", suite.tolerance);
   if (experiment != "chase" && experiment != "kv") fields.refuse("experiment is 'chase', 'kv' or 'bars'");
   suite.experiment = experiment == "kv" ? Suite::Experiment::kKv : Suite::Experiment::kChase;
-  if (const toml::table* table = fields.table("testbed", /*is_needed=*/true)) {
+  if (const Value* table = fields.table("testbed", /*is_needed=*/true)) {
     Fields inner(*table, fields.path());
     take_testbed(inner, suite.testbed);
     fields.adopt(inner);
   }
-  if (const toml::table* table = fields.table("load", /*is_needed=*/true)) {
+  if (const Value* table = fields.table("load", /*is_needed=*/true)) {
     Fields inner(*table, fields.path());
     take_load(inner, suite.experiment, suite.load);
     fields.adopt(inner);
@@ -273,14 +260,10 @@ void take_suite(Fields& fields, Suite& suite) {
 }  // namespace
 
 Reported<Suite> parse_suite(std::string_view text, const std::string& path) {
-  const toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    return report(Code::kInvalidArgument,
-                  fmt::format("{}:{}: not TOML: {}", path, error.source().begin.line, error.description()));
-  }
+  const Reported<Value> parsed = documents::parse_toml(text, path);
+  if (!parsed) return report(parsed.error());
   Suite suite;
-  Fields fields(parsed.table(), path);
+  Fields fields(*parsed, path);
   take_suite(fields, suite);
   if (fields.wrong()) return report(*fields.wrong());
   return suite;

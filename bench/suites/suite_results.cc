@@ -3,16 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "bench/measure/machine.h"
 #include "bench/report/results.h"
 #include "bench/suites/suite.h"
 
+#include "refract/documents/json.h"
+
 namespace refract::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = documents::Value;
 
 bool is_off(const Suite& suite, const Compared& compared) {
   return std::abs(compared.difference) > suite.tolerance;
@@ -169,7 +170,7 @@ std::string json_of(const Suite& suite, const SuiteResult& result) {
                                 {"unit", measured.unit},
                                 {"value", measured.value}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return documents::to_json_page(json);
 }
 
 }  // namespace refract::bench

@@ -13,7 +13,7 @@ from tidy.banned import check_banned, check_feature_ifdef, check_native_code, ch
 from tidy.coroutines import check_co_await, check_lambda_coroutine
 from tidy.files import (check_codes, check_dead_files, check_folder_names, check_folder_size,
                         check_licence_line, check_pragma_once, check_test_names)
-from tidy.layers import check_layers, check_public_headers, check_rooms
+from tidy.layers import check_heavy_headers, check_layers, check_public_headers, check_rooms
 from tidy.rules import EXCEPTIONS
 from tidy.sizes import check_file_length, check_function_length, check_line_length, notes
 from tidy.tree import ROOT, Tree, Violation, load
@@ -25,8 +25,8 @@ CHECKS = [
     check_layers, check_rooms, check_line_length, check_file_length, check_function_length, check_banned,
     check_using_namespace, check_feature_ifdef, check_native_code, check_co_await, check_lambda_coroutine,
     check_dead_files, check_licence_line, check_pragma_once, check_folder_names, check_folder_size,
-    check_test_names,
-    check_codes, check_public_headers, check_words, check_glossary, check_links,
+    check_test_names, check_codes, check_public_headers, check_heavy_headers, check_words, check_glossary,
+    check_links,
 ]
 
 

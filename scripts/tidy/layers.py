@@ -3,7 +3,7 @@
 
 import re
 
-from tidy.rules import LAYER_RANK, PROVIDER_USERS, ROOMS
+from tidy.rules import HEAVY_HEADERS, LAYER_RANK, PROVIDER_USERS, ROOMS
 from tidy.tree import Violation, includes, is_test, layer_of, line_of, provider_of
 
 
@@ -79,6 +79,26 @@ def room_of(path, rooms):
     while folder and folder not in rooms:
         folder = folder.rpartition("/")[0]
     return folder or None
+
+
+def check_heavy_headers(tree):
+    """heavy-header: few sources, and no header, include what costs the compiler a second each time"""
+    sources = {header: 0 for header in HEAVY_HEADERS}
+    for path in sorted(tree.cpp()):
+        for match in re.finditer(r"(?m)^[ \t]*#[ \t]*include[ \t]+<([^>]+)>", tree.files[path]):
+            header = match.group(1)
+            if header not in HEAVY_HEADERS:
+                continue
+            allowed, instead = HEAVY_HEADERS[header]
+            line = line_of(tree.files[path], match.start())
+            if path.endswith(".h"):
+                yield Violation(path, line, "heavy-header",
+                                f"all who include this would pay for <{header}>: use {instead}")
+                continue
+            sources[header] += 1
+            if sources[header] > allowed:
+                yield Violation(path, line, "heavy-header",
+                                f"<{header}> is in {allowed} sources already: use {instead}")
 
 
 def check_public_headers(tree):

@@ -9,8 +9,8 @@ SOURCE_LIMIT = 800
 
 # A layer may include itself and what has a smaller number; equal numbers are sisters, and strangers.
 LAYER_RANK = {
-    "base": 0, "arguments": 1, "runtime": 1, "memory": 2, "storage": 3, "fabric": 3, "rpc": 4, "prism": 5,
-    "cluster": 6, "kv": 7, "block": 7, "txn": 8, "object": 8, "graph": 8, "client": 9, "node": 10,
+    "base": 0, "arguments": 1, "documents": 1, "runtime": 1, "memory": 2, "storage": 3, "fabric": 3, "rpc": 4,
+    "prism": 5, "cluster": 6, "kv": 7, "block": 7, "txn": 8, "object": 8, "graph": 8, "client": 9, "node": 10,
     "doors": 11,
 }
 
@@ -44,6 +44,15 @@ ROOMS = {
 
 # Files in one folder, beyond which a reader does not find a thing by the folder's name.
 FOLDER_LIMIT = 45
+
+# How many sources may include a header of another library that costs a second or more, and whom to use
+# instead. refract/documents and refract/arguments have the one that the programs need; of JSON, tests that
+# judge what we write read it with the library itself.
+HEAVY_HEADERS = {
+    "CLI/CLI.hpp": (1, "refract/arguments/command.h"),
+    "toml++/toml.h": (1, "refract/documents/toml.h"),
+    "nlohmann/json.hpp": (8, "refract/documents/json.h"),
+}
 
 # The layers that may name a provider; all others know the contract alone.
 PROVIDER_USERS = {"client", "node", "doors"}

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "apps/refract/data_text.h"
 #include "apps/refract/node_link.h"
 
+#include "refract/documents/json.h"
 #include "refract/node/observe/metrics.h"
 
 namespace refract::cli {
@@ -138,14 +138,14 @@ std::vector<ConnectionFigures> connection_figures(const Look& before, const Look
   return all;
 }
 
-nlohmann::json quantiles_json(const Quantiles& quantiles) {
+documents::Value quantiles_json(const Quantiles& quantiles) {
   return {{"samples", quantiles.samples},
           {"p50", quantiles.p50},
           {"p99", quantiles.p99},
           {"p99.9", quantiles.p999}};
 }
 
-nlohmann::json connection_json(const ConnectionFigures& one) {
+documents::Value connection_json(const ConnectionFigures& one) {
   return {{"shard", one.shard},
           {"place", one.now.place},
           {"transport", one.now.transport},
@@ -161,7 +161,7 @@ nlohmann::json connection_json(const ConnectionFigures& one) {
           {"idle_ns", one.now.idle_ns}};
 }
 
-nlohmann::json shard_json(const ShardFigures& shard) {
+documents::Value shard_json(const ShardFigures& shard) {
   return {{"shard", shard.index},
           {"calls_per_s", shard.calls_per_s},
           {"cpu_share", shard.cpu_share},
@@ -219,23 +219,23 @@ Figures figures_of(const Look& before, const Look& now) {
 }
 
 std::string to_json(const Figures& figures) {
-  nlohmann::json json = {{"address", figures.address},
-                         {"transport", figures.transport},
-                         {"incarnation", figures.incarnation},
-                         {"process", figures.process},
-                         {"uptime_ns", figures.uptime_ns},
-                         {"since_start", figures.since_start},
-                         {"interval_ns", figures.interval_ns},
-                         {"calls_per_s", figures.calls_per_s},
-                         {"connection_count", figures.connection_count},
-                         {"entries", figures.entries.count},
-                         {"expiring_entries", figures.entries.expiring},
-                         {"memory", observe::json_of(figures.memory)},
-                         {"methods", nlohmann::json::array()},
-                         {"shards", nlohmann::json::array()},
-                         {"connections", nlohmann::json::array()},
-                         {"data", observe::json_of(whole_of(figures.data))},
-                         {"counters", nlohmann::json::object()}};
+  documents::Value json = {{"address", figures.address},
+                           {"transport", figures.transport},
+                           {"incarnation", figures.incarnation},
+                           {"process", figures.process},
+                           {"uptime_ns", figures.uptime_ns},
+                           {"since_start", figures.since_start},
+                           {"interval_ns", figures.interval_ns},
+                           {"calls_per_s", figures.calls_per_s},
+                           {"connection_count", figures.connection_count},
+                           {"entries", figures.entries.count},
+                           {"expiring_entries", figures.entries.expiring},
+                           {"memory", observe::json_of(figures.memory)},
+                           {"methods", documents::Value::array()},
+                           {"shards", documents::Value::array()},
+                           {"connections", documents::Value::array()},
+                           {"data", observe::json_of(whole_of(figures.data))},
+                           {"counters", documents::Value::object()}};
   for (const MethodFigures& method : figures.methods) {
     json["methods"].push_back({{"name", method.name},
                                {"calls", method.calls},
@@ -246,7 +246,7 @@ std::string to_json(const Figures& figures) {
   for (const ConnectionFigures& one : figures.connections)
     json["connections"].push_back(connection_json(one));
   for (const auto& [name, count] : figures.counters) json["counters"][name] = count;
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return documents::to_json_line(json);
 }
 
 }  // namespace refract::cli

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -14,6 +13,7 @@
 
 #include "refract/base/histogram.h"
 #include "refract/base/result.h"
+#include "refract/documents/json.h"
 #include "refract/kv/layout/wire.h"
 
 namespace refract::cli {
@@ -281,7 +281,7 @@ std::string trace_lines(std::span<const ShardRecording> recordings, std::span<co
 
 std::string trace_for_viewer(std::span<const ShardRecording> recordings,
                              std::span<const observe::Event> events) {
-  using Json = nlohmann::json;
+  using Json = documents::Value;
   const Traced traced = put_together(recordings);
   const auto at = [&](uint64_t ns) { return microseconds(ns - std::min(ns, traced.started_ns)); };
   Json rows = Json::array();
@@ -330,7 +330,7 @@ std::string trace_for_viewer(std::span<const ShardRecording> recordings,
                     {"ts", at(event.ns)}});
   }
   const Json whole = {{"displayTimeUnit", "ns"}, {"traceEvents", rows}};
-  return whole.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return documents::to_json_line(whole) + "\n";
 }
 
 std::string look_lines(const GetTrace& trace) {

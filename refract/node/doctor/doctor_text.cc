@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "refract/documents/json.h"
 #include "refract/node/doctor/doctor.h"
 
 namespace refract::node {
@@ -27,9 +27,9 @@ std::string findings_table(std::span<const Finding> findings) {
 }
 
 std::string findings_json(std::span<const Finding> findings) {
-  nlohmann::json rows = nlohmann::json::array();
+  documents::Value rows = documents::Value::array();
   for (const Finding& finding : findings) {
-    nlohmann::json figures = nlohmann::json::object();
+    documents::Value figures = documents::Value::object();
     for (const Figure& figure : finding.figures) figures[figure.name] = figure.value;
     rows.push_back({{"name", finding.name},
                     {"health", kWords[static_cast<size_t>(finding.health)]},
@@ -37,9 +37,7 @@ std::string findings_json(std::span<const Finding> findings) {
                     {"mend", finding.mend},
                     {"figures", std::move(figures)}});
   }
-  const nlohmann::json whole = {{"healthy", findings_exit_code(findings) == 0}, {"findings", rows}};
-  // Paths may hold any bytes; the library would throw on those that are not UTF-8.
-  return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return documents::to_json_line({{"healthy", findings_exit_code(findings) == 0}, {"findings", rows}});
 }
 
 int findings_exit_code(std::span<const Finding> findings) noexcept {

@@ -4,15 +4,15 @@
 #include "refract/node/observe/lenient_json.h"
 
 namespace refract::observe {
-nlohmann::json json_of(const DataState& state) {
-  nlohmann::json object = json_of_rows(state);
+documents::Value json_of(const DataState& state) {
+  documents::Value object = json_of_rows(state);
   object["log"] = json_of_rows(state.log);
   object["snapshots"] = json_of_rows(state.snapshots);
   object["recovery"] = json_of_rows(state.recovery);
   return object;
 }
 
-DataState data_state_of(const nlohmann::json& object) {
+DataState data_state_of(const documents::Value& object) {
   auto state = state_of_rows<DataState>(object);
   state.log = state_of_rows<LogStatus>(member_of(object, "log"));
   state.snapshots = state_of_rows<SnapshotStatus>(member_of(object, "snapshots"));

@@ -6,8 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include "refract/documents/value.h"
 
 namespace refract::observe {
 
@@ -62,8 +63,8 @@ struct DataState {
   RecoveryStatus recovery = {};
 };
 
-[[nodiscard]] nlohmann::json json_of(const DataState& state);
+[[nodiscard]] documents::Value json_of(const DataState& state);
 // Of hostile text: what is not there is 0 or empty.
-[[nodiscard]] DataState data_state_of(const nlohmann::json& object);
+[[nodiscard]] DataState data_state_of(const documents::Value& object);
 
 }  // namespace refract::observe

@@ -6,41 +6,42 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <variant>
 
+#include "refract/documents/json.h"
 #include "refract/node/observe/metrics.h"
 
 namespace refract::observe {
 
-[[nodiscard]] inline uint64_t number_in(const nlohmann::json& object, std::string_view name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+[[nodiscard]] inline uint64_t number_in(const documents::Value& object, std::string_view name) {
+  const documents::Value* found = object.find(name);
+  return found != nullptr && found->is_unsigned() ? found->as_unsigned() : 0;
 }
 
-[[nodiscard]] inline bool flag_in(const nlohmann::json& object, std::string_view name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
+[[nodiscard]] inline bool flag_in(const documents::Value& object, std::string_view name) {
+  const documents::Value* found = object.find(name);
+  return found != nullptr && found->is_bool() && found->as_bool();
 }
 
-[[nodiscard]] inline std::string text_in(const nlohmann::json& object, std::string_view name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+[[nodiscard]] inline std::string text_in(const documents::Value& object, std::string_view name) {
+  const documents::Value* found = object.find(name);
+  return found != nullptr && found->is_text() ? found->as_text() : std::string();
 }
 
-[[nodiscard]] inline const nlohmann::json& member_of(const nlohmann::json& object, std::string_view name) {
-  static const nlohmann::json kNothing = nlohmann::json::object();
-  const auto found = object.find(name);
-  return found != object.end() && found->is_object() ? *found : kNothing;
+[[nodiscard]] inline const documents::Value& member_of(const documents::Value& object,
+                                                       std::string_view name) {
+  static const documents::Value kNothing = documents::Value::object();
+  const documents::Value* found = object.find(name);
+  return found != nullptr && found->is_object() ? *found : kNothing;
 }
 
 // The members that have rows (metrics.h), as an object.
 template <typename State>
-[[nodiscard]] nlohmann::json json_of_rows(const State& state) {
-  nlohmann::json object = nlohmann::json::object();
+[[nodiscard]] documents::Value json_of_rows(const State& state) {
+  documents::Value object = documents::Value::object();
   for (const Row<State>& row : rows<State>()) {
     std::visit([&](auto member) { object[row.metric.name] = state.*member; }, row.member);
   }
@@ -48,7 +49,7 @@ template <typename State>
 }
 
 template <typename State>
-[[nodiscard]] State state_of_rows(const nlohmann::json& object) {
+[[nodiscard]] State state_of_rows(const documents::Value& object) {
   State state;
   for (const Row<State>& row : rows<State>()) {
     std::visit(

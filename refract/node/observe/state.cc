@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/observe/state.h"
 
-#include <nlohmann/json.hpp>
-
 #include "refract/node/observe/lenient_json.h"
 
 namespace refract::observe {
 namespace {
 
-using Json = nlohmann::json;
+using Json = documents::Value;
 
 // A histogram of more buckets than a real one has is cut, so that nobody's text costs more than its length.
 constexpr size_t kPairsMax = 4'096;
-
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 std::unexpected<Report> not_understood(const char* what) {
   return report(Code::kMalformed, std::string("the node's ") + what + " is not what this version understands",
@@ -31,14 +25,15 @@ Json pairs_of(const Histogram& histogram) {
 // As lenient_json.h has it.
 Histogram histogram(const Json& object, const char* name) {
   Histogram out;
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_array()) return out;
+  const Json* found = object.find(name);
+  if (found == nullptr || !found->is_array()) return out;
   size_t pairs = 0;
   for (const Json& pair : *found) {
     if (++pairs > kPairsMax) break;
     if (!pair.is_array() || pair.size() != 2) continue;
-    if (!pair[0].is_number_unsigned() || !pair[1].is_number_unsigned()) continue;
-    out.record_n(pair[0].get<uint64_t>(), pair[1].get<uint64_t>());
+    const std::span<const Json> both = pair.elements();
+    if (!both[0].is_unsigned() || !both[1].is_unsigned()) continue;
+    out.record_n(both[0].as_unsigned(), both[1].as_unsigned());
   }
   return out;
 }
@@ -59,11 +54,11 @@ std::string to_json(const ShardState& state) {
   json["data"] = json_of(state.data);
   Json& counters = json["counters"] = Json::object();
   for (const auto& [name, count] : state.counters) counters[name] = count;
-  return text_of(json);
+  return documents::to_json_line(json);
 }
 
 Reported<ShardState> shard_state_of(std::string_view text_given) {
-  const Json json = Json::parse(text_given, nullptr, /*allow_exceptions=*/false);
+  const Json json = documents::parse_json(text_given).value_or(Json());
   if (!json.is_object()) return not_understood("state");
   auto state = state_of_rows<ShardState>(json);
   state.memory = state_of_rows<MemoryState>(member_of(json, "memory"));
@@ -71,13 +66,13 @@ Reported<ShardState> shard_state_of(std::string_view text_given) {
   state.batch_ns = histogram(json, "batch_ns");
   state.batch_calls = histogram(json, "batch_calls");
   state.data = data_state_of(member_of(json, "data"));
-  if (const auto identity = json.find("identity");
-      identity != json.end() && identity->is_array() && identity->size() == 2) {
-    for (size_t i = 0; i < 2; ++i) {
-      if ((*identity)[i].is_number_unsigned()) state.identity[i] = (*identity)[i].get<uint64_t>();
+  if (const Json* identity = json.find("identity"); identity != nullptr && identity->size() == 2) {
+    const std::span<const Json> halves = identity->elements();
+    for (size_t i = 0; i < halves.size(); ++i) {
+      if (halves[i].is_unsigned()) state.identity[i] = halves[i].as_unsigned();
     }
   }
-  if (const auto methods = json.find("methods"); methods != json.end() && methods->is_array()) {
+  if (const Json* methods = json.find("methods"); methods != nullptr) {
     for (const Json& use : *methods) {
       if (!use.is_object()) continue;
       state.methods.push_back({.name = text_in(use, "name"),
@@ -85,28 +80,28 @@ Reported<ShardState> shard_state_of(std::string_view text_given) {
                                .service_ns = histogram(use, "service_ns")});
     }
   }
-  for (const auto& [name, count] : member_of(json, "counters").items()) {
-    if (count.is_number_unsigned()) state.counters.emplace_back(name, count.get<uint64_t>());
+  for (const auto& [name, count] : member_of(json, "counters").members()) {
+    if (count.is_unsigned()) state.counters.emplace_back(name, count.as_unsigned());
   }
   return state;
 }
 
-nlohmann::json json_of(const MemoryState& state) {
+documents::Value json_of(const MemoryState& state) {
   return json_of_rows(state);
 }
 
 std::string to_json(const ConnectionPage& page) {
   Json listed = Json::array();
   for (const ConnectionState& one : page.connections) listed.push_back(json_of_rows(one));
-  return text_of({{"next", page.next}, {"connections", listed}});
+  return documents::to_json_line({{"next", page.next}, {"connections", listed}});
 }
 
 Reported<ConnectionPage> connection_page_of(std::string_view text_given) {
-  const Json json = Json::parse(text_given, nullptr, /*allow_exceptions=*/false);
+  const Json json = documents::parse_json(text_given).value_or(Json());
   if (!json.is_object()) return not_understood("list of connections");
   ConnectionPage page{.connections = {}, .next = number_in(json, "next")};
-  const auto rows = json.find("connections");
-  if (rows == json.end() || !rows->is_array()) return not_understood("list of connections");
+  const Json* rows = json.find("connections");
+  if (rows == nullptr || !rows->is_array()) return not_understood("list of connections");
   for (const Json& row : *rows) {
     if (!row.is_object()) continue;
     page.connections.push_back(state_of_rows<ConnectionState>(row));

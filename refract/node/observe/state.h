@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,7 +90,7 @@ struct ConnectionPage {
   uint64_t next = 0;  // 0: this was the last.
 };
 
-[[nodiscard]] nlohmann::json json_of(const MemoryState& state);
+[[nodiscard]] documents::Value json_of(const MemoryState& state);
 [[nodiscard]] std::string to_json(const ShardState& state);
 [[nodiscard]] std::string to_json(const ConnectionPage& page);
 [[nodiscard]] Reported<ShardState> shard_state_of(std::string_view json);
