@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 BUILD := build
 PREFIX ?= /usr/local
 RUN_ARGS ?=
+TESTS ?= release
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test verbs bars check tidy lint format clean install
@@ -13,7 +14,7 @@ RUN_ARGS ?=
 help:
 	@echo 'make run       build and start a node here (RUN_ARGS="..." goes to refractd)'
 	@echo 'make build     the programs, in build/bin/'
-	@echo 'make test      release build and all its tests'
+	@echo 'make test      release build and its tests, those that take long in short (TESTS=all: in full)'
 	@echo 'make verbs     the tests that need RDMA devices, in a machine that has them'
 	@echo 'make bars      measure what we promise, one line each'
 	@echo 'make check     all that .ci/run checks: tests, sanitizers, fuzzers, style'
@@ -42,7 +43,7 @@ test:
 	@grep -qs '^REFRACT_TESTS:.*=ON' $(BUILD)/CMakeCache.txt && test -f $(BUILD)/build.ninja || \
 	  cmake --preset release
 	@ninja -C $(BUILD)
-	@ctest --preset release
+	@ctest --preset $(TESTS)
 
 verbs:
 	@scripts/setup verbs

@@ -54,13 +54,17 @@ function(refract_layer name)
   endif()
 endfunction()
 
-# refract_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds] [RUN_SERIAL]): one gtest program, one
-# ctest entry. The label `thread` has it run under the thread sanitizer too; RUN_SERIAL is for tests that need
-# the machine to themselves. A sanitized build gets three times the TIMEOUT (300 s unless said otherwise).
+# refract_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds] [RUN_SERIAL]
+# [SHORT variable=value ...]): one gtest program, one ctest entry. The label `thread` has it run under the
+# thread sanitizer too; RUN_SERIAL is for tests that need the machine to themselves. A sanitized build gets
+# three times the TIMEOUT (300 s unless said otherwise).
 # What may take longer than others begins first, so that no core is idle at the end.
+# With SHORT it takes long, so it has the label `long`, and `make test` leaves it out. A second entry,
+# NAME_short, runs with these variables in its environment and has the label `short`: `make test` has it, and
+# .ci/run leaves it out. A sanitized build has one entry and none of these labels.
 # With the label `verbs` it needs RDMA devices: ctest does not know it, and scripts/verbs-tests runs it.
 function(refract_test name)
-  cmake_parse_arguments(ARG "RUN_SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS;SHORT" ${ARGN})
   # Without a cost of its own ctest takes what it measured before.
   set(cost 0)
   if(NOT ARG_TIMEOUT)
@@ -86,6 +90,13 @@ function(refract_test name)
     COMMAND ${name} --gtest_brief=1 --gtest_output=json:${CMAKE_BINARY_DIR}/results/${name}.json)
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_RUN_SERIAL} COST ${cost})
+  if(ARG_SHORT AND NOT REFRACT_SANITIZE)
+    set_property(TEST ${name} APPEND PROPERTY LABELS long)
+    add_test(NAME ${name}_short
+      COMMAND ${name} --gtest_brief=1 --gtest_output=json:${CMAKE_BINARY_DIR}/results/${name}_short.json)
+    set_tests_properties(${name}_short PROPERTIES ENVIRONMENT "${ARG_SHORT}"
+      TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS};short" RUN_SERIAL ${ARG_RUN_SERIAL})
+  endif()
   set_property(GLOBAL APPEND PROPERTY REFRACT_GTESTS ${name})
   if("thread" IN_LIST ARG_LABELS)
     set_property(GLOBAL APPEND PROPERTY REFRACT_THREAD_TESTS ${name})

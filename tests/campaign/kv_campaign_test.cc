@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store under everything that the simulator can do to it, seed after seed. REFRACT_SEED=S in the
-// environment replays one seed; those that once failed stand in regressions.txt.
+// environment replays one seed, REFRACT_SEEDS=N has as many as wanted; those that once failed stand in
+// regressions.txt.
 #include "tests/campaign/kv_campaign.h"
 
 #include <fmt/format.h>
@@ -17,9 +18,15 @@
 namespace refract::campaign {
 namespace {
 
-constexpr uint64_t kSeeds = REFRACT_CAMPAIGN_SEEDS;
+uint64_t seeds() {
+  const char* const wanted = std::getenv("REFRACT_SEEDS");
+  return wanted == nullptr ? REFRACT_CAMPAIGN_SEEDS : std::strtoull(wanted, nullptr, 10);
+}
+
 // Fewer, as under a sanitizer, cannot meet everything.
-constexpr bool kIsFull = kSeeds >= 300;
+bool is_full() {
+  return seeds() >= 300;
+}
 
 std::string describe(const KvOutcome& outcome) {
   return fmt::format(
@@ -79,19 +86,19 @@ void expect_everything_happened(const KvOutcome& all) {
 
 TEST(KvCampaign, every_answer_is_right_under_crashes_stops_cuts_and_stalls_and_all_of_them_happen) {
   KvOutcome all;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(); ++seed) {
     const KvOutcome outcome = run_kv({.seed = seed});
     ASSERT_EQ(outcome.wrong, "") << "replay it with REFRACT_SEED=" << seed;
     all.add(outcome);
   }
   SCOPED_TRACE(describe(all));
-  if (kIsFull) expect_everything_happened(all);
+  if (is_full()) expect_everything_happened(all);
   RecordProperty("what_happened", describe(all));
 }
 
 TEST(KvCampaign, what_is_evicted_is_gone_for_all_and_what_is_pinned_stays) {
   KvOutcome all;
-  for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds() / 3; ++seed) {
     const auto policy =
         seed % 2 == 0 ? kv::EvictionPolicy::kLeastRecentlyUsed : kv::EvictionPolicy::kLeastOftenUsed;
     const KvOutcome outcome = run_kv({.seed = seed, .eviction = policy});
@@ -99,7 +106,7 @@ TEST(KvCampaign, what_is_evicted_is_gone_for_all_and_what_is_pinned_stays) {
     all.add(outcome);
   }
   SCOPED_TRACE(describe(all));
-  if (!kIsFull) return;
+  if (!is_full()) return;
   EXPECT_GT(all.evicted, 1'000U);
   EXPECT_GT(all.spared, 10U);
   EXPECT_GT(all.views, 100U);
@@ -110,14 +117,14 @@ TEST(KvCampaign, what_is_evicted_is_gone_for_all_and_what_is_pinned_stays) {
 // seeds, and two of three runs with eviction or without.
 TEST(KvCampaign, keys_of_one_bucket_are_keys_like_any_other) {
   KvOutcome all;
-  for (uint64_t seed = 1; seed <= kSeeds / 8; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds() / 8; ++seed) {
     const auto policy = seed % 3 == 0 ? kv::EvictionPolicy::kLeastRecentlyUsed : kv::EvictionPolicy::kNone;
     const KvOutcome outcome = run_kv({.seed = seed, .crowded = true, .eviction = policy});
     ASSERT_EQ(outcome.wrong, "") << "seed " << seed;
     all.add(outcome);
   }
   SCOPED_TRACE(describe(all));
-  if (!kIsFull) return;
+  if (!is_full()) return;
   EXPECT_GT(all.crowded, 10'000U);
   EXPECT_GT(all.splits, 100U);
   EXPECT_GT(all.crashes, 10U);
