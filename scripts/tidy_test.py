@@ -9,6 +9,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tidy  # noqa: E402  The folder must be on the path first.
+from tidy.affected import affected  # noqa: E402  The folder must be on the path first.
 from tidy.alone import to_compile  # noqa: E402
 
 
@@ -45,6 +46,31 @@ class HeadersAlone(unittest.TestCase):
     def test_of_headers_that_include_each_other_first_one_is_compiled(self):
         files = {"refract/a.h": '#include "refract/b.h"\n', "refract/b.h": '#include "refract/a.h"\n'}
         self.assertEqual(len(to_compile(tidy.Tree(files))), 1)
+
+
+class Affected(unittest.TestCase):
+    TREE = tidy.Tree({"refract/a.h": "", "refract/b.h": '#include "refract/a.h"\n',
+                      "refract/a.cc": '#include "refract/a.h"\n', "apps/b.cc": '#include "refract/b.h"\n',
+                      "apps/c.cc": "", "docs/a.md": ""})
+
+    def test_a_source_concerns_itself(self):
+        self.assertEqual(affected(self.TREE, ["refract/a.cc"]), ["refract/a.cc"])
+
+    def test_a_header_concerns_all_that_include_it_through_others(self):
+        self.assertEqual(affected(self.TREE, ["refract/b.h"]), ["apps/b.cc"])
+        self.assertEqual(affected(self.TREE, ["refract/a.h"]), ["apps/b.cc", "refract/a.cc"])
+
+    def test_a_header_that_is_gone_concerns_who_still_includes_it(self):
+        self.assertEqual(affected(tidy.Tree({"refract/a.cc": '#include "refract/gone.h"\n'}),
+                                  ["refract/gone.h", "refract/gone.cc"]), ["refract/a.cc"])
+
+    def test_a_page_concerns_no_source_and_the_checks_or_flags_concern_all(self):
+        self.assertEqual(affected(self.TREE, ["docs/a.md", ""]), [])
+        for path in (".clang-tidy", "CMakePresets.json", "CMakeLists.txt"):
+            self.assertIsNone(affected(self.TREE, ["apps/c.cc", path]))
+
+    def test_the_flags_of_a_folder_concern_what_lies_in_it(self):
+        self.assertEqual(affected(self.TREE, ["apps/CMakeLists.txt"]), ["apps/b.cc", "apps/c.cc"])
 
 
 class HeavyHeaders(unittest.TestCase):
