@@ -15,7 +15,7 @@ class Clock {
   // Nanoseconds since 1970 UTC. The operating system's may be stepped by an administrator; a store's own
   // (memory/store_time.h) is not. Used for time to live only.
   [[nodiscard]] virtual uint64_t wall_ns() const noexcept = 0;
-  // As now_ns(), but it goes on while the machine is suspended. The same for all processes of one boot.
+  // As now_ns(), but it also advances while the machine is suspended. The same for all processes of one boot.
   [[nodiscard]] virtual uint64_t boot_ns() const noexcept { return now_ns(); }
   // Whether now_ns() advances by itself, as the kernel's CLOCK_MONOTONIC does, from whatever origin: then the
   // kernel can be asked to wait for a moment of it. A clock that is moved by hand cannot be waited for.

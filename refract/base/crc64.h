@@ -3,7 +3,7 @@
 // verify by themselves. It finds every change within 64 bits behind each other, and others but for one in
 // 2^64. Stored bytes depend on it, so its result for given bytes never changes; the test pins it.
 //
-// No protection against somebody who wants a collision.
+// No protection against a writer that wants a collision.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a node listens, and a client looks, when nobody says otherwise: one rule for both.
+// Where a node listens, and a client looks, when no option says otherwise: one rule for both.
 #pragma once
 
 #include <sys/types.h>

@@ -20,7 +20,7 @@ enum class Code : uint8_t {
 #undef REFRACT_CODE
 };
 
-// The largest thing that an error takes away for good; what must be made anew before work can go on.
+// The largest thing that an error takes away for good: what must be made again before work can continue.
 enum class Breaks : uint8_t { kOp, kChannel, kShard, kProcess };
 
 // Whether the same call may succeed when it is repeated.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash that nobody can choose inputs for who does not know its key: SipHash, with one round for each word
-// and three at the end. For tables that are private to a process, under keys that others choose; nothing of
-// it is ever stored or sent.
+// A hash for which only a holder of its key can choose inputs: SipHash, with one round for each word and
+// three at the end. For tables that are private to a process, under keys that others choose; nothing of it is
+// ever stored or sent.
 //
 // Threads: any; it does not change.
 #pragma once

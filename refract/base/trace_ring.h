@@ -2,9 +2,9 @@
 // The last events of each thread, always on: REFRACT_TRACE("put slot {} stamp {}", slot, stamp).
 //
 // An event is a timestamp, the address of the format and up to three integers; recording one costs a few
-// nanoseconds and never blocks or allocates. Formatting happens only when somebody asks: dump_trace() prints
-// the events of all threads, newest last. A failed REFRACT_CHECK does that by itself once a first event has
-// been recorded.
+// nanoseconds and never blocks or allocates. Formatting happens only on request: dump_trace() prints the
+// events of all threads, newest last. A failed REFRACT_CHECK does that by itself once a first event has been
+// recorded.
 //
 // Threads: record from any thread (each has its own ring; beyond kTraceThreadsMax threads at once, events of
 // the further ones are dropped). Dump from any thread at any time, signal handlers too; an event that is

@@ -181,7 +181,7 @@ void CopyTeam::leave() noexcept {
   if (door_.fetch_sub(1, std::memory_order_release) == 1) door_.notify_one();
 }
 
-// Somebody may still be at the last pieces.
+// A helper may still copy one of the last pieces.
 void CopyTeam::wait_for_helpers() noexcept {
   uint32_t inside = door_.fetch_and(~kOpen, std::memory_order_acquire) & ~kOpen;
   for (int looks = 0; inside != 0; ++looks) {

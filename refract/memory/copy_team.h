@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large copies by several threads, where cores are free and it pays. See docs/design/038-copy-teams.md.
 //
-// One thread does not use a processor's whole memory bandwidth, nor does it take the page faults of fresh
-// memory any faster than one by one. Whether several do better depends on the machine, so it is tried: some
-// copies of every so many are made alone and together, and the others as was faster by a quarter or more.
+// One thread does not use a processor's whole memory bandwidth, and it takes the page faults of fresh memory
+// one by one. Whether several do better depends on the machine, so it is tried: some copies of every so many
+// are made alone and together, and the others as was faster by a quarter or more.
 //
 // Threads: any, at once; a copy that finds the team at work is made by its caller alone. Helpers are started
 // by the first copy that wants them, block all signals, and sleep between copies.
@@ -72,8 +72,8 @@ class CopyTeam {
     size_t bytes;
     size_t pieces;
   };
-  // Of `door_`. Whoever comes in counts himself there, and none comes in that finds it closed: so the job is
-  // the caller's alone once it is closed and nobody is inside.
+  // Of `door_`. A helper that comes in counts itself there, and none comes in that finds it closed: so the
+  // job is the caller's alone once it is closed and no helper is inside.
   static constexpr uint32_t kOpen = 1U << 31U;
 
   [[nodiscard]] unsigned helpers_for(size_t pieces) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// That copies by several threads are whole, whoever helps, and are made only where it pays.
+// That copies by several threads are whole, whichever threads help, and are made only where it pays.
 #include "refract/memory/copy_team.h"
 
 #include <gmock/gmock.h>

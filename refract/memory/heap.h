@@ -97,13 +97,13 @@ class Heap {
   void end_recovery();
 
   // A run of chunks, in one region, that all buffers shall leave, so that a class or a large value that has
-  // none can have it. What is given back in it is given to nobody while it is withheld.
+  // none can have it. What is given back in it is not given out while it is withheld.
   struct Window {
     uint64_t first = 0;
     uint64_t chunks = 0;
   };
-  // The one with the least in it of those that hold neither table nor header, the first behind `from` of
-  // several. Nothing: there is none.
+  // The window with the least in it, of those that hold no table and no header; of several, the first behind
+  // `from`. Nothing: there is none.
   [[nodiscard]] std::optional<Window> emptiest_window(uint64_t chunks, uint64_t from) const noexcept;
   void withhold(const Window& window);
   void hand_back(const Window& window);
@@ -112,7 +112,7 @@ class Heap {
   // retired.
   void occupants(uint64_t chunk, std::vector<Offset>& buffers) const;
 
-  // What readers hold now, and what they held when somebody last looked, be it the heap itself.
+  // What readers hold now, and what they held at the last look, also one that the heap itself took.
   [[nodiscard]] const PinSet& look_at_pins() {
     collect_pins();
     return pinned_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How chunks are emptied for others: what lies in them, and that nobody takes them meanwhile.
+// How chunks are emptied for others: what lies in them, and how they are kept from other uses meanwhile.
 #include <algorithm>
 #include <bit>
 

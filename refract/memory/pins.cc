@@ -51,7 +51,7 @@ void PinWriter::unpin(int index) noexcept {
   if ((used_[slot / 64] & ~load_bits(freed_[slot / 64]) & bit) == 0) return;
   publish_u64(&table_->slot[slot].offset, 0);
   used_[slot / 64] &= ~bit;
-  // Only this thread pins: what is unused stays so, and nobody needs to look at it.
+  // Only this thread pins: what is unused stays so, and needs no look.
   if (in_use() == 0) {
     take_back_freed();
     publish_u64(&table_->count, count_ = 0);

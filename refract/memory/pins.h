@@ -3,7 +3,7 @@
 //
 // A reader owns one page, its PinTable, that the server can read. To hold a buffer it announces the buffer's
 // offset there and then looks again whether the slot it came from still names the buffer; the server first
-// unlinks a buffer, then collects all pins, then reuses what nobody pinned. So one of the two sees the other:
+// unlinks a buffer, then collects all pins, then reuses what is not pinned. So one of the two sees the other:
 //   (P1) reader: announce the pin, then validate.   (P2) server: unlink, fence, collect.
 // The server reads the table and never trusts it: the worst a lying reader can do is to keep at most kPinsMax
 // buffers from reuse, or to lose its own views.
@@ -39,15 +39,15 @@ static_assert(std::is_trivially_copyable_v<PinTable>);
 static_assert(std::has_unique_object_representations_v<PinTable>);
 
 // The reader's side: the only writer of one table. Used by one thread, except let_go. The table outlives it.
-// Neither copied nor moved once there are pins.
+// Not copied and not moved once there are pins.
 class PinWriter {
  public:
   PinWriter() = default;
   // Takes the table over and clears it.
   explicit PinWriter(PinTable* table) noexcept;
 
-  // Announces the pin and returns its index, or -1 when all are in use. Afterwards validate the slot once
-  // more: the pin protects only what is still linked then.
+  // Announces the pin and returns its index, or -1 when all are in use. Afterwards validate the slot again:
+  // the pin protects only what is still linked then.
   [[nodiscard]] int pin(Offset buffer, uint64_t stamp) noexcept {
     // Few slots as long as few are held, so that there is little to collect.
     const uint64_t free = ~used_[0] & kFewSlots;
@@ -69,12 +69,12 @@ class PinWriter {
   void unpin(int index) noexcept;
 
   // For holders that are not the pinning thread, which may be pinning at the same time. REQUIRES: the pin is
-  // held. True: it was retired before, and whoever did so waits for this one.
+  // held. True: it was retired before, and the thread that retired it waits for this call.
   [[nodiscard]] bool let_go(int index) noexcept {
     const auto slot = static_cast<size_t>(index);
     const uint64_t bit = uint64_t{1} << (slot % 64);
     publish_u64(&table_->slot[slot].offset, 0);
-    // Who takes the slot anew comes behind this.
+    // The next pin in this slot comes behind this.
     const std::atomic_ref<uint64_t> freed(freed_[slot / 64]);
     return (freed.fetch_or(bit, std::memory_order_acq_rel) & bit) != 0;
   }
@@ -108,7 +108,7 @@ class PinSet {
   [[nodiscard]] bool contains(Offset buffer) const noexcept;
   [[nodiscard]] bool empty() const noexcept { return offsets_.empty(); }
   [[nodiscard]] size_t size() const noexcept { return offsets_.size(); }
-  // As they were announced: nobody has checked them.
+  // As they were announced: not checked.
   [[nodiscard]] std::span<const uint64_t> offsets() const noexcept { return offsets_; }
 
  private:

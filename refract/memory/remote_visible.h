@@ -30,15 +30,15 @@ namespace refract {
   return std::atomic_ref<uint64_t>(*place).load(std::memory_order_acquire);
 }
 
-// Stores a word so that whoever observes it sees everything stored before.
+// Stores a word so that a reader that observes it sees everything stored before.
 inline void publish_u64(void* word, uint64_t value) noexcept {
   std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(word)).store(value, std::memory_order_release);
 }
 
-// Withdraws the word that says of some bytes that they are whole, before they are changed: whoever has copied
-// one of the changes, and looks at the word again behind load_load_fence(), finds 0. The other half of that
-// fence. On x86-64 a plain move; elsewhere a barrier between stores. Stores past the caches are not ordered
-// by it (streaming_copy.h has a fence of its own).
+// Withdraws the word that says of some bytes that they are whole, before they are changed: a reader that has
+// copied one of the changes, and looks at the word again behind load_load_fence(), finds 0. The other half of
+// that fence. On x86-64 a plain move; elsewhere a barrier between stores. Stores past the caches are not
+// ordered by it (streaming_copy.h has a fence of its own).
 inline void withdraw_u64(void* word) noexcept {
 #ifdef REFRACT_THREAD_SANITIZER
   std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(word)).store(0, std::memory_order_release);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a table's slot that whoever follows it must know: where the buffer lies, and the low bits of
+// The part of a table's slot that a reader must know to follow it: where the buffer lies, and the low bits of
 // the buffer's stamp. What else stands in the word is the store's own (kv/layout/layout.h).
 //
 //   bits 0 to 34    granule: the buffer's offset in kGranuleBytes; 0: the slot is free

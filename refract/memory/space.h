@@ -53,7 +53,7 @@ struct SpaceHeader {
   uint64_t chunk_table;  // Offset of chunks_max words, one a chunk (ChunkWord).
   uint64_t store_area;   // Offset of the store's own area, directly behind the chunk table.
   uint64_t store_area_bytes;
-  uint64_t hash_seed;  // Secret of the node: without it nobody can choose colliding keys.
+  uint64_t hash_seed;  // Secret of the node: without it no client can choose colliding keys.
   // Which shard's space this is, of how many at its birth; count 0 means one.
   uint32_t shard_index;
   uint32_t shard_count;

@@ -18,9 +18,9 @@ namespace refract {
 // A store that is made now. Without a boot's id, every start counts as one of another boot.
 [[nodiscard]] SpaceTime begin_time(const Clock& host, const std::optional<BootId>& boot) noexcept;
 
-// A store that is taken up. In the boot in which it was left, its time has gone on by itself. In another, it
-// goes on from where it was left by as much as the wall clock says has passed, never back; of one that was
-// not stopped, it is the wall clock's time.
+// A store that is taken up. In the boot in which it was left, its time has advanced by itself. In another
+// boot, it advances from where it was left by as much as the wall clock says has passed, never back. For a
+// store that was not stopped, it is the wall clock's time.
 [[nodiscard]] SpaceTime resume_time(const SpaceTime& stored, const Clock& host,
                                     const std::optional<BootId>& boot) noexcept;
 

@@ -28,7 +28,7 @@ void UseSampler::taken(uint64_t reads) noexcept {
 
 void UseReader::collect(const UseTable& table, std::vector<uint64_t>& hashes) {
   const uint64_t written = observe_u64(&table.written);
-  // Whatever the word says, so much and no more is read; a writer that went back begins anew.
+  // Whatever the word says, so much and no more is read; a writer that went back begins again.
   const uint64_t fresh = std::min<uint64_t>(written - read_, kUsesMax);
   for (uint64_t n = written - fresh; n != written; ++n) {
     hashes.push_back(observe_u64(&table.hash[n % kUsesMax]));

@@ -3,7 +3,7 @@
 //
 // A reader owns one page, its UseTable, that the server can read. Of some reads it writes the key's hash
 // there, round and round; what was not looked at in time is overwritten. The server trusts nothing of it: a
-// hash names no place, so the worst a lying reader can do is to have entries kept that nobody reads.
+// hash names no place, so the worst a lying reader can do is to have entries kept that no client reads.
 //
 // The page has one writer and one reader, which is why nothing waits: docs/design/030-eviction.md.
 #pragma once
@@ -32,7 +32,7 @@ static_assert(std::has_unique_object_representations_v<UseTable>);
 class UseWriter {
  public:
   UseWriter() = default;
-  // Goes on where the table is.
+  // Continues where the table stands.
   explicit UseWriter(UseTable* table) noexcept;
 
   void write(uint64_t hash) noexcept;
@@ -72,11 +72,11 @@ class UseReader {
   uint64_t read_ = 0;
 };
 
-// Where whoever evicts learns what readers have used.
+// Where an evicting owner learns what readers have used.
 class UseSource {
  public:
   virtual ~UseSource() = default;
-  // Adds hashes of keys that were read since the last call. Nobody has checked them.
+  // Adds hashes of keys that were read since the last call. They are not checked.
   virtual void collect_uses(std::vector<uint64_t>& hashes) = 0;
 };
 

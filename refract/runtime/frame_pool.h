@@ -2,10 +2,10 @@
 // Where coroutine frames live: a pool for each thread, with a free list for each multiple of 64 bytes up to 4
 // KiB.
 //
-// After warm-up a frame costs neither a heap allocation nor a lock; the statistics let tests assert that.
-// Larger frames come from the heap each time. A frame may be freed by another thread than the one that made
-// it (it joins that thread's pool). A thread's pool goes back to the heap when the thread ends. Running out
-// of memory aborts.
+// After warm-up a frame costs no heap allocation and no lock; the statistics let tests assert that. Larger
+// frames come from the heap each time. A frame may be freed by another thread than the one that made it (it
+// joins that thread's pool). A thread's pool goes back to the heap when the thread ends. Running out of
+// memory aborts.
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Gate counts work in flight, so that a shutdown can refuse new work and wait for the old.
 //
-// Whoever starts work enters, and leaves when it is done; after close() nobody enters any more. The
-// destructor checks that all have left: what the work uses may go only then. Used only by the thread of its
-// shard.
+// A caller that starts work enters, and leaves when it is done; after close() no caller enters any more. The
+// destructor checks that all have left: what the work uses may be destroyed only then. Used only by the
+// thread of its shard.
 #pragma once
 
 #include <cstddef>

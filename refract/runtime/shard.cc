@@ -267,7 +267,7 @@ bool Shard::wait(uint64_t deadline_ns) noexcept {
 
 void Shard::try_to_sleep(uint64_t until_ns) noexcept {
   const bool may_be_woken = open_epoll();
-  // Whoever calls wake() after the exchange below sees this store, and writes to the descriptor.
+  // A caller of wake() after the exchange below sees this store, and writes to the descriptor.
   asleep_.store(true);
   polling_ = true;
   size_t asked = 0;
@@ -327,7 +327,7 @@ void Shard::wake() noexcept {
   if (!asleep_.load()) return;
   const int fd = wake_fd_.load();
   if (fd < 0) return;
-  // Each write is a new edge, so nobody needs to read the counter; it cannot overflow in practice.
+  // Each write is a new edge, so the counter need not be read; it cannot overflow in practice.
   const int saved_errno = errno;
   const uint64_t one = 1;
   static_cast<void>(!write(fd, &one, sizeof(one)));

@@ -34,9 +34,9 @@ class Poller {
   // operations, whose coroutines then run inside this call; they may add and remove pollers, this one too,
   // but not poll the shard.
   virtual size_t poll() noexcept = 0;
-  // Announces "asleep" to whoever may wake this shard, then looks once more. False: there is work, do not
-  // sleep. The waker must see the announcement after it published its work, or this must see the work: both
-  // sides need a sequentially consistent store before their load. Some watched descriptor must become
+  // Announces "asleep" to the threads that may wake this shard, then looks again. False: there is work, do
+  // not sleep. The waker must see the announcement after it published its work, or this must see the work:
+  // both sides need a sequentially consistent store before their load. Some watched descriptor must become
   // readable by the wake-up.
   [[nodiscard]] virtual bool prepare_sleep() noexcept { return true; }
   // Takes the announcement back. Called once after each prepare_sleep(), whether or not the shard slept.

@@ -255,7 +255,7 @@ TEST(ShardDeathTest, is_not_polled_from_inside_a_poll) {
   shard.remove(poller);
 }
 
-// No allocation once frames and lists exist: neither for tasks nor for operations nor for timers.
+// No allocation once frames and lists exist: not for tasks, not for operations, not for timers.
 Task<> one_of_each(Shard& shard, Token& token) {
   Pending op = shard.ops().begin(kForever_ns);
   token = op.token();

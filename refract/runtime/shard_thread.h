@@ -9,7 +9,7 @@
 // any CPU that the process may use, also where its starter is bound to one: what works beside a shard would
 // else take the shard's own time.
 //
-// Control path. Threads: whoever started it destroys it.
+// Control path. Threads: the thread that started it destroys it.
 #pragma once
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ namespace refract::runtime {
 struct ThreadOptions {
   std::string name = {};  // What ps, top and debuggers show; the system keeps 15 bytes.
   std::function<void(int code)> on_end = end_process;
-  // Added to its starter's, as nice(1) has it: for work that nobody waits for.
+  // Added to its starter's, as nice(1) has it: for work that no caller waits for.
   int niceness = 0;
   // Runs while no other thread wants the CPU, and gives it up at once when one does (SCHED_IDLE). Without
   // privileges there is no way back: where all CPUs are busy, such a thread hardly gets on.
@@ -43,7 +43,7 @@ class ShardThread {
                                                                     std::function<int()> body);
   ShardThread(const ShardThread&) = delete;
   ShardThread& operator=(const ShardThread&) = delete;
-  // Waits for the body's end. REQUIRES: somebody has seen to it that it comes.
+  // Waits for the body's end. REQUIRES: the body has been told to end.
   ~ShardThread();
 
  private:

@@ -35,7 +35,7 @@ TEST(ShardThread, runs_a_shard_until_another_thread_stops_it) {
           return 5;
         });
     ASSERT_TRUE(thread) << thread.error().to_string();
-    EXPECT_EQ(ended_with, -1) << "nobody has stopped it";
+    EXPECT_EQ(ended_with, -1) << "not stopped yet";
     shard.stop();
   }
   EXPECT_EQ(ended_with, 5) << "the destructor waits for the end";

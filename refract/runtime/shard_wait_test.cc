@@ -235,7 +235,7 @@ struct Line {
   std::atomic<bool> asleep = false;
   int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-  // The waker's side: publish, then look whether somebody sleeps; both sequentially consistent.
+  // The waker's side: publish, then look whether the shard sleeps; both sequentially consistent.
   void say(uint64_t next) {
     number.store(next);
     if (asleep.exchange(false)) ring(bell);

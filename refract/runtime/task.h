@@ -9,8 +9,8 @@
 //
 // It starts when it is awaited (once, as an rvalue: `co_await std::move(task)`), spawned on a shard, or given
 // to block_on. A Task owns its frame: destroying it while it is suspended destroys the frame with all locals,
-// and so the tasks and operations it waits for. A task must not be destroyed while it runs, nor by what it
-// calls. Frames come from a pool (frame_pool.h). No task is resumed by another thread than the one that
+// and so the tasks and operations it waits for. A task must not be destroyed while it runs, also not by what
+// it calls. Frames come from a pool (frame_pool.h). No task is resumed by another thread than the one that
 // started it.
 //
 // Awaiting a task that completes at once does not grow the stack, with or without optimisation, so a loop may
@@ -55,8 +55,9 @@ class TaskPromiseBase {
     check_failed("no exception leaves a task", __FILE__, __LINE__);
   }
 
-  // Runs the task until it ends or first suspends; true: it has ended and `parent` simply goes on. Symmetric
-  // transfer would need the compiler's tail calls, which g++ omits without optimisation and under sanitizers.
+  // Runs the task until it ends or first suspends; true: it has ended and `parent` simply continues.
+  // Symmetric transfer would need the compiler's tail calls, which g++ omits without optimisation and under
+  // sanitizers.
   [[nodiscard]] bool run_first(std::coroutine_handle<> self, std::coroutine_handle<> parent) noexcept {
     parent_ = parent;
     in_first_run_ = true;

@@ -15,7 +15,7 @@
 namespace refract::runtime {
 namespace {
 
-// Suspends whoever awaits it until somebody calls open().
+// Suspends the task that awaits it until open() is called.
 class Door {
  public:
   [[nodiscard]] bool await_ready() const noexcept { return false; }

@@ -2,7 +2,7 @@
 // One unbroken range of addresses for all regions of a node, reserved before any of them exists.
 //
 // Each region is mapped at the base that it has in the node's space, so that an Offset becomes an address by
-// one add. What is not mapped faults: the range is PROT_NONE and takes neither memory nor swap.
+// one add. What is not mapped faults: the range is PROT_NONE and takes no memory and no swap.
 //
 // Core dumps leave the whole range out (MADV_DONTDUMP) unless asked otherwise: a client that crashes must not
 // write the store to its disk. Children inherit the range: the keeper's mappings are what its server lives on

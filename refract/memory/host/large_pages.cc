@@ -18,7 +18,7 @@ constexpr int kMerge = 25;  // MADV_COLLAPSE; not in glibc's headers of Debian 1
 constexpr uint64_t kSmallPageBytes = 4096;
 constexpr int kTries = 3;
 
-// Somebody else may just have had a page in his hands: that passes.
+// Another process or the kernel may hold a page for a moment: that passes.
 bool merge(std::byte* page) noexcept {
   for (int tries = 1;; ++tries) {
     if (::madvise(page, kHugePageBytes, kMerge) == 0) return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large pages are taken where the kernel grants them, never change what is in a file, and are missed by
-// nobody where it does not.
+// Large pages are taken where the kernel grants them, and never change what is in a file. Everything works
+// where it grants none.
 //
 // Method: real memory files; kernels that grant none are played by a seccomp filter in a child.
 #include "refract/memory/host/large_pages.h"

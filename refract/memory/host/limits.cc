@@ -98,7 +98,7 @@ void append_chain(const SystemRoot& system, const CgroupMount& mount, std::vecto
 struct CgroupFiles {
   const char* limit;
   const char* usage;
-  const char* reclaimable;  // The line of memory.stat that counts page cache nobody has used lately.
+  const char* reclaimable;  // The line of memory.stat that counts page cache not used lately.
 };
 constexpr CgroupFiles kFirst{"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"};
 constexpr CgroupFiles kSecond{"/memory.max", "/memory.current", "inactive_file"};

@@ -28,7 +28,7 @@ struct MemoryLimit {
   std::string mend;    // What raises it: "raise /sys/fs/cgroup/user.slice/memory.max"
   uint64_t limit_bytes = 0;
   uint64_t used_bytes = 0;
-  bool is_hard = true;  // False for memory.high: beyond it the kernel slows us down, and kills nobody.
+  bool is_hard = true;  // False for memory.high: beyond it the kernel slows us down and kills no process.
 
   [[nodiscard]] uint64_t left_bytes() const noexcept {
     return limit_bytes > used_bytes ? limit_bytes - used_bytes : 0;

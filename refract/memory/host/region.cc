@@ -228,7 +228,8 @@ Reported<> Region::check_file() {
                   fmt::format("{} has {} B, but the region has {} B", path, status.st_size, spec_.bytes),
                   "move the file away, or set the sizes under which it was made");
   }
-  // Whoever may write to the file may also truncate it, and that kills whoever has it mapped.
+  // A process that may write to the file may also truncate it, and that kills each process that has it
+  // mapped.
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return report(Code::kAccessDenied, fmt::format("others than its owner may write to {}", path),
                   fmt::format("run 'chmod 600 {}' if you trust what it holds", path));

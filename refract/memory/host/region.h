@@ -4,11 +4,11 @@
 // The order matters, and the calls stand in it: create() checks that there is room (a memfd that goes over a
 // cgroup's limit gets the process killed), makes the file and maps it writable; populate_some() takes the
 // memory, in steps, so that a single-threaded keeper serves its socket between two of them; seal() forbids
-// every writable mapping from then on, to everybody, ourselves included: whoever is to write must hold its
-// mapping before. read_descriptor() is what readers get.
+// every writable mapping from then on, for every process, ourselves included: a writer must hold its mapping
+// before. read_descriptor() is what readers get.
 //
 // The creator's mapping is inherited by its children; that is how a server that the keeper forks again writes
-// to a region that nobody could map any more.
+// to a region that no process could map any more.
 //
 // Threads: one owner. Control path only: calls block and allocate. The AddressSpace must outlive the region
 // (it may be moved).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions take what was promised to them, tell readably when they cannot, and once sealed nobody can harm
-// them.
+// Regions take what was promised to them, tell readably when they cannot, and no process can harm them once
+// they are sealed.
 //
 // Method: real memory and real kernels. What a hostile reader could try is tried from a child process; older
 // and stricter kernels are played by a seccomp filter in a child.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of this process that another one of this host may map and read, without danger to either: a memory
-// file that nobody can shorten, of which every page is there, and to which no other writer can come.
+// file that no process can shorten, of which every page is there, and to which no other writer can come.
 //
-// Whoever maps such a file by its descriptor alone cannot be killed by it (a load behind the end of a file,
-// or on a page that cannot be had, is a SIGBUS), and pays for none of its pages. is_lendable() is what it
-// checks before.
+// A process that maps such a file by its descriptor alone cannot be killed by it (a load behind the end of a
+// file, or on a page for which there is no memory, is a SIGBUS), and pays for none of its pages.
+// is_lendable() is what it checks before.
 //
 // Threads: any; what its bytes are is the callers' business. A forked child has the descriptor, but not the
 // bytes: it would write into its parent's memory.
@@ -56,7 +56,8 @@ class SharedBufferHold {
 
 class SharedBuffer {
  public:
-  // Takes the memory now, in pages of 2 MiB where they are to be had. `bytes` is rounded up to whole pages.
+  // Takes the memory now, in pages of 2 MiB where the kernel grants them. `bytes` is rounded up to whole
+  // pages.
   [[nodiscard]] static Reported<SharedBufferHold> make(uint64_t bytes);
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
@@ -64,7 +65,7 @@ class SharedBuffer {
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data_, bytes_}; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
 
-  // It lives as long as somebody holds it.
+  // It lives as long as there is a hold.
   [[nodiscard]] SharedBufferHold hold() noexcept;
   [[nodiscard]] uint32_t holds() const noexcept { return holds_.load(std::memory_order_relaxed); }
   // False in a child of the process that made it.
@@ -89,7 +90,7 @@ class SharedBuffer {
 // Whether this is such a file, of at least `bytes`.
 [[nodiscard]] bool is_lendable(int descriptor, uint64_t bytes) noexcept;
 
-// The first `bytes` of such a file of somebody else's, mapped read-only.
+// The first `bytes` of such a file of another process, mapped read-only.
 class SharedView {
  public:
   // kMalformed: it is none. Pages come in by faults.

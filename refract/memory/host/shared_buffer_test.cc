@@ -56,7 +56,7 @@ TEST(SharedBuffer, outlives_its_maker_where_it_is_mapped) {
   EXPECT_EQ(view->bytes().back(), std::byte{9});
 }
 
-// What would let its owner kill or bill whoever maps it is refused by the kernel.
+// What would let its owner kill or charge a process that maps it is refused by the kernel.
 TEST(SharedBuffer, cannot_be_shortened_emptied_or_opened_to_further_writers) {
   const auto buffer = buffer_of(kBytes);
   const int file = buffer->descriptor();

@@ -24,7 +24,7 @@ template <typename Function>
 int in_child(Function&& function) {
   const pid_t child = ::fork();
   if (child == 0) {
-    // A fault is what some tests expect: neither a core file nor a sanitizer's report is wanted then.
+    // A fault is what some tests expect: no core file and no sanitizer's report is wanted then.
     const rlimit none{.rlim_cur = 0, .rlim_max = 0};
     ::setrlimit(RLIMIT_CORE, &none);
     for (const int number : {SIGSEGV, SIGBUS}) std::signal(number, SIG_DFL);
