@@ -57,7 +57,7 @@ class File {
   // others' syncs have to wait for, and no sync (D1). A failure may be told here, and then not by sync(): as
   // (D2).
   [[nodiscard]] virtual Reported<> finish_writeback(uint64_t /*offset*/, uint64_t /*bytes*/) { return {}; }
-  // A hint: nobody is going to read what was written there; the kernel need not keep it in memory.
+  // A hint: what was written there will not be read soon; the kernel need not keep it in memory.
   virtual void drop_cached(uint64_t offset, uint64_t bytes) = 0;
 };
 

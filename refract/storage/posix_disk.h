@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The folder of a real file system, as a Disk. Files have mode 0600, and are opened relative to the folder's
-// descriptor, so that renaming the folder under a running node harms nobody.
+// descriptor, so that renaming the folder under a running node does no harm.
 #pragma once
 
 #include <memory>

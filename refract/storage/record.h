@@ -66,7 +66,7 @@ struct LogMark {
   uint64_t checksum;      // As of a record.
   uint64_t position;      // Where it stands, and what was confirmed.
   uint64_t stamp;         // The highest in front of it; 0: not known.
-  uint64_t continued_at;  // Not 0: the log goes on in the segment with this first position.
+  uint64_t continued_at;  // Not 0: the log continues in the segment with this first position.
   uint64_t reserved[3];
   uint32_t value_bytes;  // 0
   uint16_t key_bytes;    // 0, so that it can never be a record.
@@ -80,7 +80,7 @@ static_assert(offsetof(LogMark, kind) == offsetof(RecordHeader, kind));
 
 inline constexpr uint8_t kLogMarkKind = 3;
 
-// A change as its fields; the spans are somebody else's.
+// A change as its fields; the spans belong to the caller.
 struct Record {
   RecordKind kind = RecordKind::kPut;
   RecordForm form = RecordForm::kInline;

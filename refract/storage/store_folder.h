@@ -62,8 +62,8 @@ struct StoreFacts {
 
 // A name for a new store, by chance.
 [[nodiscard]] StoreId random_store_id();
-// Writes the page, or replaces it: whoever looks finds the old one or the new one. Where the disk is full, a
-// page that is there is written over, which takes no room: it is one sector.
+// Writes the page, or replaces it: a reader finds the old one or the new one. Where the disk is full, a page
+// that is there is written over, which takes no room: it is one sector.
 [[nodiscard]] Reported<> write_store_page(Disk& disk, const StoreFacts& facts);
 
 class StoreFolder {

@@ -144,7 +144,7 @@ TEST_F(StoreFolderTest, refuses_another_version_with_a_sentence) {
       << found.error().what;
 }
 
-TEST_F(StoreFolderTest, does_not_begin_anew_beside_a_log_whose_page_is_gone) {
+TEST_F(StoreFolderTest, does_not_begin_again_beside_a_log_whose_page_is_gone) {
   ASSERT_TRUE(open());
   std::filesystem::rename(page(), path_ + "/log-000-00000000000000004096");
   const auto found = open();

@@ -245,7 +245,7 @@ class Campaign {
     expect(log_->has_ring() && (!last || last->stamp == appended_stamp_),
            "the ring has forgotten its last record");
     if (!contradiction.empty()) return;
-    // A buffer that nobody protected while no server ran.
+    // A buffer that was not protected while no server ran.
     if (chance_.chance(0.3)) {
       values_.buffers.clear();
       for (Entry& entry : entries_) entry.may_be_absent |= entry.value.size() >= kReferenceBytes;
@@ -325,7 +325,7 @@ class Campaign {
         ++next;
       } else if (!is_below && next == found.size()) {
         // Behind the last one that was found: lost, which must not have been promised. A large value that
-        // only the memory had is promised to nobody before it was written.
+        // only the memory had is not promised before it was written.
         const bool was_apart = entry.value.size() >= kReferenceBytes && !host_died;
         expect(entry.end > promised_ || entry.may_be_absent || was_apart,
                "confirmed and lost: stamp " + std::to_string(entry.stamp));

@@ -108,7 +108,7 @@ void LogScan::note_file_damage(const std::string& name, uint64_t position, uint6
 
 void LogScan::note_missing_file(uint64_t position) {
   note_file_damage(segment_name(log_.shard, position), position, 0,
-                   "the file is missing, and the log goes on in it");
+                   "the file is missing, and the log continues in it");
   reading_.damages.back().changes_max = UINT64_MAX;
 }
 
@@ -170,7 +170,7 @@ Reported<> LogScan::read_segment(const Segment& segment, const Extent& extent) {
   return {};
 }
 
-// Returns where reading goes on; `hole` itself: records end there, for the crash that tore them, or because
+// Returns where reading continues; `hole` itself: records end there, for the crash that tore them, or because
 // none was written behind it.
 Reported<uint64_t> LogScan::pass_hole(SegmentScan& scan, const Segment& segment, const Extent& extent,
                                       uint64_t hole, RecordFault fault, std::string what) {

@@ -77,7 +77,7 @@ struct LogReading {
   uint64_t begins_after_stamp =
       0;                       // Changes up to this stamp may be missing here: a snapshot must have them.
   uint64_t records = 0;        // Handed out.
-  uint64_t absent_values = 0;  // Records whose values nobody has; none of them had been acknowledged.
+  uint64_t absent_values = 0;  // Records whose values are lost; none of them had been acknowledged.
   uint64_t torn_position = 0;  // Where a torn tail was cut; 0: nowhere.
   TornTail torn = {};          // Of what was cut there.
   std::vector<SegmentReading> segments = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A log on a disk that has no room at one place: it waits there, leaves nothing behind, says so once, and
-// goes on.
+// continues.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -153,7 +153,7 @@ TEST_F(LogRoom, a_log_that_rests_does_not_wait_for_room) {
   put();
   (void)log_->step();
   EXPECT_EQ(log_->confirmed(), log_->appended());
-  // What is left to write now is what nobody waits for.
+  // No caller waits for what is left to write now.
   cramped_.refuses_writes = true;
   step(5);
   cramped_.refuses_writes = false;
@@ -192,7 +192,7 @@ TEST_F(LogRoom, nobody_is_made_to_wait_behind_a_large_value_for_which_there_is_n
   EXPECT_EQ(log_->confirmed(), log_->appended());
 }
 
-// Whoever waits for room looks again when progress() has changed, and at no other time.
+// A caller that waits for room looks again when progress() has changed, and at no other time.
 TEST_F(LogRoom, room_that_comes_is_progress_where_every_change_is_confirmed_at_once) {
   begin(Durability::kEverySecond);
   while (log_->room_for(3, 3'000) == ShardLog::Room::kYes) put();

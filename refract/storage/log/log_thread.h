@@ -34,7 +34,7 @@ class LogThread {
   void ring_bell() noexcept;
   // Wakes it, if it sleeps, for a request of its writer.
   void wake() noexcept;
-  // The next progress is told. Whoever sleeps afterwards looks at the positions once more before.
+  // The next progress is told. A caller that wants to sleep looks at the positions again after this.
   void want_progress() noexcept { is_waited_for_.store(true, std::memory_order_seq_cst); }
 
  private:

@@ -37,7 +37,7 @@ LogWriter::Step LogWriter::step() {
   if (has_records && unsynced_since_ns_ == 0) unsynced_since_ns_ = std::max<uint64_t>(now_ns, 1);
   if (has_records && (state() == LogState::kStalled || wants_records(now_ns)))
     did_something |= take_records();
-  // Beginning a segment syncs the one before, and what was written behind that starts to wait anew.
+  // Beginning a segment syncs the one before, and what was written behind that starts to wait again.
   if (synced() < written() && unsynced_since_ns_ == 0) unsynced_since_ns_ = std::max<uint64_t>(now_ns, 1);
   if (state() != LogState::kFailed && synced() < written() && is_due(now_ns)) {
     did_something = true;
@@ -232,7 +232,7 @@ void LogWriter::leave_mark() {
   const LogMark mark = make_mark(position, highest_stamp_, 0, parts_.ring->key_of_log());
   const uint64_t offset = kSegmentHeaderBytes + position - segment.first_position;
   const Reported<> done = current_.file->write(offset, std::as_bytes(std::span(&mark, 1)));
-  // Nobody waits for it, so that nothing would end a stall; the next record meets a full disk as well.
+  // No caller waits for it, so that nothing would end a stall; the next record meets a full disk as well.
   if (!done && done.error().code != Code::kNoSpace) note_trouble(done.error());
 }
 

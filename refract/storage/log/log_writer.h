@@ -2,15 +2,15 @@
 // A LogWriter brings what a shard left in its ring into segments, and to the disk: one round at a time, so
 // that a thread of its own (LogThread) or a test drives it. See docs/design/025-log.md.
 //
-//   (W1) What is published as written is in the page cache, as synced on the disk: whoever dies, up to there
-//        the records are found by read_log.
+//   (W1) What is published as written is in the page cache, as synced on the disk: up to there read_log finds
+//        the records, whether the process or the host dies.
 //   (W2) Records go into a new segment only when everything in the one before is synced, so that only the
 //        last segment can end torn.
 //   (W3) After a sync or a write has failed, nothing is published any more, and no file of before is trusted,
 //        until restart() is told of a snapshot that has everything.
 //   (W4) A disk without room for the next segment stalls the log, and nothing else: what is in the ring stays
-//        there, and goes on when there is room. A log that has files and no room for the first segment of its
-//        own has not begun: nothing may be appended before it has.
+//        there, and is written when there is room. A log that has files and no room for the first segment of
+//        its own has not begun: nothing may be appended before it has.
 //   (W5) Behind what is synced a mark says so (LogMark), once a round finds nothing else to do; at the end of
 //        a segment, once the next one is there. So the end of a log that rests cannot pass for a torn tail,
 //        and a last segment that is gone is missed.
@@ -100,7 +100,7 @@ class LogWriter {
     uint64_t wake_at = UINT64_MAX;  // ... and when this ring position has been appended.
   };
 
-  // Where a log that is opened goes on.
+  // Where a log that is opened continues.
   struct Place {
     // Where the segments end, for a ring that begins at fresh_position(): a new segment is begun. Nothing for
     // a ring that was taken up: its segment is there.
@@ -110,8 +110,8 @@ class LogWriter {
     uint64_t floor_stamp = 0;
   };
 
-  // Goes on where the ring's mark is. kCorrupt: ring and segments do not fit together. A ring that says that
-  // the log failed: kFailed.
+  // Continues where the ring's mark is. kCorrupt: ring and segments do not fit together. A ring that says
+  // that the log failed: kFailed.
   [[nodiscard]] static Reported<std::unique_ptr<LogWriter>> open(const LogId& log, const LogOptions& options,
                                                                  const Parts& parts, const Place& place);
   LogWriter(const LogWriter&) = delete;
@@ -143,7 +143,7 @@ class LogWriter {
   void hurry(uint64_t ring_position) noexcept;
   // A snapshot at this stamp is on the disk: segments that hold nothing above it go, with the next step.
   void drop_up_to(uint64_t stamp) noexcept;
-  // Of a log that failed: a snapshot at this stamp is on the disk, written since. The log begins anew behind
+  // Of a log that failed: a snapshot at this stamp is on the disk, written since. The log begins again behind
   // it, with the next step, and is sound again if that succeeds.
   void restart(uint64_t snapshot_stamp) noexcept;
   [[nodiscard]] bool has_requests() const noexcept;
@@ -188,7 +188,7 @@ class LogWriter {
   [[nodiscard]] bool wants_records(uint64_t now_ns) const noexcept;
   [[nodiscard]] Step next_step(bool did_something, uint64_t now_ns) const noexcept;
   [[nodiscard]] bool serve_requests();
-  [[nodiscard]] Reported<> begin_anew(uint64_t stamp);
+  [[nodiscard]] Reported<> begin_again(uint64_t stamp);
   [[nodiscard]] Reported<RingMark> behind_stamp(uint64_t stamp) const;
   void drop_segments(uint64_t stamp);
   [[nodiscard]] Reported<> retire(const Segment& segment);

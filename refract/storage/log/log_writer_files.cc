@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a LogWriter: where it goes on, how a segment is begun, and how one is given up.
+// The files of a LogWriter: where it continues, how a segment is begun, and how one is given up.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ Reported<> LogWriter::go_on_in_last(uint64_t floor_stamp) {
                           position <= segments_.back().end_max();
   if (!fits_there) {
     return report(Code::kCorrupt,
-                  fmt::format("the log's ring goes on at position {}, which no file of {} has", position,
+                  fmt::format("the log's ring continues at position {}, which no file of {} has", position,
                               parts_.disk->path_of("")),
                   "if files were moved away, bring them back; else restore a snapshot into a new folder");
   }
@@ -151,10 +151,10 @@ Reported<> LogWriter::next_segment(Segment segment, uint64_t bytes) {
   // One that is still empty (too small for its first record, or from before the last start) is replaced under
   // its name by one that says the same of what stands before it.
   const bool replaces = !segments_.empty() && segments_.back().first_position == segment.first_position;
-  if (replaces && !segment.begins_anew) {
+  if (replaces && !segment.begins_again) {
     const Segment& empty = segments_.back();
     segment.previous_end = empty.previous_end;
-    segment.begins_anew = empty.begins_anew;
+    segment.begins_again = empty.begins_again;
     if (segment.behind_stamp == 0) {
       segment.first_stamp = empty.first_stamp;
       segment.behind_stamp = empty.behind_stamp;
@@ -273,8 +273,8 @@ bool LogWriter::serve_requests() {
   bool did_something = false;
   if (const uint64_t stamp = restart_stamp_.exchange(0); stamp != 0 && state() == LogState::kFailed) {
     did_something = true;
-    if (Reported<> begun = begin_anew(stamp - 1); !begun) {
-      log_error("the log of shard {} cannot begin anew: {}", log_.shard, begun.error().to_line());
+    if (Reported<> begun = begin_again(stamp - 1); !begun) {
+      log_error("the log of shard {} cannot begin again: {}", log_.shard, begun.error().to_line());
       const std::scoped_lock guard(mutex_);
       trouble_ = begun.error().to_line();
     }
@@ -286,7 +286,7 @@ bool LogWriter::serve_requests() {
   return did_something;
 }
 
-Reported<> LogWriter::begin_anew(uint64_t stamp) {
+Reported<> LogWriter::begin_again(uint64_t stamp) {
   if (highest_stamp_ > stamp) {
     return report(Code::kInvalidArgument,
                   fmt::format("the snapshot has changes up to stamp {}, the failed log had {} already", stamp,
@@ -299,7 +299,7 @@ Reported<> LogWriter::begin_anew(uint64_t stamp) {
   // Not synced before it is left: it would fail again, or succeed and mean nothing.
   current_.file.reset();
   const Segment next = {
-      .first_position = position, .previous_end = position, .first_stamp = stamp + 1, .begins_anew = true};
+      .first_position = position, .previous_end = position, .first_stamp = stamp + 1, .begins_again = true};
   if (Reported<> begun = next_segment(next, 0); !begun) return begun;
   parts_.ring->take(*mark);
   publish_written(position);
@@ -311,11 +311,11 @@ Reported<> LogWriter::begin_anew(uint64_t stamp) {
   // While the state is still kFailed, so that none of the old files is used again.
   drop_segments(stamp);
   set_state(LogState::kRunning, {});
-  log_info("the log of shard {} begins anew behind a snapshot at stamp {}", log_.shard, stamp);
+  log_info("the log of shard {} begins again behind a snapshot at stamp {}", log_.shard, stamp);
   return {};
 }
 
-// Where the ring goes on behind what the snapshot has.
+// Where the ring continues behind what the snapshot has.
 Reported<RingMark> LogWriter::behind_stamp(uint64_t stamp) const {
   const Ring& ring = *parts_.ring;
   RingMark mark = ring.mark();
@@ -333,12 +333,12 @@ Reported<RingMark> LogWriter::behind_stamp(uint64_t stamp) const {
   return mark;
 }
 
-// Oldest first, so that what a crash leaves of it is a log without a hole. That one could not be removed
-// harms nobody but the disk's room, and the next drop tries again.
+// Oldest first, so that what a crash leaves of it is a log without a hole. One that could not be removed
+// costs nothing but room on the disk, and the next drop tries again.
 void LogWriter::drop_segments(uint64_t stamp) {
   size_t gone = 0;
   while (gone + 1 < segments_.size() &&
-         (segments_[gone + 1].first_stamp <= stamp + 1 || segments_.back().begins_anew)) {
+         (segments_[gone + 1].first_stamp <= stamp + 1 || segments_.back().begins_again)) {
     if (Reported<> done = retire(segments_[gone]); !done) {
       log_warn("the log of shard {} keeps a segment: {}", log_.shard, done.error().to_line());
       break;

@@ -67,7 +67,7 @@ SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noex
   header.first_position = segment.first_position;
   header.previous_end = segment.previous_end;
   header.first_stamp = segment.first_stamp;
-  header.begins_anew = segment.begins_anew ? 1 : 0;
+  header.begins_again = segment.begins_again ? 1 : 0;
   header.behind_stamp = segment.behind_stamp;
   header.file_bytes = segment.file_bytes;
   header.hash_seed = log.hash_seed;
@@ -121,7 +121,7 @@ Reported<Segment> read_segment_header(Disk& disk, const LogId& log, const std::s
   segment.first_position = header.first_position;
   segment.previous_end = header.previous_end;
   segment.first_stamp = header.first_stamp;
-  segment.begins_anew = header.begins_anew != 0;
+  segment.begins_again = header.begins_again != 0;
   segment.behind_stamp = header.behind_stamp;
   return segment;
 }
@@ -156,14 +156,14 @@ Reported<LogFiles> find_log_files(Disk& disk, const LogId& log) {
   std::ranges::sort(files.segments, {}, [](const Segment& segment) {
     return std::pair(segment.first_position, !segment.damage.empty());
   });
-  const auto anew = std::ranges::find_if(
+  const auto newest = std::ranges::find_if(
       files.segments.rbegin(), files.segments.rend(),
-      [](const Segment& segment) { return segment.begins_anew && segment.damage.empty(); });
-  if (anew != files.segments.rend()) {
-    for (auto before = files.segments.begin(); before != anew.base() - 1; ++before) {
+      [](const Segment& segment) { return segment.begins_again && segment.damage.empty(); });
+  if (newest != files.segments.rend()) {
+    for (auto before = files.segments.begin(); before != newest.base() - 1; ++before) {
       files.outdated.push_back(before->name);
     }
-    files.segments.erase(files.segments.begin(), anew.base() - 1);
+    files.segments.erase(files.segments.begin(), newest.base() - 1);
   }
   return files;
 }

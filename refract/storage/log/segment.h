@@ -37,8 +37,8 @@ struct SegmentHeader {
   uint64_t first_position;
   uint64_t
       previous_end;  // Where the log ended before; no more than first_position. What lies between is void.
-  uint64_t first_stamp;  // Records before this segment have lower stamps, those in it none below.
-  uint64_t begins_anew;  // 1: no segment before this one counts; a snapshot has what they had.
+  uint64_t first_stamp;   // Records before this segment have lower stamps, those in it none below.
+  uint64_t begins_again;  // 1: no segment before this one counts; a snapshot has what they had.
   uint64_t file_bytes;  // So long it was made; a shorter one has lost its end. 0: an earlier release made it.
   uint64_t hash_seed;   // Of the store, as the page "store" has it: should that be lost. 0: not known.
   uint64_t shard_count;  // Likewise.
@@ -67,7 +67,7 @@ struct Segment {
   uint64_t first_position = 0;
   uint64_t previous_end = 0;
   uint64_t first_stamp = 0;
-  bool begins_anew = false;
+  bool begins_again = false;
   uint64_t behind_stamp = 0;
   uint64_t file_bytes = 0;
   // Of the header, or of the name beside it. Then nothing but name, first_position and file_bytes is known,
@@ -90,10 +90,10 @@ struct Segment {
 };
 
 struct LogFiles {
-  std::vector<Segment> segments;    // In the order of their positions; from the last one that begins anew on.
-                                    // Of several with one position, those that are damaged stand last.
-  std::vector<std::string> spares;  // Names.
-  std::vector<std::string> outdated;  // Segments in front of one that begins anew: to be removed.
+  std::vector<Segment> segments;      // In the order of their positions; from the last that begins again on.
+                                      // Of several with one position, those that are damaged stand last.
+  std::vector<std::string> spares;    // Names.
+  std::vector<std::string> outdated;  // Segments in front of one that begins again: to be removed.
 };
 
 [[nodiscard]] std::string segment_name(uint32_t shard, uint64_t first_position);

@@ -141,9 +141,9 @@ ShardLog::Room ShardLog::room_for(uint64_t key_bytes, uint64_t value_bytes) cons
   if (state == LogState::kFailed) return Room::kFailed;
   if (!writer_->has_begun()) return Room::kNoSpace;
   const bool is_stalled = state == LogState::kStalled;
-  // Whoever waits for the disk would wait as long as it is full: better that it hears so now. With
-  // kEverySecond that is who comes behind a large value, which is confirmed when it is written, and they in
-  // their order.
+  // A caller that waits for the disk would wait as long as it is full: it is told so now. With kEverySecond
+  // that is the one that comes behind a large value, which is confirmed when it is written, and they in their
+  // order.
   const bool has_large = references_begin_ + needless_references() != references_end_;
   if (is_stalled && (has_large || spec_.options.durability == Durability::kAlways)) return Room::kNoSpace;
   const RecordForm form = is_reference(value_bytes) ? RecordForm::kReference : RecordForm::kInline;

@@ -12,8 +12,8 @@
 // Positions count bytes of the log (record.h). Small changes are copied into the ring. A value of
 // reference_bytes or more stays where it is, and its buffer must not be reused while needed_until() says so.
 //
-// Threads: the shard's, but for what says otherwise. append() and everything near it neither blocks,
-// allocates nor calls the system, but to wake a sleeping thread.
+// Threads: the shard's, but for what says otherwise. append() and everything near it does not block, does not
+// allocate, and calls the system only to wake a sleeping thread.
 #pragma once
 
 #include <array>
@@ -91,7 +91,7 @@ class ShardLog {
   [[nodiscard]] Reported<> begin(const LogReading& reading);
   // What the ring held is damaged, or was cut away.
   [[nodiscard]] bool has_lost_ring() const noexcept { return ring_ && ring_->is_lost(); }
-  // All that the ring held is in the shard's memory: the log has failed, and goes on when a snapshot has
+  // All that the ring held is in the shard's memory: the log has failed, and continues when a snapshot has
   // everything. REQUIRES: has_lost_ring(), and files of the log.
   [[nodiscard]] Reported<> begin_failed();
   // Any thread may be told of progress, by the log's thread: see want_progress().
@@ -115,7 +115,7 @@ class ShardLog {
   [[nodiscard]] uint64_t needed_until(uint64_t buffer) const noexcept;
   // At the end of a turn in which something was appended: wakes the log's thread if it sleeps.
   void ring_bell() noexcept;
-  // Before sleeping: `on_progress` will be called when progress() may have changed. Look at it once more
+  // Before sleeping: `on_progress` will be called when progress() may have changed. Look at it again
   // afterwards.
   void want_progress() noexcept;
 

@@ -7,8 +7,9 @@
 // the values that were given by reference.
 //
 //   (L1) A record is whole before `appended` is published, and stays as it is until `taken` has passed it.
-//   (L2) Where the last record begins is stored before `appended`: so whoever finds the ring behind a crash
-//        knows the last record, or knows that none was published since the one before had been dealt with.
+//   (L2) Where the last record begins is stored before `appended`: so a process that finds the ring after a
+//        crash knows the last record, or knows that none was published since the one before had been dealt
+//        with.
 //   (L3) `taken` and the log position that goes with it change together: two marks, used in turn, and a word
 //        that says which one counts.
 //   (L4) The file's `taken` is stored before the room is given back to the shard.
@@ -135,7 +136,7 @@ class Ring {
   }
   // Everything before `mark` may be overwritten from now on.
   void take(RingMark mark) noexcept;
-  // Says, also to whoever takes this ring up, that the log failed; or that it is sound again.
+  // Says, also to the process that takes this ring up, that the log failed; or that it is sound again.
   void set_failed(bool failed) noexcept { publish_u64(&header_->failure, failed ? 1 : 0); }
   [[nodiscard]] bool failed() const noexcept { return observe_u64(&header_->failure) != 0; }
 
@@ -152,7 +153,7 @@ class Ring {
   [[nodiscard]] bool find_end() noexcept;
   void unmap() noexcept;
 
-  RingHeader* header_ = nullptr;  // Followed by the records, and these once more.
+  RingHeader* header_ = nullptr;  // Followed by the records, and these a second time.
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
   uint64_t key_of_log_ = 0;

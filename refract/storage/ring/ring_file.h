@@ -95,11 +95,11 @@ class RingFile {
 
   // Its name still leads to it.
   [[nodiscard]] bool has_name(const RingFolder& folder) const;
-  // As long as it was made, and with its header: nobody has cut it or written over it.
+  // As long as it was made, and with its header: it was not cut and not written over.
   [[nodiscard]] bool is_whole() const;
   // It is to be known that what a ring of this name held is lost (Ring::is_lost). REQUIRES: not in use.
   [[nodiscard]] Reported<> say_lost() const;
-  // What another ring of this size holds, which nobody works on meanwhile.
+  // What another ring of this size holds, which has no user meanwhile.
   [[nodiscard]] Reported<> copy_content(const RingFile& from) const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was appended to a ring is found in it by the log, and by whoever takes the ring up behind a crash.
+// What was appended to a ring is found in it by the log, and by the process that takes the ring up after a
+// crash.
 #include "refract/storage/ring/ring.h"
 
 #include <fcntl.h>

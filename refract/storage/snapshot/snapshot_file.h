@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A snapshot's file: a header, blocks of at most kSnapshotPayloadMax bytes that are somebody else's to
-// understand, a footer with totals. docs/formats/snapshot.md has the bytes.
+// A snapshot's file: a header, blocks of at most kSnapshotPayloadMax bytes that another layer understands, a
+// footer with totals. docs/formats/snapshot.md has the bytes.
 //
 // It is written aside, under a name that says so, and gets its own name when all of it is on the disk: a file
 // with that name is whole, or was damaged later. Every byte of it is under a checksum, and no checksum fits
@@ -40,7 +40,7 @@ struct SnapshotFacts {
   uint64_t hash_seed = 0;
   uint64_t stamp = 0;        // All changes with lower stamps are in it, none with higher ones.
   uint64_t wall_ns = 0;      // The store's time at that moment.
-  uint64_t entries_max = 0;  // There are at most so many: for whoever makes room.
+  uint64_t entries_max = 0;  // There are at most so many: for a caller that makes room.
 };
 
 struct SnapshotHeader {
@@ -69,7 +69,7 @@ struct SnapshotBlockHeader {
   uint32_t entries;
   uint64_t kind;
   uint64_t payload_checksum;
-  uint64_t key;       // The header's checksum once more: so a block can be verified when the header is gone.
+  uint64_t key;       // A copy of the header's checksum: so a block can be verified when the header is gone.
   uint64_t checksum;  // Of the bytes before.
 };
 static_assert(sizeof(SnapshotBlockHeader) == 64);
@@ -162,7 +162,7 @@ class SnapshotReader {
     uint64_t offset = 0;
     uint64_t bytes = 0;
     std::string what;
-    std::optional<uint64_t> entries = 0;  // That were lost; nothing: nobody can tell.
+    std::optional<uint64_t> entries = 0;  // That were lost; nothing: not known.
   };
 
   // Reads everything but the blocks' payloads. kCorrupt: damaged, and where. kUnsupported: of another
@@ -181,7 +181,7 @@ class SnapshotReader {
   // How many entries the footer says that there are; nothing where it is damaged too.
   [[nodiscard]] std::optional<uint64_t> entries_wanted() const noexcept { return entries_wanted_; }
   [[nodiscard]] uint64_t file_bytes() const noexcept { return file_bytes_; }
-  // Where a block stands, and that all its entries are lost, for whoever could not read() it.
+  // Where a block stands, and that all its entries are lost, for a caller that could not read() it.
   [[nodiscard]] Damage damage_of(uint64_t index, std::string what) const;
 
   // One for each thread that reads.

@@ -161,7 +161,7 @@ Reported<> SnapshotReader::find_blocks(File& file) {
   }
 }
 
-// What is the matter at `offset`, where neither a block nor the footer stands.
+// What is the matter at `offset`, where there is no block and no footer.
 SnapshotReader::Damage SnapshotReader::describe(const SnapshotBlockHeader& header, uint64_t offset) const {
   if (offset >= file_bytes_) {
     return {.offset = offset, .what = "it ends here, before its footer", .entries = std::nullopt};
@@ -214,7 +214,7 @@ SnapshotReader::Damage SnapshotReader::damage_of(uint64_t index, std::string wha
 Reported<SnapshotReader::Block> SnapshotReader::read(File& file, uint64_t index,
                                                      std::vector<std::byte>& room) const {
   const SnapshotBlockHeader& header = blocks_[index];
-  // With the zero bytes behind it, which are under nobody's checksum.
+  // With the zero bytes behind it, which no checksum covers.
   const uint64_t bytes = end_of(header) - header.offset - sizeof(header);
   room.resize(std::max<uint64_t>(room.size(), bytes));
   const std::span<std::byte> all = std::span(room).first(bytes);
