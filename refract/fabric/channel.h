@@ -79,10 +79,10 @@ struct Completion {
 struct Capabilities {
   uint32_t depth = 0;                     // Requests in flight, at most.
   uint32_t message_bytes_max = 0;         // kSend: local + tail together.
-  bool read_bypasses_target_cpu = false;  // kRead goes on while the peer's process is stopped.
-  bool peer_reads_bypass_cpu = false;  // The other way: the peer's kRead goes on while this one is stopped.
+  bool read_bypasses_target_cpu = false;  // kRead works while the peer's process is stopped.
+  bool peer_reads_bypass_cpu = false;     // The other way: the peer's kRead works while this one is stopped.
   // Regions that the connecting end registers with a memory file are mapped by the accepting end, whose kRead
-  // of them needs nobody else; of others from kLentRegionFirst on it is refused.
+  // of them needs no other process; of others from kLentRegionFirst on it is refused.
   bool maps_lent_files = false;
   bool atomics_coherent_with_cpu = true;  // kCompareSwap meets the peer's own atomics on one word.
   bool counts_written_bytes = true;       // revoke_region knows what WRITEs have brought; devices do not say.
@@ -171,7 +171,7 @@ class Domain {
   // its kClosed (or failed kOpened) completion has been polled; from the next poll on the pointer is dead.
   [[nodiscard]] virtual Reported<Channel*> connect(std::string_view address) = 0;
 
-  // Sleeping, as runtime::Poller has it: announce that this domain's shard sleeps and look once more.
+  // Sleeping, as runtime::Poller has it: announce that this domain's shard sleeps and look again.
   [[nodiscard]] virtual bool prepare_sleep() noexcept { return true; }
   virtual void woke() noexcept {}
   // Descriptors whose readability must end the shard's sleep; asked again after every kOpened or kClosed.

@@ -10,7 +10,7 @@
 // decides it:
 //
 //  - A message may have 0 bytes; one longer than message_bytes_max completes with kTooLarge and the channel
-//  goes on.
+//  stays open.
 //  - A request that fails completes also when its token is 0; one that succeeds then stays silent.
 //  - READ and WRITE have no upper bound but the region's; a provider splits what it must.
 //  - An atomic whose address is not a multiple of 8 completes with kInvalidArgument. All other refusals of a
@@ -53,8 +53,8 @@ class Fixture {
   [[nodiscard]] virtual Domain& server() = 0;
   // Begins one more channel from client() to server().
   [[nodiscard]] virtual Reported<Channel*> connect() = 0;
-  // An address in the provider's form that nobody listens on.
-  [[nodiscard]] virtual std::string address_of_nobody() = 0;
+  // An address in the provider's form that no process listens on.
+  [[nodiscard]] virtual std::string unused_address() = 0;
 
   // Moves what polling the two domains does not move: virtual time, a keeper that introduces the two. Called
   // between polls, very often; must not wait for long.
@@ -117,7 +117,7 @@ class Side {
   [[nodiscard]] std::unique_ptr<Event> take_message();
 
  private:
-  // Begins its life anew: its kOpened and kClosed so far are forgotten.
+  // Begins its life again: its kOpened and kClosed so far are forgotten.
   void came_back(const Channel* channel);
 
   Domain* domain_;

@@ -9,7 +9,7 @@ namespace refract::fabric {
 namespace {
 
 // The context of detached channels: theirs is not null, or they would look like freshly accepted ones.
-constinit Endpoint nobody;
+constinit Endpoint detached;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void attach(Channel& channel, Endpoint& endpoint) noexcept {
 }
 
 void detach(Endpoint& endpoint) noexcept {
-  if (endpoint.channel != nullptr) endpoint.channel->context = &nobody;
+  if (endpoint.channel != nullptr) endpoint.channel->context = &detached;
   endpoint.channel = nullptr;
 }
 
@@ -94,7 +94,7 @@ void Dispatcher::change_state(const Completion& completion) noexcept {
   Receiver* receiver = receiver_of(channel);
   const bool is_open = completion.op == Op::kOpened && completion.code == Code::kOk;
   const bool lives = is_open || (completion.op == Op::kClosed && completion.value != 0);
-  if (!lives && channel.context != nullptr && channel.context != &nobody) {
+  if (!lives && channel.context != nullptr && channel.context != &detached) {
     static_cast<Endpoint*>(channel.context)->channel = nullptr;
   }
   watch_descriptors();

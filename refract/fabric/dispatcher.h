@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings what comes out of a domain to whoever waits for it: completions of requests to the shard's
+// Brings what comes out of a domain to the one that waits for it: completions of requests to the shard's
 // operations, messages to the Receiver of their channel.
 //
 // Messages of one poll that stand behind each other and have the same receiver arrive in one call, so that a
 // server can prefetch for all of them before it works on the first. At the end of each turn the domain is
 // flushed: what was posted meanwhile leaves together.
 //
-// Ownership: the dispatcher owns Channel::context, which points to the Endpoint of whoever attached. Threads:
-// used only by its shard.
+// Ownership: the dispatcher owns Channel::context, which points to the Endpoint of the attached owner.
+// Threads: used only by its shard.
 #pragma once
 
 #include <array>

@@ -18,8 +18,8 @@ namespace refract::fabric {
 class RegionTable {
  public:
   [[nodiscard]] Reported<> add(const Domain::RegionSpec& spec, RemoteKey key);
-  // Returns how many bytes were written into it: those of write(), and those counted by whoever brings the
-  // bytes to a place that was looked up.
+  // Returns how many bytes were written into it: those of write(), and those counted by the provider that
+  // brings the bytes to a place that was looked up.
   uint64_t remove(uint16_t region) noexcept;
   void count_written(uint16_t region, uint64_t bytes) noexcept;
 
@@ -30,8 +30,9 @@ class RegionTable {
     uint64_t bytes = 0;  // That must lie inside the region, from the address on.
   };
 
-  // Why a place is refused, in the order of the checks: who has not shown the key learns nothing about rights
-  // and bounds. Whoever answers peers one-sidedly says kAccessDenied to all of them.
+  // Why a place is refused, in the order of the checks: a peer that has not shown the key learns nothing
+  // about rights and bounds. A provider answers its peers' one-sided requests with kAccessDenied for all of
+  // them.
   enum class Refusal : uint8_t { kNone, kUnknownRegion, kWrongKey, kRightMissing, kOutOfBounds };
   struct Found {
     std::byte* bytes = nullptr;  // Null where refused.

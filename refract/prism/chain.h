@@ -176,7 +176,7 @@ class Chain {
   // kInvalidArgument: the executor would refuse it.
   [[nodiscard]] Result<std::span<const std::byte>> finish() const noexcept;
   [[nodiscard]] size_t operations() const noexcept { return count_; }
-  // Begins anew in the same buffer.
+  // Begins again in the same buffer.
   void clear() noexcept;
 
  private:

@@ -4,10 +4,10 @@
 //   const Result<Attachment> store = co_await client.attach("kv", {ChainRights::kRead}, deadline_ns);
 //   const Result<Reply> reply = co_await client.run(chain, deadline_ns);
 //
-// An error of run() says that nobody knows the outcomes: kInvalidArgument and kTooLarge (finish() refused the
-// chain, nothing was sent), kMalformed and kOverloaded (the executor refused it, nothing was executed), or
-// the session's own (session.h), of which kIndeterminate leaves open what was executed. What became of each
-// operation is in the reply, whose outputs are valid until the caller's next suspension or poll.
+// An error of run() says that the outcomes are not known: kInvalidArgument and kTooLarge (finish() refused
+// the chain, nothing was sent), kMalformed and kOverloaded (the executor refused it, nothing was executed),
+// or the session's own (session.h), of which kIndeterminate leaves open what was executed. What became of
+// each operation is in the reply, whose outputs are valid until the caller's next suspension or poll.
 //
 // A key ends with its session: after a reconnection operations are denied until the store is attached again.
 // Threads: the session's shard.

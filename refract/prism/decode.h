@@ -2,7 +2,7 @@
 // A chain taken apart: what the executor runs, what the builder checks itself by, and what tools print.
 //
 // The headers are copies, taken before they are checked. The inline bytes are not: the peer may still be
-// changing them, so whoever uses them reads each once. Nothing allocates.
+// changing them, so a reader of them reads each once. Nothing allocates.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ namespace refract::prism {
 
 class Reply {
  public:
-  // Nothing was executed, or nobody knows.
+  // Nothing was executed, or it is not known.
   Reply() = default;
 
   // kMalformed: this is no reply to a chain of so many operations.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever a peer sends, on either end: the input is cut into messages, which a server and a session then
 // receive. The server's invariant is its own: every call that it hands over can be answered, and closing
-// takes nobody else along.
+// affects no other session.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -11,8 +11,8 @@
 // with many calls under way does not make one with a single call wait for them. A session's own calls stay in
 // their order.
 //
-// A peer that breaks the format (header, length, more calls than granted) is closed and counted; nobody else
-// notices.
+// A peer that breaks the format (header, length, more calls than granted) is closed and counted; no other
+// peer notices.
 //
 // Threads: used only by its shard.
 #pragma once
@@ -39,7 +39,7 @@ struct SessionId {
   auto operator<=>(const SessionId&) const = default;
 };
 
-// Whom to answer; may be kept as long as wanted, and is answered exactly once.
+// Where the answer goes; may be kept as long as wanted, and is answered exactly once.
 struct Responder {
   SessionId session;
   uint64_t id = 0;
@@ -125,7 +125,7 @@ class Server final : public fabric::Receiver {
   // Control path. Sessions stand in places below session_places(); nothing where a place is empty.
   [[nodiscard]] size_t session_places() const noexcept { return sessions_.size(); }
   [[nodiscard]] std::optional<SessionFacts> session_at(size_t place) const noexcept;
-  // Null: nobody looks, which costs one branch a reply. The tap outlives the server or is taken away before.
+  // Null: no tap, which costs one branch a reply. The tap outlives the server or is taken away before.
   void set_reply_tap(ReplyTap* tap) noexcept { reply_tap_ = tap; }
 
   // For one-sided requests to the session's peer. Null: the session has ended. All that was posted has

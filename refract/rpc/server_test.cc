@@ -196,7 +196,7 @@ TEST_F(ServerTest, sessions_take_turns_within_a_batch_and_keep_their_own_order) 
   std::vector<uint64_t> ids;
   for (const Responder& from : service_.held) ids.push_back(from.id);
   const std::vector<uint64_t> in_turn = {0, 10, 1, 11, 2, 3};
-  const std::vector<uint64_t> other_first = {10, 0, 11, 1, 2, 3};  // Whom the domain polled first.
+  const std::vector<uint64_t> other_first = {10, 0, 11, 1, 2, 3};  // Which one the domain polled first.
   EXPECT_TRUE(ids == in_turn || ids == other_first);
 }
 

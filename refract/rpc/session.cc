@@ -30,7 +30,7 @@ class Session::Place {
     (previous_ == nullptr ? session_->first_waiting_ : previous_->next_) = next_;
     (next_ == nullptr ? session_->last_waiting_ : next_->previous_) = previous_;
     --session_->suspended_count_;
-    // Whoever was behind may go now, if there is still a credit. After the end, end() wakes them all.
+    // The call behind may go now, if there is still a credit. After the end, end() wakes them all.
     if (previous_ == nullptr && session_->state_ == State::kOpen) session_->wake_first();
   }
 
@@ -242,7 +242,7 @@ void Session::settle(Slot& slot, const OpResult& result) noexcept {
     ReplyTaker& taker = *slot.taker;
     const uint32_t place = slot.place;
     release(slot);
-    // Before the taker can take the credit for itself: whoever stands in line was there first.
+    // Before the taker can take the credit for itself: the calls that wait were there first.
     wake_first();
     taker.on_reply(place, result);
     return;

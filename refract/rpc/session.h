@@ -43,7 +43,7 @@ struct SessionOptions {
 };
 
 // The bytes are copied before the call is waited for: head and tail must live until start() has returned or
-// the awaited call has ended. The head is copied once more than the tail, so large bytes belong into the
+// the awaited call has ended. The head is copied one time more than the tail, so large bytes belong into the
 // tail.
 struct Call {
   uint16_t method = 0;
@@ -60,7 +60,7 @@ class ReplyTaker {
   virtual void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept = 0;
 };
 
-// Whoever gathers what came of a batch of replies before any of it is sent.
+// A caller that collects what came of a batch of replies before it sends any of it.
 class AfterReplies {
  public:
   // Once, after the last reply of the batch, inside the same poll.
@@ -118,7 +118,7 @@ class Session final : public fabric::Receiver {
   void flush() noexcept;
   // True while replies that came together are handed out, one after the other.
   [[nodiscard]] bool is_among_replies() const noexcept { return is_among_replies_; }
-  // REQUIRES: is_among_replies(); nobody else asks before it is called.
+  // REQUIRES: is_among_replies(); there is no other such request until it is called.
   void call_after_replies(AfterReplies& gatherer) noexcept { after_replies_ = &gatherer; }
   // How long a call's head and tail together may be; a reply's likewise.
   [[nodiscard]] size_t payload_bytes_max() const noexcept;
@@ -155,7 +155,7 @@ class Session final : public fabric::Receiver {
   struct Slot {
     uint32_t generation = 1;
     uint32_t next_free = 0;
-    runtime::Token waiter = 0;  // Of the operation to complete; 0: somebody polls done().
+    runtime::Token waiter = 0;  // Of the operation to complete; 0: the owner polls done().
     ReplyTaker* taker = nullptr;
     std::span<const std::byte> bytes = {};
     uint32_t place = 0;  // Of the taker's.
@@ -220,7 +220,7 @@ class Session::Reply {
  private:
   friend class Session;
   [[nodiscard]] bool is_free() const noexcept { return session_.first_waiting_ == nullptr; }
-  // For whoever is the first in line.
+  // For the call that is the first in line.
   [[nodiscard]] bool send_in_turn(const Call& call) noexcept;
   [[nodiscard]] runtime::OpResult take() noexcept;
 

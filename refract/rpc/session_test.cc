@@ -262,7 +262,7 @@ TEST_F(SessionTest, a_dropped_caller_leaves_the_line_and_the_others_go_on) {
     shard_.spawn(echo(*session, "third", kForever_ns, &replies, &codes));
     ASSERT_TRUE(run_until([&] { return service_.held.size() == 1; }));
   }
-  service_.answer_held("for nobody");
+  service_.answer_held("for no call");
   ASSERT_TRUE(run_until([&] { return codes.size() == 1; }));
   EXPECT_EQ(replies, std::vector<std::string>{"third"});
   EXPECT_TRUE(results.empty());
@@ -292,7 +292,7 @@ TEST_F(SessionTest, the_end_of_the_server_makes_sent_calls_indeterminate) {
   server_.close_session(service_.opened[0]);
   ASSERT_TRUE(run_until([&] { return results.size() == 1 && service_.closed.size() == 1; }));
   EXPECT_EQ(results[0].code, Code::kIndeterminate);
-  service_.answer_held("to nobody");
+  service_.answer_held("to no call");
   EXPECT_EQ(server_.counts().dropped_replies, 1u);
   EXPECT_EQ(server_.session_count(), 0u);
 }

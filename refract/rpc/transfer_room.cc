@@ -19,7 +19,7 @@ Task<Code> TransferRoom::take(uint64_t bytes, uint64_t deadline_ns) {
   runtime::Pending turn = shard_.ops().begin(deadline_ns);  // NOLINT(misc-const-correctness)
   if (turn.token() == 0) co_return Code::kOverloaded;
   waiting_.push_back({.token = turn.token(), .bytes = bytes});
-  // Whoever wakes us has taken the bytes for us.
+  // The call that wakes us has taken the bytes for us.
   const OpResult woken = co_await turn;
   co_return woken.code;
 }
@@ -34,7 +34,7 @@ void TransferRoom::wake() noexcept {
   while (!waiting_.empty() && fits(waiting_.front().bytes)) {
     const Waiter first = waiting_.front();
     waiting_.pop_front();
-    // It may have given up; then nobody would give the bytes back.
+    // It may have given up; then no caller would give the bytes back.
     if (!shard_.ops().in_flight(first.token)) continue;
     taken_ += first.bytes;
     (void)shard_.ops().complete(first.token, {.code = Code::kOk});

@@ -16,8 +16,8 @@ class VerbsFixture final : public Fixture {
   [[nodiscard]] Reported<Channel*> connect() override {
     return ends_.client().connect(ends_.node().address());
   }
-  // Bound, but nobody listens.
-  [[nodiscard]] std::string address_of_nobody() override { return "127.0.0.1:1"; }
+  // Bound, but without a listener.
+  [[nodiscard]] std::string unused_address() override { return "127.0.0.1:1"; }
   void pump() override {
     if (alive_ && ++turns_ % 4 == 0) ends_.pump();
   }

@@ -143,7 +143,7 @@ TEST_P(ChannelConformance, what_the_key_bounds_or_rights_do_not_cover_is_refused
   }
   std::vector<std::byte> local(8);
   const Event event = perform(*pair.client, {.local = local_of(local), .remote = at(last), .op = Op::kRead});
-  EXPECT_EQ(event.completion.code, Code::kOk) << "the channel goes on";
+  EXPECT_EQ(event.completion.code, Code::kOk) << "the channel stays open";
 }
 
 TEST_P(ChannelConformance, offset_plus_length_that_overflows_is_refused) {
@@ -241,7 +241,7 @@ TEST_P(ChannelConformance, whoever_revokes_a_region_learns_how_much_was_written_
   EXPECT_EQ(fixture_->server().revoke_region(kRegion), 140u);
   EXPECT_EQ(fixture_->server().revoke_region(kRegion), 0u) << "it is gone";
   serve(kAll);
-  EXPECT_EQ(fixture_->server().revoke_region(kRegion), 0u) << "its successor begins anew";
+  EXPECT_EQ(fixture_->server().revoke_region(kRegion), 0u) << "its successor begins again";
 }
 
 TEST_P(ChannelConformance, a_refusal_without_token_is_reported_and_a_success_is_not) {

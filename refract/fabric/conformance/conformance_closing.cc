@@ -54,7 +54,7 @@ TEST_P(ChannelConformance, a_channel_opens_at_both_ends_and_belongs_to_its_owner
 }
 
 TEST_P(ChannelConformance, connecting_to_nobody_fails_with_a_reason) {
-  const Reported<Channel*> channel = fixture_->client().connect(fixture_->address_of_nobody());
+  const Reported<Channel*> channel = fixture_->client().connect(fixture_->unused_address());
   if (!channel) {
     EXPECT_NE(channel.error().code, Code::kOk);
     EXPECT_FALSE(channel.error().what.empty());

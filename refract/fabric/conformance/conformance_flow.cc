@@ -331,7 +331,7 @@ TEST_P(ChannelConformance, prepare_sleep_sees_what_has_arrived) {
     ASSERT_TRUE(settle([&] { return pair.client->room() > 0; }));
     ASSERT_EQ(pair.client->post({&request, 1}), 1u);
     client_->domain().flush();
-    // Nobody polls the server now; it must find by itself that it may not sleep.
+    // No thread polls the server now; it must find by itself that it may not sleep.
     bool may_sleep = true;
     for (int i = 0; i < 1'000'000 && may_sleep; ++i) {
       fixture_->pump();

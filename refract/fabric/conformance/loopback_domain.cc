@@ -195,7 +195,7 @@ uint64_t LoopbackDomain::revoke_region(uint16_t region) noexcept {
 Reported<Channel*> LoopbackDomain::connect(std::string_view address) {
   LoopbackDomain* target = hub_->find(address);
   if (target == nullptr || target == this) {
-    return report(Code::kUnavailable, "nobody listens on loopback address " + std::string(address));
+    return report(Code::kUnavailable, "no domain listens on loopback address " + std::string(address));
   }
   REFRACT_CHECK(target->options_.message_bytes_max == options_.message_bytes_max);
   LoopbackChannel& here = add_channel(/*accepted=*/false);

@@ -18,7 +18,7 @@ class LoopbackFixture final : public Fixture {
   [[nodiscard]] Domain& client() override { return client_; }
   [[nodiscard]] Domain& server() override { return *server_; }
   [[nodiscard]] Reported<Channel*> connect() override { return client_.connect("server"); }
-  [[nodiscard]] std::string address_of_nobody() override { return "nobody"; }
+  [[nodiscard]] std::string unused_address() override { return "unused"; }
   [[nodiscard]] bool kill_server() override {
     server_.reset();
     return true;

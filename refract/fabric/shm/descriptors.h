@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors: making memory that a peer can neither shrink nor (where asked) write, and passing
-// them over Unix sockets.
+// Descriptors: making memory that a peer cannot shrink and (where asked) cannot write, and passing them over
+// Unix sockets.
 #pragma once
 
 #include <cstddef>
@@ -41,15 +41,15 @@ class Mapping {
 // Forbids further seals and, if asked, every writable mapping that does not exist yet.
 [[nodiscard]] Reported<> finish_seals(int fd, bool forbid_new_writers);
 
-// Whether nobody can shorten this memory, and it has exactly this length: what must hold before it is mapped,
-// since a load beyond the end of a file kills the loader.
+// Whether no process can shorten this memory, and it has exactly this length: what must hold before it is
+// mapped, since a load beyond the end of a file kills the loader.
 [[nodiscard]] bool has_fixed_length(int fd, size_t bytes) noexcept;
 
 // Maps the whole of a shared memory; not part of core dumps.
 [[nodiscard]] Reported<Mapping> map_shared(int fd, size_t bytes, bool writable);
 
-// A second descriptor of the same memory, opened read-only; where that is refused (a process that is neither
-// root nor dumpable cannot reopen its own descriptors) a duplicate, for which the seal FUTURE_WRITE must do.
+// A second descriptor of the same memory, opened read-only; where that is refused (a process that is not root
+// and not dumpable cannot reopen its own descriptors) a duplicate, for which the seal FUTURE_WRITE must do.
 [[nodiscard]] Reported<Descriptor> read_only_descriptor(int fd);
 
 // The most that one message may carry; the kernel refuses more than 253.

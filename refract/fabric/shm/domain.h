@@ -32,7 +32,7 @@ struct DomainCounters {
   uint64_t bad_frame = 0;       // A header outside ring, limits or kinds.
   uint64_t bad_position = 0;    // A consumed position that cannot be.
   uint64_t bad_completion = 0;  // An answer to nothing, or of the wrong length.
-  uint64_t access_denied = 0;   // One-sided requests refused; the connection goes on.
+  uint64_t access_denied = 0;   // One-sided requests refused; the connection stays open.
   uint64_t doorbells_rung = 0;
   uint64_t doorbells_heard = 0;
 };
@@ -107,9 +107,9 @@ class ClientDomain final : public Domain {
   ~ClientDomain() override;
 
   // `address` is the meeting's path. When the server dies, the channel completes what is outstanding with
-  // kUnavailable, reports kClosed with value 1, goes on showing its local_view, and reports kOpened again
-  // when the next server serves: the connection memory, and so every pin, is the same. kClosed with value 0
-  // comes when the keeper is gone or close() was called; the local view is unmapped by the poll after it.
+  // kUnavailable, reports kClosed with value 1, still shows its local_view, and reports kOpened again when
+  // the next server serves: the connection memory, and so every pin, is the same. kClosed with value 0 comes
+  // when the keeper is gone or close() was called; the local view is unmapped by the poll after it.
   [[nodiscard]] Reported<Channel*> connect(std::string_view address) override;
 
   // Why the last connection failed or closed, for a person.

@@ -43,7 +43,7 @@ TEST_F(DomainTest, a_server_that_comes_back_is_met_on_the_same_channel_with_the_
     EXPECT_TRUE(std::ranges::any_of(client_end_.seen, [](const Completion& each) {
       return each.token == 100 && each.code == Code::kUnavailable;
     }));
-    EXPECT_TRUE(echoes(*channel, 20'000)) << "both rings begin anew";
+    EXPECT_TRUE(echoes(*channel, 20'000)) << "both rings begin again";
     PinSet pins;
     node_.server().pins().collect(pins);
     EXPECT_TRUE(pins.contains({640}));

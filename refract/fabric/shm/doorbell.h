@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A doorbell is one end of a socket pair: a byte on it wakes the other end. The byte stays in the socket, so
-// neither a stopped process nor an unlucky moment loses a wake-up.
+// no wake-up is lost when a process is stopped or the moment is unlucky.
 #pragma once
 
 namespace refract::fabric::shm {

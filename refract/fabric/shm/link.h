@@ -2,8 +2,8 @@
 // What the two ends of a connection have in common: a channel over two rings.
 //
 // Requests in flight need room for their completions at the peer, or two ends that wait for each other's room
-// would wait for ever. So whoever posts one-sided requests keeps what their completions take below
-// kAnswerBytesMax, and whoever sends anything but completions leaves kAnswerReserve of his ring free: a
+// would wait for ever. So an end that posts one-sided requests keeps what their completions take below
+// kAnswerBytesMax, and an end that sends anything but completions leaves kAnswerReserve of its ring free: a
 // completion always fits.
 #pragma once
 

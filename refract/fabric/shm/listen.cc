@@ -80,7 +80,7 @@ Reported<> clear_the_way(const std::string& path, const sockaddr_un& address) {
   if (::connect(probe->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
     return in_use(path);
   }
-  // Only this means that nobody listens; a full queue (EAGAIN) or another kind of socket (EPROTOTYPE) is
+  // Only this means that no process listens; a full queue (EAGAIN) or another kind of socket (EPROTOTYPE) is
   // alive.
   if (errno != ECONNREFUSED) return in_use(path);
   if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
@@ -88,8 +88,8 @@ Reported<> clear_the_way(const std::string& path, const sockaddr_un& address) {
                 "remove it, or choose another path");
 }
 
-// A node lets in its own user and root alone, so whoever else listens is no node for this process: somebody
-// who could write into the folder has put a socket of his own there, and would be told everything.
+// A node lets in its own user and root alone, so a listener of another user is no node for this process: a
+// user that can write into the folder has put a socket there, and would be told everything.
 Reported<> check_listener(int socket, std::string_view path) {
   ucred who{};
   socklen_t bytes = sizeof(who);
@@ -99,7 +99,7 @@ Reported<> check_listener(int socket, std::string_view path) {
   const uid_t self = ::geteuid();
   if (self == 0 || who.uid == 0 || who.uid == self) return {};
   return report(Code::kAccessDenied,
-                fmt::format("user {} listens at {}, which is neither this user nor root", who.uid, path),
+                fmt::format("user {} listens at {}, who is not this user and not root", who.uid, path),
                 "look at who owns the folder of the socket, and name a node of your own");
 }
 
@@ -110,7 +110,7 @@ Reported<Descriptor> listen_at(const std::string& path, uint32_t mode) {
   if (!address) return report(address.error());
   const std::string directory = directory_of(path);
   if (auto made = make_directory(directory); !made) return report(made.error());
-  // Between finding a dead socket and listening, nobody else may do the same.
+  // Between finding a dead socket and listening, no other process may do the same.
   const Descriptor lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock) {
     return report(Code::kSystem,

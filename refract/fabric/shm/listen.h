@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unix sockets by path: listening where nobody else does, and connecting.
+// Unix sockets by path: listening where no other process does, and connecting.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace refract::fabric::shm {
 
 // Listens for packets at `path`, non-blocking. Makes a missing directory (0700), removes the socket of a dead
-// process, and refuses to touch anything that is not a socket. kInUse: somebody answers there.
+// process, and refuses to touch anything that is not a socket. kInUse: a process answers there.
 [[nodiscard]] Reported<Descriptor> listen_at(const std::string& path, uint32_t mode);
 
 // A non-blocking connection. kOverloaded: the listener's queue is full, try again.

@@ -13,7 +13,7 @@ namespace refract::fabric::shm {
 namespace {
 
 constexpr size_t kBellBytesATurn = 4096;
-// Who rings more often than this without lending waits for his loan in vain.
+// A client that rings more often than this without lending waits for its loan without success.
 constexpr int kTurnsForADescriptor = 16;
 
 }  // namespace
@@ -34,7 +34,7 @@ bool Loans::hear(int doorbell) noexcept {
   return true;
 }
 
-// It was sent before the frame, so it is here. Those before it are nobody's.
+// It was sent before the frame, so it is here. Those before it belong to no frame.
 Descriptor Loans::find_descriptor(uint64_t inode, int doorbell) noexcept {
   for (int turn = 0; turn < kTurnsForADescriptor; ++turn) {
     while (descriptors_held_ > 0) {

@@ -107,7 +107,7 @@ TEST_F(LoanTest, that_was_taken_back_is_refused_at_once_and_its_memory_given_up)
 TEST_F(LoanTest, is_lent_again_to_the_server_that_follows_and_to_connections_that_come_later) {
   const RemoteKey key = lend();
   for (int crash = 0; crash < 3; ++crash) {
-    // Bells with descriptors that nobody has taken out may wait for the next one.
+    // Bells with descriptors that were not taken out may wait for the next one.
     client_end_.seen.clear();
     server_end_.seen.clear();
     node_.kill_server();

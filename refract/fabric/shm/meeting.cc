@@ -172,7 +172,7 @@ Meeting::~Meeting() {
   const State& state = *state_;
   struct stat status{};
   const char* path = state.options.path.c_str();
-  // A child does not remove its parent's socket, nor anybody what somebody else put there since.
+  // A child does not remove its parent's socket, and no process removes what another one put there since.
   if (state.maker == ::getpid() && ::lstat(path, &status) == 0 && status.st_dev == state.socket_device &&
       status.st_ino == state.socket_inode) {
     ::unlink(path);

@@ -3,7 +3,7 @@
 // memory for the client's rings, a doorbell and the regions, all as descriptors, and needs no server for it.
 //
 // The process that holds a Meeting must never die of its clients: every message is checked, every queue is
-// bounded, and whoever breaks the rules loses only his own connection. Nothing here blocks.
+// bounded, and a client that breaks the rules loses only its own connection. Nothing here blocks.
 //
 // The server is a fork of the keeper, so it finds all attachments of its birth in attachments(); later ones
 // reach it by the on_attach callback and whatever the keeper passes descriptors with (descriptors.h:

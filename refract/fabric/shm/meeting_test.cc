@@ -107,9 +107,9 @@ TEST_F(MeetingTest, a_live_socket_is_in_use_and_a_dead_one_is_replaced) {
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, Code::kInUse);
   EXPECT_THAT(second.error().to_string(), HasSubstr("choose another path"));
-  EXPECT_TRUE(connect_to(directory_.socket()).has_value()) << "the first goes on";
+  EXPECT_TRUE(connect_to(directory_.socket()).has_value()) << "the first still serves";
   first.reset();
-  // What a killed process leaves: a bound socket file that nobody listens on.
+  // What a killed process leaves: a bound socket file that no process listens on.
   {
     const auto left = listen_at(directory_.socket(), 0600);
   }

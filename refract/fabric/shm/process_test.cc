@@ -242,7 +242,7 @@ TEST_F(ProcessTest, a_killed_server_is_replaced_under_its_clients) {
   EXPECT_EQ(finish(client), 0);
 }
 
-// Pitfall: a wake-up that comes while its target is stopped must still be there when it goes on.
+// Pitfall: a wake-up that comes while its target is stopped must still be there when the target continues.
 TEST_F(ProcessTest, no_wake_up_is_lost_when_either_side_is_stopped) {
   start_server();
   const pid_t client = start_client([path = directory_.socket()] {
@@ -340,7 +340,7 @@ TEST_F(ProcessTest, an_idle_pair_uses_no_processor_time) {
     size_t count = 0;
     rusage before{};
     ::getrusage(RUSAGE_SELF, &before);
-    // Only a wake-up that nobody needs ends the first sleeps.
+    // Only a wake-up that is not needed ends the first sleeps.
     while (poll_or_sleep(client_end.domain(), completions, count, -1, 300)) ++woken;
     rusage after{};
     ::getrusage(RUSAGE_SELF, &after);

@@ -77,7 +77,7 @@ class ServerLink final : public Link {
     ring(doorbell_.get());
   }
 
-  // Asks the client to ring from now on, then looks once more: false, something came meanwhile.
+  // Asks the client to ring from now on, then looks again: false, something came meanwhile.
   [[nodiscard]] bool park() noexcept {
     announce_u64(&layout().server.parked, 1);
     if (!has_work()) return true;
@@ -350,7 +350,7 @@ bool ServerDomain::prepare_sleep() noexcept {
   State& state = *state_;
   flush_links(state.hub);
   announce_u64(&state.page->asleep, 1);
-  // Drained bells, so that the next ring is news to whoever watches the epoll descriptor.
+  // Drained bells, so that the next ring is a new edge for the watcher of the epoll descriptor.
   int turns = 0;
   do {
     state.hear_bells();

@@ -11,7 +11,7 @@ class ShmFixture final : public Fixture {
   [[nodiscard]] Domain& client() override { return *client_; }
   [[nodiscard]] Domain& server() override { return node_.server(); }
   [[nodiscard]] Reported<Channel*> connect() override { return client_->connect(node_.path()); }
-  [[nodiscard]] std::string address_of_nobody() override { return node_.path() + ".nobody"; }
+  [[nodiscard]] std::string unused_address() override { return node_.path() + ".unused"; }
   void pump() override {
     if (node_.has_keeper()) node_.meeting().poll();
   }

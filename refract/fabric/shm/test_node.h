@@ -67,7 +67,7 @@ class TestNode {
     }
     meeting_->set_server_state(ServerState::kServing);
   }
-  // As kill -9 ends a server: its mappings go, nobody is told but the keeper.
+  // As kill -9 ends a server: its mappings go, and only the keeper is told.
   void kill_server() {
     server_.reset();
     meeting_->set_server_state(ServerState::kRestarting);

@@ -20,7 +20,7 @@ class SimFixture final : public fabric::Fixture {
   [[nodiscard]] fabric::Domain& client() override { return client_.domain(); }
   [[nodiscard]] fabric::Domain& server() override { return server_.domain(); }
   [[nodiscard]] Reported<fabric::Channel*> connect() override { return client_.domain().connect("server"); }
-  [[nodiscard]] std::string address_of_nobody() override { return "nobody"; }
+  [[nodiscard]] std::string unused_address() override { return "unused"; }
   void pump() override { EXPECT_TRUE(world_.run_for(20 * kMicrosecond_ns)); }
   [[nodiscard]] bool kill_server() override {
     world_.crash(server_);

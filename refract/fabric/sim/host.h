@@ -46,8 +46,8 @@ class Host {
   [[nodiscard]] bool busy() const noexcept { return busy_; }
   [[nodiscard]] uint64_t crash_count() const noexcept { return crash_count_; }
 
-  // The space this host's process stores to; not owned. What it says is noticed by nobody before the stores
-  // that came before it. A crash cuts its log.
+  // The space this host's process stores to; not owned. No peer notices what it says before the stores that
+  // came before it. A crash cuts its log.
   void attach(VisibleMemory* memory) noexcept { memory_ = memory; }
   [[nodiscard]] VisibleMemory* memory() noexcept { return memory_; }
 
@@ -60,7 +60,7 @@ class Host {
     belongings_.push_back(std::move(owned));
     return value;
   }
-  // Called by World::restart, to start the process's work anew.
+  // Called by World::restart, to start the process's work again.
   void on_restart(std::function<void(Host&)> start) { start_ = std::move(start); }
 
   // The wall clock is set forward or back, as by an administrator.

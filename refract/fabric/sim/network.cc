@@ -365,7 +365,7 @@ void Network::arrive(Packet* packet) {
     return;
   }
   if (target.dead || target.channel == nullptr || target.host->doomed_) {
-    // Nobody is there: the poster will hear of it, if it still lives.
+    // There is no receiver: the poster will hear of it, if it still lives.
     if (!connection.ends[packet->from].dead) {
       break_later(connection, packet->from, draw_delay_ns(connection), kAlways);
     }

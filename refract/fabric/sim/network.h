@@ -45,7 +45,7 @@ struct Connection {
 // What happens to a packet, or without one, at a moment.
 enum class EventKind : uint8_t {
   kArrive,  // At the peer: it is delivered, executed, or opens or closes the connection.
-  kPiece,   // A one-sided request goes on with its next piece.
+  kPiece,   // A one-sided request continues with its next piece.
   kReturn,  // Back at the poster.
   kBreak,   // The provider gives the connection's end up.
   kCall,    // World::after.
@@ -144,7 +144,7 @@ class Network {
   [[nodiscard]] bool is_served_later(Packet* packet);
   void draw_pieces(Packet& packet) noexcept;
   void break_later(Connection& connection, uint8_t end, uint64_t delay_ns, uint64_t cut) noexcept;
-  // What waits goes on, in front of what is still under way.
+  // What waits continues, in front of what is still under way.
   void go_on(Connection& connection) noexcept;
   // Takes what the end has sent out of the queue, in the order of arrival.
   [[nodiscard]] std::vector<Packet*> take_under_way(Connection& connection, uint8_t end);

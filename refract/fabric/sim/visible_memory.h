@@ -7,8 +7,8 @@
 // and to everybody at once, so this one ever-advancing prefix is the whole model, with nothing left out:
 //   (V1) The visible image is the first image plus the first visible() stores of the log.
 //   (V2) visible() never goes back, and is at most position().
-//   (V3) Whatever the owner said after its store number p (a message, a fence) is noticed by nobody before
-//        visible() >= p. The simulated domain sees to that for messages; Writer::fence for fences.
+//   (V3) What the owner said after its store number p (a message, a fence) is not noticed before visible() >=
+//        p. The simulated domain sees to that for messages; Writer::fence for fences.
 // Stores are split into aligned 8-byte words. The words of one large store may become visible in any order,
 // because no copy routine promises one. See docs/design/008-simulation.md.
 //
@@ -77,7 +77,7 @@ class VisibleMemory final : public StoreLog {
   // A device or peer stores a word directly: it meets the owner's stores in memory, so those go first.
   void store_from_outside(Offset at, std::span<const std::byte> bytes) noexcept;
 
-  // Where a crash may fall: between any two stores that nobody has noticed yet.
+  // Where a crash may fall: between any two stores that no reader has noticed yet.
   [[nodiscard]] uint64_t draw_crash_position(Prng& prng) const noexcept;
   // The bytes that survive a crash at draw_crash_position(); the memory itself is left as it is.
   [[nodiscard]] std::vector<std::byte> crash_image(Prng& prng) const;

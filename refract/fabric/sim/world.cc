@@ -46,7 +46,7 @@ void Host::boot() {
   next_poll_ns_ = 0;
 }
 
-// What ends here may still call its shard and domain, but nobody hears of it.
+// What ends here may still call its shard and domain, but no peer hears of it.
 void Host::end() {
   if (!alive()) return;
   domain_->silence();
@@ -263,7 +263,7 @@ void World::stall(Host& host, uint64_t ns) {
   Host* const before = std::exchange(current_, nullptr);
   const bool was_busy = std::exchange(host.busy_, true);
   static_cast<void>(run_for(ns));
-  // Stopped meanwhile, it goes on when somebody resumes it.
+  // Stopped meanwhile, it continues when it is resumed.
   while (host.paused_ && !host.doomed_ && step(kForever_ns) && steps_ < options_.steps_max) {
   }
   host.busy_ = was_busy;

@@ -33,7 +33,7 @@ namespace refract::sim {
 
 class Network;
 
-// The way between two hosts; all its times are drawn anew for every message.
+// The way between two hosts; all its times are drawn for each message.
 struct LinkOptions {
   uint64_t delay_ns = 1'500;  // At least.
   uint64_t jitter_ns = 2'000;
@@ -98,7 +98,7 @@ class World final : private runtime::FaultListener {
   // SIGSTOP, SIGCONT. Its memory stays readable.
   void pause(Host& host) noexcept { host.paused_ = true; }
   void resume(Host& host);
-  // kill -9, at a seeded moment among the host's last stores that nobody has noticed.
+  // kill -9, at a seeded moment among the host's last stores that no reader has noticed.
   void crash(Host& host, CrashMemory memory = CrashMemory::kKeep);
   void restart(Host& host);
 

@@ -298,7 +298,7 @@ TEST(World, a_cut_closes_both_ends_and_leaves_the_fate_of_requests_unknown) {
 
 TEST(World, connecting_fails_where_nobody_listens_and_across_a_cut) {
   Pair pair({.seed = 1});
-  static_cast<void>(pair.client_port->connect("nobody"));
+  static_cast<void>(pair.client_port->connect("unused"));
   ASSERT_TRUE(pair.world.run_until_idle());
   EXPECT_EQ(pair.client_port->failed_opens.size(), 1u);
   pair.server.listen(false);

@@ -59,7 +59,7 @@ bool Connection::receive() noexcept {
   }
   size_t asked = 0;
   for (const iovec& span : std::span(spans).first(count)) asked += span.iov_len;
-  // Whoever hung up has its end read, too.
+  // Of a peer that hung up the end is read, too.
   readable_ = static_cast<size_t>(got) == asked || hung_up_;
   ++hub_.counters.receives;
   hub_.counters.bytes_received += static_cast<uint64_t>(got);

@@ -33,7 +33,7 @@ struct DomainCounters {
   uint64_t lost = 0;            // Of those closed: ended without a goodbye.
   uint64_t bad_frame = 0;       // A header outside limits or kinds.
   uint64_t bad_completion = 0;  // An answer to nothing, or of the wrong length.
-  uint64_t access_denied = 0;   // One-sided requests refused; the connection goes on.
+  uint64_t access_denied = 0;   // One-sided requests refused; the connection stays open.
   uint64_t sends = 0;           // System calls.
   uint64_t receives = 0;        // System calls that brought something.
   uint64_t bytes_sent = 0;
@@ -106,7 +106,7 @@ class ClientDomain final : public Domain {
 
   // "host:port" or "host:port/SHARD"; without a shard it is 0. A host that is no number is looked up here and
   // now, which may wait. Until the first kOpened one round of attempts is made, whose failure is reported by
-  // it: kUnavailable nobody answers, kAccessDenied the secrets differ, kUnsupported another version,
+  // it: kUnavailable no node answers, kAccessDenied the secrets differ, kUnsupported another version,
   // kOverloaded the node has too many connections, kMalformed no node of ours. A channel that was open and
   // loses its peer reports kClosed with value 1 and tries again with growing pauses; the last kClosed comes
   // when close() was called, the peer said goodbye, reconnect_for_ns has passed, or another node answers at

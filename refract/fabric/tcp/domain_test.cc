@@ -53,7 +53,7 @@ TEST(TcpDomain, a_channel_comes_back_when_the_server_was_started_again) {
     ASSERT_TRUE(ends.settle([&] { return ends.client->count(Op::kClosed) == 1; }));
     EXPECT_EQ(ends.client->last(Op::kClosed)->value, 1u);
     EXPECT_TRUE(channel->reconnects());
-    const Request message = send_of("nobody hears it", 5);
+    const Request message = send_of("not delivered", 5);
     EXPECT_EQ(channel->post({&message, 1}), 1u);
     ASSERT_TRUE(ends.settle([&] { return ends.client->count(Op::kSend) == 1; }));
     EXPECT_EQ(ends.client->last(Op::kSend)->code, Code::kUnavailable);
@@ -281,7 +281,7 @@ TEST(TcpDomain, a_region_revoked_in_the_middle_of_a_read_is_not_touched_again) {
   // One byte in 256 was 0xee before.
   EXPECT_LT(std::ranges::count(memory.local, std::byte{0xee}), static_cast<ptrdiff_t>(kBytes / 64))
       << "bytes of after the revocation went out";
-  const Request message = send_of("the channel goes on");
+  const Request message = send_of("the channel works");
   ASSERT_EQ(channel->post({&message, 1}), 1u);
   EXPECT_TRUE(ends.settle([&] { return ends.server->count(Op::kReceive) == 1; }));
 }
@@ -427,7 +427,7 @@ TEST(TcpDomain, people_are_told_who_the_peer_is) {
 TEST(TcpDomain, a_name_is_looked_up_and_each_of_its_addresses_tried) {
   Ends ends;
   const std::string port = ends.node.address().substr(ends.node.address().rfind(':'));
-  // Where localhost is ::1, too, nobody listens there.
+  // Where localhost is ::1, too, no process listens there.
   const auto channel = ends.client_domain->connect("localhost" + port);
   ASSERT_TRUE(channel.has_value()) << channel.error().to_string();
   ASSERT_TRUE(ends.settle([&] { return ends.client->count(Op::kOpened) == 1; }));

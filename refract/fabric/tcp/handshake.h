@@ -88,7 +88,7 @@ static_assert(std::has_unique_object_representations_v<Hello> &&
 // Of any handshake frame, appended fields of later versions included.
 inline constexpr size_t kHandshakeBytesMax = 512;
 
-// What the HMACs speak of, gathered by each end as the handshake goes on.
+// What the HMACs speak of, gathered by each end as the handshake proceeds.
 struct Transcript {
   Nonce client_nonce{};
   Nonce node_nonce{};

@@ -434,7 +434,7 @@ TEST_F(Hostile, a_client_that_never_reads_is_bounded_and_hurts_nobody) {
   EXPECT_LT(largest, 4 * kMiB + peers.size() * (kOutputBytesMax + 2 * kBlockBytes));
   const uint64_t sent = counters().bytes_sent;
   for (int i = 0; i < 100; ++i) ends->server->turn();
-  EXPECT_EQ(counters().bytes_sent, sent) << "nobody takes anything";
+  EXPECT_EQ(counters().bytes_sent, sent) << "no peer takes anything";
   expect_the_witness_is_served();
 }
 

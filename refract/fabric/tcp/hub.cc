@@ -99,7 +99,7 @@ void Hub::unwatch_busy() noexcept {
   for (Connection* connection : active_) connection->unwatch_if_busy();
 }
 
-// In the order in which they became active; whoever had its turn and stays stands behind all others. So none
+// In the order in which they became active; one that had its turn and stays stands behind all others. So none
 // waits for more turns than there are others, however many come in meanwhile.
 size_t Hub::poll_active(std::span<Completion> completions) noexcept {
   using Phase = Connection::Phase;
@@ -152,9 +152,9 @@ void Hub::flush() noexcept {
 bool Hub::prepare_sleep() noexcept {
   flush();
   polls_awake_ = 0;
-  // Whoever has something by now has an event at once.
+  // A connection that has something by now has an event at once.
   watch_all();
-  // All events, so that the next one is news to whoever watches the epoll descriptor.
+  // All events, so that the next one is a new edge for the watcher of the epoll descriptor.
   int turns = 0;
   while (hear_events() == kEventsATurn) {
     if (++turns == kEventTurnsMax) return false;

@@ -3,8 +3,8 @@
 //
 // Few active connections are read without asking epoll first: a shard that spins on one of them makes one
 // system call a poll. With many, epoll says which to read. A connection that was quiet for long is left to
-// epoll altogether. Events are edge-triggered, so that nobody has to change what he is watched for; only
-// while the shard spins without ever sleeping, its few busy connections are not watched at all.
+// epoll altogether. Events are edge-triggered, so that no connection has to change what it is watched for;
+// only while the shard spins without ever sleeping, its few busy connections are not watched at all.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ class Hub {
   void activate(Connection& connection) noexcept;
   [[nodiscard]] bool has_others_active() const noexcept { return active_.size() > 1; }
   void will_flush(Connection& connection) noexcept { to_flush_.push_back(&connection); }
-  // Bytes of a region are on their way in or out: whom a revocation concerns.
+  // Bytes of a region are on their way in or out of it: a revocation concerns it.
   void moves(Connection& connection) noexcept { moving_.push_back(&connection); }
   [[nodiscard]] uint64_t revoke(uint16_t region) noexcept;
   void holds_delivered(Connection& connection) noexcept { delivered_.push_back(&connection); }

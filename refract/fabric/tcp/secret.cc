@@ -68,7 +68,7 @@ Reported<Secret> Secret::copy_of(std::span<const std::byte> bytes) {
   if (page == MAP_FAILED) {
     return report(Code::kSystem, fmt::format("no memory for a secret: {}", errno_text(errno)));
   }
-  // Not in core dumps. Not in swap either, where the limit on locked memory allows; without it goes on.
+  // Not in core dumps. Not in swap either, where the limit on locked memory allows; without it, no error.
   const bool hidden = ::madvise(page, kPageBytes, MADV_DONTDUMP) == 0;
   const int error_number = errno;
   (void)::mlock(page, kPageBytes);

@@ -65,8 +65,7 @@ bool is_v6(const std::string& host) noexcept {
   return ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &parsed) == 1;
 }
 
-// Whether the resolver would take it for a number, of which it knows forms that nobody means: 1.2.3
-// is 1.2.0.3.
+// Whether the resolver would take it for a number, of which it knows unexpected forms: 1.2.3 is 1.2.0.3.
 bool ends_in_number(std::string_view host) noexcept {
   std::string_view last = host.substr(host.rfind('.') + 1);
   const char* digits = "0123456789";

@@ -14,8 +14,8 @@ class TcpFixture final : public Fixture {
   [[nodiscard]] Domain& client() override { return *client_; }
   [[nodiscard]] Domain& server() override { return node_.server(); }
   [[nodiscard]] Reported<Channel*> connect() override { return client_->connect(node_.address()); }
-  // Bound, but nobody listens.
-  [[nodiscard]] std::string address_of_nobody() override { return "127.0.0.1:1"; }
+  // Bound, but without a listener.
+  [[nodiscard]] std::string unused_address() override { return "127.0.0.1:1"; }
   void pump() override {
     // Kernel sockets take no part in the turns, so handshakes alone are moved.
     if (alive_ && ++turns_ % 4 == 0) node_.pump();

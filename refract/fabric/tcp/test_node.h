@@ -75,7 +75,7 @@ class TestNode {
     domains_.clear();
     rows_.clear();
   }
-  // The port answers nobody any more.
+  // The port answers no more.
   void stop_listening() { listening_ = Descriptor(); }
 
   // Moves the reception.

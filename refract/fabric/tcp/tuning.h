@@ -27,10 +27,10 @@ inline constexpr uint32_t kOneSidedBytesMin = 16 * kKiB;
 // A connection's share of a turn.
 
 inline constexpr size_t kSendBytesATurn = kMiB;
-// Of large transfers, from half of it on, where nobody else is active and so nobody waits for the end of the
-// turn. A get of 4 MiB is a tenth faster so, and a put, which the kernel then often takes as a whole, up to a
-// half. Several shorter ones are slower, for they wait for each other. With 4 KiB more, for what stands
-// behind the value, puts were as slow as before.
+// Of large transfers, from half of it on, where no other connection is active and so none waits for the end
+// of the turn. A get of 4 MiB is a tenth faster so, and a put, which the kernel then often takes as a whole,
+// up to a half. Several shorter ones are slower, for they wait for each other. With 4 KiB more, for what
+// stands behind the value, puts were as slow as before.
 inline constexpr size_t kSendBytesAlone = 4 * kMiB;
 inline constexpr size_t kReceiveBytesATurn = kMiB;
 inline constexpr size_t kSpansASend = 64;
@@ -43,9 +43,9 @@ inline constexpr uint64_t kLargeTransferBytes = kMiB;
 inline constexpr uint32_t kLongPath_us = 1'000;
 inline constexpr int kLargeSocketBuffer = 16 * 1024 * 1024;
 
-// When to ask the kernel whom to read.
+// When to ask the kernel which connections to read.
 
-// So few active connections are asked directly, which saves the question whom to ask.
+// So few active connections are asked directly, which saves the question which to ask.
 inline constexpr size_t kDirectMax = 4;
 inline constexpr uint32_t kPollsBetweenEvents = 64;
 // Where there are others besides: they wait so many polls, of which each may serve those that are read
@@ -57,7 +57,7 @@ inline constexpr uint32_t kIdlePollsMax = 65'536;
 inline constexpr uint32_t kPollsUntilUnwatched = 512;
 inline constexpr int kEventsATurn = 64;
 
-// Dead peers: 5 + 3 x 3 seconds without a sign, or 15 with bytes that nobody acknowledged.
+// Dead peers: 5 + 3 x 3 seconds without a sign, or 15 with bytes that the peer did not acknowledge.
 
 inline constexpr int kKeepAliveIdle_s = 5;
 inline constexpr int kKeepAliveInterval_s = 3;

@@ -121,7 +121,7 @@ size_t VerbsChannel::post(std::span<const Request> requests) noexcept {
   size_t taken = 0;
   for (const Request& request : requests) {
     if (in_flight() == kDepth) break;
-    // A message that is too large needs neither a slot nor a credit: it goes nowhere.
+    // A message that is too large needs no slot and no credit: it is not sent.
     const bool is_sent = is_open && request.op == Op::kSend &&
                          request.local.bytes <= capabilities_.message_bytes_max &&
                          request.tail.bytes <= capabilities_.message_bytes_max - request.local.bytes;

@@ -214,7 +214,7 @@ class VerbsChannel final : public Channel {
   uint32_t owed_ = 0;         // Receives that the peer may use again and does not know of.
   uint32_t outstanding_ = 0;  // Messages of the peer that are not credited yet: at most kCredits.
   std::array<Message, kInbox> inbox_;
-  uint32_t inbox_first_ = 0;  // Those before it came by the queue pair before: nobody is owed their credits.
+  uint32_t inbox_first_ = 0;  // Those before it came by the queue pair before: their credits are not owed.
   uint32_t inbox_head_ = 0;
   uint32_t inbox_given_ = 0;  // Up to here their bytes have been handed out.
   uint32_t inbox_tail_ = 0;

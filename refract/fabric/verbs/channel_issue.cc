@@ -225,7 +225,7 @@ void VerbsChannel::return_credits(WorkBatch& batch) noexcept {
 
 bool VerbsChannel::ring_doorbell(WorkBatch& batch) noexcept {
   ibv_send_wr& last = batch.requests[batch.count - 1];
-  // What only returns credits holds nothing, so nobody need be woken when it is done: the next completion
+  // What only returns credits holds nothing, so no thread need be woken when it is done: the next completion
   // covers it.
   const bool holds_something = wrs_[(wr_tail_ - 1) % kSendQueue].record != kNoRecord || batch.count > 1;
   if (holds_something && (last.send_flags & IBV_SEND_SIGNALED) == 0) {

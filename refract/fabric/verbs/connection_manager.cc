@@ -82,7 +82,7 @@ Reported<> check_kind(const GidFacts& here) {
 std::string_view reason_of(int status) noexcept {
   switch (status) {
     case 8:
-      return "nobody listens at that port any more";
+      return "no process listens at that port any more";
     case 10:
       return "it takes the connection for one of before";
     case 28:

@@ -135,7 +135,7 @@ class DeviceList {
   [[nodiscard]] Reported<> outcome() const {
     if (devices_ != nullptr || error_ == ENOSYS) return {};
     Report why = explain(
-        {.step = Step::kListDevices, .error = error_, .what = "the list of RDMA devices is not to be had"});
+        {.step = Step::kListDevices, .error = error_, .what = "the list of RDMA devices is not available"});
     why.code = Code::kUnsupported;
     return report(std::move(why));
   }

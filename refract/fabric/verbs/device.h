@@ -104,7 +104,7 @@ struct DeviceChoice {
 // A device opened for one domain, with the domain's protection domain. Everything made in it goes first.
 //
 // A device may be taken away under us (unplugged, reset, its module removed). Some say so by an event;
-// others, Soft-RoCE among them, work on and keep whoever removes them waiting until the last user has closed
+// others, Soft-RoCE among them, continue to work, and their removal waits until the last user has closed
 // them. So the object outlives what it has opened: close(), and reopen() once the device is back.
 class OpenDevice {
  public:

@@ -224,7 +224,7 @@ class Hub {
   Report last_refusal_{Code::kOk, {}, {}};
   Report why_lost_{Code::kOk, {}, {}};
   uint64_t next_attempt_ns_ = 0;       // To open a device that was lost.
-  Report not_yet_{Code::kOk, {}, {}};  // For whoever gives up waiting for an introduction before we do.
+  Report not_yet_{Code::kOk, {}, {}};  // For a caller that gives up waiting for an introduction before we do.
   size_t strangers_ = 0;
   size_t passed_on_ = 0;    // The introducer's channels that are none of our business.
   size_t introducing_ = 0;  // Links with something due.

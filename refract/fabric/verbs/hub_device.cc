@@ -2,8 +2,8 @@
 // The device under a hub: its queues, what it says by itself, and what becomes of the hub when it is lost.
 //
 // A device is lost by an event that says so, by a queue of ours that has failed, or because the kernel wants
-// it back. Then all channels end, and once the last of them has been given out the device is closed: somebody
-// may be waiting for just that. Whoever wants a channel after that has it opened again, if it is back.
+// it back. Then all channels end, and once the last of them has been given out the device is closed: its
+// removal may wait for just that. The next request for a channel opens it again, if it is back.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -103,7 +103,7 @@ void Hub::close_queues() noexcept {
   if (events != nullptr) (void)library.destroy_comp_channel(events);
 }
 
-// One descriptor stands for those of the device, so that it stays the same when the device is opened anew.
+// One descriptor stands for those of the device, so that it stays the same when the device is opened again.
 bool Hub::watch(int descriptor) noexcept {
   epoll_event event{};
   event.events = EPOLLIN;

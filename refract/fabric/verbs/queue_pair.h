@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reliable connected queue pair, from its making to the moment when it may be used.
 //
-// Destroying it is the one moment from which on the device touches no byte of its requests; whoever promised
-// bytes back waits for that or for the requests' completions. Control path.
+// Destroying it is the one moment from which on the device touches no byte of its requests; a caller that
+// promised bytes back waits for that or for the requests' completions. Control path.
 #pragma once
 
 #include <cstdint>

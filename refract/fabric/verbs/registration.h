@@ -4,8 +4,8 @@
 //
 // A region has one registration, or as many as the device's largest one asks for. Device addresses are
 // offsets in the region, so that a peer learns nothing of our address space. The rights of a registration
-// are exactly the region's: whoever is admitted and guesses the 32 bits of a device key gets what anybody
-// admitted gets by asking. Control path, except find_local() and find(), which allocate nothing.
+// are exactly the region's: a client that is admitted and guesses the 32 bits of a device key gets what any
+// admitted client gets by asking. Control path, except find_local() and find(), which allocate nothing.
 #pragma once
 
 #include <cstddef>

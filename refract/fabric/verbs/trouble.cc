@@ -71,7 +71,7 @@ constexpr std::array kCauses = {
     Cause{kPath, EHOSTUNREACH, Code::kUnavailable, "no route leads there", kReach},
     Cause{kPath, ENETDOWN, Code::kUnavailable, "the port's network interface is down",
           "ip link set dev INTERFACE up"},
-    Cause{kPath, ETIMEDOUT, Code::kUnavailable, "nobody there says which machine has the address", kReach},
+    Cause{kPath, ETIMEDOUT, Code::kUnavailable, "no machine there answers for the address", kReach},
     Cause{kPath, EINVAL, Code::kUnavailable,
           "the device knows no way there: the addresses are of different networks, or its own has gone",
           kReach},

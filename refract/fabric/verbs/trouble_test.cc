@@ -45,7 +45,7 @@ TEST(VerbsTrouble, a_limit_of_nothing_is_told_as_such) {
   EXPECT_TRUE(says(explain(none, {.bytes = 0, .used_bytes = 0, .is_unbound = false}), "RLIMIT_MEMLOCK"));
 }
 
-// An errno value alone helps nobody: whatever a step may end in, there are words and advice.
+// An errno value alone is no help: whatever a step may end in, there are words and advice.
 TEST(VerbsTrouble, every_error_of_every_step_is_a_sentence_with_advice) {
   for (uint32_t step = 0; step <= static_cast<uint32_t>(Step::kRegister); ++step) {
     for (int error = 0; error < 134; ++error) {

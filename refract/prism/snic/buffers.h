@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a region's ALLOCATE gets its buffers, and where they go when nobody needs them any more.
+// Where a region's ALLOCATE gets its buffers, and where they go when they are not needed any more.
 //
-// A buffer is out from allocate() until give_back() or retire(). give_back() is for what nobody was ever led
-// to. retire() is for what was reachable until now: it is reused only when no chain that began before it is
-// still under way (hold, release), and not before whatever else an implementation waits for, such as pins.
+// A buffer is out from allocate() until give_back() or retire(). give_back() is for a buffer that no pointer
+// ever led to. retire() is for what was reachable until now: it is reused only when no chain that began
+// before it is still under way (hold, release), and not before whatever else an implementation waits for,
+// such as pins.
 //
 // Offsets are the Writer's. Threads: used only by the shard that owns the region. Nothing throws.
 #pragma once
@@ -52,7 +53,7 @@ class Buffers {
  protected:
   // Of the buffer that is out and starts here; 0: there is none. What waits counts or not, as it comes.
   [[nodiscard]] virtual uint64_t bytes_out(Offset at) const noexcept = 0;
-  // Nobody was led to it.
+  // No pointer led to it.
   virtual void take_back(const Fresh& buffer) noexcept = 0;
   // The chains that were under way have ended. `bytes` are what bytes_out() said when it was retired.
   virtual void recycle(Offset at, uint64_t bytes) noexcept = 0;

@@ -34,7 +34,7 @@ class Connection {
   // known. kInvalidArgument: key 0.
   [[nodiscard]] Result<> add(const Grant& grant) noexcept;
 
-  // Null: nobody has this key.
+  // Null: no region has this key.
   [[nodiscard]] const Grant* find(RemoteKey key) const noexcept {
     for (size_t i = 0; i < count_; ++i) {
       if (grants_[i].key == key) return &grants_[i];

@@ -37,10 +37,10 @@ class FreeLists final : public Buffers {
   // REQUIRES: list < list_count(), likewise below.
   [[nodiscard]] const List& list(uint64_t number) const noexcept { return lists_[number].geometry; }
   [[nodiscard]] uint64_t free_count(uint64_t number) const noexcept { return lists_[number].free_count; }
-  // Takes a buffer that is free out of its list, for stores that find it in use when they start anew; it is
+  // Takes a buffer that is free out of its list, for stores that find it in use when they start again; it is
   // out then. False: it was out already, or is no buffer. Looks at the whole list.
   [[nodiscard]] bool claim(Offset at);
-  // Bytes that a recycled buffer is filled with, so that whoever still reads it is found out: for tests.
+  // Bytes that a recycled buffer is filled with, so that a reader that still reads it is found: for tests.
   void poison_with(std::byte poison) noexcept {
     poison_ = poison;
     poisons_ = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store's own word on what chains may change in its region, beside keys and rights: with it, whoever may
-// send chains that write can still not bring the store's structure into disorder. Without a guard, rights
+// A store's own word on what chains may change in its region, beside keys and rights: with it, a client that
+// may send chains that write can still not bring the store's structure into disorder. Without a guard, rights
 // alone decide.
 //
 // Asked after everything else has been checked: what it allows is done before anything else happens. Offsets
@@ -36,7 +36,7 @@ class Guard {
   // it may not be made now.
   [[nodiscard]] virtual Code may_swap(const Swap& swap) noexcept = 0;
   // Whether a chain may allocate what it does not own: a buffer that stays out when nothing stores it, so
-  // that whoever may allocate can use up all memory.
+  // that a client that may allocate can use up all memory.
   [[nodiscard]] virtual bool may_allocate_unowned() noexcept { return true; }
 };
 

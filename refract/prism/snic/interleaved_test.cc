@@ -181,7 +181,7 @@ class Writer final : public Actor {
 
 enum class Hops : uint8_t { kOneOperation, kOneChain, kTwoChains };
 
-// Reads by the pointer in a slot, and counts what is not a value that somebody wrote.
+// Reads by the pointer in a slot, and counts what is not a value that a writer wrote.
 class Reader final : public Actor {
  public:
   Reader(World& world, uint64_t key, Prng& prng, Hops hops, const bool& is_over)
@@ -251,7 +251,7 @@ struct Seen {
   Reader one(world, 3, prng, hops, is_over);
   Reader other(world, 4, prng, hops, is_over);
   std::vector<Actor*> all = {&first, &second, &one, &other};
-  // The readers go on as long as somebody writes.
+  // The readers continue as long as there is a writer.
   std::vector<Actor*> writers = {&first, &second};
   while (!writers.empty()) {
     const size_t place = prng.next() % all.size();

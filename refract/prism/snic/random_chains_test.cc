@@ -34,7 +34,7 @@ using test::ReferenceList;
 using test::ReferencePeer;
 using test::ReferenceRegion;
 
-constexpr uint64_t kMargin = 64;  // Around each region: nobody may touch it.
+constexpr uint64_t kMargin = 64;  // Around each region: no chain may touch it.
 
 class ModelGuard final : public Guard {
  public:

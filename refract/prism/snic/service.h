@@ -36,7 +36,7 @@ struct Offer {
   uint64_t root = 0;        // Offset in the region.
 };
 
-// Asked before a chain is answered, by whoever must not tell yet what the chain has done.
+// Asked before a chain is answered, for a store that must not tell yet what the chain has done.
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains as docs/formats/prism.md describes them, told once more: byte by byte, over strings, without a
-// thought for speed, and without a line of the decoder or the executor. What the two do must be the same to
-// the bit.
+// Chains as docs/formats/prism.md describes them, implemented a second time: byte by byte, over strings,
+// without care for speed, and without a line of the decoder or the executor. What the two do must be the same
+// to the bit.
 #pragma once
 
 #include <cstdint>
