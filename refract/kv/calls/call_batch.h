@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many calls of one kind, of one message each, under way at once: a state machine between the session's
-// replies and the one coroutine that waits for all, so that a call costs neither a coroutine nor an
-// allocation.
+// replies and the one coroutine that waits for all, so that a call costs no coroutine and no allocation.
 //
 // Threads: used only by its session's shard.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many gets and puts at once, beyond the contract's claims: what they cost, and what becomes of them when the
-// owner goes silent, the connection ends, or nobody wants them any more.
+// owner goes silent, the connection ends, or their caller drops them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

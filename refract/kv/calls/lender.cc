@@ -93,7 +93,7 @@ Lender::Loan Lender::lend_in_place(std::span<const std::byte> value) {
   const auto first = reinterpret_cast<uintptr_t>(value.data());
   const uintptr_t begin = first / kPageBytes * kPageBytes;
   const uintptr_t end = round_up(first + value.size(), kPageBytes);
-  // The region is for READs alone: nobody writes there by it.
+  // The region is for READs alone: no peer writes there by it.
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the page in which the value begins.
   const auto opened = open({reinterpret_cast<std::byte*>(begin), end - begin});
   if (!opened) return loan;

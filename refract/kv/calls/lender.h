@@ -2,13 +2,13 @@
 // Memory of this process that the peers of a domain may READ while a call is under way.
 //
 //   Lender::Loan loan = lender.lend(value);
-//   if (!loan) ...                          // Not to be had: send the bytes.
+//   if (!loan) ...                          // Not possible: send the bytes.
 //   ... tell the peer loan.source(), and await its answer ...
 //   loan.settle();                          // It has answered: it READs nothing more.
 //
-// A loan that ends without settle() is revoked before its destructor returns: whoever READs then is refused,
-// and never sees bytes that the memory's owner puts there later. Short values are copied into memory that
-// stays registered, longer ones are registered where they lie, with the pages that they touch
+// A loan that ends without settle() is revoked before its destructor returns: a peer that READs then is
+// refused, and never sees bytes that the memory's owner puts there later. Short values are copied into memory
+// that stays registered, longer ones are registered where they lie, with the pages that they touch
 // (docs/design/024). Values that were built in a shared buffer are registered with it (036).
 //
 // Threads: used only by the domain's shard.
@@ -59,9 +59,9 @@ class Lender {
     uint64_t copied = 0;         // Loans,
     uint64_t in_place = 0;       // likewise,
     uint64_t shared = 0;         // of shared buffers,
-    uint64_t refused = 0;        // and those that were not to be had.
+    uint64_t refused = 0;        // and those that were not possible.
     uint64_t registrations = 0;  // Made,
-    uint64_t revoked = 0;        // and ended because nobody knew who still READ.
+    uint64_t revoked = 0;        // and ended because the peer might still READ.
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
   [[nodiscard]] uint64_t kept_bytes() const noexcept { return kept_bytes_; }

@@ -292,7 +292,7 @@ Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::sp
                                          const RpcPutOptions& options, uint64_t deadline_ns,
                                          rpc::Meanwhile* meanwhile) {
   if (const Code code = check_lengths(key, value.size()); code != Code::kOk) return fail(code);
-  // Between two calls from outside nobody looked at the clock.
+  // Between two calls from outside the clock was not read.
   Writing writing = Writing::of(options.attempt, options.attempt.request ? shard_.refresh_now() : 0);
   Keyed call = Keyed::of_put(key, value.size(), options);
   call.identify(writing, session_.opened_ns());

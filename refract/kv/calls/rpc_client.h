@@ -12,8 +12,8 @@
 // whether it was executed is unknown. A busy owner (kOverloaded) is asked again until the deadline.
 // kMalformed: the owner's answer made no sense.
 //
-// A deadline is a moment of the shard's clock; 0 stands for "timeout_ns from now", for each message of a
-// large value anew. Keys and values given must live until the task has ended. The tasks use the client: drop
+// A deadline is a moment of the shard's clock; 0 stands for "timeout_ns from now", counted from each message
+// of a large value. Keys and values given must live until the task has ended. The tasks use the client: drop
 // them first.
 //
 // Threads: used only by its shard.

@@ -47,7 +47,7 @@ void RpcClient::Attempt::leave_call() noexcept {
   }
 }
 
-// All wait equally long, so whoever comes last stands last.
+// All wait equally long, so the attempt that comes last stands last.
 void RpcClient::Attempt::join_line() noexcept {
   deadline_ns_ = client_.deadline_or_default(0);
   earlier_ = client_.last_attempt_;
@@ -67,7 +67,7 @@ void RpcClient::Attempt::leave_line() noexcept {
 Task<> RpcClient::watch_attempts() {
   while (first_attempt_ != nullptr) {
     co_await shard_.sleep_until(first_attempt_->deadline_ns_);
-    // Whoever hears of it may begin another one, which is not late.
+    // The caller that is told of it may begin another one, which is not late.
     while (first_attempt_ != nullptr && first_attempt_->deadline_ns_ <= shard_.now_ns()) {
       first_attempt_->give_up();
     }

@@ -11,7 +11,7 @@
 //
 // What is not so simple is left to get() and put(), the only place where anything is repeated: an attempt
 // that is not sent (no credit, a long key or value) has done nothing, and one whose answer is no outcome yet
-// (an owner that is busy, a value longer than a message) goes on with finish(), or with put().
+// (an owner that is busy, a value longer than a message) continues with finish(), or with put().
 //
 // Attempts that are begun while the session hands out replies share calls (rpc_client_gather.h).
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How RpcClient's calls about keys are put together, and what a write knows of itself while it is repeated.
-// Included by nobody else.
+// Included by no other file.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ struct RpcClient::Writing {
   RpcAttempt attempt;
   // It may have been executed already, so that what ends it early leaves it indeterminate.
   bool repeats = false;
-  // The owner itself said that nobody can know.
+  // The owner itself said that the outcome cannot be known.
   bool is_unknowable = false;
 
   [[nodiscard]] static Writing of(const RpcAttempt& attempt, uint64_t now_ns) noexcept {

@@ -24,7 +24,8 @@ RpcClient::Attempt* RpcClient::Group::take(size_t place) noexcept {
 
 void RpcClient::Group::leave(uint32_t place) noexcept {
   (void)take(place);
-  // Where it is not under way, whoever sends it or hands out its answers will see that nobody is left.
+  // Where it is not under way, the code that sends it or hands out its answers will see that no member is
+  // left.
   if (left_ > 0 || call_ == 0) return;
   (void)client_.session_.finish(std::exchange(call_, 0));
   end();
@@ -57,7 +58,7 @@ void RpcClient::Group::send() noexcept {
   count_ = kept;
   if (kept == 0) return end();
   call_ = client_.session_.start({.method = static_cast<uint16_t>(method_), .tail = body.bytes()}, *this, 0);
-  // No credit, or no room: each goes on as one that finds its owner busy.
+  // No credit, or no room: each continues as one that finds its owner busy.
   if (call_ == 0) hand_out({.code = Code::kOverloaded});
 }
 
@@ -150,7 +151,7 @@ std::optional<RpcClient::Gatherer::Shared> RpcClient::Gatherer::gather_put(
   return Shared{.group = puts_, .place = puts_->add(attempt, bytes)};
 }
 
-// Whoever hears of a failure may begin other attempts, which go alone.
+// A caller that is told of a failure may begin other attempts, which go alone.
 void RpcClient::Gatherer::after_replies() noexcept {
   gets_ = puts_ = nullptr;
   std::swap(gathered_, sending_);

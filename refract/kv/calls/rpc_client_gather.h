@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attempts that are begun while replies are handed out go together, up to kKeysPerCall in one call: who has
 // much under way at once begins the next operations as the last ones end, and what a message costs at both
-// ends is more than what a get or a put does (docs/design/037-shared-calls.md). Nobody waits for it: what is
-// gathered leaves in the same turn, as single calls would. Included by nobody else.
+// ends is more than what a get or a put does (docs/design/037-shared-calls.md). No call waits for it: what is
+// gathered leaves in the same turn, as single calls would. Included by no other file.
 //
 // Threads: used only by the client's shard.
 #pragma once
@@ -45,7 +45,7 @@ class RpcClient::Group final : public rpc::ReplyTaker {
  private:
   void add_to(wire::ManyBody& body, const Attempt& member) const noexcept;
   void hand_out(const runtime::OpResult& reply) noexcept;
-  // False: what comes next makes no sense. `member` null: nobody wants it.
+  // False: what comes next makes no sense. `member` null: no attempt wants it.
   [[nodiscard]] bool hand_next(std::span<const std::byte>& bytes, Attempt* member) noexcept;
   [[nodiscard]] Attempt* take(size_t place) noexcept;
   void end() noexcept;
@@ -62,7 +62,7 @@ class RpcClient::Group final : public rpc::ReplyTaker {
 
 class RpcClient::Gatherer final : public rpc::AfterReplies {
  public:
-  // Longer values would be copied once more for what sharing a call saves.
+  // Longer values would pay one more copy for what sharing a call saves.
   static constexpr size_t kPutValueBytesMax = 2048;
 
   // How many shared calls of a batch are under way at once: twice the keys that single ones would have, so

@@ -71,7 +71,7 @@ class RpcClient::Posted {
 
   // `deadline_ns` as the client's operations have it.
   [[nodiscard]] Task<Code> post(Step step, uint64_t deadline_ns) {
-    // Nobody stands in line with bytes of his own under way, for which those before him may be waiting.
+    // No transfer waits with bytes of its own under way, for which those in front of it may be waiting.
     bool has_room = room_.try_take(step.local.size());
     while (!has_room && !empty()) {
       const Code code = co_await finish_one();
@@ -104,7 +104,7 @@ class RpcClient::Posted {
     const OpResult result = co_await oldest;
     const uint64_t bytes = under_way_.front().bytes;
     under_way_.pop_front();
-    // Nobody has heard of the request: it may still read or write the caller's memory.
+    // The request is unanswered: it may still read or write the caller's memory.
     is_unsafe_ |= result.code == Code::kDeadlineExceeded;
     taken_bytes_ -= bytes;
     room_.give_back(bytes);
@@ -138,8 +138,8 @@ Task<Code> RpcClient::read_view(ViewRest rest, uint64_t deadline_ns) {
   Task<Code> reading = rest.window.key != 0 ? read_window(rest, deadline_ns) : read_rest(rest, deadline_ns);
   const Code code = co_await std::move(reading);
   if (code != Code::kOk) co_return code;
-  // The bytes are here: nobody waits for the owner to hear of it, unless there is no credit to tell it, for a
-  // view that stays open keeps others from theirs.
+  // The bytes are here: the caller does not wait until the owner knows, unless there is no credit to tell it,
+  // for a view that stays open keeps others from theirs.
   const wire::Handle handle{rest.view};
   const rpc::Call closing{.method = static_cast<uint16_t>(Method::kViewClose),
                           .head = std::as_bytes(std::span(&handle, 1))};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many gets at once: first as many keys in a call as their values let fit, then what that leaves (long keys
 // and values, an owner that does not know such calls) by a message each; both through a CallBatch. What turns
-// out to be more (values longer than a message, an owner that is busy, a lost connection) goes on as a
+// out to be more (values longer than a message, an owner that is busy, a lost connection) continues as a
 // coroutine an item.
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many puts at once: small ones without identity and conditions share calls; the others, and what those left,
 // are a message each; both go through a CallBatch. What turns out to be more (long keys and values, an owner
-// that is busy, a lost connection) goes on as a coroutine an item.
+// that is busy, a lost connection) continues as a coroutine an item.
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rpc_client.cc is made of: how answers are taken apart, and who gives back what an operation holds when
-// it ends early. Included by nobody else.
+// it ends early. Included by no other file.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +85,7 @@ struct GetAnswer {
   return keys.size() == count;
 }
 
-// How long an operation goes on trying what the owner could not do just now.
+// How long an operation retries what the owner could not do just now.
 class RpcClient::Patience {
  public:
   static constexpr uint64_t kPauseMin_ns = 50 * kMicrosecond_ns;
@@ -121,7 +121,7 @@ struct RpcClient::Transfer {
   uint64_t handle;                    // Upload or view.
   std::span<std::byte> target;        // Reading: where to.
   std::span<const std::byte> source;  // Writing: where from.
-  uint64_t next;                      // The first byte that nobody has taken on.
+  uint64_t next;                      // The first byte that no task has taken on.
   uint64_t deadline_ns;
   Code code;  // The first failure.
   TaskTeam team;

@@ -45,7 +45,7 @@ struct RpcAttempt {
   RequestId request;
   // When it was first sent, by the shard's clock; 0: it has not been. If that is unknown, but may have been,
   // kLongAgo_ns. Then the outcome is that of the earlier execution, if there was one; and kIndeterminate,
-  // where nobody can know that any more, or while the owner cannot be asked.
+  // where that cannot be known any more, or while the owner cannot be asked.
   uint64_t first_sent_ns = 0;
 
   static constexpr uint64_t kLongAgo_ns = 1;
@@ -57,7 +57,7 @@ struct RpcPutOptions {
   uint64_t if_version = 0;
   uint64_t ttl_ns = 0;
   RpcAttempt attempt = {};
-  // The value lies in it, if it does: then the owner may fetch it from there. Null: nobody says so.
+  // The value lies in it, if it does: then the owner may fetch it from there. Null: not known.
   SharedBuffer* shared = nullptr;
 };
 

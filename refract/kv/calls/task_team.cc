@@ -27,7 +27,7 @@ runtime::Task<> TaskTeam::run() {
       co_await shard_.sleep_for(kMillisecond_ns);
     }
   }
-  // Whoever left last has resumed this task and stands below it on the stack: it must end before it is
+  // The task that left last has resumed this task and stands below it on the stack: it must end before it is
   // destroyed.
   co_await shard_.sleep_for(0);
 }

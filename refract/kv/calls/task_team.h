@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some tasks that run side by side on one shard, and whoever waits for all of them.
+// Some tasks that run side by side on one shard, and the task that waits for all of them.
 //
 //   TaskTeam team(shard);
 //   for (size_t i = 0; i < count; ++i) team.add(work(job, team));   // Each ends with team.leave().

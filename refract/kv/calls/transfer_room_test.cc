@@ -80,8 +80,8 @@ TEST_F(TransferRoomTest, who_gives_up_takes_nothing_and_keeps_nobody_waiting) {
   room.give_back(50);
 }
 
-// The first steps of all take the whole room. Whoever waited for his second one with the first in his hands
-// would wait for ever.
+// The first steps of all take the whole room. A transfer that waited for its second step while it holds the
+// first would wait for ever.
 TEST(TransferRoomUse, values_of_several_steps_at_once_all_come_through) {
   Served served{ServedOptions{
       .chunks = 62, .link = {.depth = 32, .message_bytes_max = 32 * 1024, .one_sided_bytes_min = 64 * 1024}}};

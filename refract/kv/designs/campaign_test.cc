@@ -47,7 +47,7 @@ std::string sealed(uint64_t number) {
   for (uint64_t i = 0; i <= mix(number) % 12; ++i) value += fmt::format("{:08x}", number);
   return value;
 }
-// 0: nobody wrote it like that.
+// 0: no writer wrote it like that.
 uint64_t number_in(const std::string& value) {
   if (value.size() < 8) return 0;
   const uint64_t number = std::strtoull(value.substr(0, 8).c_str(), nullptr, 16);
@@ -65,7 +65,7 @@ struct Tally {
   uint64_t most_open_runs = 0;
   uint64_t overtaken = 0;  // Swaps of PRISM-KV's.
   uint64_t torn = 0;       // READs of Pilaf's.
-  uint64_t moved = 0;      // Tables that its clients had to learn anew.
+  uint64_t moved = 0;      // Tables that its clients had to learn again.
 };
 
 struct Variant {
@@ -192,7 +192,7 @@ class Campaign {
       const Result<uint64_t> read = co_await client.get(bytes_of(key), sink, 0);
       code = read.code();
       got = number_in(value);
-      if (read && got == 0) wrong_ = fmt::format("nobody wrote '{}' for {}", value, key);
+      if (read && got == 0) wrong_ = fmt::format("no client wrote '{}' for {}", value, key);
     }
     note(call.kind, record, code, got);
   }

@@ -64,15 +64,15 @@ class Server {
   [[nodiscard]] virtual rpc::Service& service() noexcept = 0;
   virtual void answer_through(rpc::Server* server) noexcept = 0;
 
-  // What is due besides answering calls: an epoch has passed. Whoever runs the server calls it every few
-  // milliseconds while there is traffic.
+  // What is due besides answering calls: an epoch has passed. The loop that runs the server calls it every
+  // few milliseconds while there is traffic.
   virtual void keep_house() noexcept {}
 
   struct Facts {
     uint64_t keys = 0;
     uint64_t buffers = 0;       // Where the design has such.
     uint64_t free_buffers = 0;  // Of them, those that the next put may take.
-    uint64_t used_buffers = 0;  // Those that the index leads to. The others are nobody's, for now.
+    uint64_t used_buffers = 0;  // Those that the index leads to. The others are free, for now.
   };
   [[nodiscard]] virtual Facts facts() const = 0;
   // Walks through everything; a sentence on the first thing that contradicts another. For tests and checks.

@@ -46,7 +46,7 @@ struct Call {
   std::vector<std::byte> body;  // Of exactly its length, so that the sanitizer sees a read behind it.
 };
 
-// The next call; the input goes on behind it.
+// The next call; the input continues behind it.
 Call take_call(Bytes& input) {
   constexpr uint16_t kMethods[] = {kMethodPut, kMethodErase, kMethodPut, kMethodAttach, 0x3ff};
   const auto choice = std::to_integer<uint8_t>(input[0]);

@@ -62,7 +62,7 @@ class SimServer {
     }
     void step_by_step(sim::Host& machine) {
       auto& prism = dynamic_cast<prism_kv::PrismKvServer&>(*server);
-      // Whoever looks at a buffer that has gone back sees that it is nothing any more.
+      // A reader of a buffer that has gone back sees that its content is no item any more.
       prism.lists().poison_with(std::byte{0xdd});
       stepping = std::make_unique<SteppingService>(
           SteppingService::Parts{.executor = prism.executor(),

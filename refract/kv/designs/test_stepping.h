@@ -55,7 +55,7 @@ class SteppingService final : public rpc::Service {
     }
   }
   void session_closed(rpc::SessionId session) noexcept override {
-    // A chain under way is executed to its end, whoever asked for it.
+    // A chain under way is executed to its end, also when its client is gone.
     sessions_[session.bits].is_closed = true;
   }
 

@@ -125,8 +125,8 @@ class CarefulReader {
     Code code = Code::kInvalidated;
     if (pin < 0 || view_.is_current(seen)) {
       copy_value(target, seen.slot.buffer().plus(seen.lengths.value_at()), bytes);
-      // A pinned buffer keeps its stamp, if whoever honours pins is still there; its slot may well have moved
-      // on, which is no reason to start again.
+      // A pinned buffer keeps its stamp, if the owner, which honours pins, is still there; its slot may well
+      // have changed, which is no reason to start again.
       if (pin >= 0 ? view_.has_stamp(seen) : view_.is_current(seen)) code = Code::kOk;
     }
     if (pin >= 0) pins->unpin(pin);

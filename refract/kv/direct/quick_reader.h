@@ -186,7 +186,7 @@ class QuickReader {
     uint64_t buffers_end = 0;
 
     [[nodiscard, gnu::always_inline]] Offset bucket_of(uint64_t hash) const noexcept {
-      // Without a branch: with a table between two powers of two, nobody could predict it.
+      // Without a branch: with a table between two powers of two, the processor could not predict it.
       const uint64_t index = hash & (mask >> uint64_t{(hash & mask) >= count});
       return chunks[index / kBucketsPerChunk].plus(index * kLineBytes);
     }

@@ -15,7 +15,7 @@ namespace refract::kv {
 // What makes a repeated write recognisable: the same identity, the same write, executed at most once
 // (docs/design/012-request-identity.md).
 struct RequestId {
-  uint64_t client = 0;  // Drawn at random by whoever numbers its writes. 0: the write has no identity.
+  uint64_t client = 0;  // Drawn at random by the client that numbers them. 0: the write has no identity.
   // Grows with every new write of the client; repeating one leaves it as it is. Never 0 with a client.
   uint64_t sequence = 0;
 

@@ -36,7 +36,7 @@ struct TableRoot {
   // How many buckets the table has. They are addressed by the low bits of the hash: bucket_index().
   uint64_t bucket_count;
   uint64_t reserved_line[7];
-  // For people and for checks, written now and then; the owner counts anew at restart.
+  // For people and for checks, written now and then; the owner counts again at restart.
   uint64_t directory;  // Offset of one word a bucket chunk: where it lies.
   uint64_t directory_words;
   uint64_t reserved[6];
@@ -58,7 +58,8 @@ struct Bucket {
 static_assert(sizeof(Bucket) == kLineBytes);
 
 // Readers follow a chain for so many lines, the bucket's own among them; what they have not found by then
-// they ask the owner for, who finds it without the chain (crowds.h). Keys that nobody chose need two lines.
+// they ask the owner for, which finds it without the chain (crowds.h). Keys that were not chosen for it need
+// two lines.
 inline constexpr int kLinesWalked = 8;
 
 // A line's place as a word of the table names it. Damage may leave any bits there; vector loads must not
@@ -71,7 +72,7 @@ inline constexpr int kLinesWalked = 8;
 // split.
 [[nodiscard]] constexpr uint64_t bucket_index(uint64_t hash, uint64_t count) noexcept {
   const uint64_t mask = ~uint64_t{0} >> std::countl_zero(count);
-  // Without a branch, which nobody could predict.
+  // Without a branch, which the processor could not predict.
   return hash & (mask >> uint64_t{(hash & mask) >= count});
 }
 

@@ -37,7 +37,7 @@ struct RegionEntry {
 };
 static_assert(sizeof(RegionEntry) == 32);
 
-// A bound for whoever reads such an answer: a space has a region at birth and one for each growth.
+// A bound for the reader of such an answer: a space has a region at birth and one for each growth.
 inline constexpr uint32_t kRegionsMax = 4096;
 
 }  // namespace refract::kv::wire

@@ -9,8 +9,8 @@
 //
 // A bucket with a long chain (crowds.h) is scanned in pieces of some lines, which the lowest 22 bits number:
 // an entry stays in its line until it is erased or its bucket is split, and then it is further on. No bucket
-// is so small that these bits could lead to another one, and for whoever does not know them they mean its
-// beginning.
+// is so small that these bits could lead to another one, and for a reader that does not know them they mean
+// its beginning.
 #pragma once
 
 #include <bit>

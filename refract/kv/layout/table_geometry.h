@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a table's buckets lie, as its root and directory said when a remote reader looked last. A table only
-// grows, so what is known stays true; whoever looks for a key learns the count again on the way.
+// grows, so what is known stays true; a reader that looks for a key learns the count again on the way.
 //
 // Threads: one.
 #pragma once

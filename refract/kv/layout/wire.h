@@ -8,7 +8,7 @@
 // Nothing but the frame bounds a body, and a frame may be smaller than a key or value, so what is long
 // travels in pieces: a key is staged in one of the session's places (kStageKey) before the call that uses it,
 // a value is put by kPutBegin, kPutPiece, kPutCommit, and got through a view. Uploads, views and staged keys
-// end with their session; a call that names what is not there is answered with kInvalidated: begin anew.
+// end with their session; a call that names what is not there is answered with kInvalidated: begin again.
 #pragma once
 
 #include <array>
@@ -225,7 +225,7 @@ struct StatReply {
   uint64_t waiting_scans;
   uint64_t overloaded;        // Calls refused for too much at a time.
   uint64_t repeated;          // Identified writes answered without executing them,
-  uint64_t indeterminate;     // those among them of which nobody could know.
+  uint64_t indeterminate;     // those among them whose outcome was not known.
   uint64_t deferred_replies;  // They found their channel full.
   uint64_t closed_malformed;  // Sessions: for bytes that make no sense, for more calls than granted; refused.
   uint64_t closed_overrun;

@@ -35,7 +35,7 @@ class GrowthSource {
   // less; what does not fit now does not fit.
   [[nodiscard]] virtual bool can_grow(uint64_t bytes) const noexcept = 0;
   // Asks for a region in which `bytes` fit as one value. Returns at once, may be called again while a request
-  // is under way, and not from inside TableService::on_memory_added. Whoever answered true in can_grow()
+  // is under way, and not from inside TableService::on_memory_added. A port that answered true in can_grow()
   // calls TableService::on_memory_added or on_growth_refused later on.
   virtual void want(uint64_t bytes) noexcept = 0;
 };
@@ -139,7 +139,7 @@ class ChangeLog {
   [[nodiscard]] virtual Code failure() const noexcept = 0;
 
   // Whether the bytes of this buffer, which is replaced or erased now, are still to be read: then it must not
-  // be reused before confirmed() has reached the position that is returned. 0: nobody needs it.
+  // be reused before confirmed() has reached the position that is returned. 0: not needed.
   [[nodiscard]] virtual uint64_t needed_until(Offset buffer) const noexcept = 0;
 };
 

@@ -140,7 +140,7 @@ class TcpStore final : public StoreFixture {
   }
 
  private:
-  // Nobody sleeps: the handshakes of the other end are this thread's work, too.
+  // No thread sleeps: the handshakes of the other end are this thread's work, too.
   class Wakeful final : public runtime::Idler {
    public:
     explicit Wakeful(fabric::tcp::TestNode& node) noexcept : node_(node) {}

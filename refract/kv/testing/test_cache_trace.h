@@ -23,7 +23,7 @@
 
 namespace refract::kv::test {
 
-// Keys by their popularity; every so often a scan over keys that nobody asks for again.
+// Keys by their popularity; every so often a scan over keys that are not asked for again.
 struct TraceOptions {
   uint64_t keys = 0;
   double exponent = 0.99;

@@ -27,7 +27,7 @@ struct Owner {
     std::byte* base;
     uint64_t count;
     StoreLog* log = nullptr;
-    bool hides_half = false;  // From remote readers, until somebody calls tell_rest().
+    bool hides_half = false;  // From remote readers, until tell_rest() is called.
   };
   Owner(runtime::Shard& shard, fabric::Domain& domain, const Clock& clock, const Bytes& bytes)
       : writer(bytes.base, bytes.log),

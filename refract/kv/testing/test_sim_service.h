@@ -50,7 +50,7 @@ class SimNode {
   sim::VisibleMemory memory_;
 };
 
-// One client's connection, which it makes anew when it is lost.
+// One client's connection, which it makes again when it is lost.
 class SimClient {
  public:
   explicit SimClient(sim::Host& host, const RpcClientOptions& options = {})

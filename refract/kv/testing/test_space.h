@@ -37,7 +37,7 @@ struct SpaceOptions {
   PinSource* pins = nullptr;
 };
 
-// Owns the bytes; the heap and the table over them can be dropped and made anew, as a restart does.
+// Owns the bytes; the heap and the table over them can be dropped and made again, as a restart does.
 class Space {
  public:
   explicit Space(const SpaceOptions& options = {}, StoreLog* log = nullptr)

@@ -29,7 +29,7 @@ class Lookup {
     kTorn,    // Likewise, but after a pause: what was there last did not verify.
     kFound,   // value() is it.
     kAbsent,  // There was no such key at some moment within the look-up.
-    kMoved,   // The root counts no longer: learn the new one and begin anew.
+    kMoved,   // The root counts no longer: learn the new one and begin again.
   };
   struct Place {
     uint64_t at = 0;  // An offset in the region.
@@ -96,7 +96,7 @@ class PilafClient final : public designs::Client {
     uint64_t blobs = 0;
     uint64_t roots = 0;
     uint64_t torn = 0;
-    uint64_t moved = 0;  // Roots that had to be learnt anew.
+    uint64_t moved = 0;  // Roots that had to be learnt again.
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 

@@ -26,7 +26,7 @@ const designs::Design& pilaf_row() {
   return *designs::find("pilaf");
 }
 
-// A look-up in memory that nobody changes.
+// A look-up in memory that does not change.
 struct Seen {
   std::string outcome;
   Lookup::Counts counts;
@@ -183,7 +183,7 @@ TEST(Pilaf, a_client_of_an_old_root_learns_the_new_one) {
             Code::kNotFound);
 }
 
-// All three places of many keys the same: what somebody who knows the seed can bring about.
+// All three places of many keys the same: what a client that knows the seed can bring about.
 TEST(Pilaf, keys_chosen_to_collide_are_refused_and_hurt_no_others) {
   Store store({.keys_max = 100, .keys_at_start = 10, .key_bytes_max = 16, .value_bytes_max = 8});
   const Root root = store.root();

@@ -69,7 +69,7 @@ Table::Table(std::span<std::byte> memory, const designs::Capacity& capacity, uin
   blobs_.release({.start = {tables_end_}, .bytes = blob_area_bytes()});
 }
 
-// An empty table, with which root_ goes on. Its entries are complete before its root is.
+// An empty table, with which root_ continues. Its entries are complete before its root is.
 void Table::use_table(uint64_t at, uint64_t entry_count) {
   next_table_at_ = at + table_bytes(entry_count);
   root_at_ = at;
@@ -226,7 +226,7 @@ bool Table::grow() {
     if (moving.state != Entry::kUsed) continue;
     const std::optional<uint64_t> place = make_room(key_in(moving));
     if (!place) {
-      // Keys that were chosen to collide. Nobody has heard of the new table, so the old one goes on.
+      // Keys that were chosen to collide. No client knows of the new table, so the old one stays in use.
       may_grow_ = false;
       root_at_ = old_at;
       root_ = old;

@@ -2,9 +2,9 @@
 // Pilaf's server: the only one who changes the store. Puts and erases come as calls and are executed one
 // behind the other; gets it never notices.
 //
-// A put writes a new blob, then the entry, then gives the old blob's bytes back at once: whoever still reads
-// them finds out by the CRC. To make room an entry is copied to another of its places before its old place is
-// overwritten, so that every key can be found throughout.
+// A put writes a new blob, then the entry, then gives the old blob's bytes back at once: a client that still
+// reads them finds out by the CRC. To make room an entry is copied to another of its places before its old
+// place is overwritten, so that every key can be found throughout.
 //
 // Threads: used only by the shard that owns the memory.
 #pragma once

@@ -26,7 +26,7 @@ constexpr size_t kChainOverheadBytes = 512;  // Headers and operands of the long
   return code == Code::kIndeterminate ? Code::kDeadlineExceeded : code;
 }
 
-// What a READ of an item gave. The server, or whoever wrote the item, may have put anything there.
+// What a READ of an item gave. The server, or the client that wrote the item, may have put anything there.
 struct Item {
   ItemHeader header{};
   Bytes key;    // As much of it as was read.
@@ -164,7 +164,7 @@ Task<Result<PrismKvClient::Located>> PrismKvClient::locate(Bytes key, Workspace&
 }
 
 // The second round trip: what the slot is to say is put together in the scratch, then swapped in as one. The
-// last operation tells where the new item lies, so that it can be reported if nobody is led there.
+// last operation tells where the new item lies, so that it can be reported if no slot leads there.
 Task<Result<PrismKvClient::Swung>> PrismKvClient::swing(const Located& located, Bytes item, uint64_t list,
                                                         Workspace& work, uint64_t deadline_ns) {
   const std::array<uint64_t, 2> behind_pointer = {item.size(), located.slot.generation + 1};
@@ -226,7 +226,7 @@ Task<Result<>> PrismKvClient::put(Bytes key, Bytes value, uint64_t deadline_ns) 
     if (!swung) co_return fail(swung.error());
     const bool was_bound = located->slot.pointer != 0;
     // The slot was this key's and changed since it was read, hence by a write of this key, which took effect
-    // while this one was under way: it overwrote what nobody has seen.
+    // while this one was under way: it overwrote what no client has seen.
     if (*swung == Swung::kDone || was_bound) co_return Result<>{};
     // Another key may have come to the slot first.
   }

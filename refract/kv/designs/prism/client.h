@@ -2,7 +2,7 @@
 // PRISM-KV's client: a get is one READ through a slot; a put finds its slot in one round trip and swings it
 // to a new item in a second one.
 //
-// What a put has replaced, or has taken in vain, the client reports, some of them at a time and without
+// What a put has replaced, or has taken without use, the client reports, some of them at a time and without
 // waiting. A put whose swap fails has been overtaken by another write of the same key, which took effect
 // meanwhile; it counts as done just before that one.
 //

@@ -30,7 +30,7 @@ namespace refract::kv::prism_kv {
 
 inline constexpr std::string_view kStoreName = "prism-kv";  // What chains attach to.
 inline constexpr size_t kListsMax = 12;
-// How far a key may stand from the place that its hash names: nobody looks further.
+// How far a key may stand from the place that its hash names: no client looks further.
 inline constexpr uint64_t kProbesMax = 128;
 inline constexpr uint64_t kBufferUnitBytes = 64;
 
@@ -110,7 +110,8 @@ static_assert(sizeof(ItemHeader) == 8);
   return root;
 }
 
-// Clients tell which buffers nobody needs any more: remote pointers, 8 bytes each. Answered by a code alone.
+// Clients tell which buffers are not needed any more: remote pointers, 8 bytes each. Answered by a code
+// alone.
 inline constexpr uint16_t kMethodReport = 0x310;
 inline constexpr size_t kReportsMax = 64;  // Of one call.
 

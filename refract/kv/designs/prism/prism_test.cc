@@ -60,7 +60,7 @@ struct Served {
                         store.shard().refresh_now() + kSecond_ns)
         .code;
   }
-  // What nobody needs and nobody has reported.
+  // What is not needed, and was not reported.
   [[nodiscard]] uint64_t lost_buffers() {
     const designs::Server::Facts facts = store.server().facts();
     return facts.buffers - facts.free_buffers - facts.used_buffers;

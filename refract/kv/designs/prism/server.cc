@@ -105,7 +105,7 @@ Code PrismKvServer::take_reports(const rpc::IncomingCall& call) {
   return Code::kOk;
 }
 
-// With no chain under way a buffer that is out and that no slot leads to is nobody's. Who reported it says
+// With no chain under way a buffer that is out and that no slot leads to is free. Its reporter proves
 // nothing: it may have been swept and taken by another put meanwhile.
 void PrismKvServer::work_on_reports() noexcept {
   if (executor_.open_runs() != 0) return;
@@ -156,7 +156,7 @@ void PrismKvServer::give_back(Offset buffer) noexcept {
 
 // Chains run between two calls, so a slot may change behind the sweep's back. But a buffer that is free now
 // and in use at the end of a pass was taken in it; and one that a slot led to throughout a pass was met in
-// it. So what was out and not met in two passes, one behind the other, is nobody's.
+// it. So what was out and not met in two passes, one behind the other, is free.
 void PrismKvServer::keep_house() noexcept {
   work_on_reports();
   if (executor_.open_runs() != 0) return;

@@ -2,9 +2,9 @@
 // PRISM-KV's server: an executor of chains, the free lists, and the daemon that gives buffers back to them.
 //
 // It takes no part in gets and puts. Clients report buffers that they have replaced, or that a put of theirs
-// took in vain; what they cannot report, because they died, a sweep finds. A buffer goes back only while no
-// chain is under way and no slot leads to it, so a report that is false, doubled or late does no harm to the
-// item of anybody else.
+// took without use; what they cannot report, because they died, a sweep finds. A buffer goes back only while
+// no chain is under way and no slot leads to it, so a report that is false, doubled or late does no harm to
+// the item of anybody else.
 //
 // Threads: used only by the shard that owns the memory.
 #pragma once
@@ -43,7 +43,7 @@ class PrismKvServer final : public designs::Server, private rpc::Service, privat
   struct Counts {
     uint64_t reported = 0;  // Buffers given back because a client said so.
     uint64_t refused = 0;   // Reports of what is free, or of what a slot leads to.
-    uint64_t swept = 0;     // Buffers that nobody reported.
+    uint64_t swept = 0;     // Buffers that no client reported.
     uint64_t passes = 0;
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }

@@ -37,7 +37,7 @@ Code ChainGuard::may_swap(const Swap& swap) noexcept {
 bool ChainGuard::is_install(const Swap& swap) const noexcept {
   if (!swap.retires || !swap.installs.at || swap.before.size() != 1) return false;
   const prism::snic::Buffers::Fresh& fresh = swap.installs;
-  // A chain could store a buffer, have it replaced and so retired, and store it once more.
+  // A chain could store a buffer, have it replaced and so retired, and store it again.
   if (!buffers_.is_out(fresh.at)) return false;
   // The buffer is complete and its owner's alone: what is read here no longer changes.
   const Lengths lengths = Lengths::from_word(writer_.load(fresh.at.plus(offsetof(BufferHeader, lengths))));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What chains may change in a table's region: nothing but the value of an entry that is there, by the very
-// stores that its owner would make. Whoever may send chains that write can so damage nothing that a put could
-// not.
+// stores that its owner would make. A client that may send chains that write can so damage nothing that a put
+// could not.
 //
 //   allowed    a compare-and-swap that changes nothing, wherever it may read: a test
 //   allowed    a swap of the slot that names an entry without a time to live, to a buffer that the same chain

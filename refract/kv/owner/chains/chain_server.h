@@ -36,7 +36,7 @@ class ChainServer final : private prism::snic::ReplyGate {
     Writer& writer;
     runtime::Shard& shard;
     bool may_write = true;          // Else chains only read.
-    ChainUpkeep* upkeep = nullptr;  // The table's service; null: nobody is told. A table with a log needs it.
+    ChainUpkeep* upkeep = nullptr;  // The table's service; null: none. A table with a log needs it.
     prism::snic::ServiceOptions service = {};
     prism::snic::Guard* guard = nullptr;  // In place of its own: for tests that break its rules.
   };

@@ -31,8 +31,8 @@ class DomainWindows final : public WindowSource {
 
  private:
   fabric::Domain& domain_;
-  // Free ids, the longest closed first: so a late request finds nobody in its region for as long as possible,
-  // and never its own key.
+  // Free ids, the longest closed first: so a late request finds no window in its region for as long as
+  // possible, and never its own key.
   std::deque<uint16_t> free_;
   uint32_t ids_used_ = 0;  // From kFirstRegion on.
   size_t open_count_ = 0;

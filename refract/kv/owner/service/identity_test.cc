@@ -30,7 +30,7 @@ class IdentityTest : public testing::Test {
   [[nodiscard]] static RpcAttempt first(uint64_t sequence) {
     return {.request = {.client = 7, .sequence = sequence}};
   }
-  // Sent again, by somebody who does not know when it was sent first.
+  // Sent again, by a client that does not know when it was sent first.
   [[nodiscard]] static RpcAttempt again(uint64_t sequence) {
     return {.request = {.client = 7, .sequence = sequence}, .first_sent_ns = RpcAttempt::kLongAgo_ns};
   }
@@ -198,7 +198,7 @@ struct Tally {
   std::string what;
 };
 
-// Sends one write until somebody knows what became of it.
+// Sends one write until its outcome is known.
 template <typename Send>
 Task<Result<uint64_t>> send_until_known(sim::Host& host, test::SimClient& connection, RpcAttempt attempt,
                                         Send send, Tally& tally) {
@@ -266,7 +266,7 @@ class Worker {
     co_return version;
   }
   RpcAttempt next() { return {.request = {.client = 100 + number_, .sequence = ++sequence_}}; }
-  // Nobody else writes the key: a condition can only fail because of the write itself, executed before.
+  // No other client writes the key: a condition can only fail because of the write itself, executed before.
   bool is_unknown(const std::string& what, const Result<uint64_t>& result) {
     if (result) return false;
     if (result.code() == Code::kIndeterminate) {

@@ -57,7 +57,7 @@ bool take_source(std::span<const std::byte>& body, wire::KeyRef& ref, KeyedCall&
   return true;
 }
 
-// Nobody can mean a source without bytes, without a key, or beyond the end of what can be named.
+// A source without bytes, without a key, or beyond the end of what can be named makes no sense.
 bool is_sound(const KeyedCall& call) noexcept {
   return call.value_bytes > 0 && call.source.key.bits != 0 &&
          call.value_bytes <= RemotePointer::kOffsetMask - call.source.address.offset();

@@ -86,7 +86,7 @@ Prepared prepare(World world) {
 // The input as calls: method, two bytes of length, body. A body that begins with the number 1 gets the latest
 // handle in its place where the method wants one: handles cannot be guessed.
 void serve(World world, std::span<const std::byte> input) {
-  // Made anew where an input left something behind, so that each finds the same.
+  // Made again where an input left something behind, so that each finds the same.
   static std::array<Prepared, 4> kept;
   Prepared& prepared = kept[static_cast<size_t>(world)];
   if (prepared.served == nullptr || prepared.served->space.table().stats().entries != prepared.entries) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What became of the writes that carried an identity: the last ones of the clients that wrote last. Bounded,
-// and it knows what it has forgotten: a write that is not found here was either not executed in the time that
-// this memory covers, or nobody can tell. docs/design/012-request-identity.md
+// and it knows what it has forgotten: a write that is not found here was not executed in the time that this
+// memory covers, or its outcome is not known. docs/design/012-request-identity.md
 //
 // Threads: used only by the shard that owns the table.
 #pragma once

@@ -140,7 +140,8 @@ TEST(Overload, uploads_of_all_clients_together_are_bounded_and_forgotten_ones_ma
   peers[1] = {};
   ASSERT_TRUE(served.run_until([&] { return served.server.session_count() == 4; }));
   EXPECT_EQ(begin_upload(served, late, kPart).first, Code::kOk);
-  // Forgotten uploads of others go when somebody needs their share, and all of them for one that is larger.
+  // Forgotten uploads of others go when another client needs their share, and all of them for one that is
+  // larger.
   served.space.clock().advance_ns(SessionState::kIdle_ns);
   EXPECT_EQ(begin_upload(served, peers[0], 20 * kPart).first, Code::kOk) << "one alone may be larger";
   EXPECT_EQ(served.service.stat().uploads, 1u);

@@ -38,7 +38,7 @@ class PullFetcher::Fetching {
   Fetching& operator=(const Fetching&) = delete;
   ~Fetching() {
     if (taken_of_all_ > 0) fetcher_.all_.give_back(taken_of_all_);
-    // Nobody of a session that is over shall go on.
+    // No pull of a session that is over may continue.
     if (taken_ > 0 && !session_.is_over) session_.room.give_back(taken_);
   }
 
@@ -80,7 +80,7 @@ class PullFetcher::Fetching {
     uint64_t bytes;
   };
 
-  // Nobody stands in line with bytes of his own under way, for which those before him may be waiting.
+  // No pull waits with bytes of its own under way, for which those in front of it may be waiting.
   [[nodiscard]] Task<Code> enter(rpc::TransferRoom& room, uint64_t bytes, uint64_t& taken) {
     bool has_room = room.try_take(bytes);
     while (!has_room && !under_way_.empty()) {

@@ -79,7 +79,7 @@ class PulledPut : public testing::Test {
  protected:
   [[nodiscard]] const PullFetcher::Counts& pulls() { return node.process->service.pulls().counts(); }
   [[nodiscard]] uint64_t buffers_live() { return node.process->heap.stats().buffers_live; }
-  // Whatever was begun has ended, and nobody holds what nobody wants.
+  // Whatever was begun has ended, and nothing is held that is not needed.
   void expect_nothing_is_left(uint64_t buffers) {
     ASSERT_TRUE(world.run_for(100 * kMillisecond_ns));
     EXPECT_EQ(node.process->service.stat().uploads, 0u);
@@ -147,7 +147,7 @@ TEST_F(PulledPut, compares_its_condition_before_it_reads_anything) {
   const std::string value = patterned(100'000);
   EXPECT_EQ(putter.put("key", value, {.if_absent = true}).code(), Code::kExists);
   EXPECT_EQ(putter.put("key", value, {.if_version = *version + 1}).code(), Code::kVersionMismatch);
-  EXPECT_EQ(putter.put("nobody", value, {.if_version = *version}).code(), Code::kNotFound);
+  EXPECT_EQ(putter.put("absent", value, {.if_version = *version}).code(), Code::kNotFound);
   EXPECT_EQ(pulls().reads, 0u);
   ASSERT_TRUE(putter.put("key", value, {.if_version = *version}));
   EXPECT_TRUE(putter.get("key") == value);

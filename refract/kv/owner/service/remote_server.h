@@ -35,7 +35,7 @@ class RemoteServer final : public rpc::Service {
   RemoteServer(fabric::Domain& domain, const Clock& clock) noexcept : domain_(domain), clock_(clock) {}
   RemoteServer(const RemoteServer&) = delete;
   RemoteServer& operator=(const RemoteServer&) = delete;
-  // From then on nobody reads.
+  // From then on no client reads.
   ~RemoteServer() override;
 
   // Control path. The next region of the space, behind those there are. Where it cannot be registered, what

@@ -338,7 +338,7 @@ void TableService::put_commit(const rpc::Responder& to, Open& session, std::span
   write_or_wait(to, session, {.method = Method::kPutCommit, .upload = id});
 }
 
-// Somebody who forgot his upload does not hold up those of others.
+// A client that forgot its upload does not hold up those of others.
 bool TableService::make_room_for_upload(uint64_t bytes) {
   const uint64_t most = parts_.upload_bytes_max;
   while (upload_bytes_ > 0 && (upload_bytes_ >= most || bytes > most - upload_bytes_)) {
@@ -355,12 +355,12 @@ Result<TableService::Written> TableService::commit(Open& session, uint64_t uploa
   if (upload == nullptr) return fail(Code::kInvalidated);
   const bool had_window = upload->window.has_value();
   if (!session.state.seal(*upload)) {
-    // Where the gaps of a window are, nobody knows; pieces may go on.
+    // Where the gaps of a window are is not known; pieces may continue.
     if (had_window) session.state.abandon(*upload);
     return fail(Code::kInvalidArgument);
   }
   const RequestId request = upload->options.request;
-  // Somebody may have been quicker: the same write, sent again over another session.
+  // The same write, sent again over another session, may have been quicker.
   if (const auto known = outcomes_.find(request)) {
     session.state.abandon(*upload);
     return Written::from(known->result());

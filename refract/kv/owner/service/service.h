@@ -11,8 +11,8 @@
 // was appended up to then; reads never wait. A write for which the log has no room waits as others do for
 // memory, until on_log_progress() (docs/design/025-log.md).
 //
-// A write with an identity is executed at most once, however often it is sent; where nobody can know whether
-// it has been, the answer is kIndeterminate (docs/design/012-request-identity.md).
+// A write with an identity is executed at most once, however often it is sent; where it cannot be known
+// whether it has been, the answer is kIndeterminate (docs/design/012-request-identity.md).
 //
 // No session can make another wait for more than a batch of its small calls: pages of scans, which take long,
 // are worked on one a turn, the sessions taking turns (docs/design/013-overload.md).
@@ -74,7 +74,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   explicit TableService(const Parts& parts);
   ~TableService() override;
 
-  // Who carries the answers. Before the first session opens; null: they have ended, nobody is answered.
+  // What carries the answers. Before the first session opens; null: they have ended, no call is answered.
   void answer_through(rpc::Server* server) noexcept {
     server_ = server;
     fetcher_.reach_through(server);
@@ -89,8 +89,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
 
-  // The log has got on, or has failed: gives the answers that waited for it, gives back what it needed, goes
-  // on with writes that waited. Returns how much there was to do; nothing takes some ten instructions.
+  // The log has got on, or has failed: gives the answers that waited for it, gives back what it needed,
+  // continues with writes that waited. Returns how much there was to do; nothing takes some ten instructions.
   size_t on_log_progress() noexcept;
 
   void on_chain_retired() noexcept override;
@@ -233,7 +233,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   uint64_t sweeper_sleeps_until_ns_ = 0;  // Store time: nothing is due before. 0: it goes round.
   runtime::Task<> reclaimer_;
   runtime::Task<> evictor_;
-  uint64_t calls_since_uses_ = 0;        // Since somebody looked at what readers have written down.
+  uint64_t calls_since_uses_ = 0;        // Since the last look at what readers have written down.
   uint64_t pinned_bytes_ = 0;            // Of retired buffers, when the reclaimer last looked; 0: it has not.
   std::deque<rpc::SessionId> scanning_;  // With scans that wait for their turn; each has one page at a time.
   runtime::Task<> scanner_;

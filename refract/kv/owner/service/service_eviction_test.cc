@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A served table that evicts: whichever way a value comes, there is room for it, and nobody waits for long.
+// A served table that evicts: whichever way a value comes, there is room for it, and no client waits for
+// long.
 #include <gtest/gtest.h>
 
 #include <string>

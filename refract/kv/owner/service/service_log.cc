@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that wait for the log, and what goes on when it has got on: docs/design/025-log.md.
+// Answers that wait for the log, and what continues when it has advanced: docs/design/025-log.md.
 #include <algorithm>
 
 #include "refract/kv/owner/service/service.h"

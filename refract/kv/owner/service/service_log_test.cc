@@ -167,7 +167,7 @@ TEST_F(ServiceLogTest, a_log_that_fails_leaves_waiting_writes_indeterminate_and_
   EXPECT_EQ(get("b"), "value") << "reads go on";
   EXPECT_EQ(served.service.log_stats().indeterminate, 1U);
   EXPECT_EQ(served.service.log_stats().read_only, 3U);
-  // The log has been written anew.
+  // The log has been written again.
   log.failed = log.room = Code::kOk;
   log.confirm_all();
   log.waits = false;

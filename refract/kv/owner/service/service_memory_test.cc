@@ -187,8 +187,8 @@ TEST_F(GrowingMemory, waiting_writes_are_bounded) {
   EXPECT_EQ(refused, 300u - 256u);
 }
 
-// A bucket without a free slot and a memory without a line, which only a commit in the middle finds: whoever
-// begins an upload has its buffer already.
+// A bucket without a free slot and a memory without a line, which only a commit in the middle finds: a client
+// that begins an upload has its buffer already.
 class CommitWithoutRoom : public testing::Test {
  protected:
   CommitWithoutRoom() {

@@ -24,13 +24,13 @@ void TableService::pulled(const PullFetcher::Pull& pull, Code code) noexcept {
     return answer(pull.to, code);
   }
   upload.filled = upload.bytes();
-  // The conditions are compared again, and somebody else may have executed the same write meanwhile.
+  // The conditions are compared again, and another call may have executed the same write meanwhile.
   write_or_wait(pull.to, *session, {.method = wire::Method::kPutPulled, .upload = pull.upload});
   look_after_memory();
   look_after_time();
 }
 
-// What could not be committed: nobody knows of it who could try again.
+// What could not be committed: no client knows of it that could try again.
 void TableService::drop_pulled(Open& session, const Write& write) {
   if (write.method != wire::Method::kPutPulled) return;
   SessionState::Upload* upload = session.state.find_upload(write.upload, parts_.shard.now_ns());

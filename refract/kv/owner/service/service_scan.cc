@@ -79,7 +79,7 @@ runtime::Task<> TableService::work_on_scans() {
 }
 
 void TableService::scan_page(const rpc::Responder& to, Open& session, const wire::ScanRequest& request) {
-  // The owner reads as a remote reader does; nobody interferes, so nothing is ever repeated.
+  // The owner reads as a remote reader does; no other thread interferes, so nothing is ever repeated.
   MappedMemory memory(parts_.writer.base(), parts_.heap.end(), nullptr);
   DirectReader<MappedMemory> reader(memory, parts_.shard.clock());
   std::vector<std::byte> page;

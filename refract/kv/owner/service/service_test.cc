@@ -265,7 +265,7 @@ TEST_F(TableServiceTest, views_are_bounded_for_each_session_and_end_with_it) {
   EXPECT_EQ(served.call(other, Method::kGet, bytes_of(get)), Code::kOk);
   EXPECT_EQ(served.pins.sessions.count(), wire::kViewsPerSession + 1);
   served.space.clock().advance_ns(SessionState::kIdle_ns);
-  EXPECT_EQ(call(Method::kGet, get), Code::kOk) << "one that nobody has touched for long makes room";
+  EXPECT_EQ(call(Method::kGet, get), Code::kOk) << "one that was not touched for long makes room";
   peer = {};
   ASSERT_TRUE(served.run_until([&] { return served.server.session_count() == 1; }));
   EXPECT_EQ(served.pins.sessions.count(), 1u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a table's service does when nobody calls: writes that waited for memory or for the log go on, entries
-// whose time has come are removed.
+// What a table's service does when there is no call: writes that waited for memory or for the log continue,
+// entries whose time has come are removed.
 #include <algorithm>
 #include <utility>
 
@@ -153,13 +153,13 @@ void TableService::evict_while_needed() noexcept {
   evictor_.start();
 }
 
-// A step a turn, so that nobody waits for more than that.
+// A step a turn, so that no call waits for more than that.
 runtime::Task<> TableService::evict_rounds() {
   while (parts_.eviction->is_under_way()) {
     co_await parts_.shard.sleep_for(0);
     parts_.eviction->step(Eviction::kStepEntries);
     if (parts_.eviction->is_under_way()) continue;
-    // One of those that waited may need more, and begins anew.
+    // One of those that waited may need more, and begins again.
     retry_waiting();
     reclaim_while_needed();
   }

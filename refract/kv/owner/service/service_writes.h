@@ -28,8 +28,8 @@ namespace refract::kv::writes {
   return can.maps_lent_files ? fabric::kLentRegionFirst : uint32_t{UINT16_MAX} + 1;
 }
 
-// When something that has so long to live expires; beyond the end of time: never. Without a time to live
-// nobody looks at the clock, which is a tenth of a put.
+// When something that has so long to live expires; beyond the end of time: never. Without a time to live the
+// clock is not read, which is a tenth of a put.
 [[nodiscard]] inline uint64_t expiry(const Clock& clock, uint64_t ttl_ns) noexcept {
   if (ttl_ns == 0) return 0;
   const uint64_t wall_ns = clock.wall_ns();
@@ -39,7 +39,7 @@ namespace refract::kv::writes {
 // Which attempt of an identified write it is.
 struct Attempt {
   bool repeats = false;
-  uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: nobody knows when.
+  uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: not known.
   uint64_t opened_ns = 0;      // Likewise: the session by which it comes.
 };
 struct Write {

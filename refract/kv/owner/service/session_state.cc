@@ -126,7 +126,8 @@ void SessionState::pin(View& view, Offset buffer, std::span<const std::byte> val
 }
 
 void SessionState::close(View& view) noexcept {
-  // Before the buffer may be reused: whoever still reads through the window must not see what comes then.
+  // Before the buffer may be reused: a client that still reads through the window must not see what comes
+  // then.
   if (view.window) windows_->close(*view.window);
   if (view.buffer) pins_.unpin(view.buffer);
   view = View{};

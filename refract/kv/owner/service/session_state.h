@@ -44,7 +44,7 @@ class SessionState {
     Table::Draft draft;
     PutOptions options;
     std::optional<Window> window;  // The value comes by WRITEs, which are counted when it is closed.
-    bool is_pulled = false;        // READs may still land in the draft: nobody else has a say in it.
+    bool is_pulled = false;        // READs may still land in the draft: no other call may change it.
 
     [[nodiscard]] uint64_t bytes() const noexcept { return draft.lengths.value_bytes; }
   };
@@ -59,9 +59,9 @@ class SessionState {
 
     [[nodiscard]] uint64_t bytes() const noexcept { return shown.size(); }
   };
-  // Somebody who lost interest without saying so (a deadline, a dropped coroutine) gives up his place to the
-  // next one when he has not touched it for so long. One-sided requests are no touch that anybody sees: where
-  // there is a window, the time that its bytes take on a slow path comes on top.
+  // A client that lost interest without saying so (a deadline, a dropped coroutine) loses its place to the
+  // next one when it has not touched it for so long. One-sided requests are no touch that the owner sees:
+  // where there is a window, the time that its bytes take on a slow path comes on top.
   static constexpr uint64_t kIdle_ns = 30 * kSecond_ns;
   static constexpr uint64_t kIdlePerMiB_ns = kSecond_ns;
 
@@ -98,7 +98,7 @@ class SessionState {
   void abandon(Upload& upload);
   // Gives up the upload untouched for the longest time. False: none has been for long enough.
   [[nodiscard]] bool abandon_idle_upload(uint64_t now_ns);
-  // From now on nobody changes the value: its window is closed. True: all of it has come.
+  // From now on no client changes the value: its window is closed. True: all of it has come.
   [[nodiscard]] bool seal(Upload& upload) noexcept;
   // The place is free, and the draft no longer the session's matter. REQUIRES: sealed.
   void forget(Upload& upload);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large values by one-sided requests: how many round trips they take, that they fill a path with delay, and
-// that what ends early leaves neither a window nor a doubt. On the simulated network where time matters, else
-// over loopback.
+// that what ends early leaves no window and no doubt. On the simulated network where time matters, else over
+// loopback.
 #include <gtest/gtest.h>
 
 #include <algorithm>

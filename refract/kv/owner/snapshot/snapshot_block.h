@@ -7,7 +7,7 @@
 //
 // An entry is what its buffer in the table is, without the padding in front of a large value, so that either
 // way is one copy. One that is too large for a block is a row of pieces in consecutive blocks; only the first
-// has expiry, identity and key. Blocks are checked as a whole by whoever keeps them
+// has expiry, identity and key. Blocks are checked as a whole by the layer that keeps them
 // (storage/snapshot/snapshot_file.h), so that there are no checksums here; still, any bytes are safe to
 // decode.
 //

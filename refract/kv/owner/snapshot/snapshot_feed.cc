@@ -12,7 +12,7 @@ namespace {
 
 // Given back with each departure: more than come in, so that the queue empties under load.
 constexpr size_t kBackAtDeparture = 4;
-// And when nobody waits for a single write: some 100 microseconds.
+// And when no call waits for a single write: some 100 microseconds.
 constexpr size_t kBackAtPoll = 1'024;
 // A write that finds no memory waits for so many; more would make a pause.
 constexpr size_t kBackWhenShort = 16'384;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A moment of a table, kept for somebody who writes it down: the shard's half of a snapshot.
+// A moment of a table, kept for a thread that writes it down: the shard's half of a snapshot.
 //
 // Made on the shard's thread, it holds the moment: the entries with stamps below `moment().stamp`. From then
 // on the table changes as ever, and another thread reads it by itself (snapshot_walk.h). When an entry of the
@@ -83,7 +83,7 @@ class SnapshotFeed : public Departures {
   void pass(uint64_t cursor) noexcept {
     passed_.store(cursor == 0 ? kAllPassed : cursor, std::memory_order_release);
   }
-  // Whether so much is kept that whoever reads slowly on purpose should not.
+  // Whether so much is kept that a reader that is slow on purpose should hurry.
   [[nodiscard]] bool is_urgent() const noexcept { return is_urgent_.load(std::memory_order_relaxed); }
 
   // Any thread. kOk while the moment is kept; else why it is not.
@@ -94,7 +94,7 @@ class SnapshotFeed : public Departures {
  protected:
   // Whether the entry belongs to the moment and has not been passed.
   [[nodiscard]] virtual bool is_wanted(Slot slot, uint64_t stamp) const noexcept;
-  // How many of the queue's buffers, from its beginning, nobody needs.
+  // How many of the queue's buffers, from its beginning, are not needed.
   [[nodiscard]] virtual uint64_t read_count() const noexcept;
   virtual void hand_over(const Handed& handed) noexcept;
 

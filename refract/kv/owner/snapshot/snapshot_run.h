@@ -24,7 +24,7 @@
 
 namespace refract::kv {
 
-// Holds whoever writes back to so many bytes a second, unless the snapshot is urgent or over.
+// Limits a writer to so many bytes a second, unless the snapshot is urgent or over.
 class SnapshotPace {
  public:
   struct Options {
@@ -62,7 +62,7 @@ class SnapshotRun final : private SnapshotSink {
 
   // kOk: the sink has the whole moment, and no block but sound ones. Else the feed's code, or the sink's.
   // With `is_relieved` it yields its CPU every 0.1 ms or so, and returns nothing once that is true; another
-  // call goes on from there.
+  // call continues from there.
   [[nodiscard]] std::optional<Code> run(const std::atomic<bool>* is_relieved = nullptr);
   [[nodiscard]] Progress progress() const noexcept;
 

@@ -231,7 +231,7 @@ TEST(SnapshotRun, is_given_up_before_a_write_fails_for_want_of_memory) {
   OneSpace one(6);
   ASSERT_EQ(overwrite(one.space, 300), 300U);
   one.take_moment();
-  // Nobody reads. What is kept is one version of each key, and fits; a second moment's does not.
+  // There is no reader. What is kept is one version of each key, and fits; a second moment's does not.
   ASSERT_EQ(overwrite(one.space, 100), 100U);
   EXPECT_EQ(one.feed->code(), Code::kOk);
   EXPECT_EQ(one.feed->stats().handed, 100U);

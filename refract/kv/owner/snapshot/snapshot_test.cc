@@ -28,7 +28,7 @@ using test::Model;
 using test::RandomOwner;
 using test::Space;
 
-// Hands stores on once somebody is there.
+// Hands stores on once there is a receiver.
 class LateLog final : public StoreLog {
  public:
   void stored(Offset at, std::span<const std::byte> bytes) noexcept override {
@@ -55,7 +55,7 @@ class SimFeed : public SnapshotFeed {
                      parts.options),
         visible_(parts.visible),
         prng_(parts.seed) {
-    // Whoever starts a reader tells it everything so far.
+    // The code that starts a reader tells it everything so far.
     visible_.make_visible(visible_.position());
   }
 

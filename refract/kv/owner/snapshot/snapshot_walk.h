@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a moment of a table while its owner goes on changing it: the reader's half of a snapshot, whose other
-// half is the feed (snapshot_feed.h), with its rules (S1) to (S3).
+// Reads a moment of a table while its owner continues to change it: the reader's half of a snapshot, whose
+// other half is the feed (snapshot_feed.h), with its rules (S1) to (S3).
 //
 // Buckets are read in the order of a scan (scan_cursor.h), each entry of the moment exactly once. Why none is
 // missed: what leaves its slot was handed over before (S1), so the queue, looked at after the slots, has
@@ -63,8 +63,8 @@ class SnapshotWalk {
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
  private:
-  // Cursors of places are told to the shard every so many buckets: what it hands over in vain meanwhile costs
-  // less than a shared line for each bucket.
+  // Cursors of places are told to the shard every so many buckets: what it hands over without need meanwhile
+  // costs less than a shared line for each bucket.
   static constexpr uint64_t kPassEvery = 16;
   static constexpr size_t kAhead = 32;  // Buckets whose lines are on their way; half of it, their buffers.
 

@@ -4,8 +4,9 @@
 //
 // Every client knows the seed of the keys' hash, so that any number of keys can be chosen to fall into one
 // bucket. A bucket is crowded when its chain has more lines than readers follow (kLinesWalked); from then on
-// it has a Crowd, until it has become half as long. The keys of a crowd are found by a hash whose key nobody
-// else knows. Nothing of this is in the space: it is gathered anew at recovery, and no result depends on it.
+// it has a Crowd, until it has become half as long. The keys of a crowd are found by a hash whose key no
+// other process knows. Nothing of this is in the space: it is gathered again at recovery, and no result
+// depends on it.
 //
 //   (C1) Every bucket whose chain has more than kLinesWalked lines has a crowd.
 //   (C2) A crowd's `lines` are its chain, the index has a word for each of its entries and no other, and

@@ -55,8 +55,8 @@ bool Eviction::fits(Slot slot, uint64_t bytes) const noexcept {
   return has <= kSlabBytesMax && size_class_of(has) == size_class_of(bytes);
 }
 
-// Keys are hashed, so that neighbouring buckets are a sample as good as any, and going round nobody is looked
-// at twice. Those whose hint says that they may fit are mates, the idlest of them first.
+// Keys are hashed, so that neighbouring buckets are a sample as good as any, and a round looks at no bucket
+// twice. Those whose hint says that they may fit are mates, the idlest of them first.
 Eviction::Look Eviction::look_around(uint64_t bytes) {
   const uint8_t hint = Slot::size_hint_of(bytes);
   const bool is_large = bytes > kSlabBytesMax;
@@ -90,7 +90,7 @@ Eviction::Look Eviction::look_around(uint64_t bytes) {
   return look;
 }
 
-// The idlest of those that fit, and that nobody holds.
+// The idlest of those that fit, and that no reader holds.
 Code Eviction::evict_mates(uint64_t bytes, size_t& evicted) {
   const bool is_large = bytes > kSlabBytesMax;
   const uint64_t victims = std::min(kBatch, parts_.table.stats().entries / kEntriesPerVictim + 1);

@@ -6,7 +6,7 @@
 // A put that finds no buffer has some entries evicted whose buffers fit, those that look idlest among some
 // hundreds. Where there are none, or others are much idler, a window of chunks is emptied, in steps: the put
 // is told kNoSpace meanwhile, and is_under_way() that it is worth waiting. Buffers that readers have pinned,
-// or that no slot names because somebody is writing them, are never touched; nothing is evicted while the
+// or that no slot names because a client is writing them, are never touched; nothing is evicted while the
 // node can grow.
 //
 // Threads: used only by the shard that owns the table.
@@ -38,7 +38,7 @@ class Eviction final : public RoomMaker {
   struct Counters {
     uint64_t samples = 0;  // Uses that readers wrote down.
     uint64_t windows = 0;  // That were emptied.
-    uint64_t spared = 0;   // Entries that would have gone, had nobody pinned them.
+    uint64_t spared = 0;   // Entries that would have gone, had no reader pinned them.
   };
 
   explicit Eviction(const Parts& parts);
@@ -48,7 +48,7 @@ class Eviction final : public RoomMaker {
 
   [[nodiscard]] Code make_room(uint64_t bytes, int attempts) noexcept override;
   void make_room_for_table() noexcept override;
-  // For a table that nobody else waits for. False: there cannot be room for so much.
+  // For a table that no other caller waits for. False: there cannot be room for so much.
   [[nodiscard]] bool make_room_at_once(uint64_t bytes);
 
   // A window is being emptied: call step() again and again, and try what waits for room when it is not.

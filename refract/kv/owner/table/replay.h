@@ -42,7 +42,7 @@ class Replay {
     uint64_t highest_stamp = 0;
   };
 
-  // Both outlive the replay. REQUIRES: the table is empty, and nobody is told of its changes.
+  // Both outlive the replay. REQUIRES: the table is empty, and its changes are told to no log and no reader.
   Replay(Table& table, Heap& heap) noexcept : table_(table), heap_(heap) {}
 
   // So many entries will come, or more: the table has its size before they do.

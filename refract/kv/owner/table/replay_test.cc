@@ -84,7 +84,7 @@ TEST_F(ReplayTest, a_replayed_table_equals_one_that_was_restarted_warm_entry_by_
   expect_same(cold.table(), space.table(), keys);
   cold.heap().reclaim();
   EXPECT_EQ(cold.heap().stats().buffers_live, cold.table().stats().entries);
-  // Once more, as where a log begins before its snapshot's moment.
+  // Again, as where a log begins before its snapshot's moment.
   Replay again(cold.table(), cold.heap());
   const std::vector<ChangeLog::Change> changes = log.changes();
   const std::span<const ChangeLog::Change> last = std::span(changes).last(1'000);

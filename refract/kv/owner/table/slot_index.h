@@ -3,7 +3,7 @@
 //
 // A word of 8 bytes for each: 28 bits of the hash, and the place. It grows by segments of 4 KiB that are
 // split one at a time, so that no insertion takes longer than some microseconds however many there are; what
-// a split needs of the hash stands in the word. With hashes that nobody can choose, segments fill evenly.
+// a split needs of the hash stands in the word. With hashes that no client can choose, segments fill evenly.
 //
 // Threads: one.
 #pragma once

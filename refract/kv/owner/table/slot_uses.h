@@ -25,8 +25,8 @@ enum class EvictionPolicy : uint8_t {
   kLeastOftenUsed,
 };
 
-// Of how many reads that nobody sees one is written down. Fewer cost hit rate, more cost reads: counts need
-// more of them than an order of time does.
+// Of how many reads that the owner does not see one is written down. Fewer cost hit rate, more cost reads:
+// counts need more of them than an order of time does.
 [[nodiscard]] constexpr uint64_t reads_per_use(EvictionPolicy policy) noexcept {
   switch (policy) {
     case EvictionPolicy::kNone:

@@ -234,7 +234,7 @@ bool Table::link_line(Place& place, uint64_t hash) {
   if (!line && room_maker_ != nullptr) room_maker_->make_room_for_table();
   if (!line) return false;
   ++stats_.overflow_lines;
-  // Linked while empty: whoever follows finds nothing yet.
+  // Linked while empty: a reader that follows finds nothing yet.
   writer_.publish(place.tail.plus(kOverflowWord * sizeof(Slot)), line->value);
   place.slot_at = *line;
   note_linked(bucket_index(hash, count_), *line);

@@ -49,8 +49,8 @@ class Table {
   [[nodiscard]] Result<> recover(const ChangeLog::Change* last = nullptr);
 
   // From now on each change is told to `log` when nothing can fail any more, and made at once behind that.
-  // Where the log has no room, nothing is changed: kOverloaded until it has got on, or kReadOnly. Null, as at
-  // first: nobody is told. The log outlives the table or is taken away.
+  // Where the log has no room, nothing is changed: kOverloaded until it has advanced, or kReadOnly. Null, as
+  // at first: no log is told. The log outlives the table or is taken away.
   void log_to(ChangeLog* log) noexcept { log_ = log; }
   [[nodiscard]] ChangeLog* log() const noexcept { return log_; }
   // The log has got on: retires the buffers that it has read by now. Returns how many.
@@ -105,11 +105,11 @@ class Table {
   // Gives back a buffer that an install has replaced.
   void retire(Offset buffer, uint64_t bytes);
 
-  // From now on `departures` is told of what leaves the table, and asked before buffers are retired; null:
-  // nobody is. One at a time. It outlives the table or is taken away.
+  // From now on `departures` is told of what leaves the table, and asked before buffers are retired; null: no
+  // receiver. One at a time. It outlives the table or is taken away.
   void tell(Departures* departures) noexcept { departures_ = departures; }
   [[nodiscard]] Departures* told() const noexcept { return departures_; }
-  // To be called by whoever replaces an entry by itself, behind before_install and before its store.
+  // For a caller that replaces an entry by itself, behind before_install and before its store.
   void depart(Slot slot) noexcept {
     if (departures_ != nullptr) [[unlikely]]
       departures_->departing(slot);
@@ -121,10 +121,10 @@ class Table {
   // as far as there is memory. REQUIRES: it is empty.
   void expect(uint64_t entries);
   // Makes the change with its own stamp, unless what stands there is as young. Returns whether anything was
-  // changed. kNoSpace: nothing was. REQUIRES: nobody is told (log_to).
+  // changed. kNoSpace: nothing was. REQUIRES: no log is told (log_to).
   [[nodiscard]] Result<bool> restore(const HashedKey& key, const ChangeLog::Change& change);
 
-  // From now on `uses` is told how slots are used, and `maker` asked for room; null: nobody is. Likewise.
+  // From now on `uses` is told how slots are used, and `maker` asked for room; null: no receiver. Likewise.
   void evict_by(RoomMaker* maker, SlotUses* uses) noexcept;
   // Takes an entry away, as an erasure that the log is told of. What the log says where it has no room.
   [[nodiscard]] Code evict(const Standing& standing);

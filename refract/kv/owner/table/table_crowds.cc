@@ -11,7 +11,7 @@ namespace {
 // it with every other call.
 constexpr size_t kLinesDissolved = kLinesWalked / 2;
 
-// Empty lines that one change unlinks at most; the next one goes on.
+// Empty lines that one change unlinks at most; the next one continues.
 constexpr int kLinesTrimmed = 128;
 
 }  // namespace
@@ -141,7 +141,7 @@ void Table::trim_crowd(uint64_t bucket, Crowd& crowd) {
   if (crowd.lines().size() <= kLinesDissolved) crowds_->dissolve(bucket);
 }
 
-// Goes on where a change has left empty lines.
+// Continues where a change has left empty lines.
 void Table::trim_rest() {
   const std::optional<uint64_t> bucket = crowds_->take_untrimmed();
   if (!bucket) return;

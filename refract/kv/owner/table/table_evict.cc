@@ -13,8 +13,8 @@ namespace {
 // looked through, before anybody is told that there is no space.
 constexpr uint64_t kSweptLines = 256;
 
-// A snapshot and the log may keep what was evicted for a while; after so many times in vain it is they who
-// are asked.
+// A snapshot and the log may keep what was evicted for a while; after so many rounds without success they are
+// asked to release it.
 constexpr int kAttempts = 4;
 
 }  // namespace

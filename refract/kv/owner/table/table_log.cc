@@ -92,8 +92,8 @@ Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& chang
   return true;
 }
 
-// The buffer of a put whose record was written, and its slot not: complete, with its stamp, and named by
-// nobody. Its memory is taken before anybody else gets it.
+// The buffer of a put whose record was written, and its slot not: complete, with its stamp, and named by no
+// slot. Its memory is taken before another use gets it.
 std::optional<Table::Draft> Table::adopt_unnamed(const ChangeLog::Change& last) {
   const Offset at = last.buffer;
   if (last.kind != ChangeLog::Kind::kPut || at.value % kGranuleBytes != 0) return std::nullopt;

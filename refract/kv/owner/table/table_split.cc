@@ -17,8 +17,8 @@ bool Table::make_room_for_bucket(uint64_t index) {
   return true;
 }
 
-// Copies the slots that belong to the new bucket; nobody looks there yet. False, and nothing is left behind,
-// where no line could be had.
+// Copies the slots that belong to the new bucket; no reader looks there yet. False, and nothing is left
+// behind, where there is no room for a line.
 bool Table::copy_moving_slots(uint64_t source_index, uint64_t new_index, std::vector<Moved>& moved) {
   const Offset target = bucket_at(new_index);
   const Crowd* const crowd = crowd_of(source_index);
@@ -68,8 +68,8 @@ bool Table::split_one() {
   const uint64_t source = split_source(count_ + 1);
   moved_.clear();
   if (!copy_moving_slots(source, new_index, moved_)) return false;
-  // (I3): both places, then the count, then the old slots. Whoever misses in the old bucket sees the new
-  // count.
+  // (I3): both places, then the count, then the old slots. A reader that misses in the old bucket sees the
+  // new count.
   REFRACT_FAULT("kv.split.before_count");
   writer_.publish(kBucketCountAt, ++count_);
   REFRACT_FAULT("kv.split.after_count");

@@ -303,7 +303,7 @@ TEST(Table, a_pinned_buffer_keeps_its_bytes) {
   reader.unpin(pinned.pin);
   for (int i = 0; i < 1'000; ++i) put(space, "k", "other");
   EXPECT_NE(std::memcmp(memory.at(pinned.value), "first", 5), 0)
-      << "the buffer is reused once nobody pins it";
+      << "the buffer is reused once no reader pins it";
 }
 
 TEST(Table, what_was_pinned_before_a_restart_keeps_its_bytes_after_it) {

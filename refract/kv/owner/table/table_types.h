@@ -94,7 +94,7 @@ struct TableHeld {
   uint64_t bytes = 0;
 };
 
-// A value on its way into the table: its buffer, which nobody else sees.
+// A value on its way into the table: its buffer, which no other caller sees.
 struct TableDraft {
   Offset buffer{};
   Lengths lengths{};
