@@ -29,7 +29,7 @@ class Chaos {
     bool cuts = true;
     uint64_t wall_error_ns = kWallError_ns;  // By how much wall clocks are stepped.
     double death_chance = 0;                 // At each harm, that a client ends for good.
-    // The node is made anew after a crash, without memory; called while all of it is down. Null: never.
+    // The node is made again after a crash, without memory; called while all of it is down. Null: never.
     double rebirth_chance = 0;
     std::function<void()> rebirth = {};
   };

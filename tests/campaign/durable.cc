@@ -69,7 +69,7 @@ uint64_t forget_what_was_taken_back(RivalStage& stage) {
     for (const auto& [crashed, loss] : found->second) {
       if (!overlaps(operation, loss)) continue;
       if (is_lost(operation, loss)) {
-        // An eviction is acknowledged to nobody.
+        // An eviction is acknowledged to no client.
         const bool is_eviction = stage.recorder.history().clients[operation.client] == RivalStage::kEvictor;
         if (is_always && operation.kind == Kind::kPut) {
           stage.complain(fmt::format("an acknowledged write is lost: {}", to_text(operation)));

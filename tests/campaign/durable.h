@@ -3,7 +3,7 @@
 //
 // A crash takes back changes that the disk had not confirmed. Their writers were told nothing (`always`), or
 // may have been told that they were made (`everysec`); readers may have seen them either way, for reads never
-// wait. So of each key that lost changes, everything that somebody was shown between the first of them and
+// wait. So of each key that lost changes, everything that a client was shown between the first of them and
 // the crash is taken out of the history, whatever it was; nothing else is. With `always` an acknowledged
 // write, and a refusal by a call, are never taken out: they must be explained together with all that
 // followed.

@@ -226,7 +226,7 @@ Task<> Worker::read_all() {
   for (const std::string& key : stage_.model.keys()) {
     // Of a crowded bucket readers leave the rest to the owner.
     const bool is_settled = read_directly(key) || stage_.run.crowded;
-    if (!is_settled) stage_.complain("a direct get gave up although nobody writes");
+    if (!is_settled) stage_.complain("a direct get gave up although there is no writer");
     co_await get(key);
     if (stage_.is_over()) break;
   }

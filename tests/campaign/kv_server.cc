@@ -188,7 +188,7 @@ void ServerProcess::take_log() {
 }
 
 void ServerProcess::fill_from_log() {
-  // Whoever dies here begins anew, which the keeper would see to.
+  // A server that dies here begins again; the real keeper would see to that.
   host_.allow_faults(false);
   while (!keeper_.options_.log->replay_into(table_, heap_)) {
     const uint64_t left = keeper_.options_.chunks_max * kChunkBytes - keeper_.memory_.bytes();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The serving side of a campaign: the memory that outlives the server, with the keeper who adds to it, and
-// the server's process, made anew after each crash.
+// The serving side of a campaign: the memory that outlives the server, with the keeper that adds to it, and
+// the server's process, made again after each crash.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ class Keeper {
     uint32_t shard_count = 1;
     Mutation mutation = Mutation::kNone;
     kv::EvictionPolicy eviction = kv::EvictionPolicy::kNone;
-    const EvictionNotes* evictions = nullptr;  // Told of what is evicted; null: nobody is.
+    const EvictionNotes* evictions = nullptr;  // Told of what is evicted; null: no notes.
     ModelLog* log = nullptr;                   // Null: changes are in memory only. Outlives the keeper.
   };
   Keeper(sim::World& world, sim::Host& server, const Options& options);

@@ -255,7 +255,7 @@ void Worker::end_write(const Write& write, const Result<uint64_t>& result) {
                                     .now_ns = stage_.now_ns()}));
 }
 
-// Nobody else writes the key, so its writer knows what the conditions must have met.
+// No other worker writes the key, so its writer knows what the conditions must have met.
 void Worker::judge_condition(const Write& write, const Result<uint64_t>& result) {
   const Model::State state = stage_.model.state(write.key, write.begun_ns, stage_.now_ns());
   const Code code = result.code();

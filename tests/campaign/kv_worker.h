@@ -58,7 +58,7 @@ class Worker {
 
   // The whole life of a worker.
   [[nodiscard]] runtime::Task<> work();
-  // Reads all keys on both paths, once nobody writes.
+  // Reads all keys on both paths, once all writers have ended.
   [[nodiscard]] runtime::Task<> read_all();
 
  private:

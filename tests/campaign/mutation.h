@@ -69,7 +69,7 @@ inline constexpr std::array kRivalMutations = {
     MutationRow{Mutation::kEarlyCompare, "if_version is compared too early"},
     MutationRow{Mutation::kNoOutcomes, "a write that comes twice is executed twice"},
     MutationRow{Mutation::kForgetBucket, "recovery forgets a bucket"},
-    MutationRow{Mutation::kStampsAnew, "recovery begins stamps anew"},
+    MutationRow{Mutation::kStampsAnew, "recovery begins stamps again"},
     MutationRow{Mutation::kLateFirstSent, "a repetition hides when it was first sent"},
     MutationRow{Mutation::kBlindRetry, "a put without identity is sent again"},
 };

@@ -51,7 +51,7 @@ class RepeatedSends final : public fabric::WrappedDomain {
     return posted;
   }
 
-  // Whoever sent it once waits for one answer.
+  // A sender that sent it once waits for one answer.
   [[nodiscard]] size_t take(std::span<fabric::Completion> completions) noexcept override {
     const std::span<fabric::Completion> taken = completions.first(WrappedDomain::take(completions));
     const auto answers = std::ranges::remove_if(taken, [](const fabric::Completion& completion) {

@@ -82,7 +82,7 @@ Task<bool> Rival::connect_to(Reach& reach) {
     kv::RpcClientOptions options{.timeout_ns = kTimeout_ns};
     if (prng_.chance(0.7)) options.lender = options_.lender;
     reach.client = std::make_unique<kv::RpcClient>(*reach.session, host_.shard(), options);
-    // Few places, so that many are found anew.
+    // Few places, so that many are found again.
     reach.chains = std::make_unique<kv::ChainClient>(
         *reach.client, host_.shard(), kv::ChainClientOptions{.timeout_ns = kTimeout_ns, .slots = 8});
     reach.remote = std::make_unique<kv::RemoteClient>(*reach.client, host_.shard(), remote_options());
@@ -272,8 +272,8 @@ uint64_t Rival::number_in(const std::string& key, const std::string& value) {
   if (number != 0 && number <= stage_.values && value == sealed_value(key, number, value.size())) {
     return number;
   }
-  stage_.complain(
-      fmt::format("{} was read as {} bytes '{}' that nobody wrote", key, value.size(), value.substr(0, 60)));
+  stage_.complain(fmt::format("{} was read as {} bytes '{}' that no client wrote", key, value.size(),
+                              value.substr(0, 60)));
   return 0;
 }
 
@@ -330,7 +330,7 @@ Task<> Rival::put() {
   if (result.code() == Code::kIndeterminate && prng_.chance(0.5)) co_await doubt(key);
 }
 
-// Conditions that hardly ever hold, one after the other, on an entry whose version nobody was told: each
+// Conditions that hardly ever hold, one after the other, on an entry whose version no client was told: each
 // answer says one that it does not have.
 Task<> Rival::doubt(std::string key) {
   const bool connected = co_await connect();

@@ -60,7 +60,7 @@ struct RivalStage {
   [[nodiscard]] bool is_durable() const noexcept { return run.durability != Durability::kNone; }
   // Some messages of identified writes come twice.
   [[nodiscard]] bool sends_twice() const noexcept { return run.seed % 5 == 2; }
-  // Wall clocks are stepped by hours, so that nobody can say when an entry expires; none does.
+  // Wall clocks are stepped by hours, so that it cannot be said when an entry expires; none does.
   [[nodiscard]] bool has_wild_clocks() const noexcept { return run.seed % 11 == 3; }
   // Under which a key stands in the history. What is lost on purpose has another name from then on.
   [[nodiscard]] std::string name_of(size_t life, const std::string& key) const;
@@ -116,7 +116,7 @@ class Rival {
     WatchedMemory::Looks looks;
     std::optional<WatchedMemory> memory;
     std::optional<kv::DirectReader<WatchedMemory>> reader;
-    size_t life = 0;  // When the session began to open: in between the node may have been made anew.
+    size_t life = 0;  // When the session began to open: in between the node may have been made again.
     std::unique_ptr<rpc::Session> session;
     std::unique_ptr<kv::RpcClient> client;
     std::unique_ptr<kv::ChainClient> chains;  // Over client, likewise below.
@@ -150,10 +150,10 @@ class Rival {
     const std::string* value = nullptr;  // Null: it was not looked at.
   };
   void end_read(size_t record, const std::string& key, const Read& read);
-  // The number in a value that is whole; 0, and a complaint, in one that nobody wrote like that.
+  // The number in a value that is whole; 0, and a complaint, in one that no client wrote like that.
   [[nodiscard]] uint64_t number_in(const std::string& key, const std::string& value);
 
-  // Writes that are sent again under their identity while nobody knows their fate.
+  // Writes that are sent again under their identity while their fate is unknown.
   [[nodiscard]] kv::RpcAttempt first_attempt(bool is_conditional);
   [[nodiscard]] bool may_send(const kv::RpcAttempt& attempt, int times, const Result<uint64_t>& result) const;
   [[nodiscard]] kv::RpcAttempt attempt_now(const kv::RpcAttempt& attempt, int times);

@@ -41,7 +41,7 @@ Keeper::Options keeper_options(const RivalRun& run, size_t life) {
   Keeper::Options options{.seed = mix(run.seed + age), .mutation = run.mutation};
   // Some nodes are full most of the time, some have plenty.
   options.chunks = prng.chance(0.2) ? 9 + prng.below(8) : 30;
-  // Made anew so often, it had better be small.
+  // It is made again so often that it should be small.
   if (is_durable) options.chunks = std::min<uint64_t>(options.chunks, 14);
   options.chunks_max = options.chunks + prng.below(12);
   // A memory that is filled in another order needs a little more.

@@ -43,7 +43,7 @@ struct RivalOutcome {
   uint64_t splits = 0;
   uint64_t regions = 0;
   uint64_t crashes = 0;
-  uint64_t lives = 0;    // Nodes, each made anew without memory.
+  uint64_t lives = 0;    // Nodes, each made again without memory.
   uint64_t sharded = 0;  // Runs with two shards.
   uint64_t deaths = 0;   // Clients that never came back.
   uint64_t reconnects = 0;
@@ -53,7 +53,7 @@ struct RivalOutcome {
   uint64_t excluded_max = 0;  // Mismatches that one entry of unknown version met.
   uint64_t chain_gets = 0;    // Answered by chains; by clients that lived to tell, likewise below.
   uint64_t chain_puts = 0;
-  uint64_t chain_conflicts = 0;  // Swaps that met what somebody else had stored meanwhile.
+  uint64_t chain_conflicts = 0;  // Swaps that met what another client had stored meanwhile.
   uint64_t remote_gets = 0;      // Answered by READs of the server's memory,
   uint64_t remote_calls = 0;     // and left to calls by those who read like that.
   uint64_t remote_retries = 0;   // They met a change and looked again.

@@ -105,7 +105,7 @@ TEST(Rivals, every_history_is_linearizable_under_crashes_stops_cuts_and_stalls) 
   }
   SCOPED_TRACE(describe(all));
   RecordProperty("what_happened", describe(all));
-  // A key without a judgement is one that nobody checked.
+  // A key without a judgement is one that was not checked.
   EXPECT_EQ(all.undecided, 0U);
   if (kIsFull && count >= REFRACT_CAMPAIGN_SEEDS) {
     expect_everything_happened(all);
@@ -113,7 +113,7 @@ TEST(Rivals, every_history_is_linearizable_under_crashes_stops_cuts_and_stalls) 
   }
 }
 
-// A fifth of the seeds once more, in a memory that is too small: what goes is an erasure in the history, so
+// A fifth of the seeds again, in a memory that is too small: what goes is an erasure in the history, so
 // that conditions, lost answers and reads are judged as ever.
 TEST(Rivals, every_history_is_linearizable_where_entries_are_evicted) {
   const uint64_t only = number_from_environment("REFRACT_SEED", 0);

@@ -60,12 +60,12 @@ class WatchedMemory {
   [[nodiscard]] PinWriter* pins() const noexcept { return memory_.pins(); }
 
  private:
-  // Whether the reader goes on with what it saw at first.
+  // Whether the reader keeps what it saw at first.
   [[nodiscard]] bool is_hidden(Offset at, bool is_stamp) const noexcept {
     if (at == kv::kBucketCountAt) return mutation_ == Mutation::kNoSecondCount;
     return mutation_ == Mutation::kBlindReaders || (mutation_ == Mutation::kNoSecondSlot && !is_stamp);
   }
-  // The word that says where a chain goes on, as a reader would have it who believes that none is long.
+  // The word that says where a chain continues, as a reader would have it that believes that none is long.
   [[nodiscard]] uint64_t end_of_chain(Offset at, uint64_t word) {
     if (at.value % kLineBytes != kv::kOverflowWord * sizeof(kv::Slot)) return word;
     const ChunkKind kind = kind_at(at);

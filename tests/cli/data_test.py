@@ -102,7 +102,7 @@ class Snapshots(Folder):
             node.run("put", f"large-{number}", "-", data=os.urandom(1 << 20))
         asked = [json.loads(node.run("snapshot", "--no-wait", "--json").stdout)["shards"][0]["attempt"]
                  for _ in range(5)]
-        # Four seconds' worth of writing: the first one goes on meanwhile, unless this machine slept.
+        # Four seconds' worth of writing: the first one continues meanwhile, unless this machine slept.
         status = self.data(node)["snapshots"]
         if status["ended"] == 0:
             self.assertEqual(asked, [1, 2, 2, 2, 2])

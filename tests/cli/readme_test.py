@@ -8,8 +8,8 @@ Usage: readme_test.py REFRACTD REFRACT PROJECT COMPILER [unittest arguments]
 The commands name /run/refract, /srv/refract and port 7400, and kill processes by name. So they run in
 namespaces of their own, for mounts, processes and the network, in which all of this is a scratch folder's.
 Where the kernel does not grant that, the test counts as skipped and says why. A key may share bucket and
-fingerprint with another, by chance, and `refract trace` then shows a step more: so what differs is run once
-more, with another store. A lie differs again.
+fingerprint with another, by chance, and `refract trace` then shows a step more: so what differs is run again,
+with another store. A lie differs again.
 """
 
 import os

@@ -193,7 +193,7 @@ class Judge {
         if (changes[i].entry) given = std::max(given, changes[i].entry->stamp);
       }
       if (stamp <= given) return "a version would come twice";
-      // And it goes on from there.
+      // And it continues from there.
       for (int i = 0; i < 5; ++i) shard.change();
       for (const MadeChange& change : shard.changes()) {
         if (change.entry)

@@ -241,7 +241,7 @@ TEST_P(FullDiskAtStart, serves_reads_also_when_it_had_been_stopped_with_everythi
   Client client = it_->connect();
   EXPECT_EQ(it_->put(client), Code::kReadOnly);
   EXPECT_EQ(it_->times_said("waits for room"), 1U) << it_->node().errors();
-  // Neither the server's death nor everybody's takes anything away, or makes damage of it.
+  // The death of the server, or of all processes, takes nothing away, and makes no damage.
   const pid_t server = it_->node().server();
   send_signal(server, SIGKILL);
   ASSERT_GT(it_->node().next_server(server), 0);

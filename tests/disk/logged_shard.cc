@@ -142,7 +142,7 @@ Model LoggedShard::content() {
                   .request = found->request,
                   .value = text_of(found->value)};
   }
-  // A key that nobody wrote would be one too many.
+  // A key that was not written would be one too many.
   REFRACT_CHECK(model.size() == space_.table().stats().entries);
   return model;
 }

@@ -52,7 +52,7 @@ class LoggedShard final : public kv::ChangeLog, public storage::ValueSource {
 
   // One change, when the log has room.
   void change();
-  // Begins a snapshot, unless one is under way; goes on with it. Once one is there, the log drops what it
+  // Begins a snapshot, unless one is under way; continues it. Once one is there, the log drops what it
   // has.
   void begin_snapshot();
   void poll();

@@ -3,7 +3,7 @@
 // operations, long after they were made.
 //
 //   RecordedDisk disk(real_disk);     work on it, with as many threads as the real one may have
-//   disk.note(...)                    what somebody was promised at this point
+//   disk.note(...)                    what a caller was promised at this point
 //   Replay replay(disk.recording());  a SimulatedDisk on which the first n operations are made again
 //
 // A sync counts from the moment at which it has returned; what other threads did to the folder waits
@@ -72,7 +72,7 @@ class RecordedDisk final : public storage::Disk {
   [[nodiscard]] std::string path_of(std::string_view name) const override { return disk_.path_of(name); }
 
   void note(const Promise& promise) { add({.promise = promise}); }
-  // REQUIRES: nobody works on the disk any more.
+  // REQUIRES: no thread works on the disk any more.
   [[nodiscard]] const Recording& recording() const noexcept { return recording_; }
 
  private:

@@ -32,12 +32,12 @@ std::string enter() {
   const uid_t user = ::geteuid();
   const gid_t group = ::getegid();
   const int spaces = CLONE_NEWNS | (user == 0 ? 0 : CLONE_NEWUSER);
-  if (::unshare(spaces) != 0) return "this system lets nobody make a mount namespace: " + errno_text(errno);
+  if (::unshare(spaces) != 0) return "no process may make a mount namespace here: " + errno_text(errno);
   if (user != 0) {
     const bool is_mapped = write_line("/proc/self/setgroups", "deny") &&
                            write_line("/proc/self/uid_map", fmt::format("{0} {0} 1", user)) &&
                            write_line("/proc/self/gid_map", fmt::format("{0} {0} 1", group));
-    if (!is_mapped) return "this system lets nobody be somebody in a user namespace";
+    if (!is_mapped) return "no process may map its user in a user namespace here";
   }
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
     return "nothing can be mounted here: " + errno_text(errno);

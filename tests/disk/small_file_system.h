@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // File systems that tests fill up, or that fail: mounted in a mount namespace of the test's own, so that
-// nobody else sees them and nothing of them outlives it.
+// no other process sees them and nothing of them outlives it.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ class WrittenNode {
   // Puts until one is refused because of the log, at most as many as say that none will be. The answers.
   [[nodiscard]] std::map<Code, uint64_t> put_until_refused(Client& client);
 
-  // Nothing, or which key has neither what was acknowledged last nor what may have been stored since.
+  // Nothing, or which key differs from what was acknowledged last and from what may have been stored since.
   [[nodiscard]] std::string difference(Client& client) const;
 
   [[nodiscard]] const std::string& folder() const noexcept { return folder_; }

@@ -56,8 +56,8 @@ for program in "$work/by-cmake/hello" "$work/by-pkg-config"; do
 done
 [[ $("$moved/bin/refract" --socket "$socket" get greeting) == "hello, memory" ]] ||
   { echo "the installed refract does not find what the example put"; exit 1; }
-if "$work/by-pkg-config" "$work/nobody.sock" 2>"$work/refused"; then
+if "$work/by-pkg-config" "$work/nothing.sock" 2>"$work/refused"; then
   echo "the example claims to have met a node where there is none"
   exit 1
 fi
-grep -q "$work/nobody.sock" "$work/refused"
+grep -q "$work/nothing.sock" "$work/refused"

@@ -26,7 +26,7 @@ std::string reason(const History& history, const Operation& convicted, const Poi
   };
   if (is_get && convicted.value != 0) {
     const auto found = std::ranges::find_if(operations, put);
-    if (found == operations.end()) return "nobody ever put that value";
+    if (found == operations.end()) return "no client ever put that value";
     if (std::ranges::count_if(operations, put) > 1) return "no order of the operations explains it";
     if ((*found)->outcome != Outcome::kDone && (*found)->outcome != Outcome::kUnknown) {
       return fmt::format("the put of that value by {} had no effect: {}",

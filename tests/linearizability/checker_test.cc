@@ -122,8 +122,8 @@ TEST(Bad, conditions_that_should_have_been_answered_otherwise) {
   EXPECT_TRUE(judge({first, at(1, {3, 4}, put_if(2, Outcome::kMismatch, 11))}).is_good());
 }
 
-// A put whose version nobody was told, and conditions that were told that it is not theirs: the last of them
-// names the version that it then turns out to have. As many as there are, each counts.
+// A put whose version no client was told, and conditions that were told that it is not theirs: the last of
+// them names the version that it then turns out to have. As many as there are, each counts.
 TEST(Bad, a_version_that_any_number_of_conditions_were_told_is_not_there) {
   for (uint64_t mismatches = 1; mismatches <= 9; ++mismatches) {
     for (uint64_t told = 1; told <= mismatches; ++told) {
@@ -189,7 +189,7 @@ TEST(Bad, an_entry_that_is_erased_twice) {
 TEST(Bad, a_value_that_was_never_written_or_was_refused) {
   const Judgement never = judge({at(0, {1, 2}, put(10, 1)), at(1, {3, 4}, got(99, 2))});
   ASSERT_TRUE(never.violation);
-  EXPECT_NE(never.violation->sentence.find("nobody ever put"), std::string::npos);
+  EXPECT_NE(never.violation->sentence.find("no client ever put"), std::string::npos);
   const Judgement refused =
       judge({at(0, {1, 2}, put_if_absent(Outcome::kExists, 10)), at(1, {3, 4}, got(10, 1))});
   ASSERT_TRUE(refused.violation);

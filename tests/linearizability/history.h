@@ -2,8 +2,8 @@
 // What clients asked of a key-value store and what they were told, each operation with the moments of its
 // call and its return: the evidence that the checker judges.
 //
-// A store that loses everything on purpose (a node that was made anew) has another set of keys from then on:
-// whoever records gives them other names.
+// A store that loses everything on purpose (a node that was made again) has another set of keys from then on:
+// the recorder gives them other names.
 #pragma once
 
 #include <cstdint>

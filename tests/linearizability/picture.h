@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A contradiction as a picture: time from left to right, a lane for each client, an operation as a bar from
 // its call to its return with what it asked and was told. The axis is the order of calls and returns, with
-// their times beneath, since what matters is who came before whom.
+// their times beneath, since what matters is the order of the calls.
 #pragma once
 
 #include <string>

@@ -75,7 +75,7 @@ Recipe register_of(uint64_t seed) {
   return recipe;
 }
 
-// Mostly conditions on versions that are not the one, of an entry whose own nobody was told.
+// Mostly conditions on versions that are not the one, of an entry whose own no client was told.
 Recipe many_mismatches(uint64_t seed) {
   Recipe recipe{.seed = seed, .clients = 3, .operations = 7};
   recipe.unknown_chance = 0.4;

@@ -105,7 +105,7 @@ TEST(RegisterBad, a_timed_out_compare_and_set_happens_once_and_where_its_value_w
   EXPECT_TRUE(judge("0 :invoke :write 5\n0 :ok :write 5\n1 :invoke :cas [0 1]\n1 :info :cas [0 1]\n"
                     "0 :invoke :read nil\n0 :ok :read 1\n")
                   .violation)
-      << "nobody wrote 0";
+      << "no client wrote 0";
 }
 
 TEST(RegisterBad, a_compare_and_set_that_failed_though_its_value_was_there_all_the_time) {

@@ -120,7 +120,7 @@ class Search {
       if (item < begun_) try_next(configuration, item);
       if (!items_[item].optional) break;
     }
-    std::vector<uint32_t> tried;  // Of writes of which nobody knows more than their kind.
+    std::vector<uint32_t> tried;  // Of writes of which only the kind is known.
     for (const uint32_t item : pending_) {
       if (place_in_chain_[item] != kNoPlace || configuration.has_taken(item)) continue;
       if (is_anonymous_[item]) {
@@ -139,7 +139,7 @@ class Search {
            a.if_value == b.if_value;
   }
 
-  // Optional writes whose effect nobody can tell from that of another: one is as good as the next (R3).
+  // Optional writes whose effect cannot be told from that of another: one is as good as the next (R3).
   void find_anonymous() {
     std::unordered_set<uint64_t> read;
     for (const Item& item : items_) {

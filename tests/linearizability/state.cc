@@ -147,8 +147,8 @@ bool Rules::is_free(const Item& item, const State& before, const State& after,
                     uint64_t now_ns) const noexcept {
   if (item.operation->changes() || !before.looks_like(after)) return false;
   if (before.floor_ns == after.floor_ns) return true;
-  // Time that has passed anyway makes nobody late: all that is under way ends later, and what it puts expires
-  // later. But whoever finds this entry must come before its end.
+  // Time that has passed anyway makes no operation late: all that is under way ends later, and what it puts
+  // expires later. But an operation that finds this entry must come before its end.
   return after.floor_ns <= now_ns &&
          (after.presence != Presence::kPresent || after.floor_ns < after.expires_until_ns);
 }

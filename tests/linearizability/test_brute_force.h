@@ -31,14 +31,14 @@ class BruteForce {
   struct Entry {
     bool is_there = false;
     uint64_t value = 0;
-    uint64_t version = 0;  // 0: one that nobody names.
+    uint64_t version = 0;  // 0: one that no client names.
     uint64_t expires_from_ns = kNever;
     uint64_t expires_until_ns = kNever;
     uint64_t highest = 0;
     uint64_t now_ns = 0;
   };
 
-  // A put that nobody acknowledged may have got any version that somebody names.
+  // A put that was not acknowledged may have got any version that some client names.
   [[nodiscard]] bool try_versions(size_t index) {
     if (index == operations_.size()) {
       done_.assign(operations_.size(), false);

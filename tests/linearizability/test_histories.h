@@ -20,7 +20,7 @@ struct Recipe {
   size_t operations = 7;
   uint64_t call_ns = 100;  // Half of a call, at most; as long as the pause between two.
   uint64_t pause_ns = 50;
-  double unknown_chance = 0.1;  // Of a write: nobody learns its outcome.
+  double unknown_chance = 0.1;  // Of a write: no client learns its outcome.
   double expiring_chance = 0;   // Of a put.
   double condition_chance = 0.4;
   bool tells_versions = true;         // Else gets and puts say nothing of versions.

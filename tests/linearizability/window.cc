@@ -73,7 +73,7 @@ class Reduction {
     return result;
   }
 
-  // The version of a put that nobody acknowledged is known only together with who read its value.
+  // The version of a put that was not acknowledged is known only together with the reader of its value.
   static void forget_untold(std::vector<Item>& items) {
     std::unordered_set<uint64_t> told;
     for (const Item& item : items) {

@@ -39,7 +39,7 @@ std::string missing_right() {
   (void)::close(device);
   bool may = false;
   std::thread([&may] { may = ::unshare(CLONE_NEWNET) == 0; }).join();
-  return may ? "" : "this system lets nobody make a network namespace (CAP_SYS_ADMIN)";
+  return may ? "" : "no process may make a network namespace here (CAP_SYS_ADMIN)";
 }
 
 class BadPath : public testing::Test {
@@ -146,7 +146,8 @@ TEST_F(BadPathCallers, all_that_clients_are_told_over_loss_reorder_duplicates_an
   for (const Weather::Kind& cut : {no_answers, no_requests, kCut, no_answers}) {
     have_weather(cut, 500);
     weather->set(rain);
-    EXPECT_TRUE(make_progress(scene, sufferers, 3)) << "nobody goes on after the cut; " << scene.complaint();
+    EXPECT_TRUE(make_progress(scene, sufferers, 3))
+        << "no client continues after the cut; " << scene.complaint();
   }
   // The impatient give up, and say what they know: a read was not answered, a write perhaps happened. Which
   // of the two a cut meets is chance; afterwards they are without a connection.
@@ -156,12 +157,14 @@ TEST_F(BadPathCallers, all_that_clients_are_told_over_loss_reorder_duplicates_an
   for (int more = 0; more < 40 && !both_were_said(); ++more) {
     have_weather(kCut, 500);
     weather->set(rain);
-    EXPECT_TRUE(make_progress(scene, sufferers, 3)) << "nobody goes on after the cut; " << scene.complaint();
+    EXPECT_TRUE(make_progress(scene, sufferers, 3))
+        << "no client continues after the cut; " << scene.complaint();
   }
   EXPECT_TRUE(both_were_said()) << scene.codes();
   have_weather(kCut, 1'500);
   weather->set({});
-  EXPECT_TRUE(make_progress(scene, sufferers, 20)) << "nobody goes on after the cut; " << scene.complaint();
+  EXPECT_TRUE(make_progress(scene, sufferers, 20))
+      << "no client continues after the cut; " << scene.complaint();
 
   for (const auto& caller : sufferers) caller->stop();
   for (const auto& caller : witnesses) {
@@ -182,8 +185,8 @@ TEST_F(BadPathCallers, all_that_clients_are_told_over_loss_reorder_duplicates_an
   EXPECT_GT(counts.cut, 0U);
 }
 
-// A write is executed and its answer lost for so long that the client gives up. Whoever repeats it with its
-// identity is told what became of it; whoever does not would be told that his own write is in his way.
+// A write is executed and its answer lost for so long that the client gives up. A client that repeats it with
+// its identity is told its outcome; one that does not would be told that its own write is in its way.
 TEST_F(BadPath, a_conditional_write_whose_answer_was_cut_off_is_answered_truthfully_afterwards) {
   Client sufferer = connect(bad_address, 300 * kMillisecond_ns);
   Client witness = connect(good_address);
@@ -210,7 +213,7 @@ TEST_F(BadPath, a_conditional_write_whose_answer_was_cut_off_is_answered_truthfu
     ASSERT_TRUE(again) << info(again.code()).text;
     EXPECT_GT(*again, *before);
     const auto now = witness.get(key);
-    EXPECT_EQ(now.value_or(""), round == 2 ? "another's" : "mine") << "the repetition was executed once more";
+    EXPECT_EQ(now.value_or(""), round == 2 ? "another's" : "mine") << "the repetition was executed again";
     EXPECT_EQ(sufferer.put(key, "stranger's", {.if_version = *before}).code(), Code::kVersionMismatch);
   }
 }

@@ -114,7 +114,7 @@ class Caller {
   [[nodiscard]] Write begin_put(size_t key, const PutOptions& options);
   void end_get(size_t record, size_t key, const Result<Got>& got, const std::string* value);
   void end_write(const Write& write, Result<uint64_t> result, bool may_have_happened);
-  // Once more and again, while nobody knows whether it happened. `call` makes one attempt.
+  // Repeated while it is not known whether it happened. `call` makes one attempt.
   template <typename Call>
   [[nodiscard]] Result<uint64_t> insist(const Call& call, bool& may_have_happened);
   template <typename Call>

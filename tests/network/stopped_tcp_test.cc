@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server that is stopped under clients on sockets: calls end at their deadlines, and all goes on where it
+// A server that is stopped under clients on sockets: calls end at their deadlines, and all continues where it
 // was when the server does.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ TEST(StoppedOverTcp, calls_end_at_their_deadlines_and_all_answers_have_an_order)
   const auto answered = [](const Caller& caller) { return caller.answered(); };
   const pid_t server = node.server();
   for (int round = 0; round < 3; ++round) {
-    ASSERT_TRUE(all_reach(answered, 100)) << "nobody goes on";
+    ASSERT_TRUE(all_reach(answered, 100)) << "no client continues";
     send_signal(server, SIGSTOP);
     ASSERT_TRUE(becomes_true([&] { return state_of(server) == 'T'; }));
     // Several deadlines long, and until those calls ended, too, that the stop found under way.
@@ -68,7 +68,7 @@ TEST(StoppedOverTcp, calls_end_at_their_deadlines_and_all_answers_have_an_order)
     EXPECT_FALSE(newcomer.error().what.empty());
     send_signal(server, SIGCONT);
   }
-  ASSERT_TRUE(all_reach(answered, 100)) << "nobody goes on";
+  ASSERT_TRUE(all_reach(answered, 100)) << "no client continues";
   for (const auto& caller : callers) {
     caller->stop();
     EXPECT_EQ(caller->counters().server_losses, 0U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forty thousand keys that were chosen to fall into one bucket, in a real node: whoever lists, copies, checks
-// or restarts it meets nothing but entries.
+// Forty thousand keys that were chosen to fall into one bucket, in a real node: a list, a copy, a check and a
+// restart meet nothing but entries.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -41,7 +41,7 @@ TEST(KilledClient, in_the_middle_of_writes_is_not_noticed_by_the_others) {
     ASSERT_TRUE(becomes_true([&] { return ledger->clients[client].operations.load() >= goal; }));
     sleep_ms(prng.below(5));
     victim.kill_now();
-    // Whoever goes on with the same keys must find what the dead one left: settle what was under way.
+    // A client that continues with the same keys must find what the dead one left: settle what was under way.
     Client look = node.connect();
     ASSERT_EQ(differences_of(look, *ledger, client), "");
     settle_pending(look, *ledger, client);

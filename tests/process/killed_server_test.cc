@@ -162,7 +162,7 @@ TEST(KilledServer, is_given_up_after_the_limit_and_stays_readable) {
   EXPECT_EQ(node.server(), -1);
   EXPECT_NE(node.errors().find("refract dump"), std::string::npos);
 
-  // Nobody waits out a deadline for what will not come: this client's is longer than the test may take.
+  // No client waits out a deadline for what will not come: this client's is longer than the test may take.
   const auto refused = client.put("key", "other");
   EXPECT_EQ(refused.code(), Code::kUnavailable) << info(refused.code()).text;
   EXPECT_NE(client.trouble().what.find("given up"), std::string::npos) << client.trouble().what;

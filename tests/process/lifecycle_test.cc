@@ -41,7 +41,7 @@ TEST(Lifecycle, a_killed_keeper_takes_its_server_along) {
   const pid_t server = node.server();
   node.process().kill_now();
   EXPECT_TRUE(becomes_true([&] { return state_of(server) == '\0' || state_of(server) == 'Z'; }));
-  // Its socket is still there, and in nobody's way.
+  // Its socket is still there, and in no node's way.
   Node next({.socket_path = node.socket_path()});
   ASSERT_TRUE(next.is_up()) << next.errors();
   Client client = next.connect();
@@ -146,7 +146,7 @@ TEST(Lifecycle, as_process_1_of_a_namespace_it_reaps_orphans_and_stops_on_sigter
   EXPECT_TRUE(client.route().direct);
   send_signal(server, SIGKILL);
   ASSERT_TRUE(put_in_the_end(client, "key", "other"));
-  // Neither the orphan nor the dead server remain: the new server is the only child.
+  // The orphan and the dead server are gone: the new server is the only child.
   EXPECT_TRUE(becomes_true([&] { return children_of(keeper, /*with_ended=*/true).size() == 1; }));
   send_signal(keeper, SIGTERM);
   EXPECT_EQ(node.process().wait(), 0);

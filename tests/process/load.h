@@ -2,7 +2,7 @@
 // Client processes under load, and a ledger of what was acknowledged to them, which outlives them.
 //
 // Each client has keys of its own, and keeps for each the last acknowledged state and the one that is on its
-// way; so whoever looks later, also after a client was killed, knows what may be in the node. One further key
+// way; so a later reader, also after a client was killed, knows what may be in the node. One further key
 // is a counter that all of them raise by conditional puts.
 #pragma once
 

@@ -123,7 +123,7 @@ TEST(StoppedClient, never_returns_a_wrong_value_however_long_it_was_away) {
         const uint64_t key = prng.below(kKeys);
         const auto got = client.get(key_of(key), value);
         const auto number = got ? number_in(key_of(key), value) : std::nullopt;
-        // Nor an older one than it has seen already.
+        // And no older one than it has seen already.
         if (!number || *number < newest[key]) return 1;
         newest[key] = *number;
         shared->clients[reader].operations.fetch_add(1);

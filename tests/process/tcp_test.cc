@@ -74,8 +74,8 @@ TEST(Tcp, the_banner_names_the_address_and_the_welcome_tells_who_is_there) {
   EXPECT_EQ(facts.shard_count, 2U);
   EXPECT_EQ(facts.socket_path, node.socket_path() + ".1");
   EXPECT_EQ(facts.boot_id, host_boot_id().value_or(BootId{}));
-  const auto nobody = ShardLink::over_tcp(address + "/2");
-  EXPECT_FALSE(nobody->is_open()) << "there are shards 0 and 1";
+  const auto absent = ShardLink::over_tcp(address + "/2");
+  EXPECT_FALSE(absent->is_open()) << "there are shards 0 and 1";
 }
 
 TEST(Tcp, both_providers_see_one_store) {
@@ -124,7 +124,7 @@ TEST(Tcp, clients_come_back_by_themselves_after_each_kill_and_find_what_was_ackn
   EXPECT_GT(links[0]->facts().incarnation, 8U);
 }
 
-// The listening socket is the keeper's, so that nobody is refused while there is no server.
+// The listening socket is the keeper's, so that no client is refused while there is no server.
 TEST(Tcp, who_connects_while_the_server_is_away_waits_and_is_served) {
   Node node(listening());
   ASSERT_TRUE(node.is_up()) << node.errors();

@@ -21,7 +21,7 @@ class ToldWrites {
  public:
   // Puts a new value of so many bytes, or a few more, under this key; false: no answer, or an error.
   bool put(Client& client, uint64_t key, uint64_t bytes = 20);
-  // Nothing, or which key has neither what was acknowledged last nor what was asked for since.
+  // Nothing, or which key differs from what was acknowledged last and from what was asked for since.
   [[nodiscard]] std::string difference(Client& client) const;
   // Of the last put.
   [[nodiscard]] Code code() const noexcept { return code_; }

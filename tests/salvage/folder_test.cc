@@ -308,7 +308,8 @@ TEST_F(DamagedFolder, without_its_page_the_store_is_salvaged_by_what_its_other_f
 
 TEST_F(DamagedFolder, an_older_snapshot_is_not_used_where_it_would_bring_back_what_was_erased) {
   SimulatedDisk& disk = store().disk();
-  // An empty one of before: what stands in the younger one must not be judged by it, nor the other way round.
+  // An empty one of before: what stands in the younger one must not be judged by it, and not the other way
+  // round.
   const storage::SnapshotFacts old{
       .store = {std::byte{9}, std::byte{8}}, .shard_index = 0, .shard_count = 2, .hash_seed = 77, .stamp = 3};
   auto writer = storage::SnapshotWriter::create(disk, old, {}).value();

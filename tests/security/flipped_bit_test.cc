@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bit that flips where values lie: what the node notices by itself, and what only those notice who verify
-// (docs/design/026-verify.md). The memory is a file here, which whoever may write to it can change under the
-// node.
+// A bit that flips where values lie: what the node notices by itself, and what only clients notice that
+// verify (docs/design/026-verify.md). The memory is a file here, which a process that may write to it can
+// change under the node.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -48,7 +48,7 @@ TEST_F(FlippedBit, in_a_value_is_served_to_those_who_do_not_verify_and_found_by_
   flip(value, 5, 3);
   const std::string served = near.get("key").value_or("");
   EXPECT_EQ(served.size(), value.size() + kChecksumBytes);
-  EXPECT_NE(served.substr(0, value.size()), value) << "nobody looks at the bytes of values";
+  EXPECT_NE(served.substr(0, value.size()), value) << "the node does not look at the bytes of values";
   EXPECT_EQ(verifying.get("key").code(), Code::kCorrupt);
   EXPECT_EQ(verifying_far.get("key").code(), Code::kCorrupt);
   ASSERT_TRUE(verifying.put("key", value));
@@ -56,7 +56,7 @@ TEST_F(FlippedBit, in_a_value_is_served_to_those_who_do_not_verify_and_found_by_
 }
 
 // Header, key, checksum and value of one entry: whichever bit it is, no other bytes come back as the value,
-// and the node goes on.
+// and the node continues.
 TEST_F(FlippedBit, anywhere_in_an_entry_never_brings_other_bytes_to_those_who_verify) {
   const std::string key = "a key that is not to be met by chance";
   const std::string value = "value";

@@ -89,8 +89,8 @@ TEST_F(OtherUser, does_not_come_in_over_loopback_where_the_node_asks_for_a_secre
   EXPECT_EQ(client.wait(), 0);
 }
 
-// Who may write into the folder of a socket can put another there: /tmp/refract-UID made by somebody else
-// first. The owner's clients tell it by who listens, before they say a word.
+// A user that may write into the folder of a socket can put another there: /tmp/refract-UID made by another
+// user first. The owner's clients tell it by the user that listens, before they send anything.
 TEST_F(OtherUser, who_listens_in_the_nodes_place_is_told_nothing) {
   const TestFolder folder;
   const std::string path = folder.path() + "/node.sock";
@@ -105,7 +105,7 @@ TEST_F(OtherUser, who_listens_in_the_nodes_place_is_told_nothing) {
   });
   ASSERT_TRUE(becomes_true([&] { return ::access(path.c_str(), F_OK) == 0; }));
   Process client = run_as(owner(), [&] {
-    // The file is there a moment before somebody listens.
+    // The file is there a moment before a process listens.
     Reported<Client> met = Client::connect(path);
     while (!met && met.error().code == Code::kUnavailable) {
       sleep_ms(10);
@@ -136,7 +136,7 @@ Place region_in(pid_t process) {
   return {};
 }
 
-// No process can keep its memory from root, and nobody notices a changed byte of a value unless values are
+// No process can keep its memory from root, and no reader notices a changed byte of a value unless values are
 // verified: design page 026.
 TEST_F(OtherUser, who_is_root_reads_and_changes_everything) {
   const auto node = start();

@@ -202,7 +202,7 @@ TEST_F(SameUser, sees_what_was_erased_until_its_memory_is_used_again) {
 }
 
 // Every client knows the seed of the hash, since it hashes its keys itself. More keys than readers follow in
-// one bucket are found all the same, by the server, and nobody else's keys are in their way.
+// one bucket are found all the same, by the server, and no other keys are in their way.
 TEST_F(SameUser, with_keys_that_all_fall_into_one_bucket_slows_down_only_those) {
   constexpr size_t kKeys = 7'020;          // Readers follow eight lines of 7.
   constexpr uint64_t kBucketMask = 0xfff;  // More buckets than so many entries make.
@@ -258,7 +258,7 @@ TEST(SameUserPins, fill_a_node_whose_other_clients_are_told_and_served_again_aft
   EXPECT_EQ(node.stop(), 0);
 }
 
-// Not even where the limit allows it: the memory of keeper and server is nobody's to look at afterwards.
+// Not even where the limit allows it: the memory of keeper and server cannot be looked at afterwards.
 TEST(SameUserCrash, of_the_node_leaves_no_core_dump) {
   const TestFolder folder;
   NodeOptions options = owned();

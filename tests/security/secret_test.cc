@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the network hears from a node that asks for a secret, when it is asked by somebody who has none.
+// What the network hears from a node that asks for a secret, when it is asked by a client that has none.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

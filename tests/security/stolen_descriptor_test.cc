@@ -66,7 +66,7 @@ TEST_F(StolenDescriptor, of_a_region_reads_in_any_hands_and_writes_in_none) {
   EXPECT_EQ(hostile.wait(), 0);
 }
 
-// Nobody can take it back: it shows what comes later, and keeps the memory when client and node are gone.
+// It cannot be taken back: it shows what comes later, and keeps the memory when client and node are gone.
 TEST_F(StolenDescriptor, of_a_region_reads_on_whatever_becomes_of_its_client_and_the_node) {
   const Attached stolen = steal();
   const std::string value = "a value that was put after the descriptor had gone";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shard goes on while its snapshot is written by a thread, and what is restored from the file is the shard
+// A shard serves while its snapshot is written by a thread, and what is restored from the file is the shard
 // at the snapshot's moment; whatever the disk does, there is such a file or none.
 //
 // Method: the test's thread is the shard, and changes its table at random while a job works; a model of the
@@ -87,7 +87,7 @@ class Shard {
     job_ = std::move(*job);
     moments_[job_->moment().stamp] = owner_.model();
   }
-  // Goes on changing the table until the job is over.
+  // Continues to change the table until the job is over.
   Reported<storage::SnapshotTotals> work_until_ended() {
     while (!job_->ended()) {
       work(20);

@@ -122,8 +122,8 @@ class Soak : public testing::Test {
         .socket_path = socket()});
     ASSERT_TRUE(node_->is_up()) << node_->errors();
   }
-  // At a port that stays the same, and that the system gives to nobody by itself: a client that looks for a
-  // node that is away would come to be its own peer there.
+  // At a port that stays the same, and that the system gives to no process by itself: a client that looks for
+  // a node that is away would come to be its own peer there.
   void start_somewhere() {
     constexpr uint64_t kFirstPort = 20'000;
     constexpr uint64_t kPorts = 12'000;

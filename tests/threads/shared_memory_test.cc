@@ -188,7 +188,7 @@ class Reader {
     uint64_t number = 0;
     std::memcpy(&number, value.data(), sizeof(number));
     if (value == value_of(key, number, value.size()) || !trouble.empty()) return;
-    trouble = fmt::format("read {}: {} bytes of {} are what nobody put", found, value.size(), key_of(key));
+    trouble = fmt::format("read {}: {} bytes of {} are what no writer put", found, value.size(), key_of(key));
   }
 
   Prng prng_;

@@ -29,7 +29,7 @@ void step_wall_clock(int64_t by_s) {
   ASSERT_EQ(clock_settime(CLOCK_REALTIME, &now), 0) << "only root may";
 }
 
-// Whoever comes later finds the time as it was.
+// A later test finds the time as it was.
 class ClockTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(is_in_the_machine()) << "run it with scripts/verbs-tests"; }
@@ -46,7 +46,7 @@ class ClockTest : public testing::Test {
 };
 
 NodeOptions lazy(std::vector<std::string> further = {}) {
-  // Nobody sweeps meanwhile: what is gone is gone because its time is over.
+  // No sweep runs meanwhile: what is gone is gone because its time is over.
   NodeOptions options{.arguments = {"--listen-address", "127.0.0.1:0", "--restart-backoff", "0ns",
                                     "--memory-limit", "128MiB", "--ttl-sweep", "24h"}};
   options.arguments.insert(options.arguments.end(), further.begin(), further.end());
@@ -83,9 +83,9 @@ TEST_F(ClockTest, steps_neither_revive_an_entry_nor_end_it_early) {
   send_signal(server, SIGKILL);
   ASSERT_GT(node.next_server(server), 0);
   ASSERT_TRUE(becomes_true([&] { return far.ping().has_value(); }));
-  Client anew = node.connect();
-  expect_alive(anew, far, "long", "after a restart of the server");
-  expect_gone(anew, far, "short", "after a restart of the server");
+  Client again = node.connect();
+  expect_alive(again, far, "long", "after a restart of the server");
+  expect_gone(again, far, "short", "after a restart of the server");
   EXPECT_EQ(node.stop(), 0);
 }
 

@@ -4,7 +4,7 @@
 // Method: the first and the last device, which are one and the same where there is one, are connected over
 // the kind of address that REFRACT_VERBS_FAMILY names (ipv4 or ipv6), and every operation goes over that
 // connection. What is between two devices is a cable, whose counters show that the packets were on it. No
-// device is a failure and no reason to skip: whoever runs this wants to know that there are some.
+// device is a failure and no reason to skip: a run of this must show that there are some.
 #include "refract/fabric/verbs/device.h"
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@
 namespace refract::fabric::verbs {
 
 inline constexpr std::chrono::seconds kPatience{40};
-// So many READs of the bystander, while something is broken, are enough to say that it goes on.
+// So many READs of the bystander, while something is broken, are enough to say that it still works.
 inline constexpr uint64_t kSomeReads = 20;
 
 inline void run(const std::string& command) {

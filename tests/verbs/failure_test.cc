@@ -15,12 +15,12 @@ bool has_device(const std::string& name) {
 
 TEST_F(VerbsFailure, a_link_that_goes_down_ends_what_needs_it_and_is_used_again_when_it_is_up) {
   run("ip link set veth0 down");
-  ASSERT_TRUE(settle([this] { return victim_.losses() > 0; })) << "nobody noticed";
+  ASSERT_TRUE(settle([this] { return victim_.losses() > 0; })) << "not noticed";
   ASSERT_FALSE(victim_.failures().empty());
   for (const Code code : victim_.failures()) EXPECT_EQ(code, Code::kUnavailable);
   EXPECT_GE(victim_.domain().counters().device_events, 1u) << "the port's event";
   bystander_goes_on();
-  // Until the link is up again, whoever wants a channel is told why there is none.
+  // Until the link is up again, a caller that wants a channel is told why there is none.
   ASSERT_TRUE(is_refused(victim_));
   EXPECT_EQ(victim_.refused(), Code::kUnavailable);
   EXPECT_TRUE(says(victim_.domain().last_refusal(), "refract doctor"))
@@ -30,7 +30,7 @@ TEST_F(VerbsFailure, a_link_that_goes_down_ends_what_needs_it_and_is_used_again_
   bystander_goes_on();
 }
 
-// Whoever takes a Soft-RoCE device away waits until its last user has closed it, so it must be let go; and
+// Taking a Soft-RoCE device away waits until its last user has closed it, so it must be let go; and
 // the domain must find the one that takes its place, under the same name.
 TEST_F(VerbsFailure, a_device_that_is_taken_away_is_let_go_and_used_again_when_it_is_back) {
   const std::string device = victim_.domain().device().device;

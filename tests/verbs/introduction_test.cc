@@ -143,7 +143,7 @@ TEST(VerbsIntroduction, without_a_path_fails_and_names_both_addresses) {
   }
   EXPECT_TRUE(meeting.refusal_says("refract doctor --peer")) << meeting.refusal();
   EXPECT_EQ(meeting.ends().client().counters().greetings_lost, 1u);
-  EXPECT_EQ(meeting.ends().server().counters().opened, 0u) << "nobody was told of a channel that never was";
+  EXPECT_EQ(meeting.ends().server().counters().opened, 0u) << "no owner was told of a channel that never was";
   meeting.connect();
   EXPECT_EQ(meeting.outcome(), Code::kOk) << meeting.refusal();
 }

@@ -62,7 +62,7 @@ TEST(VerbsNodeMemory, of_a_gibibyte_in_huge_pages_is_one_registration) {
   const char* const mtu = std::getenv("REFRACT_VERBS_MTU");
   const bool is_again = (family != nullptr && std::string_view(family) == "ipv6") ||
                         (mtu != nullptr && std::string_view(mtu) == "1024");
-  if (is_again) GTEST_SKIP() << "it takes long in the machine, and neither address nor MTU has a part in it";
+  if (is_again) GTEST_SKIP() << "it takes long in the machine, and address and MTU have no part in it";
   const HugePages pages(520);
   Node node({.arguments = {"--listen-address", "127.0.0.1:0", "--memory-backing",
                            "hugetlb:", "--memory-initial", "1GiB", "--memory-limit", "1GiB"}});

@@ -96,8 +96,8 @@ TEST(VerbsNode, that_serves_takes_no_time_for_gets) {
   const uint64_t before = cpu_ticks(server);
   constexpr uint64_t kGets = 10'000;
   for (uint64_t n = 0; n < kGets; ++n) ASSERT_TRUE(client.get("key"));
-  // Soft-RoCE works for whoever happens to run, so a tick may be charged to a server that only wakes for its
-  // own timers.
+  // Soft-RoCE works on the time of the process that happens to run, so a tick may be charged to a server that
+  // only wakes for its own timers.
   EXPECT_LE(cpu_ticks(server) - before, 2u) << "for " << kGets << " gets";
 }
 

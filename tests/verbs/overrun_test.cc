@@ -255,7 +255,7 @@ class Filler {
 };
 
 // A domain admits so many channels that all they can have under way fits its completion queue. Here all of
-// them have all of it under way, receives too, and all of it ends at once while nobody looks.
+// them have all of it under way, receives too, and all of it ends at once while no thread polls.
 TEST_F(VerbsQueueFailure, a_completion_queue_has_room_for_everything_that_its_channels_can_cause) {
   constexpr uint16_t kRevoked = Serving::kRegion + 1;
   const size_t others = serving_.channels().size();
@@ -306,7 +306,7 @@ TEST_F(VerbsQueueFailure, a_completion_queue_that_overran_costs_the_channels_of_
   ASSERT_EQ(serving_.channels().back()->post(messages), messages.size());
   serving_.domain().flush();
   leave_alone();
-  ASSERT_TRUE(settle([&] { return small.turn(), small.has_ended(); })) << "nobody noticed";
+  ASSERT_TRUE(settle([&] { return small.turn(), small.has_ended(); })) << "not noticed";
   EXPECT_TRUE(says(small.domain().last_refusal(), "completion queue"))
       << small.domain().last_refusal().to_string();
   EXPECT_EQ(small.wrong(), 0u);

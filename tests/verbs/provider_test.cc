@@ -206,7 +206,7 @@ TEST_F(VerbsProvider, a_region_is_one_registration_and_one_question) {
   EXPECT_EQ(std::memcmp(bytes.data(), region_.get(), bytes.size()), 0);
 }
 
-// What refuses a request before anything is sent costs neither work request nor the channel.
+// What refuses a request before anything is sent costs no work request and does not end the channel.
 TEST_F(VerbsProvider, what_the_answer_does_not_cover_is_refused_without_asking_the_device) {
   std::array<std::byte, 8> bytes{};
   ASSERT_EQ(perform(read(bytes.data(), 8)), Code::kOk);
@@ -320,8 +320,8 @@ TEST_F(VerbsProvider, reads_of_one_channel_take_effect_in_the_order_posted) {
   }
 }
 
-// What a peer says before it has a queue pair may be anything: each is refused, and costs nobody else a
-// thing.
+// What a peer says before it has a queue pair may be anything: each is refused, and costs no other peer
+// anything.
 TEST_F(VerbsProvider, introductions_that_make_no_sense_are_refused_and_others_go_on) {
   auto plain = tcp::ClientDomain::create({});
   ASSERT_TRUE(plain.has_value());

@@ -50,7 +50,7 @@ class VerbsStore final : public kv::StoreFixture {
   }
 
  private:
-  // Nobody sleeps: the handshakes of the other end are this thread's work, too.
+  // No thread sleeps: the handshakes of the other end are this thread's work, too.
   class Wakeful final : public runtime::Idler {
    public:
     explicit Wakeful(TwoEnds& ends) noexcept : ends_(ends) {}
