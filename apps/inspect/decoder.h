@@ -21,7 +21,7 @@ namespace refract::inspect {
 struct Region {
   std::span<const std::byte> bytes;  // Aligned to 8.
   SpaceWords::Grown grown = nullptr;
-  // Waits a moment before something that looks wrong is looked at again; null: nobody writes.
+  // Waits a moment before something that looks wrong is looked at again; null: no writer.
   std::function<void()> pause = nullptr;
 };
 

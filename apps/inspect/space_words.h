@@ -5,7 +5,7 @@
 // Any bytes are a space that may be damaged. A server may change it meanwhile: a fault that one look finds
 // means damage only if it stays (check_space.h looks again).
 //
-// Threads: one. The bytes must stay mapped; `grown` is asked for them anew when something lies behind their
+// Threads: one. The bytes must stay mapped; `grown` is asked for them again when something lies behind their
 // end.
 #pragma once
 
@@ -77,8 +77,8 @@ class SpaceWords {
   }
   // Nowhere where the directory's word names no chunk of buckets. REQUIRES: index < bucket_count() as seen.
   [[nodiscard]] Offset bucket_at(uint64_t index);
-  // Where the chain goes on behind `line`, nowhere at its end; `is_sound` says whether what the word names is
-  // a line.
+  // Where the chain continues behind `line`, nowhere at its end; `is_sound` says whether what the word names
+  // is a line.
   [[nodiscard]] Offset line_after(Offset line, bool& is_sound);
 
   struct Entry {

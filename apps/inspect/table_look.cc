@@ -167,7 +167,7 @@ Part TableLook::bucket(uint64_t index) {
     bool is_sound = false;
     at = words_.line_after(at, is_sound);
     if (!is_sound)
-      part.damage(word_at, fmt::format("the chain goes on at {:#x}, which is no line", at.value));
+      part.damage(word_at, fmt::format("the chain continues at {:#x}, which is no line", at.value));
     const bool is_ring = is_sound && at && ring.was_at(at);
     if (is_ring) part.damage(word_at, "the chain does not end");
     if (!is_sound || is_ring) break;

@@ -18,7 +18,7 @@ namespace refract::records {
 // Finds where a CSV record ends in a text that arrives in pieces.
 class CsvScanner {
  public:
-  // Goes on where the last call stopped. True when the record's end was found: then its line break is at
+  // Continues where the last call stopped. True when the record's end was found: then its line break is at
   // end().
   [[nodiscard]] bool advance(std::string_view text) noexcept;
   // The first `bytes` of the text were thrown away; what is still to come is as before.

@@ -58,14 +58,15 @@ TEST(DebianReader, field_names_may_be_written_in_any_case) {
 
 TEST(DebianReader, a_bad_stanza_is_told_with_the_line_that_is_bad) {
   const Story story = read_text(
-      "Package: a\n\nVersion: 1\n\n\nPackage: b\nnonsense\n\n goes on\n\nPackage: c\nPackage: d\n\nPackage: "
+      "Package: a\n\nVersion: 1\n\n\nPackage: b\nnonsense\n\n continued\n\nPackage: c\nPackage: "
+      "d\n\nPackage: "
       "e\n",
       debian());
   EXPECT_THAT(story.records, ElementsAre(Pair("a", "Package: a"), Pair("e", "Package: e")));
   EXPECT_THAT(story.bads,
               ElementsAre("memory:3: the stanza names no package (expected 'Package: NAME')",
                           HasSubstr("memory:7: the line is no field"),
-                          HasSubstr("memory:9: a line that goes on stands before the first field"),
+                          HasSubstr("memory:9: a continuation line stands before the first field"),
                           HasSubstr("memory:12: the stanza has the field 'package' twice")));
 }
 

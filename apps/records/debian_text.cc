@@ -53,10 +53,10 @@ bool stanza_key(std::string_view stanza, std::string& key, StanzaFault& fault) {
     const size_t colon = line.find(':');
     if (is_blank_line(line)) return refuse("the stanza has a blank line", "none, since that ends a stanza");
     if (line[0] == ' ' || line[0] == '\t') {
-      if (!in_field) return refuse("a line that goes on stands before the first field", "'Package: NAME'");
+      if (!in_field) return refuse("a continuation line stands before the first field", "'Package: NAME'");
     } else if (line[0] != '#') {
       if (colon == std::string_view::npos || !is_field_name(line.substr(0, colon))) {
-        return refuse("the line is no field", "'Field: value', or a space before a line that goes on");
+        return refuse("the line is no field", "'Field: value', or a space before a continuation line");
       }
       in_field = true;
       for (Wanted& field : wanted) {

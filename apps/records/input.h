@@ -2,8 +2,8 @@
 // The bytes that a stream reader has at hand: a window over a file, a pipe or memory that slides and grows on
 // demand.
 //
-// The window grows only when asked by more(), so whoever bounds what it keeps unconsumed bounds the memory.
-// Read by read(2), not mmap: a file that shrinks while it is read must be a short file, not a SIGBUS.
+// The window grows only when asked by more(), so a reader that bounds what it keeps unconsumed bounds the
+// memory. Read by read(2), not mmap: a file that shrinks while it is read must be a short file, not a SIGBUS.
 #pragma once
 
 #include <cstddef>

@@ -69,7 +69,7 @@ bool JsonlReader::take(Record& record, const JsonMember& member) noexcept {
   std::string& target = is_key ? record.key : record.value;
   if (encoding.empty()) {
     if (is_key && member.kind != JsonKind::kString && member.kind != JsonKind::kNumber) {
-      return refuse("the key is neither a string nor a number", "a string");
+      return refuse("the key is not a string and not a number", "a string");
     }
     append_content(target, member);
     return true;
@@ -91,7 +91,7 @@ bool JsonlReader::take_key_field(Record& record, const JsonMember& member) noexc
   if (has_key_) return refuse(fmt::format("there are two members '{}'", key_field_), "one");
   has_key_ = true;
   if (member.kind != JsonKind::kString && member.kind != JsonKind::kNumber) {
-    return refuse(fmt::format("'{}' is neither a string nor a number", key_field_), "a key");
+    return refuse(fmt::format("'{}' is not a string and not a number", key_field_), "a key");
   }
   append_content(record.key, member);
   return true;

@@ -67,7 +67,7 @@ TEST(JsonlReader, what_cannot_be_a_record_is_explained) {
               HasSubstr("the member 'ttl' would be lost"));
   EXPECT_THAT(only_complaint(R"({"key":"a","key_base64":"YQ==","value":1})"),
               HasSubstr("there are two keys"));
-  EXPECT_THAT(only_complaint(R"({"key":null,"value":1})"), HasSubstr("neither a string nor a number"));
+  EXPECT_THAT(only_complaint(R"({"key":null,"value":1})"), HasSubstr("not a string and not a number"));
   EXPECT_THAT(only_complaint(R"({"key":"","value":1})"), HasSubstr("the key is empty"));
   EXPECT_THAT(only_complaint(R"({"key_base64":"YQ=","value":1})"), HasSubstr("'key_base64' is no base64"));
   EXPECT_THAT(only_complaint(R"({"key_base64":1,"value":1})"), HasSubstr("'key_base64' is no string"));
@@ -75,7 +75,7 @@ TEST(JsonlReader, what_cannot_be_a_record_is_explained) {
   EXPECT_THAT(only_complaint(R"({"a":1})", jsonl("id")), HasSubstr("there is no member 'id'"));
   EXPECT_THAT(only_complaint(R"({"id":1,"id":2})", jsonl("id")), HasSubstr("there are two members 'id'"));
   EXPECT_THAT(only_complaint(R"({"id":[]})", jsonl("id")),
-              HasSubstr("'id' is neither a string nor a number"));
+              HasSubstr("'id' is not a string and not a number"));
 }
 
 TEST(JsonlReader, after_a_bad_line_the_next_one_is_read) {

@@ -133,7 +133,7 @@ Reported<Format> detect_format(const std::string& path) {
   auto opened = open_path(path);
   if (!opened) return report(std::move(opened.error()));
   if (S_ISDIR(opened->status.st_mode)) return Format::kDirectory;
-  // Looking into a pipe would take its bytes away from whoever reads it next.
+  // Looking into a pipe would take its bytes away from its next reader.
   if (!S_ISREG(opened->status.st_mode)) return detect(path, {});
   Input input(std::move(opened->file), kBeginningBytes);
   return detect(path, beginning_of(input));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `refract load` stands on: a file, a pipe or a directory as a sequence of records, in bounded memory.
 //
-// A reader never stops at a bad record: it says what is wrong and where, and goes on with the next. It never
-// throws and takes any bytes. Keys of 1 to 65,535 bytes and values of up to 512 MiB are records, whatever is
-// longer is a bad record, skipped without being kept. Memory is a few times the text of the longest record,
-// which is bounded by Limits::text_bytes_max().
+// A reader never stops at a bad record: it says what is wrong and where, and continues with the next. It
+// never throws and takes any bytes. Keys of 1 to 65,535 bytes and values of up to 512 MiB are records,
+// whatever is longer is a bad record, skipped without being kept. Memory is a few times the text of the
+// longest record, which is bounded by Limits::text_bytes_max().
 //
 //   csv        RFC 4180: quotes, line breaks inside quotes, "\n" or "\r\n"; separated by commas.
 //              Blank lines are skipped. The key is the column of `key_column`, or else the one

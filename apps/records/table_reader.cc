@@ -62,7 +62,7 @@ Found TableReader::end_csv(const CsvScanner& scanner, bool too_long, std::string
   const std::string_view rest = input_.view();
   if (rest.empty() || input_.error() != 0) return Found::kEnd;
   if (scanner.in_quotes()) {
-    // One forgotten quote must cost its line and not the rest of the file, so reading goes on behind the
+    // One forgotten quote must cost its line and not the rest of the file, so reading continues behind the
     // first line.
     const size_t line_break = rest.find('\n');
     input_.consume(line_break == std::string_view::npos ? rest.size() : line_break + 1);

@@ -218,7 +218,7 @@ TEST(TsvReader, too_long_a_line_is_skipped) {
   }
 }
 
-// How bytes arrive, by pieces of any size, changes nothing; nor do any bytes crash or hang a reader.
+// How bytes arrive, by pieces of any size, changes nothing, and no bytes crash or hang a reader.
 TEST(TableReader, pieces_of_any_size_tell_the_same_story) {
   Prng prng(17);
   for (int round = 0; round < 3'000; ++round) {

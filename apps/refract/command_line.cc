@@ -20,7 +20,7 @@ namespace {
 
 using arguments::Command;
 
-// What the library fills; texts still, since it knows neither our durations nor our errors.
+// What the library fills; texts still, since it does not know our durations and our errors.
 struct Texts {
   std::string timeout;
   std::string interval;

@@ -22,8 +22,8 @@
 namespace refract::cli {
 namespace {
 
-// What is being tried, in a line of the standard error that is drawn anew, and gone in the end. Where nobody
-// sees it redrawn, nothing: it is a matter of seconds.
+// What is being tried, in a line of the standard error that is redrawn, and gone in the end. Where it is no
+// terminal, nothing: it is a matter of seconds.
 class Doing {
  public:
   explicit Doing(bool is_silent) : style_(progress::style_of(STDERR_FILENO)) {

@@ -250,8 +250,8 @@ int run_cas(const Invocation& invocation) {
     const Result<uint64_t> put =
         values.put(*key, *value, {.if_version = got->version, .ttl_ns = invocation.ttl_ns});
     if (put) return tell_version(invocation, *key, *put);
-    // Somebody was quicker. What is there now may still be OLD, so this is no answer yet; each turn means
-    // that another client made progress.
+    // Another client was quicker. What is there now may still be OLD, so this is no answer yet; each turn
+    // means that another client made progress.
     if (put.code() == Code::kVersionMismatch || put.code() == Code::kNotFound) continue;
     return complain(explain(*client, put.code(), fmt::format("cannot replace {}", name)));
   }

@@ -235,7 +235,7 @@ Examples
 
 Usage: refract top [options]
 
-A screen that is drawn anew every second: calls a second and how long they took, memory
+A screen that is redrawn every second: calls a second and how long they took, memory
 by state, each shard with its processor time, and each connection with its transport,
 its peer and why it came that way. q ends it. Without a terminal it is printed once.
 
@@ -250,7 +250,7 @@ its peer and why it came that way. q ends it. Without a terminal it is printed o
               not on the disk yet, the last snapshot.
   trouble     What was refused or put off since the server's start, if anything was.
 
-The node does nothing for it while nobody looks; a look costs each shard some tens of
+The node does nothing for it while no command asks; an answer costs each shard some tens of
 microseconds.
 
 Options
@@ -439,7 +439,7 @@ Usage: refract snapshot [options]
 
 The node, which needs a folder for it (refractd --data-durability everysec
 --data-folder FOLDER), writes all entries of this moment to a file there, one for each
-shard. It goes on serving meanwhile, and writes no faster than data.snapshot_rate. When
+shard. It continues to serve meanwhile, and writes no faster than data.snapshot_rate. When
 the command has ended with 0 the files are on the disk; they replace those of the
 snapshot before, and the log is cut to what came later. If it fails, what was there
 before still is. The youngest snapshot and the log behind it are what a node starts
@@ -476,7 +476,7 @@ if there is no path. For the figures it stores 1 MiB under a key of its own (a m
 most) for each transport. A path is of two hosts: the node's own refract doctor says
 what is the matter at its end.
 
-  OK    found as it should be, or neither good nor bad
+  OK    found as it should be, or not good and not bad
   WARN  works, but slower or smaller than it could; -> says what mends it
   FAIL  a node with this configuration does not start, or there is no path
 

@@ -15,7 +15,7 @@ NodeLink::~NodeLink() = default;
 
 Reported<std::unique_ptr<NodeLink>> NodeLink::open(const Options& options) {
   std::unique_ptr<NodeLink> link(new NodeLink());
-  // Mostly messages are wanted: nobody waits for page tables of what is mapped beside.
+  // Mostly messages are wanted: no caller waits for page tables of what is mapped beside.
   auto settings = client::Settings::make(options.address, {.timeout_ns = options.timeout_ns,
                                                            .populate = false,
                                                            .secret_file = options.secret_file,

@@ -5,7 +5,7 @@
 // It goes by itself to the next server when one ends; when the node itself is gone, is_lost() says so and a
 // new link must be opened.
 //
-// Threads: one. Blocking: opening and asking wait at most for the timeout, each message anew.
+// Threads: one. Blocking: opening and asking wait at most for the timeout, for each message.
 #pragma once
 
 #include <cstddef>

@@ -98,7 +98,7 @@ Reported<> wait_for_all(NodeLink& link, std::vector<Asked>& all, uint64_t timeou
         const auto state = state_of(link, shard, timeout_ns);
         if (!state) return report(state.error());
         if (state->incarnation != asked.incarnation) {
-          return report(Code::kUnavailable, "the server was started anew while the snapshot was written",
+          return report(Code::kUnavailable, "the server was started again while the snapshot was written",
                         "what was there before still is; ask again: refract snapshot");
         }
         asked.status = state->data.snapshots;

@@ -37,7 +37,7 @@ def check_banned(tree):
 
 
 def check_using_namespace(tree):
-    """using-namespace: no header opens a namespace for whoever includes it"""
+    """using-namespace: no header opens a namespace for the files that include it"""
     for path in tree.paths(".h"):
         code = tree.code(path)
         for match in re.finditer(r"\busing\s+namespace\b", code):

@@ -10,7 +10,7 @@ from tidy.tree import Violation, includes, is_test, line_of
 
 
 def check_dead_files(tree):
-    """dead-file: each header is included by somebody, each source is built by a CMakeLists.txt"""
+    """dead-file: each header is included by some file, each source is built by a CMakeLists.txt"""
     included = {name for path in tree.paths(".h", ".cc", ".def", ".inc") for _, name in includes(tree, path)}
     angle = re.compile(r"#include <(refract/[^>]+)>")  # An example, built against the installed headers.
     included |= {name for path in tree.cpp() for name in angle.findall(tree.files[path])}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may know whom."""
+"""Which layer may know which."""
 
 import re
 

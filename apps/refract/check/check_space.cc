@@ -153,7 +153,7 @@ class Checker {
       if (!line) return look;
       if (!is_sound) {
         look.chain_damages.push_back(
-            {word_at, fmt::format("bucket {}: its chain goes on at no line", index)});
+            {word_at, fmt::format("bucket {}: its chain continues at no line", index)});
         return look;
       }
       if (ring.was_at(line)) {

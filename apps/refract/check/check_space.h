@@ -38,7 +38,7 @@ struct SpaceReport {
 
 struct SpaceView {
   std::span<const std::byte> space;
-  // False: nobody writes, so that what is found twice is damage.
+  // False: there is no writer, so that what is found twice is damage.
   bool is_live = false;
   // The space as it is mapped now, when something lies behind its end; null: it cannot grow.
   std::function<std::span<const std::byte>()> grown = nullptr;

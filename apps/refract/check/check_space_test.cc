@@ -251,7 +251,7 @@ TEST(SmallSpace, a_flipped_bit_is_named_or_told_to_who_verifies_or_changes_nothi
   }
   const auto check = [&] { return check_space({.space = {space.base(), space.bytes()}}); };
   ASSERT_EQ(check().damage_count, 0U);
-  // Whether all is there; false: somebody who verifies was told that it is not.
+  // Whether all is there; false: a reader that verifies was told that it is not.
   const auto has_all = [&](uint64_t at) {
     kv::MappedMemory memory(space.base(), space.bytes(), nullptr);
     kv::DirectReader reader(memory, space.clock());
