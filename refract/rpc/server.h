@@ -7,7 +7,7 @@
 // session that has more calls unanswered is closed; only this outbox allocates. A reply to a session that has
 // ended is dropped and counted.
 //
-// Calls of a batch are handed on in turns: every session's first before anybody's second, so that a session
+// Calls of a batch are handed on in turns: every session's first before any second, so that a session
 // with many calls under way does not make one with a single call wait for them. A session's own calls stay in
 // their order.
 //
@@ -164,7 +164,7 @@ class Server final : public fabric::Receiver {
   void close(Session& session) noexcept;
   // False: the call is not to be handled.
   [[nodiscard]] bool admit(const fabric::Completion& message, IncomingCall& call) noexcept;
-  // The same calls, every session's first before anybody's second, and so on.
+  // The same calls, every session's first before any second, and so on.
   [[nodiscard]] std::span<const IncomingCall> take_turns(std::span<const IncomingCall> calls,
                                                          std::span<const uint32_t> ranks) noexcept;
   void defer(Session& session, std::span<const std::byte> first, std::span<const std::byte> tail) noexcept;

@@ -58,7 +58,7 @@ OpResult Session::Reply::take() noexcept {
   return session_.finish(std::exchange(id_, 0));
 }
 
-// The operation table has the reply's bytes, even where they came before anybody waited; whether a reply came
+// The operation table has the reply's bytes, even where they came before the wait; whether a reply came
 // in time is what both must say.
 OpResult Session::Reply::await_resume() noexcept {
   const OpResult waited = pending_.await_resume();
@@ -271,7 +271,7 @@ void Session::on_messages(std::span<const fabric::Completion> messages) noexcept
   is_among_replies_ = true;
   take_replies(messages);
   is_among_replies_ = false;
-  if (AfterReplies* const gatherer = std::exchange(after_replies_, nullptr)) gatherer->after_replies();
+  if (AfterReplies* const listener = std::exchange(after_replies_, nullptr)) listener->after_replies();
 }
 
 void Session::take_replies(std::span<const fabric::Completion> messages) noexcept {

@@ -51,7 +51,7 @@ struct Call {
   std::span<const std::byte> tail = {};
 };
 
-// Takes replies as they come: for those who have many calls under way and one wait for all of them.
+// Takes replies as they come: for callers that have many calls under way and one wait for all of them.
 class ReplyTaker {
  public:
   virtual ~ReplyTaker() = default;
@@ -119,7 +119,7 @@ class Session final : public fabric::Receiver {
   // True while replies that came together are handed out, one after the other.
   [[nodiscard]] bool is_among_replies() const noexcept { return is_among_replies_; }
   // REQUIRES: is_among_replies(); there is no other such request until it is called.
-  void call_after_replies(AfterReplies& gatherer) noexcept { after_replies_ = &gatherer; }
+  void call_after_replies(AfterReplies& listener) noexcept { after_replies_ = &listener; }
   // How long a call's head and tail together may be; a reply's likewise.
   [[nodiscard]] size_t payload_bytes_max() const noexcept;
 

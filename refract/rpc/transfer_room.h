@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many bytes of large values a client has under way in one direction; who finds no room waits in line.
+// How many bytes of large values a client has under way in one direction; a transfer that finds no room waits
+// in line.
 //
 // Without a bound, the first message of the next operation stands in a channel's queue behind all values of
 // the operations before it. On a path with delay many operations then wait for their beginnings at the same
@@ -30,7 +31,7 @@ class TransferRoom {
   [[nodiscard]] runtime::Task<Code> take(uint64_t bytes, uint64_t deadline_ns);
   // At once or not at all.
   [[nodiscard]] bool try_take(uint64_t bytes) noexcept;
-  // Resumes those who wait, inside the call.
+  // Resumes waiting transfers, inside the call.
   void give_back(uint64_t bytes) noexcept;
 
   [[nodiscard]] uint64_t taken() const noexcept { return taken_; }
@@ -49,7 +50,7 @@ class TransferRoom {
   runtime::Shard& shard_;
   const uint64_t bytes_max_;
   uint64_t taken_ = 0;
-  std::deque<Waiter> waiting_;  // Those who gave up are left in it until it is their turn.
+  std::deque<Waiter> waiting_;  // Those that gave up are left in it until it is their turn.
 };
 
 }  // namespace refract::rpc

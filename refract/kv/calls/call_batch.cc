@@ -43,7 +43,7 @@ void CallBatch::on_reply(uint32_t place, const OpResult& reply) noexcept {
   if (goes_on(places_[place].item, place, reply)) return;
   free_places_.push_back(place);
   begin_more();
-  // Who waits may end this batch inside the call.
+  // The waiting coroutine may end this batch inside the call.
   if (free_places_.size() == places_.size() && waiter_ != 0) {
     (void)shard_.ops().complete(std::exchange(waiter_, 0), {});
   }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "refract/base/check.h"
-#include "refract/kv/calls/rpc_client_gather.h"
+#include "refract/kv/calls/call_batcher.h"
 #include "refract/kv/calls/rpc_client_parts.h"
 #include "refract/kv/layout/layout.h"
 
@@ -25,7 +25,7 @@ RpcClient::RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClie
       writing_(shard, wire::kOpenBytesPerSession / 2),
       pulled_(shard, wire::kUploadsPerSession / 2) {
   REFRACT_CHECK(body_bytes_max_ >= wire::kBodyBytesMin && options.pipeline > 0);
-  gatherer_ = std::make_unique<Gatherer>(*this);
+  batcher_ = std::make_unique<CallBatcher>(*this);
 }
 
 RpcClient::~RpcClient() = default;
@@ -40,17 +40,17 @@ OpResult RpcClient::ask(const rpc::Call& call, uint64_t deadline_ns, rpc::Meanwh
 }
 
 // What became of a call that changes nothing: that it may have been executed is of no interest.
-Code RpcClient::harmless(Code code) const noexcept {
+Code RpcClient::read_outcome(Code code) const noexcept {
   if (code != Code::kIndeterminate) return code;
   return session_.state() == rpc::Session::State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded;
 }
 
-Task<bool> RpcClient::may_repeat(Code code, Patience& patience) {
-  if (code == Code::kInvalidated) co_return patience.losses++ < Patience::kLossesMax;
+Task<bool> RpcClient::may_repeat(Code code, RetryBudget& budget) {
+  if (code == Code::kInvalidated) co_return budget.losses++ < RetryBudget::kLossesMax;
   if (code != Code::kOverloaded) co_return false;
-  if (shard_.now_ns() + patience.pause_ns >= patience.deadline_ns) co_return false;
-  co_await shard_.sleep_for(patience.pause_ns);
-  patience.pause_ns = std::min(patience.pause_ns * 2, Patience::kPauseMax_ns);
+  if (shard_.now_ns() + budget.pause_ns >= budget.deadline_ns) co_return false;
+  co_await shard_.sleep_for(budget.pause_ns);
+  budget.pause_ns = std::min(budget.pause_ns * 2, RetryBudget::kPauseMax_ns);
   co_return true;
 }
 
@@ -58,22 +58,21 @@ Task<bool> RpcClient::may_repeat(Code code, Patience& patience) {
 Task<bool> RpcClient::is_open_again(uint64_t deadline_ns) {
   while (session_.state() != rpc::Session::State::kOpen) {
     if (session_.state() == rpc::Session::State::kClosed && !session_.reopens()) co_return false;
-    if (shard_.now_ns() + Patience::kPauseMax_ns >= deadline_ns) co_return false;
-    co_await shard_.sleep_for(Patience::kPauseMax_ns / 10);
+    if (shard_.now_ns() + RetryBudget::kPauseMax_ns >= deadline_ns) co_return false;
+    co_await shard_.sleep_for(RetryBudget::kPauseMax_ns / 10);
   }
   co_return true;
 }
 
-Task<bool> RpcClient::may_write_again(Code code, Writing& writing, Patience& patience) {
+Task<bool> RpcClient::may_write_again(Code code, Writing& writing, RetryBudget& budget) {
   const bool is_lost = (code == Code::kIndeterminate && !writing.is_unknowable) ||
                        (code == Code::kUnavailable && writing.repeats);
-  if (is_lost && writing.attempt.request && options_.repeats_writes &&
-      shard_.now_ns() < patience.deadline_ns) {
+  if (is_lost && writing.attempt.request && options_.repeats_writes && shard_.now_ns() < budget.deadline_ns) {
     writing.repeats = true;
-    const bool again = co_await is_open_again(patience.deadline_ns);
+    const bool again = co_await is_open_again(budget.deadline_ns);
     co_return again;
   }
-  const bool again = co_await may_repeat(code, patience);
+  const bool again = co_await may_repeat(code, budget);
   co_return again;
 }
 
@@ -94,7 +93,7 @@ Task<OpResult> RpcClient::call_with_staged_key(Keyed call, uint64_t deadline_ns)
   const uint64_t give_up_ns = deadline_or_default(deadline_ns);
   while (!place.take()) {
     if (shard_.now_ns() >= give_up_ns) co_return OpResult{.code = Code::kDeadlineExceeded};
-    co_await shard_.sleep_for(Patience::kPauseMin_ns);
+    co_await shard_.sleep_for(RetryBudget::kPauseMin_ns);
   }
   const size_t piece_bytes_max = body_bytes_max_ - sizeof(wire::StageKeyRequest);
   for (size_t offset = 0; offset < call.key.size(); offset += piece_bytes_max) {
@@ -106,7 +105,7 @@ Task<OpResult> RpcClient::call_with_staged_key(Keyed call, uint64_t deadline_ns)
                                                     .tail = piece},
                                                    deadline_or_default(deadline_ns));
     // Nothing but the staged bytes has changed: never "indeterminate".
-    if (staged.code != Code::kOk) co_return OpResult{.code = harmless(staged.code)};
+    if (staged.code != Code::kOk) co_return OpResult{.code = read_outcome(staged.code)};
   }
   call.fixed.key.staged = static_cast<uint8_t>(place.index() + 1);
   const CallHead head(call.fixed_part(), call.identity_part(), {});
@@ -117,10 +116,10 @@ Task<OpResult> RpcClient::call_with_staged_key(Keyed call, uint64_t deadline_ns)
 
 Task<Result<Got>> RpcClient::get(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
   if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
-  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  RetryBudget budget{.deadline_ns = deadline_or_default(deadline_ns)};
   for (;;) {
     const Result<Got> got = co_await get_once(key, sink, deadline_ns);
-    const bool again = co_await may_repeat(got.code(), patience);
+    const bool again = co_await may_repeat(got.code(), budget);
     if (!again) co_return got;
   }
 }
@@ -128,7 +127,7 @@ Task<Result<Got>> RpcClient::get(std::span<const std::byte> key, ValueSink& sink
 Task<Result<Got>> RpcClient::get_once(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
   const Keyed call = Keyed::of_get(key, prefers_one_sided());
   const OpResult result = co_await call_keyed(call, deadline_ns);
-  if (result.code != Code::kOk) co_return fail(harmless(result.code));
+  if (result.code != Code::kOk) co_return fail(read_outcome(result.code));
   GetAnswer answer;
   const Code taken = take_get_answer(result.bytes, call.wants_window(), sink, answer);
   OpenHandle view(session_, Method::kViewClose, answer.view);
@@ -142,7 +141,7 @@ Task<Result<Got>> RpcClient::get_once(std::span<const std::byte> key, ValueSink&
 
 Task<Result<Got>> RpcClient::exists(std::span<const std::byte> key, uint64_t deadline_ns) {
   if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
-  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  RetryBudget budget{.deadline_ns = deadline_or_default(deadline_ns)};
   for (;;) {
     const OpResult result = co_await call_keyed(Keyed::of(Method::kExists, key), deadline_ns);
     if (result.code == Code::kOk) {
@@ -153,19 +152,19 @@ Task<Result<Got>> RpcClient::exists(std::span<const std::byte> key, uint64_t dea
                     .value_bytes = reply->value_bytes,
                     .expires_wall_ns = reply->expires_wall_ns};
     }
-    const bool again = co_await may_repeat(result.code, patience);
-    if (!again) co_return fail(harmless(result.code));
+    const bool again = co_await may_repeat(result.code, budget);
+    if (!again) co_return fail(read_outcome(result.code));
   }
 }
 
 Task<Result<uint64_t>> RpcClient::put(std::span<const std::byte> key, std::span<const std::byte> value,
                                       RpcPutOptions options, uint64_t deadline_ns) {
   if (const Code code = check_lengths(key, value.size()); code != Code::kOk) co_return fail(code);
-  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  RetryBudget budget{.deadline_ns = deadline_or_default(deadline_ns)};
   Writing writing = Writing::of(options.attempt, shard_.now_ns());
   // How long ago it was sent counts from the session's beginning, which must be known.
   if (writing.repeats) {
-    const bool is_open = co_await is_open_again(patience.deadline_ns);
+    const bool is_open = co_await is_open_again(budget.deadline_ns);
     if (!is_open) co_return fail(Code::kIndeterminate);
   }
   for (;;) {
@@ -173,7 +172,7 @@ Task<Result<uint64_t>> RpcClient::put(std::span<const std::byte> key, std::span<
     call.identify(writing, session_.opened_ns());
     const Result<uint64_t> version = co_await put_once(call, value, writing, deadline_ns);
     if (version) co_return version;
-    const bool again = co_await may_write_again(version.code(), writing, patience);
+    const bool again = co_await may_write_again(version.code(), writing, budget);
     if (!again) co_return fail(writing.outcome(version.code()));
   }
 }
@@ -192,10 +191,10 @@ Task<Result<uint64_t>> RpcClient::put_once(Keyed call, std::span<const std::byte
 Task<Result<uint64_t>> RpcClient::erase(std::span<const std::byte> key, uint64_t if_version,
                                         uint64_t deadline_ns, RpcAttempt attempt) {
   if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
-  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  RetryBudget budget{.deadline_ns = deadline_or_default(deadline_ns)};
   Writing writing = Writing::of(attempt, shard_.now_ns());
   if (writing.repeats) {
-    const bool is_open = co_await is_open_again(patience.deadline_ns);
+    const bool is_open = co_await is_open_again(budget.deadline_ns);
     if (!is_open) co_return fail(Code::kIndeterminate);
   }
   for (;;) {
@@ -204,16 +203,16 @@ Task<Result<uint64_t>> RpcClient::erase(std::span<const std::byte> key, uint64_t
     const OpResult result = co_await call_keyed(call, deadline_ns);
     const Result<uint64_t> version = writing.version_of(result);
     if (version) co_return version;
-    const bool again = co_await may_write_again(version.code(), writing, patience);
+    const bool again = co_await may_write_again(version.code(), writing, budget);
     if (!again) co_return fail(writing.outcome(version.code()));
   }
 }
 
 Task<Result<RpcClient::Page>> RpcClient::scan(uint64_t cursor, uint64_t keys_min, uint64_t deadline_ns) {
-  Patience patience{.deadline_ns = deadline_or_default(deadline_ns)};
+  RetryBudget budget{.deadline_ns = deadline_or_default(deadline_ns)};
   for (;;) {
     Result<Page> page = co_await scan_once(cursor, keys_min, deadline_ns);
-    const bool again = co_await may_repeat(page.code(), patience);
+    const bool again = co_await may_repeat(page.code(), budget);
     if (!again) co_return std::move(page);
   }
 }
@@ -223,7 +222,7 @@ Task<Result<RpcClient::Page>> RpcClient::scan_once(uint64_t cursor, uint64_t key
   const OpResult result = co_await session_.call(
       {.method = static_cast<uint16_t>(Method::kScan), .head = std::as_bytes(std::span(&request, 1))},
       deadline_or_default(deadline_ns));
-  if (result.code != Code::kOk) co_return fail(harmless(result.code));
+  if (result.code != Code::kOk) co_return fail(read_outcome(result.code));
   std::span<const std::byte> bytes = result.bytes;
   const auto reply = wire::take<wire::ScanReply>(bytes);
   if (!reply) co_return fail(Code::kMalformed);
@@ -245,7 +244,7 @@ Task<Result<RpcClient::Page>> RpcClient::scan_once(uint64_t cursor, uint64_t key
 Task<Result<wire::StatReply>> RpcClient::stat(uint64_t deadline_ns) {
   const OpResult result = co_await session_.call({.method = static_cast<uint16_t>(Method::kStat)},
                                                  deadline_or_default(deadline_ns));
-  if (result.code != Code::kOk) co_return fail(harmless(result.code));
+  if (result.code != Code::kOk) co_return fail(read_outcome(result.code));
   if (result.bytes.size() < wire::kStatBytesMin) co_return fail(Code::kMalformed);
   // What an older owner does not say is 0, what a newer one says beyond it is left.
   wire::StatReply reply{};
@@ -258,7 +257,7 @@ Task<Result<wire::PingReply>> RpcClient::ping(uint64_t nonce, uint64_t deadline_
   const OpResult result = co_await session_.call(
       {.method = static_cast<uint16_t>(Method::kPing), .head = std::as_bytes(std::span(&request, 1))},
       deadline_or_default(deadline_ns));
-  if (result.code != Code::kOk) co_return fail(harmless(result.code));
+  if (result.code != Code::kOk) co_return fail(read_outcome(result.code));
   std::span<const std::byte> bytes = result.bytes;
   const auto reply = wire::take<wire::PingReply>(bytes);
   if (!reply || reply->nonce != nonce) co_return fail(Code::kMalformed);
@@ -271,7 +270,7 @@ Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& s
   if (call.fixed_bytes + key.size() <= body_bytes_max_) {
     const CallHead head = call.head();
     const OpResult result = ask({.method = call.number(), .head = head.bytes()}, deadline_ns);
-    const Code code = harmless(result.code);
+    const Code code = read_outcome(result.code);
     if (code == Code::kOk) {
       GetAnswer answer;
       const Code taken = take_get_answer(result.bytes, call.wants_window(), sink, answer);

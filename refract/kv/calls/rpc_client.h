@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table reached by calls to its owner: the `rpc` path.
 //
-// Coroutines for those who have a shard; for the blocking client get_and_wait and put_and_wait, which take no
-// coroutine while key and value fit one message. Values beyond that travel in pieces, several under way at
+// Coroutines for callers that have a shard; for the blocking client get_and_wait and put_and_wait, which take
+// no coroutine while key and value fit one message. Values beyond that travel in pieces, several under way at
 // once; or by one-sided requests, straight from and into the caller's memory, where the channel says that
 // this is better. Then an operation that ends early (its deadline, its task dropped) while such a request is
 // under way closes the session, because only a closed channel leaves the caller's memory alone.
@@ -125,7 +125,7 @@ class RpcClient {
  private:
   class StagedPlace;
   class OpenHandle;
-  class Patience;
+  class RetryBudget;
   class Posted;
   struct Keyed;
   struct Writing;
@@ -134,7 +134,7 @@ class RpcClient {
   struct Transfer;
   class Attempt;
   class Group;
-  class Gatherer;
+  class CallBatcher;
   class GetBatch;
   class ManyBatch;
   class PutManyBatch;
@@ -148,9 +148,9 @@ class RpcClient {
   // Sends and drives the shard until there is an answer. `deadline_ns` 0: within the options' timeout.
   [[nodiscard]] runtime::OpResult ask(const rpc::Call& call, uint64_t deadline_ns,
                                       rpc::Meanwhile* meanwhile = nullptr);
-  [[nodiscard]] Code harmless(Code code) const noexcept;
-  [[nodiscard]] runtime::Task<bool> may_repeat(Code code, Patience& patience);
-  [[nodiscard]] runtime::Task<bool> may_write_again(Code code, Writing& writing, Patience& patience);
+  [[nodiscard]] Code read_outcome(Code code) const noexcept;
+  [[nodiscard]] runtime::Task<bool> may_repeat(Code code, RetryBudget& budget);
+  [[nodiscard]] runtime::Task<bool> may_write_again(Code code, Writing& writing, RetryBudget& budget);
   [[nodiscard]] runtime::Task<bool> is_open_again(uint64_t deadline_ns);
 
   [[nodiscard]] runtime::Task<runtime::OpResult> call_keyed(Keyed call, uint64_t deadline_ns);
@@ -205,7 +205,7 @@ class RpcClient {
   Attempt* first_attempt_ = nullptr;
   Attempt* last_attempt_ = nullptr;
   runtime::Task<> attempts_watch_;
-  std::unique_ptr<Gatherer> gatherer_;
+  std::unique_ptr<CallBatcher> batcher_;
 };
 
 }  // namespace refract::kv

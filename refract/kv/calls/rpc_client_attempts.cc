@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/kv/calls/rpc_client_attempts.h"
 
+#include "refract/kv/calls/call_batcher.h"
 #include "refract/kv/calls/rpc_client_calls.h"
-#include "refract/kv/calls/rpc_client_gather.h"
 
 namespace refract::kv {
 
@@ -99,7 +99,7 @@ RpcClient::GetAttempt::GetAttempt(RpcClient& client, std::span<const std::byte> 
                                   EndTaker* taker)
     : Attempt(client, taker), key_(key), sink_(sink), wants_window_(client.prefers_one_sided()) {
   if (check_lengths(key, 0) != Code::kOk) return;
-  if (const auto shared = client.gatherer_->gather_get(*this, key)) {
+  if (const auto shared = client.batcher_->batch_get(*this, key)) {
     go_with(*shared->group, shared->place);
     return;
   }
@@ -121,14 +121,14 @@ void RpcClient::GetAttempt::on_answer(const wire::ManyAnswer& answer) noexcept {
 
 void RpcClient::GetAttempt::settle(const OpResult& reply) noexcept {
   if (reply.code != Code::kOk) {
-    const Code code = client().harmless(reply.code);
+    const Code code = client().read_outcome(reply.code);
     is_settled_ = !is_passing(code);
     outcome_ = fail(code);
     return;
   }
   GetAnswer answer;
   const Code taken = take_get_answer(reply.bytes, wants_window_, sink_, answer);
-  if (taken == Code::kOk) client().gatherer_->saw_value(answer.got.value_bytes);
+  if (taken == Code::kOk) client().batcher_->saw_value(answer.got.value_bytes);
   if (taken == Code::kOk && answer.view == 0) [[likely]] {
     is_settled_ = true;
     outcome_ = answer.got;
@@ -158,7 +158,7 @@ Task<Result<Got>> RpcClient::GetAttempt::finish() {
 RpcClient::PutAttempt::PutAttempt(RpcClient& client, const Write& write, EndTaker* taker)
     : Attempt(client, taker), write_(write) {
   if (check_lengths(write.key, write.value.size()) != Code::kOk) return;
-  if (const auto shared = client.gatherer_->gather_put(*this, write)) {
+  if (const auto shared = client.batcher_->batch_put(*this, write)) {
     go_with(*shared->group, shared->place);
     return;
   }

@@ -13,7 +13,7 @@
 // that is not sent (no credit, a long key or value) has done nothing, and one whose answer is no outcome yet
 // (an owner that is busy, a value longer than a message) continues with finish(), or with put().
 //
-// Attempts that are begun while the session hands out replies share calls (rpc_client_gather.h).
+// Attempts that are begun while the session hands out replies share calls (call_batcher.h).
 //
 // Keys, values and sinks must live as long as the attempt, and the client longer. Dropping it gives it up.
 // Threads: used only by the client's shard.

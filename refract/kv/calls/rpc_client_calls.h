@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How RpcClient's calls about keys are put together, and what a write knows of itself while it is repeated.
-// Included by no other file.
+// Only the sources of RpcClient include this.
 #pragma once
 
 #include <array>

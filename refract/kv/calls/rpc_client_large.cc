@@ -201,7 +201,7 @@ Task<> RpcClient::read_pieces(Transfer& job) {
         {.method = static_cast<uint16_t>(Method::kViewPiece), .head = std::as_bytes(std::span(&request, 1))},
         deadline_or_default(job.deadline_ns));
     if (piece.code != Code::kOk) {
-      job.fail_with(harmless(piece.code));
+      job.fail_with(read_outcome(piece.code));
     } else if (piece.bytes.size() != bytes) {
       job.fail_with(Code::kMalformed);
     } else {
@@ -223,7 +223,7 @@ Task<> RpcClient::write_pieces(Transfer& job) {
                                                   .head = std::as_bytes(std::span(&request, 1)),
                                                   .tail = piece},
                                                  deadline_or_default(job.deadline_ns));
-    if (sent.code != Code::kOk) job.fail_with(harmless(sent.code));
+    if (sent.code != Code::kOk) job.fail_with(read_outcome(sent.code));
   }
   job.team.leave();
 }
@@ -241,7 +241,7 @@ Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byt
   if (wants_window) call.fixed.key.flags |= wire::KeyRef::kWantsWindow;
   const OpResult begun = co_await call_keyed(call, deadline_ns);
   const Result<uint64_t> id = writing.version_of(begun);
-  if (!id) co_return fail(writing.is_unknowable ? Code::kIndeterminate : harmless(id.error().code));
+  if (!id) co_return fail(writing.is_unknowable ? Code::kIndeterminate : read_outcome(id.error().code));
   if (*id == 0) {
     std::span<const std::byte> answer = begun.bytes;
     const auto already = wire::take<wire::AlreadyPutReply>(answer);

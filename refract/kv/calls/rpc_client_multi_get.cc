@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "refract/kv/calls/call_batch.h"
+#include "refract/kv/calls/call_batcher.h"
 #include "refract/kv/calls/rpc_client_calls.h"
-#include "refract/kv/calls/rpc_client_gather.h"
 #include "refract/kv/calls/rpc_client_parts.h"
 
 namespace refract::kv {
@@ -41,7 +41,7 @@ class RpcClient::ManyBatch final : public CallBatch {
   ManyBatch(RpcClient& client, std::span<GetItem> items, std::span<const uint32_t> which, size_t width,
             Left& left)
       : CallBatch(client.session_, client.shard_, (which.size() + width - 1) / width,
-                  Gatherer::calls_for(client.options_.pipeline)),
+                  CallBatcher::calls_for(client.options_.pipeline)),
         client_(client),
         items_(items),
         which_(which),
@@ -56,15 +56,15 @@ class RpcClient::ManyBatch final : public CallBatch {
 
  private:
   [[nodiscard]] Begun begin(size_t number, uint32_t place) noexcept override {
-    wire::ManyBody body(client_.gatherer_->room());
+    wire::ManyBody body(client_.batcher_->room());
     for (const uint32_t item : items_of(number)) body.add_get(items_[item].key);
     return send({.method = static_cast<uint16_t>(Method::kGetMany), .tail = body.bytes()}, place);
   }
 
   void settle(size_t number, const OpResult& reply) noexcept override {
     const std::span<const uint32_t> asked = items_of(number);
-    Code code = client_.harmless(reply.code);
-    if (code == Code::kUnsupported) client_.gatherer_->refuse();
+    Code code = client_.read_outcome(reply.code);
+    if (code == Code::kUnsupported) client_.batcher_->refuse();
     if (code == Code::kUnsupported || Left::is_passing(code)) {
       left_.alone.insert(left_.alone.end(), asked.begin(), asked.end());
       return;
@@ -83,7 +83,7 @@ class RpcClient::ManyBatch final : public CallBatch {
   }
 
   void settle_one(uint32_t item, const wire::ManyAnswer& answer) noexcept {
-    client_.gatherer_->saw_value(answer.entry.value_bytes);
+    client_.batcher_->saw_value(answer.entry.value_bytes);
     if (answer.code == Code::kTooLarge) return left_.alone.push_back(item);
     if (Left::is_passing(answer.code)) return left_.again.push_back(item);
     items_[item].result = answer.code == Code::kOk ? give(answer, *items_[item].sink) : fail(answer.code);
@@ -121,7 +121,7 @@ class RpcClient::GetBatch final : public CallBatch {
 
   void settle(size_t number, const OpResult& reply) noexcept override {
     const uint32_t item = which_[number];
-    const Code code = client_.harmless(reply.code);
+    const Code code = client_.read_outcome(reply.code);
     if (Left::is_passing(code)) return left_.again.push_back(item);
     if (code != Code::kOk) {
       items_[item].result = fail(code);
@@ -129,7 +129,7 @@ class RpcClient::GetBatch final : public CallBatch {
     }
     GetAnswer answer;
     const Code taken = take_get_answer(reply.bytes, client_.prefers_one_sided(), *items_[item].sink, answer);
-    if (taken == Code::kOk) client_.gatherer_->saw_value(answer.got.value_bytes);
+    if (taken == Code::kOk) client_.batcher_->saw_value(answer.got.value_bytes);
     if (taken == Code::kOk && answer.view != 0) return left_.opened.push_back({item, answer});
     const OpenHandle view(session(), Method::kViewClose, answer.view);
     items_[item].result = taken == Code::kOk ? Result<Got>(answer.got) : fail(taken);
@@ -199,7 +199,7 @@ std::vector<uint32_t> RpcClient::sort_out(GetJob& job, bool goes_together) const
     if (const Code code = check_lengths(key, 0); code != Code::kOk) {
       job.items[i].result = fail(code);
     } else {
-      (goes_together && key.size() <= gatherer_->key_bytes_max() ? together : alone).push_back(i);
+      (goes_together && key.size() <= batcher_->key_bytes_max() ? together : alone).push_back(i);
     }
   }
   return together;
@@ -207,7 +207,7 @@ std::vector<uint32_t> RpcClient::sort_out(GetJob& job, bool goes_together) const
 
 Task<> RpcClient::multi_get(std::span<GetItem> items, uint64_t deadline_ns) {
   GetJob job(*this, items, deadline_ns);
-  const size_t width = gatherer_->width();
+  const size_t width = batcher_->width();
   const std::vector<uint32_t> together = sort_out(job, width > 1 && items.size() > 1);
   if (!together.empty()) {
     ManyBatch batch(*this, items, together, width, job.left);

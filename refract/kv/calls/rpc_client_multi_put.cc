@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "refract/kv/calls/call_batch.h"
+#include "refract/kv/calls/call_batcher.h"
 #include "refract/kv/calls/rpc_client_calls.h"
-#include "refract/kv/calls/rpc_client_gather.h"
 #include "refract/kv/calls/rpc_client_parts.h"
 
 namespace refract::kv {
@@ -36,7 +36,7 @@ class RpcClient::PutManyBatch final : public CallBatch {
  public:
   PutManyBatch(RpcClient& client, std::span<PutItem> items, const PutPlan& plan, std::vector<uint32_t>& alone)
       : CallBatch(client.session_, client.shard_, plan.runs.size(),
-                  Gatherer::calls_for(client.options_.pipeline)),
+                  CallBatcher::calls_for(client.options_.pipeline)),
         client_(client),
         items_(items),
         plan_(plan),
@@ -44,7 +44,7 @@ class RpcClient::PutManyBatch final : public CallBatch {
 
  private:
   [[nodiscard]] Begun begin(size_t number, uint32_t place) noexcept override {
-    wire::ManyBody body(client_.gatherer_->room());
+    wire::ManyBody body(client_.batcher_->room());
     for (const uint32_t index : plan_.items_of(number)) {
       const PutItem& item = items_[index];
       body.add_put(item.key, item.value, item.options.ttl_ns);
@@ -54,7 +54,7 @@ class RpcClient::PutManyBatch final : public CallBatch {
 
   void settle(size_t number, const OpResult& reply) noexcept override {
     const std::span<const uint32_t> asked = plan_.items_of(number);
-    if (reply.code == Code::kUnsupported) client_.gatherer_->refuse();
+    if (reply.code == Code::kUnsupported) client_.batcher_->refuse();
     if (reply.code == Code::kUnsupported || reply.code == Code::kOverloaded) {
       alone_.insert(alone_.end(), asked.begin(), asked.end());
       return;
@@ -168,14 +168,14 @@ bool RpcClient::may_share(const PutItem& item) const noexcept {
   const RpcPutOptions& options = item.options;
   const bool is_plain = !options.if_absent && options.if_version == 0 && !options.attempt.request;
   const size_t room = (body_bytes_max_ - sizeof(wire::ManyRequest)) / 2;
-  return is_plain && item.value.size() <= Gatherer::kPutValueBytesMax &&
+  return is_plain && item.value.size() <= CallBatcher::kPutValueBytesMax &&
          sizeof(wire::PutOfMany) + item.key.size() + item.value.size() <= room;
 }
 
 // Those that share calls, and in which; the others are left to go alone, or have their outcome.
 RpcClient::PutPlan RpcClient::plan_puts(std::span<PutItem> items, std::vector<uint32_t>& alone) const {
   PutPlan plan;
-  const bool shares = items.size() > 1 && !gatherer_->is_refused();
+  const bool shares = items.size() > 1 && !batcher_->is_refused();
   (shares ? plan.together : alone).reserve(items.size());
   if (shares) plan.runs.reserve(items.size() / wire::kKeysPerCall + 1);
   size_t bytes = 0;  // Of the run that is open.

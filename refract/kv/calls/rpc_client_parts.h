@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rpc_client.cc is made of: how answers are taken apart, and who gives back what an operation holds when
-// it ends early. Included by no other file.
+// What rpc_client.cc is made of: how answers are taken apart, and how what an operation holds is given back
+// when it ends early. Only the sources of RpcClient include this.
 #pragma once
 
 #include <algorithm>
@@ -86,7 +86,7 @@ struct GetAnswer {
 }
 
 // How long an operation retries what the owner could not do just now.
-class RpcClient::Patience {
+class RpcClient::RetryBudget {
  public:
   static constexpr uint64_t kPauseMin_ns = 50 * kMicrosecond_ns;
   static constexpr uint64_t kPauseMax_ns = 10 * kMillisecond_ns;

@@ -41,7 +41,7 @@ constexpr uint64_t kSeeds = 120;
 constexpr int kClients = 4;
 constexpr int kStepsPerClient = 60;
 
-// Says of itself who wrote it, in each of its parts; its length follows from its number, too.
+// Says of itself which client wrote it, in each of its parts; its length follows from its number, too.
 std::string sealed(uint64_t number) {
   std::string value;
   for (uint64_t i = 0; i <= mix(number) % 12; ++i) value += fmt::format("{:08x}", number);

@@ -107,7 +107,7 @@ class CarefulReader {
     sink.value = buffer.plus(seen.lengths.value_at());
     sink.pin = memory_.pins()->pin(buffer, seen.stamp);
     if (sink.pin < 0) return Code::kOverloaded;
-    // The pin was announced before this look at the slot: the owner, who stores the slot before it looks at
+    // The pin was announced before this look at the slot: the owner, which stores the slot before it looks at
     // pins, either sees the pin or this sees the slot changed.
     if (view_.is_current(seen)) return Code::kOk;
     memory_.pins()->unpin(sink.pin);

@@ -51,7 +51,8 @@ class DirectReader {
     return get_any(key, hash, sink);
   }
 
-  // get for those who want its common case inline and the rest out of line: quick_reader.h. False: call get.
+  // get for callers that want its common case inline and the rest out of line: quick_reader.h. False: call
+  // get.
   template <typename Sink>
   [[nodiscard, gnu::always_inline]] bool get_at_once(std::span<const std::byte> key, uint64_t hash,
                                                      Sink& sink, Found& found) noexcept {
@@ -66,7 +67,7 @@ class DirectReader {
     NoCopy sink;
     return get_any(key, hash, sink);
   }
-  // look for those who want its common case inline. False: call look.
+  // look for callers that want its common case inline. False: call look.
   [[nodiscard, gnu::always_inline]] bool look_at_once(std::span<const std::byte> key, uint64_t hash,
                                                       Found& found) noexcept {
     NoHold hold;
@@ -85,7 +86,7 @@ class DirectReader {
     Pinned pinned;
     return pin_at_once(key, hash, pinned) ? pinned : pin_any(key, hash);
   }
-  // pin for those who want its common case inline. False: call pin.
+  // pin for callers that want its common case inline. False: call pin.
   [[nodiscard, gnu::always_inline]] bool pin_at_once(std::span<const std::byte> key, uint64_t hash,
                                                      Pinned& pinned) noexcept {
     PinHold hold{.pins = memory_.pins()};

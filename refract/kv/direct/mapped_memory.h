@@ -17,7 +17,7 @@ namespace refract::kv {
 
 class MappedMemory {
  public:
-  // `pins` may be null, and so may `team`, who shares copies of whole values. What is mapped may grow
+  // `pins` may be null, and so may `team`, which shares copies of whole values. What is mapped may grow
   // (set_bytes), the base stays.
   MappedMemory(const std::byte* base, uint64_t bytes, PinWriter* pins, CopyTeam* team = nullptr) noexcept
       : base_(base), bytes_(bytes), pins_(pins), team_(team) {}

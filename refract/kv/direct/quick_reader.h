@@ -50,7 +50,7 @@ class QuickReader {
     return find(hash, lead) && get(lead, key, sink, found);
   }
 
-  // get in two halves, for those who let time pass between them.
+  // get in two halves, for callers that let time pass between them.
   struct Lead {
     Offset slot_at;
     Slot slot;  // The first that matches. None: the second half settles nothing.

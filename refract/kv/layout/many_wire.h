@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kGetMany, kPutMany: several keys in one call and one answer, for those who have much that is small under
+// kGetMany, kPutMany: several keys in one call and one answer, for clients that have much that is small under
 // way at once: what a message costs at both ends is then shared by all. docs/design/037-shared-calls.md.
 //
 // Included by both ends; as wire.h, whatever comes from the peer is copied out once and checked.

@@ -24,7 +24,7 @@ static_assert(sizeof(RegionsRequest) == 8);
 
 struct RegionsReply {  // | RegionEntry, as many as fit a message.
   uint64_t wall_ns;    // Of the owner: remote readers compare expiry times with it.
-  uint32_t regions;    // All there are: who was told of fewer asks again.
+  uint32_t regions;    // All there are: a client told of fewer asks again.
   uint32_t reserved;
 };
 static_assert(sizeof(RegionsReply) == 16 && offsetof(RegionsReply, regions) == 8);

@@ -90,7 +90,8 @@ struct Window {
 // while. The node implements it over a domain's register_region and revoke_region.
 //
 // A window is asked for only for sessions whose channel says one_sided_bytes_min, so it needs to be open in
-// the domain of such channels only. Who knows the key may use it: it is drawn at random and told to one peer.
+// the domain of such channels only. A peer that knows the key may use it: it is drawn at random and told to
+// one peer.
 class WindowSource {
  public:
   virtual ~WindowSource() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log in ordinary memory that does what a test tells it, for tests of those who write to one.
+// A log in ordinary memory that does what a test tells it, for tests of its writers.
 #pragma once
 
 #include <algorithm>

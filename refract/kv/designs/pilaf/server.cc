@@ -199,7 +199,7 @@ std::optional<uint64_t> Table::make_room(Bytes key) {
 }
 
 // Every entry on the way moves one place on, the last one first, so that each stands in two places before it
-// leaves one. Who missed it in both learns from the root that something moved.
+// leaves one. A reader that missed it in both learns from the root that something moved.
 uint64_t Table::move_along(const std::vector<Hop>& hops, size_t last) {
   size_t to = last;
   while (hops[to].from != kNoHop) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pilaf's server: the only one who changes the store. Puts and erases come as calls and are executed one
+// Pilaf's server: the only writer of the store. Puts and erases come as calls and are executed one
 // behind the other; gets it never notices.
 //
 // A put writes a new blob, then the entry, then gives the old blob's bytes back at once: a client that still

@@ -22,7 +22,7 @@ constexpr int kTriesForRoom = 4;
 constexpr size_t kChainOverheadBytes = 512;  // Headers and operands of the longest chain here.
 
 // A get's: nothing was to be changed, so nothing is in doubt.
-[[nodiscard]] Code harmless(Code code) noexcept {
+[[nodiscard]] Code read_outcome(Code code) noexcept {
   return code == Code::kIndeterminate ? Code::kDeadlineExceeded : code;
 }
 
@@ -87,13 +87,13 @@ Task<Result<>> PrismKvClient::attach(uint64_t deadline_ns) {
   constexpr prism::ChainRights kWanted = {prism::ChainRights::kRead | prism::ChainRights::kAtomic |
                                           prism::ChainRights::kAllocate};
   const Result<prism::Attachment> store = co_await chains_.attach(kStoreName, kWanted, deadline_ns);
-  if (!store) co_return fail(harmless(store.error().code));
+  if (!store) co_return fail(read_outcome(store.error().code));
   store_ = *store;
   const Workspace work(*this);
   prism::Chain chain(work.chain());
   chain.read(at(store_.root), store_.key, sizeof(Root));
   const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
-  if (!reply) co_return fail(harmless(reply.error().code));
+  if (!reply) co_return fail(read_outcome(reply.error().code));
   if (reply->code(0) != Code::kOk) co_return fail(reply->code(0));
   if (reply->bytes(0).size() != sizeof(Root)) co_return fail(Code::kMalformed);
   Root root{};
@@ -119,7 +119,7 @@ Task<Result<uint64_t>> PrismKvClient::get(Bytes key, ValueSink& sink, uint64_t d
         .bounded();
     ++counts_.probes;
     const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
-    if (!reply) co_return fail(harmless(reply.error().code));
+    if (!reply) co_return fail(read_outcome(reply.error().code));
     // A slot that leads nowhere says kNotFound, too: no key has come that far.
     if (reply->code(0) != Code::kOk) co_return fail(reply->code(0));
     Item item;
@@ -148,7 +148,7 @@ Task<Result<PrismKvClient::Located>> PrismKvClient::locate(Bytes key, Workspace&
     chain.read(slot, store_.key, static_cast<uint32_t>(sizeof(ItemHeader) + key.size())).indirect().bounded();
     ++counts_.locates;
     const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
-    if (!reply) co_return fail(harmless(reply.error().code));
+    if (!reply) co_return fail(read_outcome(reply.error().code));
     if (reply->code(0) != Code::kOk) co_return fail(reply->code(0));
     if (reply->bytes(0).size() != sizeof(Slot)) co_return fail(Code::kMalformed);
     std::memcpy(&located.slot, reply->bytes(0).data(), sizeof(Slot));
@@ -245,7 +245,7 @@ Task<Result<>> PrismKvClient::erase(Bytes key, uint64_t deadline_ns) {
     if (!located->is_present) co_return fail(Code::kNotFound);
     const Result<Swung> swung = co_await swing_patiently(*located, item, 0, work, deadline_ns);
     if (!swung) co_return fail(swung.error());
-    // Who overtook it may have erased the key, too, and one value is erased once.
+    // The write that overtook it may have erased the key, too, and one value is erased once.
     if (*swung == Swung::kDone) co_return Result<>{};
   }
 }

@@ -4,7 +4,7 @@
 // It takes no part in gets and puts. Clients report buffers that they have replaced, or that a put of theirs
 // took without use; what they cannot report, because they died, a sweep finds. A buffer goes back only while
 // no chain is under way and no slot leads to it, so a report that is false, doubled or late does no harm to
-// the item of anybody else.
+// other items.
 //
 // Threads: used only by the shard that owns the memory.
 #pragma once

@@ -135,7 +135,7 @@ void PullFetcher::start(const Pull& pull) {
 void PullFetcher::end(rpc::SessionId session) noexcept {
   const auto found = sessions_.find(session.bits);
   if (found == sessions_.end()) return;
-  // Its room in the line of all goes to others, who may run and come here, before this is over.
+  // Its room in the line of all goes to others, which may run and come here, before this is over.
   const std::unique_ptr<Session> ended = std::move(found->second);
   sessions_.erase(found);
   ended->is_over = true;

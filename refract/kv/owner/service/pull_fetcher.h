@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings values into drafts: READs of the memory of those who put them, several under way at once.
+// Brings values into drafts: READs of the memory of the clients that put them, several under way at once.
 //
 // (P1) A pull is reported once, and none of its READs is under way then: from that moment on its target may
 // be

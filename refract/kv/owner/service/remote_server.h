@@ -8,9 +8,9 @@
 //   remote.answer_through(&server);
 //   remote.add({.start = {0}, .bytes = space});
 //
-// Who knows a region's key can read all of the table, so it is told only where READs bypass the owner's CPU
-// (elsewhere a call is cheaper): to peers of this domain, which admitted them, and to those who map the
-// memory anyway.
+// A peer that knows a region's key can read all of the table, so it is told only where READs bypass the
+// owner's CPU (elsewhere a call is cheaper): to peers of this domain, which admitted them, and to clients
+// that map the memory anyway.
 //
 // Threads: used only by the shard that owns the table.
 #pragma once
@@ -46,7 +46,7 @@ class RemoteServer final : public rpc::Service {
   };
   [[nodiscard]] Reported<> add(const Region& region);
 
-  // Who carries the answers. Before the first session opens; null: sessions have ended.
+  // What carries the answers. Before the first session opens; null: sessions have ended.
   void answer_through(rpc::Server* server) noexcept { server_ = server; }
 
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override;

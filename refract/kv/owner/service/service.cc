@@ -123,7 +123,7 @@ void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) no
   parts_.table.prefetch_bucket(key.hash);
 }
 
-// Who has asked for much gets the first part while the rest is worked on.
+// A client that has asked for much gets the first part while the rest is worked on.
 void TableService::send_meanwhile(const Prepared& next) noexcept {
   executed_ = 0;
   if (server_ != nullptr) server_->flush(next.call->from.session);

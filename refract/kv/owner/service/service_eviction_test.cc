@@ -63,7 +63,7 @@ TEST_P(ServiceEviction, what_is_read_by_calls_stays) {
   }
   uint64_t kept = 0;
   for (uint64_t i = 500; i < 600; ++i) kept += get("fill" + std::to_string(i)) ? 1u : 0u;
-  // Some were among the first to go, before anybody read them.
+  // Some were among the first to go, before they were read.
   EXPECT_GE(kept, 85u);
 }
 

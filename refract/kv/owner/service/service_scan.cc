@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of keys for callers who cannot read the table by themselves.
+// Pages of keys for callers that cannot read the table by themselves.
 #include <optional>
 #include <utility>
 

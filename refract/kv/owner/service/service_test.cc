@@ -303,7 +303,7 @@ TEST_F(TableServiceTest, a_space_that_becomes_full_is_asked_to_grow_in_time) {
   served.growth.allowed = true;
   for (int i = 0; i < 40; ++i) ASSERT_TRUE(put("key" + std::to_string(i), patterned(900'000)).has_value());
   EXPECT_GT(served.growth.asked, 0u);
-  EXPECT_EQ(served.service.stat().waiting_for_memory, 0u) << "asked before anybody had to wait";
+  EXPECT_EQ(served.service.stat().waiting_for_memory, 0u) << "asked before a client had to wait";
 }
 
 TEST_F(TableServiceTest, the_sweep_removes_what_has_expired_and_its_timer_ends_with_the_last_of_them) {
@@ -325,7 +325,7 @@ TEST_F(TableServiceTest, the_sweep_removes_what_has_expired_and_its_timer_ends_w
   EXPECT_TRUE(served.is_sound());
 }
 
-// A wake-up a round is what is left of it. And who comes later and goes earlier is met
+// A wake-up a round is what is left of it. And an entry that comes later and goes earlier is met
 // in time, since the sweep then no longer sleeps for the first one.
 TEST_F(TableServiceTest, nothing_is_swept_before_the_first_entry_is_due) {
   ASSERT_TRUE(peer.client->put_and_wait(bytes_of("late"), bytes_of("value"), {.ttl_ns = 3'600 * kSecond_ns}));

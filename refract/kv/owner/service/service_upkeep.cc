@@ -44,7 +44,7 @@ Code TableService::wait(const rpc::Responder& from, const Write& write, Code why
                         .flags = Lengths::kExpires | Lengths::kIdentified};
   const uint64_t footprint = Heap::footprint(lengths.total_bytes());
   const bool may_grow = why == Code::kNoSpace && parts_.growth.can_grow(footprint);
-  // What the log still needs comes back without anybody's help, and what is being emptied soon is.
+  // What the log still needs comes back by itself, and what is being emptied soon is.
   const bool room_will_come =
       parts_.table.held_back().count() > 0 || (parts_.eviction != nullptr && parts_.eviction->is_under_way());
   if (why == Code::kNoSpace && !may_grow && !room_will_come) return why;
@@ -105,7 +105,7 @@ uint64_t TableService::sweep_some() {
   return parts_.table.sweep(std::min(table.buckets + table.overflow_lines, kSweepLines));
 }
 
-// What becomes due without anybody calling. No timer where there is nothing to wait for.
+// What becomes due without a call. No timer where there is nothing to wait for.
 void TableService::look_after_time() noexcept {
   sweep_while_needed();
   reclaim_while_needed();

@@ -88,7 +88,7 @@ class SnapshotFeed : public Departures {
 
   // Any thread. kOk while the moment is kept; else why it is not.
   [[nodiscard]] Code code() const noexcept { return code_.load(std::memory_order_acquire); }
-  // Gives it up, unless that was done before. kCancelled is for those who no longer want it.
+  // Gives it up, unless that was done before. kCancelled is for callers that no longer want it.
   void give_up(Code code) noexcept;
 
  protected:

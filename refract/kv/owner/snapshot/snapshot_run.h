@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole of a snapshot's work on its thread: from a moment of the table to blocks in a sink, at a pace,
-// with progress that anybody may look at.
+// with progress that any thread may look at.
 //
 //   shard:   feed = make_unique<SnapshotFeed>(table, heap, writer, clock, options);   // The moment.
 //   thread:  SnapshotRun run(memory, *feed, sink, clock, options);

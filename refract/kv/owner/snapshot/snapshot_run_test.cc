@@ -266,7 +266,7 @@ TEST(SnapshotRun, outlives_writes_that_fail_where_it_is_told_to) {
   BlocksInMemory blocks;
   EXPECT_EQ(one.write(blocks), Code::kOk);
   EXPECT_TRUE(blocks.read() == expected);
-  // And what was kept is there again for those who write.
+  // And what was kept is there again for writers.
   while (one.feed->poll()) {
   }
   EXPECT_TRUE(one.space.table().put(bytes_of("one more"), bytes_of(std::string(8'000, 'o')), {}));

@@ -290,8 +290,8 @@ TEST_F(CrowdedScan, misses_none_that_is_there_throughout_while_others_come_and_g
   EXPECT_GT(served.space.table().stats().splits, splits);
 }
 
-// A bucket that others empty and fill between two pages has the same order for those who stay, so that a scan
-// continues where it was; no client can keep it in one bucket.
+// A bucket that others empty and fill between two pages has the same order for entries that stay, so that a
+// scan continues where it was; no client can keep it in one bucket.
 TEST_F(CrowdedScan, ends_although_its_bucket_is_emptied_and_filled_between_pages) {
   constexpr uint64_t kKeys = 500;
   for (uint64_t i = 0; i < kKeys; ++i) put(crowded(i));

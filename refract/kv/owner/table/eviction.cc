@@ -17,7 +17,7 @@ constexpr uint64_t kEntriesPerVictim = 256;
 constexpr uint64_t kLooksPerVictim = 16;
 // Where few of them have buffers that fit, more are looked at.
 constexpr uint64_t kLooksMax = 2'048;
-constexpr size_t kMatesWanted = 16;
+constexpr size_t kSameClassWanted = 16;
 // Large values that go for one, before a window is emptied for it.
 constexpr int kLargeAttempts = 2;
 constexpr int kAttemptsAtOnce = 64;
@@ -26,7 +26,7 @@ constexpr int kAttemptsAtOnce = 64;
 
 Eviction::Eviction(const Parts& parts) : parts_(parts), uses_(parts.policy) {
   REFRACT_CHECK(parts.policy != EvictionPolicy::kNone);
-  mates_.reserve(kLooksMax + kLinesPerPiece * kSlotsPerBucket);
+  same_class_.reserve(kLooksMax + kLinesPerPiece * kSlotsPerBucket);
   parts_.table.evict_by(this, &uses_);
 }
 
@@ -56,7 +56,7 @@ bool Eviction::fits(Slot slot, uint64_t bytes) const noexcept {
 }
 
 // Keys are hashed, so that neighbouring buckets are a sample as good as any, and a round looks at no bucket
-// twice. Those whose hint says that they may fit are mates, the idlest of them first.
+// twice. Those whose hint says that they may fit are of the same class, the idlest of them first.
 Eviction::Look Eviction::look_around(uint64_t bytes) {
   const uint8_t hint = Slot::size_hint_of(bytes);
   const bool is_large = bytes > kSlabBytesMax;
@@ -65,9 +65,9 @@ Eviction::Look Eviction::look_around(uint64_t bytes) {
   const uint64_t victims = std::min(kBatch, table.entries / kEntriesPerVictim + 1);
   Look look;
   Table::SlotRoom room;
-  mates_.clear();
+  same_class_.clear();
   for (uint64_t step = 0; step < steps; ++step) {
-    const bool is_enough = look.slots >= victims * kLooksPerVictim && mates_.size() >= kMatesWanted;
+    const bool is_enough = look.slots >= victims * kLooksPerVictim && same_class_.size() >= kSameClassWanted;
     if (is_enough || look.slots >= kLooksMax) break;
     for (const Table::Standing& standing : parts_.table.slots_at(hand_, room)) {
       ++look.slots;
@@ -78,12 +78,12 @@ Eviction::Look Eviction::look_around(uint64_t bytes) {
       }
       const uint8_t its_hint = standing.slot.size_hint();
       if (is_large ? its_hint > Slot::size_hint_of(kSlabBytesMax) : its_hint == hint) {
-        mates_.push_back({.standing = standing, .idleness = idleness});
+        same_class_.push_back({.standing = standing, .idleness = idleness});
       }
     }
   }
   // Of those that are even, by their places: what happens shall be the same in every run.
-  std::ranges::sort(mates_, [](const Candidate& one, const Candidate& other) {
+  std::ranges::sort(same_class_, [](const Candidate& one, const Candidate& other) {
     if (one.idleness != other.idleness) return one.idleness > other.idleness;
     return one.standing.slot_at.value < other.standing.slot_at.value;
   });
@@ -91,22 +91,22 @@ Eviction::Look Eviction::look_around(uint64_t bytes) {
 }
 
 // The idlest of those that fit, and that no reader holds.
-Code Eviction::evict_mates(uint64_t bytes, size_t& evicted) {
+Code Eviction::evict_same_class(uint64_t bytes, size_t& evicted) {
   const bool is_large = bytes > kSlabBytesMax;
   const uint64_t victims = std::min(kBatch, parts_.table.stats().entries / kEntriesPerVictim + 1);
-  const uint64_t most = std::clamp<uint64_t>(mates_.size() / kLooksPerVictim, 1, victims);
+  const uint64_t most = std::clamp<uint64_t>(same_class_.size() / kLooksPerVictim, 1, victims);
   const PinSet& pins = parts_.heap.look_at_pins();
   uint64_t freed = 0;
-  for (const Candidate& mate : mates_) {
+  for (const Candidate& candidate : same_class_) {
     if (is_large ? freed >= bytes : evicted >= most) break;
-    const Slot slot = mate.standing.slot;
+    const Slot slot = candidate.standing.slot;
     if (!fits(slot, bytes)) continue;
     if (pins.contains(slot.buffer())) {
       ++counters_.spared;
       continue;
     }
     const uint64_t its_bytes = Heap::footprint(parts_.table.buffer_bytes(slot));
-    if (const Code code = parts_.table.evict(mate.standing); code != Code::kOk) return code;
+    if (const Code code = parts_.table.evict(candidate.standing); code != Code::kOk) return code;
     freed += its_bytes;
     ++evicted;
   }
@@ -121,7 +121,7 @@ Code Eviction::make_room(uint64_t bytes, int attempts) noexcept {
   const Look look = look_around(bytes);
   look_for_other_class(look, bytes);
   size_t evicted = 0;
-  const Code code = evict_mates(bytes, evicted);
+  const Code code = evict_same_class(bytes, evicted);
   if (evicted == 0) return code != Code::kOk ? code : empty_window(bytes);
   parts_.heap.reclaim();
   return Code::kOk;

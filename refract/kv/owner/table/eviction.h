@@ -81,7 +81,7 @@ class Eviction final : public RoomMaker {
 
   [[nodiscard]] Look look_around(uint64_t bytes);
   [[nodiscard]] bool fits(Slot slot, uint64_t bytes) const noexcept;
-  [[nodiscard]] Code evict_mates(uint64_t bytes, size_t& evicted);
+  [[nodiscard]] Code evict_same_class(uint64_t bytes, size_t& evicted);
   void look_for_other_class(const Look& look, uint64_t bytes);
   [[nodiscard]] bool begin_window(const std::optional<Heap::Window>& window);
   [[nodiscard]] Code empty_window(uint64_t bytes);
@@ -95,7 +95,7 @@ class Eviction final : public RoomMaker {
   Parts parts_;
   SlotUses uses_;
   Table::Hand hand_;  // Looked at next.
-  std::vector<Candidate> mates_;
+  std::vector<Candidate> same_class_;
   std::vector<uint64_t> hashes_;
   // The chunks that are being emptied, and what is left in the one at `chunk_`.
   std::optional<Heap::Window> window_;

@@ -11,8 +11,8 @@ namespace refract::kv {
 // has become busy would evict its own for ever. Not before as many entries have gone as lie in a chunk, so
 // that a class which has just got one fills it first.
 void Eviction::look_for_other_class(const Look& look, uint64_t bytes) {
-  if (window_ || mates_.empty() || look.slots == 0) return;
-  if (!uses_.is_far_busier(mates_.front().idleness, look.idlest)) return;
+  if (window_ || same_class_.empty() || look.slots == 0) return;
+  if (!uses_.is_far_busier(same_class_.front().idleness, look.idlest)) return;
   const uint64_t per_chunk = std::max<uint64_t>(kChunkBytes / Heap::footprint(bytes), 1);
   if (parts_.table.stats().evicted - evicted_at_window_ < per_chunk) return;
   const uint64_t chunk = look.idlest_standing.slot.buffer().value / kChunkBytes;
@@ -55,7 +55,7 @@ void Eviction::make_room_for_table() noexcept {
 }
 
 void Eviction::step(size_t entries_max) {
-  // Who pins from now on finds out that the slot has changed, or keeps the buffer by itself.
+  // A reader that pins from now on finds out that the slot has changed, or keeps the buffer by itself.
   (void)parts_.heap.look_at_pins();
   for (size_t done = 0; window_ && done < entries_max; ++done) {
     if (occupants_.empty()) {

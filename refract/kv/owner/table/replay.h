@@ -53,8 +53,8 @@ class Replay {
   // node began, as finish() returned it.
   void know_stamp(uint64_t stamp) noexcept;
   // Before the first new change: the lowest stamp that one can have from now on, far above all these. It must
-  // be on disk before anybody is served: else a host that dies twice, and has confirmed nothing in between,
-  // would give the stamps in between again.
+  // be on disk before any client is served: else a host that dies twice, and has confirmed nothing in
+  // between, would give the stamps in between again.
   uint64_t finish();
 
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }

@@ -17,8 +17,8 @@ constexpr uint64_t kPassesToHalve = 8;
 // Least recently used: the tick of the last use, and whether that was a sampled one.
 constexpr uint32_t kSampledBit = 1 << 15;
 constexpr uint32_t kTickMask = kSampledBit - 1;
-// Whose use was sampled has been used about reads_per_use() times as often as anybody saw: it may stay for as
-// much longer until it is seen again, or who is read often would go between two samples.
+// An entry whose use was sampled has been used about reads_per_use() times as often as was seen: it may stay
+// for as much longer until it is seen again, or an entry that is read often would go between two samples.
 constexpr uint32_t kSampledShift = 3;
 static_assert(reads_per_use(EvictionPolicy::kLeastRecentlyUsed) == 1 << kSampledShift);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots gathered in the order of their buckets, given back in the order of the chunks in which their buffers
-// lie: who looks at every buffer of a table then has the lines, pages and page tables of one chunk at a time,
+// lie: a walk over every buffer of a table then has the lines, pages and page tables of one chunk at a time,
 // where the order of the buckets would jump all over the memory.
 //
 //   SlotsByChunk slots(chunks, count);

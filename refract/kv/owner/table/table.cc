@@ -20,7 +20,7 @@ constexpr uint64_t kEntriesPerFourBuckets = 21;
 // Splits an insertion pays for while the table doubles: fast enough that the unsplit half does not overfill.
 constexpr int kSplitsPerInsertion = 2;
 
-// Out of line: inlined, its registers would cost those who never meet a crowd.
+// Out of line: inlined, its registers would cost callers that never meet a crowd.
 [[gnu::noinline, gnu::cold]] Crowd* look_for_crowd(Crowds& crowds, uint64_t bucket) noexcept {
   return crowds.of(bucket);
 }

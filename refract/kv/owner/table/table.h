@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key-value table's owner: the one who changes it.
+// The key-value table's owner: its only writer.
 //
 // Readers work on the same bytes at the same time (direct_reader.h); what makes that sound is the order of
 // the stores here, stated as (I1) to (I4) in layout.h. Everything goes through the space's Writer.
@@ -73,7 +73,7 @@ class Table {
   // A put in three steps, for values that arrive in pieces: nothing is visible before commit.
   using Draft = TableDraft;
   [[nodiscard]] Result<Draft> begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
-  // Where the value belongs, for those who bring it by themselves before the commit.
+  // Where the value belongs, for callers that bring it by themselves before the commit.
   [[nodiscard]] std::byte* value_of(const Draft& draft) noexcept {
     return writer_.base() + draft.buffer.value + draft.lengths.value_at();
   }
@@ -95,8 +95,8 @@ class Table {
   [[nodiscard, gnu::flatten]] Result<Entry> find(const HashedKey& key);
   [[nodiscard]] Result<Entry> find(std::span<const std::byte> key) { return find(hashed(key)); }
 
-  // Which slot names the key's entry, expired or not, for those who judge what others would store there: the
-  // only one that does and that readers are led to. At nowhere: there is none.
+  // Which slot names the key's entry, expired or not, for callers that judge what clients would store there:
+  // the only one that does and that readers are led to. At nowhere: there is none.
   using Standing = TableStanding;
   [[nodiscard]] Standing standing(const HashedKey& key) const noexcept;
   // Tells the log of an install that is made at once behind this, where there is a log; else what refuses it.
@@ -117,7 +117,7 @@ class Table {
 
   // What the buckets for so many entries take.
   [[nodiscard]] static uint64_t bucket_bytes_for(uint64_t entries) noexcept;
-  // For a table that is filled from a log, before anybody reads it (replay.h). Buckets for so many entries,
+  // For a table that is filled from a log, before it is read (replay.h). Buckets for so many entries,
   // as far as there is memory. REQUIRES: it is empty.
   void expect(uint64_t entries);
   // Makes the change with its own stamp, unless what stands there is as young. Returns whether anything was

@@ -10,7 +10,7 @@ namespace refract::kv {
 namespace {
 
 // What one put looks through for expired entries where it may evict others. Without that all of the table is
-// looked through, before anybody is told that there is no space.
+// looked through, before a client is told that there is no space.
 constexpr uint64_t kSweptLines = 256;
 
 // A snapshot and the log may keep what was evicted for a while; after so many rounds without success they are

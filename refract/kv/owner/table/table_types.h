@@ -51,7 +51,8 @@ struct TableStats {
   FirstExpiry first_expiry;
 };
 
-// Who routes by the hash, or fetches ahead by it, has it already: everything about one key takes both.
+// A caller that routes by the hash, or fetches ahead by it, has it already: everything about one key takes
+// both.
 struct TableKey {
   std::span<const std::byte> bytes;
   uint64_t hash = 0;

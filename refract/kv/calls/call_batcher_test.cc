@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gets that go together: by attempts that are begun among replies, and by multi_get.
-#include "refract/kv/calls/rpc_client_gather.h"
+#include "refract/kv/calls/call_batcher.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using test::ServedOptions;
 
 constexpr size_t kMessageBytesMax = 8 * 1024;
 
-// One of those who ask for one key after the other.
+// A client that asks for one key after the other.
 struct Lane {
   std::vector<std::string> keys;
   std::vector<Result<Got>> results;
@@ -309,7 +309,7 @@ TEST_P(GatherTest, a_key_of_another_shard_is_refused_alone) {
   }
 }
 
-// One of those who put and get in turns: each its own key, the round's number for a value.
+// A client that puts and gets in turns: each its own key, the round's number for a value.
 struct Writer {
   std::string key;
   size_t value_bytes = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attempts that are begun while replies are handed out go together, up to kKeysPerCall in one call: who has
-// much under way at once begins the next operations as the last ones end, and what a message costs at both
-// ends is more than what a get or a put does (docs/design/037-shared-calls.md). No call waits for it: what is
-// gathered leaves in the same turn, as single calls would. Included by no other file.
+// Attempts that are begun while replies are handed out go together, up to kKeysPerCall in one call: a client
+// that has much under way at once begins the next operations as the last ones end, and what a message costs
+// at both ends is more than what a get or a put does (docs/design/037-shared-calls.md). No call waits for it:
+// what is gathered leaves in the same turn, as single calls would. Only the sources of RpcClient include
+// this.
 //
 // Threads: used only by the client's shard.
 #pragma once
@@ -25,7 +26,7 @@ namespace refract::kv {
 // One call for several attempts of a kind, which know it while it is under way.
 class RpcClient::Group final : public rpc::ReplyTaker {
  public:
-  Group(RpcClient& client, Gatherer& gatherer) noexcept : client_(client), gatherer_(gatherer) {}
+  Group(RpcClient& client, CallBatcher& batcher) noexcept : client_(client), batcher_(batcher) {}
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   ~Group() override = default;
@@ -51,7 +52,7 @@ class RpcClient::Group final : public rpc::ReplyTaker {
   void end() noexcept;
 
   RpcClient& client_;
-  Gatherer& gatherer_;
+  CallBatcher& batcher_;
   wire::Method method_{};
   std::array<Attempt*, wire::kKeysPerCall> members_;  // Null: it has ended.
   uint32_t count_ = 0;
@@ -60,7 +61,7 @@ class RpcClient::Group final : public rpc::ReplyTaker {
   uint64_t call_ = 0;  // 0: not under way.
 };
 
-class RpcClient::Gatherer final : public rpc::AfterReplies {
+class RpcClient::CallBatcher final : public rpc::AfterReplies {
  public:
   // Longer values would pay one more copy for what sharing a call saves.
   static constexpr size_t kPutValueBytesMax = 2048;
@@ -72,17 +73,15 @@ class RpcClient::Gatherer final : public rpc::AfterReplies {
     return calls > 0 ? calls : 1;
   }
 
-  explicit Gatherer(RpcClient& client);
+  explicit CallBatcher(RpcClient& client);
 
   struct Shared {
     Group* group;
     uint32_t place;
   };
   // Nothing: the attempt goes alone. Else it hears of its outcome later than in this call.
-  [[nodiscard]] std::optional<Shared> gather_get(GetAttempt& attempt,
-                                                 std::span<const std::byte> key) noexcept;
-  [[nodiscard]] std::optional<Shared> gather_put(PutAttempt& attempt,
-                                                 const PutAttempt::Write& write) noexcept;
+  [[nodiscard]] std::optional<Shared> batch_get(GetAttempt& attempt, std::span<const std::byte> key) noexcept;
+  [[nodiscard]] std::optional<Shared> batch_put(PutAttempt& attempt, const PutAttempt::Write& write) noexcept;
 
   // How many keys of gets shall go together, by the values that came last; 1: each alone.
   [[nodiscard]] size_t width() const noexcept;

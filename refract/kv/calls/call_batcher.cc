@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/kv/calls/rpc_client_gather.h"
+#include "refract/kv/calls/call_batcher.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +34,7 @@ void RpcClient::Group::leave(uint32_t place) noexcept {
 void RpcClient::Group::end() noexcept {
   count_ = 0;
   body_bytes_ = sizeof(wire::ManyRequest);
-  gatherer_.give_back(*this);
+  batcher_.give_back(*this);
 }
 
 void RpcClient::Group::add_to(wire::ManyBody& body, const Attempt& member) const noexcept {
@@ -47,7 +47,7 @@ void RpcClient::Group::add_to(wire::ManyBody& body, const Attempt& member) const
 }
 
 void RpcClient::Group::send() noexcept {
-  wire::ManyBody body(gatherer_.room());
+  wire::ManyBody body(batcher_.room());
   uint32_t kept = 0;
   for (Attempt* const member : std::span(members_).first(count_)) {
     if (member == nullptr) continue;
@@ -65,7 +65,7 @@ void RpcClient::Group::send() noexcept {
 void RpcClient::Group::on_reply(uint32_t /*place*/, const OpResult& reply) noexcept {
   call_ = 0;
   if (reply.code == Code::kUnsupported) {
-    gatherer_.refuse();
+    batcher_.refuse();
     return hand_out({.code = Code::kOverloaded});
   }
   hand_out(reply);
@@ -75,7 +75,7 @@ bool RpcClient::Group::hand_next(std::span<const std::byte>& bytes, Attempt* mem
   if (method_ == Method::kGetMany) {
     const auto answer = wire::take_many_answer(bytes);
     if (!answer) return false;
-    gatherer_.saw_value(answer->entry.value_bytes);
+    batcher_.saw_value(answer->entry.value_bytes);
     if (member != nullptr) static_cast<GetAttempt*>(member)->on_answer(*answer);
     return true;
   }
@@ -99,18 +99,18 @@ void RpcClient::Group::hand_out(const OpResult& reply) noexcept {
   end();
 }
 
-RpcClient::Gatherer::Gatherer(RpcClient& client)
+RpcClient::CallBatcher::CallBatcher(RpcClient& client)
     : client_(client),
       key_bytes_max_(wire::many_key_bytes_max(client.body_bytes_max_)),
       room_(client.body_bytes_max_) {}
 
-size_t RpcClient::Gatherer::width() const noexcept {
+size_t RpcClient::CallBatcher::width() const noexcept {
   if (is_refused()) return 1;
   const size_t fit = client_.body_bytes_max_ / (sizeof(wire::ManyEntry) + value_bytes_);
   return std::clamp<size_t>(fit, 1, wire::kKeysPerCall);
 }
 
-RpcClient::Group* RpcClient::Gatherer::begin_group(Method method) noexcept {
+RpcClient::Group* RpcClient::CallBatcher::begin_group(Method method) noexcept {
   if (free_.empty()) {
     groups_.push_back(std::make_unique<Group>(client_, *this));
     free_.reserve(groups_.size());
@@ -126,7 +126,7 @@ RpcClient::Group* RpcClient::Gatherer::begin_group(Method method) noexcept {
   return group;
 }
 
-std::optional<RpcClient::Gatherer::Shared> RpcClient::Gatherer::gather_get(
+std::optional<RpcClient::CallBatcher::Shared> RpcClient::CallBatcher::batch_get(
     GetAttempt& attempt, std::span<const std::byte> key) noexcept {
   if (!client_.session_.is_among_replies() || key.size() > key_bytes_max_) return std::nullopt;
   if (gets_ == nullptr) {
@@ -137,7 +137,7 @@ std::optional<RpcClient::Gatherer::Shared> RpcClient::Gatherer::gather_get(
   return Shared{.group = gets_, .place = gets_->add(attempt, sizeof(wire::KeyLength) + key.size())};
 }
 
-std::optional<RpcClient::Gatherer::Shared> RpcClient::Gatherer::gather_put(
+std::optional<RpcClient::CallBatcher::Shared> RpcClient::CallBatcher::batch_put(
     PutAttempt& attempt, const PutAttempt::Write& write) noexcept {
   if (!client_.session_.is_among_replies() || is_refused()) return std::nullopt;
   const size_t bytes = sizeof(wire::PutOfMany) + write.key.size() + write.value.size();
@@ -152,7 +152,7 @@ std::optional<RpcClient::Gatherer::Shared> RpcClient::Gatherer::gather_put(
 }
 
 // A caller that is told of a failure may begin other attempts, which go alone.
-void RpcClient::Gatherer::after_replies() noexcept {
+void RpcClient::CallBatcher::after_replies() noexcept {
   gets_ = puts_ = nullptr;
   std::swap(gathered_, sending_);
   size_t sent = 0;
