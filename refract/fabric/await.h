@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One-sided requests as awaitables, for those who write protocols:
+// One-sided requests as awaitables, for protocols in coroutines:
 //
 //   const OpResult result = co_await read(endpoint, shard, remote, local, deadline_ns);
 //

@@ -119,7 +119,7 @@ class LoopbackDomain final : public Domain {
   LoopbackOptions options_;
   RegionTable regions_;
   std::vector<std::unique_ptr<LoopbackChannel>> channels_;
-  size_t first_ = 0;  // Who is polled first; goes round, so that no channel starves another.
+  size_t first_ = 0;  // Which is polled first; goes round, so that no channel starves another.
   int wake_fd_;
   bool asleep_ = false;
 };

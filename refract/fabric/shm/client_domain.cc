@@ -23,7 +23,7 @@ namespace {
 // The sockets tell of a keeper that died, and of bells, which are of interest only when sleeping.
 constexpr uint32_t kPollsBetweenSockets = 1024;
 // What was completed without the peer is given out alone, so that a READ does not pay for a look at every
-// ring; but those who READ all the time hear of messages, too.
+// ring; but a caller that READs all the time gets messages, too.
 constexpr uint32_t kPollsBetweenLinks = 16;
 constexpr int kEventsATurn = 64;
 constexpr int kRefreshWait_ms = 100;
@@ -37,7 +37,7 @@ bool is_up(ServerState state) noexcept {
 struct Lent {
   uint64_t number;  // Raised for each.
   LendFrame frame;
-  Descriptor file;  // Ours: the region's owner may close his first.
+  Descriptor file;  // Ours: the region's owner may close its own first.
 };
 
 class ClientLink final : public Link {
@@ -218,7 +218,7 @@ struct ClientDomain::State {
   uint32_t polls_until_links = 0;
 
   bool watch(int fd, uint64_t word) noexcept;
-  void bury() noexcept;
+  void destroy_closed() noexcept;
   void hear_sockets() noexcept;
   void hear(ClientLink& link, bool control) noexcept;
   void shake_hands(ClientLink& link);
@@ -329,7 +329,7 @@ uint64_t ClientDomain::revoke_region(uint16_t region) noexcept {
 size_t ClientDomain::poll(std::span<Completion> completions) noexcept {
   State& state = *state_;
   if (!state.dead.empty()) [[unlikely]]
-    state.bury();
+    state.destroy_closed();
   if (state.polls_until_sockets == 0) [[unlikely]] {
     state.hear_sockets();
   } else {
@@ -401,7 +401,7 @@ void ClientDomain::State::end(ClientLink& link) noexcept {
   dead.push_back(&link);
 }
 
-void ClientDomain::State::bury() noexcept {
+void ClientDomain::State::destroy_closed() noexcept {
   for (ClientLink* link : dead) {
     std::erase(hub.to_ring, link);
     std::erase_if(links, [link](const auto& each) { return each.get() == link; });

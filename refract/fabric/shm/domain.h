@@ -57,7 +57,7 @@ class ServerDomain final : public Domain {
   [[nodiscard]] size_t connections() const noexcept;
   [[nodiscard]] static uint64_t connection_id(const Channel& channel) noexcept;
 
-  // Publishes kServing and wakes every adopted client, so that those who wait for this server reset their
+  // Publishes kServing and wakes every adopted client, so that clients that wait for this server reset their
   // rings.
   void start_serving() noexcept;
 

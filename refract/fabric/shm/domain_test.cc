@@ -180,7 +180,7 @@ TEST_F(DomainTest, a_client_that_never_takes_its_replies_stalls_only_itself) {
   EXPECT_TRUE(echoes(*good, 64));
   EXPECT_TRUE(node_.server().prepare_sleep()) << "what is stalled does not keep the server awake";
   node_.server().woke();
-  // When he takes them at last, all go on.
+  // When the client takes them at last, all continue.
   size_t taken = 0;
   ASSERT_TRUE(settle([&] {
     taken += rude->poll(completions);

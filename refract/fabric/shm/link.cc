@@ -243,7 +243,7 @@ void Link::refresh_consumed() noexcept {
   if (!out_.set_consumed(observe_u64(memory_.peer_consumed))) give_up_on(hub_.counters.bad_position);
 }
 
-// Frames before the current position have been used up by the caller: he polls again.
+// Frames before the current position have been used up by the caller: it polls again.
 void Link::publish_consumed() noexcept {
   if (in_.position() - consumed_published_ < kConsumedStep) return;
   consumed_published_ = in_.position();

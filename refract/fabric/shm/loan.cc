@@ -26,7 +26,7 @@ bool Loans::hear(int doorbell) noexcept {
   if (received.outcome == ReceivedMessage::Outcome::kEnded) return false;
   if (received.descriptor_count == 0) return true;
   if (descriptors_held_ == descriptors_.size()) {
-    // Who sends more without saying what they are for loses the oldest.
+    // A client that sends more without saying what they are for loses the oldest.
     std::ranges::rotate(descriptors_, descriptors_.begin() + 1);
     --descriptors_held_;
   }

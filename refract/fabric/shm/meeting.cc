@@ -93,7 +93,7 @@ struct Meeting::State {
   pid_t maker = 0;
   uint64_t next_id = kFirstId;
   std::map<uint64_t, Client> clients;  // By id, so that attachments() has an order.
-  std::deque<uint64_t> pending;        // Those who have not said Hello, and some that are gone; oldest first.
+  std::deque<uint64_t> pending;        // Without a Hello so far, and some that are gone; oldest first.
   size_t pending_count = 0;
   size_t attached_count = 0;
   std::vector<OfferedRow> regions;
@@ -249,8 +249,8 @@ bool Meeting::State::accept_one() noexcept {
   return true;
 }
 
-// With the spare descriptor given up there is one for the client, who so learns why and is not left hanging;
-// and the listener does not stay readable, which would keep the keeper busy.
+// With the spare descriptor given up there is one for the client, which so learns why and does not wait for
+// ever; and the listener does not stay readable, which would keep the keeper busy.
 void Meeting::State::refuse_without_descriptors() noexcept {
   ++counters.out_of_resources;
   spare = Descriptor();

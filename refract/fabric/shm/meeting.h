@@ -32,7 +32,8 @@ struct Attachment {
   uint64_t id = 0;       // Never used twice by one keeper.
   int memory_fd = -1;    // The connection memory (connection_memory.h).
   int doorbell_fd = -1;  // The server's end. Hangs up when the client is gone.
-  // Who attached, as the kernel says, in this process's namespaces: for people. 0: not visible from here.
+  // Which process attached, as the kernel says, in this process's namespaces: for people. 0: not visible from
+  // here.
   uint32_t process = 0;
   uint32_t user = 0;
 };

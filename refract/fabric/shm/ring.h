@@ -4,7 +4,7 @@
 //
 // A frame starts on a cache line with one header word; its payload follows at once, so a small message
 // arrives in one line. The consumer polls the header word itself.
-//   (R1) The header is stored last: who sees it sees the payload.
+//   (R1) The header is stored last: a reader that sees it sees the payload.
 //   (R2) Before a frame is published, the header word behind it is zeroed, so that bytes of an earlier round
 //   never
 //        look like a header. Therefore one line more than the frame must be free.

@@ -139,7 +139,7 @@ struct ServerDomain::State final : public PinSource, public UseSource {
   void activate(ServerLink& link) noexcept;
   void hear_bells() noexcept;
   void hear(ServerLink& link) noexcept;
-  void bury() noexcept;
+  void destroy_closed() noexcept;
   void retire(ServerLink& link) noexcept;
   [[nodiscard]] size_t poll_active(std::span<Completion> completions) noexcept;
   [[nodiscard]] bool keep_active(ServerLink& link, bool was_idle) noexcept;
@@ -245,7 +245,7 @@ Reported<Channel*> ServerDomain::connect(std::string_view address) {
 size_t ServerDomain::poll(std::span<Completion> completions) noexcept {
   State& state = *state_;
   if (!state.dead.empty()) [[unlikely]]
-    state.bury();
+    state.destroy_closed();
   if (state.polls_until_bells == 0) [[unlikely]] {
     state.hear_bells();
   } else {
@@ -303,7 +303,7 @@ void ServerDomain::State::retire(ServerLink& link) noexcept {
   dead.push_back(&link);
 }
 
-void ServerDomain::State::bury() noexcept {
+void ServerDomain::State::destroy_closed() noexcept {
   for (ServerLink* link : dead) {
     std::erase(hub.to_ring, link);
     links.erase(link->id());

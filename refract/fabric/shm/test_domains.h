@@ -46,7 +46,7 @@ struct End {
 
 class DomainTest : public testing::Test {
  protected:
-  // One turn of everybody, many times: until `done`. The bound is reached only by what hangs.
+  // One turn of all ends, many times: until `done`. The bound is reached only by what hangs.
   template <typename Done>
   bool settle(Done done) {
     for (int turn = 0; turn < 20'000; ++turn) {

@@ -56,7 +56,7 @@ class TestNode {
     start_server();
   }
 
-  // What a keeper does after a fork: the new server adopts everybody.
+  // What a keeper does after a fork: the new server adopts all clients.
   void start_server() {
     meeting_->begin_incarnation();
     auto made = ServerDomain::create({&meeting_->node_page()});

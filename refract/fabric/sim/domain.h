@@ -91,7 +91,7 @@ class SimDomain final : public fabric::Domain {
   }
   // A READ's answer. In memory that others see it is one more of the owner's stores.
   void land(std::span<const std::byte> bytes, std::byte* target) noexcept;
-  // The process is dead; nothing it does reaches anybody.
+  // The process is dead; nothing it does reaches a peer.
   void silence() noexcept { silent_ = true; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host's hardware takes, for those who ask the simulator how fast something is: a network port with so
+// What a host's hardware takes, for runs that ask the simulator how fast something is: a network port with so
 // many bytes a time in each direction, a network card that begins so many one-sided requests a second, and
 // cores that work on what arrives, first come, first served.
 //

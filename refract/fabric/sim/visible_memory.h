@@ -4,7 +4,7 @@
 //
 // The owner works on its own image. Each of its stores (told through StoreLog) waits in a log, and the image
 // that all others see runs behind by a suffix of that log. On x86-64 stores become visible in program order
-// and to everybody at once, so this one ever-advancing prefix is the whole model, with nothing left out:
+// and to all readers at once, so this one ever-advancing prefix is the whole model, with nothing left out:
 //   (V1) The visible image is the first image plus the first visible() stores of the log.
 //   (V2) visible() never goes back, and is at most position().
 //   (V3) What the owner said after its store number p (a message, a fence) is not noticed before visible() >=
@@ -56,7 +56,7 @@ class VisibleMemory final : public StoreLog {
   // The owner's image: `Writer(memory.owner(), &memory)`.
   [[nodiscard]] std::byte* owner() noexcept { return owner_; }
   [[nodiscard]] const std::byte* owner() const noexcept { return owner_; }
-  // What everybody else sees.
+  // What every other host sees.
   [[nodiscard]] const std::byte* image() const noexcept { return image_.get(); }
   [[nodiscard]] uint64_t bytes() const noexcept { return bytes_; }
   // The space grows; the new bytes are visible at once, as the owner has them. REQUIRES: at most bytes_max.

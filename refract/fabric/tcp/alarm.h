@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A moment at which an epoll descriptor becomes readable: for deadlines of those who have no shard's timer.
+// A moment at which an epoll descriptor becomes readable: for deadlines where there is no shard's timer.
 // Unset, it costs nothing, so an idle process stays idle.
 #pragma once
 

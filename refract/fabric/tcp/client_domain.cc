@@ -43,7 +43,7 @@ struct ClientDomain::State final : Hub {
 
   void heard(uint64_t word) noexcept override;
   void ended(Connection& connection) noexcept override;
-  void bury() noexcept override;
+  void destroy_closed() noexcept override;
   [[nodiscard]] bool has_dead() const noexcept override { return !dead.empty(); }
   [[nodiscard]] bool is_opening() const noexcept override { return unsettled > 0; }
 };
@@ -113,7 +113,7 @@ void ClientDomain::State::ended(Connection& connection) noexcept {
   settle();
 }
 
-void ClientDomain::State::bury() noexcept {
+void ClientDomain::State::destroy_closed() noexcept {
   for (ClientLink* link : dead) {
     forget(*link);
     std::erase_if(links, [link](const auto& each) { return each.get() == link; });

@@ -185,7 +185,7 @@ TEST_F(Hostile, a_replayed_proof_is_worth_nothing) {
   ASSERT_TRUE(settle([&] { return honest.take_frame(reader); }));
   ASSERT_EQ(reader.kind(), FrameKind::kWelcome);
 
-  // The thief says word for word what he overheard.
+  // The thief says word for word what it overheard.
   RawPeer thief(ends->node.address());
   thief.send_frame(FrameKind::kHello, greeting);
   reader.reset();

@@ -71,7 +71,7 @@ size_t Hub::poll(std::span<Completion> completions) noexcept {
   completions = completions.first(std::min(completions.size(), kCompletionsATurn));
   release_delivered();
   if (has_dead()) [[unlikely]]
-    bury();
+    destroy_closed();
   const bool ask = active_.empty() || active_.size() > kDirectMax || blocked_ > 0 || is_opening();
   if (polls_until_events_ == 0 || ask) {
     polls_until_events_ = connections_ > active_.size() ? kPollsBetweenOthers : kPollsBetweenEvents;

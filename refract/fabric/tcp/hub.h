@@ -68,7 +68,7 @@ class Hub {
   void holds_delivered(Connection& connection) noexcept { delivered_.push_back(&connection); }
   void count_unwatched(bool unwatched) noexcept { unwatched_ += unwatched ? size_t{1} : ~size_t{0}; }
   void count_blocked(bool blocked) noexcept { blocked_ += blocked ? size_t{1} : ~size_t{0}; }
-  // Takes it out of every list. The connection stays valid until bury().
+  // Takes it out of every list. The connection stays valid until destroy_closed().
   void forget(Connection& connection) noexcept;
 
   const bool accepted;
@@ -84,7 +84,7 @@ class Hub {
   // The connection's phase is kDead or kWaiting: its last completion has been given out.
   virtual void ended(Connection& connection) noexcept = 0;
   // Frees what ended in the poll before.
-  virtual void bury() noexcept = 0;
+  virtual void destroy_closed() noexcept = 0;
   [[nodiscard]] virtual bool has_dead() const noexcept = 0;
   // Something is being opened, so that events are wanted at once.
   [[nodiscard]] virtual bool is_opening() const noexcept = 0;

@@ -193,7 +193,7 @@ void Reception::State::accept_some() {
       accept_again_ns = system_clock().now_ns() + kAcceptPause_ns;
       return;
     }
-    // What else there is concerns one newcomer who is gone already.
+    // What else there is concerns one newcomer that is gone already.
   }
 }
 
@@ -330,7 +330,7 @@ void Reception::State::welcome(Handshake& handshake) {
   options.shards[shard_index]->hand_over({std::move(handshake.socket), std::move(handshake.peer)});
 }
 
-// Always false, for those who end the handshake with it.
+// Always false, for callers that end the handshake with it.
 bool Reception::State::refuse(Handshake& handshake, const Report& why) {
   ++counters.refused;
   if (may_warn()) log_warn("TCP client {} refused: {}", handshake.peer, why.what);

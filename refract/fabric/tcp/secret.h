@@ -32,7 +32,7 @@ class Secret {
   }
   ~Secret();
 
-  // Copies `bytes`; the caller wipes his own copy. kInvalidArgument: too short or too long.
+  // Copies `bytes`; the caller wipes its own copy. kInvalidArgument: too short or too long.
   [[nodiscard]] static Reported<Secret> copy_of(std::span<const std::byte> bytes);
 
   // Empty where there is none. Valid as long as this object.

@@ -49,7 +49,7 @@ struct ServerDomain::State final : Hub {
 
   void heard(uint64_t word) noexcept override;
   void ended(Connection& connection) noexcept override { dead.push_back(&connection); }
-  void bury() noexcept override;
+  void destroy_closed() noexcept override;
   [[nodiscard]] bool has_dead() const noexcept override { return !dead.empty(); }
   [[nodiscard]] bool is_opening() const noexcept override { return false; }
 };
@@ -112,7 +112,7 @@ void ServerDomain::State::adopt(Admitted admitted) {
   connections.push_back(std::move(made));
 }
 
-void ServerDomain::State::bury() noexcept {
+void ServerDomain::State::destroy_closed() noexcept {
   for (Connection* each : dead) {
     forget(*each);
     const size_t index = static_cast<ServerConnection*>(each)->index;

@@ -234,9 +234,9 @@ void tune(int fd) noexcept {
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeout_ms);
 }
 
-// The kernel grows a send buffer to a bound that is often below bandwidth x delay. Who may not force a larger
-// one asks for what the system allows to all, unless that is less than what the kernel would grow to: asking
-// ends the growth. The receive buffer's bound is larger by default, so it is left alone.
+// The kernel grows a send buffer to a bound that is often below bandwidth x delay. A process that may not
+// force a larger one asks for what the system allows to all, unless that is less than what the kernel would
+// grow to: asking ends the growth. The receive buffer's bound is larger by default, so it is left alone.
 void enlarge_buffers(int fd) noexcept {
   if (::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &kLargeSocketBuffer, sizeof(kLargeSocketBuffer)) == 0) {
     return;

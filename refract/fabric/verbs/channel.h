@@ -108,7 +108,7 @@ class VerbsChannel final : public Channel {
   void take_revoked(uint16_t region) noexcept { regions_.forget(region); }
   [[nodiscard]] bool is_asking() const noexcept { return asking_; }
 
-  // Regions of ours that the peer has asked for: who is told of their end.
+  // Regions of ours that the peer has asked for: it is told of their end.
   std::vector<uint16_t> resolved_for_peer;
   bool is_active = false;      // Is in the hub's list of those.
   bool is_to_flush = false;    // Likewise.

@@ -3,9 +3,9 @@
 // connected to those of a peer whose port is known.
 //
 // A connection is known by the number of our queue pair. Nothing here waits: each step is begun, and its
-// outcome comes by next(); steps in between are taken there. What names a connection (the token, who the peer
-// is) came by another way before, so a request that shows no token we gave out is turned down. Control path;
-// used only by the domain's shard.
+// outcome comes by next(); steps in between are taken there. What names a connection (the token, which the
+// peer is) came by another way before, so a request that shows no token we gave out is turned down. Control
+// path; used only by the domain's shard.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ class ConnectionManager {
     enum class What : uint8_t { kRequest, kConnected, kFailed };
     What what = What::kFailed;
     uint64_t token = 0;                 // kRequest: what it shows, and
-    std::optional<CmIdentifier> asker;  // who is to be given to accept(), or dropped.
+    std::optional<CmIdentifier> asker;  // what is to be given to accept(), or dropped.
     uint32_t queue_pair = 0;            // The others: which of ours.
     Report why;                         // kFailed.
   };

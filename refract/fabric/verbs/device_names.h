@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The RDMA devices that the kernel names: a look into /sys, which opens no library, no device and no
-// connection, for those who want to know whether anything of that is worth while.
+// connection, for callers that want to know whether any of that is useful.
 //
 // Control path: these calls allocate. Any thread.
 #pragma once

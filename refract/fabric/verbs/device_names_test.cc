@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices are known by name without a library, and who asks for one that is not there is told which are.
+// Devices are known by name without a library, and a caller that asks for one that is not there is told which
+// are.
 #include "refract/fabric/verbs/device_names.h"
 
 #include <gmock/gmock.h>

@@ -34,7 +34,7 @@ struct Options {
   uint32_t channels_max = 0;     // At once; 0: 256 for a server, 64 for a client. A device may allow fewer.
   uint64_t chunk_bytes_max = 0;  // Of one registration, below what the device allows; 0: that.
   // Of the completion queue. 0: as many as its channels can cause at once, so that it cannot overrun; less is
-  // for those who want to see what becomes of one that does.
+  // for tests of what becomes of one that does.
   uint32_t completions_max = 0;
   ConnectBy connect_by = ConnectBy::kAuto;
 };

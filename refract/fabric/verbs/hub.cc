@@ -133,12 +133,12 @@ void Hub::begin_turn() noexcept {
   }
   delivered_.clear();
   given_.clear();
-  bury();
+  destroy_closed();
   if (device_lost_) leave_device();
   if (receives_ != nullptr) receives_->repost();
 }
 
-void Hub::bury() noexcept {
+void Hub::destroy_closed() noexcept {
   for (VerbsChannel* const channel : dead_) {
     for (auto* list : {&active_, &to_flush_, &delivered_}) std::erase(*list, channel);
     spare_memory_.push_back(channel->take_memory());

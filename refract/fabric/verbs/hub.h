@@ -130,7 +130,7 @@ class Hub {
   [[nodiscard]] Reported<> open();
 
   void begin_turn() noexcept;
-  void bury() noexcept;
+  void destroy_closed() noexcept;
   size_t drain_completions() noexcept;
   void take_completion(const ibv_wc& done) noexcept;
   [[nodiscard]] size_t give(std::span<Completion> completions) noexcept;
