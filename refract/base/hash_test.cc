@@ -37,7 +37,7 @@ TEST(HashKey, sees_every_byte_and_the_length) {
   }
 }
 
-// What every client can do who knows the seed; tests and benchmarks rely on it.
+// What every client can do that knows the seed; tests and benchmarks rely on it.
 TEST(HashKey, has_a_key_of_eight_bytes_for_every_hash) {
   for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0x9e3779b97f4a7c15}}) {
     const test::KeysOfHash keys(seed);

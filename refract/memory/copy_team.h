@@ -87,7 +87,7 @@ class CopyTeam {
   void wait_for_helpers() noexcept;
 
   const Options options_;
-  std::atomic<bool> is_taken_ = false;  // By the caller whose copy it is; he alone uses what follows.
+  std::atomic<bool> is_taken_ = false;  // By the caller whose copy it is; it alone uses what follows.
   CopyTrials trials_;
   Job job_{};
   std::array<pthread_t, kThreadsMax - 1> threads_{};

@@ -92,7 +92,7 @@ class Heap {
   [[nodiscard]] bool mark_live(Offset at, uint64_t bytes);
   [[nodiscard]] bool mark_live_line(Offset at);
   // What readers pinned before the crash and may still hold, although no slot names it any more. The store,
-  // who knows their lengths, marks these live too, and retires them after end_recovery. Untrusted.
+  // which knows their lengths, marks these live too, and retires them after end_recovery. Untrusted.
   [[nodiscard]] std::vector<Offset> announced_pins();
   void end_recovery();
 
@@ -119,7 +119,7 @@ class Heap {
   }
   [[nodiscard]] const PinSet& pins_seen() const noexcept { return pinned_; }
 
-  // For those who check what they find in the space before they follow it.
+  // For callers that check what they find in the space before they follow it.
   [[nodiscard]] bool is_inside(Offset at, uint64_t bytes) const noexcept {
     return at.value != 0 && bytes <= end() && at.value <= end() - bytes;
   }

@@ -37,7 +37,7 @@ std::optional<Heap::Window> Heap::emptiest_window(uint64_t count, uint64_t from)
   for (uint64_t index = 0; index < chunks_.size(); ++index) {
     const Chunk& chunk = chunks_[index];
     if (chunk.starts_region) run = run_bytes = 0;
-    // One alone that is free already is no help to anybody.
+    // One alone that is free already is no help.
     const bool can_be_empty = chunk.kind == ChunkKind::kSlab || chunk.kind == ChunkKind::kExtent ||
                               (chunk.kind == ChunkKind::kFree && count > 1);
     if (!can_be_empty || chunk.withheld) {

@@ -23,7 +23,7 @@ class StoreLog {
  public:
   virtual ~StoreLog() = default;
   virtual void stored(Offset at, std::span<const std::byte> bytes) noexcept = 0;
-  // All stores so far are visible to everybody before the owner's next load.
+  // All stores so far are visible to all readers before the owner's next load.
   virtual void fenced() noexcept {}
 };
 
@@ -62,8 +62,8 @@ class Writer {
 
   void zero(Offset at, size_t bytes) noexcept;
 
-  // Orders all stores so far before the owner's later loads: for an owner that unlinks, then looks who still
-  // reads.
+  // Orders all stores so far before the owner's later loads: for an owner that unlinks, then looks which
+  // reader still reads.
   void fence() noexcept {
     store_load_fence();
     if (log_ != nullptr) [[unlikely]]

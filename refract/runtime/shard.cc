@@ -25,8 +25,8 @@ constexpr unsigned kPollsBetweenLooks = 64;
 // The longest sleep where the clock is moved by hand, or where there is nothing to wake us.
 constexpr uint64_t kNap_ns = kMillisecond_ns;
 
-// Of the machine, not of our affinity: who pins a shard to a core of its own wants it to spin there. Two that
-// are pinned to one core cost each other a bounded spin.
+// Of the machine, not of our affinity: a program that pins a shard to a core of its own wants it to spin
+// there. Two that are pinned to one core cost each other a bounded spin.
 bool has_one_cpu_only() noexcept {
   return sysconf(_SC_NPROCESSORS_ONLN) == 1;
 }

@@ -97,7 +97,7 @@ class Shard {
   // The time of the last look at the clock: fresh within some polls while the shard runs, and when a task
   // starts.
   [[nodiscard]] uint64_t now_ns() const noexcept { return now_ns_; }
-  // Looks at the clock: for those who worked long, or use the shard from outside its loop.
+  // Looks at the clock: for callers that worked long, or use the shard from outside its loop.
   uint64_t refresh_now() noexcept { return now_ns_ = clock_->now_ns(); }
   // What is waited for will be there in so long: a sleep and the wake-up from it would cost more than giving
   // way to others until then.

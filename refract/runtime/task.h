@@ -128,7 +128,7 @@ class [[nodiscard]] Task {
   [[nodiscard]] bool valid() const noexcept { return handle_ != nullptr; }
   [[nodiscard]] bool done() const noexcept { return handle_ && handle_.done(); }
 
-  // For those who drive a task without a coroutine around it (block_on, tests). REQUIRES: valid, not yet
+  // For callers that drive a task without a coroutine around it (block_on, tests). REQUIRES: valid, not yet
   // started.
   void start() noexcept { static_cast<void>(handle_.promise().run_first(handle_, nullptr)); }
   // REQUIRES: done(). Once.

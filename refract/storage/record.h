@@ -46,7 +46,7 @@ struct RecordHeader {
   uint64_t stamp;            // Higher than all before it in the log.
   uint64_t synced_position;  // When it was appended, fdatasync had confirmed everything before this position.
   uint64_t expires_wall_ns;  // 0: never.
-  uint64_t client;           // Who asked for the change, under which number; 0: unknown.
+  uint64_t client;           // Which client asked for the change, under which number; 0: unknown.
   uint64_t sequence;
   uint32_t value_bytes;
   uint16_t key_bytes;

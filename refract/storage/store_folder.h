@@ -72,7 +72,7 @@ class StoreFolder {
   // `wanted`. The facts are then what the folder says: that a node has as many shards is the caller's matter.
   // kUnsupported: a newer or older version wrote it. kCorrupt: the page is damaged, or missing beside a log.
   [[nodiscard]] static Reported<StoreFolder> open(std::unique_ptr<Disk> disk, const StoreFacts& wanted);
-  // For those who only look: the page, without taking the folder. Nothing: there is no store.
+  // For callers that only look: the page, without taking the folder. Nothing: there is no store.
   [[nodiscard]] static Reported<std::optional<StoreFacts>> look(Disk& disk);
 
   [[nodiscard]] Disk& disk() noexcept { return *disk_; }

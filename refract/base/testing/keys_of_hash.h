@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys for hashes of one's choice, as any client can compute them who knows the seed: XXH3 of eight bytes is
+// Keys for hashes of one's choice, as any client can compute them that knows the seed: XXH3 of eight bytes is
 // a bijection. For tests and benchmarks of what such keys do to a table.
 //
 // Threads: any.

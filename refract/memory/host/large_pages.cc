@@ -37,7 +37,7 @@ uint64_t take_large_pages(int descriptor, uint64_t file_offset, std::byte* addre
     // Of a page's place that holds nothing at all the kernel believes that the file was cut. One small page
     // is enough, and what lies between is zeroed as a whole, which is ten times as fast as page by page.
     if (::fallocate(descriptor, 0, static_cast<off_t>(file_offset + at), kSmallPageBytes) != 0) break;
-    // Behind one that is refused others may be granted, but those who have few contiguous pages search long.
+    // Behind one that is refused others may be granted, but a kernel with few contiguous pages searches long.
     if (!merge(address + at)) break;
     taken += kHugePageBytes;
   }

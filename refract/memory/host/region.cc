@@ -278,7 +278,7 @@ Reported<> Region::take_memory(uint64_t from, uint64_t bytes) {
                 ? 0
                 : errno;
   } while (cause == EINTR);
-  // What fallocate() took of a memory file is there, and those who use it fill page tables of their own.
+  // What fallocate() took of a memory file is there, and its users fill page tables of their own.
   if (cause == 0 && spec_.backing.kind == BackingKind::kMemfd) return {};
   // A disk's file must not become dirty as a whole only because it is opened again.
   const int advice = existing_ ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;

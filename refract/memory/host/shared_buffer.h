@@ -41,7 +41,7 @@ class SharedBufferHold {
   [[nodiscard]] SharedBuffer* operator->() const noexcept { return buffer_; }
   [[nodiscard]] explicit operator bool() const noexcept { return buffer_ != nullptr; }
   void let_go() noexcept;
-  // For who keeps the pointer alone: adopt() takes it back.
+  // For a caller that keeps the pointer alone: adopt() takes it back.
   [[nodiscard]] SharedBuffer* release() noexcept { return std::exchange(buffer_, nullptr); }
   [[nodiscard]] static SharedBufferHold adopt(SharedBuffer* buffer) noexcept {
     return SharedBufferHold(buffer);
@@ -70,7 +70,7 @@ class SharedBuffer {
   [[nodiscard]] uint32_t holds() const noexcept { return holds_.load(std::memory_order_relaxed); }
   // False in a child of the process that made it.
   [[nodiscard]] bool is_of_this_process() const noexcept;
-  // Nothing will be put from it any more: who has lent it takes it back when he comes by.
+  // Nothing will be put from it any more: its lender takes it back at the next chance.
   void retire() noexcept { is_retired_.store(true, std::memory_order_relaxed); }
   [[nodiscard]] bool is_retired() const noexcept { return is_retired_.load(std::memory_order_relaxed); }
 

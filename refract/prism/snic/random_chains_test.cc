@@ -8,7 +8,7 @@
 // their end, half are interleaved operation by operation with those of a second connection, some of which are
 // abandoned.
 //
-// REFRACT_PRISM_CHAINS says how many, for those who have the time: 200,000 unless it does.
+// REFRACT_PRISM_CHAINS says how many, where there is time: 200,000 unless it does.
 #include <gtest/gtest.h>
 
 #include <algorithm>

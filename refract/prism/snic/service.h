@@ -60,7 +60,7 @@ class Service final : public rpc::Service {
   Service(Executor& executor, runtime::Shard& shard, const ServiceOptions& options = {});
   ~Service() override;
 
-  // Who carries the answers. Before the first session opens; null: sessions have ended.
+  // What carries the answers. Before the first session opens; null: sessions have ended.
   void answer_through(rpc::Server* server) noexcept { server_ = server; }
   // Null, as at first: every chain is answered at once. The gate outlives the service or is taken away.
   void set_reply_gate(ReplyGate* gate) noexcept { gate_ = gate; }

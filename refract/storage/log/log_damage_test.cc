@@ -2,7 +2,7 @@
 // Whatever happens to a log's files while they lie on a disk: it is found and named, or it took nothing away.
 //
 // Method: a log of several files is damaged in one place, for every place, and read back. What is handed out
-// is compared with what was appended. Who salvages must get each record that the damage did not touch.
+// is compared with what was appended. A salvage must get each record that the damage did not touch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 // with file and extent, and handing out ends there, unless the caller salvages. Where the ring says how far
 // the segments were written, nothing before that may be missing.
 //
-// Who salvages gets every record that is sound in itself, also from files whose header is not, or whose name
+// A salvage gets every record that is sound in itself, also from files whose header is not, or whose name
 // is another's: a record says itself where it stands, and in whose log.
 //
 // Nothing is changed on the disk. Control path; blocks; memory for the largest record and a window of 1 MiB.

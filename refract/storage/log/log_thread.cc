@@ -63,7 +63,7 @@ void LogThread::tell_progress() noexcept {
   const uint64_t synced = writer_.synced();
   const LogState state = writer_.state();
   if (written == told_written_ && synced == told_synced_ && state == told_state_) return;
-  // Who wants to know says so, then looks at the positions: so either it sees these, or it is seen here.
+  // A waiter says so, then looks at the positions: so either it sees these, or it is seen here.
   store_load_fence();
   if (!is_waited_for_.load(std::memory_order_seq_cst)) {
     told_state_ = state;

@@ -3,7 +3,7 @@
 // uses no CPU, and while it is awake ringing costs the shard a fence and a load.
 //
 // Threads: made and destroyed by one thread; ring_bell() and want_progress() are the shard's, wake() is
-// anybody's.
+// any thread's.
 #pragma once
 
 #include <atomic>
@@ -57,7 +57,7 @@ class LogThread {
   static constexpr uint64_t kAwake = UINT64_MAX;
   static constexpr uint64_t kNoPosition = UINT64_MAX - 1;
   alignas(64) std::atomic<uint64_t> wake_at_ = kAwake;
-  std::atomic<uint32_t> ticket_ = 0;  // A futex: who sleeps does so until it changes.
+  std::atomic<uint32_t> ticket_ = 0;  // A futex: a waiter sleeps until it changes.
   std::atomic<bool> is_stopping_ = false;
   std::atomic<bool> is_waited_for_ = false;
   std::unique_ptr<runtime::ShardThread> thread_;

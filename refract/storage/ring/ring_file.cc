@@ -65,7 +65,8 @@ std::string ring_name(uint32_t shard) {
 }
 
 // Those that write where the blocks are. What copies on each write (btrfs, zfs, bcachefs, f2fs) takes room
-// for it, and what asks a server or a program (nfs, smb, fuse, 9p) may be refused; either ends who stores.
+// for it, and what asks a server or a program (nfs, smb, fuse, 9p) may be refused; either ends the storing
+// process.
 bool keeps_mapped_stores(uint64_t file_system) noexcept {
   switch (file_system) {
     case EXT4_SUPER_MAGIC:  // And ext2, and ext3.

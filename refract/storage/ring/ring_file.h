@@ -8,8 +8,8 @@
 // that has it. The page "store" says which of the two is in use (RingUse); so a ring that is gone is missed.
 //
 //   (F1) A ring bears its name when its header stands, never before: it is made under another name.
-//   (F2) Who works on a ring holds a lock on it; forks inherit it. A ring that another process holds is left
-//        alone, whatever its name.
+//   (F2) A process that works on a ring holds a lock on it; forks inherit it. A ring that another process
+//        holds is left alone, whatever its name.
 //   (F3) What a ring holds counts if the page says that it is in use, in this boot, and has its number. Every
 //        other file of its name is made over or replaced, whatever it is.
 //
@@ -35,7 +35,7 @@ struct RingIdentity {
   StoreId store = {};
   uint32_t shard = 0;
   BootId boot = {};
-  uint64_t number = 0;  // 0: any, for those who only look.
+  uint64_t number = 0;  // 0: any, for callers that only look.
 };
 
 // "ring-000".
@@ -80,7 +80,7 @@ class RingFile {
   // The one that is in use. kNotFound: it is gone; kCorrupt: cut, emptied, or another file; kUnsupported;
   // kInUse; kAccessDenied: others may write to it.
   [[nodiscard]] static Reported<RingFile> take_up(const RingFolder& folder, const RingIdentity& identity);
-  // Likewise for those who only look: without a lock, and not writable.
+  // Likewise for callers that only look: without a lock, and not writable.
   [[nodiscard]] static Reported<RingFile> look(const RingFolder& folder, const RingIdentity& identity);
 
   [[nodiscard]] int descriptor() const noexcept { return file_.get(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a snapshot says of itself, by its header and footer alone: for those who show it. Whether the blocks
-// between are sound is not looked at (SnapshotReader).
+// What a snapshot says of itself, by its header and footer alone: for commands that show it. Whether the
+// blocks between are sound is not looked at (SnapshotReader).
 //
 // Threads: any. Two short reads.
 #pragma once
