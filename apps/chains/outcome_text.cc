@@ -17,7 +17,7 @@ namespace {
 using prism::Flag;
 using prism::Opcode;
 
-// The reply's memory may be the peer's, who may still be writing: each output is copied once.
+// The reply's memory may be the peer's, which may still be writing: each output is copied once.
 std::vector<std::byte> output_of(const Outcomes& outcomes, size_t index) {
   const std::span<const std::byte> bytes = outcomes.reply.bytes(index);
   return {bytes.begin(), bytes.end()};

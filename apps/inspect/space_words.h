@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a node's space as one who trusts none of them reads them: header, chunk table, directory,
-// buckets, slots and buffers, each checked before it leads anywhere.
+// The words of a node's space as a reader that trusts none of them reads them: header, chunk table,
+// directory, buckets, slots and buffers, each checked before it leads anywhere.
 //
 // Any bytes are a space that may be damaged. A server may change it meanwhile: a fault that one look finds
 // means damage only if it stays (check_space.h looks again).

@@ -37,7 +37,7 @@ namespace refract::cli {
 // that read everything.
 [[nodiscard]] Reported<Client> connect(const Invocation& invocation, bool populate = false);
 
-// The same for those who look at the node rather than at its entries.
+// The same for commands about the node rather than its entries.
 [[nodiscard]] NodeLink::Options link_options(const Invocation& invocation);
 
 // A report that no node was reached, completed by how to have one; others as they are.

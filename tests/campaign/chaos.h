@@ -38,7 +38,7 @@ class Chaos {
         const std::vector<sim::Host*>& clients, const Options& options);
 
   void begin() { disturb(); }
-  // Everybody lives who may, runs and is reached.
+  // All that may live do live, run and are reached.
   void calm();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store with a log under rivals who write the same keys, while its server dies and comes back warm, and
+// The store with a log under rivals that write the same keys, while its server dies and comes back warm, and
 // its host dies and the log is cut anywhere behind what the disk had confirmed: what was acknowledged is
 // there, judged by the linearizability checker. durable.h says what is judged.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes down what a server evicts: each eviction is an erasure in the history, by a client of its own, of
 // the version that went. It takes effect between the moment when the owner decides it and the one when
-// everybody can see its store; what a crash takes back in between may have happened or not.
+// all readers can see its store; what a crash takes back in between may have happened or not.
 #pragma once
 
 #include <cstdint>

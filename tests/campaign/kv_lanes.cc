@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some who put and get side by side over one session: what one of them begins when its answer comes shares a
-// call with what the others begin then.
+// Some workers that put and get side by side over one session: what one of them begins when its answer comes
+// shares a call with what the others begin then.
 #include <algorithm>
 #include <span>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client of a campaign: one session, one direct reader, one page of pins, and a stream of operations on
-// keys of its own; it reads everybody's.
+// keys of its own; it reads those of all.
 #pragma once
 
 #include <cstdint>

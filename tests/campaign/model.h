@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reads of a key may return, given who wrote what and when.
+// What reads of a key may return, given what was written when, by which writer.
 //
-// Each key has one writer, who writes it one operation after the other, each with a number. So the right
+// Each key has one writer, which writes it one operation after the other, each with a number. So the right
 // answers of a read are those of the last operation that was acknowledged before the read began, or of any
 // that began before it ended; and no read may return less than one that had ended before it began. After an
 // operation whose outcome is unknown its key is left alone: it may take effect at any time, or never.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network of clients who read their server's memory by a rule that is broken on purpose: what they post
+// The network of clients that read their server's memory by a rule that is broken on purpose: what they post
 // comes back as what they saw before.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules broken on purpose, to see that campaigns find it. Each is a wrapper round the code that is served to
-// everybody: its memory, its log of stores, its service, its clock or its caller; nothing of it is in there.
+// every run: its memory, its log of stores, its service, its clock or its caller; nothing of it is in there.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@ enum class Mutation : uint8_t {
   kNoSecondCount,  // They accept a miss though the table was split meanwhile.
   kStoppedClock,   // They serve what has expired.
   kShortChains,    // They take the last line that they follow for the chain's end.
-  // Clients who read the server's memory over the network.
+  // Clients that read the server's memory over the network.
   kNoSlotLook,  // They do not look at the slot again.
-  // Clients who lend the server the value of a put.
+  // Clients that lend the server the value of a put.
   kKeepLoans,  // They never revoke what they lent.
   // The server.
   kEarlyReads,         // It publishes what it READs from a client before the bytes are there.

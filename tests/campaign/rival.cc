@@ -168,7 +168,7 @@ Task<> Rival::step() {
   }
 }
 
-// Mostly one of the few that everybody wants.
+// Mostly one of the few that all clients want.
 std::string Rival::any_key() {
   constexpr uint64_t kHot = 5;
   const uint64_t number = prng_.chance(0.7) ? prng_.below(kHot) : prng_.below(stage_.keys);

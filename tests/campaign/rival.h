@@ -54,7 +54,7 @@ struct RivalStage {
   uint64_t reborn = 0;                     // The moment when the host died last; 0: it has not.
   std::vector<size_t> refused_by_reading;  // Records of writes that chains refused, which read to find out.
 
-  // Who evicts, among the clients of the history.
+  // The one that evicts, among the clients of the history.
   static constexpr std::string_view kEvictor = "eviction";
 
   [[nodiscard]] bool is_durable() const noexcept { return run.durability != Durability::kNone; }

@@ -57,7 +57,7 @@ void Rival::map(Reach& reach) {
 }
 
 void Rival::read_directly(const std::string& key, bool with_value) {
-  // Who reads directly dies with the host.
+  // A direct reader dies with the host.
   if (stage_.is_durable() && life_ != stage_.life()) return;
   const size_t record = stage_.recorder.begin(call_of(Kind::kGet, key), stage_.now_ns());
   const uint64_t began_ns = stage_.now_ns();

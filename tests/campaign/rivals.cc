@@ -155,8 +155,8 @@ class Campaign {
     return shards;
   }
 
-  // Keepers with empty memories, in the place of those before, whose memories stay for those who have mapped
-  // them.
+  // Keepers with empty memories, in the place of those before, whose memories stay for clients that have
+  // mapped them.
   void make_node() {
     Keeper::Options options = keeper_options(run_, stage_.life());
     RivalStage::Node& node = stage_.nodes.emplace_back();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of the key-value store in a simulated world in which everybody writes the same keys: what clients
+// One run of the key-value store in a simulated world in which all clients write the same keys: what clients
 // were told, on both paths, goes to the linearizability checker. Meanwhile the table grows, entries expire,
 // server and keeper are restarted, links are cut, hosts stop, slow down or die, clocks are stepped.
 #pragma once
@@ -55,7 +55,7 @@ struct RivalOutcome {
   uint64_t chain_puts = 0;
   uint64_t chain_conflicts = 0;  // Swaps that met what another client had stored meanwhile.
   uint64_t remote_gets = 0;      // Answered by READs of the server's memory,
-  uint64_t remote_calls = 0;     // and left to calls by those who read like that.
+  uint64_t remote_calls = 0;     // and left to calls by clients that read like that.
   uint64_t remote_retries = 0;   // They met a change and looked again.
   uint64_t remote_hits = 0;      // Places seen before,
   uint64_t remote_stale = 0;     // of which so many had been written again.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store under rivals who write the same keys, seed after seed, judged by the linearizability checker.
+// The store under rivals that write the same keys, seed after seed, judged by the linearizability checker.
 //
 //   rivals_test                                    the ordinary run
 //   REFRACT_SEED=S rivals_test                     one seed, replayed, with its picture

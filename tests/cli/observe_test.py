@@ -266,7 +266,7 @@ class Trace(WithNode):
                 return b"another client" in node.run("trace", "--for", "1ms").stderr
 
             eventually(is_refused, "a refusal")
-            # Who goes away in the middle leaves nothing behind.
+            # A client that goes away in the middle leaves nothing behind.
             first.kill()
             first.wait()
             eventually(lambda: node.run("trace", "--for", "1ms").returncode == 0, "a recording")

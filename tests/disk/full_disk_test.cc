@@ -114,7 +114,8 @@ class FullDisk : public testing::TestWithParam<Case> {
 
 TEST_P(FullDisk, refuses_writes_serves_reads_and_goes_on_when_there_is_room) {
   ASSERT_NO_FATAL_FAILURE(fill_up());
-  // Who waits for the disk does not know whether it will be kept; with everysec the ring keeps what is taken.
+  // A client that waits for the disk does not know whether it will be kept; with everysec the ring keeps what
+  // is taken.
   if (std::string(GetParam().durability) == "always") {
     EXPECT_GT(answers_[Code::kIndeterminate], 0U);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histories that everybody knows to be good or bad, each as a little table:
+// Histories that are known to be good or bad, each as a little table:
 //   {client, call, from, to, answer}, in moments.
 #include "tests/linearizability/checker.h"
 

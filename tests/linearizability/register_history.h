@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histories of one register as other systems' tests write them down, so that they can be judged as they are:
-// the lines of Jepsen and of those who took over its form (Knossos, Porcupine's etcd data).
+// the lines of Jepsen and of systems that took over its form (Knossos, Porcupine's etcd data).
 //
 //   INFO  jepsen.util - 3	:invoke	:cas	[0 2]
 //   {:process 3, :type :ok, :f :cas, :value [0 2], :time 12345}

@@ -47,8 +47,8 @@ struct Answer {
   size_t excluded_max = 0;  // So many versions or values an unknown one was said not to be.
 };
 
-// The items of one key: what had no effect is left out, a put of unknown fate gets the version of who read
-// its value, and so on. In the order in which they began.
+// The items of one key: what had no effect is left out, a put of unknown fate gets the version of the reader
+// of its value, and so on. In the order in which they began.
 [[nodiscard]] std::vector<Item> items_of(std::span<const Operation* const> operations);
 
 // kUndecided: after `steps_max`.

@@ -14,7 +14,7 @@ struct State {
   enum class Presence : uint8_t { kAbsent, kPresent, kAnything };
 
   Presence presence = Presence::kAbsent;
-  uint64_t value = 0;    // 0: not known; who reads it tells.
+  uint64_t value = 0;    // 0: not known; its reader tells.
   uint64_t version = 0;  // Likewise.
   uint64_t highest = 0;  // Of all versions so far: the next ones are greater.
   // What an unknown version, or value, is not, because a write was told so: all of them, sorted.

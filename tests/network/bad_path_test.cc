@@ -219,7 +219,7 @@ TEST_F(BadPath, a_conditional_write_whose_answer_was_cut_off_is_answered_truthfu
 }
 
 // Peers that vanish without a word, with and without bytes under way: both ends notice within some 15
-// seconds, nothing of them stays, and those who are still there when the path comes back go on.
+// seconds, nothing of them stays, and clients that are still there when the path comes back continue.
 TEST_F(BadPath, a_cut_that_lasts_ends_dead_connections_on_both_sides_and_calls_at_their_deadlines) {
   constexpr int kVanishing = 40;
   Client witness = connect(good_address);

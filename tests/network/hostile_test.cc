@@ -77,7 +77,7 @@ class HostileClients : public testing::Test {
 
   // Of all clients of the node.
   [[nodiscard]] uint64_t connections() { return watcher->stat().value().connections; }
-  // An honest handshake, and who made it.
+  // An honest handshake, and its maker.
   [[nodiscard]] HandmadeClient admitted() const {
     HandmadeClient made(node.tcp_address());
     EXPECT_TRUE(made.is_connected());

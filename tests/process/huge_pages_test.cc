@@ -17,7 +17,7 @@ uint64_t free_huge_pages() {
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
 }
 
-// Huge pages have no name by which anybody could find them again: what outlives the node is the log.
+// Huge pages have no name by which a process could find them again: what outlives the node is the log.
 TEST(HugePages, of_a_node_with_a_log_have_everything_again_after_a_stop_and_after_everything_was_killed) {
   constexpr uint64_t kPages = 16;
   if (free_huge_pages() < kPages) {

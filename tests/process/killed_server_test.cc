@@ -125,7 +125,7 @@ TEST_P(KilledWhileGrowing, server_loses_nothing) {
   }
 }
 
-// Several crashes in the same instant, before anybody was served.
+// Several crashes in the same instant, before a client was served.
 TEST(KilledServer, survives_crashes_during_its_own_start) {
   Node node({.arguments = {"--restart-limit", "1000", "--restart-backoff", "0ns"}});
   ASSERT_TRUE(node.is_up()) << node.errors();

@@ -73,7 +73,7 @@ class Process {
   std::optional<int> exit_code_;
 };
 
-// kill(2), but never to groups or to everybody, which is what a process id that is not known would mean.
+// kill(2), but never to groups or to all processes, which is what a process id that is not known would mean.
 void send_signal(pid_t process, int number);
 // Those that ended and were not reaped only if asked for.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t parent, bool with_ended = false);

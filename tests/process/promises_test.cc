@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What README promises, in each configuration that changes the code behind it: with and without a log, as a
-// cache, with two shards, over TCP. Its promise of idleness is tested in idle_test.cc, and who can damage the
-// store in tests/security.
+// cache, with two shards, over TCP. Its promise of idleness is tested in idle_test.cc, and what can damage
+// the store in tests/security.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -50,7 +50,7 @@ class StartKills : public testing::TestWithParam<Case> {
     return made;
   }
 
-  // Started, written to as soon as it lets anybody, and killed within the first moments. Some of them are
+  // Started, written to as soon as it lets a client in, and killed within the first moments. Some of them are
   // short, so that the first steps of a start are met often.
   void kill_a_start() {
     NodeOptions begun = options();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node that listens on TCP: who is let in, what is refused before anything is made, and what clients on a
-// socket see of a server that is killed or stopped.
+// A node that listens on TCP: which client is let in, what is refused before anything is made, and what
+// clients on a socket see of a server that is killed or stopped.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -162,7 +162,7 @@ TEST(Tcp, the_secret_decides_who_is_let_in) {
   EXPECT_FALSE(guesses->is_open());
   EXPECT_EQ(guesses->refusal().code, Code::kAccessDenied) << guesses->refusal().to_string();
   EXPECT_EQ(knows->get("key").value_or(""), "value");
-  // Nothing of it in what everybody can read.
+  // Nothing of it in what every user can read.
   for (const std::string place : {"/cmdline", "/environ", "/comm"}) {
     EXPECT_FALSE(says(read_whole("/proc/" + std::to_string(node.keeper()) + place), "battery")) << place;
   }

@@ -106,7 +106,8 @@ TEST_F(SameUser, scribbles_over_all_that_it_may_write_and_hurts_nobody_else) {
           fabric::shm::map_shared(attached->memory.get(), fabric::shm::kConnectionBytes, /*writable=*/true);
       if (!memory) return 101;
       auto& words = *reinterpret_cast<fabric::shm::ConnectionMemory*>(memory->data());
-      // The server listens to who has reset its rings for this incarnation, so that is right at first.
+      // The server listens to a client that has reset its rings for this incarnation, so that is right at
+      // first.
       publish_u64(&words.client.ring_incarnation, 1);
       (void)::send(attached->doorbell.get(), "x", 1, MSG_NOSIGNAL);
       for (int scribble = 0; scribble < 20; ++scribble) {
@@ -228,8 +229,8 @@ TEST_F(SameUser, with_keys_that_all_fall_into_one_bucket_slows_down_only_those) 
   EXPECT_EQ(honest->get(keys.front()).code(), Code::kNotFound);
 }
 
-// Each pin may hold a buffer of any length, so that who pins all it may fills a small node; others are told,
-// lose nothing, and have the room again when it has gone.
+// Each pin may hold a buffer of any length, so that a client that pins all it may fills a small node; others
+// are told, lose nothing, and have the room again when it has gone.
 TEST(SameUserPins, fill_a_node_whose_other_clients_are_told_and_served_again_afterwards) {
   Node node(owned({"--memory-limit", "32MiB"}));
   ASSERT_TRUE(node.is_up()) << node.errors();

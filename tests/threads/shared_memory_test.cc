@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two shards whose owners put, replace, erase, evict, split and reuse at their full rate, and readers who
+// Two shards whose owners put, replace, erase, evict, split and reuse at their full rate, and readers that
 // look into the memory of both meanwhile, copy long values together and pin: threads of one process, so that
 // the thread sanitizer sees both sides of every word. All that they share goes through remote_visible.h;
 // nothing is suppressed. Without the sanitizer it checks what the soak test does, in small.
@@ -95,7 +95,7 @@ class Owned {
                                       .samples = &uses});
   }
 
-  // Before anybody reads.
+  // Before the readers.
   void put_long_ones() {
     for (const uint64_t key : {kKeys, kKeys + 1}) {
       (void)space_.table().put(bytes_of(key_of(key)), bytes_of(value_of(key, 0, kLongBytes)), {});

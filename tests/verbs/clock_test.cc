@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wall clock of the machine is set forward and back under a running node. Only ever in the machine: on a
-// host it would set everybody's clock.
+// host it would set the clock of all processes.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How two queue pairs come to be connected, or how their owners are told why not: by exchange and by
-// librdmacm, over a path that loses everything, and with strangers who come to librdmacm's port.
+// librdmacm, over a path that loses everything, and with strangers that come to librdmacm's port.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -32,7 +32,7 @@ Request message_of(std::span<std::byte> bytes) {
   return {.token = 77, .local = {bytes.data(), bytes.size()}, .tail = {}, .op = Op::kSend};
 }
 
-// A peer that was admitted and keeps no rule: introduced over TCP as anybody, with a queue pair by hand.
+// A peer that was admitted and keeps no rule: introduced over TCP as any peer, with a queue pair by hand.
 class Hostile {
  public:
   explicit Hostile(Serving& serving)
@@ -149,7 +149,7 @@ TEST_F(VerbsQueueFailure, a_peer_that_sends_beyond_its_credits_is_cut_and_nobody
   EXPECT_TRUE(settle([&] { return serving_.messages() == heard + 1; }));
 }
 
-// All receives of the domain are taken by one who floods it, while the server does not look. An honest
+// All receives of the domain are taken by a peer that floods it, while the server does not look. An honest
 // message then has to wait, READs of others go on, and one look of the server ends it.
 TEST_F(VerbsQueueFailure, receives_that_run_dry_come_back_with_the_next_look_of_the_server) {
   let_hostile_in();

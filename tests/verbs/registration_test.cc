@@ -52,7 +52,7 @@ class LowLimit {
 class VerbsRegistrationFailure : public VerbsFailure {
  public:
   // Root may lock whatever it likes, so the process gives that right up, before it opens a device: the kernel
-  // refuses who has changed since. Nothing else in this program needs the right.
+  // refuses a process that has changed since. Nothing else in this program needs the right.
   static void SetUpTestSuite() {
     constexpr uint32_t kIpcLock = uint32_t{1} << CAP_IPC_LOCK;
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};

@@ -236,8 +236,9 @@ TEST_F(CheckSpace, what_changes_while_it_is_looked_at_is_no_damage) {
 }
 
 // A small space, of which every byte that means anything is flipped once. Structures contradict each other
-// then, and are named; values contradict nothing, and who verifies is told. Whatever is left changed nothing
-// that anybody reads: counters, room for what is to come, the store's time, which only what expires goes by.
+// then, and are named; values contradict nothing, and a client that verifies is told. Whatever is left
+// changed nothing that is ever read: counters, room for what is to come, the store's time, which only what
+// expires goes by.
 TEST(SmallSpace, a_flipped_bit_is_named_or_told_to_who_verifies_or_changes_nothing) {
   constexpr int kFew = 40;
   kv::test::Space space({.chunks = 8, .chunks_max = 8});
