@@ -383,6 +383,20 @@ class Words(unittest.TestCase):
         self.assertTrue(found(tidy.check_glossary, {"a.h": "class MemoryRegion;\n"}))
         self.assertEqual(found(tidy.check_glossary, {"a.h": "class Region;\n"}), [])
 
+    def test_words_that_hide_what_acts_are_refused(self):
+        def refused(text, path="a.h"):
+            violations = tidy.check_plain(tidy.Tree({path: text}))
+            return [(item.line, item.message.split("'")[1]) for item in violations]
+
+        self.assertEqual(refused("// Fine.\n// Some" + "body waits.\n"), [(2, "Some" + "body")])
+        self.assertEqual(refused("It go" + "es on here.\n", "docs/a.md"), [(1, "go" + "es on")])
+        self.assertEqual(refused("int i;  // Looks on" + "ce\n        // more.\n"), [(1, "on" + "ce more")])
+        self.assertEqual(refused("# Tried in\n# va" + "in.\n", "a.py"), [(1, "in va" + "in")])
+        self.assertEqual(refused("log_warn(\"an" + "ew\");\n", "a.cc"), [(1, "an" + "ew")])
+        self.assertEqual(refused("int begins_an" + "ew = 0;  // Once. More.\n"), [])
+        self.assertEqual(refused("no" + "body\n", "bench/a.h"), [])  # Not covered yet.
+        self.assertEqual(refused('says("no' + 'body comes by RDMA")\n'), [])  # A message of such a folder.
+
     def test_links_lead_somewhere(self):
         text = "# One thing\n[x](b.md) [y](b.md#two) [z](c.md) [w](https://x.org) [v](#one-thing)\n"
         files = {"docs/a.md": text, "docs/b.md": "text\n"}

@@ -17,7 +17,7 @@ from tidy.layers import check_heavy_headers, check_layers, check_public_headers,
 from tidy.rules import EXCEPTIONS
 from tidy.sizes import check_file_length, check_function_length, check_line_length, notes
 from tidy.tree import ROOT, Tree, Violation, load
-from tidy.words import check_glossary, check_links, check_words
+from tidy.words import check_glossary, check_links, check_plain, check_words
 
 __all__ = ["EXCEPTIONS", "Tree", "Violation", "main", "notes", "run"]
 
@@ -26,6 +26,7 @@ CHECKS = [
     check_using_namespace, check_feature_ifdef, check_native_code, check_co_await, check_lambda_coroutine,
     check_dead_files, check_licence_line, check_pragma_once, check_folder_names, check_folder_size,
     check_test_names, check_codes, check_public_headers, check_heavy_headers, check_words, check_glossary,
+    check_plain,
     check_links,
 ]
 

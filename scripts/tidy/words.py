@@ -42,6 +42,38 @@ def check_glossary(tree):
                                 f"'{match.group(0)}': our word is '{word}'")
 
 
+# Words that hide what acts, and what to say instead. STYLE.md has the rule.
+PLAIN = [
+    (r"whoever|whom|nobody|somebody", "name what acts: the caller, reader, owner, client, holder"),
+    (r"anew|once\s+more", "say 'again'"),
+    (r"nor", "say 'not ... and not', 'or', 'no ... and no'"),
+    (r"in\s+vain|to\s+be\s+had|borne\s+with", "say what happens: without success, available, accepted"),
+    (r"goes\s+on", "say 'continues'"),
+]
+PLAIN_WORDS = re.compile(r"\b(?:" + "|".join(f"({words})" for words, _ in PLAIN) + r")\b", re.IGNORECASE)
+# Not covered yet.
+NOT_YET_PLAIN = ("refract/client/", "refract/node/", "refract/kv/chains/", "refract/kv/remote/", "bench/",
+                 "apps/refract/top/", "docs/configuration.md")  # The page repeats texts of refract/node.
+# Messages of refract/node that tests and pages repeat.
+QUOTED = re.compile("nothing is served before somebody has decided|nobody comes by RDMA|nobody listens"
+                    "|of an earlier node is neither read nor written")
+NOT_OURS = ("LICENSE", "scripts/tidy/words.py")
+
+
+def check_plain(tree):
+    """plain: subject first, and a noun for what acts; no word that hides it"""
+    for path in sorted(tree.files):
+        if path in NOT_OURS or path.startswith(NOT_YET_PLAIN):
+            continue
+        # Words that stand at the end of one comment line and at the beginning of the next are together.
+        text = re.sub(r"(?<=\n)[ \t]*(?://|#)", lambda mark: " " * len(mark.group(0)), tree.files[path])
+        text = QUOTED.sub(lambda match: "x" * len(match.group(0)), text)
+        for match in PLAIN_WORDS.finditer(text):
+            word = re.sub(r"\s+", " ", match.group(0))
+            yield Violation(path, line_of(text, match.start()), "plain",
+                            f"'{word}': {PLAIN[match.lastindex - 1][1]}")
+
+
 MENTION = re.compile(r"(?<![\w./<-])((?:docs|scripts|refract|apps|bench|tests|cmake|examples)/[\w./-]+"
                      r"\.(?:md|h|cc|def|py|toml|cmake))\b")
 
