@@ -156,7 +156,7 @@ std::string wire_text(std::span<const std::byte> chain) {
     printer.title(fmt::format("{}  {}", i + 1, word_of(decoded.operations[i].opcode())));
     for (const WireField& field : fields_of(decoded.operations[i])) printer.field(field);
   }
-  if (code != Code::kOk) printer.title("an executor refuses what follows, hence the whole chain");
+  if (code != Code::kOk) printer.title("an executor refuses what follows, and so the whole chain");
   return std::move(printer.text());
 }
 

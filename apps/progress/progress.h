@@ -43,7 +43,7 @@ struct Style {
 // and how wide it is now.
 [[nodiscard]] Style style_of(int descriptor) noexcept;
 
-// Writes to a descriptor, as Progress wants it; errors are dropped.
+// Writes to a descriptor, as Progress needs it; errors are dropped.
 [[nodiscard]] std::function<void(std::string_view)> write_to_descriptor(int descriptor);
 
 class Progress {

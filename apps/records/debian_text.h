@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stanza of a Debian control file (deb822): fields "Name: value", whose values go on in lines that begin
-// with a space or tab. Lines that begin with # are comments. A line of nothing but spaces ends a stanza.
+// One stanza of a Debian control file (deb822): fields "Name: value", whose values continue in lines that
+// begin with a space or tab. Lines that begin with # are comments. A line of nothing but spaces ends a
+// stanza.
 #pragma once
 
 #include <cstddef>

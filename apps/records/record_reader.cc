@@ -49,7 +49,7 @@ std::optional<Format> detect_name(std::string_view path) noexcept {
 Reported<Format> detect(std::string_view path, std::string_view beginning) {
   for (const Packing& packing : kPackings) {
     if (!beginning.starts_with(packing.magic)) continue;
-    // What comes by the standard input has no name to give to the unpacking program.
+    // What comes from the standard input has no name to give to the unpacking program.
     const std::string_view source = path == kStandardInput ? "FILE" : path;
     return report(Code::kUnsupported, fmt::format("{} is compressed", path),
                   fmt::format("unpack it on the way in: {} {} | refract load -", packing.program, source));

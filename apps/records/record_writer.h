@@ -34,8 +34,8 @@ class RecordWriter {
   RecordWriter& operator=(const RecordWriter&) = delete;
   virtual ~RecordWriter() = default;
 
-  // kInvalidArgument: this record has no form in this format; nothing was written, go on with the next. Any
-  // other code: the output is broken (disk full, say); give up.
+  // kInvalidArgument: this record has no form in this format; nothing was written, continue with the next.
+  // Any other code: the output is broken (disk full, say); give up.
   [[nodiscard]] virtual Reported<> write(std::string_view key, std::string_view value) noexcept = 0;
 
   // Must be called for the last bytes to arrive: what is still buffered is dropped with the writer. Nothing

@@ -474,7 +474,7 @@ connection, handshake, then each transport by itself with what calls over it cos
 last line says which one a client would take, and why not each better one. Exit code 3
 if there is no path. For the figures it stores 1 MiB under a key of its own (a minute at
 most) for each transport. A path is of two hosts: the node's own refract doctor says
-what is the matter at its end.
+which fault its end has.
 
   OK    found as it should be, or not good and not bad
   WARN  works, but slower or smaller than it could; -> says what mends it

@@ -114,7 +114,7 @@ class Loader {
 
   void take(records::Record& record) {
     std::string key = invocation_.prefix + record.key;
-    // A batch has no order, and of two records with one key the last shall stay.
+    // A batch has no order, and of two records with one key the last must stay.
     if (keys_.contains(key) || batch_.size() == kBatchRecords || batch_bytes_ >= kBatchBytes) flush();
     batch_bytes_ += key.size() + record.value.size();
     batch_.push_back({.key = std::move(key),

@@ -48,7 +48,7 @@ Reported<std::unique_ptr<NodeMemory>> NodeMemory::attach(const std::string& path
     if (progress == fabric::shm::ClientAttachment::Progress::kSomething) continue;
     if (clock.now_ns() >= until_ns) {
       return report(Code::kDeadlineExceeded, "the node's keeper does not answer",
-                    "if it was stopped (SIGSTOP), let it go on (kill -CONT); or give a longer --timeout");
+                    "if it was stopped (SIGSTOP), let it continue (kill -CONT); or give a longer --timeout");
     }
     pollfd control{.fd = attachment.control(), .events = POLLIN, .revents = 0};
     (void)::poll(&control, 1, kHeartbeat_ms);

@@ -27,7 +27,7 @@ void append_entry(std::string& out, const Invocation& invocation, const ScanEntr
 
 void say_last(progress::Progress& progress, const progress::Style& style, std::string_view summary) {
   if (!summary.empty()) progress.message(summary);
-  // The message redraws the progress line below itself; the prompt shall stand there instead.
+  // The message redraws the progress line below itself; the prompt must stand there instead.
   if (style.terminal && !style.silent) std::fputs("\r\x1b[K", stderr);
 }
 

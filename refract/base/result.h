@@ -20,7 +20,7 @@ enum class Code : uint8_t {
 #undef REFRACT_CODE
 };
 
-// The largest thing that an error takes away for good: what must be made again before work can continue.
+// The largest thing that an error takes away for ever: what must be made again before work can continue.
 enum class Breaks : uint8_t { kOp, kChannel, kShard, kProcess };
 
 // Whether the same call may succeed when it is repeated.
@@ -50,7 +50,7 @@ struct Error {
 };
 static_assert(sizeof(Error) == 16 && std::is_trivially_copyable_v<Error>);
 
-// A value of type T, or an Error. Dropping one is a compiler warning, hence an error.
+// A value of type T, or an Error. Dropping one is a compiler warning, and so an error.
 template <typename T = void>
 class [[nodiscard]] Result : public std::expected<T, Error> {
  public:

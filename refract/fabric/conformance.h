@@ -63,7 +63,7 @@ class Fixture {
   // Zeroed memory, 4096-byte aligned, that the server may register; lives as long as the fixture.
   [[nodiscard]] virtual std::span<std::byte> memory(size_t bytes);
 
-  // Ends the server as kill -9 would, or cuts it off for good; server() is not used afterwards. False: this
+  // Ends the server as kill -9 would, or cuts it off for ever; server() is not used afterwards. False: this
   // fixture cannot, and the claims about it are skipped.
   [[nodiscard]] virtual bool kill_server() { return false; }
 

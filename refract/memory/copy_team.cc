@@ -112,7 +112,7 @@ unsigned CopyTeam::helpers_for(size_t pieces) noexcept {
   return std::min(wanted, helpers());
 }
 
-// Where no more threads can be had, those that are there do.
+// Where no more threads can be started, those that are there do.
 void CopyTeam::start_up_to(unsigned wanted) noexcept {
   const SignalsBlocked blocked;
   process_ = ::getpid();

@@ -96,7 +96,7 @@ class Heap {
   [[nodiscard]] std::vector<Offset> announced_pins();
   void end_recovery();
 
-  // A run of chunks, in one region, that all buffers shall leave, so that a class or a large value that has
+  // A run of chunks, in one region, that all buffers must leave, so that a class or a large value that has
   // none can have it. What is given back in it is not given out while it is withheld.
   struct Window {
     uint64_t first = 0;

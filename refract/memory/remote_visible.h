@@ -24,7 +24,7 @@ namespace refract {
 // Reads a word that its owner publishes: whatever the owner stored before publishing is seen by later loads.
 // REQUIRES: 8-byte alignment (likewise below).
 [[nodiscard]] inline uint64_t observe_u64(const void* word) noexcept {
-  // atomic_ref wants a mutable object; a load through it writes nothing, also on a read-only mapping.
+  // atomic_ref needs a mutable object; a load through it writes nothing, also on a read-only mapping.
   auto* place =
       static_cast<uint64_t*>(const_cast<void*>(word));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   return std::atomic_ref<uint64_t>(*place).load(std::memory_order_acquire);

@@ -36,7 +36,7 @@ namespace refract {
 // The host's clock, with the store's time as its wall_ns().
 class StoreClock final : public Clock {
  public:
-  // `host` outlives the clock. With offset 0, of old spaces, the host's wall clock is what there is.
+  // `host` outlives the clock. With offset 0, in older spaces, the host's wall clock is what there is.
   explicit StoreClock(const Clock& host, uint64_t offset_ns = 0) noexcept
       : host_(host), offset_ns_(offset_ns) {}
 

@@ -129,7 +129,7 @@ class Server final : public fabric::Receiver {
   void set_reply_tap(ReplyTap* tap) noexcept { reply_tap_ = tap; }
 
   // For one-sided requests to the session's peer. Null: the session has ended. All that was posted has
-  // completed before the service hears of the end.
+  // completed before the service is told of the end.
   [[nodiscard]] fabric::Channel* channel(SessionId session) noexcept;
   // What the session's channel can do; null: the session has ended.
   [[nodiscard]] const fabric::Capabilities* capabilities(SessionId session) noexcept;

@@ -22,7 +22,7 @@ class ServiceRouter : public Service {
       : first_(first), second_(second), methods_end_(methods_end) {}
 
   void handle(std::span<const IncomingCall> calls) noexcept override;
-  // Both services hear of every session.
+  // Both services are told of every session.
   void session_opened(SessionId session) noexcept override;
   void session_closed(SessionId session) noexcept override;
 

@@ -96,7 +96,7 @@ class Session final : public fabric::Receiver {
   // One call at most, awaited by a coroutine in whose frame it lies. The session outlives it.
   class Reply;
 
-  // Drives the shard until the reply is there. REQUIRES: not called from inside a poll, hence from no task.
+  // Drives the shard until the reply is there. REQUIRES: not called from inside a poll, and so from no task.
   [[nodiscard]] runtime::OpResult call_and_wait(const Call& call, uint64_t deadline_ns);
   // The same for at most `timeout_ns`, without a look at the clock before the call has left. Calls
   // `meanwhile`, unless null, once it has.

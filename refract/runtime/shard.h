@@ -78,7 +78,7 @@ class Shard {
   size_t poll_once() noexcept;
 
   // Polls, and waits as described above, until done() is true (asked before and after each poll) or
-  // `deadline_ns` (absolute) has passed. True: done. REQUIRES: not called from inside a poll, hence from no
+  // `deadline_ns` (absolute) has passed. True: done. REQUIRES: not called from inside a poll, and so from no
   // task.
   template <typename Done>
   bool run_until(Done&& done, uint64_t deadline_ns = kForever_ns) {

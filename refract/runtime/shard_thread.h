@@ -4,7 +4,7 @@
 //
 // The body makes the shard, or takes one that was made for it, and runs it; Shard::stop() from any thread
 // ends it. What the body returns goes to `on_end`, on the same thread and as its last act; by default that
-// ends the process at once, because a process that has lost one of its shards must not go on as if it were
+// ends the process at once, because a process that has lost one of its shards must not continue as if it were
 // whole. Signals are left to the threads that were there before: this one has all of them blocked. It runs on
 // any CPU that the process may use, also where its starter is bound to one: what works beside a shard would
 // else take the shard's own time.
@@ -32,7 +32,7 @@ struct ThreadOptions {
   // Added to its starter's, as nice(1) has it: for work that no caller waits for.
   int niceness = 0;
   // Runs while no other thread wants the CPU, and gives it up at once when one does (SCHED_IDLE). Without
-  // privileges there is no way back: where all CPUs are busy, such a thread hardly gets on.
+  // privileges there is no way back: where all CPUs are busy, such a thread makes hardly any progress.
   bool in_idle_time = false;
 };
 

@@ -82,7 +82,7 @@ TEST(ShardWait, has_no_periodic_wake_ups_with_nothing_in_flight) {
   EXPECT_LE(shard.sleep_count(), 3u);
 }
 
-// The last event of this thread that speaks of a sleep.
+// The last event of this thread that names a sleep.
 std::string last_sleep_traced() {
   const std::string text = trace_text();
   const size_t at = text.rfind("shard sleeps");

@@ -8,7 +8,7 @@
 //        file whose sync failed is never trusted again.
 //   (D3) That a file exists, and under which name, survives once sync_folder() has returned; before, any
 //        prefix of the creations, renames and removals may survive.
-//   (D4) A write within allocated room does not fail for want of space.
+//   (D4) A write within allocated room does not fail because space is short.
 //   (D5) What one process wrote is seen by every later one on the same host, without any sync.
 //
 // Names are of one folder: letters, digits, '-', '_' and '.', no slash. Errors are sentences with the path

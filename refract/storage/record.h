@@ -122,7 +122,7 @@ uint64_t encode_record(const Record& record, uint64_t key_of_log, std::byte* pla
 enum class RecordFault : uint8_t {
   kNone,
   kEnd,       // Fewer bytes than a header, or than the header announces.
-  kPosition,  // The header speaks of another place: older bytes, or none.
+  kPosition,  // The header names another place: older bytes, or none.
   kFields,    // Kind, form or a length is none that is ever written.
   kChecksum,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run of the key-value store in a simulated world: a server that crashes and recovers, clients that read
-// directly and by calls, hold views, stop and go on, and a model that judges every answer.
+// directly and by calls, hold views, stop and continue, and a model that judges every answer.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct KvOutcome {
   uint64_t expired = 0;
   uint64_t evicted = 0;
   uint64_t spared = 0;    // Entries that were not evicted because they were pinned.
-  uint64_t no_space = 0;  // Writes refused for want of memory.
+  uint64_t no_space = 0;  // Writes refused because memory was short.
   uint64_t unknown = 0;   // Writes whose fate no client learned.
   uint64_t pulled = 0;    // Values that the server READ from their clients,
   uint64_t unpulled = 0;  // and those that it could not.

@@ -41,7 +41,7 @@ enum class Mutation : uint8_t {
   kReuseNeeded,        // A buffer is reused that the log has still to read.
   kEraseUnstamped,     // An erasure takes no stamp.
   kNoRedo,             // The last record is not looked at after a crash.
-  kStampsComeBack,     // After the host has died, stamps go on where the log ends.
+  kStampsComeBack,     // After the host has died, stamps continue where the log ends.
   // Callers.
   kLateFirstSent,  // A write that is sent again under its identity says that it is sent for the first time.
   kBlindRetry,     // A put of unknown fate is simply sent again.

@@ -50,7 +50,7 @@ std::string picture_path(uint64_t seed) {
   return fmt::format("{}rivals-seed-{}.svg", testing::TempDir(), seed);
 }
 
-// What a person needs to go on: the contradiction here, and as a picture in a file.
+// What a person needs to continue: the contradiction here, and as a picture in a file.
 std::string report(uint64_t seed, const RivalOutcome& outcome) {
   const std::string path = picture_path(seed);
   if (!outcome.svg.empty()) std::ofstream(path) << outcome.svg;
@@ -114,7 +114,7 @@ TEST(Rivals, every_history_is_linearizable_under_crashes_stops_cuts_and_stalls) 
 }
 
 // A fifth of the seeds again, in a memory that is too small: what goes is an erasure in the history, so
-// that conditions, lost answers and reads are judged as ever.
+// that conditions, lost answers and reads are judged as before.
 TEST(Rivals, every_history_is_linearizable_where_entries_are_evicted) {
   const uint64_t only = number_from_environment("REFRACT_SEED", 0);
   const uint64_t first = only == 0 ? 1 : only;

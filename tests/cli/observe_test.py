@@ -39,7 +39,7 @@ def eventually(look, what):
 
 @contextlib.contextmanager
 def busy(node):
-    """Puts go on until the block ends."""
+    """Puts continue until the block ends."""
     stop = threading.Event()
 
     def put():

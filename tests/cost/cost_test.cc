@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A change that makes a hot path longer fails here, whatever the machine and its neighbours do: each
 // operation has the number of instructions that it took when it was last looked at. A tenth more is another
-// compiler's taste; a quarter less wants a new figure, for the old one would guard nothing.
+// compiler's taste; a quarter less needs a new figure, for the old one would guard nothing.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 

@@ -201,7 +201,7 @@ class Judge {
         else
           content.erase(change.key);
       }
-      if (!shard.drain()) return "the log does not go on: " + shard.log().trouble();
+      if (!shard.drain()) return "the log does not continue:  " + shard.log().trouble();
     }
     LoggedShard again(disk, index, durability_, seed);
     if (const Reported<> recovered = again.recover(); !recovered) {

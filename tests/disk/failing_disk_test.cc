@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node whose disk fails, for real: a sync says so once, and the bytes are on no medium. Writes end, reads
-// go on, and when the disk is sound again a snapshot brings everything there, without a restart.
+// continue, and when the disk is sound again a snapshot brings everything there, without a restart.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node whose disk is full: what was acknowledged is there, whatever happens then; writes are refused, reads
-// go on; and when there is room, so do writes, without a restart.
+// continue; and when there is room, so do writes, without a restart.
 //
 // A disk is full in two ways here: a small file system is filled to its last byte, for which the test needs a
 // mount namespace; and the kernel refuses the node's processes any further byte in a file (RLIMIT_FSIZE), for
@@ -232,7 +232,7 @@ TEST_P(FullDiskAtStart, serves_reads_refuses_writes_and_goes_on_when_there_is_ro
   expect_what_is_known();
 }
 
-// Its rings are empty, its log wants a new file, and there is no room for one.
+// Its rings are empty, its log needs a new file, and there is no room for one.
 TEST_P(FullDiskAtStart, serves_reads_also_when_it_had_been_stopped_with_everything_on_the_disk) {
   ASSERT_NO_FATAL_FAILURE(start_and_write());
   EXPECT_EQ(it_->node().stop(), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients of a real node that read nothing, dawdle, or talk nonsense behind an honest handshake, and clients
+// Clients of a real node that read nothing, stall, or send nonsense after an honest handshake, and clients
 // of other versions of the wire: others are served all the time, and nothing grows without bound.
 #include <gtest/gtest.h>
 

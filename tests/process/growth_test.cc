@@ -128,7 +128,7 @@ TEST(Growth, stops_at_the_cgroups_limit_with_a_sentence_that_names_it) {
   EXPECT_NE(node.errors().find("refract-test-"), std::string::npos) << node.errors();
   EXPECT_NE(node.errors().find("cannot grow"), std::string::npos) << node.errors();
   EXPECT_EQ(wrong_entries(client, count), 0U);
-  EXPECT_EQ(node.server(), server) << "a server was killed for want of memory";
+  EXPECT_EQ(node.server(), server) << "a server was killed because memory was short";
   EXPECT_TRUE(node.process().is_running());
   neighbour.kill_now();
   EXPECT_EQ(node.stop(), 0);

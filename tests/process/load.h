@@ -71,7 +71,8 @@ struct LoadOptions {
 // Likewise for the first so many clients and the counter. REQUIRES: all have stopped.
 [[nodiscard]] std::string differences(Client& client, const Ledger& ledger, int clients);
 
-// What was under way when a client was killed becomes what is there, so that another may go on in its name.
+// What was under way when a client was killed becomes what is there, so that another may continue in its
+// name.
 void settle_pending(Client& client, Ledger& ledger, int of);
 
 // Erases every entry and waits until their memory is given back. Nothing, or what is still taken that no

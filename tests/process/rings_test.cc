@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a node's rings in the hands of others: copied, removed, cut, and in the way of what is not
+// The files of a node's rings when others handle them: copied, removed, cut, and in the way of what is not
 // theirs. Nothing that was acknowledged is lost without a word, and no node is kept from starting.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -311,7 +311,7 @@ TEST_P(NodeRings, that_are_gone_with_the_node_are_named) {
     Node node(options(data()));
     ASSERT_TRUE(node.is_up()) << node.errors();
     write(writes_, node);
-    // Before the keeper hears of it.
+    // Before the keeper is told of it.
     send_signal(node.keeper(), SIGSTOP);
     ASSERT_TRUE(fs::remove(ring()));
     node.kill_everything();

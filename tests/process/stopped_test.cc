@@ -62,8 +62,8 @@ TEST(StoppedServer, answers_gets_and_lets_puts_wait_until_it_goes_on) {
   EXPECT_EQ(node.stop(), 0);
 }
 
-// All its shards stop at once. Local readers do without them; a socket's clients wait, and go on where they
-// were.
+// All its shards stop at once. Local readers do without them; a socket's clients wait, and continue where
+// they were.
 TEST(StoppedServer, of_several_shards_answers_gets_of_this_host_and_lets_others_wait) {
   Node node({.arguments = {"--server-shards", "3", "--listen-address", "127.0.0.1:0"}});
   ASSERT_TRUE(node.is_up()) << node.errors();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process of the node's own user can and cannot do, be it a client or not. The table that these tests
-// stand for is docs/security.md.
+// What a process of the node's own user can and cannot do, whether it is a client or not. The table that
+// these tests stand for is docs/security.md.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

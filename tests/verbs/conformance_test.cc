@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
                              }}),
     provider_name);
 
-// The client does as the server wants.
+// The client does as the server asks.
 INSTANTIATE_TEST_SUITE_P(RdmaCm, ChannelConformance,
                          testing::Values(Provider{
                              "rdma_cm",

@@ -150,7 +150,7 @@ TEST_F(VerbsQueueFailure, a_peer_that_sends_beyond_its_credits_is_cut_and_nobody
 }
 
 // All receives of the domain are taken by a peer that floods it, while the server does not look. An honest
-// message then has to wait, READs of others go on, and one look of the server ends it.
+// message then has to wait, READs of others continue, and one look of the server ends it.
 TEST_F(VerbsQueueFailure, receives_that_run_dry_come_back_with_the_next_look_of_the_server) {
   let_hostile_in();
   hostile_->flood(Endpoint::kDepth - 2);

@@ -229,7 +229,7 @@ TEST_F(VerbsProvider, a_key_the_device_refuses_costs_one_request_and_the_channel
   ASSERT_TRUE(settle([&] { return opened_ > opened_before && accepted_ != nullptr; }));
   std::array<std::byte, 8> bytes{};
   ASSERT_EQ(perform(read(bytes.data(), 8)), Code::kOk);
-  // Posted and flushed before the client hears of anything.
+  // Posted and flushed before the client is told anything.
   Request late = read(bytes.data(), 8);
   late.token = ++token_;
   done_.clear();

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kResolve_ms = 10'000;
 
-// The address in the form that librdmacm wants, IPv6 where there is a colon.
+// The address in the form that librdmacm needs, IPv6 where there is a colon.
 class SocketAddress {
  public:
   SocketAddress(const std::string& text, uint16_t port) {

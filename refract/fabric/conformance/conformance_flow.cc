@@ -304,7 +304,8 @@ TEST_P(ChannelConformance, no_call_of_the_data_path_allocates_after_warm_up) {
     }
   };
   uint64_t counted = 0;
-  // A device answers when it gets to it, and a busy machine's is late: the rounds go on until there was work.
+  // A device answers when it gets to it, and a busy machine's is late: the rounds continue until there was
+  // work.
   const auto is_enough = [&] { return completed > 1'000 && answered > 1'000; };
   for (int round = 0; round < 6'000 || (!is_enough() && round < 1'000'000); ++round) {
     const uint64_t before = allocation_count();

@@ -392,7 +392,7 @@ void ClientDomain::State::shake_hands(ClientLink& link) {
   link.open_rings();
 }
 
-// Copies of the sockets in a fork of this process would otherwise go on being reported.
+// Copies of the sockets in a fork of this process would otherwise continue to be reported.
 void ClientDomain::State::end(ClientLink& link) noexcept {
   for (const int fd : {link.attachment().control(), link.attachment().doorbell()}) {
     if (fd >= 0) (void)::epoll_ctl(epoll.get(), EPOLL_CTL_DEL, fd, nullptr);

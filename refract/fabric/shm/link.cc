@@ -385,7 +385,7 @@ Link::Step Link::execute(const RingConsumer::Frame& frame) noexcept {
   return Step::kDone;
 }
 
-// `completion.channel` stays null where the owner wants none.
+// `completion.channel` stays null where the owner needs none.
 Link::Step Link::take_completion(const RingConsumer::Frame& frame, Completion& completion) noexcept {
   completion = {};
   if (outstanding_head_ == outstanding_tail_) return Step::kNonsense;

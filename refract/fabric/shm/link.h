@@ -50,7 +50,7 @@ class Link : public Channel {
   static constexpr uint64_t kReadPieceBytesMax = 8 * kKiB;
   static constexpr uint64_t kWritePieceBytesMax = 16 * kKiB;
   static constexpr uint64_t kAnswerBytesMax = 2 * frame_bytes(kReadPieceBytesMax + 8);
-  // A completion that does not fit before the ring's end costs a skip frame besides.
+  // A completion that does not fit before the ring's end costs one skip frame more.
   static constexpr uint64_t kAnswerReserve =
       kAnswerBytesMax + frame_bytes(kReadPieceBytesMax + 8) + kFrameUnit;
 

@@ -44,7 +44,7 @@ class Loans {
 
   // Takes what is on the doorbell. False: the other end is gone.
   [[nodiscard]] bool hear(int doorbell) noexcept;
-  // A frame of the client's; false: nonsense. A loan that cannot be had is none: its READs are refused.
+  // A frame of the client's; false: nonsense. A loan that is not possible is none: its READs are refused.
   [[nodiscard]] bool lend(std::span<const std::byte> payload, int doorbell) noexcept;
   [[nodiscard]] bool take_back(std::span<const std::byte> payload) noexcept;
 

@@ -165,7 +165,7 @@ class ProcessTest : public testing::Test {
     children_.push_back(child);
     return child;
   }
-  // Keeps the meeting until the child ends; its status, or -1 for a death by signal or of old age.
+  // Keeps the meeting until the child ends; its status, or -1 for an end by a signal or after the time limit.
   int finish(pid_t child) {
     pollfd wait{.fd = meeting_->epoll_descriptor(), .events = POLLIN, .revents = 0};
     for (int turn = 0; turn < 6'000; ++turn) {

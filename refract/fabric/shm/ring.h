@@ -147,7 +147,7 @@ class RingConsumer {
   RingConsumer() = default;
   explicit RingConsumer(const std::byte* ring) noexcept : ring_(ring) {}
 
-  // Is there something at the head, be it nonsense?
+  // Whether there is something at the head, also nonsense.
   [[nodiscard]] bool ready() const noexcept { return observe_u64(ring_ + offset()) != 0; }
 
   // Reads the frame at the head, checked. It stays the head until advance.

@@ -365,7 +365,7 @@ void Network::arrive(Packet* packet) {
     return;
   }
   if (target.dead || target.channel == nullptr || target.host->doomed_) {
-    // There is no receiver: the poster will hear of it, if it still lives.
+    // There is no receiver: the poster will be told, if it still lives.
     if (!connection.ends[packet->from].dead) {
       break_later(connection, packet->from, draw_delay_ns(connection), kAlways);
     }
@@ -379,7 +379,7 @@ void Network::arrive(Packet* packet) {
     return target.channel->give_up(Code::kUnavailable);
   }
   packet->piece = 0;
-  // The memory is the poster's until it hears of the end, and a device may fetch it late.
+  // The memory is the poster's until it is told of the end, and a device may fetch it late.
   if (packet->op == Op::kWrite && !packet->abandoned && packet->bytes > 0 &&
       !connection.ends[packet->from].dead) {
     std::memcpy(packet->data(), packet->local.data, packet->bytes);

@@ -46,7 +46,7 @@ void Host::boot() {
   next_poll_ns_ = 0;
 }
 
-// What ends here may still call its shard and domain, but no peer hears of it.
+// What ends here may still call its shard and domain, but no peer is told of it.
 void Host::end() {
   if (!alive()) return;
   domain_->silence();

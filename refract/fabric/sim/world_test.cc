@@ -361,7 +361,7 @@ TEST(World, a_crash_takes_back_messages_whose_stores_it_takes_back) {
       ++heard;
       EXPECT_TRUE(stored) << "seed " << seed;
     }
-    EXPECT_TRUE(pair.client_port->open.empty()) << "the client hears of the crash, seed " << seed;
+    EXPECT_TRUE(pair.client_port->open.empty()) << "the client is told of the crash, seed " << seed;
   }
   EXPECT_GT(heard, 5u);
   EXPECT_GT(unheard, 5u);

@@ -167,7 +167,7 @@ class Connection : public Channel {
   bool peer_gone_ = false;     // And all that it sent has been read.
   bool blocked_ = false;       // The socket takes nothing now; an event will say when.
   bool stalled_ = false;       // The next frame needs room for its answer.
-  bool cut_short_ = false;     // The last turn ended for want of completions.
+  bool cut_short_ = false;     // The last turn ended because no completion was left.
   bool considered_large_ = false;
   uint32_t idle_polls_ = 0;
 

@@ -280,7 +280,7 @@ Connection::Step Connection::take_done(const FrameHeader& header, Completion& co
   return Step::kDone;
 }
 
-// `completion.channel` stays null where the owner wants none.
+// `completion.channel` stays null where the owner needs none.
 void Connection::finish_outstanding(Code code, uint64_t value, Completion& completion) noexcept {
   const Outstanding& request = (*outstanding_)[outstanding_head_++ % kDepth];
   if (request.token == 0 && code == Code::kOk) return;

@@ -41,7 +41,7 @@ bool Hub::watch(int fd, Connection& connection) noexcept {
   return watch(fd, std::bit_cast<uint64_t>(&connection));
 }
 
-// Closing is not enough: a fork of this process may hold a copy, whose events would go on being reported.
+// Closing is not enough: a fork of this process may hold a copy, whose events would continue to be reported.
 void Hub::unwatch(int fd) noexcept {
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }

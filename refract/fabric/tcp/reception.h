@@ -2,7 +2,7 @@
 // Lets clients in: accepts on the node's listening socket, bounds and authenticates the handshakes, and hands
 // each connection to the shard that its Hello names.
 //
-// A handshake has handshake_timeout_ns, and handshakes_max go on at a time: beyond that the oldest is
+// A handshake has handshake_timeout_ns, and handshakes_max are under way at a time: beyond that the oldest is
 // dropped, so that clients that never finish cannot keep out those that do. Nothing here waits, and without
 // handshakes nothing ticks.
 //
@@ -53,7 +53,7 @@ class Reception final : public runtime::Poller {
   Reception& operator=(const Reception&) = delete;
   ~Reception() override;
 
-  // Drops the handshakes that are going on and accepts nothing more; the backlog waits for the next server.
+  // Drops the handshakes that are under way and accepts nothing more; the backlog waits for the next server.
   void stop() noexcept;
   [[nodiscard]] const Counters& counters() const noexcept;
   [[nodiscard]] size_t handshakes() const noexcept;

@@ -119,7 +119,7 @@ struct Ends {
   Channel* accepted_channel = nullptr;
 };
 
-// A socket in the hands of a test.
+// A socket that a test drives.
 class RawPeer {
  public:
   explicit RawPeer(const std::string& address) {

@@ -72,7 +72,7 @@ inline constexpr uint64_t kPauseLongest_ns = kSecond_ns;
 inline constexpr uint64_t kWellAfter_ns = kSecond_ns;
 
 inline constexpr int kBacklog = 4096;
-// After accept failed for want of descriptors or memory.
+// After accept failed because descriptors or memory were short.
 inline constexpr uint64_t kAcceptPause_ns = 100 * kMillisecond_ns;
 
 }  // namespace refract::fabric::tcp

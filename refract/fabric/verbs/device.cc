@@ -131,7 +131,7 @@ class DeviceList {
   [[nodiscard]] std::span<ibv_device*> get() const noexcept {
     return {devices_, devices_ == nullptr ? 0 : count_of(count_)};
   }
-  // Of a list that could not be had. A kernel without RDMA, or with it and without a device, gives ENOSYS.
+  // Of a list that is not available. A kernel without RDMA, or with it and without a device, gives ENOSYS.
   [[nodiscard]] Reported<> outcome() const {
     if (devices_ != nullptr || error_ == ENOSYS) return {};
     Report why = explain(

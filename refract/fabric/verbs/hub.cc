@@ -163,7 +163,7 @@ size_t Hub::give(std::span<Completion> completions) noexcept {
     if (channel.phase() == VerbsChannel::Phase::kDead && !was_dead) dead_.push_back(&channel);
     if (channel.phase() == VerbsChannel::Phase::kWaiting) return_later(channel);
   }
-  // The channel that came last for want of completions comes first in the next poll.
+  // The channel that came last when completions were short comes first in the next poll.
   if (active_.size() > 1) std::swap(active_.front(), active_[first_++ % active_.size()]);
   return count;
 }

@@ -28,7 +28,7 @@ using Phase = VerbsChannel::Phase;
 constexpr uint32_t kSpareReceives = 256;
 // An asynchronous event is rare and costs a system call to look for.
 constexpr uint32_t kPollsBetweenEvents = 4096;
-// Listing the devices takes milliseconds, which peers that ask again and again shall not cost us each time.
+// Listing the devices takes milliseconds, which must not be spent each time that a peer asks.
 constexpr uint64_t kBetweenAttempts_ns = kSecond_ns;
 
 uint32_t completions_for(uint32_t channels) noexcept {

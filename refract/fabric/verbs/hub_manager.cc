@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a domain hears of librdmacm, and how it sleeps while an introduction is under way.
+// What librdmacm tells a domain, and how it sleeps while an introduction is under way.
 #include <sys/timerfd.h>
 #include <unistd.h>
 

@@ -15,7 +15,7 @@ inline constexpr uint32_t kDepth = 128;  // Requests in flight.
 inline constexpr size_t kMessageBytesMax = 8 * kKiB;
 // Messages that a peer may have under way to us. Each has its receive waiting in the shared queue.
 inline constexpr uint32_t kCredits = 32;
-// Credits are returned alone once so many are owed, if no message comes by to take them.
+// Credits are returned alone once so many are owed, if no message is sent that could carry them.
 inline constexpr uint32_t kCreditsReturned = kCredits / 2;
 // Messages that only return credits need none: at most two are under way, for a third would return credits
 // that the peer cannot have used without seeing the first; and one more for luck.

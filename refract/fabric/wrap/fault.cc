@@ -84,7 +84,7 @@ void FaultDomain::draw_faults() noexcept {
 }
 
 bool FaultDomain::prepare_sleep() noexcept {
-  // Both must hear of it, since woke() follows in either case; a short allowance ends only with a poll.
+  // Both must be told, since woke() follows in either case; a short allowance ends only with a poll.
   const bool inner_may_sleep = WrappedDomain::prepare_sleep();
   const bool starved = std::any_of(channels().begin(), channels().end(),
                                    [](const auto& channel) { return channel->allowance != SIZE_MAX; });

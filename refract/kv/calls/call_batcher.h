@@ -79,11 +79,11 @@ class RpcClient::CallBatcher final : public rpc::AfterReplies {
     Group* group;
     uint32_t place;
   };
-  // Nothing: the attempt goes alone. Else it hears of its outcome later than in this call.
+  // Nothing: the attempt goes alone. Else it is told its outcome later than in this call.
   [[nodiscard]] std::optional<Shared> batch_get(GetAttempt& attempt, std::span<const std::byte> key) noexcept;
   [[nodiscard]] std::optional<Shared> batch_put(PutAttempt& attempt, const PutAttempt::Write& write) noexcept;
 
-  // How many keys of gets shall go together, by the values that came last; 1: each alone.
+  // How many keys of gets go together, by the values that came last; 1: each alone.
   [[nodiscard]] size_t width() const noexcept;
   [[nodiscard]] size_t key_bytes_max() const noexcept { return key_bytes_max_; }
   void saw_value(uint64_t bytes) noexcept {

@@ -103,7 +103,7 @@ class RpcClient {
   [[nodiscard]] runtime::Task<Result<wire::StatReply>> stat(uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<Result<wire::PingReply>> ping(uint64_t nonce, uint64_t deadline_ns = 0);
 
-  // Blocking forms: they drive the shard. REQUIRES: not called from inside a poll, hence from no task.
+  // Blocking forms: they drive the shard. REQUIRES: not called from inside a poll, and so from no task.
   [[nodiscard]] Result<Got> get_and_wait(std::span<const std::byte> key, ValueSink& sink,
                                          uint64_t deadline_ns = 0);
   [[nodiscard]] Result<uint64_t> put_and_wait(std::span<const std::byte> key,

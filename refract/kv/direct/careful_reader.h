@@ -19,7 +19,7 @@
 
 namespace refract::kv {
 
-// Sinks beside those that give room for a copy. The first one wants nothing of the value, the second one its
+// Sinks beside those that give room for a copy. The first one needs nothing of the value, the second one its
 // place, pinned. `pin` -1: it is not.
 struct NoCopy {};
 struct PinSink {

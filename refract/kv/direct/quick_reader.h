@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common direct get, in as few instructions as it can be had. What it says is as right as what the
+// The common direct get, in as few instructions as possible. What it says is as right as what the
 // careful reader (direct_reader.h) says, by the same argument; what it does not settle it leaves to that one.
 //
 // How many gets the processor overlaps is decided here, by three things (docs/benchmarks.md has the numbers):

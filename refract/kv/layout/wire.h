@@ -236,7 +236,7 @@ static_assert(sizeof(StatReply) == 43 * 8 && offsetof(StatReply, ops) == 17 * 8 
               offsetof(StatReply, upload_bytes) == kStatBytesMin);
 
 // A struct from the front of `body`, which then holds the rest; nothing where the body is too short. One
-// copy: the sender may go on writing, so what was checked is never read again.
+// copy: the sender may still write, so what was checked is never read again.
 template <typename T>
   requires(std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>)
 [[nodiscard]] std::optional<T> take(std::span<const std::byte>& body) noexcept {

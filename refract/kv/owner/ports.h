@@ -56,7 +56,7 @@ class RoomMaker {
   // entries have left the table, so that it is worth another try. Else what to fail with: kNoSpace, which
   // also says that room is on its way, or what the log says.
   [[nodiscard]] virtual Code make_room(uint64_t bytes, int attempts) noexcept = 0;
-  // The table wants a chunk for buckets or lines, and none is left. Room will come, if it can be had.
+  // The table needs a chunk for buckets or lines, and none is left. Room will come, if there is any.
   virtual void make_room_for_table() noexcept = 0;
 };
 
@@ -128,7 +128,7 @@ class ChangeLog {
   virtual ~ChangeLog() = default;
 
   // kOk: append() may be called for a key and a value of these lengths. kOverloaded: not before the log has
-  // got on, of which its owner tells the service (on_log_progress). kReadOnly: the log cannot be written.
+  // advanced, of which its owner tells the service (on_log_progress). kReadOnly: the log cannot be written.
   [[nodiscard]] virtual Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept = 0;
   // REQUIRES: room_for() said kOk since the last append.
   virtual void append(const Change& change) noexcept = 0;

@@ -21,7 +21,7 @@ namespace refract::prism::snic {
 
 class Buffers {
  public:
-  // `bytes` are those of the whole buffer, as give_back() wants them. `stamp` is what a slot word that leads
+  // `bytes` are those of the whole buffer, as give_back() needs them. `stamp` is what a slot word that leads
   // here carries; 0 where buffers have none.
   struct Fresh {
     Offset at;

@@ -33,7 +33,7 @@ void seal_header(std::vector<std::byte>& bytes) {
   std::memcpy(bytes.data(), &header, sizeof(header));
 }
 
-// Every place that speaks of itself as the position where it stands.
+// Every place that names itself as the position where it stands.
 void seal_records(std::vector<std::byte>& bytes) {
   const uint64_t key = log_key(kLog.store, kLog.shard);
   for (size_t at = kSegmentHeaderBytes; at + sizeof(RecordHeader) <= bytes.size(); at += kRecordUnit) {

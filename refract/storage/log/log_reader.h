@@ -73,7 +73,7 @@ struct LogReadOptions {
 
 struct LogReading {
   LogEnd end;                   // Where the segments end, and the highest stamp of all, or after_stamp.
-  uint64_t fresh_position = 0;  // Where a log may go on that has no ring.
+  uint64_t fresh_position = 0;  // Where a log may continue that has no ring.
   uint64_t begins_after_stamp =
       0;                       // Changes up to this stamp may be missing here: a snapshot must have them.
   uint64_t records = 0;        // Handed out.

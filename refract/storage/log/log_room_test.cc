@@ -21,7 +21,7 @@
 namespace refract::storage {
 namespace {
 
-// Refuses what it is told to, for want of room.
+// Refuses what it is told to, as if room were short.
 class CrampedDisk final : public Disk {
  public:
   explicit CrampedDisk(Disk& disk) : disk_(disk) {}

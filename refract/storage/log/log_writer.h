@@ -118,7 +118,7 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter() = default;
 
-  // One round: takes what is in the ring, writes, syncs as the mode wants, publishes.
+  // One round: takes what is in the ring, writes, syncs as the mode says, publishes.
   Step step();
   // Rounds until everything that had been appended is synced; false: it failed, or the disk is full.
   [[nodiscard]] bool drain();

@@ -62,7 +62,8 @@ Reported<> LogWriter::find_place(const Place& place) {
   return place.end ? go_on_behind(*place.end) : go_on_in_last(place.floor_stamp);
 }
 
-// A server has died, and left its ring. If the memory is gone as well, stamps go on far above the last one.
+// A server has died, and left its ring. If the memory is gone as well, stamps continue far above the last
+// one.
 Reported<> LogWriter::go_on_in_last(uint64_t floor_stamp) {
   const uint64_t position = parts_.ring->mark().log_position;
   publish_written(position);

@@ -109,7 +109,7 @@ struct LogFiles {
 [[nodiscard]] Reported<Segment> read_segment_header(Disk& disk, const LogId& log, const std::string& name);
 [[nodiscard]] Reported<LogFiles> find_log_files(Disk& disk, const LogId& log);
 
-// The position at which a log whose files are these may go on when its end is uncertain: behind everything
+// The position at which a log whose files are these may continue when its end is uncertain: behind everything
 // that any of them may hold, so that no position is used twice.
 [[nodiscard]] uint64_t fresh_position(const LogFiles& files) noexcept;
 

@@ -25,7 +25,7 @@ Reported<std::unique_ptr<ShardLog>> ShardLog::open(const ShardLogSpec& spec) {
   if (!is_left_behind) return report(is_left_behind.error());
   log->has_ring_ = !*is_left_behind;
   if (*is_left_behind) {
-    log_warn("{} ends at position {}, and the log's files go on behind that: it is left aside",
+    log_warn("{} ends at position {}, and the log's files continue behind that: it is left aside",
              spec.ring->path(), log->ring_->log_end());
   }
   return log;

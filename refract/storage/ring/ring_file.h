@@ -45,7 +45,7 @@ struct RingIdentity {
 class RingFolder {
  public:
   [[nodiscard]] static Reported<RingFolder> open(const std::string& path);
-  // Whether a store into a mapped file with all its blocks cannot fail here for want of room.
+  // Whether a store into a mapped file with all its blocks cannot fail here because room is short.
   [[nodiscard]] bool keeps_rings() const noexcept;
   [[nodiscard]] int descriptor() const noexcept { return folder_.get(); }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }  // For sentences.

@@ -136,7 +136,7 @@ Reported<> SnapshotWriter::write_back() {
   if (begun_back_ > finished_back_) {
     const uint64_t bytes = begun_back_ - finished_back_;
     if (const Reported<> done = file_->finish_writeback(finished_back_, bytes); !done) return done;
-    // This will not be read soon, and the store wants the memory.
+    // This will not be read soon, and the store needs the memory.
     file_->drop_cached(finished_back_, bytes);
     finished_back_ = begun_back_;
   }

@@ -34,7 +34,7 @@ struct Root {
   uint64_t entry_count;  // At least 1.
   uint64_t hash_seed;
   // How often an entry has been copied to another place of this table. A reader that missed its key has
-  // missed it for good if no entry moved meanwhile.
+  // really missed it if no entry moved meanwhile.
   uint64_t moves;
   uint64_t blob_bytes_max;  // No blob is longer.
   uint64_t reserved;

@@ -225,7 +225,7 @@ Task<Result<>> PrismKvClient::put(Bytes key, Bytes value, uint64_t deadline_ns) 
     const Result<Swung> swung = co_await swing_patiently(*located, item, list, work, deadline_ns);
     if (!swung) co_return fail(swung.error());
     const bool was_bound = located->slot.pointer != 0;
-    // The slot was this key's and changed since it was read, hence by a write of this key, which took effect
+    // The slot was this key's and changed since it was read, and so by a write of this key, which took effect
     // while this one was under way: it overwrote what no client has seen.
     if (*swung == Swung::kDone || was_bound) co_return Result<>{};
     // Another key may have come to the slot first.

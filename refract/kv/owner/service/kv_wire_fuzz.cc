@@ -84,7 +84,7 @@ Prepared prepare(World world) {
 }
 
 // The input as calls: method, two bytes of length, body. A body that begins with the number 1 gets the latest
-// handle in its place where the method wants one: handles cannot be guessed.
+// handle in its place where the method needs one: handles cannot be guessed.
 void serve(World world, std::span<const std::byte> input) {
   // Made again where an input left something behind, so that each finds the same.
   static std::array<Prepared, 4> kept;

@@ -84,12 +84,12 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   void session_opened(rpc::SessionId session) noexcept override;
   void session_closed(rpc::SessionId session) noexcept override;
 
-  // The node has given the heap more memory: writes that waited go on.
+  // The node has given the heap more memory: writes that waited continue.
   void on_memory_added() noexcept;
   // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
 
-  // The log has got on, or has failed: gives the answers that waited for it, gives back what it needed,
+  // The log has advanced, or has failed: gives the answers that waited for it, gives back what it needed,
   // continues with writes that waited. Returns how much there was to do; nothing takes some ten instructions.
   size_t on_log_progress() noexcept;
 

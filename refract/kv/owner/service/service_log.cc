@@ -53,8 +53,8 @@ bool TableService::keeps_reply(const rpc::Responder& to, std::span<const std::by
   return true;
 }
 
-// Whether the write may succeed when memory has been added, or the log has got on. One that begins an upload
-// is overloaded for other reasons.
+// Whether the write may succeed when memory has been added, or the log has advanced. One that begins an
+// upload is overloaded for other reasons.
 bool TableService::may_wait(const Write& write, Code code) const noexcept {
   if (code == Code::kNoSpace) return true;
   const bool begins =

@@ -164,7 +164,7 @@ TEST_F(ServiceLogTest, a_log_that_fails_leaves_waiting_writes_indeterminate_and_
   EXPECT_EQ(peer.client->put_and_wait(bytes_of("c"), bytes_of("value")).code(), Code::kReadOnly);
   EXPECT_EQ(peer.client->put_and_wait(bytes_of("c"), bytes_of(patterned(20'000))).code(), Code::kReadOnly);
   EXPECT_EQ(peer.client->erase_and_wait(bytes_of("a")).code(), Code::kReadOnly);
-  EXPECT_EQ(get("b"), "value") << "reads go on";
+  EXPECT_EQ(get("b"), "value") << "reads continue";
   EXPECT_EQ(served.service.log_stats().indeterminate, 1U);
   EXPECT_EQ(served.service.log_stats().read_only, 3U);
   // The log has been written again.

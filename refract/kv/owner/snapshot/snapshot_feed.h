@@ -2,10 +2,10 @@
 // A moment of a table, kept for a thread that writes it down: the shard's half of a snapshot.
 //
 // Made on the shard's thread, it holds the moment: the entries with stamps below `moment().stamp`. From then
-// on the table changes as ever, and another thread reads it by itself (snapshot_walk.h). When an entry of the
-// moment leaves the table before that thread has passed its place, the buffer is handed over by a queue and
-// kept from reuse until it was read. So nothing stops and nothing is copied here; what it costs is the memory
-// of what changes meanwhile.
+// on the table changes as before, and another thread reads it by itself (snapshot_walk.h). When an entry of
+// the moment leaves the table before that thread has passed its place, the buffer is handed over by a queue
+// and kept from reuse until it was read. So nothing stops and nothing is copied here; what it costs is the
+// memory of what changes meanwhile.
 //
 //   (S1) An entry of the moment is handed over before the store that takes it from its slot, unless the
 //        reader has said before that it has passed the entry's place.

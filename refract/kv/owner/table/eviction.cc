@@ -82,7 +82,7 @@ Eviction::Look Eviction::look_around(uint64_t bytes) {
       }
     }
   }
-  // Of those that are even, by their places: what happens shall be the same in every run.
+  // Those that are even stand in the order of their places, so that each run does the same.
   std::ranges::sort(same_class_, [](const Candidate& one, const Candidate& other) {
     if (one.idleness != other.idleness) return one.idleness > other.idleness;
     return one.standing.slot_at.value < other.standing.slot_at.value;

@@ -31,9 +31,9 @@ namespace refract::kv {
 
 class Replay {
  public:
-  // How far stamps go on above the highest one that is known. A crash of the host can have lost changes that
-  // readers had seen; their stamps must not come back with other contents. No node makes so many changes that
-  // no disk has confirmed.
+  // How far stamps continue above the highest one that is known. A crash of the host can have lost
+  // changes that readers had seen; their stamps must not come back with other contents. No node makes so many
+  // changes that no disk has confirmed.
   static constexpr uint64_t kStampsLostMax = uint64_t{1} << 32;
 
   struct Stats {

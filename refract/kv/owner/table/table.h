@@ -53,7 +53,7 @@ class Table {
   // at first: no log is told. The log outlives the table or is taken away.
   void log_to(ChangeLog* log) noexcept { log_ = log; }
   [[nodiscard]] ChangeLog* log() const noexcept { return log_; }
-  // The log has got on: retires the buffers that it has read by now. Returns how many.
+  // The log has advanced: retires the buffers that it has read by now. Returns how many.
   size_t release_held_back();
   [[nodiscard]] const HeldBack& held_back() const noexcept { return held_back_; }
 

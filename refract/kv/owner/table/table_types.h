@@ -16,7 +16,7 @@
 namespace refract::kv {
 
 // When a sweep first has something to find: no entry's time comes before ns(), in the clock's wall_ns(). It
-// may be too early, where the entry it speaks of has gone, and a round of sweeps makes it right.
+// may be too early, where the entry it belongs to has gone, and a round of sweeps makes it right.
 class FirstExpiry {
  public:
   // kForever_ns: no entry expires.
@@ -83,7 +83,7 @@ struct TableSlotRoom {
   uint64_t lines = 0;
 };
 
-// A slot that a split has moved: whence, and the number of that line in its chain.
+// A slot that a split has moved: its old place, and the number of that line in its chain.
 struct TableMoved {
   Offset from;
   uint64_t line = 0;
