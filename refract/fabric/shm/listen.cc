@@ -99,7 +99,7 @@ Reported<> check_listener(int socket, std::string_view path) {
   const uid_t self = ::geteuid();
   if (self == 0 || who.uid == 0 || who.uid == self) return {};
   return report(Code::kAccessDenied,
-                fmt::format("user {} listens at {}, who is not this user and not root", who.uid, path),
+                fmt::format("user {} listens at {}: not this user, and not root", who.uid, path),
                 "look at who owns the folder of the socket, and name a node of your own");
 }
 
