@@ -45,7 +45,7 @@ ROOMS = {
 # Files in one folder, beyond which a reader does not find a thing by the folder's name.
 FOLDER_LIMIT = 45
 
-# How many sources may include a header of another library that costs a second or more, and whom to use
+# How many sources may include a header of another library that costs a second or more, and what to use
 # instead. refract/documents and refract/arguments have the one that the programs need; of JSON, tests that
 # judge what we write read it with the library itself.
 HEAVY_HEADERS = {
