@@ -232,9 +232,9 @@ void ServerProcess::serve() {
                              .service = {.key_seed = mix(keeper_.options_.seed + host_.crash_count()) | 1}});
   remote_.emplace(host_.domain(), host_.clock());
   for (const Keeper::Region& region : keeper_.regions_) offer(region);
-  store_.emplace(*service, kv::wire::kRemoteMethodsBegin, *remote_);
-  router_.emplace(*store_, prism::kMethodsBegin, chains_->service());
-  server_.emplace(*router_, host_.shard());
+  services_.emplace(std::initializer_list<rpc::ServiceTable::Row>{
+      {0, service}, {kv::wire::kRemoteMethodsBegin, &*remote_}, {prism::kMethodsBegin, &chains_->service()}});
+  server_.emplace(*services_, host_.shard());
   service_->answer_through(&*server_);
   chains_->answer_through(&*server_);
   remote_->answer_through(&*server_);

@@ -33,7 +33,7 @@
 #include "refract/memory/pins.h"
 #include "refract/memory/uses.h"
 #include "refract/rpc/server.h"
-#include "refract/rpc/service_router.h"
+#include "refract/rpc/service_table.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::campaign {
@@ -161,8 +161,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   std::optional<ForgetfulService> forgetful_;
   std::optional<kv::ChainServer> chains_;
   std::optional<kv::RemoteServer> remote_;
-  std::optional<rpc::ServiceRouter> store_;
-  std::optional<rpc::ServiceRouter> router_;
+  std::optional<rpc::ServiceTable> services_;
   std::optional<rpc::Server> server_;
   std::optional<fabric::Dispatcher> dispatcher_;
   size_t regions_taken_ = 0;

@@ -15,7 +15,7 @@
 #include "refract/kv/designs/test_stepping.h"
 #include "refract/kv/designs/test_store.h"
 #include "refract/rpc/server.h"
-#include "refract/rpc/service_router.h"
+#include "refract/rpc/service_table.h"
 #include "refract/rpc/session.h"
 
 namespace refract::kv::designs {
@@ -55,7 +55,7 @@ class SimServer {
                      .value()) {
       if (steps) step_by_step(host);
       rpc_server =
-          std::make_unique<rpc::Server>(router != nullptr ? *router : server->service(), host.shard());
+          std::make_unique<rpc::Server>(services != nullptr ? *services : server->service(), host.shard());
       server->answer_through(rpc_server.get());
       if (stepping != nullptr) stepping->answer_through(rpc_server.get());
       dispatcher = std::make_unique<fabric::Dispatcher>(host.domain(), host.shard(), rpc_server.get());
@@ -71,11 +71,12 @@ class SimServer {
                                  .rights = prism_kv::PrismKvServer::kRights,
                                  .seed = machine.world().seed(),
                                  .when_quiet = [&prism] { prism.daemon().handle({}); }});
-      router = std::make_unique<rpc::ServiceRouter>(*stepping, prism::kMethodsEnd, prism.daemon());
+      services = std::make_unique<rpc::ServiceTable>(std::initializer_list<rpc::ServiceTable::Row>{
+          {0, stepping.get()}, {prism::kMethodsEnd, &prism.daemon()}});
     }
     std::unique_ptr<Server> server;
-    std::unique_ptr<SteppingService> stepping;  // Null: not step by step; likewise the router.
-    std::unique_ptr<rpc::ServiceRouter> router;
+    std::unique_ptr<SteppingService> stepping;  // Null: not step by step; likewise the services.
+    std::unique_ptr<rpc::ServiceTable> services;
     std::unique_ptr<rpc::Server> rpc_server;
     std::unique_ptr<fabric::Dispatcher> dispatcher;
   };

@@ -16,7 +16,7 @@
 #include "refract/memory/heap.h"
 #include "refract/prism/operation.h"
 #include "refract/rpc/server.h"
-#include "refract/rpc/service_router.h"
+#include "refract/rpc/service_table.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::kv::test {
@@ -43,9 +43,9 @@ struct Owner {
                  .windows = &windows}),
         remote(domain, clock),
         chains({.table = table, .heap = heap, .writer = writer, .shard = shard}),
-        store(service, wire::kRemoteMethodsBegin, remote),
-        router(store, prism::kMethodsBegin, chains.service()),
-        server(router, shard),
+        services(
+            {{0, &service}, {wire::kRemoteMethodsBegin, &remote}, {prism::kMethodsBegin, &chains.service()}}),
+        server(services, shard),
         dispatcher(domain, shard, &server) {
     pins.add(session_pins);
     heap.add({0}, bytes.count);
@@ -77,8 +77,7 @@ struct Owner {
   TableService service;
   RemoteServer remote;
   ChainServer chains;
-  rpc::ServiceRouter store;
-  rpc::ServiceRouter router;
+  rpc::ServiceTable services;
   rpc::Server server;
   fabric::Dispatcher dispatcher;
 

@@ -19,7 +19,7 @@
 #include "refract/kv/testing/test_space.h"
 #include "refract/prism/operation.h"
 #include "refract/rpc/server.h"
-#include "refract/rpc/service_router.h"
+#include "refract/rpc/service_table.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 
@@ -117,8 +117,8 @@ class Served {
                 .may_write = options.chains_write,
                 .upkeep = &service,
                 .guard = options.guard}),
-        router_(service, options.methods_end, chains.service()),
-        server(router_, shard),
+        services_({{0, &service}, {options.methods_end, &chains.service()}}),
+        server(services_, shard),
         server_dispatcher_(server_domain_, shard, &server),
         client_dispatcher_(counted, shard) {
     service.answer_through(&server);
@@ -187,7 +187,7 @@ class Served {
   ChainServer chains;
 
  private:
-  rpc::ServiceRouter router_;
+  rpc::ServiceTable services_;
 
  public:
   rpc::Server server;

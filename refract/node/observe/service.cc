@@ -226,28 +226,28 @@ ConnectionPage Service::connections(uint64_t from) const {
 void FrontDoor::handle(std::span<const rpc::IncomingCall> calls) noexcept {
   if (observe_.trace().is_on()) [[unlikely]] {
     observe_.trace().batch(calls);
-    ServiceRouter::handle(calls);
+    behind_.handle(calls);
     // The batch may have held the call that ended the recording.
     if (observe_.trace().is_on()) observe_.trace().worked(calls.size());
     return;
   }
   if (is_sampled()) [[unlikely]]
     return handle_and_measure(calls);
-  ServiceRouter::handle(calls);
+  behind_.handle(calls);
 }
 
 bool FrontDoor::is_sampled() noexcept {
   return ++observe_.times().batches % kBatchesPerSample == 0 ||
-         observe_.shard().now_ns() - sampled_ns_ >= kMillisecond_ns;
+         observe_.shard().now_ns() - observe_.times().sampled_ns >= kMillisecond_ns;
 }
 
 void FrontDoor::handle_and_measure(std::span<const rpc::IncomingCall> calls) noexcept {
   const uint64_t begun_ns = observe_.shard().clock().now_ns();
-  ServiceRouter::handle(calls);
+  behind_.handle(calls);
   const uint64_t took_ns = observe_.shard().clock().now_ns() - begun_ns;
-  // By the same look that is_sampled() compares with: the clock itself is ahead of it.
-  sampled_ns_ = observe_.shard().now_ns();
   ServiceTimes& times = observe_.times();
+  // By the same look that is_sampled() compares with: the clock itself is ahead of it.
+  times.sampled_ns = observe_.shard().now_ns();
   times.batch_ns.record(took_ns);
   times.batch_calls.record(calls.size());
   for (const rpc::IncomingCall& call : calls) {

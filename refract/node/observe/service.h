@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shard's answers about itself (wire.h), and the door through which all its calls come in, where a sample
-// of them is timed.
+// A shard's answers about itself (wire.h), and the door through which a service's calls come in, where a
+// sample of them is timed.
 //
 //   observe::Service observe({...});
-//   observe::FrontDoor door(table_service, observe);
-//   rpc::Server server(door, shard);
+//   observe::FrontDoor store_door(table_service, observe);
+//   observe::FrontDoor observe_door(observe, observe);
+//   rpc::ServiceTable services({{0, &store_door}, {observe::wire::kMethodsBegin, &observe_door}});
+//   rpc::Server server(services, shard);
 //   observe.answer_through(server);
 //
 // Nothing here works unless it is asked, but two looks at the clock for every 32nd batch, or every
@@ -30,7 +32,6 @@
 #include "refract/node/observe/state.h"
 #include "refract/node/observe/wire.h"
 #include "refract/rpc/server.h"
-#include "refract/rpc/service_router.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::observe {
@@ -50,6 +51,7 @@ struct ServiceTimes {
   Histogram batch_ns;
   Histogram batch_calls;
   std::vector<Histogram> method_ns = std::vector<Histogram>(kv::wire::kMethods);  // By number; 0: others.
+  uint64_t sampled_ns = 0;  // When a batch was timed last.
 };
 
 class Service final : public rpc::Service {
@@ -111,20 +113,22 @@ class Service final : public rpc::Service {
   uint64_t next_id_ = 1;
 };
 
-class FrontDoor final : public rpc::ServiceRouter {
+// All doors of a shard count and time their batches together.
+class FrontDoor final : public rpc::Service {
  public:
   // Both outlive the door.
-  FrontDoor(rpc::Service& store, observe::Service& observe) noexcept
-      : ServiceRouter(store, wire::kMethodsBegin, observe), observe_(observe) {}
+  FrontDoor(rpc::Service& behind, observe::Service& observe) noexcept : behind_(behind), observe_(observe) {}
 
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override;
+  void session_opened(rpc::SessionId session) noexcept override { behind_.session_opened(session); }
+  void session_closed(rpc::SessionId session) noexcept override { behind_.session_closed(session); }
 
  private:
   [[nodiscard]] bool is_sampled() noexcept;
   void handle_and_measure(std::span<const rpc::IncomingCall> calls) noexcept;
 
+  rpc::Service& behind_;
   observe::Service& observe_;
-  uint64_t sampled_ns_ = 0;
 };
 
 }  // namespace refract::observe

@@ -13,6 +13,7 @@
 #include "refract/base/trace_ring.h"
 #include "refract/kv/testing/test_service.h"
 #include "refract/node/observe/watcher.h"
+#include "refract/rpc/service_table.h"
 
 namespace refract::observe {
 namespace {
@@ -50,7 +51,9 @@ class ObserveTest : public testing::Test {
              .want_snapshot = keeps_data ? std::function<uint64_t()>([this] { return ++snapshots_wanted_; })
                                          : std::function<uint64_t()>()}),
         door_(store_, observe_),
-        server_(door_, shard_),
+        observe_door_(observe_, observe_),
+        services_({{0, &door_}, {wire::kMethodsBegin, &observe_door_}}),
+        server_(services_, shard_),
         server_dispatcher_(server_domain_, shard_, &server_),
         client_dispatcher_(client_domain_, shard_) {
     store_.answer_through(&server_);
@@ -100,6 +103,8 @@ class ObserveTest : public testing::Test {
   kv::TableService store_;
   Service observe_;
   FrontDoor door_;
+  FrontDoor observe_door_;
+  rpc::ServiceTable services_;
   rpc::Server server_;
   fabric::Dispatcher server_dispatcher_;
   fabric::Dispatcher client_dispatcher_;

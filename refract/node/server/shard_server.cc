@@ -196,27 +196,31 @@ void ShardServer::make_services() {
                                                                      .may_write = config.chains_write,
                                                                      .upkeep = service_.get()});
   observe_ = std::make_unique<observe::Service>(observed());
-  rpc::Service* store = service_.get();
+  std::vector<rpc::ServiceTable::Row> rows = {{0, &behind_door(*service_)}};
   if (rdma_) {
     remote_ = std::make_unique<kv::RemoteServer>(*rdma_, shard_.clock());
-    remote_router_ = std::make_unique<rpc::ServiceRouter>(*store, kv::wire::kRemoteMethodsBegin, *remote_);
-    store = remote_router_.get();
+    rows.push_back({kv::wire::kRemoteMethodsBegin, &behind_door(*remote_)});
     for (const StoreSpace::Held& held : birth_.space.regions()) {
       offer_to_rdma(held.region.base(), held.region.bytes());
     }
   }
-  // Each router takes the methods from its number on, so the highest stand outermost.
-  door_ = std::make_unique<observe::FrontDoor>(*store, *observe_);
-  router_ = std::make_unique<rpc::ServiceRouter>(*door_, prism::kMethodsBegin, chains_->service());
+  rows.push_back({observe::wire::kMethodsBegin, &behind_door(*observe_)});
+  rows.push_back({prism::kMethodsBegin, &chains_->service()});
+  services_ = std::make_unique<rpc::ServiceTable>(rows);
   // As many over TCP as over shared memory.
   const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
-  rpc_ = std::make_unique<rpc::Server>(*router_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
+  rpc_ = std::make_unique<rpc::Server>(*services_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
   if (remote_) remote_->answer_through(rpc_.get());
   service_->answer_through(rpc_.get());
   chains_->answer_through(rpc_.get());
   observe_->answer_through(*rpc_);
   dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
   if (far != nullptr) far_dispatcher_ = std::make_unique<fabric::Dispatcher>(*far, shard_, rpc_.get());
+}
+
+rpc::Service& ShardServer::behind_door(rpc::Service& service) {
+  doors_.push_back(std::make_unique<observe::FrontDoor>(service, *observe_));
+  return *doors_.back();
 }
 
 observe::Service::Parts ShardServer::observed() {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/shm/domain.h"
@@ -35,7 +36,7 @@
 #include "refract/node/server/link.h"
 #include "refract/node/space/store_space.h"
 #include "refract/rpc/server.h"
-#include "refract/rpc/service_router.h"
+#include "refract/rpc/service_table.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::node {
@@ -97,6 +98,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   void add_log_counters(const observe::AddCounter& add) const;
   void add_eviction_counters(const observe::AddCounter& add) const;
   void make_services();
+  // Calls of this service are timed and traced.
+  [[nodiscard]] rpc::Service& behind_door(rpc::Service& service);
   [[nodiscard]] observe::Service::Parts observed();
   [[nodiscard]] std::function<uint64_t()> snapshot_asker();
   void add_counters(const observe::AddCounter& add) const;
@@ -130,10 +133,9 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<kv::TableService> service_;
   std::unique_ptr<kv::ChainServer> chains_;
   std::unique_ptr<observe::Service> observe_;
-  std::unique_ptr<observe::FrontDoor> door_;
-  std::unique_ptr<rpc::ServiceRouter> router_;  // Between the door and the chains.
-  std::unique_ptr<kv::RemoteServer> remote_;    // Where there is RDMA.
-  std::unique_ptr<rpc::ServiceRouter> remote_router_;
+  std::unique_ptr<kv::RemoteServer> remote_;  // Where there is RDMA.
+  std::vector<std::unique_ptr<observe::FrontDoor>> doors_;
+  std::unique_ptr<rpc::ServiceTable> services_;
   std::unique_ptr<rpc::Server> rpc_;
   std::unique_ptr<fabric::Dispatcher> dispatcher_;
   std::unique_ptr<fabric::Dispatcher> far_dispatcher_;  // Of clients that came over a network.

@@ -40,7 +40,7 @@ PrismKvServer::PrismKvServer(const designs::ServerParts& parts)
       region_(parts.region),
       lists_(writer_),
       chains_(executor_, parts.shard),
-      router_(chains_, prism::kMethodsEnd, *this) {
+      services_({{0, &chains_}, {prism::kMethodsEnd, this}}) {
   const uint64_t bytes = memory_bytes(parts.capacity);
   REFRACT_CHECK(parts.memory.size() >= bytes);
   const uint64_t count = buffers_of_a_list(parts.capacity);

@@ -25,7 +25,7 @@
 #include "refract/prism/snic/free_lists.h"
 #include "refract/prism/snic/guard.h"
 #include "refract/prism/snic/service.h"
-#include "refract/rpc/service_router.h"
+#include "refract/rpc/service_table.h"
 
 namespace refract::kv::prism_kv {
 
@@ -33,7 +33,7 @@ class PrismKvServer final : public designs::Server, private rpc::Service, privat
  public:
   explicit PrismKvServer(const designs::ServerParts& parts);
 
-  [[nodiscard]] rpc::Service& service() noexcept override { return router_; }
+  [[nodiscard]] rpc::Service& service() noexcept override { return services_; }
   void answer_through(rpc::Server* server) noexcept override;
   // A step of the sweep. The index and the buffers have been gone through once after pass_count() grew.
   void keep_house() noexcept override;
@@ -95,7 +95,7 @@ class PrismKvServer final : public designs::Server, private rpc::Service, privat
   prism::snic::FreeLists lists_;
   prism::snic::Executor executor_;
   prism::snic::Service chains_;
-  rpc::ServiceRouter router_;
+  rpc::ServiceTable services_;
   rpc::Server* server_ = nullptr;
   std::vector<Offset> reported_;  // Wait until no chain is under way.
   std::array<std::vector<Mark>, kListsMax> marks_;

@@ -4,8 +4,8 @@
 //
 //   ChainServer chains({.table = table, .heap = heap, .writer = writer, .shard = shard,
 //                       .upkeep = &table_service});
-//   rpc::ServiceRouter router(table_service, prism::kMethodsBegin, chains.service());
-//   rpc::Server server(router, shard);
+//   rpc::ServiceTable services({{0, &table_service}, {prism::kMethodsBegin, &chains.service()}});
+//   rpc::Server server(services, shard);
 //   chains.answer_through(&server);
 //
 // Threads: used only by the shard that owns the table.

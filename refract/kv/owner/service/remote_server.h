@@ -3,8 +3,8 @@
 // clients where they lie. What clients do with that is remote_search.h; the owner takes no part in it.
 //
 //   RemoteServer remote(domain, clock);
-//   rpc::ServiceRouter store(table_service, wire::kRemoteMethodsBegin, remote);
-//   rpc::Server server(store, shard);
+//   rpc::ServiceTable services({{0, &table_service}, {wire::kRemoteMethodsBegin, &remote}});
+//   rpc::Server server(services, shard);
 //   remote.answer_through(&server);
 //   remote.add({.start = {0}, .bytes = space});
 //
