@@ -35,9 +35,10 @@ ROOMS = {
         "config": [],
         "observe": [],
         "space": ["config"],
+        "hosted": ["config", "observe"],
         "durable": ["config", "space", "observe"],
         "doctor": ["config", "durable"],
-        "server": ["config", "space", "durable", "observe", "doctor"],
+        "server": ["config", "space", "hosted", "durable", "observe", "doctor"],
         "keeper": ["config", "space", "durable", "server"],
     },
 }

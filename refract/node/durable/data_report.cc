@@ -33,8 +33,7 @@ const char* durability_name(Durability durability) noexcept {
 }
 
 observe::DataState data_state(const NodeConfig& config, const ShardStorage* storage,
-                              const observe::RecoveryStatus& recovery, uint64_t refused_writes,
-                              uint64_t now_ns) {
+                              const observe::RecoveryStatus& recovery, uint64_t now_ns) {
   observe::DataState state{.durability = durability_name(config.durability),
                            .backing = to_uri(config.memory_backing)};
   state.recovery = recovery;
@@ -50,8 +49,7 @@ observe::DataState data_state(const NodeConfig& config, const ShardStorage* stor
                .syncs = counters.syncs,
                .last_sync_age_ns = counters.syncs == 0 ? 0 : now_ns - std::min(now_ns, counters.last_sync_ns),
                .disk_bytes = log.disk_bytes(),
-               .since_snapshot_bytes = appended - std::min(appended, storage->snapshots().covered()),
-               .refused_writes = refused_writes};
+               .since_snapshot_bytes = appended - std::min(appended, storage->snapshots().covered())};
   state.snapshots = storage->snapshots().status();
   return state;
 }

@@ -15,10 +15,9 @@ namespace refract::node {
 // "none", "everysec", "always": as the configuration spells it.
 [[nodiscard]] const char* durability_name(Durability durability) noexcept;
 
-// `storage` null: nothing is kept on disk. `refused_writes`: those that ended with read_only. `now_ns` is the
-// host's clock. REQUIRES: a storage has been started.
+// `storage` null: nothing is kept on disk. `now_ns` is the host's clock. What the stores count is theirs to
+// tell. REQUIRES: a storage has been started.
 [[nodiscard]] observe::DataState data_state(const NodeConfig& config, const ShardStorage* storage,
-                                            const observe::RecoveryStatus& recovery, uint64_t refused_writes,
-                                            uint64_t now_ns);
+                                            const observe::RecoveryStatus& recovery, uint64_t now_ns);
 
 }  // namespace refract::node

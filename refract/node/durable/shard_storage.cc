@@ -64,7 +64,7 @@ Reported<std::unique_ptr<ShardStorage>> ShardStorage::open(Parts parts) {
 }
 
 ShardStorage::~ShardStorage() {
-  if (service_ != nullptr) parts_.shard.remove(*this);
+  if (on_progress_) parts_.shard.remove(*this);
 }
 
 bool ShardStorage::is_memory_new() const noexcept {
@@ -75,7 +75,7 @@ void ShardStorage::set_fill_state(uint64_t state) noexcept {
   parts_.writer.publish(kFillStateAt, state);
 }
 
-Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const Growth& growth) {
+Reported<> ShardStorage::fill(const Growth& growth) {
   set_fill_state(kFillBegun);
   if (log_->has_lost_ring()) {
     return report(Code::kCorrupt,
@@ -86,8 +86,8 @@ Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const Growth& growth
   auto filled = fill_shard({.disk = parts_.disk,
                             .log = *log_,
                             .log_id = parts_.log,
-                            .table = table,
-                            .heap = heap,
+                            .table = kept_->table,
+                            .heap = kept_->heap,
                             .grow = growth.now,
                             .grow_ahead = growth.ahead,
                             .name = parts_.name});
@@ -97,13 +97,6 @@ Reported<> ShardStorage::fill(kv::Table& table, Heap& heap, const Growth& growth
   parts_.writer.publish(kFloorStampAt, reading_.end.stamp);
   set_fill_state(kFillComplete);
   return {};
-}
-
-const kv::ChangeLog::Change* ShardStorage::last_change() noexcept {
-  const std::optional<storage::Record> record = log_->last_record();
-  if (!record) return nullptr;
-  last_ = change_of(*record);
-  return &last_;
 }
 
 // A server that died before its log had begun, for want of room, has appended nothing.
@@ -133,11 +126,11 @@ Reported<> ShardStorage::go_on(Heap& heap) {
   return {};
 }
 
-Reported<> ShardStorage::start(const Served& served) {
+Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
   if (auto started = log_->start([this] { parts_.shard.wake(); }); !started) return started;
-  service_ = &served.service;
-  snapshots_.emplace(ShardSnapshots::Parts{.job = {.table = served.table,
-                                                   .heap = served.heap,
+  on_progress_ = std::move(on_progress);
+  snapshots_.emplace(ShardSnapshots::Parts{.job = {.table = kept_->table,
+                                                   .heap = kept_->heap,
                                                    .writer = parts_.writer,
                                                    .store_clock = parts_.shard.clock(),
                                                    .clock = system_clock(),
@@ -193,7 +186,7 @@ size_t ShardStorage::poll() noexcept {
   told_ = progress;
   if (is_another_state) note_state();
   snapshots_->look_at_log();
-  return service_->on_log_progress();
+  return on_progress_();
 }
 
 bool ShardStorage::prepare_sleep() noexcept {

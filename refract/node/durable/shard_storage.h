@@ -3,10 +3,11 @@
 // new, tells the log of each change, and the service how far the log has got.
 //
 //   auto storage = ShardStorage::open({...});
-//   if (storage->is_memory_new()) storage->fill(table, heap, growth);
-//   else                          { storage->go_on(); table.recover(storage->last_change()); }
+//   storage->keep({table, heap});
+//   if (storage->is_memory_new()) storage->fill(growth);
+//   else                          { storage->go_on(heap); recover with storage->last_record(); }
 //   table.log_to(storage.get());
-//   storage->start({service, table, heap});
+//   storage->start(on_progress);
 //
 // docs/design/025-log.md says what may be acknowledged when.
 //
@@ -23,7 +24,6 @@
 
 #include "refract/base/report.h"
 #include "refract/kv/owner/ports.h"
-#include "refract/kv/owner/service/service.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"
@@ -62,25 +62,27 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
     std::function<bool(uint64_t)> now;    // Gets the heap room for so many bytes, or says that there is none.
     std::function<void(uint64_t)> ahead;  // So many bytes are still to come; does not wait.
   };
+  // What is kept, before anything else is called; both outlive the storage.
+  struct Kept {
+    kv::Table& table;
+    Heap& heap;
+  };
+  void keep(const Kept& kept) { kept_.emplace(kept); }
   // Puts everything that the disk has into the table, which is empty. kCorrupt: what the disk has is damaged,
   // and the sentences say where; nothing may be served then.
-  [[nodiscard]] Reported<> fill(kv::Table& table, Heap& heap, const Growth& growth);
+  [[nodiscard]] Reported<> fill(const Growth& growth);
   // What fill() read of the log.
   [[nodiscard]] const storage::LogReading& reading() const noexcept { return reading_; }
 
   // The memory is as the last server left it. Before the table takes it up. Where the ring is lost or
   // damaged, the memory has everything: writes are refused until a snapshot has it, too.
   [[nodiscard]] Reported<> go_on(Heap& heap);
-  // Which the memory may lack: for Table::recover.
-  [[nodiscard]] const kv::ChangeLog::Change* last_change() noexcept;
+  // The last that was appended, which the memory may lack. Nothing: none is known.
+  [[nodiscard]] std::optional<storage::Record> last_record() const noexcept { return log_->last_record(); }
 
-  // From now on the service is told how far the log has got, and snapshots are written.
-  struct Served {
-    kv::TableService& service;
-    kv::Table& table;
-    Heap& heap;
-  };
-  [[nodiscard]] Reported<> start(const Served& served);
+  // From now on whoever waits is told when the log has got on, or has failed, and snapshots are written.
+  // `on_progress` returns how much there was to do.
+  [[nodiscard]] Reported<> start(std::function<size_t()> on_progress);
   // REQUIRES, for both: start().
   [[nodiscard]] const ShardSnapshots& snapshots() const noexcept { return *snapshots_; }
   [[nodiscard]] ShardSnapshots& snapshots() noexcept { return *snapshots_; }
@@ -113,8 +115,8 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
 
   Parts parts_;
   std::unique_ptr<storage::ShardLog> log_;
-  kv::TableService* service_ = nullptr;
-  kv::ChangeLog::Change last_ = {};
+  std::optional<Kept> kept_;
+  std::function<size_t()> on_progress_;  // Empty: not started.
   storage::LogReading reading_;
   std::optional<ShardSnapshots> snapshots_;
   uint64_t rung_at_ = 0;  // What had been appended when the log's thread last heard of it.

@@ -66,12 +66,12 @@ constexpr uint64_t kMendEveryMax_ns = kMinute_ns;
 
 }  // namespace
 
-Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config) {
+Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config, std::span<const StoreRow> stores) {
   // A process of the same user must not write into the regions through this one (ptrace, /proc/PID/mem), nor
   // take hold of it for later: so before there is a secret or a region.
   prctl(PR_SET_DUMPABLE, 0);
   raise_file_limit();
-  std::unique_ptr<Keeper> keeper(new Keeper(config));
+  std::unique_ptr<Keeper> keeper(new Keeper(config, stores));
   if (auto known = keeper->check_device(); !known) return report(known.error());
   if (auto opened = keeper->open_tcp(); !opened) return report(opened.error());
   if (auto opened = keeper->open_shards(); !opened) return report(opened.error());
@@ -290,7 +290,8 @@ void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
                             .space = shard.space(),
                             .meeting = shard.meeting(),
                             .link = std::move(links[index]),
-                            .data = data_ ? &*data_ : nullptr});
+                            .data = data_ ? &*data_ : nullptr,
+                            .stores = stores_});
   }
   _exit(run_server(std::move(birth)));
 }

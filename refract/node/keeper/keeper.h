@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,15 +26,17 @@
 #include "refract/node/config/config.h"
 #include "refract/node/durable/data_folder.h"
 #include "refract/node/keeper/keeper_shard.h"
+#include "refract/node/server/stores.h"
 
 namespace refract::node {
 
 class Keeper {
  public:
   // Takes sockets and memory; nothing runs yet, and where something is refused nothing is left behind. The
-  // RDMA device's name, the secret and the TCP address are looked at first. REQUIRES: the process has one
-  // thread.
-  [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(const NodeConfig& config);
+  // RDMA device's name, the secret and the TCP address are looked at first. `stores` outlives the process;
+  // the first row is the key-value store's. REQUIRES: the process has one thread.
+  [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(
+      const NodeConfig& config, std::span<const StoreRow> stores = built_in_stores());
   ~Keeper();
 
   // Forks the server and serves until SIGINT or SIGTERM. `on_ready` is called once, when every shard serves
@@ -56,7 +59,7 @@ class Keeper {
   [[nodiscard]] bool is_settled() const noexcept { return is_settled_; }
 
  private:
-  explicit Keeper(const NodeConfig& config) : config_(config) {}
+  Keeper(const NodeConfig& config, std::span<const StoreRow> stores) : config_(config), stores_(stores) {}
 
   [[nodiscard]] Reported<> check_device() const;
   [[nodiscard]] Reported<> open_tcp();
@@ -85,6 +88,7 @@ class Keeper {
   void settled(const Reported<>& outcome);
 
   NodeConfig config_;
+  std::span<const StoreRow> stores_;
   fabric::tcp::Secret secret_;
   Descriptor listener_;  // Kept here, so that the port and who waits in its backlog outlive every server.
   std::string tcp_address_;

@@ -132,51 +132,35 @@ void Service::begin_snapshot(const rpc::Responder& from, std::span<const std::by
 }
 
 ShardState Service::state() const {
-  const kv::wire::StatReply stat = parts_.service.stat();
   const Heap::Stats& heap = parts_.heap.stats();
-  const uint64_t table_bytes =
-      stat.overflow_lines * kLineBytes + round_up(stat.buckets * kLineBytes, kChunkBytes);
   PinSet pins;
   parts_.pins.collect(pins);
-  ShardState state{
-      .identity = parts_.identity,
-      .incarnation = parts_.incarnation,
-      .shard_index = parts_.shard_index,
-      .shard_count = parts_.shard_count,
-      .process = static_cast<uint64_t>(::getpid()),
-      .now_ns = parts_.shard.clock().now_ns(),
-      .uptime_ns = stat.uptime_ns,
-      .cpu_ns = thread_cpu_ns(),
-      .sleeps = parts_.shard.sleep_count(),
-      .operations = parts_.shard.ops().count(),
-      .connections = server_ == nullptr ? 0 : server_->session_count(),
-      .uploads = stat.uploads,
-      .views = stat.views,
-      .waiting_for_memory = stat.waiting_for_memory,
-      .memory = {.total = heap.bytes_total,
-                 .free = heap.bytes_free,
-                 .live = heap.bytes_live - std::min(heap.bytes_live, heap.bytes_retired + table_bytes),
-                 .retired = heap.bytes_retired,
-                 .table = table_bytes,
-                 .largest_free_run = parts_.heap.largest_free_run(),
-                 .pins = pins.size()},
-      .entries = {.count = stat.entries,
-                  .expiring = stat.expiring_entries,
-                  .expired = stat.expired,
-                  .buckets = stat.buckets,
-                  .overflow_lines = stat.overflow_lines,
-                  .splits = stat.splits},
-      .batches = times_.batches,
-      .batch_ns = times_.batch_ns,
-      .batch_calls = times_.batch_calls,
-      .methods = {},
-      .data = parts_.data ? parts_.data() : DataState{},
-      .counters = {}};
-  for (size_t number = 0; number < std::size(stat.ops); ++number) {
-    const std::string_view name = kv::wire::name(static_cast<kv::wire::Method>(number));
-    state.methods.push_back({.name = std::string(name.empty() ? "other" : name),
-                             .calls = stat.ops[number],
-                             .service_ns = times_.method_ns[number]});
+  ShardState state{.identity = parts_.identity,
+                   .incarnation = parts_.incarnation,
+                   .shard_index = parts_.shard_index,
+                   .shard_count = parts_.shard_count,
+                   .process = static_cast<uint64_t>(::getpid()),
+                   .now_ns = parts_.shard.clock().now_ns(),
+                   .cpu_ns = thread_cpu_ns(),
+                   .sleeps = parts_.shard.sleep_count(),
+                   .operations = parts_.shard.ops().count(),
+                   .connections = server_ == nullptr ? 0 : server_->session_count(),
+                   .memory = {.total = heap.bytes_total,
+                              .free = heap.bytes_free,
+                              .retired = heap.bytes_retired,
+                              .largest_free_run = parts_.heap.largest_free_run(),
+                              .pins = pins.size()},
+                   .entries = {},
+                   .batches = times_.batches,
+                   .batch_ns = times_.batch_ns,
+                   .batch_calls = times_.batch_calls,
+                   .methods = {},
+                   .data = parts_.data ? parts_.data() : DataState{},
+                   .counters = {}};
+  parts_.tell_stores(state);
+  state.memory.live = heap.bytes_live - std::min(heap.bytes_live, heap.bytes_retired + state.memory.table);
+  for (size_t number = 0; number < state.methods.size(); ++number) {
+    state.methods[number].service_ns = times_.method_ns[number];
   }
   const AddCounter add = [&](std::string_view name, uint64_t count) {
     state.counters.emplace_back(name, count);
@@ -193,6 +177,25 @@ ShardState Service::state() const {
   }
   if (parts_.add_counters) parts_.add_counters(add);
   return state;
+}
+
+void tell_table(const kv::wire::StatReply& stat, ShardState& state) {
+  state.uptime_ns = stat.uptime_ns;
+  state.uploads = stat.uploads;
+  state.views = stat.views;
+  state.waiting_for_memory = stat.waiting_for_memory;
+  state.memory.table = stat.overflow_lines * kLineBytes + round_up(stat.buckets * kLineBytes, kChunkBytes);
+  state.entries = {.count = stat.entries,
+                   .expiring = stat.expiring_entries,
+                   .expired = stat.expired,
+                   .buckets = stat.buckets,
+                   .overflow_lines = stat.overflow_lines,
+                   .splits = stat.splits};
+  for (size_t number = 0; number < std::size(stat.ops); ++number) {
+    const std::string_view name = kv::wire::name(static_cast<kv::wire::Method>(number));
+    state.methods.push_back(
+        {.name = std::string(name.empty() ? "other" : name), .calls = stat.ops[number], .service_ns = {}});
+  }
 }
 
 ConnectionPage Service::connections(uint64_t from) const {

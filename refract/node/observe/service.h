@@ -43,8 +43,6 @@ struct Peer {
   std::string reason;
 };
 
-using AddCounter = std::function<void(std::string_view name, uint64_t count)>;
-
 // What a service has done, as a sample tells.
 struct ServiceTimes {
   uint64_t batches = 0;
@@ -58,8 +56,7 @@ class Service final : public rpc::Service {
  public:
   // All that are referred to outlive the service.
   struct Parts {
-    const kv::TableService& service;
-    const kv::Table& table;
+    std::function<void(ShardState&)> tell_stores;  // What they have; their counters apart.
     const Heap& heap;
     PinSource& pins;
     runtime::Shard& shard;
@@ -112,6 +109,9 @@ class Service final : public rpc::Service {
   std::deque<Telling> tellings_;  // Oldest first.
   uint64_t next_id_ = 1;
 };
+
+// What a table's service has, in the state of its shard.
+void tell_table(const kv::wire::StatReply& stat, ShardState& state);
 
 // All doors of a shard count and time their batches together.
 class FrontDoor final : public rpc::Service {

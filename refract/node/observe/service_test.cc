@@ -36,8 +36,7 @@ class ObserveTest : public testing::Test {
                 .growth = growth_,
                 .shard = shard_}),
         observe_(
-            {.service = store_,
-             .table = space_.table(),
+            {.tell_stores = [this](ShardState& state) { tell_table(store_.stat(), state); },
              .heap = space_.heap(),
              .pins = pins_.all,
              .shard = shard_,

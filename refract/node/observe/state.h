@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,8 @@
 #include "refract/node/observe/data_state.h"
 
 namespace refract::observe {
+
+using AddCounter = std::function<void(std::string_view name, uint64_t count)>;
 
 struct MethodUse {
   std::string name;

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "refract/base/log.h"
 #include "refract/base/units.h"
 #include "refract/node/durable/data_report.h"
-#include "refract/prism/operation.h"
 
 namespace refract::node {
 namespace {
@@ -76,12 +76,11 @@ int ShardServer::open() {
   }
   for (const fabric::shm::Attachment& attachment : birth_.meeting.attachments()) adopt(attachment);
   pins_.add(domain_->pins());
-  pins_.add(session_pins_);
   if (const int code = open_store(); code != 0) return code;
   make_services();
   shard_.add(*this);
   if (storage_) {
-    const auto started = storage_->start({.service = *service_, .table = *table_, .heap = *heap_});
+    const auto started = storage_->start([this] { return on_log_progress(); });
     if (!started) return fail_with(started.error());
   }
   if (!shard_.watch(birth_.link.descriptor())) {
@@ -109,9 +108,26 @@ int ShardServer::open_store() {
     serve(held.region.id(), held.region.base(), held.region.bytes(), held.key);
   }
   birth_.meeting.abandon_in_child();
-  table_ = std::make_unique<kv::Table>(writer_, *heap_, shard_.clock());
-  make_eviction();
+  make_stores();
   return storage_ ? recover_with_log() : recover(nullptr);
+}
+
+void ShardServer::make_stores() {
+  const HostParts parts{.config = birth_.config,
+                        .shard_index = birth_.index,
+                        .name = name_,
+                        .shard = shard_,
+                        .writer = writer_,
+                        .heap = *heap_,
+                        .pins = pins_,
+                        .growth = *this,
+                        .uses = domain_->uses(),
+                        .page = birth_.meeting.node_page(),
+                        .bytes_max = birth_.space.bytes_max(),
+                        .network = network(),
+                        .bypass = rdma_.get(),
+                        .storage = storage_.get()};
+  for (const StoreRow& row : birth_.stores) stores_.push_back(row.make(parts));
 }
 
 int ShardServer::recover_with_log() {
@@ -119,8 +135,7 @@ int ShardServer::recover_with_log() {
     if (const int code = recover(nullptr); code != 0) return code;
     const uint64_t begun_ns = shard_.clock().now_ns();
     const auto filled =
-        storage_->fill(*table_, *heap_,
-                       {.now = [this](uint64_t bytes) { return grow_now(bytes) || evict_now(bytes); },
+        storage_->fill({.now = [this](uint64_t bytes) { return grow_now(bytes) || make_room(bytes); },
                         .ahead = [this](uint64_t bytes) { grow_ahead(bytes); }});
     if (!filled) {
       (void)fail_with(filled.error());
@@ -131,9 +146,10 @@ int ShardServer::recover_with_log() {
     recovery_.torn_position = storage_->reading().torn_position;
   } else {
     if (auto going = storage_->go_on(*heap_); !going) return fail_with(going.error());
-    if (const int code = recover(storage_->last_change()); code != 0) return code;
+    const std::optional<storage::Record> last = storage_->last_record();
+    if (const int code = recover(last ? &*last : nullptr); code != 0) return code;
   }
-  table_->log_to(storage_.get());
+  for (const auto& store : stores_) store->begin_logging();
   return 0;
 }
 
@@ -150,18 +166,18 @@ bool ShardServer::grow_now(uint64_t value_bytes) {
   return heap_->end() > before;
 }
 
-void ShardServer::make_eviction() {
-  const kv::EvictionPolicy policy = birth_.config.memory_eviction;
-  publish_u64(&birth_.meeting.node_page().reads_per_use, kv::reads_per_use(policy));
-  if (policy == kv::EvictionPolicy::kNone) return;
-  eviction_ = std::make_unique<kv::Eviction>(kv::Eviction::Parts{
-      .table = *table_, .heap = *heap_, .growth = *this, .policy = policy, .samples = &domain_->uses()});
+bool ShardServer::make_room(uint64_t value_bytes) {
+  return std::ranges::any_of(stores_, [&](const auto& store) { return store->make_room(value_bytes); });
 }
 
-// For an entry of so many bytes, while there is nobody yet whom the loss would tell anything.
-bool ShardServer::evict_now(uint64_t value_bytes) {
-  constexpr uint64_t kHeaderBytesMax = 128;
-  return eviction_ != nullptr && eviction_->make_room_at_once(value_bytes + kHeaderBytesMax);
+size_t ShardServer::on_log_progress() noexcept {
+  size_t done = 0;
+  for (const auto& store : stores_) done += store->on_log_progress();
+  return done;
+}
+
+fabric::Domain* ShardServer::network() noexcept {
+  return rdma_ ? static_cast<fabric::Domain*>(rdma_.get()) : tcp_.get();
 }
 
 // The keeper makes memory while the shard fills what it has.
@@ -174,48 +190,28 @@ void ShardServer::grow_ahead(uint64_t bytes) {
 
 void ShardServer::make_services() {
   const NodeConfig& config = birth_.config;
-  fabric::Domain* const far = rdma_ ? static_cast<fabric::Domain*>(rdma_.get()) : tcp_.get();
-  if (far != nullptr) windows_.emplace(*far);
-  service_ = std::make_unique<kv::TableService>(
-      kv::TableService::Parts{.table = *table_,
-                              .heap = *heap_,
-                              .writer = writer_,
-                              .pins = session_pins_,
-                              .growth = *this,
-                              .shard = shard_,
-                              .sweep_round_ns = config.ttl_sweep_ns,
-                              .shard_index = birth_.index,
-                              .shard_count = config.server_shards,
-                              .windows = windows_ ? &*windows_ : nullptr,
-                              .upload_bytes_max = birth_.space.bytes_max() / 2,
-                              .eviction = eviction_.get()});
-  chains_ = std::make_unique<kv::ChainServer>(kv::ChainServer::Parts{.table = *table_,
-                                                                     .heap = *heap_,
-                                                                     .writer = writer_,
-                                                                     .shard = shard_,
-                                                                     .may_write = config.chains_write,
-                                                                     .upkeep = service_.get()});
   observe_ = std::make_unique<observe::Service>(observed());
-  std::vector<rpc::ServiceTable::Row> rows = {{0, &behind_door(*service_)}};
-  if (rdma_) {
-    remote_ = std::make_unique<kv::RemoteServer>(*rdma_, shard_.clock());
-    rows.push_back({kv::wire::kRemoteMethodsBegin, &behind_door(*remote_)});
-    for (const StoreSpace::Held& held : birth_.space.regions()) {
-      offer_to_rdma(held.region.base(), held.region.bytes());
-    }
+  std::vector<HostedMethods> methods;
+  for (const auto& store : stores_) store->serve(methods);
+  methods.push_back({observe::wire::kMethodsBegin, observe_.get()});
+  std::ranges::sort(methods, {}, &HostedMethods::begin);
+  std::vector<rpc::ServiceTable::Row> rows;
+  for (const HostedMethods& each : methods) {
+    rows.push_back({each.begin, each.is_sampled ? &behind_door(*each.service) : each.service});
   }
-  rows.push_back({observe::wire::kMethodsBegin, &behind_door(*observe_)});
-  rows.push_back({prism::kMethodsBegin, &chains_->service()});
   services_ = std::make_unique<rpc::ServiceTable>(rows);
+  for (const StoreSpace::Held& held : birth_.space.regions()) {
+    for (const auto& store : stores_) store->on_region({held.region.base()}, held.region.bytes());
+  }
   // As many over TCP as over shared memory.
   const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
   rpc_ = std::make_unique<rpc::Server>(*services_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
-  if (remote_) remote_->answer_through(rpc_.get());
-  service_->answer_through(rpc_.get());
-  chains_->answer_through(rpc_.get());
+  for (const auto& store : stores_) store->answer_through(rpc_.get());
   observe_->answer_through(*rpc_);
   dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
-  if (far != nullptr) far_dispatcher_ = std::make_unique<fabric::Dispatcher>(*far, shard_, rpc_.get());
+  if (network() != nullptr) {
+    far_dispatcher_ = std::make_unique<fabric::Dispatcher>(*network(), shard_, rpc_.get());
+  }
 }
 
 rpc::Service& ShardServer::behind_door(rpc::Service& service) {
@@ -225,23 +221,23 @@ rpc::Service& ShardServer::behind_door(rpc::Service& service) {
 
 observe::Service::Parts ShardServer::observed() {
   const fabric::shm::NodePage& page = birth_.meeting.node_page();
-  return {.service = *service_,
-          .table = *table_,
-          .heap = *heap_,
-          .pins = pins_,
-          .shard = shard_,
-          .identity = {page.identity[0], page.identity[1]},
-          .incarnation = fabric::shm::incarnation(page),
-          .shard_index = birth_.index,
-          .shard_count = birth_.config.server_shards,
-          .peer_of = [this](const fabric::Channel& channel) { return peer_of(channel); },
-          .add_counters = [this](const observe::AddCounter& add) { add_counters(add); },
-          .data =
-              [this] {
-                return data_state(birth_.config, storage_.get(), recovery_, service_->log_stats().read_only,
-                                  shard_.clock().now_ns());
-              },
-          .want_snapshot = snapshot_asker()};
+  return {
+      .tell_stores =
+          [this](observe::ShardState& state) {
+            for (const auto& store : stores_) store->tell(state);
+          },
+      .heap = *heap_,
+      .pins = pins_,
+      .shard = shard_,
+      .identity = {page.identity[0], page.identity[1]},
+      .incarnation = fabric::shm::incarnation(page),
+      .shard_index = birth_.index,
+      .shard_count = birth_.config.server_shards,
+      .peer_of = [this](const fabric::Channel& channel) { return peer_of(channel); },
+      .add_counters = [this](const observe::AddCounter& add) { add_counters(add); },
+      .data =
+          [this] { return data_state(birth_.config, storage_.get(), recovery_, shard_.clock().now_ns()); },
+      .want_snapshot = snapshot_asker()};
 }
 
 std::function<uint64_t()> ShardServer::snapshot_asker() {
@@ -257,9 +253,8 @@ void ShardServer::add_counters(const observe::AddCounter& add) const {
   add("shm.access_denied", shm.access_denied);
   add("shm.doorbells_rung", shm.doorbells_rung);
   add("shm.doorbells_heard", shm.doorbells_heard);
-  add_chain_counters(add);
+  for (const auto& store : stores_) store->add_counters(add);
   add_log_counters(add);
-  add_eviction_counters(add);
   if (!tcp_) return;
   const fabric::tcp::DomainCounters& tcp = tcp_->counters();
   add("tcp.opened", tcp.opened);
@@ -272,36 +267,6 @@ void ShardServer::add_counters(const observe::AddCounter& add) const {
   add("tcp.bytes_sent", tcp.bytes_sent);
   add("tcp.bytes_received", tcp.bytes_received);
   if (rdma_) add_rdma_counters(add);
-}
-
-void ShardServer::add_chain_counters(const observe::AddCounter& add) const {
-  const prism::snic::Executor::Counts& executed = chains_->executor().counts();
-  const prism::snic::Service::Counts& served = chains_->service().counts();
-  add("chains.executed", executed.chains);
-  add("chains.malformed", executed.malformed_chains);
-  add("chains.operations", executed.all_operations());
-  add("chains.failed_operations", executed.failed_operations);
-  add("chains.failed_comparisons", executed.failed_comparisons);
-  add("chains.bytes_in", executed.bytes_in);
-  add("chains.bytes_out", executed.bytes_out);
-  add("chains.deferred", served.deferred);
-  add("chains.overloaded", served.overloaded);
-  // Of some batches: the two say what a chain takes, the server's share of the message included.
-  add("chains.timed", served.timed_chains);
-  add("chains.timed_ns", served.timed_ns);
-  add("chains.installed", chains_->guard().installed_count());
-  add("chains.refused", chains_->guard().refused_count());
-}
-
-void ShardServer::add_eviction_counters(const observe::AddCounter& add) const {
-  if (!eviction_) return;
-  const kv::Table::Stats& table = table_->stats();
-  const kv::Eviction::Counters& counters = eviction_->counters();
-  add("eviction.entries", table.evicted);
-  add("eviction.bytes", table.evicted_bytes);
-  add("eviction.samples", counters.samples);
-  add("eviction.windows", counters.windows);
-  add("eviction.spared", counters.spared);
 }
 
 void ShardServer::add_log_counters(const observe::AddCounter& add) const {
@@ -317,12 +282,6 @@ void ShardServer::add_log_counters(const observe::AddCounter& add) const {
   add("log.syncs", counters.syncs);
   add("log.sync_p99_ns", counters.sync_ns.quantile(0.99));
   add("log.disk_bytes", log.disk_bytes());
-  const kv::TableService::LogStats waiting = service_->log_stats();
-  add("log.held_answers", waiting.held_answers);
-  add("log.waiting_writes", waiting.waiting_writes);
-  add("log.held_back_bytes", waiting.held_back_bytes);
-  add("log.indeterminate", waiting.indeterminate);
-  add("log.read_only", waiting.read_only);
   const ShardSnapshots& snapshots = storage_->snapshots();
   add("snapshot.written", snapshots.written());
   add("snapshot.failed", snapshots.failed());
@@ -352,19 +311,20 @@ observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
           .reason = "same host: reads are loads, writes go through shared memory"};
 }
 
-int ShardServer::recover(const kv::ChangeLog::Change* last) {
+int ShardServer::recover(const storage::Record* last) {
   const uint64_t begun_ns = shard_.clock().now_ns();
-  if (const Result<> recovered = table_->recover(last); !recovered) {
-    if (const auto damage = table_->validate()) {
+  if (!recover_stores(last)) {
+    for (const auto& store : stores_) {
+      const auto damage = store->damage();
+      if (!damage) continue;
       log_error("{}{}", name_, damage->what);
       (void)birth_.link.send({.kind = LinkKind::kDamaged, .base = damage->at.value});
-    } else {
-      (void)birth_.link.send({.kind = LinkKind::kDamaged});
+      return kExitDamaged;
     }
+    (void)birth_.link.send({.kind = LinkKind::kDamaged});
     return kExitDamaged;
   }
-  const bool is_new =
-      table_->stats().entries == 0 && fabric::shm::incarnation(birth_.meeting.node_page()) <= 1;
+  const bool is_new = entry_count() == 0 && fabric::shm::incarnation(birth_.meeting.node_page()) <= 1;
   note_recovery(is_new ? "nothing" : "memory", begun_ns);
   if (recovery_.entries > 0) {
     log_info("{}{} entries found in {} ms", name_, recovery_.entries, recovery_.took_ns / kMillisecond_ns);
@@ -372,9 +332,24 @@ int ShardServer::recover(const kv::ChangeLog::Change* last) {
   return 0;
 }
 
+bool ShardServer::recover_stores(const storage::Record* last) {
+  heap_->begin_recovery();
+  for (const auto& store : stores_) {
+    if (!store->mark_live(last)) return false;
+  }
+  for (const auto& store : stores_) store->mark_pinned();
+  heap_->end_recovery();
+  return std::ranges::all_of(stores_, [](const auto& store) { return store->finish_recovery().has_value(); });
+}
+
+uint64_t ShardServer::entry_count() const noexcept {
+  uint64_t count = 0;
+  for (const auto& store : stores_) count += store->entry_count();
+  return count;
+}
+
 void ShardServer::note_recovery(const char* source, uint64_t begun_ns) {
-  recovery_ = {
-      .source = source, .entries = table_->stats().entries, .took_ns = shard_.clock().now_ns() - begun_ns};
+  recovery_ = {.source = source, .entries = entry_count(), .took_ns = shard_.clock().now_ns() - begun_ns};
 }
 
 void ShardServer::adopt(const fabric::shm::Attachment& attachment) {
@@ -424,16 +399,18 @@ void ShardServer::take(const LinkEnd::Received& received) {
       heap_->add({message.base}, message.bytes);
       serve(static_cast<uint16_t>(message.region), message.base, message.bytes, RemoteKey{message.key});
       asked_ = false;
-      offer_to_rdma(message.base, message.bytes);
-      if (!service_) break;  // The store is still being filled.
-      chains_->on_memory_added();
-      service_->on_memory_added();
+      if (!services_) break;  // The stores are still being filled.
+      for (const auto& store : stores_) {
+        store->on_region({message.base}, message.bytes);
+        store->on_memory_added();
+      }
       break;
     case LinkKind::kRefused:
       refused_until_ns_ = shard_.refresh_now() + kRefused_ns;
       refused_bytes_ = message.bytes;
       asked_ = false;
-      if (service_) service_->on_growth_refused();
+      if (!services_) break;
+      for (const auto& store : stores_) store->on_growth_refused();
       break;
     default:
       break;
@@ -453,7 +430,7 @@ void ShardServer::map(const LinkMessage& message, int descriptor) {
     return;
   }
   // While it serves, a pause of milliseconds would be worse than faults one by one.
-  if (!service_) birth_.space.addresses().expect_writes(descriptor, message.base, message.bytes);
+  if (!services_) birth_.space.addresses().expect_writes(descriptor, message.base, message.bytes);
   if (!birth_.link.send({.kind = LinkKind::kMapped, .region = message.region})) shard_.stop();
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,19 +20,14 @@
 #include "refract/fabric/shm/meeting.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/verbs/domain.h"
-#include "refract/kv/owner/chains/chain_server.h"
 #include "refract/kv/owner/ports.h"
-#include "refract/kv/owner/service/domain_windows.h"
-#include "refract/kv/owner/service/remote_server.h"
-#include "refract/kv/owner/service/service.h"
-#include "refract/kv/owner/table/eviction.h"
-#include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/store_time.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config/config.h"
 #include "refract/node/durable/data_folder.h"
 #include "refract/node/durable/shard_storage.h"
+#include "refract/node/hosted/hosted_store.h"
 #include "refract/node/observe/service.h"
 #include "refract/node/server/link.h"
 #include "refract/node/space/store_space.h"
@@ -57,6 +53,7 @@ struct ShardBirth {
   fabric::shm::Meeting& meeting;
   LinkEnd link;
   DataFolder* data = nullptr;  // Null: nothing is kept on disk.
+  std::span<const StoreRow> stores;
 };
 
 class ShardServer final : public runtime::Poller, public kv::GrowthSource {
@@ -87,28 +84,31 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   // Over tcp_, where there is a device that shall be used. A device that is named must work.
   [[nodiscard]] Reported<> open_rdma();
   [[nodiscard]] int open_store();
-  [[nodiscard]] int recover(const kv::ChangeLog::Change* last);
+  void make_stores();
+  // `last`: the log's last change, which the memory may lack.
+  [[nodiscard]] int recover(const storage::Record* last);
+  [[nodiscard]] bool recover_stores(const storage::Record* last);
   [[nodiscard]] int recover_with_log();
   // Waits for the keeper; false: the heap will not become larger.
   [[nodiscard]] bool grow_now(uint64_t value_bytes);
   void grow_ahead(uint64_t bytes);
-  void make_eviction();
-  [[nodiscard]] bool evict_now(uint64_t value_bytes);
+  [[nodiscard]] bool make_room(uint64_t value_bytes);
+  [[nodiscard]] uint64_t entry_count() const noexcept;
+  size_t on_log_progress() noexcept;
+  // Where sessions of other hosts come from; null: none do.
+  [[nodiscard]] fabric::Domain* network() noexcept;
   void note_recovery(const char* source, uint64_t begun_ns);
   void add_log_counters(const observe::AddCounter& add) const;
-  void add_eviction_counters(const observe::AddCounter& add) const;
   void make_services();
   // Calls of this service are timed and traced.
   [[nodiscard]] rpc::Service& behind_door(rpc::Service& service);
   [[nodiscard]] observe::Service::Parts observed();
   [[nodiscard]] std::function<uint64_t()> snapshot_asker();
   void add_counters(const observe::AddCounter& add) const;
-  void add_chain_counters(const observe::AddCounter& add) const;
   void add_rdma_counters(const observe::AddCounter& add) const;
   [[nodiscard]] observe::Peer peer_of(const fabric::Channel& channel) const;
   void adopt(const fabric::shm::Attachment& attachment);
   void serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key);
-  void offer_to_rdma(uint64_t base, uint64_t bytes);
   size_t read_link();
   void take(const LinkEnd::Received& received);
   void map(const LinkMessage& message, int descriptor);
@@ -119,23 +119,17 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   StoreClock clock_;
   runtime::Shard shard_;
   Writer writer_;
-  kv::SessionPins session_pins_;
   kv::PinSources pins_;
   std::unique_ptr<fabric::shm::ServerDomain> domain_;
   std::unique_ptr<fabric::tcp::ServerDomain> tcp_;     // Null: the node does not listen.
   std::unique_ptr<fabric::verbs::ServerDomain> rdma_;  // Over tcp_. Null: nobody comes by RDMA.
-  std::optional<kv::DomainWindows> windows_;           // Over tcp_, and rdma_.
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<ShardStorage> storage_;  // Where something is kept on disk.
-  std::unique_ptr<kv::Table> table_;
+  std::vector<std::unique_ptr<HostedStore>> stores_;
   observe::RecoveryStatus recovery_;
-  std::unique_ptr<kv::Eviction> eviction_;  // Null: what does not fit is refused.
-  std::unique_ptr<kv::TableService> service_;
-  std::unique_ptr<kv::ChainServer> chains_;
   std::unique_ptr<observe::Service> observe_;
-  std::unique_ptr<kv::RemoteServer> remote_;  // Where there is RDMA.
   std::vector<std::unique_ptr<observe::FrontDoor>> doors_;
-  std::unique_ptr<rpc::ServiceTable> services_;
+  std::unique_ptr<rpc::ServiceTable> services_;  // Null: the stores are being recovered or filled.
   std::unique_ptr<rpc::Server> rpc_;
   std::unique_ptr<fabric::Dispatcher> dispatcher_;
   std::unique_ptr<fabric::Dispatcher> far_dispatcher_;  // Of clients that came over a network.

@@ -2,7 +2,6 @@
 // The part of a shard's server that is there only where the host has an RDMA device.
 #include <fmt/format.h>
 
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -59,14 +58,6 @@ Reported<> ShardServer::open_rdma() {
   return {};
 }
 
-void ShardServer::offer_to_rdma(uint64_t base, uint64_t bytes) {
-  if (!remote_) return;
-  const auto offered = remote_->add({.start = {base}, .bytes = std::span(writer_.base() + base, bytes)});
-  if (offered) return;
-  const Report& why = offered.error();
-  log_warn("{}what lies there is read by messages: {}; {}", name_, why.what, why.next);
-}
-
 void ShardServer::add_rdma_counters(const observe::AddCounter& add) const {
   const fabric::verbs::DomainCounters& rdma = rdma_->counters();
   add("verbs.opened", rdma.opened);
@@ -83,11 +74,6 @@ void ShardServer::add_rdma_counters(const observe::AddCounter& add) const {
   add("verbs.device_events", rdma.device_events);
   add("verbs.greetings_lost", rdma.greetings_lost);
   add("verbs.unknown_tokens", rdma.unknown_tokens);
-  const kv::PullFetcher::Counts& pulls = service_->pulls().counts();
-  add("pulls.values", pulls.values);
-  add("pulls.bytes", pulls.bytes);
-  add("pulls.failed", pulls.failed);
-  add("pulls.reads", pulls.reads);
 }
 
 }  // namespace refract::node

@@ -47,6 +47,12 @@ class Table {
   // slot, and then the table lacks it, and makes it now. Where it names a buffer, that has the value, if
   // anything has; otherwise `value` is it. kNoSpace: there was no room for it.
   [[nodiscard]] Result<> recover(const ChangeLog::Change* last = nullptr);
+  // Its steps, for a heap that others allocate from too: all mark what they have between the heap's
+  // begin_recovery() and end_recovery(), then what is pinned; they finish behind it.
+  using Recovery = TableRecovery;
+  [[nodiscard]] Result<> mark_live(const ChangeLog::Change* last, Recovery& recovery);
+  void mark_pinned(Recovery& recovery);
+  [[nodiscard]] Result<> finish_recovery(const ChangeLog::Change* last, Recovery& recovery);
 
   // From now on each change is told to `log` when nothing can fail any more, and made at once behind that.
   // Where the log has no room, nothing is changed: kOverloaded until it has advanced, or kReadOnly. Null, as
@@ -216,7 +222,6 @@ class Table {
   [[nodiscard]] Code gather_bucket(uint64_t index, class SlotsByChunk& slots, uint64_t& lines);
   [[nodiscard]] Code adopt_gathered(SlotsByChunk& slots);
   [[nodiscard]] Code adopt_slot(Slot slot);
-  [[nodiscard]] std::vector<TableHeld> adopt_pinned();
   [[nodiscard]] bool is_behind(const HashedKey& key, uint64_t stamp) const noexcept;
   [[nodiscard]] std::optional<Draft> adopt_unnamed(const ChangeLog::Change& last);
   [[nodiscard]] Result<> redo(const ChangeLog::Change& last, const std::optional<Draft>& unnamed);

@@ -115,33 +115,43 @@ Code Table::adopt_entries() {
 // A buffer that was replaced or erased before the crash, and that a reader still holds: it waits for its
 // unpinning as it did before. What else a reader may have announced finds no free buffer of its length, or
 // keeps one from use that is the reader's own loss.
-std::vector<TableHeld> Table::adopt_pinned() {
-  std::vector<TableHeld> held;
+void Table::mark_pinned(Recovery& recovery) {
   for (const Offset buffer : heap_.announced_pins()) {
     if (buffer.value % kGranuleBytes != 0 || !heap_.is_inside(buffer, sizeof(BufferHeader))) continue;
     const Lengths lengths = Lengths::from_word(writer_.load(buffer.plus(offsetof(BufferHeader, lengths))));
     if (!lengths.is_sound() || !heap_.is_inside(buffer, lengths.total_bytes())) continue;
     // False for most: a slot names them, so that they are marked already.
-    if (heap_.mark_live(buffer, lengths.total_bytes())) held.push_back({buffer, lengths.total_bytes()});
+    if (heap_.mark_live(buffer, lengths.total_bytes()))
+      recovery.held.push_back({buffer, lengths.total_bytes()});
   }
-  return held;
 }
 
 Result<> Table::recover(const ChangeLog::Change* last) {
+  Recovery recovery;
+  heap_.begin_recovery();
+  if (const Result<> marked = mark_live(last, recovery); !marked) return marked;
+  mark_pinned(recovery);
+  heap_.end_recovery();
+  return finish_recovery(last, recovery);
+}
+
+Result<> Table::mark_live(const ChangeLog::Change* last, Recovery& recovery) {
   if (const Code code = check_directory(); code != Code::kOk) return fail(code);
   stats_ = {};
   crowds_.reset();
-  heap_.begin_recovery();
   finish_split();
   if (const Code code = adopt_entries(); code != Code::kOk) return fail(code);
-  const std::optional<Draft> unnamed = last != nullptr ? adopt_unnamed(*last) : std::nullopt;
-  const std::vector<TableHeld> held = adopt_pinned();
-  heap_.end_recovery();
-  for (const TableHeld& one : held) heap_.retire(one.buffer, one.bytes);
+  if (last != nullptr) recovery.unnamed = adopt_unnamed(*last);
+  return {};
+}
+
+Result<> Table::finish_recovery(const ChangeLog::Change* last, Recovery& recovery) {
+  for (const TableHeld& one : recovery.held) heap_.retire(one.buffer, one.bytes);
+  recovery.held.clear();
   stats_.buckets = count_;
   grow_to_ = std::bit_ceil(count_);
   // An empty last line that a crash left linked is trimmed when its bucket is next erased from or split.
-  return last != nullptr ? redo(*last, unnamed) : Result<>();
+  return last != nullptr ? redo(*last, recovery.unnamed) : Result<>();
 }
 
 std::optional<Table::Damage> Table::validate_slot(Offset at, Slot slot, uint64_t bucket) const {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "refract/base/units.h"
 #include "refract/kv/layout/contract.h"
@@ -117,6 +119,12 @@ struct TableListed {
   std::span<const std::byte> key;
   uint64_t version = 0;
   uint64_t value_bytes = 0;
+};
+
+// Between the steps of a table's recovery.
+struct TableRecovery {
+  std::optional<TableDraft> unnamed;  // Of the log's last change, where no slot names it.
+  std::vector<TableHeld> held;        // By readers, and by no slot.
 };
 
 struct TableDamage {

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// A store as a shard hosts it. The shard has a table of rows, one for each store, and knows none by name: it
+// makes them, has them recover what the space holds, serves their methods and tells what they count.
+//
+// In this order, each for all stores before the next: make; mark_live; mark_pinned; finish_recovery;
+// begin_logging; serve; answer_through; on_region for what memory there is. Then clients come.
+//
+// Threads: a store is used by its shard's alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/base/report.h"
+#include "refract/base/result.h"
+#include "refract/fabric/channel.h"
+#include "refract/fabric/shm/node_page.h"
+#include "refract/kv/owner/ports.h"
+#include "refract/memory/heap.h"
+#include "refract/memory/remote_pointer.h"
+#include "refract/memory/uses.h"
+#include "refract/memory/writer.h"
+#include "refract/node/config/config.h"
+#include "refract/node/observe/state.h"
+#include "refract/rpc/server.h"
+#include "refract/runtime/shard.h"
+#include "refract/storage/record.h"
+
+namespace refract::node {
+
+class ShardStorage;
+
+// What a shard gives to its stores. All of it outlives them.
+struct HostParts {
+  const NodeConfig& config;
+  uint32_t shard_index;
+  const std::string& name;  // For the log: "shard 2: ".
+  runtime::Shard& shard;
+  Writer& writer;
+  Heap& heap;
+  kv::PinSources& pins;      // The heap's: for a store whose sessions pin buffers.
+  kv::GrowthSource& growth;  // Whoever was told that memory comes hears on_memory_added or on_growth_refused.
+  UseSource& uses;           // What readers of the shared memory have written down.
+  fabric::shm::NodePage& page;
+  uint64_t bytes_max;       // Of the space, in its life.
+  fabric::Domain* network;  // Of sessions that came over a network. Null: there are none.
+  fabric::Domain* bypass;   // Of those whose READs need no CPU of this host. Null: there are none.
+  ShardStorage* storage;    // Null: nothing is kept on disk.
+};
+
+// Methods of a store: from this one on, up to the next service's.
+struct HostedMethods {
+  uint16_t begin;
+  rpc::Service* service;
+  bool is_sampled = true;  // Its calls are timed and traced with the shard's others.
+};
+
+class HostedStore {
+ public:
+  virtual ~HostedStore() = default;
+
+  // --- Recovery. The heap is told of everything that is in use before anybody allocates. ---
+
+  // Between Heap::begin_recovery and end_recovery. `last` is the log's last change, where it is this store's:
+  // the memory may lack it. An error is damage, of which damage() tells.
+  [[nodiscard]] virtual Result<> mark_live(const storage::Record* last) = 0;
+  // Behind mark_live of all stores: what readers hold although the store does not name it any more.
+  virtual void mark_pinned() {}
+  // Behind end_recovery: what needs the heap. As mark_live.
+  [[nodiscard]] virtual Result<> finish_recovery() { return {}; }
+  struct Damage {
+    Offset at;
+    std::string what;
+  };
+  [[nodiscard]] virtual std::optional<Damage> damage() { return std::nullopt; }
+  // Gives up something of less worth than a value of so many bytes, while the memory is filled from a disk.
+  [[nodiscard]] virtual bool make_room(uint64_t /*bytes*/) { return false; }
+  [[nodiscard]] virtual uint64_t entry_count() const noexcept = 0;
+
+  // Recovered, and filled where there was something to fill it with: from now on changes are logged.
+  virtual void begin_logging() {}
+  // The log has got on, or has failed. Returns how much there was to do.
+  virtual size_t on_log_progress() noexcept { return 0; }
+
+  // --- Serving ---
+
+  // Makes the services and adds what they serve.
+  virtual void serve(std::vector<HostedMethods>& methods) = 0;
+  virtual void answer_through(rpc::Server* server) noexcept = 0;
+  // Memory of the space that is there now, in the order of the space; the heap has it.
+  virtual void on_region(Offset /*start*/, uint64_t /*bytes*/) {}
+  virtual void on_memory_added() noexcept {}
+  virtual void on_growth_refused() noexcept {}
+
+  // --- Telling. Control path. ---
+
+  virtual void add_counters(const observe::AddCounter& add) const = 0;
+  // Writes what it has into a state that has nothing of another store's yet but sums.
+  virtual void tell(observe::ShardState& /*state*/) const {}
+};
+
+// A row of the table of stores.
+struct StoreRow {
+  std::string_view name;  // "kv"; 8 bytes at most, and never changes: the space and the disk have it.
+  std::unique_ptr<HostedStore> (*make)(const HostParts& parts);
+};
+
+}  // namespace refract::node

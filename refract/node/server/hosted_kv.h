@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The key-value store as a shard hosts it: table, eviction, service, chains, and reads from afar where the
+// host has an RDMA device.
+//
+// Threads: the shard's.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "refract/kv/owner/chains/chain_server.h"
+#include "refract/kv/owner/service/domain_windows.h"
+#include "refract/kv/owner/service/remote_server.h"
+#include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/table/eviction.h"
+#include "refract/kv/owner/table/table.h"
+#include "refract/node/hosted/hosted_store.h"
+
+namespace refract::node {
+
+class HostedKv final : public HostedStore {
+ public:
+  explicit HostedKv(const HostParts& parts);
+
+  [[nodiscard]] Result<> mark_live(const storage::Record* last) override;
+  void mark_pinned() override { table_.mark_pinned(recovery_); }
+  [[nodiscard]] Result<> finish_recovery() override;
+  [[nodiscard]] std::optional<Damage> damage() override;
+  [[nodiscard]] bool make_room(uint64_t bytes) override;
+  [[nodiscard]] uint64_t entry_count() const noexcept override { return table_.stats().entries; }
+
+  void begin_logging() override;
+  size_t on_log_progress() noexcept override { return service_->on_log_progress(); }
+
+  void serve(std::vector<HostedMethods>& methods) override;
+  void answer_through(rpc::Server* server) noexcept override;
+  void on_region(Offset start, uint64_t bytes) override;
+  void on_memory_added() noexcept override;
+  void on_growth_refused() noexcept override { service_->on_growth_refused(); }
+
+  void add_counters(const observe::AddCounter& add) const override;
+  void tell(observe::ShardState& state) const override;
+
+ private:
+  void make_eviction();
+  void add_chain_counters(const observe::AddCounter& add) const;
+  void add_log_counters(const observe::AddCounter& add) const;
+  void add_eviction_counters(const observe::AddCounter& add) const;
+
+  const HostParts parts_;
+  kv::SessionPins session_pins_;
+  kv::Table table_;
+  std::optional<kv::ChangeLog::Change> last_;  // Of the log, where the memory may lack it.
+  kv::Table::Recovery recovery_;
+  std::unique_ptr<kv::Eviction> eviction_;    // Null: what does not fit is refused.
+  std::optional<kv::DomainWindows> windows_;  // Where sessions come over a network.
+  std::unique_ptr<kv::TableService> service_;
+  std::unique_ptr<kv::ChainServer> chains_;
+  std::unique_ptr<kv::RemoteServer> remote_;  // Where there is RDMA.
+};
+
+// The row's entry.
+[[nodiscard]] std::unique_ptr<HostedStore> host_kv(const HostParts& parts);
+
+}  // namespace refract::node
