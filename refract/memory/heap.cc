@@ -65,7 +65,7 @@ Result<> Heap::check_header(std::span<const std::byte> space) noexcept {
   SpaceHeader header;
   copy_possibly_torn(&header, space.data(), sizeof(header));
   if (header.magic != kSpaceMagic) return fail(Code::kMalformed);
-  if (header.layout_version != kSpaceLayoutVersion) return fail(Code::kUnsupported);
+  if (!is_known_layout(header.layout_version)) return fail(Code::kUnsupported);
   const bool sound = header.chunk_bytes == kChunkBytes && header.chunk_table == sizeof(SpaceHeader) &&
                      header.chunks_max > 0 && header.chunks_max < (uint64_t{1} << 24) &&
                      header.store_area == header.chunk_table + header.chunks_max * sizeof(ChunkWord) &&

@@ -13,11 +13,18 @@
 
 #include "refract/memory/remote_pointer.h"
 #include "refract/memory/size_class.h"
+#include "refract/memory/store_name.h"
 
 namespace refract {
 
 inline constexpr uint64_t kSpaceMagic = 0x31'43'41'52'46'45'52'00;  // "\0REFRAC1", little endian.
 extern const uint32_t kSpaceLayoutVersion;                          // versions.cc
+// Beside the version in its word: the space has stores beside the table of keys (store_directory.h), and
+// whoever does not know of them must not touch it.
+inline constexpr uint32_t kSpaceHasStores = 1 << 16;
+[[nodiscard]] inline bool is_known_layout(uint32_t layout_version) noexcept {
+  return (layout_version & ~kSpaceHasStores) == kSpaceLayoutVersion;
+}
 
 // What the store's time is (store_time.h). Changed only before a server runs and after it has ended.
 struct SpaceTime {
@@ -45,6 +52,13 @@ struct SpaceUse {
 inline constexpr uint64_t kSpaceInUse = 1;
 inline constexpr uint64_t kSpaceLeft = 2;
 
+struct SpaceStore {
+  StoreName name;
+  uint64_t root;  // Offset of what the store has made its first place.
+};
+static_assert(sizeof(SpaceStore) == 16);
+inline constexpr uint64_t kSpaceStoresMax = 8;
+
 struct SpaceHeader {
   uint64_t magic;
   uint32_t layout_version;
@@ -68,13 +82,15 @@ struct SpaceHeader {
   // Of a space that was filled from a disk: no stamp up to this one is given out in its life. The log's files
   // say so before a change has a higher one. 0: not filled, or by an earlier release.
   uint64_t floor_stamp;
-  uint64_t reserved_end[374];
+  SpaceStore stores[kSpaceStoresMax];  // Beside the table; no name: no store has the place.
+  uint64_t reserved_end[358];
 };
 static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
 static_assert(offsetof(SpaceHeader, shard_index) == 56 && offsetof(SpaceHeader, shard_count) == 60);
 static_assert(offsetof(SpaceHeader, stamp_limit) == 64 && offsetof(SpaceHeader, store_root) == 128);
 static_assert(offsetof(SpaceHeader, time) == 1024 && offsetof(SpaceHeader, use) == 1072);
 static_assert(offsetof(SpaceHeader, floor_stamp) == 1072 + sizeof(SpaceUse));
+static_assert(offsetof(SpaceHeader, stores) == 1104 && offsetof(SpaceHeader, reserved_end) == 1232);
 
 enum class ChunkKind : uint8_t {
   kFree = 0,

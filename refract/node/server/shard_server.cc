@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "refract/base/log.h"
+#include "refract/base/printable.h"
 #include "refract/base/units.h"
+#include "refract/memory/store_directory.h"
 #include "refract/node/durable/data_report.h"
 
 namespace refract::node {
@@ -108,6 +110,10 @@ int ShardServer::open_store() {
     serve(held.region.id(), held.region.base(), held.region.bytes(), held.key);
   }
   birth_.meeting.abandon_in_child();
+  if (auto checked = check_stores(); !checked) {
+    (void)fail_with(checked.error());
+    return kExitRefused;
+  }
   make_stores();
   return storage_ ? recover_with_log() : recover(nullptr);
 }
@@ -128,6 +134,18 @@ void ShardServer::make_stores() {
                         .bypass = rdma_.get(),
                         .storage = storage_.get()};
   for (const StoreRow& row : birth_.stores) stores_.push_back(row.make(parts));
+}
+
+Reported<> ShardServer::check_stores() const {
+  for (const StoreName name : stores_in(writer_)) {
+    const auto is_it = [name](const StoreRow& row) { return StoreName::of(row.name) == name; };
+    if (std::ranges::any_of(birth_.stores, is_it)) continue;
+    return report(Code::kUnsupported,
+                  fmt::format("{}the memory has a store \"{}\", which this program does not host", name_,
+                              printable(name.text())),
+                  "start a refractd that hosts it; nothing was changed");
+  }
+  return {};
 }
 
 int ShardServer::recover_with_log() {

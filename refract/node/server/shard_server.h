@@ -85,6 +85,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   [[nodiscard]] Reported<> open_rdma();
   [[nodiscard]] int open_store();
   void make_stores();
+  // Whether each store that has something in the space is hosted.
+  [[nodiscard]] Reported<> check_stores() const;
   // `last`: the log's last change, which the memory may lack.
   [[nodiscard]] int recover(const storage::Record* last);
   [[nodiscard]] bool recover_stores(const storage::Record* last);

@@ -37,7 +37,7 @@ Reported<> accept_start(std::span<const std::byte> start) {
   const auto& header = *reinterpret_cast<const SpaceHeader*>(start.data());
   if (header.magic != kSpaceMagic)
     return report(Code::kMalformed, "the file does not begin with a space's header");
-  if (header.layout_version != kSpaceLayoutVersion) {
+  if (!is_known_layout(header.layout_version)) {
     return report(
         Code::kUnsupported,
         fmt::format("the memory has layout version {}, this program reads {}", header.layout_version,
@@ -68,7 +68,7 @@ Reported<StoredStart> stored_start(const Backing& backing) {
   (void)!::pread(file.get(), &header, sizeof(header), 0);
   const auto bytes = std::as_bytes(std::span(&header, 1));
   start.is_there = std::ranges::any_of(bytes, [](std::byte byte) { return byte != std::byte{0}; });
-  if (header.magic == kSpaceMagic && header.layout_version == kSpaceLayoutVersion) start.header = header;
+  if (header.magic == kSpaceMagic && is_known_layout(header.layout_version)) start.header = header;
   return start;
 }
 
