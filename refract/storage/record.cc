@@ -23,7 +23,7 @@ constexpr size_t kChecksumBytes = sizeof(RecordHeader::checksum);
           .position = record.position,
           .stamp = record.stamp,
           .synced_position = record.synced_position,
-          .expires_wall_ns = record.expires_wall_ns,
+          .expires_wall_ns = record.kind == RecordKind::kHosted ? record.store.bits : record.expires_wall_ns,
           .client = record.client,
           .sequence = record.sequence,
           .value_bytes = static_cast<uint32_t>(record.value_bytes),
@@ -33,9 +33,10 @@ constexpr size_t kChecksumBytes = sizeof(RecordHeader::checksum);
 }
 
 [[nodiscard]] bool has_sane_fields(const RecordHeader& header) noexcept {
-  const bool kind =
-      header.kind == RecordKind::kPut ||
-      (header.kind == RecordKind::kErase && header.value_bytes == 0 && header.form == RecordForm::kInline);
+  const bool is_inline = header.form == RecordForm::kInline;
+  const bool kind = header.kind == RecordKind::kPut ||
+                    (header.kind == RecordKind::kErase && header.value_bytes == 0 && is_inline) ||
+                    (header.kind == RecordKind::kHosted && header.expires_wall_ns != 0 && is_inline);
   const bool form = header.form == RecordForm::kInline || header.form == RecordForm::kReference ||
                     header.form == RecordForm::kAbsent;
   return kind && form && header.key_bytes > 0 && header.value_bytes <= kRecordValueBytesMax;
@@ -123,18 +124,20 @@ RecordFault decode_record(std::span<const std::byte> bytes, uint64_t position, u
   if (stored > bytes.size()) return RecordFault::kEnd;
   if (checksum_of(bytes.data(), stored, key_of_log) != header.checksum) return RecordFault::kChecksum;
   uint64_t at = sizeof(header);
+  const bool is_hosted = header.kind == RecordKind::kHosted;
   record = {.kind = header.kind,
             .form = header.form,
             .position = header.position,
             .stamp = header.stamp,
             .synced_position = header.synced_position,
-            .expires_wall_ns = header.expires_wall_ns,
+            .expires_wall_ns = is_hosted ? 0 : header.expires_wall_ns,
             .client = header.client,
             .sequence = header.sequence,
             .key = {},
             .value = {},
             .value_bytes = header.value_bytes,
-            .reference = 0};
+            .reference = 0,
+            .store = {is_hosted ? header.expires_wall_ns : 0}};
   if (header.form == RecordForm::kReference) {
     std::memcpy(&record.reference, bytes.data() + at, sizeof(record.reference));
     at += sizeof(record.reference);

@@ -23,13 +23,19 @@
 #include <type_traits>
 
 #include "refract/base/units.h"
+#include "refract/memory/store_name.h"
 
 namespace refract::storage {
 
 // Which store the files belong to; drawn at random when it is made.
 using StoreId = std::array<std::byte, 16>;
 
-enum class RecordKind : uint8_t { kPut = 1, kErase = 2 };
+enum class RecordKind : uint8_t {
+  kPut = 1,
+  kErase = 2,
+  // 3 is a mark's (kLogMarkKind).
+  kHosted = 4,  // A change of a store beside the key-value table; key and value are that store's to read.
+};
 enum class RecordForm : uint8_t {
   kInline = 1,     // Header, key, value.
   kReference = 2,  // Header, the value's offset in the space (8 bytes), key. In rings only.
@@ -45,7 +51,7 @@ struct RecordHeader {
   uint64_t position;         // Of this record's first byte in the log, or in the snapshot.
   uint64_t stamp;            // Higher than all before it in the log.
   uint64_t synced_position;  // When it was appended, fdatasync had confirmed everything before this position.
-  uint64_t expires_wall_ns;  // 0: never.
+  uint64_t expires_wall_ns;  // 0: never. Of kHosted: the name of the store.
   uint64_t client;           // Which client asked for the change, under which number; 0: unknown.
   uint64_t sequence;
   uint32_t value_bytes;
@@ -95,6 +101,7 @@ struct Record {
   std::span<const std::byte> value = {};
   uint64_t value_bytes = 0;
   uint64_t reference = 0;  // kReference: where the value lies in the space.
+  StoreName store = {};    // kHosted: whose change it is.
 };
 
 // From record to record in the log, whatever the form.

@@ -164,6 +164,39 @@ TEST(Record, lies_as_the_page_shows) {
   EXPECT_EQ(golden::image_of(lines, bytes.size()), bytes) << shown;
 }
 
+TEST(Record, of_a_hosted_store_names_the_store_and_lies_as_the_page_shows) {
+  const std::vector<golden::Line> lines =
+      golden::lines_of(std::string(REFRACT_SOURCE_DIR) + "/docs/formats/log.md", "## A hosted record in hex");
+  Record record = sample("visits", "12345678");
+  record.kind = RecordKind::kHosted;
+  record.expires_wall_ns = 0;
+  record.store = StoreName::of("counter");
+  const std::vector<std::byte> bytes = encoded(record);
+  std::string shown;
+  for (const std::byte byte : bytes) {
+    char text[4];
+    std::snprintf(text, sizeof(text), "%02x ", std::to_integer<unsigned>(byte));
+    shown += text;
+  }
+  EXPECT_EQ(golden::image_of(lines, bytes.size()), bytes) << shown;
+  Record found;
+  ASSERT_EQ(decode_record(bytes, 4096, kKeyOfLog, found), RecordFault::kNone);
+  expect_same(found, record);
+  EXPECT_EQ(found.store, record.store);
+}
+
+TEST(Record, of_a_hosted_store_without_a_name_or_with_its_value_elsewhere_is_none) {
+  Record found;
+  Record nameless = sample("visits", "12345678");
+  nameless.kind = RecordKind::kHosted;
+  EXPECT_EQ(decode_record(encoded(nameless), 4096, kKeyOfLog, found), RecordFault::kFields);
+  Record apart = nameless;
+  apart.store = StoreName::of("counter");
+  apart.form = RecordForm::kReference;
+  apart.value = {};
+  EXPECT_EQ(decode_record(encoded(apart), 4096, kKeyOfLog, found), RecordFault::kFields);
+}
+
 TEST(LogMark, is_found_at_its_place_in_its_log_and_no_flipped_bit_passes) {
   const LogMark mark = make_mark(4096, 77, 8192, kKeyOfLog);
   std::vector<std::byte> bytes(sizeof(mark));

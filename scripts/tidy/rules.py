@@ -36,7 +36,7 @@ ROOMS = {
         "observe": [],
         "space": ["config"],
         "hosted": ["config", "observe"],
-        "durable": ["config", "space", "observe"],
+        "durable": ["config", "space", "observe", "hosted"],
         "doctor": ["config", "durable"],
         "server": ["config", "space", "hosted", "durable", "observe", "doctor"],
         "keeper": ["config", "space", "durable", "server"],

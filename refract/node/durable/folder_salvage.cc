@@ -65,6 +65,9 @@ class Salvage {
   void note(uint32_t shard, const std::string& what) {
     done_.notes.push_back(done_.facts.shard_count == 1 ? what : fmt::format("shard {}: {}", shard, what));
   }
+  void note_hosted(uint32_t shard) {
+    note(shard, "what stores beside the keys have is left out: only a node that hosts them can read it");
+  }
   [[nodiscard]] Salvaged finish() { return std::move(done_); }
 
  private:
@@ -97,7 +100,9 @@ Reported<SnapshotReading> Salvage::read_snapshot(Disk& from, const std::string& 
                                            found.entries.apply(change_of_entry(entry));
                                          },
                                      .on_progress = options_.on_progress});
-  if (read) found.know(read->facts.stamp);
+  if (!read) return read;
+  found.know(read->facts.stamp);
+  if (read->hosted_blocks > 0) note_hosted(read->facts.shard_index);
   return read;
 }
 
@@ -159,11 +164,16 @@ Reported<Salvage::Base> Salvage::find_base(Disk& from, const storage::LogId& id,
 
 Reported<> Salvage::apply_log(Disk& from, const storage::LogId& id, const Base& base, ShardFind& found) {
   uint64_t told = 0;
+  bool has_hosted = false;
   storage::LogReadOptions log_options{.after_stamp = base.stamp.value_or(0), .salvage = true};
   log_options.on_progress = [&](uint64_t done, uint64_t) {
     if (options_.on_progress) options_.on_progress(done - std::min(done, std::exchange(told, done)));
   };
   const auto apply = [&](const storage::Record& record) {
+    if (record.kind == storage::RecordKind::kHosted) {
+      has_hosted = true;
+      return;
+    }
     ++done_.changes;
     found.entries.apply(change_of(record));
   };
@@ -176,6 +186,7 @@ Reported<> Salvage::apply_log(Disk& from, const storage::LogId& id, const Base& 
     log = read_shard_log(request, log_options, apply);
   }
   if (!log) return report(std::move(log).error());
+  if (has_hosted) note_hosted(id.shard);
   found.know(log->end.stamp);
   note_log(id, *log, base);
   return {};

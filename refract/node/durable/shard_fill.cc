@@ -182,6 +182,11 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, kv::Replay& replay
           [&](const RestoreProgress& now) {
             progress.say("reading a snapshot", now.bytes, now.bytes_total);
             if (parts.grow_ahead) parts.grow_ahead(now.bytes_total - now.bytes);
+          },
+      .on_hosted =
+          [&](std::span<const std::byte> payload) {
+            const HostedKeeping nobody;
+            return (parts.hosted != nullptr ? *parts.hosted : nobody).restore(payload, parts.grow);
           }};
   const auto is_ours = [&](const storage::SnapshotFacts& facts) {
     return is_at_its_place(parts.disk, parts.log_id, name, facts);
@@ -208,8 +213,15 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
                                           progress.say("reading the log", done, total);
                                           if (parts.grow_ahead) parts.grow_ahead(total - done);
                                         }};
-  auto reading = parts.log.read(options, [&](const storage::Record& record) { batch.add(record); });
+  const HostedKeeping nobody;
+  const HostedKeeping& hosted = parts.hosted != nullptr ? *parts.hosted : nobody;
+  Reported<> replayed;
+  auto reading = parts.log.read(options, [&](const storage::Record& record) {
+    if (record.kind != storage::RecordKind::kHosted) return batch.add(record);
+    if (replayed) replayed = hosted.replay(record, parts.grow);
+  });
   if (!reading) return report(std::move(reading).error());
+  if (!replayed) return report(std::move(replayed).error());
   batch.apply();
   if (auto served = may_serve(parts.disk, parts.name, *reading, *snapshot); !served) {
     return report(std::move(served).error());

@@ -13,6 +13,7 @@
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
+#include "refract/node/durable/hosted_keeping.h"
 #include "refract/storage/disk.h"
 #include "refract/storage/log/shard_log.h"
 #include "refract/storage/snapshot/snapshot_file.h"
@@ -29,7 +30,8 @@ struct FillParts {
   const std::function<bool(uint64_t)>& grow;
   // So many bytes are still to be read: asks for memory that they will need, and does not wait for it.
   std::function<void(uint64_t)> grow_ahead = {};
-  std::string name;  // For the log: "shard 2: ".
+  std::string name;                       // For the log: "shard 2: ".
+  const HostedKeeping* hosted = nullptr;  // Stores beside the table; null: there are none.
 };
 
 // Returns what the log is to begin behind. kCorrupt: damage, with place and extent; kNoSpace: the memory is
@@ -48,7 +50,7 @@ struct FillParts {
 // What to do about damage in the folder of this disk; for sentences.
 [[nodiscard]] std::string salvage_advice(const storage::Disk& disk);
 
-// A record's change; its spans are the record's.
+// The change of a record of the table (no kHosted one); its spans are the record's.
 [[nodiscard]] kv::ChangeLog::Change change_of(const storage::Record& record) noexcept;
 // The other way, for the log, with each put; its spans are the change's.
 [[nodiscard]] inline storage::ShardLog::Change log_change_of(const kv::ChangeLog::Change& change) noexcept {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "refract/base/check.h"
 #include "refract/base/log.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/memory/space.h"
@@ -90,7 +91,8 @@ Reported<> ShardStorage::fill(const Growth& growth) {
                             .heap = kept_->heap,
                             .grow = growth.now,
                             .grow_ahead = growth.ahead,
-                            .name = parts_.name});
+                            .name = parts_.name,
+                            .hosted = &hosted_});
   if (!filled) return report(filled.error());
   if (auto begun = log_->begin(*filled); !begun) return begun;
   reading_ = std::move(*filled);
@@ -135,7 +137,8 @@ Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
                                                    .store_clock = parts_.shard.clock(),
                                                    .clock = system_clock(),
                                                    .disk = parts_.disk,
-                                                   .store = parts_.log.store},
+                                                   .store = parts_.log.store,
+                                                   .hosted = &hosted_},
                                            .shard = parts_.shard,
                                            .log = *log_,
                                            .every_ns = parts_.config.snapshot_every_ns,
@@ -163,8 +166,17 @@ Code ShardStorage::room_for(uint64_t key_bytes, uint64_t value_bytes) const noex
   return Code::kReadOnly;
 }
 
-void ShardStorage::append(const Change& change) noexcept {
+void ShardStorage::append(const kv::ChangeLog::Change& change) noexcept {
   log_->append(log_change_of(change));
+}
+
+void ShardStorage::append_hosted(const HostedLog::Change& change) noexcept {
+  REFRACT_CHECK(change.key.size() + change.value.size() <= kHostedChangeBytesMax);
+  log_->append({.kind = storage::RecordKind::kHosted,
+                .stamp = change.stamp,
+                .key = change.key,
+                .value = change.value,
+                .store = change.store});
 }
 
 Code ShardStorage::failure() const noexcept {

@@ -28,6 +28,7 @@
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config/config.h"
+#include "refract/node/durable/hosted_keeping.h"
 #include "refract/node/durable/shard_snapshots.h"
 #include "refract/node/space/store_space.h"
 #include "refract/runtime/shard.h"
@@ -36,7 +37,10 @@
 
 namespace refract::node {
 
-class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, public runtime::Poller {
+class ShardStorage final : public kv::ChangeLog,
+                           public HostedLog,
+                           public storage::ValueSource,
+                           public runtime::Poller {
  public:
   // All outlive the storage.
   struct Parts {
@@ -68,6 +72,8 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
     Heap& heap;
   };
   void keep(const Kept& kept) { kept_.emplace(kept); }
+  // Likewise, a store beside the table.
+  void host(StoreName name, HostedStore& store) { hosted_.add(name, store); }
   // Puts everything that the disk has into the table, which is empty. kCorrupt: what the disk has is damaged,
   // and the sentences say where; nothing may be served then.
   [[nodiscard]] Reported<> fill(const Growth& growth);
@@ -91,7 +97,8 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   [[nodiscard]] const storage::RingFile& ring() const noexcept { return parts_.ring; }
 
   [[nodiscard]] Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept override;
-  void append(const Change& change) noexcept override;
+  void append(const kv::ChangeLog::Change& change) noexcept override;
+  void append_hosted(const HostedLog::Change& change) noexcept override;
   [[nodiscard]] uint64_t appended() const noexcept override { return log_->appended(); }
   [[nodiscard]] uint64_t confirmed() const noexcept override { return log_->confirmed(); }
   [[nodiscard]] Code failure() const noexcept override;
@@ -116,6 +123,7 @@ class ShardStorage final : public kv::ChangeLog, public storage::ValueSource, pu
   Parts parts_;
   std::unique_ptr<storage::ShardLog> log_;
   std::optional<Kept> kept_;
+  HostedKeeping hosted_;
   std::function<size_t()> on_progress_;  // Empty: not started.
   storage::LogReading reading_;
   std::optional<ShardSnapshots> snapshots_;

@@ -41,6 +41,10 @@ class EntryReader {
 
  private:
   void take(uint64_t index, const SnapshotReader::Block& block) {
+    if (block.kind == static_cast<uint64_t>(kv::SnapshotBlockKind::kHosted)) {
+      ++reading_.hosted_blocks;
+      return;
+    }
     const kv::SnapshotBlock content{.kind = static_cast<kv::SnapshotBlockKind>(block.kind),
                                     .entries = block.entries,
                                     .bytes = block.payload};

@@ -23,7 +23,8 @@ struct SnapshotReading {
   bool has_header = true;  // False: the header is damaged, and the facts are what the name says.
   uint64_t entries = 0;
   uint64_t file_bytes = 0;
-  uint64_t first_stamp = 0;  // The lowest and the highest of an entry; 0: there are none.
+  uint64_t hosted_blocks = 0;  // Of stores beside the table, whose contents only these can read.
+  uint64_t first_stamp = 0;    // The lowest and the highest of an entry; 0: there are none.
   uint64_t last_stamp = 0;
   std::vector<storage::SnapshotReader::Damage> damages = {};
   // Entries that are not there; nothing: nobody can tell.

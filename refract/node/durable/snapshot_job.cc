@@ -31,6 +31,7 @@ SnapshotJob::SnapshotJob(const Parts& parts, Options options)
       options_(std::move(options)),
       began_ns_(parts.clock.now_ns()),
       feed_(parts.table, parts.heap, parts.writer, parts.store_clock, options_.feed),
+      hosted_(parts.hosted == nullptr ? std::vector<std::vector<std::byte>>() : parts.hosted->snapshot()),
       // The space may grow meanwhile, and never beyond this.
       memory_(parts.writer.base(), parts.writer.view<SpaceHeader>({0}).chunks_max * kChunkBytes, nullptr),
       sink_(*this),
@@ -138,8 +139,19 @@ Reported<> SnapshotJob::begin_file() {
   return {};
 }
 
+Reported<> SnapshotJob::write_hosted() {
+  for (const std::vector<std::byte>& payload : hosted_) {
+    if (auto written = file_->write(static_cast<uint64_t>(kv::SnapshotBlockKind::kHosted), 0, payload);
+        !written) {
+      return written;
+    }
+  }
+  return {};
+}
+
 Reported<storage::SnapshotTotals> SnapshotJob::end_file(Code code) {
   if (code == Code::kOk) {
+    if (auto written = write_hosted(); !written) return report(std::move(written).error());
     auto totals = file_->finish();
     if (totals && options_.replaces) remove_older();
     return totals;

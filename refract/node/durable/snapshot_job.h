@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "refract/base/clock.h"
 #include "refract/base/report.h"
@@ -29,6 +30,7 @@
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"
+#include "refract/node/durable/hosted_keeping.h"
 #include "refract/runtime/shard_thread.h"
 #include "refract/storage/snapshot/snapshot_file.h"
 
@@ -45,6 +47,7 @@ class SnapshotJob {
     const Clock& clock;
     storage::Disk& disk;
     storage::StoreId store{};
+    const HostedKeeping* hosted = nullptr;  // Stores beside the table; null: there are none.
   };
   struct Options {
     uint64_t bytes_per_second = 0;  // 0: as fast as the disk takes it.
@@ -89,6 +92,7 @@ class SnapshotJob {
   int relieve();
   [[nodiscard]] Reported<> begin_file();
   [[nodiscard]] Reported<storage::SnapshotTotals> end_file(Code code);
+  [[nodiscard]] Reported<> write_hosted();
   void end(Reported<storage::SnapshotTotals> outcome) noexcept;
   void remove_older();
   void wait(uint64_t ns);
@@ -97,6 +101,7 @@ class SnapshotJob {
   const Options options_;
   const uint64_t began_ns_;
   kv::SnapshotFeed feed_;
+  const std::vector<std::vector<std::byte>> hosted_;  // Payloads, of the same moment.
   kv::MappedMemory memory_;
   FileSink sink_;
   kv::SnapshotRun run_;

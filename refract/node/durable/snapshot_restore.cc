@@ -90,6 +90,11 @@ class ReadAhead {
 
 [[nodiscard]] Reported<> load(kv::SnapshotLoader& loader, const SnapshotReader::Block& block,
                               const RestoreOptions& options, std::string_view path) {
+  if (block.kind == static_cast<uint64_t>(kv::SnapshotBlockKind::kHosted)) {
+    if (options.on_hosted) return options.on_hosted(block.payload);
+    return report(Code::kUnsupported, fmt::format("{} has a block of a store beside the table", path),
+                  "start a refractd that hosts it");
+  }
   Result<> loaded = loader.load({.kind = static_cast<kv::SnapshotBlockKind>(block.kind),
                                  .entries = block.entries,
                                  .bytes = block.payload});

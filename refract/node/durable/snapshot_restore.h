@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,8 @@ struct RestoreOptions {
   // The heap is full: true, once it was given more. None: then it fails.
   std::function<bool()> more_memory = {};
   std::function<void(const RestoreProgress&)> on_progress = {};  // After each block.
+  // Takes a block of another store than the table. None: there is no such store here.
+  std::function<Reported<>(std::span<const std::byte> payload)> on_hosted = {};
 };
 
 struct Restored {

@@ -20,11 +20,13 @@
 
 #include "refract/base/report.h"
 #include "refract/base/result.h"
+#include "refract/base/units.h"
 #include "refract/fabric/channel.h"
 #include "refract/fabric/shm/node_page.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/remote_pointer.h"
+#include "refract/memory/store_name.h"
 #include "refract/memory/uses.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config/config.h"
@@ -36,6 +38,35 @@
 namespace refract::node {
 
 class ShardStorage;
+
+// Of a change, key and value together; of a piece of a snapshot.
+inline constexpr uint64_t kHostedChangeBytesMax = 32 * kKiB;
+inline constexpr uint64_t kHostedPieceBytesMax = kMiB - sizeof(StoreName);
+
+// The log of a node that keeps its data on disk, as a store beside the key-value table sees it. The store
+// asks room_for(), takes a stamp of the heap, appends, and then stores, all in one turn; it answers when the
+// log has confirmed what was appended.
+class HostedLog {
+ public:
+  struct Change {
+    StoreName store;
+    uint64_t stamp = 0;                   // Heap::next_stamp(). Higher than all before.
+    std::span<const std::byte> key = {};  // Not empty.
+    std::span<const std::byte> value = {};
+  };
+  virtual ~HostedLog() = default;
+
+  // kOk: append() may be called for a key and a value of these lengths. kOverloaded: not before the log has
+  // got on (HostedStore::on_log_progress). kReadOnly: the log cannot be written.
+  [[nodiscard]] virtual Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept = 0;
+  // REQUIRES: room_for() said kOk since the last append; kHostedChangeBytesMax at most.
+  virtual void append_hosted(const Change& change) noexcept = 0;
+  // Where the last change ends, and up to where changes may be acknowledged.
+  [[nodiscard]] virtual uint64_t appended() const noexcept = 0;
+  [[nodiscard]] virtual uint64_t confirmed() const noexcept = 0;
+  // What those are told that wait for confirmed(): kOk while it will come, else the code to answer with.
+  [[nodiscard]] virtual Code failure() const noexcept = 0;
+};
 
 // What a shard gives to its stores. All of it outlives them.
 struct HostParts {
@@ -53,6 +84,7 @@ struct HostParts {
   fabric::Domain* network;  // Of sessions that came over a network. Null: there are none.
   fabric::Domain* bypass;   // Of those whose READs need no CPU of this host. Null: there are none.
   ShardStorage* storage;    // Null: nothing is kept on disk.
+  HostedLog* log;           // Likewise.
 };
 
 // Methods of a store: from this one on, up to the next service's.
@@ -83,6 +115,18 @@ class HostedStore {
   // Gives up something of less worth than a value of so many bytes, while the memory is filled from a disk.
   [[nodiscard]] virtual bool make_room(uint64_t /*bytes*/) { return false; }
   [[nodiscard]] virtual uint64_t entry_count() const noexcept = 0;
+
+  // --- The disk. A store that keeps nothing there has none of these; nor has the key-value store, whose
+  // records and blocks the storage knows itself. ---
+
+  // Makes the change again, unless it has that one or a younger one: a log may begin before its snapshot.
+  // kNoSpace: nothing was changed, and the same change comes again when there is more memory.
+  [[nodiscard]] virtual Code replay(const storage::Record& /*change*/) { return Code::kUnsupported; }
+  // Hands out all that it has at this moment, in pieces of kHostedPieceBytesMax at most.
+  using TakePiece = std::function<void(std::span<const std::byte>)>;
+  virtual void snapshot(const TakePiece& /*take*/) const {}
+  // A piece of that, in their order, into the empty store. kNoSpace: as for replay().
+  [[nodiscard]] virtual Code restore(std::span<const std::byte> /*piece*/) { return Code::kUnsupported; }
 
   // Recovered, and filled where there was something to fill it with: from now on changes are logged.
   virtual void begin_logging() {}

@@ -132,8 +132,12 @@ void ShardServer::make_stores() {
                         .bytes_max = birth_.space.bytes_max(),
                         .network = network(),
                         .bypass = rdma_.get(),
-                        .storage = storage_.get()};
-  for (const StoreRow& row : birth_.stores) stores_.push_back(row.make(parts));
+                        .storage = storage_.get(),
+                        .log = storage_.get()};
+  for (const StoreRow& row : birth_.stores) {
+    stores_.push_back(row.make(parts));
+    if (storage_) storage_->host(StoreName::of(row.name), *stores_.back());
+  }
 }
 
 Reported<> ShardServer::check_stores() const {
@@ -350,10 +354,16 @@ int ShardServer::recover(const storage::Record* last) {
   return 0;
 }
 
+// The first row's records bear no name.
+bool ShardServer::wrote(size_t row, const storage::Record& record) const noexcept {
+  return record.kind == storage::RecordKind::kHosted ? record.store == StoreName::of(birth_.stores[row].name)
+                                                     : row == 0;
+}
+
 bool ShardServer::recover_stores(const storage::Record* last) {
   heap_->begin_recovery();
-  for (const auto& store : stores_) {
-    if (!store->mark_live(last)) return false;
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    if (!stores_[i]->mark_live(last != nullptr && wrote(i, *last) ? last : nullptr)) return false;
   }
   for (const auto& store : stores_) store->mark_pinned();
   heap_->end_recovery();

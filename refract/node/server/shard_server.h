@@ -90,6 +90,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   // `last`: the log's last change, which the memory may lack.
   [[nodiscard]] int recover(const storage::Record* last);
   [[nodiscard]] bool recover_stores(const storage::Record* last);
+  [[nodiscard]] bool wrote(size_t row, const storage::Record& record) const noexcept;
   [[nodiscard]] int recover_with_log();
   // Waits for the keeper; false: the heap will not become larger.
   [[nodiscard]] bool grow_now(uint64_t value_bytes);

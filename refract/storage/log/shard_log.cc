@@ -158,6 +158,7 @@ ShardLog::Room ShardLog::room_for(uint64_t key_bytes, uint64_t value_bytes) cons
 
 void ShardLog::append(const Change& change) noexcept {
   const bool is_apart = is_reference(change.value.size());
+  REFRACT_DCHECK(!is_apart || change.kind != RecordKind::kHosted);
   const uint64_t begin = ring_->log_end();
   references_begin_ += needless_references();
   if (is_apart && references_begin_ == references_end_) acknowledged_floor_ = begin;
@@ -172,7 +173,8 @@ void ShardLog::append(const Change& change) noexcept {
                  .key = change.key,
                  .value = is_apart ? std::span<const std::byte>{} : change.value,
                  .value_bytes = change.value.size(),
-                 .reference = change.buffer});
+                 .reference = change.buffer,
+                 .store = change.store});
   if (!is_apart) return;
   REFRACT_CHECK(references_end_ - references_begin_ < kReferencesMax);
   references_[references_end_++ % kReferencesMax] = {change.buffer, ring_->log_end()};

@@ -55,7 +55,8 @@ class ShardLog {
     uint64_t sequence = 0;
     std::span<const std::byte> key = {};
     std::span<const std::byte> value = {};
-    uint64_t buffer = 0;  // Where the value lies in the space; used from reference_bytes on.
+    uint64_t buffer = 0;   // Where the value lies in the space; used from reference_bytes on.
+    StoreName store = {};  // Of kHosted, whose values are shorter than that.
   };
   enum class Room : uint8_t {
     kYes,
