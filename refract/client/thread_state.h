@@ -98,7 +98,7 @@ class alignas(64) ThreadState {
   static constexpr uint64_t kStale_ns = kMillisecond_ns;
 
   [[nodiscard]] bool is_node_stopping() const noexcept {
-    return observe_u64(sole_.server_state) == static_cast<uint64_t>(fabric::shm::ServerState::kStopping);
+    return observe_u64(sole_.server_state) == static_cast<uint64_t>(ServerState::kStopping);
   }
   // There is something to look after before this read. Null: go through reading_at().
   [[nodiscard, gnu::noinline, gnu::cold]] Connection::Reader* reader_when_due(Connection::Key key) noexcept;

@@ -21,13 +21,13 @@
 #include "refract/client/link/line_fetcher.h"
 #include "refract/client/link/transport.h"
 #include "refract/fabric/dispatcher.h"
-#include "refract/fabric/shm/node_page.h"
 #include "refract/kv/calls/lender.h"
 #include "refract/kv/calls/rpc_client.h"
 #include "refract/kv/chains/chain_client.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/remote/remote_client.h"
+#include "refract/memory/remote_visible.h"
 #include "refract/memory/store_time.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
@@ -136,15 +136,12 @@ class Connection final : public runtime::Poller {
 
   // Loads of two words, which cost nothing: whether something has happened that a poll would tell.
   [[nodiscard]] const uint64_t* server_state_word() const noexcept { return signs_.server_state; }
-  [[nodiscard]] bool is_node_stopping() const noexcept {
-    return server_state() == fabric::shm::ServerState::kStopping;
-  }
+  [[nodiscard]] bool is_node_stopping() const noexcept { return server_state() == ServerState::kStopping; }
   [[nodiscard]] bool is_server_as_known() const noexcept {
-    return observe_u64(signs_.incarnation) == incarnation_ &&
-           server_state() <= fabric::shm::ServerState::kServing;
+    return observe_u64(signs_.incarnation) == incarnation_ && server_state() <= ServerState::kServing;
   }
   [[nodiscard]] bool has_server_given_up() const noexcept {
-    return state_ == State::kNoServer && server_state() == fabric::shm::ServerState::kGivenUp;
+    return state_ == State::kNoServer && server_state() == ServerState::kGivenUp;
   }
   // Whether the above can change without a poll.
   [[nodiscard]] bool tells_by_words() const noexcept { return signs_.are_live; }
@@ -177,8 +174,8 @@ class Connection final : public runtime::Poller {
   ~Connection() override = default;
   void retire() noexcept;
   void end_of_a_view() noexcept;
-  [[nodiscard]] fabric::shm::ServerState server_state() const noexcept {
-    return static_cast<fabric::shm::ServerState>(observe_u64(signs_.server_state));
+  [[nodiscard]] ServerState server_state() const noexcept {
+    return static_cast<ServerState>(observe_u64(signs_.server_state));
   }
   [[nodiscard]] State look() const noexcept;
   void change_to(State state);

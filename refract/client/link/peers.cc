@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kGrowthWaits = 6;  // Together about 60 ms.
 constexpr uint64_t kPause_ns = kMillisecond_ns;
-// What a node page says while all is well: for those who have no page to look at.
-constexpr auto kServing = static_cast<uint64_t>(fabric::shm::ServerState::kServing);
+// What a node says while all is well: for those who have no word to look at.
+constexpr auto kServing = static_cast<uint64_t>(ServerState::kServing);
 
 bool is_gone(const Connection* connection) noexcept {
   return connection == nullptr || connection->state() == Connection::State::kEnded;

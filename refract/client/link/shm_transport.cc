@@ -7,12 +7,19 @@
 
 namespace refract::client {
 
-using fabric::shm::ServerState;
-
 namespace {
 
 // No node asks for less.
 constexpr uint64_t kReadsPerUseMax = 1 << 20;
+
+// The word of the node's page is handed on as it is.
+template <ServerState kOurs, fabric::shm::ServerState kPages>
+constexpr bool kSame = static_cast<uint64_t>(kOurs) == static_cast<uint64_t>(kPages);
+static_assert(kSame<ServerState::kStarting, fabric::shm::ServerState::kStarting> &&
+              kSame<ServerState::kServing, fabric::shm::ServerState::kServing> &&
+              kSame<ServerState::kRestarting, fabric::shm::ServerState::kRestarting> &&
+              kSame<ServerState::kGivenUp, fabric::shm::ServerState::kGivenUp> &&
+              kSame<ServerState::kStopping, fabric::shm::ServerState::kStopping>);
 
 std::string_view name_of(ServerState state) noexcept {
   switch (state) {
@@ -73,7 +80,7 @@ class ShmTransport final : public Transport {
     return "is its keeper stopped? look with: ps -C refractd -o pid,stat,args";
   }
   void fill(Route& route) const override {
-    route.server = name_of(fabric::shm::server_state(*page_));
+    route.server = name_of(static_cast<ServerState>(fabric::shm::server_state(*page_)));
     route.incarnation = fabric::shm::incarnation(*page_);
     route.server_pid = observe_u64(&page_->server_pid);
     route.mapped_bytes += channel_.local_view().bytes;

@@ -3,7 +3,6 @@
 
 #include "refract/client/link/tcp_facts.h"
 #include "refract/client/link/transport.h"
-#include "refract/fabric/shm/node_page.h"
 #include "refract/fabric/tcp/domain.h"
 
 namespace refract::client {
@@ -43,7 +42,7 @@ class TcpTransport final : public Transport {
   std::unique_ptr<fabric::tcp::ClientDomain> domain_;
   fabric::Channel& channel_;
   // Nothing but a poll tells about a server at the other end of a socket.
-  uint64_t server_state_ = static_cast<uint64_t>(fabric::shm::ServerState::kServing);
+  uint64_t server_state_ = static_cast<uint64_t>(ServerState::kServing);
   uint64_t incarnation_ = 0;
 };
 

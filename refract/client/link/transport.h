@@ -40,9 +40,18 @@ struct NodeFacts {
   std::string socket_path;              // tcp: where clients of that host meet this shard; may be empty.
 };
 
+// How a node's server is. A provider whose nodes publish a word of it publishes these numbers.
+enum class ServerState : uint64_t {
+  kStarting = 1,
+  kServing = 2,
+  kRestarting = 3,  // It died, and the next one is not there yet.
+  kGivenUp = 4,     // It died too often: there will be no other.
+  kStopping = 5,
+};
+
 // Words that say how the server is, at the cost of a load. They stay where they are as long as the transport.
 struct Signs {
-  const uint64_t* server_state = nullptr;  // fabric::shm::ServerState
+  const uint64_t* server_state = nullptr;  // A ServerState.
   const uint64_t* incarnation = nullptr;
   bool are_live = false;  // The node itself changes them. Else only polling does.
 };

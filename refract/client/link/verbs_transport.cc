@@ -5,7 +5,6 @@
 
 #include "refract/client/link/tcp_facts.h"
 #include "refract/client/link/transport.h"
-#include "refract/fabric/shm/node_page.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/verbs/domain.h"
 
@@ -68,7 +67,7 @@ class VerbsTransport final : public Transport {
   fabric::Channel& channel_;
   mutable std::string advice_;
   NodeFacts facts_;
-  uint64_t server_state_ = static_cast<uint64_t>(fabric::shm::ServerState::kServing);
+  uint64_t server_state_ = static_cast<uint64_t>(ServerState::kServing);
   uint64_t incarnation_ = 0;
 };
 
