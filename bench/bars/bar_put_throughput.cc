@@ -94,8 +94,8 @@ Reported<Outcome> measure_put_16(BarRun& run) {
       block.samples.push_back(*puts / updates);
     }
     block.details = {{"put", spread_of(ours).median, "M/s"}, {"table", spread_of(theirs).median, "M/s"}};
-    block.note = fmt::format("random ones of {} entries replaced; client::AsyncClient on core 0, server on 1",
-                             entries);
+    block.note =
+        fmt::format("random ones of {} entries replaced; AsyncClient on core 0, server on 1", entries);
     return {};
   });
 }

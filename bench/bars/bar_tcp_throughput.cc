@@ -126,7 +126,7 @@ Reported<Outcome> measure_contest(BarRun& run, const Contest& contest) {
         block.details = {{"ours", spread_of(our_rates).median, unit},
                          {beside->name(), spread_of(their_rates).median, unit}};
         block.note = fmt::format(
-            "one connection each, a sliding window of {} (client::AsyncClient; pipelined commands); both "
+            "one connection each, a sliding window of {} (AsyncClient; pipelined commands); both "
             "clients poll, our server polls, {} sleeps in epoll when idle; clients on core 0, servers on 1",
             contest.depth, beside->name());
         return {};

@@ -17,8 +17,7 @@ PutLanes::~PutLanes() {
 
 Reported<std::unique_ptr<PutLanes>> PutLanes::connect(const std::string& socket_path, uint64_t entries) {
   std::unique_ptr<PutLanes> lanes(new PutLanes(entries));
-  auto client =
-      runtime::block_on(lanes->shard_, client::AsyncClient::connect(lanes->shard_, socket_path, {}));
+  auto client = runtime::block_on(lanes->shard_, AsyncClient::connect(lanes->shard_, socket_path, {}));
   if (!client) return report(client.error());
   lanes->client_ = std::move(*client);
   return lanes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// So many puts of random entries in flight all the time, through one client::AsyncClient: as little round
+// So many puts of random entries in flight all the time, through one AsyncClient: as little round
 // them as there can be.
 #pragma once
 
@@ -41,7 +41,7 @@ class PutLanes {
   [[nodiscard]] static runtime::Task<> put_on(PutLanes& lanes);
 
   runtime::Shard shard_;
-  std::unique_ptr<client::AsyncClient> client_;
+  std::unique_ptr<AsyncClient> client_;
   Draw draw_;
   uint64_t done_ = 0;
   size_t under_way_ = 0;

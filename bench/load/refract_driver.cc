@@ -35,8 +35,8 @@ Reported<std::unique_ptr<RefractDriver>> RefractDriver::connect(const Target& ta
                                                                 const DriverOptions& options,
                                                                 const Contents& contents) {
   std::unique_ptr<RefractDriver> driver(new RefractDriver(options, contents));
-  auto client = runtime::block_on(
-      driver->shard(), client::AsyncClient::connect(driver->shard(), target.address, target.client));
+  auto client = runtime::block_on(driver->shard(),
+                                  AsyncClient::connect(driver->shard(), target.address, target.client));
   if (!client) return report(client.error());
   driver->client_ = std::move(*client);
   if (!options.has_scans) return driver;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client of a Refract node: the public client::AsyncClient. Batches of one are get_into() and put(),
+// One client of a Refract node: the public AsyncClient. Batches of one are get_into() and put(),
 // larger ones multi_get() and multi_put(). A kReplace is get_into() and a put() of the version that it
 // brought, a kScan some scan() and a multi_get().
 #pragma once
@@ -27,7 +27,7 @@ class RefractDriver final : public LaneDriver {
   RefractDriver& operator=(const RefractDriver&) = delete;
   ~RefractDriver() override;
 
-  [[nodiscard]] client::AsyncClient& client() noexcept { return *client_; }
+  [[nodiscard]] AsyncClient& client() noexcept { return *client_; }
   [[nodiscard]] uint64_t requests_sent() const noexcept override { return client_->messages_sent(); }
 
  private:
@@ -55,7 +55,7 @@ class RefractDriver final : public LaneDriver {
   std::vector<Items> items_;
   std::vector<Scan> scans_;
   std::vector<uint64_t> cursors_;  // Where scans may begin: one for each page of a walk over all keys.
-  std::unique_ptr<client::AsyncClient> client_;
+  std::unique_ptr<AsyncClient> client_;
 };
 
 }  // namespace refract::bench

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client as coroutines, on a shard of the caller's: for programs that do many things at once in one thread.
 //
-//   auto client = co_await AsyncClient::connect(shard, "");
-//   std::string value;
-//   const Result<Got> got = co_await (*client)->get("greeting", value);
+//   runtime::Task<> greet(AsyncClient& client) {
+//     std::string value;
+//     const Result<Got> got = co_await client.get("greeting", value);
+//   }
+//
+//   runtime::Shard shard(system_clock());
+//   auto client = block_on(shard, AsyncClient::connect(shard, ""));
+//   for (int i = 0; i < 64; ++i) shard.spawn(greet(**client));
+//   (void)shard.run_until([&] { return shard.gate().count() == 0; });
 //
 // The operations, their outcomes and what happens when server or node go are those of client.h. A direct get
 // takes no coroutine: its awaitable is ready at once. Keys, values and targets must live until the awaited
@@ -13,25 +19,25 @@
 // ended: `co_await shard.sleep_for(0)` before.
 #pragma once
 
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "refract/client/answers.h"
+#include "refract/base/report.h"
+#include "refract/base/result.h"
 #include "refract/client/client.h"
-#include "refract/client/link/peers.h"
-#include "refract/client/link/settings.h"
-#include "refract/client/use_notes.h"
-#include "refract/kv/calls/rpc_client_attempts.h"
+#include "refract/client/types.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
-namespace refract::client {
+namespace refract {
 
-class Write;
+namespace client {
+class AsyncCalls;
+class GetCall;
 
 // Where a value goes; one of the two.
 struct Room {
@@ -39,16 +45,15 @@ struct Room {
   std::span<std::byte> buffer = {};
   std::byte* operator()(uint64_t bytes) const;
 };
+}  // namespace client
 
 class AsyncClient {
  public:
   [[nodiscard]] static runtime::Task<Reported<std::unique_ptr<AsyncClient>>> connect(
       runtime::Shard& shard, std::string address, ClientOptions options = {});
-  // Of settings that outlive it; not connected until its first operation, or peers().establish().
-  AsyncClient(runtime::Shard& shard, const Settings& settings) : peers_(shard, settings) {}
   AsyncClient(const AsyncClient&) = delete;
   AsyncClient& operator=(const AsyncClient&) = delete;
-  ~AsyncClient() = default;
+  ~AsyncClient();
 
   class Get;
   [[nodiscard]] Get get(Bytes key, std::string& value) noexcept;
@@ -65,68 +70,19 @@ class AsyncClient {
   [[nodiscard]] runtime::Task<Result<NodeStat>> stat();
   [[nodiscard]] runtime::Task<Result<Pong>> ping();  // The node's first shard.
 
-  [[nodiscard]] RequestId new_request() noexcept { return peers_.new_request(); }
+  [[nodiscard]] RequestId new_request() noexcept;
   [[nodiscard]] Route route() const;
-  [[nodiscard]] const Report& trouble() const noexcept { return peers_.trouble(); }
-  [[nodiscard]] uint64_t messages_sent() const noexcept { return peers_.messages_sent(); }
-
-  // For the blocking client, which takes shorter ways and comes here when they do not lead anywhere.
-  [[nodiscard]] Peers& peers() noexcept { return peers_; }
-  [[nodiscard]] const Peers& peers() const noexcept { return peers_; }
-  // `begun_ns`: when an attempt began that has failed already; 0: there was none.
-  [[nodiscard]] runtime::Task<Result<Got>> get_slowly(Bytes key, Room room, uint64_t begun_ns = 0);
-  // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
-  [[nodiscard]] static Code view_directly(Connection& connection, Bytes key, View& view);
-  [[nodiscard]] static View empty_view() noexcept { return {}; }
-  // REQUIRES: the connection's reader has pinned it just now.
-  [[nodiscard]] static View view_of(Connection& connection,
-                                    const Connection::Reader::Pinned& pinned) noexcept {
-    View view;
-    view.held_by_ = &connection;
-    view.pin_ = pinned.pin;
-    view.bytes_ = {connection.at(pinned.value), pinned.found.value_bytes};
-    view.version_ = pinned.found.version;
-    return view;
-  }
-  // The rest of a put that was begun, perhaps.
-  [[nodiscard]] runtime::Task<Result<uint64_t>> put_on(Bytes key, Bytes value, PutOptions options,
-                                                       Write& write, uint64_t begun_ns = 0);
-  // Those of several keys whose shards answer directly; the others are left to `rest`, as indices.
-  void get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest);
-  [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);
+  [[nodiscard]] const Report& trouble() const noexcept;
+  [[nodiscard]] uint64_t messages_sent() const noexcept;
 
  private:
-  // The rest of a get whose first answer was not all.
-  [[nodiscard]] runtime::Task<Result<Got>> finish_get(Get& get);
-  struct ShardGets;
-  struct ShardPuts;
+  explicit AsyncClient(std::unique_ptr<client::AsyncCalls> calls) noexcept;
 
-  AsyncClient(runtime::Shard& shard, std::unique_ptr<const Settings> settings)
-      : own_settings_(std::move(settings)), peers_(shard, *own_settings_) {}
-
-  // kInvalidated, kCorrupt: the caller goes on with get_slowly.
-  [[nodiscard]] Code get_directly(Bytes key, const Room& room, Got& got);
-  void note_read(Connection& connection, Connection::Key key) noexcept {
-    if (++noted_reads_ >= notes_.due()) [[unlikely]]
-      notes_.note(connection, key, noted_reads_);
-  }
-  struct Way;
-  [[nodiscard]] bool read_ahead(GetItem& item, const Way& way);
-  // All at once.
-  template <typename Job>
-  [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncClient::*work)(Job&));
-  [[nodiscard]] runtime::Task<> get_of_shard(ShardGets& job);
-  [[nodiscard]] runtime::Task<> put_of_shard(ShardPuts& job);
-
-  std::unique_ptr<const Settings> own_settings_;
-  Peers peers_;
-  uint64_t reads_ = 0;
-  UseNotes notes_;
-  uint64_t noted_reads_ = 0;
+  const std::unique_ptr<client::AsyncCalls> calls_;
 };
 
 // `co_await` gives a Result<Got>.
-class [[nodiscard]] AsyncClient::Get : private kv::RpcClient::GetAttempt::EndTaker {
+class [[nodiscard]] AsyncClient::Get {
  public:
   Get(const Get&) = delete;
   Get& operator=(const Get&) = delete;
@@ -138,31 +94,46 @@ class [[nodiscard]] AsyncClient::Get : private kv::RpcClient::GetAttempt::EndTak
 
  private:
   friend class AsyncClient;
-  Get(AsyncClient& client, Bytes key, Room room) noexcept : client_(client), key_(key), room_(room) {}
+  friend class client::GetCall;
+  Get(client::AsyncCalls& calls, Bytes key, client::Room room) noexcept
+      : calls_(calls), key_(key), room_(room) {}
   [[nodiscard]] bool ask_once();
-  void on_attempt_end() noexcept override;
+  void on_call_end() noexcept;
   [[nodiscard]] bool go_on(runtime::Task<Result<Got>> slow, std::coroutine_handle<> waiter);
+  [[nodiscard]] static runtime::Task<Result<Got>> finish(Get& get);
 
-  // Many gets and puts at a time are bounded by what each costs here, and frames of coroutines were most of
-  // it. So the first attempt lies in the awaiting coroutine's frame.
-  struct Attempt {
-    Attempt(Get& get, Connection& at, kv::RpcClient& rpc)
-        : connection(at), use(at), sink(get.room_), call(rpc, get.key_, sink, &get) {}
-    Connection& connection;
-    Peers::Use use;
-    Sink<Room> sink;
-    kv::RpcClient::GetAttempt call;
+  // Many gets at a time are bounded by what each costs here, and frames of coroutines were most of it. So the
+  // first attempt lies in the awaiting coroutine's frame, in this room: its type is the library's own.
+  class CallRoom {
+   public:
+    static constexpr size_t kBytes = 288;
+    static constexpr size_t kAlign = 8;
+
+    CallRoom() noexcept {}  // The bytes stay as they are.
+    CallRoom(const CallRoom&) = delete;
+    CallRoom& operator=(const CallRoom&) = delete;
+    ~CallRoom() {
+      if (call_ != nullptr) clear();
+    }
+    [[nodiscard]] client::GetCall* operator->() const noexcept { return call_; }
+    [[nodiscard]] void* bytes() noexcept { return bytes_; }
+    void hold(client::GetCall* call) noexcept { call_ = call; }
+    void clear() noexcept;
+
+   private:
+    client::GetCall* call_ = nullptr;  // In `bytes_`; null: there is none.
+    alignas(kAlign) std::byte bytes_[kBytes];
   };
 
-  AsyncClient& client_;
+  client::AsyncCalls& calls_;
   Bytes key_;
-  Room room_;
+  client::Room room_;
   Got got_;
   Code code_ = Code::kOk;
   uint64_t begun_ns_ = 0;
   std::coroutine_handle<> waiter_;
-  std::optional<Attempt> attempt_;
+  CallRoom call_;
   runtime::Task<Result<Got>> slow_;
 };
 
-}  // namespace refract::client
+}  // namespace refract

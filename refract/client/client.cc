@@ -12,7 +12,7 @@
 
 namespace refract {
 
-using client::AsyncClient;
+using client::AsyncCalls;
 using client::check_key;
 using client::check_put;
 using client::ClientState;
@@ -101,8 +101,8 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
   if (Connection* connection = mine->reading_at({.key = key}); connection != nullptr) {
-    View view = AsyncClient::empty_view();
-    const Code code = AsyncClient::view_directly(*connection, key, view);
+    View view = AsyncCalls::empty_view();
+    const Code code = AsyncCalls::view_directly(*connection, key, view);
     if (code == Code::kOk) return view;
     if (is_settled(code)) return fail(code);
     mine->count_reread();
@@ -183,7 +183,7 @@ Result<View> Client::view(Bytes key) {
     if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
       Connection::Reader::Pinned pinned;
       if (reader->pin_at_once(key, reader->hash(key), pinned)) [[likely]]
-        return AsyncClient::view_of(mine.sole_connection(), pinned);
+        return AsyncCalls::view_of(mine.sole_connection(), pinned);
       mine.count_again();
     }
   }
@@ -254,7 +254,7 @@ Result<uint64_t> Client::put(Bytes key, const Reservation& value, const PutOptio
 
 Result<uint64_t> Client::erase(Bytes key, uint64_t if_version, const RequestId& request) {
   return wait_for<uint64_t>(*state_,
-                            [&](AsyncClient& async) { return async.erase(key, if_version, request); });
+                            [&](AsyncCalls& async) { return async.erase(key, if_version, request); });
 }
 
 Result<RequestId> Client::new_request() {
@@ -312,11 +312,11 @@ void Client::multi_put(std::span<PutItem> items) {
 }
 
 Result<NodeStat> Client::stat() {
-  return wait_for<NodeStat>(*state_, [](AsyncClient& async) { return async.stat(); });
+  return wait_for<NodeStat>(*state_, [](AsyncCalls& async) { return async.stat(); });
 }
 
 Result<Pong> Client::ping() {
-  return wait_for<Pong>(*state_, [](AsyncClient& async) { return async.ping(); });
+  return wait_for<Pong>(*state_, [](AsyncCalls& async) { return async.ping(); });
 }
 
 Route Client::route() const {

@@ -47,7 +47,7 @@
 namespace refract {
 
 namespace client {
-class AsyncClient;
+class AsyncCalls;
 class ClientState;
 class Connection;
 }  // namespace client
@@ -69,7 +69,7 @@ class View {
   [[nodiscard]] bool is_copy() const noexcept { return copy_ != nullptr; }
 
  private:
-  friend class client::AsyncClient;
+  friend class client::AsyncCalls;
   View() = default;
 
   client::Connection* held_by_ = nullptr;  // Null: moved from, or a copy.

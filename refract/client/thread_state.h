@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "refract/base/clock.h"
-#include "refract/client/async_client.h"
+#include "refract/client/async_calls.h"
 #include "refract/client/link/forks.h"
 #include "refract/client/link/peers.h"
 #include "refract/client/link/settings.h"
@@ -86,7 +86,7 @@ class alignas(64) ThreadState {
 
   [[nodiscard]] bool is_child() const noexcept { return guard_.is_child(); }
   [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }
-  [[nodiscard]] AsyncClient& async() noexcept { return async_; }
+  [[nodiscard]] AsyncCalls& async() noexcept { return async_; }
   [[nodiscard]] Peers& peers() noexcept { return async_.peers(); }
   [[nodiscard]] const Report& trouble() const noexcept { return async_.trouble(); }
   [[nodiscard]] ClientCounters tally() const noexcept;
@@ -115,7 +115,7 @@ class alignas(64) ThreadState {
   Counter losses_;
   Counter connections_;
   runtime::Shard shard_;
-  AsyncClient async_;
+  AsyncCalls async_;
 };
 
 }  // namespace refract::client

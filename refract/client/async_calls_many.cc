@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "refract/client/answers.h"
-#include "refract/client/async_client.h"
+#include "refract/client/async_calls.h"
 #include "refract/kv/calls/task_team.h"
 
 namespace refract::client {
@@ -24,7 +24,7 @@ constexpr size_t kGroup = 16;
 }  // namespace
 
 // What multi_get has found out about a key before it reads it.
-struct AsyncClient::Way {
+struct AsyncCalls::Way {
   Connection* connection;
   Connection::Reader* reader;  // Null: none for this key.
   uint64_t hash;
@@ -32,7 +32,7 @@ struct AsyncClient::Way {
 };
 
 // False: ask the key's shard.
-bool AsyncClient::read_ahead(GetItem& item, const Way& way) {
+bool AsyncCalls::read_ahead(GetItem& item, const Way& way) {
   if (way.reader == nullptr) {
     const Code code = check_key(item.key);
     if (code != Code::kOk) item.result = fail(code);
@@ -49,7 +49,7 @@ bool AsyncClient::read_ahead(GetItem& item, const Way& way) {
   return true;
 }
 
-void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
+void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
   std::array<Way, kGroup> ways;
   for (size_t first = 0; first < items.size(); first += kGroup) {
     const std::span<GetItem> group = items.subspan(first, std::min(kGroup, items.size() - first));
@@ -74,7 +74,7 @@ void AsyncClient::get_directly(std::span<GetItem> items, std::vector<uint32_t>& 
 }
 
 // What one shard is asked for: what is still open, and whose it is.
-struct AsyncClient::ShardGets {
+struct AsyncCalls::ShardGets {
   uint32_t shard = 0;
   std::vector<GetItem*> owners;
   std::vector<StringRoom> rooms;
@@ -83,7 +83,7 @@ struct AsyncClient::ShardGets {
   kv::TaskTeam* team = nullptr;  // Null: it is the only shard.
 };
 
-struct AsyncClient::ShardPuts {
+struct AsyncCalls::ShardPuts {
   uint32_t shard = 0;
   std::vector<PutItem*> owners;
   std::vector<Write> writes;
@@ -155,7 +155,7 @@ Job& job_of(std::vector<Job>& jobs, uint32_t shard) {
 
 }  // namespace
 
-Task<> AsyncClient::get_of_shard(ShardGets& job) {
+Task<> AsyncCalls::get_of_shard(ShardGets& job) {
   // What points into these stays true.
   job.rooms.reserve(job.owners.size());
   job.sinks.reserve(job.owners.size());
@@ -171,7 +171,7 @@ Task<> AsyncClient::get_of_shard(ShardGets& job) {
   if (job.team != nullptr) job.team->leave();
 }
 
-Task<> AsyncClient::put_of_shard(ShardPuts& job) {
+Task<> AsyncCalls::put_of_shard(ShardPuts& job) {
   for (size_t i = 0; i < job.owners.size(); ++i) {
     const PutItem& item = *job.owners[i];
     job.open.push_back(
@@ -192,7 +192,7 @@ Task<> AsyncClient::put_of_shard(ShardPuts& job) {
 }
 
 template <typename Job>
-Task<> AsyncClient::run(std::vector<Job>& jobs, Task<> (AsyncClient::*work)(Job&)) {
+Task<> AsyncCalls::run(std::vector<Job>& jobs, Task<> (AsyncCalls::*work)(Job&)) {
   if (jobs.size() == 1) co_await (this->*work)(jobs.front());
   if (jobs.size() < 2) co_return;
   kv::TaskTeam team(peers_.shard());
@@ -203,7 +203,7 @@ Task<> AsyncClient::run(std::vector<Job>& jobs, Task<> (AsyncClient::*work)(Job&
   co_await team.run();
 }
 
-Task<> AsyncClient::get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which) {
+Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which) {
   co_await peers_.find_out();
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t node = peers_.connections();
@@ -217,12 +217,12 @@ Task<> AsyncClient::get_by_calls(std::span<GetItem> items, std::span<const uint3
         job_of(jobs, peers_.index_of({.key = item.key})).owners.push_back(&item);
       }
     }
-    co_await run(jobs, &AsyncClient::get_of_shard);
+    co_await run(jobs, &AsyncCalls::get_of_shard);
     if (peers_.connections() == node) break;
   }
 }
 
-Task<> AsyncClient::multi_get(std::span<GetItem> items) {
+Task<> AsyncCalls::multi_get(std::span<GetItem> items) {
   std::vector<uint32_t> rest;
   if (peers_.is_child()) {
     for (GetItem& item : items) item.result = fail(Code::kForked);
@@ -232,7 +232,7 @@ Task<> AsyncClient::multi_get(std::span<GetItem> items) {
   if (!rest.empty()) co_await get_by_calls(items, rest);
 }
 
-Task<> AsyncClient::multi_put(std::span<PutItem> items) {
+Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
   co_await peers_.find_out();
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t node = peers_.connections();
@@ -248,7 +248,7 @@ Task<> AsyncClient::multi_put(std::span<PutItem> items) {
       job.owners.push_back(&item);
       job.writes.emplace_back(peers_, item.options.request, is_conditional(item.options));
     }
-    co_await run(jobs, &AsyncClient::put_of_shard);
+    co_await run(jobs, &AsyncCalls::put_of_shard);
     if (peers_.connections() == node) break;
   }
 }

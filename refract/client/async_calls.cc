@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/client/async_calls.h"
+
+#include <optional>
+#include <utility>
+
+#include "refract/base/units.h"
+#include "refract/client/answers.h"
+#include "refract/client/shard_cursor.h"
+#include "refract/kv/calls/rpc_client_attempts.h"
+#include "refract/kv/calls/task_team.h"
+
+namespace refract::client {
+
+using runtime::Task;
+
+namespace {
+
+constexpr uint64_t kReadsPerLook = 256;
+
+// Coroutines of their own, because a lambda that captures must not be one.
+
+Task<Code> ask_get(Connection& connection, Bytes key, kv::ValueSink& sink, Got& got, uint64_t deadline_ns) {
+  const Result<kv::Got> answer = co_await connection.get(key, sink, deadline_ns);
+  co_return take(answer, got);
+}
+
+Task<Code> ask_exists(Connection& connection, Bytes key, Got& got, uint64_t deadline_ns) {
+  const Result<kv::Got> answer = co_await connection.exists(key, deadline_ns);
+  co_return take(answer, got);
+}
+
+struct ScanRequest {
+  uint64_t cursor;
+  size_t keys_min;
+};
+Task<Code> ask_scan(kv::RpcClient& rpc, ScanRequest request, ScanPage& page, uint64_t deadline_ns) {
+  auto answer = co_await rpc.scan(request.cursor, request.keys_min, deadline_ns);
+  page.entries.clear();
+  if (!answer) co_return answer.code();
+  page.next = answer->next;
+  for (auto& key : answer->keys) {
+    page.entries.push_back({std::move(key.key), key.version, key.value_bytes});
+  }
+  co_return Code::kOk;
+}
+
+struct PutCall {
+  Bytes key;
+  Bytes value;
+  PutOptions options;
+};
+Task<Result<uint64_t>> ask_put(Connection& connection, PutCall call, Write& write, uint64_t deadline_ns) {
+  const uint64_t begun_ns = connection.now_ns();
+  const kv::RpcPutOptions options = options_of(call.options, write.attempt());
+  const Result<uint64_t> version = co_await connection.put(call.key, call.value, options, deadline_ns);
+  write.note(version.code(), begun_ns);
+  co_return version;
+}
+
+struct EraseCall {
+  Bytes key;
+  uint64_t if_version;
+};
+Task<Result<uint64_t>> ask_erase(Connection& connection, EraseCall call, Write& write, uint64_t deadline_ns) {
+  const uint64_t begun_ns = connection.now_ns();
+  const Result<uint64_t> version =
+      co_await connection.rpc().erase(call.key, call.if_version, deadline_ns, write.attempt());
+  write.note(version.code(), begun_ns);
+  co_return version;
+}
+
+// A view's own bytes.
+struct CopyRoom {
+  std::unique_ptr<std::byte[]>* target;
+  std::byte* operator()(uint64_t bytes) const {
+    // One more, so that a view of nothing has bytes of its own, too.
+    *target = std::make_unique_for_overwrite<std::byte[]>(bytes + 1);
+    return target->get();
+  }
+};
+
+Task<> stat_of_shard(Peers& peers, uint32_t shard, NodeStat& sum, Code& code, kv::TaskTeam& team) {
+  const auto reply = co_await peers.ask<kv::wire::StatReply>(
+      {.key = {}, .shard = shard},
+      [](Connection& connection, uint64_t deadline_ns) { return connection.rpc().stat(deadline_ns); });
+  if (reply) {
+    add_to(sum, stat_of(*reply));
+  } else {
+    code = reply.code();
+  }
+  team.leave();
+}
+
+}  // namespace
+
+std::byte* Room::operator()(uint64_t bytes) const {
+  return string != nullptr ? StringRoom{string}(bytes) : BufferRoom{buffer}(bytes);
+}
+
+Code AsyncCalls::get_directly(Bytes key, const Room& room, Got& got) {
+  if (peers_.is_child()) [[unlikely]]
+    return Code::kForked;
+  if (const Code code = check_key(key); code != Code::kOk) return code;
+  Connection* connection = peers_.at(Place{.key = key});
+  if (connection == nullptr || connection->reader() == nullptr) return Code::kInvalidated;
+  // The shard's own turns poll the connections; this only has them look at what tells that a node has gone.
+  if (++reads_ % kReadsPerLook == 0 || connection->is_node_stopping()) peers_.look_around();
+  note_read(*connection, key);
+  return read_value(*connection, key, room, got);
+}
+
+Task<Result<Got>> AsyncCalls::get_slowly(Bytes key, Room room, uint64_t begun_ns) {
+  Got got;
+  Sink<Room> sink(room);
+  const Code code = co_await peers_.read(
+      {.key = key}, [&](Connection& at) { return read_value(at, key, room, got); },
+      [&](Connection& at, uint64_t deadline_ns) { return ask_get(at, key, sink, got, deadline_ns); },
+      Patience{.begun_ns = begun_ns});
+  if (code != Code::kOk) co_return fail(code);
+  co_return got;
+}
+
+Code AsyncCalls::view_directly(Connection& connection, Bytes key, View& view) {
+  Connection::Reader& reader = *connection.reader();
+  const Connection::Reader::Pinned pinned = reader.pin(key, reader.hash(key));
+  if (pinned.found.code != Code::kOk) return pinned.found.code;
+  view = view_of(connection, pinned);
+  return Code::kOk;
+}
+
+Task<Result<View>> AsyncCalls::view(Bytes key) {
+  if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
+  View view;
+  Got got;
+  const CopyRoom room{&view.copy_};
+  Sink<CopyRoom> sink(room);
+  const Code code = co_await peers_.read(
+      {.key = key}, [&](Connection& connection) { return view_directly(connection, key, view); },
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_get(connection, key, sink, got, deadline_ns);
+      });
+  if (code != Code::kOk) co_return fail(code);
+  if (view.held_by_ == nullptr) {
+    view.bytes_ = {view.copy_.get(), got.value_bytes};
+    view.version_ = got.version;
+  }
+  co_return std::move(view);
+}
+
+Task<Result<Got>> AsyncCalls::exists(Bytes key) {
+  if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
+  Got got;
+  const Code code = co_await peers_.read(
+      {.key = key}, [&](Connection& connection) { return look_at_entry(connection, key, got); },
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_exists(connection, key, got, deadline_ns);
+      });
+  if (code != Code::kOk) co_return fail(code);
+  co_return got;
+}
+
+Task<Result<ScanPage>> AsyncCalls::scan(uint64_t cursor, size_t keys_min) {
+  ScanPage page;
+  const ShardCursor at = ShardCursor::from(cursor);
+  co_await peers_.find_out();
+  if (peers_.is_known() && at.shard >= peers_.count()) co_return page;
+  const Code code = co_await peers_.read(
+      {.key = {}, .shard = at.shard},
+      [&](Connection& connection) { return scan_directly(*connection.reader(), at.own, keys_min, page); },
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_scan(connection.rpc(), {.cursor = at.own, .keys_min = keys_min}, page, deadline_ns);
+      });
+  if (code != Code::kOk) co_return fail(code);
+  page.next = at.followed_by(page.next, peers_.count());
+  co_return std::move(page);
+}
+
+Task<Result<uint64_t>> AsyncCalls::put(Bytes key, Bytes value, PutOptions options) {
+  if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
+  Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at({.key = key});
+  kv::RpcClient* const rpc = connection != nullptr ? connection->rpc_alone() : nullptr;
+  uint64_t begun_ns = 0;
+  if (rpc != nullptr) {
+    const Peers::Use use(*connection);
+    // Awaiting changes it, which the check does not see.
+    kv::RpcClient::PutAttempt attempt(  // NOLINT(misc-const-correctness)
+        *rpc, {.key = key, .value = value, .ttl_ns = options.ttl_ns});
+    if (attempt.is_sent()) {
+      begun_ns = peers_.shard().now_ns();
+      const std::optional<Result<uint64_t>> version = co_await attempt;
+      if (version) {
+        peers_.note(*connection, version->code());
+        co_return *version;
+      }
+    }
+  }
+  Write write(peers_, options.request, is_conditional(options));
+  const Result<uint64_t> version = co_await put_on(key, value, options, write, begun_ns);
+  co_return version;
+}
+
+Task<Result<uint64_t>> AsyncCalls::put_on(Bytes key, Bytes value, PutOptions options, Write& write,
+                                          uint64_t begun_ns) {
+  const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
+      {.key = key},
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_put(connection, {.key = key, .value = value, .options = options}, write, deadline_ns);
+      },
+      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); },
+      Patience{.begun_ns = begun_ns});
+  write.end(peers_, version.code());
+  co_return version;
+}
+
+Task<Result<uint64_t>> AsyncCalls::erase(Bytes key, uint64_t if_version, RequestId request) {
+  if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
+  Write write(peers_, request, if_version != 0);
+  const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
+      {.key = key},
+      [&](Connection& connection, uint64_t deadline_ns) {
+        return ask_erase(connection, {.key = key, .if_version = if_version}, write, deadline_ns);
+      },
+      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
+  write.end(peers_, version.code());
+  co_return version;
+}
+
+Task<Result<NodeStat>> AsyncCalls::stat() {
+  co_await peers_.find_out();
+  NodeStat sum;
+  Code code = Code::kOk;
+  kv::TaskTeam team(peers_.shard());
+  for (uint32_t shard = 0; shard < peers_.count(); ++shard) {
+    team.add(stat_of_shard(peers_, shard, sum, code, team));
+  }
+  co_await team.run();
+  if (code != Code::kOk) co_return fail(code);
+  co_return std::move(sum);
+}
+
+Task<Result<Pong>> AsyncCalls::ping() {
+  const Clock& clock = peers_.shard().clock();
+  uint64_t sent_ns = 0;
+  const auto reply = co_await peers_.ask<kv::wire::PingReply>(
+      {.key = {}, .shard = 0}, [&](Connection& connection, uint64_t deadline_ns) {
+        sent_ns = clock.now_ns();
+        return connection.rpc().ping(sent_ns, deadline_ns);
+      });
+  if (!reply) co_return fail(reply.error());
+  co_return Pong{.round_trip_ns = clock.now_ns() - sent_ns, .node_wall_ns = reply->wall_ns};
+}
+
+Route AsyncCalls::route() const {
+  Route route;
+  peers_.fill(route);
+  return route;
+}
+
+}  // namespace refract::client

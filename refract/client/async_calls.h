@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of client.h as coroutines on one runtime shard, behind both public forms: AsyncClient hands
+// them on, and the blocking Client takes shorter ways and comes here when they do not lead anywhere.
+//
+// Keys, values and targets live until the operation has ended.
+//
+// Threads: used only by its shard. It goes after all its operations, and not in the turn in which one of them
+// ended.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "refract/client/answers.h"
+#include "refract/client/async_client.h"
+#include "refract/client/client.h"
+#include "refract/client/link/peers.h"
+#include "refract/client/link/settings.h"
+#include "refract/client/use_notes.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::client {
+
+class Write;
+
+class AsyncCalls {
+ public:
+  // Of settings that outlive it; not connected until its first operation, or peers().establish().
+  AsyncCalls(runtime::Shard& shard, const Settings& settings) : peers_(shard, settings) {}
+  // The same of settings of its own.
+  AsyncCalls(runtime::Shard& shard, std::unique_ptr<const Settings> settings)
+      : own_settings_(std::move(settings)), peers_(shard, *own_settings_) {}
+  AsyncCalls(const AsyncCalls&) = delete;
+  AsyncCalls& operator=(const AsyncCalls&) = delete;
+  ~AsyncCalls() = default;
+
+  [[nodiscard]] runtime::Task<Result<View>> view(Bytes key);
+  [[nodiscard]] runtime::Task<Result<Got>> exists(Bytes key);
+  [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options = {});
+  [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
+                                                      RequestId request = {});
+  // All shards at once, each at its own pace.
+  [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
+  [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
+  [[nodiscard]] runtime::Task<Result<NodeStat>> stat();
+  [[nodiscard]] runtime::Task<Result<Pong>> ping();  // The node's first shard.
+
+  [[nodiscard]] RequestId new_request() noexcept { return peers_.new_request(); }
+  [[nodiscard]] Route route() const;
+  [[nodiscard]] const Report& trouble() const noexcept { return peers_.trouble(); }
+  [[nodiscard]] uint64_t messages_sent() const noexcept { return peers_.messages_sent(); }
+
+  // For shorter ways.
+  [[nodiscard]] Peers& peers() noexcept { return peers_; }
+  [[nodiscard]] const Peers& peers() const noexcept { return peers_; }
+  // kInvalidated, kCorrupt: go on with get_slowly.
+  [[nodiscard]] Code get_directly(Bytes key, const Room& room, Got& got);
+  // `begun_ns`: when an attempt began that has failed already; 0: there was none.
+  [[nodiscard]] runtime::Task<Result<Got>> get_slowly(Bytes key, Room room, uint64_t begun_ns = 0);
+  // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
+  [[nodiscard]] static Code view_directly(Connection& connection, Bytes key, View& view);
+  [[nodiscard]] static View empty_view() noexcept { return {}; }
+  // REQUIRES: the connection's reader has pinned it just now.
+  [[nodiscard]] static View view_of(Connection& connection,
+                                    const Connection::Reader::Pinned& pinned) noexcept {
+    View view;
+    view.held_by_ = &connection;
+    view.pin_ = pinned.pin;
+    view.bytes_ = {connection.at(pinned.value), pinned.found.value_bytes};
+    view.version_ = pinned.found.version;
+    return view;
+  }
+  // The rest of a put that was begun, perhaps.
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_on(Bytes key, Bytes value, PutOptions options,
+                                                       Write& write, uint64_t begun_ns = 0);
+  // Those of several keys whose shards answer directly; the others are left to `rest`, as indices.
+  void get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest);
+  [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);
+
+ private:
+  struct ShardGets;
+  struct ShardPuts;
+
+  void note_read(Connection& connection, Connection::Key key) noexcept {
+    if (++noted_reads_ >= notes_.due()) [[unlikely]]
+      notes_.note(connection, key, noted_reads_);
+  }
+  struct Way;
+  [[nodiscard]] bool read_ahead(GetItem& item, const Way& way);
+  // All at once.
+  template <typename Job>
+  [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncCalls::*work)(Job&));
+  [[nodiscard]] runtime::Task<> get_of_shard(ShardGets& job);
+  [[nodiscard]] runtime::Task<> put_of_shard(ShardPuts& job);
+
+  std::unique_ptr<const Settings> own_settings_;
+  Peers peers_;
+  uint64_t reads_ = 0;
+  UseNotes notes_;
+  uint64_t noted_reads_ = 0;
+};
+
+}  // namespace refract::client
