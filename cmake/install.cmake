@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `make install` puts where: the programs in bin/, librefract.so with the client and all layers under it,
-# the headers that refract/client/verified.h needs and no others, a CMake package (find_package(refract), then
+# the public headers with those that they need and no others, a CMake package (find_package(refract), then
 # link refract::refract) and refract.pc.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Increased when a program built against an older librefract.so can no longer run with the new one.
 set(REFRACT_ABI 0)
+
+# What programs include; scripts/tidy/layers.py watches over what they bring along.
+set(REFRACT_PUBLIC_HEADERS refract/client/verified.h refract/client/async_client.h)
 
 # refract_layers_below(OUT TARGET): TARGET and every layer that it links, each once.
 function(refract_layers_below out target)
@@ -25,10 +28,10 @@ function(refract_layers_below out target)
   set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
-# refract_headers_of(OUT HEADER): HEADER and what it includes of ours, as paths below the source folder. An
-# installed header brings along exactly what it needs.
-function(refract_headers_of out header)
-  set(open ${header})
+# refract_headers_of(OUT HEADER ...): these headers and what they include of ours, as paths below the source
+# folder. An installed header brings along exactly what it needs.
+function(refract_headers_of out)
+  set(open ${ARGN})
   set(found "")
   while(open)
     list(POP_FRONT open next)
@@ -58,6 +61,8 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/refract/client/client.h)
   foreach(layer ${layers})
     get_target_property(type ${layer} TYPE)
     if(NOT type STREQUAL "INTERFACE_LIBRARY")
+      # Exported is what REFRACT_API marks.
+      set_target_properties(${layer} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
       list(APPEND objects $<TARGET_OBJECTS:${layer}>)
     endif()
     get_target_property(links ${layer} INTERFACE_LINK_LIBRARIES)
@@ -74,6 +79,9 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/refract/client/client.h)
   set_target_properties(refract_shared PROPERTIES OUTPUT_NAME refract EXPORT_NAME refract LINKER_LANGUAGE CXX
     VERSION ${PROJECT_VERSION} SOVERSION ${REFRACT_ABI})
   target_link_libraries(refract_shared PRIVATE ${externals})
+  # Nor what templates of other libraries became here.
+  target_link_options(refract_shared PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/refract.map)
+  set_target_properties(refract_shared PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/refract.map)
   if(REFRACT_SANITIZE_FLAGS)
     target_link_options(refract_shared PRIVATE ${REFRACT_SANITIZE_FLAGS})
   else()
@@ -98,7 +106,7 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/refract/client/client.h)
   configure_file(${CMAKE_SOURCE_DIR}/cmake/refract.pc.in ${CMAKE_BINARY_DIR}/cmake/refract.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/cmake/refract.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-  refract_headers_of(headers refract/client/verified.h)
+  refract_headers_of(headers ${REFRACT_PUBLIC_HEADERS})
   foreach(header ${headers})
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})

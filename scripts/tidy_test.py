@@ -357,6 +357,13 @@ class Files(unittest.TestCase):
         self.assertEqual(sorted(found(tidy.check_public_headers, files)),
                          [("refract/client/client.h", 2), ("refract/kv/owner/table/table.h", 1)])
 
+    def test_the_asynchronous_one_reaches_runtime_too(self):
+        text = '#include "refract/runtime/shard.h"\n'
+        for header, faults in (("refract/client/async_client.h", []),
+                               ("refract/client/verified.h", [("refract/runtime/shard.h", 1)])):
+            files = {header: text, "refract/runtime/shard.h": ""}
+            self.assertEqual(found(tidy.check_public_headers, files), faults)
+
 
 class Words(unittest.TestCase):
     def refused(self, line, path="a.cc"):

@@ -6,12 +6,14 @@
 // aborts.
 #pragma once
 
+#include "refract/base/api.h"
+
 namespace refract {
 
 // Called before the abort; set once at start. Must be async-signal-safe in spirit: no locks, no allocation.
 void set_check_hook(void (*hook)() noexcept) noexcept;
 
-[[noreturn]] void check_failed(const char* condition, const char* file, int line) noexcept;
+[[noreturn]] REFRACT_API void check_failed(const char* condition, const char* file, int line) noexcept;
 
 }  // namespace refract
 

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "refract/base/api.h"
+
 namespace refract {
 
 class Clock {
@@ -24,7 +26,7 @@ class Clock {
 
 // The operating system's clocks (CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME through the vdso). Any
 // thread.
-[[nodiscard]] const Clock& system_clock() noexcept;
+[[nodiscard]] REFRACT_API const Clock& system_clock() noexcept;
 
 // The processor time that the calling thread has used so far, in nanoseconds. A system call.
 [[nodiscard]] uint64_t thread_cpu_ns() noexcept;

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "refract/base/api.h"
+
 namespace refract {
 
 enum class Code : uint8_t {
@@ -35,7 +37,7 @@ struct CodeInfo {
 };
 
 // The table's row; of a number that no row has, the row of kMalformed.
-[[nodiscard]] const CodeInfo& info(Code code) noexcept;
+[[nodiscard]] REFRACT_API const CodeInfo& info(Code code) noexcept;
 
 // The code that travels as `number`, or kMalformed where the table has no such row.
 [[nodiscard]] Code code_from_wire(uint64_t number) noexcept;

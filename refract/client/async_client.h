@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 
+#include "refract/base/api.h"
 #include "refract/base/report.h"
 #include "refract/base/result.h"
 #include "refract/client/client.h"
@@ -47,7 +48,7 @@ struct Room {
 };
 }  // namespace client
 
-class AsyncClient {
+class REFRACT_API AsyncClient {
  public:
   [[nodiscard]] static runtime::Task<Reported<std::unique_ptr<AsyncClient>>> connect(
       runtime::Shard& shard, std::string address, ClientOptions options = {});
@@ -82,7 +83,7 @@ class AsyncClient {
 };
 
 // `co_await` gives a Result<Got>.
-class [[nodiscard]] AsyncClient::Get {
+class [[nodiscard]] REFRACT_API AsyncClient::Get {
  public:
   Get(const Get&) = delete;
   Get& operator=(const Get&) = delete;

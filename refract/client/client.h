@@ -39,6 +39,7 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/base/api.h"
 #include "refract/base/report.h"
 #include "refract/base/result.h"
 #include "refract/client/reservation.h"
@@ -55,7 +56,7 @@ class Connection;
 // A value as it was when view() returned: later writes do not touch it. Where the node's memory is mapped
 // here, the value is not copied: it is held there by one of the thread's 255 pins, as long as the view lives.
 // Elsewhere the view owns a copy. May outlive the Client, and be moved to and destroyed by any thread.
-class View {
+class REFRACT_API View {
  public:
   View(View&& other) noexcept;
   View& operator=(View&& other) noexcept;
@@ -79,7 +80,7 @@ class View {
   uint64_t version_ = 0;
 };
 
-class Client {
+class REFRACT_API Client {
  public:
   // `address` is empty for the default socket of this user, or one of
   //   /run/refract/node.sock, shm:PATH, refract:///PATH    a node of this host, met at that socket

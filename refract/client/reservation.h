@@ -17,6 +17,7 @@
 #include <span>
 #include <utility>
 
+#include "refract/base/api.h"
 #include "refract/base/result.h"
 
 namespace refract {
@@ -26,7 +27,7 @@ namespace client {
 class ClientState;
 }
 
-class Reservation {
+class REFRACT_API Reservation {
  public:
   // Of no Client, which would keep the memory for the next one: this one gives it back. kInvalidArgument: no
   // bytes. kTooLarge: more than a value has. kNoSpace, kSystem: the memory is not to be had.

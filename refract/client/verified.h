@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 
+#include "refract/base/api.h"
 #include "refract/base/result.h"
 #include "refract/client/client.h"
 #include "refract/client/types.h"
@@ -27,18 +28,18 @@ namespace refract {
 inline constexpr uint64_t kChecksumBytes = 16;
 
 // What is to be stored for `value`: for those who put by other calls, AsyncClient's for example.
-[[nodiscard]] std::string with_checksum(Bytes key, Bytes value);
+[[nodiscard]] REFRACT_API std::string with_checksum(Bytes key, Bytes value);
 
 // The value in what was stored, as a part of `stored`, be it a string's, a view's or a buffer's. kMalformed:
 // it does not end with a checksum, since it was put without one, or was damaged just there. kCorrupt: the
 // checksum is that of another value or another key.
-[[nodiscard]] Result<Bytes> verify(Bytes key, Bytes stored);
+[[nodiscard]] REFRACT_API Result<Bytes> verify(Bytes key, Bytes stored);
 
 // The calls of a Client on values with checksums, with their outcomes and those of verify(). Lengths are
 // those without the checksum; a value is 16 bytes shorter at most. Each put copies its value once more.
 //
 // Threads: any number at once, as of the Client, which outlives it.
-class VerifyingClient {
+class REFRACT_API VerifyingClient {
  public:
   explicit VerifyingClient(Client& client) noexcept : client_(client) {}
 

@@ -12,9 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "refract/base/api.h"
+
 namespace refract::runtime {
 
-class FramePool {
+class REFRACT_API FramePool {
  public:
   static constexpr size_t kStepBytes = 64;
   static constexpr size_t kPooledBytesMax = 4096;

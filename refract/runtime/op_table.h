@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "refract/base/api.h"
 #include "refract/base/result.h"
 #include "refract/base/units.h"
 
@@ -38,7 +39,7 @@ class OpTable;
 
 // One operation: begun, not yet dropped. Move it, await it once. Destroying it (also: destroying the
 // coroutine that holds it) releases the slot; a completion that comes later is stale.
-class [[nodiscard]] Pending {
+class [[nodiscard]] REFRACT_API Pending {
  public:
   Pending(Pending&& other) noexcept : table_(std::exchange(other.table_, nullptr)), token_(other.token_) {}
   Pending& operator=(Pending&& other) noexcept;
@@ -61,7 +62,7 @@ class [[nodiscard]] Pending {
   Token token_;
 };
 
-class OpTable {
+class REFRACT_API OpTable {
  public:
   // REQUIRES: 0 < capacity < 2^32.
   explicit OpTable(size_t capacity) noexcept;

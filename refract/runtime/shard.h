@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "refract/base/api.h"
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
 #include "refract/runtime/gate.h"
@@ -60,7 +61,7 @@ struct ShardOptions {
   Idler* idler = nullptr;     // Null: really wait. Must outlive the shard.
 };
 
-class Shard {
+class REFRACT_API Shard {
  public:
   // `clock` must outlive the shard.
   explicit Shard(const Clock& clock, const ShardOptions& options = {});

@@ -3,7 +3,7 @@
 
 import re
 
-from tidy.rules import HEAVY_HEADERS, LAYER_RANK, PROVIDER_USERS, ROOMS
+from tidy.rules import HEAVY_HEADERS, LAYER_RANK, PROVIDER_USERS, PUBLIC_HEADERS, ROOMS
 from tidy.tree import Violation, includes, is_test, layer_of, line_of, provider_of
 
 
@@ -102,17 +102,20 @@ def check_heavy_headers(tree):
 
 
 def check_public_headers(tree):
-    """public-header: what client.h brings along is of base and client, and needs no other library"""
-    start = "refract/client/client.h"
-    if start not in tree.files:
-        return
+    """public-header: what a public header brings along is of PUBLIC_HEADERS, and needs no other library"""
+    for start, layers in PUBLIC_HEADERS.items():
+        if start in tree.files:
+            yield from public_header_faults(tree, start, layers)
+
+
+def public_header_faults(tree, start, layers):
     todo, seen = [start], set()
     while todo:
         path = todo.pop()
         if path in seen or path not in tree.files:
             continue
         seen.add(path)
-        if layer_of(path) not in ("base", "client"):
+        if layer_of(path) not in layers:
             yield Violation(path, 1, "public-header", f"{start} reaches this: hide it behind a pointer")
         for match in re.finditer(r"(?m)^#include <([^>]*/[^>]*)>", tree.files[path]):
             if not match.group(1).startswith("sys/"):

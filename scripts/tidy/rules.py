@@ -55,6 +55,13 @@ HEAVY_HEADERS = {
     "nlohmann/json.hpp": (8, "refract/documents/json.h"),
 }
 
+# What programs include, and the layers whose headers that may bring along. cmake/install.cmake installs them.
+PUBLIC_HEADERS = {
+    "refract/client/client.h": ("base", "client"),
+    "refract/client/verified.h": ("base", "client"),
+    "refract/client/async_client.h": ("base", "runtime", "client"),
+}
+
 # The layers that may name a provider; all others know the contract alone.
 PROVIDER_USERS = {"client", "node", "doors"}
 

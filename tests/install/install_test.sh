@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The installed package is complete: what `make install` puts below a prefix builds the example, found by
-# CMake and by pkg-config, and the example talks to a node started from there.
+# The installed package is complete: what `make install` puts below a prefix builds the examples, found by
+# CMake and by pkg-config, and they talk to a node started from there. Its library has the client's side
+# alone, and shows programs no more than the public headers promise.
 #
 #   install_test.sh CMAKE SOURCE BUILD COMPILER [FLAG ...]    the flags are those of a sanitized build
 set -euo pipefail
@@ -29,8 +30,28 @@ mv "$prefix" "$work/moved"
 readonly moved=$work/moved
 library_folder=$(dirname "$(find "$moved" -name librefract.so)")
 
+# Only what is marked REFRACT_API: 150 names at most, each of a public class or function.
+readonly classes='(Async|Verifying|)Client|View|Reservation|runtime::(Shard|OpTable|Pending|FramePool)'
+readonly functions='with_checksum|verify|info|system_clock|check_failed'
+nm -DC --defined-only "$library_folder/librefract.so" | cut -d' ' -f3- >"$work/exported"
+grep -q '^refract::Client::connect(' "$work/exported" || { echo "the library exports no client"; exit 1; }
+if grep -Ev "^refract::(($classes)::|($functions)[[(])" "$work/exported"; then
+  echo "the library exports the above, which are not public"
+  exit 1
+fi
+exported=$(wc -l <"$work/exported")
+((exported <= 150)) || { echo "the library exports $exported names, 150 are allowed"; exit 1; }
+# All that is in it, hidden or not.
+nm -C --defined-only "$library_folder/librefract.so" >"$work/inside"
+grep -q 'refract::client::Connection::' "$work/inside" || { echo "the library has lost its names"; exit 1; }
+readonly server='(storage|node|prism::snic|kv::(Table|TableService|RemoteServer))'
+if grep -E " refract::$server::" "$work/inside"; then
+  echo "the library has the above, which are of the server"
+  exit 1
+fi
+
 mkdir "$work/example"
-cp "$source/examples/hello.cc" "$source/examples/CMakeLists.txt" "$work/example"
+cp "$source"/examples/* "$work/example"
 "$cmake" -S "$work/example" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$moved" \
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags -Wall -Wextra -Wpedantic -Werror" \
   >"$work/cmake.log"
@@ -42,7 +63,8 @@ read -ra sanitizers <<<"$flags"
 "$compiler" "${sanitizers[@]}" -Wall -Wextra -Wpedantic -Werror -o "$work/by-pkg-config" \
   "$work/example/hello.cc" "${package[@]}" "-Wl,-rpath,$library_folder"
 
-"$moved/bin/refractd" --config /dev/null --socket-path "$socket" --memory-limit 64MiB >"$work/node.log" 2>&1 &
+"$moved/bin/refractd" --config /dev/null --socket-path "$socket" --memory-limit 64MiB \
+  --listen-address 127.0.0.1:0 >"$work/node.log" 2>&1 &
 node=$!
 for ((i = 0; i < 600; ++i)); do
   [[ -S $socket ]] && break
@@ -56,6 +78,15 @@ for program in "$work/by-cmake/hello" "$work/by-pkg-config"; do
 done
 [[ $("$moved/bin/refract" --socket "$socket" get greeting) == "hello, memory" ]] ||
   { echo "the installed refract does not find what the example put"; exit 1; }
+# Over TCP, where a get is a message: all 64 must be under way at once.
+for ((i = 0; i < 600; ++i)); do
+  tcp=$(awk '$1 == "tcp" { print $2 }' "$work/node.log")
+  [[ -n $tcp ]] && break
+  sleep 0.1
+done
+said=$("$work/by-cmake/in_flight" "tcp:$tcp" 20000)
+[[ $said == "20000 gets, 0 wrong, up to 64 in flight, "* ]] || { echo "in_flight said: $said"; exit 1; }
+
 if "$work/by-pkg-config" "$work/nothing.sock" 2>"$work/refused"; then
   echo "the example claims to have met a node where there is none"
   exit 1
