@@ -13,6 +13,7 @@
 #include "refract/client/types.h"
 #include "refract/kv/calls/rpc_client.h"
 #include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/layout/hashed_key.h"
 #include "refract/kv/layout/layout.h"
 
 namespace refract::client {
@@ -131,15 +132,16 @@ class Write {
 
 // REQUIRES, for these: the connection has a reader.
 template <typename ValueRoom>
-[[nodiscard]] Code read_value(Connection& connection, const Bytes& key, const ValueRoom& room, Got& got) {
+[[nodiscard]] Code read_value(Connection& connection, const kv::HashedKey& key, const ValueRoom& room,
+                              Got& got) {
   Connection::Reader& reader = *connection.reader();
-  const kv::Found found = reader.get(key, reader.hash(key), room);
+  const kv::Found found = reader.get(key.bytes(), key.hash(reader.hash_seed()), room);
   got = got_of(found);
   return found.code;
 }
-[[nodiscard]] inline Code look_at_entry(Connection& connection, const Bytes& key, Got& got) {
+[[nodiscard]] inline Code look_at_entry(Connection& connection, const kv::HashedKey& key, Got& got) {
   Connection::Reader& reader = *connection.reader();
-  const kv::Found found = reader.look(key, reader.hash(key));
+  const kv::Found found = reader.look(key.bytes(), key.hash(reader.hash_seed()));
   got = got_of(found);
   return found.code;
 }

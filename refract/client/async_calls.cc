@@ -20,12 +20,13 @@ constexpr uint64_t kReadsPerLook = 256;
 
 // Coroutines of their own, because a lambda that captures must not be one.
 
-Task<Code> ask_get(Connection& connection, Bytes key, kv::ValueSink& sink, Got& got, uint64_t deadline_ns) {
+Task<Code> ask_get(Connection& connection, const kv::HashedKey& key, kv::ValueSink& sink, Got& got,
+                   uint64_t deadline_ns) {
   const Result<kv::Got> answer = co_await connection.get(key, sink, deadline_ns);
   co_return take(answer, got);
 }
 
-Task<Code> ask_exists(Connection& connection, Bytes key, Got& got, uint64_t deadline_ns) {
+Task<Code> ask_exists(Connection& connection, const kv::HashedKey& key, Got& got, uint64_t deadline_ns) {
   const Result<kv::Got> answer = co_await connection.exists(key, deadline_ns);
   co_return take(answer, got);
 }
@@ -46,9 +47,9 @@ Task<Code> ask_scan(kv::RpcClient& rpc, ScanRequest request, ScanPage& page, uin
 }
 
 struct PutCall {
-  Bytes key;
+  const kv::HashedKey& key;  // Of who asks, who waits for the answer; likewise the options.
   Bytes value;
-  PutOptions options;
+  const PutOptions& options;
 };
 Task<Result<uint64_t>> ask_put(Connection& connection, PutCall call, Write& write, uint64_t deadline_ns) {
   const uint64_t begun_ns = connection.now_ns();
@@ -82,8 +83,9 @@ struct CopyRoom {
 
 Task<> stat_of_shard(Peers& peers, uint32_t shard, NodeStat& sum, Code& code, kv::TaskTeam& team) {
   const auto reply = co_await peers.ask<kv::wire::StatReply>(
-      {.key = {}, .shard = shard},
-      [](Connection& connection, uint64_t deadline_ns) { return connection.rpc().stat(deadline_ns); });
+      {.key = {}, .shard = shard}, [](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
+        return connection.rpc().stat(deadline_ns);
+      });
   if (reply) {
     add_to(sum, stat_of(*reply));
   } else {
@@ -98,46 +100,49 @@ std::byte* Room::operator()(uint64_t bytes) const {
   return string != nullptr ? StringRoom{string}(bytes) : BufferRoom{buffer}(bytes);
 }
 
-Code AsyncCalls::get_directly(Bytes key, const Room& room, Got& got) {
+Code AsyncCalls::get_directly(const Place& place, const Room& room, Got& got) {
   if (peers_.is_child()) [[unlikely]]
     return Code::kForked;
-  if (const Code code = check_key(key); code != Code::kOk) return code;
-  Connection* connection = peers_.at(Place{.key = key});
+  if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return code;
+  Connection* connection = peers_.at(place);
   if (connection == nullptr || connection->reader() == nullptr) return Code::kInvalidated;
   // The shard's own turns poll the connections; this only has them look at what tells that a node has gone.
   if (++reads_ % kReadsPerLook == 0 || connection->is_node_stopping()) peers_.look_around();
-  note_read(*connection, key);
-  return read_value(*connection, key, room, got);
+  note_read(*connection, place.key);
+  return read_value(*connection, place.key, room, got);
 }
 
-Task<Result<Got>> AsyncCalls::get_slowly(Bytes key, Room room, uint64_t begun_ns) {
+Task<Result<Got>> AsyncCalls::get_slowly(Place place, Room room, uint64_t begun_ns) {
   Got got;
   Sink<Room> sink(room);
   const Code code = co_await peers_.read(
-      {.key = key}, [&](Connection& at) { return read_value(at, key, room, got); },
-      [&](Connection& at, uint64_t deadline_ns) { return ask_get(at, key, sink, got, deadline_ns); },
+      place, [&](Connection& at, const kv::HashedKey& key) { return read_value(at, key, room, got); },
+      [&](Connection& at, const kv::HashedKey& key, uint64_t deadline_ns) {
+        return ask_get(at, key, sink, got, deadline_ns);
+      },
       Patience{.begun_ns = begun_ns});
   if (code != Code::kOk) co_return fail(code);
   co_return got;
 }
 
-Code AsyncCalls::view_directly(Connection& connection, Bytes key, View& view) {
+Code AsyncCalls::view_directly(Connection& connection, const kv::HashedKey& key, View& view) {
   Connection::Reader& reader = *connection.reader();
-  const Connection::Reader::Pinned pinned = reader.pin(key, reader.hash(key));
+  const Connection::Reader::Pinned pinned = reader.pin(key.bytes(), key.hash(reader.hash_seed()));
   if (pinned.found.code != Code::kOk) return pinned.found.code;
   view = view_of(connection, pinned);
   return Code::kOk;
 }
 
-Task<Result<View>> AsyncCalls::view(Bytes key) {
-  if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
+Task<Result<View>> AsyncCalls::view(Place place) {
+  if (const Code code = check_key(place.key.bytes()); code != Code::kOk) co_return fail(code);
   View view;
   Got got;
   const CopyRoom room{&view.copy_};
   Sink<CopyRoom> sink(room);
   const Code code = co_await peers_.read(
-      {.key = key}, [&](Connection& connection) { return view_directly(connection, key, view); },
-      [&](Connection& connection, uint64_t deadline_ns) {
+      place,
+      [&](Connection& connection, const kv::HashedKey& key) { return view_directly(connection, key, view); },
+      [&](Connection& connection, const kv::HashedKey& key, uint64_t deadline_ns) {
         return ask_get(connection, key, sink, got, deadline_ns);
       });
   if (code != Code::kOk) co_return fail(code);
@@ -148,12 +153,13 @@ Task<Result<View>> AsyncCalls::view(Bytes key) {
   co_return std::move(view);
 }
 
-Task<Result<Got>> AsyncCalls::exists(Bytes key) {
-  if (const Code code = check_key(key); code != Code::kOk) co_return fail(code);
+Task<Result<Got>> AsyncCalls::exists(Place place) {
+  if (const Code code = check_key(place.key.bytes()); code != Code::kOk) co_return fail(code);
   Got got;
   const Code code = co_await peers_.read(
-      {.key = key}, [&](Connection& connection) { return look_at_entry(connection, key, got); },
-      [&](Connection& connection, uint64_t deadline_ns) {
+      place,
+      [&](Connection& connection, const kv::HashedKey& key) { return look_at_entry(connection, key, got); },
+      [&](Connection& connection, const kv::HashedKey& key, uint64_t deadline_ns) {
         return ask_exists(connection, key, got, deadline_ns);
       });
   if (code != Code::kOk) co_return fail(code);
@@ -167,8 +173,10 @@ Task<Result<ScanPage>> AsyncCalls::scan(uint64_t cursor, size_t keys_min) {
   if (peers_.is_known() && at.shard >= peers_.count()) co_return page;
   const Code code = co_await peers_.read(
       {.key = {}, .shard = at.shard},
-      [&](Connection& connection) { return scan_directly(*connection.reader(), at.own, keys_min, page); },
-      [&](Connection& connection, uint64_t deadline_ns) {
+      [&](Connection& connection, const kv::HashedKey&) {
+        return scan_directly(*connection.reader(), at.own, keys_min, page);
+      },
+      [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         return ask_scan(connection.rpc(), {.cursor = at.own, .keys_min = keys_min}, page, deadline_ns);
       });
   if (code != Code::kOk) co_return fail(code);
@@ -178,7 +186,8 @@ Task<Result<ScanPage>> AsyncCalls::scan(uint64_t cursor, size_t keys_min) {
 
 Task<Result<uint64_t>> AsyncCalls::put(Bytes key, Bytes value, PutOptions options) {
   if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
-  Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at({.key = key});
+  const Place place{.key = key};
+  Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at(place);
   kv::RpcClient* const rpc = connection != nullptr ? connection->rpc_alone() : nullptr;
   uint64_t begun_ns = 0;
   if (rpc != nullptr) {
@@ -196,15 +205,15 @@ Task<Result<uint64_t>> AsyncCalls::put(Bytes key, Bytes value, PutOptions option
     }
   }
   Write write(peers_, options.request, is_conditional(options));
-  const Result<uint64_t> version = co_await put_on(key, value, options, write, begun_ns);
+  const Result<uint64_t> version = co_await put_on(place, value, options, write, begun_ns);
   co_return version;
 }
 
-Task<Result<uint64_t>> AsyncCalls::put_on(Bytes key, Bytes value, PutOptions options, Write& write,
+Task<Result<uint64_t>> AsyncCalls::put_on(Place place, Bytes value, PutOptions options, Write& write,
                                           uint64_t begun_ns) {
   const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
-      {.key = key},
-      [&](Connection& connection, uint64_t deadline_ns) {
+      place,
+      [&](Connection& connection, const kv::HashedKey& key, uint64_t deadline_ns) {
         return ask_put(connection, {.key = key, .value = value, .options = options}, write, deadline_ns);
       },
       [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); },
@@ -218,7 +227,7 @@ Task<Result<uint64_t>> AsyncCalls::erase(Bytes key, uint64_t if_version, Request
   Write write(peers_, request, if_version != 0);
   const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
       {.key = key},
-      [&](Connection& connection, uint64_t deadline_ns) {
+      [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         return ask_erase(connection, {.key = key, .if_version = if_version}, write, deadline_ns);
       },
       [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
@@ -243,7 +252,7 @@ Task<Result<Pong>> AsyncCalls::ping() {
   const Clock& clock = peers_.shard().clock();
   uint64_t sent_ns = 0;
   const auto reply = co_await peers_.ask<kv::wire::PingReply>(
-      {.key = {}, .shard = 0}, [&](Connection& connection, uint64_t deadline_ns) {
+      {.key = {}, .shard = 0}, [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         sent_ns = clock.now_ns();
         return connection.rpc().ping(sent_ns, deadline_ns);
       });

@@ -55,13 +55,13 @@ void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& r
     const std::span<GetItem> group = items.subspan(first, std::min(kGroup, items.size() - first));
     // Two passes that only prefetch, so that the misses of the whole group overlap.
     for (size_t i = 0; i < group.size(); ++i) {
-      const Bytes key = group[i].key;
-      Connection* const connection = check_key(key) == Code::kOk ? peers_.at(Place{.key = key}) : nullptr;
+      const Place place{.key = group[i].key};
+      Connection* const connection = check_key(group[i].key) == Code::kOk ? peers_.at(place) : nullptr;
       Connection::Reader* const reader = connection == nullptr ? nullptr : connection->reader();
       ways[i].connection = connection;
       ways[i].reader = reader;
       if (reader == nullptr) continue;
-      ways[i].hash = reader->hash(key);
+      ways[i].hash = place.key.hash(reader->hash_seed());
       reader->prefetch_bucket(ways[i].hash);
     }
     for (Way& way : std::span(ways).first(group.size())) {
@@ -77,6 +77,7 @@ void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& r
 struct AsyncCalls::ShardGets {
   uint32_t shard = 0;
   std::vector<GetItem*> owners;
+  std::vector<kv::KeyHash> hashes;
   std::vector<StringRoom> rooms;
   std::vector<Sink<StringRoom>> sinks;
   std::vector<kv::RpcClient::GetItem> open;
@@ -86,6 +87,7 @@ struct AsyncCalls::ShardGets {
 struct AsyncCalls::ShardPuts {
   uint32_t shard = 0;
   std::vector<PutItem*> owners;
+  std::vector<kv::KeyHash> hashes;
   std::vector<Write> writes;
   std::vector<kv::RpcClient::PutItem> open;
   kv::TaskTeam* team = nullptr;
@@ -161,11 +163,13 @@ Task<> AsyncCalls::get_of_shard(ShardGets& job) {
   job.sinks.reserve(job.owners.size());
   for (size_t i = 0; i < job.owners.size(); ++i) {
     job.sinks.emplace_back(job.rooms.emplace_back(StringRoom{&job.owners[i]->value}));
-    job.open.push_back({.key = job.owners[i]->key, .sink = &job.sinks.back()});
+    job.open.push_back({.key = job.owners[i]->key, .sink = &job.sinks.back(), .hash = job.hashes[i]});
   }
   const Result<bool> all = co_await peers_.ask<bool>(
       {.key = {}, .shard = job.shard},
-      [&](Connection& connection, uint64_t deadline_ns) { return ask_gets(connection, job, deadline_ns); },
+      [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
+        return ask_gets(connection, job, deadline_ns);
+      },
       Unsent{}, Patience{.is_of_many = true});
   for (GetItem* item : job.owners) item->result = fail(all.code());
   if (job.team != nullptr) job.team->leave();
@@ -174,12 +178,14 @@ Task<> AsyncCalls::get_of_shard(ShardGets& job) {
 Task<> AsyncCalls::put_of_shard(ShardPuts& job) {
   for (size_t i = 0; i < job.owners.size(); ++i) {
     const PutItem& item = *job.owners[i];
-    job.open.push_back(
-        {.key = item.key, .value = item.value, .options = options_of(item.options, job.writes[i].attempt())});
+    job.open.push_back({.key = item.key,
+                        .value = item.value,
+                        .options = options_of(item.options, job.writes[i].attempt()),
+                        .hash = job.hashes[i]});
   }
   const Result<bool> all = co_await peers_.ask<bool>(
       {.key = {}, .shard = job.shard},
-      [&](Connection& connection, uint64_t deadline_ns) {
+      [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         return ask_puts(peers_, connection, job, deadline_ns);
       },
       Unsent{}, Patience{.is_of_many = true});
@@ -214,7 +220,10 @@ Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32
       if (const Code code = check_key(item.key); code != Code::kOk) {
         item.result = fail(code);
       } else {
-        job_of(jobs, peers_.index_of({.key = item.key})).owners.push_back(&item);
+        const Place place{.key = item.key};
+        ShardGets& job = job_of(jobs, peers_.index_of(place));
+        job.owners.push_back(&item);
+        job.hashes.push_back(place.key.known());
       }
     }
     co_await run(jobs, &AsyncCalls::get_of_shard);
@@ -244,8 +253,10 @@ Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
         item.result = fail(code);
         continue;
       }
-      ShardPuts& job = job_of(jobs, peers_.index_of({.key = item.key}));
+      const Place place{.key = item.key};
+      ShardPuts& job = job_of(jobs, peers_.index_of(place));
       job.owners.push_back(&item);
+      job.hashes.push_back(place.key.known());
       job.writes.emplace_back(peers_, item.options.request, is_conditional(item.options));
     }
     co_await run(jobs, &AsyncCalls::put_of_shard);

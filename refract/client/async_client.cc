@@ -62,19 +62,28 @@ void AsyncClient::Get::CallRoom::clear() noexcept {
   std::destroy_at(std::exchange(call_, nullptr));
 }
 
+client::Place AsyncClient::Get::place() const noexcept {
+  return {.key = {key_, {.seed = hash_seed_, .hash = hash_, .is_known = is_hashed_}}};
+}
+
 bool AsyncClient::Get::await_ready() {
-  code_ = calls_.get_directly(key_, room_, got_);
+  const client::Place place = this->place();
+  code_ = calls_.get_directly(place, room_, got_);
+  const kv::KeyHash& known = place.key.known();
+  hash_seed_ = known.seed;
+  hash_ = known.hash;
+  is_hashed_ = known.is_known;
   return code_ != Code::kInvalidated && code_ != Code::kCorrupt;
 }
 
 bool AsyncClient::Get::await_suspend(std::coroutine_handle<> waiter) {
   waiter_ = waiter;
-  return ask_once() || go_on(calls_.get_slowly(key_, room_), waiter);
+  return ask_once() || go_on(calls_.get_slowly(place(), room_), waiter);
 }
 
 // False: not now. What ends other than well is begun anew by the ways that know about retries.
 bool AsyncClient::Get::ask_once() {
-  Connection* const connection = calls_.peers().answering_at({.key = key_});
+  Connection* const connection = calls_.peers().answering_at(place());
   if (code_ != Code::kInvalidated || connection == nullptr || connection->reader() != nullptr) return false;
   kv::RpcClient* const rpc = connection->rpc_alone_for_gets();
   if (rpc == nullptr) return false;
@@ -115,7 +124,7 @@ Task<Result<Got>> AsyncClient::Get::finish(Get& get) {
   get.call_.clear();
   if (code == Code::kOk) co_return got;
   if (code != Code::kUnavailable) co_return fail(code);
-  const Result<Got> later = co_await get.calls_.get_slowly(get.key_, get.room_, get.begun_ns_);
+  const Result<Got> later = co_await get.calls_.get_slowly(get.place(), get.room_, get.begun_ns_);
   co_return later;
 }
 
@@ -126,11 +135,11 @@ Result<Got> AsyncClient::Get::await_resume() {
 }
 
 Task<Result<View>> AsyncClient::view(Bytes key) {
-  return calls_->view(key);
+  return calls_->view({.key = key});
 }
 
 Task<Result<Got>> AsyncClient::exists(Bytes key) {
-  return calls_->exists(key);
+  return calls_->exists({.key = key});
 }
 
 Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {

@@ -39,6 +39,7 @@ namespace refract {
 namespace client {
 class AsyncCalls;
 class GetCall;
+struct Place;
 
 // Where a value goes; one of the two.
 struct Room {
@@ -126,8 +127,14 @@ class [[nodiscard]] REFRACT_API AsyncClient::Get {
     alignas(kAlign) std::byte bytes_[kBytes];
   };
 
+  [[nodiscard]] client::Place place() const noexcept;
+
   client::AsyncCalls& calls_;
   Bytes key_;
+  // The key's, once it was needed: as kv/layout/hashed_key.h has it.
+  uint64_t hash_seed_ = 0;
+  uint64_t hash_ = 0;
+  bool is_hashed_ = false;
   client::Room room_;
   Got got_;
   Code code_ = Code::kOk;

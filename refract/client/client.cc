@@ -49,18 +49,22 @@ uint64_t begun_of(const Connection& connection, uint64_t clock_ns) noexcept {
   return connection.tells_by_words() ? 0 : clock_ns;
 }
 
+// What a reader knows of a key that it has looked for.
+kv::KeyHash hashed(const Connection::Reader& reader, uint64_t hash) noexcept {
+  return {.seed = reader.hash_seed(), .hash = hash, .is_known = true};
+}
+
 template <typename Room>
-[[gnu::noinline]] Result<Got> get_carefully(ClientState& client, Bytes key, Room room) {
-  if (const Code code = check_key(key); code != Code::kOk) [[unlikely]]
+[[gnu::noinline]] Result<Got> get_carefully(ClientState& client, const Place& place, Room room) {
+  if (const Code code = check_key(place.key.bytes()); code != Code::kOk) [[unlikely]]
     return fail(code);
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) [[unlikely]]
     return fail(Code::kForked);
-  const Place place{.key = key};
   uint64_t begun_ns = 0;
   if (Connection* connection = mine->reading_at(place); connection != nullptr) {
     Got got;
-    const Code code = read_value(*connection, key, room, got);
+    const Code code = read_value(*connection, place.key, room, got);
     const bool is_pinned = code == Code::kOk && got.value_bytes >= kPinnedBytes;
     if (is_settled(code) && (!is_pinned || mine->is_node_still_there(*connection))) {
       if (code != Code::kOk) return fail(code);
@@ -69,7 +73,7 @@ template <typename Room>
   } else if (connection = mine->asking_at(place); connection != nullptr) {
     Sink<Room> sink(room);
     begun_ns = begun_of(*connection, mine->shard().now_ns());
-    const Result<kv::Got> answer = connection->get_and_wait(key, sink);
+    const Result<kv::Got> answer = connection->get_and_wait(place.key, sink);
     mine->publish();
     if (answer) return got_of(*answer);
     if (answer.code() != Code::kUnavailable) {
@@ -78,7 +82,20 @@ template <typename Room>
     }
   }
   mine->count_reread();
-  return mine->wait_for(mine->async().get_slowly(key, general(room), begun_ns));
+  return mine->wait_for(mine->async().get_slowly(place, general(room), begun_ns));
+}
+
+// The same of a node with several shards, of which the key's hash names one.
+template <typename Room>
+[[gnu::noinline]] Result<Got> get_of_shard(ClientState& client, ThreadState& mine, const Place& place,
+                                           Room room) {
+  if (Connection::Reader* reader = mine.shard_at_once(place.key).reader; reader != nullptr) [[likely]] {
+    kv::Found found;
+    if (reader->get_at_once(place.key.bytes(), place.key.hash(reader->hash_seed()), room, found)) [[likely]]
+      return got_of(found);
+    mine.count_again();
+  }
+  return get_carefully(client, place, room);
 }
 
 // The common get stands alone, because how many gets overlap is decided by the instructions of each.
@@ -88,26 +105,55 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
     ThreadState& mine = ClientState::mine_at_once();
     if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
       kv::Found found;
-      if (reader->get_at_once(key, reader->hash(key), room, found)) [[likely]]
+      const uint64_t hash = reader->hash(key);
+      if (reader->get_at_once(key, hash, room, found)) [[likely]]
         return got_of(found);
       mine.count_again();
+      return get_carefully(client, {.key = {key, hashed(*reader, hash)}}, room);
     }
+    if (mine.has_shards()) return get_of_shard(client, mine, {.key = key}, room);
   }
-  return get_carefully(client, key, room);
+  return get_carefully(client, {.key = key}, room);
 }
 
-[[gnu::noinline]] Result<View> view_carefully(ClientState& client, Bytes key) {
-  if (const Code code = check_key(key); code != Code::kOk) return fail(code);
+[[gnu::noinline]] Result<View> view_carefully(ClientState& client, const Place& place) {
+  if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return fail(code);
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  if (Connection* connection = mine->reading_at({.key = key}); connection != nullptr) {
+  if (Connection* connection = mine->reading_at(place); connection != nullptr) {
     View view = AsyncCalls::empty_view();
-    const Code code = AsyncCalls::view_directly(*connection, key, view);
+    const Code code = AsyncCalls::view_directly(*connection, place.key, view);
     if (code == Code::kOk) return view;
     if (is_settled(code)) return fail(code);
     mine->count_reread();
   }
-  return mine->wait_for(mine->async().view(key));
+  return mine->wait_for(mine->async().view(place));
+}
+
+[[gnu::noinline]] Result<View> view_of_shard(ClientState& client, ThreadState& mine, const Place& place) {
+  const client::ShardReader way = mine.shard_at_once(place.key);
+  if (way.reader != nullptr) [[likely]] {
+    Connection::Reader::Pinned pinned;
+    if (way.reader->pin_at_once(place.key.bytes(), place.key.hash(way.reader->hash_seed()), pinned))
+        [[likely]]
+      return AsyncCalls::view_of(*way.connection, pinned);
+    mine.count_again();
+  }
+  return view_carefully(client, place);
+}
+
+[[gnu::noinline]] Result<Got> exists_carefully(ClientState& client, const Place& place) {
+  if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return fail(code);
+  ThreadState* mine = client.mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  if (Connection* connection = mine->reading_at(place); connection != nullptr) {
+    Got got;
+    const Code code = look_at_entry(*connection, place.key, got);
+    if (code == Code::kOk) return got;
+    if (is_settled(code)) return fail(code);
+    mine->count_reread();
+  }
+  return mine->wait_for(mine->async().exists(place));
 }
 
 // Blocking calls that have no shorter way.
@@ -173,8 +219,9 @@ void Client::announce(Bytes key) noexcept {
   if (!state_->has_mine_at_once()) [[unlikely]] {
     if (state_->mine() == nullptr) return;
   }
-  Connection::Reader* const reader = ClientState::mine_at_once().reader_for(key);
-  if (reader != nullptr) reader->announce(reader->hash(key));
+  const Connection::Key hashed(key);
+  Connection::Reader* const reader = ClientState::mine_at_once().reader_for(hashed);
+  if (reader != nullptr) reader->announce(hashed.hash(reader->hash_seed()));
 }
 
 Result<View> Client::view(Bytes key) {
@@ -182,12 +229,15 @@ Result<View> Client::view(Bytes key) {
     ThreadState& mine = ClientState::mine_at_once();
     if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
       Connection::Reader::Pinned pinned;
-      if (reader->pin_at_once(key, reader->hash(key), pinned)) [[likely]]
+      const uint64_t hash = reader->hash(key);
+      if (reader->pin_at_once(key, hash, pinned)) [[likely]]
         return AsyncCalls::view_of(mine.sole_connection(), pinned);
       mine.count_again();
+      return view_carefully(*state_, {.key = {key, hashed(*reader, hash)}});
     }
+    if (mine.has_shards()) return view_of_shard(*state_, mine, {.key = key});
   }
-  return view_carefully(*state_, key);
+  return view_carefully(*state_, {.key = key});
 }
 
 Result<Got> Client::exists(Bytes key) {
@@ -195,22 +245,14 @@ Result<Got> Client::exists(Bytes key) {
     ThreadState& mine = ClientState::mine_at_once();
     if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
       kv::Found found;
-      if (reader->look_at_once(key, reader->hash(key), found)) [[likely]]
+      const uint64_t hash = reader->hash(key);
+      if (reader->look_at_once(key, hash, found)) [[likely]]
         return got_of(found);
       mine.count_again();
+      return exists_carefully(*state_, {.key = {key, hashed(*reader, hash)}});
     }
   }
-  if (const Code code = check_key(key); code != Code::kOk) return fail(code);
-  ThreadState* mine = state_->mine();
-  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  if (Connection* connection = mine->reading_at({.key = key}); connection != nullptr) {
-    Got got;
-    const Code code = look_at_entry(*connection, key, got);
-    if (code == Code::kOk) return got;
-    if (is_settled(code)) return fail(code);
-    mine->count_reread();
-  }
-  return mine->wait_for(mine->async().exists(key));
+  return exists_carefully(*state_, {.key = key});
 }
 
 Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) {
@@ -221,10 +263,11 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
     return fail(Code::kForked);
   Write write(mine->peers(), options.request, client::is_conditional(options));
   uint64_t first_ns = 0;
-  if (Connection* connection = mine->asking_at({.key = key}); connection != nullptr) [[likely]] {
+  const Place place{.key = key};
+  if (Connection* connection = mine->asking_at(place); connection != nullptr) [[likely]] {
     const uint64_t begun_ns = mine->shard().now_ns();
     const Result<uint64_t> version =
-        connection->put_and_wait(key, value, options_of(options, write.attempt()));
+        connection->put_and_wait(place.key, value, options_of(options, write.attempt()));
     mine->publish();
     if (version && !write.has_identity()) [[likely]]
       return version;
@@ -237,7 +280,7 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
     // A write with an identity has looked at the clock.
     first_ns = write.has_identity() ? begun_ns : begun_of(*connection, begun_ns);
   }
-  return mine->wait_for(mine->async().put_on(key, value, options, write, first_ns));
+  return mine->wait_for(mine->async().put_on(place, value, options, write, first_ns));
 }
 
 Result<Reservation> Client::reserve(uint64_t bytes) {

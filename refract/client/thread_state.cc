@@ -8,14 +8,14 @@ void ThreadState::look_at_nodes() noexcept {
   (void)shard_.poll_once();
 }
 
-Connection::Reader* ThreadState::reader_when_due(Connection::Key key) noexcept {
+Connection::Reader* ThreadState::reader_when_due(std::span<const std::byte> key) noexcept {
   const uint64_t reads = direct_reads_.value() + 1;
-  if (guard_.is_child() || reads >= look_due_ || is_node_stopping() || sole_.reader == nullptr)
+  if (guard_.is_child() || reads >= look_due_ || is_node_stopping() || ways_.reader == nullptr)
     return nullptr;
-  notes_.note(*sole_.connection, key, reads);
+  notes_.note(*ways_.connection, key, reads);
   due_ = std::min(look_due_, notes_.due());
   direct_reads_.set(reads);
-  return sole_.reader;
+  return ways_.reader;
 }
 
 void ThreadState::count_reads(uint64_t reads) noexcept {

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "refract/base/clock.h"
 #include "refract/client/async_calls.h"
@@ -23,7 +25,7 @@ class alignas(64) ThreadState {
  public:
   // `settings` outlive it.
   explicit ThreadState(const Settings& settings) : shard_(system_clock()), async_(shard_, settings) {
-    peers().show_sole_reader(sole_);
+    peers().show_short_ways(ways_);
   }
   ThreadState(const ThreadState&) = delete;
   ThreadState& operator=(const ThreadState&) = delete;
@@ -31,25 +33,38 @@ class alignas(64) ThreadState {
 
   // The reader of a node's only shard, for one read that needs nothing looked after; counts it. Null: go
   // through reading_at().
-  [[nodiscard, gnu::always_inline]] Connection::Reader* reader_at_once(Connection::Key key) noexcept {
+  [[nodiscard, gnu::always_inline]] Connection::Reader* reader_at_once(
+      std::span<const std::byte> key) noexcept {
     const uint64_t reads = direct_reads_.value() + 1;
     if (guard_.is_child() || reads >= due_ || is_node_stopping()) [[unlikely]]
       return reader_when_due(key);
-    Connection::Reader* const reader = sole_.reader;
+    Connection::Reader* const reader = ways_.reader;
     if (reader != nullptr) [[likely]]
       direct_reads_.set(reads);
     return reader;
   }
   // Whose reader that is. REQUIRES: reader_at_once() gave one just now.
-  [[nodiscard]] Connection& sole_connection() const noexcept { return *sole_.connection; }
+  [[nodiscard]] Connection& sole_connection() const noexcept { return *ways_.connection; }
+  // Whether the node has several shards, each with a reader of its own.
+  [[nodiscard]] bool has_shards() const noexcept { return !ways_.shards.empty(); }
+  // The same of the key's shard. Null inside: go through reading_at(). REQUIRES: has_shards().
+  [[nodiscard]] ShardReader shard_at_once(const Connection::Key& key) noexcept {
+    const uint64_t reads = direct_reads_.value() + 1;
+    if (guard_.is_child() || reads >= due_) [[unlikely]]
+      return {};
+    const ShardReader& way = ways_.at(key);
+    if (way.reader == nullptr || way.connection->is_node_stopping()) [[unlikely]]
+      return {};
+    direct_reads_.set(reads);
+    return way;
+  }
   // The reader of the key's shard, for hints; counts nothing. Null: there is none.
-  [[nodiscard]] Connection::Reader* reader_for(Connection::Key key) noexcept {
+  [[nodiscard]] Connection::Reader* reader_for(const Connection::Key& key) noexcept {
     if (guard_.is_child()) [[unlikely]]
       return nullptr;
-    if (sole_.reader != nullptr) [[likely]]
-      return sole_.reader;
-    const Connection* const connection = key.empty() ? nullptr : peers().at(Place{.key = key});
-    return connection == nullptr ? nullptr : connection->reader();
+    if (ways_.reader != nullptr || ways_.shards.empty()) [[likely]]
+      return ways_.reader;
+    return ways_.at(key).reader;
   }
   // What reader_at_once() counted is read by other means, and counted there.
   void count_again() noexcept { direct_reads_.set(direct_reads_.value() - 1); }
@@ -98,14 +113,15 @@ class alignas(64) ThreadState {
   static constexpr uint64_t kStale_ns = kMillisecond_ns;
 
   [[nodiscard]] bool is_node_stopping() const noexcept {
-    return observe_u64(sole_.server_state) == static_cast<uint64_t>(ServerState::kStopping);
+    return observe_u64(ways_.server_state) == static_cast<uint64_t>(ServerState::kStopping);
   }
   // There is something to look after before this read. Null: go through reading_at().
-  [[nodiscard, gnu::noinline, gnu::cold]] Connection::Reader* reader_when_due(Connection::Key key) noexcept;
+  [[nodiscard, gnu::noinline, gnu::cold]] Connection::Reader* reader_when_due(
+      std::span<const std::byte> key) noexcept;
   void look_at_nodes() noexcept;
 
   ForkGuard guard_;
-  SoleReader sole_;
+  ShortWays ways_;
   UseNotes notes_;
   uint64_t look_due_ = kReadsPerLook;  // Reads after which somebody looks whether the node is there.
   uint64_t due_ = 0;                   // The lower of that and when the notes are due.

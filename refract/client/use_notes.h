@@ -18,7 +18,7 @@ class UseNotes {
   [[nodiscard]] uint64_t due() const noexcept { return due_; }
 
   // This key is about to be read by the connection's reader, or has been: read number `reads`.
-  void note(Connection& connection, Connection::Key key, uint64_t reads) noexcept {
+  void note(Connection& connection, const Connection::Key& key, uint64_t reads) noexcept {
     const uint64_t wanted = connection.reads_per_use();
     if (wanted != reads_per_use_) {
       reads_per_use_ = wanted;

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tests/cost/instruction_count.h"
 #include "tests/process/node_process.h"
@@ -61,6 +62,7 @@ Operations repeated(Operation operation) {
 // Clients of a node over shared memory. The server is not waited for: what it does is no part of the count.
 class ClientCost : public testing::Test {
  protected:
+  explicit ClientCost(NodeOptions options = {}) : node_(std::move(options)) {}
   void SetUp() override {
     ASSERT_TRUE(node_.is_up()) << node_.errors();
     Client client = node_.connect();
@@ -74,6 +76,11 @@ class ClientCost : public testing::Test {
     };
   }
   Node node_;
+};
+
+class ShardedCost : public ClientCost {
+ protected:
+  ShardedCost() : ClientCost({.arguments = {"--server-shards", "2"}}) {}
 };
 
 TEST_F(ClientCost, a_get_of_64_bytes_is_no_longer_than_it_was) {
@@ -95,6 +102,14 @@ TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
   expect_cost({"view", 257, with_client([](Client& client) {
                  const auto view = client.view(kKey);
                  return view && view->bytes().size() == 64;
+               })});
+}
+
+TEST_F(ShardedCost, a_get_from_one_of_two_shards_is_hardly_longer) {
+  expect_cost({"get from a shard", 230, with_client([](Client& client) {
+                 std::array<std::byte, 64> value;
+                 const auto got = client.get_into(kKey, value);
+                 return got && got->value_bytes == 64;
                })});
 }
 

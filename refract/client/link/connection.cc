@@ -156,8 +156,8 @@ void Connection::end() {
   dispatcher_.reset();
 }
 
-void Connection::write_use(Key key) noexcept {
-  transport_->uses()->write(reader_->hash(key));
+void Connection::write_use(const Key& key) noexcept {
+  transport_->uses()->write(key.hash(reader_->hash_seed()));
 }
 
 bool Connection::refresh() noexcept {

@@ -26,6 +26,7 @@
 #include "refract/kv/chains/chain_client.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/layout/hashed_key.h"
 #include "refract/kv/remote/remote_client.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/memory/store_time.h"
@@ -38,7 +39,7 @@ namespace refract::client {
 class Connection final : public runtime::Poller {
  public:
   using Reader = kv::DirectReader<kv::MappedMemory>;
-  using Key = std::span<const std::byte>;
+  using Key = kv::HashedKey;
 
   enum class State : uint8_t {
     kConnecting,
@@ -81,24 +82,25 @@ class Connection final : public runtime::Poller {
   // Of how many reads by reader() the node wants to know one; 0: of none.
   [[nodiscard]] uint64_t reads_per_use() const noexcept { return reads_per_use_; }
   // Tells it of one, which costs it nothing. REQUIRES: reads_per_use() is not 0.
-  void write_use(Key key) noexcept;
+  void write_use(const Key& key) noexcept;
   // Maps what the node has grown by. False: nothing new. May wait some milliseconds.
   [[nodiscard]] bool refresh() noexcept;
 
   // What is not read through a mapping: by READs that need no server, where the provider has them, or by
   // chains, where the options say so; else by calls.
-  [[nodiscard]] runtime::Task<Result<kv::Got>> get(Key key, kv::ValueSink& sink, uint64_t deadline_ns) {
+  [[nodiscard]] runtime::Task<Result<kv::Got>> get(const Key& key, kv::ValueSink& sink,
+                                                   uint64_t deadline_ns) {
     if (remote_) return remote_->get(key, sink, deadline_ns);
-    return chains_ ? chains_->get(key, sink, deadline_ns) : rpc_->get(key, sink, deadline_ns);
+    return chains_ ? chains_->get(key, sink, deadline_ns) : rpc_->get(key.bytes(), sink, deadline_ns);
   }
-  [[nodiscard]] runtime::Task<Result<kv::Got>> exists(Key key, uint64_t deadline_ns) {
+  [[nodiscard]] runtime::Task<Result<kv::Got>> exists(const Key& key, uint64_t deadline_ns) {
     if (remote_) return remote_->exists(key, deadline_ns);
-    return chains_ ? chains_->exists(key, deadline_ns) : rpc_->exists(key, deadline_ns);
+    return chains_ ? chains_->exists(key, deadline_ns) : rpc_->exists(key.bytes(), deadline_ns);
   }
-  [[nodiscard]] runtime::Task<Result<uint64_t>> put(Key key, std::span<const std::byte> value,
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put(const Key& key, std::span<const std::byte> value,
                                                     const kv::RpcPutOptions& options, uint64_t deadline_ns) {
     return chains_ ? chains_->put(key, value, options, deadline_ns)
-                   : rpc_->put(key, value, options, deadline_ns);
+                   : rpc_->put(key.bytes(), value, options, deadline_ns);
   }
   [[nodiscard]] runtime::Task<> multi_get(std::span<kv::RpcClient::GetItem> items, uint64_t deadline_ns) {
     if (remote_) return remote_->multi_get(items, deadline_ns);
@@ -107,17 +109,18 @@ class Connection final : public runtime::Poller {
   [[nodiscard]] runtime::Task<> multi_put(std::span<kv::RpcClient::PutItem> items, uint64_t deadline_ns) {
     return chains_ ? chains_->multi_put(items, deadline_ns) : rpc_->multi_put(items, deadline_ns);
   }
-  [[nodiscard]] Result<kv::Got> get_and_wait(Key key, kv::ValueSink& sink) {
+  [[nodiscard]] Result<kv::Got> get_and_wait(const Key& key, kv::ValueSink& sink) {
     if (remote_) return remote_->get_and_wait(key, sink);
-    return chains_ ? chains_->get_and_wait(key, sink) : rpc_->get_and_wait(key, sink);
+    return chains_ ? chains_->get_and_wait(key, sink) : rpc_->get_and_wait(key.bytes(), sink);
   }
-  [[nodiscard]] Result<uint64_t> put_and_wait(Key key, std::span<const std::byte> value,
+  [[nodiscard]] Result<uint64_t> put_and_wait(const Key& key, std::span<const std::byte> value,
                                               const kv::RpcPutOptions& options) {
     if (reader_ != nullptr && !chains_) {
       LineFetcher fetcher(*reader_, key);
-      return rpc_->put_and_wait(key, value, options, 0, &fetcher);
+      return rpc_->put_and_wait(key.bytes(), value, options, 0, &fetcher);
     }
-    return chains_ ? chains_->put_and_wait(key, value, options) : rpc_->put_and_wait(key, value, options);
+    return chains_ ? chains_->put_and_wait(key, value, options)
+                   : rpc_->put_and_wait(key.bytes(), value, options);
   }
   // For what chains cannot do.
   [[nodiscard]] kv::RpcClient& rpc() noexcept { return *rpc_; }

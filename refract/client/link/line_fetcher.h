@@ -4,12 +4,11 @@
 // is on the way, so that they come out of a cache beside the server's.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/layout/hashed_key.h"
 #include "refract/rpc/session.h"
 
 namespace refract::client {
@@ -17,8 +16,8 @@ namespace refract::client {
 class LineFetcher final : public rpc::Meanwhile {
  public:
   // Begins with the bucket. The reader outlives it.
-  LineFetcher(kv::DirectReader<kv::MappedMemory>& reader, std::span<const std::byte> key) noexcept
-      : reader_(reader), hash_(reader.hash(key)) {
+  LineFetcher(kv::DirectReader<kv::MappedMemory>& reader, const kv::HashedKey& key) noexcept
+      : reader_(reader), hash_(key.hash(reader.hash_seed())) {
     reader_.prefetch_bucket(hash_);
   }
   // Not before: a load that waits for the bucket would hold the message's stores back.

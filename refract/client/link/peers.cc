@@ -26,32 +26,42 @@ bool is_gone(const Connection* connection) noexcept {
 
 Peers::Peers(runtime::Shard& shard, const Settings& settings)
     : shard_(shard), settings_(settings), peers_(1), client_id_(std::max<uint64_t>(secure_random_u64(), 1)) {
-  update_sole_reader();
+  update_short_ways();
 }
 
 Peers::~Peers() {
-  sole_->reader = nullptr;
-  sole_->connection = nullptr;
+  ways_->reader = nullptr;
+  ways_->connection = nullptr;
+  ways_->shards.clear();
 }
 
-void Peers::show_sole_reader(SoleReader& sole) noexcept {
-  sole_ = &sole;
-  update_sole_reader();
+void Peers::show_short_ways(ShortWays& ways) {
+  ways_ = &ways;
+  update_short_ways();
 }
 
-void Peers::update_sole_reader() noexcept {
+void Peers::update_short_ways() {
   Connection* const connection = peers_.size() == 1 ? peers_[0].get() : nullptr;
   if (connection != nullptr && connection->reader() != nullptr) {
-    *sole_ = {.reader = connection->reader(),
-              .connection = connection,
-              .server_state = connection->server_state_word()};
+    ways_->reader = connection->reader();
+    ways_->connection = connection;
+    ways_->server_state = connection->server_state_word();
   } else {
-    *sole_ = {.reader = nullptr, .connection = nullptr, .server_state = &kServing};
+    ways_->reader = nullptr;
+    ways_->connection = nullptr;
+    ways_->server_state = &kServing;
+  }
+  ways_->hash_seed = hash_seed_;
+  ways_->shards.clear();
+  if (peers_.size() == 1) return;
+  for (const Connection::Owned& peer : peers_) {
+    Connection::Reader* const reader = peer == nullptr ? nullptr : peer->reader();
+    ways_->shards.push_back({.reader = reader, .connection = reader == nullptr ? nullptr : peer.get()});
   }
 }
 
 void Peers::connection_changed(Connection& /*connection*/) noexcept {
-  update_sole_reader();
+  update_short_ways();
 }
 
 void Peers::look_around() noexcept {
@@ -110,7 +120,7 @@ void Peers::take_first(Discovery discovery) {
   peers_[0] = std::move(discovery.connection);
   peers_[0]->watch(this);
   ++connections_;
-  update_sole_reader();
+  update_short_ways();
 }
 
 bool Peers::begin_other(uint32_t index) {
@@ -123,6 +133,7 @@ bool Peers::begin_other(uint32_t index) {
   if (peers_[index] != nullptr) put_aside(std::move(peers_[index]));
   peers_[index] = std::move(*begun);
   peers_[index]->watch(this);
+  update_short_ways();
   return true;
 }
 

@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "refract/base/hash.h"
 #include "refract/client/link/connection.h"
 #include "refract/client/link/discovery.h"
 #include "refract/client/link/forks.h"
 #include "refract/client/link/settings.h"
+#include "refract/kv/layout/hashed_key.h"
 #include "refract/kv/layout/routing.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
@@ -31,7 +31,7 @@ namespace refract::client {
 
 // Whose operation it is: of the shard that owns the key or, where there is none, of this one.
 struct Place {
-  std::span<const std::byte> key;
+  kv::HashedKey key;
   uint32_t shard = 0;
 };
 
@@ -54,11 +54,24 @@ struct Unsent {
   }
 };
 
-// What a get may use without asking further: of a node with one shard that is read directly, else null.
-struct SoleReader {
+// What reads of one shard's keys may use without asking further. Null, both: go by the connection.
+struct ShardReader {
   Connection::Reader* reader = nullptr;
-  Connection* connection = nullptr;        // Whose reader that is.
+  Connection* connection = nullptr;  // Whose reader that is.
+};
+
+// The same of a node with one shard, which costs less to look at; and of all shards, where there are several.
+struct ShortWays {
+  Connection::Reader* reader = nullptr;
+  Connection* connection = nullptr;
   const uint64_t* server_state = nullptr;  // Never null once there are peers.
+  std::vector<ShardReader> shards;         // Empty: there is one.
+  uint64_t hash_seed = 0;
+
+  // REQUIRES: `shards` is not empty.
+  [[nodiscard]] const ShardReader& at(const kv::HashedKey& key) const noexcept {
+    return shards[kv::shard_of(key.hash(hash_seed), static_cast<uint32_t>(shards.size()))];
+  }
 };
 
 // Written by one thread, read by any.
@@ -80,20 +93,15 @@ class Peers final : public Connection::Watcher {
   Peers& operator=(const Peers&) = delete;
   ~Peers() override;
 
-  // From now on `sole` says what a get may use at once.
-  void show_sole_reader(SoleReader& sole) noexcept;
+  // From now on `ways` say what a read may use at once.
+  void show_short_ways(ShortWays& ways);
 
   // How many shards the node has; 1 until that is known.
   [[nodiscard]] uint32_t count() const noexcept { return static_cast<uint32_t>(peers_.size()); }
-  // REQUIRES: count() > 1.
-  [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept {
-    return hash_key(key, hash_seed_);
-  }
-  [[nodiscard]] uint32_t shard_of(uint64_t hash) const noexcept { return kv::shard_of(hash, count()); }
   // May be count(), where the node has fewer shards than it had.
   [[nodiscard]] uint32_t index_of(const Place& place) const noexcept {
     if (place.key.empty()) return std::min(place.shard, count());
-    return count() == 1 ? 0 : shard_of(hash(place.key));
+    return count() == 1 ? 0 : kv::shard_of(place.key.hash(hash_seed_), count());
   }
   // Null: never reached.
   [[nodiscard]] Connection* at(uint32_t index) const noexcept { return peers_[index].get(); }
@@ -117,15 +125,15 @@ class Peers final : public Connection::Watcher {
   // For operations on all shards: tries to reach a node once, if it is not known.
   [[nodiscard]] runtime::Task<> find_out();
 
-  // Reads by `direct(Connection&) -> Code`, and where that cannot tell, by `ask(Connection&, deadline_ns) ->
-  // Task<Code>`, where kUnavailable says that there was no answer.
+  // Reads by `direct(Connection&, key) -> Code`, and where that cannot tell, by `ask(Connection&, key,
+  // deadline_ns) -> Task<Code>`, where kUnavailable says that there was no answer. The key is the place's.
   template <typename Direct, typename Ask>
   [[nodiscard]] runtime::Task<Code> read(Place place, Direct direct, Ask ask, Patience patience = {}) {
     for (;;) {
       if (guard_.is_child()) co_return Code::kForked;
       Connection* connection = at(place);
       if (connection != nullptr && connection->reader() != nullptr) {
-        const Code code = direct(*connection);
+        const Code code = direct(*connection, place.key);
         if (code != Code::kInvalidated && code != Code::kCorrupt) co_return code;
         if (code == Code::kCorrupt) {
           const bool again = co_await await_growth(*connection, patience);
@@ -136,7 +144,7 @@ class Peers final : public Connection::Watcher {
       if (connection != nullptr && connection->state() == Connection::State::kUp) {
         const Use use(*connection);
         begin_attempt(patience);
-        const Code code = co_await ask(*connection, patience.deadline_ns);
+        const Code code = co_await ask(*connection, place.key, patience.deadline_ns);
         if (code != Code::kUnavailable) {
           note(*connection, code);
           co_return code;
@@ -147,7 +155,7 @@ class Peers final : public Connection::Watcher {
     }
   }
 
-  // `ask(Connection&, deadline_ns) -> Task<Result<T>>`, repeated while `may_go_again(connection, code)`,
+  // `ask(Connection&, key, deadline_ns) -> Task<Result<T>>`, repeated while `may_go_again(connection, code)`,
   // which is asked right after it: by default after kUnavailable, which says that nothing was sent.
   template <typename T, typename Ask, typename MayGoAgain = Unsent>
   [[nodiscard]] runtime::Task<Result<T>> ask(Place place, Ask ask, MayGoAgain may_go_again = {},
@@ -159,7 +167,7 @@ class Peers final : public Connection::Watcher {
       if (connection != nullptr && connection->state() == Connection::State::kUp) {
         const Use use(*connection);
         begin_attempt(patience);
-        Result<T> result = co_await ask(*connection, patience.deadline_ns);
+        Result<T> result = co_await ask(*connection, place.key, patience.deadline_ns);
         if (!may_go_again(*connection, result.code())) {
           note(*connection, result.code());
           co_return result;
@@ -214,7 +222,7 @@ class Peers final : public Connection::Watcher {
   void take_first(Discovery discovery);
   void put_aside(Connection::Owned connection);
   void bury() noexcept;
-  void update_sole_reader() noexcept;
+  void update_short_ways();
 
   runtime::Shard& shard_;
   const Settings& settings_;
@@ -222,8 +230,8 @@ class Peers final : public Connection::Watcher {
   std::vector<Connection::Owned> peers_;  // Of each shard; null: never reached.
   bool is_first_connecting_ = false;
   std::vector<Connection::Owned> ended_;  // Some operation may still be on its way out of them.
-  SoleReader own_sole_;
-  SoleReader* sole_ = &own_sole_;
+  ShortWays own_ways_;
+  ShortWays* ways_ = &own_ways_;
   uint64_t hash_seed_ = 0;
   // Of the node that was found.
   const TransportRow* row_ = nullptr;

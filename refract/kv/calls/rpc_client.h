@@ -30,6 +30,7 @@
 #include "refract/base/result.h"
 #include "refract/base/units.h"
 #include "refract/kv/calls/rpc_types.h"
+#include "refract/kv/layout/hashed_key.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/rpc/session.h"
 #include "refract/rpc/transfer_room.h"
@@ -90,6 +91,7 @@ class RpcClient {
     std::span<const std::byte> key;
     ValueSink* sink = nullptr;
     Result<Got> result = fail(Code::kUnavailable);
+    KeyHash hash = {};  // For ways that need one.
   };
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items, uint64_t deadline_ns = 0);
   struct PutItem {
@@ -97,6 +99,7 @@ class RpcClient {
     std::span<const std::byte> value;
     RpcPutOptions options;
     Result<uint64_t> result = fail(Code::kUnavailable);
+    KeyHash hash = {};  // For ways that need one.
   };
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items, uint64_t deadline_ns = 0);
 

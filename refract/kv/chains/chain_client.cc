@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "refract/base/hash.h"
 #include "refract/kv/calls/rpc_client_calls.h"
 #include "refract/kv/chains/chain_client_parts.h"
 #include "refract/prism/chain.h"
@@ -45,8 +44,8 @@ Code ChainClient::harmless(Code code) const noexcept {
   return session_.state() == rpc::Session::State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded;
 }
 
-uint64_t ChainClient::hash(std::span<const std::byte> key) const noexcept {
-  return hash_key(key, link_.geometry.hash_seed());
+uint64_t ChainClient::hash(const HashedKey& key) const noexcept {
+  return key.hash(link_.geometry.hash_seed());
 }
 
 Task<Code> ChainClient::attach(uint64_t deadline_ns) {
@@ -161,13 +160,13 @@ Result<Got> ChainClient::end_get(const ChainSearch& search, ChainSearch::State s
   return Got{.version = found.stamp, .value_bytes = lengths.value_bytes, .expires_wall_ns = 0};
 }
 
-Task<Result<Got>> ChainClient::get(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
-  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+Task<Result<Got>> ChainClient::get(HashedKey key, ValueSink& sink, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key.bytes(), 0); code != Code::kOk) co_return fail(code);
   const Code attached = co_await attach(deadline_ns);
   if (is_lost(attached)) co_return fail(attached);
   ByRpc why = ByRpc::kNotAttached;
   if (attached == Code::kOk) {
-    ChainSearch search(link_, {.key = key, .hash = hash(key), .value = true});
+    ChainSearch search(link_, {.key = key.bytes(), .hash = hash(key), .value = true});
     ChainSearch::State state = search.begin();
     const Code code = co_await run(search, state, deadline_or_default(deadline_ns));
     if (code != Code::kOk) co_return fail(harmless(code));
@@ -175,17 +174,17 @@ Task<Result<Got>> ChainClient::get(std::span<const std::byte> key, ValueSink& si
     why = search.why();
   }
   count_by_rpc(why);
-  const Result<Got> got = co_await rpc_.get(key, sink, deadline_ns);
+  const Result<Got> got = co_await rpc_.get(key.bytes(), sink, deadline_ns);
   co_return got;
 }
 
-Task<Result<Got>> ChainClient::exists(std::span<const std::byte> key, uint64_t deadline_ns) {
-  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+Task<Result<Got>> ChainClient::exists(HashedKey key, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key.bytes(), 0); code != Code::kOk) co_return fail(code);
   const Code attached = co_await attach(deadline_ns);
   if (is_lost(attached)) co_return fail(attached);
   ByRpc why = ByRpc::kNotAttached;
   if (attached == Code::kOk) {
-    ChainSearch search(link_, {.key = key, .hash = hash(key)});
+    ChainSearch search(link_, {.key = key.bytes(), .hash = hash(key)});
     ChainSearch::State state = search.begin();
     const Code code = co_await run(search, state, deadline_or_default(deadline_ns));
     if (code != Code::kOk) co_return fail(harmless(code));
@@ -193,20 +192,20 @@ Task<Result<Got>> ChainClient::exists(std::span<const std::byte> key, uint64_t d
     why = search.why();
   }
   count_by_rpc(why);
-  const Result<Got> got = co_await rpc_.exists(key, deadline_ns);
+  const Result<Got> got = co_await rpc_.exists(key.bytes(), deadline_ns);
   co_return got;
 }
 
-Result<Got> ChainClient::get_and_wait(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
-  if (const Code code = check_lengths(key, 0); code != Code::kOk) return fail(code);
+Result<Got> ChainClient::get_and_wait(const HashedKey& key, ValueSink& sink, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key.bytes(), 0); code != Code::kOk) return fail(code);
   if (attached() != Code::kOk) return runtime::block_on(shard_, get(key, sink, deadline_ns));
-  ChainSearch search(link_, {.key = key, .hash = hash(key), .value = true});
+  ChainSearch search(link_, {.key = key.bytes(), .hash = hash(key), .value = true});
   ChainSearch::State state = search.begin();
   const Code code = run_and_wait(search, state, deadline_ns);
   if (code != Code::kOk) return fail(harmless(code));
   if (state != ChainSearch::State::kByRpc) return end_get(search, state, &sink);
   count_by_rpc(search.why());
-  return rpc_.get_and_wait(key, sink, deadline_ns);
+  return rpc_.get_and_wait(key.bytes(), sink, deadline_ns);
 }
 
 // Why the put must go to the owner; nothing: it may go by chains.
@@ -220,9 +219,9 @@ std::optional<ByRpc> ChainClient::needs_owner(const ChainPut& put,
   return std::nullopt;
 }
 
-ChainPut ChainClient::put_of(std::span<const std::byte> key, std::span<const std::byte> value,
+ChainPut ChainClient::put_of(const HashedKey& key, std::span<const std::byte> value,
                              const RpcPutOptions& options) noexcept {
-  return ChainPut(link_, {.key = key,
+  return ChainPut(link_, {.key = key.bytes(),
                           .hash = hash(key),
                           .value = value,
                           .if_version = options.if_version,
@@ -235,9 +234,9 @@ Result<uint64_t> ChainClient::end_put(const ChainPut& put) noexcept {
   return put.result();
 }
 
-Task<Result<uint64_t>> ChainClient::put(std::span<const std::byte> key, std::span<const std::byte> value,
+Task<Result<uint64_t>> ChainClient::put(HashedKey key, std::span<const std::byte> value,
                                         RpcPutOptions options, uint64_t deadline_ns) {
-  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) co_return fail(code);
+  if (const Code code = check_lengths(key.bytes(), value.size()); code != Code::kOk) co_return fail(code);
   const Code attached = co_await attach(deadline_ns);
   if (is_lost(attached)) co_return fail(attached);
   ChainPut put = put_of(key, value, options);
@@ -250,13 +249,13 @@ Task<Result<uint64_t>> ChainClient::put(std::span<const std::byte> key, std::spa
     why = put.why();
   }
   count_by_rpc(*why);
-  const Result<uint64_t> version = co_await rpc_.put(key, value, options, deadline_ns);
+  const Result<uint64_t> version = co_await rpc_.put(key.bytes(), value, options, deadline_ns);
   co_return version;
 }
 
-Result<uint64_t> ChainClient::put_and_wait(std::span<const std::byte> key, std::span<const std::byte> value,
+Result<uint64_t> ChainClient::put_and_wait(const HashedKey& key, std::span<const std::byte> value,
                                            const RpcPutOptions& options, uint64_t deadline_ns) {
-  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) return fail(code);
+  if (const Code code = check_lengths(key.bytes(), value.size()); code != Code::kOk) return fail(code);
   if (!is_current()) return runtime::block_on(shard_, put(key, value, options, deadline_ns));
   ChainPut put = put_of(key, value, options);
   std::optional<ByRpc> why = needs_owner(put, options);
@@ -268,7 +267,7 @@ Result<uint64_t> ChainClient::put_and_wait(std::span<const std::byte> key, std::
     why = put.why();
   }
   count_by_rpc(*why);
-  return rpc_.put_and_wait(key, value, options, deadline_ns);
+  return rpc_.put_and_wait(key.bytes(), value, options, deadline_ns);
 }
 
 }  // namespace refract::kv

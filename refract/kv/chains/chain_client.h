@@ -25,6 +25,7 @@
 #include "refract/kv/chains/chain_put.h"
 #include "refract/kv/chains/chain_search.h"
 #include "refract/kv/layout/chain_region.h"
+#include "refract/kv/layout/hashed_key.h"
 #include "refract/prism/client.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
@@ -49,20 +50,16 @@ class ChainClient {
   ChainClient& operator=(const ChainClient&) = delete;
   ~ChainClient() = default;
 
-  [[nodiscard]] runtime::Task<Result<Got>> get(std::span<const std::byte> key, ValueSink& sink,
-                                               uint64_t deadline_ns = 0);
-  [[nodiscard]] runtime::Task<Result<Got>> exists(std::span<const std::byte> key, uint64_t deadline_ns = 0);
-  [[nodiscard]] runtime::Task<Result<uint64_t>> put(std::span<const std::byte> key,
-                                                    std::span<const std::byte> value,
+  [[nodiscard]] runtime::Task<Result<Got>> get(HashedKey key, ValueSink& sink, uint64_t deadline_ns = 0);
+  [[nodiscard]] runtime::Task<Result<Got>> exists(HashedKey key, uint64_t deadline_ns = 0);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put(HashedKey key, std::span<const std::byte> value,
                                                     RpcPutOptions options = {}, uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<> multi_get(std::span<RpcClient::GetItem> items, uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<> multi_put(std::span<RpcClient::PutItem> items, uint64_t deadline_ns = 0);
 
   // Blocking forms: they drive the shard. REQUIRES: not called from inside a poll, hence from no task.
-  [[nodiscard]] Result<Got> get_and_wait(std::span<const std::byte> key, ValueSink& sink,
-                                         uint64_t deadline_ns = 0);
-  [[nodiscard]] Result<uint64_t> put_and_wait(std::span<const std::byte> key,
-                                              std::span<const std::byte> value,
+  [[nodiscard]] Result<Got> get_and_wait(const HashedKey& key, ValueSink& sink, uint64_t deadline_ns = 0);
+  [[nodiscard]] Result<uint64_t> put_and_wait(const HashedKey& key, std::span<const std::byte> value,
                                               const RpcPutOptions& options = {}, uint64_t deadline_ns = 0);
 
   // Gets the key to the owner's region, which is otherwise done by the first operation. kOk, or why chains
@@ -93,7 +90,7 @@ class ChainClient {
   }
   [[nodiscard]] uint64_t deadline_or_default(uint64_t deadline_ns) const noexcept;
   [[nodiscard]] Code harmless(Code code) const noexcept;
-  [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept;
+  [[nodiscard]] uint64_t hash(const HashedKey& key) const noexcept;
 
   [[nodiscard]] runtime::Task<Code> attach_with(prism::ChainRights rights, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Code> read_geometry(uint64_t deadline_ns);
@@ -108,7 +105,7 @@ class ChainClient {
   template <typename Machine>
   [[nodiscard]] Code run_and_wait(Machine& machine, typename Machine::State& state, uint64_t deadline_ns);
 
-  [[nodiscard]] ChainPut put_of(std::span<const std::byte> key, std::span<const std::byte> value,
+  [[nodiscard]] ChainPut put_of(const HashedKey& key, std::span<const std::byte> value,
                                 const RpcPutOptions& options) noexcept;
   [[nodiscard]] std::optional<ByRpc> needs_owner(const ChainPut& put,
                                                  const RpcPutOptions& options) const noexcept;

@@ -126,12 +126,12 @@ class ChainClient::GetBatch final : public Batch<ChainSearch, RpcClient::GetItem
 
  private:
   [[nodiscard]] std::optional<ChainSearch> machine_of(size_t item) noexcept override {
-    const std::span<const std::byte> key = items_[item].key;
-    if (const Code code = check_lengths(key, 0); code != Code::kOk) {
+    const HashedKey key(items_[item].key, items_[item].hash);
+    if (const Code code = check_lengths(key.bytes(), 0); code != Code::kOk) {
       items_[item].result = fail(code);
       return {};
     }
-    return ChainSearch(client_.link_, {.key = key, .hash = client_.hash(key), .value = true});
+    return ChainSearch(client_.link_, {.key = key.bytes(), .hash = client_.hash(key), .value = true});
   }
   void end(size_t item, const ChainSearch& search, ChainSearch::State state) noexcept override {
     items_[item].result = client_.end_get(search, state, items_[item].sink);
@@ -152,7 +152,7 @@ class ChainClient::PutBatch final : public Batch<ChainPut, RpcClient::PutItem> {
       item.result = fail(code);
       return {};
     }
-    const ChainPut put = client_.put_of(item.key, item.value, item.options);
+    const ChainPut put = client_.put_of(HashedKey(item.key, item.hash), item.value, item.options);
     if (const std::optional<ByRpc> why = client_.needs_owner(put, item.options)) {
       leave_to_owner(index, *why);
       return {};
@@ -177,11 +177,11 @@ struct ChainClient::Job {
 };
 
 Task<Result<Got>> ChainClient::again(RpcClient::GetItem& item, uint64_t deadline_ns) {
-  return get(item.key, *item.sink, deadline_ns);
+  return get({item.key, item.hash}, *item.sink, deadline_ns);
 }
 
 Task<Result<uint64_t>> ChainClient::again(RpcClient::PutItem& item, uint64_t deadline_ns) {
-  return put(item.key, item.value, item.options, deadline_ns);
+  return put({item.key, item.hash}, item.value, item.options, deadline_ns);
 }
 
 template <typename Item>

@@ -40,6 +40,7 @@ class DirectReader {
   ~DirectReader() = default;
 
   [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept { return view_.hash(key); }
+  [[nodiscard]] uint64_t hash_seed() const noexcept { return view_.hash_seed(); }
 
   // Reads the entry. `sink(value_bytes)` is asked for room once the length is known for certain, perhaps
   // several times; null means "does not fit". After an outcome other than kOk the room's bytes are undefined.

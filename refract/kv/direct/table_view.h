@@ -101,6 +101,7 @@ class TableView {
   }
 
   [[nodiscard]] Memory& memory() const noexcept { return memory_; }
+  [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
   [[nodiscard]] uint64_t directory() const noexcept { return directory_; }
   [[nodiscard]] uint64_t directory_words() const noexcept { return directory_words_; }
 

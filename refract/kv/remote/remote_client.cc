@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "refract/base/hash.h"
 #include "refract/kv/calls/rpc_client_calls.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/kv/remote/read_batch.h"
@@ -289,47 +288,45 @@ Task<Code> RemoteClient::read_all(Work& work, uint64_t deadline_ns) {
 }
 
 // The attachment first; another code than kOk: there is none.
-Task<Code> RemoteClient::read_one(Work& work, const RemoteSearch::Wanted& wanted, ValueSink* sink,
-                                  uint64_t deadline_ns) {
+Task<Code> RemoteClient::read_one(Work& work, const HashedKey& key, ValueSink* sink, uint64_t deadline_ns) {
   const uint64_t give_up_ns = deadline_or_default(deadline_ns);
   const Code attached = co_await attach(give_up_ns);
   if (attached != Code::kOk) {
     count_call(attached == Code::kUnavailable ? WhyCalled::kClosed : WhyCalled::kNotAttached);
     co_return attached;
   }
-  RemoteSearch::Wanted hashed = wanted;
-  hashed.hash = hash_key(wanted.key, link_.geometry.hash_seed());
-  add(work, hashed, sink);
+  const RemoteSearch::Wanted wanted{
+      .key = key.bytes(), .hash = key.hash(link_.geometry.hash_seed()), .value = sink != nullptr};
+  add(work, wanted, sink);
   (void)co_await read_all(work, give_up_ns);
   co_return Code::kOk;
 }
 
-Task<Result<Got>> RemoteClient::get(std::span<const std::byte> key, ValueSink& sink, uint64_t deadline_ns) {
-  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+Task<Result<Got>> RemoteClient::get(HashedKey key, ValueSink& sink, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key.bytes(), 0); code != Code::kOk) co_return fail(code);
   {
     Held held(*this);
-    const Code code = co_await read_one(held.work(), {.key = key, .value = true}, &sink, deadline_ns);
+    const Code code = co_await read_one(held.work(), key, &sink, deadline_ns);
     if (code == Code::kDeadlineExceeded) co_return fail(code);
     if (code == Code::kOk && held.work().items[0].result) co_return *held.work().items[0].result;
   }
-  const Result<Got> got = co_await rpc_.get(key, sink, deadline_ns);
+  const Result<Got> got = co_await rpc_.get(key.bytes(), sink, deadline_ns);
   co_return got;
 }
 
-Task<Result<Got>> RemoteClient::exists(std::span<const std::byte> key, uint64_t deadline_ns) {
-  if (const Code code = check_lengths(key, 0); code != Code::kOk) co_return fail(code);
+Task<Result<Got>> RemoteClient::exists(HashedKey key, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key.bytes(), 0); code != Code::kOk) co_return fail(code);
   {
     Held held(*this);
-    const Code code = co_await read_one(held.work(), {.key = key}, nullptr, deadline_ns);
+    const Code code = co_await read_one(held.work(), key, nullptr, deadline_ns);
     if (code == Code::kDeadlineExceeded) co_return fail(code);
     if (code == Code::kOk && held.work().items[0].result) co_return *held.work().items[0].result;
   }
-  const Result<Got> got = co_await rpc_.exists(key, deadline_ns);
+  const Result<Got> got = co_await rpc_.exists(key.bytes(), deadline_ns);
   co_return got;
 }
 
-Result<Got> RemoteClient::get_and_wait(std::span<const std::byte> key, ValueSink& sink,
-                                       uint64_t deadline_ns) {
+Result<Got> RemoteClient::get_and_wait(const HashedKey& key, ValueSink& sink, uint64_t deadline_ns) {
   return runtime::block_on(shard_, get(key, sink, deadline_ns));
 }
 
@@ -339,7 +336,8 @@ Task<> RemoteClient::read_together(std::span<RpcClient::GetItem> items, uint64_t
   Work& work = held.work();
   const uint64_t hash_seed = link_.geometry.hash_seed();
   for (const RpcClient::GetItem& item : items) {
-    const RemoteSearch::Wanted wanted{.key = item.key, .hash = hash_key(item.key, hash_seed), .value = true};
+    const HashedKey key(item.key, item.hash);
+    const RemoteSearch::Wanted wanted{.key = item.key, .hash = key.hash(hash_seed), .value = true};
     add(work, wanted, item.sink);
   }
   (void)co_await read_all(work, deadline_or_default(deadline_ns));

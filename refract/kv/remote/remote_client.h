@@ -24,6 +24,7 @@
 
 #include "refract/base/result.h"
 #include "refract/kv/calls/rpc_client.h"
+#include "refract/kv/layout/hashed_key.h"
 #include "refract/kv/remote/remote_link.h"
 #include "refract/kv/remote/remote_search.h"
 #include "refract/rpc/session.h"
@@ -40,14 +41,12 @@ class RemoteClient {
   RemoteClient& operator=(const RemoteClient&) = delete;
   ~RemoteClient();
 
-  [[nodiscard]] runtime::Task<Result<Got>> get(std::span<const std::byte> key, ValueSink& sink,
-                                               uint64_t deadline_ns = 0);
-  [[nodiscard]] runtime::Task<Result<Got>> exists(std::span<const std::byte> key, uint64_t deadline_ns = 0);
+  [[nodiscard]] runtime::Task<Result<Got>> get(HashedKey key, ValueSink& sink, uint64_t deadline_ns = 0);
+  [[nodiscard]] runtime::Task<Result<Got>> exists(HashedKey key, uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<> multi_get(std::span<RpcClient::GetItem> items, uint64_t deadline_ns = 0);
 
   // The blocking form: it drives the shard. REQUIRES: not called from inside a poll, hence from no task.
-  [[nodiscard]] Result<Got> get_and_wait(std::span<const std::byte> key, ValueSink& sink,
-                                         uint64_t deadline_ns = 0);
+  [[nodiscard]] Result<Got> get_and_wait(const HashedKey& key, ValueSink& sink, uint64_t deadline_ns = 0);
 
   // Learns where the owner's memory lies, which is otherwise done by the first operation. kOk, or why it is
   // not to be had: kUnsupported, or what went wrong on the way.
@@ -83,7 +82,7 @@ class RemoteClient {
   [[nodiscard]] runtime::Task<Code> read_root(uint64_t deadline_ns);
   [[nodiscard]] Code take_root(std::span<const std::byte> front);
 
-  [[nodiscard]] runtime::Task<Code> read_one(Work& work, const RemoteSearch::Wanted& wanted, ValueSink* sink,
+  [[nodiscard]] runtime::Task<Code> read_one(Work& work, const HashedKey& key, ValueSink* sink,
                                              uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Code> read_all(Work& work, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<> read_together(std::span<RpcClient::GetItem> items, uint64_t deadline_ns);
