@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -19,50 +18,23 @@ namespace refract::kv {
 using runtime::OpResult;
 using runtime::Task;
 
-namespace {
-
-// Header and root of a space, up to the root's end.
-constexpr uint32_t kFrontOfSpace = kRootAt.value + sizeof(TableRoot);
-
-}  // namespace
-
 ChainClient::ChainClient(RpcClient& rpc, runtime::Shard& shard, const ChainClientOptions& options)
-    : rpc_(rpc),
-      session_(rpc.session()),
+    : AttachedClient(rpc, shard, options.timeout_ns),
       chains_(session_),
-      shard_(shard),
       options_(options),
       link_(options.slots) {}
-
-uint64_t ChainClient::deadline_or_default(uint64_t deadline_ns) const noexcept {
-  return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + options_.timeout_ns;
-}
-
-// What became of a chain that changes nothing: that it may have been executed is of no interest.
-Code ChainClient::harmless(Code code) const noexcept {
-  if (code != Code::kIndeterminate) return code;
-  return session_.state() == rpc::Session::State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded;
-}
 
 uint64_t ChainClient::hash(const HashedKey& key) const noexcept {
   return key.hash(link_.geometry.hash_seed());
 }
 
-Task<Code> ChainClient::attach(uint64_t deadline_ns) {
-  if (is_current()) co_return attached_;
-  const uint64_t give_up_ns = deadline_or_default(deadline_ns);
-  const uint64_t opened_ns = session_.opened_ns();
-  Code code = co_await attach_with(kChainWriteRights, give_up_ns);
+Task<Code> ChainClient::learn(uint64_t deadline_ns) {
+  Code code = co_await attach_with(kChainWriteRights, deadline_ns);
   // Where only reading is allowed, puts go to the owner.
   if (code == Code::kAccessDenied) {
-    code = co_await attach_with(prism::ChainRights{prism::ChainRights::kRead}, give_up_ns);
+    code = co_await attach_with(prism::ChainRights{prism::ChainRights::kRead}, deadline_ns);
   }
-  if (code == Code::kOk) code = co_await read_geometry(give_up_ns);
-  // What got lost on the way is tried again by the next operation.
-  if (is_lost(code) || opened_ns != session_.opened_ns()) co_return is_lost(code) ? code : Code::kUnavailable;
-  is_tried_ = true;
-  tried_opened_ns_ = opened_ns;
-  attached_ = code;
+  if (code == Code::kOk) code = co_await read_geometry(deadline_ns);
   co_return code;
 }
 
@@ -84,22 +56,15 @@ Task<Code> ChainClient::attach_with(prism::ChainRights rights, uint64_t deadline
 Task<Code> ChainClient::read_geometry(uint64_t deadline_ns) {
   Message message(*this, kSearchBytesMax);
   prism::Chain chain(message.room());
-  chain.read(link_.at({0}), link_.key, kFrontOfSpace);
+  chain.read(link_.at({0}), link_.key, TableGeometry::kFrontBytes);
   const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
   if (!reply) co_return harmless(reply.code());
-  if (reply->code(0) != Code::kOk || reply->bytes(0).size() != kFrontOfSpace) co_return Code::kMalformed;
-  std::array<std::byte, kFrontOfSpace> front;
+  std::array<std::byte, TableGeometry::kFrontBytes> front;
+  if (reply->code(0) != Code::kOk || reply->bytes(0).size() != front.size()) co_return Code::kMalformed;
   copy_possibly_torn(front.data(), reply->bytes(0).data(), front.size());
-  TableRoot root;
-  uint64_t hash_seed = 0;
-  uint64_t magic = 0;
-  std::memcpy(&magic, front.data(), sizeof(magic));
-  std::memcpy(&hash_seed, front.data() + offsetof(SpaceHeader, hash_seed), sizeof(hash_seed));
-  std::memcpy(&root, front.data() + kRootAt.value, sizeof(root));
-  if (magic != kSpaceMagic || root.bucket_count == 0 || root.directory_words >= (uint64_t{1} << 24)) {
-    co_return Code::kMalformed;
-  }
-  link_.geometry = TableGeometry(root, hash_seed);
+  std::optional<TableGeometry> geometry = TableGeometry::of_front(front);
+  if (!geometry) co_return Code::kMalformed;
+  link_.geometry = std::move(*geometry);
   co_return Code::kOk;
 }
 

@@ -20,6 +20,7 @@
 
 #include "refract/base/result.h"
 #include "refract/base/units.h"
+#include "refract/kv/calls/attached_client.h"
 #include "refract/kv/calls/rpc_client.h"
 #include "refract/kv/chains/chain_link.h"
 #include "refract/kv/chains/chain_put.h"
@@ -27,7 +28,6 @@
 #include "refract/kv/layout/chain_region.h"
 #include "refract/kv/layout/hashed_key.h"
 #include "refract/prism/client.h"
-#include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
@@ -42,13 +42,13 @@ struct ChainClientOptions {
   bool compares_stamp = true;
 };
 
-class ChainClient {
+class ChainClient final : public AttachedClient {
  public:
   // Both outlive the client. `rpc` is the way to the owner, over the same session.
   ChainClient(RpcClient& rpc, runtime::Shard& shard, const ChainClientOptions& options = {});
   ChainClient(const ChainClient&) = delete;
   ChainClient& operator=(const ChainClient&) = delete;
-  ~ChainClient() = default;
+  ~ChainClient() override = default;
 
   [[nodiscard]] runtime::Task<Result<Got>> get(HashedKey key, ValueSink& sink, uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<Result<Got>> exists(HashedKey key, uint64_t deadline_ns = 0);
@@ -62,17 +62,12 @@ class ChainClient {
   [[nodiscard]] Result<uint64_t> put_and_wait(const HashedKey& key, std::span<const std::byte> value,
                                               const RpcPutOptions& options = {}, uint64_t deadline_ns = 0);
 
-  // Gets the key to the owner's region, which is otherwise done by the first operation. kOk, or why chains
-  // are not to be had: kUnsupported, kNotFound: the owner offers none; else what went wrong on the way.
-  [[nodiscard]] runtime::Task<Code> attach(uint64_t deadline_ns = 0);
-  // Of the session as it is open now: kOk, what attach() ended with, or kUnavailable before it was tried.
-  [[nodiscard]] Code attached() const noexcept { return is_current() ? attached_ : Code::kUnavailable; }
+  // attach() gets the key to the owner's region. kUnsupported, kNotFound: the owner offers none.
   [[nodiscard]] bool may_write() const noexcept {
     return attached() == Code::kOk && link_.rights.cover(kChainWriteRights.bits);
   }
 
   [[nodiscard]] const ChainCounts& counts() const noexcept { return link_.counts; }
-  [[nodiscard]] RpcClient& rpc() noexcept { return rpc_; }
 
  private:
   // A chain's bytes, in memory that is used again.
@@ -85,13 +80,14 @@ class ChainClient {
   template <typename Item>
   struct Job;
 
-  [[nodiscard]] bool is_current() const noexcept {
-    return is_tried_ && tried_opened_ns_ == session_.opened_ns();
+  // Whether the operation ends with the code of its chain: what became of it, nobody can tell. Every other
+  // code says that the chain was refused as a whole.
+  [[nodiscard]] static bool ends_with(Code code) noexcept {
+    return is_lost(code) || code == Code::kMalformed;
   }
-  [[nodiscard]] uint64_t deadline_or_default(uint64_t deadline_ns) const noexcept;
-  [[nodiscard]] Code harmless(Code code) const noexcept;
   [[nodiscard]] uint64_t hash(const HashedKey& key) const noexcept;
 
+  [[nodiscard]] runtime::Task<Code> learn(uint64_t deadline_ns) override;
   [[nodiscard]] runtime::Task<Code> attach_with(prism::ChainRights rights, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Code> read_geometry(uint64_t deadline_ns);
 
@@ -120,16 +116,10 @@ class ChainClient {
   template <typename TheBatch, typename Item>
   [[nodiscard]] runtime::Task<> run_many(std::span<Item> items, uint64_t deadline_ns);
 
-  RpcClient& rpc_;
-  rpc::Session& session_;
   prism::Client chains_;
-  runtime::Shard& shard_;
   ChainClientOptions options_;
   ChainLink link_;
   std::vector<std::vector<std::byte>> free_messages_;
-  bool is_tried_ = false;
-  uint64_t tried_opened_ns_ = 0;
-  Code attached_ = Code::kUnavailable;
   uint64_t epoch_ = 0;  // Grows when what is known of the table begins anew.
 };
 

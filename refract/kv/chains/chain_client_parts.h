@@ -18,16 +18,6 @@ namespace refract::kv {
 inline constexpr size_t kSearchBytesMax =
     sizeof(prism::ChainHeader) + prism::kOperationsMax * sizeof(prism::OperationHeader);
 
-[[nodiscard]] inline bool is_lost(Code code) noexcept {
-  return code == Code::kUnavailable || code == Code::kDeadlineExceeded || code == Code::kIndeterminate;
-}
-
-// Whether the operation ends with the code of its chain: what became of it, nobody can tell. Every other
-// code says that the chain was refused as a whole.
-[[nodiscard]] inline bool ends_with(Code code) noexcept {
-  return is_lost(code) || code == Code::kMalformed;
-}
-
 [[nodiscard]] inline bool may_change(const ChainSearch& /*search*/) noexcept {
   return false;
 }

@@ -7,9 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "refract/kv/layout/layout.h"
+#include "refract/memory/space.h"
 
 namespace refract::kv {
 
@@ -21,6 +25,22 @@ class TableGeometry {
         count_(root.bucket_count),
         directory_(root.directory),
         chunks_(root.directory_words) {}
+
+  // What the front of a space says: its header and the root, up to the root's end. Nothing: it holds no
+  // table.
+  static constexpr uint32_t kFrontBytes = kRootAt.value + sizeof(TableRoot);
+  [[nodiscard]] static std::optional<TableGeometry> of_front(
+      std::span<const std::byte, kFrontBytes> front) noexcept {
+    TableRoot root{};
+    uint64_t hash_seed = 0;
+    uint64_t magic = 0;
+    std::memcpy(&magic, front.data(), sizeof(magic));
+    std::memcpy(&hash_seed, front.data() + offsetof(SpaceHeader, hash_seed), sizeof(hash_seed));
+    std::memcpy(&root, front.data() + kRootAt.value, sizeof(root));
+    if (magic != kSpaceMagic || root.bucket_count == 0 || root.directory_words >= kDirectoryWordsMax)
+      return {};
+    return TableGeometry(root, hash_seed);
+  }
 
   [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
   [[nodiscard]] uint64_t count() const noexcept { return count_; }
@@ -44,6 +64,9 @@ class TableGeometry {
   }
 
  private:
+  // More are damage; the directory is allocated here.
+  static constexpr uint64_t kDirectoryWordsMax = uint64_t{1} << 24;
+
   uint64_t hash_seed_ = 0;
   uint64_t count_ = 0;
   uint64_t directory_ = 0;

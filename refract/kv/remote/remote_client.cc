@@ -18,15 +18,8 @@ using runtime::OpResult;
 using runtime::Task;
 namespace {
 
-// Header and root of a space, up to the root's end.
-constexpr size_t kFrontBytes = kRootAt.value + sizeof(TableRoot);
 // Batches whose READs nobody waits for any more.
 constexpr size_t kLostMax = 4;
-constexpr uint64_t kDirectoryWordsMax = uint64_t{1} << 24;
-
-bool is_link_lost(Code code) noexcept {
-  return code == Code::kUnavailable || code == Code::kDeadlineExceeded;
-}
 
 }  // namespace
 
@@ -58,22 +51,12 @@ class RemoteClient::Held {
 };
 
 RemoteClient::RemoteClient(RpcClient& rpc, runtime::Shard& shard, const RemoteClientOptions& options)
-    : rpc_(rpc), session_(rpc.session()), shard_(shard), link_(options) {}
+    : AttachedClient(rpc, shard, options.timeout_ns), link_(options) {}
 
 // Only a closed channel leaves memory alone.
 RemoteClient::~RemoteClient() {
   take_back_lost();
   if (!lost_.empty()) session_.close();
-}
-
-uint64_t RemoteClient::deadline_or_default(uint64_t deadline_ns) const noexcept {
-  return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + link_.options.timeout_ns;
-}
-
-// What became of a call that changes nothing: that it may have been executed is of no interest.
-Code RemoteClient::harmless(Code code) const noexcept {
-  if (code != Code::kIndeterminate) return code;
-  return session_.state() == rpc::Session::State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded;
 }
 
 bool RemoteClient::may_read() const noexcept {
@@ -115,19 +98,10 @@ void RemoteClient::take_back_lost() {
   lost_.clear();
 }
 
-Task<Code> RemoteClient::attach(uint64_t deadline_ns) {
-  if (is_current()) co_return attached_;
-  const uint64_t give_up_ns = deadline_or_default(deadline_ns);
-  const uint64_t opened_ns = session_.opened_ns();
+Task<Code> RemoteClient::learn(uint64_t deadline_ns) {
   Code code = session_.state() == rpc::Session::State::kOpen ? Code::kUnsupported : Code::kUnavailable;
-  if (may_read()) code = co_await learn_regions(give_up_ns);
-  if (code == Code::kOk) code = co_await read_root(give_up_ns);
-  // What got lost on the way is tried again by the next operation.
-  if (is_link_lost(code) || opened_ns != session_.opened_ns())
-    co_return is_link_lost(code) ? code : Code::kUnavailable;
-  is_tried_ = true;
-  tried_opened_ns_ = opened_ns;
-  attached_ = code;
+  if (may_read()) code = co_await learn_regions(deadline_ns);
+  if (code == Code::kOk) code = co_await read_root(deadline_ns);
   co_return code;
 }
 
@@ -167,28 +141,21 @@ Code RemoteClient::take_regions(std::span<const std::byte> reply, RemoteSpace& s
 Task<Code> RemoteClient::read_root(uint64_t deadline_ns) {
   Held held(*this);
   ReadBatch& batch = held.work().batch;
-  const auto place = link_.space.find({0}, kFrontBytes);
+  const auto place = link_.space.find({0}, TableGeometry::kFrontBytes);
   if (!place) co_return Code::kUnsupported;
-  const size_t front = batch.add(place->remote, kFrontBytes);
+  const size_t front = batch.add(place->remote, TableGeometry::kFrontBytes);
   const Code code = co_await batch.run(session_.endpoint(), shard_, deadline_ns);
   if (code != Code::kOk) co_return code;
   if (batch.code(front) != Code::kOk) co_return Code::kUnsupported;
-  co_return take_root(batch.bytes(front));
+  co_return take_root(batch.bytes(front).first<TableGeometry::kFrontBytes>());
 }
 
-Code RemoteClient::take_root(std::span<const std::byte> front) {
-  TableRoot root{};
-  uint64_t hash_seed = 0;
-  uint64_t magic = 0;
-  std::memcpy(&magic, front.data(), sizeof(magic));
-  std::memcpy(&hash_seed, front.data() + offsetof(SpaceHeader, hash_seed), sizeof(hash_seed));
-  std::memcpy(&root, front.data() + kRootAt.value, sizeof(root));
-  if (magic != kSpaceMagic || root.bucket_count == 0 || root.directory_words >= kDirectoryWordsMax) {
-    return Code::kMalformed;
-  }
+Code RemoteClient::take_root(std::span<const std::byte, TableGeometry::kFrontBytes> front) {
+  std::optional<TableGeometry> geometry = TableGeometry::of_front(front);
+  if (!geometry) return Code::kMalformed;
   // Another node's memory has stamps of its own, which may well be the same numbers.
-  if (hash_seed != link_.geometry.hash_seed()) link_.locations.clear();
-  link_.geometry = TableGeometry(root, hash_seed);
+  if (geometry->hash_seed() != link_.geometry.hash_seed()) link_.locations.clear();
+  link_.geometry = std::move(*geometry);
   return Code::kOk;
 }
 

@@ -23,23 +23,24 @@
 #include <vector>
 
 #include "refract/base/result.h"
+#include "refract/kv/calls/attached_client.h"
 #include "refract/kv/calls/rpc_client.h"
 #include "refract/kv/layout/hashed_key.h"
+#include "refract/kv/layout/table_geometry.h"
 #include "refract/kv/remote/remote_link.h"
 #include "refract/kv/remote/remote_search.h"
-#include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
 namespace refract::kv {
 
-class RemoteClient {
+class RemoteClient final : public AttachedClient {
  public:
   // Both outlive the client. `rpc` is the way to the owner, over the same session.
   RemoteClient(RpcClient& rpc, runtime::Shard& shard, const RemoteClientOptions& options = {});
   RemoteClient(const RemoteClient&) = delete;
   RemoteClient& operator=(const RemoteClient&) = delete;
-  ~RemoteClient();
+  ~RemoteClient() override;
 
   [[nodiscard]] runtime::Task<Result<Got>> get(HashedKey key, ValueSink& sink, uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<Result<Got>> exists(HashedKey key, uint64_t deadline_ns = 0);
@@ -48,15 +49,9 @@ class RemoteClient {
   // The blocking form: it drives the shard. REQUIRES: not called from inside a poll, hence from no task.
   [[nodiscard]] Result<Got> get_and_wait(const HashedKey& key, ValueSink& sink, uint64_t deadline_ns = 0);
 
-  // Learns where the owner's memory lies, which is otherwise done by the first operation. kOk, or why it is
-  // not to be had: kUnsupported, or what went wrong on the way.
-  [[nodiscard]] runtime::Task<Code> attach(uint64_t deadline_ns = 0);
-  // Of the session as it is open now: kOk, what attach() ended with, or kUnavailable before it was tried.
-  [[nodiscard]] Code attached() const noexcept { return is_current() ? attached_ : Code::kUnavailable; }
-
+  // attach() learns where the owner's memory lies. kUnsupported: it cannot be read so.
   [[nodiscard]] const RemoteCounts& counts() const noexcept { return link_.counts; }
   [[nodiscard]] const LocationCache& locations() const noexcept { return link_.locations; }
-  [[nodiscard]] RpcClient& rpc() noexcept { return rpc_; }
 
  private:
   // Keys that are read together, in memory that is used again.
@@ -64,11 +59,6 @@ class RemoteClient {
   struct Work;
   class Held;
 
-  [[nodiscard]] bool is_current() const noexcept {
-    return is_tried_ && tried_opened_ns_ == session_.opened_ns();
-  }
-  [[nodiscard]] uint64_t deadline_or_default(uint64_t deadline_ns) const noexcept;
-  [[nodiscard]] Code harmless(Code code) const noexcept;
   [[nodiscard]] bool may_read() const noexcept;
   void count_call(WhyCalled why) noexcept { ++link_.counts.called[static_cast<size_t>(why)]; }
 
@@ -76,11 +66,12 @@ class RemoteClient {
   void give_back(std::unique_ptr<Work> work);
   void take_back_lost();
 
+  [[nodiscard]] runtime::Task<Code> learn(uint64_t deadline_ns) override;
   [[nodiscard]] runtime::Task<Code> learn_regions(uint64_t deadline_ns);
   [[nodiscard]] Code take_regions(std::span<const std::byte> reply, RemoteSpace& space,
                                   const OwnerClock::Answer& when);
   [[nodiscard]] runtime::Task<Code> read_root(uint64_t deadline_ns);
-  [[nodiscard]] Code take_root(std::span<const std::byte> front);
+  [[nodiscard]] Code take_root(std::span<const std::byte, TableGeometry::kFrontBytes> front);
 
   [[nodiscard]] runtime::Task<Code> read_one(Work& work, const HashedKey& key, ValueSink* sink,
                                              uint64_t deadline_ns);
@@ -93,16 +84,10 @@ class RemoteClient {
   void settle(Item& item);
   void give_up(Work& work, Code code);
 
-  RpcClient& rpc_;
-  rpc::Session& session_;
-  runtime::Shard& shard_;
   RemoteLink link_;
   std::vector<std::unique_ptr<Work>> free_;
   std::vector<std::unique_ptr<Work>> lost_;  // READs may still land there, while the channel of then is open.
   uint64_t lost_opened_ns_ = 0;
-  bool is_tried_ = false;
-  uint64_t tried_opened_ns_ = 0;
-  Code attached_ = Code::kUnavailable;
 };
 
 }  // namespace refract::kv
