@@ -237,7 +237,8 @@ bool has_ended(pid_t process) {
 Node::Node(NodeOptions options)
     : socket_path_(options.socket_path.empty() ? folder_.path() + "/node.sock" : options.socket_path) {
   std::vector<std::string> arguments = std::move(options.launcher);
-  arguments.insert(arguments.end(), {REFRACTD_PATH, "--socket-path", socket_path_});
+  const std::string program = options.program.empty() ? REFRACTD_PATH : options.program;
+  arguments.insert(arguments.end(), {program, "--socket-path", socket_path_});
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
   process_ = Process::execute({.arguments = arguments,
                                .output_path = folder_.path() + "/output",

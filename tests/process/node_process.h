@@ -94,6 +94,7 @@ struct ProcessUse {
 struct NodeOptions {
   std::vector<std::string> arguments = {};  // Further flags.
   std::vector<std::string> launcher = {};   // Stands before the program: "unshare --pid ...".
+  std::string program = {};                 // Empty: refractd.
   std::function<void()> before = {};        // In the child, before it executes.
   std::string socket_path = {};             // Empty: in the node's folder.
   bool waits = true;                        // For the banner, or the end.

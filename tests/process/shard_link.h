@@ -41,6 +41,10 @@ class ShardLink {
   [[nodiscard]] Result<std::string> get(std::string_view key);
   [[nodiscard]] uint64_t entries();  // In the shard.
 
+  // For calls that no client makes. REQUIRES: it is open, or was.
+  [[nodiscard]] rpc::Session& session() noexcept { return *session_; }
+  [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }
+
   [[nodiscard]] const fabric::shm::NodePage& page() const { return *shm_->node_page(*channel_); }
   [[nodiscard]] const fabric::tcp::NodeFacts& facts() const { return tcp_->facts(*channel_); }
   // The seed with which the node hashes keys.
