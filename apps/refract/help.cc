@@ -250,8 +250,8 @@ its peer and why it came that way. q ends it. Without a terminal it is printed o
               not on the disk yet, the last snapshot.
   trouble     What was refused or put off since the server's start, if anything was.
 
-The node does nothing for it while no command asks; an answer costs each shard some tens of
-microseconds.
+The node does nothing for it while no command asks. An answer costs each shard some tens
+of microseconds.
 
 Options
       --interval DURATION  How often to look, and what rates are of. Default 1s.
@@ -439,8 +439,8 @@ Usage: refract snapshot [options]
 
 The node, which needs a folder for it (refractd --data-durability everysec
 --data-folder FOLDER), writes all entries of this moment to a file there, one for each
-shard. It continues to serve meanwhile, and writes no faster than data.snapshot_rate. When
-the command has ended with 0 the files are on the disk; they replace those of the
+shard. It serves meanwhile, and writes no faster than data.snapshot_rate. When the
+command has ended with 0 the files are on the disk; they replace those of the
 snapshot before, and the log is cut to what came later. If it fails, what was there
 before still is. The youngest snapshot and the log behind it are what a node starts
 from, so a copy of the whole folder is a backup. refract stat tells of the last one.
