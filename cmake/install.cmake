@@ -79,7 +79,7 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/refract/client/client.h)
   set_target_properties(refract_shared PROPERTIES OUTPUT_NAME refract EXPORT_NAME refract LINKER_LANGUAGE CXX
     VERSION ${PROJECT_VERSION} SOVERSION ${REFRACT_ABI})
   target_link_libraries(refract_shared PRIVATE ${externals})
-  # Nor what templates of other libraries became here.
+  # Instantiations of other libraries' templates are hidden, too.
   target_link_options(refract_shared PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/refract.map)
   set_target_properties(refract_shared PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/refract.map)
   if(REFRACT_SANITIZE_FLAGS)

@@ -37,7 +37,7 @@ class AttachedClient {
       : rpc_(rpc), session_(rpc.session()), shard_(shard), timeout_ns_(timeout_ns) {}
   virtual ~AttachedClient() = default;
 
-  // What the next operation tries again: whether it happened, nobody can tell.
+  // What the next operation tries again: its outcome is unknown.
   [[nodiscard]] static bool is_lost(Code code) noexcept {
     return code == Code::kUnavailable || code == Code::kDeadlineExceeded || code == Code::kIndeterminate;
   }

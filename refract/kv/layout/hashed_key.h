@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A key whose hash is computed when it is first asked for, and again only with another seed, which is that of
-// another node. Whoever hands it on hands on what is known of it. The bytes are lent.
+// another node. A caller that passes it on passes on what is known of it. The bytes are lent.
 //
 // Threads: one.
 #pragma once
