@@ -20,7 +20,7 @@
 #include "refract/memory/space.h"
 
 namespace refract::rpc {
-class Responder;
+struct Responder;
 }
 
 namespace refract::kv {
