@@ -19,8 +19,8 @@ namespace refract {
 
 inline constexpr uint64_t kSpaceMagic = 0x31'43'41'52'46'45'52'00;  // "\0REFRAC1", little endian.
 extern const uint32_t kSpaceLayoutVersion;                          // versions.cc
-// Beside the version in its word: the space has stores beside the table of keys (store_directory.h), and
-// a release that does not know of them must not touch it.
+// Beside the version in its word: the space has stores beside the table of keys (store_directory.h), and a
+// release that does not know of them must not touch it.
 inline constexpr uint32_t kSpaceHasStores = 1 << 16;
 [[nodiscard]] inline bool is_known_layout(uint32_t layout_version) noexcept {
   return (layout_version & ~kSpaceHasStores) == kSpaceLayoutVersion;
