@@ -32,7 +32,7 @@ class LiveTerminal {
   [[nodiscard]] std::optional<char> key() noexcept;
   // Whether the size has changed since the last question.
   [[nodiscard]] bool is_resized() noexcept;
-  // Somebody wants the command to end.
+  // The user wants the command to end.
   [[nodiscard]] bool is_ended() const noexcept;
 
  private:

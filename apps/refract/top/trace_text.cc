@@ -205,7 +205,7 @@ std::string word_text(const GetTrace& trace, Known& known, const MemoryLook& loo
   if (is_line && look.at.value % kLineBytes == kv::kOverflowWord * 8) {
     known.bucket = kv::line_at(look.value);
     return look.value == 0 ? "no overflow line: the bucket ends here"
-                           : fmt::format("the bucket goes on in the line at {:#x}", look.value);
+                           : fmt::format("the bucket continues in the line at {:#x}", look.value);
   }
   if (is_line) {
     const kv::Slot slot{look.value};

@@ -29,7 +29,7 @@ TraceRecord record(uint64_t ns, TraceKind kind, uint64_t call, uint16_t method =
           .code = 0};
 }
 
-// Two puts in one batch, the second of them answered only in the next; and somebody who looks.
+// Two puts in one batch, the second of them answered only in the next; and a reader that looks.
 ShardRecording example() {
   ShardRecording one{.shard = 1, .recording = {}};
   one.recording.header = {.started_ns = 1'000'000, .ended_ns = 2'000'000, .records = 9, .lost = 4};

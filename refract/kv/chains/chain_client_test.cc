@@ -363,7 +363,7 @@ TEST_P(StampTest, an_older_version_is_not_taken_for_a_younger_one_by_who_compare
   let_the_word_come_back(*first);
   const Result<uint64_t> late =
       served.wait(client.put(bytes_of("key"), bytes_of("late"), {.if_version = *first}));
-  // Without the comparison the third value is lost, although nobody had seen it.
+  // Without the comparison the third value is lost, although no client had seen it.
   EXPECT_EQ(late.code(), compares ? Code::kVersionMismatch : Code::kOk);
   EXPECT_EQ(get(client, "key").value, compares ? "third" : "late");
 }

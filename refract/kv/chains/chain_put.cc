@@ -164,7 +164,7 @@ ChainPut::State ChainPut::take_install(const prism::Reply& reply) noexcept {
   const size_t skipped = target_.stamp == 0 ? 1 : 0;
   const size_t swap = kSwap - skipped;
   if (reply.code(swap) == Code::kOk) {
-    // Nothing can fail behind it. If it did, the put would have happened, with a version that nobody told.
+    // Nothing can fail behind it. If it did, the put would have happened, with a version that was not told.
     if (!reply.all_ok()) return end(fail(Code::kIndeterminate));
     const uint64_t stamp = reply.word(kReadStamp - skipped);
     link_.slots.learn({.hash = wanted_.hash,
@@ -203,7 +203,7 @@ ChainPut::State ChainPut::take_refused_swap(Code code, Slot now) noexcept {
   ++link_.counts.conflicts;
   const bool may_be_it = now && now.fingerprint() == Slot::fingerprint_of(wanted_.hash);
   if (wanted_.if_version != 0 || !may_be_it) return look_again();
-  // Somebody else has just written the entry: this put replaces that one.
+  // Another client has just written the entry: this put replaces that one.
   if (++attempts_ > kAttempts) return give_up(ByRpc::kContended);
   return install({.slot_at = target_.slot_at, .slot = now, .stamp = 0});
 }

@@ -49,7 +49,7 @@ class ChainPut {
 
   // REQUIRES, for these: the state is kAsks.
   void build(prism::Chain& chain) noexcept;
-  // Whether the chain that build() made may change the entry: without a reply nobody knows.
+  // Whether the chain that build() made may change the entry: without a reply it is not known.
   [[nodiscard]] bool may_change() const noexcept { return is_installing_; }
   [[nodiscard]] State take(const prism::Reply& reply) noexcept;
   [[nodiscard]] State give_up(ByRpc why) noexcept {

@@ -4,7 +4,7 @@
 //
 //   one round trip    READ the slot where the entry was seen last, and through it the buffer
 //   two round trips   READ bucket and bucket count; READ the buffers of the slots whose fingerprint fits, and
-//                     the count once more
+//                     the count again
 //
 // One more for a further line of the bucket, for a directory word that is not known yet, after a split, or
 // for a buffer that has become longer than its slot said. The owner's thread executes a chain, so that a
@@ -84,7 +84,7 @@ class ChainSearch {
 
  private:
   static constexpr int kAttempts = 8;
-  static constexpr int kLinesMax = 4;  // Each is a round trip; seldom do keys that nobody chose need three.
+  static constexpr int kLinesMax = 4;  // Each is a round trip; keys that were not chosen seldom need three.
 
   enum class Step : uint8_t { kSlot, kDirectory, kBucket, kBuffers };
   enum class Seen : uint8_t { kIt, kOther, kLonger, kUnusable };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a client of chains has last seen the entries of keys: a bounded memory of hints. A slot's address
 // stays true until the entry is erased or its bucket split; its word until the entry is written again. So
-// whoever uses a hint has the chain find out whether it still holds.
+// a caller that uses a hint has the chain find out whether it still holds.
 //
 // Each hash has one place, which the one learnt last keeps. Threads: one.
 #pragma once

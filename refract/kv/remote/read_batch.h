@@ -60,7 +60,7 @@ class ReadBatch {
   }
 
   [[nodiscard]] bool is_under_way() const noexcept { return landed_ < posted_; }
-  // Nobody waits for what is under way any more.
+  // No task waits for what is under way any more.
   void stop_waiting() noexcept { operations_.clear(); }
   // The channel has closed.
   void forget_under_way() noexcept { landed_ = posted_; }

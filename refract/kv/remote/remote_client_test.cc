@@ -68,7 +68,7 @@ class RemoteClientTest : public testing::Test {
   // The regions, the root, and the directory's only word.
   void warm_up() {
     ASSERT_EQ(wait(remote->attach()), Code::kOk);
-    (void)get("nobody's key");
+    (void)get("absent key");
     counted.reset_counts();
   }
   // What was posted since the last time.
@@ -372,7 +372,7 @@ TEST_F(GrowingRemoteClientTest, a_region_that_came_later_is_asked_for_when_an_en
     }
   };
   read_all();
-  // In vain: the owner does not tell.
+  // Without success: the owner does not tell.
   EXPECT_GT(called(WhyCalled::kRefused), 10u);
   EXPECT_LT(called(WhyCalled::kRefused), 150u);
   EXPECT_EQ(remote->counts().region_asks, asked + called(WhyCalled::kRefused));

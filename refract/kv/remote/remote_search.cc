@@ -20,7 +20,7 @@ RemoteSearch::State RemoteSearch::give_up(WhyCalled why) noexcept {
   return State::kByCall;
 }
 
-// Once: whoever still finds no way then reads what is not there.
+// Once: a search that still finds no way then reads what is not there.
 RemoteSearch::State RemoteSearch::unmapped() noexcept {
   if (has_asked_) return give_up(WhyCalled::kRefused);
   has_asked_ = true;
@@ -289,7 +289,7 @@ RemoteSearch::Seen RemoteSearch::look_at_content(const Candidate& candidate, con
 RemoteSearch::Seen RemoteSearch::look_at_time(uint64_t expires_wall_ns, uint64_t now_ns) noexcept {
   const uint64_t error_ns = link_.options.clock_error_ns;
   if (link_.clock.at(now_ns, error_ns).latest_ns < expires_wall_ns) return Seen::kIt;
-  // Before it was READ: while the answer was on its way it may have been written anew.
+  // Before it was READ: while the answer was on its way it may have been written again.
   if (link_.clock.at(planned_ns_, error_ns).earliest_ns >= expires_wall_ns) return Seen::kExpired;
   why_ = WhyCalled::kExpires;
   return Seen::kUnusable;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a key's entry is found by READs of its owner's memory, which goes on changing meanwhile: a state
+// How a key's entry is found by READs of its owner's memory, which continues to change meanwhile: a state
 // machine between round trips, so that many searches can share each of them.
 //
 //   seen before   READ the buffer, the slot, the buffer's stamp                    one round trip
@@ -68,7 +68,7 @@ class RemoteSearch {
 
  private:
   static constexpr int kAttempts = 8;
-  static constexpr int kLinesMax = 4;  // Each is a round trip; seldom do keys that nobody chose need three.
+  static constexpr int kLinesMax = 4;  // Each is a round trip; keys that were not chosen seldom need three.
 
   enum class Step : uint8_t { kSlot, kDirectory, kBucket, kBuffers };
   enum class Seen : uint8_t { kIt, kExpired, kOther, kChanged, kLonger, kUnusable, kRefused };
