@@ -357,6 +357,11 @@ class Files(unittest.TestCase):
         self.assertEqual(sorted(found(tidy.check_public_headers, files)),
                          [("refract/client/client.h", 2), ("refract/kv/owner/table/table.h", 1)])
 
+    def test_a_link_does_not_know_what_is_said_over_it(self):
+        text = '#include "refract/kv/layout/wire.h"\n'
+        files = {"refract/client/link/link.h": text, "refract/client/paths/connection.h": text}
+        self.assertEqual(found(tidy.check_layers, files), [("refract/client/link/link.h", 1)])
+
     def test_the_asynchronous_one_reaches_runtime_too(self):
         text = '#include "refract/runtime/shard.h"\n'
         for header, faults in (("refract/client/async_client.h", []),

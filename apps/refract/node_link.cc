@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "refract/base/clock.h"
-#include "refract/client/link/discovery.h"
+#include "refract/client/paths/discovery.h"
 
 namespace refract::cli {
 

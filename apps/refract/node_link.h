@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "refract/base/report.h"
-#include "refract/client/link/connection.h"
 #include "refract/client/link/settings.h"
+#include "refract/client/paths/connection.h"
 #include "refract/node/observe/watcher.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"

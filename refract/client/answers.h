@@ -7,8 +7,8 @@
 #include <string>
 
 #include "refract/base/units.h"
-#include "refract/client/link/connection.h"
-#include "refract/client/link/peers.h"
+#include "refract/client/paths/connection.h"
+#include "refract/client/paths/peers.h"
 #include "refract/client/reservation.h"
 #include "refract/client/types.h"
 #include "refract/kv/calls/rpc_client.h"

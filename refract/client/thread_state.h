@@ -13,8 +13,8 @@
 #include "refract/base/clock.h"
 #include "refract/client/async_calls.h"
 #include "refract/client/link/forks.h"
-#include "refract/client/link/peers.h"
 #include "refract/client/link/settings.h"
+#include "refract/client/paths/peers.h"
 #include "refract/client/use_notes.h"
 #include "refract/runtime/shard.h"
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "refract/client/link/connection.h"
+#include "refract/client/paths/connection.h"
 #include "refract/memory/uses.h"
 
 namespace refract::client {

@@ -3,7 +3,7 @@
 
 import re
 
-from tidy.rules import HEAVY_HEADERS, LAYER_RANK, PROVIDER_USERS, PUBLIC_HEADERS, ROOMS
+from tidy.rules import HEAVY_HEADERS, LAYER_RANK, PROVIDER_USERS, PUBLIC_HEADERS, ROOMS, STRANGERS
 from tidy.tree import Violation, includes, is_test, layer_of, line_of, provider_of
 
 
@@ -37,6 +37,9 @@ def layer_fault(path, layer, included):
         return no_layer(target)
     if target != layer and LAYER_RANK[target] >= LAYER_RANK[layer]:
         return f"{layer} must not know {target}, which does not stand below it"
+    for folder, strangers in STRANGERS.items():
+        if path.startswith(folder) and target in strangers:
+            return f"{folder} must not know {target}"
     provider = provider_of(included)
     if provider is None or is_test(path) or provider_of(path) == provider:
         return None

@@ -43,6 +43,9 @@ ROOMS = {
     },
 }
 
+# What a folder must not know although its layer may.
+STRANGERS = {"refract/client/link/": {"kv", "prism"}}
+
 # Files in one folder, beyond which a reader does not find a thing by the folder's name.
 FOLDER_LIMIT = 45
 

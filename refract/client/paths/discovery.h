@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "refract/base/report.h"
-#include "refract/client/link/connection.h"
 #include "refract/client/link/settings.h"
+#include "refract/client/paths/connection.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 

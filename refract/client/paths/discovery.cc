@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/client/link/discovery.h"
+#include "refract/client/paths/discovery.h"
 
 #include <fmt/format.h>
 

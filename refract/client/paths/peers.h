@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "refract/client/link/connection.h"
-#include "refract/client/link/discovery.h"
 #include "refract/client/link/forks.h"
 #include "refract/client/link/settings.h"
+#include "refract/client/paths/connection.h"
+#include "refract/client/paths/discovery.h"
 #include "refract/kv/layout/hashed_key.h"
 #include "refract/kv/layout/routing.h"
 #include "refract/runtime/shard.h"
@@ -85,7 +85,7 @@ class Counter {
   std::atomic<uint64_t> value_ = 0;
 };
 
-class Peers final : public Connection::Watcher {
+class Peers final : public Link::Watcher {
  public:
   // Both outlive the peers. Nothing is connected yet.
   Peers(runtime::Shard& shard, const Settings& settings);
@@ -211,7 +211,7 @@ class Peers final : public Connection::Watcher {
     Connection& connection_;
   };
 
-  void connection_changed(Connection& connection) noexcept override;
+  void link_changed(Link& link) noexcept override;
 
  private:
   void begin_attempt(Patience& patience) const noexcept {

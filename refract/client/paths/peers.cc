@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/client/link/peers.h"
+#include "refract/client/paths/peers.h"
 
 #include <algorithm>
 
@@ -60,7 +60,7 @@ void Peers::update_short_ways() {
   }
 }
 
-void Peers::connection_changed(Connection& /*connection*/) noexcept {
+void Peers::link_changed(Link& /*link*/) noexcept {
   update_short_ways();
 }
 
