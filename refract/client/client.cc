@@ -49,9 +49,9 @@ uint64_t begun_of(const Connection& connection, uint64_t clock_ns) noexcept {
   return connection.tells_by_words() ? 0 : clock_ns;
 }
 
-// What a reader knows of a key that it has looked for.
-kv::KeyHash hashed(const Connection::Reader& reader, uint64_t hash) noexcept {
-  return {.seed = reader.hash_seed(), .hash = hash, .is_known = true};
+// A key that was looked for by this hash already.
+Place place_of(const ThreadState& mine, Bytes key, uint64_t hash) noexcept {
+  return {.key = {key, {.seed = mine.hash_seed(), .hash = hash, .is_known = true}}};
 }
 
 template <typename Room>
@@ -85,17 +85,38 @@ template <typename Room>
   return mine->wait_for(mine->async().get_slowly(place, general(room), begun_ns));
 }
 
-// The same of a node with several shards, of which the key's hash names one.
+// What the shortest way does not settle, by the same reader.
 template <typename Room>
-[[gnu::noinline]] Result<Got> get_of_shard(ClientState& client, ThreadState& mine, const Place& place,
-                                           Room room) {
-  if (Connection::Reader* reader = mine.shard_at_once(place.key).reader; reader != nullptr) [[likely]] {
-    kv::Found found;
-    if (reader->get_at_once(place.key.bytes(), place.key.hash(reader->hash_seed()), room, found)) [[likely]]
+[[gnu::noinline]] Result<Got> get_again(ClientState& client, Bytes key, Room room, uint64_t hash) {
+  ThreadState& mine = ClientState::mine_at_once();
+  if (check_key(key) == Code::kOk) [[likely]] {
+    const client::ShardReader way = mine.way_of(hash);
+    const kv::Found found = way.reader->get(key, hash, room);
+    const bool is_pinned = found.code == Code::kOk && found.value_bytes >= kPinnedBytes;
+    if (is_settled(found.code) && (!is_pinned || mine.is_node_still_there(*way.connection))) [[likely]] {
+      if (found.code != Code::kOk) return fail(found.code);
       return got_of(found);
-    mine.count_again();
+    }
   }
-  return get_carefully(client, place, room);
+  mine.count_again();
+  return get_carefully(client, place_of(mine, key, hash), room);
+}
+
+// The short way of a node with several shards, of which the key's hash names one.
+template <typename Room>
+[[gnu::noinline]] Result<Got> get_at_length(ClientState& client, Bytes key, Room room) {
+  if (client.has_mine_at_once() && ClientState::mine_at_once().has_shards()) [[likely]] {
+    ThreadState& mine = ClientState::mine_at_once();
+    const uint64_t hash = mine.hash(key);
+    Connection::Reader* const reader = mine.shard_at_once(hash).reader;
+    if (reader == nullptr) [[unlikely]]
+      return get_carefully(client, place_of(mine, key, hash), room);
+    kv::Found found;
+    if (reader->get_at_once(key, hash, room, found)) [[likely]]
+      return got_of(found);
+    return get_again(client, key, room, hash);
+  }
+  return get_carefully(client, {.key = key}, room);
 }
 
 // The common get stands alone, because how many gets overlap is decided by the instructions of each.
@@ -108,12 +129,10 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
       const uint64_t hash = reader->hash(key);
       if (reader->get_at_once(key, hash, room, found)) [[likely]]
         return got_of(found);
-      mine.count_again();
-      return get_carefully(client, {.key = {key, hashed(*reader, hash)}}, room);
+      return get_again(client, key, room, hash);
     }
-    if (mine.has_shards()) return get_of_shard(client, mine, {.key = key}, room);
   }
-  return get_carefully(client, {.key = key}, room);
+  return get_at_length(client, key, room);
 }
 
 [[gnu::noinline]] Result<View> view_carefully(ClientState& client, const Place& place) {
@@ -130,16 +149,25 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   return mine->wait_for(mine->async().view(place));
 }
 
-[[gnu::noinline]] Result<View> view_of_shard(ClientState& client, ThreadState& mine, const Place& place) {
-  const client::ShardReader way = mine.shard_at_once(place.key);
-  if (way.reader != nullptr) [[likely]] {
-    Connection::Reader::Pinned pinned;
-    if (way.reader->pin_at_once(place.key.bytes(), place.key.hash(way.reader->hash_seed()), pinned))
-        [[likely]]
-      return AsyncCalls::view_of(*way.connection, pinned);
-    mine.count_again();
+[[gnu::noinline]] Result<View> view_again(ClientState& client, Bytes key, uint64_t hash) {
+  ThreadState& mine = ClientState::mine_at_once();
+  mine.count_again();
+  return view_carefully(client, place_of(mine, key, hash));
+}
+
+[[gnu::noinline]] Result<View> view_at_length(ClientState& client, Bytes key) {
+  if (!client.has_mine_at_once() || !ClientState::mine_at_once().has_shards()) {
+    return view_carefully(client, {.key = key});
   }
-  return view_carefully(client, place);
+  ThreadState& mine = ClientState::mine_at_once();
+  const uint64_t hash = mine.hash(key);
+  const client::ShardReader way = mine.shard_at_once(hash);
+  if (way.reader == nullptr) [[unlikely]]
+    return view_carefully(client, place_of(mine, key, hash));
+  Connection::Reader::Pinned pinned;
+  if (way.reader->pin_at_once(key, hash, pinned)) [[likely]]
+    return AsyncCalls::view_of(*way.connection, pinned);
+  return view_again(client, key, hash);
 }
 
 [[gnu::noinline]] Result<Got> exists_carefully(ClientState& client, const Place& place) {
@@ -232,12 +260,10 @@ Result<View> Client::view(Bytes key) {
       const uint64_t hash = reader->hash(key);
       if (reader->pin_at_once(key, hash, pinned)) [[likely]]
         return AsyncCalls::view_of(mine.sole_connection(), pinned);
-      mine.count_again();
-      return view_carefully(*state_, {.key = {key, hashed(*reader, hash)}});
+      return view_again(*state_, key, hash);
     }
-    if (mine.has_shards()) return view_of_shard(*state_, mine, {.key = key});
   }
-  return view_carefully(*state_, {.key = key});
+  return view_at_length(*state_, key);
 }
 
 Result<Got> Client::exists(Bytes key) {
@@ -249,7 +275,7 @@ Result<Got> Client::exists(Bytes key) {
       if (reader->look_at_once(key, hash, found)) [[likely]]
         return got_of(found);
       mine.count_again();
-      return exists_carefully(*state_, {.key = {key, hashed(*reader, hash)}});
+      return exists_carefully(*state_, place_of(mine, key, hash));
     }
   }
   return exists_carefully(*state_, {.key = key});

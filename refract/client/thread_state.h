@@ -11,6 +11,7 @@
 #include <span>
 
 #include "refract/base/clock.h"
+#include "refract/base/hash.h"
 #include "refract/client/async_calls.h"
 #include "refract/client/link/forks.h"
 #include "refract/client/link/settings.h"
@@ -47,16 +48,26 @@ class alignas(64) ThreadState {
   [[nodiscard]] Connection& sole_connection() const noexcept { return *ways_.connection; }
   // Whether the node has several shards, each with a reader of its own.
   [[nodiscard]] bool has_shards() const noexcept { return !ways_.shards.empty(); }
-  // The same of the key's shard. Null inside: go through reading_at(). REQUIRES: has_shards().
-  [[nodiscard]] ShardReader shard_at_once(const Connection::Key& key) noexcept {
+  // The seed of all shards' hashes, and a key's hash with it.
+  [[nodiscard]] uint64_t hash_seed() const noexcept { return ways_.hash_seed; }
+  [[nodiscard, gnu::flatten]] uint64_t hash(std::span<const std::byte> key) const noexcept {
+    return hash_key(key, ways_.hash_seed);
+  }
+  // As reader_at_once(), of the shard that owns keys of this hash. Null inside: go through reading_at().
+  // REQUIRES: has_shards().
+  [[nodiscard, gnu::always_inline]] ShardReader shard_at_once(uint64_t hash) noexcept {
     const uint64_t reads = direct_reads_.value() + 1;
-    if (guard_.is_child() || reads >= due_) [[unlikely]]
-      return {};
-    const ShardReader& way = ways_.at(key);
-    if (way.reader == nullptr || way.connection->is_node_stopping()) [[unlikely]]
+    const ShardReader way = ways_.at(hash);
+    if (guard_.is_child() || reads >= due_ || way.reader == nullptr || way.connection->is_node_stopping())
+        [[unlikely]]
       return {};
     direct_reads_.set(reads);
     return way;
+  }
+  // The one that gave a reader just now, to a key of this hash. REQUIRES: one did.
+  [[nodiscard]] ShardReader way_of(uint64_t hash) const noexcept {
+    if (has_shards()) return ways_.at(hash);
+    return {.reader = ways_.reader, .connection = ways_.connection};
   }
   // The reader of the key's shard, for hints; counts nothing. Null: there is none.
   [[nodiscard]] Connection::Reader* reader_for(const Connection::Key& key) noexcept {
@@ -64,7 +75,7 @@ class alignas(64) ThreadState {
       return nullptr;
     if (ways_.reader != nullptr || ways_.shards.empty()) [[likely]]
       return ways_.reader;
-    return ways_.at(key).reader;
+    return ways_.at(key.hash(ways_.hash_seed)).reader;
   }
   // What reader_at_once() counted is read by other means, and counted there.
   void count_again() noexcept { direct_reads_.set(direct_reads_.value() - 1); }

@@ -92,7 +92,7 @@ TEST_F(ClientCost, a_get_of_64_bytes_is_no_longer_than_it_was) {
 }
 
 TEST_F(ClientCost, nor_is_one_of_a_key_that_is_not_there) {
-  expect_cost({"get of nothing", 535, with_client([](Client& client) {
+  expect_cost({"get of nothing", 402, with_client([](Client& client) {
                  std::array<std::byte, 64> value;
                  return client.get_into("user:not there.", value).code() == Code::kNotFound;
                })});
@@ -106,7 +106,7 @@ TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
 }
 
 TEST_F(ShardedCost, a_get_from_one_of_two_shards_is_hardly_longer) {
-  expect_cost({"get from a shard", 230, with_client([](Client& client) {
+  expect_cost({"get from a shard", 280, with_client([](Client& client) {
                  std::array<std::byte, 64> value;
                  const auto got = client.get_into(kKey, value);
                  return got && got->value_bytes == 64;

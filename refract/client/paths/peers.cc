@@ -55,7 +55,10 @@ void Peers::update_short_ways() {
   ways_->shards.clear();
   if (peers_.size() == 1) return;
   for (const Connection::Owned& peer : peers_) {
-    Connection::Reader* const reader = peer == nullptr ? nullptr : peer->reader();
+    // One with another seed belongs to another node, and is about to be put aside.
+    const bool has_reader =
+        peer != nullptr && peer->reader() != nullptr && peer->reader()->hash_seed() == hash_seed_;
+    Connection::Reader* const reader = has_reader ? peer->reader() : nullptr;
     ways_->shards.push_back({.reader = reader, .connection = reader == nullptr ? nullptr : peer.get()});
   }
 }

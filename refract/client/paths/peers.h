@@ -69,8 +69,8 @@ struct ShortWays {
   uint64_t hash_seed = 0;
 
   // REQUIRES: `shards` is not empty.
-  [[nodiscard]] const ShardReader& at(const kv::HashedKey& key) const noexcept {
-    return shards[kv::shard_of(key.hash(hash_seed), static_cast<uint32_t>(shards.size()))];
+  [[nodiscard]] const ShardReader& at(uint64_t hash) const noexcept {
+    return shards[kv::shard_of(hash, static_cast<uint32_t>(shards.size()))];
   }
 };
 
