@@ -137,10 +137,22 @@ TEST_F(Hosted, survives_the_death_of_the_server_in_the_memory_that_the_keeper_ha
   EXPECT_EQ(CounterClient::over_shm(*node).read("visits"), total);
 }
 
+struct Ran {
+  int code;
+  std::string text;  // Output and errors.
+};
+
 class HostedOnDisk : public Hosted, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] Arguments on_disk() const {
     return {"--data-durability", GetParam(), "--data-folder", path("data")};
+  }
+  [[nodiscard]] Ran run_client(Arguments arguments) const {
+    arguments.insert(arguments.begin(), REFRACT_PATH);
+    Process process = Process::execute(
+        {.arguments = arguments, .output_path = path("output"), .errors_path = path("errors")});
+    const int code = process.wait();
+    return {.code = code, .text = read_whole(path("output")) + read_whole(path("errors"))};
   }
 };
 
@@ -226,6 +238,27 @@ TEST_P(HostedOnDisk, is_not_touched_by_a_node_that_does_not_host_it) {
   const auto node = start(on_disk());
   ASSERT_TRUE(node->is_up()) << node->errors();
   EXPECT_EQ(CounterClient::over_shm(*node).read("visits"), 7U);
+}
+
+TEST_P(HostedOnDisk, is_sound_for_a_check_and_left_out_by_a_salvage_which_says_so) {
+  for (const bool is_saved : {false, true}) {
+    const auto node = start(on_disk());
+    ASSERT_TRUE(node->is_up()) << node->errors();
+    CounterClient client = CounterClient::over_shm(*node);
+    ASSERT_TRUE(client.add("visits", 7));
+    ASSERT_TRUE(client.link().put("key", "value").has_value());
+    ASSERT_TRUE(!is_saved || client.save()) << node->errors();
+    EXPECT_EQ(node->stop(), 0) << node->errors();
+    const Ran check = run_client({"check", path("data")});
+    EXPECT_EQ(check.code, 0) << check.text;
+    const std::string copy = path(is_saved ? "copy of both" : "copy of the log");
+    const Ran salvage = run_client({"restore", "--salvage", path("data"), "--to", copy});
+    EXPECT_NE(salvage.text.find("what stores beside the keys have is left out"), std::string::npos)
+        << salvage.text;
+    const auto rest = start({"--data-durability", GetParam(), "--data-folder", copy}, false);
+    ASSERT_TRUE(rest->is_up()) << rest->errors();
+    EXPECT_EQ(rest->connect().get("key").value_or(""), "value");
+  }
 }
 
 TEST_P(HostedOnDisk, comes_into_a_folder_that_a_node_without_it_made) {

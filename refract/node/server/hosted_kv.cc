@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/server/hosted_kv.h"
 
-#include <algorithm>
-#include <iterator>
 #include <span>
-#include <string_view>
 
 #include "refract/base/log.h"
 #include "refract/kv/layout/remote_wire.h"
-#include "refract/kv/layout/wire.h"
 #include "refract/node/durable/shard_fill.h"
 #include "refract/node/durable/shard_storage.h"
+#include "refract/node/observe/service.h"
 #include "refract/prism/operation.h"
 
 namespace refract::node {
