@@ -29,7 +29,7 @@ struct StringRoom {
       if (bytes >= kLongBytes && bytes > target->capacity()) [[unlikely]]
         return long_room(*target, bytes);
       target->clear();
-      // All of it is written before anybody looks. libstdc++ 12 tells the function the new capacity instead
+      // All of it is written before it is read. libstdc++ 12 tells the function the new capacity instead
       // of the length that was asked for.
       target->resize_and_overwrite(bytes, [bytes](char*, size_t) noexcept { return bytes; });
     }
@@ -120,7 +120,7 @@ class Write {
   }
   // After each attempt. `begun_ns`: not later than it was sent.
   void note(Code code, uint64_t begun_ns) noexcept;
-  // When nobody tries any more, for repetitions by the program.
+  // When no try is left, for repetitions by the program.
   void end(Peers& peers, Code code) const;
 
  private:

@@ -13,7 +13,7 @@ using runtime::Task;
 
 namespace {
 
-// Many keys are sorted by shard once, and once more where another node with other shards was found meanwhile.
+// Many keys are sorted by shard once, and again where another node with other shards was found meanwhile.
 constexpr int kRounds = 2;
 bool is_misplaced(Code code) noexcept {
   return code == Code::kWrongShard || code == Code::kUnavailable;
@@ -123,7 +123,7 @@ Task<Result<bool>> ask_puts(Peers& peers, Connection& connection, Job& job, uint
   for (size_t i = 0; i < job.open.size(); ++i) {
     const Code code = job.open[i].result.code();
     job.writes[i].note(code, begun_ns);
-    // What was once under way stays in doubt until somebody knows.
+    // What was once under way stays in doubt until its outcome is known.
     const bool is_in_doubt = job.owners[i]->result.code() == Code::kIndeterminate;
     if (code != Code::kUnavailable || !is_in_doubt) job.owners[i]->result = job.open[i].result;
   }

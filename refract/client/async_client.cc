@@ -81,7 +81,7 @@ bool AsyncClient::Get::await_suspend(std::coroutine_handle<> waiter) {
   return ask_once() || go_on(calls_.get_slowly(place(), room_), waiter);
 }
 
-// False: not now. What ends other than well is begun anew by the ways that know about retries.
+// False: not now. What ends other than well is begun again by the ways that know about retries.
 bool AsyncClient::Get::ask_once() {
   Connection* const connection = calls_.peers().answering_at(place());
   if (code_ != Code::kInvalidated || connection == nullptr || connection->reader() != nullptr) return false;

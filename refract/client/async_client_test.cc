@@ -191,7 +191,7 @@ TEST_P(AsyncClientTest, a_put_outlives_the_server_and_the_client_finds_the_next_
     EXPECT_EQ(block_on(shard_, put_until_it_counts(*client_)), Code::kOk);
     ASSERT_TRUE(watcher.ping().has_value());
   }
-  // The next node listens at another port, which nobody is told.
+  // The next node listens at another port, of which the client is not told.
   if (GetParam().tcp) return;
   node_.end(SIGKILL);
   Code code = Code::kOk;
@@ -206,9 +206,9 @@ TEST_P(AsyncClientTest, a_put_outlives_the_server_and_the_client_finds_the_next_
 
 TEST(AsyncClientConnect, where_nobody_answers_the_report_names_the_path) {
   Shard shard(system_clock());
-  const auto client = block_on(shard, AsyncClient::connect(shard, "/tmp/refract-nobody/node.sock"));
+  const auto client = block_on(shard, AsyncClient::connect(shard, "/tmp/refract-nothing/node.sock"));
   ASSERT_FALSE(client.has_value());
-  EXPECT_NE(client.error().what.find("/tmp/refract-nobody/node.sock"), std::string::npos);
+  EXPECT_NE(client.error().what.find("/tmp/refract-nothing/node.sock"), std::string::npos);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ Task<> get_key(AsyncClient& client, std::optional<Code>& code) {
   const auto got = co_await client.get("key", value);
   code = got.code();
 }
-// With an identity: sent again although nobody knows what became of it.
+// With an identity: sent again although its outcome is unknown.
 Task<> put_key(AsyncClient& client, std::optional<Code>& code) {
   const RequestId request = client.new_request();
   const auto put = co_await client.put("key", "other", {.request = request});

@@ -44,7 +44,7 @@ bool is_settled(Code code) noexcept {
 }
 
 // When a call that failed began, as far as the shard's clock can tell: where words tell what becomes of a
-// server nobody looks at the clock before the call. 0: unknown.
+// server the clock is not read before the call. 0: unknown.
 uint64_t begun_of(const Connection& connection, uint64_t clock_ns) noexcept {
   return connection.tells_by_words() ? 0 : clock_ns;
 }
@@ -403,7 +403,7 @@ std::string Client::why() const {
   }
   if (route.shards > 1) text += fmt::format("shards  {}, {} reached\n", route.shards, route.shards_reached);
   text += fmt::format("server  {}, incarnation {}", route.server, route.incarnation);
-  // Over a network nobody is told the process, which would mean nothing there.
+  // Over a network the process is not told, which would mean nothing there.
   text += route.server_pid == 0 ? "\n" : fmt::format(", process {}\n", route.server_pid);
   const std::string_view reads = route.direct ? "direct" : route.chain ? "by chains" : "by the server";
   text += fmt::format("reads   {}: {}\n", reads, route.reason);

@@ -17,10 +17,10 @@
 // kInvalidArgument and kTooLarge (keys have 1 to 65,535 bytes, values up to 512 MiB), kForked (this handle
 // belongs to the parent process).
 //
-// When the server dies and is started again, the client goes on by itself; when the whole node has ended, the
-// next call connects anew. A direct get notices that a node was killed after 256 further gets at the latest,
-// until when it shows the state that the node died with. Of a node with several shards, each answers for its
-// own keys: one that is dead or stopped delays nothing else.
+// When the server dies and is started again, the client continues by itself; when the whole node has ended,
+// the next call connects again. A direct get notices that a node was killed after 256 further gets at the
+// latest, until when it shows the state that the node died with. Of a node with several shards, each answers
+// for its own keys: one that is dead or stopped delays nothing else.
 //
 // Threads: any number may use one Client at once. Each has connections of its own, made by its first call and
 // ended with the thread, so that no call waits for another's. Making, moving and destroying a Client is for

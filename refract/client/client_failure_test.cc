@@ -128,7 +128,7 @@ TEST(ClientServer, a_stopped_server_still_answers_reads_of_old_and_new_clients) 
   Client late = node.connect();
   EXPECT_EQ(*client.get("key"), "value");
   EXPECT_EQ(*late.get("key"), "value");
-  // Sent, but nobody knows what became of it.
+  // Sent, but its outcome is unknown.
   EXPECT_EQ(client.put("key", "other").code(), Code::kIndeterminate);
   EXPECT_FALSE(client.trouble().what.empty());
   ASSERT_EQ(::kill(server, SIGCONT), 0);
@@ -199,7 +199,7 @@ TEST(ClientServer, a_chain_of_conditional_puts_survives_kill_9_without_a_gap) {
     for (; !done; ++links) {
       const auto next = client.put("chain", std::to_string(links), {.if_version = *version});
       if (next.code() == Code::kIndeterminate) {
-        // Nobody knows, and that is the truth: the entry tells which of the two it was.
+        // Unknown, and that is the truth: the entry tells which of the two it was.
         ++unknown;
         version = client.exists("chain")->version;
         continue;

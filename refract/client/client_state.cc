@@ -36,7 +36,7 @@ class ClientState::ThreadEntries {
     latest_ = {};
     t_thread_has_ended = true;
     for (const Entry& entry : entries_) {
-      // A child has but copies of what its parent goes on using.
+      // A child has only copies of what its parent continues to use.
       if (entry.client->guard_.is_child()) continue;
       entry.client->thread_ended(entry.state);
       entry.client->release();

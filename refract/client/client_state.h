@@ -2,8 +2,8 @@
 // What a Client is behind its public header: what it was told, and a ThreadState for each thread that has
 // used it. See docs/design/014-client-threads.md.
 //
-// Invariants: (T1) A thread state is in `threads_` until its thread or the Client ends; whoever takes it out
-// destroys it. (T2) Whoever can still name a ClientState holds one of its references: the Client, each
+// Invariants: (T1) A thread state is in `threads_` until its thread or the Client ends; the one that takes it
+// out destroys it. (T2) What can still name a ClientState holds one of its references: the Client, each
 // thread that has a state of it, and each reservation, so that no address is used again while a thread
 // remembers it.
 #pragma once

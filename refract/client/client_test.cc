@@ -373,10 +373,10 @@ TEST(ClientPaths, get_and_put_allocate_nothing_after_their_first_calls) {
 }
 
 TEST(ClientConnect, where_nobody_answers_the_report_names_the_path) {
-  const auto client = Client::connect("/tmp/refract-nobody/node.sock");
+  const auto client = Client::connect("/tmp/refract-nothing/node.sock");
   ASSERT_FALSE(client.has_value());
   EXPECT_EQ(client.error().code, Code::kUnavailable);
-  EXPECT_NE(client.error().what.find("/tmp/refract-nobody/node.sock"), std::string::npos);
+  EXPECT_NE(client.error().what.find("/tmp/refract-nothing/node.sock"), std::string::npos);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Code Reservation::resize(uint64_t bytes) noexcept {
 }
 
 Reservation::~Reservation() {
-  // A child has but a copy of what its parent goes on using.
+  // A child has only a copy of what its parent continues to use.
   if (buffer_ == nullptr || !buffer_->is_of_this_process()) return;
   SharedBufferHold buffer = SharedBufferHold::adopt(buffer_);
   if (client_ != nullptr) {

@@ -30,7 +30,7 @@ class ClientState;
 class REFRACT_API Reservation {
  public:
   // Of no Client, which would keep the memory for the next one: this one gives it back. kInvalidArgument: no
-  // bytes. kTooLarge: more than a value has. kNoSpace, kSystem: the memory is not to be had.
+  // bytes. kTooLarge: more than a value has. kNoSpace, kSystem: there is no such memory.
   [[nodiscard]] static Result<Reservation> make(uint64_t bytes);
   Reservation(Reservation&& other) noexcept { swap(other); }
   Reservation& operator=(Reservation&& other) noexcept {
@@ -59,7 +59,7 @@ class REFRACT_API Reservation {
   }
 
   SharedBuffer* buffer_ = nullptr;         // Held.
-  client::ClientState* client_ = nullptr;  // To whom its memory goes, referred to; null: to nobody.
+  client::ClientState* client_ = nullptr;  // Where its memory goes, referred to; null: nowhere.
   std::span<std::byte> bytes_;
   uint64_t reserved_bytes_ = 0;
 };

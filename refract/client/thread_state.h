@@ -118,7 +118,7 @@ class alignas(64) ThreadState {
   [[nodiscard]] ClientCounters tally() const noexcept;
 
  private:
-  // A killed keeper tells nobody; a look costs half a microsecond.
+  // A killed keeper sends no word; a look costs half a microsecond.
   static constexpr uint64_t kReadsPerLook = 256;
   // After so long a silence a connection without a page to look at is polled before it is used.
   static constexpr uint64_t kStale_ns = kMillisecond_ns;
@@ -134,7 +134,7 @@ class alignas(64) ThreadState {
   ForkGuard guard_;
   ShortWays ways_;
   UseNotes notes_;
-  uint64_t look_due_ = kReadsPerLook;  // Reads after which somebody looks whether the node is there.
+  uint64_t look_due_ = kReadsPerLook;  // Reads after which the client looks whether the node is there.
   uint64_t due_ = 0;                   // The lower of that and when the notes are due.
   Counter direct_reads_;
   Counter rereads_;

@@ -70,8 +70,8 @@ struct PutOptions {
   uint64_t if_version = 0;  // The present version must be this one, else kVersionMismatch (kNotFound).
   uint64_t ttl_ns = 0;      // The entry is gone after this time, by the node's clock; 0: it stays.
   // A put that carries an identity and is repeated with it is executed once: it answers with what became of
-  // the first try, or with kIndeterminate where nobody can know any more. Conditional puts draw one by
-  // themselves.
+  // the first try, or with kIndeterminate where the outcome cannot be known any more. Conditional puts draw
+  // one by themselves.
   RequestId request = {};
   // Where the value was built, if it was: it lies in this reservation, whole. See Client::reserve().
   const Reservation* built_in = nullptr;

@@ -10,8 +10,8 @@
 // nothing of it: all other calls, and programs that do not verify, see a value that is 16 bytes longer. So
 // all who use a key verify, or none does.
 //
-// It finds accidents, of memory, of wires, of programs: one in 2^64 escapes. It is no signature: whoever may
-// put may put what verifies.
+// It finds accidents, of memory, of wires, of programs: one in 2^64 escapes. It is no signature: a program
+// that may put may put what verifies.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ inline constexpr uint64_t kChecksumBytes = 16;
 [[nodiscard]] REFRACT_API Result<Bytes> verify(Bytes key, Bytes stored);
 
 // The calls of a Client on values with checksums, with their outcomes and those of verify(). Lengths are
-// those without the checksum; a value is 16 bytes shorter at most. Each put copies its value once more.
+// those without the checksum; a value is 16 bytes shorter at most. Each put copies its value one more time.
 //
 // Threads: any number at once, as of the Client, which outlives it.
 class REFRACT_API VerifyingClient {

@@ -185,7 +185,7 @@ class Words(Folder):
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=PATIENCE_S)
             errors.seek(0)
-            self.assertIn(f"what {self.folder} has of an earlier node is neither read nor written",
+            self.assertIn(f"what {self.folder} has of an earlier node is not read and not written",
                           errors.read().decode())
 
 

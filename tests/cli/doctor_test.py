@@ -112,7 +112,7 @@ class Peer(unittest.TestCase):
             place = f"127.0.0.1:{free.getsockname()[1]}"
             done = run_client("doctor", "--peer", place)
         self.assertEqual(done.returncode, 3)
-        self.assertRegex(done.stdout.decode(), r"(?m)^FAIL +peer connection +.+nobody listens.+\n +-> \S")
+        self.assertRegex(done.stdout.decode(), r"(?m)^FAIL +peer connection +.+no process listens.+\n +-> \S")
 
 
 if __name__ == "__main__":

@@ -263,7 +263,7 @@ class Trace(WithNode):
                     first = subprocess.Popen([Programs.refract, "trace", "--for", "50s", "--socket",
                                               node.socket], stdout=subprocess.DEVNULL,
                                              stderr=subprocess.DEVNULL, env=clean_environment())
-                return b"somebody else" in node.run("trace", "--for", "1ms").stderr
+                return b"another session" in node.run("trace", "--for", "1ms").stderr
 
             eventually(is_refused, "a refusal")
             # A client that goes away in the middle leaves nothing behind.

@@ -112,12 +112,12 @@ TEST(Lifecycle, a_node_that_listens_says_once_how_rdma_is) {
       {.arguments = {"--listen-address", "127.0.0.1:0", "--server-shards", "2", "--rdma-device", "none"}});
   ASSERT_TRUE(node.is_up()) << node.errors();
   const std::string errors = node.errors();
-  const std::string what = "nobody comes by RDMA: rdma.device is none";
+  const std::string what = "no client comes by RDMA: rdma.device is none";
   ASSERT_TRUE(says(errors, what)) << errors;
   EXPECT_EQ(errors.find(what), errors.rfind(what)) << errors;
   Node local({.arguments = {"--rdma-device", "mlx5_77"}});
   ASSERT_TRUE(local.is_up()) << local.errors();
-  EXPECT_TRUE(says(local.errors(), "without listen.address nobody comes by RDMA")) << local.errors();
+  EXPECT_TRUE(says(local.errors(), "without listen.address no client comes by RDMA")) << local.errors();
 }
 
 TEST(Lifecycle, as_process_1_of_a_namespace_it_reaps_orphans_and_stops_on_sigterm) {

@@ -253,7 +253,7 @@ TEST_P(NodeRings, of_copies_that_were_made_in_the_midst_of_writing_are_of_one_mo
     copy(data(), name);
     Node other(options(name));
     if (!other.is_up()) {
-      EXPECT_TRUE(says(other, "nothing is served before somebody has decided") || says(other, "is damaged"))
+      EXPECT_TRUE(says(other, "before an operator has decided") || says(other, "is damaged"))
           << other.errors();
       continue;
     }
@@ -300,7 +300,7 @@ TEST_P(NodeRings, of_a_log_that_is_refused_stay_as_they_were) {
   for (int i = 0; i < 2; ++i) {
     Node node(options(data()));
     EXPECT_FALSE(node.is_up());
-    EXPECT_TRUE(says(node, "nothing is served before somebody has decided")) << node.errors();
+    EXPECT_TRUE(says(node, "nothing is served before an operator has decided")) << node.errors();
     EXPECT_TRUE(read_whole(log()) + read_whole(ring()) == before) << "in start " << i;
   }
 }

@@ -165,7 +165,7 @@ Reported<> take_query(std::string_view address, std::string_view query, Target& 
       }
       target.rdma_device = *value;
     } else {
-      return wrong(address, fmt::format("it asks for '{}', which nobody knows", key),
+      return wrong(address, fmt::format("it asks for '{}', which does not exist", key),
                    "a query may have transport, path, secret_file and device");
     }
   }

@@ -31,7 +31,7 @@ class Doubts {
     return {request.client, request.sequence};
   }
 
-  std::atomic<bool> has_any_ = false;  // Mostly there are none, and nobody needs the lock.
+  std::atomic<bool> has_any_ = false;  // Mostly there are none, and the lock is not needed.
   mutable std::mutex mutex_;           // Of what follows.
   std::map<Key, uint64_t> first_sent_ns_;
   std::map<uint64_t, Key> by_age_;  // In the order remembered.

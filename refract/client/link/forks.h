@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether this process is still the one that made a handle. A child must not touch what it inherited: the
-// rings and pins are shared with its parent, and the parent goes on using them.
+// rings and pins are shared with its parent, and the parent continues to use them.
 #pragma once
 
 #include <atomic>

@@ -89,7 +89,7 @@ class Transport {
 
   // Has the domain look at what tells that the node has gone, whenever it would have done so by itself.
   virtual void look_around() noexcept {}
-  // Why the connection failed or broke. Empty: nobody knows.
+  // Why the connection failed or broke. Empty: unknown.
   [[nodiscard]] virtual const Report& last_refusal() const noexcept = 0;
   // What a person may look at when the node does not answer.
   [[nodiscard]] virtual std::string_view advice() const noexcept = 0;

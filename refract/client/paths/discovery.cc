@@ -15,7 +15,7 @@ using runtime::Task;
 
 namespace {
 
-// With what may be done about it, since nobody sees it as an error of its own.
+// With what may be done about it, since it is not shown as an error of its own.
 std::string reason_of(const Report& why) {
   return why.next.empty() ? why.what : fmt::format("{} ({})", why.what, why.next);
 }

@@ -91,7 +91,7 @@ Task<bool> Peers::establish(uint64_t deadline_ns) {
     co_return false;
   }
   take_first(std::move(*found));
-  // All at once; whoever has to wait for one of them longer than this will say so.
+  // All at once; an operation that waits for one of them longer than this says so.
   for (uint32_t index = 1; index < count(); ++index) {
     if (is_gone(at(index))) (void)begin_other(index);
   }

@@ -3,7 +3,7 @@
 // an operation when the server or the node behind it goes, and how the next one is found.
 //
 // Shards come and go one by one: an operation waits for its own shard alone. The node's first shard is asked
-// how many there are; where another node answers at the address, everything is learnt anew.
+// how many there are; where another node answers at the address, everything is learnt again.
 //
 // Threads: used only by its runtime shard. Destroyed after all operations, and not
 // in the turn in which one of them ended.
@@ -35,7 +35,7 @@ struct Place {
   uint32_t shard = 0;
 };
 
-// How long an operation goes on.
+// How long an operation continues.
 struct Patience {
   uint64_t deadline_ns = 0;  // 0: no attempt has failed yet.
   // When the first attempt began: the timeout is that of all together. 0: there was none. Of operations whose

@@ -42,7 +42,7 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-// Long enough for a loaded machine; nobody waits so long unless something is broken.
+// Long enough for a loaded machine; a test waits so long only if something is broken.
 inline bool eventually(const std::function<bool()>& happens, int seconds = 60) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   while (!happens()) {
@@ -122,8 +122,8 @@ class TestNode {
 
   void end(int signal) {
     if (keeper_ < 0) return;
-    // One that stands still goes on before it ends, not after: the leak sanitizer stops a process at its end
-    // by a signal of its own, which this one would undo.
+    // One that stands still continues before it ends, not after: the leak sanitizer stops a process at its
+    // end by a signal of its own, which this one would undo.
     if (signal != SIGKILL) ::kill(keeper_, SIGCONT);
     ::kill(keeper_, signal);
     ::waitpid(keeper_, nullptr, 0);

@@ -97,7 +97,7 @@ Code ChainClient::run_and_wait(Machine& machine, typename Machine::State& state,
     }
     ++link_.counts.chains;
     const rpc::Call call = {.method = prism::kChainMethod, .tail = *bytes};
-    // Without a deadline nobody looks at the clock before the chain has left.
+    // Without a deadline the clock is not read before the chain has left.
     const OpResult result = deadline_ns != 0 ? session_.call_and_wait(call, deadline_ns)
                                              : session_.call_and_wait_within(call, options_.timeout_ns);
     const Result<prism::Reply> reply =

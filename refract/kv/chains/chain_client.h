@@ -80,7 +80,7 @@ class ChainClient final : public AttachedClient {
   template <typename Item>
   struct Job;
 
-  // Whether the operation ends with the code of its chain: what became of it, nobody can tell. Every other
+  // Whether the operation ends with the code of its chain: its outcome is unknown. Every other
   // code says that the chain was refused as a whole.
   [[nodiscard]] static bool ends_with(Code code) noexcept {
     return is_lost(code) || code == Code::kMalformed;
@@ -120,7 +120,7 @@ class ChainClient final : public AttachedClient {
   ChainClientOptions options_;
   ChainLink link_;
   std::vector<std::vector<std::byte>> free_messages_;
-  uint64_t epoch_ = 0;  // Grows when what is known of the table begins anew.
+  uint64_t epoch_ = 0;  // Grows when what is known of the table begins again.
 };
 
 }  // namespace refract::kv

@@ -35,7 +35,7 @@ class ChainClient::Batch : public CallBatch {
 
   // The machine for an item; nothing: the item is settled, or in by_rpc.
   [[nodiscard]] virtual std::optional<Machine> machine_of(size_t item) noexcept = 0;
-  // Its result. REQUIRES: the state is neither kAsks nor kByRpc.
+  // Its result. REQUIRES: the state is not kAsks and not kByRpc.
   virtual void end(size_t item, const Machine& machine, State state) noexcept = 0;
   // Likewise, of a chain that got no answer.
   virtual void fail_with(size_t item, const Machine& machine, Code code) noexcept = 0;

@@ -79,7 +79,7 @@ TEST_F(ManyByChains, all_first_chains_leave_in_one_turn_and_are_all_where_the_sl
   (void)sends();
   runtime::Task<> task = chains.multi_get(again.items);
   task.start();
-  EXPECT_EQ(sends(), kItems) << "before anybody has answered";
+  EXPECT_EQ(sends(), kItems) << "before any answer";
   ASSERT_TRUE(served.run_until([&] { return task.done(); }));
   EXPECT_EQ(sends(), 0u);
   for (size_t i = 0; i < kItems; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sources of ChainClient share, and nobody else includes.
+// What the sources of ChainClient share, and no other source includes.
 #pragma once
 
 #include <algorithm>

@@ -18,7 +18,7 @@ using runtime::OpResult;
 using runtime::Task;
 namespace {
 
-// Batches whose READs nobody waits for any more.
+// Batches whose READs no operation waits for any more.
 constexpr size_t kLostMax = 4;
 
 }  // namespace
@@ -170,7 +170,7 @@ void RemoteClient::add(Work& work, const RemoteSearch::Wanted& wanted, ValueSink
   }
 }
 
-// All that is still sought, once more.
+// All that is still sought, again.
 void RemoteClient::plan(Work& work) {
   work.batch.clear();
   const uint64_t now_ns = shard_.now_ns();
@@ -215,7 +215,7 @@ void RemoteClient::settle(Item& item) {
   if (item.result) ++link_.counts.gets;
 }
 
-// What was sought in vain is not known: by a call, unless there is no time for one.
+// What was not found is not known to be absent: by a call, unless there is no time for one.
 void RemoteClient::give_up(Work& work, Code code) {
   for (Item& item : work.items) {
     if (item.result) continue;

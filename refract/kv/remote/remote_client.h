@@ -10,8 +10,8 @@
 //
 // Outcomes, deadlines, keys and sinks are those of RpcClient. Writes, scans and all else are RpcClient's.
 // Nothing allocates after warm-up. The tasks use the client: drop them first. A few gets that end before
-// their READs do are borne with; more of them close the session, since READs that nobody waits for may still
-// land.
+// their READs do are tolerated; more of them close the session, since READs that no operation waits for may
+// still land.
 //
 // Threads: used only by its shard.
 #pragma once

@@ -283,7 +283,7 @@ Reported<> settle_memory(LoadedConfig& loaded, uint64_t available_bytes) {
   return {};
 }
 
-// Which of two memories that outlive a host is right would be anybody's guess.
+// Which of two memories that outlive a host is right cannot be known.
 Reported<> settle_data(LoadedConfig& loaded) {
   NodeConfig& config = loaded.config;
   config.is_data_folder_default = origin_of(loaded, "data.folder").source == Source::kDefault;
@@ -312,7 +312,7 @@ Reported<> settle_addresses(const LoadedConfig& loaded) {
   if (*is_loopback) return {};
   return report(
       Code::kInvalidArgument,
-      fmt::format("{}: other hosts can reach {}, and without auth.secret_file anybody there could "
+      fmt::format("{}: other hosts can reach {}, and without auth.secret_file anyone there could "
                   "read and change the store",
                   origin_of(loaded, "listen.address").place, config.listen_address),
       "(umask 077; head -c 32 /dev/urandom | base64 > FILE), and start with --auth-secret-file FILE; or "

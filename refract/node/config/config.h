@@ -53,7 +53,7 @@ struct NodeConfig {
   kv::EvictionPolicy memory_eviction = kv::EvictionPolicy::kNone;
   Durability durability = Durability::kNone;
   std::string data_folder;              // Of logs and snapshots.
-  bool is_data_folder_default = false;  // Nobody named it, so that folders above it are ours to make.
+  bool is_data_folder_default = false;  // It was not named, so that folders above it are ours to make.
   uint64_t snapshot_every_ns = 0;       // 0: on demand only.
   uint64_t snapshot_bytes_a_second = 0;
   LogLevel log_level = LogLevel::kInfo;

@@ -346,7 +346,7 @@ TEST_F(Config, main_may_pass_what_c_gives_it) {
   EXPECT_EQ(load_config(2, arguments, environment)->text_to_print, version_text());
 }
 
-// When it fails: REFRACT_ACCEPT=1 node_test --gtest_filter='*configuration_page*' writes the page anew.
+// When it fails: REFRACT_ACCEPT=1 node_test --gtest_filter='*configuration_page*' writes the page again.
 TEST(ConfigurationPage, the_configuration_page_is_the_table) {
   const std::filesystem::path page = std::filesystem::path(REFRACT_SOURCE_DIR) / "docs" / "configuration.md";
   if (std::getenv("REFRACT_ACCEPT") != nullptr) std::ofstream(page) << configuration_page();

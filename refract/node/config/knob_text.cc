@@ -176,7 +176,7 @@ Reported<KnobValue> parse_value(const Knob& knob, std::string_view text) {
 std::string nearest_name(std::string_view name, std::span<const std::string> names) {
   const std::string* nearest = nullptr;
   size_t least = std::max<size_t>(2, name.size() / 4) + 1;
-  // Longer names are nobody's typing error, and comparing them would take long.
+  // Longer names are no typing error, and comparing them would take long.
   if (name.size() > 200) return {};
   for (const std::string& candidate : names) {
     const size_t distance = edit_distance(name, candidate);

@@ -315,7 +315,7 @@ constexpr std::array kTable = {
          .choices = "",
          .sentence =
              "How often a snapshot is written, if something was, so that the log does not grow for ever; 0s: "
-             "only when refract snapshot asks for one. Nobody waits for it.",
+             "only when refract snapshot asks for one. No client waits for it.",
          .store = store_number<&NodeConfig::snapshot_every_ns>,
          .show = show_duration<&NodeConfig::snapshot_every_ns>},
     Knob{.key = "data.snapshot_rate",
@@ -356,7 +356,7 @@ constexpr std::array kTable = {
          .choices = "",
          .sentence =
              "How many threads serve, each with its own part of the keys and of the memory. More than "
-             "there are processors helps nobody. A store over files keeps the number it was made with.",
+             "there are processors helps nothing. A store over files keeps the number it was made with.",
          .store = store_number<&NodeConfig::server_shards>,
          .show = show_number<&NodeConfig::server_shards>},
     Knob{.key = "server.cpu",

@@ -18,7 +18,7 @@ struct NodeConfig;
 enum class Durability : uint8_t;
 
 enum class Health : uint8_t {
-  kOk,    // Also for information that is neither good nor bad.
+  kOk,    // Also for information that is not good and not bad.
   kWarn,  // A node runs, but slower, smaller or harder to diagnose than it could.
   kFail,  // A node with this configuration does not start, or does not keep a promise.
 };

@@ -194,7 +194,7 @@ Finding nothing_kept(const DoctorInputs& inputs) {
   const bool has_store = disk && storage::StoreFolder::look(**disk).value_or(std::nullopt).has_value();
   if (has_store) {
     return {"data", Health::kWarn,
-            fmt::format("data.durability is none, so what {} has is neither read nor written",
+            fmt::format("data.durability is none, so what {} has is not read and not written",
                         inputs.data_folder),
             "start with --data-durability everysec to have it, or choose another --data-folder"};
   }

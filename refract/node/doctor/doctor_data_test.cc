@@ -129,7 +129,7 @@ TEST_F(DoctorData, a_node_without_a_log_is_told_what_it_loses_and_what_it_leaves
     (void)begin_store(1);
   }
   inputs_.durability = Durability::kNone;
-  expect("data", Health::kWarn, "neither read nor written", "--data-durability everysec");
+  expect("data", Health::kWarn, "not read and not written", "--data-durability everysec");
   inputs_.data_folder = made_ + "/nothing";
   expect("data", Health::kOk, "everything is lost when the node stops or the host crashes", "");
   inputs_.backing.kind = BackingKind::kFile;

@@ -87,7 +87,7 @@ Finding socket_at(const std::string& path) {
                 "nothing, if that is the one; for a second one choose another path with --socket-path"};
       case Listener::kSilent:
         return {"socket", Health::kFail,
-                fmt::format("somebody listens at {} and is no node that answers", path),
+                fmt::format("another process listens at {} and is no node that answers", path),
                 "stop it, or choose another path with --socket-path"};
       case Listener::kForbidden:
         return {"socket", Health::kFail, fmt::format("{} belongs to another user", path),

@@ -59,7 +59,7 @@ Reported<uint64_t> connect_once(const tcp::SocketAddress& address, uint64_t time
   const std::string to = address.text();
   switch (error) {
     case ECONNREFUSED:
-      return report(Code::kUnavailable, to + " is there, and nobody listens at the port",
+      return report(Code::kUnavailable, to + " is there, and no process listens at the port",
                     "start the node with --listen-address, or give the port that its banner names");
     case ETIMEDOUT:
       return report(Code::kUnavailable, to + " does not answer",

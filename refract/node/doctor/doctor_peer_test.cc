@@ -46,12 +46,12 @@ TEST(DoctorPeer, where_nobody_listens_the_path_ends_there) {
   EXPECT_EQ(findings[0].health, Health::kOk);
   EXPECT_EQ(findings[1].name, "peer connection");
   EXPECT_EQ(findings[1].health, Health::kFail);
-  EXPECT_THAT(findings[1].found, HasSubstr(place + " is there, and nobody listens"));
+  EXPECT_THAT(findings[1].found, HasSubstr(place + " is there, and no process listens"));
   EXPECT_THAT(findings[1].mend, HasSubstr("--listen-address"));
   EXPECT_EQ(steps.size(), 2U);
 }
 
-// It is let wait in the backlog, and nobody greets it.
+// It waits in the backlog, and no greeting comes.
 TEST(DoctorPeer, one_who_listens_and_is_no_node_fails_the_handshake) {
   const auto socket = fabric::tcp::listen("127.0.0.1:0");
   ASSERT_TRUE(socket) << socket.error().to_string();

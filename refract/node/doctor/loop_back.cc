@@ -46,7 +46,7 @@ class Pages {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
-// A folder of nobody else's, with all that is in it gone in the end.
+// A folder of its own, with all that is in it gone in the end.
 class OwnFolder {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<OwnFolder>> make() {
@@ -191,7 +191,7 @@ class TcpLoop : public LoopBack {
  private:
   Pages memory_{kBytes};
   Pages local_{kAreaBytes};
-  runtime::Shard shard_{system_clock()};  // The reception wants one; nobody runs it.
+  runtime::Shard shard_{system_clock()};  // The reception needs one; it is not run.
   Descriptor socket_;
   std::string address_;
   RemoteKey key_;

@@ -45,7 +45,7 @@ class LoopBack {
   [[nodiscard]] virtual std::byte* local() noexcept = 0;
   // A system call or two; until the channel has opened.
   virtual void let_in() noexcept = 0;
-  // Why the near end's channel failed; `what` is empty where nobody knows.
+  // Why the near end's channel failed; `what` is empty where that is unknown.
   [[nodiscard]] virtual const Report& last_refusal() const noexcept = 0;
 };
 

@@ -53,7 +53,7 @@ TEST(PathMeter, a_device_that_is_not_there_is_said) {
   EXPECT_FALSE(ends.error().what.empty());
 }
 
-// Lets nobody in.
+// Lets no client in.
 class Deaf final : public LoopBack {
  public:
   explicit Deaf(LoopBack& ends) noexcept : ends_(ends) {}

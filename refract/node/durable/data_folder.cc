@@ -28,7 +28,7 @@ storage::StoreId random_id() {
   return id;
 }
 
-// The folder's parents, where nobody named the folder: ~/.local/state is not there on every machine.
+// The folder's parents, where the folder was not named: ~/.local/state is not there on every machine.
 Reported<> make_parents(const NodeConfig& config) {
   const std::filesystem::path folder(config.data_folder);
   std::string made;
@@ -90,7 +90,7 @@ void warn_of_unused_data(const NodeConfig& config) {
   auto disk = storage::open_existing_posix_disk(config.data_folder);
   if (!disk) return;
   if (!storage::StoreFolder::look(**disk).value_or(std::nullopt).has_value()) return;
-  log_warn("data.durability is none: what {} has of an earlier node is neither read nor written",
+  log_warn("data.durability is none: what {} has of an earlier node is not read and not written",
            config.data_folder);
 }
 

@@ -23,7 +23,7 @@ bool is_in_folder(const storage::RingUse& use) noexcept {
   return use.place == static_cast<uint64_t>(RingPlace::kFolder);
 }
 
-// What only it had may have been acknowledged: nothing is served before somebody has decided.
+// What only it had may have been acknowledged: nothing is served before an operator has decided.
 std::unexpected<Report> missing_ring(Report why, const std::string& folder) {
   why.what +=
       "; the last node on this folder was not stopped, and what it acknowledged in its last second "
@@ -69,7 +69,7 @@ Reported<DataRings> DataRings::open(const NodeConfig& config, storage::StoreFold
     if (is_gone && left.always == 0) return missing_ring(taken.error(), config.data_folder);
     if (!taken && !is_gone) return report(taken.error());
     if (is_gone) {
-      log_warn("{}; nothing that was acknowledged was in it alone, and the node goes on without it",
+      log_warn("{}; nothing that was acknowledged was in it alone, and the node continues without it",
                taken.error().what);
       rings.files_.clear();
     }

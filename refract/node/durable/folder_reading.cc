@@ -22,7 +22,7 @@ constexpr std::string_view kPageName = "store";
 constexpr std::string_view kLockName = "lock";
 
 [[nodiscard]] std::string entries_text(const std::optional<uint64_t>& entries) {
-  if (!entries) return "entries, nobody can tell how many";
+  if (!entries) return "entries, how many is unknown";
   if (*entries == 0) return {};
   return *entries == 1 ? "1 entry" : fmt::format("{} entries", *entries);
 }
@@ -230,7 +230,7 @@ class FolderReader {
     }
   }
 
-  // What a crash has left, what waits for use, and what belongs to nobody.
+  // What a crash has left, what waits for use, and what belongs to no store.
   void note_others() {
     for (const uint32_t shard : empty_shards_) {
       // A crash in the very first start leaves shards without files; not beside one that has served.
@@ -467,8 +467,7 @@ Reported<FileReading> read_one_file(Disk& disk, const std::string& name,
   if (!read) return report(std::move(read).error());
   const bool is_none = !read->facts && read->file.entries == 0 && !storage::parse_snapshot_name(name);
   if (!is_none) return std::move(read->file);
-  return report(Code::kMalformed,
-                fmt::format("{} is neither a snapshot nor a log's file", disk.path_of(name)),
+  return report(Code::kMalformed, fmt::format("{} is no snapshot and no log's file", disk.path_of(name)),
                 "name a node's data folder, or one of the files in it that begin with snapshot- and log-");
 }
 

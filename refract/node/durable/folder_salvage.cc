@@ -227,7 +227,7 @@ Reported<> Salvage::write_shard(uint32_t shard, const ShardFind& found) {
                                         .shard_index = shard,
                                         .shard_count = facts.shard_count,
                                         .hash_seed = facts.hash_seed,
-                                        // No entry has it; and whoever starts goes on far above it.
+                                        // No entry has it; and a start continues far above it.
                                         .stamp = found.highest_stamp + 1,
                                         .wall_ns = StoreClock(clock_, facts.time.offset_ns).wall_ns(),
                                         .entries_max = found.entries.count()};
@@ -243,7 +243,7 @@ Reported<> Salvage::write_shard(uint32_t shard, const ShardFind& found) {
   const auto read = read_folder(from, {.on_progress = options.on_progress});
   if (!read) return report(read.error());
   if (read->refusal) return report(*read->refusal);
-  return {};  // Of one that a node has, whoever takes the lock says more.
+  return {};  // Of one that a node has, the taking of the lock says more.
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ class HostedKeeping {
   // The store outlives it.
   void add(StoreName name, HostedStore& store) { stores_.push_back({name, &store}); }
 
-  // kUnsupported: nobody hosts the store. kNoSpace: the memory is too small. kCorrupt: the store cannot read
-  // what it should have written.
+  // kUnsupported: the node does not host the store. kNoSpace: the memory is too small. kCorrupt: the store
+  // cannot read what it should have written.
   [[nodiscard]] Reported<> replay(const storage::Record& record, const Grow& grow) const;
   // Of a block's payload; likewise.
   [[nodiscard]] Reported<> restore(std::span<const std::byte> payload, const Grow& grow) const;

@@ -128,7 +128,7 @@ Reported<> may_serve(const storage::Disk& disk, const std::string& name, const s
   const std::vector<storage::LogDamage>& damages = reading.damages;
   if (!damages.empty()) {
     std::string what =
-        fmt::format("{}the log is damaged, and nothing is served before somebody has decided:", name);
+        fmt::format("{}the log is damaged, and nothing is served before an operator has decided:", name);
     for (size_t i = 0; i < damages.size() && i < kSaid; ++i) what += "\n  " + damages[i].to_string();
     if (damages.size() > kSaid) what += fmt::format("\n  and {} more", damages.size() - kSaid);
     return report(Code::kCorrupt, std::move(what), salvage_advice(disk));
@@ -185,8 +185,8 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, kv::Replay& replay
           },
       .on_hosted =
           [&](std::span<const std::byte> payload) {
-            const HostedKeeping nobody;
-            return (parts.hosted != nullptr ? *parts.hosted : nobody).restore(payload, parts.grow);
+            const HostedKeeping none;
+            return (parts.hosted != nullptr ? *parts.hosted : none).restore(payload, parts.grow);
           }};
   const auto is_ours = [&](const storage::SnapshotFacts& facts) {
     return is_at_its_place(parts.disk, parts.log_id, name, facts);
@@ -213,8 +213,8 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
                                           progress.say("reading the log", done, total);
                                           if (parts.grow_ahead) parts.grow_ahead(total - done);
                                         }};
-  const HostedKeeping nobody;
-  const HostedKeeping& hosted = parts.hosted != nullptr ? *parts.hosted : nobody;
+  const HostedKeeping none;
+  const HostedKeeping& hosted = parts.hosted != nullptr ? *parts.hosted : none;
   Reported<> replayed;
   auto reading = parts.log.read(options, [&](const storage::Record& record) {
     if (record.kind != storage::RecordKind::kHosted) return batch.add(record);
@@ -233,7 +233,7 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
   if (!is_first_start) {
     batch.replay().know_stamp(*snapshot);
     batch.replay().know_stamp(reading->end.stamp);
-    // Written into the segment that the log begins with, before anybody is served.
+    // Written into the segment that the log begins with, before any client is served.
     reading->end.stamp = batch.replay().finish() - 1;
     log_info("{}{} entries restored from {}{} changes of the log in {} ms", parts.name,
              parts.table.stats().entries, *snapshot == 0 ? "" : "a snapshot and ", reading->records,

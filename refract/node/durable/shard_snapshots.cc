@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kLook_ns = 2 * kMillisecond_ns;
 // Behind a failure of the disk, which may last.
 constexpr uint64_t kPause_ns = 10 * kSecond_ns;
-// Until somebody who asks meanwhile is noticed.
+// Until a client that asks meanwhile is noticed.
 constexpr uint64_t kPatience_ns = 100 * kMillisecond_ns;
 // A log shorter than this is never worth a snapshot of its own.
 constexpr uint64_t kLogBytesMin = 512 * kMiB;
@@ -64,7 +64,7 @@ void ShardSnapshots::want(const char* why) noexcept {
 uint64_t ShardSnapshots::want_now() noexcept {
   const uint64_t attempt = status_.begun + 1;
   is_awaited_ = true;
-  want("somebody asks for it");
+  want("a client asks for it");
   return attempt;
 }
 
@@ -89,7 +89,7 @@ runtime::Task<> ShardSnapshots::work_by_schedule() {
   }
 }
 
-// So long, or until somebody asks.
+// So long, or until a client asks.
 runtime::Task<> ShardSnapshots::pause(uint64_t ns) {
   const uint64_t until_ns = parts_.shard.now_ns() + ns;
   while (!is_awaited_ && parts_.shard.now_ns() < until_ns) co_await parts_.shard.sleep_for(kPatience_ns);

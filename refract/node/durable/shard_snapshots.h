@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a shard's snapshots are written: by schedule if something was changed, when the log has grown to more
-// than what it tells of, when somebody asks for one, and when the log has failed, which a snapshot mends.
+// than what it tells of, when a client asks for one, and when the log has failed, which a snapshot mends.
 // Those of before then go.
 //
 // Threads: the shard's.
@@ -39,7 +39,7 @@ class ShardSnapshots {
   void look_at_log() noexcept;
   // As soon as may be; where one is being written, another one behind it. `why` is for the log.
   void want(const char* why) noexcept;
-  // Likewise, for somebody who waits: at once also where the last one failed. Returns the attempt's number.
+  // Likewise, for a caller that waits: at once also where the last one failed. Returns the attempt's number.
   uint64_t want_now() noexcept;
   // How it goes, and what there is.
   [[nodiscard]] observe::SnapshotStatus status() const;
@@ -60,7 +60,7 @@ class ShardSnapshots {
   Parts parts_;
   const char* wanted_ = nullptr;  // Why; null: none is wanted.
   bool is_working_ = false;
-  bool is_awaited_ = false;  // Somebody asked for the one that is wanted.
+  bool is_awaited_ = false;  // A client asked for the one that is wanted.
   uint64_t covered_;
   uint64_t written_ = 0;
   uint64_t failed_ = 0;

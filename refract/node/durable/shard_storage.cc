@@ -209,7 +209,7 @@ bool ShardStorage::prepare_sleep() noexcept {
 void ShardStorage::note_state() noexcept {
   switch (told_.state) {
     case storage::LogState::kRunning:
-      log_info("{}the log goes on, and so do writes", parts_.name);
+      log_info("{}the log continues, and so do writes", parts_.name);
       return;
     case storage::LogState::kStalled:
       log_error("{}the log waits for the disk: {}; writes are refused once its ring is full, reads go on",
@@ -217,7 +217,7 @@ void ShardStorage::note_state() noexcept {
       return;
     case storage::LogState::kFailed:
       log_error("{}the log has failed: {}; writes are refused, reads go on", parts_.name, log_->trouble());
-      log_error("mend the disk: a snapshot, which is tried again and again, brings everything there anew");
+      log_error("mend the disk: a snapshot, which is tried again and again, brings everything there again");
       return;
   }
 }

@@ -86,7 +86,7 @@ class ShardStorage final : public kv::ChangeLog,
   // The last that was appended, which the memory may lack. Nothing: none is known.
   [[nodiscard]] std::optional<storage::Record> last_record() const noexcept { return log_->last_record(); }
 
-  // From now on whoever waits is told when the log has got on, or has failed, and snapshots are written.
+  // From now on waiting calls are told when the log has got on, or has failed, and snapshots are written.
   // `on_progress` returns how much there was to do.
   [[nodiscard]] Reported<> start(std::function<size_t()> on_progress);
   // REQUIRES, for both: start().

@@ -27,7 +27,7 @@ struct SnapshotReading {
   uint64_t first_stamp = 0;    // The lowest and the highest of an entry; 0: there are none.
   uint64_t last_stamp = 0;
   std::vector<storage::SnapshotReader::Damage> damages = {};
-  // Entries that are not there; nothing: nobody can tell.
+  // Entries that are not there; nothing: unknown.
   std::optional<uint64_t> lost = 0;
 
   [[nodiscard]] bool is_sound() const noexcept { return damages.empty(); }

@@ -12,7 +12,7 @@
 namespace refract::node {
 namespace {
 
-// Nobody waits for it, but clients may for a shard whose CPU it has.
+// No caller waits for it, but clients may for a shard whose CPU it has.
 constexpr int kNiceness = 10;
 // How much later than its pace has it.
 constexpr uint64_t kBehindMax_ns = 2 * kSecond_ns;

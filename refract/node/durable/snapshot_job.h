@@ -11,7 +11,7 @@
 // Nothing that the shard calls here blocks, but for the destructor. When it ended well, the log may drop what
 // has stamps below the file's.
 //
-// Threads: made, polled and destroyed by the shard; progress(), ended() and cancel() are anybody's.
+// Threads: made, polled and destroyed by the shard; progress(), ended() and cancel() by any.
 #pragma once
 
 #include <atomic>

@@ -18,7 +18,7 @@ namespace {
 
 using storage::SnapshotReader;
 
-// Reads blocks ahead of whoever takes them, by a few.
+// Reads blocks ahead of the thread that takes them, by a few.
 class ReadAhead {
  public:
   explicit ReadAhead(const SnapshotReader& reader) noexcept : reader_(reader) {}

@@ -3,7 +3,7 @@
 // blocks while the caller puts the ones before into the table.
 //
 // A damaged file is not taken at all (snapshot_entries.h reads what is left of one). When it fails the table
-// holds a part of the snapshot, and must not be served: format it anew.
+// holds a part of the snapshot, and must not be served: format it again.
 //
 // Control path; blocks. Threads: the caller is the one that owns the table.
 #pragma once
@@ -42,7 +42,7 @@ struct Restored {
   uint64_t entries = 0;
 };
 
-// Whoever calls goes on with the log's records above facts.stamp, through the same replay, then finish()es
+// The caller continues with the log's records above facts.stamp, through the same replay, then finish()es
 // it. Whether the file is of this store and shard, the caller says: `accepts` is asked first, and what it
 // reports is handed on.
 [[nodiscard]] Reported<Restored> restore_snapshot(

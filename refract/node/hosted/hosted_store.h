@@ -76,9 +76,10 @@ struct HostParts {
   runtime::Shard& shard;
   Writer& writer;
   Heap& heap;
-  kv::PinSources& pins;      // The heap's: for a store whose sessions pin buffers.
-  kv::GrowthSource& growth;  // Whoever was told that memory comes hears on_memory_added or on_growth_refused.
-  UseSource& uses;           // What readers of the shared memory have written down.
+  kv::PinSources& pins;  // The heap's: for a store whose sessions pin buffers.
+  // A store that was told that memory comes hears on_memory_added or on_growth_refused.
+  kv::GrowthSource& growth;
+  UseSource& uses;  // What readers of the shared memory have written down.
   fabric::shm::NodePage& page;
   uint64_t bytes_max;       // Of the space, in its life.
   fabric::Domain* network;  // Of sessions that came over a network. Null: there are none.
@@ -98,7 +99,7 @@ class HostedStore {
  public:
   virtual ~HostedStore() = default;
 
-  // --- Recovery. The heap is told of everything that is in use before anybody allocates. ---
+  // --- Recovery. The heap is told of everything that is in use before any store allocates. ---
 
   // Between Heap::begin_recovery and end_recovery. `last` is the log's last change, where it is this store's:
   // the memory may lack it. An error is damage, of which damage() tells.
@@ -116,7 +117,7 @@ class HostedStore {
   [[nodiscard]] virtual bool make_room(uint64_t /*bytes*/) { return false; }
   [[nodiscard]] virtual uint64_t entry_count() const noexcept = 0;
 
-  // --- The disk. A store that keeps nothing there has none of these; nor has the key-value store, whose
+  // --- The disk. A store that keeps nothing there has none of these, and the key-value store has none, whose
   // records and blocks the storage knows itself. ---
 
   // Makes the change again, unless it has that one or a younger one: a log may begin before its snapshot.

@@ -67,8 +67,8 @@ constexpr uint64_t kMendEveryMax_ns = kMinute_ns;
 }  // namespace
 
 Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config, std::span<const StoreRow> stores) {
-  // A process of the same user must not write into the regions through this one (ptrace, /proc/PID/mem), nor
-  // take hold of it for later: so before there is a secret or a region.
+  // A process of the same user must not write into the regions through this one (ptrace, /proc/PID/mem), and
+  // not take hold of it for later: so before there is a secret or a region.
   prctl(PR_SET_DUMPABLE, 0);
   raise_file_limit();
   std::unique_ptr<Keeper> keeper(new Keeper(config, stores));
@@ -89,7 +89,7 @@ Reported<> Keeper::check_device() const {
   const std::string& wanted = config_.rdma_device;
   if (wanted.empty() || wanted == kRdmaAuto) return {};
   if (config_.listen_address.empty()) {
-    log_warn("rdma.device is {}, and without listen.address nobody comes by RDMA", wanted);
+    log_warn("rdma.device is {}, and without listen.address no client comes by RDMA", wanted);
     return {};
   }
   auto known = fabric::verbs::check_device_name(wanted, fabric::verbs::device_names());
@@ -133,7 +133,7 @@ Reported<> Keeper::open_shards() {
   }
   const std::array<uint64_t, 2> identity = {secure_random_u64(), secure_random_u64()};
   shards_.resize(config_.server_shards);
-  // Shard 0 is last: whoever finds its files, or its socket, finds the others'.
+  // Shard 0 is last: a client that finds its files, or its socket, finds the others'.
   for (uint32_t index = config_.server_shards; index-- > 0;) {
     auto shard = KeeperShard::open(
         {.config = config_, .index = index, .origin = *origin, .identity = identity, .tcp_port = tcp_port_});
@@ -180,14 +180,14 @@ bool Keeper::watch(int descriptor, uint64_t what) const noexcept {
 }
 
 int Keeper::run(const std::function<void()>& on_ready) {
-  // Under a name of its own, so that nobody who kills servers by name kills the node's memory.
+  // Under a name of its own, so that killing servers by name does not kill the node's memory.
   prctl(PR_SET_NAME, "refract-keeper");
   while (!stopping_) {
     if (wants_mending()) mend_rings();
     if (server_ < 0 && !gave_up_ && system_clock().now_ns() >= start_at_ns_) start_server();
     look_after_shards(on_ready);
     wait(timeout_ms());
-    // Nobody depends on a node that has never been one; better that whoever started it hears of it.
+    // No client depends on a node that has never been one; its starter should hear of it.
     if (gave_up_ && !was_ready_) break;
   }
   stop_server();
@@ -201,7 +201,7 @@ void Keeper::look_after_shards(const std::function<void()>& on_ready) {
     if (shard->wants_growth()) shard->grow();
     are_serving = are_serving && shard->is_serving();
     if (shard->is_deaf() && server_ >= 0) {
-      log_warn("the server does not listen; it is started anew");
+      log_warn("the server does not listen; it is started again");
       kill(server_, SIGKILL);
     }
   }
@@ -413,8 +413,8 @@ void Keeper::look_after_rings() {
   mend_every_ns_ = kMendEvery_ns;
 }
 
-// Only a ring that nobody works on can be copied, so the server ends meanwhile, for some milliseconds. Where
-// there is no room for another one it goes on as it is.
+// Only a ring that is not in use can be copied, so the server ends meanwhile, for some milliseconds. Where
+// there is no room for another one it continues as it is.
 void Keeper::mend_rings() {
   mend_at_ns_ = 0;
   auto prepared = data_->rings().prepare();
@@ -455,7 +455,7 @@ bool Keeper::prepare_rings() {
 
 void Keeper::stop_running_server() {
   if (server_ < 0) return;
-  // One that stands still goes on first: behind its end's signal this one could undo a debugger's.
+  // One that stands still continues first: behind its end's signal this one could undo a debugger's.
   kill(server_, SIGCONT);
   kill(server_, SIGTERM);
   // The server has nothing to finish: what it acknowledged is in the regions.

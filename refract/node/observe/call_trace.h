@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened to each call of a shard, recorded while somebody wants to know: when it was taken, with which
+// What happened to each call of a shard, recorded while a session asks for it: when it was taken, with which
 // others, when it was answered and how.
 //
 // Memory is taken when a recording starts and given back when it is fetched or dropped; a full recording

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading JSON that anybody may have written: each looks before it takes, and gives 0 or nothing where the
+// Reading JSON from any source: each looks before it takes, and gives 0 or nothing where the
 // member is not there, or is something else.
 //
 // Threads: any.

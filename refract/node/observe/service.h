@@ -65,7 +65,7 @@ class Service final : public rpc::Service {
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
     std::function<Peer(const fabric::Channel&)> peer_of;  // Empty: nothing is known of peers.
-    std::function<void(const AddCounter&)> add_counters;  // Of providers and whoever else counts.
+    std::function<void(const AddCounter&)> add_counters;  // Of providers and all else that counts.
     std::function<DataState()> data = {};                 // Empty: not said.
     // Begins a snapshot, and says which attempt that is. Empty: there are none.
     std::function<uint64_t()> want_snapshot = {};

@@ -271,7 +271,7 @@ TEST_F(SmallMessages, a_telling_that_was_given_up_is_forgotten_and_asked_for_aga
   Peers other = connect();
   const wire::BeginRequest begin{.topic = 1, .reserved = 0, .from = 0};
   ASSERT_EQ(call(peer, wire::Method::kBegin, begin), Code::kOk);
-  // Somebody else's is not told, and a new one replaces it.
+  // That of another session is not told, and a new one replaces it.
   EXPECT_EQ(call(other, wire::Method::kMore, wire::MoreRequest{.id = 1, .offset = 10}), Code::kInvalidated);
   EXPECT_EQ(call(peer, wire::Method::kMore, wire::MoreRequest{.id = 1, .offset = 10}), Code::kOk);
   EXPECT_EQ(call(peer, wire::Method::kMore, wire::MoreRequest{.id = 1, .offset = 1 << 20}),

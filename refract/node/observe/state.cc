@@ -8,7 +8,7 @@ namespace {
 
 using Json = documents::Value;
 
-// A histogram of more buckets than a real one has is cut, so that nobody's text costs more than its length.
+// A histogram of more buckets than a real one has is cut, so that no text costs more than its length.
 constexpr size_t kPairsMax = 4'096;
 
 std::unexpected<Report> not_understood(const char* what) {

@@ -16,7 +16,7 @@ namespace {
 
 using kv::wire::take;
 
-// A recording of the most records a shard keeps is 2 MiB; beyond this nobody means well.
+// A recording of the most records a shard keeps is 2 MiB; more than this is an error or an attack.
 constexpr uint64_t kTellingBytesMax = 16 * kMiB;
 // A telling is lost when too many people look at once.
 constexpr int kAttempts = 5;
@@ -27,7 +27,7 @@ std::unexpected<Report> refuse(Code code) {
                   "is it of an older version? look at: refractd --version");
   }
   if (code == Code::kInUse) {
-    return report(code, "somebody else is recording what this node does",
+    return report(code, "another session is recording what this node does",
                   "try again when they have finished");
   }
   if (code == Code::kIndeterminate || code == Code::kDeadlineExceeded || code == Code::kUnavailable) {

@@ -49,8 +49,8 @@ struct MoreRequest {  // The reply is bytes, at least one.
 };
 static_assert(sizeof(MoreRequest) == 16);
 
-// Begins to record each call, for so long, anew where a recording of this session runs. kInUse: another
-// session's runs.
+// Begins to record each call, for so long, from the start where a recording of this session runs. kInUse:
+// another session's runs.
 struct TraceRequest {
   uint64_t duration_ns;
   uint64_t records_max;  // Beyond the shard's own limit: the limit. The newest ones are kept.

@@ -49,7 +49,7 @@ std::optional<HostedStore::Damage> HostedKv::damage() {
   return Damage{.at = found->at, .what = found->what};
 }
 
-// For an entry of so many bytes, while there is nobody yet whom the loss would tell anything.
+// For an entry of so many bytes, while no client can notice the loss yet.
 bool HostedKv::make_room(uint64_t bytes) {
   constexpr uint64_t kHeaderBytesMax = 128;
   return eviction_ != nullptr && eviction_->make_room_at_once(bytes + kHeaderBytesMax);

@@ -42,7 +42,7 @@ struct LinkMessage {
 };
 static_assert(sizeof(LinkMessage) == 48 && std::is_trivially_copyable_v<LinkMessage>);
 
-// One end. Neither sending nor receiving waits.
+// One end. Sending does not wait, and receiving does not.
 class LinkEnd {
  public:
   LinkEnd() = default;

@@ -21,7 +21,7 @@ namespace refract::node {
 namespace {
 
 void settle_in(pid_t keeper) {
-  // Die with the keeper: without it nobody could attach, and the memory would have two owners after a new
+  // Die with the keeper: without it no client could attach, and the memory would have two owners after a new
   // start.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != keeper) _exit(kExitFailed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server: the process that changes the store, a thread for each shard. A fork of the keeper, never a
-// program of its own, because nobody could map the sealed regions writable any more.
+// program of its own, because no process could map the sealed regions writable any more.
 //
 // Shard 0 runs on the thread that was there before. When any shard ends, the process ends, and the keeper
 // forks the next one: a node that has lost a shard is not a smaller node.

@@ -125,7 +125,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   kv::PinSources pins_;
   std::unique_ptr<fabric::shm::ServerDomain> domain_;
   std::unique_ptr<fabric::tcp::ServerDomain> tcp_;     // Null: the node does not listen.
-  std::unique_ptr<fabric::verbs::ServerDomain> rdma_;  // Over tcp_. Null: nobody comes by RDMA.
+  std::unique_ptr<fabric::verbs::ServerDomain> rdma_;  // Over tcp_. Null: no client comes by RDMA.
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<ShardStorage> storage_;  // Where something is kept on disk.
   std::vector<std::unique_ptr<HostedStore>> stores_;

@@ -37,7 +37,7 @@ Reported<> ShardServer::open_rdma() {
   if (wanted.empty()) why_none = "rdma.device is none";
   if (!is_named && fabric::verbs::device_names().empty()) why_none = "this host has no RDMA device";
   if (!why_none.empty()) {
-    if (is_speaker) log_info("nobody comes by RDMA: {}", why_none);
+    if (is_speaker) log_info("no client comes by RDMA: {}", why_none);
     return {};
   }
   auto opened = fabric::verbs::ServerDomain::create(
@@ -46,7 +46,7 @@ Reported<> ShardServer::open_rdma() {
   if (!opened) {
     const Report& why = opened.error();
     if (is_named) return report(why);
-    log_warn("{}nobody comes by RDMA: {}; {}", name_, why.what, why.next);
+    log_warn("{}no client comes by RDMA: {}; {}", name_, why.what, why.next);
     return {};
   }
   rdma_ = std::move(*opened);

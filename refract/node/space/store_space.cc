@@ -52,7 +52,7 @@ Reported<> accept_start(std::span<const std::byte> start) {
 // wrote the header.
 struct StoredStart {
   bool is_there = false;
-  std::optional<SpaceHeader> header;  // Nothing: it is none; refused by whoever takes the file up.
+  std::optional<SpaceHeader> header;  // Nothing: it is none; refused where the file is taken up.
 };
 
 Reported<StoredStart> stored_start(const Backing& backing) {
@@ -213,8 +213,8 @@ Reported<> StoreSpace::check_use(const Region& first) const {
           ? fmt::format("the files in {} are copies of a running node's, made at no one moment, so that "
                         "entries in them may be half there",
                         backing_.folder)
-          : fmt::format("the node whose memory is in {} was running when its host went down, so that nobody "
-                        "can tell which of its pages reached the disk",
+          : fmt::format("the node whose memory is in {} was running when its host went down, so that it "
+                        "is unknown which of its pages reached the disk",
                         backing_.folder),
       fmt::format("start on an empty folder and load your last dump (refract load); with a log "
                   "(--data-durability everysec) a node has everything again. refract inspect --file {} shows "

@@ -2,8 +2,8 @@
 // A shard's space as its keeper holds it: the reserved range, the regions in it, and the empty store in the
 // first.
 //
-// The keeper makes and maps every region, so that each server it forks inherits writable mappings that nobody
-// could make any more. Growing goes in steps between which the keeper serves its socket.
+// The keeper makes and maps every region, so that each server it forks inherits writable mappings that no
+// other process could make any more. Growing goes in steps between which the keeper serves its socket.
 //
 // Threads: one. Control path.
 #pragma once
@@ -27,7 +27,7 @@ namespace refract::node {
 struct StoreOrigin {
   uint64_t hash_seed = 0;
   bool existed = false;
-  // Of a store whose memory is made anew, but that has been before.
+  // Of a store whose memory is new, but that has been before.
   std::optional<SpaceTime> time = {};
 };
 
@@ -56,11 +56,11 @@ class StoreSpace {
   [[nodiscard]] uint64_t fill_state() const noexcept {
     return observe_u64(addresses_.base() + offsetof(SpaceHeader, fill_state));
   }
-  // Makes the store empty again, in the regions that there are. REQUIRES: nobody uses it.
+  // Makes the store empty again, in the regions that there are. REQUIRES: it is not in use.
   [[nodiscard]] Reported<> empty();
   // Before anything is stored: from now on files count as those of a node that has not ended.
   [[nodiscard]] Reported<> enter();
-  // The node ends, and nobody stores any more: the next one is to know when, and that files have everything.
+  // The node ends, and no store follows: the next one is to know when, and that files have everything.
   // Blocks until they do.
   [[nodiscard]] Reported<> leave();
 
