@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -168,14 +169,18 @@ TEST_P(HostedOnDisk, survives_the_death_of_server_and_of_all_processes_at_any_mo
     ASSERT_TRUE(node->is_up()) << node->errors();
     ASSERT_EQ(CounterClient::over_shm(*node).read("visits"), total) << "death " << death;
     bool is_acknowledged = true;
+    std::atomic<bool> is_connected = false;
     std::thread adding([&] {
       CounterClient client = CounterClient::over_shm(*node);
+      is_connected = true;
       while (is_acknowledged) {
         is_acknowledged = client.add("visits", 1) == total + 1;
         if (is_acknowledged) ++total;
       }
     });
-    sleep_ms(5 + prng.below(100));
+    // The death comes beside writes, not before the client has come.
+    EXPECT_TRUE(becomes_true([&] { return is_connected.load(); }));
+    sleep_ms(1 + prng.below(100));
     if (death % 3 == 2) {
       const pid_t before = node->server();
       send_signal(before, SIGKILL);
