@@ -218,6 +218,7 @@ void ShardServer::make_services() {
   methods.push_back({observe::wire::kMethodsBegin, observe_.get()});
   std::ranges::sort(methods, {}, &HostedMethods::begin);
   std::vector<rpc::ServiceTable::Row> rows;
+  rows.reserve(methods.size());
   for (const HostedMethods& each : methods) {
     rows.push_back({each.begin, each.is_sampled ? &behind_door(*each.service) : each.service});
   }
