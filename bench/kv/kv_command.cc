@@ -60,7 +60,7 @@ Reported<std::vector<Path>> chosen_paths(const KvCommand& command) {
                   fmt::format("--path is for {}; leave it out, or add --design {}", kOurs, kOurs));
   }
   if (command.path == text(Path::kDirect) && load.provider == Provider::kTcp) {
-    return report(Code::kInvalidArgument, "--path direct: over tcp nobody reads a node's memory directly",
+    return report(Code::kInvalidArgument, "--path direct: over tcp no client reads a node's memory directly",
                   "use chain or rpc, or --provider shm");
   }
   for (const Path path : {Path::kDirect, Path::kChain, Path::kRpc}) {
