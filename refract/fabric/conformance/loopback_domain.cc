@@ -26,6 +26,7 @@ LoopbackChannel::LoopbackChannel(LoopbackDomain& domain, const LoopbackOptions& 
                     .message_bytes_max = options.message_bytes_max,
                     .read_bypasses_target_cpu = options.reads_bypass_cpu,
                     .peer_reads_bypass_cpu = options.reads_bypass_cpu,
+                    .messages_are_stores = options.messages_are_stores,
                     .one_sided_bytes_min = options.one_sided_bytes_min},
       accepted_(accepted),
       records_(options.depth),

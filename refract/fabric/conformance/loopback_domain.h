@@ -27,6 +27,7 @@ struct LoopbackOptions {
   // What the channels say of themselves: nothing changes by it here.
   uint32_t one_sided_bytes_min = 0;
   bool reads_bypass_cpu = false;  // At either end.
+  bool messages_are_stores = false;
 };
 
 class LoopbackDomain;

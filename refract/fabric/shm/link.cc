@@ -67,15 +67,20 @@ void flush_links(Hub& hub) noexcept {
 }
 
 const Capabilities& Link::capabilities() const noexcept {
-  static constexpr Capabilities kServer{
-      .depth = kDepth, .message_bytes_max = kMessageBytesMax, .maps_lent_files = true};
+  static constexpr Capabilities kServer{.depth = kDepth,
+                                        .message_bytes_max = kMessageBytesMax,
+                                        .maps_lent_files = true,
+                                        .messages_are_stores = true};
   // Only of regions that the keeper offers; what is merely registered is read by the peer's shard.
-  static constexpr Capabilities kClient{
-      .depth = kDepth, .message_bytes_max = kMessageBytesMax, .read_bypasses_target_cpu = true};
+  static constexpr Capabilities kClient{.depth = kDepth,
+                                        .message_bytes_max = kMessageBytesMax,
+                                        .read_bypasses_target_cpu = true,
+                                        .messages_are_stores = true};
   static constexpr Capabilities kLender{.depth = kDepth,
                                         .message_bytes_max = kMessageBytesMax,
                                         .read_bypasses_target_cpu = true,
-                                        .maps_lent_files = true};
+                                        .maps_lent_files = true,
+                                        .messages_are_stores = true};
   if (hub_.accepted) return kServer;
   return knows_lending() ? kLender : kClient;
 }

@@ -110,6 +110,12 @@ size_t RpcClient::CallBatcher::width() const noexcept {
   return std::clamp<size_t>(fit, 1, wire::kKeysPerCall);
 }
 
+size_t RpcClient::CallBatcher::count_max() const noexcept {
+  const fabric::Channel* const channel = client_.session_.channel();
+  if (channel == nullptr || !channel->capabilities().messages_are_stores) return wire::kKeysPerCall;
+  return std::clamp<size_t>((client_.attempt_count_ + 1) / 2, 1, wire::kKeysPerCall);
+}
+
 RpcClient::Group* RpcClient::CallBatcher::begin_group(Method method) noexcept {
   if (free_.empty()) {
     groups_.push_back(std::make_unique<Group>(client_, *this));
@@ -130,7 +136,7 @@ std::optional<RpcClient::CallBatcher::Shared> RpcClient::CallBatcher::batch_get(
     GetAttempt& attempt, std::span<const std::byte> key) noexcept {
   if (!client_.session_.is_among_replies() || key.size() > key_bytes_max_) return std::nullopt;
   if (gets_ == nullptr) {
-    width_ = width();
+    width_ = std::min(width(), count_max());
     if (width_ == 1) return std::nullopt;
   }
   if (gets_ == nullptr || gets_->count() == width_) gets_ = begin_group(Method::kGetMany);
@@ -145,8 +151,10 @@ std::optional<RpcClient::CallBatcher::Shared> RpcClient::CallBatcher::batch_put(
   if (write.value.size() > kPutValueBytesMax || bytes > (room_.size() - sizeof(wire::ManyRequest)) / 2) {
     return std::nullopt;
   }
+  const size_t most = count_max();
+  if (most == 1) return std::nullopt;
   const bool has_room =
-      puts_ != nullptr && puts_->count() < wire::kKeysPerCall && bytes <= room_.size() - puts_->body_bytes();
+      puts_ != nullptr && puts_->count() < most && bytes <= room_.size() - puts_->body_bytes();
   if (!has_room) puts_ = begin_group(Method::kPutMany);
   return Shared{.group = puts_, .place = puts_->add(attempt, bytes)};
 }

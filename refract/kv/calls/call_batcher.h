@@ -83,6 +83,9 @@ class RpcClient::CallBatcher final : public rpc::AfterReplies {
   [[nodiscard]] std::optional<Shared> batch_get(GetAttempt& attempt, std::span<const std::byte> key) noexcept;
   [[nodiscard]] std::optional<Shared> batch_put(PutAttempt& attempt, const PutAttempt::Write& write) noexcept;
 
+  // How many operations a call takes while the caller's next one is added to those under way. Where a message
+  // costs little, half of them: the owner works on the others meanwhile.
+  [[nodiscard]] size_t count_max() const noexcept;
   // How many keys of gets go together, by the values that came last; 1: each alone.
   [[nodiscard]] size_t width() const noexcept;
   [[nodiscard]] size_t key_bytes_max() const noexcept { return key_bytes_max_; }

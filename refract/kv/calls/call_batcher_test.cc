@@ -112,6 +112,32 @@ TEST_P(GatherTest, a_lone_lane_sends_what_it_always_sent) {
   EXPECT_EQ(calls() - before, 3u);
 }
 
+TEST_P(GatherTest, where_messages_are_stores_a_call_takes_half_of_what_is_under_way) {
+  ServedOptions cheap = options();
+  cheap.link.messages_are_stores = true;
+  Served near(cheap);
+  Served::Peer client = near.connect();
+  ASSERT_TRUE(client.client->put_and_wait(bytes_of("a"), bytes_of("first")).has_value());
+  const auto calls_of = [&](size_t count) {
+    const uint64_t before = client.session->counts().calls;
+    auto all = lanes(count, {"a", "a", "a"});
+    for (const auto& lane : all) {
+      lane->task = run(*client.client, *lane);
+      lane->task.start();
+    }
+    EXPECT_TRUE(near.run_until(
+        [&] { return std::ranges::all_of(all, [](const auto& lane) { return lane->task.done(); }); }));
+    for (const auto& lane : all) EXPECT_EQ(lane->settled, 3u);
+    return client.session->counts().calls - before;
+  };
+  // Each lane's first goes alone; then two calls a round. Of three, a call would take one.
+  EXPECT_EQ(calls_of(16), 16u + 2 * 2u);
+  EXPECT_EQ(calls_of(4), 4u + 2 * 2u);
+  EXPECT_EQ(calls_of(3), 3 * 3u);
+  // A call takes no more than it can.
+  EXPECT_EQ(calls_of(64), 64u + 2 * 4u);
+}
+
 TEST_P(GatherTest, values_and_keys_that_fit_no_shared_call_are_got_all_the_same) {
   const std::string large = patterned(3 * kMessageBytesMax);
   const std::string half = patterned(kMessageBytesMax / 2);

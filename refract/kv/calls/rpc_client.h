@@ -207,6 +207,7 @@ class RpcClient {
   uint64_t refused_opened_ns_ = 0;  // By the owner that this session had then.
   Attempt* first_attempt_ = nullptr;
   Attempt* last_attempt_ = nullptr;
+  size_t attempt_count_ = 0;  // From the first to the last.
   runtime::Task<> attempts_watch_;
   std::unique_ptr<CallBatcher> batcher_;
 };

@@ -53,6 +53,7 @@ void RpcClient::Attempt::join_line() noexcept {
   earlier_ = client_.last_attempt_;
   (earlier_ == nullptr ? client_.first_attempt_ : earlier_->later_) = this;
   client_.last_attempt_ = this;
+  ++client_.attempt_count_;
   if (client_.attempts_watch_.valid() && !client_.attempts_watch_.done()) [[likely]]
     return;
   client_.attempts_watch_ = client_.watch_attempts();
@@ -60,6 +61,7 @@ void RpcClient::Attempt::join_line() noexcept {
 }
 
 void RpcClient::Attempt::leave_line() noexcept {
+  --client_.attempt_count_;
   (earlier_ == nullptr ? client_.first_attempt_ : earlier_->later_) = later_;
   (later_ == nullptr ? client_.last_attempt_ : later_->earlier_) = earlier_;
 }
