@@ -22,7 +22,7 @@ namespace refract::client {
 struct StringRoom {
   std::string* target;
 
-  std::byte* operator()(uint64_t bytes) const {
+  [[gnu::returns_nonnull]] std::byte* operator()(uint64_t bytes) const {
     // Of the same length nothing is stored but the value: the terminator's address would come out of a cache
     // miss, and such a store holds up all later loads (kv/direct/held_bytes.h).
     if (target->size() != bytes) {

@@ -108,7 +108,7 @@ Code AsyncCalls::get_directly(const Place& place, const Room& room, Got& got) {
   if (connection == nullptr || connection->reader() == nullptr) return Code::kInvalidated;
   // The shard's own turns poll the connections; this only has them look at what tells that a node has gone.
   if (++reads_ % kReadsPerLook == 0 || connection->is_node_stopping()) peers_.look_around();
-  note_read(*connection, place.key);
+  note_read(*connection, place.key.bytes());
   return read_value(*connection, place.key, room, got);
 }
 

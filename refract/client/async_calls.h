@@ -8,6 +8,7 @@
 // ended.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <utility>
@@ -85,12 +86,14 @@ class AsyncCalls {
   struct ShardGets;
   struct ShardPuts;
 
-  void note_read(Connection& connection, const Connection::Key& key) noexcept {
+  void note_read(Connection& connection, Bytes key) noexcept {
     if (++noted_reads_ >= notes_.due()) [[unlikely]]
       notes_.note(connection, key, noted_reads_);
   }
-  struct Way;
-  [[nodiscard]] bool read_ahead(GetItem& item, const Way& way);
+  template <typename Readers>
+  class StagedGets;
+  // Both null: its keys are left to calls.
+  [[nodiscard]] ShardReader reader_of_shard(uint32_t shard) const noexcept;
   // All at once.
   template <typename Job>
   [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncCalls::*work)(Job&));
@@ -102,6 +105,7 @@ class AsyncCalls {
   uint64_t reads_ = 0;
   UseNotes notes_;
   uint64_t noted_reads_ = 0;
+  std::array<Connection::Reader::Ahead, 32> aheads_;  // Of the call that reads now.
 };
 
 }  // namespace refract::client

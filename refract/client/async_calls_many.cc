@@ -18,59 +18,130 @@ constexpr int kRounds = 2;
 bool is_misplaced(Code code) noexcept {
   return code == Code::kWrongShard || code == Code::kUnavailable;
 }
-// How many keys of a multi_get have their cache misses under way at once.
-constexpr size_t kGroup = 16;
+
+// The stages of a call's keys take turns by blocks: while the last stage runs on one block, the misses of the
+// next blocks are under way. A short call is one block, a long one is several, smaller ones.
+constexpr size_t kShortCall = 16;
+constexpr size_t kBlock = 8;
+constexpr size_t kStages = 4;
+
+// The reader of a node's only shard; `connection` is whose it is.
+struct OneReader {
+  Connection::Reader* reader;
+  Connection* connection;
+
+  [[nodiscard]] bool has(uint64_t /*hash*/) const noexcept { return true; }
+  [[nodiscard]] const OneReader& of(uint64_t /*hash*/) const noexcept { return *this; }
+};
+
+// Those of several shards, some of which may have none.
+struct ReaderOfEach {
+  std::span<const ShardReader> shards;
+
+  [[nodiscard]] const ShardReader& of(uint64_t hash) const noexcept {
+    return shards[kv::shard_of(hash, static_cast<uint32_t>(shards.size()))];
+  }
+  [[nodiscard]] bool has(uint64_t hash) const noexcept { return of(hash).reader != nullptr; }
+};
 
 }  // namespace
 
-// What multi_get has found out about a key before it reads it.
-struct AsyncCalls::Way {
-  Connection* connection;
-  Connection::Reader* reader;  // Null: none for this key.
-  uint64_t hash;
-  Connection::Reader::Lead lead;
+// The reads of one call, each in the stages of kv/direct/quick_reader.h. Keys of shards without a reader are
+// left to calls.
+template <typename Readers>
+class AsyncCalls::StagedGets {
+ public:
+  StagedGets(AsyncCalls& calls, std::span<GetItem> items, const Readers& readers,
+             std::vector<uint32_t>& rest) noexcept
+      : calls_(calls), items_(items), readers_(readers), rest_(rest) {}
+
+  void run() {
+    const size_t block = items_.size() > kShortCall ? kBlock : kShortCall;
+    for (size_t begin = 0; begin < items_.size() + (kStages - 1) * block; begin += block) {
+      each(begin, block, [&](GetItem& item, Ahead& ahead) { fetch_bucket(item, ahead); });
+      each(begin - block, block, [&](GetItem& /*item*/, Ahead& ahead) {
+        if (readers_.has(ahead.hash)) readers_.of(ahead.hash).reader->fetch_buffer(ahead);
+      });
+      each(begin - 2 * block, block, [&](GetItem& /*item*/, Ahead& ahead) {
+        if (readers_.has(ahead.hash)) readers_.of(ahead.hash).reader->fetch_behind(ahead);
+      });
+      each(begin - 3 * block, block, [&](GetItem& item, Ahead& ahead) { read(item, ahead); });
+    }
+  }
+
+ private:
+  using Ahead = Connection::Reader::Ahead;
+
+  // Of no key where `begin`, which may be below 0, lies outside of the call.
+  template <typename Work>
+  [[gnu::always_inline]] void each(size_t begin, size_t block, Work work) {
+    if (begin >= items_.size()) return;
+    const std::span<GetItem> items = items_.subspan(begin, std::min(block, items_.size() - begin));
+    Ahead* ahead = &calls_.aheads_[begin % calls_.aheads_.size()];
+    for (GetItem& item : items) work(item, *ahead++);
+  }
+  [[gnu::flatten]] uint64_t hash_of(const Bytes& key) const noexcept {
+    return hash_key(key, calls_.peers_.hash_seed());
+  }
+
+  [[gnu::always_inline]] void fetch_bucket(const GetItem& item, Ahead& ahead) {
+    const uint64_t hash = hash_of(item.key);
+    if (readers_.has(hash)) {
+      readers_.of(hash).reader->fetch_bucket(hash, ahead);
+    } else {
+      ahead.hash = hash;
+    }
+  }
+  [[gnu::always_inline]] void read(GetItem& item, const Ahead& ahead) {
+    if (item.key.size() - 1 < kv::kKeyBytesMax && readers_.has(ahead.hash)) [[likely]] {
+      const auto& way = readers_.of(ahead.hash);
+      calls_.note_read(*way.connection, item.key);
+      kv::Found found;
+      const StringRoom room{&item.value};
+      if (way.reader->get_at_once(ahead, item.key, room, found)) [[likely]] {
+        Got& got = item.result ? *item.result : item.result.emplace();
+        got = got_of(found);
+        return;
+      }
+    }
+    if (!read_again(item, ahead.hash)) rest_.push_back(static_cast<uint32_t>(&item - items_.data()));
+  }
+  // False: ask the key's shard.
+  [[nodiscard, gnu::noinline, gnu::cold]] bool read_again(GetItem& item, uint64_t hash) {
+    if (const Code code = check_key(item.key); code != Code::kOk) {
+      item.result = fail(code);
+      return true;
+    }
+    if (!readers_.has(hash)) return false;
+    const kv::Found found = readers_.of(hash).reader->get(item.key, hash, StringRoom{&item.value});
+    item.result = found.code == Code::kOk ? Result<Got>(got_of(found)) : fail(found.code);
+    return found.code != Code::kInvalidated && found.code != Code::kCorrupt;
+  }
+
+  AsyncCalls& calls_;
+  const std::span<GetItem> items_;
+  const Readers readers_;
+  std::vector<uint32_t>& rest_;
 };
 
-// False: ask the key's shard.
-bool AsyncCalls::read_ahead(GetItem& item, const Way& way) {
-  if (way.reader == nullptr) {
-    const Code code = check_key(item.key);
-    if (code != Code::kOk) item.result = fail(code);
-    return code != Code::kOk;
-  }
-  note_read(*way.connection, item.key);
-  const kv::Found found = way.reader->get_ahead(way.lead, item.key, way.hash, StringRoom{&item.value});
-  if (found.code == Code::kOk) [[likely]] {
-    item.result = got_of(found);
-    return true;
-  }
-  if (found.code == Code::kInvalidated || found.code == Code::kCorrupt) return false;
-  item.result = fail(found.code);
-  return true;
+ShardReader AsyncCalls::reader_of_shard(uint32_t shard) const noexcept {
+  Connection* const connection = peers_.at(shard);
+  Connection::Reader* const reader = connection == nullptr ? nullptr : connection->reader();
+  // One with another seed belongs to another node, and is about to be put aside.
+  if (reader == nullptr || reader->hash_seed() != peers_.hash_seed()) return {};
+  reader->begin();
+  return {.reader = reader, .connection = connection};
 }
 
 void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
-  std::array<Way, kGroup> ways;
-  for (size_t first = 0; first < items.size(); first += kGroup) {
-    const std::span<GetItem> group = items.subspan(first, std::min(kGroup, items.size() - first));
-    // Two passes that only prefetch, so that the misses of the whole group overlap.
-    for (size_t i = 0; i < group.size(); ++i) {
-      const Place place{.key = group[i].key};
-      Connection* const connection = check_key(group[i].key) == Code::kOk ? peers_.at(place) : nullptr;
-      Connection::Reader* const reader = connection == nullptr ? nullptr : connection->reader();
-      ways[i].connection = connection;
-      ways[i].reader = reader;
-      if (reader == nullptr) continue;
-      ways[i].hash = place.key.hash(reader->hash_seed());
-      reader->prefetch_bucket(ways[i].hash);
-    }
-    for (Way& way : std::span(ways).first(group.size())) {
-      if (way.reader != nullptr) way.lead = way.reader->prefetch_buffer(way.hash);
-    }
-    for (size_t i = 0; i < group.size(); ++i) {
-      if (!read_ahead(group[i], ways[i])) rest.push_back(static_cast<uint32_t>(first + i));
-    }
+  static_assert(std::tuple_size_v<decltype(aheads_)> == kStages * kBlock && kShortCall <= kStages * kBlock);
+  const ShardReader first = reader_of_shard(0);
+  if (peers_.count() == 1 && first.reader != nullptr) [[likely]] {
+    return StagedGets(*this, items, OneReader{first.reader, first.connection}, rest).run();
   }
+  std::vector<ShardReader> readers = {first};
+  for (uint32_t shard = 1; shard < peers_.count(); ++shard) readers.push_back(reader_of_shard(shard));
+  StagedGets(*this, items, ReaderOfEach{readers}, rest).run();
 }
 
 // What one shard is asked for: what is still open, and whose it is.

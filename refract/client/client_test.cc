@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/units.h"
 #include "refract/client/testing/test_node.h"
 #include "refract/fabric/conformance/allocation_count.h"
 
@@ -186,6 +187,34 @@ TEST_P(ClientContract, announcing_a_key_changes_nothing_but_the_time_of_its_get)
     EXPECT_EQ(*value, value_of(i % 200, i));
   }
   for (size_t i = 0; i < 3'000; ++i) ASSERT_TRUE(client_.erase("announced " + std::to_string(i)).has_value());
+}
+
+// Calls of one block of stages and of several, with keys of every kind.
+TEST_P(ClientContract, many_of_any_number_have_their_outcomes) {
+  constexpr size_t kKeys = 70;
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < kKeys; ++i) {
+    keys.push_back(i % 11 == 10 ? "" : i % 13 == 12 ? std::string(70'000, 'k') : "many " + std::to_string(i));
+    if (i % 7 == 3 || keys[i].empty() || keys[i].size() > 100) continue;
+    const PutOptions options{.ttl_ns = i % 5 == 4 ? 3'600 * kSecond_ns : 0};
+    ASSERT_TRUE(client_.put(keys[i], value_of(i % 9 == 8 ? 20'000 : i, i), options)) << i;
+  }
+  for (const size_t count : std::initializer_list<size_t>{0, 1, 15, 16, 17, 24, 31, 32, 33, kKeys}) {
+    std::vector<GetItem> items;
+    for (size_t i = 0; i < count; ++i) items.push_back({.key = keys[i], .value = "what was there before"});
+    client_.multi_get(items);
+    for (size_t i = 0; i < count; ++i) {
+      const Code expected = keys[i].empty()        ? Code::kInvalidArgument
+                            : keys[i].size() > 100 ? Code::kTooLarge
+                            : i % 7 == 3           ? Code::kNotFound
+                                                   : Code::kOk;
+      ASSERT_EQ(items[i].result.code(), expected) << i << " of " << count;
+      if (expected != Code::kOk) continue;
+      EXPECT_EQ(items[i].value, value_of(i % 9 == 8 ? 20'000 : i, i)) << i << " of " << count;
+      EXPECT_EQ(items[i].result->value_bytes, items[i].value.size());
+      EXPECT_EQ(items[i].result->expires_wall_ns != 0, i % 5 == 4);
+    }
+  }
 }
 
 TEST_P(ClientContract, a_view_shows_the_value_of_its_moment) {

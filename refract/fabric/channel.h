@@ -86,8 +86,8 @@ struct Capabilities {
   bool maps_lent_files = false;
   bool atomics_coherent_with_cpu = true;  // kCompareSwap meets the peer's own atomics on one word.
   bool counts_written_bytes = true;       // revoke_region knows what WRITEs have brought; devices do not say.
-  // A message is a few stores: the peer sees it at once, and two small ones cost hardly more than one. Else each
-  // batch costs a system call or a doorbell.
+  // A message is a few stores: the peer sees it at once, and two small ones cost hardly more than one. Else
+  // each batch costs a system call or a doorbell.
   bool messages_are_stores = false;
   // From so many bytes on one READ or WRITE beats messages. 0: messages are always the better way.
   uint32_t one_sided_bytes_min = 0;

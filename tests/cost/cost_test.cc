@@ -105,8 +105,22 @@ TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
                })});
 }
 
+// Of sixteen different keys, as text on one page.
+TEST_F(ClientCost, nor_are_sixteen_in_a_call) {
+  Client writer = node_.connect();
+  std::vector<std::string> keys;
+  for (int i = 0; i < 16; ++i) keys.push_back(fmt::format("user:{:010}!", i));
+  for (const std::string& key : keys) ASSERT_TRUE(writer.put(key, kValue));
+  const auto items = std::make_shared<std::vector<GetItem>>();
+  for (const std::string& key : keys) items->push_back({.key = key});
+  expect_cost({"multi_get of 16", 3'330, with_client([items](Client& client) {
+                 client.multi_get(*items);
+                 return items->front().result && items->back().value.size() == 64;
+               })});
+}
+
 TEST_F(ShardedCost, a_get_from_one_of_two_shards_is_hardly_longer) {
-  expect_cost({"get from a shard", 280, with_client([](Client& client) {
+  expect_cost({"get from a shard", 265, with_client([](Client& client) {
                  std::array<std::byte, 64> value;
                  const auto got = client.get_into(kKey, value);
                  return got && got->value_bytes == 64;

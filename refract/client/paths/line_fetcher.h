@@ -17,15 +17,16 @@ class LineFetcher final : public rpc::Meanwhile {
  public:
   // Begins with the bucket. The reader outlives it.
   LineFetcher(kv::DirectReader<kv::MappedMemory>& reader, const kv::HashedKey& key) noexcept
-      : reader_(reader), hash_(key.hash(reader.hash_seed())) {
-    reader_.prefetch_bucket(hash_);
+      : reader_(reader) {
+    reader_.begin();
+    reader_.fetch_bucket(key.hash(reader.hash_seed()), ahead_);
   }
   // Not before: a load that waits for the bucket would hold the message's stores back.
-  void sent() noexcept override { (void)reader_.prefetch_buffer(hash_); }
+  void sent() noexcept override { reader_.fetch_buffer(ahead_); }
 
  private:
   kv::DirectReader<kv::MappedMemory>& reader_;
-  uint64_t hash_;
+  kv::DirectReader<kv::MappedMemory>::Ahead ahead_;
 };
 
 }  // namespace refract::client

@@ -5,8 +5,7 @@
 // Shards come and go one by one: an operation waits for its own shard alone. The node's first shard is asked
 // how many there are; where another node answers at the address, everything is learnt again.
 //
-// Threads: used only by its runtime shard. Destroyed after all operations, and not
-// in the turn in which one of them ended.
+// Threads: used only by its runtime shard. Destroyed in a turn after that in which the last operation ended.
 #pragma once
 
 #include <algorithm>
@@ -98,6 +97,8 @@ class Peers final : public Link::Watcher {
 
   // How many shards the node has; 1 until that is known.
   [[nodiscard]] uint32_t count() const noexcept { return static_cast<uint32_t>(peers_.size()); }
+  // Of all shards' hashes, once a node is known.
+  [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
   // May be count(), where the node has fewer shards than it had.
   [[nodiscard]] uint32_t index_of(const Place& place) const noexcept {
     if (place.key.empty()) return std::min(place.shard, count());

@@ -99,38 +99,34 @@ class DirectReader {
   }
   void unpin(int pin) noexcept { memory_.pins()->unpin(pin); }
 
-  // Two stages that a multi_get runs ahead of get, so that the misses of many keys overlap.
-  void prefetch_bucket(uint64_t hash) noexcept {
+  // The stages of gets whose misses overlap (quick_reader.h): begin() once, the three stages of each key,
+  // get().
+  using Ahead = typename QuickReader<Memory>::Ahead;
+  [[gnu::always_inline]] void begin() noexcept {
     if (!quick_.is_current()) [[unlikely]]
       quick_.look_again();
-    memory_.prefetch(quick_.known_bucket_of(hash));
   }
-  using Lead = typename QuickReader<Memory>::Lead;
-  Lead prefetch_buffer(uint64_t hash) noexcept {
-    Lead lead{};
-    if (!quick_.is_current() || !quick_.find(hash, lead)) [[unlikely]]
-      return {};
-    // Wherever that is: a prefetch is a hint, and no address makes it fail.
-    memory_.prefetch(lead.slot.buffer());
-    memory_.prefetch(lead.slot.buffer().plus(kLineBytes));
-    return lead;
+  [[gnu::always_inline]] void fetch_bucket(uint64_t hash, Ahead& ahead) const noexcept {
+    quick_.fetch_bucket(hash, ahead);
   }
-  // The third: get, from what the second has seen.
+  [[gnu::always_inline]] void fetch_buffer(Ahead& ahead) const noexcept { quick_.fetch_buffer(ahead); }
+  [[gnu::always_inline]] void fetch_behind(Ahead& ahead) const noexcept { quick_.fetch_behind(ahead); }
+  // As the other. REQUIRES: key.size() <= kKeyBytesMax.
   template <typename Sink>
-  [[nodiscard]] Found get_ahead(const Lead& lead, std::span<const std::byte> key, uint64_t hash,
-                                Sink&& sink) noexcept {
-    Found found;
-    if (lead.slot && quick_.get(lead, key, sink, found)) [[likely]]
-      return found;
-    return get_any(key, hash, sink);
+  [[nodiscard, gnu::always_inline]] bool get_at_once(const Ahead& ahead, std::span<const std::byte> key,
+                                                     Sink& sink, Found& found) noexcept {
+    return quick_.get(ahead.lead, key, sink, found);
   }
-  // The same for keys one by one, gets some calls behind: the bucket is fetched now, and the buffers once so
-  // many other keys have been announced that the bucket has come.
+  // The same for keys one by one, gets some calls behind.
   void announce(uint64_t hash) noexcept {
-    prefetch_bucket(hash);
-    uint64_t& earlier = announced_[next_announced_++ % announced_.size()];
-    (void)prefetch_buffer(earlier);
-    earlier = hash;
+    begin();
+    const auto at = [&](size_t earlier) noexcept -> Ahead& {
+      return announced_[(next_announced_ - earlier) % announced_.size()];
+    };
+    fetch_bucket(hash, at(0));
+    fetch_buffer(at(kAnnouncedAhead / 2 - 1));
+    fetch_behind(at(kAnnouncedAhead - 2));
+    ++next_announced_;
   }
   // How many announcements before its get a key's is best.
   static constexpr size_t kAnnouncedAhead = 8;
@@ -194,7 +190,7 @@ class DirectReader {
   TableView<Memory> view_;
   QuickReader<Memory> quick_;
   CarefulReader<Memory> careful_;
-  std::array<uint64_t, kAnnouncedAhead / 2> announced_{};  // Hashes.
+  std::array<Ahead, kAnnouncedAhead> announced_{};
   size_t next_announced_ = 0;
 };
 

@@ -38,13 +38,13 @@ class MappedMemory {
     return HeldBytes(base_ + at.value);
   }
 #endif
-  [[nodiscard]] bool equals(Offset at, std::span<const std::byte> bytes) const noexcept {
+  [[nodiscard, gnu::always_inline]] bool equals(Offset at, std::span<const std::byte> bytes) const noexcept {
     return equals(base_ + at.value, bytes.data(), bytes.size());
   }
   [[nodiscard]] uint32_t match(Offset bucket, uint8_t fingerprint) const noexcept {
     return match_slots(base_ + bucket.value, fingerprint);
   }
-  void prefetch(Offset at) const noexcept { __builtin_prefetch(base_ + at.value); }
+  [[gnu::always_inline]] void prefetch(Offset at) const noexcept { __builtin_prefetch(base_ + at.value); }
   [[nodiscard]] uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] PinWriter* pins() const noexcept { return pins_; }
 

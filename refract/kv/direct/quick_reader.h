@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "refract/base/result.h"
+#include "refract/kv/direct/known_table.h"
 #include "refract/kv/direct/table_view.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/memory/remote_visible.h"
@@ -53,7 +54,7 @@ class QuickReader {
   // get in two halves, for callers that let time pass between them.
   struct Lead {
     Offset slot_at;
-    Slot slot;  // The first that matches. None: the second half settles nothing.
+    Slot slot;  // The first that matches. kNoSlot: the second half settles nothing.
   };
   [[nodiscard, gnu::always_inline]] bool find(uint64_t hash, Lead& lead) const noexcept {
     // A copy: behind each load that others may change, members would be fetched again.
@@ -67,13 +68,14 @@ class QuickReader {
     lead.slot = Slot{memory.observe(lead.slot_at)};
     return true;
   }
+  // Its buffer begins where no whole one can: no space is longer than what a slot can name.
+  static constexpr Slot kNoSlot{~uint64_t{0}};
   // REQUIRES: key.size() <= kKeyBytesMax.
   template <typename Sink>
   [[nodiscard, gnu::always_inline]] bool get(const Lead& lead, std::span<const std::byte> key, Sink& sink,
                                              Found& found) noexcept {
     Memory memory = memory_;
-    const auto [slot_at, slot] = lead;
-    const Offset buffer = slot.buffer();
+    const Offset buffer = lead.slot.buffer();
     if (buffer.value >= known_.buffers_end) [[unlikely]]
       return false;
     // Before the lengths: only what stands between two looks at one stamp belongs to that stamp.
@@ -83,27 +85,57 @@ class QuickReader {
     const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
     if (value_bytes >= Lengths::kAlignedValueBytes) [[unlikely]]
       return false;
-    if (!slot.names(stamp) || !memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[unlikely]]
+    if (!lead.slot.names(stamp) || !memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[unlikely]]
       return false;
     std::byte* target = sink(value_bytes);
     if (target == nullptr) [[unlikely]]
       return false;
     const Offset value = buffer.plus(sizeof(BufferHeader) + key.size());
-    const auto is_current = [&]() noexcept {
-      load_load_fence();
-      return memory.observe(buffer) == stamp && memory.observe(slot_at) == slot.bits;
-    };
     found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
     if constexpr (requires { memory.hold(value); }) {
       if (const auto held = memory.hold(value); value_bytes <= held.kBytes) [[likely]] {
-        if (!is_current()) [[unlikely]]
+        if (!still_holds(memory, lead, stamp)) [[unlikely]]
           return false;
         held.store(target, value_bytes);
         return true;
       }
     }
     memory.copy(target, value, value_bytes);
-    return is_current();
+    return still_holds(memory, lead, stamp);
+  }
+
+  // What is fetched of a key ahead of its get, in stages between which other keys have theirs, so that the
+  // misses of many overlap: the bucket; the slot and its buffer; and for the keys that the bucket's first
+  // line does not have, the slot of its second line. All three are hints.
+  struct Ahead {
+    uint64_t hash = 0;
+    Offset line;  // Whose slots are looked at next; none: no line is.
+    Lead lead{.slot_at = {}, .slot = kNoSlot};
+  };
+  [[gnu::always_inline]] void fetch_bucket(uint64_t hash, Ahead& ahead) const noexcept {
+    ahead.hash = hash;
+    ahead.line = known_.bucket_of(hash);
+    memory_.prefetch(ahead.line);
+  }
+  [[gnu::always_inline]] void fetch_buffer(Ahead& ahead) const noexcept {
+    Memory memory = memory_;
+    const uint32_t hits = memory.match(ahead.line, Slot::fingerprint_of(ahead.hash));
+    if (hits == 0) [[unlikely]] {
+      const Offset next = line_at(memory.observe(ahead.line.plus(kOverflowWord * sizeof(Slot))));
+      ahead.line = next.value < known_.buffers_end ? next : Offset{};
+      ahead.lead.slot = kNoSlot;
+      memory.prefetch(next);
+      return;
+    }
+    fetch_hits(hits, ahead);
+  }
+  [[gnu::always_inline]] void fetch_behind(Ahead& ahead) const noexcept {
+    if (!ahead.line) [[likely]]
+      return;
+    Memory memory = memory_;
+    if (const uint32_t hits = memory.match(ahead.line, Slot::fingerprint_of(ahead.hash)); hits != 0) {
+      fetch_hits(hits, ahead);
+    }
   }
 
   // The same without the value's bytes: the buffer is held by `hold(buffer)` once its slot was seen, and is
@@ -118,18 +150,16 @@ class QuickReader {
     if (!find(hash, lead)) [[unlikely]]
       return false;
     Memory memory = memory_;
-    const auto [slot_at, slot] = lead;
-    const Offset buffer = slot.buffer();
+    const Offset buffer = lead.slot.buffer();
     // Before its bytes are looked at: a hold takes effect while the miss of the buffer is under way.
     if (buffer.value >= known_.buffers_end || !hold(buffer)) [[unlikely]]
       return false;
     const uint64_t stamp = memory.observe(buffer);
     const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
     const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
-    if (value_bytes < Lengths::kAlignedValueBytes && slot.names(stamp) &&
+    if (value_bytes < Lengths::kAlignedValueBytes && lead.slot.names(stamp) &&
         memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[likely]] {
-      load_load_fence();
-      if (memory.observe(buffer) == stamp && memory.observe(slot_at) == slot.bits) [[likely]] {
+      if (still_holds(memory, lead, stamp)) [[likely]] {
         found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
         value = buffer.plus(sizeof(BufferHeader) + key.size());
         return true;
@@ -171,31 +201,39 @@ class QuickReader {
   }
 
  private:
+  // What was read since the stamp was seen is one content, published at a moment since then.
+  [[nodiscard, gnu::always_inline]] static bool still_holds(Memory& memory, const Lead& lead,
+                                                            uint64_t stamp) noexcept {
+    load_load_fence();
+    return memory.observe(lead.slot.buffer()) == stamp && memory.observe(lead.slot_at) == lead.slot.bits;
+  }
+  // Wherever a buffer is: a prefetch is a hint, and no address makes it fail.
+  void fetch(Memory memory, Offset buffer) const noexcept {
+    memory.prefetch(buffer);
+    memory.prefetch(buffer.plus(kLineBytes));
+  }
+  // Of the hits in `ahead.line`, which is then done with: the first is read, and of the others one will be,
+  // if the first is another key's.
+  [[gnu::always_inline]] void fetch_hits(uint32_t hits, Ahead& ahead) const noexcept {
+    Memory memory = memory_;
+    const auto slot_of = [&](uint32_t left) noexcept {
+      return ahead.line.plus(static_cast<uint64_t>(std::countr_zero(left)) * sizeof(Slot));
+    };
+    ahead.lead.slot_at = slot_of(hits);
+    ahead.lead.slot = Slot{memory.observe(ahead.lead.slot_at)};
+    fetch(memory, ahead.lead.slot.buffer());
+    while ((hits &= hits - 1) != 0) [[unlikely]]
+      fetch(memory, Slot{memory.observe(slot_of(hits))}.buffer());
+    ahead.line = {};
+  }
+
   // How far the largest buffer of get may reach.
   static constexpr uint64_t kSmallReach = sizeof(BufferHeader) + kKeyBytesMax + Lengths::kAlignedValueBytes;
-  static constexpr Offset kNowhere{};
-
-  // Of one bucket count. While nothing is known no buffer lies before `buffers_end`, and the bucket that is
-  // looked at is the space's first line, which is always there.
-  struct Known {
-    uint64_t count = 0;
-    uint64_t mask = 0;
-    // Where each chunk of buckets would have to lie for the first one's to be bucket 0: so an index needs no
-    // remainder.
-    const Offset* chunks = &kNowhere;
-    uint64_t buffers_end = 0;
-
-    [[nodiscard, gnu::always_inline]] Offset bucket_of(uint64_t hash) const noexcept {
-      // Without a branch: with a table between two powers of two, the processor could not predict it.
-      const uint64_t index = hash & (mask >> uint64_t{(hash & mask) >= count});
-      return chunks[index / kBucketsPerChunk].plus(index * kLineBytes);
-    }
-  };
 
   Memory& memory_;
   const uint64_t directory_;
   const uint64_t directory_words_;
-  Known known_;
+  KnownTable known_;
   std::vector<Offset> chunks_;
 };
 

@@ -72,6 +72,37 @@ TEST(QuickReader, answers_again_after_each_split) {
   EXPECT_GT(answered, 4'000u);
 }
 
+TEST(QuickReader, settles_keys_of_a_second_line_in_stages) {
+  Space space;
+  MappedMemory memory(space.base(), space.bytes(), nullptr);
+  DirectReader reader(memory, space.clock());
+  constexpr int kKeys = 5'000;
+  for (int i = 0; i < kKeys; ++i) {
+    const std::string key = "key " + std::to_string(i);
+    ASSERT_TRUE(space.table().put(bytes_of(key), bytes_of(key), {}));
+  }
+  ASSERT_GT(space.table().stats().overflow_lines, 0u);
+  size_t alone = 0;
+  size_t in_stages = 0;
+  reader.begin();
+  for (int i = 0; i < kKeys; ++i) {
+    const std::string key = "key " + std::to_string(i);
+    alone += quickly(reader, key) ? 1 : 0;
+    DirectReader<MappedMemory>::Ahead ahead;
+    reader.fetch_bucket(reader.hash(bytes_of(key)), ahead);
+    reader.fetch_buffer(ahead);
+    reader.fetch_behind(ahead);
+    Text value;
+    Found found;
+    if (!reader.get_at_once(ahead, bytes_of(key), value, found)) continue;
+    ASSERT_EQ(value.text, key);
+    ++in_stages;
+  }
+  // What is left has another key's fingerprint before it.
+  EXPECT_GT(in_stages, alone);
+  EXPECT_GT(in_stages, kKeys * 98u / 100);
+}
+
 TEST(QuickReader, answers_nothing_while_the_bucket_count_is_none_that_a_table_has) {
   Space space;
   MappedMemory memory(space.base(), space.bytes(), nullptr);

@@ -42,6 +42,27 @@ std::string read(Memory& memory, const Clock& clock, std::string_view key) {
   return to_text(found, value);
 }
 
+// The same in the stages of a read among many, without other keys between them.
+template <typename Memory>
+std::string read_in_stages(Memory& memory, const Clock& clock, std::string_view key) {
+  DirectReader reader(memory, clock);
+  std::string value;
+  const auto room = [&](uint64_t bytes) {
+    value.assign(bytes, '?');
+    return reinterpret_cast<std::byte*>(value.data());
+  };
+  typename DirectReader<Memory>::Ahead ahead;
+  reader.begin();
+  reader.fetch_bucket(reader.hash(bytes_of(key)), ahead);
+  reader.fetch_buffer(ahead);
+  reader.fetch_behind(ahead);
+  Found found;
+  if (!reader.get_at_once(ahead, bytes_of(key), room, found)) {
+    found = reader.get(bytes_of(key), ahead.hash, room);
+  }
+  return to_text(found, value);
+}
+
 // Hands stores on while it is told to.
 class Recorder final : public StoreLog {
  public:
@@ -82,15 +103,21 @@ class Trial {
     return states;
   }
 
-  // Reads the key in every interleaving; the first wrong outcome, or nothing.
+  // Reads the key in every interleaving, alone and in stages; the first wrong outcome, or nothing.
   template <typename Memory = SimReaderMemory>
   std::optional<std::string> first_wrong(std::string_view key) {
+    const auto wrong = first_wrong_of(key, read<Memory>);
+    return wrong ? wrong : first_wrong_of(key, read_in_stages<Memory>);
+  }
+  template <typename Memory>
+  std::optional<std::string> first_wrong_of(std::string_view key,
+                                            std::string (*read_by)(Memory&, const Clock&, std::string_view)) {
     const std::vector<std::string> states = states_of(key);
     std::optional<std::string> wrong;
     const auto count = sim::for_each_interleaving(base_, stores_, {}, [&](sim::ReaderMemory& visible) {
       const uint64_t from = visible.position();
       Memory memory(visible);
-      const std::string outcome = read(memory, space_.clock(), key);
+      const std::string outcome = read_by(memory, space_.clock(), key);
       const uint64_t to = visible.position();
       const auto first = states.begin() + static_cast<ptrdiff_t>(from);
       const auto last = states.begin() + static_cast<ptrdiff_t>(to) + 1;
