@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node hosts a store of counters beside its keys: what was acknowledged survives what keys survive, from
-// the same log and the same snapshots, and a node without that store keeps its hands off.
+// the same log and the same snapshots, and a node without that store keeps its hands off. With one shard and
+// with two, each of which has counters of its own; with and without eviction, which never takes a counter.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -17,8 +18,12 @@
 #include "tests/process/node_process.h"
 #include "tests/process/shard_link.h"
 
+#include "refract/base/hash.h"
 #include "refract/base/object_bytes.h"
 #include "refract/base/prng.h"
+#include "refract/base/testing/needed.h"
+#include "refract/fabric/shm/node_page.h"
+#include "refract/kv/layout/routing.h"
 #include "refract/node/observe/watcher.h"
 
 namespace refract::test {
@@ -26,16 +31,28 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
+struct Setup {
+  const char* name;
+  uint32_t shards = 1;
+  const char* eviction = "none";
+  const char* durability = "none";
+};
+
+std::string name_of(const testing::TestParamInfo<Setup>& setup) {
+  return setup.param.name;
+}
+
+// Of one shard.
 class CounterClient {
  public:
   explicit CounterClient(std::unique_ptr<ShardLink> link) : link_(std::move(link)) {
     EXPECT_TRUE(link_->is_open()) << link_->refusal().to_string();
   }
-  static CounterClient over_shm(const Node& node) {
-    return CounterClient(ShardLink::over_shm(node.socket_path()));
+  static CounterClient over_shm(const Node& node, uint32_t shard = 0) {
+    return CounterClient(ShardLink::over_shm(fabric::shm::shard_socket_path(node.socket_path(), shard)));
   }
-  static CounterClient over_tcp(const Node& node) {
-    return CounterClient(ShardLink::over_tcp(node.tcp_address() + "/0"));
+  static CounterClient over_tcp(const Node& node, uint32_t shard = 0) {
+    return CounterClient(ShardLink::over_tcp(node.tcp_address() + "/" + std::to_string(shard)));
   }
 
   // What the node answers; nothing: it does not, or with a code.
@@ -75,15 +92,35 @@ class CounterClient {
   std::unique_ptr<ShardLink> link_;
 };
 
-class Hosted : public testing::Test {
+// The clients are those of the last shard, unless another one is named.
+class Hosted : public testing::TestWithParam<Setup> {
  protected:
   [[nodiscard]] static std::unique_ptr<Node> start(const Arguments& further, bool has_counters = true) {
-    NodeOptions options{.arguments = {"--memory-limit", "64MiB", "--memory-initial", "8MiB",
-                                      "--restart-backoff", "0ns", "--listen-address", "127.0.0.1:0"}};
+    NodeOptions options{.arguments = {"--memory-limit", "64MiB", "--memory-initial", "16MiB",
+                                      "--restart-backoff", "0ns", "--listen-address", "127.0.0.1:0",
+                                      "--server-shards", std::to_string(GetParam().shards),
+                                      "--memory-eviction", GetParam().eviction}};
     options.arguments.insert(options.arguments.end(), further.begin(), further.end());
     if (has_counters) options.program = COUNTER_NODE_PATH;
     return std::make_unique<Node>(std::move(options));
   }
+  [[nodiscard]] static CounterClient near(const Node& node) {
+    return CounterClient::over_shm(node, GetParam().shards - 1);
+  }
+  [[nodiscard]] static CounterClient far(const Node& node) {
+    return CounterClient::over_tcp(node, GetParam().shards - 1);
+  }
+  // A key that lies in the shard of these clients.
+  [[nodiscard]] static std::string key(CounterClient& client, const std::string& begin) {
+    std::string key = begin;
+    const auto shard_of_it = [&] {
+      return kv::shard_of(hash_key(std::as_bytes(std::span(key)), client.link().hash_seed()),
+                          GetParam().shards);
+    };
+    while (shard_of_it() != GetParam().shards - 1) key += '+';
+    return key;
+  }
+  [[nodiscard]] static bool evicts() { return GetParam().eviction != std::string("none"); }
   static void expect_refused(const Arguments& arguments, const std::string& why) {
     const auto node = start(arguments, false);
     EXPECT_FALSE(node->is_up());
@@ -95,47 +132,91 @@ class Hosted : public testing::Test {
   TestFolder folder_;
 };
 
-TEST_F(Hosted, is_reached_over_shared_memory_and_tcp_beside_the_keys) {
+INSTANTIATE_TEST_SUITE_P(
+    Setups, Hosted,
+    testing::Values(Setup{.name = "one_shard"}, Setup{.name = "one_shard_evicting", .eviction = "lru"},
+                    Setup{.name = "two_shards", .shards = 2},
+                    Setup{.name = "two_shards_evicting", .shards = 2, .eviction = "lfu"}),
+    name_of);
+
+TEST_P(Hosted, is_reached_over_shared_memory_and_tcp_beside_the_keys) {
   const auto node = start({});
   ASSERT_TRUE(node->is_up()) << node->errors();
-  CounterClient near = CounterClient::over_shm(*node);
-  CounterClient far = CounterClient::over_tcp(*node);
+  CounterClient near = Hosted::near(*node);
+  CounterClient far = Hosted::far(*node);
   EXPECT_EQ(near.read("visits"), 0U);
   EXPECT_EQ(near.add("visits", 2), 2U);
   EXPECT_EQ(far.add("visits", 3), 5U);
   EXPECT_EQ(far.add("errors", 1), 1U);
-  EXPECT_TRUE(near.link().put("visits", "a key").has_value());
+  const std::string visits = key(near, "visits");
+  EXPECT_TRUE(near.link().put(visits, "a key").has_value());
   EXPECT_EQ(near.read("visits"), 5U);
-  EXPECT_EQ(*far.link().get("visits"), "a key");
+  EXPECT_EQ(needed(far.link().get(visits)), "a key");
   EXPECT_FALSE(near.add("", 1)) << "malformed";
 }
 
-TEST_F(Hosted, is_counted_in_what_the_shard_tells_of_itself) {
+TEST_P(Hosted, each_shard_has_counters_of_its_own) {
   const auto node = start({});
   ASSERT_TRUE(node->is_up()) << node->errors();
-  CounterClient client = CounterClient::over_shm(*node);
+  for (uint32_t shard = 0; shard < GetParam().shards; ++shard) {
+    EXPECT_EQ(CounterClient::over_shm(*node, shard).add("visits", shard + 1), shard + 1);
+  }
+  for (uint32_t shard = 0; shard < GetParam().shards; ++shard) {
+    CounterClient far = CounterClient::over_tcp(*node, shard);
+    EXPECT_EQ(far.read("visits"), shard + 1);
+    EXPECT_EQ(far.counted("counter.adds"), 1U);
+  }
+}
+
+TEST_P(Hosted, is_counted_in_what_the_shard_tells_of_itself) {
+  const auto node = start({});
+  ASSERT_TRUE(node->is_up()) << node->errors();
+  CounterClient client = near(*node);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(client.add(i % 2 == 0 ? "even" : "odd", 1));
   EXPECT_EQ(client.counted("counter.counters"), 2U);
   EXPECT_EQ(client.counted("counter.adds"), 5U);
 }
 
-TEST_F(Hosted, survives_the_death_of_the_server_in_the_memory_that_the_keeper_has) {
+TEST_P(Hosted, survives_the_death_of_the_server_in_the_memory_that_the_keeper_has) {
   const auto node = start({});
   ASSERT_TRUE(node->is_up()) << node->errors();
   uint64_t total = 0;
   for (int death = 0; death < 5; ++death) {
-    CounterClient client = CounterClient::over_shm(*node);
+    CounterClient client = death % 2 == 0 ? near(*node) : far(*node);
     EXPECT_EQ(client.read("visits"), total);
     for (int i = 0; i < 100; ++i) ASSERT_EQ(client.add("visits", 3), total += 3);
     // Keys take what a store has not marked: nothing of the counters may be among that.
     for (int i = 0; i < 200; ++i) {
-      ASSERT_TRUE(client.link().put("key" + std::to_string(i), std::string(4'000, 'k')).has_value());
+      ASSERT_TRUE(client.link().put(key(client, std::to_string(i)), std::string(4'000, 'k')).has_value());
     }
     const pid_t before = node->server();
     send_signal(before, SIGKILL);
     ASSERT_GT(node->next_server(before), 0);
   }
-  EXPECT_EQ(CounterClient::over_shm(*node).read("visits"), total);
+  EXPECT_EQ(near(*node).read("visits"), total);
+}
+
+// Keys fill the memory: they are evicted, or refused, and the counters stand and grow in both.
+TEST_P(Hosted, stands_beside_keys_that_fill_the_memory) {
+  const auto node = start({});
+  ASSERT_TRUE(node->is_up()) << node->errors();
+  CounterClient client = near(*node);
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(client.add("counter" + std::to_string(i), i + 1), i + 1);
+  const std::string value(100'000, 'k');
+  int refused = 0;
+  for (int i = 0; i < 700; ++i) {
+    const auto put = client.link().put(key(client, std::to_string(i)), value);
+    ASSERT_TRUE(put.has_value() || put.code() == Code::kNoSpace) << text(put.code());
+    refused += put.has_value() ? 0 : 1;
+  }
+  EXPECT_EQ(refused == 0, evicts()) << refused;
+  EXPECT_EQ(evicts(), client.counted("eviction.entries") - 1 < 700) << "UINT64_MAX: not counted";
+  const pid_t before = node->server();
+  send_signal(before, SIGKILL);
+  ASSERT_GT(node->next_server(before), 0);
+  CounterClient next = far(*node);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(next.add("counter" + std::to_string(i), 1), i + 2);
+  EXPECT_FALSE(next.add("one more", 1)) << "all places are taken";
 }
 
 struct Ran {
@@ -143,10 +224,10 @@ struct Ran {
   std::string text;  // Output and errors.
 };
 
-class HostedOnDisk : public Hosted, public testing::WithParamInterface<const char*> {
+class HostedOnDisk : public Hosted {
  protected:
   [[nodiscard]] Arguments on_disk() const {
-    return {"--data-durability", GetParam(), "--data-folder", path("data")};
+    return {"--data-durability", GetParam().durability, "--data-folder", path("data")};
   }
   [[nodiscard]] Ran run_client(Arguments arguments) const {
     arguments.insert(arguments.begin(), REFRACT_PATH);
@@ -157,21 +238,27 @@ class HostedOnDisk : public Hosted, public testing::WithParamInterface<const cha
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, HostedOnDisk, testing::Values("everysec", "always"),
-                         [](const auto& mode) { return std::string(mode.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Setups, HostedOnDisk,
+    testing::Values(
+        Setup{.name = "everysec", .durability = "everysec"}, Setup{.name = "always", .durability = "always"},
+        Setup{
+            .name = "everysec_two_shards_evicting", .shards = 2, .eviction = "lru", .durability = "everysec"},
+        Setup{.name = "always_two_shards", .shards = 2, .durability = "always"}),
+    name_of);
 
 // What is read behind a death lies between what was acknowledged and what was asked for.
 TEST_P(HostedOnDisk, survives_the_death_of_server_and_of_all_processes_at_any_moment) {
-  Prng prng(GetParam() == std::string("always") ? 1 : 2);
+  Prng prng(GetParam().name == std::string("always") ? 1 : 2);
   uint64_t total = 0;
-  for (int death = 0; death < 12; ++death) {
+  for (int death = 0; death < 6; ++death) {
     const auto node = start(on_disk());
     ASSERT_TRUE(node->is_up()) << node->errors();
-    ASSERT_EQ(CounterClient::over_shm(*node).read("visits"), total) << "death " << death;
+    ASSERT_EQ(near(*node).read("visits"), total) << "death " << death;
     bool is_acknowledged = true;
     std::atomic<bool> is_connected = false;
     std::thread adding([&] {
-      CounterClient client = CounterClient::over_shm(*node);
+      CounterClient client = death % 2 == 0 ? near(*node) : far(*node);
       is_connected = true;
       while (is_acknowledged) {
         is_acknowledged = client.add("visits", 1) == total + 1;
@@ -191,7 +278,7 @@ TEST_P(HostedOnDisk, survives_the_death_of_server_and_of_all_processes_at_any_mo
     adding.join();
     const auto again = death % 3 == 2 ? nullptr : start(on_disk());
     const Node& now = again ? *again : *node;
-    const uint64_t found = CounterClient::over_shm(now).read("visits").value_or(0);
+    const uint64_t found = near(now).read("visits").value_or(0);
     EXPECT_GE(found, total) << "acknowledged, death " << death << ", " << now.errors();
     EXPECT_LE(found, total + 1) << "asked for, death " << death;
     total = found;
@@ -204,10 +291,10 @@ TEST_P(HostedOnDisk, survives_in_a_snapshot_and_in_the_log_behind_it) {
   {
     const auto node = start(on_disk());
     ASSERT_TRUE(node->is_up()) << node->errors();
-    CounterClient client = CounterClient::over_shm(*node);
+    CounterClient client = near(*node);
     ASSERT_EQ(client.add("before", 7), 7U);
     ASSERT_EQ(client.add("both", 1), 1U);
-    ASSERT_TRUE(client.link().put("key", "value").has_value());
+    ASSERT_TRUE(client.link().put(key(client, "key"), "value").has_value());
     ASSERT_TRUE(client.save()) << node->errors();
     ASSERT_EQ(client.add("both", 1), 2U);
     node->kill_everything();
@@ -216,24 +303,24 @@ TEST_P(HostedOnDisk, survives_in_a_snapshot_and_in_the_log_behind_it) {
   ASSERT_TRUE(node->is_up()) << node->errors();
   EXPECT_NE(node->errors().find("a snapshot and 1 changes"), std::string::npos)
       << "what the snapshot has is not read from the log: " << node->errors();
-  CounterClient client = CounterClient::over_shm(*node);
+  CounterClient client = near(*node);
   EXPECT_EQ(client.read("before"), 7U);
   EXPECT_EQ(client.read("both"), 2U);
-  EXPECT_EQ(*client.link().get("key"), "value");
+  EXPECT_EQ(needed(client.link().get(key(client, "key"))), "value");
 }
 
 TEST_P(HostedOnDisk, is_not_touched_by_a_node_that_does_not_host_it) {
   {
     const auto node = start(on_disk());
     ASSERT_TRUE(node->is_up()) << node->errors();
-    ASSERT_EQ(CounterClient::over_shm(*node).add("visits", 7), 7U);
+    ASSERT_EQ(near(*node).add("visits", 7), 7U);
     EXPECT_EQ(node->stop(), 0) << node->errors();
   }
   expect_refused(on_disk(), "the disk has a change of a store \"counter\", which this program does not host");
   {
     const auto node = start(on_disk());
     ASSERT_TRUE(node->is_up()) << node->errors();
-    CounterClient client = CounterClient::over_shm(*node);
+    CounterClient client = near(*node);
     EXPECT_EQ(client.read("visits"), 7U);
     ASSERT_TRUE(client.save()) << node->errors();
     EXPECT_EQ(node->stop(), 0) << node->errors();
@@ -242,16 +329,17 @@ TEST_P(HostedOnDisk, is_not_touched_by_a_node_that_does_not_host_it) {
                  "the disk has a snapshot's block of a store \"counter\", which this program does not host");
   const auto node = start(on_disk());
   ASSERT_TRUE(node->is_up()) << node->errors();
-  EXPECT_EQ(CounterClient::over_shm(*node).read("visits"), 7U);
+  EXPECT_EQ(near(*node).read("visits"), 7U);
 }
 
 TEST_P(HostedOnDisk, is_sound_for_a_check_and_left_out_by_a_salvage_which_says_so) {
   for (const bool is_saved : {false, true}) {
     const auto node = start(on_disk());
     ASSERT_TRUE(node->is_up()) << node->errors();
-    CounterClient client = CounterClient::over_shm(*node);
+    CounterClient client = near(*node);
     ASSERT_TRUE(client.add("visits", 7));
-    ASSERT_TRUE(client.link().put("key", "value").has_value());
+    const std::string with_value = key(client, "key");
+    ASSERT_TRUE(client.link().put(with_value, "value").has_value());
     ASSERT_TRUE(!is_saved || client.save()) << node->errors();
     EXPECT_EQ(node->stop(), 0) << node->errors();
     const Ran check = run_client({"check", path("data")});
@@ -260,9 +348,9 @@ TEST_P(HostedOnDisk, is_sound_for_a_check_and_left_out_by_a_salvage_which_says_s
     const Ran salvage = run_client({"restore", "--salvage", path("data"), "--to", copy});
     EXPECT_NE(salvage.text.find("what stores beside the keys have is left out"), std::string::npos)
         << salvage.text;
-    const auto rest = start({"--data-durability", GetParam(), "--data-folder", copy}, false);
+    const auto rest = start({"--data-durability", GetParam().durability, "--data-folder", copy}, false);
     ASSERT_TRUE(rest->is_up()) << rest->errors();
-    EXPECT_EQ(rest->connect().get("key").value_or(""), "value");
+    EXPECT_EQ(needed(rest->connect().get(with_value)), "value");
   }
 }
 
@@ -270,38 +358,40 @@ TEST_P(HostedOnDisk, comes_into_a_folder_that_a_node_without_it_made) {
   {
     const auto node = start(on_disk(), false);
     ASSERT_TRUE(node->is_up()) << node->errors();
-    ASSERT_TRUE(node->connect().put("key", "value"));
+    CounterClient client = near(*node);
+    ASSERT_TRUE(node->connect().put(key(client, "key"), "value"));
     EXPECT_EQ(node->stop(), 0) << node->errors();
   }
   const auto node = start(on_disk());
   ASSERT_TRUE(node->is_up()) << node->errors();
-  CounterClient client = CounterClient::over_shm(*node);
-  EXPECT_EQ(*client.link().get("key"), "value");
+  CounterClient client = near(*node);
+  EXPECT_EQ(needed(client.link().get(key(client, "key"))), "value");
   EXPECT_EQ(client.read("visits"), 0U);
   EXPECT_EQ(client.add("visits", 1), 1U);
 }
 
-TEST_F(Hosted, has_a_name_in_the_space_which_a_node_without_it_refuses) {
+TEST_P(Hosted, has_a_name_in_the_space_which_a_node_without_it_refuses) {
   const Arguments in_files = {"--memory-backing", "file:" + path("memory")};
   std::filesystem::create_directory(path("memory"));
   {
     const auto node = start(in_files, false);
     ASSERT_TRUE(node->is_up()) << node->errors();
-    ASSERT_TRUE(node->connect().put("key", "value"));
+    CounterClient client = near(*node);
+    ASSERT_TRUE(node->connect().put(key(client, "key"), "value"));
     EXPECT_EQ(node->stop(), 0) << node->errors();
   }
   for (uint64_t total = 1; total <= 2; ++total) {
     const auto node = start(in_files);
     ASSERT_TRUE(node->is_up()) << node->errors();
-    CounterClient client = CounterClient::over_shm(*node);
+    CounterClient client = near(*node);
     EXPECT_EQ(client.add("visits", 1), total);
-    EXPECT_EQ(*client.link().get("key"), "value");
+    EXPECT_EQ(needed(client.link().get(key(client, "key"))), "value");
     EXPECT_EQ(node->stop(), 0) << node->errors();
   }
   expect_refused(in_files, "the memory has a store \"counter\", which this program does not host");
   const auto node = start(in_files);
   ASSERT_TRUE(node->is_up()) << node->errors();
-  EXPECT_EQ(CounterClient::over_shm(*node).read("visits"), 2U);
+  EXPECT_EQ(near(*node).read("visits"), 2U);
 }
 
 }  // namespace
