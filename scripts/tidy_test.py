@@ -110,6 +110,7 @@ class Layers(unittest.TestCase):
         self.assertEqual(self.refused("refract/memory/a.cc", "refract/kv/owner/table/table.h"),
                          [("refract/memory/a.cc", 1)])
         self.assertTrue(self.refused("refract/memory/a_test.cc", "refract/kv/owner/table/table.h"))
+        self.assertTrue(self.refused("refract/kv/a_test.cc", "tests/campaign/rival.h"))
 
     def test_sisters_do_not_know_each_other(self):
         self.assertTrue(self.refused("refract/kv/a.cc", "refract/block/table.h"))

@@ -28,8 +28,9 @@ def no_layer(name):
 
 def layer_fault(path, layer, included):
     if not included.startswith("refract/"):
-        allowed = is_test(path) and included.startswith("tests/")
-        return None if allowed else f'write includes of ours from the root: "refract/...", not "{included}"'
+        if included.startswith("tests/"):
+            return f"{layer} must not know {included}, which stands above it: a layer's `testing` may have it"
+        return f'write includes of ours from the root: "refract/...", not "{included}"'
     target = layer_of(included)
     if target is None:
         return None

@@ -15,10 +15,10 @@
 #include "tests/campaign/kv_server.h"
 #include "tests/campaign/rivals.h"
 #include "tests/campaign/watched_memory.h"
-#include "tests/linearizability/history.h"
 
 #include "refract/base/clock.h"
 #include "refract/base/prng.h"
+#include "refract/base/testing/linearizability/history.h"
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/calls/lender.h"
 #include "refract/kv/calls/rpc_client.h"

@@ -13,9 +13,9 @@
 #include "tests/campaign/mutated_reads.h"
 #include "tests/campaign/repeated_sends.h"
 #include "tests/campaign/rival.h"
-#include "tests/linearizability/checker.h"
-#include "tests/linearizability/picture.h"
 
+#include "refract/base/testing/linearizability/checker.h"
+#include "refract/base/testing/linearizability/picture.h"
 #include "refract/base/units.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/sim/world.h"

@@ -5,12 +5,12 @@
 
 #include <utility>
 
-#include "tests/linearizability/checker.h"
-#include "tests/linearizability/picture.h"
 #include "tests/process/node_process.h"
 #include "tests/process/sealed.h"
 
 #include "refract/base/clock.h"
+#include "refract/base/testing/linearizability/checker.h"
+#include "refract/base/testing/linearizability/picture.h"
 
 namespace refract::test {
 namespace {

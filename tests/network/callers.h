@@ -17,9 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/linearizability/history.h"
-
 #include "refract/base/prng.h"
+#include "refract/base/testing/linearizability/history.h"
 #include "refract/client/client.h"
 
 namespace refract::test {

@@ -15,10 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/linearizability/checker.h"
-#include "tests/linearizability/picture.h"
-
 #include "refract/base/prng.h"
+#include "refract/base/testing/linearizability/checker.h"
+#include "refract/base/testing/linearizability/picture.h"
 #include "refract/kv/designs/pilaf/client.h"
 #include "refract/kv/designs/prism/client.h"
 #include "refract/kv/designs/prism/server.h"

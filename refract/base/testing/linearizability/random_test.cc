@@ -6,9 +6,9 @@
 
 #include <chrono>
 
-#include "tests/linearizability/checker.h"
-#include "tests/linearizability/test_brute_force.h"
-#include "tests/linearizability/test_histories.h"
+#include "refract/base/testing/linearizability/checker.h"
+#include "refract/base/testing/linearizability/test_brute_force.h"
+#include "refract/base/testing/linearizability/test_histories.h"
 
 namespace refract::linearizability {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "tests/linearizability/checker.h"
-#include "tests/linearizability/history.h"
+#include "refract/base/testing/linearizability/checker.h"
+#include "refract/base/testing/linearizability/history.h"
 
 namespace refract::linearizability {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/linearizability/history.h"
+#include "refract/base/testing/linearizability/history.h"
 
 namespace refract::linearizability::test {
 

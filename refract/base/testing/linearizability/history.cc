@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/linearizability/history.h"
+#include "refract/base/testing/linearizability/history.h"
 
 #include <fmt/format.h>
 

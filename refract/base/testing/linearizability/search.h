@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "tests/linearizability/history.h"
+#include "refract/base/testing/linearizability/history.h"
 
 namespace refract::linearizability {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "tests/linearizability/search.h"
+#include "refract/base/testing/linearizability/search.h"
 
 namespace refract::linearizability {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/linearizability/checker.h"
+#include "refract/base/testing/linearizability/checker.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tests/linearizability/search.h"
-#include "tests/linearizability/window.h"
+#include "refract/base/testing/linearizability/search.h"
+#include "refract/base/testing/linearizability/window.h"
 
 namespace refract::linearizability {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/linearizability/state.h"
+#include "refract/base/testing/linearizability/state.h"
 
 #include <algorithm>
 

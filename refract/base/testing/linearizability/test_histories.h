@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/linearizability/history.h"
-
 #include "refract/base/prng.h"
+#include "refract/base/testing/linearizability/history.h"
 
 namespace refract::linearizability::test {
 

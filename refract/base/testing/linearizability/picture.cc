@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/linearizability/picture.h"
+#include "refract/base/testing/linearizability/picture.h"
 
 #include <fmt/format.h>
 

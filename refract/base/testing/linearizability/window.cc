@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/linearizability/window.h"
+#include "refract/base/testing/linearizability/window.h"
 
 #include <algorithm>
 #include <unordered_set>

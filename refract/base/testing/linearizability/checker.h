@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/linearizability/history.h"
+#include "refract/base/testing/linearizability/history.h"
 
 namespace refract::linearizability {
 

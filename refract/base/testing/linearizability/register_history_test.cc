@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histories as Jepsen writes them, good and bad, judged as they are. All were written by hand; which they are
 // follows from the definition, and stands in their names.
-#include "tests/linearizability/register_history.h"
+#include "refract/base/testing/linearizability/register_history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "tests/linearizability/checker.h"
+#include "refract/base/testing/linearizability/checker.h"
 
 namespace refract::linearizability {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histories that are known to be good or bad, each as a little table:
 //   {client, call, from, to, answer}, in moments.
-#include "tests/linearizability/checker.h"
+#include "refract/base/testing/linearizability/checker.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "tests/linearizability/picture.h"
+#include "refract/base/testing/linearizability/picture.h"
 
 namespace refract::linearizability {
 namespace {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/linearizability/search.h"
+#include "refract/base/testing/linearizability/search.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
-#include "tests/linearizability/state.h"
-
 #include "refract/base/check.h"
 #include "refract/base/prng.h"
+#include "refract/base/testing/linearizability/state.h"
 
 namespace refract::linearizability {
 namespace {

@@ -12,9 +12,8 @@
 
 #include <string_view>
 
-#include "tests/linearizability/history.h"
-
 #include "refract/base/report.h"
+#include "refract/base/testing/linearizability/history.h"
 
 namespace refract::linearizability {
 
