@@ -35,10 +35,11 @@ ROOMS = {
         "config": [],
         "observe": [],
         "space": ["config"],
-        "hosted": ["config", "observe"],
+        "hosted": ["config", "space", "observe"],
+        "hosted_kv": ["config", "observe", "hosted"],
         "durable": ["config", "space", "observe", "hosted"],
         "doctor": ["config", "durable"],
-        "server": ["config", "space", "hosted", "durable", "observe", "doctor"],
+        "server": ["config", "space", "hosted", "hosted_kv", "durable", "observe", "doctor"],
         "keeper": ["config", "space", "durable", "server"],
     },
 }

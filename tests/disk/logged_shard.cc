@@ -9,6 +9,7 @@
 #include "refract/base/check.h"
 #include "refract/base/units.h"
 #include "refract/node/durable/shard_fill.h"
+#include "refract/node/hosted_kv/kv_contents.h"
 
 namespace refract::test {
 namespace {
@@ -63,14 +64,16 @@ Reported<> LoggedShard::recover() {
   auto log = storage::ShardLog::open(spec);
   if (!log) return report(std::move(log).error());
   log_ = *std::move(log);
-  const std::function<bool(uint64_t)> grow = [](uint64_t) { return false; };
+  const node::Grow grow = [](uint64_t) { return false; };
+  node::KvFilling filling(space_.table(), space_.heap(), grow);
   const auto filled = node::fill_shard({.disk = disk_,
                                         .log = *log_,
                                         .log_id = spec.log,
-                                        .table = space_.table(),
+                                        .filling = filling,
                                         .heap = space_.heap(),
                                         .grow = grow,
-                                        .name = fmt::format("shard {}: ", shard_)});
+                                        .name = fmt::format("shard {}: ", shard_),
+                                        .hosted = {}});
   if (!filled) return report(filled.error());
   if (auto begun = log_->begin(*filled); !begun) return begun;
   if (const auto damage = space_.table().validate()) {
@@ -109,14 +112,11 @@ void LoggedShard::change() {
 
 void LoggedShard::begin_snapshot() {
   if (job_) return;
-  auto job = node::SnapshotJob::start({.table = space_.table(),
-                                       .heap = space_.heap(),
-                                       .writer = space_.writer(),
-                                       .store_clock = space_.clock(),
-                                       .clock = system_clock(),
-                                       .disk = disk_,
-                                       .store = kLoggedStore},
-                                      {.replaces = true});
+  const node::KvSnapshot::Parts parts{
+      .table = space_.table(), .heap = space_.heap(), .writer = space_.writer(), .clock = space_.clock()};
+  const auto begin = [&](auto options) { return std::make_unique<node::KvSnapshot>(parts, options); };
+  auto job = node::SnapshotJob::start(
+      {.begin = begin, .clock = system_clock(), .disk = disk_, .store = kLoggedStore}, {.replaces = true});
   REFRACT_CHECK(job.has_value());
   job_ = *std::move(job);
 }
@@ -126,7 +126,7 @@ void LoggedShard::poll() {
   if (!job_ || job_->poll()) return;
   if (job_->outcome()) {
     ++snapshots_;
-    log_->drop_up_to(job_->moment().stamp);
+    log_->drop_up_to(job_->facts().stamp);
   }
   job_.reset();
 }
@@ -157,12 +157,7 @@ void LoggedShard::append(const Change& change) noexcept {
 }
 
 std::optional<std::span<const std::byte>> LoggedShard::value_of(const storage::Record& record) noexcept {
-  const Writer& writer = space_.writer();
-  const Offset buffer{record.reference};
-  if (buffer.value == 0 || writer.load(buffer) != record.stamp) return {};
-  const kv::Lengths lengths =
-      kv::Lengths::from_word(writer.load(buffer.plus(offsetof(kv::BufferHeader, lengths))));
-  return std::span(writer.at(buffer.plus(lengths.value_at())), lengths.value_bytes);
+  return node::value_in_table(space_.writer(), record);
 }
 
 }  // namespace refract::test

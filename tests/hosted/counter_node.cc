@@ -8,14 +8,14 @@
 
 #include "refract/base/log.h"
 #include "refract/node/config/config.h"
+#include "refract/node/hosted_kv/hosted_kv.h"
 #include "refract/node/keeper/banner.h"
 #include "refract/node/keeper/keeper.h"
-#include "refract/node/server/hosted_kv.h"
 
 namespace {
 
 constexpr refract::node::StoreRow kRows[] = {
-    {.name = "kv", .make = refract::node::host_kv},
+    refract::node::kKvRow,
     {.name = "counter", .make = refract::test::host_counter},
 };
 

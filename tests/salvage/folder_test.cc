@@ -17,6 +17,7 @@
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/testing/test_space.h"
 #include "refract/node/durable/shard_fill.h"
+#include "refract/node/hosted_kv/kv_contents.h"
 
 namespace refract::salvage {
 namespace {
@@ -42,14 +43,16 @@ class DamagedFolder : public testing::Test {
     ManualClock clock;
     const auto log = storage::ShardLog::open({.log = id, .disk = &disk, .clock = &clock});
     if (!log) return report(log.error());
-    const std::function<bool(uint64_t)> grow = [](uint64_t) { return false; };
+    const node::Grow grow = [](uint64_t) { return false; };
+    node::KvFilling filling(space.table(), space.heap(), grow);
     const auto filled = node::fill_shard({.disk = disk,
                                           .log = **log,
                                           .log_id = id,
-                                          .table = space.table(),
+                                          .filling = filling,
                                           .heap = space.heap(),
                                           .grow = grow,
-                                          .name = {}});
+                                          .name = {},
+                                          .hosted = {}});
     if (!filled) return report(filled.error());
     Content content;
     kv::MappedMemory memory(space.base(), space.bytes(), nullptr);

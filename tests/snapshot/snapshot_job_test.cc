@@ -25,6 +25,7 @@
 #include "refract/kv/testing/test_snapshot.h"
 #include "refract/node/durable/snapshot_entries.h"
 #include "refract/node/durable/snapshot_restore.h"
+#include "refract/node/hosted_kv/kv_contents.h"
 #include "refract/storage/testing/simulated_disk.h"
 
 namespace refract::node {
@@ -75,17 +76,16 @@ class Shard {
   }
   // The table's content at the moment goes to `moments`.
   void begin(const SnapshotJob::Options& options = {}) {
-    auto job = SnapshotJob::start({.table = space_.table(),
-                                   .heap = space_.heap(),
-                                   .writer = space_.writer(),
-                                   .store_clock = space_.clock(),
+    const KvSnapshot::Parts parts{
+        .table = space_.table(), .heap = space_.heap(), .writer = space_.writer(), .clock = space_.clock()};
+    auto job = SnapshotJob::start({.begin = [&](auto of) { return std::make_unique<KvSnapshot>(parts, of); },
                                    .clock = clock_,
                                    .disk = disk_,
                                    .store = kStore},
                                   options);
     ASSERT_TRUE(job) << job.error().to_string();
     job_ = std::move(*job);
-    moments_[job_->moment().stamp] = owner_.model();
+    moments_[job_->facts().stamp] = owner_.model();
   }
   // Continues to change the table until the job is over.
   Reported<storage::SnapshotTotals> work_until_ended() {
@@ -122,14 +122,14 @@ Reported<Model> restore(storage::Disk& disk, const std::string& name, const Rest
   Space space({.chunks = 32, .chunks_max = 32});
   // Nothing expires that had not expired at the moment.
   space.clock().set_wall_offset_ns(0);
-  kv::Replay replay(space.table(), space.heap());
-  const auto restored = restore_snapshot(disk, name, replay, options);
+  const Grow grow = [](uint64_t) { return false; };
+  KvFilling filling(space.table(), space.heap(), grow);
+  const auto restored = restore_snapshot(disk, name, filling, options);
   if (!restored) return report(restored.error());
-  replay.finish();
+  filling.finish(restored->stamp);
   EXPECT_FALSE(space.table().validate());
-  EXPECT_EQ(restored->facts.store, kStore);
-  EXPECT_EQ(restored->entries, space.table().stats().entries);
-  EXPECT_GT(space.heap().next_stamp(), restored->facts.stamp);
+  EXPECT_EQ(restored->store, kStore);
+  EXPECT_GT(space.heap().next_stamp(), restored->stamp);
   Model model;
   uint64_t cursor = 0;
   kv::MappedMemory memory(space.base(), space.bytes(), nullptr);
@@ -294,11 +294,12 @@ TEST(SnapshotJob, a_file_that_the_caller_does_not_accept_changes_nothing) {
   shard.begin();
   ASSERT_TRUE(shard.work_until_ended());
   Space space;
-  kv::Replay replay(space.table(), space.heap());
-  const auto refused = restore_snapshot(disk, storage::list_snapshots(disk)->front().name, replay, {},
-                                        [](const storage::SnapshotFacts&) -> Reported<> {
+  const Grow grow = [](uint64_t) { return false; };
+  KvFilling filling(space.table(), space.heap(), grow);
+  const auto refused = restore_snapshot(disk, storage::list_snapshots(disk)->front().name, filling,
+                                        {.accepts = [](const storage::SnapshotFacts&) -> Reported<> {
                                           return report(Code::kInvalidArgument, "of another store");
-                                        });
+                                        }});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().what, "of another store");
   EXPECT_EQ(space.table().stats().entries, 0U);

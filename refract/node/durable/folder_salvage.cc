@@ -13,6 +13,7 @@
 #include "refract/memory/store_time.h"
 #include "refract/node/durable/kept_entries.h"
 #include "refract/node/durable/shard_fill.h"
+#include "refract/node/hosted/store_contents.h"
 #include "refract/storage/store_folder.h"
 
 namespace refract::node {

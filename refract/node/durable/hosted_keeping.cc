@@ -35,7 +35,7 @@ Reported<> outcome_of(Code code, StoreName name, const char* what) {
 
 // Again and again while memory comes.
 template <typename Attempt>
-Code with_room(const HostedKeeping::Grow& grow, uint64_t bytes, Attempt&& attempt) {
+Code with_room(const Grow& grow, uint64_t bytes, Attempt&& attempt) {
   Code code = attempt();
   while (code == Code::kNoSpace && grow(bytes)) code = attempt();
   return code;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a shard's log and snapshots have of the stores beside the key-value table: leads each record, and each
-// block of a snapshot, to the store that wrote it (docs/design/046-hosted-stores.md).
+// The stores whose changes a shard's log and snapshots have: leads each record, and each block of a snapshot,
+// to the store that wrote it (docs/design/046-hosted-stores.md).
 //
 // Threads: the shard's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,14 +19,14 @@ namespace refract::node {
 
 class HostedKeeping {
  public:
-  // Gets the heap room for so many bytes; false: there is none.
-  using Grow = std::function<bool(uint64_t bytes)>;
-
-  // The store outlives it.
+  // In the order of the rows. The store outlives it.
   void add(StoreName name, HostedStore& store) { stores_.push_back({name, &store}); }
 
-  // kUnsupported: the node does not host the store. kNoSpace: the memory is too small. kCorrupt: the store
-  // cannot read what it should have written.
+  // What bears no name is its. REQUIRES: there is one.
+  [[nodiscard]] HostedStore& first() const noexcept { return *stores_.front().store; }
+
+  // Of a store that is named. kUnsupported: the node does not host the store. kNoSpace: the memory is too
+  // small. kCorrupt: the store cannot read what it should have written.
   [[nodiscard]] Reported<> replay(const storage::Record& record, const Grow& grow) const;
   // Of a block's payload; likewise.
   [[nodiscard]] Reported<> restore(std::span<const std::byte> payload, const Grow& grow) const;

@@ -4,77 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "refract/base/clock.h"
 #include "refract/base/log.h"
 #include "refract/base/units.h"
-#include "refract/kv/layout/layout.h"
-#include "refract/kv/owner/table/replay.h"
 #include "refract/node/durable/snapshot_restore.h"
 #include "refract/storage/snapshot/snapshot_file.h"
 
 namespace refract::node {
 namespace {
 
-using kv::ChangeLog;
-
 constexpr uint64_t kProgressEvery_ns = 5 * kSecond_ns;
-
-// Collects changes, so that their cache misses overlap, and applies them in their order.
-class Batch {
- public:
-  explicit Batch(const FillParts& parts) : parts_(parts), replay_(parts.table, parts.heap) {
-    changes_.reserve(kChangesMax);
-    bytes_.reserve(kBytesMax);
-  }
-
-  [[nodiscard]] kv::Replay& replay() noexcept { return replay_; }
-  [[nodiscard]] bool is_full() const noexcept { return full_; }
-
-  void add(const storage::Record& record) {
-    if (full_) return;
-    ChangeLog::Change change = change_of(record);
-    const uint64_t bytes = change.key.size() + change.value.size();
-    if (changes_.size() == kChangesMax || bytes > kBytesMax - bytes_.size()) apply();
-    if (bytes > kBytesMax) {
-      apply({&change, 1});
-      return;
-    }
-    change.key = keep(change.key);
-    change.value = keep(change.value);
-    changes_.push_back(change);
-  }
-  void apply() {
-    apply(changes_);
-    changes_.clear();
-    bytes_.clear();
-  }
-
- private:
-  static constexpr size_t kChangesMax = 512;
-  static constexpr size_t kBytesMax = 4 * kMiB;
-
-  // Within the capacity, so that no span moves.
-  [[nodiscard]] std::span<const std::byte> keep(std::span<const std::byte> bytes) {
-    const size_t at = bytes_.size();
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return std::span(bytes_).subspan(at);
-  }
-  void apply(std::span<const ChangeLog::Change> changes) {
-    while (!changes.empty() && !full_) {
-      changes = changes.subspan(replay_.apply(changes));
-      if (!changes.empty()) full_ = !parts_.grow(changes.front().key.size() + changes.front().value.size());
-    }
-  }
-
-  const FillParts& parts_;
-  kv::Replay replay_;
-  std::vector<ChangeLog::Change> changes_;
-  std::vector<std::byte> bytes_;
-  bool full_ = false;
-};
 
 class Progress {
  public:
@@ -142,20 +83,10 @@ Reported<> may_serve(const storage::Disk& disk, const std::string& name, const s
                 "put the missing snapshot back, or: " + salvage_advice(disk));
 }
 
-ChangeLog::Change change_of(const storage::Record& record) noexcept {
-  return {.kind = record.kind == storage::RecordKind::kPut ? ChangeLog::Kind::kPut : ChangeLog::Kind::kErase,
-          .stamp = record.stamp,
-          .expires_wall_ns = record.expires_wall_ns,
-          .request = {.client = record.client, .sequence = record.sequence},
-          .key = record.key,
-          .value = record.value,
-          .buffer = {record.reference}};
-}
-
 namespace {
 
 // Puts the youngest snapshot into the table. Returns its stamp; 0: there is none.
-Reported<uint64_t> fill_from_snapshot(const FillParts& parts, kv::Replay& replay, Progress& progress) {
+Reported<uint64_t> fill_from_snapshot(const FillParts& parts, Progress& progress) {
   const auto snapshots = storage::list_snapshots(parts.disk);
   if (!snapshots) return report(snapshots.error());
   std::string name;
@@ -163,80 +94,58 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, kv::Replay& replay
     if (each.shard_index == parts.log_id.shard) name = each.name;
   }
   if (name.empty()) return 0;
-  uint64_t wanted = kMiB;
-  uint64_t before = 0;
   const RestoreOptions options{
-      .before_table =
-          [&](uint64_t bytes) {
-            if (parts.heap.stats().bytes_free < bytes) (void)parts.grow(bytes);
-          },
-      // What does not fit is not known: more each time, while nothing else has gone in meanwhile.
-      .more_memory =
-          [&] {
-            const uint64_t changes = replay.stats().changes;
-            wanted = changes == before ? std::min(4 * wanted, kv::kValueBytesMax) : kMiB;
-            before = changes;
-            return parts.grow(wanted);
+      .accepts =
+          [&](const storage::SnapshotFacts& facts) {
+            return is_at_its_place(parts.disk, parts.log_id, name, facts);
           },
       .on_progress =
-          [&](const RestoreProgress& now) {
-            progress.say("reading a snapshot", now.bytes, now.bytes_total);
-            if (parts.grow_ahead) parts.grow_ahead(now.bytes_total - now.bytes);
+          [&](uint64_t done, uint64_t total) {
+            progress.say("reading a snapshot", done, total);
+            if (parts.grow_ahead) parts.grow_ahead(total - done);
           },
-      .on_hosted =
-          [&](std::span<const std::byte> payload) {
-            const HostedKeeping none;
-            return (parts.hosted != nullptr ? *parts.hosted : none).restore(payload, parts.grow);
-          }};
-  const auto is_ours = [&](const storage::SnapshotFacts& facts) {
-    return is_at_its_place(parts.disk, parts.log_id, name, facts);
-  };
-  auto restored = restore_snapshot(parts.disk, name, replay, options, is_ours);
+      .on_hosted = [&](auto payload) { return parts.hosted.restore(payload, parts.grow); }};
+  auto restored = restore_snapshot(parts.disk, name, parts.filling, options);
   if (!restored) {
     Report why = std::move(restored).error();
     if (why.code == Code::kCorrupt || why.code == Code::kMalformed) why.next = salvage_advice(parts.disk);
     return report(std::move(why));
   }
-  return restored->facts.stamp;
+  return restored->stamp;
 }
 
 }  // namespace
 
 Reported<storage::LogReading> fill_shard(const FillParts& parts) {
   const uint64_t begun_ns = system_clock().now_ns();
-  Batch batch(parts);
   Progress progress(parts.name);
-  const auto snapshot = fill_from_snapshot(parts, batch.replay(), progress);
+  const auto snapshot = fill_from_snapshot(parts, progress);
   if (!snapshot) return report(snapshot.error());
   const storage::LogReadOptions options{.after_stamp = *snapshot,
                                         .on_progress = [&](uint64_t done, uint64_t total) {
                                           progress.say("reading the log", done, total);
                                           if (parts.grow_ahead) parts.grow_ahead(total - done);
                                         }};
-  const HostedKeeping none;
-  const HostedKeeping& hosted = parts.hosted != nullptr ? *parts.hosted : none;
   Reported<> replayed;
   auto reading = parts.log.read(options, [&](const storage::Record& record) {
-    if (record.kind != storage::RecordKind::kHosted) return batch.add(record);
-    if (replayed) replayed = hosted.replay(record, parts.grow);
+    if (record.kind != storage::RecordKind::kHosted) return parts.filling.replay(record);
+    if (replayed) replayed = parts.hosted.replay(record, parts.grow);
   });
   if (!reading) return report(std::move(reading).error());
   if (!replayed) return report(std::move(replayed).error());
-  batch.apply();
+  const Code flushed = parts.filling.flush();
   if (auto served = may_serve(parts.disk, parts.name, *reading, *snapshot); !served) {
     return report(std::move(served).error());
   }
-  if (batch.is_full()) return too_small(parts);
+  if (flushed == Code::kNoSpace) return too_small(parts);
   // A log that has a file, and nothing in it, may have lost what readers have seen, unless its ring is there.
   const bool has_lost_nothing = parts.log.has_ring() || reading->fresh_position == storage::kFirstPosition;
   const bool is_first_start = *snapshot == 0 && reading->end.stamp == 0 && has_lost_nothing;
   if (!is_first_start) {
-    batch.replay().know_stamp(*snapshot);
-    batch.replay().know_stamp(reading->end.stamp);
     // Written into the segment that the log begins with, before any client is served.
-    reading->end.stamp = batch.replay().finish() - 1;
+    reading->end.stamp = parts.filling.finish(std::max(*snapshot, reading->end.stamp)) - 1;
     log_info("{}{} entries restored from {}{} changes of the log in {} ms", parts.name,
-             parts.table.stats().entries, *snapshot == 0 ? "" : "a snapshot and ", reading->records,
+             parts.filling.entries(), *snapshot == 0 ? "" : "a snapshot and ", reading->records,
              (system_clock().now_ns() - begun_ns) / kMillisecond_ns);
   }
   if (reading->torn_position != 0) {

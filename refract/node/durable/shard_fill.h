@@ -10,8 +10,6 @@
 #include <string_view>
 
 #include "refract/base/report.h"
-#include "refract/kv/owner/ports.h"
-#include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/node/durable/hosted_keeping.h"
 #include "refract/storage/disk.h"
@@ -24,14 +22,13 @@ struct FillParts {
   storage::Disk& disk;
   storage::ShardLog& log;  // Opened, not begun.
   storage::LogId log_id;
-  kv::Table& table;  // Empty.
+  StoreFilling& filling;  // Of the first row; it grows by the same.
   Heap& heap;
-  // Gets the heap room for a value of so many bytes; false: there is none.
-  const std::function<bool(uint64_t)>& grow;
+  const Grow& grow;
   // So many bytes are still to be read: asks for memory that they will need, and does not wait for it.
   std::function<void(uint64_t)> grow_ahead = {};
-  std::string name;                       // For the log: "shard 2: ".
-  const HostedKeeping* hosted = nullptr;  // Stores beside the table; null: there are none.
+  std::string name;  // For the log: "shard 2: ".
+  const HostedKeeping& hosted;
 };
 
 // Returns what the log is to begin behind. kCorrupt: damage, with place and extent; kNoSpace: the memory is
@@ -49,20 +46,5 @@ struct FillParts {
 
 // What to do about damage in the folder of this disk; for sentences.
 [[nodiscard]] std::string salvage_advice(const storage::Disk& disk);
-
-// The change of a record of the table (no kHosted one); its spans are the record's.
-[[nodiscard]] kv::ChangeLog::Change change_of(const storage::Record& record) noexcept;
-// The other way, for the log, with each put; its spans are the change's.
-[[nodiscard]] inline storage::ShardLog::Change log_change_of(const kv::ChangeLog::Change& change) noexcept {
-  const bool is_put = change.kind == kv::ChangeLog::Kind::kPut;
-  return {.kind = is_put ? storage::RecordKind::kPut : storage::RecordKind::kErase,
-          .stamp = change.stamp,
-          .expires_wall_ns = change.expires_wall_ns,
-          .client = change.request.client,
-          .sequence = change.request.sequence,
-          .key = change.key,
-          .value = change.value,
-          .buffer = change.buffer.value};
-}
 
 }  // namespace refract::node

@@ -42,7 +42,7 @@ void ShardSnapshots::find_youngest() {
     if (!glance) return;
     status_.entries = glance->totals.entries;
     status_.bytes = glance->totals.file_bytes;
-    const uint64_t wall_ns = parts_.job.store_clock.wall_ns();
+    const uint64_t wall_ns = parts_.shard.clock().wall_ns();
     youngest_age_ = wall_ns - std::min(wall_ns, glance->facts.wall_ns);
     ended_ns_ = parts_.shard.refresh_now();
   }
@@ -50,7 +50,7 @@ void ShardSnapshots::find_youngest() {
 
 void ShardSnapshots::look_at_log() noexcept {
   if (parts_.log.state() == storage::LogState::kFailed) return want("the log has failed");
-  const uint64_t live_bytes = parts_.job.heap.stats().bytes_live;
+  const uint64_t live_bytes = parts_.heap.stats().bytes_live;
   if (parts_.log.appended() - covered_ > std::max(kLogBytesMin, 2 * live_bytes)) want("the log is long");
 }
 
@@ -72,10 +72,10 @@ observe::SnapshotStatus ShardSnapshots::status() const {
   observe::SnapshotStatus status = status_;
   const uint64_t now_ns = parts_.shard.clock().now_ns();
   if (job_) {
-    const kv::SnapshotRun::Progress progress = job_->progress();
+    const StoreSnapshot::Progress progress = job_->progress();
     status.entries_now = progress.entries;
     status.bytes_now = progress.bytes;
-    status.entries_max = job_->moment().entries;
+    status.entries_max = job_->facts().entries_max;
   }
   if (!status.file.empty()) status.age_ns = now_ns - ended_ns_ + youngest_age_;
   if (status.failed_attempt != 0) status.failed_age_ns = now_ns - failed_ns_;
@@ -126,7 +126,7 @@ runtime::Task<> ShardSnapshots::write_one(const char* why) {
   const auto& outcome = job_->outcome();
   if (outcome) {
     covered_ = covers;
-    succeed(job_->moment(), *outcome);
+    succeed(job_->facts(), *outcome);
   } else {
     fail_with(outcome.error());
   }
@@ -143,21 +143,21 @@ void ShardSnapshots::fail_with(const Report& why) {
   if (!why.next.empty()) log_error("{}", why.next);
 }
 
-void ShardSnapshots::succeed(const kv::SnapshotFeed::Moment& moment, const storage::SnapshotTotals& totals) {
+void ShardSnapshots::succeed(const storage::SnapshotFacts& facts, const storage::SnapshotTotals& totals) {
   ++written_;
   ended_ns_ = parts_.shard.refresh_now();
   youngest_age_ = 0;
   status_.written_attempt = ++status_.ended;
-  status_.file = parts_.job.disk.path_of(storage::snapshot_name(moment.shard_index, moment.stamp));
+  status_.file = parts_.job.disk.path_of(storage::snapshot_name(facts.shard_index, facts.stamp));
   status_.entries = totals.entries;
   status_.bytes = totals.file_bytes;
   status_.took_ns = ended_ns_ - begun_ns_;
   log_info("{}a snapshot of {} entries is on the disk, {} MiB in {} ms", parts_.name, totals.entries,
            totals.file_bytes / kMiB, status_.took_ns / kMillisecond_ns);
   if (parts_.log.state() == storage::LogState::kFailed) {
-    parts_.log.restart(moment.stamp);
+    parts_.log.restart(facts.stamp);
   } else {
-    parts_.log.drop_up_to(moment.stamp);
+    parts_.log.drop_up_to(facts.stamp);
   }
 }
 

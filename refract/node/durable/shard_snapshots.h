@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "refract/memory/heap.h"
 #include "refract/node/durable/snapshot_job.h"
 #include "refract/node/observe/data_state.h"
 #include "refract/runtime/shard.h"
@@ -25,6 +26,7 @@ class ShardSnapshots {
     SnapshotJob::Parts job;
     runtime::Shard& shard;
     storage::ShardLog& log;
+    const Heap& heap;
     uint64_t every_ns = 0;  // 0: not by schedule.
     uint64_t bytes_a_second = 0;
     std::string name;  // For the log: "shard 2: ".
@@ -55,7 +57,7 @@ class ShardSnapshots {
   [[nodiscard]] runtime::Task<> pause(uint64_t ns);
   void find_youngest();
   void fail_with(const Report& why);
-  void succeed(const kv::SnapshotFeed::Moment& moment, const storage::SnapshotTotals& totals);
+  void succeed(const storage::SnapshotFacts& facts, const storage::SnapshotTotals& totals);
 
   Parts parts_;
   const char* wanted_ = nullptr;  // Why; null: none is wanted.

@@ -8,7 +8,6 @@
 
 #include "refract/base/check.h"
 #include "refract/base/log.h"
-#include "refract/kv/layout/layout.h"
 #include "refract/memory/space.h"
 #include "refract/node/durable/shard_fill.h"
 
@@ -21,19 +20,6 @@ constexpr Offset kFloorStampAt{offsetof(SpaceHeader, floor_stamp)};
 storage::LogOptions log_options(const NodeConfig& config) {
   return {.durability = config.durability == Durability::kAlways ? storage::Durability::kAlways
                                                                  : storage::Durability::kEverySecond};
-}
-
-// A large value in its buffer, which has it as long as it has the record's stamp.
-std::optional<std::span<const std::byte>> value_in(const Writer& writer,
-                                                   const storage::Record& record) noexcept {
-  const Offset buffer{record.reference};
-  const uint64_t space_end = writer.view<SpaceHeader>({0}).chunks_max * kChunkBytes;
-  if (buffer.value == 0 || buffer.value % sizeof(uint64_t) != 0 || buffer.value >= space_end) return {};
-  if (writer.load(buffer) != record.stamp) return {};
-  const kv::Lengths lengths =
-      kv::Lengths::from_word(writer.load(buffer.plus(offsetof(kv::BufferHeader, lengths))));
-  if (!lengths.is_sound() || lengths.value_bytes != record.value_bytes) return {};
-  return std::span(writer.at(buffer.plus(lengths.value_at())), lengths.value_bytes);
 }
 
 }  // namespace
@@ -76,7 +62,8 @@ void ShardStorage::set_fill_state(uint64_t state) noexcept {
   parts_.writer.publish(kFillStateAt, state);
 }
 
-Reported<> ShardStorage::fill(const Growth& growth) {
+Reported<> ShardStorage::fill(Heap& heap, const Growth& growth) {
+  heap_ = &heap;
   set_fill_state(kFillBegun);
   if (log_->has_lost_ring()) {
     return report(Code::kCorrupt,
@@ -84,15 +71,16 @@ Reported<> ShardStorage::fill(const Growth& growth) {
                               parts_.name, parts_.ring.path()),
                   salvage_advice(parts_.disk));
   }
+  const auto filling = hosted_.first().begin_filling(growth.now);
   auto filled = fill_shard({.disk = parts_.disk,
                             .log = *log_,
                             .log_id = parts_.log,
-                            .table = kept_->table,
-                            .heap = kept_->heap,
+                            .filling = *filling,
+                            .heap = heap,
                             .grow = growth.now,
                             .grow_ahead = growth.ahead,
                             .name = parts_.name,
-                            .hosted = &hosted_});
+                            .hosted = hosted_});
   if (!filled) return report(filled.error());
   if (auto begun = log_->begin(*filled); !begun) return begun;
   reading_ = std::move(*filled);
@@ -110,6 +98,7 @@ Reported<> ShardStorage::begin_behind(Heap& heap) {
 }
 
 Reported<> ShardStorage::go_on(Heap& heap) {
+  heap_ = &heap;
   if (log_->has_lost_ring()) {
     log_error(
         "{}the log's ring is lost; the memory has all that it had, and writes are refused until a "
@@ -131,16 +120,17 @@ Reported<> ShardStorage::go_on(Heap& heap) {
 Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
   if (auto started = log_->start([this] { parts_.shard.wake(); }); !started) return started;
   on_progress_ = std::move(on_progress);
-  snapshots_.emplace(ShardSnapshots::Parts{.job = {.table = kept_->table,
-                                                   .heap = kept_->heap,
-                                                   .writer = parts_.writer,
-                                                   .store_clock = parts_.shard.clock(),
+  const auto begin = [this](StoreSnapshot::Options options) {
+    return hosted_.first().begin_snapshot(std::move(options));
+  };
+  snapshots_.emplace(ShardSnapshots::Parts{.job = {.begin = begin,
                                                    .clock = system_clock(),
                                                    .disk = parts_.disk,
                                                    .store = parts_.log.store,
                                                    .hosted = &hosted_},
                                            .shard = parts_.shard,
                                            .log = *log_,
+                                           .heap = *heap_,
                                            .every_ns = parts_.config.snapshot_every_ns,
                                            .bytes_a_second = parts_.config.snapshot_bytes_a_second,
                                            .name = parts_.name,
@@ -170,7 +160,7 @@ void ShardStorage::append(const kv::ChangeLog::Change& change) noexcept {
   log_->append(log_change_of(change));
 }
 
-void ShardStorage::append_hosted(const HostedLog::Change& change) noexcept {
+void ShardStorage::append_hosted(const HostedChange& change) noexcept {
   REFRACT_CHECK(change.key.size() + change.value.size() <= kHostedChangeBytesMax);
   log_->append({.kind = storage::RecordKind::kHosted,
                 .stamp = change.stamp,
@@ -184,7 +174,7 @@ Code ShardStorage::failure() const noexcept {
 }
 
 std::optional<std::span<const std::byte>> ShardStorage::value_of(const storage::Record& record) noexcept {
-  return value_in(parts_.writer, record);
+  return parts_.value_of(parts_.writer, record);
 }
 
 size_t ShardStorage::poll() noexcept {
@@ -226,20 +216,21 @@ namespace {
 
 class ValuesOf final : public storage::ValueSource {
  public:
-  explicit ValuesOf(std::byte* space) noexcept : writer_(space) {}
+  explicit ValuesOf(const SettleParts& parts) noexcept : writer_(parts.space), value_of_(parts.value_of) {}
   [[nodiscard]] std::optional<std::span<const std::byte>> value_of(
       const storage::Record& record) noexcept override {
-    return value_in(writer_, record);
+    return value_of_(writer_, record);
   }
 
  private:
   Writer writer_;
+  ValueOf value_of_;
 };
 
 }  // namespace
 
 Reported<> settle_log(const SettleParts& parts) {
-  ValuesOf values(parts.space);
+  ValuesOf values(parts);
   auto opened = storage::ShardLog::open({.log = parts.log,
                                          .options = log_options(parts.config),
                                          .ring = &parts.ring,

@@ -3,10 +3,10 @@
 // new, tells the log of each change, and the service how far the log has got.
 //
 //   auto storage = ShardStorage::open({...});
-//   storage->keep({table, heap});
-//   if (storage->is_memory_new()) storage->fill(growth);
+//   storage->host(name, store), for each row;
+//   if (storage->is_memory_new()) storage->fill(heap, growth);
 //   else                          { storage->go_on(heap); recover with storage->last_record(); }
-//   table.log_to(storage.get());
+//   the stores begin logging;
 //   storage->start(on_progress);
 //
 // docs/design/025-log.md says what may be acknowledged when.
@@ -23,8 +23,6 @@
 #include <vector>
 
 #include "refract/base/report.h"
-#include "refract/kv/owner/ports.h"
-#include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config/config.h"
@@ -37,10 +35,7 @@
 
 namespace refract::node {
 
-class ShardStorage final : public kv::ChangeLog,
-                           public HostedLog,
-                           public storage::ValueSource,
-                           public runtime::Poller {
+class ShardStorage final : public HostedLog, public storage::ValueSource, public runtime::Poller {
  public:
   // All outlive the storage.
   struct Parts {
@@ -51,6 +46,7 @@ class ShardStorage final : public kv::ChangeLog,
     StoreSpace& space;
     Writer& writer;
     runtime::Shard& shard;
+    ValueOf value_of;  // Of the first row.
     std::string name;  // For the log: "shard 2: ", nothing where there is only one.
   };
   // Before the space's heap is made: where a server died while it filled the memory, the space is emptied.
@@ -63,24 +59,19 @@ class ShardStorage final : public kv::ChangeLog,
   [[nodiscard]] bool is_memory_new() const noexcept;
 
   struct Growth {
-    std::function<bool(uint64_t)> now;    // Gets the heap room for so many bytes, or says that there is none.
+    Grow now;
     std::function<void(uint64_t)> ahead;  // So many bytes are still to come; does not wait.
   };
-  // What is kept, before anything else is called; both outlive the storage.
-  struct Kept {
-    kv::Table& table;
-    Heap& heap;
-  };
-  void keep(const Kept& kept) { kept_.emplace(kept); }
-  // Likewise, a store beside the table.
+  // In the order of the rows, before anything else is called. The stores outlive the storage, and so does the
+  // heap.
   void host(StoreName name, HostedStore& store) { hosted_.add(name, store); }
-  // Puts everything that the disk has into the table, which is empty. kCorrupt: what the disk has is damaged,
-  // and the sentences say where; nothing may be served then.
-  [[nodiscard]] Reported<> fill(const Growth& growth);
+  // Puts everything that the disk has into the stores, which are empty. kCorrupt: what the disk has is
+  // damaged, and the sentences say where; nothing may be served then.
+  [[nodiscard]] Reported<> fill(Heap& heap, const Growth& growth);
   // What fill() read of the log.
   [[nodiscard]] const storage::LogReading& reading() const noexcept { return reading_; }
 
-  // The memory is as the last server left it. Before the table takes it up. Where the ring is lost or
+  // The memory is as the last server left it. Before the stores take it up. Where the ring is lost or
   // damaged, the memory has everything: writes are refused until a snapshot has it, too.
   [[nodiscard]] Reported<> go_on(Heap& heap);
   // The last that was appended, which the memory may lack. Nothing: none is known.
@@ -98,7 +89,7 @@ class ShardStorage final : public kv::ChangeLog,
 
   [[nodiscard]] Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept override;
   void append(const kv::ChangeLog::Change& change) noexcept override;
-  void append_hosted(const HostedLog::Change& change) noexcept override;
+  void append_hosted(const HostedChange& change) noexcept override;
   [[nodiscard]] uint64_t appended() const noexcept override { return log_->appended(); }
   [[nodiscard]] uint64_t confirmed() const noexcept override { return log_->confirmed(); }
   [[nodiscard]] Code failure() const noexcept override;
@@ -122,7 +113,7 @@ class ShardStorage final : public kv::ChangeLog,
 
   Parts parts_;
   std::unique_ptr<storage::ShardLog> log_;
-  std::optional<Kept> kept_;
+  Heap* heap_ = nullptr;  // Since fill() or go_on().
   HostedKeeping hosted_;
   std::function<size_t()> on_progress_;  // Empty: not started.
   storage::LogReading reading_;
@@ -138,7 +129,8 @@ struct SettleParts {
   storage::Disk& disk;
   storage::LogId log;
   const storage::RingFile& ring;
-  std::byte* space = nullptr;
+  std::byte* space;
+  ValueOf value_of;
 };
 [[nodiscard]] Reported<> settle_log(const SettleParts& parts);
 

@@ -41,7 +41,7 @@ class EntryReader {
 
  private:
   void take(uint64_t index, const SnapshotReader::Block& block) {
-    if (block.kind == static_cast<uint64_t>(kv::SnapshotBlockKind::kHosted)) {
+    if (block.kind == storage::kSnapshotHosted) {
       ++reading_.hosted_blocks;
       return;
     }

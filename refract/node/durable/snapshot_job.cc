@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "refract/base/units.h"
-#include "refract/memory/space.h"
 
 namespace refract::node {
 namespace {
@@ -19,27 +18,28 @@ constexpr uint64_t kBehindMax_ns = 2 * kSecond_ns;
 
 }  // namespace
 
-Code SnapshotJob::FileSink::write(const kv::SnapshotBlock& block) {
-  const Reported<> written = job_.file_->write(static_cast<uint64_t>(block.kind), block.entries, block.bytes);
+Code SnapshotJob::write(const storage::SnapshotReader::Block& block) {
+  const Reported<> written = file_->write(block.kind, block.entries, block.payload);
   if (written) return Code::kOk;
-  job_.disk_failure_ = written.error();
+  disk_failure_ = written.error();
   return written.error().code;
 }
 
-SnapshotJob::SnapshotJob(const Parts& parts, Options options)
+SnapshotJob::SnapshotJob(const Parts& parts, const Options& options)
     : parts_(parts),
-      options_(std::move(options)),
+      options_(options),
       began_ns_(parts.clock.now_ns()),
-      feed_(parts.table, parts.heap, parts.writer, parts.store_clock, options_.feed),
-      hosted_(parts.hosted == nullptr ? std::vector<std::vector<std::byte>>() : parts.hosted->snapshot()),
-      // The space may grow meanwhile, and never beyond this.
-      memory_(parts.writer.base(), parts.writer.view<SpaceHeader>({0}).chunks_max * kChunkBytes, nullptr),
-      sink_(*this),
-      run_(memory_, feed_, sink_, parts.clock,
-           {.bytes_per_second = options_.bytes_per_second, .wait = [this](uint64_t ns) { wait(ns); }}) {}
+      contents_(parts.begin({.clock = parts.clock,
+                             .write = [this](const auto& block) { return write(block); },
+                             .bytes_per_second = options.bytes_per_second,
+                             .wait = [this](uint64_t ns) { wait(ns); }})),
+      facts_(contents_->facts()),
+      hosted_(parts.hosted == nullptr ? std::vector<std::vector<std::byte>>() : parts.hosted->snapshot()) {
+  facts_.store = parts.store;
+}
 
-Reported<std::unique_ptr<SnapshotJob>> SnapshotJob::start(const Parts& parts, Options options) {
-  std::unique_ptr<SnapshotJob> job(new SnapshotJob(parts, std::move(options)));
+Reported<std::unique_ptr<SnapshotJob>> SnapshotJob::start(const Parts& parts, const Options& options) {
+  std::unique_ptr<SnapshotJob> job(new SnapshotJob(parts, options));
   // Without a pace it is meant to be quick.
   const bool in_idle_time = job->options_.bytes_per_second != 0;
   auto started = job->start_thread({.niceness = in_idle_time ? 0 : kNiceness, .in_idle_time = in_idle_time},
@@ -54,7 +54,7 @@ Reported<std::unique_ptr<SnapshotJob>> SnapshotJob::start(const Parts& parts, Op
 
 Reported<std::unique_ptr<runtime::ShardThread>> SnapshotJob::start_thread(runtime::ThreadOptions options,
                                                                           int (SnapshotJob::*body)()) {
-  options.name = fmt::format("refract-snap-{}", moment().shard_index);
+  options.name = fmt::format("refract-snap-{}", facts_.shard_index);
   options.on_end = [](int) {};
   return runtime::ShardThread::start(std::move(options), [this, body] { return (this->*body)(); });
 }
@@ -66,14 +66,14 @@ SnapshotJob::~SnapshotJob() {
 }
 
 void SnapshotJob::cancel() noexcept {
-  feed_.give_up(Code::kCancelled);
+  contents_->give_up(Code::kCancelled);
   const std::lock_guard lock(mutex_);
   is_cancelled_.notify_all();
 }
 
 void SnapshotJob::wait(uint64_t ns) {
   std::unique_lock lock(mutex_);
-  if (feed_.code() != Code::kOk) return;
+  if (contents_->code() != Code::kOk) return;
   is_cancelled_.wait_for(lock, std::chrono::nanoseconds(ns));
 }
 
@@ -82,15 +82,15 @@ bool SnapshotJob::poll() noexcept {
     auto started = start_thread({.niceness = kNiceness}, &SnapshotJob::relieve);
     if (started) relief_ = std::move(*started);
   }
-  const bool is_more = feed_.poll();
+  const bool is_more = contents_->poll();
   return is_more || !ended();
 }
 
 bool SnapshotJob::needs_relief() const noexcept {
   if (options_.bytes_per_second == 0 || ended()) return false;
-  if (feed_.is_urgent()) return true;
+  if (contents_->is_urgent()) return true;
   const double due_s =
-      static_cast<double>(run_.progress().bytes) / static_cast<double>(options_.bytes_per_second);
+      static_cast<double>(contents_->progress().bytes) / static_cast<double>(options_.bytes_per_second);
   return parts_.clock.now_ns() - began_ns_ > static_cast<uint64_t>(due_s * 1e9) + kBehindMax_ns;
 }
 
@@ -103,7 +103,7 @@ int SnapshotJob::begin_work() {
 }
 
 int SnapshotJob::work(const std::atomic<bool>* is_relieved) {
-  if (const std::optional<Code> code = run_.run(is_relieved)) end(end_file(*code));
+  if (const std::optional<Code> code = contents_->run(is_relieved)) end(end_file(*code));
   return 0;
 }
 
@@ -117,23 +117,12 @@ void SnapshotJob::end(Reported<storage::SnapshotTotals> outcome) noexcept {
   outcome_ = std::move(outcome);
   // What a failure has left goes now.
   file_.reset();
-  if (!outcome_) feed_.give_up(outcome_.error().code);
-  const std::function<void()> on_end = options_.on_end;
+  if (!outcome_) contents_->give_up(outcome_.error().code);
   has_ended_.store(true, std::memory_order_release);
-  if (on_end) on_end();
 }
 
 Reported<> SnapshotJob::begin_file() {
-  const kv::SnapshotFeed::Moment& moment = feed_.moment();
-  auto file = storage::SnapshotWriter::create(parts_.disk,
-                                              {.store = parts_.store,
-                                               .shard_index = moment.shard_index,
-                                               .shard_count = moment.shard_count,
-                                               .hash_seed = moment.hash_seed,
-                                               .stamp = moment.stamp,
-                                               .wall_ns = moment.wall_ns,
-                                               .entries_max = moment.entries},
-                                              {});
+  auto file = storage::SnapshotWriter::create(parts_.disk, facts_, {});
   if (!file) return report(file.error());
   file_ = std::move(*file);
   return {};
@@ -141,10 +130,7 @@ Reported<> SnapshotJob::begin_file() {
 
 Reported<> SnapshotJob::write_hosted() {
   for (const std::vector<std::byte>& payload : hosted_) {
-    if (auto written = file_->write(static_cast<uint64_t>(kv::SnapshotBlockKind::kHosted), 0, payload);
-        !written) {
-      return written;
-    }
+    if (auto written = file_->write(storage::kSnapshotHosted, 0, payload); !written) return written;
   }
   return {};
 }
@@ -171,16 +157,15 @@ Reported<storage::SnapshotTotals> SnapshotJob::end_file(Code code) {
     default:
       why = info(code).sentence;
   }
-  return report(code, fmt::format("no snapshot of shard {} was made: {}", moment().shard_index, why));
+  return report(code, fmt::format("no snapshot of shard {} was made: {}", facts_.shard_index, why));
 }
 
 // One is enough, and this one is on the disk. What cannot be removed now is removed behind the next one.
 void SnapshotJob::remove_older() {
-  const kv::SnapshotFeed::Moment& moment = feed_.moment();
   const auto all = storage::list_snapshots(parts_.disk);
   if (!all) return;
   for (const storage::SnapshotName& each : *all) {
-    if (each.shard_index != moment.shard_index || each.stamp >= moment.stamp) continue;
+    if (each.shard_index != facts_.shard_index || each.stamp >= facts_.stamp) continue;
     (void)parts_.disk.remove(each.name);
   }
 }

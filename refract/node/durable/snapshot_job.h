@@ -24,12 +24,6 @@
 
 #include "refract/base/clock.h"
 #include "refract/base/report.h"
-#include "refract/kv/direct/mapped_memory.h"
-#include "refract/kv/owner/snapshot/snapshot_feed.h"
-#include "refract/kv/owner/snapshot/snapshot_run.h"
-#include "refract/kv/owner/table/table.h"
-#include "refract/memory/heap.h"
-#include "refract/memory/writer.h"
 #include "refract/node/durable/hosted_keeping.h"
 #include "refract/runtime/shard_thread.h"
 #include "refract/storage/snapshot/snapshot_file.h"
@@ -40,24 +34,21 @@ class SnapshotJob {
  public:
   // All outlive the job.
   struct Parts {
-    kv::Table& table;
-    Heap& heap;
-    Writer& writer;
-    const Clock& store_clock;  // By which entries expire.
+    // Of the first row: the moment is when it is called.
+    std::function<std::unique_ptr<StoreSnapshot>(StoreSnapshot::Options)> begin;
     const Clock& clock;
     storage::Disk& disk;
     storage::StoreId store{};
-    const HostedKeeping* hosted = nullptr;  // Stores beside the table; null: there are none.
+    const HostedKeeping* hosted = nullptr;  // Null: there are no other stores.
   };
   struct Options {
     uint64_t bytes_per_second = 0;  // 0: as fast as the disk takes it.
-    kv::SnapshotFeed::Options feed = {};
-    bool replaces = false;              // Once it is on the disk, the shard's earlier ones are removed.
-    std::function<void()> on_end = {};  // Called by the job's thread, as its last act.
+    bool replaces = false;          // Once it is on the disk, the shard's earlier ones are removed.
   };
 
-  // REQUIRES: the table has no other snapshot under way. kSystem: no thread could be had.
-  [[nodiscard]] static Reported<std::unique_ptr<SnapshotJob>> start(const Parts& parts, Options options);
+  // REQUIRES: no other snapshot of the shard is under way. kSystem: no thread could be had.
+  [[nodiscard]] static Reported<std::unique_ptr<SnapshotJob>> start(const Parts& parts,
+                                                                    const Options& options);
   SnapshotJob(const SnapshotJob&) = delete;
   SnapshotJob& operator=(const SnapshotJob&) = delete;
   // Cancels what has not ended, and waits for it: as long as one call of the disk takes.
@@ -65,24 +56,17 @@ class SnapshotJob {
 
   // True while there is more to give back, or to wait for. To be called every few milliseconds.
   bool poll() noexcept;
-  [[nodiscard]] const kv::SnapshotFeed::Moment& moment() const noexcept { return feed_.moment(); }
-  [[nodiscard]] kv::SnapshotRun::Progress progress() const noexcept { return run_.progress(); }
+  // What its file says of the moment.
+  [[nodiscard]] const storage::SnapshotFacts& facts() const noexcept { return facts_; }
+  [[nodiscard]] StoreSnapshot::Progress progress() const noexcept { return contents_->progress(); }
   void cancel() noexcept;
   [[nodiscard]] bool ended() const noexcept { return has_ended_.load(std::memory_order_acquire); }
   // Of the file, which is there whatever happens; or why there is none. REQUIRES: ended().
   [[nodiscard]] const Reported<storage::SnapshotTotals>& outcome() const noexcept { return outcome_; }
 
  private:
-  class FileSink final : public kv::SnapshotSink {
-   public:
-    explicit FileSink(SnapshotJob& job) noexcept : job_(job) {}
-    [[nodiscard]] Code write(const kv::SnapshotBlock& block) override;
-
-   private:
-    SnapshotJob& job_;
-  };
-
-  SnapshotJob(const Parts& parts, Options options);
+  SnapshotJob(const Parts& parts, const Options& options);
+  [[nodiscard]] Code write(const storage::SnapshotReader::Block& block);
   [[nodiscard]] Reported<std::unique_ptr<runtime::ShardThread>> start_thread(runtime::ThreadOptions options,
                                                                              int (SnapshotJob::*body)());
   // Whether the thread of little weight gets too little of the CPUs for what is asked of it.
@@ -100,11 +84,9 @@ class SnapshotJob {
   const Parts parts_;
   const Options options_;
   const uint64_t began_ns_;
-  kv::SnapshotFeed feed_;
+  const std::unique_ptr<StoreSnapshot> contents_;
+  storage::SnapshotFacts facts_;
   const std::vector<std::vector<std::byte>> hosted_;  // Payloads, of the same moment.
-  kv::MappedMemory memory_;
-  FileSink sink_;
-  kv::SnapshotRun run_;
   std::unique_ptr<storage::SnapshotWriter> file_;
   std::optional<Report> disk_failure_;
   Reported<storage::SnapshotTotals> outcome_;

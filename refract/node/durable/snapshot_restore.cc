@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "refract/kv/owner/snapshot/snapshot_load.h"
 #include "refract/runtime/shard_thread.h"
 
 namespace refract::node {
@@ -88,59 +87,44 @@ class ReadAhead {
   std::unique_ptr<runtime::ShardThread> thread_;
 };
 
-[[nodiscard]] Reported<> load(kv::SnapshotLoader& loader, const SnapshotReader::Block& block,
+[[nodiscard]] Reported<> load(StoreFilling& filling, const SnapshotReader::Block& block,
                               const RestoreOptions& options, std::string_view path) {
-  if (block.kind == static_cast<uint64_t>(kv::SnapshotBlockKind::kHosted)) {
+  if (block.kind == storage::kSnapshotHosted) {
     if (options.on_hosted) return options.on_hosted(block.payload);
     return report(Code::kUnsupported, fmt::format("{} has a block of a store beside the table", path),
                   "start a refractd that hosts it");
   }
-  Result<> loaded = loader.load({.kind = static_cast<kv::SnapshotBlockKind>(block.kind),
-                                 .entries = block.entries,
-                                 .bytes = block.payload});
-  while (loaded.code() == Code::kNoSpace) {
-    if (!options.more_memory || !options.more_memory()) {
-      return report(Code::kNoSpace, fmt::format("{} does not fit into the memory of the node", path),
-                    "give the node a larger memory.limit");
-    }
-    loaded = loader.resume();
-  }
-  if (loaded) return {};
-  return report(loaded.error().code, fmt::format("{} has a block that makes no sense", path));
+  const Code code = filling.load(block);
+  if (code == Code::kOk) return {};
+  if (code != Code::kNoSpace) return report(code, fmt::format("{} has a block that makes no sense", path));
+  return report(code, fmt::format("{} does not fit into the memory of the node", path),
+                "give the node a larger memory.limit");
 }
 
 }  // namespace
 
-Reported<Restored> restore_snapshot(storage::Disk& disk, std::string_view name, kv::Replay& replay,
-                                    const RestoreOptions& options,
-                                    const std::function<Reported<>(const storage::SnapshotFacts&)>& accepts) {
+Reported<storage::SnapshotFacts> restore_snapshot(storage::Disk& disk, std::string_view name,
+                                                  StoreFilling& filling, const RestoreOptions& options) {
   const auto reader = SnapshotReader::open(disk, name);
   if (!reader) return report(reader.error());
   const SnapshotReader& file = **reader;
-  if (accepts) {
-    if (const Reported<> accepted = accepts(file.facts()); !accepted) return report(accepted.error());
+  if (options.accepts) {
+    if (const Reported<> accepted = options.accepts(file.facts()); !accepted) return report(accepted.error());
   }
-  Restored restored{.facts = file.facts()};
-  const uint64_t entries_max = file.facts().entries_max;
-  if (options.before_table) options.before_table(kv::Table::bucket_bytes_for(entries_max));
-  replay.expect(entries_max);
+  filling.expect(file.facts().entries_max);
   ReadAhead ahead(file);
   if (const Reported<> started = ahead.start(); !started) return report(started.error());
-  const auto loader = std::make_unique<kv::SnapshotLoader>(replay);
   const std::string path = disk.path_of(name);
-  RestoreProgress progress{.bytes_total = file.totals().payload_bytes};
+  uint64_t bytes = 0;
   for (uint64_t index = 0; index < file.block_count(); ++index) {
     const Reported<SnapshotReader::Block>& block = ahead.next();
-    const Reported<> loaded = block ? load(*loader, *block, options, path) : report(block.error());
+    const Reported<> loaded = block ? load(filling, *block, options, path) : report(block.error());
     if (!loaded) return report(loaded.error());
-    progress.entries = loader->entries();
-    progress.bytes += block->payload.size();
-    if (options.on_progress) options.on_progress(progress);
+    bytes += block->payload.size();
+    if (options.on_progress) options.on_progress(bytes, file.totals().payload_bytes);
   }
-  if (!loader->is_complete()) return report(Code::kCorrupt, fmt::format("{} ends within an entry", path));
-  restored.entries = loader->entries();
-  replay.know_stamp(restored.facts.stamp);
-  return restored;
+  if (!filling.is_complete()) return report(Code::kCorrupt, fmt::format("{} ends within an entry", path));
+  return file.facts();
 }
 
 }  // namespace refract::node

@@ -30,42 +30,33 @@
 #include "refract/memory/uses.h"
 #include "refract/memory/writer.h"
 #include "refract/node/config/config.h"
+#include "refract/node/hosted/store_contents.h"
 #include "refract/node/observe/state.h"
+#include "refract/node/space/store_space.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
 #include "refract/storage/record.h"
 
 namespace refract::node {
 
-class ShardStorage;
-
 // Of a change, key and value together; of a piece of a snapshot.
 inline constexpr uint64_t kHostedChangeBytesMax = 32 * kKiB;
 inline constexpr uint64_t kHostedPieceBytesMax = kMiB - sizeof(StoreName);
 
-// The log of a node that keeps its data on disk, as a store beside the key-value table sees it. The store
-// asks room_for(), takes a stamp of the heap, appends, and then stores, all in one turn; it answers when the
-// log has confirmed what was appended.
-class HostedLog {
- public:
-  struct Change {
-    StoreName store;
-    uint64_t stamp = 0;                   // Heap::next_stamp(). Higher than all before.
-    std::span<const std::byte> key = {};  // Not empty.
-    std::span<const std::byte> value = {};
-  };
-  virtual ~HostedLog() = default;
+struct HostedChange {
+  StoreName store;
+  uint64_t stamp = 0;                   // Heap::next_stamp(). Higher than all before.
+  std::span<const std::byte> key = {};  // Not empty.
+  std::span<const std::byte> value = {};
+};
 
-  // kOk: append() may be called for a key and a value of these lengths. kOverloaded: not before the log has
-  // got on (HostedStore::on_log_progress). kReadOnly: the log cannot be written.
-  [[nodiscard]] virtual Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept = 0;
+// The log of a node that keeps its data on disk. A store asks room_for(), takes a stamp of the heap, appends,
+// and then stores, all in one turn; it answers when the log has confirmed what was appended. append() is the
+// first row's.
+class HostedLog : public kv::ChangeLog {
+ public:
   // REQUIRES: room_for() said kOk since the last append; kHostedChangeBytesMax at most.
-  virtual void append_hosted(const Change& change) noexcept = 0;
-  // Where the last change ends, and up to where changes may be acknowledged.
-  [[nodiscard]] virtual uint64_t appended() const noexcept = 0;
-  [[nodiscard]] virtual uint64_t confirmed() const noexcept = 0;
-  // What those are told that wait for confirmed(): kOk while it will come, else the code to answer with.
-  [[nodiscard]] virtual Code failure() const noexcept = 0;
+  virtual void append_hosted(const HostedChange& change) noexcept = 0;
 };
 
 // What a shard gives to its stores. All of it outlives them.
@@ -84,8 +75,7 @@ struct HostParts {
   uint64_t bytes_max;       // Of the space, in its life.
   fabric::Domain* network;  // Of sessions that came over a network. Null: there are none.
   fabric::Domain* bypass;   // Of those whose READs need no CPU of this host. Null: there are none.
-  ShardStorage* storage;    // Null: nothing is kept on disk.
-  HostedLog* log;           // Likewise.
+  HostedLog* log;           // Null: nothing is kept on disk.
 };
 
 // Methods of a store: from this one on, up to the next service's.
@@ -117,8 +107,16 @@ class HostedStore {
   [[nodiscard]] virtual bool make_room(uint64_t /*bytes*/) { return false; }
   [[nodiscard]] virtual uint64_t entry_count() const noexcept = 0;
 
-  // --- The disk. A store that keeps nothing there has none of these, and the key-value store has none, whose
-  // records and blocks the storage knows itself. ---
+  // --- The disk. A store that keeps nothing there has none of these. ---
+
+  // The first row's, whose records and blocks bear no name; `grow` outlives what is returned.
+  [[nodiscard]] virtual std::unique_ptr<StoreFilling> begin_filling(const Grow& /*grow*/) { return nullptr; }
+  // The moment is now. REQUIRES: no other one is under way.
+  [[nodiscard]] virtual std::unique_ptr<StoreSnapshot> begin_snapshot(StoreSnapshot::Options /*options*/) {
+    return nullptr;
+  }
+
+  // The others'.
 
   // Makes the change again, unless it has that one or a younger one: a log may begin before its snapshot.
   // kNoSpace: nothing was changed, and the same change comes again when there is more memory.
@@ -151,10 +149,17 @@ class HostedStore {
   virtual void tell(observe::ShardState& /*state*/) const {}
 };
 
+using ValueOf = std::optional<std::span<const std::byte>> (*)(const Writer& writer,
+                                                              const storage::Record& record) noexcept;
+
 // A row of the table of stores.
 struct StoreRow {
   std::string_view name;  // "kv"; 8 bytes at most, and never changes: the space and the disk have it.
   std::unique_ptr<HostedStore> (*make)(const HostParts& parts);
+  // The first row's alone. Of a record whose value the log did not copy, the value in the space, while it is
+  // there.
+  ValueOf value_of = nullptr;
+  StoreArea area = {};
 };
 
 }  // namespace refract::node

@@ -135,8 +135,12 @@ Reported<> Keeper::open_shards() {
   shards_.resize(config_.server_shards);
   // Shard 0 is last: a client that finds its files, or its socket, finds the others'.
   for (uint32_t index = config_.server_shards; index-- > 0;) {
-    auto shard = KeeperShard::open(
-        {.config = config_, .index = index, .origin = *origin, .identity = identity, .tcp_port = tcp_port_});
+    auto shard = KeeperShard::open({.config = config_,
+                                    .area = stores_.front().area,
+                                    .index = index,
+                                    .origin = *origin,
+                                    .identity = identity,
+                                    .tcp_port = tcp_port_});
     if (!shard) return report(shard.error());
     shards_[index] = std::move(*shard);
   }
@@ -394,7 +398,8 @@ void Keeper::settle_data() {
                                         .disk = data_->disk(),
                                         .log = data_->log_of(index),
                                         .ring = data_->ring_of(index),
-                                        .space = shards_[index]->space().addresses().base()});
+                                        .space = shards_[index]->space().addresses().base(),
+                                        .value_of = stores_.front().value_of});
     is_everything = is_everything && done.has_value();
     settled(done);
   }

@@ -18,7 +18,7 @@ KeeperShard::KeeperShard(const Place& place, StoreSpace space)
 KeeperShard::~KeeperShard() = default;
 
 Reported<std::unique_ptr<KeeperShard>> KeeperShard::open(const Place& place) {
-  auto space = StoreSpace::open(place.config, place.index, place.origin);
+  auto space = StoreSpace::open(place.config, place.index, place.origin, place.area);
   if (!space) return report(space.error());
   std::unique_ptr<KeeperShard> shard(new KeeperShard(place, std::move(*space)));
   if (auto opened = shard->open_meeting(place); !opened) return report(opened.error());

@@ -24,6 +24,7 @@ class KeeperShard {
  public:
   struct Place {
     const NodeConfig& config;  // Outlives the shard.
+    const StoreArea& area;
     uint32_t index = 0;
     StoreOrigin origin;
     std::array<uint64_t, 2> identity{};

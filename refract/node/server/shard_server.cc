@@ -100,6 +100,7 @@ int ShardServer::open_store() {
                                        .space = birth_.space,
                                        .writer = writer_,
                                        .shard = shard_,
+                                       .value_of = birth_.stores.front().value_of,
                                        .name = name_});
     if (!storage) return fail_with(storage.error());
     storage_ = std::move(*storage);
@@ -132,7 +133,6 @@ void ShardServer::make_stores() {
                         .bytes_max = birth_.space.bytes_max(),
                         .network = network(),
                         .bypass = rdma_.get(),
-                        .storage = storage_.get(),
                         .log = storage_.get()};
   for (const StoreRow& row : birth_.stores) {
     stores_.push_back(row.make(parts));
@@ -157,8 +157,8 @@ int ShardServer::recover_with_log() {
     if (const int code = recover(nullptr); code != 0) return code;
     const uint64_t begun_ns = shard_.clock().now_ns();
     const auto filled =
-        storage_->fill({.now = [this](uint64_t bytes) { return grow_now(bytes) || make_room(bytes); },
-                        .ahead = [this](uint64_t bytes) { grow_ahead(bytes); }});
+        storage_->fill(*heap_, {.now = [this](uint64_t bytes) { return grow_now(bytes) || make_room(bytes); },
+                                .ahead = [this](uint64_t bytes) { grow_ahead(bytes); }});
     if (!filled) {
       (void)fail_with(filled.error());
       return kExitRefused;

@@ -13,8 +13,6 @@
 #include "refract/base/clock.h"
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
-#include "refract/kv/owner/table/table.h"
-#include "refract/memory/heap.h"
 #include "refract/memory/store_time.h"
 
 namespace refract::node {
@@ -113,8 +111,10 @@ Reported<StoreOrigin> find_store(const NodeConfig& config) {
   return origin;
 }
 
-Reported<StoreSpace> StoreSpace::open(const NodeConfig& config, uint32_t shard, const StoreOrigin& origin) {
+Reported<StoreSpace> StoreSpace::open(const NodeConfig& config, uint32_t shard, const StoreOrigin& origin,
+                                      const StoreArea& area) {
   StoreSpace space;
+  space.area_ = area;
   space.backing_ = config.memory_backing;
   space.backing_.shard = shard;
   space.hash_seed_ = origin.hash_seed;
@@ -225,7 +225,7 @@ Reported<> StoreSpace::check_use(const Region& first) const {
 Reported<> StoreSpace::make_store(const Region& first, const SpaceTime& time) {
   const uint64_t chunks_max = limit_bytes_ / kChunkBytes;
   const Heap::Geometry geometry{.chunks_max = chunks_max,
-                                .store_area_bytes = kv::Table::store_area_bytes(chunks_max),
+                                .store_area_bytes = area_.bytes(chunks_max),
                                 .hash_seed = hash_seed_,
                                 .shard_index = backing_.shard,
                                 .shard_count = shard_count_,
@@ -236,7 +236,7 @@ Reported<> StoreSpace::make_store(const Region& first, const SpaceTime& time) {
     Heap::format(writer, geometry);
     Heap heap(writer, pins);
     heap.add({0}, first.bytes());
-    if (kv::Table::format(writer, heap)) return {};
+    if (area_.format(writer, heap)) return {};
   }
   return report(Code::kInvalidArgument,
                 fmt::format("{} MiB are too little for a node that may grow to {} MiB", first.bytes() / kMiB,

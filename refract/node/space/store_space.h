@@ -14,11 +14,14 @@
 #include <vector>
 
 #include "refract/base/report.h"
+#include "refract/base/result.h"
+#include "refract/memory/heap.h"
 #include "refract/memory/host/address_space.h"
 #include "refract/memory/host/region.h"
 #include "refract/memory/remote_pointer.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/memory/space.h"
+#include "refract/memory/writer.h"
 #include "refract/node/config/config.h"
 
 namespace refract::node {
@@ -35,12 +38,18 @@ struct StoreOrigin {
 // number of shards, or of which a shard is missing. Shard 0 is made last; so, where it is there, all are.
 [[nodiscard]] Reported<StoreOrigin> find_store(const NodeConfig& config);
 
+// What the first row of the node's stores has of a space from its making on.
+struct StoreArea {
+  uint64_t (*bytes)(uint64_t chunks_max) noexcept;
+  Result<> (*format)(Writer& writer, Heap& heap);  // Fails where the heap is too small for an empty store.
+};
+
 class StoreSpace {
  public:
   // Reserves the shard's share of the node's memory, makes the first region (or takes up those that a `file:`
   // backing has) and, if they are new, the empty store in them.
   [[nodiscard]] static Reported<StoreSpace> open(const NodeConfig& config, uint32_t shard,
-                                                 const StoreOrigin& origin);
+                                                 const StoreOrigin& origin, const StoreArea& area);
 
   struct Held {
     Region region;
@@ -89,6 +98,7 @@ class StoreSpace {
   void set_time(const SpaceTime& time) noexcept;
   [[nodiscard]] RegionSpec spec_of(uint64_t bytes) const;
 
+  StoreArea area_{};
   AddressSpace addresses_;
   std::vector<Held> regions_;
   std::optional<Held> growing_;

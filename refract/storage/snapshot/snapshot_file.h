@@ -31,6 +31,8 @@ inline constexpr uint64_t kSnapshotBlockMagic = 0x4b'43'4f'4c'42'46'45'52;   // 
 inline constexpr uint64_t kSnapshotFooterMagic = 0x54'4f'4f'46'45'46'45'52;  // "REFEFOOT"
 extern const uint32_t kSnapshotVersion;                                      // versions.cc
 inline constexpr uint64_t kSnapshotPayloadMax = kMiB;
+// A block's kind: of a store that is named, its name, then what is its own. Other kinds are the first row's.
+inline constexpr uint64_t kSnapshotHosted = 3;
 
 // What a snapshot is of. The numbers are what the file's header says.
 struct SnapshotFacts {

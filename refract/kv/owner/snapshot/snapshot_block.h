@@ -32,7 +32,7 @@ inline constexpr size_t kSnapshotBlockBytes = 1 << 20;
 enum class SnapshotBlockKind : uint16_t {
   kEntries = 1,
   kPiece = 2,
-  kHosted = 3,  // Of a store beside the table, and not for the reader here: its name, then what is its own.
+  // 3 is storage::kSnapshotHosted, and not for the reader here.
 };
 
 struct SnapshotBlock {

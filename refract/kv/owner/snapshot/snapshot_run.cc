@@ -73,18 +73,12 @@ Code SnapshotRun::write(const SnapshotBlock& block) {
 
 void SnapshotRun::show() noexcept {
   shown_entries_.store(walk_.counts().entries, std::memory_order_relaxed);
-  shown_handed_.store(walk_.counts().handed, std::memory_order_relaxed);
-  shown_expired_.store(walk_.counts().expired, std::memory_order_relaxed);
   shown_bytes_.store(bytes_, std::memory_order_relaxed);
-  shown_share_.store(walk_.progress(), std::memory_order_relaxed);
 }
 
 SnapshotRun::Progress SnapshotRun::progress() const noexcept {
   return {.entries = shown_entries_.load(std::memory_order_relaxed),
-          .handed = shown_handed_.load(std::memory_order_relaxed),
-          .expired = shown_expired_.load(std::memory_order_relaxed),
-          .bytes = shown_bytes_.load(std::memory_order_relaxed),
-          .share = static_cast<double>(shown_share_.load(std::memory_order_relaxed)) * 0x1.0p-64};
+          .bytes = shown_bytes_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace refract::kv

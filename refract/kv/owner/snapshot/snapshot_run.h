@@ -50,10 +50,7 @@ class SnapshotRun final : private SnapshotSink {
  public:
   struct Progress {
     uint64_t entries = 0;
-    uint64_t handed = 0;   // Among them, those that had left the table.
-    uint64_t expired = 0;  // Left out.
-    uint64_t bytes = 0;    // Given to the sink.
-    double share = 0;      // Of the table: 1 at the end.
+    uint64_t bytes = 0;  // Given to the sink.
   };
 
   // `memory` covers all that the space may ever have. All outlive it.
@@ -84,10 +81,7 @@ class SnapshotRun final : private SnapshotSink {
   uint64_t bytes_ = 0;
 
   std::atomic<uint64_t> shown_entries_ = 0;
-  std::atomic<uint64_t> shown_handed_ = 0;
-  std::atomic<uint64_t> shown_expired_ = 0;
   std::atomic<uint64_t> shown_bytes_ = 0;
-  std::atomic<uint64_t> shown_share_ = 0;  // Of 2^64.
 };
 
 }  // namespace refract::kv

@@ -67,7 +67,6 @@ TEST(SnapshotRun, what_was_loaded_is_what_was_written) {
     BlocksInMemory blocks;
     ASSERT_EQ(one.write(blocks), Code::kOk);
     ASSERT_EQ(one.run->progress().entries, expected.size());
-    EXPECT_EQ(one.run->progress().share, 1.0);
 
     Space other({.chunks = 16, .chunks_max = 16, .hash_seed = seed});
     other.clock().set_now_ns(one.space.clock().now_ns());

@@ -56,10 +56,6 @@ class SnapshotWalk {
   [[nodiscard]] Code next(Sink&& sink);
 
   [[nodiscard]] bool done() const noexcept { return is_done_; }
-  // How far it is, as a share of 2^64.
-  [[nodiscard]] uint64_t progress() const noexcept {
-    return is_done_ ? UINT64_MAX : cursor_ << kCursorShardBits;
-  }
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
  private:

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/node/server/hosted_kv.h"
+#include "refract/node/hosted_kv/hosted_kv.h"
 
 #include <span>
+#include <utility>
 
 #include "refract/base/log.h"
 #include "refract/kv/layout/remote_wire.h"
-#include "refract/node/durable/shard_fill.h"
-#include "refract/node/durable/shard_storage.h"
 #include "refract/node/observe/service.h"
 #include "refract/prism/operation.h"
 
@@ -20,7 +19,6 @@ HostedKv::HostedKv(const HostParts& parts)
     : parts_(parts), table_(parts.writer, parts.heap, parts.shard.clock()) {
   parts_.pins.add(session_pins_);
   make_eviction();
-  if (parts_.storage != nullptr) parts_.storage->keep({.table = table_, .heap = parts_.heap});
 }
 
 void HostedKv::make_eviction() {
@@ -55,8 +53,10 @@ bool HostedKv::make_room(uint64_t bytes) {
   return eviction_ != nullptr && eviction_->make_room_at_once(bytes + kHeaderBytesMax);
 }
 
-void HostedKv::begin_logging() {
-  if (parts_.storage != nullptr) table_.log_to(parts_.storage);
+std::unique_ptr<StoreSnapshot> HostedKv::begin_snapshot(StoreSnapshot::Options options) {
+  const KvSnapshot::Parts parts{
+      .table = table_, .heap = parts_.heap, .writer = parts_.writer, .clock = parts_.shard.clock()};
+  return std::make_unique<KvSnapshot>(parts, std::move(options));
 }
 
 void HostedKv::serve(std::vector<HostedMethods>& methods) {
@@ -141,7 +141,7 @@ void HostedKv::add_chain_counters(const observe::AddCounter& add) const {
 }
 
 void HostedKv::add_log_counters(const observe::AddCounter& add) const {
-  if (parts_.storage == nullptr) return;
+  if (parts_.log == nullptr) return;
   const kv::TableService::LogStats waiting = service_->log_stats();
   add("log.held_answers", waiting.held_answers);
   add("log.waiting_writes", waiting.waiting_writes);

@@ -16,6 +16,7 @@
 #include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/node/hosted/hosted_store.h"
+#include "refract/node/hosted_kv/kv_contents.h"
 
 namespace refract::node {
 
@@ -30,7 +31,11 @@ class HostedKv final : public HostedStore {
   [[nodiscard]] bool make_room(uint64_t bytes) override;
   [[nodiscard]] uint64_t entry_count() const noexcept override { return table_.stats().entries; }
 
-  void begin_logging() override;
+  [[nodiscard]] std::unique_ptr<StoreFilling> begin_filling(const Grow& grow) override {
+    return std::make_unique<KvFilling>(table_, parts_.heap, grow);
+  }
+  [[nodiscard]] std::unique_ptr<StoreSnapshot> begin_snapshot(StoreSnapshot::Options options) override;
+  void begin_logging() override { table_.log_to(parts_.log); }
   size_t on_log_progress() noexcept override { return service_->on_log_progress(); }
 
   void serve(std::vector<HostedMethods>& methods) override;
@@ -60,7 +65,12 @@ class HostedKv final : public HostedStore {
   std::unique_ptr<kv::RemoteServer> remote_;  // Where there is RDMA.
 };
 
-// The row's entry.
+// The first row.
 [[nodiscard]] std::unique_ptr<HostedStore> host_kv(const HostParts& parts);
+inline constexpr StoreRow kKvRow = {
+    .name = "kv",
+    .make = host_kv,
+    .value_of = value_in_table,
+    .area = {.bytes = kv::Table::store_area_bytes, .format = kv::Table::format}};
 
 }  // namespace refract::node
