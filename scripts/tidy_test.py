@@ -242,6 +242,15 @@ class Banned(unittest.TestCase):
         unreasoned = allowed.replace(") the parser of toml++ throws.", ")")
         self.assertIn("throw", kinds({"refract/node/a.cc": unreasoned}))
 
+    def test_json_is_written_by_no_format_string(self):
+        for line in (r'out += fmt::format("{{\"a\": 1}}");', r'out += ", \"calls\": {";',
+                     r'f("\"a\": {}", a);', r'f("\"{}\": \"{}\"", a, b);', 'f(R"({{"file": {}}})", a);'):
+            self.assertTrue(found(tidy.check_json_format, {"apps/refract/a.cc": line}), line)
+        for line in (r'{"a", "expected \":\""},', r'say("{{}} {}", a);', 'R"({"key": "...", "value": ...})"'):
+            self.assertEqual(found(tidy.check_json_format, {"apps/refract/a.cc": line}), [], line)
+        test = {"refract/a_test.cc": r'EXPECT_EQ(f(), "{{\"a\": {}}}");'}
+        self.assertEqual(found(tidy.check_json_format, test), [])
+
     def test_using_namespace_is_for_sources_only(self):
         text = "using namespace std;\n"
         self.assertEqual(found(tidy.check_using_namespace, {"a.h": text, "a.cc": text}), [("a.h", 1)])

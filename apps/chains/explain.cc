@@ -10,6 +10,7 @@
 #include "apps/chains/words.h"
 #include "apps/records/shown_text.h"
 
+#include "refract/documents/json.h"
 #include "refract/memory/size_class.h"
 
 namespace refract::chains {
@@ -212,18 +213,15 @@ std::string explain(const ParsedChain& chain) {
 }
 
 std::string explain_json(const ParsedChain& chain) {
-  std::string out = "{\"operations\": [";
-  for (size_t i = 0; i < chain.statements.size(); ++i) {
-    out += fmt::format("{}{{\"source\": {}, \"steps\": [", i == 0 ? "" : ", ",
-                       records::json_text(chain.statements[i].source));
-    const std::vector<Step> steps = Explainer(chain.statements[i]).run();
-    for (size_t k = 0; k < steps.size(); ++k) {
-      out += fmt::format("{}{{\"kind\": \"{}\", \"text\": {}}}", k == 0 ? "" : ", ", steps[k].kind,
-                         records::json_text(steps[k].text));
+  documents::Value operations = documents::Value::array();
+  for (const Statement& statement : chain.statements) {
+    documents::Value steps = documents::Value::array();
+    for (const Step& step : Explainer(statement).run()) {
+      steps.push_back({{"kind", step.kind}, {"text", step.text}});
     }
-    out += "]}";
+    operations.push_back({{"source", statement.source}, {"steps", steps}});
   }
-  return out + "]}\n";
+  return documents::to_json_row({{"operations", operations}});
 }
 
 }  // namespace refract::chains

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "apps/chains/words.h"
-#include "apps/records/json_text.h"
 #include "apps/records/shown_text.h"
 
+#include "refract/documents/json.h"
 #include "refract/memory/remote_pointer.h"
 
 namespace refract::chains {
@@ -84,24 +84,24 @@ std::string outcome_text(const Outcomes& outcomes) {
 }
 
 std::string outcome_json(const Outcomes& outcomes) {
-  std::string out = fmt::format("{{\"round_trip_ns\": {}, \"transport\": {}, \"operations\": [",
-                                outcomes.round_trip_ns, records::json_text(outcomes.transport));
+  documents::Value operations = documents::Value::array();
   for (size_t i = 0; i < outcomes.chain.statements.size(); ++i) {
     const Statement& statement = outcomes.chain.statements[i];
     const std::vector<std::byte> output = output_of(outcomes, i);
-    const std::string hex = records::hex_text(output);
-    out += fmt::format(
-        "{}{{\"operation\": \"{}\", \"line\": {}, \"source\": {}, \"code\": \"{}\", \"bytes\": {}",
-        i == 0 ? "" : ", ", word_of(statement.opcode), statement.at.line,
-        records::json_text(statement.source), text(outcomes.reply.code(i)), output.size());
+    documents::Value row = {{"operation", word_of(statement.opcode)},
+                            {"line", statement.at.line},
+                            {"source", statement.source},
+                            {"code", text(outcomes.reply.code(i))},
+                            {"bytes", output.size()}};
     if (!output.empty()) {
-      out += fmt::format(
-          ", \"hex\": \"{}\", {}", hex,
-          records::json_member("text", {reinterpret_cast<const char*>(output.data()), output.size()}));
+      row.append_member("hex", records::hex_text(output));
+      records::append_bytes(row, "text", {reinterpret_cast<const char*>(output.data()), output.size()});
     }
-    out += "}";
+    operations.push_back(std::move(row));
   }
-  return out + "]}\n";
+  return documents::to_json_row({{"round_trip_ns", outcomes.round_trip_ns},
+                                 {"transport", outcomes.transport},
+                                 {"operations", operations}});
 }
 
 }  // namespace refract::chains

@@ -10,6 +10,7 @@
 #include "apps/chains/words.h"
 #include "apps/records/shown_text.h"
 
+#include "refract/documents/json.h"
 #include "refract/prism/decode.h"
 
 namespace refract::chains {
@@ -163,18 +164,21 @@ std::string wire_text(std::span<const std::byte> chain) {
 std::string wire_json(std::span<const std::byte> chain) {
   prism::DecodedChain decoded;
   const Code code = prism::decode(chain, decoded);
-  const std::string hex = records::hex_text(chain);
-  std::string out = fmt::format("{{\"well_formed\": {}, \"bytes\": {}, \"hex\": \"{}\", \"operations\": [",
-                                code == Code::kOk, chain.size(), hex);
+  documents::Value operations = documents::Value::array();
   for (size_t i = 0; i < decoded.count; ++i) {
     const prism::OperationHeader& header = decoded.operations[i].header;
-    out += fmt::format(
-        "{}{{\"opcode\": \"{}\", \"mode\": {}, \"flags\": {}, \"bytes\": {}, \"address\": {}, \"key\": {}, "
-        "\"operand\": {}}}",
-        i == 0 ? "" : ", ", prism::name(decoded.operations[i].opcode()), header.mode, header.flags,
-        header.bytes, header.address, header.key, header.operand);
+    operations.push_back({{"opcode", prism::name(decoded.operations[i].opcode())},
+                          {"mode", header.mode},
+                          {"flags", header.flags},
+                          {"bytes", header.bytes},
+                          {"address", header.address},
+                          {"key", header.key},
+                          {"operand", header.operand}});
   }
-  return out + "]}\n";
+  return documents::to_json_row({{"well_formed", code == Code::kOk},
+                                 {"bytes", chain.size()},
+                                 {"hex", records::hex_text(chain)},
+                                 {"operations", operations}});
 }
 
 }  // namespace refract::chains

@@ -45,7 +45,7 @@ Part raw_bytes(std::span<const std::byte> region, uint64_t at) {
   part.heading = fmt::format("{} bytes from {:#x} on", shown.size(), at);
   std::vector<std::byte> copy(shown.size());
   copy_possibly_torn(copy.data(), shown.data(), copy.size());
-  part.hidden("offset", fmt::format("{}", at)).hidden("hex", fmt::format("\"{}\"", records::hex_text(copy)));
+  part.hidden("offset", at).hidden("hex", records::hex_text(copy));
   part.picture = records::hex_lines(copy, at);
   return part;
 }

@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "apps/progress/progress.h"
-#include "apps/records/json_text.h"
 #include "apps/records/shown_text.h"
+
+#include "refract/base/printable.h"
+#include "refract/documents/json.h"
 
 namespace refract::inspect {
 namespace {
@@ -40,72 +42,62 @@ void append_text(std::string& out, const Part& part, size_t depth) {
   for (const Part& inner : part.parts) append_text(out, inner, depth + 1);
 }
 
-void append_json(std::string& out, const Part& part) {
-  out += fmt::format("{{\"kind\": {}", records::json_text(part.kind));
+documents::Value value_of(const Part& part) {
+  documents::Value object = {{"kind", part.kind}};
   for (const Field& field : part.fields) {
-    if (!field.json.empty()) out += fmt::format(", {}: {}", records::json_text(field.name), field.json);
+    if (field.json) object.append_member(field.name, *field.json);
   }
   if (!part.damages.empty()) {
-    out += ", \"damages\": [";
-    for (size_t i = 0; i < part.damages.size(); ++i) {
-      out += fmt::format("{}{{\"offset\": {}, \"what\": {}}}", i == 0 ? "" : ", ", part.damages[i].offset,
-                         records::json_text(part.damages[i].what));
+    documents::Value& damages = object["damages"] = documents::Value::array();
+    for (const Damage& damage : part.damages) {
+      damages.push_back({{"offset", damage.offset}, {"what", damage.what}});
     }
-    out += "]";
   }
   if (!part.parts.empty()) {
-    out += ", \"parts\": [";
-    for (size_t i = 0; i < part.parts.size(); ++i) {
-      if (i > 0) out += ", ";
-      append_json(out, part.parts[i]);
-    }
-    out += "]";
+    documents::Value& parts = object["parts"] = documents::Value::array();
+    for (const Part& inner : part.parts) parts.push_back(value_of(inner));
   }
-  out += "}";
+  return object;
 }
 
 }  // namespace
 
 Part& Part::number(std::string_view name, uint64_t value) {
-  fields.push_back({std::string(name), progress::count_text(value), fmt::format("{}", value)});
+  fields.push_back({std::string(name), progress::count_text(value), value});
   return *this;
 }
 
 Part& Part::offset(std::string_view name, uint64_t value) {
-  fields.push_back({std::string(name), fmt::format("{:#x}", value), fmt::format("{}", value)});
+  fields.push_back({std::string(name), fmt::format("{:#x}", value), value});
   return *this;
 }
 
 Part& Part::text(std::string_view name, std::string_view value) {
-  fields.push_back({std::string(name), std::string(value), records::json_text(value)});
+  fields.push_back({std::string(name), std::string(value), value});
   return *this;
 }
 
 Part& Part::flag(std::string_view name, bool value) {
-  fields.push_back({std::string(name), value ? "yes" : "no", value ? "true" : "false"});
+  fields.push_back({std::string(name), value ? "yes" : "no", value});
   return *this;
 }
 
 Part& Part::bytes(std::string_view name, std::span<const std::byte> value) {
   const std::string_view letters = letters_of(value);
-  const bool is_text = records::is_utf8(letters);
-  std::string json = "\"";
-  if (is_text) {
-    records::append_json_escaped(json, letters);
-  } else {
-    records::append_base64(json, letters);
-  }
-  json.push_back('"');
   const bool is_long = letters.size() > kShownBytes;
   const std::string shown = fmt::format("'{}'{}", records::printable(letters.substr(0, kShownBytes)),
                                         is_long ? fmt::format("... ({} bytes)", letters.size()) : "");
-  fields.push_back({std::string(name), shown, is_text ? json : ""});
-  if (!is_text) fields.push_back({fmt::format("{}_base64", name), "", std::move(json)});
+  documents::Value object;
+  records::append_bytes(object, name, letters);
+  const documents::Member& exact = object.members().front();
+  Field& field = fields.emplace_back(std::string(name), shown);
+  if (exact.name != name) return hidden(exact.name, exact.value);
+  field.json = exact.value;
   return *this;
 }
 
-Part& Part::hidden(std::string_view name, std::string_view json) {
-  fields.push_back({std::string(name), "", std::string(json)});
+Part& Part::hidden(std::string_view name, documents::Value value) {
+  fields.push_back({std::string(name), "", std::move(value)});
   return *this;
 }
 
@@ -127,9 +119,7 @@ std::string text_of(const Part& part) {
 }
 
 std::string json_of(const Part& part) {
-  std::string out;
-  append_json(out, part);
-  return out;
+  return documents::to_json_row(value_of(part));
 }
 
 std::string bar(uint64_t used, uint64_t whole, size_t cells) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,12 +11,14 @@
 
 #include "apps/inspect/space_words.h"
 
+#include "refract/documents/value.h"
+
 namespace refract::inspect {
 
 struct Field {
   std::string name;  // Of JSON's member; on the screen with spaces for underscores.
   std::string text;  // Empty: for JSON alone, because a heading or a picture shows it.
-  std::string json;  // The member's value, as JSON spells it. Empty: for people alone.
+  std::optional<documents::Value> json = {};  // The member's value. Nothing: for people alone.
 };
 
 struct Part {
@@ -33,7 +36,7 @@ struct Part {
   Part& flag(std::string_view name, bool value);
   // Bytes that need be no text; people see at most kShownBytes of them.
   Part& bytes(std::string_view name, std::span<const std::byte> value);
-  Part& hidden(std::string_view name, std::string_view json);
+  Part& hidden(std::string_view name, documents::Value value);
   Part& damage(uint64_t at, std::string what);
 
   static constexpr size_t kShownBytes = 64;
@@ -44,7 +47,7 @@ struct Part {
 
 // Damage is printed where it lies, in lines that begin with "DAMAGE".
 [[nodiscard]] std::string text_of(const Part& part);
-// One object, without a line break.
+// One object in one line.
 [[nodiscard]] std::string json_of(const Part& part);
 
 // "[####...] " of `cells` cells. REQUIRES: used <= whole.

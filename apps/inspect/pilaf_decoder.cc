@@ -69,7 +69,7 @@ class PilafLook {
   Part entry_part(uint64_t index, bool with_blob) const {
     const Entry entry = entry_of(index);
     Part part{.kind = "entry", .heading = fmt::format("entry {} at {:#x}", index, entry_at(index))};
-    part.hidden("offset", fmt::format("{}", entry_at(index)));
+    part.hidden("offset", entry_at(index));
     if (const std::string fault = fault_of(entry); !fault.empty()) return part.damage(entry_at(index), fault);
     if (entry.state != Entry::kUsed) {
       part.heading += entry.state == Entry::kFree ? ": free" : ": moved";
@@ -77,8 +77,7 @@ class PilafLook {
     }
     part.heading += fmt::format("  -> blob at {:#x}, {} bytes, sequence {}, both CRCs hold", entry.blob,
                                 entry.blob_bytes, entry.sequence);
-    part.hidden("blob_at", fmt::format("{}", entry.blob))
-        .hidden("blob_bytes", fmt::format("{}", entry.blob_bytes));
+    part.hidden("blob_at", entry.blob).hidden("blob_bytes", entry.blob_bytes);
     const auto header = bytes_.copy<BlobHeader>(entry.blob);
     part.bytes("key", bytes_.copy(entry.blob + sizeof(BlobHeader), header.key_bytes));
     part.number("value_bytes", header.value_bytes);

@@ -2,6 +2,7 @@
 // PRISM-KV's region: slots that lead to items, probed one behind the other
 // (refract/kv/designs/prism/layout.h).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <bit>
 
@@ -57,11 +58,8 @@ class PrismKvLook {
     part.offset("slots_at", root_.slots).number("slots", root_.slot_count).number("slots_used", used);
     part.number("tombstones", tombstones);
     part.number("key_bytes_max", root_.key_bytes_max).number("value_bytes_max", root_.value_bytes_max);
-    std::string lists;
-    for (uint64_t i = 0; i < root_.list_count; ++i) {
-      lists += fmt::format("{}{}", i == 0 ? "" : ", ", root_.buffer_bytes[i]);
-    }
-    part.fields.push_back({"buffers_of_lists", lists + " B", "[" + lists + "]"});
+    const auto lists = std::span(root_.buffer_bytes).first(root_.list_count);
+    part.fields.push_back({"buffers_of_lists", fmt::format("{} B", fmt::join(lists, ", ")), lists});
     part.picture =
         occupancy_rows(root_.slot_count, [this](uint64_t index) { return slot_of(index).pointer != 0; });
     return part;
@@ -72,15 +70,15 @@ class PrismKvLook {
     const uint64_t at = kv::prism_kv::slot_at(root_, index);
     const Slot slot = slot_of(index);
     part.heading = fmt::format("slot {} at {:#x}", index & (root_.slot_count - 1), at);
-    part.hidden("offset", fmt::format("{}", at));
+    part.hidden("offset", at);
     if (slot.pointer == 0) {
       part.heading += ": never used";
       return part;
     }
     const uint64_t item_at = RemotePointer{slot.pointer}.offset();
     part.heading += fmt::format("  -> {:#x}, bound {}, generation {}", item_at, slot.bound, slot.generation);
-    part.hidden("item_at", fmt::format("{}", item_at)).hidden("bound", fmt::format("{}", slot.bound));
-    part.hidden("generation", fmt::format("{}", slot.generation));
+    part.hidden("item_at", item_at).hidden("bound", slot.bound);
+    part.hidden("generation", slot.generation);
     if (const std::string fault = fault_of(slot); !fault.empty()) return part.damage(at, fault);
     const ItemHeader item = item_of(slot);
     const bool is_tombstone = item.value_bytes == ItemHeader::kTombstone;

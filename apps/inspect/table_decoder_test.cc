@@ -11,6 +11,7 @@
 #include "apps/records/json_text.h"
 
 #include "refract/base/prng.h"
+#include "refract/documents/json.h"
 #include "refract/kv/testing/test_space.h"
 
 namespace refract::inspect {
@@ -37,7 +38,7 @@ class TableDecoder : public testing::Test {
   // What a field of the part says, as JSON spells it.
   static std::string field(const Part& part, std::string_view name) {
     const auto known = std::ranges::find(part.fields, name, &Field::name);
-    return known == part.fields.end() ? "" : known->json;
+    return known == part.fields.end() || !known->json ? "" : documents::to_json_line(*known->json);
   }
   static std::string slot_text(uint64_t at) { return fmt::format("slot {:#x}", at); }
   static std::string damage_text(uint64_t at) { return fmt::format("DAMAGE at {:#x}", at); }

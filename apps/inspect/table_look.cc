@@ -84,18 +84,18 @@ Part TableLook::slot(Offset at, uint64_t bucket, uint64_t number, uint64_t& used
   Part part{.kind = "slot"};
   Slot slot{words_.observe(at)};
   const SpaceWords::Entry entry = steady_entry(at, slot);
-  part.hidden("slot", fmt::format("{}", number)).hidden("offset", fmt::format("{}", at.value));
-  part.hidden("word", fmt::format("\"{:#018x}\"", slot.bits));
+  part.hidden("slot", number).hidden("offset", at.value);
+  part.hidden("word", fmt::format("{:#018x}", slot.bits));
   part.heading = fmt::format("slot {}  {:#010x}  ", number, at.value);
   if (!slot) {
     part.heading += "free";
     return part;
   }
   ++used;
-  part.hidden("fingerprint", fmt::format("{}", slot.fingerprint()))
-      .hidden("stamp_low", fmt::format("{}", slot.bits >> Slot::kStampShift & 0xffff))
-      .hidden("expires", slot.expires() ? "true" : "false")
-      .hidden("buffer", fmt::format("{}", slot.buffer().value));
+  part.hidden("fingerprint", slot.fingerprint())
+      .hidden("stamp_low", slot.bits >> Slot::kStampShift & 0xffff)
+      .hidden("expires", slot.expires())
+      .hidden("buffer", slot.buffer().value);
   part.heading += fmt::format("fingerprint {:#04x}  stamp ..{:04x}  {}{}  -> {:#x}", slot.fingerprint(),
                               slot.bits >> Slot::kStampShift & 0xffff, hint_text(slot.size_hint()),
                               slot.expires() ? ", expires" : "", slot.buffer().value);
@@ -105,14 +105,14 @@ Part TableLook::slot(Offset at, uint64_t bucket, uint64_t number, uint64_t& used
   }
   part.heading +=
       fmt::format("  {}: {}", records::in_quotes(entry.key), bytes_text(entry.lengths.value_bytes));
-  part.fields.push_back({"version", "", fmt::format("{}", entry.stamp)});
+  part.hidden("version", entry.stamp);
   Part key;
   key.bytes("key", std::as_bytes(std::span(entry.key)));
   for (Field& field : key.fields) {
     field.text.clear();
     part.fields.push_back(std::move(field));
   }
-  part.hidden("value_bytes", fmt::format("{}", entry.lengths.value_bytes));
+  part.hidden("value_bytes", entry.lengths.value_bytes);
   switch (words_.place_of(entry.hash, bucket)) {
     case SpaceWords::Place::kRight:
       break;
@@ -135,7 +135,7 @@ Part TableLook::line(Offset at, uint64_t index, uint64_t number, uint64_t& used)
   part.heading =
       fmt::format("{} at {:#x}: {} of {} slots {}", number == 0 ? "line" : "overflow line", at.value, here,
                   kv::kSlotsPerBucket, bar(here, kv::kSlotsPerBucket, kv::kSlotsPerBucket));
-  part.hidden("offset", fmt::format("{}", at.value)).hidden("slots_used", fmt::format("{}", here));
+  part.hidden("offset", at.value).hidden("slots_used", here);
   used += here;
   return part;
 }
@@ -143,7 +143,7 @@ Part TableLook::line(Offset at, uint64_t index, uint64_t number, uint64_t& used)
 Part TableLook::bucket(uint64_t index) {
   Part part{.kind = "bucket"};
   const uint64_t count = words_.bucket_count();
-  part.hidden("bucket", fmt::format("{}", index)).hidden("buckets", fmt::format("{}", count));
+  part.hidden("bucket", index).hidden("buckets", count);
   if (index >= count) {
     part.heading = fmt::format("there is no bucket {}: the table has {}", index, count);
     part.is_nothing = true;
@@ -155,7 +155,7 @@ Part TableLook::bucket(uint64_t index) {
     part.damage(words_.directory_word_at(index).value, "the directory's word names no chunk of buckets");
     return part;
   }
-  part.hidden("offset", fmt::format("{}", at.value));
+  part.hidden("offset", at.value);
   part.heading = fmt::format("bucket {} of {} at {:#x}, ", index, count, at.value);
   uint64_t used = 0;
   uint64_t lines = 0;

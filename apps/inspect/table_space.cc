@@ -101,7 +101,7 @@ Part chunk_picture(SpaceWords& words, const Census& census) {
                   fmt::format("the word of chunk {} is none that a heap wrote", index));
     }
   }
-  part.hidden("picture", fmt::format("\"{}\"", all));
+  part.hidden("picture", all);
   for (uint64_t row = 0; row * kChunksPerRow < chunks && row < kRowsMax; ++row) {
     part.picture.push_back(
         fmt::format("{:>6}  {}", row * kChunksPerRow, all.substr(row * kChunksPerRow, kChunksPerRow)));
@@ -136,9 +136,8 @@ Part class_summary(SpaceWords& words, const Census& census) {
                                        count_text(row.chunks), count_text(row.entries), count_text(room),
                                        bar(std::min(row.entries, room), room, kBarCells)));
     Part one{.kind = "class"};
-    one.hidden("bytes", fmt::format("{}", kClassBytes[index]))
-        .hidden("chunks", fmt::format("{}", row.chunks));
-    one.hidden("used", fmt::format("{}", row.entries)).hidden("of", fmt::format("{}", room));
+    one.hidden("bytes", kClassBytes[index]).hidden("chunks", row.chunks);
+    one.hidden("used", row.entries).hidden("of", room);
     part.parts.push_back(std::move(one));
   }
   return part;
@@ -147,15 +146,15 @@ Part class_summary(SpaceWords& words, const Census& census) {
 Part bucket_summary(const Census& census) {
   Part part{.kind = "buckets", .heading = "buckets by entries"};
   const uint64_t most = *std::ranges::max_element(census.buckets_by_entries);
-  std::string json;
+  documents::Value filled = documents::Value::array();
   for (size_t entries = 0; entries <= Census::kFillMost; ++entries) {
     const uint64_t buckets = census.buckets_by_entries[entries];
     part.picture.push_back(fmt::format("{:>8}{} {:>11}  {}", entries,
                                        entries == Census::kFillMost ? "+" : " ", count_text(buckets),
                                        bar(buckets, most, kBarCells)));
-    json += fmt::format("{}{}", entries == 0 ? "" : ", ", buckets);
+    filled.push_back(buckets);
   }
-  return part.hidden("by_entries", "[" + json + "]");
+  return part.hidden("by_entries", std::move(filled));
 }
 
 }  // namespace
@@ -167,9 +166,9 @@ Part TableLook::space() {
                              count_text(words_.chunks()));
   const uint64_t shard = words_.observe({offsetof(SpaceHeader, shard_index)});
   const uint64_t shards = std::max<uint64_t>(shard >> 32, 1);
-  part.hidden("shard", fmt::format("{}", shard & 0xffff'ffff)).hidden("shards", fmt::format("{}", shards));
-  part.fields.push_back({"shard", fmt::format("{} of {}", shard & 0xffff'ffff, shards), ""});
-  part.hidden("bytes", fmt::format("{}", words_.bytes()));
+  part.hidden("shard", shard & 0xffff'ffff).hidden("shards", shards);
+  part.fields.push_back({"shard", fmt::format("{} of {}", shard & 0xffff'ffff, shards)});
+  part.hidden("bytes", words_.bytes());
   part.number("chunks", words_.chunks()).number("chunks_max", words_.chunks_max());
   part.offset("chunk_table", words_.chunk_word_at(0).value);
   part.offset("directory", words_.directory_word_at(0).value);

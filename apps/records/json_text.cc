@@ -3,36 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace refract::records {
 namespace {
-
-constexpr uint64_t kHighBits = 0x8080808080808080;
-
-bool is_continuation(unsigned char byte) noexcept {
-  return (byte & 0xc0) == 0x80;
-}
-
-// The length of the UTF-8 sequence at the front of `bytes`, 0 where there is none. REQUIRES: not empty.
-size_t sequence_bytes(std::string_view bytes) noexcept {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(i < bytes.size() ? bytes[i] : 0); };
-  const unsigned char first = at(0);
-  if (first < 0x80) return 1;
-  if (first < 0xc2) return 0;
-  if (!is_continuation(at(1))) return 0;
-  if (first < 0xe0) return 2;
-  if (!is_continuation(at(2))) return 0;
-  if (first < 0xf0) {
-    const bool overlong = first == 0xe0 && at(1) < 0xa0;
-    const bool surrogate = first == 0xed && at(1) >= 0xa0;
-    return overlong || surrogate ? 0 : 3;
-  }
-  if (first > 0xf4 || !is_continuation(at(3))) return 0;
-  const bool overlong = first == 0xf0 && at(1) < 0x90;
-  const bool too_high = first == 0xf4 && at(1) >= 0x90;
-  return overlong || too_high ? 0 : 4;
-}
 
 void append_utf8(std::string& out, uint32_t point) {
   const auto byte = [&](uint32_t bits) { out.push_back(static_cast<char>(bits)); };
@@ -90,73 +63,7 @@ char short_escape(char letter) noexcept {
   }
 }
 
-// The letter that stands for this byte behind a backslash, 'u' for the long form, 0 for no escape at all.
-char escape_letter(char byte) noexcept {
-  switch (byte) {
-    case '"':
-      return '"';
-    case '\\':
-      return '\\';
-    case '\b':
-      return 'b';
-    case '\f':
-      return 'f';
-    case '\n':
-      return 'n';
-    case '\r':
-      return 'r';
-    case '\t':
-      return 't';
-    default:
-      return static_cast<unsigned char>(byte) < 0x20 ? 'u' : '\0';
-  }
-}
-
 }  // namespace
-
-bool is_utf8(std::string_view bytes) noexcept {
-  while (!bytes.empty()) {
-    if (bytes.size() >= sizeof(uint64_t)) {
-      uint64_t word;
-      std::memcpy(&word, bytes.data(), sizeof word);
-      if ((word & kHighBits) == 0) {
-        bytes.remove_prefix(sizeof word);
-        continue;
-      }
-    }
-    const size_t length = sequence_bytes(bytes);
-    if (length == 0) return false;
-    bytes.remove_prefix(length);
-  }
-  return true;
-}
-
-void append_json_escaped(std::string& out, std::string_view text) {
-  size_t plain = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char letter = escape_letter(text[at]);
-    if (letter == 0) continue;
-    out.append(text.substr(plain, at - plain));
-    plain = at + 1;
-    out.push_back('\\');
-    out.push_back(letter);
-    if (letter != 'u') continue;
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    out.append("00");
-    out.push_back(kDigits[static_cast<size_t>(text[at]) >> 4]);
-    out.push_back(kDigits[static_cast<size_t>(text[at]) & 15]);
-  }
-  out.append(text.substr(plain));
-}
-
-size_t json_escaped_bytes(std::string_view text) noexcept {
-  size_t bytes = text.size();
-  for (const char byte : text) {
-    const char letter = escape_letter(byte);
-    if (letter != 0) bytes += letter == 'u' ? 5 : 1;
-  }
-  return bytes;
-}
 
 void append_json_unescaped(std::string& out, std::string_view inside) {
   for (;;) {

@@ -13,13 +13,6 @@
 
 namespace refract::records {
 
-// No overlong forms, no surrogates, nothing above U+10FFFF.
-[[nodiscard]] bool is_utf8(std::string_view bytes) noexcept;
-
-// Appends `text`, which must be UTF-8 (or a piece of it), as the inside of a JSON string.
-void append_json_escaped(std::string& out, std::string_view text);
-// How long that will be.
-[[nodiscard]] size_t json_escaped_bytes(std::string_view text) noexcept;
 // Appends what the inside of a JSON string means. REQUIRES: a string that JsonObject accepted.
 void append_json_unescaped(std::string& out, std::string_view inside);
 

@@ -7,6 +7,8 @@
 #include "apps/records/json_text.h"
 #include "apps/records/stream_readers.h"
 
+#include "refract/base/printable.h"
+
 namespace refract::records {
 namespace {
 

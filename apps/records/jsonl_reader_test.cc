@@ -5,6 +5,8 @@
 #include "apps/records/json_text.h"
 #include "apps/records/record_testing.h"
 
+#include "refract/base/printable.h"
+
 namespace refract::records {
 namespace {
 

@@ -15,6 +15,7 @@
 #include "apps/records/stream_writers.h"
 
 #include "refract/base/check.h"
+#include "refract/documents/json.h"
 
 namespace refract::records {
 namespace {
@@ -84,10 +85,10 @@ class JsonlWriter final : public StreamWriter {
  private:
   void put_member(std::string_view name, std::string_view content) {
     // Control characters take six bytes each; base64 bounds what a reader must hold for one record.
-    const bool text = is_utf8(content) && json_escaped_bytes(content) <= 2 * content.size();
+    const bool text = is_utf8(content) && documents::escaped_bytes(content) <= 2 * content.size();
     output_.text().append("\"").append(name).append(text ? "\":\"" : "_base64\":\"");
     if (text) {
-      output_.put(content, append_json_escaped);
+      output_.put(content, documents::append_escaped);
     } else {
       output_.put(content, append_base64);
     }

@@ -31,21 +31,11 @@ std::string in_quotes(std::string_view bytes) {
   return fmt::format("'{}'{}", shown, bytes.size() > kQuotedBytesMax ? "..." : "");
 }
 
-std::string json_text(std::string_view text) {
-  // Paths and messages may hold any bytes; JSON may not.
-  const std::string safe = is_utf8(text) ? std::string(text) : printable(text);
-  std::string out = "\"";
-  append_json_escaped(out, safe);
-  out.push_back('"');
-  return out;
-}
-
-std::string json_member(std::string_view name, std::string_view bytes) {
-  if (is_utf8(bytes)) return fmt::format("\"{}\": {}", name, json_text(bytes));
-  std::string out = fmt::format("\"{}_base64\": \"", name);
-  append_base64(out, bytes);
-  out.push_back('"');
-  return out;
+void append_bytes(documents::Value& object, std::string_view name, std::string_view bytes) {
+  if (is_utf8(bytes)) return object.append_member(std::string(name), bytes);
+  std::string base64;
+  append_base64(base64, bytes);
+  object.append_member(fmt::format("{}_base64", name), base64);
 }
 
 std::string hex_text(std::span<const std::byte> bytes) {

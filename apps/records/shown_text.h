@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "refract/base/printable.h"
+#include "refract/documents/value.h"
 
 namespace refract::records {
 
@@ -17,9 +18,8 @@ namespace refract::records {
 [[nodiscard]] std::string in_quotes(std::string_view bytes);
 // For a terminal, whole, in one line.
 using refract::printable;
-// The member of a JSON object that holds any bytes: "key": "..." or, where they are not UTF-8, "key_base64".
-[[nodiscard]] std::string json_member(std::string_view name, std::string_view bytes);
-[[nodiscard]] std::string json_text(std::string_view text);
+// Adds the member that holds any bytes: `name` or, where they are not UTF-8, `name`_base64.
+void append_bytes(documents::Value& object, std::string_view name, std::string_view bytes);
 
 [[nodiscard]] std::string hex_text(std::span<const std::byte> bytes);
 // Lines of 16 bytes: where they stand, counted from `offset`; their digits; their letters.

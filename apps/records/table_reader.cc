@@ -10,6 +10,9 @@
 #include "apps/records/json_text.h"
 #include "apps/records/stream_readers.h"
 
+#include "refract/base/printable.h"
+#include "refract/documents/json.h"
+
 namespace refract::records {
 namespace {
 
@@ -171,7 +174,7 @@ bool TableReader::fill_object(std::string& out, std::string_view text) noexcept 
     out.append(column == 0 ? "{" : ",");
     out.append(name_json_[column]);
     out.push_back('"');
-    append_json_escaped(out, decoded_);
+    documents::append_escaped(out, decoded_);
     out.push_back('"');
   }
   out.push_back('}');
@@ -243,7 +246,7 @@ Reported<> TableReader::take_header(std::string_view text, const std::string& ke
     if (column.empty() || !is_utf8(column)) column = fmt::format("column_{}", names_.size() + 1);
     while (std::ranges::find(names_, column) != names_.end()) column += fmt::format("_{}", names_.size() + 1);
     std::string json = "\"";
-    append_json_escaped(json, column);
+    documents::append_escaped(json, column);
     name_json_.push_back(json + "\":");
     names_.push_back(std::move(column));
   }

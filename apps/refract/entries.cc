@@ -23,7 +23,10 @@ constexpr size_t kReadBytes = 64 * kKiB;
 
 int tell_version(const Invocation& invocation, const std::string& key, uint64_t version) {
   if (invocation.json) {
-    return write_text(fmt::format("{{{}, \"version\": {}}}\n", json_member("key", key), version));
+    documents::Value entry;
+    records::append_bytes(entry, "key", key);
+    entry.append_member("version", version);
+    return write_json(entry);
   }
   return invocation.verbose ? write_out(fmt::format("version {}\n", version)) : kDone;
 }

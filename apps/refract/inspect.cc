@@ -42,7 +42,7 @@ int show(const Invocation& invocation, const inspect::Region& region, const insp
   bool found = true;
   const inspect::Part part = decoder == nullptr ? inspect::raw_bytes(region.bytes, *question.at)
                                                 : decoder->decode(region, question, found);
-  const std::string text = invocation.json ? inspect::json_of(part) + "\n" : inspect::text_of(part);
+  const std::string text = invocation.json ? inspect::json_of(part) : inspect::text_of(part);
   if (const int written = write_text(text); written != kDone) return written;
   if (const size_t damages = inspect::damage_count(part); damages > 0) {
     return complain(kNotDone, fmt::format("{} damage{} in {}", damages, damages == 1 ? "" : "s", place),

@@ -16,11 +16,12 @@
 #include "apps/refract/terminal.h"
 
 #include "refract/base/units.h"
-#include "refract/documents/json.h"
+#include "refract/documents/value.h"
 
 namespace refract::cli {
 namespace {
 
+using Json = documents::Value;
 using progress::bytes_text;
 using progress::count_text;
 
@@ -79,32 +80,29 @@ std::string stat_table(const NodeStat& stat, const Route& route) {
   return out + "\n";
 }
 
-std::string stat_json(const NodeStat& stat, const Route& route) {
-  std::string out = fmt::format(
-      "{{\"address\": {}, \"server\": {}, \"incarnation\": {}, \"server_pid\": {}, \"regions\": {}",
-      json_text(route.address), json_text(route.server), route.incarnation, route.server_pid, route.regions);
-  const std::array numbers = {std::pair("uptime_ns", stat.uptime_ns),
-                              std::pair("connections", stat.connections),
-                              std::pair("entries", stat.entries),
-                              std::pair("expiring_entries", stat.expiring_entries),
-                              std::pair("expired", stat.expired),
-                              std::pair("buckets", stat.buckets),
-                              std::pair("overflow_lines", stat.overflow_lines),
-                              std::pair("splits", stat.splits),
-                              std::pair("bytes_total", stat.bytes_total),
-                              std::pair("bytes_free", stat.bytes_free),
-                              std::pair("bytes_live", stat.bytes_live),
-                              std::pair("bytes_retired", stat.bytes_retired),
-                              std::pair("buffers_live", stat.buffers_live),
-                              std::pair("writes", stat.writes)};
-  for (const auto& [name, number] : numbers) out += fmt::format(", \"{}\": {}", name, number);
-  out += ", \"calls\": {";
-  bool first = true;
-  for (const auto& [name, count] : stat.calls) {
-    out += fmt::format("{}{}: {}", first ? "" : ", ", json_text(name), count);
-    first = false;
-  }
-  return out + "}";
+Json stat_json(const NodeStat& stat, const Route& route) {
+  Json calls = Json::object();
+  for (const auto& [name, count] : stat.calls) calls.append_member(name, count);
+  return {{"address", route.address},
+          {"server", route.server},
+          {"incarnation", route.incarnation},
+          {"server_pid", route.server_pid},
+          {"regions", route.regions},
+          {"uptime_ns", stat.uptime_ns},
+          {"connections", stat.connections},
+          {"entries", stat.entries},
+          {"expiring_entries", stat.expiring_entries},
+          {"expired", stat.expired},
+          {"buckets", stat.buckets},
+          {"overflow_lines", stat.overflow_lines},
+          {"splits", stat.splits},
+          {"bytes_total", stat.bytes_total},
+          {"bytes_free", stat.bytes_free},
+          {"bytes_live", stat.bytes_live},
+          {"bytes_retired", stat.bytes_retired},
+          {"buffers_live", stat.buffers_live},
+          {"writes", stat.writes},
+          {"calls", calls}};
 }
 
 // What each shard has, where there are several.
@@ -129,17 +127,21 @@ std::vector<observe::DataState> data_of(std::span<const observe::ShardState> sha
   return all;
 }
 
-std::string shards_json(std::span<const observe::ShardState> shards) {
-  std::string out = ", \"shards\": [";
+Json shards_json(std::span<const observe::ShardState> shards) {
+  Json rows = Json::array();
   for (const observe::ShardState& shard : shards) {
     const observe::MemoryState& memory = shard.memory;
-    out += fmt::format(
-        "{}{{\"shard\": {}, \"entries\": {}, \"live\": {}, \"retired\": {}, \"table\": {}, \"free\": {}, "
-        "\"largest_free_run\": {}, \"connections\": {}, \"cpu_ns\": {}}}",
-        shard.shard_index == 0 ? "" : ", ", shard.shard_index, shard.entries.count, memory.live,
-        memory.retired, memory.table, memory.free, memory.largest_free_run, shard.connections, shard.cpu_ns);
+    rows.push_back({{"shard", shard.shard_index},
+                    {"entries", shard.entries.count},
+                    {"live", memory.live},
+                    {"retired", memory.retired},
+                    {"table", memory.table},
+                    {"free", memory.free},
+                    {"largest_free_run", memory.largest_free_run},
+                    {"connections", shard.connections},
+                    {"cpu_ns", shard.cpu_ns}});
   }
-  return out + "], \"data\": " + documents::to_json_line(observe::json_of(whole_of(data_of(shards))));
+  return rows;
 }
 
 Reported<std::vector<observe::ShardState>> shard_states(const Invocation& invocation) {
@@ -173,13 +175,23 @@ std::string why_text(const Route& route) {
   return out + fmt::format("writes     by the server, one message each way over {}\n", route.transport);
 }
 
-std::string others_json(const Route& route) {
-  std::string out = "[";
+Json ping_json(const Result<Pong>& pong, uint64_t first_ns, const Route& route) {
+  Json others = Json::array();
   for (const OtherTransport& other : route.others) {
-    out += fmt::format("{}{{\"transport\": {}, \"reason\": {}}}", out.size() == 1 ? "" : ", ",
-                       json_text(other.transport), json_text(other.reason));
+    others.push_back({{"transport", other.transport}, {"reason", other.reason}});
   }
-  return out + "]";
+  return {{"answers", pong.has_value()},
+          {"round_trip_ns", pong ? pong->round_trip_ns : 0},
+          {"first_round_trip_ns", first_ns},
+          {"address", route.address},
+          {"transport", route.transport},
+          {"chosen", route.chosen},
+          {"others", others},
+          {"direct", route.direct},
+          {"reason", route.reason},
+          {"server", route.server},
+          {"incarnation", route.incarnation},
+          {"shards", route.shards}};
 }
 
 }  // namespace
@@ -192,7 +204,12 @@ int run_stat(const Invocation& invocation) {
   const Route route = client->route();
   const auto shards = shard_states(invocation);
   if (!shards) return complain(shards.error());
-  if (invocation.json) return write_text(stat_json(*stat, route) + shards_json(*shards) + "}\n");
+  if (invocation.json) {
+    Json json = stat_json(*stat, route);
+    json.append_member("shards", shards_json(*shards));
+    json.append_member("data", observe::json_of(whole_of(data_of(*shards))));
+    return write_json(json);
+  }
   return write_text(stat_table(*stat, route) + data_lines(data_of(*shards)) +
                     (shards->size() > 1 ? shard_table(*shards) : std::string()));
 }
@@ -206,14 +223,7 @@ int run_ping(const Invocation& invocation) {
   const uint64_t first_ns = pong ? pong->round_trip_ns : 0;
   if (pong) pong = client->ping();
   if (invocation.json) {
-    const std::string text = fmt::format(
-        "{{\"answers\": {}, \"round_trip_ns\": {}, \"first_round_trip_ns\": {}, \"address\": {}, "
-        "\"transport\": {}, \"chosen\": {}, \"others\": {}, \"direct\": {}, \"reason\": {}, "
-        "\"server\": {}, \"incarnation\": {}, \"shards\": {}}}\n",
-        pong.has_value(), pong ? pong->round_trip_ns : 0, first_ns, json_text(route.address),
-        json_text(route.transport), json_text(route.chosen), others_json(route), route.direct,
-        json_text(route.reason), json_text(route.server), route.incarnation, route.shards);
-    if (const int written = write_text(text); written != kDone) return written;
+    if (const int written = write_json(ping_json(pong, first_ns, route)); written != kDone) return written;
   }
   if (pong && !invocation.json) {
     const std::string text = fmt::format("{} answers in {} (the first time in {})\n", route.address,

@@ -25,15 +25,11 @@ namespace fs = std::filesystem;
 using progress::bytes_text;
 using progress::count_text;
 
-[[nodiscard]] std::string json_of(const node::Salvaged& done, const std::string& to) {
-  std::string notes = "[";
-  for (const std::string& note : done.notes) notes += (notes.size() == 1 ? "" : ", ") + json_text(note);
-  return fmt::format(
-      R"({{"restored": {}, "shards": {}, "entries": {}, "bytes": {}, "changes": {}, "left_out": {}, )"
-      R"("notes": {}]}})"
-      "\n",
-      json_text(to), done.facts.shard_count, done.entries, done.bytes, done.changes,
-      cli::json_of(done.left_out), notes);
+[[nodiscard]] documents::Value json_of(const node::Salvaged& done, const std::string& to) {
+  return {{"restored", to},          {"shards", done.facts.shard_count},
+          {"entries", done.entries}, {"bytes", done.bytes},
+          {"changes", done.changes}, {"left_out", cli::json_of(done.left_out)},
+          {"notes", done.notes}};
 }
 
 [[nodiscard]] std::string text_of(const node::Salvaged& done, const std::string& to) {
@@ -84,7 +80,8 @@ int run_restore(const Invocation& invocation) {
   const auto done = restore(invocation, folder->disk(), options);
   if (!done) return complain(done.error());
   if (const auto finished = folder->finish(); !finished) return complain(finished.error());
-  const int written = write_text(invocation.json ? json_of(*done, target) : text_of(*done, target));
+  const int written =
+      invocation.json ? write_json(json_of(*done, target)) : write_text(text_of(*done, target));
   if (written != kDone || done->left_out.empty()) return written;
   return complain(kNotDone, damages_text(done->left_out.size()) + ": not everything was restored",
                   "keep the damaged folder until you know that you miss nothing");

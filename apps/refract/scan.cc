@@ -7,6 +7,8 @@
 #include "apps/refract/commands.h"
 #include "apps/refract/terminal.h"
 
+#include "refract/documents/json.h"
+
 namespace refract::cli {
 namespace {
 
@@ -14,8 +16,11 @@ constexpr size_t kKeysAPage = 1024;
 
 void append_entry(std::string& out, const Invocation& invocation, const ScanEntry& entry, bool spell) {
   if (invocation.json) {
-    out += fmt::format("{{{}, \"version\": {}, \"value_bytes\": {}}}\n", json_member("key", entry.key),
-                       entry.version, entry.value_bytes);
+    documents::Value row;
+    records::append_bytes(row, "key", entry.key);
+    row.append_member("version", entry.version);
+    row.append_member("value_bytes", entry.value_bytes);
+    out += documents::to_json_row(row);
     return;
   }
   if (invocation.long_lines) out += fmt::format("{:>12} {:>10} ", entry.version, entry.value_bytes);

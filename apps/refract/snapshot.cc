@@ -130,22 +130,22 @@ std::string text_of(const std::vector<Asked>& all) {
   return out;
 }
 
-std::string json_of(const std::vector<Asked>& all, bool waited) {
-  std::string out;
+documents::Value json_of(const std::vector<Asked>& all, bool waited) {
+  documents::Value shards = documents::Value::array();
   for (size_t shard = 0; shard < all.size(); ++shard) {
     const Asked& asked = all[shard];
-    out += fmt::format("{}{{\"shard\": {}, \"attempt\": {}", shard == 0 ? "" : ", ", shard, asked.attempt);
+    documents::Value row = {{"shard", shard}, {"attempt", asked.attempt}};
     if (waited && asked.written()) {
-      out += fmt::format(", \"file\": {}, \"entries\": {}, \"bytes\": {}, \"took_ns\": {}",
-                         json_text(asked.status.file), asked.status.entries, asked.status.bytes,
-                         asked.status.took_ns);
+      row.update({{"file", asked.status.file},
+                  {"entries", asked.status.entries},
+                  {"bytes", asked.status.bytes},
+                  {"took_ns", asked.status.took_ns}});
     } else if (waited) {
-      out += fmt::format(", \"error\": {}, \"next\": {}", json_text(asked.status.failed_why),
-                         json_text(asked.status.failed_next));
+      row.update({{"error", asked.status.failed_why}, {"next", asked.status.failed_next}});
     }
-    out += "}";
+    shards.push_back(std::move(row));
   }
-  return fmt::format("{{\"shards\": [{}]}}\n", out);
+  return {{"shards", shards}};
 }
 
 int complain_of(const std::vector<Asked>& all) {
@@ -167,8 +167,8 @@ int run_snapshot(const Invocation& invocation) {
   auto all = ask_all(**link);
   if (!all) return complain(all.error());
   if (invocation.no_wait) {
-    return write_text(invocation.json ? json_of(*all, false)
-                                      : std::string("asked for; refract stat tells when it is there\n"));
+    return invocation.json ? write_json(json_of(*all, false))
+                           : write_text("asked for; refract stat tells when it is there\n");
   }
   progress::Style style = progress::style_of(STDERR_FILENO);
   style.silent = invocation.no_progress;
@@ -177,10 +177,8 @@ int run_snapshot(const Invocation& invocation) {
   const auto waited = wait_for_all(**link, *all, invocation.timeout_ns, progress);
   if (!waited) return complain(waited.error());
   say_last(progress, style, {});
-  if (const int written = write_text(invocation.json ? json_of(*all, true) : text_of(*all));
-      written != kDone) {
-    return written;
-  }
+  const int written = invocation.json ? write_json(json_of(*all, true)) : write_text(text_of(*all));
+  if (written != kDone) return written;
   return complain_of(*all);
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "refract/documents/json.h"
+
 namespace refract::cli {
 Exit exit_of(Code code) noexcept {
   switch (code) {
@@ -54,6 +56,10 @@ int write_out(std::string_view bytes) {
 
 int write_text(std::string_view text) {
   return is_output_terminal() ? write_out(printable(text, LineBreaks::kKept)) : write_out(text);
+}
+
+int write_json(const documents::Value& object) {
+  return write_text(documents::to_json_row(object));
 }
 
 bool is_output_terminal() noexcept {

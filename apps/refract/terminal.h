@@ -32,14 +32,14 @@ int complain(Exit exit, std::string_view what, std::string_view next);
 // Writes the bytes as they are, at once. kFailed, after a complaint, where they cannot be written; a reader
 // that went away (as `head` does) is no failure, and ends the program quietly.
 [[nodiscard]] int write_out(std::string_view bytes);
+// The object in one line.
+[[nodiscard]] int write_json(const documents::Value& object);
 // Text for people: on a terminal, whatever else than text it holds is spelled (refract/base/printable.h).
 [[nodiscard]] int write_text(std::string_view text);
 [[nodiscard]] bool is_output_terminal() noexcept;
 
 // Any bytes, shown.
 using records::in_quotes;
-using records::json_member;
-using records::json_text;
 using records::printable;
 
 }  // namespace refract::cli

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 
 namespace refract {
 namespace {
@@ -50,6 +51,24 @@ void append_spelled(std::string& out, std::string_view bytes) {
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view bytes) noexcept {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  while (!bytes.empty()) {
+    if (bytes.size() >= sizeof(uint64_t)) {
+      uint64_t word;
+      std::memcpy(&word, bytes.data(), sizeof word);
+      if ((word & kHighBits) == 0) {
+        bytes.remove_prefix(sizeof word);
+        continue;
+      }
+    }
+    const size_t length = first_of(bytes).bytes;
+    if (length == 0) return false;
+    bytes.remove_prefix(length);
+  }
+  return true;
+}
 
 std::string printable(std::string_view bytes, LineBreaks breaks) {
   std::string out;

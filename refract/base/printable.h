@@ -9,6 +9,9 @@
 
 namespace refract {
 
+// No overlong forms, no surrogates, nothing above U+10FFFF.
+[[nodiscard]] bool is_utf8(std::string_view bytes) noexcept;
+
 enum class LineBreaks : uint8_t {
   kSpelled,  // For what stands in one line.
   kKept,     // Line feeds and tabs stay: for texts of several lines.

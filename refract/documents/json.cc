@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "refract/base/printable.h"
+
 namespace refract::documents {
 namespace {
 
@@ -40,9 +42,33 @@ Value value_of(const nlohmann::json& json) {
   return {};
 }
 
+// The letter that stands for this byte behind a backslash, 'u' for the long form, 0 for no escape at all.
+char escape_letter(char byte) noexcept {
+  switch (byte) {
+    case '"':
+      return '"';
+    case '\\':
+      return '\\';
+    case '\b':
+      return 'b';
+    case '\f':
+      return 'f';
+    case '\n':
+      return 'n';
+    case '\r':
+      return 'r';
+    case '\t':
+      return 't';
+    default:
+      return static_cast<unsigned char>(byte) < 0x20 ? 'u' : '\0';
+  }
+}
+
+enum class Form : uint8_t { kLine, kRow, kPage };
+
 class Writer {
  public:
-  explicit Writer(bool is_page) : is_page_(is_page) {}
+  explicit Writer(Form form) : form_(form) { text_.reserve(128); }
 
   void write(const Value& value) {
     if (value.is_object()) return write_members(value.members());
@@ -51,9 +77,9 @@ class Writer {
     if (value.is_bool()) {
       text_ += value.as_bool() ? "true" : "false";
     } else if (value.is_unsigned()) {
-      fmt::format_to(std::back_inserter(text_), "{}", value.as_unsigned());
+      text_ += fmt::format_int(value.as_unsigned()).str();
     } else if (value.is_integer()) {
-      fmt::format_to(std::back_inserter(text_), "{}", value.as_integer());
+      text_ += fmt::format_int(value.as_integer()).str();
     } else if (value.is_float()) {
       text_ += nlohmann::json(value.as_number()).dump();
     } else {
@@ -64,18 +90,23 @@ class Writer {
 
  private:
   void write_members(std::span<const Member> members) {
-    std::vector<const Member*> ordered;
-    ordered.reserve(members.size());
-    for (const Member& member : members) ordered.push_back(&member);
-    if (!is_page_) std::ranges::sort(ordered, {}, &Member::name);
     begin('{');
-    for (const Member* member : ordered) {
-      separate(member == ordered.front());
-      write_text(member->name);
-      text_ += is_page_ ? ": " : ":";
-      write(member->value);
+    if (form_ != Form::kLine) {
+      for (const Member& member : members) write_member(member, &member == members.data());
+    } else {
+      std::vector<const Member*> ordered;
+      ordered.reserve(members.size());
+      for (const Member& member : members) ordered.push_back(&member);
+      std::ranges::sort(ordered, {}, &Member::name);
+      for (const Member* member : ordered) write_member(*member, member == ordered.front());
     }
-    end('}', ordered.empty());
+    end('}', members.empty());
+  }
+  void write_member(const Member& member, bool is_first) {
+    separate(is_first);
+    write_text(member.name);
+    text_ += form_ == Form::kLine ? ":" : ": ";
+    write(member.value);
   }
   void write_elements(std::span<const Value> elements) {
     begin('[');
@@ -86,28 +117,66 @@ class Writer {
     end(']', elements.empty());
   }
   void write_text(const std::string& text) {
-    text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const bool is_text = is_utf8(text);
+    if (!is_text && form_ != Form::kRow) {
+      text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      return;
+    }
+    text_ += '"';
+    if (is_text) {
+      append_escaped(text_, text);
+    } else {
+      append_escaped(text_, printable(text));
+    }
+    text_ += '"';
   }
   void begin(char bracket) {
     text_ += bracket;
     indent_ += 2;
   }
   void separate(bool is_first) {
-    if (!is_first) text_ += ',';
-    if (is_page_) text_.append(1, '\n').append(indent_, ' ');
+    if (!is_first) text_ += form_ == Form::kRow ? ", " : ",";
+    if (form_ == Form::kPage) text_.append(1, '\n').append(indent_, ' ');
   }
   void end(char bracket, bool is_empty) {
     indent_ -= 2;
-    if (is_page_ && !is_empty) text_.append(1, '\n').append(indent_, ' ');
+    if (form_ == Form::kPage && !is_empty) text_.append(1, '\n').append(indent_, ' ');
     text_ += bracket;
   }
 
   std::string text_;
   size_t indent_ = 0;
-  bool is_page_;
+  Form form_;
 };
 
 }  // namespace
+
+void append_escaped(std::string& out, std::string_view text) {
+  size_t plain = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char letter = escape_letter(text[at]);
+    if (letter == 0) continue;
+    out.append(text.substr(plain, at - plain));
+    plain = at + 1;
+    out.push_back('\\');
+    out.push_back(letter);
+    if (letter != 'u') continue;
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    out.append("00");
+    out.push_back(kDigits[static_cast<size_t>(text[at]) >> 4]);
+    out.push_back(kDigits[static_cast<size_t>(text[at]) & 15]);
+  }
+  out.append(text.substr(plain));
+}
+
+size_t escaped_bytes(std::string_view text) noexcept {
+  size_t bytes = text.size();
+  for (const char byte : text) {
+    const char letter = escape_letter(byte);
+    if (letter != 0) bytes += letter == 'u' ? 5 : 1;
+  }
+  return bytes;
+}
 
 std::optional<Value> parse_json(std::string_view text) {
   bool is_too_deep = false;
@@ -123,13 +192,19 @@ std::optional<Value> parse_json(std::string_view text) {
 }
 
 std::string to_json_line(const Value& value) {
-  Writer writer(/*is_page=*/false);
+  Writer writer(Form::kLine);
   writer.write(value);
   return writer.take();
 }
 
+std::string to_json_row(const Value& value) {
+  Writer writer(Form::kRow);
+  writer.write(value);
+  return writer.take() + "\n";
+}
+
 std::string to_json_page(const Value& value) {
-  Writer writer(/*is_page=*/true);
+  Writer writer(Form::kPage);
   writer.write(value);
   return writer.take() + "\n";
 }

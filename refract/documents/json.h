@@ -4,6 +4,7 @@
 // Threads: any.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +21,15 @@ inline constexpr int kJsonDepthMax = 100;
 
 // In one line, members sorted by their names: for programs.
 [[nodiscard]] std::string to_json_line(const Value& value);
+// In one line with spaces, members in their order: what commands print. What is no UTF-8 is spelled \xNN
+// instead. Ends with a new line.
+[[nodiscard]] std::string to_json_row(const Value& value);
 // Members in their order, each in a line of its own, indented by two: for people, too. Ends with a new line.
 [[nodiscard]] std::string to_json_page(const Value& value);
+
+// Appends `text`, which must be UTF-8 (or a piece of it), as the inside of a JSON string.
+void append_escaped(std::string& out, std::string_view text);
+// How long that will be.
+[[nodiscard]] size_t escaped_bytes(std::string_view text) noexcept;
 
 }  // namespace refract::documents

@@ -61,6 +61,14 @@ TEST(Json, a_line_and_a_page_are_what_the_library_writes) {
   EXPECT_EQ(to_json_page(value), expected<nlohmann::ordered_json>().dump(2, ' ', false, replace) + "\n");
 }
 
+TEST(Json, a_row_keeps_the_order_and_spells_what_is_no_text) {
+  EXPECT_EQ(
+      to_json_row({{"b", "caf\u00e9 \"quoted\"\n\x01"}, {"a", {1, -2}}, {"bytes", std::string("\xff\n")}}),
+      "{\"b\": \"caf\u00e9 \\\"quoted\\\"\\n\\u0001\", \"a\": [1, -2], \"bytes\": "
+      "\"\\\\xff\\\\x0a\"}\n");
+  EXPECT_EQ(to_json_row(Value::object()), "{}\n");
+}
+
 TEST(Json, what_was_written_is_read_again) {
   const std::string line = to_json_line(example());
   const std::optional<Value> read = parse_json(line);

@@ -104,7 +104,9 @@ void Value::update(const Value& object) {
 void Value::append_member(std::string name, Value value) {
   if (std::holds_alternative<std::monostate>(content_)) content_.emplace<std::vector<Member>>();
   REFRACT_CHECK(is_object());
-  std::get_if<std::vector<Member>>(&content_)->push_back({std::move(name), std::move(value)});
+  auto& members = *std::get_if<std::vector<Member>>(&content_);
+  if (members.empty()) members.reserve(4);  // Small objects are made often.
+  members.push_back({std::move(name), std::move(value)});
 }
 
 }  // namespace refract::documents

@@ -9,7 +9,8 @@ above it.
 import os
 import re
 
-from tidy.banned import check_banned, check_feature_ifdef, check_native_code, check_using_namespace
+from tidy.banned import (check_banned, check_feature_ifdef, check_json_format, check_native_code,
+                         check_using_namespace)
 from tidy.coroutines import check_co_await, check_lambda_coroutine
 from tidy.files import (check_codes, check_dead_files, check_folder_names, check_folder_size,
                         check_licence_line, check_pragma_once, check_test_names)
@@ -23,11 +24,10 @@ __all__ = ["EXCEPTIONS", "Tree", "Violation", "main", "notes", "run"]
 
 CHECKS = [
     check_layers, check_rooms, check_line_length, check_file_length, check_function_length, check_banned,
-    check_using_namespace, check_feature_ifdef, check_native_code, check_co_await, check_lambda_coroutine,
-    check_dead_files, check_licence_line, check_pragma_once, check_folder_names, check_folder_size,
-    check_test_names, check_codes, check_public_headers, check_heavy_headers, check_words, check_glossary,
-    check_plain,
-    check_links,
+    check_using_namespace, check_json_format, check_feature_ifdef, check_native_code, check_co_await,
+    check_lambda_coroutine, check_dead_files, check_licence_line, check_pragma_once, check_folder_names,
+    check_folder_size, check_test_names, check_codes, check_public_headers, check_heavy_headers, check_words,
+    check_glossary, check_plain, check_links,
 ]
 
 

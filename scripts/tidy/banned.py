@@ -44,6 +44,20 @@ def check_using_namespace(tree):
             yield Violation(path, line_of(code, match.start()), "using-namespace", "name what is used")
 
 
+# In a literal: `{{"name`, or `"name": ` before a place that format() fills or before a bracket.
+JSON_FORMAT = re.compile(r'\{\{\\"|\\"[\w{}]+\\": ?(?:\{|\[|\\"\{)|R"\w*\([^\n]*"\w+": ?\{\}')
+
+
+def check_json_format(tree):
+    """json-format: no JSON by format strings; documents::Value knows what a text may hold"""
+    for path in tree.cpp():
+        if is_test(path) or not path.startswith(("refract/", "apps/", "bench/")):
+            continue
+        for match in JSON_FORMAT.finditer(tree.files[path]):
+            yield Violation(path, line_of(tree.files[path], match.start()), "json-format",
+                            "build a documents::Value, and print it by refract/documents/json.h")
+
+
 SANITIZER_WORD = re.compile(r"__SANITIZE_\w+__|__has_feature|NDEBUG|REFRACT_DCHECK_ON")
 
 

@@ -21,18 +21,22 @@ namespace {
 using progress::bytes_text;
 using progress::count_text;
 
-std::string json_of(const SpaceReport& found, std::string_view place) {
-  std::string out = fmt::format(
-      "{{\"healthy\": {}, \"checked\": {}, \"bytes\": {}, \"chunks\": {}, \"buckets\": {}, "
-      "\"overflow_lines\": {}, \"entries\": {}, \"expiring_entries\": {}, \"content_bytes\": {}, "
-      "\"damage_count\": {}, \"damages\": [",
-      found.damage_count == 0, json_text(place), found.bytes, found.chunks, found.buckets,
-      found.overflow_lines, found.entries, found.expiring_entries, found.content_bytes, found.damage_count);
-  for (size_t i = 0; i < found.damages.size(); ++i) {
-    out += fmt::format("{}{{\"offset\": {}, \"what\": {}}}", i == 0 ? "" : ", ", found.damages[i].offset,
-                       json_text(found.damages[i].what));
+documents::Value json_of(const SpaceReport& found, std::string_view place) {
+  documents::Value damages = documents::Value::array();
+  for (const Damage& damage : found.damages) {
+    damages.push_back({{"offset", damage.offset}, {"what", damage.what}});
   }
-  return out + "]}\n";
+  return {{"healthy", found.damage_count == 0},
+          {"checked", place},
+          {"bytes", found.bytes},
+          {"chunks", found.chunks},
+          {"buckets", found.buckets},
+          {"overflow_lines", found.overflow_lines},
+          {"entries", found.entries},
+          {"expiring_entries", found.expiring_entries},
+          {"content_bytes", found.content_bytes},
+          {"damage_count", found.damage_count},
+          {"damages", damages}};
 }
 
 std::string text_of(const SpaceReport& found, std::string_view place) {
@@ -55,7 +59,7 @@ std::string text_of(const SpaceReport& found, std::string_view place) {
 }
 
 int tell(const Invocation& invocation, const SpaceReport& found, std::string_view place) {
-  const int written = write_text(invocation.json ? json_of(found, place) : text_of(found, place));
+  const int written = invocation.json ? write_json(json_of(found, place)) : write_text(text_of(found, place));
   if (written != kDone || found.damage_count == 0) return written;
   return complain(kNotDone, fmt::format("{} damages in {}", count_text(found.damage_count), place),
                   "save what can be read with refract dump, and load it into a new node");

@@ -63,19 +63,17 @@ using progress::count_text;
   return out;
 }
 
-[[nodiscard]] std::string json_of(const FileDamage& damage) {
-  return fmt::format(R"({{"file": {}, "offset": {}, "bytes": {}, "what": {}, "lost": {}}})",
-                     json_text(damage.path), damage.offset, damage.bytes, json_text(damage.what),
-                     json_text(damage.lost));
-}
-
-[[nodiscard]] std::string json_of(const FileReading& file) {
-  std::string out = fmt::format(
-      R"({{"kind": {}, "name": {}, "shard": {}, "bytes": {}, "entries": {}, "first_version": {}, )"
-      R"("last_version": {}, "wall_ns": {}, "note": {}, "damages": {}}})",
-      json_text(text(file.kind)), json_text(file.name), file.shard, file.bytes, file.entries,
-      file.first_stamp, file.last_stamp, file.wall_ns, json_text(file.note), cli::json_of(file.damages));
-  return out;
+[[nodiscard]] documents::Value json_of(const FileReading& file) {
+  return {{"kind", text(file.kind)},
+          {"name", file.name},
+          {"shard", file.shard},
+          {"bytes", file.bytes},
+          {"entries", file.entries},
+          {"first_version", file.first_stamp},
+          {"last_version", file.last_stamp},
+          {"wall_ns", file.wall_ns},
+          {"note", file.note},
+          {"damages", cli::json_of(file.damages)}};
 }
 
 // What would happen, and what to type next.
@@ -136,15 +134,10 @@ int check_file(const Invocation& invocation, const std::string& path) {
   auto found = node::read_one_file(**disk, file.filename().string(), reading.options());
   if (!found) return complain(found.error());
   const bool is_sound = found->damages.empty();
-  std::string out;
-  if (invocation.json) {
-    out = json_of(*found) + "\n";
-  } else {
-    out = fmt::format("checked {}\n{}", path, line_of(*found));
-    for (const FileDamage& damage : found->damages) out += "damage in " + damage.to_string() + "\n";
-    if (is_sound) out += "no damage\n";
-  }
-  const int written = write_text(out);
+  std::string out = fmt::format("checked {}\n{}", path, line_of(*found));
+  for (const FileDamage& damage : found->damages) out += "damage in " + damage.to_string() + "\n";
+  if (is_sound) out += "no damage\n";
+  const int written = invocation.json ? write_json(json_of(*found)) : write_text(out);
   if (written != kDone || is_sound) return written;
   return complain(kNotDone, fmt::format("{} in {}", damages_text(found->damages.size()), path),
                   "refract check of the whole folder says what a start would do without it");
@@ -156,7 +149,8 @@ int check_store(const Invocation& invocation, const std::string& path) {
   Reading reading(invocation, "checking", data_bytes(path));
   const auto found = node::read_folder(**disk, reading.options());
   if (!found) return complain(found.error());
-  const int written = write_text(invocation.json ? cli::json_of(*found, path) : cli::text_of(*found, path));
+  const int written =
+      invocation.json ? write_json(cli::json_of(*found, path)) : write_text(cli::text_of(*found, path));
   if (written != kDone || (found->damage_count() == 0 && !found->refusal)) return written;
   return complain(kNotDone, fmt::format("{} in {}", damages_text(found->damage_count()), path),
                   found->refusal
@@ -172,10 +166,16 @@ std::string damages_text(uint64_t count) {
   return count == 1 ? "1 damage" : count_text(count) + " damages";
 }
 
-std::string json_of(const std::vector<FileDamage>& damages) {
-  std::string out = "[";
-  for (const FileDamage& damage : damages) out += (out.size() == 1 ? "" : ", ") + json_of(damage);
-  return out + "]";
+documents::Value json_of(const std::vector<FileDamage>& damages) {
+  documents::Value rows = documents::Value::array();
+  for (const FileDamage& damage : damages) {
+    rows.push_back({{"file", damage.path},
+                    {"offset", damage.offset},
+                    {"bytes", damage.bytes},
+                    {"what", damage.what},
+                    {"lost", damage.lost}});
+  }
+  return rows;
 }
 
 std::string text_of(const FolderReading& found, const std::string& path) {
@@ -192,14 +192,17 @@ std::string text_of(const FolderReading& found, const std::string& path) {
   return out + verdict_of(found, path);
 }
 
-std::string json_of(const FolderReading& found, const std::string& path) {
-  std::string out = fmt::format(
-      R"({{"healthy": {}, "checked": {}, "in_use": {}, "start": {}, "damage_count": {}, "files": [)",
-      found.damage_count() == 0 && !found.refusal, json_text(path), found.is_in_use,
-      found.is_in_use ? "null" : json_text(found.refusal ? found.refusal->what : "serves"),
-      found.damage_count());
-  for (size_t i = 0; i < found.files.size(); ++i) out += (i == 0 ? "" : ", ") + json_of(found.files[i]);
-  return out + "]}\n";
+documents::Value json_of(const FolderReading& found, const std::string& path) {
+  documents::Value files = documents::Value::array();
+  for (const FileReading& file : found.files) files.push_back(json_of(file));
+  documents::Value start;  // Null: the node that has the folder serves it.
+  if (!found.is_in_use) start = found.refusal ? found.refusal->what : "serves";
+  return {{"healthy", found.damage_count() == 0 && !found.refusal},
+          {"checked", path},
+          {"in_use", found.is_in_use},
+          {"start", start},
+          {"damage_count", found.damage_count()},
+          {"files", files}};
 }
 
 bool is_data(const std::string& path) {

@@ -6,6 +6,7 @@
 
 #include "apps/refract/command_line.h"
 
+#include "refract/documents/value.h"
 #include "refract/node/durable/folder_reading.h"
 
 namespace refract::cli {
@@ -17,6 +18,6 @@ namespace refract::cli {
 
 // As people read it, without and with the damages.
 [[nodiscard]] std::string text_of(const node::FolderReading& found, const std::string& path);
-[[nodiscard]] std::string json_of(const node::FolderReading& found, const std::string& path);
+[[nodiscard]] documents::Value json_of(const node::FolderReading& found, const std::string& path);
 
 }  // namespace refract::cli
