@@ -6,10 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "bench/bars/bar_results.h"
 #include "bench/load/entry.h"
 #include "bench/load/zipf.h"
 #include "bench/measure/pointer_chase.h"
-#include "bench/report/results.h"
+#include "bench/report/findings.h"
 #include "bench/sides/open_addressing.h"
 #include "bench/sides/tcp_echo.h"
 
@@ -132,11 +133,14 @@ TEST(Results, become_json_and_a_page_that_shows_text_as_text) {
   result.outcome.samples = {0.41, 0.43, 0.47};
   result.outcome.note = "<script> & \"quotes\" \xff";
   result.outcome.blocks.push_back({});
-  const std::string text = json_of(Machine{}, {result});
+  const std::string text = json_of({result});
   const auto json = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(json.is_discarded());
-  EXPECT_EQ(json["bars"][0]["median"], 0.43);
-  EXPECT_EQ(json["bars"][0]["verdict"], "holds");
+  const auto& series = json["sections"][0]["series"][0];
+  EXPECT_EQ(series["name"], "get-throughput");
+  EXPECT_EQ(series["points"][0]["median"], 0.43);
+  EXPECT_EQ(series["limit"]["at_least"], result.bar->limit);
+  EXPECT_EQ(series["limit"]["verdict"], "holds");
 
   const Reported<std::string> page = html_of(text);
   ASSERT_TRUE(page) << page.error().what;
@@ -167,10 +171,65 @@ TEST(Page, refuses_what_is_no_result) {
   }
 }
 
+// Whatever a field is, where it is another type it counts as empty.
 TEST(Page, survives_fields_of_other_types) {
-  const Reported<std::string> page = html_of(
-      R"({"format":"refract-bars-1","machine":[],"bars":[1,{"samples":"x","limit":"y","blocks":[3]}]})");
-  EXPECT_TRUE(page);
+  for (const char* sections :
+       {"3", "[1, {}]", R"([{"series":[1,{"points":3,"limit":[],"details":[4]}],"blocks":[5,{"before":6}]}])",
+        R"([{"series":[{"points":[7,{"x":"y","samples":"z"}]}],"not_measured":[8,{"what":9}]}])",
+        R"([{"series":[{"points":[{"x":1e300,"samples":[1e300]},{"x":-1,"samples":[-1,"a"]}]}]}])",
+        R"([{"series":[{"limit":{"at_least":"b","text":1},"points":[{"samples":[0]}]}]}])"}) {
+    EXPECT_TRUE(html_of(std::string(R"({"format":"refract-findings-1","machine":[],"facts":2,"sections":)") +
+                        sections + "}"))
+        << sections;
+  }
+}
+
+// What is read back is what was written, so a page made from a file is the page of the findings.
+TEST(Findings, come_back_from_json_as_they_were) {
+  Findings findings = findings_here("kv", "load <here>", {{"keys", 5}});
+  Section section{.title = "sizes", .how = "in turns", .axis = "bytes"};
+  Series& ours = section.series_of("get", "ours", "ns");
+  ours.points.push_back({.x = 64, .place = "64 B", .samples = {100, 300, 200}});
+  ours.points.push_back({.x = 128, .place = "128 B", .samples = {400}, .is_disturbed = true, .note = "busy"});
+  ours.limit = {.at_least = 1.0, .at_most = 2.0, .text = "one to two", .verdict = "holds"};
+  ours.details = {{"trips", 2, "a get"}};
+  section.series_of("get", "theirs", "ns").is_reference = true;
+  section.blocks.push_back({.of = "64 B", .block = {.before = {.ping_pong_ns = 7}, .after = {}}});
+  section.gaps.push_back({.what = "puts", .next = "ask for them"});
+  findings.sections.push_back(section);
+
+  const std::string text = json_of(findings);
+  const Reported<Findings> read = read_findings(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(json_of(*read).size(), text.size());
+  EXPECT_EQ(page_of(*read), *html_of(text));
+  const Series& back = read->sections.at(0).series.at(0);
+  EXPECT_EQ(back.points.at(0).samples, (std::vector<double>{100, 300, 200}));
+  EXPECT_TRUE(back.points.at(1).is_disturbed);
+  EXPECT_EQ(back.points.at(1).note, "busy");
+  EXPECT_EQ(back.limit.value_or(Limit{}).at_most, 2.0);
+  EXPECT_EQ(read->sections[0].blocks.at(0).block.before.ping_pong_ns, 7);
+  EXPECT_EQ(read->sections[0].gaps.at(0).next, "ask for them");
+  EXPECT_TRUE(read->sections[0].series.at(1).is_reference);
+}
+
+TEST(Findings, a_series_is_made_once_and_found_by_quantity_and_name) {
+  Section section;
+  section.add("get", "ours", "ns", {1});
+  section.add("get", "theirs", "ns", {2});
+  section.add("get", "ours", "ns", {3});
+  ASSERT_EQ(section.series.size(), 2u);
+  EXPECT_EQ(section.series[0].points.size(), 2u);
+}
+
+TEST(ValueText, has_the_unit_that_people_read) {
+  EXPECT_EQ(value_text(1'500, "ns"), "1.5 us");
+  EXPECT_EQ(value_text(2e6, "/s"), "2 M/s");
+  EXPECT_EQ(value_text(3e9, "B/s"), "3 GB/s");
+  EXPECT_EQ(value_text(4'096, "B"), "4 KiB");
+  EXPECT_EQ(value_text(0.5, "x"), "0.5 x");
+  EXPECT_EQ(spread_text({3, 1, 2}, "x"), "2 x (1 x..3 x)");
+  EXPECT_EQ(spread_text({2}, ""), "2");
 }
 
 }  // namespace

@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "bench/bars/bar_results.h"
 #include "bench/bars/bar_run.h"
 #include "bench/bars/bars.h"
 #include "bench/fabric/fabric_command.h"
 #include "bench/growth/growth_command.h"
 #include "bench/kv/kv_command.h"
 #include "bench/measure/machine.h"
-#include "bench/report/results.h"
 #include "bench/sides/private_node.h"
 #include "bench/suites/suite.h"
 #include "bench/suites/suite_command.h"
@@ -106,7 +106,7 @@ int run_bars(BarsCommand& command) {
   }
   fmt::print("\n{}", details_of(results));
   if (!command.json_path.empty()) {
-    if (const int code = write_file(command.json_path, json_of(machine, results)); code != 0) return code;
+    if (const int code = write_file(command.json_path, json_of(results)); code != 0) return code;
   }
   return failed ? 1 : 0;
 }
@@ -165,7 +165,7 @@ int main(int argc, char** argv) {
   arguments::Command& report_app = app.add_command("report", "a page with plots from what --json wrote");
   report_app.add({.names = "json",
                   .to = &report_json_path,
-                  .help = "what 'bars', 'kv', 'fabric' or 'growth' wrote by --json",
+                  .help = "what 'bars', 'kv', 'fabric', 'growth' or 'suite' wrote by --json",
                   .is_required = true});
   report_app.add(
       {.names = "-o,--output", .to = &report_html_path, .help = "the page", .shows_default = true});

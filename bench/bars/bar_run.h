@@ -4,8 +4,8 @@
 
 #include <string_view>
 
+#include "bench/bars/bar_results.h"
 #include "bench/bars/bars.h"
-#include "bench/report/results.h"
 
 namespace refract::bench {
 

@@ -2,72 +2,71 @@
 #include <fmt/core.h>
 
 #include "bench/fabric/fabric_run.h"
-#include "bench/report/page_plot.h"
-#include "bench/report/results.h"
-
-#include "refract/documents/json.h"
+#include "bench/report/findings.h"
 
 namespace refract::bench {
 namespace {
 
-using Json = documents::Value;
-
-std::string figure_text(const FabricCase& of, double figure) {
-  return of.depth > 0 ? flow_text(figure) : time_text(figure);
-}
-
-std::string spread_text(const FabricCase& of, const std::vector<double>& turns) {
-  const Spread spread = spread_of(turns);
-  return fmt::format("{} ({}..{})", figure_text(of, spread.median), figure_text(of, spread.min),
-                     figure_text(of, spread.max));
+std::string_view unit_of(const FabricCase& of) {
+  return of.depth > 0 ? "B/s" : "ns";
 }
 
 constexpr std::string_view kColumns = "{:<5} {:<28} {:<34} {:<10} {:<12} {:<34} {}\n";
 
 std::string lines_of(const FabricPoint& point) {
   const std::string name = text(point.of);
-  const std::string ours = spread_text(point.of, point.turns);
-  const std::string p99 = point.p99s.empty() ? "" : time_text(spread_of(point.p99s).median);
+  const std::string_view unit = unit_of(point.of);
+  const std::string ours = spread_text(point.turns, unit);
+  const std::string p99 = point.p99s.empty() ? "" : value_text(spread_of(point.p99s).median, unit);
   if (point.peers.empty()) return fmt::format(kColumns, point.provider, name, ours, p99, "", "", "");
   std::string lines;
   for (const PeerFigures& peer : point.peers) {
     const Spread ratio = spread_of(peer.ratios);
     // The peer's mean belongs beside our mean, which the column before does not show.
     const bool is_mean = peer.peer->statistic == Statistic::kMean;
-    lines += fmt::format(kColumns, point.provider, name, is_mean ? spread_text(point.of, point.means) : ours,
-                         p99, fmt::format("{}{}", peer.peer->name, is_mean ? ", mean" : ""),
-                         spread_text(point.of, peer.turns),
+    lines += fmt::format(kColumns, point.provider, name, is_mean ? spread_text(point.means, unit) : ours, p99,
+                         fmt::format("{}{}", peer.peer->name, is_mean ? ", mean" : ""),
+                         spread_text(peer.turns, unit),
                          fmt::format("{:.2f} ({:.2f}..{:.2f})", ratio.median, ratio.min, ratio.max));
   }
   return lines;
 }
 
-Json json_of(const std::vector<double>& turns) {
-  const Spread spread = spread_of(turns);
-  return {{"median", spread.median}, {"min", spread.min}, {"max", spread.max}, {"turns", turns}};
+void add_point(Section& section, const FabricPoint& point) {
+  const FabricCase& of = point.of;
+  const auto what = fmt::format("{}, {}", text(of.shape),
+                                of.depth > 0 ? fmt::format("{} in flight", of.depth) : "one in flight");
+  const auto add = [&](std::string_view name, std::string_view unit, const std::vector<double>& samples) {
+    Series& series = section.series_of(what, name, unit);
+    if (!samples.empty()) {
+      const auto bytes = static_cast<double>(of.bytes);
+      series.points.push_back({.x = bytes, .place = bytes_text(bytes), .samples = samples});
+    }
+    return &series;
+  };
+  add("ours", unit_of(of), point.turns);
+  if (of.depth == 0) {
+    add("ours, mean", "ns", point.means);
+    add("ours, p99", "ns", point.p99s);
+    add("ours, lowest", "ns", point.mins);
+  }
+  for (const PeerFigures& peer : point.peers) {
+    const bool is_mean = peer.peer->statistic == Statistic::kMean && of.depth == 0;
+    const std::string theirs = fmt::format("{}{}", peer.peer->name, is_mean ? ", mean" : "");
+    add(theirs, unit_of(of), peer.turns)->is_reference = true;
+    add(fmt::format("ours{} / {}", is_mean ? ", mean" : "", theirs), "x", peer.ratios);
+  }
 }
 
-Json json_of(const FabricPoint& point) {
-  Json json = {{"provider", point.provider},
-               {"operation", text(point.of.shape)},
-               {"bytes", point.of.bytes},
-               {"in_flight", point.of.depth},
-               {"unit", point.of.depth > 0 ? "bytes_per_s" : "ns"},
-               {"is_half_round_trip", point.of.depth == 0 && is_ping_pong(point.of.shape)},
-               {"ours", json_of(point.turns)}};
-  if (point.of.depth == 0) {
-    json["ours_mean"] = json_of(point.means);
-    json["ours_p99"] = json_of(point.p99s);
-    json["ours_min"] = json_of(point.mins);
+// A section for each provider.
+Section& section_for(Findings& findings, const std::string& provider) {
+  for (Section& section : findings.sections) {
+    if (section.title == provider) return section;
   }
-  json["peers"] = Json::array();
-  for (const PeerFigures& peer : point.peers) {
-    json["peers"].push_back({{"name", peer.peer->name},
-                             {"statistic", peer.peer->statistic == Statistic::kMean ? "mean" : "median"},
-                             {"figure", json_of(peer.turns)},
-                             {"ratio", json_of(peer.ratios)}});
-  }
-  return json;
+  return findings.sections.emplace_back(
+      Section{.title = provider,
+              .how = "put and send: half of a ping-pong; all else until the completion.",
+              .axis = "bytes"});
 }
 
 }  // namespace
@@ -101,23 +100,26 @@ std::string details_of(const FabricResult& result) {
 }
 
 std::string json_of(const FabricOptions& options, const FabricResult& result) {
-  Json json = {{"format", "refract-fabric-1"},
-               {"machine", json_of(this_machine())},
-               {"load",
-                {{"placement", result.placement},
-                 {"in_flight", options.depth},
-                 {"seconds", options.seconds},
-                 {"turns", options.turns},
-                 {"address", options.address}}},
-               {"references", {{"before", json_of(result.before)}, {"after", json_of(result.after)}}},
-               {"peers", result.peers},
-               {"points", Json::array()},
-               {"not_measured", Json::array()}};
-  for (const FabricPoint& point : result.points) json["points"].push_back(json_of(point));
+  documents::Value peers = documents::Value::array();
+  for (const std::string& peer : result.peers) peers.push_back(peer);
+  Findings findings = findings_here("fabric", "what the fabric's operations cost",
+                                    {{"placement", result.placement},
+                                     {"in_flight", options.depth},
+                                     {"seconds", options.seconds},
+                                     {"turns", options.turns},
+                                     {"address", options.address},
+                                     {"peers", std::move(peers)}});
+  for (const FabricPoint& point : result.points) add_point(section_for(findings, point.provider), point);
   for (const FabricGap& gap : result.gaps) {
-    json["not_measured"].push_back({{"provider", gap.provider}, {"what", gap.what}, {"next", gap.next}});
+    section_for(findings, gap.provider).gaps.push_back({.what = gap.what, .next = gap.next});
   }
-  return documents::to_json_page(json);
+  if (result.before.ping_pong_ns > 0) {
+    for (Section& section : findings.sections) {
+      section.blocks.push_back(
+          {.of = section.title, .block = {.before = result.before, .after = result.after, .accepted = true}});
+    }
+  }
+  return json_of(findings);
 }
 
 }  // namespace refract::bench

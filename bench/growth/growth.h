@@ -100,7 +100,6 @@ void mark_apart(GrowthCurve& curve, Over over);
 
 // growth_results.cc
 [[nodiscard]] std::string place_text(GrowthAxis axis, double x);
-[[nodiscard]] std::string value_text(double value, std::string_view unit);
 // A table for each quantity.
 [[nodiscard]] std::string lines_of(const GrowthCurve& curve);
 [[nodiscard]] std::string json_of(const GrowthRun& run, const std::vector<GrowthCurve>& curves);

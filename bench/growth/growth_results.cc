@@ -4,34 +4,17 @@
 #include <algorithm>
 
 #include "bench/growth/growth.h"
-#include "bench/measure/machine.h"
-#include "bench/report/page_plot.h"
-#include "bench/report/results.h"
-
-#include "refract/documents/json.h"
+#include "bench/report/findings.h"
 
 namespace refract::bench {
 namespace {
 
-using Json = documents::Value;
-
 constexpr size_t kPlaceWidth = 12;
 constexpr size_t kCellWidth = 36;
 
-std::string bytes_text(double bytes) {
-  constexpr double kUnit = 1024;
-  if (bytes >= kUnit * kUnit) return fmt::format("{:.4g} MiB", bytes / kUnit / kUnit);
-  return bytes >= kUnit ? fmt::format("{:.4g} KiB", bytes / kUnit) : fmt::format("{:.3g} B", bytes);
-}
-
 std::string cell_of(const GrowthPoint& point, const GrowthFigure* figure) {
   if (figure == nullptr) return "-";
-  const Spread spread = spread_of(figure->samples);
-  std::string cell = value_text(spread.median, figure->unit);
-  if (figure->samples.size() > 1) {
-    cell +=
-        fmt::format(" ({}..{})", value_text(spread.min, figure->unit), value_text(spread.max, figure->unit));
-  }
+  std::string cell = spread_text(figure->samples, figure->unit);
   const std::vector<double> ratios = point.ratios_of(*figure);
   if (!ratios.empty()) cell += fmt::format(" {:.3g} x", spread_of(ratios).median);
   return cell;
@@ -71,27 +54,37 @@ std::string table_of(const GrowthCurve& curve, std::string_view what) {
   return lines;
 }
 
-Json json_of(const GrowthPoint& point) {
-  Json json = {{"x", point.x}, {"is_disturbed", point.is_disturbed}, {"note", point.note}};
-  json["figures"] = Json::array();
+void add_point(Section& section, const GrowthPoint& point, const std::string& place) {
+  const auto point_of = [&](std::vector<double> samples) {
+    return Point{.x = point.x,
+                 .place = place,
+                 .samples = std::move(samples),
+                 .is_disturbed = point.is_disturbed,
+                 .note = point.note};
+  };
   for (const GrowthFigure& figure : point.figures) {
-    const Spread spread = spread_of(figure.samples);
-    Json each = {{"what", figure.what},       {"side", figure.side},     {"unit", figure.unit},
-                 {"samples", figure.samples}, {"median", spread.median}, {"min", spread.min},
-                 {"max", spread.max}};
-    if (const std::vector<double> ratios = point.ratios_of(figure); !ratios.empty()) {
-      const Spread ratio = spread_of(ratios);
-      each["over"] = figure.over;
-      each["ratio"] = {{"median", ratio.median}, {"min", ratio.min}, {"max", ratio.max}};
+    section.series_of(figure.what, figure.side, figure.unit).points.push_back(point_of(figure.samples));
+    std::vector<double> ratios = point.ratios_of(figure);
+    if (ratios.empty()) continue;
+    section.series_of(figure.what, fmt::format("{} / {}", figure.side, figure.over), "x")
+        .points.push_back(point_of(std::move(ratios)));
+  }
+  for (const Block& block : point.blocks) section.blocks.push_back({.of = place, .block = block});
+}
+
+Section section_of(const GrowthCurve& curve) {
+  Section section{.title = curve.title, .how = curve.how, .axis = std::string(text(curve.axis))};
+  for (const GrowthPoint& point : curve.points) {
+    add_point(section, point, place_text(curve.axis, point.x));
+  }
+  for (const GrowthPoint& point : curve.points) {
+    for (const GrowthFigure& figure : point.figures) {
+      if (point.find(figure.what, figure.over) == nullptr) continue;
+      section.series_of(figure.what, figure.over, figure.unit).is_reference = true;
     }
-    json["figures"].push_back(std::move(each));
   }
-  json["blocks"] = Json::array();
-  for (const Block& block : point.blocks) {
-    json["blocks"].push_back(
-        {{"accepted", block.accepted}, {"before", json_of(block.before)}, {"after", json_of(block.after)}});
-  }
-  return json;
+  for (const std::string& gap : curve.gaps) section.gaps.push_back({.what = gap});
+  return section;
 }
 
 }  // namespace
@@ -100,13 +93,6 @@ std::string place_text(GrowthAxis axis, double x) {
   if (axis == GrowthAxis::kSizes) return bytes_text(x);
   if (x >= 1e6) return fmt::format("{:g} M", x * 1e-6);
   return x >= 1e3 ? fmt::format("{:g} k", x * 1e-3) : fmt::format("{:g}", x);
-}
-
-std::string value_text(double value, std::string_view unit) {
-  if (unit == "ns") return time_text(value);
-  if (unit == "/s") return rate_text(value);
-  if (unit == "B") return bytes_text(value);
-  return unit.empty() ? fmt::format("{:.3g}", value) : fmt::format("{:.3g} {}", value, unit);
 }
 
 std::string lines_of(const GrowthCurve& curve) {
@@ -130,22 +116,13 @@ std::string lines_of(const GrowthCurve& curve) {
 }
 
 std::string json_of(const GrowthRun& run, const std::vector<GrowthCurve>& curves) {
-  Json json = {{"format", "refract-growth-1"},
-               {"machine", json_of(this_machine())},
-               {"load",
-                {{"turns", run.bars.options.alternations},
-                 {"turn_seconds", run.bars.options.slice_seconds},
-                 {"attempts", run.bars.options.attempts},
-                 {"simulated_ns", run.options.simulated_ns}}}};
-  json["curves"] = Json::array();
-  for (const GrowthCurve& curve : curves) {
-    Json each = {
-        {"name", text(curve.axis)}, {"title", curve.title}, {"how", curve.how}, {"gaps", curve.gaps}};
-    each["points"] = Json::array();
-    for (const GrowthPoint& point : curve.points) each["points"].push_back(json_of(point));
-    json["curves"].push_back(std::move(each));
-  }
-  return documents::to_json_page(json);
+  Findings findings = findings_here("growth", "how cost grows",
+                                    {{"turns", run.bars.options.alternations},
+                                     {"turn_seconds", run.bars.options.slice_seconds},
+                                     {"attempts", run.bars.options.attempts},
+                                     {"simulated_ns", run.options.simulated_ns}});
+  for (const GrowthCurve& curve : curves) findings.sections.push_back(section_of(curve));
+  return json_of(findings);
 }
 
 }  // namespace refract::bench

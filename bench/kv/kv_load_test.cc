@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/kv/kv_results.h"
-#include "bench/report/results.h"
+#include "bench/report/findings.h"
 #include "bench/sides/kv_sides.h"
 #include "bench/sides/resp_reader.h"
 
@@ -304,14 +304,21 @@ TEST(KvResults, sides_stand_beside_each_other_as_shares_of_ours_by_calls) {
   const std::string text = json_of(load, result);
   const auto json = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(json.is_discarded());
-  EXPECT_EQ(json["base"], "refract rpc");
-  EXPECT_FALSE(json["sides"][0].contains("server_ns_per_operation"));
-  EXPECT_EQ(json["sides"][2]["server_ns_per_operation"], 1'500);
-  EXPECT_EQ(json["sides"][2]["requests_per_operation"], 2);
-  EXPECT_EQ(json["sides"][2]["over_base"], 0.5);
+  const auto median = [&json](std::string_view what, std::string_view name) {
+    for (const auto& series : json["sections"][0]["series"]) {
+      if (series["what"] == what && series["name"] == name)
+        return series["points"][0]["median"].get<double>();
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(median("operations a second", "pilaf / refract rpc"), 0.5);
+  EXPECT_EQ(median("operations a second", "refract rpc / refract rpc"), -1);
+  EXPECT_EQ(median("server's time an operation", "refract direct"), -1) << "it is not known";
+  EXPECT_EQ(median("server's time an operation", "pilaf"), 1'500);
+  EXPECT_EQ(median("requests an operation", "pilaf"), 2);
   const Reported<std::string> page = html_of(text);
   ASSERT_TRUE(page) << page.error().what;
-  EXPECT_NE(page->find("x refract rpc"), std::string::npos);
+  EXPECT_NE(page->find("pilaf / refract rpc"), std::string::npos);
 }
 
 TEST(KvResults, become_lines_json_and_a_page) {
@@ -340,8 +347,8 @@ TEST(KvResults, become_lines_json_and_a_page) {
   const std::string text = json_of(load, result);
   const auto json = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(json.is_discarded());
-  EXPECT_EQ(json["sides"][0]["rate_median"], 2e6);
-  EXPECT_EQ(json["sides"][1]["sweep"][1]["offered"], 3e6);
+  EXPECT_EQ(json["sections"][0]["series"][0]["points"][0]["median"], 2e6);
+  EXPECT_EQ(json["sections"][2]["series"][0]["points"][1]["x"], 3e6) << "that was offered";
 
   const Reported<std::string> page = html_of(text);
   ASSERT_TRUE(page) << page.error().what;
@@ -349,14 +356,6 @@ TEST(KvResults, become_lines_json_and_a_page) {
   EXPECT_NE(page->find("redis &lt;b&gt;, p99.9"), std::string::npos);
   EXPECT_NE(page->find("<polyline"), std::string::npos);
   EXPECT_EQ(page->find("http"), std::string::npos) << "the page needs nothing but itself";
-}
-
-TEST(KvPage, survives_fields_of_other_types) {
-  constexpr const char* kQuantiles = R"({"quantiles":[[1],["a",2],[0.5,1e300]]})";
-  for (const std::string& sides : {std::string("3"), std::string(R"([1,{"all":3,"sweep":[2,{}]}])"),
-                                   R"([{"all":{"latency_ns":)" + std::string(kQuantiles) + "}}]"}) {
-    EXPECT_TRUE(html_of(R"({"format":"refract-kv-2","sides":)" + sides + "}")) << sides;
-  }
 }
 
 }  // namespace

@@ -4,16 +4,13 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <optional>
 #include <string_view>
+#include <utility>
 
-#include "bench/measure/machine.h"
-#include "bench/report/results.h"
-
-#include "refract/documents/json.h"
+#include "bench/report/findings.h"
 
 namespace refract::bench {
-
-using Json = documents::Value;
 
 std::string served_rate_text(double per_second) {
   if (per_second >= 1e6) return fmt::format("{:.2f} M/s", per_second * 1e-6);
@@ -118,57 +115,86 @@ bool is_comparison(const KvLoad& load, const KvResult& result) {
   return result.sides.size() > (load.beside.empty() ? 1U : 2U) || !load.has(kOurs);
 }
 
-Json json_of(const WorkloadResult& result) {
-  Json quantiles = Json::array();
-  for (const double share : kShares) quantiles.push_back({share, result.latency_ns.quantile(share)});
-  return {{"operations", result.operations},
-          {"seconds", result.seconds},
-          {"per_second", result.per_second()},
-          {"missing", result.missing},
-          {"overloaded", result.overloaded},
-          {"unserved", result.unserved},
-          {"inserted", result.inserted},
-          {"repeated", result.repeated},
-          {"scanned", result.scanned},
-          {"retried", result.retried},
-          {"latency_ns",
-           {{"p50", result.latency_ns.quantile(0.5)},
-            {"p90", result.latency_ns.quantile(0.9)},
-            {"p99", result.latency_ns.quantile(0.99)},
-            {"p999", result.latency_ns.quantile(0.999)},
-            {"max", result.latency_ns.max()},
-            {"mean", result.latency_ns.mean()},
-            {"quantiles", quantiles}}}};
+void add_counts(Section& section, const std::string& who, const std::string& name, const Counts& counts,
+                const Point& point) {
+  if (counts.operations == 0) return;
+  const auto add = [&](std::string_view what, double value) {
+    Point each = point;
+    each.samples = {value};
+    section
+        .series_of(
+            fmt::format("{}'s {} an operation{}", who, what, counts.has_kernel ? "" : ", outside the kernel"),
+            name, "")
+        .points.push_back(std::move(each));
+  };
+  add("cycles", counts.cycles_per_operation());
+  add("instructions", counts.instructions_per_operation());
 }
 
-Json json_of(const KvSide& side) {
-  Json json = {{"name", side.name}, {"how", side.how}, {"served_by", side.served_by}, {"rates", side.rates}};
-  const Spread rates = spread_of(side.rates);
-  json["rate_median"] = rates.median;
-  json["rate_min"] = rates.min;
-  json["rate_max"] = rates.max;
-  json["requests_per_operation"] = side.requests_per_operation();
-  const std::optional<double> server_ns = side.server_ns_per_operation();
-  if (server_ns) json["server_ns_per_operation"] = *server_ns;
-  const auto add_counts = [&json](const char* name, const Counts& counts) {
-    if (counts.operations == 0) return;
-    json[name] = {{"cycles_per_operation", counts.cycles_per_operation()},
-                  {"instructions_per_operation", counts.instructions_per_operation()},
-                  {"has_kernel", counts.has_kernel}};
+// Of all turns at one place.
+void add_oddities(std::vector<Detail>& details, const WorkloadResult& result, const std::string& place) {
+  const auto add = [&](std::string_view name, double value, std::string_view unit) {
+    if (value <= 0) return;
+    details.push_back(
+        {fmt::format("{}{}{}", place, place.empty() ? "" : ": ", name), value, std::string(unit)});
   };
-  add_counts("client_counts", side.sum.counts);
-  add_counts("server_counts", side.server_counts);
-  json["all"] = json_of(side.sum);
-  json["sweep"] = Json::array();
-  for (const KvPoint& point : side.sweep) {
-    Json row = {{"share", point.share},
-                {"offered", point.offered},
-                {"drift", point.drift},
-                {"disturbed", point.is_disturbed()}};
-    row.update(json_of(point.result));
-    json["sweep"].push_back(row);
+  add("operations", static_cast<double>(result.operations), "");
+  add("seconds", result.seconds, "s");
+  add("missing", static_cast<double>(result.missing), "");
+  add("overloaded", static_cast<double>(result.overloaded), "");
+  add("unserved", static_cast<double>(result.unserved), "");
+  add("inserted", static_cast<double>(result.inserted), "");
+  add("repeated", static_cast<double>(result.repeated), "");
+  add("scanned", static_cast<double>(result.scanned), "");
+  add("retried", static_cast<double>(result.retried), "");
+}
+
+// One in so many operations takes longer than the quantile: an axis on which 0.9 lies as far from 0.99 as
+// that from 0.999.
+Section quantiles_of(const KvResult& result) {
+  Section section{.title = "Latency by quantile", .axis = "quantile"};
+  for (const KvSide& side : result.sides) {
+    const Histogram& latency = side.sum.latency_ns;
+    Series& series = section.series_of("latency", side.name, "ns");
+    for (const double share : kShares) {
+      series.points.push_back({.x = 1 / (1 - share),
+                               .place = fmt::format("{:.4g} %", share * 100),
+                               .samples = {static_cast<double>(latency.quantile(share))}});
+    }
+    series.details = {{"mean", latency.mean(), "ns"}, {"highest", static_cast<double>(latency.max()), "ns"}};
   }
-  return json;
+  return section;
+}
+
+void add_rate(Section& section, const KvSide& side, const KvPoint& point) {
+  const auto add = [&](std::string_view what, std::string_view name, std::string_view unit, double value) {
+    section.series_of(what, name, unit)
+        .points.push_back({.x = point.offered,
+                           .place = served_rate_text(point.offered),
+                           .samples = {value},
+                           .is_disturbed = point.is_disturbed()});
+  };
+  const WorkloadResult& result = point.result;
+  const auto latency = [&](double share) { return static_cast<double>(result.latency_ns.quantile(share)); };
+  add("latency", side.name + ", median", "ns", latency(0.5));
+  add("latency", side.name + ", p99", "ns", latency(0.99));
+  add("latency", side.name + ", p99.9", "ns", latency(0.999));
+  add("served", side.name, "/s", result.per_second());
+  add("refused", side.name, "", static_cast<double>(result.overloaded));
+  add("never begun", side.name, "", static_cast<double>(result.unserved));
+}
+
+Section rates_of(const KvResult& result) {
+  Section section{.title = "Latency under a rate",
+                  .how =
+                      "Operations are due at moments of their own, whether or not the store keeps up, and a "
+                      "latency counts from when an operation was due. Where a curve leaves the floor is "
+                      "where the store is saturated.",
+                  .axis = "offered"};
+  for (const KvSide& side : result.sides) {
+    for (const KvPoint& point : side.sweep) add_rate(section, side, point);
+  }
+  return section;
 }
 
 }  // namespace
@@ -230,7 +256,7 @@ std::string lines_of(const KvLoad& load, const KvResult& result) {
          fmt::format("references: {} before; {} after\n", text(result.before), text(result.after));
 }
 
-Json load_json_of(const KvLoad& load, bool is_bound) {
+documents::Value load_json_of(const KvLoad& load, bool is_bound) {
   const WorkloadOptions& workload = load.workload;
   return {{"keys", workload.keys},
           {"key_bytes", workload.key_bytes},
@@ -250,21 +276,42 @@ Json load_json_of(const KvLoad& load, bool is_bound) {
           {"provider", text(load.provider)}};
 }
 
-Json side_json_of(const KvResult& result, const KvSide& side) {
-  Json json = json_of(side);
-  json["over_base"] = result.over_base(side);
-  return json;
+void add_sides(Section& section, const KvResult& result, const Point& point) {
+  const KvSide& base = result.sides[result.base];
+  for (const KvSide& side : result.sides) {
+    const auto add = [&](std::string_view what, const std::string& name, std::string_view unit,
+                         std::vector<double> samples) -> Series& {
+      Series& series = section.series_of(what, name, unit);
+      series.points.push_back(point);
+      series.points.back().samples = std::move(samples);
+      return series;
+    };
+    Series& rate = add("operations a second", side.name, "/s", side.rates);
+    add_oddities(rate.details, side.sum, point.place);
+    rate.note = fmt::format("{}; served by {}", side.how, side.served_by);
+    if (&side != &base) {
+      add("operations a second", fmt::format("{} / {}", side.name, base.name), "x", {result.over_base(side)});
+    }
+    add("requests an operation", side.name, "", {side.requests_per_operation()});
+    if (const std::optional<double> server_ns = side.server_ns_per_operation()) {
+      add("server's time an operation", side.name, "ns", {*server_ns});
+    }
+    add_counts(section, "client", side.name, side.sum.counts, point);
+    add_counts(section, "server", side.name, side.server_counts, point);
+  }
+  section.blocks.push_back(
+      {.of = point.place,
+       .block = {.before = result.before, .after = result.after, .accepted = !point.is_disturbed}});
 }
 
 std::string json_of(const KvLoad& load, const KvResult& result) {
-  Json json = {{"format", "refract-kv-2"},
-               {"machine", json_of(this_machine())},
-               {"load", load_json_of(load, result.is_bound)},
-               {"references", {{"before", json_of(result.before)}, {"after", json_of(result.after)}}},
-               {"sides", Json::array()}};
-  for (const KvSide& side : result.sides) json["sides"].push_back(side_json_of(result, side));
-  json["base"] = result.sides[result.base].name;
-  return documents::to_json_page(json);
+  Findings findings = findings_here("kv", "load on a node", load_json_of(load, result.is_bound));
+  Section section;
+  add_sides(section, result, {.samples = {}});
+  findings.sections.push_back(std::move(section));
+  findings.sections.push_back(quantiles_of(result));
+  if (Section rates = rates_of(result); !rates.series.empty()) findings.sections.push_back(std::move(rates));
+  return json_of(findings);
 }
 
 }  // namespace refract::bench

@@ -6,6 +6,7 @@
 
 #include "bench/kv/kv_load.h"
 #include "bench/kv/kv_sweep.h"
+#include "bench/report/findings.h"
 
 #include "refract/documents/value.h"
 
@@ -18,7 +19,7 @@ namespace refract::bench {
 [[nodiscard]] std::string lines_of(const KvLoad& load, const KvSweep& sweep);
 [[nodiscard]] std::string json_of(const KvLoad& load, const KvSweep& sweep);
 
-// The parts of both: what was asked for, by whom, and where they sat.
+// The parts of both: what was asked for, the clients, and where they sat.
 [[nodiscard]] std::string heading_of(const KvLoad& load, bool is_bound);
 // Cycles and instructions an operation, or that there are no counters here.
 [[nodiscard]] std::string counts_of(const KvResult& result);
@@ -26,6 +27,7 @@ namespace refract::bench {
 [[nodiscard]] std::string served_rate_text(double per_second);
 [[nodiscard]] std::string oddities_of(const WorkloadResult& result);
 [[nodiscard]] documents::Value load_json_of(const KvLoad& load, bool is_bound);
-[[nodiscard]] documents::Value side_json_of(const KvResult& result, const KvSide& side);
+// Adds what was found of each side, and the references, at the place of `point`.
+void add_sides(Section& section, const KvResult& result, const Point& point);
 
 }  // namespace refract::bench

@@ -2,22 +2,15 @@
 // What a sweep found, for people and for programs.
 #include <fmt/core.h>
 
-#include "bench/kv/kv_results.h"
-#include "bench/measure/machine.h"
-#include "bench/report/results.h"
+#include <utility>
 
-#include "refract/base/units.h"
-#include "refract/documents/json.h"
+#include "bench/kv/kv_results.h"
 
 namespace refract::bench {
 namespace {
 
-using Json = documents::Value;
-
-std::string value_text(Sweep over, uint64_t value) {
-  if (over != Sweep::kSize) return fmt::format("{}", value);
-  if (value >= kMiB) return fmt::format("{} MiB", value / kMiB);
-  return value >= 1024 ? fmt::format("{} KiB", value / 1024) : fmt::format("{} B", value);
+std::string place_text(Sweep over, uint64_t value) {
+  return over == Sweep::kSize ? bytes_text(static_cast<double>(value)) : fmt::format("{}", value);
 }
 
 std::string row_of(const KvSweepPoint& point, const KvSide& side) {
@@ -31,6 +24,25 @@ std::string row_of(const KvSweepPoint& point, const KvSide& side) {
                      point.result.over_base(side), oddities_of(side.sum));
 }
 
+void add_latencies(Section& section, const KvResult& result, const Point& point) {
+  for (const auto& [text, share] :
+       {std::pair("latency, median", 0.5), {"latency, p99", 0.99}, {"latency, p99.9", 0.999}}) {
+    for (const KvSide& side : result.sides) {
+      Series& series = section.series_of(text, side.name, "ns");
+      series.points.push_back(point);
+      series.points.back().samples = {static_cast<double>(side.sum.latency_ns.quantile(share))};
+    }
+  }
+}
+
+void add_flows(Section& section, const KvResult& result, const Point& point) {
+  for (const KvSide& side : result.sides) {
+    Series& series = section.series_of("bytes of values a second", side.name, "B/s");
+    series.points.push_back(point);
+    for (const double rate : side.rates) series.points.back().samples.push_back(rate * point.x);
+  }
+}
+
 }  // namespace
 
 std::string lines_of(const KvLoad& load, const KvSweep& sweep) {
@@ -38,7 +50,7 @@ std::string lines_of(const KvLoad& load, const KvSweep& sweep) {
   lines += fmt::format("over {}, medians of {} turns\n", text(sweep.over), load.turns);
   for (const KvSweepPoint& point : sweep.points) {
     const KvResult& result = point.result;
-    lines += fmt::format("\n{:<9}{:<7}{:<34} {:>9} {:>9}  x {}\n", value_text(sweep.over, point.at),
+    lines += fmt::format("\n{:<9}{:<7}{:<34} {:>9} {:>9}  x {}\n", place_text(sweep.over, point.at),
                          text(sweep.over), "operations a second", "p50 us", "p99 us",
                          result.sides[result.base].name);
     for (const KvSide& side : result.sides) lines += row_of(point, side);
@@ -59,25 +71,21 @@ std::string lines_of(const KvLoad& load, const KvSweep& sweep) {
 }
 
 std::string json_of(const KvLoad& load, const KvSweep& sweep) {
-  Json json = {{"format", "refract-kv-sweep-1"},
-               {"machine", json_of(this_machine())},
-               {"load", load_json_of(load, sweep.is_bound)},
-               {"over", text(sweep.over)},
-               {"points", Json::array()}};
-  for (const KvSweepPoint& point : sweep.points) {
-    const KvResult& result = point.result;
-    Json row = {{"at", point.at},
-                {"text", value_text(sweep.over, point.at)},
-                {"keys", point.keys},
-                {"drift", point.drift},
-                {"disturbed", point.is_disturbed()},
-                {"references", {{"before", json_of(result.before)}, {"after", json_of(result.after)}}},
-                {"base", result.sides[result.base].name},
-                {"sides", Json::array()}};
-    for (const KvSide& side : result.sides) row["sides"].push_back(side_json_of(result, side));
-    json["points"].push_back(std::move(row));
+  const std::string over(text(sweep.over));
+  Findings findings = findings_here("kv", "load over " + over, load_json_of(load, sweep.is_bound));
+  Section section{.how = "All sides took turns within each point.", .axis = over};
+  for (const KvSweepPoint& at : sweep.points) {
+    const Point point{.x = static_cast<double>(at.at),
+                      .place = place_text(sweep.over, at.at),
+                      .samples = {},
+                      .is_disturbed = at.is_disturbed(),
+                      .note = fmt::format("{} keys, references {:.0f} % apart", at.keys, 100 * at.drift)};
+    add_sides(section, at.result, point);
+    if (sweep.over == Sweep::kSize) add_flows(section, at.result, point);
+    add_latencies(section, at.result, point);
   }
-  return documents::to_json_page(json);
+  findings.sections.push_back(std::move(section));
+  return json_of(findings);
 }
 
 }  // namespace refract::bench

@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 
-#include "bench/report/page_parts.h"
+#include "bench/report/findings.h"
 
 namespace refract::bench {
 namespace {
@@ -16,6 +16,9 @@ constexpr double kWidth = 760;
 constexpr double kHeight = 300;
 constexpr double kLeft = 70;
 constexpr double kBottom = 40;
+// Nothing that is measured lies outside.
+constexpr double kLeast = 1e-12;
+constexpr double kMost = 1e18;
 
 double x_of(double place) {
   return kLeft + place * (kWidth - kLeft - 20);
@@ -26,26 +29,25 @@ double y_of(double place) {
 }
 
 // One for each power of ten; whole decades, so that the grid reads as a scale.
-std::vector<Tick> decades_of(const Axis& axis, std::string (*text_of)(double)) {
+std::vector<Tick> decades_of(const Axis& axis, std::string_view unit) {
   std::vector<Tick> ticks;
   for (double value = axis.least; value <= axis.most * 1.01; value *= 10) {
-    ticks.push_back({axis.place(value), text_of(value)});
+    ticks.push_back({axis.place(value), escaped(value_text(value, unit))});
   }
   return ticks;
 }
 
 // The decades round all values of the curves.
-Axis value_axis(const std::vector<Curve>& curves, double floor) {
-  double least = 1e15;
-  double most = floor;
+Axis value_axis(const std::vector<Curve>& curves) {
+  double least = kMost;
+  double most = kLeast;
   for (const Curve& curve : curves) {
     for (const auto& [x, y] : curve.points) {
-      least = std::min(least, std::max(y, floor));
+      least = std::min(least, y);
       most = std::max(most, y);
     }
   }
-  least = std::min(least, most);
-  return {.least = std::pow(10, std::floor(std::log10(least))),
+  return {.least = std::pow(10, std::floor(std::log10(std::min(least, most)))),
           .most = std::pow(10, std::ceil(std::log10(most * 1.001))),
           .is_log = true};
 }
@@ -63,29 +65,39 @@ double Axis::place(double value) const {
   return span > 0 ? std::clamp((at(value) - at(least)) / span, 0.0, 1.0) : 0;
 }
 
-std::string time_text(double ns) {
-  if (ns >= 1e9) return fmt::format("{:.3g} s", ns * 1e-9);
-  if (ns >= 1e6) return fmt::format("{:.3g} ms", ns * 1e-6);
-  if (ns >= 1e3) return fmt::format("{:.3g} us", ns * 1e-3);
-  return fmt::format("{:.3g} ns", ns);
+bool is_drawable(double value) noexcept {
+  return value >= kLeast && value <= kMost;
 }
 
-std::string rate_text(double per_second) {
-  return per_second >= 1e6 ? fmt::format("{:.3g} M/s", per_second * 1e-6)
-                           : fmt::format("{:.3g} k/s", per_second * 1e-3);
-}
-
-std::string flow_text(double bytes_per_second) {
-  return bytes_per_second >= 1e9 ? fmt::format("{:.3g} GB/s", bytes_per_second * 1e-9)
-                                 : fmt::format("{:.3g} MB/s", bytes_per_second * 1e-6);
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char letter : text) {
+    switch (letter) {
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '&':
+        safe += "&amp;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += letter;
+    }
+  }
+  return safe;
 }
 
 std::string plot_of(const std::vector<Curve>& curves, const Axis& x_axis, const std::vector<Tick>& x_ticks,
-                    std::string (*text_of)(double value), double least) {
-  const Axis y_axis = value_axis(curves, least);
+                    std::string_view unit) {
+  const Axis y_axis = value_axis(curves);
   std::string svg =
       fmt::format(R"(<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img">)", kWidth, kHeight + 20);
-  for (const Tick& tick : decades_of(y_axis, text_of)) {
+  for (const Tick& tick : decades_of(y_axis, unit)) {
     svg += fmt::format(R"(<line x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}" stroke="#8a93a3" opacity=".35"/>)",
                        kLeft, kWidth - 20, y_of(tick.place), y_of(tick.place));
     svg += fmt::format(R"(<text x="{}" y="{:.1f}" font-size="11" text-anchor="end">{}</text>)", kLeft - 6,
@@ -99,7 +111,7 @@ std::string plot_of(const std::vector<Curve>& curves, const Axis& x_axis, const 
   for (const Curve& curve : curves) {
     std::string points;
     for (const auto& [x, y] : curve.points) {
-      points += fmt::format("{:.1f},{:.1f} ", x_of(x_axis.place(x)), y_of(y_axis.place(std::max(y, least))));
+      points += fmt::format("{:.1f},{:.1f} ", x_of(x_axis.place(x)), y_of(y_axis.place(y)));
     }
     const char* dashes = curve.is_dashed ? R"( stroke-dasharray="5 4")" : "";
     svg += fmt::format(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="2"{}/>)", points,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Curves over an axis, as SVG, for the pages.
+// Curves over an axis, as SVG, for the page.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,14 +33,15 @@ struct Tick {
 // Of the curves of one side.
 [[nodiscard]] const char* colour_of(size_t side) noexcept;
 
-[[nodiscard]] std::string time_text(double ns);
-[[nodiscard]] std::string rate_text(double per_second);
-[[nodiscard]] std::string flow_text(double bytes_per_second);
+// Text as HTML shows it.
+[[nodiscard]] std::string escaped(std::string_view text);
 
-// The vertical axis has whole decades round all values of the curves, written by `text_of`. What is below
-// `least` is drawn there.
+// Whether a logarithmic axis has a place for it.
+[[nodiscard]] bool is_drawable(double value) noexcept;
+
+// The vertical axis has whole decades round all values of the curves, in that unit. REQUIRES: all values are
+// drawable.
 [[nodiscard]] std::string plot_of(const std::vector<Curve>& curves, const Axis& x_axis,
-                                  const std::vector<Tick>& x_ticks,
-                                  std::string (*text_of)(double value) = time_text, double least = 1);
+                                  const std::vector<Tick>& x_ticks, std::string_view unit);
 
 }  // namespace refract::bench

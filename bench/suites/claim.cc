@@ -8,14 +8,9 @@
 #include <utility>
 
 #include "bench/bars/bar_run.h"
-#include "bench/measure/machine.h"
-
-#include "refract/documents/json.h"
 
 namespace refract::bench {
 namespace {
-
-using Json = documents::Value;
 
 // The worst first.
 constexpr std::array kVerdicts = {Verdict::kFailed,      Verdict::kFallsShort, Verdict::kDisturbed,
@@ -99,11 +94,13 @@ std::string json_of(const Suite& suite, const ClaimResult& result) {
   std::vector<BarResult> results;
   results.reserve(result.bars.size());
   for (const auto& claimed : result.bars) results.push_back(claimed->result);
-  Json json = {{"format", "refract-claim-1"}, {"suite", suite.name},
-               {"title", suite.title},        {"claim", suite.claim},
-               {"again", command_of(suite)},  {"verdict", text(result.verdict())}};
-  json["run"] = run_json_of(this_machine(), results);
-  return documents::to_json_page(json);
+  Findings findings = findings_here("suite", suite.title,
+                                    {{"suite", suite.name},
+                                     {"claim", suite.claim},
+                                     {"again", command_of(suite)},
+                                     {"verdict", text(result.verdict())}});
+  findings.sections.push_back(section_of(results));
+  return json_of(findings);
 }
 
 }  // namespace refract::bench

@@ -137,8 +137,8 @@ TEST(Claims, what_was_disturbed_says_so_and_is_no_result) {
   EXPECT_THAT(lines, HasSubstr("it is so"));
   const auto json = nlohmann::json::parse(json_of(suite, result), nullptr, false);
   ASSERT_FALSE(json.is_discarded());
-  EXPECT_EQ(json["verdict"], "disturbed");
-  EXPECT_EQ(json["run"]["bars"].size(), 2u);
+  EXPECT_EQ(json["facts"]["verdict"], "disturbed");
+  EXPECT_EQ(json["sections"][0]["series"].size(), 2u);
 }
 
 }  // namespace

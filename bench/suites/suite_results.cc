@@ -4,16 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/measure/machine.h"
-#include "bench/report/results.h"
+#include "bench/report/findings.h"
 #include "bench/suites/suite.h"
-
-#include "refract/documents/json.h"
 
 namespace refract::bench {
 namespace {
-
-using Json = documents::Value;
 
 bool is_off(const Suite& suite, const Compared& compared) {
   return std::abs(compared.difference) > suite.tolerance;
@@ -143,34 +138,32 @@ std::string lines_of(const Suite& suite, const SuiteResult& result) {
 }
 
 std::string json_of(const Suite& suite, const SuiteResult& result) {
-  Json json = {
-      {"format", "refract-suite-1"}, {"machine", json_of(this_machine())}, {"suite", suite.name},
-      {"title", suite.title},        {"fabric", text(result.fabric)},      {"what", label_of(result.fabric)},
-      {"seed", suite.seed},          {"tolerance", suite.tolerance}};
-  json["figures"] = Json::array();
+  Findings findings = findings_here("suite", suite.title,
+                                    {{"suite", suite.name},
+                                     {"fabric", text(result.fabric)},
+                                     {"seed", suite.seed},
+                                     {"tolerance", suite.tolerance}});
+  Section section{.how = std::string(label_of(result.fabric))};
   for (const Compared& compared : result.compared) {
     const Figure& figure = *compared.figure;
-    json["figures"].push_back({{"what", figure.what},
-                               {"system", figure.system},
-                               {"place", figure.place},
-                               {"over", figure.over},
-                               {"unit", compared.unit},
-                               {"ours", compared.ours},
-                               {"paper", figure.paper},
-                               {"difference", compared.difference},
-                               {"source", figure.source},
-                               {"verdict", verdict_of(suite, compared)},
-                               {"because", figure.because}});
+    Series& series = section.add(figure.what, subject_of(figure), compared.unit, {compared.ours});
+    series.limit = {.at_least = figure.paper * (1 - suite.tolerance),
+                    .at_most = figure.paper * (1 + suite.tolerance),
+                    .text = fmt::format("the paper: {:g}, {}", figure.paper, figure.source),
+                    .verdict = std::string(verdict_of(suite, compared))};
+    series.details = {{"paper", figure.paper, compared.unit}, {"off by", 100 * compared.difference, "%"}};
+    series.note = figure.because;
   }
-  json["measured"] = Json::array();
+  findings.sections.push_back(std::move(section));
+  Section rest{.title = "Measured besides"};
   for (const Measured& measured : result.measured) {
-    json["measured"].push_back({{"system", measured.system},
-                                {"place", measured.place},
-                                {"what", measured.what},
-                                {"unit", measured.unit},
-                                {"value", measured.value}});
+    rest.add(
+        measured.what,
+        measured.place.empty() ? measured.system : fmt::format("{}, {}", measured.system, measured.place),
+        measured.unit, {measured.value});
   }
-  return documents::to_json_page(json);
+  findings.sections.push_back(std::move(rest));
+  return json_of(findings);
 }
 
 }  // namespace refract::bench

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/bars/bar_results.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace refract::bench {
+namespace {
+
+std::string measured(const BarResult& result) {
+  if (result.outcome.samples.empty()) return "-";
+  const Spread spread = spread_of(result.outcome.samples);
+  return fmt::format("{:.3g} ({:.3g}..{:.3g}){}{}", spread.median, spread.min, spread.max,
+                     result.bar->unit.empty() ? "" : " ", result.bar->unit);
+}
+
+constexpr std::string_view kColumns = "{:<20} {:<52} {:<26} {:<14} {}";
+
+}  // namespace
+
+std::string heading() {
+  return fmt::format(kColumns, "", "what", "median (min..max)", "bar", "");
+}
+
+std::string line_of(const BarResult& result) {
+  return fmt::format(kColumns, result.bar->name, result.bar->what, measured(result), result.bar->promise,
+                     text(result.verdict));
+}
+
+std::string details_of(const std::vector<BarResult>& results) {
+  std::string lines;
+  for (const BarResult& result : results) {
+    lines += fmt::format("{}:", result.bar->name);
+    std::string_view separator = " ";
+    for (const Detail& detail : result.outcome.details) {
+      lines += fmt::format("{}{} {:.4g}{}{}", separator, detail.name, detail.value,
+                           detail.unit.empty() ? "" : " ", detail.unit);
+      separator = ", ";
+    }
+    lines += '\n';
+    if (!result.outcome.note.empty()) lines += fmt::format("    {}\n", result.outcome.note);
+    for (const Block& block : result.outcome.blocks) {
+      lines += fmt::format("    references{}: {} before; {} after\n", block.accepted ? "" : ", rejected",
+                           text(block.before), text(block.after));
+    }
+  }
+  return lines;
+}
+
+Section section_of(const std::vector<BarResult>& results) {
+  Section section{.how = "All of it ran on one host: it says nothing about a network card."};
+  for (const BarResult& result : results) {
+    const Bar& bar = *result.bar;
+    const std::string name(bar.name);
+    Limit limit{.text = std::string(bar.promise), .verdict = std::string(text(result.verdict))};
+    (bar.sense == Sense::kAtLeast ? limit.at_least : limit.at_most) = bar.limit;
+    Series& series = section.series_of(bar.what, name, bar.unit);
+    if (!result.outcome.samples.empty()) series.points.push_back({.samples = result.outcome.samples});
+    series.limit = std::move(limit);
+    series.details = result.outcome.details;
+    series.note = result.outcome.note;
+    for (const Block& block : result.outcome.blocks) section.blocks.push_back({.of = name, .block = block});
+  }
+  return section;
+}
+
+std::string json_of(const std::vector<BarResult>& results) {
+  Findings findings = findings_here("bars", "what we promise, measured", documents::Value::object());
+  findings.sections.push_back(section_of(results));
+  return json_of(findings);
+}
+
+}  // namespace refract::bench
