@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "bench/bars/bar_results.h"
+#include "bench/bars/bars_results.h"
 #include "bench/load/entry.h"
 #include "bench/load/zipf.h"
 #include "bench/measure/pointer_chase.h"

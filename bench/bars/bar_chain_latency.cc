@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -31,8 +33,6 @@ Reported<double> get_median_ns(const BarRun& run, Client& client, uint64_t entri
   return run.timer.ns(samples.quantile_ticks(0.5));
 }
 
-}  // namespace
-
 Reported<Outcome> measure_chain_get(BarRun& run) {
   const uint64_t entries = std::min(kEntries, run.options.entries);
   const Reported<LoadedNode> loaded = start_loaded_node(run, entries);
@@ -62,6 +62,17 @@ Reported<Outcome> measure_chain_get(BarRun& run) {
     block.note = "1,000 entries of 16 + 64 B; client on core 0, server on core 1";
     return {};
   });
+}
+
+constexpr std::array kBars = {
+    Bar{"chain-get", "get by a chain on shm, slot known, median / get by a call", "at most 1.30",
+        Sense::kAtMost, 1.3, "x", measure_chain_get},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_chain_latency() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -60,8 +62,6 @@ Reported<Outcome> messages_of(const BarRun& run, Round round) {
   return outcome;
 }
 
-}  // namespace
-
 Reported<Outcome> measure_get_messages(BarRun& run) {
   return messages_of(run, get_all);
 }
@@ -92,6 +92,18 @@ Reported<Outcome> measure_allocations(BarRun& run) {
   outcome.note =
       fmt::format("operator new of this program and the client in it, over {} of each", kOperations);
   return outcome;
+}
+
+constexpr std::array kBars = {
+    Bar{"get-messages", "messages a get", "0", Sense::kAtMost, 0, "", measure_get_messages},
+    Bar{"put-messages", "messages a put, each way", "1", Sense::kAtMost, 1, "", measure_put_messages},
+    Bar{"allocations", "allocations a get or put, warm", "0", Sense::kAtMost, 0, "", measure_allocations},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_counts() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -5,10 +5,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "bench/bars/bars.h"
@@ -44,7 +46,7 @@ Reported<uint64_t> hash_seed_of(const PrivateNode& node) {
   const fabric::Dispatcher dispatcher(**domain, shard);
   const bool is_open =
       shard.run_until([&] { return session.state() == rpc::Session::State::kOpen; }, now_ns() + kPatience_ns);
-  if (!is_open) return report(Code::kUnavailable, "the node lets nobody in");
+  if (!is_open) return report(Code::kUnavailable, "the node refuses every client");
   return reinterpret_cast<const SpaceHeader*>((*channel)->local_view().base)->hash_seed;
 }
 
@@ -267,14 +269,27 @@ Reported<Outcome> measure_beside(BarRun& run, bool over_tcp) {
   });
 }
 
-}  // namespace
-
 Reported<Outcome> measure_crowded_put(BarRun& run) {
   return measure_beside(run, false);
 }
 
 Reported<Outcome> measure_crowded_put_tcp(BarRun& run) {
   return measure_beside(run, true);
+}
+
+constexpr std::array kBars = {
+    Bar{"crowded-restart", "start from a log, 40,000 keys of one bucket / ordinary ones", "at most 2.00",
+        Sense::kAtMost, 2, "x", measure_crowded_restart},
+    Bar{"crowded-put", "put's p99 beside 4 clients with keys of one bucket / ordinary ones", "at most 2.00",
+        Sense::kAtMost, 2, "x", measure_crowded_put},
+    Bar{"crowded-put-tcp", "the same, the four over TCP", "at most 2.00", Sense::kAtMost, 2, "x",
+        measure_crowded_put_tcp},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_crowded() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

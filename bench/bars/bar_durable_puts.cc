@@ -3,6 +3,9 @@
 // file.
 #include <fmt/core.h>
 
+#include <array>
+#include <span>
+
 #include "bench/bars/bars.h"
 #include "bench/sides/rivals.h"
 
@@ -83,8 +86,6 @@ Reported<Outcome> measure_against_none(BarRun& run, bool over_tcp, size_t depth)
                   depth));
 }
 
-}  // namespace
-
 Reported<Outcome> measure_everysec_put_shm(BarRun& run) {
   return measure_against_none(run, false, 1);
 }
@@ -139,6 +140,23 @@ Reported<Outcome> measure_always_put_beside_redis(BarRun& run) {
           "Redis {}, appendfsync always; {} clients that sleep for their answers, each with a thread and "
           "a connection, anywhere; log and file on the same file system ($TMPDIR)",
           rivals->redis().version(), kConnections));
+}
+
+constexpr std::array kBars = {
+    Bar{"everysec-put-shm", "put on shm, one in flight, durability everysec / none", "at least 0.80",
+        Sense::kAtLeast, 0.8, "x", measure_everysec_put_shm},
+    Bar{"everysec-put-tcp", "the same on tcp, 16 in flight", "at least 0.80", Sense::kAtLeast, 0.8, "x",
+        measure_everysec_put_tcp},
+    Bar{"everysec-put-redis", "put on tcp, 16 in flight, everysec / Redis with AOF everysec", "at least 3",
+        Sense::kAtLeast, 3, "x", measure_everysec_put_beside_redis},
+    Bar{"always-put-redis", "put on tcp, 50 clients, always / Redis with AOF always", "at least 1.00",
+        Sense::kAtLeast, 1, "x", measure_always_put_beside_redis},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_durable_puts() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "bench/bars/bars.h"
 
@@ -47,8 +48,6 @@ HitRates rates_of(EvictionPolicy policy, double share, const std::vector<uint64_
   return kv::test::compare_with_the_book(options, trace);
 }
 
-}  // namespace
-
 Reported<Outcome> measure_eviction_hit_rate(BarRun& run) {
   const uint64_t keys = std::min(run.options.entries, kKeysMax);
   Outcome outcome;
@@ -77,6 +76,17 @@ Reported<Outcome> measure_eviction_hit_rate(BarRun& run) {
   outcome.note =
       "the worst of both policies and three sizes, capped at 1; direct reads, sampled as clients do";
   return outcome;
+}
+
+constexpr std::array kBars = {
+    Bar{"eviction-hit-rate", "hits of eviction / true LRU and LFU, zipf 0.99", "at least 0.97",
+        Sense::kAtLeast, 0.97, "x", measure_eviction_hit_rate},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_eviction() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

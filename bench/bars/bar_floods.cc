@@ -4,7 +4,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/refract_driver.h"
@@ -67,8 +69,6 @@ Reported<double> p99_of(const BarRun& run, StoreDriver& driver, uint64_t slice) 
   return static_cast<double>(result->latency_ns.quantile(0.99)) * 1e-3;
 }
 
-}  // namespace
-
 Reported<Outcome> measure_put_beside_floods(BarRun& run) {
   Reported<TemporaryFolder> folder = TemporaryFolder::create();
   if (!folder) return report(folder.error());
@@ -108,6 +108,17 @@ Reported<Outcome> measure_put_beside_floods(BarRun& run) {
         kRate, kFlooders);
     return {};
   });
+}
+
+constexpr std::array kBars = {
+    Bar{"put-floods", "p99 of puts beside four clients that flood / that spin", "at most 2", Sense::kAtMost,
+        2, "x", measure_put_beside_floods},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_floods() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

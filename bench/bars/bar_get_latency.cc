@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -46,8 +48,6 @@ double two_reads_median_ns(const BarRun& run, const PointerChase& chase, Samples
   return run.timer.ns(samples.quantile_ticks(0.5));
 }
 
-}  // namespace
-
 Reported<Outcome> measure_get_latency(BarRun& run) {
   Reported<LoadedNode> loaded = start_loaded_node(run, run.options.entries);
   if (!loaded) return report(loaded.error());
@@ -79,6 +79,17 @@ Reported<Outcome> measure_get_latency(BarRun& run) {
                              is_large ? "2 MiB" : "4 KiB", footprint / kMiB);
     return {};
   });
+}
+
+constexpr std::array kBars = {
+    Bar{"get-latency", "get on shm, median / two dependent 64 B reads", "at most 1.05", Sense::kAtMost, 1.05,
+        "x", measure_get_latency},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_get_latency() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

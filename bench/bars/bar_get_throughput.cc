@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <array>
+#include <span>
+
 #include "bench/bars/bars.h"
 #include "bench/load/zipf.h"
 #include "bench/measure/machine.h"
@@ -184,8 +187,6 @@ Reported<Outcome> measure_batches(BarRun& run, uint64_t entries) {
   return measure(run, {.entries = entries, .ours = &Sides::multi_get, .theirs = &Sides::look_up_many});
 }
 
-}  // namespace
-
 Reported<Outcome> measure_get_throughput(BarRun& run) {
   return measure_gets(run, run.options.entries, 0);
 }
@@ -219,6 +220,27 @@ Reported<Outcome> measure_hot_get(BarRun& run) {
     block.note = fmt::format("{} keys, one get after the other", kHotKeys);
     return {};
   });
+}
+
+constexpr std::array kBars = {
+    Bar{"get-throughput", "get on shm, throughput / in-process table", "at least 0.50", Sense::kAtLeast, 0.50,
+        "x", measure_get_throughput},
+    Bar{"get-throughput-many", "the same, 10 million entries", "at least 0.58", Sense::kAtLeast, 0.58, "x",
+        measure_get_throughput_of_many},
+    Bar{"get-throughput-zipf", "the same, zipf 0.99", "at least 0.60", Sense::kAtLeast, 0.60, "x",
+        measure_get_throughput_by_zipf},
+    Bar{"multi-get", "multi_get of 16 on shm / in-process table, prefetched", "at least 0.95",
+        Sense::kAtLeast, 0.95, "x", measure_multi_get},
+    Bar{"multi-get-many", "the same, 10 million entries", "at least 1.10", Sense::kAtLeast, 1.1, "x",
+        measure_multi_get_of_many},
+    Bar{"get-hot", "get on shm of one of 1000 keys", "under 40 ns", Sense::kAtMost, 40, "ns",
+        measure_hot_get},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_get_throughput() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <span>
+
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
 #include "bench/measure/idleness.h"
@@ -34,8 +37,6 @@ Reported<Outcome> measure_idle_of(BarRun& run, const NodeOptions& options, uint6
   return measure_idleness(*node, run.options.idle_ns, sleep_ns);
 }
 
-}  // namespace
-
 // "None" cannot be told from a housekeeping timer now and then, so the limit is a thousandth of a core: a
 // process that looks for work once a millisecond is above it, one that wakes up once a second far below.
 Reported<Outcome> measure_idle(BarRun& run) {
@@ -61,6 +62,27 @@ Reported<Outcome> measure_idle_shards(BarRun& run) {
 // Many: a search through all of them for the one that expires takes time for each.
 Reported<Outcome> measure_idle_expiry(BarRun& run) {
   return measure_idle_of(run, NodeOptions{}, run.options.entries, {.ttl_ns = 3'600 * kSecond_ns});
+}
+
+constexpr std::array kBars = {
+    Bar{"idle", "processor time of keeper, server and client, idle", "under 1 ms/s", Sense::kAtMost, 1,
+        "ms/s", measure_idle},
+    Bar{"idle-everysec", "the same of keeper and server, with a log, durability everysec", "under 1 ms/s",
+        Sense::kAtMost, 1, "ms/s", measure_idle_everysec},
+    Bar{"idle-always", "the same, durability always", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
+        measure_idle_always},
+    Bar{"idle-cache", "the same without a log, a cache by lru", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
+        measure_idle_cache},
+    Bar{"idle-shards", "the same, two shards, which listen on TCP", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
+        measure_idle_shards},
+    Bar{"idle-expiry", "the same, one of a million entries expires in an hour", "under 1 ms/s",
+        Sense::kAtMost, 1, "ms/s", measure_idle_expiry},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_idle() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <array>
+#include <span>
+
 #include "bench/bars/bars.h"
 #include "bench/sides/loaded_node.h"
 #include "bench/sides/redis.h"
@@ -36,8 +39,6 @@ Reported<double> bytes_per_entry_of_redis(uint64_t entries, std::string& version
   return static_cast<double>(*after - *before) / static_cast<double>(entries);
 }
 
-}  // namespace
-
 Reported<Outcome> measure_memory(BarRun& run) {
   const uint64_t entries = run.options.many_entries;
   Outcome outcome;
@@ -57,6 +58,16 @@ Reported<Outcome> measure_memory(BarRun& run) {
   outcome.details.push_back({"Redis", *theirs, "B"});
   outcome.note += fmt::format("; Redis {}: growth of used_memory_rss", version);
   return outcome;
+}
+
+constexpr std::array kBars = {
+    Bar{"memory", "memory an entry / Redis", "at most 0.72", Sense::kAtMost, 0.72, "x", measure_memory},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_memory() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -92,14 +92,25 @@ Reported<Outcome> measure_chain(BarRun& run, bool is_put) {
   });
 }
 
-}  // namespace
-
 Reported<Outcome> measure_chain_read_cost(BarRun& run) {
   return measure_chain(run, false);
 }
 
 Reported<Outcome> measure_chain_swap_cost(BarRun& run) {
   return measure_chain(run, true);
+}
+
+constexpr std::array kBars = {
+    Bar{"chain-read-cost", "executor: an indirect bounded READ of 64 B, hot", "under 60 ns", Sense::kAtMost,
+        60, "ns", measure_chain_read_cost},
+    Bar{"chain-swap-cost", "executor: ALLOCATE of 64 B and CAS, hot", "under 150 ns", Sense::kAtMost, 150,
+        "ns", measure_chain_swap_cost},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_prism_cost() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <array>
+#include <span>
+
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
 #include "bench/sides/loaded_node.h"
@@ -53,14 +56,25 @@ Reported<Outcome> measure(BarRun& run, uint64_t entries) {
   });
 }
 
-}  // namespace
-
 Reported<Outcome> measure_put_latency(BarRun& run) {
   return measure(run, run.options.entries);
 }
 
 Reported<Outcome> measure_put_latency_of_many(BarRun& run) {
   return measure(run, run.options.many_entries);
+}
+
+constexpr std::array kBars = {
+    Bar{"put-latency", "put on shm, one in flight, median / 64 B ping-pong", "at most 3.50", Sense::kAtMost,
+        3.5, "x", measure_put_latency},
+    Bar{"put-latency-many", "the same, 10 million entries", "at most 5.50", Sense::kAtMost, 5.5, "x",
+        measure_put_latency_of_many},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_put_latency() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

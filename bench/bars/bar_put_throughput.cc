@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <array>
+#include <span>
+
 #include "bench/bars/bars.h"
 #include "bench/load/put_lanes.h"
 #include "bench/sides/loaded_node.h"
@@ -64,8 +67,6 @@ Reported<double> get_rate_beside(Client& client, PutLanes& lanes, uint64_t entri
   const uint64_t gets = round_up(operations, kGetsATurn);
   return static_cast<double>(gets) * 1e3 / static_cast<double>(took_ns);
 }
-
-}  // namespace
 
 Reported<Outcome> measure_put_16(BarRun& run) {
   if (core_count() < 2) return report(Code::kUnsupported, "client and server need a core each");
@@ -137,6 +138,19 @@ Reported<Outcome> measure_get_under_puts(BarRun& run) {
         fmt::format("{} puts in flight, of the same keys; every byte of every value checked", kPutsBeside);
     return {};
   });
+}
+
+constexpr std::array kBars = {
+    Bar{"get-under-puts", "get on shm while the server puts / quiet", "at least 0.90", Sense::kAtLeast, 0.9,
+        "x", measure_get_under_puts},
+    Bar{"put-16", "put on shm, 16 in flight / update of the in-process table", "at least 0.60",
+        Sense::kAtLeast, 0.6, "x", measure_put_16},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_put_throughput() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <array>
 #include <csignal>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -55,14 +57,25 @@ Reported<Outcome> measure_with(BarRun& run, uint64_t entries) {
   });
 }
 
-}  // namespace
-
 Reported<Outcome> measure_restart(BarRun& run) {
   return measure_with(run, run.options.entries);
 }
 
 Reported<Outcome> measure_restart_of_many(BarRun& run) {
   return measure_with(run, run.options.many_entries);
+}
+
+constexpr std::array kBars = {
+    Bar{"restart", "kill -9 to the first put served", "under 0.200 s", Sense::kAtMost, 0.2, "s",
+        measure_restart},
+    Bar{"restart-many", "kill -9 to the first put served, 10 million entries", "under 0.800 s",
+        Sense::kAtMost, 0.8, "s", measure_restart_of_many},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_restart() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <filesystem>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/measure/disk_pace.h"
@@ -33,8 +35,6 @@ Reported<double> restore_seconds(const BarRun& run, DurableNode& node, int turn)
   unpin();
   return node.start_again(Draw(static_cast<uint64_t>(turn), run.options.many_entries).next());
 }
-
-}  // namespace
 
 Reported<Outcome> measure_restore_speed(BarRun& run) {
   Reported<DurableNode> node = start_with_snapshot(run);
@@ -97,6 +97,19 @@ Reported<Outcome> measure_restore_beside_redis(BarRun& run) {
         run.options.many_entries, redis->version());
     return {};
   });
+}
+
+constexpr std::array kBars = {
+    Bar{"restore-speed", "start from a snapshot, bytes a second / reading it, or memcpy", "at least 0.50",
+        Sense::kAtLeast, 0.5, "x", measure_restore_speed},
+    Bar{"restore-redis", "the same, seconds of Redis with its RDB / ours", "at least 5", Sense::kAtLeast, 5,
+        "x", measure_restore_beside_redis},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_restore() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -2,7 +2,9 @@
 // What a program gains that asks a node by shared memory where it asked Redis on localhost before.
 #include <fmt/core.h>
 
+#include <array>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "bench/bars/bars.h"
@@ -78,14 +80,25 @@ Reported<Outcome> measure_gets(BarRun& run, size_t redis_depth) {
       Over::kTcp);
 }
 
-}  // namespace
-
 Reported<Outcome> measure_shm_get_beside_redis(BarRun& run) {
   return measure_gets(run, 1);
 }
 
 Reported<Outcome> measure_shm_get_beside_pipelined_redis(BarRun& run) {
   return measure_gets(run, 64);
+}
+
+constexpr std::array kBars = {
+    Bar{"shm-get-redis", "gets on shm, one in flight / Redis, one in flight", "at least 20", Sense::kAtLeast,
+        20, "x", measure_shm_get_beside_redis},
+    Bar{"shm-get-redis-64", "gets on shm, one in flight / Redis, 64 in flight", "at least 5", Sense::kAtLeast,
+        5, "x", measure_shm_get_beside_pipelined_redis},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_shm_redis() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

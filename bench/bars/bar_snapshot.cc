@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/refract_driver.h"
@@ -111,8 +113,6 @@ Reported<Outcome> measure_latency(BarRun& run, Judged judged) {
   });
 }
 
-}  // namespace
-
 Reported<Outcome> measure_snapshot_latency(BarRun& run) {
   return measure_latency(run, [](const Latencies& latencies) {
     return static_cast<double>(latencies.during_ns.quantile(0.99)) /
@@ -161,6 +161,21 @@ Reported<Outcome> measure_snapshot_speed(BarRun& run) {
         run.options.many_entries);
     return {};
   });
+}
+
+constexpr std::array kBars = {
+    Bar{"snapshot-latency", "puts and gets on shm during a snapshot, p99 / without", "at most 1.50",
+        Sense::kAtMost, 1.5, "x", measure_snapshot_latency},
+    Bar{"snapshot-pause", "the longest of them during a snapshot", "at most 2 ms", Sense::kAtMost, 2, "ms",
+        measure_snapshot_pause},
+    Bar{"snapshot-speed", "snapshot, bytes a second / a synced file, or memcpy", "at least 0.50",
+        Sense::kAtLeast, 0.5, "x", measure_snapshot_speed},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_snapshot() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

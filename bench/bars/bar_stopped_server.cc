@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/sides/loaded_node.h"
@@ -11,8 +13,6 @@ namespace {
 // A round alternates so often, in short slices that begin with either state in turn: what others do on the
 // machine for longer than a slice then falls on both.
 constexpr uint64_t kSlices = 20;
-
-}  // namespace
 
 Reported<Outcome> measure_stopped_server(BarRun& run) {
   Reported<LoadedNode> loaded = start_loaded_node(run, run.options.entries);
@@ -56,6 +56,17 @@ Reported<Outcome> measure_stopped_server(BarRun& run) {
     block.note = "the server is running but has nothing else to do";
     return {};
   });
+}
+
+constexpr std::array kBars = {
+    Bar{"stopped-server", "get with the server stopped / running", "at least 0.95", Sense::kAtLeast, 0.95,
+        "x", measure_stopped_server},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_stopped_server() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

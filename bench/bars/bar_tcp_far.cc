@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <array>
+#include <span>
+
 #include "bench/bars/bars.h"
 #include "bench/measure/delayed_path.h"
 #include "bench/sides/rivals.h"
@@ -58,14 +61,12 @@ Reported<Outcome> measure_far(BarRun& run, double get_share) {
                          {"one plain connection", *stream * 1e-9, "GB/s"}};
         block.note = fmt::format(
             "{} in flight, one connection; {} ms there and back, {:.2g} GB/s each way, headers included; a "
-            "thread of this program holds the packets back, and nobody is bound to a core",
+            "thread of this program holds the packets back, and no thread is bound to a core",
             kDepth, path_options.round_trip_ns / kMillisecond_ns, bandwidth * 1e-9);
         return {};
       },
       Over::kTcp);
 }
-
-}  // namespace
 
 Reported<Outcome> measure_tcp_get_far(BarRun& run) {
   return measure_far(run, 1);
@@ -73,6 +74,19 @@ Reported<Outcome> measure_tcp_get_far(BarRun& run) {
 
 Reported<Outcome> measure_tcp_put_far(BarRun& run) {
   return measure_far(run, 0);
+}
+
+constexpr std::array kBars = {
+    Bar{"tcp-get-far", "gets of 4 MiB, 10 ms away / bandwidth of 1 GB/s", "at least 0.85", Sense::kAtLeast,
+        0.85, "x", measure_tcp_get_far},
+    Bar{"tcp-put-far", "puts of 4 MiB, 10 ms away / bandwidth of 1 GB/s", "at least 0.85", Sense::kAtLeast,
+        0.85, "x", measure_tcp_put_far},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_tcp_far() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <array>
+#include <span>
+
 #include "bench/bars/bars.h"
 #include "bench/measure/idleness.h"
 #include "bench/sides/rivals.h"
@@ -11,8 +14,6 @@ namespace refract::bench {
 namespace {
 
 constexpr uint64_t kPause_ns = 20 * kMillisecond_ns;
-
-}  // namespace
 
 Reported<Outcome> measure_tcp_idle(BarRun& run) {
   const Reported<Rivals> rivals = Rivals::start({.node_program = run.options.node_program, .keys = 1'000});
@@ -73,6 +74,19 @@ Reported<Outcome> measure_tcp_first_request(BarRun& run) {
         return {};
       },
       Over::kTcp);
+}
+
+constexpr std::array kBars = {
+    Bar{"tcp-idle", "processor time of all, idle, connected by tcp", "under 1 ms/s", Sense::kAtMost, 1,
+        "ms/s", measure_tcp_idle},
+    Bar{"tcp-first-request", "first get on tcp after a pause / a socket's message", "at most 1.38",
+        Sense::kAtMost, 1.38, "x", measure_tcp_first_request},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_tcp_idle() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

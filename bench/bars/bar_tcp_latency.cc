@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/sides/rivals.h"
@@ -58,8 +60,6 @@ Reported<Outcome> measure_get(BarRun& run, Waiting waiting, Paths paths = Paths:
       Over::kTcp);
 }
 
-}  // namespace
-
 Reported<Outcome> measure_tcp_get_polling(BarRun& run) {
   return measure_get(run, Waiting::kPolling);
 }
@@ -70,6 +70,21 @@ Reported<Outcome> measure_tcp_chain_get(BarRun& run) {
 
 Reported<Outcome> measure_tcp_get_blocking(BarRun& run) {
   return measure_get(run, Waiting::kBlocking);
+}
+
+constexpr std::array kBars = {
+    Bar{"tcp-get-polling", "get on tcp, one in flight / ping-pong, all polling", "at most 1.10",
+        Sense::kAtMost, 1.1, "x", measure_tcp_get_polling},
+    Bar{"tcp-get-blocking", "the same, all blocking", "at most 1.25", Sense::kAtMost, 1.25, "x",
+        measure_tcp_get_blocking},
+    Bar{"tcp-chain-get", "get by a chain on tcp, slot known / ping-pong, all polling", "at most 1.30",
+        Sense::kAtMost, 1.3, "x", measure_tcp_chain_get},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_tcp_latency() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

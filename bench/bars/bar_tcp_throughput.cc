@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "bench/bars/bars.h"
@@ -144,8 +146,6 @@ Reported<Outcome> measure_large(BarRun& run, double get_share, Rival rival) {
       run, {.rival = rival, .keys = 16, .value_bytes = 4 * kMiB, .get_share = get_share, .depth = 1});
 }
 
-}  // namespace
-
 Reported<Outcome> measure_tcp_get_16(BarRun& run) {
   return measure_small(run, 1, 16);
 }
@@ -176,6 +176,31 @@ Reported<Outcome> measure_tcp_get_large_beside_memcached(BarRun& run) {
 
 Reported<Outcome> measure_tcp_put_large_beside_memcached(BarRun& run) {
   return measure_large(run, 0, Rival::kMemcached);
+}
+
+constexpr std::array kBars = {
+    Bar{"tcp-get-16", "get on tcp, 16 in flight / Redis", "at least 4.5", Sense::kAtLeast, 4.5, "x",
+        measure_tcp_get_16},
+    Bar{"tcp-get-64", "get on tcp, 64 in flight / Redis", "at least 7", Sense::kAtLeast, 7, "x",
+        measure_tcp_get_64},
+    Bar{"tcp-put-16", "put on tcp, 16 in flight / Redis", "at least 4", Sense::kAtLeast, 4, "x",
+        measure_tcp_put_16},
+    Bar{"tcp-put-64", "put on tcp, 64 in flight / Redis", "at least 5", Sense::kAtLeast, 5, "x",
+        measure_tcp_put_64},
+    Bar{"tcp-get-large", "get of 4 MiB on tcp / Redis", "at least 1.35", Sense::kAtLeast, 1.35, "x",
+        measure_tcp_get_large},
+    Bar{"tcp-put-large", "put of 4 MiB on tcp / Redis", "at least 1.35", Sense::kAtLeast, 1.35, "x",
+        measure_tcp_put_large},
+    Bar{"tcp-get-large-memcached", "get of 4 MiB on tcp / memcached", "at least 1.35", Sense::kAtLeast, 1.35,
+        "x", measure_tcp_get_large_beside_memcached},
+    Bar{"tcp-put-large-memcached", "put of 4 MiB on tcp / memcached", "at least 1.35", Sense::kAtLeast, 1.35,
+        "x", measure_tcp_put_large_beside_memcached},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_tcp_throughput() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

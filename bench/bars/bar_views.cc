@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -58,14 +60,25 @@ Reported<Outcome> measure(BarRun& run, uint64_t entries) {
   });
 }
 
-}  // namespace
-
 Reported<Outcome> measure_view(BarRun& run) {
   return measure(run, run.options.entries);
 }
 
 Reported<Outcome> measure_hot_view(BarRun& run) {
   return measure(run, std::min(kHotKeys, run.options.entries));
+}
+
+constexpr std::array kBars = {
+    Bar{"view", "view held on shm, beside finding the entry alone", "within 15 ns", Sense::kAtMost, 15, "ns",
+        measure_view},
+    Bar{"view-hot", "the same of one of 1000 keys", "within 15 ns", Sense::kAtMost, 15, "ns",
+        measure_hot_view},
+};
+
+}  // namespace
+
+std::span<const Bar> bars_of_views() noexcept {
+  return kBars;
 }
 
 }  // namespace refract::bench

@@ -2,7 +2,8 @@
 // What we promise in numbers, one row each, and how a row is measured.
 //
 // A bar compares one number, mostly a ratio of two things measured in turn within one run, with a limit. To
-// add one: a file bar_NAME.cc with its function, a declaration here, a row in bars.cc.
+// add one: a file bar_NAME.cc with its function and, in bars_of_NAME, its row. CMakeLists.txt lists the
+// files.
 #pragma once
 
 #include <cstddef>
@@ -76,7 +77,8 @@ struct Bar {
   Reported<Outcome> (*measure)(BarRun& run);
 };
 
-[[nodiscard]] std::span<const Bar> bars() noexcept;
+// Those of all files.
+[[nodiscard]] std::span<const Bar> bars();
 // By the median.
 [[nodiscard]] Verdict judge(const Bar& bar, const Outcome& outcome);
 
@@ -85,80 +87,5 @@ struct Bar {
 // stays, with a note. `body` adds to samples and details of the outcome that it is given.
 [[nodiscard]] Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)>& body,
                                          Over over = Over::kSharedMemory);
-
-Reported<Outcome> measure_get_throughput(BarRun& run);
-Reported<Outcome> measure_get_throughput_of_many(BarRun& run);
-Reported<Outcome> measure_get_throughput_by_zipf(BarRun& run);
-Reported<Outcome> measure_multi_get(BarRun& run);
-Reported<Outcome> measure_multi_get_of_many(BarRun& run);
-Reported<Outcome> measure_hot_get(BarRun& run);
-Reported<Outcome> measure_get_under_puts(BarRun& run);
-Reported<Outcome> measure_get_latency(BarRun& run);
-Reported<Outcome> measure_shm_get_beside_redis(BarRun& run);
-Reported<Outcome> measure_shm_get_beside_pipelined_redis(BarRun& run);
-Reported<Outcome> measure_stopped_server(BarRun& run);
-Reported<Outcome> measure_put_latency(BarRun& run);
-Reported<Outcome> measure_put_latency_of_many(BarRun& run);
-Reported<Outcome> measure_put_16(BarRun& run);
-Reported<Outcome> measure_view(BarRun& run);
-Reported<Outcome> measure_hot_view(BarRun& run);
-Reported<Outcome> measure_put_large(BarRun& run);
-Reported<Outcome> measure_put_built(BarRun& run);
-Reported<Outcome> measure_get_large(BarRun& run);
-Reported<Outcome> measure_chain_get(BarRun& run);
-Reported<Outcome> measure_chain_read_cost(BarRun& run);
-Reported<Outcome> measure_chain_swap_cost(BarRun& run);
-Reported<Outcome> measure_restart(BarRun& run);
-Reported<Outcome> measure_crowded_restart(BarRun& run);
-Reported<Outcome> measure_crowded_put(BarRun& run);
-Reported<Outcome> measure_crowded_put_tcp(BarRun& run);
-Reported<Outcome> measure_memory(BarRun& run);
-Reported<Outcome> measure_eviction_hit_rate(BarRun& run);
-Reported<Outcome> measure_get_messages(BarRun& run);
-Reported<Outcome> measure_put_messages(BarRun& run);
-Reported<Outcome> measure_allocations(BarRun& run);
-Reported<Outcome> measure_idle(BarRun& run);
-Reported<Outcome> measure_idle_everysec(BarRun& run);
-Reported<Outcome> measure_idle_always(BarRun& run);
-Reported<Outcome> measure_idle_cache(BarRun& run);
-Reported<Outcome> measure_idle_shards(BarRun& run);
-Reported<Outcome> measure_idle_expiry(BarRun& run);
-Reported<Outcome> measure_tcp_get_polling(BarRun& run);
-Reported<Outcome> measure_tcp_get_blocking(BarRun& run);
-Reported<Outcome> measure_tcp_chain_get(BarRun& run);
-Reported<Outcome> measure_tcp_get_16(BarRun& run);
-Reported<Outcome> measure_tcp_get_64(BarRun& run);
-Reported<Outcome> measure_tcp_put_16(BarRun& run);
-Reported<Outcome> measure_tcp_put_64(BarRun& run);
-Reported<Outcome> measure_tcp_get_large(BarRun& run);
-Reported<Outcome> measure_tcp_put_large(BarRun& run);
-Reported<Outcome> measure_tcp_get_large_beside_memcached(BarRun& run);
-Reported<Outcome> measure_tcp_put_large_beside_memcached(BarRun& run);
-Reported<Outcome> measure_tcp_get_far(BarRun& run);
-Reported<Outcome> measure_tcp_put_far(BarRun& run);
-Reported<Outcome> measure_everysec_put_shm(BarRun& run);
-Reported<Outcome> measure_everysec_put_tcp(BarRun& run);
-Reported<Outcome> measure_everysec_put_beside_redis(BarRun& run);
-Reported<Outcome> measure_always_put_beside_redis(BarRun& run);
-Reported<Outcome> measure_snapshot_latency(BarRun& run);
-Reported<Outcome> measure_snapshot_pause(BarRun& run);
-Reported<Outcome> measure_snapshot_speed(BarRun& run);
-Reported<Outcome> measure_restore_speed(BarRun& run);
-Reported<Outcome> measure_restore_beside_redis(BarRun& run);
-Reported<Outcome> measure_restart_of_many(BarRun& run);
-Reported<Outcome> measure_tcp_idle(BarRun& run);
-Reported<Outcome> measure_put_beside_floods(BarRun& run);
-Reported<Outcome> measure_tcp_first_request(BarRun& run);
-Reported<Outcome> measure_shards(BarRun& run);
-Reported<Outcome> measure_shm_message_beside_ucx(BarRun& run);
-Reported<Outcome> measure_shm_get_beside_ucx(BarRun& run);
-Reported<Outcome> measure_shm_put_beside_ucx(BarRun& run);
-Reported<Outcome> measure_tcp_message_beside_ucx(BarRun& run);
-Reported<Outcome> measure_tcp_message_beside_libfabric(BarRun& run);
-Reported<Outcome> measure_tcp_flow_beside_ucx(BarRun& run);
-Reported<Outcome> measure_tcp_put_beside_libfabric(BarRun& run);
-Reported<Outcome> measure_prism_get_over_hardware(BarRun& run);
-Reported<Outcome> measure_prism_get_over_software(BarRun& run);
-Reported<Outcome> measure_prism_peak(BarRun& run);
 
 }  // namespace refract::bench

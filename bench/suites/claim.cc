@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "bench/bars/bar_run.h"
+#include "bench/bars/bars_run.h"
 
 namespace refract::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/bars/bar_results.h"
 #include "bench/bars/bars.h"
+#include "bench/bars/bars_results.h"
 #include "bench/suites/suite.h"
 
 #include "refract/base/report.h"

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/bars/bar_run.h"
+#include "bench/bars/bars_run.h"
 
 namespace refract::bench {
 namespace {

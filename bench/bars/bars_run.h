@@ -4,13 +4,13 @@
 
 #include <string_view>
 
-#include "bench/bars/bar_results.h"
 #include "bench/bars/bars.h"
+#include "bench/bars/bars_results.h"
 
 namespace refract::bench {
 
 // Null: there is none.
-[[nodiscard]] const Bar* find_bar(std::string_view name) noexcept;
+[[nodiscard]] const Bar* find_bar(std::string_view name);
 // What the machine lacks leaves a bar not measured; everything else that keeps it from its number fails it.
 [[nodiscard]] BarResult measure_bar(const Bar& bar, BarRun& run);
 

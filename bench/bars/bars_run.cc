@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/bars/bar_run.h"
+#include "bench/bars/bars_run.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace refract::bench {
 
-const Bar* find_bar(std::string_view name) noexcept {
+const Bar* find_bar(std::string_view name) {
   const auto found = std::ranges::find(bars(), name, &Bar::name);
   return found == bars().end() ? nullptr : &*found;
 }

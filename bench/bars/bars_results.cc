@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/bars/bar_results.h"
+#include "bench/bars/bars_results.h"
 
 #include <fmt/core.h>
 
