@@ -43,18 +43,6 @@ struct BarRun {
   References& references;
 };
 
-struct Block {
-  Reference before;
-  Reference after;
-  bool accepted = false;
-};
-
-struct Detail {
-  std::string name;
-  double value = 0;
-  std::string unit;
-};
-
 struct Outcome {
   std::vector<double> samples;  // One an alternation: what the limit is about.
   std::vector<Detail> details;  // What it was computed from, medians.

@@ -78,6 +78,13 @@ struct Spread {
 };
 [[nodiscard]] Spread spread_of(std::vector<double> samples);
 
+// A number beside those that a measurement is about.
+struct Detail {
+  std::string name;
+  double value = 0;
+  std::string unit;
+};
+
 // Keeps the compiler from dropping what computed `value`.
 template <typename Value>
 void keep(const Value& value) noexcept {

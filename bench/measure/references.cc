@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/measure/references.h"
 
+#include <fmt/core.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -181,6 +182,13 @@ Reference References::measure() {
   }
   last_ = time;
   return reference;
+}
+
+std::string text(const Reference& reference) {
+  return fmt::format(
+      "shm {:.0f} ns, tcp {:.1f} us polling, {:.1f} us blocking, {:.1f} GB/s, load {:.2f}, steal {:.1f} %",
+      reference.ping_pong_ns, reference.tcp_polling_ns * 1e-3, reference.tcp_blocking_ns * 1e-3,
+      reference.memcpy_gb_per_s, reference.load, reference.steal_percent);
 }
 
 }  // namespace refract::bench

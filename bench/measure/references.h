@@ -27,6 +27,16 @@ struct Reference {
   double steal_percent = 0;  // Of all cores' time since the last reference: what the host gave to others.
 };
 
+// "shm 120 ns, tcp 9.1 us polling, ..."
+[[nodiscard]] std::string text(const Reference& reference);
+
+// What was measured between two of them.
+struct Block {
+  Reference before;
+  Reference after;
+  bool accepted = false;
+};
+
 // How far two references lie apart, as the largest of the ratios less 1: 0.3 is 30 %. What goes over TCP is
 // compared with polling TCP, else with shared memory. Blocking TCP is not compared: it has two speeds here,
 // depending on how deep an idle core sleeps.

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/bars/bars.h"
 #include "bench/measure/references.h"
 
 #include "refract/base/report.h"
@@ -94,8 +93,6 @@ struct Findings {
 [[nodiscard]] std::string value_text(double value, std::string_view unit);
 // "2 us (1 us..3 us)": median, lowest, highest.
 [[nodiscard]] std::string spread_text(const std::vector<double>& samples, std::string_view unit);
-// "shm 120 ns, tcp 9.1 us polling, ..."
-[[nodiscard]] std::string text(const Reference& reference);
 // "512 B", "4 KiB", "1 MiB".
 [[nodiscard]] std::string bytes_text(double bytes);
 

@@ -26,13 +26,6 @@ std::string flow_text(double bytes_per_second) {
 
 }  // namespace
 
-std::string text(const Reference& reference) {
-  return fmt::format(
-      "shm {:.0f} ns, tcp {:.1f} us polling, {:.1f} us blocking, {:.1f} GB/s, load {:.2f}, steal {:.1f} %",
-      reference.ping_pong_ns, reference.tcp_polling_ns * 1e-3, reference.tcp_blocking_ns * 1e-3,
-      reference.memcpy_gb_per_s, reference.load, reference.steal_percent);
-}
-
 std::string bytes_text(double bytes) {
   constexpr double kUnit = 1024;
   if (bytes >= kUnit * kUnit) return fmt::format("{:.4g} MiB", bytes / kUnit / kUnit);
