@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the bench whose errors would make a number wrong without anybody noticing.
+// The parts of the bench whose errors would make a number wrong without a sign of it.
 #include <gtest/gtest.h>
 
 #include <cstdio>

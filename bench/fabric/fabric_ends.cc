@@ -137,7 +137,7 @@ class TcpEnd : public ServingEnd {
 
  private:
   AnonymousMemory memory_;
-  runtime::Shard shard_{system_clock()};  // The reception wants one; nobody runs it.
+  runtime::Shard shard_{system_clock()};  // The reception wants one; nothing runs it.
   Descriptor socket_;
   std::string address_;
   RemoteKey key_;

@@ -2,7 +2,7 @@
 // The providers that `refract-bench fabric` measures, a row each: how an end that serves is opened, and the
 // domain from which it is reached. What is measured over them is the same code for all.
 //
-// Threads: an end and its domain belong to whoever opened them.
+// Threads: an end and its domain belong to the thread that opened them.
 #pragma once
 
 #include <cstddef>

@@ -65,7 +65,7 @@ Reported<std::string> run_pair(const Arguments& server_arguments, const Argument
       }
       sleep_ns(kNap_ns);
     }
-    // The server serves one client and ends; while it runs, nobody has reached it.
+    // The server serves one client and ends; while it runs, no client has reached it.
     if (!server->is_running()) return content_of(client_log);
     sleep_ns(kBirth_ns);
     if (!server->is_running()) return content_of(client_log);

@@ -257,7 +257,7 @@ Reported<FabricResult> run_fabric(const FabricOptions& options, const Timer& tim
   pin_to_core(0);
   for (const FabricRow& row : fabric_rows()) {
     if (!is_wanted(options, row.name)) continue;
-    // What nobody asked for by name, and this host cannot, is named and left out.
+    // What was not asked for by name, and this host cannot do, is named and left out.
     if (const Reported<ClientEnd> end = row.connect(); options.providers.empty() && !end) {
       result.gaps.push_back({std::string(row.name), end.error().what, end.error().next});
       continue;

@@ -97,7 +97,7 @@ class FabricServer {
     ++answers_;
     if (order.command == Command::kFacts || order.command == Command::kTell) return;
     order_ = order;
-    // Whoever ordered may be anybody, and the area has an end.
+    // The client that ordered is not trusted, and the area has an end.
     order_.bytes = std::min<uint64_t>(order.bytes, kFabricBytesMax) & ~uint64_t{7};
     if (order_.bytes < sizeof(uint64_t)) order_.bytes = sizeof(uint64_t);
     counted_ = 0;

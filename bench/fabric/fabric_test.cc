@@ -86,7 +86,7 @@ TEST(FabricClient, every_operation_is_timed_over_every_provider) {
         EXPECT_GT(flow->per_second, 0);
       }
     }
-    // Whoever rests is woken by the next order.
+    // An end that rests is woken by the next order.
     ASSERT_TRUE((*client)->rest());
     EXPECT_TRUE((*client)->latency({.shape = Shape::kPut, .bytes = 64}, 0.001));
   }

@@ -105,7 +105,8 @@ TEST(Workload, counts_each_outcome_as_what_it_is) {
   EXPECT_EQ(result.latency_ns.count(), 5u);
 }
 
-// A store that answers at once and then not at all: what fell due meanwhile was late, though nobody asked.
+// A store that answers at once and then not at all: what fell due meanwhile was late, though no request was
+// sent.
 TEST(Workload, charges_a_pause_to_all_that_fell_due_in_it) {
   constexpr uint64_t kPause_ns = 100'000'000;
   Workload workload({.keys = 10, .seconds = 0.05, .rate = 10'000}, timer());

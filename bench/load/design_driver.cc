@@ -47,7 +47,7 @@ Reported<std::unique_ptr<DesignDriver>> DesignDriver::connect(const Target& targ
 
 DesignDriver::~DesignDriver() {
   if (client_ != nullptr && session_->state() == rpc::Session::State::kOpen) {
-    // What is not told, the server finds out later; who goes has nobody to complain to.
+    // What is not told, the server finds out later; a client that leaves has no caller to report to.
     const uint64_t deadline_ns = shard().refresh_now() + kPatience_ns;
     static_cast<void>(runtime::block_on(shard(), client_->settle(deadline_ns)));
   }

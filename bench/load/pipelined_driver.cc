@@ -209,7 +209,7 @@ Reported<> PipelinedDriver::take_answers(Workload* workload) {
     const Answer answer = take_answer(slot);
     if (answer.step == Step::kNone) return {};
     if (slot == nullptr) {
-      return report(Code::kMalformed, fmt::format("{} answers what nobody asked", server_));
+      return report(Code::kMalformed, fmt::format("{} answers what was not asked", server_));
     }
     if (answer.step == Step::kBroken) {
       return report(Code::kMalformed, fmt::format("{} {}", server_, answer.what));

@@ -174,7 +174,8 @@ PipelinedDriver::Answer RedisDriver::scan_on(Slot& slot) {
   const uint64_t wanted = slot.operation.number;
   const uint64_t found = std::min(slot.keys.size() / key_bytes, wanted);
   slot.operation.entries = static_cast<uint32_t>(found);
-  // Who has been at the end begins anew, but once: a table may hold fewer than are wanted.
+  // A scan that reaches the end starts again at the beginning, but once: a table may hold fewer than are
+  // wanted.
   const bool is_through = slot.phase == kFindingAnew && next_cursor_ == 0;
   if (found < wanted && !is_through) {
     if (next_cursor_ == 0) slot.phase = kFindingAnew;

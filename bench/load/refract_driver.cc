@@ -104,7 +104,8 @@ Task<> RefractDriver::execute_scan(Lane& lane) {
   Scan& scan = scans_[lane.number];
   uint64_t cursor = cursors_[operation.index % cursors_.size()];
   size_t found = 0;
-  // Who has been at the end begins anew, but once: a table may hold fewer than are wanted.
+  // A scan that reaches the end starts again at the beginning, but once: a table may hold fewer than are
+  // wanted.
   for (int ends = 0; found < operation.number && ends < 2; ends += cursor == 0 ? 1 : 0) {
     Result<ScanPage> page = co_await client_->scan(cursor, operation.number - found);
     if (!page) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client of a table in this process: its own thread does the work, one operation after the other, and
-// there is nobody to wait for.
+// there is nothing to wait for.
 #pragma once
 
 #include <vector>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kPatience = 3;  // Times the length of the run.
 
-// Never 0, so that a spoiled value is nobody's.
+// Never 0, so that a spoiled value is that of no key.
 uint64_t mark_of(uint64_t index) noexcept {
   return mix(index) | 1;
 }

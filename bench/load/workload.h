@@ -88,7 +88,7 @@ enum class Act : uint8_t {
   kPut,
   kInsert,   // A put of a key that is new.
   kScan,     // `number` entries from a place that the index decides.
-  kReplace,  // Reads a value, then puts one, where the store can only if nobody did so in between.
+  kReplace,  // Reads a value, then puts one, where the store can only if no other client did so in between.
 };
 
 struct Operation {
@@ -97,7 +97,7 @@ struct Operation {
   Act act = Act::kGet;
   uint64_t number = 0;  // Entries of a scan; which insert of its client.
   // For the driver to count.
-  uint32_t retries = 0;  // Of a kReplace, because somebody came between.
+  uint32_t retries = 0;  // Of a kReplace, because another client wrote in between.
   uint32_t entries = 0;  // That a scan brought.
 
   [[nodiscard]] bool is_get() const noexcept { return act == Act::kGet; }
@@ -114,7 +114,7 @@ struct WorkloadResult {
   uint64_t inserted = 0;    // Keys that were new.
   uint64_t repeated = 0;    // Inserts of keys that were there, since the room for new ones was used.
   uint64_t scanned = 0;     // Entries that scans brought.
-  uint64_t retried = 0;     // Reads and writes of replaces that began anew.
+  uint64_t retried = 0;     // Reads and writes of replaces that were tried again.
   double seconds = 0;       // From the first to the last.
   Counts counts;            // Of the clients' threads.
   Histogram latency_ns;
@@ -136,7 +136,7 @@ class Workload {
   [[nodiscard]] const Contents& contents() const noexcept { return contents_; }
   [[nodiscard]] bool has_rate() const noexcept { return options_.rate > 0; }
 
-  // Begins the run, anew with the next keys of the sequence.
+  // Begins the run; called again, it takes the next keys of the sequence.
   void begin() noexcept;
   // The next operation. Under a rate it may be due only later: see ns_until. False: the run has ended.
   [[nodiscard]] bool next(Operation& operation) noexcept;

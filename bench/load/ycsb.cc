@@ -53,7 +53,9 @@ std::string caveat_of(const Ycsb& load) {
   }
   if (load.replaces > 0) {
     text = "a write that follows a read: put_if of the version that was read on refract, cas on memcached, ";
-    text += "both tried again until nobody came between; SET on redis, which overwrites whoever came ";
+    text +=
+        "both tried again until no client wrote in between; SET on redis, which overwrites what others "
+        "wrote ";
     text += "between; under the table's own lock in the client's process";
   }
   if (load.reads_latest) text = "latest: of the keys that the same client inserted";

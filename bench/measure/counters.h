@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cycles and instructions, as the processor counts them, of a thread or of a process with all its threads.
 // Many virtual machines have no such counters, and some systems keep them from users: then there is nothing
-// to show, and whoever shows it says so.
+// to show, and the output says so.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much processor time a node and this program take while nobody asks for anything.
+// How much processor time a node and this program take while no client asks for anything.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables inside the client's process, behind one interface: what a store costs that is not a store, since
-// nobody but this program reaches it.
+// only this program reaches it.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class ByteTable {
   virtual void put(std::span<const std::byte> key, std::span<const std::byte> value) = 0;
   // Copies the value out.
   [[nodiscard]] virtual bool get(std::span<const std::byte> key, std::span<std::byte> value) const = 0;
-  // Both, with nobody between them.
+  // Both, with no other access between them.
   [[nodiscard]] virtual bool replace(std::span<const std::byte> key, std::span<std::byte> old_value,
                                      std::span<const std::byte> value) = 0;
   // Which of its forms it has for these sizes, in words.

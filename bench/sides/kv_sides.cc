@@ -113,7 +113,7 @@ Reported<> KvStores::start_ours() {
     side.how = how_of(load_, path);
     side.connect = [this, path](const DriverOptions& options) { return connect_ours(path, options); };
     if (node_) {
-      side.served_by = path == Path::kDirect ? "nobody; puts by the node's process"
+      side.served_by = path == Path::kDirect ? "no thread; puts by the node's process"
                                              : fmt::format("the node's process, {} thread{}", load_.shards,
                                                            load_.shards == 1 ? "" : "s");
       side.server_cpu_ns = [this] { return use_of(node_->node().server()).cpu_ns; };

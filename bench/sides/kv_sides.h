@@ -31,7 +31,7 @@ class KvStores {
     std::string how;
     std::string served_by;
     std::function<Reported<std::unique_ptr<StoreDriver>>(const DriverOptions&)> connect;
-    // Processor time that the server has taken so far; null: nobody knows.
+    // Processor time that the server has taken so far; null: not known.
     std::function<uint64_t()> server_cpu_ns;
     // The process that serves, and nothing but this side; null: there is none.
     std::function<pid_t()> server_pid;

@@ -62,7 +62,7 @@ class PrivateNode {
 };
 
 // What keeper and server have resident together: each one's private pages, and the regions once, all of which
-// is taken before it is used, whether an entry lies in it or not, and whether anybody has it mapped.
+// is taken before it is used, whether an entry lies in it or not, and whether a client has it mapped.
 // `region_bytes`: as the node says (NodeStat::bytes_total).
 [[nodiscard]] uint64_t resident_bytes(const PrivateNode& node, uint64_t region_bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The serving side of shared memory without a keeper: a socket to meet at, and a domain that takes whoever
-// attaches there. The caller polls the meeting.
+// The serving side of shared memory without a keeper: a socket to meet at, and a domain that takes every
+// client that attaches there. The caller polls the meeting.
 #pragma once
 
 #include <memory>

@@ -76,8 +76,8 @@ bool format(std::byte* base, uint32_t index, uint32_t count) {
                         .hash_seed = kHashSeed,
                         .shard_index = index,
                         .shard_count = count});
-  kv::PinSources nobody;
-  Heap heap(writer, nobody);
+  kv::PinSources none;
+  Heap heap(writer, none);
   heap.add({0}, kChunks * kChunkBytes);
   return kv::Table::format(writer, heap).has_value();
 }

@@ -32,7 +32,7 @@ class Served {
   virtual ~Served() = default;
 };
 
-// What polls for longer than an answer takes, and starves nobody all the same.
+// What polls for longer than an answer takes, and starves no other thread all the same.
 inline constexpr runtime::ShardOptions kSuitePolling = {.spin_ns = kMillisecond_ns};
 
 // A server on a thread of its own.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A key-value store of a published design on a simulated testbed: how long an operation takes when nobody
-// else asks, and how many a second there are when as many ask as can.
+// A key-value store of a published design on a simulated testbed: how long an operation takes when no other
+// client asks, and how many a second there are when as many ask as can.
 #include <fmt/core.h>
 
 #include <algorithm>

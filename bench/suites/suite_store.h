@@ -61,7 +61,7 @@ class StoreProcess {
                                                                      fabric::Domain& domain);
   // Does what is due besides answering calls. Over and over while there is traffic, by one of the two:
   void keep_house_now() noexcept { server_->keep_house(); }
-  // Spawned on the shard, for as long as it runs. Its timers end the sleep of a server that nobody calls.
+  // Spawned on the shard, for as long as it runs. Its timers end the sleep of a server without requests.
   [[nodiscard]] runtime::Task<> keep_house();
 
  private:
