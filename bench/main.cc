@@ -15,7 +15,6 @@
 
 #include "bench/bars/bars.h"
 #include "bench/bars/bars_results.h"
-#include "bench/bars/bars_run.h"
 #include "bench/fabric/fabric_command.h"
 #include "bench/growth/growth_command.h"
 #include "bench/kv/kv_command.h"

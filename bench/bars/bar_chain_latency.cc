@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -44,35 +42,17 @@ Reported<Outcome> measure_chain_get(BarRun& run) {
   if (!by_chains) return report(by_chains.error());
   Samples samples(run.options.operations / 20);
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> chains;
-    std::vector<double> calls;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const auto seed = static_cast<uint64_t>(turn);
-      const Reported<double> chain = get_median_ns(run, *by_chains, entries, samples, seed);
-      if (!chain) return report(chain.error());
-      const Reported<double> call = get_median_ns(run, *by_calls, entries, samples, seed);
-      if (!call) return report(call.error());
-      if (turn == 0) continue;
-      chains.push_back(*chain);
-      calls.push_back(*call);
-      block.samples.push_back(*chain / *call);
-    }
-    block.details = {{"chain", spread_of(chains).median, "ns"}, {"call", spread_of(calls).median, "ns"}};
-    block.note = "1,000 entries of 16 + 64 B; client on core 0, server on core 1";
-    return {};
+  return in_turns(run, "1,000 entries of 16 + 64 B; client on core 0, server on core 1", [&](uint64_t turn) {
+    return ratio_of({.ours = {"chain", get_median_ns(run, *by_chains, entries, samples, turn)},
+                     .theirs = {"call", get_median_ns(run, *by_calls, entries, samples, turn)},
+                     .unit = "ns"});
   });
 }
 
-constexpr std::array kBars = {
-    Bar{"chain-get", "get by a chain on shm, slot known, median / get by a call", "at most 1.30",
-        Sense::kAtMost, 1.3, "x", measure_chain_get},
+const BarRows kRows = {
+    {"chain-get", "get by a chain on shm, slot known, median / get by a call", "at most 1.30", Sense::kAtMost,
+     1.3, "x", measure_chain_get},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_chain_latency() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

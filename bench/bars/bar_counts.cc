@@ -2,8 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -62,14 +60,6 @@ Reported<Outcome> messages_of(const BarRun& run, Round round) {
   return outcome;
 }
 
-Reported<Outcome> measure_get_messages(BarRun& run) {
-  return messages_of(run, get_all);
-}
-
-Reported<Outcome> measure_put_messages(BarRun& run) {
-  return messages_of(run, put_all);
-}
-
 Reported<Outcome> measure_allocations(BarRun& run) {
   Reported<LoadedNode> loaded = start_loaded_node(run, kEntries);
   if (!loaded) return report(loaded.error());
@@ -94,16 +84,13 @@ Reported<Outcome> measure_allocations(BarRun& run) {
   return outcome;
 }
 
-constexpr std::array kBars = {
-    Bar{"get-messages", "messages a get", "0", Sense::kAtMost, 0, "", measure_get_messages},
-    Bar{"put-messages", "messages a put, each way", "1", Sense::kAtMost, 1, "", measure_put_messages},
-    Bar{"allocations", "allocations a get or put, warm", "0", Sense::kAtMost, 0, "", measure_allocations},
+const BarRows kRows = {
+    {"get-messages", "messages a get", "0", Sense::kAtMost, 0, "",
+     [](BarRun& run) { return messages_of(run, get_all); }},
+    {"put-messages", "messages a put, each way", "1", Sense::kAtMost, 1, "",
+     [](BarRun& run) { return messages_of(run, put_all); }},
+    {"allocations", "allocations a get or put, warm", "0", Sense::kAtMost, 0, "", measure_allocations},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_counts() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

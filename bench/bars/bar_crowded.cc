@@ -5,12 +5,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <thread>
 
 #include "bench/bars/bars.h"
@@ -157,7 +155,7 @@ struct Beside {
 
 // One client's puts, one in flight, while four others use these keys.
 Reported<Beside> honest_puts(const BarRun& run, const std::string& socket, const Others& others,
-                             const std::vector<std::string>& keys, int turn) {
+                             const std::vector<std::string>& keys, uint64_t turn) {
   Reported<Client> honest = Client::connect(socket);
   if (!honest) return report(honest.error());
   std::vector<Client> clients;
@@ -170,12 +168,11 @@ Reported<Beside> honest_puts(const BarRun& run, const std::string& socket, const
   std::atomic<uint64_t> used = 0;
   std::vector<std::thread> threads;
   for (size_t k = 0; k < kClients; ++k) {
-    threads.emplace_back([&, k] {
-      use_keys(clients[k], keys, others.gets, static_cast<uint64_t>(turn) * kClients + k + 1, is_over, used);
-    });
+    threads.emplace_back(
+        [&, k] { use_keys(clients[k], keys, others.gets, turn * kClients + k + 1, is_over, used); });
   }
   std::vector<double> times_us;
-  Prng prng(static_cast<uint64_t>(turn) + 1);
+  Prng prng(turn + 1);
   const uint64_t begun_ns = now_ns();
   const auto slice_ns = static_cast<uint64_t>(4 * run.options.slice_seconds * 1e9);
   Code code = Code::kOk;
@@ -194,34 +191,21 @@ Reported<Beside> honest_puts(const BarRun& run, const std::string& socket, const
   return Beside{.p99_us = times_us[rank], .calls_per_us = static_cast<double>(used.load()) / passed_us};
 }
 
-}  // namespace
-
 Reported<Outcome> measure_crowded_restart(BarRun& run) {
   const Reported<Logged> ordinary = start_logged(run, false);
   if (!ordinary) return report(ordinary.error());
   const Reported<Logged> crowded = start_logged(run, true);
   if (!crowded) return report(crowded.error());
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> ordinary_seconds;
-    std::vector<double> crowded_seconds;
-    for (int turn = 0; turn < run.options.alternations; ++turn) {
-      const auto index = static_cast<uint64_t>(turn) * 997;
-      const Reported<double> one = start_seconds(*ordinary, index);
-      if (!one) return report(one.error());
-      const Reported<double> other = start_seconds(*crowded, index);
-      if (!other) return report(other.error());
-      ordinary_seconds.push_back(*one);
-      crowded_seconds.push_back(*other);
-      block.samples.push_back(*other / *one);
-    }
-    block.details = {{"ordinary keys", 1e3 * spread_of(ordinary_seconds).median, "ms"},
-                     {"keys of one bucket", 1e3 * spread_of(crowded_seconds).median, "ms"}};
-    block.note = fmt::format("{} keys in the log, no snapshot", kKeys);
-    return {};
-  });
+  return in_turns(run, fmt::format("{} keys in the log, no snapshot", kKeys),
+                  [&](uint64_t turn) {
+                    const Reported<double> one = start_seconds(*ordinary, turn * 997);
+                    return ratio_of({.ours = {"keys of one bucket", start_seconds(*crowded, turn * 997)},
+                                     .theirs = {"ordinary keys", one},
+                                     .unit = "ms",
+                                     .scale = 1e3});
+                  },
+                  {.warms_up = false});
 }
-
-namespace {
 
 // Over shm the others put alone: gets of ordinary keys would ask the server for nothing. Over TCP all of them
 // are calls, whatever the keys.
@@ -241,55 +225,31 @@ Reported<Outcome> measure_beside(BarRun& run, bool over_tcp) {
     if (const Reported<> put = put_all(*loader, *keys); !put) return report(put.error());
   }
   const Others others{.address = over_tcp ? node->tcp_address() : node->socket_path(), .gets = over_tcp};
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> p99[2];
-    std::vector<double> rates[2];
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      Beside beside[2];
-      for (const int kind : {0, 1}) {
-        const Reported<Beside> one =
-            honest_puts(run, node->socket_path(), others, kind == 0 ? ordinary : crowded, turn);
+  return in_turns(
+      run,
+      fmt::format("{} clients over {} {} {} of {} keys at a time; the honest one on shm", kClients,
+                  over_tcp ? "TCP" : "shm", over_tcp ? "put and get" : "put", kManyKeys, kKeys),
+      [&](uint64_t turn) -> Reported<Turn> {
+        const Reported<Beside> one = honest_puts(run, node->socket_path(), others, ordinary, turn);
         if (!one) return report(one.error());
-        beside[kind] = *one;
-      }
-      if (turn == 0) continue;
-      for (const int kind : {0, 1}) {
-        p99[kind].push_back(beside[kind].p99_us);
-        rates[kind].push_back(beside[kind].calls_per_us);
-      }
-      block.samples.push_back(beside[1].p99_us / beside[0].p99_us);
-    }
-    block.details = {{"p99, ordinary keys", spread_of(p99[0]).median, "us"},
-                     {"p99, keys of one bucket", spread_of(p99[1]).median, "us"},
-                     {"others, ordinary keys", spread_of(rates[0]).median, "M/s"},
-                     {"others, keys of one bucket", spread_of(rates[1]).median, "M/s"}};
-    block.note = fmt::format("{} clients over {} {} {} of {} keys at a time; the honest one on shm", kClients,
-                             over_tcp ? "TCP" : "shm", over_tcp ? "put and get" : "put", kManyKeys, kKeys);
-    return {};
-  });
+        const Reported<Beside> other = honest_puts(run, node->socket_path(), others, crowded, turn);
+        if (!other) return report(other.error());
+        return Turn{other->p99_us / one->p99_us,
+                    {{"p99, ordinary keys", one->p99_us, "us"},
+                     {"p99, keys of one bucket", other->p99_us, "us"},
+                     {"others, ordinary keys", one->calls_per_us, "M/s"},
+                     {"others, keys of one bucket", other->calls_per_us, "M/s"}}};
+      });
 }
 
-Reported<Outcome> measure_crowded_put(BarRun& run) {
-  return measure_beside(run, false);
-}
-
-Reported<Outcome> measure_crowded_put_tcp(BarRun& run) {
-  return measure_beside(run, true);
-}
-
-constexpr std::array kBars = {
-    Bar{"crowded-restart", "start from a log, 40,000 keys of one bucket / ordinary ones", "at most 2.00",
-        Sense::kAtMost, 2, "x", measure_crowded_restart},
-    Bar{"crowded-put", "put's p99 beside 4 clients with keys of one bucket / ordinary ones", "at most 2.00",
-        Sense::kAtMost, 2, "x", measure_crowded_put},
-    Bar{"crowded-put-tcp", "the same, the four over TCP", "at most 2.00", Sense::kAtMost, 2, "x",
-        measure_crowded_put_tcp},
+const BarRows kRows = {
+    {"crowded-restart", "start from a log, 40,000 keys of one bucket / ordinary ones", "at most 2.00",
+     Sense::kAtMost, 2, "x", measure_crowded_restart},
+    {"crowded-put", "put's p99 beside 4 clients with keys of one bucket / ordinary ones", "at most 2.00",
+     Sense::kAtMost, 2, "x", [](BarRun& run) { return measure_beside(run, false); }},
+    {"crowded-put-tcp", "the same, the four over TCP", "at most 2.00", Sense::kAtMost, 2, "x",
+     [](BarRun& run) { return measure_beside(run, true); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_crowded() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

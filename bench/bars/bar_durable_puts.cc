@@ -3,9 +3,6 @@
 // file.
 #include <fmt/core.h>
 
-#include <array>
-#include <span>
-
 #include "bench/bars/bars.h"
 #include "bench/sides/rivals.h"
 
@@ -24,11 +21,8 @@ RivalsOptions rivals_options(const BarRun& run, bool over_tcp, const char* durab
           .durability = durability};
 }
 
-WorkloadOptions puts(const BarRun& run, int turn) {
-  return {.keys = run.options.entries,
-          .get_share = 0,
-          .seconds = run.options.log_seconds,
-          .seed = static_cast<uint64_t>(turn) + 1};
+WorkloadOptions puts(const BarRun& run, uint64_t turn) {
+  return {.keys = run.options.entries, .get_share = 0, .seconds = run.options.log_seconds, .seed = turn + 1};
 }
 
 Reported<double> rate_of(StoreDriver& driver, const WorkloadOptions& options, const Timer& timer) {
@@ -36,34 +30,6 @@ Reported<double> rate_of(StoreDriver& driver, const WorkloadOptions& options, co
   const Reported<WorkloadResult> result = run_workload(driver, workload);
   if (!result) return report(result.error());
   return result->per_second();
-}
-
-using Rate = std::function<Reported<double>(int turn)>;
-
-// Both in turns; what is judged is `ours` by `theirs`.
-Reported<Outcome> in_turns(BarRun& run, Over over, const Rate& ours, const Rate& theirs, const char* our_name,
-                           const char* their_name, const std::string& note) {
-  return in_block(
-      run,
-      [&](Outcome& block) -> Reported<> {
-        std::vector<double> our_rates;
-        std::vector<double> their_rates;
-        for (int turn = 0; turn <= run.options.alternations; ++turn) {
-          const Reported<double> our_rate = ours(turn);
-          if (!our_rate) return report(our_rate.error());
-          const Reported<double> their_rate = theirs(turn);
-          if (!their_rate) return report(their_rate.error());
-          if (turn == 0) continue;
-          our_rates.push_back(*our_rate * 1e-3);
-          their_rates.push_back(*their_rate * 1e-3);
-          block.samples.push_back(*our_rate / *their_rate);
-        }
-        block.details = {{our_name, spread_of(our_rates).median, "k/s"},
-                         {their_name, spread_of(their_rates).median, "k/s"}};
-        block.note = note;
-        return {};
-      },
-      over);
 }
 
 // A node with everysec against one without a log, one client of each.
@@ -79,19 +45,16 @@ Reported<Outcome> measure_against_none(BarRun& run, bool over_tcp, size_t depth)
   const Reported<std::unique_ptr<StoreDriver>> theirs = bare->connect(options);
   if (!theirs) return report(theirs.error());
   return in_turns(
-      run, over_tcp ? Over::kTcp : Over::kSharedMemory,
-      [&](int turn) { return rate_of(**ours, puts(run, turn), run.timer); },
-      [&](int turn) { return rate_of(**theirs, puts(run, turn), run.timer); }, "everysec", "none",
+      run,
       fmt::format("two nodes, {} in flight; client on core 0, both servers on 1, the log's thread on either",
-                  depth));
-}
-
-Reported<Outcome> measure_everysec_put_shm(BarRun& run) {
-  return measure_against_none(run, false, 1);
-}
-
-Reported<Outcome> measure_everysec_put_tcp(BarRun& run) {
-  return measure_against_none(run, true, kDepth);
+                  depth),
+      [&](uint64_t turn) {
+        return ratio_of({.ours = {"everysec", rate_of(**ours, puts(run, turn), run.timer)},
+                         .theirs = {"none", rate_of(**theirs, puts(run, turn), run.timer)},
+                         .unit = "k/s",
+                         .scale = 1e-3});
+      },
+      {.over = over_tcp ? Over::kTcp : Over::kSharedMemory});
 }
 
 Reported<Outcome> measure_everysec_put_beside_redis(BarRun& run) {
@@ -107,11 +70,17 @@ Reported<Outcome> measure_everysec_put_beside_redis(BarRun& run) {
   const Reported<std::unique_ptr<StoreDriver>> redis = rivals->connect_redis(driver);
   if (!redis) return report(redis.error());
   return in_turns(
-      run, Over::kTcp, [&](int turn) { return rate_of(**ours, puts(run, turn), run.timer); },
-      [&](int turn) { return rate_of(**redis, puts(run, turn), run.timer); }, "ours", "Redis",
+      run,
       fmt::format("Redis {}, appendfsync everysec; one connection each, {} in flight, both clients poll; "
                   "clients on core 0, servers on 1",
-                  rivals->redis().version(), kDepth));
+                  rivals->redis().version(), kDepth),
+      [&](uint64_t turn) {
+        return ratio_of({.ours = {"ours", rate_of(**ours, puts(run, turn), run.timer)},
+                         .theirs = {"Redis", rate_of(**redis, puts(run, turn), run.timer)},
+                         .unit = "k/s",
+                         .scale = 1e-3});
+      },
+      {.over = Over::kTcp});
 }
 
 Reported<Outcome> measure_always_put_beside_redis(BarRun& run) {
@@ -122,10 +91,10 @@ Reported<Outcome> measure_always_put_beside_redis(BarRun& run) {
   const Reported<Rivals> rivals = Rivals::start(options);
   if (!rivals) return report(rivals.error());
   const DriverOptions driver = {.depth = 1, .waiting = Waiting::kBlocking};
-  const auto rate = [&](const DriverFactory& connect, int turn) -> Reported<double> {
+  const auto rate = [&](const DriverFactory& connect, uint64_t turn) -> Reported<double> {
     std::vector<WorkloadOptions> workloads;
     for (size_t k = 0; k < kConnections; ++k) {
-      WorkloadOptions workload = puts(run, turn * static_cast<int>(kConnections) + static_cast<int>(k));
+      WorkloadOptions workload = puts(run, turn * kConnections + k);
       workload.keys = options.keys;
       workloads.push_back(workload);
     }
@@ -134,29 +103,30 @@ Reported<Outcome> measure_always_put_beside_redis(BarRun& run) {
     return result->per_second();
   };
   return in_turns(
-      run, Over::kTcp, [&](int turn) { return rate([&] { return rivals->connect(driver); }, turn); },
-      [&](int turn) { return rate([&] { return rivals->connect_redis(driver); }, turn); }, "ours", "Redis",
+      run,
       fmt::format(
           "Redis {}, appendfsync always; {} clients that sleep for their answers, each with a thread and "
           "a connection, anywhere; log and file on the same file system ($TMPDIR)",
-          rivals->redis().version(), kConnections));
+          rivals->redis().version(), kConnections),
+      [&](uint64_t turn) {
+        return ratio_of({.ours = {"ours", rate([&] { return rivals->connect(driver); }, turn)},
+                         .theirs = {"Redis", rate([&] { return rivals->connect_redis(driver); }, turn)},
+                         .unit = "k/s",
+                         .scale = 1e-3});
+      },
+      {.over = Over::kTcp});
 }
 
-constexpr std::array kBars = {
-    Bar{"everysec-put-shm", "put on shm, one in flight, durability everysec / none", "at least 0.80",
-        Sense::kAtLeast, 0.8, "x", measure_everysec_put_shm},
-    Bar{"everysec-put-tcp", "the same on tcp, 16 in flight", "at least 0.80", Sense::kAtLeast, 0.8, "x",
-        measure_everysec_put_tcp},
-    Bar{"everysec-put-redis", "put on tcp, 16 in flight, everysec / Redis with AOF everysec", "at least 3",
-        Sense::kAtLeast, 3, "x", measure_everysec_put_beside_redis},
-    Bar{"always-put-redis", "put on tcp, 50 clients, always / Redis with AOF always", "at least 1.00",
-        Sense::kAtLeast, 1, "x", measure_always_put_beside_redis},
+const BarRows kRows = {
+    {"everysec-put-shm", "put on shm, one in flight, durability everysec / none", "at least 0.80",
+     Sense::kAtLeast, 0.8, "x", [](BarRun& run) { return measure_against_none(run, false, 1); }},
+    {"everysec-put-tcp", "the same on tcp, 16 in flight", "at least 0.80", Sense::kAtLeast, 0.8, "x",
+     [](BarRun& run) { return measure_against_none(run, true, kDepth); }},
+    {"everysec-put-redis", "put on tcp, 16 in flight, everysec / Redis with AOF everysec", "at least 3",
+     Sense::kAtLeast, 3, "x", measure_everysec_put_beside_redis},
+    {"always-put-redis", "put on tcp, 50 clients, always / Redis with AOF always", "at least 1.00",
+     Sense::kAtLeast, 1, "x", measure_always_put_beside_redis},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_durable_puts() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

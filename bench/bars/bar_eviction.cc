@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "bench/bars/bars.h"
 
@@ -78,15 +77,10 @@ Reported<Outcome> measure_eviction_hit_rate(BarRun& run) {
   return outcome;
 }
 
-constexpr std::array kBars = {
-    Bar{"eviction-hit-rate", "hits of eviction / true LRU and LFU, zipf 0.99", "at least 0.97",
-        Sense::kAtLeast, 0.97, "x", measure_eviction_hit_rate},
+const BarRows kRows = {
+    {"eviction-hit-rate", "hits of eviction / true LRU and LFU, zipf 0.99", "at least 0.97", Sense::kAtLeast,
+     0.97, "x", measure_eviction_hit_rate},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_eviction() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
-#include <span>
-
 #include "bench/bars/bars.h"
 #include "bench/fabric/fabric_run.h"
 
@@ -60,66 +57,49 @@ Reported<Outcome> compare(BarRun& run, const Contest& contest) {
       contest.over);
 }
 
-Reported<Outcome> measure_shm_message_beside_ucx(BarRun& run) {
-  return compare(run, {.provider = "shm", .peer = "ucx", .of = {.shape = Shape::kSend, .bytes = 64}});
-}
-
-Reported<Outcome> measure_shm_get_beside_ucx(BarRun& run) {
-  return compare(run, {.provider = "shm", .peer = "ucx", .of = {.shape = Shape::kRead, .bytes = 64}});
-}
-
-Reported<Outcome> measure_shm_put_beside_ucx(BarRun& run) {
-  return compare(run, {.provider = "shm", .peer = "ucx", .of = {.shape = Shape::kPut, .bytes = 64}});
-}
-
-Reported<Outcome> measure_tcp_message_beside_ucx(BarRun& run) {
-  return compare(
-      run,
-      {.provider = "tcp", .peer = "ucx", .of = {.shape = Shape::kSend, .bytes = 64}, .over = Over::kTcp});
-}
-
-Reported<Outcome> measure_tcp_message_beside_libfabric(BarRun& run) {
-  return compare(run, {.provider = "tcp",
-                       .peer = "libfabric",
-                       .of = {.shape = Shape::kSend, .bytes = 64},
-                       .over = Over::kTcp});
-}
-
-Reported<Outcome> measure_tcp_flow_beside_ucx(BarRun& run) {
-  return compare(run, {.provider = "tcp",
-                       .peer = "ucx",
-                       .of = {.shape = Shape::kSend, .bytes = 32 * kKiB, .depth = 16},
-                       .over = Over::kTcp});
-}
-
-Reported<Outcome> measure_tcp_put_beside_libfabric(BarRun& run) {
-  return compare(run, {.provider = "tcp",
-                       .peer = "libfabric",
-                       .of = {.shape = Shape::kPut, .bytes = 4 * kMiB},
-                       .over = Over::kTcp});
-}
-
-constexpr std::array kBars = {
-    Bar{"shm-message-ucx", "message of 64 B on shm, one way / UCX", "at most 1.00", Sense::kAtMost, 1, "x",
-        measure_shm_message_beside_ucx},
-    Bar{"shm-get-ucx", "READ of 64 B on shm / UCX's get", "at most 1.00", Sense::kAtMost, 1, "x",
-        measure_shm_get_beside_ucx},
-    Bar{"shm-put-ucx", "WRITE of 64 B on shm, one way / UCX's put", "at most 1.00", Sense::kAtMost, 1, "x",
-        measure_shm_put_beside_ucx},
-    Bar{"tcp-message-ucx", "message of 64 B on tcp, one way / UCX", "at most 1.00", Sense::kAtMost, 1, "x",
-        measure_tcp_message_beside_ucx},
-    Bar{"tcp-message-fabric", "the same / libfabric", "at most 1.00", Sense::kAtMost, 1, "x",
-        measure_tcp_message_beside_libfabric},
-    Bar{"tcp-flow-ucx", "messages of 32 KiB on tcp, bytes a second / UCX", "at least 1.00", Sense::kAtLeast,
-        1, "x", measure_tcp_flow_beside_ucx},
-    Bar{"tcp-put-fabric", "4 MiB there and back on tcp / libfabric", "at most 1.00", Sense::kAtMost, 1, "x",
-        measure_tcp_put_beside_libfabric},
+const BarRows kRows = {
+    {"shm-message-ucx", "message of 64 B on shm, one way / UCX", "at most 1.00", Sense::kAtMost, 1, "x",
+     [](BarRun& run) {
+       return compare(run, {.provider = "shm", .peer = "ucx", .of = {.shape = Shape::kSend, .bytes = 64}});
+     }},
+    {"shm-get-ucx", "READ of 64 B on shm / UCX's get", "at most 1.00", Sense::kAtMost, 1, "x",
+     [](BarRun& run) {
+       return compare(run, {.provider = "shm", .peer = "ucx", .of = {.shape = Shape::kRead, .bytes = 64}});
+     }},
+    {"shm-put-ucx", "WRITE of 64 B on shm, one way / UCX's put", "at most 1.00", Sense::kAtMost, 1, "x",
+     [](BarRun& run) {
+       return compare(run, {.provider = "shm", .peer = "ucx", .of = {.shape = Shape::kPut, .bytes = 64}});
+     }},
+    {"tcp-message-ucx", "message of 64 B on tcp, one way / UCX", "at most 1.00", Sense::kAtMost, 1, "x",
+     [](BarRun& run) {
+       return compare(run, {.provider = "tcp",
+                            .peer = "ucx",
+                            .of = {.shape = Shape::kSend, .bytes = 64},
+                            .over = Over::kTcp});
+     }},
+    {"tcp-message-fabric", "the same / libfabric", "at most 1.00", Sense::kAtMost, 1, "x",
+     [](BarRun& run) {
+       return compare(run, {.provider = "tcp",
+                            .peer = "libfabric",
+                            .of = {.shape = Shape::kSend, .bytes = 64},
+                            .over = Over::kTcp});
+     }},
+    {"tcp-flow-ucx", "messages of 32 KiB on tcp, bytes a second / UCX", "at least 1.00", Sense::kAtLeast, 1,
+     "x",
+     [](BarRun& run) {
+       return compare(run, {.provider = "tcp",
+                            .peer = "ucx",
+                            .of = {.shape = Shape::kSend, .bytes = 32 * kKiB, .depth = 16},
+                            .over = Over::kTcp});
+     }},
+    {"tcp-put-fabric", "4 MiB there and back on tcp / libfabric", "at most 1.00", Sense::kAtMost, 1, "x",
+     [](BarRun& run) {
+       return compare(run, {.provider = "tcp",
+                            .peer = "libfabric",
+                            .of = {.shape = Shape::kPut, .bytes = 4 * kMiB},
+                            .over = Over::kTcp});
+     }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_fabric() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -4,9 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/refract_driver.h"
@@ -86,39 +84,32 @@ Reported<Outcome> measure_put_beside_floods(BarRun& run) {
   const std::vector<std::vector<std::string>> spinners(kFlooders, {"sh", "-c", "while :; do :; done"});
   const std::string log = folder->path() + "/flood.log";
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> quiet;
-    std::vector<double> flooded;
-    for (int turn = 0; turn < std::min(run.options.alternations, 5); ++turn) {
-      for (const bool is_flooded : {false, true}) {
-        const Reported<Flooders> others = start_flooders(is_flooded ? floods : spinners, log);
-        if (!others) return report(others.error());
-        const Reported<double> p99 = p99_of(run, **driver, static_cast<uint64_t>(turn));
-        if (!p99) return report(p99.error());
-        (is_flooded ? flooded : quiet).push_back(*p99);
-      }
-      block.samples.push_back(flooded.back() / quiet.back());
-    }
-    block.details = {{"p99 beside floods", spread_of(flooded).median, "us"},
-                     {"p99 beside spinning", spread_of(quiet).median, "us"}};
-    block.note = fmt::format(
-        "{:.0f} puts a second beside {} clients that get and put by calls of 64 keys, 256 in flight; "
-        "compared "
-        "with as many processes that spin; all of them run while the honest client sleeps (SCHED_IDLE)",
-        kRate, kFlooders);
-    return {};
-  });
+  const auto p99_beside = [&](const std::vector<std::vector<std::string>>& programs,
+                              uint64_t turn) -> Reported<double> {
+    const Reported<Flooders> others = start_flooders(programs, log);
+    if (!others) return report(others.error());
+    return p99_of(run, **driver, turn);
+  };
+  return in_turns(
+      run,
+      fmt::format(
+          "{:.0f} puts a second beside {} clients that get and put by calls of 64 keys, 256 in flight; "
+          "compared with as many processes that spin; all of them run while the honest client sleeps "
+          "(SCHED_IDLE)",
+          kRate, kFlooders),
+      [&](uint64_t turn) {
+        const Reported<double> quiet = p99_beside(spinners, turn);
+        return ratio_of({.ours = {"p99 beside floods", p99_beside(floods, turn)},
+                         .theirs = {"p99 beside spinning", quiet},
+                         .unit = "us"});
+      },
+      {.turns_max = 5, .warms_up = false});
 }
 
-constexpr std::array kBars = {
-    Bar{"put-floods", "p99 of puts beside four clients that flood / that spin", "at most 2", Sense::kAtMost,
-        2, "x", measure_put_beside_floods},
+const BarRows kRows = {
+    {"put-floods", "p99 of puts beside four clients that flood / that spin", "at most 2", Sense::kAtMost, 2,
+     "x", measure_put_beside_floods},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_floods() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -2,8 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -62,34 +60,20 @@ Reported<Outcome> measure_get_latency(BarRun& run) {
   Samples samples(run.options.operations / 8);
   uint64_t line = 0;
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> ours;
-    std::vector<double> theirs;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const Reported<double> get = get_median_ns(run, loaded->client, samples, static_cast<uint64_t>(turn));
-      if (!get) return report(get.error());
-      const double reads = two_reads_median_ns(run, *chase, samples, line);
-      if (turn == 0) continue;
-      ours.push_back(*get);
-      theirs.push_back(reads);
-      block.samples.push_back(*get / reads);
-    }
-    block.details = {{"get", spread_of(ours).median, "ns"}, {"two reads", spread_of(theirs).median, "ns"}};
-    block.note = fmt::format("{} pages both; the reads walk {} MiB, as much as the node's regions have",
-                             is_large ? "2 MiB" : "4 KiB", footprint / kMiB);
-    return {};
-  });
+  return in_turns(run,
+                  fmt::format("{} pages both; the reads walk {} MiB, as much as the node's regions have",
+                              is_large ? "2 MiB" : "4 KiB", footprint / kMiB),
+                  [&](uint64_t turn) {
+                    return ratio_of({.ours = {"get", get_median_ns(run, loaded->client, samples, turn)},
+                                     .theirs = {"two reads", two_reads_median_ns(run, *chase, samples, line)},
+                                     .unit = "ns"});
+                  });
 }
 
-constexpr std::array kBars = {
-    Bar{"get-latency", "get on shm, median / two dependent 64 B reads", "at most 1.05", Sense::kAtMost, 1.05,
-        "x", measure_get_latency},
+const BarRows kRows = {
+    {"get-latency", "get on shm, median / two dependent 64 B reads", "at most 1.05", Sense::kAtMost, 1.05,
+     "x", measure_get_latency},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_get_latency() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
 #include <span>
 
 #include "bench/bars/bars.h"
@@ -147,31 +146,16 @@ Reported<Outcome> measure(BarRun& run, const Contest& contest) {
   for (uint64_t i = 0; i < contest.entries; ++i) table->put(Key::of(i), Value::of(i));
   Sides sides(loaded->client, *table);
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> ours;
-    std::vector<double> theirs;
-    std::vector<double> beside;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const Sequence sequence =
-          sequence_of(contest.entries, run.options.operations, contest.skew, static_cast<uint64_t>(turn) + 1);
-      const Reported<double> own = (sides.*contest.ours)(sequence);
-      if (!own) return report(own.error());
-      const Reported<double> reference = (sides.*contest.theirs)(sequence);
-      if (!reference) return report(reference.error());
-      const Reported<double> other = contest.beside == nullptr ? 0.0 : (sides.*contest.beside)(sequence);
-      if (!other) return report(other.error());
-      if (turn == 0) continue;  // Warms caches and translations.
-      ours.push_back(*own);
-      theirs.push_back(*reference);
-      beside.push_back(*other);
-      block.samples.push_back(*own / *reference);
-    }
-    block.details = {{"get", spread_of(ours).median, "M/s"}, {"table", spread_of(theirs).median, "M/s"}};
-    if (contest.beside != nullptr) {
-      block.details.push_back({"announced gets", spread_of(beside).median, "M/s"});
-    }
-    block.note = note_of(contest, *table);
-    return {};
+  return in_turns(run, note_of(contest, *table), [&](uint64_t turn) -> Reported<Turn> {
+    const Sequence sequence = sequence_of(contest.entries, run.options.operations, contest.skew, turn + 1);
+    Reported<Turn> found = ratio_of({.ours = {"get", (sides.*contest.ours)(sequence)},
+                                     .theirs = {"table", (sides.*contest.theirs)(sequence)},
+                                     .unit = "M/s"});
+    if (!found || contest.beside == nullptr) return found;
+    const Reported<double> other = (sides.*contest.beside)(sequence);
+    if (!other) return report(other.error());
+    found->details.push_back({"announced gets", *other, "M/s"});
+    return found;
   });
 }
 
@@ -187,60 +171,31 @@ Reported<Outcome> measure_batches(BarRun& run, uint64_t entries) {
   return measure(run, {.entries = entries, .ours = &Sides::multi_get, .theirs = &Sides::look_up_many});
 }
 
-Reported<Outcome> measure_get_throughput(BarRun& run) {
-  return measure_gets(run, run.options.entries, 0);
-}
-
-Reported<Outcome> measure_get_throughput_of_many(BarRun& run) {
-  return measure_gets(run, run.options.many_entries, 0);
-}
-
-Reported<Outcome> measure_get_throughput_by_zipf(BarRun& run) {
-  return measure_gets(run, run.options.entries, kSkew);
-}
-
-Reported<Outcome> measure_multi_get(BarRun& run) {
-  return measure_batches(run, run.options.entries);
-}
-
-Reported<Outcome> measure_multi_get_of_many(BarRun& run) {
-  return measure_batches(run, run.options.many_entries);
-}
-
 Reported<Outcome> measure_hot_get(BarRun& run) {
   Reported<LoadedNode> loaded = start_loaded_node(run, std::min(kHotKeys, run.options.entries));
   if (!loaded) return report(loaded.error());
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const Reported<double> rate = get_rate(loaded->client, std::min(kHotKeys, run.options.entries),
-                                             run.options.operations, static_cast<uint64_t>(turn));
-      if (!rate) return report(rate.error());
-      if (turn > 0) block.samples.push_back(1e3 / *rate);
-    }
-    block.note = fmt::format("{} keys, one get after the other", kHotKeys);
-    return {};
-  });
+  return in_turns(
+      run, fmt::format("{} keys, one get after the other", kHotKeys), [&](uint64_t turn) -> Reported<Turn> {
+        const Reported<double> rate =
+            get_rate(loaded->client, std::min(kHotKeys, run.options.entries), run.options.operations, turn);
+        if (!rate) return report(rate.error());
+        return Turn{1e3 / *rate};
+      });
 }
 
-constexpr std::array kBars = {
-    Bar{"get-throughput", "get on shm, throughput / in-process table", "at least 0.50", Sense::kAtLeast, 0.50,
-        "x", measure_get_throughput},
-    Bar{"get-throughput-many", "the same, 10 million entries", "at least 0.58", Sense::kAtLeast, 0.58, "x",
-        measure_get_throughput_of_many},
-    Bar{"get-throughput-zipf", "the same, zipf 0.99", "at least 0.60", Sense::kAtLeast, 0.60, "x",
-        measure_get_throughput_by_zipf},
-    Bar{"multi-get", "multi_get of 16 on shm / in-process table, prefetched", "at least 0.95",
-        Sense::kAtLeast, 0.95, "x", measure_multi_get},
-    Bar{"multi-get-many", "the same, 10 million entries", "at least 1.10", Sense::kAtLeast, 1.1, "x",
-        measure_multi_get_of_many},
-    Bar{"get-hot", "get on shm of one of 1000 keys", "under 40 ns", Sense::kAtMost, 40, "ns",
-        measure_hot_get},
+const BarRows kRows = {
+    {"get-throughput", "get on shm, throughput / in-process table", "at least 0.50", Sense::kAtLeast, 0.50,
+     "x", [](BarRun& run) { return measure_gets(run, run.options.entries, 0); }},
+    {"get-throughput-many", "the same, 10 million entries", "at least 0.58", Sense::kAtLeast, 0.58, "x",
+     [](BarRun& run) { return measure_gets(run, run.options.many_entries, 0); }},
+    {"get-throughput-zipf", "the same, zipf 0.99", "at least 0.60", Sense::kAtLeast, 0.60, "x",
+     [](BarRun& run) { return measure_gets(run, run.options.entries, kSkew); }},
+    {"multi-get", "multi_get of 16 on shm / in-process table, prefetched", "at least 0.95", Sense::kAtLeast,
+     0.95, "x", [](BarRun& run) { return measure_batches(run, run.options.entries); }},
+    {"multi-get-many", "the same, 10 million entries", "at least 1.10", Sense::kAtLeast, 1.1, "x",
+     [](BarRun& run) { return measure_batches(run, run.options.many_entries); }},
+    {"get-hot", "get on shm of one of 1000 keys", "under 40 ns", Sense::kAtMost, 40, "ns", measure_hot_get},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_get_throughput() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

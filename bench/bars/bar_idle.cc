@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -37,52 +35,29 @@ Reported<Outcome> measure_idle_of(BarRun& run, const NodeOptions& options, uint6
   return measure_idleness(*node, run.options.idle_ns, sleep_ns);
 }
 
-// "None" cannot be told from a housekeeping timer now and then, so the limit is a thousandth of a core: a
-// process that looks for work once a millisecond is above it, one that wakes up once a second far below.
-Reported<Outcome> measure_idle(BarRun& run) {
-  return measure_idle_of(run, NodeOptions{});
-}
-
-Reported<Outcome> measure_idle_everysec(BarRun& run) {
-  return measure_idle_of(run, {.program = {}, .durability = "everysec"});
-}
-
-Reported<Outcome> measure_idle_always(BarRun& run) {
-  return measure_idle_of(run, {.program = {}, .durability = "always"});
-}
-
-Reported<Outcome> measure_idle_cache(BarRun& run) {
-  return measure_idle_of(run, {.program = {}, .eviction = "lru"});
-}
-
-Reported<Outcome> measure_idle_shards(BarRun& run) {
-  return measure_idle_of(run, {.program = {}, .shards = 2, .listen_address = "127.0.0.1"});
-}
-
-// Many: a search through all of them for the one that expires takes time for each.
-Reported<Outcome> measure_idle_expiry(BarRun& run) {
-  return measure_idle_of(run, NodeOptions{}, run.options.entries, {.ttl_ns = 3'600 * kSecond_ns});
-}
-
-constexpr std::array kBars = {
-    Bar{"idle", "processor time of keeper, server and client, idle", "under 1 ms/s", Sense::kAtMost, 1,
-        "ms/s", measure_idle},
-    Bar{"idle-everysec", "the same of keeper and server, with a log, durability everysec", "under 1 ms/s",
-        Sense::kAtMost, 1, "ms/s", measure_idle_everysec},
-    Bar{"idle-always", "the same, durability always", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
-        measure_idle_always},
-    Bar{"idle-cache", "the same without a log, a cache by lru", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
-        measure_idle_cache},
-    Bar{"idle-shards", "the same, two shards, which listen on TCP", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
-        measure_idle_shards},
-    Bar{"idle-expiry", "the same, one of a million entries expires in an hour", "under 1 ms/s",
-        Sense::kAtMost, 1, "ms/s", measure_idle_expiry},
+const BarRows kRows = {
+    // "None" cannot be told from a housekeeping timer now and then, so the limit is a thousandth of a core: a
+    // process that looks for work once a millisecond is above it, one that wakes up once a second far below.
+    {"idle", "processor time of keeper, server and client, idle", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
+     [](BarRun& run) { return measure_idle_of(run, NodeOptions{}); }},
+    {"idle-everysec", "the same of keeper and server, with a log, durability everysec", "under 1 ms/s",
+     Sense::kAtMost, 1, "ms/s",
+     [](BarRun& run) { return measure_idle_of(run, {.program = {}, .durability = "everysec"}); }},
+    {"idle-always", "the same, durability always", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
+     [](BarRun& run) { return measure_idle_of(run, {.program = {}, .durability = "always"}); }},
+    {"idle-cache", "the same without a log, a cache by lru", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
+     [](BarRun& run) { return measure_idle_of(run, {.program = {}, .eviction = "lru"}); }},
+    {"idle-shards", "the same, two shards, which listen on TCP", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
+     [](BarRun& run) {
+       return measure_idle_of(run, {.program = {}, .shards = 2, .listen_address = "127.0.0.1"});
+     }},
+    // Many: a search through all of them for the one that expires takes time for each.
+    {"idle-expiry", "the same, one of a million entries expires in an hour", "under 1 ms/s", Sense::kAtMost,
+     1, "ms/s",
+     [](BarRun& run) {
+       return measure_idle_of(run, NodeOptions{}, run.options.entries, {.ttl_ns = 3'600 * kSecond_ns});
+     }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_idle() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
 #include <cstring>
 #include <span>
 
@@ -95,26 +94,19 @@ Reported<Outcome> measure(BarRun& run, Way way) {
   };
   if (const Reported<double> loaded = walk.rate(put); !loaded) return report(loaded.error());
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> ours;
-    std::vector<double> theirs;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const Reported<double> own = way == Way::kPut ? walk.rate(put) : walk.rate(get);
-      if (!own) return report(own.error());
-      if (way == Way::kGet && !walk.is_copied()) return report(Code::kCorrupt, "a get brought other bytes");
-      const Reported<double> copied = walk.copied();
-      if (!copied) return report(copied.error());
-      if (turn == 0) continue;
-      ours.push_back(*own);
-      theirs.push_back(*copied);
-      block.samples.push_back(*own / *copied);
-    }
-    block.details = {{way == Way::kPut ? "put" : "get", spread_of(ours).median, "GB/s"},
-                     {"memcpy", spread_of(theirs).median, "GB/s"}};
-    block.note = fmt::format("{} values of {} KiB, one after the other, all memory touched before", kValues,
-                             value_bytes / kKiB);
-    return {};
-  });
+  const auto ours = [&]() -> Reported<double> {
+    const Reported<double> rate = way == Way::kPut ? walk.rate(put) : walk.rate(get);
+    if (way == Way::kGet && !walk.is_copied()) return report(Code::kCorrupt, "a get brought other bytes");
+    return rate;
+  };
+  return in_turns(run,
+                  fmt::format("{} values of {} KiB, one after the other, all memory touched before", kValues,
+                              value_bytes / kKiB),
+                  [&](uint64_t) {
+                    return ratio_of({.ours = {way == Way::kPut ? "put" : "get", ours()},
+                                     .theirs = {"memcpy", walk.copied()},
+                                     .unit = "GB/s"});
+                  });
 }
 
 Reported<Outcome> measure_put_built(BarRun& run) {
@@ -136,58 +128,32 @@ Reported<Outcome> measure_put_built(BarRun& run) {
     return Code::kOk;
   };
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> ours;
-    std::vector<double> theirs;
-    std::vector<double> each;
-    std::vector<double> warm;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const Reported<double> own = walk.rate_of_built(built->bytes(), false, put);
-      if (!own) return report(own.error());
-      const Reported<double> own_each = walk.rate_of_built(built->bytes(), true, put);
-      if (!own_each) return report(own_each.error());
-      const Reported<double> copied = walk.copied();
-      if (!copied) return report(copied.error());
-      const Reported<double> copied_warm = walk.rate_of_built(apart, false, copy);
-      if (!copied_warm) return report(copied_warm.error());
-      if (turn == 0) continue;
-      ours.push_back(*own);
-      theirs.push_back(*copied);
-      each.push_back(*own_each);
-      warm.push_back(*copied_warm);
-      block.samples.push_back(*own / *copied);
-    }
-    block.details = {{"put", spread_of(ours).median, "GB/s"},
-                     {"memcpy", spread_of(theirs).median, "GB/s"},
-                     {"put where each is built for itself", spread_of(each).median, "GB/s"},
-                     {"memcpy of what was just built", spread_of(warm).median, "GB/s"}};
-    block.note = fmt::format("{} keys, one after the other, a value of {} KiB built once for each walk",
-                             kValues, value_bytes / kKiB);
-    return {};
-  });
+  return in_turns(run,
+                  fmt::format("{} keys, one after the other, a value of {} KiB built once for each walk",
+                              kValues, value_bytes / kKiB),
+                  [&](uint64_t) -> Reported<Turn> {
+                    const Reported<double> own = walk.rate_of_built(built->bytes(), false, put);
+                    const Reported<double> own_each = walk.rate_of_built(built->bytes(), true, put);
+                    Reported<Turn> found =
+                        ratio_of({.ours = {"put", own}, .theirs = {"memcpy", walk.copied()}, .unit = "GB/s"});
+                    const Reported<double> warm = walk.rate_of_built(apart, false, copy);
+                    if (!found) return found;
+                    if (!own_each) return report(own_each.error());
+                    if (!warm) return report(warm.error());
+                    found->details.push_back({"put where each is built for itself", *own_each, "GB/s"});
+                    found->details.push_back({"memcpy of what was just built", *warm, "GB/s"});
+                    return found;
+                  });
 }
 
-Reported<Outcome> measure_put_large(BarRun& run) {
-  return measure(run, Way::kPut);
-}
-
-Reported<Outcome> measure_get_large(BarRun& run) {
-  return measure(run, Way::kGet);
-}
-
-constexpr std::array kBars = {
-    Bar{"put-large", "put of 4 MiB on shm / memcpy, same walk", "at least 0.90", Sense::kAtLeast, 0.9, "x",
-        measure_put_large},
-    Bar{"put-built", "put of 4 MiB that was built in a reservation / memcpy, same walk", "at least 1.80",
-        Sense::kAtLeast, 1.8, "x", measure_put_built},
-    Bar{"get-large", "get of 4 MiB on shm, copied / memcpy, same walk", "at least 0.95", Sense::kAtLeast,
-        0.95, "x", measure_get_large},
+const BarRows kRows = {
+    {"put-large", "put of 4 MiB on shm / memcpy, same walk", "at least 0.90", Sense::kAtLeast, 0.9, "x",
+     [](BarRun& run) { return measure(run, Way::kPut); }},
+    {"put-built", "put of 4 MiB that was built in a reservation / memcpy, same walk", "at least 1.80",
+     Sense::kAtLeast, 1.8, "x", measure_put_built},
+    {"get-large", "get of 4 MiB on shm, copied / memcpy, same walk", "at least 0.95", Sense::kAtLeast, 0.95,
+     "x", [](BarRun& run) { return measure(run, Way::kGet); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_large_values() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
-#include <span>
-
 #include "bench/bars/bars.h"
 #include "bench/sides/loaded_node.h"
 #include "bench/sides/redis.h"
@@ -60,14 +57,9 @@ Reported<Outcome> measure_memory(BarRun& run) {
   return outcome;
 }
 
-constexpr std::array kBars = {
-    Bar{"memory", "memory an entry / Redis", "at most 0.72", Sense::kAtMost, 0.72, "x", measure_memory},
+const BarRows kRows = {
+    {"memory", "memory an entry / Redis", "at most 0.72", Sense::kAtMost, 0.72, "x", measure_memory},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_memory() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

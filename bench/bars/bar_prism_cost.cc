@@ -65,52 +65,33 @@ Reported<Outcome> measure_chain(BarRun& run, bool is_put) {
   Samples load_slices(slices);
   pin_to_core(0);
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> loads;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      chain_slices.clear();
-      load_slices.clear();
-      uint64_t reply_bytes = 0;
-      for (uint64_t slice = 0; slice < slices; ++slice) {
-        chain_slices.record(run_chains(chains, message, reply_bytes));
-        load_slices.record(hot_loads.run(kSlice * kLoadsPerChain));
-      }
-      if (reply_bytes == 0 || chains.counts().failed_operations > 0) {
-        return report(Code::kCorrupt, "a chain failed");
-      }
-      if (turn == 0) continue;
-      block.samples.push_back(run.timer.ns(chain_slices.quantile_ticks(0.5)) / kSlice);
-      loads.push_back(run.timer.ns(load_slices.quantile_ticks(0.5)) / (kSlice * kLoadsPerChain));
-    }
-    const double chain_ns = spread_of(block.samples).median;
-    const double load_ns = spread_of(loads).median;
-    block.details = {{"chain", chain_ns, "ns"},
+  return in_turns(
+      run, "no network: the executor alone, on memory in the first cache", [&](uint64_t) -> Reported<Turn> {
+        chain_slices.clear();
+        load_slices.clear();
+        uint64_t reply_bytes = 0;
+        for (uint64_t slice = 0; slice < slices; ++slice) {
+          chain_slices.record(run_chains(chains, message, reply_bytes));
+          load_slices.record(hot_loads.run(kSlice * kLoadsPerChain));
+        }
+        if (reply_bytes == 0 || chains.counts().failed_operations > 0) {
+          return report(Code::kCorrupt, "a chain failed");
+        }
+        const double chain_ns = run.timer.ns(chain_slices.quantile_ticks(0.5)) / kSlice;
+        const double load_ns = run.timer.ns(load_slices.quantile_ticks(0.5)) / (kSlice * kLoadsPerChain);
+        return Turn{chain_ns,
+                    {{"chain", chain_ns, "ns"},
                      {"dependent load from the first cache", load_ns, "ns"},
-                     {"chain / load", load_ns > 0 ? chain_ns / load_ns : 0, "x"}};
-    block.note = "no network: the executor alone, on memory in the first cache";
-    return {};
-  });
+                     {"chain / load", load_ns > 0 ? chain_ns / load_ns : 0, "x"}}};
+      });
 }
 
-Reported<Outcome> measure_chain_read_cost(BarRun& run) {
-  return measure_chain(run, false);
-}
-
-Reported<Outcome> measure_chain_swap_cost(BarRun& run) {
-  return measure_chain(run, true);
-}
-
-constexpr std::array kBars = {
-    Bar{"chain-read-cost", "executor: an indirect bounded READ of 64 B, hot", "under 60 ns", Sense::kAtMost,
-        60, "ns", measure_chain_read_cost},
-    Bar{"chain-swap-cost", "executor: ALLOCATE of 64 B and CAS, hot", "under 150 ns", Sense::kAtMost, 150,
-        "ns", measure_chain_swap_cost},
+const BarRows kRows = {
+    {"chain-read-cost", "executor: an indirect bounded READ of 64 B, hot", "under 60 ns", Sense::kAtMost, 60,
+     "ns", [](BarRun& run) { return measure_chain(run, false); }},
+    {"chain-swap-cost", "executor: ALLOCATE of 64 B and CAS, hot", "under 150 ns", Sense::kAtMost, 150, "ns",
+     [](BarRun& run) { return measure_chain(run, true); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_prism_cost() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

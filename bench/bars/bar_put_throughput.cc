@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
-#include <span>
-
 #include "bench/bars/bars.h"
 #include "bench/load/put_lanes.h"
 #include "bench/sides/loaded_node.h"
@@ -80,25 +77,14 @@ Reported<Outcome> measure_put_16(BarRun& run) {
   Reported<std::unique_ptr<PutLanes>> lanes = PutLanes::connect(loaded->node.socket_path(), entries);
   if (!lanes) return report(lanes.error());
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> ours;
-    std::vector<double> theirs;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const auto slice_ns = static_cast<uint64_t>(run.options.slice_seconds * 1e9);
-      const Reported<double> puts = put_rate(**lanes, slice_ns);
-      if (!puts) return report(puts.error());
-      const double updates =
-          update_rate(*table, entries, run.options.operations, static_cast<uint64_t>(turn));
-      if (turn == 0) continue;
-      ours.push_back(*puts);
-      theirs.push_back(updates);
-      block.samples.push_back(*puts / updates);
-    }
-    block.details = {{"put", spread_of(ours).median, "M/s"}, {"table", spread_of(theirs).median, "M/s"}};
-    block.note =
-        fmt::format("random ones of {} entries replaced; AsyncClient on core 0, server on 1", entries);
-    return {};
-  });
+  const auto slice_ns = static_cast<uint64_t>(run.options.slice_seconds * 1e9);
+  return in_turns(
+      run, fmt::format("random ones of {} entries replaced; AsyncClient on core 0, server on 1", entries),
+      [&](uint64_t turn) {
+        return ratio_of({.ours = {"put", put_rate(**lanes, slice_ns)},
+                         .theirs = {"table", update_rate(*table, entries, run.options.operations, turn)},
+                         .unit = "M/s"});
+      });
 }
 
 Reported<Outcome> measure_get_under_puts(BarRun& run) {
@@ -110,47 +96,32 @@ Reported<Outcome> measure_get_under_puts(BarRun& run) {
   Reported<std::unique_ptr<PutLanes>> lanes = PutLanes::connect(loaded->node.socket_path(), entries);
   if (!lanes) return report(lanes.error());
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> quiet_rates;
-    std::vector<double> busy_rates;
-    std::vector<double> put_shares;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const auto seed = static_cast<uint64_t>(turn) * 2;
-      const uint64_t operations = run.options.operations / 4;
-      const Reported<double> quiet = get_rate_beside(loaded->client, **lanes, entries, operations, seed);
-      if (!quiet) return report(quiet.error());
-      (*lanes)->begin(kPutsBeside);
-      const uint64_t before = (*lanes)->done();
-      const Reported<double> busy = get_rate_beside(loaded->client, **lanes, entries, operations, seed + 1);
-      const uint64_t puts = (*lanes)->done() - before;
-      (*lanes)->end();
-      if (!busy) return report(busy.error());
-      if (turn == 0) continue;
-      quiet_rates.push_back(*quiet);
-      busy_rates.push_back(*busy);
-      put_shares.push_back(static_cast<double>(puts) / static_cast<double>(operations));
-      block.samples.push_back(*busy / *quiet);
-    }
-    block.details = {{"busy", spread_of(busy_rates).median, "M/s"},
-                     {"quiet", spread_of(quiet_rates).median, "M/s"},
-                     {"puts a get", spread_of(put_shares).median, ""}};
-    block.note =
-        fmt::format("{} puts in flight, of the same keys; every byte of every value checked", kPutsBeside);
-    return {};
-  });
+  const uint64_t operations = run.options.operations / 4;
+  return in_turns(
+      run, fmt::format("{} puts in flight, of the same keys; every byte of every value checked", kPutsBeside),
+      [&](uint64_t turn) -> Reported<Turn> {
+        const Reported<double> quiet =
+            get_rate_beside(loaded->client, **lanes, entries, operations, 2 * turn);
+        (*lanes)->begin(kPutsBeside);
+        const uint64_t before = (*lanes)->done();
+        const Reported<double> busy =
+            get_rate_beside(loaded->client, **lanes, entries, operations, 2 * turn + 1);
+        const uint64_t puts = (*lanes)->done() - before;
+        (*lanes)->end();
+        Reported<Turn> found = ratio_of({.ours = {"busy", busy}, .theirs = {"quiet", quiet}, .unit = "M/s"});
+        if (!found) return found;
+        found->details.push_back(
+            {"puts a get", static_cast<double>(puts) / static_cast<double>(operations), ""});
+        return found;
+      });
 }
 
-constexpr std::array kBars = {
-    Bar{"get-under-puts", "get on shm while the server puts / quiet", "at least 0.90", Sense::kAtLeast, 0.9,
-        "x", measure_get_under_puts},
-    Bar{"put-16", "put on shm, 16 in flight / update of the in-process table", "at least 0.60",
-        Sense::kAtLeast, 0.6, "x", measure_put_16},
+const BarRows kRows = {
+    {"get-under-puts", "get on shm while the server puts / quiet", "at least 0.90", Sense::kAtLeast, 0.9, "x",
+     measure_get_under_puts},
+    {"put-16", "put on shm, 16 in flight / update of the in-process table", "at least 0.60", Sense::kAtLeast,
+     0.6, "x", measure_put_16},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_put_throughput() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

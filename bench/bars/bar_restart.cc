@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
 #include <csignal>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -17,8 +15,8 @@ namespace {
 constexpr uint64_t kPatience_ns = 20 * kSecond_ns;
 
 // From the kill to the first put that is acknowledged.
-Reported<double> restart_seconds(LoadedNode& loaded, uint64_t entries, int turn) {
-  const uint64_t index = Draw(static_cast<uint64_t>(turn), entries).next();
+Reported<double> restart_seconds(LoadedNode& loaded, uint64_t entries, uint64_t turn) {
+  const uint64_t index = Draw(turn, entries).next();
   const Key key = Key::of(index);
   const Value value = Value::of(index);
   const pid_t server = loaded.node.server();
@@ -39,7 +37,7 @@ Reported<Outcome> measure_with(BarRun& run, uint64_t entries) {
 
   return in_block(run, [&](Outcome& block) -> Reported<> {
     for (int turn = 0; turn < run.options.alternations; ++turn) {
-      const Reported<double> seconds = restart_seconds(*loaded, entries, turn);
+      const Reported<double> seconds = restart_seconds(*loaded, entries, static_cast<uint64_t>(turn));
       if (!seconds) return report(seconds.error());
       block.samples.push_back(*seconds);
     }
@@ -57,25 +55,12 @@ Reported<Outcome> measure_with(BarRun& run, uint64_t entries) {
   });
 }
 
-Reported<Outcome> measure_restart(BarRun& run) {
-  return measure_with(run, run.options.entries);
-}
-
-Reported<Outcome> measure_restart_of_many(BarRun& run) {
-  return measure_with(run, run.options.many_entries);
-}
-
-constexpr std::array kBars = {
-    Bar{"restart", "kill -9 to the first put served", "under 0.200 s", Sense::kAtMost, 0.2, "s",
-        measure_restart},
-    Bar{"restart-many", "kill -9 to the first put served, 10 million entries", "under 0.800 s",
-        Sense::kAtMost, 0.8, "s", measure_restart_of_many},
+const BarRows kRows = {
+    {"restart", "kill -9 to the first put served", "under 0.200 s", Sense::kAtMost, 0.2, "s",
+     [](BarRun& run) { return measure_with(run, run.options.entries); }},
+    {"restart-many", "kill -9 to the first put served, 10 million entries", "under 0.800 s", Sense::kAtMost,
+     0.8, "s", [](BarRun& run) { return measure_with(run, run.options.many_entries); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_restart() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

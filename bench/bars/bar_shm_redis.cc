@@ -2,9 +2,7 @@
 // What a program gains that asks a node by shared memory where it asked Redis on localhost before.
 #include <fmt/core.h>
 
-#include <array>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "bench/bars/bars.h"
@@ -52,53 +50,28 @@ Reported<Outcome> measure_gets(BarRun& run, size_t redis_depth) {
   const Reported<RedisSide> redis = start_redis(run, redis_depth);
   if (!redis) return report(redis.error());
 
-  return in_block(
+  return in_turns(
       run,
-      [&](Outcome& block) -> Reported<> {
-        std::vector<double> ours;
-        std::vector<double> theirs;
-        for (int turn = 0; turn <= run.options.alternations; ++turn) {
-          const auto seed = static_cast<uint64_t>(turn) + 1;
-          const Reported<double> get =
-              get_rate(loaded->client, run.options.entries, run.options.operations, seed);
-          if (!get) return report(get.error());
-          const Reported<double> reference = redis_rate(run, *redis->client, seed);
-          if (!reference) return report(reference.error());
-          if (turn == 0) continue;
-          ours.push_back(*get);
-          theirs.push_back(*reference);
-          block.samples.push_back(*get / *reference);
-        }
-        block.details = {{"ours", spread_of(ours).median, "M/s"}, {"Redis", spread_of(theirs).median, "M/s"}};
-        block.note = fmt::format(
-            "{} entries, uniform; ours on shm by refract::Client, one after the other; Redis {} over TCP on "
-            "loopback, {} in flight on one connection; clients on core 0, servers on 1; Redis sleeps when "
-            "idle",
-            run.options.entries, redis->redis.version(), redis_depth);
-        return {};
+      fmt::format(
+          "{} entries, uniform; ours on shm by refract::Client, one after the other; Redis {} over TCP on "
+          "loopback, {} in flight on one connection; clients on core 0, servers on 1; Redis sleeps when "
+          "idle",
+          run.options.entries, redis->redis.version(), redis_depth),
+      [&](uint64_t turn) {
+        return ratio_of({.ours = {"ours", get_rate(loaded->client, run.options.entries,
+                                                   run.options.operations, turn + 1)},
+                         .theirs = {"Redis", redis_rate(run, *redis->client, turn + 1)},
+                         .unit = "M/s"});
       },
-      Over::kTcp);
+      {.over = Over::kTcp});
 }
 
-Reported<Outcome> measure_shm_get_beside_redis(BarRun& run) {
-  return measure_gets(run, 1);
-}
-
-Reported<Outcome> measure_shm_get_beside_pipelined_redis(BarRun& run) {
-  return measure_gets(run, 64);
-}
-
-constexpr std::array kBars = {
-    Bar{"shm-get-redis", "gets on shm, one in flight / Redis, one in flight", "at least 20", Sense::kAtLeast,
-        20, "x", measure_shm_get_beside_redis},
-    Bar{"shm-get-redis-64", "gets on shm, one in flight / Redis, 64 in flight", "at least 5", Sense::kAtLeast,
-        5, "x", measure_shm_get_beside_pipelined_redis},
+const BarRows kRows = {
+    {"shm-get-redis", "gets on shm, one in flight / Redis, one in flight", "at least 20", Sense::kAtLeast, 20,
+     "x", [](BarRun& run) { return measure_gets(run, 1); }},
+    {"shm-get-redis-64", "gets on shm, one in flight / Redis, 64 in flight", "at least 5", Sense::kAtLeast, 5,
+     "x", [](BarRun& run) { return measure_gets(run, 64); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_shm_redis() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/refract_driver.h"
@@ -83,34 +81,29 @@ Reported<Outcome> measure_latency(BarRun& run, Judged judged) {
       RefractDriver::connect({.address = node->node().socket_path(), .client = {.populate = true}},
                              {.depth = 4, .has_rate = true}, contents);
   if (!driver) return report(driver.error());
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> quiet_p99;
-    std::vector<double> during_p99;
-    std::vector<double> quiet_max;
-    std::vector<double> during_max;
-    uint64_t slices = 0;
-    // So many puts make a node write a snapshot by itself. This one comes behind it.
-    if (const Reported<double> done = node->snapshot_seconds(); !done) return report(done.error());
-    for (int turn = 0; turn < std::min(run.options.alternations, 5); ++turn) {
-      const Reported<Latencies> latencies = measure_latencies(run, *node, **driver, slices);
-      if (!latencies) return report(latencies.error());
-      block.samples.push_back(judged(*latencies));
-      quiet_p99.push_back(microseconds(latencies->quiet_ns.quantile(0.99)));
-      during_p99.push_back(microseconds(latencies->during_ns.quantile(0.99)));
-      quiet_max.push_back(microseconds(latencies->quiet_ns.max()));
-      during_max.push_back(microseconds(latencies->during_ns.max()));
-    }
-    block.details = {{"p99 quiet", spread_of(quiet_p99).median, "us"},
-                     {"p99 during", spread_of(during_p99).median, "us"},
-                     {"longest quiet", spread_of(quiet_max).median, "us"},
-                     {"longest during", spread_of(during_max).median, "us"}};
-    block.note = fmt::format(
-        "{} entries; {:.0f} operations a second over shm, gets and puts alike, due at moments of their own; "
-        "everysec, snapshots at the default rate; client on core 0, server on 1, the snapshot's thread on "
-        "either",
-        run.options.many_entries, kRate);
-    return {};
-  });
+  uint64_t slices = 0;
+  return in_turns(
+      run,
+      fmt::format(
+          "{} entries; {:.0f} operations a second over shm, gets and puts alike, due at moments of their "
+          "own; "
+          "everysec, snapshots at the default rate; client on core 0, server on 1, the snapshot's thread on "
+          "either",
+          run.options.many_entries, kRate),
+      [&](uint64_t turn) -> Reported<Turn> {
+        if (turn == 0) {
+          // So many puts make a node write a snapshot by itself. This one comes behind it.
+          if (const Reported<double> done = node->snapshot_seconds(); !done) return report(done.error());
+        }
+        const Reported<Latencies> latencies = measure_latencies(run, *node, **driver, slices);
+        if (!latencies) return report(latencies.error());
+        return Turn{judged(*latencies),
+                    {{"p99 quiet", microseconds(latencies->quiet_ns.quantile(0.99)), "us"},
+                     {"p99 during", microseconds(latencies->during_ns.quantile(0.99)), "us"},
+                     {"longest quiet", microseconds(latencies->quiet_ns.max()), "us"},
+                     {"longest during", microseconds(latencies->during_ns.max()), "us"}}};
+      },
+      {.turns_max = 5, .warms_up = false});
 }
 
 Reported<Outcome> measure_snapshot_latency(BarRun& run) {
@@ -135,47 +128,32 @@ Reported<Outcome> measure_snapshot_speed(BarRun& run) {
   Reported<DurableNode> node =
       DurableNode::start_loaded(run, {.entries = run.options.many_entries, .snapshots_at_full_speed = true});
   if (!node) return report(node.error());
-  unpin();
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> ours;
-    std::vector<double> disk;
-    for (int turn = 0; turn < run.options.alternations; ++turn) {
-      const Reported<double> seconds = node->snapshot_seconds();
-      if (!seconds) return report(seconds.error());
-      const std::string path = node->snapshot_path();
-      const uint64_t bytes = path.empty() ? 0 : std::filesystem::file_size(path);
-      const Reported<double> disk_rate = disk_write_rate(node->folder(), bytes);
-      if (!disk_rate) return report(disk_rate.error());
-      const double rate = static_cast<double>(bytes) / *seconds;
-      ours.push_back(rate * 1e-9);
-      disk.push_back(*disk_rate * 1e-9);
-      const double memcpy_rate = run.references.measure().memcpy_gb_per_s * 1e9;
-      unpin();
-      block.samples.push_back(rate / std::min(*disk_rate, memcpy_rate));
-    }
-    block.details = {{"snapshot", spread_of(ours).median, "GB/s"},
-                     {"a file of the same size", spread_of(disk).median, "GB/s"}};
-    block.note = fmt::format(
-        "{} entries; refract snapshot, from its start to its end, without a bound on the rate; "
-        "both synced, in $TMPDIR",
-        run.options.many_entries);
-    return {};
-  });
+  return in_turns(
+      run,
+      fmt::format("{} entries; refract snapshot, from its start to its end, without a bound on the rate; "
+                  "both synced, in $TMPDIR",
+                  run.options.many_entries),
+      [&](uint64_t) -> Reported<Turn> {
+        unpin();
+        const Reported<double> seconds = node->snapshot_seconds();
+        if (!seconds) return report(seconds.error());
+        const std::string path = node->snapshot_path();
+        const uint64_t bytes = path.empty() ? 0 : std::filesystem::file_size(path);
+        const Reported<double> disk_rate = disk_write_rate(node->folder(), bytes);
+        return ratio_to_disk(run, {"snapshot", static_cast<double>(bytes) / *seconds},
+                             {"a file of the same size", disk_rate});
+      },
+      {.warms_up = false});
 }
 
-constexpr std::array kBars = {
-    Bar{"snapshot-latency", "puts and gets on shm during a snapshot, p99 / without", "at most 1.50",
-        Sense::kAtMost, 1.5, "x", measure_snapshot_latency},
-    Bar{"snapshot-pause", "the longest of them during a snapshot", "at most 2 ms", Sense::kAtMost, 2, "ms",
-        measure_snapshot_pause},
-    Bar{"snapshot-speed", "snapshot, bytes a second / a synced file, or memcpy", "at least 0.50",
-        Sense::kAtLeast, 0.5, "x", measure_snapshot_speed},
+const BarRows kRows = {
+    {"snapshot-latency", "puts and gets on shm during a snapshot, p99 / without", "at most 1.50",
+     Sense::kAtMost, 1.5, "x", measure_snapshot_latency},
+    {"snapshot-pause", "the longest of them during a snapshot", "at most 2 ms", Sense::kAtMost, 2, "ms",
+     measure_snapshot_pause},
+    {"snapshot-speed", "snapshot, bytes a second / a synced file, or memcpy", "at least 0.50",
+     Sense::kAtLeast, 0.5, "x", measure_snapshot_speed},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_snapshot() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

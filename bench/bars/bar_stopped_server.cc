@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <csignal>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/sides/loaded_node.h"
@@ -30,43 +28,28 @@ Reported<Outcome> measure_stopped_server(BarRun& run) {
     return static_cast<double>(operations) / *rate;
   };
 
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> running_rates;
-    std::vector<double> stopped_rates;
-    uint64_t seed = 0;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      double took_us[2] = {};  // Running, stopped.
-      for (uint64_t slice = 0; slice < kSlices; ++slice) {
-        for (const bool is_second : {false, true}) {
-          const bool is_stopped = is_second != (slice % 2 == 1);
-          // Never the same keys twice: the second to ask would find them in the cache.
-          const Reported<double> us = slice_us(seed++, is_stopped);
-          if (!us) return report(us.error());
-          took_us[is_stopped ? 1 : 0] += *us;
-        }
+  uint64_t seed = 0;
+  return in_turns(run, "the server is running but has nothing else to do", [&](uint64_t) -> Reported<Turn> {
+    double took_us[2] = {};  // Running, stopped.
+    for (uint64_t slice = 0; slice < kSlices; ++slice) {
+      for (const bool is_second : {false, true}) {
+        const bool is_stopped = is_second != (slice % 2 == 1);
+        // Never the same keys twice: the second to ask would find them in the cache.
+        const Reported<double> us = slice_us(seed++, is_stopped);
+        if (!us) return report(us.error());
+        took_us[is_stopped ? 1 : 0] += *us;
       }
-      if (turn == 0) continue;
-      const auto gets = static_cast<double>(operations * kSlices);
-      running_rates.push_back(gets / took_us[0]);
-      stopped_rates.push_back(gets / took_us[1]);
-      block.samples.push_back(took_us[0] / took_us[1]);
     }
-    block.details = {{"stopped", spread_of(stopped_rates).median, "M/s"},
-                     {"running", spread_of(running_rates).median, "M/s"}};
-    block.note = "the server is running but has nothing else to do";
-    return {};
+    const auto gets = static_cast<double>(operations * kSlices);
+    return ratio_of(
+        {.ours = {"stopped", gets / took_us[1]}, .theirs = {"running", gets / took_us[0]}, .unit = "M/s"});
   });
 }
 
-constexpr std::array kBars = {
-    Bar{"stopped-server", "get with the server stopped / running", "at least 0.95", Sense::kAtLeast, 0.95,
-        "x", measure_stopped_server},
+const BarRows kRows = {
+    {"stopped-server", "get with the server stopped / running", "at least 0.95", Sense::kAtLeast, 0.95, "x",
+     measure_stopped_server},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_stopped_server() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
-#include <span>
-
 #include "bench/bars/bars.h"
 #include "bench/measure/delayed_path.h"
 #include "bench/sides/rivals.h"
@@ -40,53 +37,34 @@ Reported<Outcome> measure_far(BarRun& run, double get_share) {
                      .seconds = run.options.path_seconds},
                     run.timer);
 
-  return in_block(
+  Reported<double> stream = 0.0;
+  const auto bandwidth = static_cast<double>(path_options.bytes_per_s);
+  // The first turn is the one in which the connection finds out how much the path holds. Some turns suffice:
+  // the other side of the ratio is a constant.
+  return in_turns(
       run,
-      [&](Outcome& block) -> Reported<> {
-        const Reported<double> stream = path->stream_rate(run.options.path_seconds);
+      fmt::format(
+          "{} in flight, one connection; {} ms there and back, {:.2g} GB/s each way, headers included; a "
+          "thread of this program holds the packets back, and no thread is bound to a core",
+          kDepth, path_options.round_trip_ns / kMillisecond_ns, bandwidth * 1e-9),
+      [&](uint64_t turn) -> Reported<Turn> {
+        if (turn == 0) stream = path->stream_rate(run.options.path_seconds);
         if (!stream) return report(stream.error());
-        const auto bandwidth = static_cast<double>(path_options.bytes_per_s);
-        std::vector<double> rates;
-        // The first turn is the one in which the connection finds out how much the path holds. Some turns
-        // suffice: the other side of the ratio is a constant.
-        for (int turn = 0; turn <= (run.options.alternations + 1) / 2; ++turn) {
-          const Reported<WorkloadResult> result = run_workload(**driver, workload);
-          if (!result) return report(result.error());
-          if (turn == 0) continue;
-          const double rate = result->per_second() * static_cast<double>(kValueBytes);
-          rates.push_back(rate * 1e-9);
-          block.samples.push_back(rate / bandwidth);
-        }
-        block.details = {{"ours", spread_of(rates).median, "GB/s"},
-                         {"one plain connection", *stream * 1e-9, "GB/s"}};
-        block.note = fmt::format(
-            "{} in flight, one connection; {} ms there and back, {:.2g} GB/s each way, headers included; a "
-            "thread of this program holds the packets back, and no thread is bound to a core",
-            kDepth, path_options.round_trip_ns / kMillisecond_ns, bandwidth * 1e-9);
-        return {};
+        const Reported<WorkloadResult> result = run_workload(**driver, workload);
+        if (!result) return report(result.error());
+        const double rate = result->per_second() * static_cast<double>(kValueBytes);
+        return Turn{rate / bandwidth,
+                    {{"ours", rate * 1e-9, "GB/s"}, {"one plain connection", *stream * 1e-9, "GB/s"}}};
       },
-      Over::kTcp);
+      {.over = Over::kTcp, .turns_max = (run.options.alternations + 1) / 2});
 }
 
-Reported<Outcome> measure_tcp_get_far(BarRun& run) {
-  return measure_far(run, 1);
-}
-
-Reported<Outcome> measure_tcp_put_far(BarRun& run) {
-  return measure_far(run, 0);
-}
-
-constexpr std::array kBars = {
-    Bar{"tcp-get-far", "gets of 4 MiB, 10 ms away / bandwidth of 1 GB/s", "at least 0.85", Sense::kAtLeast,
-        0.85, "x", measure_tcp_get_far},
-    Bar{"tcp-put-far", "puts of 4 MiB, 10 ms away / bandwidth of 1 GB/s", "at least 0.85", Sense::kAtLeast,
-        0.85, "x", measure_tcp_put_far},
+const BarRows kRows = {
+    {"tcp-get-far", "gets of 4 MiB, 10 ms away / bandwidth of 1 GB/s", "at least 0.85", Sense::kAtLeast, 0.85,
+     "x", [](BarRun& run) { return measure_far(run, 1); }},
+    {"tcp-put-far", "puts of 4 MiB, 10 ms away / bandwidth of 1 GB/s", "at least 0.85", Sense::kAtLeast, 0.85,
+     "x", [](BarRun& run) { return measure_far(run, 0); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_tcp_far() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
-#include <span>
-
 #include "bench/bars/bars.h"
 #include "bench/measure/idleness.h"
 #include "bench/sides/rivals.h"
@@ -44,49 +41,36 @@ Reported<Outcome> measure_tcp_first_request(BarRun& run) {
   if (!driver) return report(driver.error());
   Workload workload({.keys = run.options.entries, .seconds = 1, .operations = 1}, run.timer);
 
-  return in_block(
-      run,
-      [&](Outcome& block) -> Reported<> {
-        std::vector<double> ours;
-        std::vector<double> floors;
-        for (int turn = 0; turn <= run.options.alternations; ++turn) {
-          std::vector<double> gets;
-          std::vector<double> pings;
-          for (int i = 0; i < run.options.first_requests; ++i) {
-            sleep_ns(kPause_ns);
-            const uint64_t ticks = echo->wake_up();
-            if (ticks == 0) return report(Code::kUnavailable, "the ping-pong's other process is gone");
-            pings.push_back(run.timer.ns(ticks) * 1e-3);
-            sleep_ns(kPause_ns);
-            const Reported<WorkloadResult> result = run_workload(**driver, workload);
-            if (!result) return report(result.error());
-            gets.push_back(static_cast<double>(result->latency_ns.max()) * 1e-3);
-          }
-          if (turn == 0) continue;
-          ours.push_back(spread_of(gets).median);
-          floors.push_back(spread_of(pings).median);
-          block.samples.push_back(ours.back() / floors.back());
-        }
-        block.details = {{"get", spread_of(ours).median, "us"}, {"ping", spread_of(floors).median, "us"}};
-        block.note =
-            fmt::format("medians of {}, each after {} ms of nothing; the server with its default knobs",
-                        run.options.first_requests, kPause_ns / kMillisecond_ns);
-        return {};
-      },
-      Over::kTcp);
+  return in_turns(run,
+                  fmt::format("medians of {}, each after {} ms of nothing; the server with its default knobs",
+                              run.options.first_requests, kPause_ns / kMillisecond_ns),
+                  [&](uint64_t) -> Reported<Turn> {
+                    std::vector<double> gets;
+                    std::vector<double> pings;
+                    for (int i = 0; i < run.options.first_requests; ++i) {
+                      sleep_ns(kPause_ns);
+                      const uint64_t ticks = echo->wake_up();
+                      if (ticks == 0)
+                        return report(Code::kUnavailable, "the ping-pong's other process is gone");
+                      pings.push_back(run.timer.ns(ticks) * 1e-3);
+                      sleep_ns(kPause_ns);
+                      const Reported<WorkloadResult> result = run_workload(**driver, workload);
+                      if (!result) return report(result.error());
+                      gets.push_back(static_cast<double>(result->latency_ns.max()) * 1e-3);
+                    }
+                    return ratio_of({.ours = {"get", spread_of(gets).median},
+                                     .theirs = {"ping", spread_of(pings).median},
+                                     .unit = "us"});
+                  },
+                  {.over = Over::kTcp});
 }
 
-constexpr std::array kBars = {
-    Bar{"tcp-idle", "processor time of all, idle, connected by tcp", "under 1 ms/s", Sense::kAtMost, 1,
-        "ms/s", measure_tcp_idle},
-    Bar{"tcp-first-request", "first get on tcp after a pause / a socket's message", "at most 1.38",
-        Sense::kAtMost, 1.38, "x", measure_tcp_first_request},
+const BarRows kRows = {
+    {"tcp-idle", "processor time of all, idle, connected by tcp", "under 1 ms/s", Sense::kAtMost, 1, "ms/s",
+     measure_tcp_idle},
+    {"tcp-first-request", "first get on tcp after a pause / a socket's message", "at most 1.38",
+     Sense::kAtMost, 1.38, "x", measure_tcp_first_request},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_tcp_idle() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -2,8 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/sides/rivals.h"
@@ -33,58 +31,33 @@ Reported<Outcome> measure_get(BarRun& run, Waiting waiting, Paths paths = Paths:
   Workload workload({.keys = entries, .seconds = 10, .operations = count}, run.timer);
   Samples samples(count);
 
-  return in_block(
+  return in_turns(
       run,
-      [&](Outcome& block) -> Reported<> {
-        std::vector<double> ours;
-        std::vector<double> floors;
-        for (int turn = 0; turn <= run.options.alternations; ++turn) {
-          if (!echo->ping_pong(mode, count, samples)) {
-            return report(Code::kUnavailable, "the ping-pong's other process is gone");
-          }
-          const double floor = run.timer.ns(samples.quantile_ticks(0.5)) * 1e-3;
-          const Reported<WorkloadResult> result = run_workload(**driver, workload);
-          if (!result) return report(result.error());
-          if (turn == 0) continue;
-          ours.push_back(static_cast<double>(result->latency_ns.quantile(0.5)) * 1e-3);
-          floors.push_back(floor);
-          block.samples.push_back(ours.back() / floor);
+      fmt::format("medians of {} each; client and server {} in both; client on core 0, server on 1", count,
+                  text(waiting)),
+      [&](uint64_t) -> Reported<Turn> {
+        if (!echo->ping_pong(mode, count, samples)) {
+          return report(Code::kUnavailable, "the ping-pong's other process is gone");
         }
-        block.details = {{"get", spread_of(ours).median, "us"},
-                         {"ping-pong", spread_of(floors).median, "us"}};
-        block.note =
-            fmt::format("medians of {} each; client and server {} in both; client on core 0, server on 1",
-                        count, text(waiting));
-        return {};
+        const double floor = run.timer.ns(samples.quantile_ticks(0.5)) * 1e-3;
+        const Reported<WorkloadResult> result = run_workload(**driver, workload);
+        if (!result) return report(result.error());
+        return ratio_of({.ours = {"get", static_cast<double>(result->latency_ns.quantile(0.5)) * 1e-3},
+                         .theirs = {"ping-pong", floor},
+                         .unit = "us"});
       },
-      Over::kTcp);
+      {.over = Over::kTcp});
 }
 
-Reported<Outcome> measure_tcp_get_polling(BarRun& run) {
-  return measure_get(run, Waiting::kPolling);
-}
-
-Reported<Outcome> measure_tcp_chain_get(BarRun& run) {
-  return measure_get(run, Waiting::kPolling, Paths::kChain);
-}
-
-Reported<Outcome> measure_tcp_get_blocking(BarRun& run) {
-  return measure_get(run, Waiting::kBlocking);
-}
-
-constexpr std::array kBars = {
-    Bar{"tcp-get-polling", "get on tcp, one in flight / ping-pong, all polling", "at most 1.10",
-        Sense::kAtMost, 1.1, "x", measure_tcp_get_polling},
-    Bar{"tcp-get-blocking", "the same, all blocking", "at most 1.25", Sense::kAtMost, 1.25, "x",
-        measure_tcp_get_blocking},
-    Bar{"tcp-chain-get", "get by a chain on tcp, slot known / ping-pong, all polling", "at most 1.30",
-        Sense::kAtMost, 1.3, "x", measure_tcp_chain_get},
+const BarRows kRows = {
+    {"tcp-get-polling", "get on tcp, one in flight / ping-pong, all polling", "at most 1.10", Sense::kAtMost,
+     1.1, "x", [](BarRun& run) { return measure_get(run, Waiting::kPolling); }},
+    {"tcp-get-blocking", "the same, all blocking", "at most 1.25", Sense::kAtMost, 1.25, "x",
+     [](BarRun& run) { return measure_get(run, Waiting::kBlocking); }},
+    {"tcp-chain-get", "get by a chain on tcp, slot known / ping-pong, all polling", "at most 1.30",
+     Sense::kAtMost, 1.3, "x",
+     [](BarRun& run) { return measure_get(run, Waiting::kPolling, Paths::kChain); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_tcp_latency() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <array>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "bench/bars/bars.h"
@@ -25,11 +23,6 @@ struct Contest {
   size_t value_bytes = 64;
   double get_share = 1;
   size_t depth = 1;
-};
-
-struct Rates {
-  double ours = 0;
-  double theirs = 0;
 };
 
 // The store beside ours, filled, and a client of it.
@@ -73,19 +66,13 @@ class Beside {
   std::string name_;
 };
 
-// One turn of each, over the same keys in the same order.
-Reported<Rates> compete(StoreDriver& ours, StoreDriver& theirs, const WorkloadOptions& options,
-                        const Timer& timer) {
+// Operations a second.
+Reported<double> rate_of(StoreDriver& driver, const WorkloadOptions& options, const Timer& timer) {
   Workload workload(options, timer);
-  const Reported<WorkloadResult> our_result = run_workload(ours, workload);
-  if (!our_result) return report(our_result.error());
-  Workload same_again(options, timer);
-  const Reported<WorkloadResult> their_result = run_workload(theirs, same_again);
-  if (!their_result) return report(their_result.error());
-  if (our_result->missing + their_result->missing > 0) {
-    return report(Code::kCorrupt, "a get found nothing where an entry was put");
-  }
-  return Rates{.ours = our_result->per_second(), .theirs = their_result->per_second()};
+  const Reported<WorkloadResult> result = run_workload(driver, workload);
+  if (!result) return report(result.error());
+  if (result->missing > 0) return report(Code::kCorrupt, "a get found nothing where an entry was put");
+  return result->per_second();
 }
 
 Reported<Outcome> measure_contest(BarRun& run, const Contest& contest) {
@@ -102,38 +89,26 @@ Reported<Outcome> measure_contest(BarRun& run, const Contest& contest) {
   const Reported<Beside> beside = Beside::start(contest, *rivals, options);
   if (!beside) return report(beside.error());
 
-  return in_block(
+  const bool is_large = contest.value_bytes >= kMiB;
+  return in_turns(
       run,
-      [&](Outcome& block) -> Reported<> {
-        const bool is_large = contest.value_bytes >= kMiB;
-        // In GB/s, or in millions a second.
-        const double scale = is_large ? static_cast<double>(contest.value_bytes) * 1e-9 : 1e-6;
-        std::vector<double> our_rates;
-        std::vector<double> their_rates;
-        for (int turn = 0; turn <= run.options.alternations; ++turn) {
-          const Reported<Rates> rates = compete(**ours, beside->driver(),
-                                                {.keys = contest.keys,
-                                                 .value_bytes = contest.value_bytes,
-                                                 .get_share = contest.get_share,
-                                                 .seconds = run.options.slice_seconds,
-                                                 .seed = static_cast<uint64_t>(turn) + 1},
-                                                run.timer);
-          if (!rates) return report(rates.error());
-          if (turn == 0) continue;
-          our_rates.push_back(rates->ours * scale);
-          their_rates.push_back(rates->theirs * scale);
-          block.samples.push_back(rates->ours / rates->theirs);
-        }
-        const char* unit = is_large ? "GB/s" : "M/s";
-        block.details = {{"ours", spread_of(our_rates).median, unit},
-                         {beside->name(), spread_of(their_rates).median, unit}};
-        block.note = fmt::format(
-            "one connection each, a sliding window of {} (AsyncClient; pipelined commands); both "
-            "clients poll, our server polls, {} sleeps in epoll when idle; clients on core 0, servers on 1",
-            contest.depth, beside->name());
-        return {};
+      fmt::format(
+          "one connection each, a sliding window of {} (AsyncClient; pipelined commands); both "
+          "clients poll, our server polls, {} sleeps in epoll when idle; clients on core 0, servers on 1",
+          contest.depth, beside->name()),
+      [&](uint64_t turn) {
+        const WorkloadOptions workload = {.keys = contest.keys,
+                                          .value_bytes = contest.value_bytes,
+                                          .get_share = contest.get_share,
+                                          .seconds = run.options.slice_seconds,
+                                          .seed = turn + 1};
+        // Over the same keys in the same order.
+        return ratio_of({.ours = {"ours", rate_of(**ours, workload, run.timer)},
+                         .theirs = {beside->name(), rate_of(beside->driver(), workload, run.timer)},
+                         .unit = is_large ? "GB/s" : "M/s",
+                         .scale = is_large ? static_cast<double>(contest.value_bytes) * 1e-9 : 1e-6});
       },
-      Over::kTcp);
+      {.over = Over::kTcp});
 }
 
 Reported<Outcome> measure_small(BarRun& run, double get_share, size_t depth) {
@@ -146,61 +121,24 @@ Reported<Outcome> measure_large(BarRun& run, double get_share, Rival rival) {
       run, {.rival = rival, .keys = 16, .value_bytes = 4 * kMiB, .get_share = get_share, .depth = 1});
 }
 
-Reported<Outcome> measure_tcp_get_16(BarRun& run) {
-  return measure_small(run, 1, 16);
-}
-
-Reported<Outcome> measure_tcp_get_64(BarRun& run) {
-  return measure_small(run, 1, 64);
-}
-
-Reported<Outcome> measure_tcp_put_16(BarRun& run) {
-  return measure_small(run, 0, 16);
-}
-
-Reported<Outcome> measure_tcp_put_64(BarRun& run) {
-  return measure_small(run, 0, 64);
-}
-
-Reported<Outcome> measure_tcp_get_large(BarRun& run) {
-  return measure_large(run, 1, Rival::kRedis);
-}
-
-Reported<Outcome> measure_tcp_put_large(BarRun& run) {
-  return measure_large(run, 0, Rival::kRedis);
-}
-
-Reported<Outcome> measure_tcp_get_large_beside_memcached(BarRun& run) {
-  return measure_large(run, 1, Rival::kMemcached);
-}
-
-Reported<Outcome> measure_tcp_put_large_beside_memcached(BarRun& run) {
-  return measure_large(run, 0, Rival::kMemcached);
-}
-
-constexpr std::array kBars = {
-    Bar{"tcp-get-16", "get on tcp, 16 in flight / Redis", "at least 4.5", Sense::kAtLeast, 4.5, "x",
-        measure_tcp_get_16},
-    Bar{"tcp-get-64", "get on tcp, 64 in flight / Redis", "at least 7", Sense::kAtLeast, 7, "x",
-        measure_tcp_get_64},
-    Bar{"tcp-put-16", "put on tcp, 16 in flight / Redis", "at least 4", Sense::kAtLeast, 4, "x",
-        measure_tcp_put_16},
-    Bar{"tcp-put-64", "put on tcp, 64 in flight / Redis", "at least 5", Sense::kAtLeast, 5, "x",
-        measure_tcp_put_64},
-    Bar{"tcp-get-large", "get of 4 MiB on tcp / Redis", "at least 1.35", Sense::kAtLeast, 1.35, "x",
-        measure_tcp_get_large},
-    Bar{"tcp-put-large", "put of 4 MiB on tcp / Redis", "at least 1.35", Sense::kAtLeast, 1.35, "x",
-        measure_tcp_put_large},
-    Bar{"tcp-get-large-memcached", "get of 4 MiB on tcp / memcached", "at least 1.35", Sense::kAtLeast, 1.35,
-        "x", measure_tcp_get_large_beside_memcached},
-    Bar{"tcp-put-large-memcached", "put of 4 MiB on tcp / memcached", "at least 1.35", Sense::kAtLeast, 1.35,
-        "x", measure_tcp_put_large_beside_memcached},
+const BarRows kRows = {
+    {"tcp-get-16", "get on tcp, 16 in flight / Redis", "at least 4.5", Sense::kAtLeast, 4.5, "x",
+     [](BarRun& run) { return measure_small(run, 1, 16); }},
+    {"tcp-get-64", "get on tcp, 64 in flight / Redis", "at least 7", Sense::kAtLeast, 7, "x",
+     [](BarRun& run) { return measure_small(run, 1, 64); }},
+    {"tcp-put-16", "put on tcp, 16 in flight / Redis", "at least 4", Sense::kAtLeast, 4, "x",
+     [](BarRun& run) { return measure_small(run, 0, 16); }},
+    {"tcp-put-64", "put on tcp, 64 in flight / Redis", "at least 5", Sense::kAtLeast, 5, "x",
+     [](BarRun& run) { return measure_small(run, 0, 64); }},
+    {"tcp-get-large", "get of 4 MiB on tcp / Redis", "at least 1.35", Sense::kAtLeast, 1.35, "x",
+     [](BarRun& run) { return measure_large(run, 1, Rival::kRedis); }},
+    {"tcp-put-large", "put of 4 MiB on tcp / Redis", "at least 1.35", Sense::kAtLeast, 1.35, "x",
+     [](BarRun& run) { return measure_large(run, 0, Rival::kRedis); }},
+    {"tcp-get-large-memcached", "get of 4 MiB on tcp / memcached", "at least 1.35", Sense::kAtLeast, 1.35,
+     "x", [](BarRun& run) { return measure_large(run, 1, Rival::kMemcached); }},
+    {"tcp-put-large-memcached", "put of 4 MiB on tcp / memcached", "at least 1.35", Sense::kAtLeast, 1.35,
+     "x", [](BarRun& run) { return measure_large(run, 0, Rival::kMemcached); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_tcp_throughput() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

@@ -2,8 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
@@ -35,50 +33,27 @@ Reported<Outcome> measure(BarRun& run, uint64_t entries) {
   Reported<LoadedNode> loaded = start_loaded_node(run, entries);
   if (!loaded) return report(loaded.error());
   Client& client = loaded->client;
-  return in_block(run, [&](Outcome& block) -> Reported<> {
-    std::vector<double> views;
-    std::vector<double> looks;
-    for (int turn = 0; turn <= run.options.alternations; ++turn) {
-      const auto seed = static_cast<uint64_t>(turn);
-      const Reported<double> view = mean_ns(run, entries, seed, [&](const Key& key) {
-        const Result<View> held = client.view(key.text());
-        return held.has_value() && held->bytes().size() == sizeof(Value);
+  return in_turns(
+      run, fmt::format("{} keys, uniform, one after the other; the value's bytes are not read", entries),
+      [&](uint64_t turn) -> Reported<Turn> {
+        const Reported<double> view = mean_ns(run, entries, turn, [&](const Key& key) {
+          const Result<View> held = client.view(key.text());
+          return held.has_value() && held->bytes().size() == sizeof(Value);
+        });
+        if (!view) return report(view.error());
+        const Reported<double> look = mean_ns(
+            run, entries, turn, [&](const Key& key) { return client.exists(key.text()).has_value(); });
+        if (!look) return report(look.error());
+        return Turn{*view - *look, {{"view", *view, "ns"}, {"exists", *look, "ns"}}};
       });
-      if (!view) return report(view.error());
-      const Reported<double> look =
-          mean_ns(run, entries, seed, [&](const Key& key) { return client.exists(key.text()).has_value(); });
-      if (!look) return report(look.error());
-      if (turn == 0) continue;
-      views.push_back(*view);
-      looks.push_back(*look);
-      block.samples.push_back(*view - *look);
-    }
-    block.details = {{"view", spread_of(views).median, "ns"}, {"exists", spread_of(looks).median, "ns"}};
-    block.note =
-        fmt::format("{} keys, uniform, one after the other; the value's bytes are not read", entries);
-    return {};
-  });
 }
 
-Reported<Outcome> measure_view(BarRun& run) {
-  return measure(run, run.options.entries);
-}
-
-Reported<Outcome> measure_hot_view(BarRun& run) {
-  return measure(run, std::min(kHotKeys, run.options.entries));
-}
-
-constexpr std::array kBars = {
-    Bar{"view", "view held on shm, beside finding the entry alone", "within 15 ns", Sense::kAtMost, 15, "ns",
-        measure_view},
-    Bar{"view-hot", "the same of one of 1000 keys", "within 15 ns", Sense::kAtMost, 15, "ns",
-        measure_hot_view},
+const BarRows kRows = {
+    {"view", "view held on shm, beside finding the entry alone", "within 15 ns", Sense::kAtMost, 15, "ns",
+     [](BarRun& run) { return measure(run, run.options.entries); }},
+    {"view-hot", "the same of one of 1000 keys", "within 15 ns", Sense::kAtMost, 15, "ns",
+     [](BarRun& run) { return measure(run, std::min(kHotKeys, run.options.entries)); }},
 };
 
 }  // namespace
-
-std::span<const Bar> bars_of_views() noexcept {
-  return kBars;
-}
-
 }  // namespace refract::bench

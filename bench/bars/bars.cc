@@ -3,28 +3,42 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
-
-#include "bench/bar_lists.h"
 
 namespace refract::bench {
 namespace {
 
-// In the order of their files' names.
-std::vector<Bar> all_bars() {
-  std::vector<Bar> all;
-  for (const auto bars_of_file : kBarLists) {
-    const std::span<const Bar> more = bars_of_file();
-    all.insert(all.end(), more.begin(), more.end());
-  }
+struct Registered {
+  std::string_view file;
+  Bar bar;
+};
+
+std::vector<Registered>& registered() {
+  static std::vector<Registered> all;
   return all;
 }
 
 }  // namespace
 
+BarRows::BarRows(std::initializer_list<Bar> rows, const std::source_location& where) {
+  for (const Bar& row : rows) registered().push_back({where.file_name(), row});
+}
+
 std::span<const Bar> bars() {
-  static const std::vector<Bar> all = all_bars();
+  static const std::vector<Bar> all = [] {
+    std::ranges::stable_sort(registered(), {}, &Registered::file);
+    std::vector<Bar> rows;
+    for (const Registered& each : registered()) rows.push_back(each.bar);
+    return rows;
+  }();
   return all;
+}
+
+const Bar* find_bar(std::string_view name) {
+  const auto found = std::ranges::find(bars(), name, &Bar::name);
+  return found == bars().end() ? nullptr : &*found;
 }
 
 std::string_view text(Verdict verdict) noexcept {
@@ -75,6 +89,64 @@ Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)
     }
     return outcome;
   }
+}
+
+Reported<Outcome> in_turns(BarRun& run, const std::string& note,
+                           const std::function<Reported<Turn>(uint64_t turn)>& measure,
+                           const TurnOptions& options) {
+  const int turns = std::min(run.options.alternations, options.turns_max) + (options.warms_up ? 1 : 0);
+  const auto all_turns = [&](Outcome& block) -> Reported<> {
+    std::vector<std::vector<double>> values;  // Of each detail.
+    for (int turn = 0; turn < turns; ++turn) {
+      const Reported<Turn> found = measure(static_cast<uint64_t>(turn));
+      if (!found) return report(found.error());
+      if (turn == 0 && options.warms_up) continue;
+      block.samples.push_back(found->sample);
+      block.details = found->details;
+      values.resize(found->details.size());
+      for (size_t i = 0; i < values.size(); ++i) values[i].push_back(found->details[i].value);
+    }
+    for (size_t i = 0; i < values.size(); ++i) block.details[i].value = spread_of(values[i]).median;
+    block.note = note;
+    return {};
+  };
+  return in_block(run, all_turns, options.over);
+}
+
+Reported<Turn> ratio_of(const Ratio& ratio) {
+  const auto& [ours, theirs, unit, scale] = ratio;
+  if (!ours.value) return report(ours.value.error());
+  if (!theirs.value) return report(theirs.value.error());
+  return Turn{*ours.value / *theirs.value,
+              {{ours.name, *ours.value * scale, unit}, {theirs.name, *theirs.value * scale, unit}}};
+}
+
+Reported<Turn> ratio_to_disk(BarRun& run, const Part& ours, const Part& disk) {
+  Reported<Turn> turn = ratio_of({.ours = ours, .theirs = disk, .unit = "GB/s", .scale = 1e-9});
+  if (!turn) return turn;
+  turn->sample = std::max(turn->sample, turn->details[0].value / run.references.measure().memcpy_gb_per_s);
+  return turn;
+}
+
+void make_quick(BarOptions& options) {
+  options.many_entries = 1'000'000;
+  options.operations = 500'000;
+  options.alternations = 5;
+  options.slice_seconds = 0.15;
+  options.idle_ns = 1'000'000'000;
+}
+
+void make_small(BarOptions& options) {
+  options.entries = options.many_entries = 1'000;
+  options.operations = 2'000;
+  options.alternations = 1;
+  options.attempts = 1;
+  options.judged = false;
+  options.slice_seconds = 0.02;
+  options.path_seconds = 0.2;
+  options.log_seconds = 0.2;
+  options.first_requests = 2;
+  options.idle_ns = 100'000'000;
 }
 
 }  // namespace refract::bench

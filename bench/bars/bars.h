@@ -2,13 +2,14 @@
 // What we promise in numbers, one row each, and how a row is measured.
 //
 // A bar compares one number, mostly a ratio of two things measured in turn within one run, with a limit. To
-// add one: a file bar_NAME.cc with its function and, in bars_of_NAME, its row. CMakeLists.txt lists the
-// files.
+// add one: a file bar_NAME.cc with its function and its row, in a BarRows.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,8 +66,17 @@ struct Bar {
   Reported<Outcome> (*measure)(BarRun& run);
 };
 
-// Those of all files.
+// Registers its rows. One a file, at namespace scope.
+class BarRows {
+ public:
+  BarRows(std::initializer_list<Bar> rows,
+          const std::source_location& where = std::source_location::current());
+};
+
+// Those of all files, in the order of the files' names.
 [[nodiscard]] std::span<const Bar> bars();
+// Null: there is none.
+[[nodiscard]] const Bar* find_bar(std::string_view name);
 // By the median.
 [[nodiscard]] Verdict judge(const Bar& bar, const Outcome& outcome);
 
@@ -75,5 +85,41 @@ struct Bar {
 // stays, with a note. `body` adds to samples and details of the outcome that it is given.
 [[nodiscard]] Reported<Outcome> in_block(BarRun& run, const std::function<Reported<>(Outcome&)>& body,
                                          Over over = Over::kSharedMemory);
+
+// What a turn found: the number that the limit is about, and what that was computed from.
+struct Turn {
+  double sample = 0;
+  std::vector<Detail> details = {};
+};
+struct TurnOptions {
+  Over over = Over::kSharedMemory;
+  int turns_max = 1'000'000;  // Of options.alternations.
+  bool warms_up = true;       // Turn 0 comes before those that count.
+};
+// As in_block: the samples are the turns', each detail is the median of those of its place in all turns.
+[[nodiscard]] Reported<Outcome> in_turns(BarRun& run, const std::string& note,
+                                         const std::function<Reported<Turn>(uint64_t turn)>& measure,
+                                         const TurnOptions& options = {});
+
+// What one side did in a turn.
+struct Part {
+  std::string name;
+  Reported<double> value;
+};
+struct Ratio {
+  Part ours;  // Measured first, where both are calls.
+  Part theirs;
+  std::string unit;  // Of the details, which are `scale` times the values.
+  double scale = 1;
+};
+// The sample is `ours` by `theirs`.
+[[nodiscard]] Reported<Turn> ratio_of(const Ratio& ratio);
+// Bytes a second by those of the disk or of memory, whichever has fewer.
+[[nodiscard]] Reported<Turn> ratio_to_disk(BarRun& run, const Part& ours, const Part& disk);
+
+// Fewer and shorter rounds.
+void make_quick(BarOptions& options);
+// A size at which nothing is judged.
+void make_small(BarOptions& options);
 
 }  // namespace refract::bench

@@ -19,6 +19,20 @@ constexpr std::string_view kColumns = "{:<20} {:<52} {:<26} {:<14} {}";
 
 }  // namespace
 
+BarResult measure_bar(const Bar& bar, BarRun& run) {
+  Reported<Outcome> outcome = bar.measure(run);
+  if (!outcome) {
+    Outcome nothing;
+    nothing.note = outcome.error().to_string();
+    const bool lacking = outcome.error().code == Code::kUnsupported;
+    return {.bar = &bar,
+            .outcome = std::move(nothing),
+            .verdict = lacking ? Verdict::kNotMeasured : Verdict::kFailed};
+  }
+  const Verdict verdict = run.options.judged ? judge(bar, *outcome) : Verdict::kNotJudged;
+  return {.bar = &bar, .outcome = std::move(*outcome), .verdict = verdict};
+}
+
 std::string heading() {
   return fmt::format(kColumns, "", "what", "median (min..max)", "bar", "");
 }

@@ -16,6 +16,9 @@ struct BarResult {
   Verdict verdict = Verdict::kNotMeasured;
 };
 
+// What the machine lacks leaves a bar not measured; everything else that keeps it from its number fails it.
+[[nodiscard]] BarResult measure_bar(const Bar& bar, BarRun& run);
+
 // "get-latency  get on shm, ...  1.12 x (1.09..1.20)  at most 1.30  holds"
 [[nodiscard]] std::string line_of(const BarResult& result);
 // The same columns' heads.

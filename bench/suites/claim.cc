@@ -7,8 +7,6 @@
 #include <array>
 #include <utility>
 
-#include "bench/bars/bars_run.h"
-
 namespace refract::bench {
 namespace {
 

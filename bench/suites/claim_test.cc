@@ -9,8 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/bars/bars_run.h"
-
 namespace refract::bench {
 namespace {
 

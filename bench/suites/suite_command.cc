@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 
-#include "bench/bars/bars_run.h"
 #include "bench/sides/private_node.h"
 #include "bench/suites/claim.h"
 
