@@ -173,7 +173,8 @@ int main(int argc, char** argv) {
   if (suite_app.was_named()) {
     const Reported<SuiteReport> suites = run_suite_command(suite_command);
     if (!suites) return refuse(suites.error());
-    const int code = suite_command.json_path.empty() ? 0 : write_file(suite_command.json_path, suites->json);
+    const int code =
+        suite_command.json_path.empty() ? 0 : write_file(suite_command.json_path, json_of(suites->findings));
     return suites->has_failed ? 1 : code;
   }
   if (fabric_app.was_named()) {

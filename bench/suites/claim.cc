@@ -88,17 +88,14 @@ std::string lines_of(const Suite& suite, const ClaimResult& result) {
   return lines + fmt::format("\nverdict  {}\n\n{}", conclusion_of(result), details_of(results));
 }
 
-std::string json_of(const Suite& suite, const ClaimResult& result) {
+void add_to(Findings& findings, const Suite& suite, const ClaimResult& result) {
   std::vector<BarResult> results;
   results.reserve(result.bars.size());
   for (const auto& claimed : result.bars) results.push_back(claimed->result);
-  Findings findings = findings_here("suite", suite.title,
-                                    {{"suite", suite.name},
-                                     {"claim", suite.claim},
-                                     {"again", command_of(suite)},
-                                     {"verdict", text(result.verdict())}});
+  findings.facts[suite.name] = {
+      {"claim", suite.claim}, {"again", command_of(suite)}, {"verdict", text(result.verdict())}};
   findings.sections.push_back(section_of(results));
-  return json_of(findings);
+  findings.sections.back().title = suite.title;
 }
 
 }  // namespace refract::bench

@@ -39,6 +39,6 @@ struct ClaimResult {
 
 // What was disturbed comes without a number.
 [[nodiscard]] std::string lines_of(const Suite& suite, const ClaimResult& result);
-[[nodiscard]] std::string json_of(const Suite& suite, const ClaimResult& result);
+void add_to(Findings& findings, const Suite& suite, const ClaimResult& result);
 
 }  // namespace refract::bench

@@ -133,9 +133,17 @@ TEST(Claims, what_was_disturbed_says_so_and_is_no_result) {
   EXPECT_THAT(lines, Not(HasSubstr("0.123")));
   EXPECT_THAT(lines, HasSubstr("build/bin/refract-bench suite mine"));
   EXPECT_THAT(lines, HasSubstr("it is so"));
-  const auto json = nlohmann::json::parse(json_of(suite, result), nullptr, false);
+  Findings findings = findings_here("suite", "two of them", documents::Value::object());
+  add_to(findings, suite, result);
+  const size_t sections = findings.sections.size();
+  Suite other = suite;
+  other.name = "yours";
+  add_to(findings, other, result);
+  const auto json = nlohmann::json::parse(json_of(findings), nullptr, false);
   ASSERT_FALSE(json.is_discarded());
-  EXPECT_EQ(json["facts"]["verdict"], "disturbed");
+  EXPECT_EQ(json["facts"]["mine"]["verdict"], "disturbed");
+  EXPECT_EQ(json["facts"]["yours"]["verdict"], "disturbed");
+  EXPECT_EQ(json["sections"].size(), 2 * sections) << "one file holds all suites of a run";
   EXPECT_EQ(json["sections"][0]["series"].size(), 2u);
 }
 

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/report/findings.h"
+
 #include "refract/base/report.h"
 
 namespace refract::bench {
@@ -137,7 +139,7 @@ struct SuiteResult {
 
 // suite_results.cc
 [[nodiscard]] std::string lines_of(const Suite& suite, const SuiteResult& result);
-[[nodiscard]] std::string json_of(const Suite& suite, const SuiteResult& result);
+void add_to(Findings& findings, const Suite& suite, const SuiteResult& result);
 
 // suite_chase.cc, suite_kv.cc: the two experiments on the simulated fabric.
 [[nodiscard]] Reported<std::vector<Measured>> simulate_chase(const Suite& suite);

@@ -51,7 +51,7 @@ Reported<> run_published(const SuiteCommand& command, Suite& suite, SuiteReport&
   const Reported<SuiteResult> result = run_suite(suite, command.fabric);
   if (!result) return report(result.error());
   if (command.json_path != "-") fmt::print("{}\n", lines_of(suite, *result));
-  all.json += json_of(suite, *result);
+  add_to(all.findings, suite, *result);
   all.has_failed = all.has_failed || (!command.is_small && has_unexplained(suite, *result));
   return {};
 }
@@ -87,11 +87,12 @@ void describe_suites(arguments::Command& app, SuiteCommand& command) {
            .help = "refractd (default: beside this program)"});
   app.add({.names = "--json",
            .to = &command.json_path,
-           .help = "write the results to this file, one JSON object each ('-': standard output)"});
+           .help = "write the results to this file as JSON ('-': standard output)"});
 }
 
 Reported<SuiteReport> run_suite_command(SuiteCommand& command) {
-  SuiteReport all;
+  SuiteReport all{.findings =
+                      findings_here("suite", "claims and published experiments", documents::Value::object())};
   if (command.is_list) {
     if (const Reported<> listed = print_list(); !listed) return report(listed.error());
     return all;
@@ -112,7 +113,7 @@ Reported<SuiteReport> run_suite_command(SuiteCommand& command) {
     if (!result) return report(result.error());
     if (command.json_path != "-") fmt::print("{}\n", lines_of(*suite, *result));
     std::fflush(stdout);
-    all.json += json_of(*suite, *result);
+    add_to(all.findings, *suite, *result);
     all.has_failed = all.has_failed || result->verdict() == Verdict::kFailed;
   }
   return all;

@@ -26,7 +26,7 @@ struct SuiteCommand {
 void describe_suites(arguments::Command& app, SuiteCommand& command);
 
 struct SuiteReport {
-  std::string json;  // An object for each suite.
+  Findings findings;  // Of all suites, their sections one after the other.
   bool has_failed = false;
 };
 // Runs and prints.

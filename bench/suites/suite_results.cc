@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/report/findings.h"
 #include "bench/suites/suite.h"
 
 namespace refract::bench {
@@ -137,13 +136,10 @@ std::string lines_of(const Suite& suite, const SuiteResult& result) {
   return lines;
 }
 
-std::string json_of(const Suite& suite, const SuiteResult& result) {
-  Findings findings = findings_here("suite", suite.title,
-                                    {{"suite", suite.name},
-                                     {"fabric", text(result.fabric)},
-                                     {"seed", suite.seed},
-                                     {"tolerance", suite.tolerance}});
-  Section section{.how = std::string(label_of(result.fabric))};
+void add_to(Findings& findings, const Suite& suite, const SuiteResult& result) {
+  findings.facts[suite.name] = {
+      {"fabric", text(result.fabric)}, {"seed", suite.seed}, {"tolerance", suite.tolerance}};
+  Section section{.title = suite.title, .how = std::string(label_of(result.fabric))};
   for (const Compared& compared : result.compared) {
     const Figure& figure = *compared.figure;
     Series& series = section.add(figure.what, subject_of(figure), compared.unit, {compared.ours});
@@ -155,7 +151,7 @@ std::string json_of(const Suite& suite, const SuiteResult& result) {
     series.note = figure.because;
   }
   findings.sections.push_back(std::move(section));
-  Section rest{.title = "Measured besides"};
+  Section rest{.title = suite.name + ": measured besides"};
   for (const Measured& measured : result.measured) {
     rest.add(
         measured.what,
@@ -163,7 +159,6 @@ std::string json_of(const Suite& suite, const SuiteResult& result) {
         measured.unit, {measured.value});
   }
   findings.sections.push_back(std::move(rest));
-  return json_of(findings);
 }
 
 }  // namespace refract::bench
