@@ -8,11 +8,11 @@
 
 #include "bench/bars/bars_results.h"
 #include "bench/load/entry.h"
+#include "bench/load/open_addressing.h"
 #include "bench/load/zipf.h"
 #include "bench/measure/pointer_chase.h"
+#include "bench/measure/tcp_echo.h"
 #include "bench/report/findings.h"
-#include "bench/sides/open_addressing.h"
-#include "bench/sides/tcp_echo.h"
 
 namespace refract::bench {
 namespace {

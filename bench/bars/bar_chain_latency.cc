@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
-#include "bench/sides/loaded_node.h"
 
 #include "refract/client/client.h"
 

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "bench/bars/bars.h"
-#include "bench/sides/loaded_node.h"
+#include "bench/bars/loaded_node.h"
 
 #include "refract/base/prng.h"
 #include "refract/base/testing/keys_of_hash.h"

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/load/refract_driver.h"
-#include "bench/sides/loaded_node.h"
 #include "bench/sides/rivals.h"
 
 #include "refract/base/units.h"

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
 #include "bench/measure/machine.h"
 #include "bench/measure/pointer_chase.h"
-#include "bench/sides/loaded_node.h"
 
 #include "refract/base/units.h"
 

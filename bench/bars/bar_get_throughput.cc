@@ -4,10 +4,10 @@
 #include <span>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/loaded_node.h"
+#include "bench/load/open_addressing.h"
 #include "bench/load/zipf.h"
 #include "bench/measure/machine.h"
-#include "bench/sides/loaded_node.h"
-#include "bench/sides/open_addressing.h"
 
 #include "refract/base/units.h"
 

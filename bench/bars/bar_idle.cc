@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "bench/bars/bars.h"
+#include "bench/bars/idleness.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
-#include "bench/measure/idleness.h"
 #include "bench/measure/measure.h"
-#include "bench/sides/loaded_node.h"
 
 #include "refract/base/units.h"
 

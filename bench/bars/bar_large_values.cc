@@ -5,7 +5,7 @@
 #include <span>
 
 #include "bench/bars/bars.h"
-#include "bench/sides/loaded_node.h"
+#include "bench/bars/loaded_node.h"
 
 #include "refract/base/units.h"
 

@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include "bench/bars/bars.h"
-#include "bench/sides/loaded_node.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/sides/redis.h"
 
 #include "refract/base/units.h"

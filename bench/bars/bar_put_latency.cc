@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
-#include "bench/sides/loaded_node.h"
 
 namespace refract::bench {
 namespace {

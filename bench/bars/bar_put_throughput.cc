@@ -2,9 +2,9 @@
 #include <fmt/core.h>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/loaded_node.h"
+#include "bench/load/open_addressing.h"
 #include "bench/load/put_lanes.h"
-#include "bench/sides/loaded_node.h"
-#include "bench/sides/open_addressing.h"
 
 #include "refract/base/units.h"
 

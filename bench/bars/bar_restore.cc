@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/durable_node.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/measure/disk_pace.h"
-#include "bench/sides/durable_node.h"
-#include "bench/sides/loaded_node.h"
 #include "bench/sides/redis.h"
 
 #include "refract/base/units.h"

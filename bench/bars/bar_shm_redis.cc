@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
 #include "bench/load/redis_driver.h"
-#include "bench/sides/loaded_node.h"
 #include "bench/sides/rivals.h"
 
 namespace refract::bench {

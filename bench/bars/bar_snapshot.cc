@@ -6,10 +6,10 @@
 #include <filesystem>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/durable_node.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/load/refract_driver.h"
 #include "bench/measure/disk_pace.h"
-#include "bench/sides/durable_node.h"
-#include "bench/sides/loaded_node.h"
 #include "bench/sides/rivals.h"
 
 #include "refract/base/units.h"

@@ -3,7 +3,7 @@
 #include <csignal>
 
 #include "bench/bars/bars.h"
-#include "bench/sides/loaded_node.h"
+#include "bench/bars/loaded_node.h"
 
 namespace refract::bench {
 namespace {

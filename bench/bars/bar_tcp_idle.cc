@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include "bench/bars/bars.h"
-#include "bench/measure/idleness.h"
+#include "bench/bars/idleness.h"
 #include "bench/sides/rivals.h"
 
 #include "refract/base/units.h"

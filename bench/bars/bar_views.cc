@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
-#include "bench/sides/loaded_node.h"
 
 #include "refract/base/units.h"
 

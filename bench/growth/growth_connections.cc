@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "bench/bars/loaded_node.h"
 #include "bench/growth/growth.h"
-#include "bench/sides/loaded_node.h"
 #include "bench/sides/redis.h"
 #include "bench/sides/socket_crowd.h"
 

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "bench/bars/loaded_node.h"
 #include "bench/growth/growth.h"
 #include "bench/growth/growth_slice.h"
+#include "bench/load/open_addressing.h"
 #include "bench/measure/machine.h"
 #include "bench/measure/pointer_chase.h"
-#include "bench/sides/loaded_node.h"
-#include "bench/sides/open_addressing.h"
 
 #include "refract/base/units.h"
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "bench/growth/growth.h"
+#include "bench/growth/simulated_shards.h"
 #include "bench/sides/rivals.h"
-#include "bench/sides/simulated_shards.h"
 
 #include "refract/base/units.h"
 

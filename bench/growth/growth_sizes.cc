@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "bench/bars/loaded_node.h"
 #include "bench/growth/growth.h"
 #include "bench/growth/growth_slice.h"
 #include "bench/measure/anonymous_memory.h"
 #include "bench/measure/machine.h"
-#include "bench/sides/loaded_node.h"
 #include "bench/sides/rivals.h"
 
 #include "refract/base/units.h"

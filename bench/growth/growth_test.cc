@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bench/growth/simulated_shards.h"
 #include "bench/report/findings.h"
-#include "bench/sides/simulated_shards.h"
 
 namespace refract::bench {
 namespace {

@@ -7,9 +7,9 @@
 #include <array>
 #include <memory>
 
+#include "bench/kv/design_driver.h"
+#include "bench/kv/kv_sides.h"
 #include "bench/kv/kv_turns.h"
-#include "bench/load/design_driver.h"
-#include "bench/sides/kv_sides.h"
 #include "bench/sides/memcached.h"
 
 namespace refract::bench {

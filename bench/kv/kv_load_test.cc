@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "bench/kv/kv_results.h"
+#include "bench/kv/kv_sides.h"
+#include "bench/load/resp_reader.h"
 #include "bench/report/findings.h"
-#include "bench/sides/kv_sides.h"
-#include "bench/sides/resp_reader.h"
 
 namespace refract::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "bench/kv/kv_sides.h"
 #include "bench/kv/kv_turns.h"
-#include "bench/sides/kv_sides.h"
 
 #include "refract/base/units.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bench/kv/kv_load.h"
+#include "bench/kv/kv_sides.h"
 #include "bench/load/inserted_keys.h"
-#include "bench/sides/kv_sides.h"
 
 namespace refract::bench {
 

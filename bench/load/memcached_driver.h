@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "bench/load/memcached_reader.h"
 #include "bench/load/pipelined_driver.h"
-#include "bench/sides/memcached_reader.h"
 
 namespace refract::bench {
 

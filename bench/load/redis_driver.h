@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/load/pipelined_driver.h"
-#include "bench/sides/resp_reader.h"
+#include "bench/load/resp_reader.h"
 
 namespace refract::bench {
 

@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "bench/load/byte_table.h"
 #include "bench/load/store_driver.h"
-#include "bench/sides/byte_table.h"
 
 namespace refract::bench {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "bench/measure/measure.h"
-#include "bench/sides/tcp_echo.h"
+#include "bench/measure/tcp_echo.h"
 
 #include "refract/base/report.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "bench/bars/loaded_node.h"
 #include "bench/load/redis_driver.h"
-#include "bench/sides/loaded_node.h"
 
 #include "refract/base/units.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/measure/measure.h"
-#include "bench/sides/served_store.h"
+#include "bench/suites/served_store.h"
 #include "bench/suites/suite.h"
 #include "bench/suites/suite_chase.h"
 #include "bench/suites/suite_ends.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients of published designs under a workload, over both providers of this machine: that what they bring is
 // right, and that what is counted are their round trips.
-#include "bench/load/design_driver.h"
+#include "bench/kv/design_driver.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-#include "bench/sides/served_store.h"
+#include "bench/suites/served_store.h"
 
 namespace refract::bench {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/loaded_node.h"
+#include "bench/bars/loaded_node.h"
 
 #include <fmt/core.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/kv/kv_load.h"
-#include "bench/sides/byte_table.h"
+#include "bench/load/byte_table.h"
 #include "bench/sides/memcached.h"
 #include "bench/sides/rivals.h"
 #include "bench/suites/suite_ends.h"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "bench/load/byte_table.h"
 #include "bench/load/entry.h"
-#include "bench/sides/byte_table.h"
 
 #include "refract/base/hash.h"
 

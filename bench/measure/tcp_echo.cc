@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/tcp_echo.h"
+#include "bench/measure/tcp_echo.h"
 
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/load/design_driver.h"
+#include "bench/kv/design_driver.h"
 
 #include <fmt/core.h>
 

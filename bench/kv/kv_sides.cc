@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/kv_sides.h"
+#include "bench/kv/kv_sides.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "bench/load/design_driver.h"
+#include "bench/kv/design_driver.h"
 #include "bench/load/refract_driver.h"
-#include "bench/sides/served_store.h"
+#include "bench/suites/served_store.h"
 
 #include "refract/base/units.h"
 #include "refract/kv/designs/designs.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/memcached_reader.h"
+#include "bench/load/memcached_reader.h"
 
 #include <algorithm>
 #include <cstring>

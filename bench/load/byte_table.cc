@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/byte_table.h"
+#include "bench/load/byte_table.h"
 
 #include <cstring>
 #include <utility>
 
-#include "bench/sides/open_addressing.h"
-#include "bench/sides/sized_table.h"
+#include "bench/load/open_addressing.h"
+#include "bench/load/sized_table.h"
 
 namespace refract::bench {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/sized_table.h"
+#include "bench/load/sized_table.h"
 
 #include <bit>
 #include <cstring>

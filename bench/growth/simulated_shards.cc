@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/simulated_shards.h"
+#include "bench/growth/simulated_shards.h"
 
 #include <fmt/core.h>
 

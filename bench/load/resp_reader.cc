@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/resp_reader.h"
+#include "bench/load/resp_reader.h"
 
 #include <algorithm>
 #include <charconv>

@@ -5,11 +5,11 @@
 #include <memory>
 #include <utility>
 
+#include "bench/kv/kv_sides.h"
 #include "bench/load/memcached_driver.h"
 #include "bench/load/redis_driver.h"
 #include "bench/load/table_driver.h"
 #include "bench/measure/child_process.h"
-#include "bench/sides/kv_sides.h"
 
 namespace refract::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/served_store.h"
+#include "bench/suites/served_store.h"
 
 #include <utility>
 

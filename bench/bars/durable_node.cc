@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sides/durable_node.h"
+#include "bench/bars/durable_node.h"
 
 #include <fmt/core.h>
 
 #include <filesystem>
 
+#include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
 #include "bench/measure/measure.h"
-#include "bench/sides/loaded_node.h"
 
 #include "refract/base/units.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // In the place of cuckoo_table.cc where libcuckoo is not installed.
-#include "bench/sides/byte_table.h"
+#include "bench/load/byte_table.h"
 
 namespace refract::bench {
 

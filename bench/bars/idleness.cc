@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/measure/idleness.h"
+#include "bench/bars/idleness.h"
 
 #include <fmt/core.h>
 #include <sys/resource.h>
