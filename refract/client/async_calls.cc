@@ -71,16 +71,6 @@ Task<Result<uint64_t>> ask_erase(Connection& connection, EraseCall call, Write& 
   co_return version;
 }
 
-// A view's own bytes.
-struct CopyRoom {
-  std::unique_ptr<std::byte[]>* target;
-  std::byte* operator()(uint64_t bytes) const {
-    // One more, so that a view of nothing has bytes of its own, too.
-    *target = std::make_unique_for_overwrite<std::byte[]>(bytes + 1);
-    return target->get();
-  }
-};
-
 Task<> stat_of_shard(Peers& peers, uint32_t shard, NodeStat& sum, Code& code, kv::TaskTeam& team) {
   const auto reply = co_await peers.ask<kv::wire::StatReply>(
       {.key = {}, .shard = shard}, [](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
@@ -125,19 +115,53 @@ Task<Result<Got>> AsyncCalls::get_slowly(Place place, Room room, uint64_t begun_
   co_return got;
 }
 
+void AsyncCalls::hold(View& view, Connection& connection, const Connection::Reader::Pinned& pinned) noexcept {
+  view.held_by_ = &connection;
+  view.pin_ = pinned.pin;
+  view.at_ = connection.at(pinned.value);
+  view.size_ = pinned.found.value_bytes;
+  view.version_ = pinned.found.version;
+}
+
+// Out of line, since short values are the more sensitive ones.
+bool AsyncCalls::pin_at_once(Connection::Reader& reader, Connection& connection, Bytes key, uint64_t hash,
+                             View& view) noexcept {
+  Connection::Reader::Pinned pinned;
+  if (!reader.pin_at_once(key, hash, pinned)) return false;
+  hold(view, connection, pinned);
+  return true;
+}
+
 Code AsyncCalls::view_directly(Connection& connection, const kv::HashedKey& key, View& view) {
   Connection::Reader& reader = *connection.reader();
-  const Connection::Reader::Pinned pinned = reader.pin(key.bytes(), key.hash(reader.hash_seed()));
-  if (pinned.found.code != Code::kOk) return pinned.found.code;
-  view = view_of(connection, pinned);
-  return Code::kOk;
+  const uint64_t hash = key.hash(reader.hash_seed());
+  const kv::Found found = reader.get(key.bytes(), hash, OwnRoom{&view});
+  if (found.code == Code::kOk) {
+    view.size_ = found.value_bytes;
+    view.version_ = found.version;
+  }
+  if (found.code != Code::kTooLarge) return found.code;
+  const Connection::Reader::Pinned pinned = reader.pin(key.bytes(), hash);
+  if (pinned.found.code == Code::kOk) hold(view, connection, pinned);
+  return pinned.found.code;
 }
+
+// Of a view that owns its bytes.
+struct AsyncCalls::CopyRoom {
+  View* view;
+  std::byte* operator()(uint64_t bytes) const {
+    if (bytes <= View::kOwnBytes) return view->own_.data();
+    view->copy_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    return view->copy_.get();
+  }
+};
 
 Task<Result<View>> AsyncCalls::view(Place place) {
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) co_return fail(code);
-  View view;
+  Result<View> result(std::in_place);
+  View& view = *result;
   Got got;
-  const CopyRoom room{&view.copy_};
+  const CopyRoom room{&view};
   Sink<CopyRoom> sink(room);
   const Code code = co_await peers_.read(
       place,
@@ -146,11 +170,13 @@ Task<Result<View>> AsyncCalls::view(Place place) {
         return ask_get(connection, key, sink, got, deadline_ns);
       });
   if (code != Code::kOk) co_return fail(code);
-  if (view.held_by_ == nullptr) {
-    view.bytes_ = {view.copy_.get(), got.value_bytes};
+  // Not read directly.
+  if (view.version_ == 0) {
+    view.at_ = got.value_bytes <= View::kOwnBytes ? nullptr : view.copy_.get();
+    view.size_ = got.value_bytes;
     view.version_ = got.version;
   }
-  co_return std::move(view);
+  co_return result;
 }
 
 Task<Result<Got>> AsyncCalls::exists(Place place) {

@@ -64,16 +64,16 @@ class AsyncCalls {
   [[nodiscard]] runtime::Task<Result<Got>> get_slowly(Place place, Room room, uint64_t begun_ns = 0);
   // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
   [[nodiscard]] static Code view_directly(Connection& connection, const kv::HashedKey& key, View& view);
-  [[nodiscard]] static View empty_view() noexcept { return {}; }
-  // REQUIRES: the connection's reader has pinned it just now.
-  [[nodiscard]] static View view_of(Connection& connection,
-                                    const Connection::Reader::Pinned& pinned) noexcept {
-    View view;
-    view.held_by_ = &connection;
-    view.pin_ = pinned.pin;
-    view.bytes_ = {connection.at(pinned.value), pinned.found.value_bytes};
-    view.version_ = pinned.found.version;
-    return view;
+  // The common case of it, inline. False: call the other.
+  [[nodiscard, gnu::always_inline]] static bool view_at_once(Connection::Reader& reader,
+                                                             Connection& connection, Bytes key, uint64_t hash,
+                                                             View& view) noexcept {
+    kv::Found found;
+    const OwnRoom room{&view};
+    if (!reader.get_at_once(key, hash, room, found)) return pin_at_once(reader, connection, key, hash, view);
+    view.size_ = found.value_bytes;
+    view.version_ = found.version;
+    return true;
   }
   // The rest of a put that was begun, perhaps.
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_on(Place place, Bytes value, PutOptions options,
@@ -85,6 +85,17 @@ class AsyncCalls {
  private:
   struct ShardGets;
   struct ShardPuts;
+  // Inside a view, for a value that is short enough.
+  struct OwnRoom {
+    View* view;
+    std::byte* operator()(uint64_t bytes) const noexcept {
+      return bytes <= View::kOwnBytes ? view->own_.data() : nullptr;
+    }
+  };
+  struct CopyRoom;
+  [[nodiscard]] static bool pin_at_once(Connection::Reader& reader, Connection& connection, Bytes key,
+                                        uint64_t hash, View& view) noexcept;
+  static void hold(View& view, Connection& connection, const Connection::Reader::Pinned& pinned) noexcept;
 
   void note_read(Connection& connection, Bytes key) noexcept {
     if (++noted_reads_ >= notes_.due()) [[unlikely]]

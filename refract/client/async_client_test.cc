@@ -154,12 +154,15 @@ TEST_P(AsyncClientTest, many_keys_are_got_at_once_and_each_has_its_own_outcome) 
 }
 
 TEST_P(AsyncClientTest, a_view_shows_the_value_of_its_moment) {
-  ASSERT_TRUE(block_on(shard_, client_->put("key", "value")).has_value());
-  const auto view = block_on(shard_, client_->view("key"));
-  ASSERT_TRUE(view.has_value());
-  ASSERT_TRUE(block_on(shard_, client_->put("key", "other")).has_value());
-  EXPECT_EQ(view->text(), "value");
-  EXPECT_EQ(view->is_copy(), !is_direct());
+  for (const size_t bytes : std::initializer_list<size_t>{5, 5'000}) {
+    const std::string value(bytes, 'v');
+    ASSERT_TRUE(block_on(shard_, client_->put("key", value)).has_value());
+    const auto view = block_on(shard_, client_->view("key"));
+    ASSERT_TRUE(view.has_value());
+    ASSERT_TRUE(block_on(shard_, client_->put("key", "other")).has_value());
+    EXPECT_EQ(view->text(), value);
+    EXPECT_EQ(view->is_copy(), !is_direct() || bytes <= View::kOwnBytes);
+  }
   EXPECT_EQ(block_on(shard_, client_->view("none")).code(), Code::kNotFound);
 }
 

@@ -140,7 +140,7 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
   if (Connection* connection = mine->reading_at(place); connection != nullptr) {
-    View view = AsyncCalls::empty_view();
+    View view;
     const Code code = AsyncCalls::view_directly(*connection, place.key, view);
     if (code == Code::kOk) return view;
     if (is_settled(code)) return fail(code);
@@ -164,10 +164,10 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   const client::ShardReader way = mine.shard_at_once(hash);
   if (way.reader == nullptr) [[unlikely]]
     return view_carefully(client, place_of(mine, key, hash));
-  Connection::Reader::Pinned pinned;
-  if (way.reader->pin_at_once(key, hash, pinned)) [[likely]]
-    return AsyncCalls::view_of(*way.connection, pinned);
-  return view_again(client, key, hash);
+  Result<View> view(std::in_place);
+  if (!AsyncCalls::view_at_once(*way.reader, *way.connection, key, hash, *view)) [[unlikely]]
+    view = view_again(client, key, hash);
+  return view;
 }
 
 [[gnu::noinline]] Result<Got> exists_carefully(ClientState& client, const Place& place) {
@@ -197,21 +197,25 @@ Result<T> wait_for(ClientState& client, Begin begin) {
 View::View(View&& other) noexcept
     : held_by_(std::exchange(other.held_by_, nullptr)),
       pin_(other.pin_),
+      at_(std::exchange(other.at_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      version_(other.version_),
       copy_(std::move(other.copy_)),
-      bytes_(std::exchange(other.bytes_, {})),
-      version_(other.version_) {}
+      own_(other.own_) {}
 
 View& View::operator=(View&& other) noexcept {
   std::swap(held_by_, other.held_by_);
   std::swap(pin_, other.pin_);
-  std::swap(copy_, other.copy_);
-  std::swap(bytes_, other.bytes_);
+  std::swap(at_, other.at_);
+  std::swap(size_, other.size_);
   std::swap(version_, other.version_);
+  std::swap(copy_, other.copy_);
+  std::swap(own_, other.own_);
   return *this;
 }
 
-View::~View() {
-  if (held_by_ != nullptr) held_by_->let_go(pin_);
+void View::let_go() noexcept {
+  held_by_->let_go(pin_);
 }
 
 Reported<Client> Client::connect(std::string_view address, const ClientOptions& options) {
@@ -253,17 +257,18 @@ void Client::announce(Bytes key) noexcept {
 }
 
 Result<View> Client::view(Bytes key) {
+  Result<View> view(std::in_place);
   if (state_->has_mine_at_once()) [[likely]] {
     ThreadState& mine = ClientState::mine_at_once();
     if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
-      Connection::Reader::Pinned pinned;
       const uint64_t hash = reader->hash(key);
-      if (reader->pin_at_once(key, hash, pinned)) [[likely]]
-        return AsyncCalls::view_of(mine.sole_connection(), pinned);
-      return view_again(*state_, key, hash);
+      if (!AsyncCalls::view_at_once(*reader, mine.sole_connection(), key, hash, *view)) [[unlikely]]
+        view = view_again(*state_, key, hash);
+      return view;
     }
   }
-  return view_at_length(*state_, key);
+  view = view_at_length(*state_, key);
+  return view;
 }
 
 Result<Got> Client::exists(Bytes key) {

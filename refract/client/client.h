@@ -31,6 +31,7 @@
 // throws; a process that runs out of memory ends.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,31 +54,43 @@ class ClientState;
 class Connection;
 }  // namespace client
 
-// A value as it was when view() returned: later writes do not touch it. Where the node's memory is mapped
-// here, the value is not copied: it is held there by one of the thread's 255 pins, as long as the view lives.
-// Elsewhere the view owns a copy. May outlive the Client, and be moved to and destroyed by any thread.
+// A value as it was when view() returned: later writes do not touch it. A value of up to kOwnBytes is copied
+// into the view. A longer one is not copied where the node's memory is mapped here: it is held there by one
+// of the thread's 255 pins, as long as the view lives. Elsewhere the view owns a copy. May outlive the
+// Client, and be moved to and destroyed by any thread.
 class REFRACT_API View {
  public:
+  static constexpr size_t kOwnBytes = 64;
+
+  // Of nothing.
+  View() = default;
   View(View&& other) noexcept;
   View& operator=(View&& other) noexcept;
   View(const View&) = delete;
   View& operator=(const View&) = delete;
-  ~View();
+  ~View() {
+    if (held_by_ != nullptr) let_go();
+  }
 
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] std::string_view text() const noexcept { return Bytes(bytes_).text(); }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return {at_ == nullptr ? own_.data() : at_, size_};
+  }
+  [[nodiscard]] std::string_view text() const noexcept { return Bytes(bytes()).text(); }
   [[nodiscard]] uint64_t version() const noexcept { return version_; }
-  [[nodiscard]] bool is_copy() const noexcept { return copy_ != nullptr; }
+  // Whether the bytes are in this process's own memory.
+  [[nodiscard]] bool is_copy() const noexcept { return held_by_ == nullptr; }
 
  private:
   friend class client::AsyncCalls;
-  View() = default;
+  void let_go() noexcept;
 
-  client::Connection* held_by_ = nullptr;  // Null: moved from, or a copy.
+  client::Connection* held_by_ = nullptr;  // Whose pin holds the bytes. Null: they are the view's own.
   int pin_ = -1;
-  std::unique_ptr<std::byte[]> copy_;
-  std::span<const std::byte> bytes_;
+  const std::byte* at_ = nullptr;  // Null: own_.
+  uint64_t size_ = 0;
   uint64_t version_ = 0;
+  std::unique_ptr<std::byte[]> copy_;
+  std::array<std::byte, kOwnBytes> own_;
 };
 
 class REFRACT_API Client {

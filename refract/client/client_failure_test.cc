@@ -55,37 +55,63 @@ TEST(ClientViews, a_view_keeps_its_bytes_while_the_entry_is_overwritten_and_eras
 TEST(ClientViews, views_are_bounded_and_a_released_one_makes_room) {
   const TestNode node;
   Client client = node.connect();
-  ASSERT_TRUE(client.put("key", "value").has_value());
+  ASSERT_TRUE(client.put("key", value_of(1, View::kOwnBytes + 1)).has_value());
+  ASSERT_TRUE(client.put("short", value_of(2, View::kOwnBytes)).has_value());
   std::vector<View> views;
   for (int i = 0; i < 255; ++i) {
     auto view = client.view("key");
     ASSERT_TRUE(view.has_value()) << i;
+    EXPECT_FALSE(view->is_copy());
     views.push_back(std::move(*view));
   }
   EXPECT_EQ(client.view("key").code(), Code::kOverloaded);
+  // A short value needs no pin, with an expiry neither.
+  ASSERT_TRUE(client.view("short").has_value());
+  ASSERT_TRUE(client.put("expiring", "short", {.ttl_ns = 3'600'000'000'000}).has_value());
+  EXPECT_EQ(client.view("expiring").value().text(), "short");
   views.pop_back();
   EXPECT_TRUE(client.view("key").has_value());
   EXPECT_EQ(client.view("none").code(), Code::kNotFound);
 }
 
+TEST(ClientViews, a_view_is_moved_with_its_bytes) {
+  const TestNode node;
+  Client client = node.connect();
+  View kept;
+  EXPECT_EQ(kept.text(), "");
+  for (const size_t bytes : std::initializer_list<size_t>{0, 1, 63, 64, 65, 5'000}) {
+    ASSERT_TRUE(client.put("key", value_of(bytes, bytes)).has_value());
+    auto view = client.view("key");
+    ASSERT_TRUE(view.has_value());
+    EXPECT_EQ(view->is_copy(), bytes <= View::kOwnBytes);
+    View moved(std::move(*view));
+    EXPECT_EQ(view->text(), "");
+    EXPECT_EQ(moved.text(), value_of(bytes, bytes));
+    kept = std::move(moved);
+    EXPECT_EQ(kept.text(), value_of(bytes, bytes));
+    EXPECT_EQ(kept.version(), client.exists("key")->version);
+  }
+}
+
 TEST(ClientViews, a_view_outlives_its_client_and_its_node) {
   TestNode node;
+  const std::string value = value_of(1, 200);
   std::vector<View> views;
   {
     Client client = node.connect();
-    ASSERT_TRUE(client.put("key", "value").has_value());
+    ASSERT_TRUE(client.put("key", value).has_value());
     views.push_back(std::move(*client.view("key")));
   }
-  EXPECT_EQ(views[0].text(), "value");
+  EXPECT_EQ(views[0].text(), value);
   Client client = node.connect();
   views.push_back(std::move(*client.view("key")));
   node.end(SIGKILL);
   EXPECT_TRUE(eventually([&] { return client.get("key").code() == Code::kUnavailable; }));
-  EXPECT_EQ(views[0].text(), "value");
-  EXPECT_EQ(views[1].text(), "value");
+  EXPECT_EQ(views[0].text(), value);
+  EXPECT_EQ(views[1].text(), value);
   node.start();
   EXPECT_TRUE(client.put("key", "new").has_value());
-  EXPECT_EQ(views[1].text(), "value");
+  EXPECT_EQ(views[1].text(), value);
 }
 
 TEST(ClientGrowth, a_client_follows_a_node_that_grows_beyond_what_it_mapped) {
@@ -315,7 +341,7 @@ TEST(ClientNode, a_node_that_stops_in_good_order_is_noticed_at_once) {
 TEST(ClientFork, a_childs_handle_fails_and_the_parents_goes_on) {
   const TestNode node;
   Client client = node.connect();
-  ASSERT_TRUE(client.put("key", "value").has_value());
+  ASSERT_TRUE(client.put("key", value_of(3, 500)).has_value());
   const auto view = client.view("key");
   ASSERT_TRUE(view.has_value());
   const pid_t child = ::fork();
@@ -338,8 +364,8 @@ TEST(ClientFork, a_childs_handle_fails_and_the_parents_goes_on) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  overwrite(client, "key", 5, 3'000);
-  EXPECT_EQ(view->text(), "value");
+  overwrite(client, "key", 500, 3'000);
+  EXPECT_EQ(view->text(), value_of(3, 500));
   EXPECT_TRUE(client.ping().has_value());
   EXPECT_EQ(client.counters().connections, 1U);
 }

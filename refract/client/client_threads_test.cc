@@ -195,12 +195,12 @@ TEST(ClientThreads, a_view_outlives_thread_and_client) {
   std::optional<View> view;
   {
     Client client = node.connect();
-    ASSERT_TRUE(client.put("key", "value").has_value());
+    ASSERT_TRUE(client.put("key", value_of(7, 500)).has_value());
     std::thread([&] { view.emplace(std::move(*client.view("key"))); }).join();
   }
   Client writer = node.connect();
-  for (uint64_t i = 0; i < 2'000; ++i) ASSERT_TRUE(writer.put("key", value_of(i, 5)).has_value());
-  EXPECT_EQ(view->text(), "value");
+  for (uint64_t i = 0; i < 2'000; ++i) ASSERT_TRUE(writer.put("key", value_of(i, 500)).has_value());
+  EXPECT_EQ(view->text(), value_of(7, 500));
   view.reset();
   EXPECT_TRUE(eventually([&] { return connections_of(node) == 1; }));
 }

@@ -99,7 +99,7 @@ TEST_F(ClientCost, nor_is_one_of_a_key_that_is_not_there) {
 }
 
 TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
-  expect_cost({"view", 257, with_client([](Client& client) {
+  expect_cost({"view", 211, with_client([](Client& client) {
                  const auto view = client.view(kKey);
                  return view && view->bytes().size() == 64;
                })});
@@ -120,7 +120,7 @@ TEST_F(ClientCost, nor_are_sixteen_in_a_call) {
 }
 
 TEST_F(ShardedCost, a_get_from_one_of_two_shards_is_hardly_longer) {
-  expect_cost({"get from a shard", 265, with_client([](Client& client) {
+  expect_cost({"get from a shard", 280, with_client([](Client& client) {
                  std::array<std::byte, 64> value;
                  const auto got = client.get_into(kKey, value);
                  return got && got->value_bytes == 64;
