@@ -23,7 +23,9 @@ std::vector<Registered>& registered() {
 }  // namespace
 
 BarRows::BarRows(std::initializer_list<Bar> rows, const std::source_location& where) {
-  for (const Bar& row : rows) registered().push_back({where.file_name(), row});
+  std::string_view file = where.file_name();
+  file.remove_prefix(file.rfind('/') + 1);
+  for (const Bar& row : rows) registered().push_back({file, row});
 }
 
 std::span<const Bar> bars() {

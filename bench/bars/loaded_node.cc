@@ -21,10 +21,6 @@ uint64_t node_memory_bytes(uint64_t entries) noexcept {
   return 64 * kMiB + entries * 200;
 }
 
-std::unexpected<Report> failed(std::string_view call, Code code) {
-  return report(code, fmt::format("{} failed: {} ({})", call, info(code).sentence, text(code)));
-}
-
 Reported<PrivateNode> start_node(const BarRun& run, uint64_t entries, const std::string& backing) {
   return PrivateNode::start({.program = run.options.node_program,
                              .memory_limit_bytes = node_memory_bytes(entries),

@@ -34,7 +34,4 @@ struct LoadedNode {
 // or wrong is an error.
 [[nodiscard]] Reported<double> get_rate(Client& client, uint64_t entries, uint64_t operations, uint64_t seed);
 
-// An error that names the call and what it said.
-[[nodiscard]] std::unexpected<Report> failed(std::string_view call, Code code);
-
 }  // namespace refract::bench

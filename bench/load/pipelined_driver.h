@@ -90,7 +90,7 @@ class PipelinedDriver : public StoreDriver {
   [[nodiscard]] Reported<bool> receive();
   [[nodiscard]] Reported<> wait_for_socket();
   [[nodiscard]] Reported<> take_answers(Workload* workload);
-  // What is under way goes on by a turn; false: nothing has come.
+  // What is under way continues by a turn; false: nothing has come.
   [[nodiscard]] Reported<bool> turn(Workload* workload);
   [[nodiscard]] bool is_idle() const noexcept { return free_.size() == slots_.size(); }
   [[nodiscard]] std::unexpected<Report> lost(int error) const;

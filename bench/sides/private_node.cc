@@ -118,6 +118,10 @@ uint64_t resident_bytes(const PrivateNode& node, uint64_t region_bytes) {
          std::max(keeper.file_bytes, server.file_bytes);
 }
 
+std::unexpected<Report> failed(std::string_view call, Code code) {
+  return report(code, fmt::format("{} failed: {} ({})", call, info(code).sentence, text(code)));
+}
+
 std::string default_node_program() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/measure/child_process.h"
@@ -66,6 +67,8 @@ class PrivateNode {
 // `region_bytes`: as the node says (NodeStat::bytes_total).
 [[nodiscard]] uint64_t resident_bytes(const PrivateNode& node, uint64_t region_bytes);
 
+// An error that names the call and what it said.
+[[nodiscard]] std::unexpected<Report> failed(std::string_view call, Code code);
 // refractd beside this program.
 [[nodiscard]] std::string default_node_program();
 

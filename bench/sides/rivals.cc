@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "bench/bars/loaded_node.h"
 #include "bench/load/redis_driver.h"
 
 #include "refract/base/units.h"

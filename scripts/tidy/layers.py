@@ -3,7 +3,8 @@
 
 import re
 
-from tidy.rules import HEAVY_HEADERS, LAYER_RANK, PROVIDER_USERS, PUBLIC_HEADERS, ROOMS, STRANGERS
+from tidy.rules import HEAVY_HEADERS, LAYER_RANK, PROVIDER_USERS, PUBLIC_HEADERS, ROOMS, STRANGERS, \
+    WRITTEN_BY_CMAKE
 from tidy.tree import Violation, includes, is_test, layer_of, line_of, provider_of
 
 
@@ -67,9 +68,9 @@ def room_fault(path, included):
         return None
     if "/testing/" in included and not path.startswith("bench/"):
         return f"only tests include {included}"
-    layer = layer_of(path)
+    layer = house_of(path)
     rooms = ROOMS.get(layer)
-    if rooms is None or layer_of(included) != layer:
+    if rooms is None or house_of(included) != layer or included in WRITTEN_BY_CMAKE:
         return None
     room, target = room_of(path, rooms), room_of(included, rooms)
     if room is None or room == target or target in rooms[room]:
@@ -78,8 +79,13 @@ def room_fault(path, included):
            "scripts/tidy/rules.py"
 
 
+def house_of(path):
+    """What has rooms: a layer, or bench/."""
+    return "bench" if path.startswith("bench/") else layer_of(path)
+
+
 def room_of(path, rooms):
-    folder = path.split("/", 2)[2].rpartition("/")[0]
+    folder = path.removeprefix("refract/").split("/", 1)[1].rpartition("/")[0]
     while folder and folder not in rooms:
         folder = folder.rpartition("/")[0]
     return folder or None

@@ -14,7 +14,7 @@ LAYER_RANK = {
     "doors": 11,
 }
 
-# Rooms: what a folder inside a layer may include of the layer's other folders. A folder that is not named
+# Rooms: what a folder inside a layer, or bench/, may include of the others there. A folder that is not named
 # here belongs to the one above it; what stands beside the rooms is free. `testing` may include everything;
 # only tests, bench/ and other folders of that name include it.
 ROOMS = {
@@ -42,7 +42,21 @@ ROOMS = {
         "server": ["config", "space", "hosted", "hosted_kv", "durable", "observe", "doctor"],
         "keeper": ["config", "space", "durable", "server"],
     },
+    "bench": {
+        "measure": [],
+        "report": ["measure"],
+        "load": ["measure"],
+        "sides": ["measure", "load"],
+        "fabric": ["measure", "report", "sides"],
+        "bars": ["measure", "report", "load", "sides", "fabric"],
+        "suites": ["measure", "report", "load", "sides", "bars"],
+        "kv": ["measure", "report", "load", "sides", "suites"],
+        "growth": ["measure", "report", "load", "sides", "bars", "suites"],
+    },
 }
+
+# Headers that CMake writes stand beside the rooms, and any room may include them.
+WRITTEN_BY_CMAKE = ("bench/commit.h", "bench/suite_texts.h")
 
 # What a folder must not know although its layer may.
 STRANGERS = {"refract/client/link/": {"kv", "prism"}}
