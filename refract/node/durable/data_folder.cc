@@ -22,12 +22,6 @@
 namespace refract::node {
 namespace {
 
-storage::StoreId random_id() {
-  storage::StoreId id;
-  std::ranges::generate(id, [] { return static_cast<std::byte>(secure_random_u64()); });
-  return id;
-}
-
 // The folder's parents, where the folder was not named: ~/.local/state is not there on every machine.
 Reported<> make_parents(const NodeConfig& config) {
   const std::filesystem::path folder(config.data_folder);
@@ -49,7 +43,7 @@ Reported<> make_parents(const NodeConfig& config) {
 
 Reported<storage::StoreFolder> take_folder(const NodeConfig& config) {
   if (auto made = make_parents(config); !made) return report(made.error());
-  const storage::StoreFacts wanted{.store = random_id(),
+  const storage::StoreFacts wanted{.store = storage::random_store_id(),
                                    .shard_count = config.server_shards,
                                    .hash_seed = secure_random_u64(),
                                    .created_wall_ns = system_clock().wall_ns(),

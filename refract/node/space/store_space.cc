@@ -34,7 +34,8 @@ Reported<> accept_start(std::span<const std::byte> start) {
   if (std::ranges::all_of(start, [](std::byte byte) { return byte == std::byte{0}; })) return {};
   const auto& header = *reinterpret_cast<const SpaceHeader*>(start.data());
   if (header.magic != kSpaceMagic)
-    return report(Code::kMalformed, "the file does not begin with a space's header");
+    return report(Code::kMalformed, "the file does not begin with a space's header",
+                  "choose another folder (--memory-backing); nothing was changed");
   if (!is_known_layout(header.layout_version)) {
     return report(
         Code::kUnsupported,
