@@ -97,6 +97,22 @@ class HeavyHeaders(unittest.TestCase):
         self.assertEqual(self.refused({"bench/a.h": "#include <nlohmann/json.hpp>\n"}), [("bench/a.h", 1)])
 
 
+class Expectations(unittest.TestCase):
+    def refused(self, body, before=""):
+        text = f"{before}TEST(A, claims_something) {{\n{body}\n}}\n"
+        return bool(found(tidy.check_expectations, {"refract/kv/a_test.cc": text}))
+
+    def test_a_test_that_expects_nothing_is_refused(self):
+        self.assertTrue(self.refused("  shard.run();"))
+        self.assertTrue(self.refused("  // EXPECT_TRUE(x)\n  f();", "void f() {\n  g();\n}\n"))
+
+    def test_a_claim_may_stand_in_the_body_or_in_a_function_that_it_leads_to(self):
+        for body in ("  EXPECT_EQ(1, 1);", "  REFRACT_CHECK(x);", "  expect_refused(x);", "  ADD_FAILURE();"):
+            self.assertFalse(self.refused(body), body)
+        before = "void inner() {\n  ASSERT_TRUE(x);\n}\nvoid outer(int n) {\n  inner();\n}\n"
+        self.assertFalse(self.refused("  outer(1);", before))
+
+
 class Layers(unittest.TestCase):
     def refused(self, path, included):
         return found(tidy.check_layers, {path: f'#include "{included}"\n'})

@@ -13,6 +13,8 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +31,16 @@ uint64_t thread_cpu_ns() {
   timespec used;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return static_cast<uint64_t>(used.tv_sec) * kSecond_ns + static_cast<uint64_t>(used.tv_nsec);
+}
+
+std::future<void> run_beside(Shard& shard) {
+  return std::async(std::launch::async, [&shard] { shard.run(); });
+}
+// Within a minute; else it is stopped, so that the test can end.
+bool has_ended(const std::future<void>& run, Shard& shard) {
+  const bool has_ended = run.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
+  if (!has_ended) shard.stop();
+  return has_ended;
 }
 
 void ring(int event_fd) {
@@ -106,21 +118,24 @@ TEST(ShardWait, the_trace_says_how_long_a_sleep_may_be_or_that_no_timer_ends_it)
 TEST(ShardWait, stops_before_it_runs_and_runs_again_after) {
   Shard shard(system_clock());
   shard.stop();
-  shard.run();
-  std::thread stopper([&shard] { shard.stop(); });
-  shard.run();
-  stopper.join();
+  std::future<void> first = run_beside(shard);
+  EXPECT_TRUE(has_ended(first, shard));
+  std::future<void> second = run_beside(shard);
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(10)), std::future_status::timeout)
+      << "one stop() ends one run()";
+  shard.stop();
+  EXPECT_TRUE(has_ended(second, shard));
 }
 
 TEST(ShardWait, stop_is_never_lost) {
   Prng prng(5);
   Shard shard(system_clock(), {.spin_ns = 1'000});
   for (int round = 0; round < 300; ++round) {
-    std::thread runner([&shard] { shard.run(); });
+    std::future<void> run = run_beside(shard);
     const timespec pause = {.tv_sec = 0, .tv_nsec = static_cast<long>(prng.below(100'000))};
     nanosleep(&pause, nullptr);
     shard.stop();
-    runner.join();
+    ASSERT_TRUE(has_ended(run, shard)) << "round " << round;
   }
 }
 

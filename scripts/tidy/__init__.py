@@ -12,8 +12,8 @@ import re
 from tidy.banned import (check_banned, check_feature_ifdef, check_json_format, check_native_code,
                          check_using_namespace)
 from tidy.coroutines import check_co_await, check_lambda_coroutine
-from tidy.files import (check_codes, check_dead_files, check_folder_names, check_folder_size,
-                        check_licence_line, check_pragma_once, check_test_names)
+from tidy.files import (check_codes, check_dead_files, check_expectations, check_folder_names,
+                        check_folder_size, check_licence_line, check_pragma_once, check_test_names)
 from tidy.layers import check_heavy_headers, check_layers, check_public_headers, check_rooms
 from tidy.rules import EXCEPTIONS
 from tidy.sizes import check_file_length, check_function_length, check_line_length, notes
@@ -27,7 +27,7 @@ CHECKS = [
     check_using_namespace, check_json_format, check_feature_ifdef, check_native_code, check_co_await,
     check_lambda_coroutine, check_dead_files, check_licence_line, check_pragma_once, check_folder_names,
     check_folder_size, check_test_names, check_codes, check_public_headers, check_heavy_headers, check_words,
-    check_glossary, check_plain, check_links,
+    check_glossary, check_plain, check_links, check_expectations,
 ]
 
 

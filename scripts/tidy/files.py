@@ -6,7 +6,7 @@ import os
 import re
 
 from tidy.rules import FOLDER_LIMIT
-from tidy.tree import Violation, includes, is_test, line_of
+from tidy.tree import Violation, closing_brace, includes, is_test, line_of
 
 
 def check_dead_files(tree):
@@ -118,3 +118,40 @@ def check_codes(tree):
         if match.group(1) not in mentioned:
             yield Violation(table, line_of(tree.files[table], match.start()), "code-without-test",
                             f"no test expects Code::{match.group(1)}: test it, or make it a message")
+
+
+CLAIM = re.compile(r"\b(?:EXPECT|ASSERT)_|\b(?:ADD_FAILURE|FAIL|REFRACT_CHECK)\b|\bexpect\w*\(")
+TEST_BODY = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\s*\(\s*\w+,\s*(\w+)\)\s*\{", re.MULTILINE)
+FUNCTION = re.compile(r"^(?:  )?[\w\[][^\n;{}(]*?\b([a-z]\w*)\([^;{}]*\{", re.MULTILINE)
+
+
+def check_expectations(tree):
+    """expectation: a test expects something, by itself or by a function, of its file or named expect..."""
+    for path in tree.cpp():
+        code = tree.code(path)
+        silent = [match for match in TEST_BODY.finditer(code) if not CLAIM.search(body_of(code, match))]
+        claiming = claiming_functions(code) if silent else ()
+        for match in silent:
+            if not any(calls(body_of(code, match), name) for name in claiming):
+                yield Violation(path, line_of(code, match.start()), "expectation",
+                                f"{match.group(1)} cannot fail: it expects nothing")
+
+
+def body_of(code, match):
+    return code[match.end():closing_brace(code, match.end() - 1)]
+
+
+def calls(body, name):
+    return re.search(rf"\b{name}\s*(?:<[^<>;]*>)?\(", body)
+
+
+def claiming_functions(code):
+    """Those of a file that expect something, or call one that does."""
+    bodies = [(match.group(1), body_of(code, match)) for match in FUNCTION.finditer(code)]
+    found = {name for name, body in bodies if CLAIM.search(body)}
+    while True:
+        open_ones = [(name, body) for name, body in bodies if name not in found]
+        more = {name for name, body in open_ones if any(calls(body, each) for each in found)}
+        if not more:
+            return found
+        found |= more
