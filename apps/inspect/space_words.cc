@@ -105,13 +105,13 @@ const char* SpaceWords::fault_of_buffer(Slot slot, uint64_t stamp, Lengths lengt
              : "the entry lies in no buffer of its size";
 }
 
-SpaceWords::Place SpaceWords::place_of(uint64_t hash, uint64_t bucket) const noexcept {
+SpaceWords::Standing SpaceWords::standing_of(uint64_t hash, uint64_t bucket) const noexcept {
   const uint64_t count = bucket_count();
-  if (count == 0) return Place::kWrong;
+  if (count == 0) return Standing::kWrong;
   const uint64_t right = kv::bucket_index(hash, count);
-  if (right == bucket) return Place::kRight;
+  if (right == bucket) return Standing::kRight;
   const bool is_moving = count > 1 && right == count - 1 && bucket == kv::split_source(count);
-  return is_moving ? Place::kMoving : Place::kWrong;
+  return is_moving ? Standing::kMoving : Standing::kWrong;
 }
 
 }  // namespace refract::inspect

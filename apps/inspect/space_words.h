@@ -92,8 +92,8 @@ class SpaceWords {
   [[nodiscard]] Entry entry_of(kv::Slot slot);
   // How an entry and the bucket in which it was found go together. A split publishes the bucket count before
   // it clears the old places, and a server may have ended in between: what then stands in both is moving.
-  enum class Place : uint8_t { kRight, kMoving, kWrong };
-  [[nodiscard]] Place place_of(uint64_t hash, uint64_t bucket) const noexcept;
+  enum class Standing : uint8_t { kRight, kMoving, kWrong };
+  [[nodiscard]] Standing standing_of(uint64_t hash, uint64_t bucket) const noexcept;
 
   [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
 

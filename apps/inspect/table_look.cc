@@ -113,13 +113,13 @@ Part TableLook::slot(Offset at, uint64_t bucket, uint64_t number, uint64_t& used
     part.fields.push_back(std::move(field));
   }
   part.hidden("value_bytes", entry.lengths.value_bytes);
-  switch (words_.place_of(entry.hash, bucket)) {
-    case SpaceWords::Place::kRight:
+  switch (words_.standing_of(entry.hash, bucket)) {
+    case SpaceWords::Standing::kRight:
       break;
-    case SpaceWords::Place::kMoving:
+    case SpaceWords::Standing::kMoving:
       part.heading += "  (moving to the last bucket)";
       break;
-    case SpaceWords::Place::kWrong:
+    case SpaceWords::Standing::kWrong:
       part.damage(at.value, "the entry stands in a bucket that is not its key's");
       break;
   }

@@ -31,7 +31,7 @@ struct Limits {
 };
 
 // Where a record began. The name is lent by the reader until its next call.
-struct Place {
+struct SourceLine {
   std::string_view file;
   uint64_t line = 0;  // From 1; 0 where the record is a whole file.
 };
@@ -39,7 +39,7 @@ struct Place {
 struct Record {
   std::string key;
   std::string value;
-  Place place;
+  SourceLine place;
 };
 
 // Why something in the input is no record: "people.csv:17: the key is empty (expected 1 to 65535 bytes)".

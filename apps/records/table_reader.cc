@@ -16,7 +16,7 @@
 namespace refract::records {
 namespace {
 
-enum class Found : uint8_t { kText, kTooLong, kUnclosed, kEnd };
+enum class FieldEnd : uint8_t { kText, kTooLong, kUnclosed, kEnd };
 
 class TableReader final : public StreamReader {
  public:
@@ -29,9 +29,9 @@ class TableReader final : public StreamReader {
   [[nodiscard]] Next next(Record& record) noexcept override;
 
  private:
-  Found find(std::string_view& text) noexcept;
-  Found find_csv(std::string_view& text) noexcept;
-  Found end_csv(const CsvScanner& scanner, bool too_long, std::string_view& text) noexcept;
+  FieldEnd find(std::string_view& text) noexcept;
+  FieldEnd find_csv(std::string_view& text) noexcept;
+  FieldEnd end_csv(const CsvScanner& scanner, bool too_long, std::string_view& text) noexcept;
   bool split(std::string_view text) noexcept;
   bool append_decoded(std::string& out, std::string_view text, const Field& field) noexcept;
   bool fill(Record& record, std::string_view text) noexcept;
@@ -60,26 +60,26 @@ std::optional<size_t> column_number(const std::string& text) {
   return number;
 }
 
-Found TableReader::end_csv(const CsvScanner& scanner, bool too_long, std::string_view& text) noexcept {
-  if (too_long) return Found::kTooLong;
+FieldEnd TableReader::end_csv(const CsvScanner& scanner, bool too_long, std::string_view& text) noexcept {
+  if (too_long) return FieldEnd::kTooLong;
   const std::string_view rest = input_.view();
-  if (rest.empty() || input_.error() != 0) return Found::kEnd;
+  if (rest.empty() || input_.error() != 0) return FieldEnd::kEnd;
   if (scanner.in_quotes()) {
     // One forgotten quote must cost its line and not the rest of the file, so reading continues behind the
     // first line.
     const size_t line_break = rest.find('\n');
     input_.consume(line_break == std::string_view::npos ? rest.size() : line_break + 1);
     ++line_;
-    return Found::kUnclosed;
+    return FieldEnd::kUnclosed;
   }
   text = rest;
   line_ += static_cast<uint64_t>(std::ranges::count(text, '\n')) + 1;
   input_.consume(text.size());
   if (text.ends_with('\r')) text.remove_suffix(1);
-  return Found::kText;
+  return FieldEnd::kText;
 }
 
-Found TableReader::find_csv(std::string_view& text) noexcept {
+FieldEnd TableReader::find_csv(std::string_view& text) noexcept {
   CsvScanner scanner;
   bool too_long = false;
   for (;;) {
@@ -91,7 +91,7 @@ Found TableReader::find_csv(std::string_view& text) noexcept {
       line_ += static_cast<uint64_t>(std::ranges::count(text, '\n')) + 1;
       input_.consume(text.size() + 1);
       if (text.ends_with('\r')) text.remove_suffix(1);
-      return too_long ? Found::kTooLong : Found::kText;
+      return too_long ? FieldEnd::kTooLong : FieldEnd::kText;
     }
     if (too_long) {
       line_ += static_cast<uint64_t>(std::ranges::count(view, '\n'));
@@ -102,19 +102,19 @@ Found TableReader::find_csv(std::string_view& text) noexcept {
   }
 }
 
-Found TableReader::find(std::string_view& text) noexcept {
+FieldEnd TableReader::find(std::string_view& text) noexcept {
   record_line_ = line_;
   if (dialect_ == Format::kCsv) return find_csv(text);
   ++line_;
   switch (next_line(input_, limits_.text_bytes_max(), text)) {
     case Line::kText:
-      return Found::kText;
+      return FieldEnd::kText;
     case Line::kTooLong:
-      return Found::kTooLong;
+      return FieldEnd::kTooLong;
     case Line::kEnd:
       break;
   }
-  return Found::kEnd;
+  return FieldEnd::kEnd;
 }
 
 bool TableReader::split(std::string_view text) noexcept {
@@ -210,14 +210,14 @@ Next TableReader::next(Record& record) noexcept {
   for (;;) {
     std::string_view text;
     switch (find(text)) {
-      case Found::kEnd:
+      case FieldEnd::kEnd:
         return end();
-      case Found::kTooLong:
+      case FieldEnd::kTooLong:
         return complain(record_line_, "the record is too long",
                         fmt::format("at most {} bytes of text", limits_.text_bytes_max()));
-      case Found::kUnclosed:
+      case FieldEnd::kUnclosed:
         return complain(record_line_, "a quote that opens in this line is never closed", "a closing quote");
-      case Found::kText:
+      case FieldEnd::kText:
         break;
     }
     if (text.empty()) continue;
@@ -300,9 +300,9 @@ Reported<> TableReader::open(const ReadOptions& options) {
   std::string_view text;
   for (;;) {
     switch (find(text)) {
-      case Found::kText:
+      case FieldEnd::kText:
         break;
-      case Found::kEnd:
+      case FieldEnd::kEnd:
         return {};  // An empty file has no records; what made it unreadable, next() tells.
       default:
         return report(Code::kMalformed, fmt::format("{}:{}: the header has no end", name_, record_line_));

@@ -41,8 +41,8 @@ template <typename Value>
 [[nodiscard]] Named some_of(const std::map<std::string, Value>& values, std::vector<Value>& to);
 
 // A bool is a flag: no word follows it.
-using Place = std::variant<bool*, int*, uint32_t*, uint64_t*, double*, std::string*,
-                           std::vector<std::string>*, std::vector<uint64_t>*, Given*, Named>;
+using Destination = std::variant<bool*, int*, uint32_t*, uint64_t*, double*, std::string*,
+                                 std::vector<std::string>*, std::vector<uint64_t>*, Given*, Named>;
 
 using Words = std::vector<std::string>;
 enum class Sign { kPositive, kNotNegative };
@@ -56,7 +56,7 @@ using Limit = std::variant<std::monostate, Sign, Between<int>, Between<uint64_t>
 
 struct Option {
   std::string names;  // "-o,--output"; without a dash: an argument by its position.
-  Place to;
+  Destination to;
   std::string help = {};
   Limit limit = {};
   std::string excludes = {};  // An option of an earlier row.

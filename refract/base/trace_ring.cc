@@ -22,11 +22,11 @@ constexpr size_t kEventsAtFailedCheck = 200;
 
 // A ring, once made, stays: the last events of an ended thread are worth reading, until another thread takes
 // it over.
-struct Place {
+struct ThreadRing {
   std::atomic<TraceRing*> ring = nullptr;
   std::atomic<bool> taken = false;
 };
-constinit std::array<Place, kTraceThreadsMax> g_places;
+constinit std::array<ThreadRing, kTraceThreadsMax> g_places;
 
 // One moment on both clocks, from which the dump computes how long a tick is.
 constinit std::atomic<uint64_t> g_anchor_ticks = 0;
@@ -39,7 +39,7 @@ void dump_after_failed_check() noexcept {
 
 // Gives the thread's place to others when the thread ends.
 struct PlaceHolder {
-  Place* place = nullptr;
+  ThreadRing* place = nullptr;
   bool asked = false;
   PlaceHolder() = default;
   PlaceHolder(const PlaceHolder&) = delete;
@@ -97,7 +97,7 @@ TraceRing* detail::claim_trace_ring() noexcept {
     g_anchor_ns.store(system_clock().now_ns());
     set_check_hook(dump_after_failed_check);
   }
-  for (Place& place : g_places) {
+  for (ThreadRing& place : g_places) {
     if (place.taken.exchange(true, std::memory_order_acquire)) continue;
     if (place.ring.load(std::memory_order_relaxed) == nullptr) {
       place.ring.store(new TraceRing(), std::memory_order_release);

@@ -23,8 +23,9 @@ void Write::identify(Peers& peers, const RequestId& request) {
   if (!is_programs_) {
     identity = peers.new_request();
   } else {
-    attempt_.first_sent_ns =
-        identity.sent_before ? kv::RpcAttempt::kLongAgo_ns : peers.settings().doubts->first_sent_ns(identity);
+    attempt_.first_sent_ns = identity.sent_before
+                                 ? kv::RpcAttempt::kLongAgo_ns
+                                 : peers.settings().unresolved_writes->first_sent_ns(identity);
   }
   attempt_.request = {.client = identity.client, .sequence = identity.sequence};
   // What is measured from must not lie long before it was sent.
@@ -39,9 +40,9 @@ void Write::end(Peers& peers, Code code) const {
   if (!is_programs_) return;
   const RequestId identity{.client = attempt_.request.client, .sequence = attempt_.request.sequence};
   if (code == Code::kIndeterminate) {
-    peers.settings().doubts->remember(identity, attempt_.first_sent_ns);
+    peers.settings().unresolved_writes->remember(identity, attempt_.first_sent_ns);
   } else if (code != Code::kUnavailable && code != Code::kDeadlineExceeded && code != Code::kOverloaded) {
-    peers.settings().doubts->settle(identity);
+    peers.settings().unresolved_writes->settle(identity);
   }
 }
 

@@ -90,7 +90,7 @@ std::byte* Room::operator()(uint64_t bytes) const {
   return string != nullptr ? StringRoom{string}(bytes) : BufferRoom{buffer}(bytes);
 }
 
-Code AsyncCalls::get_directly(const Place& place, const Room& room, Got& got) {
+Code AsyncCalls::get_directly(const KeyOwner& place, const Room& room, Got& got) {
   if (peers_.is_child()) [[unlikely]]
     return Code::kForked;
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return code;
@@ -102,7 +102,7 @@ Code AsyncCalls::get_directly(const Place& place, const Room& room, Got& got) {
   return read_value(*connection, place.key, room, got);
 }
 
-Task<Result<Got>> AsyncCalls::get_slowly(Place place, Room room, uint64_t begun_ns) {
+Task<Result<Got>> AsyncCalls::get_slowly(KeyOwner place, Room room, uint64_t begun_ns) {
   Got got;
   Sink<Room> sink(room);
   const Code code = co_await peers_.read(
@@ -156,7 +156,7 @@ struct AsyncCalls::CopyRoom {
   }
 };
 
-Task<Result<View>> AsyncCalls::view(Place place) {
+Task<Result<View>> AsyncCalls::view(KeyOwner place) {
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) co_return fail(code);
   Result<View> result(std::in_place);
   View& view = *result;
@@ -179,7 +179,7 @@ Task<Result<View>> AsyncCalls::view(Place place) {
   co_return result;
 }
 
-Task<Result<Got>> AsyncCalls::exists(Place place) {
+Task<Result<Got>> AsyncCalls::exists(KeyOwner place) {
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) co_return fail(code);
   Got got;
   const Code code = co_await peers_.read(
@@ -212,7 +212,7 @@ Task<Result<ScanPage>> AsyncCalls::scan(uint64_t cursor, size_t keys_min) {
 
 Task<Result<uint64_t>> AsyncCalls::put(Bytes key, Bytes value, PutOptions options) {
   if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
-  const Place place{.key = key};
+  const KeyOwner place{.key = key};
   Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at(place);
   kv::RpcClient* const rpc = connection != nullptr ? connection->rpc_alone() : nullptr;
   uint64_t begun_ns = 0;
@@ -235,7 +235,7 @@ Task<Result<uint64_t>> AsyncCalls::put(Bytes key, Bytes value, PutOptions option
   co_return version;
 }
 
-Task<Result<uint64_t>> AsyncCalls::put_on(Place place, Bytes value, PutOptions options, Write& write,
+Task<Result<uint64_t>> AsyncCalls::put_on(KeyOwner place, Bytes value, PutOptions options, Write& write,
                                           uint64_t begun_ns) {
   const Result<uint64_t> version = co_await peers_.ask<uint64_t>(
       place,

@@ -38,8 +38,8 @@ class AsyncCalls {
   AsyncCalls& operator=(const AsyncCalls&) = delete;
   ~AsyncCalls() = default;
 
-  [[nodiscard]] runtime::Task<Result<View>> view(Place place);
-  [[nodiscard]] runtime::Task<Result<Got>> exists(Place place);
+  [[nodiscard]] runtime::Task<Result<View>> view(KeyOwner place);
+  [[nodiscard]] runtime::Task<Result<Got>> exists(KeyOwner place);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options = {});
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
@@ -59,9 +59,9 @@ class AsyncCalls {
   [[nodiscard]] Peers& peers() noexcept { return peers_; }
   [[nodiscard]] const Peers& peers() const noexcept { return peers_; }
   // kInvalidated, kCorrupt: go on with get_slowly.
-  [[nodiscard]] Code get_directly(const Place& place, const Room& room, Got& got);
+  [[nodiscard]] Code get_directly(const KeyOwner& place, const Room& room, Got& got);
   // `begun_ns`: when an attempt began that has failed already; 0: there was none.
-  [[nodiscard]] runtime::Task<Result<Got>> get_slowly(Place place, Room room, uint64_t begun_ns = 0);
+  [[nodiscard]] runtime::Task<Result<Got>> get_slowly(KeyOwner place, Room room, uint64_t begun_ns = 0);
   // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
   [[nodiscard]] static Code view_directly(Connection& connection, const kv::HashedKey& key, View& view);
   // The common case of it, inline. False: call the other.
@@ -76,7 +76,7 @@ class AsyncCalls {
     return true;
   }
   // The rest of a put that was begun, perhaps.
-  [[nodiscard]] runtime::Task<Result<uint64_t>> put_on(Place place, Bytes value, PutOptions options,
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put_on(KeyOwner place, Bytes value, PutOptions options,
                                                        Write& write, uint64_t begun_ns = 0);
   // Those of several keys whose shards answer directly; the others are left to `rest`, as indices.
   void get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest);

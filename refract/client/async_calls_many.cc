@@ -291,7 +291,7 @@ Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32
       if (const Code code = check_key(item.key); code != Code::kOk) {
         item.result = fail(code);
       } else {
-        const Place place{.key = item.key};
+        const KeyOwner place{.key = item.key};
         ShardGets& job = job_of(jobs, peers_.index_of(place));
         job.owners.push_back(&item);
         job.hashes.push_back(place.key.known());
@@ -324,7 +324,7 @@ Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
         item.result = fail(code);
         continue;
       }
-      const Place place{.key = item.key};
+      const KeyOwner place{.key = item.key};
       ShardPuts& job = job_of(jobs, peers_.index_of(place));
       job.owners.push_back(&item);
       job.hashes.push_back(place.key.known());

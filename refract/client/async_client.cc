@@ -62,12 +62,12 @@ void AsyncClient::Get::CallRoom::clear() noexcept {
   std::destroy_at(std::exchange(call_, nullptr));
 }
 
-client::Place AsyncClient::Get::place() const noexcept {
+client::KeyOwner AsyncClient::Get::place() const noexcept {
   return {.key = {key_, {.seed = hash_seed_, .hash = hash_, .is_known = is_hashed_}}};
 }
 
 bool AsyncClient::Get::await_ready() {
-  const client::Place place = this->place();
+  const client::KeyOwner place = this->place();
   code_ = calls_.get_directly(place, room_, got_);
   const kv::KeyHash& known = place.key.known();
   hash_seed_ = known.seed;

@@ -39,7 +39,7 @@ namespace refract {
 namespace client {
 class AsyncCalls;
 class GetCall;
-struct Place;
+struct KeyOwner;
 
 // Where a value goes; one of the two.
 struct Room {
@@ -127,7 +127,7 @@ class [[nodiscard]] REFRACT_API AsyncClient::Get {
     alignas(kAlign) std::byte bytes_[kBytes];
   };
 
-  [[nodiscard]] client::Place place() const noexcept;
+  [[nodiscard]] client::KeyOwner place() const noexcept;
 
   client::AsyncCalls& calls_;
   Bytes key_;

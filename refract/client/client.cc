@@ -19,7 +19,7 @@ using client::ClientState;
 using client::Connection;
 using client::got_of;
 using client::options_of;
-using client::Place;
+using client::KeyOwner;
 using client::Sink;
 using client::StringRoom;
 using client::take;
@@ -50,12 +50,12 @@ uint64_t begun_of(const Connection& connection, uint64_t clock_ns) noexcept {
 }
 
 // A key that was looked for by this hash already.
-Place place_of(const ThreadState& mine, Bytes key, uint64_t hash) noexcept {
+KeyOwner place_of(const ThreadState& mine, Bytes key, uint64_t hash) noexcept {
   return {.key = {key, {.seed = mine.hash_seed(), .hash = hash, .is_known = true}}};
 }
 
 template <typename Room>
-[[gnu::noinline]] Result<Got> get_carefully(ClientState& client, const Place& place, Room room) {
+[[gnu::noinline]] Result<Got> get_carefully(ClientState& client, const KeyOwner& place, Room room) {
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) [[unlikely]]
     return fail(code);
   ThreadState* mine = client.mine();
@@ -135,7 +135,7 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   return get_at_length(client, key, room);
 }
 
-[[gnu::noinline]] Result<View> view_carefully(ClientState& client, const Place& place) {
+[[gnu::noinline]] Result<View> view_carefully(ClientState& client, const KeyOwner& place) {
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return fail(code);
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
@@ -170,7 +170,7 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   return view;
 }
 
-[[gnu::noinline]] Result<Got> exists_carefully(ClientState& client, const Place& place) {
+[[gnu::noinline]] Result<Got> exists_carefully(ClientState& client, const KeyOwner& place) {
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return fail(code);
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
@@ -294,7 +294,7 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
     return fail(Code::kForked);
   Write write(mine->peers(), options.request, client::is_conditional(options));
   uint64_t first_ns = 0;
-  const Place place{.key = key};
+  const KeyOwner place{.key = key};
   if (Connection* connection = mine->asking_at(place); connection != nullptr) [[likely]] {
     const uint64_t begun_ns = mine->shard().now_ns();
     const Result<uint64_t> version =

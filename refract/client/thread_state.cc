@@ -28,7 +28,7 @@ void ThreadState::count_reads(uint64_t reads) noexcept {
   look_at_nodes();
 }
 
-Connection* ThreadState::reading_at(const Place& place) noexcept {
+Connection* ThreadState::reading_at(const KeyOwner& place) noexcept {
   Connection* connection = peers().at(place);
   if (connection == nullptr || connection->reader() == nullptr) return nullptr;
   count_reads(1);
@@ -46,7 +46,7 @@ bool ThreadState::is_node_still_there(const Connection& connection) noexcept {
   return connection.reader() != nullptr;
 }
 
-Connection* ThreadState::asking_at(const Place& place) noexcept {
+Connection* ThreadState::asking_at(const KeyOwner& place) noexcept {
   Connection* connection = peers().at(place);
   if (connection == nullptr) return nullptr;
   if (connection->state() == Connection::State::kUp && connection->is_server_as_known()) [[likely]] {

@@ -82,14 +82,14 @@ class alignas(64) ThreadState {
 
   // The connection that reads of this place may use directly; counts one. Looks after the node every now and
   // then. Null: there is none.
-  [[nodiscard]] Connection* reading_at(const Place& place) noexcept;
+  [[nodiscard]] Connection* reading_at(const KeyOwner& place) noexcept;
   // The same for many reads on any shard.
   void count_reads(uint64_t reads) noexcept;
   // For what was copied under a pin: pins count only while there is a keeper that knows them.
   [[nodiscard]] bool is_node_still_there(const Connection& connection) noexcept;
 
   // The connection to ask now; null: await one.
-  [[nodiscard]] Connection* asking_at(const Place& place) noexcept;
+  [[nodiscard]] Connection* asking_at(const KeyOwner& place) noexcept;
 
   // Drives the task to its end.
   template <typename T>

@@ -42,7 +42,7 @@ void RegionTable::count_written(uint16_t region, uint64_t bytes) noexcept {
   if (region < row_of_.size() && row_of_[region] != 0) rows_[row_of_[region] - 1].written_bytes += bytes;
 }
 
-RegionTable::Found RegionTable::look_up(const Place& place, bool Rights::* right) const noexcept {
+RegionTable::Located RegionTable::look_up(const Access& place, bool Rights::* right) const noexcept {
   const uint16_t region = place.address.region();
   if (region >= row_of_.size() || row_of_[region] == 0) return {nullptr, Refusal::kUnknownRegion};
   const Row& row = rows_[row_of_[region] - 1];
@@ -56,7 +56,7 @@ RegionTable::Found RegionTable::look_up(const Place& place, bool Rights::* right
   return {row.spec.base + offset, Refusal::kNone};
 }
 
-Code RegionTable::read(const Place& place, std::span<std::byte> target) const noexcept {
+Code RegionTable::read(const Access& place, std::span<std::byte> target) const noexcept {
   if (target.size() > place.bytes) return Code::kAccessDenied;
   const std::byte* const source = look_up(place, &Rights::read).bytes;
   if (source == nullptr) return Code::kAccessDenied;
@@ -64,7 +64,7 @@ Code RegionTable::read(const Place& place, std::span<std::byte> target) const no
   return Code::kOk;
 }
 
-Code RegionTable::write(const Place& place, std::span<const std::byte> source) noexcept {
+Code RegionTable::write(const Access& place, std::span<const std::byte> source) noexcept {
   if (source.size() > place.bytes) return Code::kAccessDenied;
   std::byte* const target = look_up(place, &Rights::write).bytes;
   if (target == nullptr) return Code::kAccessDenied;
@@ -73,7 +73,7 @@ Code RegionTable::write(const Place& place, std::span<const std::byte> source) n
   return Code::kOk;
 }
 
-Code RegionTable::look_up_word(const Place& place, uint64_t*& word) const noexcept {
+Code RegionTable::look_up_word(const Access& place, uint64_t*& word) const noexcept {
   std::byte* const target =
       look_up({.address = place.address, .key = place.key, .bytes = sizeof(uint64_t)}, &Rights::atomic).bytes;
   if (target == nullptr) return Code::kAccessDenied;
@@ -82,7 +82,7 @@ Code RegionTable::look_up_word(const Place& place, uint64_t*& word) const noexce
   return Code::kOk;
 }
 
-Code RegionTable::compare_swap(const Place& place, const Swap& swap, uint64_t& value) const noexcept {
+Code RegionTable::compare_swap(const Access& place, const Swap& swap, uint64_t& value) const noexcept {
   uint64_t* word = nullptr;
   const Code code = look_up_word(place, word);
   if (code != Code::kOk) return code;
@@ -92,7 +92,7 @@ Code RegionTable::compare_swap(const Place& place, const Swap& swap, uint64_t& v
   return Code::kOk;
 }
 
-Code RegionTable::fetch_add(const Place& place, uint64_t addend, uint64_t& value) const noexcept {
+Code RegionTable::fetch_add(const Access& place, uint64_t addend, uint64_t& value) const noexcept {
   uint64_t* word = nullptr;
   const Code code = look_up_word(place, word);
   if (code == Code::kOk) value = std::atomic_ref<uint64_t>(*word).fetch_add(addend);

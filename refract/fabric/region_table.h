@@ -24,7 +24,7 @@ class RegionTable {
   void count_written(uint16_t region, uint64_t bytes) noexcept;
 
   // Where a peer says that it wants to work.
-  struct Place {
+  struct Access {
     RemotePointer address;
     RemoteKey key;
     uint64_t bytes = 0;  // That must lie inside the region, from the address on.
@@ -34,15 +34,15 @@ class RegionTable {
   // about rights and bounds. A provider answers its peers' one-sided requests with kAccessDenied for all of
   // them.
   enum class Refusal : uint8_t { kNone, kUnknownRegion, kWrongKey, kRightMissing, kOutOfBounds };
-  struct Found {
+  struct Located {
     std::byte* bytes = nullptr;  // Null where refused.
     Refusal refusal = Refusal::kNone;
   };
-  [[nodiscard]] Found look_up(const Place& place, bool Rights::* right) const noexcept;
+  [[nodiscard]] Located look_up(const Access& place, bool Rights::* right) const noexcept;
 
   // What a peer asked for, done here, or kAccessDenied. At most `place.bytes` bytes.
-  [[nodiscard]] Code read(const Place& place, std::span<std::byte> target) const noexcept;
-  [[nodiscard]] Code write(const Place& place, std::span<const std::byte> source) noexcept;
+  [[nodiscard]] Code read(const Access& place, std::span<std::byte> target) const noexcept;
+  [[nodiscard]] Code write(const Access& place, std::span<const std::byte> source) noexcept;
 
   // 8 bytes, whatever `place.bytes` says. `value` becomes what the word held before. kInvalidArgument: the
   // address is not a multiple of 8.
@@ -50,8 +50,8 @@ class RegionTable {
     uint64_t compare = 0;
     uint64_t operand = 0;
   };
-  [[nodiscard]] Code compare_swap(const Place& place, const Swap& swap, uint64_t& value) const noexcept;
-  [[nodiscard]] Code fetch_add(const Place& place, uint64_t addend, uint64_t& value) const noexcept;
+  [[nodiscard]] Code compare_swap(const Access& place, const Swap& swap, uint64_t& value) const noexcept;
+  [[nodiscard]] Code fetch_add(const Access& place, uint64_t addend, uint64_t& value) const noexcept;
 
  private:
   struct Row {
@@ -59,7 +59,7 @@ class RegionTable {
     RemoteKey key;
     uint64_t written_bytes = 0;
   };
-  [[nodiscard]] Code look_up_word(const Place& place, uint64_t*& word) const noexcept;
+  [[nodiscard]] Code look_up_word(const Access& place, uint64_t*& word) const noexcept;
 
   std::vector<Row> rows_;
   // By region id: its row counted from 1; 0 or beyond the end: unknown. Ids are small where nodes give them.

@@ -24,11 +24,12 @@ class RegionTableTest : public testing::Test {
     ASSERT_TRUE(table_.add({.region = region, .base = base(), .bytes = kBytes, .rights = rights}, key));
   }
   [[nodiscard]] std::byte* base() { return memory_.bytes.data(); }
-  [[nodiscard]] static RegionTable::Place at(uint16_t region, uint64_t offset, uint64_t bytes) {
+  [[nodiscard]] static RegionTable::Access at(uint16_t region, uint64_t offset, uint64_t bytes) {
     return {.address = RemotePointer::at(region, offset), .key = kKey, .bytes = bytes};
   }
-  [[nodiscard]] Refusal refusal(const RegionTable::Place& place, bool Rights::* right = &Rights::read) const {
-    const RegionTable::Found found = table_.look_up(place, right);
+  [[nodiscard]] Refusal refusal(const RegionTable::Access& place,
+                                bool Rights::* right = &Rights::read) const {
+    const RegionTable::Located found = table_.look_up(place, right);
     EXPECT_EQ(found.bytes == nullptr, found.refusal != Refusal::kNone);
     return found.refusal;
   }
@@ -49,7 +50,7 @@ TEST_F(RegionTableTest, each_cause_has_its_refusal) {
   EXPECT_EQ(refusal(at(2, 0, 1)), Refusal::kUnknownRegion);
   EXPECT_EQ(refusal(at(4, 0, 1)), Refusal::kUnknownRegion);
   EXPECT_EQ(refusal(at(UINT16_MAX, 0, 1)), Refusal::kUnknownRegion);
-  RegionTable::Place place = at(3, 0, 1);
+  RegionTable::Access place = at(3, 0, 1);
   place.key.bits ^= 1;
   EXPECT_EQ(refusal(place), Refusal::kWrongKey);
   EXPECT_EQ(refusal(at(3, 0, 1), &Rights::write), Refusal::kRightMissing);
@@ -69,7 +70,7 @@ TEST_F(RegionTableTest, bounds_hold_also_where_sums_would_overflow) {
 
 TEST_F(RegionTableTest, who_has_not_the_key_learns_neither_rights_nor_bounds) {
   serve(0, {.read = true});
-  RegionTable::Place place = at(0, kBytes, kBytes);
+  RegionTable::Access place = at(0, kBytes, kBytes);
   place.key = {};
   EXPECT_EQ(refusal(place, &Rights::write), Refusal::kWrongKey);
 }
@@ -78,7 +79,7 @@ TEST_F(RegionTableTest, regions_come_and_go_in_any_order) {
   constexpr std::array<uint16_t, 4> kIds = {7, 0, 65535, 12};
   for (const uint16_t region : kIds) serve(region, {.read = true}, {region + uint64_t{1}});
   const auto place = [](uint16_t region) {
-    return RegionTable::Place{
+    return RegionTable::Access{
         .address = RemotePointer::at(region, 0), .key = {region + uint64_t{1}}, .bytes = 1};
   };
   table_.remove(0);

@@ -98,16 +98,16 @@ class Heap {
 
   // A run of chunks, in one region, that all buffers must leave, so that a class or a large value that has
   // none can have it. What is given back in it is not given out while it is withheld.
-  struct Window {
+  struct ChunkRun {
     uint64_t first = 0;
     uint64_t chunks = 0;
   };
-  // The window with the least in it, of those that hold no table and no header; of several, the first behind
+  // The run with the least in it, of those that hold no table and no header; of several, the first behind
   // `from`. Nothing: there is none.
-  [[nodiscard]] std::optional<Window> emptiest_window(uint64_t chunks, uint64_t from) const noexcept;
-  void withhold(const Window& window);
-  void hand_back(const Window& window);
-  [[nodiscard]] bool is_free(const Window& window) const noexcept;
+  [[nodiscard]] std::optional<ChunkRun> emptiest_run(uint64_t chunks, uint64_t from) const noexcept;
+  void withhold(const ChunkRun& run);
+  void hand_back(const ChunkRun& run);
+  [[nodiscard]] bool is_free(const ChunkRun& run) const noexcept;
   // Adds the buffers that begin in this chunk, and the last one before it that may reach into it: in use or
   // retired.
   void occupants(uint64_t chunk, std::vector<Offset>& buffers) const;

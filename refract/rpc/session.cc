@@ -16,17 +16,17 @@ using runtime::Task;
 using runtime::Token;
 
 // Linked in on construction, out on destruction, so a dropped coroutine leaves the line.
-class Session::Place {
+class Session::WaitingCaller {
  public:
-  explicit Place(Session& session) noexcept : session_(&session), previous_(session.last_waiting_) {
+  explicit WaitingCaller(Session& session) noexcept : session_(&session), previous_(session.last_waiting_) {
     (previous_ == nullptr ? session_->first_waiting_ : previous_->next_) = this;
     session_->last_waiting_ = this;
     ++session_->counts_.waits;
     ++session_->suspended_count_;
   }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  ~Place() {
+  WaitingCaller(const WaitingCaller&) = delete;
+  WaitingCaller& operator=(const WaitingCaller&) = delete;
+  ~WaitingCaller() {
     (previous_ == nullptr ? session_->first_waiting_ : previous_->next_) = next_;
     (next_ == nullptr ? session_->last_waiting_ : next_->previous_) = previous_;
     --session_->suspended_count_;
@@ -35,14 +35,14 @@ class Session::Place {
   }
 
   [[nodiscard]] bool is_first() const noexcept { return previous_ == nullptr; }
-  [[nodiscard]] Place* next() const noexcept { return next_; }
+  [[nodiscard]] WaitingCaller* next() const noexcept { return next_; }
   void wait_as(Token token) noexcept { token_ = token; }
   [[nodiscard]] Token take_token() noexcept { return std::exchange(token_, 0); }
 
  private:
   Session* session_;
-  Place* previous_;
-  Place* next_ = nullptr;
+  WaitingCaller* previous_;
+  WaitingCaller* next_ = nullptr;
   Token token_ = 0;
 };
 
@@ -207,7 +207,7 @@ Task<OpResult> Session::call(Call call, uint64_t deadline_ns) {
   Reply reply(*this, deadline_ns);
   if (!reply.has_slot()) co_return OpResult{.code = Code::kOverloaded};
   if (!reply.send(call) && state_ != State::kClosed) {
-    Place place(*this);
+    WaitingCaller place(*this);
     for (;;) {
       if (place.is_first()) (void)reply.send_in_turn(call);
       if (reply.is_sent() || state_ == State::kClosed) break;
@@ -313,9 +313,9 @@ void Session::end(Code code) noexcept {
   }
   // Each that is woken leaves the line before complete() returns. One that waits for its next turn sees the
   // end then.
-  for (Place* place = first_waiting_; place != nullptr;) {
+  for (WaitingCaller* place = first_waiting_; place != nullptr;) {
     const Token token = place->take_token();
-    Place* next = place->next();
+    WaitingCaller* next = place->next();
     if (token != 0) (void)shard_->ops().complete(token, {.code = Code::kUnavailable});
     place = next;
   }

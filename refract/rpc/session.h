@@ -165,7 +165,7 @@ class Session final : public fabric::Receiver {
   };
 
   // A caller without a credit, in line; lies in its coroutine's frame.
-  class Place;
+  class WaitingCaller;
 
   [[nodiscard]] Slot* find(uint64_t id) noexcept;
   [[nodiscard]] const Slot* find(uint64_t id) const noexcept;
@@ -188,8 +188,8 @@ class Session final : public fabric::Receiver {
   uint64_t opened_ns_ = 0;
   std::vector<Slot> slots_;
   uint32_t first_free_ = 0;  // An index; slots_.size() when there is no credit.
-  Place* first_waiting_ = nullptr;
-  Place* last_waiting_ = nullptr;
+  WaitingCaller* first_waiting_ = nullptr;
+  WaitingCaller* last_waiting_ = nullptr;
   size_t suspended_count_ = 0;
   std::vector<std::byte> scratch_;  // Header and head, put together.
   Counts counts_;

@@ -174,16 +174,16 @@ class Checker {
     }
     const SpaceWords::Entry entry = words_.entry_of(slot);
     const char* fault = entry.fault;
-    SpaceWords::Place place = SpaceWords::Place::kWrong;
+    SpaceWords::Standing place = SpaceWords::Standing::kWrong;
     if (fault == nullptr) {
-      place = words_.place_of(entry.hash, bucket);
-      if (place == SpaceWords::Place::kWrong) fault = "the entry stands in a bucket that is not its key's";
+      place = words_.standing_of(entry.hash, bucket);
+      if (place == SpaceWords::Standing::kWrong) fault = "the entry stands in a bucket that is not its key's";
     }
     if (fault != nullptr) {
       look.suspects.push_back({at, {buffer.value, fmt::format("bucket {}: {}", bucket, fault)}});
       return;
     }
-    if (place == SpaceWords::Place::kMoving) return;
+    if (place == SpaceWords::Standing::kMoving) return;
     ++look.entries;
     look.expiring += slot.expires() ? 1 : 0;
     look.content_bytes += uint64_t{entry.lengths.key_bytes} + entry.lengths.value_bytes;

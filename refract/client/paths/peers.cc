@@ -170,7 +170,7 @@ void Peers::bury() noexcept {
   std::erase_if(ended_, [](const auto& connection) { return connection->operations == 0; });
 }
 
-Task<bool> Peers::await_server(Place place, Patience& patience) {
+Task<bool> Peers::await_server(KeyOwner place, Patience& patience) {
   const uint64_t now = shard_.refresh_now();
   if (patience.deadline_ns == 0) {
     const uint64_t begun_ns = patience.begun_ns != 0 ? patience.begun_ns : now;

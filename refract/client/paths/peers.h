@@ -29,7 +29,7 @@
 namespace refract::client {
 
 // Whose operation it is: of the shard that owns the key or, where there is none, of this one.
-struct Place {
+struct KeyOwner {
   kv::HashedKey key;
   uint32_t shard = 0;
 };
@@ -100,18 +100,18 @@ class Peers final : public Link::Watcher {
   // Of all shards' hashes, once a node is known.
   [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
   // May be count(), where the node has fewer shards than it had.
-  [[nodiscard]] uint32_t index_of(const Place& place) const noexcept {
+  [[nodiscard]] uint32_t index_of(const KeyOwner& place) const noexcept {
     if (place.key.empty()) return std::min(place.shard, count());
     return count() == 1 ? 0 : kv::shard_of(place.key.hash(hash_seed_), count());
   }
   // Null: never reached.
   [[nodiscard]] Connection* at(uint32_t index) const noexcept { return peers_[index].get(); }
-  [[nodiscard]] Connection* at(const Place& place) const noexcept {
+  [[nodiscard]] Connection* at(const KeyOwner& place) const noexcept {
     const uint32_t index = index_of(place);
     return index < count() ? at(index) : nullptr;
   }
   // The connection whose server can be asked now. Null: go by read() or ask(), which wait for one.
-  [[nodiscard]] Connection* answering_at(const Place& place) const noexcept {
+  [[nodiscard]] Connection* answering_at(const KeyOwner& place) const noexcept {
     Connection* const connection = is_child() ? nullptr : at(place);
     const bool answers = connection != nullptr && connection->state() == Connection::State::kUp;
     return answers ? connection : nullptr;
@@ -129,7 +129,7 @@ class Peers final : public Link::Watcher {
   // Reads by `direct(Connection&, key) -> Code`, and where that cannot tell, by `ask(Connection&, key,
   // deadline_ns) -> Task<Code>`, where kUnavailable says that there was no answer. The key is the place's.
   template <typename Direct, typename Ask>
-  [[nodiscard]] runtime::Task<Code> read(Place place, Direct direct, Ask ask, Patience patience = {}) {
+  [[nodiscard]] runtime::Task<Code> read(KeyOwner place, Direct direct, Ask ask, Patience patience = {}) {
     for (;;) {
       if (guard_.is_child()) co_return Code::kForked;
       Connection* connection = at(place);
@@ -159,7 +159,7 @@ class Peers final : public Link::Watcher {
   // `ask(Connection&, key, deadline_ns) -> Task<Result<T>>`, repeated while `may_go_again(connection, code)`,
   // which is asked right after it: by default after kUnavailable, which says that nothing was sent.
   template <typename T, typename Ask, typename MayGoAgain = Unsent>
-  [[nodiscard]] runtime::Task<Result<T>> ask(Place place, Ask ask, MayGoAgain may_go_again = {},
+  [[nodiscard]] runtime::Task<Result<T>> ask(KeyOwner place, Ask ask, MayGoAgain may_go_again = {},
                                              Patience patience = {}) {
     Code last = Code::kUnavailable;
     for (;;) {
@@ -182,7 +182,7 @@ class Peers final : public Link::Watcher {
   }
 
   // Waits for the next server, or connects to the next node. False: none came in time; trouble() says more.
-  [[nodiscard]] runtime::Task<bool> await_server(Place place, Patience& patience);
+  [[nodiscard]] runtime::Task<bool> await_server(KeyOwner place, Patience& patience);
   // False: what there is to be mapped is mapped, for some time already.
   [[nodiscard]] runtime::Task<bool> await_growth(Connection& connection, Patience& patience);
 

@@ -213,7 +213,7 @@ LoopbackChannel& LoopbackDomain::add_channel(bool accepted) {
 }
 
 Code LoopbackDomain::execute(const Request& request, uint64_t& old_value) noexcept {
-  const RegionTable::Place place{
+  const RegionTable::Access place{
       .address = request.remote.address, .key = request.remote.key, .bytes = request.local.bytes};
   switch (request.op) {
     case Op::kRead:

@@ -365,7 +365,7 @@ Link::Step Link::execute(const RingConsumer::Frame& frame) noexcept {
   const uint64_t read_bytes = is_read ? head.operand : 0;
   std::byte* place = reserve(kValueBytes + read_bytes, 0);
   if (place == nullptr) return Step::kNoRoom;
-  const RegionTable::Place target{.address = {head.address}, .key = {head.key}, .bytes = head.compare};
+  const RegionTable::Access target{.address = {head.address}, .key = {head.key}, .bytes = head.compare};
   uint64_t value = 0;
   Code code = Code::kOk;
   switch (frame.kind) {

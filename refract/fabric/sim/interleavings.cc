@@ -92,7 +92,7 @@ bool Interleavings::begin_run() {
 void Interleavings::before_load(Offset at) noexcept {
   REFRACT_CHECK(++loads_ <= options_.loads_max);
   if ((words_stored_ & word_bit(at.value)) == 0) return;
-  const auto first = std::ranges::lower_bound(by_word_, Place{.at = at.value, .store = visible_});
+  const auto first = std::ranges::lower_bound(by_word_, WordStore{.at = at.value, .store = visible_});
   auto end = first;
   while (end != by_word_.end() && end->at == at.value) ++end;
   if (first == end) return;

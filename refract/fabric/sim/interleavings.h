@@ -72,10 +72,10 @@ class Interleavings final : public LoadSchedule {
     uint32_t taken;
     uint32_t among;
   };
-  struct Place {
+  struct WordStore {
     uint64_t at;
     uint64_t store;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const WordStore&) const = default;
   };
   void advance_to(uint64_t position) noexcept;
   void rewind() noexcept;
@@ -85,7 +85,7 @@ class Interleavings final : public LoadSchedule {
   std::vector<std::byte> image_;
   std::vector<Store> stores_;
   std::vector<uint64_t> previous_;  // What each store overwrites, all earlier ones applied.
-  std::vector<Place> by_word_;      // Sorted: finds the stores to a word that are still to come.
+  std::vector<WordStore> by_word_;  // Sorted: finds the stores to a word that are still to come.
   uint64_t words_stored_ = 0;       // A bit for the words that are stored to: most loads are of others.
   InterleavingOptions options_;
   InterleavingCount count_;

@@ -112,17 +112,17 @@ bool Connection::post_one_sided(const Request& request) noexcept {
   const uint64_t bytes = is_atomic(request.op) ? sizeof(uint64_t) : request.local.bytes;
   // Neither fits into the 48 bits of an offset, so no region could cover it.
   if (bytes > RemotePointer::kOffsetMask - request.remote.address.offset() ||
-      bytes > FrameHeader::kBytesMax - sizeof(Place)) {
+      bytes > FrameHeader::kBytesMax - sizeof(Target)) {
     return done_here(request, Code::kAccessDenied);
   }
   if (outstanding_tail_ - outstanding_head_ == kDepth) return false;
   Output& out = output();
   if (out.copied_bytes() + kCopiedBytesMax + 64 > kOutputBytesMax || !out.takes_a_transfer()) return false;
   if (outstanding_ == nullptr) outstanding_ = std::make_unique<OutstandingRing>();
-  const Place place{request.remote.address.bits, request.remote.key.bits};
+  const Target place{request.remote.address.bits, request.remote.key.bits};
   switch (request.op) {
     case Op::kRead: {
-      const PlaceAndOperand read{place, bytes};
+      const TargetAndOperand read{place, bytes};
       out.word(FrameHeader{.bytes = sizeof(read), .kind = FrameKind::kRead}.word());
       out.copy(&read, sizeof(read));
       break;
@@ -138,13 +138,13 @@ bool Connection::post_one_sided(const Request& request) noexcept {
       }
       break;
     case Op::kCompareSwap: {
-      const PlaceAndSwap swap{place, request.operand, request.compare};
+      const TargetAndSwap swap{place, request.operand, request.compare};
       out.word(FrameHeader{.bytes = sizeof(swap), .kind = FrameKind::kCompareSwap}.word());
       out.copy(&swap, sizeof(swap));
       break;
     }
     default: {
-      const PlaceAndOperand add{place, request.operand};
+      const TargetAndOperand add{place, request.operand};
       out.word(FrameHeader{.bytes = sizeof(add), .kind = FrameKind::kFetchAdd}.word());
       out.copy(&add, sizeof(add));
       break;

@@ -131,7 +131,7 @@ class Connection : public Channel {
   [[nodiscard]] bool may_deliver(size_t messages) const noexcept;
   [[nodiscard]] Step take_frame(const FrameHeader& header, Completion& completion) noexcept;
   [[nodiscard]] Step execute(const FrameHeader& header) noexcept;
-  [[nodiscard]] Step execute_read(const PlaceAndOperand& read) noexcept;
+  [[nodiscard]] Step execute_read(const TargetAndOperand& read) noexcept;
   [[nodiscard]] Step begin_write(const FrameHeader& header) noexcept;
   [[nodiscard]] Step begin_data(const FrameHeader& header) noexcept;
   [[nodiscard]] Step take_done(const FrameHeader& header, Completion& completion) noexcept;

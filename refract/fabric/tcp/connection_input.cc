@@ -14,7 +14,7 @@
 namespace refract::fabric::tcp {
 namespace {
 
-[[nodiscard]] RegionTable::Place asked_for(const Place& place, uint64_t bytes) noexcept {
+[[nodiscard]] RegionTable::Access asked_for(const Target& place, uint64_t bytes) noexcept {
   return {.address = {place.address}, .key = {place.key}, .bytes = bytes};
 }
 
@@ -194,17 +194,17 @@ bool Connection::changes_wait() noexcept {
 }
 
 Connection::Step Connection::execute(const FrameHeader& header) noexcept {
-  if (header.kind == FrameKind::kRead) return execute_read(payload<PlaceAndOperand>());
+  if (header.kind == FrameKind::kRead) return execute_read(payload<TargetAndOperand>());
   if (changes_wait()) return Step::kWait;
   if (header.kind == FrameKind::kWrite) return begin_write(header);
   uint64_t value = 0;
   Code code = Code::kOk;
   if (header.kind == FrameKind::kCompareSwap) {
-    const auto swap = payload<PlaceAndSwap>();
+    const auto swap = payload<TargetAndSwap>();
     code = hub_.regions.compare_swap(asked_for(swap.place, sizeof(value)),
                                      {.compare = swap.compare, .operand = swap.operand}, value);
   } else {
-    const auto add = payload<PlaceAndOperand>();
+    const auto add = payload<TargetAndOperand>();
     code = hub_.regions.fetch_add(asked_for(add.place, sizeof(value)), add.operand, value);
   }
   answer(code, value);
@@ -220,7 +220,7 @@ void Connection::answer(Code code, uint64_t value) noexcept {
   mark_to_flush();
 }
 
-Connection::Step Connection::execute_read(const PlaceAndOperand& read) noexcept {
+Connection::Step Connection::execute_read(const TargetAndOperand& read) noexcept {
   const uint64_t bytes = read.operand;
   const std::byte* const source = hub_.regions.look_up(asked_for(read.place, bytes), &Rights::read).bytes;
   if (source == nullptr || bytes == 0) {
@@ -245,7 +245,7 @@ Connection::Step Connection::execute_read(const PlaceAndOperand& read) noexcept 
 }
 
 Connection::Step Connection::begin_write(const FrameHeader& header) noexcept {
-  const auto place = payload<Place>();
+  const auto place = payload<Target>();
   const uint64_t bytes = header.bytes - sizeof(place);
   std::byte* const target = hub_.regions.look_up(asked_for(place, bytes), &Rights::write).bytes;
   mark_moving();

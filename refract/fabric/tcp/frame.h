@@ -63,22 +63,22 @@ inline constexpr size_t kHeaderBytes = sizeof(uint64_t);
 }
 
 // What a one-sided request's payload begins with.
-struct Place {
+struct Target {
   uint64_t address;  // A RemotePointer.
   uint64_t key;
 };
 // kRead: bytes. kFetchAdd: the addend. kWrite has its data instead.
-struct PlaceAndOperand {
-  Place place;
+struct TargetAndOperand {
+  Target place;
   uint64_t operand;
 };
-struct PlaceAndSwap {
-  Place place;
+struct TargetAndSwap {
+  Target place;
   uint64_t operand;  // The new value.
   uint64_t compare;
 };
-static_assert(sizeof(Place) == 16 && sizeof(PlaceAndOperand) == 24 && sizeof(PlaceAndSwap) == 32);
-static_assert(std::has_unique_object_representations_v<PlaceAndSwap>);
+static_assert(sizeof(Target) == 16 && sizeof(TargetAndOperand) == 24 && sizeof(TargetAndSwap) == 32);
+static_assert(std::has_unique_object_representations_v<TargetAndSwap>);
 
 inline constexpr uint64_t kDoneBytes = sizeof(uint64_t);  // The old value of an atomic, else 0.
 
@@ -93,11 +93,11 @@ inline constexpr uint64_t kDoneBytes = sizeof(uint64_t);  // The old value of an
       return header.bytes <= kMessageBytesMax ? frame_bytes(header.bytes) : 0;
     case FrameKind::kRead:
     case FrameKind::kFetchAdd:
-      return exactly(sizeof(PlaceAndOperand));
+      return exactly(sizeof(TargetAndOperand));
     case FrameKind::kCompareSwap:
-      return exactly(sizeof(PlaceAndSwap));
+      return exactly(sizeof(TargetAndSwap));
     case FrameKind::kWrite:
-      return header.bytes >= sizeof(Place) ? kHeaderBytes + sizeof(Place) : 0;
+      return header.bytes >= sizeof(Target) ? kHeaderBytes + sizeof(Target) : 0;
     case FrameKind::kDone:
       return exactly(kDoneBytes);
     case FrameKind::kData:

@@ -377,7 +377,7 @@ TEST_F(Hostile, a_peer_that_closes_one_half_is_gone) {
 TEST_F(Hostile, a_reset_in_the_middle_of_a_read_ends_it) {
   make();
   RawPeer peer = admitted();
-  const PlaceAndOperand read{{RemotePointer::at(1, 0).bits, key.bits}, region.size()};
+  const TargetAndOperand read{{RemotePointer::at(1, 0).bits, key.bits}, region.size()};
   peer.send_header({.bytes = sizeof(read), .kind = FrameKind::kRead});
   peer.send({reinterpret_cast<const char*>(&read), sizeof(read)});
   ASSERT_TRUE(settle([&] { return !peer.take().empty(); }));
@@ -389,7 +389,7 @@ TEST_F(Hostile, a_reset_in_the_middle_of_a_read_ends_it) {
 TEST_F(Hostile, a_write_without_end_into_nothing_keeps_nobody_waiting) {
   make();
   RawPeer peer = admitted();
-  const Place place{RemotePointer::at(1, 0).bits, key.bits ^ 1};
+  const Target place{RemotePointer::at(1, 0).bits, key.bits ^ 1};
   peer.send_header({.bytes = FrameHeader::kBytesMax, .kind = FrameKind::kWrite});
   peer.send({reinterpret_cast<const char*>(&place), sizeof(place)});
   const std::vector<std::byte> before = region;

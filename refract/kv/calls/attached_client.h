@@ -48,7 +48,7 @@ class AttachedClient {
     return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + timeout_ns_;
   }
   // What became of a request that changes nothing: that it may have been executed is of no interest.
-  [[nodiscard]] Code harmless(Code code) const noexcept {
+  [[nodiscard]] Code read_outcome(Code code) const noexcept {
     if (code != Code::kIndeterminate) return code;
     return session_.state() == rpc::Session::State::kClosed ? Code::kUnavailable : Code::kDeadlineExceeded;
   }

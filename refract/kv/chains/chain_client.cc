@@ -40,7 +40,7 @@ Task<Code> ChainClient::learn(uint64_t deadline_ns) {
 
 Task<Code> ChainClient::attach_with(prism::ChainRights rights, uint64_t deadline_ns) {
   const Result<prism::Attachment> attachment = co_await chains_.attach(kChainStoreName, rights, deadline_ns);
-  if (!attachment) co_return harmless(attachment.code());
+  if (!attachment) co_return read_outcome(attachment.code());
   // The same key is that of the same session, for which another operation has attached meanwhile.
   if (attachment->key != link_.key) {
     ++epoch_;
@@ -58,7 +58,7 @@ Task<Code> ChainClient::read_geometry(uint64_t deadline_ns) {
   prism::Chain chain(message.room());
   chain.read(link_.at({0}), link_.key, TableGeometry::kFrontBytes);
   const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
-  if (!reply) co_return harmless(reply.code());
+  if (!reply) co_return read_outcome(reply.code());
   std::array<std::byte, TableGeometry::kFrontBytes> front;
   if (reply->code(0) != Code::kOk || reply->bytes(0).size() != front.size()) co_return Code::kMalformed;
   copy_possibly_torn(front.data(), reply->bytes(0).data(), front.size());
@@ -113,7 +113,7 @@ Result<Got> ChainClient::end_get(const ChainSearch& search, ChainSearch::State s
   ++link_.counts.gets;
   link_.counts.known_slots += search.was_known() ? 1 : 0;
   if (state == ChainSearch::State::kAbsent) return fail(Code::kNotFound);
-  const ChainSearch::Found& found = search.found();
+  const ChainSearch::Match& found = search.found();
   const Lengths lengths = found.lengths;
   if (sink != nullptr) {
     std::byte* const room = sink->room(lengths.value_bytes);
@@ -134,7 +134,7 @@ Task<Result<Got>> ChainClient::get(HashedKey key, ValueSink& sink, uint64_t dead
     ChainSearch search(link_, {.key = key.bytes(), .hash = hash(key), .value = true});
     ChainSearch::State state = search.begin();
     const Code code = co_await run(search, state, deadline_or_default(deadline_ns));
-    if (code != Code::kOk) co_return fail(harmless(code));
+    if (code != Code::kOk) co_return fail(read_outcome(code));
     if (state != ChainSearch::State::kByRpc) co_return end_get(search, state, &sink);
     why = search.why();
   }
@@ -152,7 +152,7 @@ Task<Result<Got>> ChainClient::exists(HashedKey key, uint64_t deadline_ns) {
     ChainSearch search(link_, {.key = key.bytes(), .hash = hash(key)});
     ChainSearch::State state = search.begin();
     const Code code = co_await run(search, state, deadline_or_default(deadline_ns));
-    if (code != Code::kOk) co_return fail(harmless(code));
+    if (code != Code::kOk) co_return fail(read_outcome(code));
     if (state != ChainSearch::State::kByRpc) co_return end_get(search, state, nullptr);
     why = search.why();
   }
@@ -167,7 +167,7 @@ Result<Got> ChainClient::get_and_wait(const HashedKey& key, ValueSink& sink, uin
   ChainSearch search(link_, {.key = key.bytes(), .hash = hash(key), .value = true});
   ChainSearch::State state = search.begin();
   const Code code = run_and_wait(search, state, deadline_ns);
-  if (code != Code::kOk) return fail(harmless(code));
+  if (code != Code::kOk) return fail(read_outcome(code));
   if (state != ChainSearch::State::kByRpc) return end_get(search, state, &sink);
   count_by_rpc(search.why());
   return rpc_.get_and_wait(key.bytes(), sink, deadline_ns);
@@ -209,7 +209,7 @@ Task<Result<uint64_t>> ChainClient::put(HashedKey key, std::span<const std::byte
   if (!why) {
     ChainPut::State state = put.begin();
     const Code code = co_await run(put, state, deadline_or_default(deadline_ns));
-    if (code != Code::kOk) co_return fail(put.may_change() ? code : harmless(code));
+    if (code != Code::kOk) co_return fail(put.may_change() ? code : read_outcome(code));
     if (state == ChainPut::State::kDone) co_return end_put(put);
     why = put.why();
   }
@@ -227,7 +227,7 @@ Result<uint64_t> ChainClient::put_and_wait(const HashedKey& key, std::span<const
   if (!why) {
     ChainPut::State state = put.begin();
     const Code code = run_and_wait(put, state, deadline_ns);
-    if (code != Code::kOk) return fail(put.may_change() ? code : harmless(code));
+    if (code != Code::kOk) return fail(put.may_change() ? code : read_outcome(code));
     if (state == ChainPut::State::kDone) return end_put(put);
     why = put.why();
   }

@@ -137,7 +137,7 @@ class ChainClient::GetBatch final : public Batch<ChainSearch, RpcClient::GetItem
     items_[item].result = client_.end_get(search, state, items_[item].sink);
   }
   void fail_with(size_t item, const ChainSearch& /*search*/, Code code) noexcept override {
-    items_[item].result = fail(client_.harmless(code));
+    items_[item].result = fail(client_.read_outcome(code));
   }
 };
 
@@ -163,7 +163,7 @@ class ChainClient::PutBatch final : public Batch<ChainPut, RpcClient::PutItem> {
     items_[item].result = client_.end_put(put);
   }
   void fail_with(size_t item, const ChainPut& put, Code code) noexcept override {
-    items_[item].result = fail(put.may_change() ? code : client_.harmless(code));
+    items_[item].result = fail(put.may_change() ? code : client_.read_outcome(code));
   }
 };
 

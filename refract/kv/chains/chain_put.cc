@@ -72,7 +72,7 @@ ChainPut::State ChainPut::follow(ChainSearch::State state) noexcept {
       return install({.slot_at = candidates[0].slot_at, .slot = candidates[0].slot, .stamp = 0});
     }
     case ChainSearch::State::kFound: {
-      const ChainSearch::Found& found = search_.found();
+      const ChainSearch::Match& found = search_.found();
       if (wanted_.if_version != 0 && found.stamp != wanted_.if_version) {
         return end(fail(Code::kVersionMismatch));
       }

@@ -60,14 +60,14 @@ class ChainSearch {
     return State::kByRpc;
   }
 
-  struct Found {
+  struct Match {
     Offset slot_at;
     uint64_t word = 0;  // 0: unknown.
     uint64_t stamp = 0;
     Lengths lengths;
     std::span<const std::byte> buffer;  // What was read of it; as long as the reply is.
   };
-  [[nodiscard]] const Found& found() const noexcept { return found_; }
+  [[nodiscard]] const Match& found() const noexcept { return found_; }
   [[nodiscard]] ByRpc why() const noexcept { return why_; }
   // Whether the entry stood where it was seen last.
   [[nodiscard]] bool was_known() const noexcept { return was_known_; }
@@ -114,7 +114,7 @@ class ChainSearch {
   std::array<Candidate, kSlotsPerBucket> candidates_;
   size_t candidate_count_ = 0;
   Offset next_line_;
-  Found found_;
+  Match found_;
   uint64_t exact_bytes_ = 0;  // Of the buffer looked at last, as far as it is wanted.
   ByRpc why_ = ByRpc::kContended;
   bool was_known_ = false;

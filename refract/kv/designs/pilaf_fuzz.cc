@@ -129,7 +129,7 @@ void look_up(Bytes input) {
   std::vector<uint64_t> landing;
   for (size_t reads = 0; reads < kReadsMax && (step == Lookup::Step::kRead || step == Lookup::Step::kTorn);
        ++reads) {
-    const Lookup::Place place = lookup.wanted();
+    const Lookup::Range place = lookup.wanted();
     REFRACT_CHECK(place.bytes <= std::max<uint64_t>(root.blob_bytes_max, sizeof(Root)));
     landing.assign((place.bytes + 7) / 8, 0);
     const std::span<std::byte> landed = std::as_writable_bytes(std::span(landing)).first(place.bytes);

@@ -115,7 +115,7 @@ Task<Code> RemoteClient::learn_regions(uint64_t deadline_ns) {
     OwnerClock::Answer when{.asked_ns = shard_.refresh_now()};
     const rpc::Call call{.method = wire::kRegionsMethod, .head = std::as_bytes(std::span(&request, 1))};
     const OpResult reply = co_await session_.call(call, deadline_ns);
-    if (reply.code != Code::kOk) co_return harmless(reply.code);
+    if (reply.code != Code::kOk) co_return read_outcome(reply.code);
     when.answered_ns = shard_.refresh_now();
     const size_t before = space.regions();
     code = take_regions(reply.bytes, space, when);
@@ -203,7 +203,7 @@ void RemoteClient::settle(Item& item) {
   if (item.result) return;
   if (item.state == RemoteSearch::State::kAbsent) item.result.emplace(fail(Code::kNotFound));
   if (item.state == RemoteSearch::State::kFound) {
-    const RemoteSearch::Found& found = item.search.found();
+    const RemoteSearch::Match& found = item.search.found();
     const uint64_t bytes = found.lengths.value_bytes;
     std::byte* const room = item.sink == nullptr ? nullptr : item.sink->room(bytes);
     if (room != nullptr && bytes > 0)

@@ -57,13 +57,13 @@ class RemoteSearch {
   [[nodiscard]] State plan(ReadBatch& batch, uint64_t now_ns);
   [[nodiscard]] State take(const ReadBatch& batch, uint64_t now_ns) noexcept;
 
-  struct Found {
+  struct Match {
     uint64_t stamp = 0;
     Lengths lengths;
     uint64_t expires_wall_ns = 0;       // 0: never.
     std::span<const std::byte> buffer;  // Lies in the batch; as far as it was wanted.
   };
-  [[nodiscard]] const Found& found() const noexcept { return found_; }
+  [[nodiscard]] const Match& found() const noexcept { return found_; }
   [[nodiscard]] WhyCalled why() const noexcept { return why_; }
 
  private:
@@ -126,7 +126,7 @@ class RemoteSearch {
   Offset line_;            // To be read; nowhere: there is no further one.
   size_t line_read_ = 0;   // Numbers of READs.
   size_t count_read_ = 0;  // The directory's word, too.
-  Found found_;
+  Match found_;
   uint64_t exact_bytes_ = 0;  // Of the buffer looked at last, as far as it is wanted.
   WhyCalled why_ = WhyCalled::kContended;
 };

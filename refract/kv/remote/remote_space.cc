@@ -13,14 +13,14 @@ bool RemoteSpace::add(const wire::RegionEntry& region) {
   return is_sound;
 }
 
-std::optional<RemoteSpace::Place> RemoteSpace::find(Offset at, uint64_t bytes) const noexcept {
+std::optional<RemoteSpace::Reach> RemoteSpace::find(Offset at, uint64_t bytes) const noexcept {
   const auto behind = std::ranges::upper_bound(regions_, at.value, {}, &wire::RegionEntry::start);
   if (behind == regions_.begin()) return std::nullopt;
   const wire::RegionEntry& region = *std::prev(behind);
   const uint64_t inside = at.value - region.start;
   if (inside >= region.bytes || bytes > region.bytes - inside) return std::nullopt;
   const RemotePointer first{region.address};
-  return Place{
+  return Reach{
       .remote = {.address = RemotePointer::at(first.region(), first.offset() + inside), .key = {region.key}},
       .bytes_left = region.bytes - inside};
 }

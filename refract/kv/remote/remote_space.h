@@ -21,12 +21,12 @@ class RemoteSpace {
   [[nodiscard]] bool add(const wire::RegionEntry& region);
   [[nodiscard]] size_t regions() const noexcept { return regions_.size(); }
 
-  struct Place {
+  struct Reach {
     fabric::RemoteSpan remote;
     uint64_t bytes_left = 0;  // Up to the region's end, which no buffer crosses.
   };
   // Nothing: no region that can be reached is known to hold these bytes.
-  [[nodiscard]] std::optional<Place> find(Offset at, uint64_t bytes) const noexcept;
+  [[nodiscard]] std::optional<Reach> find(Offset at, uint64_t bytes) const noexcept;
 
  private:
   std::vector<wire::RegionEntry> regions_;  // By where they start.

@@ -34,8 +34,8 @@ Reported<> outcome_of(Code code, StoreName name, const char* what) {
 }
 
 // Again and again while memory comes.
-template <typename Attempt>
-Code with_room(const Grow& grow, uint64_t bytes, Attempt&& attempt) {
+template <typename Try>
+Code with_room(const Grow& grow, uint64_t bytes, Try&& attempt) {
   Code code = attempt();
   while (code == Code::kNoSpace && grow(bytes)) code = attempt();
   return code;

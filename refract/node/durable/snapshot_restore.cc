@@ -54,7 +54,7 @@ class ReadAhead {
 
  private:
   static constexpr uint64_t kPlaces = 4;
-  struct Place {
+  struct BlockRoom {
     std::vector<std::byte> room;
     std::optional<Reported<SnapshotReader::Block>> block;
   };
@@ -66,7 +66,7 @@ class ReadAhead {
         changed_.wait(lock, [&] { return is_over_ || index < taken_ + kPlaces; });
         if (is_over_) return 0;
       }
-      Place& place = places_[index % kPlaces];
+      BlockRoom& place = places_[index % kPlaces];
       place.block.emplace(reader_.read(*file_, index, place.room));
       const std::lock_guard lock(mutex_);
       read_ = index + 1;
@@ -77,7 +77,7 @@ class ReadAhead {
 
   const SnapshotReader& reader_;
   std::unique_ptr<storage::File> file_;
-  std::array<Place, kPlaces> places_;
+  std::array<BlockRoom, kPlaces> places_;
   std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t read_ = 0;    // Blocks that are there.

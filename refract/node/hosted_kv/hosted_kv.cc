@@ -157,7 +157,7 @@ void HostedKv::add_eviction_counters(const observe::AddCounter& add) const {
   add("eviction.entries", table.evicted);
   add("eviction.bytes", table.evicted_bytes);
   add("eviction.samples", counters.samples);
-  add("eviction.windows", counters.windows);
+  add("eviction.windows", counters.runs);
   add("eviction.spared", counters.spared);
 }
 

@@ -11,13 +11,13 @@
 
 namespace refract::node {
 
-KeeperShard::KeeperShard(const Place& place, StoreSpace space)
+KeeperShard::KeeperShard(const Options& place, StoreSpace space)
     : name_(place.config.server_shards == 1 ? "" : fmt::format("shard {}: ", place.index)),
       space_(std::move(space)) {}
 
 KeeperShard::~KeeperShard() = default;
 
-Reported<std::unique_ptr<KeeperShard>> KeeperShard::open(const Place& place) {
+Reported<std::unique_ptr<KeeperShard>> KeeperShard::open(const Options& place) {
   auto space = StoreSpace::open(place.config, place.index, place.origin, place.area);
   if (!space) return report(space.error());
   std::unique_ptr<KeeperShard> shard(new KeeperShard(place, std::move(*space)));
@@ -25,7 +25,7 @@ Reported<std::unique_ptr<KeeperShard>> KeeperShard::open(const Place& place) {
   return shard;
 }
 
-Reported<> KeeperShard::open_meeting(const Place& place) {
+Reported<> KeeperShard::open_meeting(const Options& place) {
   fabric::shm::MeetingOptions options;
   options.path = fabric::shm::shard_socket_path(place.config.socket_path, place.index);
   options.identity = place.identity;

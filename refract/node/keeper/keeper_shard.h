@@ -22,7 +22,7 @@ namespace refract::node {
 
 class KeeperShard {
  public:
-  struct Place {
+  struct Options {
     const NodeConfig& config;  // Outlives the shard.
     const StoreArea& area;
     uint32_t index = 0;
@@ -31,7 +31,7 @@ class KeeperShard {
     uint16_t tcp_port = 0;
   };
   // Takes memory and socket.
-  [[nodiscard]] static Reported<std::unique_ptr<KeeperShard>> open(const Place& place);
+  [[nodiscard]] static Reported<std::unique_ptr<KeeperShard>> open(const Options& place);
   KeeperShard(const KeeperShard&) = delete;
   KeeperShard& operator=(const KeeperShard&) = delete;
   ~KeeperShard();
@@ -59,9 +59,9 @@ class KeeperShard {
   void grow();
 
  private:
-  KeeperShard(const Place& place, StoreSpace space);
+  KeeperShard(const Options& place, StoreSpace space);
 
-  [[nodiscard]] Reported<> open_meeting(const Place& place);
+  [[nodiscard]] Reported<> open_meeting(const Options& place);
   [[nodiscard]] Reported<> offer(const StoreSpace::Held& held);
   void send(const LinkMessage& message, std::initializer_list<int> descriptors = {});
   void on_want(uint64_t bytes);

@@ -69,7 +69,7 @@ constexpr auto kCounters = std::to_array<Metric>({
     {"eviction.entries", kTotal, kNone, "Entries taken away to make room."},
     {"eviction.bytes", kTotal, kBytes, "Theirs."},
     {"eviction.samples", kTotal, kNone, "Uses that readers wrote down."},
-    {"eviction.windows", kTotal, kNone, "Windows of the memory that were emptied."},
+    {"eviction.windows", kTotal, kNone, "Runs of chunks that were emptied."},
     {"eviction.spared", kTotal, kNone, "Entries that stayed because a reader held them."},
     {"log.state", kLargest, kNone, "0 running, 1 stalled, 2 failed."},
     {"log.appended", kNow, kNone, "The position where the last change ends."},

@@ -62,14 +62,14 @@ void FreeLists::put(Queue& queue, uint32_t buffer) noexcept {
 }
 
 void FreeLists::recycle(Offset at, uint64_t /*bytes*/) noexcept {
-  const Found found = find(at);
+  const BufferNumber found = find(at);
   // Chains of hostile clients can retire what another chain still owns; it comes back once.
   if (found.list == lists_.size() || lists_[found.list].is_out[found.buffer] == 0) return;
   put(lists_[found.list], found.buffer);
 }
 
 bool FreeLists::claim(Offset at) {
-  const Found found = find(at);
+  const BufferNumber found = find(at);
   if (found.list == lists_.size() || lists_[found.list].is_out[found.buffer] != 0) return false;
   Queue& queue = lists_[found.list];
   // What stands before it moves up by one; all others keep their order.
@@ -87,14 +87,14 @@ bool FreeLists::claim(Offset at) {
 }
 
 uint64_t FreeLists::bytes_out(Offset at) const noexcept {
-  const Found found = find(at);
+  const BufferNumber found = find(at);
   const bool is_out = found.list < lists_.size() && lists_[found.list].is_out[found.buffer] != 0;
   return is_out ? lists_[found.list].geometry.buffer_bytes : 0;
 }
 
-FreeLists::Found FreeLists::find(Offset at) const noexcept {
+FreeLists::BufferNumber FreeLists::find(Offset at) const noexcept {
   if (at == found_at_ && at) return found_;
-  Found found{.list = lists_.size(), .buffer = 0};
+  BufferNumber found{.list = lists_.size(), .buffer = 0};
   for (size_t i = 0; i < lists_.size(); ++i) {
     const List& list = lists_[i].geometry;
     if (at.value < list.start.value) continue;

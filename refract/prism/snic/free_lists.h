@@ -59,19 +59,19 @@ class FreeLists final : public Buffers {
     uint64_t free_count = 0;
     std::vector<uint8_t> is_out;  // Of each buffer, 0 or 1.
   };
-  struct Found {
+  struct BufferNumber {
     size_t list = 0;
     uint32_t buffer = 0;
   };
   // Of lists_.size() where there is none.
-  [[nodiscard]] Found find(Offset at) const noexcept;
+  [[nodiscard]] BufferNumber find(Offset at) const noexcept;
   void put(Queue& queue, uint32_t buffer) noexcept;
 
   Writer& writer_;
   std::vector<Queue> lists_;
   // What find() was asked last: a retired buffer is looked for three times in a row.
   mutable Offset found_at_;
-  mutable Found found_;
+  mutable BufferNumber found_;
   std::byte poison_{};
   bool poisons_ = false;
 };

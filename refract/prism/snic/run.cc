@@ -129,7 +129,7 @@ Code Run::run(const Operation& operation) noexcept {
   return Code::kMalformed;  // decode() let nothing else pass.
 }
 
-Code Run::reach(RemotePointer given, Place& place) noexcept {
+Code Run::reach(RemotePointer given, Workplace& place) noexcept {
   const uint64_t offset = given.offset();
   if (given.region() == kScratchRegion) {
     if (offset > kScratchBytes) return Code::kAccessDenied;
@@ -144,7 +144,7 @@ Code Run::reach(RemotePointer given, Place& place) noexcept {
   return reach_in_region(offset, place);
 }
 
-Code Run::reach_in_region(uint64_t offset, Place& place) noexcept {
+Code Run::reach_in_region(uint64_t offset, Workplace& place) noexcept {
   if (region_ == nullptr || offset > region_->bytes) return Code::kAccessDenied;
   const Offset at = region_->start.plus(offset);
   place = {.memory = region_->writer->base() + at.value,
@@ -155,11 +155,11 @@ Code Run::reach_in_region(uint64_t offset, Place& place) noexcept {
   return Code::kOk;
 }
 
-bool Run::may(const Place& place, uint8_t right, uint64_t bytes) const noexcept {
+bool Run::may(const Workplace& place, uint8_t right, uint64_t bytes) const noexcept {
   return bytes <= place.left && (place.writer == nullptr || rights_.cover(right));
 }
 
-Code Run::find_target(const Operation& operation, Place& place) noexcept {
+Code Run::find_target(const Operation& operation, Workplace& place) noexcept {
   const RemotePointer given{operation.header.address};
   if (!operation.has(Flag::kIndirect)) return reach(given, place);
   if (given.offset() % 8 != 0) return Code::kInvalidArgument;
@@ -195,7 +195,7 @@ void Run::put_out(const void* bytes, uint64_t count) noexcept {
 }
 
 Code Run::read(const Operation& operation) noexcept {
-  Place place;  // NOLINT(cppcoreguidelines-pro-type-member-init): find_target fills it.
+  Workplace place;  // NOLINT(cppcoreguidelines-pro-type-member-init): find_target fills it.
   if (const Code code = find_target(operation, place); code != Code::kOk) return code;
   uint64_t bytes = std::min<uint64_t>(operation.header.bytes, place.bound);
   // A slot does not say how long its buffer is.
@@ -213,7 +213,7 @@ Code Run::read(const Operation& operation) noexcept {
 
 Code Run::write(const Operation& operation) noexcept {
   const uint64_t bytes = operation.header.bytes;
-  Place place;  // NOLINT(cppcoreguidelines-pro-type-member-init): find_target fills it.
+  Workplace place;  // NOLINT(cppcoreguidelines-pro-type-member-init): find_target fills it.
   if (const Code code = find_target(operation, place); code != Code::kOk) return code;
   if (bytes > place.bound) return Code::kTooLarge;
   if (!may(place, ChainRights::kWrite, bytes)) return Code::kAccessDenied;
@@ -221,7 +221,7 @@ Code Run::write(const Operation& operation) noexcept {
   uint64_t scratch_from = 0;
   uint64_t scratch_bytes = 0;
   if (operation.has(Flag::kDataIndirect)) {
-    Place source;  // NOLINT(cppcoreguidelines-pro-type-member-init): reach fills it.
+    Workplace source;  // NOLINT(cppcoreguidelines-pro-type-member-init): reach fills it.
     if (const Code code = reach(RemotePointer{operation.header.operand}, source); code != Code::kOk)
       return code;
     if (!may(source, ChainRights::kRead, bytes)) return Code::kAccessDenied;

@@ -44,7 +44,7 @@ class Run {
   friend class Executor;
 
   // Where an operation works: in a region, whose Writer takes the stores, or in the scratch.
-  struct Place {
+  struct Workplace {
     std::byte* memory;
     Writer* writer;  // Null: the scratch.
     uint64_t at;     // The Writer's offset; in the scratch, from its start.
@@ -73,10 +73,10 @@ class Run {
   void run_next() noexcept;
   [[nodiscard]] Code run(const Operation& operation) noexcept;
 
-  [[nodiscard]] Code reach(RemotePointer given, Place& place) noexcept;
-  [[nodiscard]] Code reach_in_region(uint64_t offset, Place& place) noexcept;
-  [[nodiscard]] Code find_target(const Operation& operation, Place& place) noexcept;
-  [[nodiscard]] bool may(const Place& place, uint8_t right, uint64_t bytes) const noexcept;
+  [[nodiscard]] Code reach(RemotePointer given, Workplace& place) noexcept;
+  [[nodiscard]] Code reach_in_region(uint64_t offset, Workplace& place) noexcept;
+  [[nodiscard]] Code find_target(const Operation& operation, Workplace& place) noexcept;
+  [[nodiscard]] bool may(const Workplace& place, uint8_t right, uint64_t bytes) const noexcept;
   [[nodiscard]] bool has_room(uint64_t bytes) const noexcept;
   void put_out(const void* bytes, uint64_t count) noexcept;
 
@@ -88,7 +88,7 @@ class Run {
 
   // What a compare-and-swap works with.
   struct SwapWork {
-    Place place;
+    Workplace place;
     size_t words;
     uint64_t shift;         // Of an operand shorter than a word, in its word.
     uint64_t last_mask;     // The bits of the last word that the operand has.

@@ -57,7 +57,7 @@ Code Run::load_operand(const Operation& operation, uint16_t flag, const std::byt
   if (operation.has(flag)) {
     RemotePointer pointer;
     std::memcpy(&pointer, inline_bytes, sizeof(pointer));
-    Place source;  // NOLINT(cppcoreguidelines-pro-type-member-init): reach fills it.
+    Workplace source;  // NOLINT(cppcoreguidelines-pro-type-member-init): reach fills it.
     if (const Code code = reach(pointer, source); code != Code::kOk) return code;
     if (!may(source, ChainRights::kRead, bytes)) return Code::kAccessDenied;
     if (scratch_from != nullptr && source.writer == nullptr) *scratch_from = source.at;

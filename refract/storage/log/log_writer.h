@@ -101,7 +101,7 @@ class LogWriter {
   };
 
   // Where a log that is opened continues.
-  struct Place {
+  struct Continuation {
     // Where the segments end, for a ring that begins at fresh_position(): a new segment is begun. Nothing for
     // a ring that was taken up: its segment is there.
     std::optional<LogEnd> end;
@@ -113,7 +113,8 @@ class LogWriter {
   // Continues where the ring's mark is. kCorrupt: ring and segments do not fit together. A ring that says
   // that the log failed: kFailed.
   [[nodiscard]] static Reported<std::unique_ptr<LogWriter>> open(const LogId& log, const LogOptions& options,
-                                                                 const Parts& parts, const Place& place);
+                                                                 const Parts& parts,
+                                                                 const Continuation& place);
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter() = default;
@@ -162,7 +163,7 @@ class LogWriter {
 
   LogWriter(const LogId& log, const LogOptions& options, const Parts& parts) noexcept
       : log_(log), options_(options), parts_(parts) {}
-  [[nodiscard]] Reported<> find_place(const Place& place);
+  [[nodiscard]] Reported<> find_place(const Continuation& place);
   [[nodiscard]] Reported<> go_on_in_last(uint64_t floor_stamp);
   [[nodiscard]] Reported<> go_on_behind(const LogEnd& end);
   [[nodiscard]] Reported<> try_first(const Segment& first);

@@ -27,7 +27,7 @@ constexpr std::array<std::byte, kZeroStepBytes> kZeroStep = {};
 }  // namespace
 
 Reported<std::unique_ptr<LogWriter>> LogWriter::open(const LogId& log, const LogOptions& options,
-                                                     const Parts& parts, const Place& place) {
+                                                     const Parts& parts, const Continuation& place) {
   REFRACT_CHECK(options.segment_bytes >= 2 * kPageBytes && options.segment_bytes % kPageBytes == 0);
   std::unique_ptr<LogWriter> writer(new LogWriter(log, options, parts));
   if (Reported<> found = writer->find_place(place); !found) return report(std::move(found.error()));
@@ -35,7 +35,7 @@ Reported<std::unique_ptr<LogWriter>> LogWriter::open(const LogId& log, const Log
   return writer;
 }
 
-Reported<> LogWriter::find_place(const Place& place) {
+Reported<> LogWriter::find_place(const Continuation& place) {
   Reported<LogFiles> files = find_log_files(*parts_.disk, log_);
   if (!files) return report(std::move(files.error()));
   for (const Segment& segment : files->segments) {

@@ -87,10 +87,10 @@ Reported<> ShardLog::begin_failed() {
   if (!files) return report(files.error());
   ring_->begin(fresh_position(*files));
   ring_->set_in_use();
-  return open_writer(LogWriter::Place{});
+  return open_writer(LogWriter::Continuation{});
 }
 
-Reported<> ShardLog::open_writer(const LogWriter::Place& place) {
+Reported<> ShardLog::open_writer(const LogWriter::Continuation& place) {
   Reported<std::unique_ptr<LogWriter>> writer = LogWriter::open(
       spec_.log, spec_.options,
       {.disk = spec_.disk, .ring = &*ring_, .values = spec_.values, .clock = spec_.clock}, place);

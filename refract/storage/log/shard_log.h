@@ -156,7 +156,7 @@ class ShardLog {
   void collect_references() noexcept;
 
   [[nodiscard]] Reported<bool> is_left_behind();
-  [[nodiscard]] Reported<> open_writer(const LogWriter::Place& place);
+  [[nodiscard]] Reported<> open_writer(const LogWriter::Continuation& place);
 
   ShardLogSpec spec_;
   std::optional<Ring> ring_;

@@ -134,7 +134,7 @@ class PilafClient::Landing {
   std::unique_ptr<uint64_t[]> words_;
 };
 
-Task<Code> PilafClient::read(Landing& landing, Lookup::Place place, uint64_t deadline_ns) {
+Task<Code> PilafClient::read(Landing& landing, Lookup::Range place, uint64_t deadline_ns) {
   landing.is_awaited = true;
   const OpResult result =
       co_await fabric::read(parts_.session.endpoint(), parts_.shard,
@@ -199,7 +199,7 @@ Task<Lookup::Step> PilafClient::look_up(Lookup& lookup, Landing& landing, Code& 
       co_await parts_.shard.sleep_for(pause_ns);
       pause_ns = std::min<uint64_t>(2 * pause_ns + 500, 100 * kMicrosecond_ns);
     }
-    const Lookup::Place place = lookup.wanted();
+    const Lookup::Range place = lookup.wanted();
     code = co_await read(landing, place, deadline_ns);
     if (code != Code::kOk) break;
     step = lookup.take({landing.data(), place.bytes});

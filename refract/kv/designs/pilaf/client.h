@@ -31,7 +31,7 @@ class Lookup {
     kAbsent,  // There was no such key at some moment within the look-up.
     kMoved,   // The root counts no longer: learn the new one and begin again.
   };
-  struct Place {
+  struct Range {
     uint64_t at = 0;  // An offset in the region.
     uint64_t bytes = 0;
   };
@@ -39,7 +39,7 @@ class Lookup {
   // `moves`: the root's count of moves as it was read at any moment before this one.
   Lookup(const Root& root, uint64_t moves, Bytes key) noexcept;
 
-  [[nodiscard]] Place wanted() const noexcept { return wanted_; }
+  [[nodiscard]] Range wanted() const noexcept { return wanted_; }
   // REQUIRES: as many bytes as wanted, aligned to 8; after kFound they stay.
   [[nodiscard]] Step take(Bytes bytes) noexcept;
   [[nodiscard]] Bytes value() const noexcept { return value_; }
@@ -71,7 +71,7 @@ class Lookup {
   Places places_;
   size_t way_ = 0;
   Phase phase_ = Phase::kEntry;
-  Place wanted_;
+  Range wanted_;
   uint64_t blob_crc_ = 0;
   Bytes value_;
   Counts counts_;
@@ -107,7 +107,7 @@ class PilafClient final : public designs::Client {
   [[nodiscard]] uint64_t deadline_or_default(uint64_t deadline_ns) const noexcept {
     return deadline_ns != 0 ? deadline_ns : parts_.shard.now_ns() + parts_.timeout_ns;
   }
-  [[nodiscard]] runtime::Task<Code> read(Landing& landing, Lookup::Place place, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> read(Landing& landing, Lookup::Range place, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Code> learn_root(uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Lookup::Step> look_up(Lookup& lookup, Landing& landing, Code& code,
                                                     uint64_t deadline_ns);

@@ -39,7 +39,7 @@ std::string get(const Root& root, std::string_view key, Copy&& copy) {
   Lookup lookup(root, root.moves, bytes_of(key));
   std::vector<std::byte> bytes;
   for (int torn = 0; torn < 3;) {
-    const Lookup::Place place = lookup.wanted();
+    const Lookup::Range place = lookup.wanted();
     bytes.resize(place.bytes);
     copy(bytes.data(), place.at, place.bytes);
     switch (lookup.take(bytes)) {

@@ -34,7 +34,7 @@ struct Seen {
 Seen look_up(std::span<const std::byte> memory, const Root& root, std::string_view key) {
   Lookup lookup(root, root.moves, bytes_of(key));
   for (;;) {
-    const Lookup::Place place = lookup.wanted();
+    const Lookup::Range place = lookup.wanted();
     if (place.at > memory.size() || place.bytes > memory.size() - place.at) return {"outside", {}};
     switch (lookup.take(memory.subspan(place.at, place.bytes))) {
       case Lookup::Step::kRead:

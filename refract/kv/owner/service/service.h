@@ -142,7 +142,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
     Code code = Code::kOk;  // Another: refuse the call with it.
     KeyedCall keyed;
   };
-  using Attempt = writes::Attempt;
+  using Repetition = writes::Repetition;
   using Write = writes::Write;
   using Waiting = writes::Waiting;
   using Written = writes::Written;
@@ -181,7 +181,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   [[nodiscard]] Result<Written> begin(Open& session, const Write& write);
   [[nodiscard]] bool make_room_for_upload(uint64_t bytes);
   [[nodiscard]] Result<Written> commit(Open& session, uint64_t upload_id);
-  [[nodiscard]] static Attempt attempt_of(const Open& session, const wire::Identity& identity) noexcept;
+  [[nodiscard]] static Repetition attempt_of(const Open& session, const wire::Identity& identity) noexcept;
   // The answer to a write that is not to be executed, or not again.
   [[nodiscard]] std::optional<Result<uint64_t>> settled(const Write& write);
   void remember(const Open& session, RequestId request, const Result<uint64_t>& result);

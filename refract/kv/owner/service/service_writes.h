@@ -37,7 +37,7 @@ namespace refract::kv::writes {
 }
 
 // Which attempt of an identified write it is.
-struct Attempt {
+struct Repetition {
   bool repeats = false;
   uint64_t first_sent_ns = 0;  // By the shard's clock, or earlier; 0: not known.
   uint64_t opened_ns = 0;      // Likewise: the session by which it comes.
@@ -49,7 +49,7 @@ struct Write {
   uint64_t value_bytes = 0;
   bool wants_window = false;
   PutOptions options = {};
-  Attempt attempt = {};
+  Repetition attempt = {};
   // kPutCommit: which; the rest is there. kPutPulled: 0 before its bytes are, then likewise.
   uint64_t upload = 0;
   fabric::RemoteSpan source{};  // kPutPulled, likewise below.

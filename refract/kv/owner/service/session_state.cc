@@ -10,8 +10,8 @@
 namespace refract::kv {
 namespace {
 
-template <typename Place>
-bool is_idle(const Place& place, uint64_t now_ns) noexcept {
+template <typename Transfer>
+bool is_idle(const Transfer& place, uint64_t now_ns) noexcept {
   const uint64_t extra_ns = place.window ? place.bytes() / kMiB * SessionState::kIdlePerMiB_ns : 0;
   return now_ns - place.used_ns >= SessionState::kIdle_ns + extra_ns;
 }
@@ -24,19 +24,19 @@ bool may_be_given_up(const SessionState::View&) noexcept {
   return true;
 }
 
-template <typename Place, size_t kPlaces>
-uint64_t bytes_of(const std::array<Place, kPlaces>& places) noexcept {
+template <typename Transfer, size_t kPlaces>
+uint64_t bytes_of(const std::array<Transfer, kPlaces>& places) noexcept {
   uint64_t bytes = 0;
-  for (const Place& place : places) bytes += place.id != 0 ? place.bytes() : 0;
+  for (const Transfer& place : places) bytes += place.id != 0 ? place.bytes() : 0;
   return bytes;
 }
 
 // A free place, where there is one and the bytes of all stay within their bound.
-template <typename Place, size_t kPlaces>
-Place* free_place(std::array<Place, kPlaces>& places, uint64_t bytes) noexcept {
-  const auto free_at = std::ranges::find(places, uint64_t{0}, &Place::id);
-  Place* free = free_at == places.end() ? nullptr : &*free_at;
-  const bool all_are_free = std::ranges::all_of(places, [](const Place& place) { return place.id == 0; });
+template <typename Transfer, size_t kPlaces>
+Transfer* free_place(std::array<Transfer, kPlaces>& places, uint64_t bytes) noexcept {
+  const auto free_at = std::ranges::find(places, uint64_t{0}, &Transfer::id);
+  Transfer* free = free_at == places.end() ? nullptr : &*free_at;
+  const bool all_are_free = std::ranges::all_of(places, [](const Transfer& place) { return place.id == 0; });
   if (all_are_free) return free;
   const uint64_t open_bytes = bytes_of(places);
   return open_bytes <= wire::kOpenBytesPerSession && bytes <= wire::kOpenBytesPerSession - open_bytes
@@ -45,20 +45,20 @@ Place* free_place(std::array<Place, kPlaces>& places, uint64_t bytes) noexcept {
 }
 
 // The one untouched for the longest time, where that is long enough.
-template <typename Place, size_t kPlaces>
-Place* idle_place(std::array<Place, kPlaces>& places, uint64_t now_ns) noexcept {
-  Place* oldest = nullptr;
-  for (Place& place : places) {
+template <typename Transfer, size_t kPlaces>
+Transfer* idle_place(std::array<Transfer, kPlaces>& places, uint64_t now_ns) noexcept {
+  Transfer* oldest = nullptr;
+  for (Transfer& place : places) {
     if (place.id == 0 || !is_idle(place, now_ns) || !may_be_given_up(place)) continue;
     if (oldest == nullptr || place.used_ns < oldest->used_ns) oldest = &place;
   }
   return oldest;
 }
 
-template <typename Place, size_t kPlaces>
-Place* find(std::array<Place, kPlaces>& places, uint64_t id, uint64_t now_ns) noexcept {
+template <typename Transfer, size_t kPlaces>
+Transfer* find(std::array<Transfer, kPlaces>& places, uint64_t id, uint64_t now_ns) noexcept {
   if (id == 0) return nullptr;
-  for (Place& place : places) {
+  for (Transfer& place : places) {
     if (place.id != id) continue;
     place.used_ns = now_ns;
     return &place;

@@ -18,7 +18,7 @@ constexpr uint64_t kLooksPerVictim = 16;
 // Where few of them have buffers that fit, more are looked at.
 constexpr uint64_t kLooksMax = 2'048;
 constexpr size_t kSameClassWanted = 16;
-// Large values that go for one, before a window is emptied for it.
+// Large values that go for one, before a run is emptied for it.
 constexpr int kLargeAttempts = 2;
 constexpr int kAttemptsAtOnce = 64;
 
@@ -31,7 +31,7 @@ Eviction::Eviction(const Parts& parts) : parts_(parts), uses_(parts.policy) {
 }
 
 Eviction::~Eviction() {
-  end_window();
+  end_run();
   parts_.table.evict_by(nullptr, nullptr);
 }
 
@@ -117,12 +117,12 @@ Code Eviction::make_room(uint64_t bytes, int attempts) noexcept {
   if (parts_.growth.can_grow(bytes)) return Code::kNoSpace;
   take_samples();
   const bool is_large = bytes > kSlabBytesMax;
-  if (is_large && attempts >= kLargeAttempts) return empty_window(bytes);
+  if (is_large && attempts >= kLargeAttempts) return empty_run(bytes);
   const Look look = look_around(bytes);
   look_for_other_class(look, bytes);
   size_t evicted = 0;
   const Code code = evict_same_class(bytes, evicted);
-  if (evicted == 0) return code != Code::kOk ? code : empty_window(bytes);
+  if (evicted == 0) return code != Code::kOk ? code : empty_run(bytes);
   parts_.heap.reclaim();
   return Code::kOk;
 }

@@ -4,7 +4,7 @@
 //   Eviction eviction({.table = table, .heap = heap, .growth = node, .policy = ..., .samples = &shm_domain});
 //
 // A put that finds no buffer has some entries evicted whose buffers fit, those that look idlest among some
-// hundreds. Where there are none, or others are much idler, a window of chunks is emptied, in steps: the put
+// hundreds. Where there are none, or others are much idler, a run of chunks is emptied, in steps: the put
 // is told kNoSpace meanwhile, and is_under_way() that it is worth waiting. Buffers that readers have pinned,
 // or that no slot names because a client is writing them, are never touched; nothing is evicted while the
 // node can grow.
@@ -37,7 +37,7 @@ class Eviction final : public RoomMaker {
   };
   struct Counters {
     uint64_t samples = 0;  // Uses that readers wrote down.
-    uint64_t windows = 0;  // That were emptied.
+    uint64_t runs = 0;     // That were emptied.
     uint64_t spared = 0;   // Entries that would have gone, had no reader pinned them.
   };
 
@@ -51,8 +51,8 @@ class Eviction final : public RoomMaker {
   // For a table that no other caller waits for. False: there cannot be room for so much.
   [[nodiscard]] bool make_room_at_once(uint64_t bytes);
 
-  // A window is being emptied: call step() again and again, and try what waits for room when it is not.
-  [[nodiscard]] bool is_under_way() const noexcept { return window_.has_value(); }
+  // A run is being emptied: call step() again and again, and try what waits for room when it is not.
+  [[nodiscard]] bool is_under_way() const noexcept { return run_.has_value(); }
   // Evicts so many entries, or fewer.
   void step(size_t entries_max);
 
@@ -61,7 +61,7 @@ class Eviction final : public RoomMaker {
 
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
-  // What is done of emptying a window in one go: some ten microseconds.
+  // What is done of emptying a run in one go: some ten microseconds.
   static constexpr size_t kStepEntries = 256;
 
  private:
@@ -83,14 +83,14 @@ class Eviction final : public RoomMaker {
   [[nodiscard]] bool fits(Slot slot, uint64_t bytes) const noexcept;
   [[nodiscard]] Code evict_same_class(uint64_t bytes, size_t& evicted);
   void look_for_other_class(const Look& look, uint64_t bytes);
-  [[nodiscard]] bool begin_window(const std::optional<Heap::Window>& window);
-  [[nodiscard]] Code empty_window(uint64_t bytes);
-  [[nodiscard]] std::optional<Heap::Window> window_for(uint64_t bytes) const noexcept;
+  [[nodiscard]] bool begin_run(const std::optional<Heap::ChunkRun>& run);
+  [[nodiscard]] Code empty_run(uint64_t bytes);
+  [[nodiscard]] std::optional<Heap::ChunkRun> run_for(uint64_t bytes) const noexcept;
   enum class Gone : uint8_t { kYes, kBlocked, kNotNow };
   [[nodiscard]] Gone evict_occupant(Offset buffer);
-  void block_window();
-  void finish_window();
-  void end_window();
+  void block_run();
+  void finish_run();
+  void end_run();
 
   Parts parts_;
   SlotUses uses_;
@@ -98,14 +98,14 @@ class Eviction final : public RoomMaker {
   std::vector<Candidate> same_class_;
   std::vector<uint64_t> hashes_;
   // The chunks that are being emptied, and what is left in the one at `chunk_`.
-  std::optional<Heap::Window> window_;
+  std::optional<Heap::ChunkRun> run_;
   uint64_t chunk_ = 0;
   std::vector<Offset> occupants_;
   // Those that could not be: withheld as well until the search ends.
-  std::vector<Heap::Window> blocked_;
+  std::vector<Heap::ChunkRun> blocked_;
   bool is_waited_for_ = false;  // By a put.
   bool has_given_up_ = false;   // The last search that was waited for: the next put is told so.
-  uint64_t evicted_at_window_ = 0;
+  uint64_t evicted_at_run_ = 0;
   Counters counters_;
 };
 

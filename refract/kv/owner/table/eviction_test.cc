@@ -276,7 +276,7 @@ TEST(Eviction, memory_goes_to_the_sizes_that_are_used) {
       }
     }
     EXPECT_LT(misses, kWorkingSet / 50) << "of " << kWorkingSet << ", beside " << count << " idle ones";
-    EXPECT_GT(cache.eviction.counters().windows, 0u);
+    EXPECT_GT(cache.eviction.counters().runs, 0u);
     EXPECT_TRUE(cache.is_sound());
   }
 }

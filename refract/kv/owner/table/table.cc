@@ -93,9 +93,9 @@ bool Table::is_expired(Slot slot) const noexcept {
   return slot.expires() && clock_.wall_ns() >= expiry_of(slot);
 }
 
-Table::Place Table::locate(const HashedKey& key) const noexcept {
+TablePlace Table::locate(const HashedKey& key) const noexcept {
   const uint8_t fingerprint = Slot::fingerprint_of(key.hash);
-  Place place;
+  TablePlace place;
   Offset line = bucket_of(key.hash);
   while (true) {
     for (uint32_t hits = match_slots(writer_.at(line), fingerprint); hits != 0; hits &= hits - 1) {
@@ -123,7 +123,7 @@ Table::Place Table::locate(const HashedKey& key) const noexcept {
   }
 }
 
-Code Table::check(const Place& place, const PutOptions& options) const noexcept {
+Code Table::check(const TablePlace& place, const PutOptions& options) const noexcept {
   const bool present = place.slot && !is_expired(place.slot);
   if (options.if_absent && present) return Code::kExists;
   if (options.if_version != 0) {
@@ -164,7 +164,7 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
 Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> value,
                             const PutOptions& options) {
   if (const Code code = room_in_log(key.bytes.size(), value.size()); code != Code::kOk) return fail(code);
-  Place place = locate(key);
+  TablePlace place = locate(key);
   if (const Code code = check(place, options); code != Code::kOk) return fail(code);
   const uint64_t removed_before = removed();
   const Result<Draft> made = draft(key, value.size(), options);
@@ -206,7 +206,7 @@ Result<uint64_t> Table::commit(const Draft& draft, const PutOptions& options) {
                                        draft.lengths.key_bytes};
   Code code = room_in_log(draft.lengths.key_bytes, draft.lengths.value_bytes);
   if (code == Code::kOverloaded) return fail(code);
-  const Place place = locate({key, draft.hash});
+  const TablePlace place = locate({key, draft.hash});
   if (code == Code::kOk) code = check(place, options);
   if (code != Code::kOk) {
     abandon(draft);
@@ -219,7 +219,7 @@ void Table::abandon(const Draft& draft) {
   heap_.release(draft.buffer, draft.lengths.total_bytes());
 }
 
-Result<uint64_t> Table::publish(const Draft& draft, Place place) {
+Result<uint64_t> Table::publish(const Draft& draft, TablePlace place) {
   if (!place.slot_at && !link_line(place, draft.hash)) return fail(Code::kNoSpace);
   const uint64_t stamp = heap_.next_stamp();
   writer_.publish(draft.buffer, stamp);
@@ -229,7 +229,7 @@ Result<uint64_t> Table::publish(const Draft& draft, Place place) {
   return stamp;
 }
 
-bool Table::link_line(Place& place, uint64_t hash) {
+bool Table::link_line(TablePlace& place, uint64_t hash) {
   const auto line = heap_.allocate_line();
   if (!line && room_maker_ != nullptr) room_maker_->make_room_for_table();
   if (!line) return false;
@@ -242,7 +242,7 @@ bool Table::link_line(Place& place, uint64_t hash) {
 }
 
 // The buffer is complete: its stamp has been stored.
-void Table::store(const Draft& draft, const Place& place, uint64_t stamp) {
+void Table::store(const Draft& draft, const TablePlace& place, uint64_t stamp) {
   const bool expires = (draft.lengths.flags & Lengths::kExpires) != 0;
   const Slot slot = Slot::of({.hash = draft.hash,
                               .stamp = stamp,
@@ -281,7 +281,7 @@ void Table::retire(Offset buffer, uint64_t bytes) {
 
 Result<uint64_t> Table::erase(const HashedKey& key, uint64_t if_version) {
   if (const Code code = room_in_log(key.bytes.size(), 0); code != Code::kOk) return fail(code);
-  const Place place = locate(key);
+  const TablePlace place = locate(key);
   if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
   const uint64_t version = writer_.load(place.slot.buffer());
   if (if_version != 0 && version != if_version) return fail(Code::kVersionMismatch);
@@ -335,7 +335,7 @@ void Table::trim(uint64_t bucket) {
 }
 
 Result<Table::Entry> Table::find(const HashedKey& key) {
-  const Place place = locate(key);
+  const TablePlace place = locate(key);
   if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
   was_used(place.slot_at);
   const Lengths lengths = lengths_of(place.slot);
@@ -349,7 +349,7 @@ Result<Table::Entry> Table::find(const HashedKey& key) {
 }
 
 Table::Standing Table::standing(const HashedKey& key) const noexcept {
-  const Place place = locate(key);
+  const TablePlace place = locate(key);
   if (!place.slot) return {};
   return {.slot_at = place.slot_at, .slot = place.slot};
 }

@@ -168,8 +168,6 @@ class Table {
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
 
  private:
-  using Place = TablePlace;
-
   [[nodiscard]] Offset bucket_at(uint64_t index) const noexcept;
   [[nodiscard]] Offset bucket_of(uint64_t hash) const noexcept;
   [[nodiscard]] Offset line_behind(Offset line) const noexcept;
@@ -179,16 +177,16 @@ class Table {
   [[nodiscard]] uint64_t expiry_of(Slot slot) const noexcept;
   [[nodiscard]] RequestId identity_of(Slot slot) const noexcept;
   [[nodiscard]] bool is_expired(Slot slot) const noexcept;
-  [[nodiscard]] Place locate(const HashedKey& key) const noexcept;
-  [[nodiscard]] Code check(const Place& place, const PutOptions& options) const noexcept;
+  [[nodiscard]] TablePlace locate(const HashedKey& key) const noexcept;
+  [[nodiscard]] Code check(const TablePlace& place, const PutOptions& options) const noexcept;
   // For a buffer that the heap lacks. What goes for it may be what a condition names: then that fails here.
   [[nodiscard]] Result<Offset> make_room(uint64_t bytes, const HashedKey& key, const PutOptions& options);
   // Where this changes, places that were looked up before are so no more.
   [[nodiscard]] uint64_t removed() const noexcept { return stats_.expired + stats_.evicted; }
   [[nodiscard]] Result<Draft> draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
-  [[nodiscard]] Result<uint64_t> publish(const Draft& draft, Place place);
-  [[nodiscard]] bool link_line(Place& place, uint64_t hash);
-  void store(const Draft& draft, const Place& place, uint64_t stamp);
+  [[nodiscard]] Result<uint64_t> publish(const Draft& draft, TablePlace place);
+  [[nodiscard]] bool link_line(TablePlace& place, uint64_t hash);
+  void store(const Draft& draft, const TablePlace& place, uint64_t stamp);
   [[nodiscard]] Code room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept;
   void tell_log(Offset buffer, uint64_t stamp);
   void remove(Offset slot_at, Slot slot);
@@ -196,7 +194,8 @@ class Table {
   [[nodiscard]] bool is_empty(Offset line) const noexcept;
   [[nodiscard]] std::span<const Offset> lines_at(Hand& hand, std::span<Offset> room) const;
   // Of crowded buckets: table_crowds.cc.
-  [[nodiscard, gnu::noinline, gnu::cold]] Place locate_in(Crowd& crowd, const HashedKey& key) const noexcept;
+  [[nodiscard, gnu::noinline, gnu::cold]] TablePlace locate_in(Crowd& crowd,
+                                                               const HashedKey& key) const noexcept;
   void note_crowd(uint64_t bucket);
   void note_linked(uint64_t bucket, Offset line);
   void note_stored(const HashedKey& key);

@@ -16,8 +16,8 @@ constexpr int kLinesTrimmed = 128;
 
 }  // namespace
 
-Table::Place Table::locate_in(Crowd& crowd, const HashedKey& key) const noexcept {
-  Place place{.slot_at = crowds_->find(crowd, key.bytes), .slot = {}, .tail = crowd.lines().back()};
+TablePlace Table::locate_in(Crowd& crowd, const HashedKey& key) const noexcept {
+  TablePlace place{.slot_at = crowds_->find(crowd, key.bytes), .slot = {}, .tail = crowd.lines().back()};
   if (place.slot_at) {
     place.slot = slot_at(place.slot_at);
   } else {

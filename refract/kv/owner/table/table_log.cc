@@ -61,12 +61,12 @@ void Table::expect(uint64_t entries) {
 
 // Whether the table may lack a change with this stamp.
 bool Table::is_behind(const HashedKey& key, uint64_t stamp) const noexcept {
-  const Place place = locate(key);
+  const TablePlace place = locate(key);
   return !place.slot || writer_.load(place.slot.buffer()) < stamp;
 }
 
 Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& change) {
-  Place place = locate(key);
+  TablePlace place = locate(key);
   if (place.slot && writer_.load(place.slot.buffer()) >= change.stamp) return false;
   const uint64_t expires_wall_ns = change.expires_wall_ns;
   const bool is_gone = expires_wall_ns != 0 && clock_.wall_ns() >= expires_wall_ns;
@@ -108,7 +108,7 @@ std::optional<Table::Draft> Table::adopt_unnamed(const ChangeLog::Change& last) 
 
 Result<> Table::redo(const ChangeLog::Change& last, const std::optional<Draft>& unnamed) {
   if (unnamed) {
-    Place place = locate(hashed(last.key));
+    TablePlace place = locate(hashed(last.key));
     if (!place.slot_at && !link_line(place, unnamed->hash)) {
       abandon(*unnamed);
       return fail(Code::kNoSpace);

@@ -16,7 +16,7 @@
 
 namespace refract::client {
 
-class Doubts {
+class UnresolvedWrites {
  public:
   static constexpr size_t kMax = 16'384;
 

@@ -23,8 +23,8 @@ void Heap::mark_start(Offset at, bool begins) {
   word = begins ? word | bit : word & ~bit;
 }
 
-std::optional<Heap::Window> Heap::emptiest_window(uint64_t count, uint64_t from) const noexcept {
-  std::optional<Window> best;
+std::optional<Heap::ChunkRun> Heap::emptiest_run(uint64_t count, uint64_t from) const noexcept {
+  std::optional<ChunkRun> best;
   uint64_t best_bytes = 0;
   bool best_is_behind = false;
   uint64_t run = 0;
@@ -62,10 +62,10 @@ std::optional<Heap::Window> Heap::emptiest_window(uint64_t count, uint64_t from)
   return best;
 }
 
-void Heap::withhold(const Window& window) {
+void Heap::withhold(const ChunkRun& run) {
   // What waits to be taken first may lie in it.
   collect_free_chunks();
-  for (uint64_t index = window.first; index < window.first + window.chunks; ++index) {
+  for (uint64_t index = run.first; index < run.first + run.chunks; ++index) {
     Chunk& chunk = chunks_[index];
     REFRACT_CHECK(chunk.kind != ChunkKind::kLines && !chunk.withheld);
     chunk.withheld = true;
@@ -76,8 +76,8 @@ void Heap::withhold(const Window& window) {
   }
 }
 
-void Heap::hand_back(const Window& window) {
-  for (uint64_t index = window.first; index < window.first + window.chunks; ++index) {
+void Heap::hand_back(const ChunkRun& run) {
+  for (uint64_t index = run.first; index < run.first + run.chunks; ++index) {
     Chunk& chunk = chunks_[index];
     chunk.withheld = false;
     if (chunk.kind == ChunkKind::kFree) first_free_ = std::min(first_free_, index);
@@ -87,8 +87,8 @@ void Heap::hand_back(const Window& window) {
   }
 }
 
-bool Heap::is_free(const Window& window) const noexcept {
-  for (uint64_t index = window.first; index < window.first + window.chunks; ++index) {
+bool Heap::is_free(const ChunkRun& run) const noexcept {
+  for (uint64_t index = run.first; index < run.first + run.chunks; ++index) {
     if (chunks_[index].kind != ChunkKind::kFree) return false;
   }
   return true;
