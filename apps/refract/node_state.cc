@@ -156,25 +156,6 @@ Reported<std::vector<observe::ShardState>> shard_states(const Invocation& invoca
   return states;
 }
 
-// Which way requests go, and why no other.
-std::string why_text(const Route& route) {
-  std::string out = fmt::format("node       {}\n", route.address);
-  out += fmt::format("transport  {}: {}\n", route.transport, route.chosen);
-  for (const OtherTransport& other : route.others) {
-    out += fmt::format("           not {}: {}\n", other.transport, other.reason);
-  }
-  out += fmt::format("server     {}, incarnation {}", route.server, route.incarnation);
-  if (route.server_pid != 0) out += fmt::format(", process {}", route.server_pid);
-  if (route.shards > 1) out += fmt::format(", {} of {} shards reached", route.shards_reached, route.shards);
-  out += fmt::format("\nreads      {}: {}\n", route.direct ? "direct" : "by the server", route.reason);
-  if (!route.device.empty()) out += fmt::format("           through {}\n", route.device);
-  if (route.regions > 0) {
-    out += fmt::format("           {} mapped, in {} region{}\n", bytes_text(route.mapped_bytes),
-                       route.regions, route.regions == 1 ? "" : "s");
-  }
-  return out + fmt::format("writes     by the server, one message each way over {}\n", route.transport);
-}
-
 Json ping_json(const Result<Pong>& pong, uint64_t first_ns, const Route& route) {
   Json others = Json::array();
   for (const OtherTransport& other : route.others) {
@@ -231,7 +212,7 @@ int run_ping(const Invocation& invocation) {
     if (const int written = write_text(text); written != kDone) return written;
   }
   if (invocation.why && !invocation.json) {
-    if (const int written = write_text(why_text(route)); written != kDone) return written;
+    if (const int written = write_text(client->why()); written != kDone) return written;
   }
   if (pong) return kDone;
   Report said = explain(*client, pong.code(), "the server does not answer");

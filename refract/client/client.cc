@@ -18,8 +18,8 @@ using client::check_put;
 using client::ClientState;
 using client::Connection;
 using client::got_of;
-using client::options_of;
 using client::KeyOwner;
+using client::options_of;
 using client::Sink;
 using client::StringRoom;
 using client::take;
@@ -402,28 +402,25 @@ Route Client::route() const {
 
 std::string Client::why() const {
   const Route route = this->route();
-  std::string text = fmt::format("node    {} ({}: {})\n", route.address, route.transport, route.chosen);
+  std::string text = fmt::format("node       {}\n", route.address);
+  text += fmt::format("transport  {}: {}\n", route.transport, route.chosen);
   for (const OtherTransport& other : route.others) {
-    text += fmt::format("        not {}: {}\n", other.transport, other.reason);
+    text += fmt::format("           not {}: {}\n", other.transport, other.reason);
   }
-  if (route.shards > 1) text += fmt::format("shards  {}, {} reached\n", route.shards, route.shards_reached);
-  text += fmt::format("server  {}, incarnation {}", route.server, route.incarnation);
+  text += fmt::format("server     {}, incarnation {}", route.server, route.incarnation);
   // Over a network the process is not told, which would mean nothing there.
-  text += route.server_pid == 0 ? "\n" : fmt::format(", process {}\n", route.server_pid);
+  if (route.server_pid != 0) text += fmt::format(", process {}", route.server_pid);
+  if (route.shards > 1) text += fmt::format(", {} of {} shards reached", route.shards_reached, route.shards);
   const std::string_view reads = route.direct ? "direct" : route.chain ? "by chains" : "by the server";
-  text += fmt::format("reads   {}: {}\n", reads, route.reason);
-  if (!route.device.empty()) text += fmt::format("        through {}\n", route.device);
+  text += fmt::format("\nreads      {}: {}\n", reads, route.reason);
+  if (!route.device.empty()) text += fmt::format("           through {}\n", route.device);
   if (route.regions > 0) {
-    text += fmt::format("        {} MiB in {} {}\n", route.mapped_bytes / kMiB, route.regions,
-                        route.regions == 1 ? "region" : "regions");
+    text += fmt::format("           {} MiB mapped, in {} region{}\n", route.mapped_bytes / kMiB,
+                        route.regions, route.regions == 1 ? "" : "s");
   }
-  const std::string_view writes =
-      route.chain ? "by chains where the entry is there, else by the server" : "by the server";
-  const std::string_view by = route.transport == "tcp"     ? "a socket"
-                              : route.transport == "verbs" ? "a queue pair of the device"
-                                                           : "a ring in shared memory each way";
-  text += fmt::format("writes  {}, over {}\n", writes, by);
-  return text;
+  const std::string_view chains = route.chain ? "by chains where the entry is there, else " : "";
+  return text +
+         fmt::format("writes     {}by the server, one message each way over {}\n", chains, route.transport);
 }
 
 Report Client::trouble() const {
