@@ -15,10 +15,11 @@
 #include "refract/base/report.h"
 #include "refract/base/units.h"
 #include "refract/fabric/channel.h"
+#include "refract/node/doctor/serving_end.h"
 
 namespace refract::bench {
 
-inline constexpr uint16_t kFabricRegion = 1;
+inline constexpr uint16_t kFabricRegion = node::ServingEnd::kRegion;
 inline constexpr size_t kFabricBytesMax = 4 * kMiB;  // Of one request.
 
 // What each end registers: an area that the peer reads, one that it writes, the words that it changes by
@@ -31,29 +32,8 @@ struct FabricLayout {
   static constexpr uint64_t kBytes = kLocal + 2 * kFabricBytesMax;
 };
 
-// An end that lets clients in and serves the region.
-class ServingEnd {
- public:
-  ServingEnd() = default;
-  ServingEnd(const ServingEnd&) = delete;
-  ServingEnd& operator=(const ServingEnd&) = delete;
-  virtual ~ServingEnd() = default;
-
-  [[nodiscard]] virtual fabric::Domain& domain() noexcept = 0;
-  // For clients, as the row's domain takes it.
-  [[nodiscard]] virtual const std::string& address() const noexcept = 0;
-  // FabricLayout::kBytes, zeroed at first.
-  [[nodiscard]] virtual std::byte* memory() noexcept = 0;
-  [[nodiscard]] virtual RemoteKey key() const noexcept = 0;
-  // Moves what polling the domain does not: handshakes. A system call or two.
-  virtual void let_in() noexcept = 0;
-};
-
-// A client's domain, and the one that introduces it to its peers, where it needs one.
-struct ClientEnd {
-  std::unique_ptr<fabric::Domain> introducer;  // May be null.
-  std::unique_ptr<fabric::Domain> domain;
-};
+using node::ClientEnd;
+using node::ServingEnd;
 
 struct FabricRow {
   std::string_view name;

@@ -9,12 +9,12 @@
 
 #include "bench/measure/child_process.h"
 #include "bench/measure/measure.h"
-#include "bench/sides/shm_side.h"
 
 #include "refract/base/clock.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/tcp/reception.h"
+#include "refract/node/doctor/serving_end.h"
 
 namespace refract::bench {
 namespace {
@@ -35,7 +35,7 @@ class ShmDoor final : public Door, public runtime::Poller {
   [[nodiscard]] static Reported<std::unique_ptr<Door>> open(runtime::Shard& shard) {
     Reported<TemporaryFolder> folder = TemporaryFolder::create();
     if (!folder) return report(folder.error());
-    auto side = ShmSide::open(folder->path() + "/node.sock");
+    auto side = node::ShmSide::open(folder->path() + "/node.sock");
     if (!side) return report(side.error());
     (*side)->domain().start_serving();
     std::unique_ptr<ShmDoor> door(new ShmDoor(shard, std::move(*folder), std::move(*side)));
@@ -70,12 +70,12 @@ class ShmDoor final : public Door, public runtime::Poller {
  private:
   static constexpr uint64_t kPollsBetweenLooks = 4'096;
 
-  ShmDoor(runtime::Shard& shard, TemporaryFolder folder, std::unique_ptr<ShmSide> side)
+  ShmDoor(runtime::Shard& shard, TemporaryFolder folder, std::unique_ptr<node::ShmSide> side)
       : shard_(shard), folder_(std::move(folder)), side_(std::move(side)) {}
 
   runtime::Shard& shard_;
   TemporaryFolder folder_;
-  std::unique_ptr<ShmSide> side_;
+  std::unique_ptr<node::ShmSide> side_;
   bool is_added_ = false;
   uint64_t polls_ = 0;
 };
