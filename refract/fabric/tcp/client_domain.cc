@@ -2,12 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <vector>
 
 #include "refract/base/clock.h"
-#include "refract/base/prng.h"
 #include "refract/fabric/tcp/alarm.h"
 #include "refract/fabric/tcp/client_link.h"
 #include "refract/fabric/tcp/domain.h"
@@ -32,7 +30,6 @@ struct ClientDomain::State final : Hub {
   ClientOptions options;
   std::vector<std::unique_ptr<ClientLink>> links;
   std::vector<ClientLink*> dead;  // Their last completion was given out in the poll before.
-  std::array<int, 1> wake_descriptors{-1};
   Alarm alarm;
   Report last_refusal{Code::kOk, "", ""};
   size_t unsettled = 0;  // Links that are being opened, or wait to be.
@@ -55,11 +52,11 @@ Reported<std::unique_ptr<ClientDomain>> ClientDomain::create(const ClientOptions
     return report(Code::kSystem, fmt::format("cannot make a timer: {}", errno_text(errno)),
                   "raise the limit on open files (ulimit -n)");
   }
-  state->wake_descriptors[0] = state->epoll();
   return std::unique_ptr<ClientDomain>(new ClientDomain(std::move(state)));
 }
 
-ClientDomain::ClientDomain(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+ClientDomain::ClientDomain(std::unique_ptr<State> state) noexcept
+    : TcpDomain(*state), state_(std::move(state)) {}
 ClientDomain::~ClientDomain() = default;
 
 Reported<Channel*> ClientDomain::connect(std::string_view address) {
@@ -149,29 +146,10 @@ size_t ClientDomain::poll(std::span<Completion> completions) noexcept {
   return count + state.give_verdicts(completions.subspan(count));
 }
 
-void ClientDomain::flush() noexcept {
-  state_->flush();
-}
 bool ClientDomain::prepare_sleep() noexcept {
   const bool may_sleep = state_->prepare_sleep();
   state_->settle();
   return may_sleep && !state_->has_verdict();
-}
-void ClientDomain::woke() noexcept {
-  state_->woke();
-}
-std::span<const int> ClientDomain::wake_descriptors() const noexcept {
-  return state_->wake_descriptors;
-}
-
-Reported<RemoteKey> ClientDomain::register_region(const RegionSpec& spec) {
-  const RemoteKey key{std::max<uint64_t>(secure_random_u64(), 1)};
-  if (auto added = state_->regions.add(spec, key); !added) return report(added.error());
-  return key;
-}
-
-uint64_t ClientDomain::revoke_region(uint16_t region) noexcept {
-  return state_->revoke(region);
 }
 
 const Report& ClientDomain::last_refusal() const noexcept {
@@ -187,12 +165,6 @@ uint64_t ClientDomain::round_trip_ns(const Channel& channel) const noexcept {
 std::string ClientDomain::peer_of(const Channel& channel) const {
   const int fd = as_link(channel).fd();
   return fd < 0 ? std::string() : peer_address(fd).text();
-}
-uint64_t ClientDomain::pending_bytes() const noexcept {
-  return state_->blocks.taken() * kBlockBytes;
-}
-const DomainCounters& ClientDomain::counters() const noexcept {
-  return state_->counters;
 }
 
 }  // namespace refract::fabric::tcp

@@ -46,13 +46,40 @@ struct Admitted {
   std::string peer;  // For people.
 };
 
+class Hub;
+
 struct ServerOptions {
   // Above this, what waits for peers that do not read is no longer added to: their requests stay in their
   // sockets.
   uint64_t output_bytes_max = 256 * kMiB;
 };
 
-class ServerDomain final : public Domain {
+// What both ends have.
+class TcpDomain : public Domain {
+ public:
+  // register_region with a key that was drawn before.
+  [[nodiscard]] Reported<> serve_region(const RegionSpec& spec, RemoteKey key);
+  [[nodiscard]] const DomainCounters& counters() const noexcept;
+  // Memory that holds bytes on their way, of all connections; see ServerOptions::output_bytes_max.
+  [[nodiscard]] uint64_t pending_bytes() const noexcept;
+
+  [[nodiscard]] std::string_view provider() const noexcept override { return "tcp"; }
+  [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept override;
+  void flush() noexcept override;
+  [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override;
+  uint64_t revoke_region(uint16_t region) noexcept override;
+  [[nodiscard]] bool prepare_sleep() noexcept override;
+  void woke() noexcept override;
+  [[nodiscard]] std::span<const int> wake_descriptors() const noexcept override;
+
+ protected:
+  explicit TcpDomain(Hub& hub) noexcept : hub_(hub) {}
+
+ private:
+  Hub& hub_;  // The state of the derived domain.
+};
+
+class ServerDomain final : public TcpDomain {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<ServerDomain>> create(const ServerOptions& options = {});
   ServerDomain(const ServerDomain&) = delete;
@@ -64,25 +91,11 @@ class ServerDomain final : public Domain {
   void hand_over(Admitted admitted) noexcept;
   // Any thread: those handed over and not yet closed.
   [[nodiscard]] size_t connections() const noexcept;
-
-  // register_region with a key that was drawn before.
-  [[nodiscard]] Reported<> serve_region(const RegionSpec& spec, RemoteKey key);
   // "10.0.0.7:41234". Of a channel of this domain.
   [[nodiscard]] static std::string peer_of(const Channel& channel);
-  [[nodiscard]] const DomainCounters& counters() const noexcept;
-  // Memory that holds bytes on their way, of all connections; see ServerOptions::output_bytes_max.
-  [[nodiscard]] uint64_t pending_bytes() const noexcept;
 
-  [[nodiscard]] std::string_view provider() const noexcept override { return "tcp"; }
-  [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept override;
-  void flush() noexcept override;
-  [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override;
-  uint64_t revoke_region(uint16_t region) noexcept override;
   [[nodiscard]] Reported<Channel*> connect(
       std::string_view address) override;  // kUnsupported: use a ClientDomain.
-  [[nodiscard]] bool prepare_sleep() noexcept override;
-  void woke() noexcept override;
-  [[nodiscard]] std::span<const int> wake_descriptors() const noexcept override;
 
  private:
   struct State;
@@ -97,7 +110,7 @@ struct ClientOptions {
   uint64_t reconnect_for_ns = kForever_ns;
 };
 
-class ClientDomain final : public Domain {
+class ClientDomain final : public TcpDomain {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<ClientDomain>> create(const ClientOptions& options = {});
   ClientDomain(const ClientDomain&) = delete;
@@ -121,18 +134,9 @@ class ClientDomain final : public Domain {
   [[nodiscard]] uint64_t round_trip_ns(const Channel& channel) const noexcept;
   // "10.0.0.7:7400", as connected; empty while it is not.
   [[nodiscard]] std::string peer_of(const Channel& channel) const;
-  [[nodiscard]] const DomainCounters& counters() const noexcept;
-  // Memory that holds bytes on their way, of all connections.
-  [[nodiscard]] uint64_t pending_bytes() const noexcept;
 
-  [[nodiscard]] std::string_view provider() const noexcept override { return "tcp"; }
   [[nodiscard]] size_t poll(std::span<Completion> completions) noexcept override;
-  void flush() noexcept override;
-  [[nodiscard]] Reported<RemoteKey> register_region(const RegionSpec& spec) override;
-  uint64_t revoke_region(uint16_t region) noexcept override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
-  void woke() noexcept override;
-  [[nodiscard]] std::span<const int> wake_descriptors() const noexcept override;
 
  private:
   struct State;

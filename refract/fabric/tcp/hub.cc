@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "refract/base/prng.h"
 #include "refract/fabric/tcp/connection.h"
 
 namespace refract::fabric::tcp {
@@ -25,6 +26,7 @@ Hub::Hub(bool is_accepted, uint64_t output_bytes_max)
 
 Reported<> Hub::open() {
   epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  wake_descriptors_[0] = epoll_.get();
   if (epoll_) return {};
   return report(Code::kSystem, fmt::format("cannot make an epoll descriptor: {}", errno_text(errno)),
                 "raise the limit on open files (ulimit -n)");
@@ -183,6 +185,39 @@ uint64_t Hub::revoke(uint16_t region) noexcept {
   const uint64_t written_bytes = regions.remove(region);
   std::erase_if(moving_, [region](Connection* each) { return !each->revoke(region); });
   return written_bytes;
+}
+
+Reported<> TcpDomain::serve_region(const RegionSpec& spec, RemoteKey key) {
+  return hub_.regions.add(spec, key);
+}
+const DomainCounters& TcpDomain::counters() const noexcept {
+  return hub_.counters;
+}
+uint64_t TcpDomain::pending_bytes() const noexcept {
+  return hub_.blocks.taken() * kBlockBytes;
+}
+size_t TcpDomain::poll(std::span<Completion> completions) noexcept {
+  return hub_.poll(completions);
+}
+void TcpDomain::flush() noexcept {
+  hub_.flush();
+}
+Reported<RemoteKey> TcpDomain::register_region(const RegionSpec& spec) {
+  const RemoteKey key{std::max<uint64_t>(secure_random_u64(), 1)};
+  if (auto added = serve_region(spec, key); !added) return report(added.error());
+  return key;
+}
+uint64_t TcpDomain::revoke_region(uint16_t region) noexcept {
+  return hub_.revoke(region);
+}
+bool TcpDomain::prepare_sleep() noexcept {
+  return hub_.prepare_sleep();
+}
+void TcpDomain::woke() noexcept {
+  hub_.woke();
+}
+std::span<const int> TcpDomain::wake_descriptors() const noexcept {
+  return hub_.wake_descriptors();
 }
 
 }  // namespace refract::fabric::tcp

@@ -7,6 +7,7 @@
 // only while the shard spins without ever sleeping, its few busy connections are not watched at all.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,7 +41,8 @@ class Hub {
   [[nodiscard]] bool watch(int fd, uint64_t word) noexcept;
   [[nodiscard]] bool watch(int fd, Connection& connection) noexcept;
   void unwatch(int fd) noexcept;
-  [[nodiscard]] int epoll() const noexcept { return epoll_.get(); }
+  // Of the epoll descriptor alone.
+  [[nodiscard]] std::span<const int> wake_descriptors() const noexcept { return wake_descriptors_; }
   // Before each further connection, so that the data path allocates nothing for it.
   void make_room_for(size_t connections);
 
@@ -98,6 +100,7 @@ class Hub {
   void release_delivered() noexcept;
 
   Descriptor epoll_;
+  std::array<int, 1> wake_descriptors_{-1};
   uint64_t output_bytes_max_;
   std::vector<Completion> completed_;  // Of requests that were done when posted; a ring.
   uint64_t completed_head_ = 0;

@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "refract/base/check.h"
-#include "refract/base/prng.h"
 #include "refract/fabric/tcp/connection.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/hub.h"
@@ -38,7 +36,6 @@ struct ServerDomain::State final : Hub {
 
   std::vector<std::unique_ptr<ServerConnection>> connections;
   std::vector<Connection*> dead;  // Their last completion was given out in the poll before.
-  std::array<int, 1> wake_descriptors{-1};
   Descriptor bell;
   std::atomic<size_t> connection_count = 0;
   std::mutex newcomers_mutex;
@@ -62,11 +59,11 @@ Reported<std::unique_ptr<ServerDomain>> ServerDomain::create(const ServerOptions
     return report(Code::kSystem, fmt::format("cannot make an event descriptor: {}", errno_text(errno)),
                   "raise the limit on open files (ulimit -n)");
   }
-  state->wake_descriptors[0] = state->epoll();
   return std::unique_ptr<ServerDomain>(new ServerDomain(std::move(state)));
 }
 
-ServerDomain::ServerDomain(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+ServerDomain::ServerDomain(std::unique_ptr<State> state) noexcept
+    : TcpDomain(*state), state_(std::move(state)) {}
 ServerDomain::~ServerDomain() = default;
 
 void ServerDomain::hand_over(Admitted admitted) noexcept {
@@ -129,47 +126,9 @@ std::string ServerDomain::peer_of(const Channel& channel) {
   return static_cast<const ServerConnection&>(channel).peer();
 }
 
-const DomainCounters& ServerDomain::counters() const noexcept {
-  return state_->counters;
-}
-
-uint64_t ServerDomain::pending_bytes() const noexcept {
-  return state_->blocks.taken() * kBlockBytes;
-}
-
-Reported<> ServerDomain::serve_region(const RegionSpec& spec, RemoteKey key) {
-  return state_->regions.add(spec, key);
-}
-
-Reported<RemoteKey> ServerDomain::register_region(const RegionSpec& spec) {
-  const RemoteKey key{std::max<uint64_t>(secure_random_u64(), 1)};
-  if (auto added = state_->regions.add(spec, key); !added) return report(added.error());
-  return key;
-}
-
-uint64_t ServerDomain::revoke_region(uint16_t region) noexcept {
-  return state_->revoke(region);
-}
-
 Reported<Channel*> ServerDomain::connect(std::string_view address) {
   return report(Code::kUnsupported, fmt::format("the serving end cannot connect to {}", address),
                 "connect with a ClientDomain");
-}
-
-size_t ServerDomain::poll(std::span<Completion> completions) noexcept {
-  return state_->poll(completions);
-}
-void ServerDomain::flush() noexcept {
-  state_->flush();
-}
-bool ServerDomain::prepare_sleep() noexcept {
-  return state_->prepare_sleep();
-}
-void ServerDomain::woke() noexcept {
-  state_->woke();
-}
-std::span<const int> ServerDomain::wake_descriptors() const noexcept {
-  return state_->wake_descriptors;
 }
 
 }  // namespace refract::fabric::tcp
