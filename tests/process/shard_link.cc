@@ -5,6 +5,7 @@
 
 #include "tests/process/node_process.h"
 
+#include "refract/base/testing/needed.h"
 #include "refract/memory/space.h"
 
 namespace refract::test {
@@ -20,7 +21,7 @@ ShardLink::ShardLink() : shard_(system_clock()) {}
 
 std::unique_ptr<ShardLink> ShardLink::over_shm(const std::string& socket_path) {
   std::unique_ptr<ShardLink> link(new ShardLink);
-  link->shm_ = std::move(*fabric::shm::ClientDomain::create());
+  link->shm_ = needed(fabric::shm::ClientDomain::create());
   link->open(*link->shm_, socket_path);
   return link;
 }
@@ -28,7 +29,7 @@ std::unique_ptr<ShardLink> ShardLink::over_shm(const std::string& socket_path) {
 std::unique_ptr<ShardLink> ShardLink::over_tcp(const std::string& address,
                                                const fabric::tcp::Secret* secret) {
   std::unique_ptr<ShardLink> link(new ShardLink);
-  link->tcp_ = std::move(*fabric::tcp::ClientDomain::create({.secret = secret}));
+  link->tcp_ = needed(fabric::tcp::ClientDomain::create({.secret = secret}));
   link->open(*link->tcp_, address);
   return link;
 }

@@ -17,6 +17,7 @@
 
 #include "refract/base/boot_id.h"
 #include "refract/base/hash.h"
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/kv/layout/routing.h"
@@ -188,7 +189,7 @@ class TcpRefused : public testing::Test {
 TEST_F(TcpRefused, a_port_in_use) {
   const auto taken = fabric::tcp::listen("127.0.0.1:0");
   ASSERT_TRUE(taken) << taken.error().to_string();
-  const std::string address = *fabric::tcp::bound_address(taken->get());
+  const std::string address = needed(fabric::tcp::bound_address(taken->get()));
   expect_refused({"--listen-address", address}, 1, "another program listens on " + address);
 }
 
@@ -196,7 +197,7 @@ TEST_F(TcpRefused, a_port_in_use) {
 TEST(Tcp, a_port_that_is_given_up_a_moment_later_is_waited_for) {
   auto taken = fabric::tcp::listen("127.0.0.1:0");
   ASSERT_TRUE(taken) << taken.error().to_string();
-  const std::string address = *fabric::tcp::bound_address(taken->get());
+  const std::string address = needed(fabric::tcp::bound_address(taken->get()));
   std::thread leaver([&] {
     sleep_ms(200);
     *taken = Descriptor();

@@ -18,6 +18,7 @@
 
 #include "refract/base/hash.h"
 #include "refract/base/prng.h"
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/fabric/shm/connection_memory.h"
 #include "refract/fabric/shm/descriptors.h"
@@ -137,8 +138,8 @@ TEST_F(SameUser, scribbles_over_all_that_it_may_write_and_hurts_nobody_else) {
 
 // Keys of regions are handed to every client; they open what the region's rights allow.
 TEST_F(SameUser, with_a_regions_own_key_reads_it_and_with_any_other_or_to_write_is_refused) {
-  auto domain = *fabric::shm::ClientDomain::create();
-  fabric::Channel* const channel = *domain->connect(path());
+  auto domain = needed(fabric::shm::ClientDomain::create());
+  fabric::Channel* const channel = needed(domain->connect(path()));
   std::array<fabric::Completion, 8> completions;
   const auto settle = [&](const auto& done) {
     return becomes_true([&] {
