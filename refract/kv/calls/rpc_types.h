@@ -2,9 +2,7 @@
 // What callers give to RpcClient and get from it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "refract/kv/layout/contract.h"
 
@@ -12,33 +10,6 @@ namespace refract {
 class SharedBuffer;
 }
 namespace refract::kv {
-
-// Where a value goes.
-class ValueSink {
- public:
-  virtual ~ValueSink() = default;
-  // Room for `bytes`, or null where the value is not wanted (the get ends with kTooLarge). May be asked again
-  // when an attempt is repeated; the bytes are meaningless unless the get succeeds.
-  [[nodiscard]] virtual std::byte* room(uint64_t bytes) = 0;
-};
-
-class StringSink final : public ValueSink {
- public:
-  explicit StringSink(std::string& target) noexcept : target_(target) {}
-  [[nodiscard]] std::byte* room(uint64_t bytes) override {
-    target_.resize(bytes);
-    return reinterpret_cast<std::byte*>(target_.data());
-  }
-
- private:
-  std::string& target_;
-};
-
-struct Got {
-  uint64_t version = 0;
-  uint64_t value_bytes = 0;
-  uint64_t expires_wall_ns = 0;  // 0: never.
-};
 
 // Which write it is, and whether it was sent before: perhaps by another client, over another session.
 struct RpcAttempt {

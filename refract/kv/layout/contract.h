@@ -8,7 +8,9 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace refract::kv {
 
@@ -30,6 +32,33 @@ struct PutOptions {
       0;  // The present version must be this one, else kVersionMismatch (kNotFound if absent).
   uint64_t expires_wall_ns = 0;  // The entry is gone from this moment of the node's wall clock on; 0: never.
   RequestId request = {};        // A put that repeats one which was executed is not executed again.
+};
+
+// Where a value goes.
+class ValueSink {
+ public:
+  virtual ~ValueSink() = default;
+  // Room for `bytes`, or null where the value is not wanted (the get ends with kTooLarge). May be asked again
+  // when an attempt is repeated; the bytes are meaningless unless the get succeeds.
+  [[nodiscard]] virtual std::byte* room(uint64_t bytes) = 0;
+};
+
+class StringSink final : public ValueSink {
+ public:
+  explicit StringSink(std::string& target) noexcept : target_(target) {}
+  [[nodiscard]] std::byte* room(uint64_t bytes) override {
+    target_.resize(bytes);
+    return reinterpret_cast<std::byte*>(target_.data());
+  }
+
+ private:
+  std::string& target_;
+};
+
+struct Got {
+  uint64_t version = 0;
+  uint64_t value_bytes = 0;
+  uint64_t expires_wall_ns = 0;  // 0: never.
 };
 
 }  // namespace refract::kv
