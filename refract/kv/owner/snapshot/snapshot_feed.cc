@@ -70,7 +70,7 @@ void SnapshotFeed::departing(Slot slot) noexcept {
   ++stats_.handed;
   stats_.kept_bytes += Heap::footprint(lengths.total_bytes());
   stats_.kept_bytes_max = std::max(stats_.kept_bytes_max, stats_.kept_bytes);
-  hand_over({.buffer = buffer, .stamp = stamp, .bytes = lengths.total_bytes()});
+  hand_over({.buffer_at = buffer.value, .stamp = stamp, .bytes = lengths.total_bytes()});
   is_urgent_.store(
       stats_.kept_bytes * kUrgentShare > heap_.stats().bytes_total || 2 * (index - given_back_) > mask_,
       std::memory_order_relaxed);
@@ -102,7 +102,7 @@ size_t SnapshotFeed::give_back(size_t count_max) noexcept {
   for (; given_back_ < end; ++given_back_, ++count) {
     const Handed handed = queue_[given_back_ & mask_];
     stats_.kept_bytes -= Heap::footprint(handed.bytes);
-    table_.retire(handed.buffer, handed.bytes);
+    table_.retire(handed.buffer(), handed.bytes);
   }
   return count;
 }

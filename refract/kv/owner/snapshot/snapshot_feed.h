@@ -50,11 +50,16 @@ class SnapshotFeed : public Departures {
     uint64_t kept_bytes = 0;  // Now, in buffers that would be free otherwise.
     uint64_t kept_bytes_max = 0;
   };
+  // Trivial, so that the queue's pages stay untouched until an entry is handed over: with 24 MiB to fill, the
+  // shard would pause wherever a snapshot begins.
   struct Handed {
-    Offset buffer;
+    uint64_t buffer_at;
     uint64_t stamp;
     uint64_t bytes;
+
+    [[nodiscard]] Offset buffer() const noexcept { return {buffer_at}; }
   };
+  static_assert(std::is_trivially_default_constructible_v<Handed>);
 
   // Attaches itself to the table. All outlive it. REQUIRES: no other snapshot is under way.
   SnapshotFeed(Table& table, Heap& heap, Writer& writer, const Clock& clock, const Options& options);

@@ -130,7 +130,7 @@ Code SnapshotWalk<Memory, Feed>::take_queue(const ScanStep& step, uint64_t hande
     last_handed_stamp_ = one.stamp;
     if (std::ranges::binary_search(stamps_, one.stamp)) continue;
     const uint64_t before = counts_.entries;
-    if (const Code code = give(one.buffer, one.stamp, step, Where::kHereOrBehind, sink); code != Code::kOk)
+    if (const Code code = give(one.buffer(), one.stamp, step, Where::kHereOrBehind, sink); code != Code::kOk)
       return code;
     counts_.handed += counts_.entries - before;
   }
