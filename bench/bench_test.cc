@@ -2,9 +2,7 @@
 // The parts of the bench whose errors would make a number wrong without a sign of it.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "bench/bars/bars_results.h"
 #include "bench/load/entry.h"
@@ -12,6 +10,7 @@
 #include "bench/load/zipf.h"
 #include "bench/measure/pointer_chase.h"
 #include "bench/measure/tcp_echo.h"
+#include "bench/report/command.h"
 #include "bench/report/findings.h"
 
 namespace refract::bench {
@@ -86,6 +85,48 @@ TEST(Verdict, follows_the_median_and_the_sense_of_the_bar) {
   EXPECT_EQ(judge(bar_named("get-latency"), outcome), Verdict::kFallsShort);
 }
 
+TEST(Bars, stand_once_each_in_the_order_of_their_files) {
+  std::vector<std::string_view> names;
+  for (const Bar& bar : bars()) names.push_back(bar.name);
+  const auto place = [&names](std::string_view name) {
+    return std::ranges::find(names, name) - names.begin();
+  };
+  EXPECT_LT(place("chain-get"), place("idle"));
+  EXPECT_LT(place("idle"), place("sim-prism-get"));
+  EXPECT_LT(place("sim-prism-get"), place("view"));
+  std::ranges::sort(names);
+  EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+}
+
+TEST(Turns, have_a_first_that_does_not_count_and_details_that_are_medians) {
+  const Timer timer = Timer::calibrate();
+  const Reported<std::unique_ptr<References>> references = References::start(timer);
+  ASSERT_TRUE(references) << references.error().what;
+  BarRun run{.options = {.alternations = 3, .attempts = 1, .node_program = {}},
+             .timer = timer,
+             .references = **references};
+  const auto turn_of = [](uint64_t turn) {
+    return ratio_of(
+        {.ours = {"ours", 2.0 * static_cast<double>(turn)}, .theirs = {"theirs", 2.0}, .unit = "ns"});
+  };
+  const Reported<Outcome> warm = in_turns(run, "so", turn_of);
+  ASSERT_TRUE(warm) << warm.error().what;
+  EXPECT_EQ(warm->samples, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(warm->details.at(0).value, 4);
+  EXPECT_EQ(warm->details.at(1).name, "theirs");
+  EXPECT_TRUE(warm->note.starts_with("so"));
+  const Reported<Outcome> few = in_turns(run, "so", turn_of, {.turns_max = 2, .warms_up = false});
+  ASSERT_TRUE(few) << few.error().what;
+  EXPECT_EQ(few->samples, (std::vector<double>{0, 1}));
+  EXPECT_FALSE(in_turns(run, "so", [](uint64_t) { return Reported<Turn>(report(Code::kCorrupt, "no")); }));
+}
+
+TEST(Commands, are_those_of_all_rooms) {
+  std::vector<std::string> names;
+  for (const BenchCommand* command : bench_commands()) names.push_back(command->name());
+  EXPECT_EQ(names, (std::vector<std::string>{"bars", "fabric", "growth", "kv", "report", "suite"}));
+}
+
 TEST(OpenAddressing, returns_what_was_put_under_each_key_and_nothing_else) {
   Reported<OpenAddressing> table = OpenAddressing::create(1'000);
   ASSERT_TRUE(table) << table.error().what;
@@ -133,7 +174,7 @@ TEST(Results, become_json_and_a_page_that_shows_text_as_text) {
   result.outcome.samples = {0.41, 0.43, 0.47};
   result.outcome.note = "<script> & \"quotes\" \xff";
   result.outcome.blocks.push_back({});
-  const std::string text = json_of({result});
+  const std::string text = json_of(findings_of({result}));
   const auto json = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(json.is_discarded());
   const auto& series = json["sections"][0]["series"][0];

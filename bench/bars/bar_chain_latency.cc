@@ -13,24 +13,6 @@ namespace {
 // Few enough that a client remembers the slots of all.
 constexpr uint64_t kEntries = 1'000;
 
-Reported<double> get_median_ns(const BarRun& run, Client& client, uint64_t entries, Samples& samples,
-                               uint64_t seed) {
-  samples.clear();
-  Draw draw(seed, entries);
-  const uint64_t operations = run.options.operations / 20;
-  Value value = {};
-  for (uint64_t i = 0; i < operations; ++i) {
-    const uint64_t index = draw.next();
-    const Key key = Key::of(index);
-    const uint64_t before = ticks_before();
-    const auto got = client.get_into(key.text(), value.writable_bytes());
-    samples.record(ticks_after() - before);
-    if (!got) return failed("get", got.error().code);
-    if (!value.is_of(index)) return report(Code::kCorrupt, "a get returned another entry's value");
-  }
-  return run.timer.ns(samples.quantile_ticks(0.5));
-}
-
 Reported<Outcome> measure_chain_get(BarRun& run) {
   const uint64_t entries = std::min(kEntries, run.options.entries);
   const Reported<LoadedNode> loaded = start_loaded_node(run, entries);

@@ -6,12 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <memory>
-#include <optional>
 #include <thread>
 
 #include "bench/bars/bars.h"
+#include "bench/bars/durable_node.h"
 #include "bench/bars/loaded_node.h"
 
 #include "refract/base/prng.h"
@@ -80,48 +78,30 @@ Reported<> put_all(Client& client, const std::vector<std::string>& keys) {
   return {};
 }
 
-// A node with a log in a folder of its own, and keys of one kind in it.
+// A node with a log, and keys of one kind in it.
 struct Logged {
-  std::optional<TemporaryFolder> folder;
-  NodeOptions options;
+  DurableNode node;
   std::vector<std::string> keys;
 };
 
 Reported<Logged> start_logged(const BarRun& run, bool is_crowded) {
-  Reported<TemporaryFolder> folder = TemporaryFolder::create();
-  if (!folder) return report(folder.error());
-  Logged made{.folder = std::move(*folder),
-              .options = {.program = run.options.node_program,
-                          .memory_limit_bytes = node_memory_bytes(8 * kKeys),
-                          .durability = "everysec"},
-              .keys = {}};
-  made.options.data_folder = made.folder->path() + "/data";
-  Reported<PrivateNode> node = PrivateNode::start(made.options);
+  Reported<DurableNode> node = DurableNode::start(run, {.entries = 8 * kKeys});
   if (!node) return report(node.error());
-  const Reported<uint64_t> seed = hash_seed_of(*node);
+  const Reported<uint64_t> seed = hash_seed_of(node->node());
   if (!seed) return report(seed.error());
-  made.keys = is_crowded ? crowded_keys(*seed) : ordinary_keys();
-  Reported<Client> client = connect_to(*node);
+  Logged made{.node = std::move(*node), .keys = is_crowded ? crowded_keys(*seed) : ordinary_keys()};
+  Reported<Client> client = connect_to(made.node.node());
   if (!client) return report(client.error());
   if (const Reported<> put = put_all(*client, made.keys); !put) return report(put.error());
-  node->stop();
+  made.node.stop();
   return made;
 }
 
-// From the start of the program on the folder as it is, to the first right get.
-Reported<double> start_seconds(const Logged& logged, uint64_t index) {
-  const uint64_t begun_ns = now_ns();
-  Reported<PrivateNode> node = PrivateNode::start(logged.options);
-  if (!node) return report(node.error());
+Reported<double> start_seconds(Logged& logged, uint64_t index) {
   const std::string& key = logged.keys[index % kKeys];
-  while (true) {
-    Reported<Client> client = Client::connect(node->socket_path());
-    const Result<std::string> got = client ? client->get(key) : fail(client.error().code);
-    if (got && *got == key) return static_cast<double>(now_ns() - begun_ns) * 1e-9;
-    if (got || got.code() == Code::kNotFound) return report(Code::kCorrupt, "an entry is not what it was");
-    if (now_ns() - begun_ns > kPatience_ns) return failed("get behind a start", got.code());
-    sleep_ns(kMillisecond_ns);
-  }
+  const Reported<double> seconds = logged.node.start_again(key, key);
+  logged.node.stop();
+  return seconds;
 }
 
 // What the four others do, and where.
@@ -192,9 +172,9 @@ Reported<Beside> honest_puts(const BarRun& run, const std::string& socket, const
 }
 
 Reported<Outcome> measure_crowded_restart(BarRun& run) {
-  const Reported<Logged> ordinary = start_logged(run, false);
+  Reported<Logged> ordinary = start_logged(run, false);
   if (!ordinary) return report(ordinary.error());
-  const Reported<Logged> crowded = start_logged(run, true);
+  Reported<Logged> crowded = start_logged(run, true);
   if (!crowded) return report(crowded.error());
   return in_turns(run, fmt::format("{} keys in the log, no snapshot", kKeys),
                   [&](uint64_t turn) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "bench/bars/bars.h"
 #include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
@@ -16,24 +14,6 @@ namespace {
 
 // A get waits for two dependent misses, the bucket's and the buffer's; the rest of it should hide behind
 // them.
-Reported<double> get_median_ns(const BarRun& run, Client& client, Samples& samples, uint64_t seed) {
-  samples.clear();
-  Draw draw(seed, run.options.entries);
-  const uint64_t operations = run.options.operations / 8;
-  Value value = {};
-  for (uint64_t i = 0; i < operations; ++i) {
-    const uint64_t index = draw.next();
-    const Key key = Key::of(index);
-    const uint64_t before = ticks_before();
-    const auto got = client.get_into(key.text(), value.writable_bytes());
-    keep(&value);
-    samples.record(ticks_after() - before);
-    if (!got) return failed("get", got.error().code);
-    if (!value.is_of(index)) return report(Code::kCorrupt, "a get returned another entry's value");
-  }
-  return run.timer.ns(samples.quantile_ticks(0.5));
-}
-
 double two_reads_median_ns(const BarRun& run, const PointerChase& chase, Samples& samples, uint64_t& line) {
   samples.clear();
   const uint64_t operations = run.options.operations / 8;
@@ -64,7 +44,8 @@ Reported<Outcome> measure_get_latency(BarRun& run) {
                   fmt::format("{} pages both; the reads walk {} MiB, as much as the node's regions have",
                               is_large ? "2 MiB" : "4 KiB", footprint / kMiB),
                   [&](uint64_t turn) {
-                    return ratio_of({.ours = {"get", get_median_ns(run, loaded->client, samples, turn)},
+                    return ratio_of({.ours = {"get", get_median_ns(run, loaded->client, run.options.entries,
+                                                                   samples, turn)},
                                      .theirs = {"two reads", two_reads_median_ns(run, *chase, samples, line)},
                                      .unit = "ns"});
                   });

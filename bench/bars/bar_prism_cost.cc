@@ -5,7 +5,6 @@
 // Sketch: a get is a header copied and checked, one key compared, two places checked and 64 bytes copied, so
 // some 470 instructions and no miss; a put has two operations, takes and returns a buffer, 1,650
 // instructions.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

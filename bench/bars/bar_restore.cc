@@ -2,7 +2,6 @@
 // How long it takes to have everything back: from a snapshot, and from memory.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 

@@ -86,9 +86,8 @@ Reported<Outcome> measure_latency(BarRun& run, Judged judged) {
       run,
       fmt::format(
           "{} entries; {:.0f} operations a second over shm, gets and puts alike, due at moments of their "
-          "own; "
-          "everysec, snapshots at the default rate; client on core 0, server on 1, the snapshot's thread on "
-          "either",
+          "own; everysec, snapshots at the default rate; client on core 0, server on 1, the snapshot's "
+          "thread on either",
           run.options.many_entries, kRate),
       [&](uint64_t turn) -> Reported<Turn> {
         if (turn == 0) {

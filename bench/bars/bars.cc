@@ -4,8 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
-#include <vector>
 
 namespace refract::bench {
 namespace {
@@ -44,21 +44,8 @@ const Bar* find_bar(std::string_view name) {
 }
 
 std::string_view text(Verdict verdict) noexcept {
-  switch (verdict) {
-    case Verdict::kHolds:
-      return "holds";
-    case Verdict::kFallsShort:
-      return "falls short";
-    case Verdict::kNotMeasured:
-      return "not measured";
-    case Verdict::kNotJudged:
-      return "not judged";
-    case Verdict::kDisturbed:
-      return "disturbed";
-    case Verdict::kFailed:
-      break;
-  }
-  return "FAILED";
+  constexpr std::array kNames = {"holds", "falls short", "not measured", "not judged", "disturbed", "FAILED"};
+  return kNames[static_cast<size_t>(verdict)];
 }
 
 Verdict judge(const Bar& bar, const Outcome& outcome) {

@@ -5,7 +5,6 @@
 // add one: a file bar_NAME.cc with its function and its row, in a BarRows.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>

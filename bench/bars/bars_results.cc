@@ -79,10 +79,10 @@ Section section_of(const std::vector<BarResult>& results) {
   return section;
 }
 
-std::string json_of(const std::vector<BarResult>& results) {
+Findings findings_of(const std::vector<BarResult>& results) {
   Findings findings = findings_here("bars", "what we promise, measured", documents::Value::object());
   findings.sections.push_back(section_of(results));
-  return json_of(findings);
+  return findings;
 }
 
 }  // namespace refract::bench

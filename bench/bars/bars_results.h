@@ -27,6 +27,6 @@ struct BarResult {
 [[nodiscard]] std::string details_of(const std::vector<BarResult>& results);
 
 [[nodiscard]] Section section_of(const std::vector<BarResult>& results);
-[[nodiscard]] std::string json_of(const std::vector<BarResult>& results);
+[[nodiscard]] Findings findings_of(const std::vector<BarResult>& results);
 
 }  // namespace refract::bench

@@ -23,7 +23,7 @@ std::string command_program() {
 
 }  // namespace
 
-Reported<DurableNode> DurableNode::start_loaded(const BarRun& run, const Options& options) {
+Reported<DurableNode> DurableNode::start(const BarRun& run, const Options& options) {
   Reported<TemporaryFolder> folder = TemporaryFolder::create();
   if (!folder) return report(folder.error());
   DurableNode durable(std::move(*folder), {.program = run.options.node_program,
@@ -35,7 +35,13 @@ Reported<DurableNode> DurableNode::start_loaded(const BarRun& run, const Options
   Reported<PrivateNode> node = PrivateNode::start(durable.options_);
   if (!node) return report(node.error());
   durable.node_.emplace(std::move(*node));
-  Reported<Client> loader = connect_to(durable.node());
+  return durable;
+}
+
+Reported<DurableNode> DurableNode::start_loaded(const BarRun& run, const Options& options) {
+  Reported<DurableNode> durable = start(run, options);
+  if (!durable) return durable;
+  Reported<Client> loader = connect_to(durable->node());
   if (!loader) return report(loader.error());
   if (const Reported<> loaded = load_entries(*loader, options.entries); !loaded)
     return report(loaded.error());
@@ -48,20 +54,24 @@ void DurableNode::stop() {
 }
 
 Reported<double> DurableNode::start_again(uint64_t index) {
+  const Key key = Key::of(index);
+  const Value value = Value::of(index);
+  return start_again(key.text(), value.text());
+}
+
+Reported<double> DurableNode::start_again(std::string_view key, std::string_view value) {
   const uint64_t begun_ns = now_ns();
   Reported<PrivateNode> node = PrivateNode::start(options_);
   if (!node) return report(node.error());
   node_.emplace(std::move(*node));
-  const Key key = Key::of(index);
-  Value value = {};
   while (true) {
     Reported<Client> client = Client::connect(node_->socket_path());
-    const auto got =
-        client ? client->get_into(key.text(), value.writable_bytes()) : fail(client.error().code);
-    if (got && value.is_of(index)) return static_cast<double>(now_ns() - begun_ns) * 1e-9;
-    if (got || got.error().code == Code::kNotFound)
-      return report(Code::kCorrupt, fmt::format("entry {} is not what it was before the start", index));
-    if (now_ns() - begun_ns > kPatience_ns) return failed("get behind a start", got.error().code);
+    const Result<std::string> got = client ? client->get(key) : fail(client.error().code);
+    if (got && *got == value) return static_cast<double>(now_ns() - begun_ns) * 1e-9;
+    if (got || got.code() == Code::kNotFound) {
+      return report(Code::kCorrupt, "an entry is not what it was before the start");
+    }
+    if (now_ns() - begun_ns > kPatience_ns) return failed("get behind a start", got.code());
     sleep_ns(kMillisecond_ns);
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "bench/bars/bars.h"
 #include "bench/measure/child_process.h"
@@ -21,11 +22,14 @@ class DurableNode {
     bool snapshots_at_full_speed = false;
     bool is_bound = true;
   };
-  // Starts on an empty folder and puts the entries.
+  // On an empty folder.
+  [[nodiscard]] static Reported<DurableNode> start(const BarRun& run, const Options& options);
+  // With the entries put.
   [[nodiscard]] static Reported<DurableNode> start_loaded(const BarRun& run, const Options& options);
 
   // From the start of the program on the folder as it is, to the first right get; seconds.
   [[nodiscard]] Reported<double> start_again(uint64_t index);
+  [[nodiscard]] Reported<double> start_again(std::string_view key, std::string_view value);
   // SIGTERM, and waits for the end.
   void stop();
 

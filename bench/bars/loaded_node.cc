@@ -67,6 +67,24 @@ Reported<LoadedNode> start_loaded_node(const BarRun& run, uint64_t entries, cons
   return LoadedNode{.node = std::move(*node), .client = std::move(*client)};
 }
 
+Reported<double> get_median_ns(const BarRun& run, Client& client, uint64_t entries, Samples& samples,
+                               uint64_t seed) {
+  samples.clear();
+  Draw draw(seed, entries);
+  Value value = {};
+  while (samples.has_room()) {
+    const uint64_t index = draw.next();
+    const Key key = Key::of(index);
+    const uint64_t before = ticks_before();
+    const auto got = client.get_into(key.text(), value.writable_bytes());
+    keep(&value);
+    samples.record(ticks_after() - before);
+    if (!got) return failed("get", got.error().code);
+    if (!value.is_of(index)) return report(Code::kCorrupt, "a get returned another entry's value");
+  }
+  return run.timer.ns(samples.quantile_ticks(0.5));
+}
+
 Reported<double> get_rate(Client& client, uint64_t entries, uint64_t operations, uint64_t seed) {
   Draw draw(seed, entries);
   uint64_t wrong = 0;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "bench/bars/bars.h"
 #include "bench/sides/private_node.h"
@@ -30,6 +29,9 @@ struct LoadedNode {
 [[nodiscard]] Reported<Client> connect_to(const PrivateNode& node);
 [[nodiscard]] Reported<> load_entries(Client& client, uint64_t entries);
 
+// The median of gets of random entries, timed one by one, as many as there is room for.
+[[nodiscard]] Reported<double> get_median_ns(const BarRun& run, Client& client, uint64_t entries,
+                                             Samples& samples, uint64_t seed);
 // Gets random entries, one after the other, and returns how many million a second. An entry that is missing
 // or wrong is an error.
 [[nodiscard]] Reported<double> get_rate(Client& client, uint64_t entries, uint64_t operations, uint64_t seed);

@@ -23,40 +23,15 @@ constexpr uint32_t kTurnsBetweenClocks = 65'536;
 constexpr size_t kSamplesMin = 20;
 
 constexpr Op op_of(Shape shape) noexcept {
-  switch (shape) {
-    case Shape::kRead:
-      return Op::kRead;
-    case Shape::kWrite:
-    case Shape::kPut:
-      return Op::kWrite;
-    case Shape::kCompareSwap:
-      return Op::kCompareSwap;
-    case Shape::kFetchAdd:
-      return Op::kFetchAdd;
-    case Shape::kSend:
-      break;
-  }
-  return Op::kSend;
+  constexpr std::array kOps = {Op::kRead, Op::kWrite, Op::kWrite, Op::kCompareSwap, Op::kFetchAdd, Op::kSend};
+  return kOps[static_cast<size_t>(shape)];
 }
 
 }  // namespace
 
 std::string_view text(Shape shape) noexcept {
-  switch (shape) {
-    case Shape::kRead:
-      return "read";
-    case Shape::kWrite:
-      return "write";
-    case Shape::kPut:
-      return "put";
-    case Shape::kCompareSwap:
-      return "swap";
-    case Shape::kFetchAdd:
-      return "add";
-    case Shape::kSend:
-      break;
-  }
-  return "send";
+  constexpr std::array kNames = {"read", "write", "put", "swap", "add", "send"};
+  return kNames[static_cast<size_t>(shape)];
 }
 
 bool has_sizes(Shape shape) noexcept {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/fabric/fabric_command.h"
-
+// `refract-bench fabric`.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,16 +7,34 @@
 #include <memory>
 #include <utility>
 
+#include "bench/fabric/fabric_run.h"
 #include "bench/fabric/fabric_server.h"
 #include "bench/measure/machine.h"
+#include "bench/report/command.h"
 
 namespace refract::bench {
 namespace {
 
+struct FabricCommand final : public BenchCommand {
+  FabricOptions options;
+  std::vector<std::string> shapes;
+  std::string serve_at;  // Not empty: this is the end that serves.
+  int core = -1;         // Of that end.
+  bool has_no_peers = false;
+  bool has_no_references = false;
+  bool is_small = false;
+
+  FabricCommand()
+      : BenchCommand("fabric",
+                     "every operation of every provider over sizes, beside UCX, libfabric and perftest") {}
+  void describe(arguments::Command& app) override;
+  [[nodiscard]] Reported<Found> run(const arguments::Command& app, bool is_shown) override;
+} fabric_command;
+
 using arguments::Between;
 using arguments::Sign;
 
-Reported<std::string> serve(const FabricCommand& command) {
+Reported<Found> serve(const FabricCommand& command) {
   if (command.options.providers.size() != 1) {
     return report(Code::kInvalidArgument, "--serve needs --provider, once");
   }
@@ -31,7 +48,7 @@ Reported<std::string> serve(const FabricCommand& command) {
                                             std::fflush(stdout);
                                           }});
   if (!served) return report(served.error());
-  return {};
+  return Found{};
 }
 
 // What the command line says in words, checked.
@@ -66,16 +83,13 @@ Reported<> settle(FabricCommand& command) {
   return {};
 }
 
-}  // namespace
-
-void describe_fabric(arguments::Command& app, FabricCommand& command) {
-  FabricOptions& options = command.options;
+void FabricCommand::describe(arguments::Command& app) {
   app.add({.names = "--provider",
            .to = &options.providers,
            .help = "shm, tcp, verbs; repeat it, or leave it out for all"});
   app.add(
       {.names = "--op",
-       .to = &command.shapes,
+       .to = &shapes,
        .help =
            "read, write, put (writes back and forth), swap, add, send; repeat it, or leave it out for all"});
   app.add({.names = "--sizes",
@@ -97,55 +111,49 @@ void describe_fabric(arguments::Command& app, FabricCommand& command) {
            .help = "of each side, alternating",
            .limit = Between<int>{1, 1'000},
            .shows_default = true});
-  app.add({.names = "--no-peers", .to = &command.has_no_peers, .help = "ours alone"});
+  app.add({.names = "--no-peers", .to = &has_no_peers, .help = "ours alone"});
   app.add({.names = "--address",
            .to = &options.address,
            .help = "measure to the end that serves there (default: one of our own, on core 1)"});
   app.add({.names = "--serve",
-           .to = &command.serve_at,
+           .to = &serve_at,
            .help = "be that end, at this address, until stopped",
            .excludes = "--address"});
-  app.add(
-      {.names = "--core", .to = &command.core, .help = "that the end that serves sits on, counted from 0"});
+  app.add({.names = "--core", .to = &core, .help = "that the end that serves sits on, counted from 0"});
   app.add({.names = "--no-references",
-           .to = &command.has_no_references,
+           .to = &has_no_references,
            .help = "do not measure the machine before and after, which takes long where it is busy"});
-  app.add(
-      {.names = "--smoke", .to = &command.is_small, .help = "two sizes, shortly: whether everything runs"});
-  app.add({.names = "--json",
-           .to = &command.json_path,
-           .help = "write everything to this file as JSON ('-': standard output)"});
+  app.add({.names = "--smoke", .to = &is_small, .help = "two sizes, shortly: whether everything runs"});
 }
 
-Reported<std::string> run_fabric_command(FabricCommand& command) {
-  if (const Reported<> settled = settle(command); !settled) return report(settled.error());
-  if (!command.serve_at.empty()) return serve(command);
+Reported<Found> FabricCommand::run(const arguments::Command& /*app*/, bool is_shown) {
+  if (const Reported<> settled = settle(*this); !settled) return report(settled.error());
+  if (!serve_at.empty()) return serve(*this);
   const Timer timer = Timer::calibrate();
   std::unique_ptr<References> references;
   Reference before;
-  if (!command.has_no_references) {
+  if (!has_no_references) {
     // First of all: it forks, and this process is small now.
     Reported<std::unique_ptr<References>> started = References::start(timer);
     if (!started) return report(started.error());
     references = std::move(*started);
     before = references->measure();
   }
-  const bool is_shown = command.json_path != "-";
   if (is_shown) {
-    const Machine machine = this_machine();
-    fmt::print("refract-bench {} ({}), {} x {}, Linux {}\n{}", machine.commit, machine.compiler,
-               machine.cores, machine.cpu, machine.kernel, heading_of(command.options));
-    command.options.on_points = [](std::span<const FabricPoint> points) {
+    fmt::print("{}\n{}", line_of(this_machine()), heading_of(options));
+    options.on_points = [](std::span<const FabricPoint> points) {
       fmt::print("{}", lines_of(points));
       std::fflush(stdout);
     };
   }
-  Reported<FabricResult> result = run_fabric(command.options, timer);
+  Reported<FabricResult> result = run_fabric(options, timer);
   if (!result) return report(result.error());
   result->before = before;
   if (references) result->after = references->measure();
   if (is_shown) fmt::print("{}", details_of(*result));
-  return json_of(command.options, *result);
+  return Found{.findings = findings_of(options, *result)};
 }
+
+}  // namespace
 
 }  // namespace refract::bench

@@ -7,14 +7,14 @@ namespace refract::bench {
 namespace {
 
 constexpr std::array kRows = {
-    FabricRow{"shm", "shared memory of this host", true, "",
+    FabricRow{"shm", "",
               [](const std::string& address) { return ServingEnd::over_shm(address, FabricLayout::kBytes); },
               node::shm_client},
-    FabricRow{"tcp", "sockets", false, "127.0.0.1:0",
+    FabricRow{"tcp", "127.0.0.1:0",
               [](const std::string& address) { return ServingEnd::over_tcp(address, FabricLayout::kBytes); },
               node::tcp_client},
     FabricRow{
-        "verbs", "an RDMA device, met over sockets", false, "127.0.0.1:0",
+        "verbs", "127.0.0.1:0",
         [](const std::string& address) { return ServingEnd::over_verbs(address, FabricLayout::kBytes); },
         [] { return node::verbs_client(); }},
 };

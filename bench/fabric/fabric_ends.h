@@ -37,8 +37,6 @@ using node::ServingEnd;
 
 struct FabricRow {
   std::string_view name;
-  std::string_view sentence;
-  bool is_of_one_host;       // The address is a path.
   std::string_view address;  // Where a server of our own listens; empty: in a folder that goes with it.
   Reported<std::unique_ptr<ServingEnd>> (*serve)(const std::string& address);
   // kUnsupported: this host has not what the provider needs; the sentence says what.

@@ -2,7 +2,6 @@
 #include "bench/fabric/fabric_peers.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <utility>
 
 #include "bench/measure/child_process.h"
 #include "bench/measure/measure.h"
@@ -27,12 +25,6 @@ constexpr uint64_t kPeerPatience_ns = 60 * kSecond_ns;
 constexpr uint64_t kNap_ns = 10 * kMillisecond_ns;
 constexpr uint64_t kBirth_ns = 150 * kMillisecond_ns;
 constexpr int kAttempts = 20;
-
-std::string content_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 Arguments on_core(size_t index, Arguments arguments) {
   const int core = core_number(std::min(index, core_count() - 1));
@@ -80,23 +72,21 @@ Reported<std::string> free_port_text() {
   return fmt::format("{}", *port);
 }
 
+// One in flight, and many; in the order of shapes. Null: the peer has none.
+using Programs = std::array<std::array<const char*, 2>, kShapes.size()>;
+
+const char* program_of(const Programs& programs, const FabricCase& of) noexcept {
+  return programs[static_cast<size_t>(of.shape)][of.depth > 0 ? 1 : 0];
+}
+
 const char* ucx_test_of(const FabricCase& of) noexcept {
-  const bool is_flow = of.depth > 0;
-  switch (of.shape) {
-    case Shape::kRead:
-      return "ucp_get";
-    case Shape::kWrite:
-      return is_flow ? "ucp_put_bw" : nullptr;
-    case Shape::kPut:
-      return "ucp_put_lat";
-    case Shape::kCompareSwap:
-      return is_flow ? nullptr : "ucp_cswap";
-    case Shape::kFetchAdd:
-      return is_flow ? nullptr : "ucp_fadd";
-    case Shape::kSend:
-      break;
-  }
-  return is_flow ? "ucp_am_bw" : "ucp_am_lat";
+  constexpr Programs kTests = {{{"ucp_get", "ucp_get"},
+                                {nullptr, "ucp_put_bw"},
+                                {"ucp_put_lat", "ucp_put_lat"},
+                                {"ucp_cswap", nullptr},
+                                {"ucp_fadd", nullptr},
+                                {"ucp_am_lat", "ucp_am_bw"}}};
+  return program_of(kTests, of);
 }
 
 bool ucx_has(const FabricCase& of) {
@@ -175,21 +165,13 @@ Reported<std::vector<double>> run_pingpong(std::span<const PeerCase> cases) {
 }
 
 const char* perftest_program_of(const FabricCase& of) noexcept {
-  const bool is_flow = of.depth > 0;
-  switch (of.shape) {
-    case Shape::kRead:
-      return is_flow ? "ib_read_bw" : "ib_read_lat";
-    case Shape::kWrite:
-      return is_flow ? "ib_write_bw" : nullptr;
-    case Shape::kPut:
-      return "ib_write_lat";
-    case Shape::kCompareSwap:
-    case Shape::kFetchAdd:
-      return is_flow ? "ib_atomic_bw" : "ib_atomic_lat";
-    case Shape::kSend:
-      break;
-  }
-  return is_flow ? "ib_send_bw" : "ib_send_lat";
+  constexpr Programs kPrograms = {{{"ib_read_lat", "ib_read_bw"},
+                                   {nullptr, "ib_write_bw"},
+                                   {"ib_write_lat", "ib_write_lat"},
+                                   {"ib_atomic_lat", "ib_atomic_bw"},
+                                   {"ib_atomic_lat", "ib_atomic_bw"},
+                                   {"ib_send_lat", "ib_send_bw"}}};
+  return program_of(kPrograms, of);
 }
 
 bool perftest_has(const FabricCase& of) {
@@ -274,12 +256,7 @@ std::span<const Peer> fabric_peers() noexcept {
 }
 
 bool is_installed(const Peer& peer) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "/usr/bin" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (::access((folder + "/" + std::string(peer.program)).c_str(), X_OK) == 0) return true;
-  }
-  return false;
+  return is_in_path(std::string(peer.program));
 }
 
 std::string obstacle_of(const Peer& peer) {

@@ -99,7 +99,7 @@ std::string details_of(const FabricResult& result) {
   return lines;
 }
 
-std::string json_of(const FabricOptions& options, const FabricResult& result) {
+Findings findings_of(const FabricOptions& options, const FabricResult& result) {
   documents::Value peers = documents::Value::array();
   for (const std::string& peer : result.peers) peers.push_back(peer);
   Findings findings = findings_here("fabric", "what the fabric's operations cost",
@@ -119,7 +119,7 @@ std::string json_of(const FabricOptions& options, const FabricResult& result) {
           {.of = section.title, .block = {.before = result.before, .after = result.after, .accepted = true}});
     }
   }
-  return json_of(findings);
+  return findings;
 }
 
 }  // namespace refract::bench

@@ -15,6 +15,7 @@
 #include "bench/fabric/fabric_peers.h"
 #include "bench/measure/machine.h"
 #include "bench/measure/references.h"
+#include "bench/report/findings.h"
 
 #include "refract/base/report.h"
 
@@ -76,7 +77,7 @@ struct FabricResult {
 [[nodiscard]] std::string heading_of(const FabricOptions& options);
 [[nodiscard]] std::string lines_of(std::span<const FabricPoint> points);
 [[nodiscard]] std::string details_of(const FabricResult& result);
-[[nodiscard]] std::string json_of(const FabricOptions& options, const FabricResult& result);
+[[nodiscard]] Findings findings_of(const FabricOptions& options, const FabricResult& result);
 
 // "read 64 B, 16 in flight"
 [[nodiscard]] std::string text(const FabricCase& of);

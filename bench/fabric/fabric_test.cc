@@ -177,7 +177,7 @@ TEST(FabricResult, becomes_lines_and_json_and_a_page_with_ratios_and_what_is_mis
   EXPECT_NE(lines.find("0.50 (0.40..0.60)"), std::string::npos) << lines;
   EXPECT_NE(lines.find("apt-get install libfabric-bin"), std::string::npos) << lines;
 
-  const std::string json = json_of(FabricOptions{}, result);
+  const std::string json = json_of(findings_of(FabricOptions{}, result));
   std::optional<documents::Value> parsed = documents::parse_json(json);
   ASSERT_TRUE(parsed);
   const documents::Value& section = (*parsed)["sections"].elements().front();

@@ -48,12 +48,16 @@ Reference usual_of(const GrowthCurve& curve) {
 
 }  // namespace
 
-void GrowthPoint::add(const GrowthFigure& figure, double sample) {
+void GrowthPoint::add(const GrowthFigure& figure, const Reported<double>& sample) {
+  if (!sample) {
+    if (!failed) failed = sample.error();
+    return;
+  }
   auto found = std::ranges::find_if(figures, [&](const GrowthFigure& each) {
     return each.what == figure.what && each.side == figure.side;
   });
   if (found == figures.end()) found = figures.insert(figures.end(), figure);
-  found->samples.push_back(sample);
+  found->samples.push_back(*sample);
 }
 
 const GrowthFigure* GrowthPoint::find(std::string_view what, std::string_view side) const noexcept {
@@ -74,17 +78,8 @@ std::vector<double> GrowthPoint::ratios_of(const GrowthFigure& figure) const {
 }
 
 std::string_view text(GrowthAxis axis) noexcept {
-  switch (axis) {
-    case GrowthAxis::kKeys:
-      return "keys";
-    case GrowthAxis::kConnections:
-      return "connections";
-    case GrowthAxis::kShards:
-      return "shards";
-    case GrowthAxis::kSizes:
-      break;
-  }
-  return "sizes";
+  constexpr std::array kNames = {"keys", "connections", "shards", "sizes"};
+  return kNames[static_cast<size_t>(axis)];
 }
 
 bool GrowthRun::is_wanted(GrowthAxis axis) const noexcept {
@@ -123,6 +118,7 @@ Reported<> measure_turns(const GrowthRun& run, GrowthPoint& point, const GrowthT
     const uint64_t waited_ns = family_waited_ns();
     for (int number = 0; number <= options.alternations; ++number) {
       if (const Reported<> done = turn(point, static_cast<uint64_t>(number)); !done) return done;
+      if (point.failed) return report(*point.failed);
       if (number == 0) point.figures.clear();
     }
     const double waited = static_cast<double>(family_waited_ns() - waited_ns) /

@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/bars/bars.h"
 #include "bench/measure/measure.h"
+#include "bench/report/findings.h"
 
 #include "refract/base/report.h"
 
@@ -36,8 +38,10 @@ struct GrowthPoint {
   bool is_disturbed = false;
   std::string note = {};
 
+  std::optional<Report> failed = {};  // The first sample that could not be taken.
+
   // Adds a sample to that figure, which is made by its first.
-  void add(const GrowthFigure& figure, double sample);
+  void add(const GrowthFigure& figure, const Reported<double>& sample);
   [[nodiscard]] const GrowthFigure* find(std::string_view what, std::string_view side) const noexcept;
   // Of the samples of one turn each; empty without a side to be held against.
   [[nodiscard]] std::vector<double> ratios_of(const GrowthFigure& figure) const;
@@ -102,6 +106,6 @@ void mark_apart(GrowthCurve& curve, Over over);
 [[nodiscard]] std::string place_text(GrowthAxis axis, double x);
 // A table for each quantity.
 [[nodiscard]] std::string lines_of(const GrowthCurve& curve);
-[[nodiscard]] std::string json_of(const GrowthRun& run, const std::vector<GrowthCurve>& curves);
+[[nodiscard]] Findings findings_of(const GrowthRun& run, const std::vector<GrowthCurve>& curves);
 
 }  // namespace refract::bench

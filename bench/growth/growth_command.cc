@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/growth/growth_command.h"
-
+// `refract-bench growth`.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,11 +7,26 @@
 #include <map>
 #include <memory>
 
+#include "bench/growth/growth.h"
 #include "bench/measure/machine.h"
+#include "bench/report/command.h"
 #include "bench/sides/private_node.h"
 
 namespace refract::bench {
 namespace {
+
+struct GrowthCommand final : public BenchCommand {
+  GrowthOptions options;
+  BarOptions bars;
+  bool is_quick = false;
+  bool is_small = false;
+
+  GrowthCommand()
+      : BenchCommand("growth",
+                     "how cost grows with keys, connections, shards and bytes of a value, as curves") {}
+  void describe(arguments::Command& app) override;
+  [[nodiscard]] Reported<Found> run(const arguments::Command& app, bool is_shown) override;
+} growth_command;
 
 using arguments::Between;
 using arguments::Sign;
@@ -49,14 +63,11 @@ void show_point(GrowthAxis axis, const GrowthPoint& point) {
   std::fflush(stdout);
 }
 
-}  // namespace
-
-void describe_growth(arguments::Command& app, GrowthCommand& command) {
+void GrowthCommand::describe(arguments::Command& app) {
   const std::map<std::string, GrowthAxis> axes = {{"keys", GrowthAxis::kKeys},
                                                   {"connections", GrowthAxis::kConnections},
                                                   {"shards", GrowthAxis::kShards},
                                                   {"sizes", GrowthAxis::kSizes}};
-  GrowthOptions& options = command.options;
   app.add({.names = "--only",
            .to = arguments::some_of(axes, options.only),
            .help = "keys, connections, shards or sizes; several with commas",
@@ -72,32 +83,27 @@ void describe_growth(arguments::Command& app, GrowthCommand& command) {
            .limit = Between<uint64_t>{uint64_t{1}, kKeysMost},
            .shows_default = true});
   app.add({.names = "--turns",
-           .to = &command.bars.alternations,
+           .to = &bars.alternations,
            .help = "of all sides at a point",
            .limit = Between<int>{1, 1'000},
            .shows_default = true});
   app.add({.names = "--seconds",
-           .to = &command.bars.slice_seconds,
+           .to = &bars.slice_seconds,
            .help = "of one kind of operation in a turn",
            .limit = Sign::kPositive,
            .shows_default = true});
-  app.add({.names = "--quick",
-           .to = &command.is_quick,
-           .help = "fewer points and shorter turns, up to a million keys"});
-  app.add({.names = "--smoke",
-           .to = &command.is_small,
-           .help = "the smallest points, shortly: whether everything runs"});
+  app.add(
+      {.names = "--quick", .to = &is_quick, .help = "fewer points and shorter turns, up to a million keys"});
+  app.add(
+      {.names = "--smoke", .to = &is_small, .help = "the smallest points, shortly: whether everything runs"});
   app.add({.names = "--node-program",
-           .to = &command.bars.node_program,
+           .to = &bars.node_program,
            .help = "refractd (default: beside this program)"});
-  app.add({.names = "--json",
-           .to = &command.json_path,
-           .help = "write everything to this file as JSON ('-': standard output)"});
 }
 
-Reported<std::string> run_growth_command(GrowthCommand& command) {
-  apply_size(command);
-  if (!command.options.at.empty() && command.options.only.size() != 1) {
+Reported<Found> GrowthCommand::run(const arguments::Command& /*app*/, bool is_shown) {
+  apply_size(*this);
+  if (!options.at.empty() && options.only.size() != 1) {
     return report(Code::kInvalidArgument, "--at names places of one axis",
                   "say which: --only keys, connections, shards or sizes");
   }
@@ -105,22 +111,20 @@ Reported<std::string> run_growth_command(GrowthCommand& command) {
   // First of all: it forks, and this process is small now.
   const Reported<std::unique_ptr<References>> references = References::start(timer);
   if (!references) return report(references.error());
-  BarRun bars = {.options = command.bars, .timer = timer, .references = **references};
-  GrowthRun run = {.options = command.options, .bars = bars};
-  const bool is_shown = command.json_path != "-";
+  BarRun bar_run = {.options = bars, .timer = timer, .references = **references};
+  GrowthRun growth_run = {.options = options, .bars = bar_run};
   if (is_shown) {
-    const Machine machine = this_machine();
-    fmt::print("refract-bench {} ({}), {} x {}, Linux {}\n{}", machine.commit, machine.compiler,
-               machine.cores, machine.cpu, machine.kernel,
-               command.is_small ? "a smoke run: no number means anything\n" : "");
-    run.options.on_point = show_point;
+    fmt::print("{}\n{}", line_of(this_machine()), is_small ? "a smoke run: no number means anything\n" : "");
+    growth_run.options.on_point = show_point;
   }
-  const Reported<std::vector<GrowthCurve>> curves = run_growth(run);
+  const Reported<std::vector<GrowthCurve>> curves = run_growth(growth_run);
   if (!curves) return report(curves.error());
   if (is_shown) {
     for (const GrowthCurve& curve : *curves) fmt::print("\n{}", lines_of(curve));
   }
-  return json_of(run, *curves);
+  return Found{.findings = findings_of(growth_run, *curves)};
 }
+
+}  // namespace
 
 }  // namespace refract::bench

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <charconv>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -159,13 +158,11 @@ Reported<GrowthCurve> measure_growth_by_connections(const GrowthRun& run) {
   GrowthCurve curve = {.axis = GrowthAxis::kConnections, .title = "Connections: TCP on loopback"};
   curve.how = fmt::format(
       "One get in flight on each connection; {} entries of 16 + 64 B, uniform. One client thread on core 0 "
-      "holds "
-      "all connections by epoll and never sleeps, the same code for both sides; both servers sit on core 1, "
-      "ours "
-      "with its default waiting, Redis with one thread and no persistence, which sleeps whenever it has "
-      "nothing "
-      "to do. Memory: growth of what the server's processes have resident, each connection having had one "
-      "answer; the kernel's buffers are not in it. The server's time has its looking for requests in it.",
+      "holds all connections by epoll and never sleeps, the same code for both sides; both servers sit on "
+      "core 1, ours with its default waiting, Redis with one thread and no persistence, which sleeps "
+      "whenever it has nothing to do. Memory: growth of what the server's processes have resident, each "
+      "connection having had one answer; the kernel's buffers are not in it. The server's time has its "
+      "looking for requests in it.",
       kEntries);
   for (const uint64_t count : run.places(1, run.options.connections_max)) {
     GrowthPoint point = {.x = static_cast<double>(count)};

@@ -54,9 +54,9 @@ class KeysPoint {
             .seed = number + 1,
             .seconds = run_.bars.options.slice_seconds};
   }
-  [[nodiscard]] Reported<> ours(GrowthPoint& point, uint64_t number);
-  [[nodiscard]] Reported<> ours_at_once(GrowthPoint& point, uint64_t number);
-  [[nodiscard]] Reported<> tables(GrowthPoint& point, uint64_t number);
+  void ours(GrowthPoint& point, uint64_t number);
+  void ours_at_once(GrowthPoint& point, uint64_t number);
+  void tables(GrowthPoint& point, uint64_t number);
   void reads(GrowthPoint& point, TwoReads& two);
   [[nodiscard]] bool get_many(Draw& draw);
   [[nodiscard]] bool put_many(Draw& draw);
@@ -123,38 +123,34 @@ Reported<> KeysPoint::start_references(GrowthPoint& point, uint64_t free_bytes) 
   return {};
 }
 
-Reported<> KeysPoint::ours(GrowthPoint& point, uint64_t number) {
+void KeysPoint::ours(GrowthPoint& point, uint64_t number) {
   Client& client = loaded_->client;
   Key key = {};
   Value value = {};
   Code code = Code::kOk;
-  const Reported<double> get_ns = median_ns_of(
-      slice(number), "get", [&](uint64_t index) { key = Key::of(index); },
-      [&] {
-        code = client.get_into(key.text(), value.writable_bytes()).code();
-        keep(&value);
-      },
-      [&](uint64_t index) { return code == Code::kOk && value.is_of(index); });
-  if (!get_ns) return report(get_ns.error());
-  point.add({"get", "refract", "ns", "table", {}}, *get_ns);
-  const Reported<double> gets = rate_of(slice(number), "get", 1, [&](Draw& draw) {
-    const uint64_t index = draw.next();
-    key = Key::of(index);
-    return client.get_into(key.text(), value.writable_bytes()).has_value() && value.is_of(index);
-  });
-  if (!gets) return report(gets.error());
-  point.add({"gets a second", "refract", "/s", "table", {}}, *gets);
-  const Reported<double> put_ns = median_ns_of(
-      slice(number), "put",
-      [&](uint64_t index) {
-        key = Key::of(index);
-        value = Value::of(index);
-      },
-      [&] { code = client.put(key.text(), value.text()).code(); },
-      [&](uint64_t) { return code == Code::kOk; });
-  if (!put_ns) return report(put_ns.error());
-  point.add({"put", "refract", "ns", "table", {}}, *put_ns);
-  return {};
+  point.add({"get", "refract", "ns", "table", {}},
+            median_ns_of(
+                slice(number), "get", [&](uint64_t index) { key = Key::of(index); },
+                [&] {
+                  code = client.get_into(key.text(), value.writable_bytes()).code();
+                  keep(&value);
+                },
+                [&](uint64_t index) { return code == Code::kOk && value.is_of(index); }));
+  point.add({"gets a second", "refract", "/s", "table", {}},
+            rate_of(slice(number), "get", 1, [&](Draw& draw) {
+              const uint64_t index = draw.next();
+              key = Key::of(index);
+              return client.get_into(key.text(), value.writable_bytes()).has_value() && value.is_of(index);
+            }));
+  point.add({"put", "refract", "ns", "table", {}},
+            median_ns_of(
+                slice(number), "put",
+                [&](uint64_t index) {
+                  key = Key::of(index);
+                  value = Value::of(index);
+                },
+                [&] { code = client.put(key.text(), value.text()).code(); },
+                [&](uint64_t) { return code == Code::kOk; }));
 }
 
 bool KeysPoint::get_many(Draw& draw) {
@@ -186,54 +182,44 @@ bool KeysPoint::put_many(Draw& draw) {
   return std::ranges::all_of(puts_, [](const PutItem& put) { return put.result.has_value(); });
 }
 
-Reported<> KeysPoint::ours_at_once(GrowthPoint& point, uint64_t number) {
-  const Reported<double> gets =
-      rate_of(slice(number), "multi_get", kAtOnce, [&](Draw& draw) { return get_many(draw); });
-  if (!gets) return report(gets.error());
-  point.add({"gets a second", "refract, multi_get of 16", "/s", "table", {}}, *gets);
-  const Reported<double> puts =
-      rate_of(slice(number), "multi_put", kAtOnce, [&](Draw& draw) { return put_many(draw); });
-  if (!puts) return report(puts.error());
-  point.add({"puts a second", "refract, 16 in flight", "/s", "table", {}}, *puts);
-  return {};
+void KeysPoint::ours_at_once(GrowthPoint& point, uint64_t number) {
+  point.add({"gets a second", "refract, multi_get of 16", "/s", "table", {}},
+            rate_of(slice(number), "multi_get", kAtOnce, [&](Draw& draw) { return get_many(draw); }));
+  point.add({"puts a second", "refract, 16 in flight", "/s", "table", {}},
+            rate_of(slice(number), "multi_put", kAtOnce, [&](Draw& draw) { return put_many(draw); }));
 }
 
-Reported<> KeysPoint::tables(GrowthPoint& point, uint64_t number) {
+void KeysPoint::tables(GrowthPoint& point, uint64_t number) {
   Key key = {};
   Value value = {};
   bool is_found = false;
-  const Reported<double> get_ns = median_ns_of(
-      slice(number), "get of the table", [&](uint64_t index) { key = Key::of(index); },
-      [&] {
-        is_found = table_->get(key, value);
-        keep(&value);
-      },
-      [&](uint64_t index) { return is_found && value.is_of(index); });
-  if (!get_ns) return report(get_ns.error());
-  point.add({"get", "table", "ns", "", {}}, *get_ns);
-  const Reported<double> gets = rate_of(slice(number), "get of the table", 1, [&](Draw& draw) {
-    const uint64_t index = draw.next();
-    return table_->get(Key::of(index), value) && value.is_of(index);
-  });
-  if (!gets) return report(gets.error());
-  point.add({"gets a second", "table", "/s", "", {}}, *gets);
-  const Reported<double> put_ns = median_ns_of(
-      slice(number), "put into the table",
-      [&](uint64_t index) {
-        key = Key::of(index);
-        value = Value::of(index);
-      },
-      [&] { table_->put(key, value); }, [](uint64_t) { return true; });
-  if (!put_ns) return report(put_ns.error());
-  point.add({"put", "table", "ns", "", {}}, *put_ns);
-  const Reported<double> puts = rate_of(slice(number), "put into the table", 1, [&](Draw& draw) {
-    const uint64_t index = draw.next();
-    table_->put(Key::of(index), Value::of(index));
-    return true;
-  });
-  if (!puts) return report(puts.error());
-  point.add({"puts a second", "table", "/s", "", {}}, *puts);
-  return {};
+  point.add({"get", "table", "ns", "", {}},
+            median_ns_of(
+                slice(number), "get of the table", [&](uint64_t index) { key = Key::of(index); },
+                [&] {
+                  is_found = table_->get(key, value);
+                  keep(&value);
+                },
+                [&](uint64_t index) { return is_found && value.is_of(index); }));
+  point.add({"gets a second", "table", "/s", "", {}},
+            rate_of(slice(number), "get of the table", 1, [&](Draw& draw) {
+              const uint64_t index = draw.next();
+              return table_->get(Key::of(index), value) && value.is_of(index);
+            }));
+  point.add({"put", "table", "ns", "", {}},
+            median_ns_of(
+                slice(number), "put into the table",
+                [&](uint64_t index) {
+                  key = Key::of(index);
+                  value = Value::of(index);
+                },
+                [&] { table_->put(key, value); }, [](uint64_t) { return true; }));
+  point.add({"puts a second", "table", "/s", "", {}},
+            rate_of(slice(number), "put into the table", 1, [&](Draw& draw) {
+              const uint64_t index = draw.next();
+              table_->put(Key::of(index), Value::of(index));
+              return true;
+            }));
 }
 
 void KeysPoint::reads(GrowthPoint& point, TwoReads& two) {
@@ -249,10 +235,11 @@ void KeysPoint::reads(GrowthPoint& point, TwoReads& two) {
 }
 
 Reported<> KeysPoint::turn(GrowthPoint& point, uint64_t number) {
-  if (const Reported<> done = ours(point, number); !done) return done;
-  if (const Reported<> done = ours_at_once(point, number); !done) return done;
+  ours(point, number);
+  ours_at_once(point, number);
   for (TwoReads& two : two_reads_) reads(point, two);
-  return table_ ? tables(point, number) : Reported<>{};
+  if (table_) tables(point, number);
+  return {};
 }
 
 void KeysPoint::add_memory(GrowthPoint& point) {
@@ -274,11 +261,9 @@ Reported<GrowthCurve> measure_growth_by_keys(const GrowthRun& run) {
       "16-byte keys with 64-byte values, all in the store, asked for in uniform random order by one client "
       "on core 0; the server on core 1. 'get' and 'put' are medians of operations timed one by one, one in "
       "flight; 16 in flight is a multi_put of 16. The table is open addressing in this process, key and "
-      "value "
-      "inline, on transparent huge pages. Two reads: the second depends on the first, over as much memory as "
-      "the store's live bytes. Memory of the node: all that keeper and server have resident, what it takes "
-      "at "
-      "its start included.";
+      "value inline, on transparent huge pages. Two reads: the second depends on the first, over as much "
+      "memory as the store's live bytes. Memory of the node: all that keeper and server have resident, "
+      "what it takes at its start included.";
   for (const uint64_t keys : run.places(kKeysLeast, run.options.keys_max)) {
     GrowthPoint point = {.x = static_cast<double>(keys)};
     KeysPoint measured(run, keys);

@@ -115,14 +115,14 @@ std::string lines_of(const GrowthCurve& curve) {
   return lines + "\n";
 }
 
-std::string json_of(const GrowthRun& run, const std::vector<GrowthCurve>& curves) {
+Findings findings_of(const GrowthRun& run, const std::vector<GrowthCurve>& curves) {
   Findings findings = findings_here("growth", "how cost grows",
                                     {{"turns", run.bars.options.alternations},
                                      {"turn_seconds", run.bars.options.slice_seconds},
                                      {"attempts", run.bars.options.attempts},
                                      {"simulated_ns", run.options.simulated_ns}});
   for (const GrowthCurve& curve : curves) findings.sections.push_back(section_of(curve));
-  return json_of(findings);
+  return findings;
 }
 
 }  // namespace refract::bench

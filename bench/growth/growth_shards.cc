@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -124,13 +123,6 @@ Reported<GrowthPoint> measure_point(const GrowthRun& run, const Costs& costs, ui
   return point;
 }
 
-// Powers of two: what shards are.
-std::vector<uint64_t> shard_places(uint64_t most) {
-  std::vector<uint64_t> places;
-  for (uint64_t shards = 1; shards <= most; shards *= 2) places.push_back(shards);
-  return places;
-}
-
 }  // namespace
 
 Reported<GrowthCurve> measure_growth_by_shards(const GrowthRun& run) {
@@ -139,19 +131,16 @@ Reported<GrowthCurve> measure_growth_by_shards(const GrowthRun& run) {
   if (!costs) return report(costs.error());
   curve.how = fmt::format(
       "Simulated: the store's own code in virtual time, a host with one core for each shard, callers with "
-      "one "
-      "operation each under way, uniform keys; turns differ in their seed. Two things are measured here and "
-      "given to it: what a call takes of the server's processor over TCP, {} in flight, the server asleep "
-      "whenever it has nothing to do (a get {:.0f} ns, a put {:.0f} ns), and the way between two hosts (half "
-      "of a "
-      "round trip of 64 B over TCP, {:.0f} ns). Bandwidth, caches and memory are not in it. The reference is "
-      "so "
-      "many cores that never wait for a call.",
+      "one operation each under way, uniform keys; turns differ in their seed. Two things are measured "
+      "here and given to it: what a call takes of the server's processor over TCP, {} in flight, the "
+      "server asleep whenever it has nothing to do (a get {:.0f} ns, a put {:.0f} ns), and the way between "
+      "two hosts (half of a round trip of 64 B over TCP, {:.0f} ns). Bandwidth, caches and memory are not "
+      "in it. The reference is so many cores that never wait for a call.",
       kDepth, costs->get_ns, costs->put_ns, costs->one_way_ns);
   if (costs->one_way_ns == 0) {
     curve.gaps.emplace_back("the way between two hosts needs two cores to be measured, and counts as none");
   }
-  for (const uint64_t shards : run.chosen(shard_places(run.options.shards_max))) {
+  for (const uint64_t shards : run.chosen(times(1, run.options.shards_max, 2))) {
     Reported<GrowthPoint> point = measure_point(run, *costs, shards);
     if (!point) return report(point.error());
     if (run.options.on_point) run.options.on_point(curve.axis, *point);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,10 +47,10 @@ class SizesPoint {
   [[nodiscard]] Reported<> turn(GrowthPoint& point, uint64_t number);
 
  private:
-  [[nodiscard]] Reported<> gets(GrowthPoint& point, Client& client, const char* side, uint64_t number);
-  [[nodiscard]] Reported<> views(GrowthPoint& point, uint64_t number);
-  [[nodiscard]] Reported<> puts(GrowthPoint& point, Client& client, const char* side, uint64_t number);
-  [[nodiscard]] Reported<> copies(GrowthPoint& point, uint64_t number);
+  void gets(GrowthPoint& point, Client& client, const char* side, uint64_t number);
+  void views(GrowthPoint& point, uint64_t number);
+  void puts(GrowthPoint& point, Client& client, const char* side, uint64_t number);
+  void copies(GrowthPoint& point, uint64_t number);
   [[nodiscard]] Slice slice(uint64_t number) {
     return {.timer = run_.bars.timer,
             .samples = samples_,
@@ -105,57 +104,53 @@ Reported<> SizesPoint::start() {
   return {};
 }
 
-Reported<> SizesPoint::gets(GrowthPoint& point, Client& client, const char* side, uint64_t number) {
+void SizesPoint::gets(GrowthPoint& point, Client& client, const char* side, uint64_t number) {
   Bytes key;
   uint64_t got_bytes = 0;
-  const Reported<double> ns = median_ns_of(
-      slice(number), fmt::format("get of {} B, {}", bytes_, side),
-      [&](uint64_t index) { key = key_of(index); },
-      [&] {
-        const Result<Got> got = client.get_into(key, value_);
-        got_bytes = got ? got->value_bytes : 0;
-      },
-      // The check spoils what came, so the next answer has to bring its own.
-      [&](uint64_t index) { return got_bytes == bytes_ && contents_.take_value(index, value_.data()); });
-  if (!ns) return report(ns.error());
-  point.add({"get", side, "ns", "memcpy", {}}, *ns);
-  return {};
+  point.add(
+      {"get", side, "ns", "memcpy", {}},
+      median_ns_of(
+          slice(number), fmt::format("get of {} B, {}", bytes_, side),
+          [&](uint64_t index) { key = key_of(index); },
+          [&] {
+            const Result<Got> got = client.get_into(key, value_);
+            got_bytes = got ? got->value_bytes : 0;
+          },
+          // The check spoils what came, so the next answer has to bring its own.
+          [&](uint64_t index) { return got_bytes == bytes_ && contents_.take_value(index, value_.data()); }));
 }
 
-Reported<> SizesPoint::views(GrowthPoint& point, uint64_t number) {
+void SizesPoint::views(GrowthPoint& point, uint64_t number) {
   Bytes key;
   bool is_right = false;
-  const Reported<double> ns = median_ns_of(
-      slice(number), fmt::format("view of {} B", bytes_), [&](uint64_t index) { key = key_of(index); },
-      [&] {
-        const Result<View> view = shm_->view(key);
-        is_right = view.has_value() && view->bytes().size() == bytes_ && !view->is_copy();
-      },
-      [&](uint64_t) { return is_right; });
-  if (!ns) return report(ns.error());
-  point.add({"get", "shm, a view", "ns", "memcpy", {}}, *ns);
-  return {};
+  point.add(
+      {"get", "shm, a view", "ns", "memcpy", {}},
+      median_ns_of(
+          slice(number), fmt::format("view of {} B", bytes_), [&](uint64_t index) { key = key_of(index); },
+          [&] {
+            const Result<View> view = shm_->view(key);
+            is_right = view.has_value() && view->bytes().size() == bytes_ && !view->is_copy();
+          },
+          [&](uint64_t) { return is_right; }));
 }
 
-Reported<> SizesPoint::puts(GrowthPoint& point, Client& client, const char* side, uint64_t number) {
+void SizesPoint::puts(GrowthPoint& point, Client& client, const char* side, uint64_t number) {
   Bytes key;
   bool is_put = false;
   // What gets spoilt of it; a put then changes its ends alone.
   contents_.prepare_value(value_.data());
-  const Reported<double> ns = median_ns_of(
-      slice(number), fmt::format("put of {} B, {}", bytes_, side),
-      [&](uint64_t index) {
-        key = key_of(index);
-        contents_.make_value(index, value_.data());
-      },
-      [&] { is_put = client.put(key, Bytes(std::span<const std::byte>(value_))).has_value(); },
-      [&](uint64_t) { return is_put; });
-  if (!ns) return report(ns.error());
-  point.add({"put", side, "ns", "memcpy", {}}, *ns);
-  return {};
+  point.add({"put", side, "ns", "memcpy", {}},
+            median_ns_of(
+                slice(number), fmt::format("put of {} B, {}", bytes_, side),
+                [&](uint64_t index) {
+                  key = key_of(index);
+                  contents_.make_value(index, value_.data());
+                },
+                [&] { is_put = client.put(key, Bytes(std::span<const std::byte>(value_))).has_value(); },
+                [&](uint64_t) { return is_put; }));
 }
 
-Reported<> SizesPoint::copies(GrowthPoint& point, uint64_t number) {
+void SizesPoint::copies(GrowthPoint& point, uint64_t number) {
   const std::byte* from = nullptr;
   const Reported<double> ns = median_ns_of(
       slice(number), "memcpy", [&](uint64_t index) { from = source_->data() + index * bytes_; },
@@ -164,25 +159,18 @@ Reported<> SizesPoint::copies(GrowthPoint& point, uint64_t number) {
         keep(value_.data());
       },
       [&](uint64_t index) { return contents_.take_value(index, value_.data()); });
-  if (!ns) return report(ns.error());
-  point.add({"get", "memcpy", "ns", "", {}}, *ns);
-  point.add({"put", "memcpy", "ns", "", {}}, *ns);
-  return {};
+  point.add({"get", "memcpy", "ns", "", {}}, ns);
+  point.add({"put", "memcpy", "ns", "", {}}, ns);
 }
 
 Reported<> SizesPoint::turn(GrowthPoint& point, uint64_t number) {
-  if (const Reported<> done = gets(point, *shm_, "shm", number); !done) return done;
-  if (const Reported<> done = copies(point, number); !done) return done;
-  if (const Reported<> done = views(point, number); !done) return done;
-  if (const Reported<> done = gets(point, *tcp_, "tcp", number); !done) return done;
-  if (const Reported<> done = puts(point, *shm_, "shm", number); !done) return done;
-  return puts(point, *tcp_, "tcp", number);
-}
-
-std::vector<uint64_t> size_places(uint64_t most) {
-  std::vector<uint64_t> places;
-  for (uint64_t bytes = kBytesLeast; bytes <= most; bytes *= kStep) places.push_back(bytes);
-  return places;
+  gets(point, *shm_, "shm", number);
+  copies(point, number);
+  views(point, number);
+  gets(point, *tcp_, "tcp", number);
+  puts(point, *shm_, "shm", number);
+  puts(point, *tcp_, "tcp", number);
+  return {};
 }
 
 }  // namespace
@@ -191,14 +179,12 @@ Reported<GrowthCurve> measure_growth_by_sizes(const GrowthRun& run) {
   GrowthCurve curve = {.axis = GrowthAxis::kSizes, .title = "Bytes of a value: shared memory and TCP"};
   curve.how = fmt::format(
       "Medians of operations timed one by one, one in flight, by one refract::Client of each transport on "
-      "core 0; "
-      "the server on core 1, with its default waiting. {} to {} values of the size, {} MiB of them where "
-      "that "
-      "leaves so many, asked for in random order into one buffer. memcpy copies values that lie in a row in "
-      "this "
-      "process, 4 KiB pages, in the same order. A view is not copied, and its bytes are not read here.",
+      "core 0; the server on core 1, with its default waiting. {} to {} values of the size, {} MiB of them "
+      "where that leaves so many, asked for in random order into one buffer. memcpy copies values that lie "
+      "in a row in this process, 4 KiB pages, in the same order. A view is not copied, and its bytes are "
+      "not read here.",
       kKeysLeast, kKeysMost, kAllBytes / kMiB);
-  for (const uint64_t bytes : run.chosen(size_places(run.options.bytes_max))) {
+  for (const uint64_t bytes : run.chosen(times(kBytesLeast, run.options.bytes_max, kStep))) {
     GrowthPoint point = {.x = static_cast<double>(bytes)};
     SizesPoint measured(run, bytes);
     if (const uint64_t free_bytes = meminfo("MemAvailable") * kKiB; measured.memory_bytes() > free_bytes) {

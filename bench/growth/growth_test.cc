@@ -68,7 +68,7 @@ TEST_F(Growth, a_disturbed_point_says_so_and_is_in_no_plot) {
   EXPECT_THAT(lines_of(curve_of(false)), Not(HasSubstr("DISTURBED")));
   EXPECT_THAT(lines_of(curve_of(true)), HasSubstr("DISTURBED, no result"));
   const auto plotted = [&](bool is_disturbed) {
-    const Reported<std::string> page = html_of(json_of(run_with({}), {curve_of(is_disturbed)}));
+    const Reported<std::string> page = html_of(json_of(findings_of(run_with({}), {curve_of(is_disturbed)})));
     EXPECT_TRUE(page.has_value());
     const std::string text = page.value_or("");
     const size_t begin = text.find("<polyline points=\"") + 18;
@@ -80,7 +80,7 @@ TEST_F(Growth, a_disturbed_point_says_so_and_is_in_no_plot) {
 }
 
 TEST_F(Growth, its_page_shows_text_as_text) {
-  const Reported<std::string> page = html_of(json_of(run_with({}), {curve_of(true)}));
+  const Reported<std::string> page = html_of(json_of(findings_of(run_with({}), {curve_of(true)})));
   ASSERT_TRUE(page) << page.error().what;
   EXPECT_THAT(*page, HasSubstr("&lt;ours&gt;"));
   EXPECT_THAT(*page, HasSubstr("none &amp; nothing"));

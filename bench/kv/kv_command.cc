@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/kv/kv_command.h"
-
+// `refract-bench kv`.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "bench/kv/kv_results.h"
+#include "bench/report/command.h"
 
 #include "refract/kv/designs/designs.h"
 
 namespace refract::bench {
 namespace {
+
+struct KvCommand final : public BenchCommand {
+  KvLoad load;
+  std::string mix = "get";
+  std::string ycsb;
+  std::vector<std::string> designs;
+  std::string path;
+  arguments::Given sweep;  // Of rates, where nothing is said.
+
+  KvCommand() : BenchCommand("kv", "load on a node: throughput and latencies") {}
+  void describe(arguments::Command& app) override;
+  [[nodiscard]] Reported<Found> run(const arguments::Command& app, bool is_shown) override;
+} kv_command;
 
 using arguments::Between;
 using arguments::Sign;
@@ -127,26 +139,23 @@ void describe_entries(arguments::Command& app, KvCommand& command) {
            .limit = Sign::kNotNegative});
 }
 
-Reported<std::string> run_sweep(const KvCommand& command) {
-  if (const Reported<> possible = check_sweep(command.load); !possible) return report(possible.error());
-  const Reported<KvSweep> sweep = run_kv_sweep(command.load);
+Reported<Found> run_sweep(const KvLoad& load, bool is_shown) {
+  if (const Reported<> possible = check_sweep(load); !possible) return report(possible.error());
+  const Reported<KvSweep> sweep = run_kv_sweep(load);
   if (!sweep) return report(sweep.error());
-  if (command.json_path != "-") fmt::print("{}", lines_of(command.load, *sweep));
-  return json_of(command.load, *sweep);
+  if (is_shown) fmt::print("{}", lines_of(load, *sweep));
+  return Found{.findings = findings_of(load, *sweep)};
 }
 
-}  // namespace
-
-void describe_kv(arguments::Command& app, KvCommand& command) {
+void KvCommand::describe(arguments::Command& app) {
   const std::map<std::string, Provider> providers = {{"shm", Provider::kShm}, {"tcp", Provider::kTcp}};
   const std::map<std::string, Waiting> waitings = {
       {"adaptive", Waiting::kAdaptive}, {"poll", Waiting::kPolling}, {"block", Waiting::kBlocking}};
-  KvLoad& load = command.load;
   app.add({.names = "--address,--socket",
            .to = &load.address,
            .help = "the node to load (default: a private one)"});
   app.add({.names = "--design",
-           .to = &command.designs,
+           .to = &designs,
            .help = "the stores under the load, in turns: refract (ours), published designs, or all of them",
            .limit = design_names(),
            .separator = ','});
@@ -155,7 +164,7 @@ void describe_kv(arguments::Command& app, KvCommand& command) {
            .help = "of private nodes and other designs' servers: shm or tcp",
            .excludes = "--address"});
   app.add({.names = "--path",
-           .to = &command.path,
+           .to = &path,
            .help = "of our gets: direct (over shm), rpc (by messages), chain, which puts take, too, or all",
            .limit = Words{"direct", "chain", "rpc", "all"}});
   app.add({.names = "--shards",
@@ -163,7 +172,7 @@ void describe_kv(arguments::Command& app, KvCommand& command) {
            .help = "of a private node",
            .limit = Between<int>{1, 256},
            .excludes = "--address"});
-  describe_entries(app, command);
+  describe_entries(app, *this);
   app.add({.names = "--clients",
            .to = &load.clients,
            .help = "each with its thread and connections",
@@ -182,7 +191,7 @@ void describe_kv(arguments::Command& app, KvCommand& command) {
        .help = "what clients and a private server do when there is nothing to do: adaptive, poll or block"});
   app.add(
       {.names = "--sweep",
-       .to = &command.sweep,
+       .to = &sweep,
        .help =
            "go over rate (up to half more than can be served; the default), depth (1 to 256), clients (1 to "
            "16), shards (1 to 8) or size (values of 16 B to 4 MiB), all sides in turns at each point",
@@ -199,41 +208,39 @@ void describe_kv(arguments::Command& app, KvCommand& command) {
                "(libcuckoo's and our bars' table, in the client's process), or several with commas; "
                "--turns 3 unless said, as wherever there is more than one side",
            .separator = ','});
-  app.add({.names = "--json",
-           .to = &command.json_path,
-           .help = "write the result to this file as JSON ('-': standard output)"});
   app.add({.names = "--node-program",
            .to = &load.node_program,
            .help = "refractd for a private node (default: beside this program)"});
 }
 
-Reported<std::string> run_kv_command(const arguments::Command& app, KvCommand& command) {
-  KvLoad& load = command.load;
-  const Reported<double> get_share = get_share_of(command.mix);
+Reported<Found> KvCommand::run(const arguments::Command& app, bool is_shown) {
+  const Reported<double> get_share = get_share_of(mix);
   if (!get_share) return report(get_share.error());
   load.workload.get_share = *get_share;
-  load.ycsb = find_ycsb(command.ycsb);
+  load.ycsb = find_ycsb(ycsb);
   if (load.ycsb != nullptr) {
     load.ycsb->apply_to(load.workload);
     if (!app.has("--zipf")) load.workload.skew = kYcsbSkew;
   }
-  if (command.sweep.is_there) {
-    const std::string& over = command.sweep.last();
+  if (sweep.is_there) {
+    const std::string& over = sweep.last();
     load.sweep = over.empty() ? Sweep::kRate : kSweeps.at(over);
   }
-  load.designs = designs_of(command.designs);
-  Reported<std::vector<Path>> paths = chosen_paths(command);
+  load.designs = designs_of(designs);
+  Reported<std::vector<Path>> paths = chosen_paths(*this);
   if (!paths) return report(paths.error());
   load.paths = std::move(*paths);
   // Alternation is what makes a ratio of two sides worth anything.
   const bool has_sides = !load.beside.empty() || load.designs.size() > 1 || load.paths.size() != 1;
   if (has_sides && !app.has("--turns")) load.turns = 3;
-  if (!values_of(load.sweep).empty()) return run_sweep(command);
+  if (!values_of(load.sweep).empty()) return run_sweep(load, is_shown);
   if (const Reported<> possible = check(load); !possible) return report(possible.error());
   const Reported<KvResult> result = run_kv_load(load);
   if (!result) return report(result.error());
-  if (command.json_path != "-") fmt::print("{}", lines_of(load, *result));
-  return json_of(load, *result);
+  if (is_shown) fmt::print("{}", lines_of(load, *result));
+  return Found{.findings = findings_of(load, *result)};
 }
+
+}  // namespace
 
 }  // namespace refract::bench

@@ -90,17 +90,8 @@ std::string_view text(Path path) noexcept {
 }
 
 std::string_view text(KvPeer peer) noexcept {
-  switch (peer) {
-    case KvPeer::kRedis:
-      return "redis";
-    case KvPeer::kMemcached:
-      return "memcached";
-    case KvPeer::kCuckoo:
-      return "cuckoo";
-    case KvPeer::kTable:
-      break;
-  }
-  return "table";
+  constexpr std::array kNames = {"redis", "memcached", "cuckoo", "table"};
+  return kNames[static_cast<size_t>(peer)];
 }
 
 bool KvLoad::is_beside(KvPeer peer) const noexcept {

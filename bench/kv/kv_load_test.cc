@@ -302,7 +302,7 @@ TEST(KvResults, sides_stand_beside_each_other_as_shares_of_ours_by_calls) {
   EXPECT_TRUE(row_of("refract direct").ends_with("0.00        -  4.00")) << row_of("refract direct");
   EXPECT_TRUE(row_of("pilaf").ends_with("2.00     1.50  0.50")) << row_of("pilaf");
 
-  const std::string text = json_of(load, result);
+  const std::string text = json_of(findings_of(load, result));
   const auto json = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(json.is_discarded());
   const auto median = [&json](std::string_view what, std::string_view name) {
@@ -345,7 +345,7 @@ TEST(KvResults, become_lines_json_and_a_page) {
   EXPECT_NE(lines.find("refract / redis, medians of 1 turns each: 1.00 x"), std::string::npos) << lines;
   EXPECT_NE(lines.find("past saturation"), std::string::npos);
 
-  const std::string text = json_of(load, result);
+  const std::string text = json_of(findings_of(load, result));
   const auto json = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(json.is_discarded());
   EXPECT_EQ(json["sections"][0]["series"][0]["points"][0]["median"], 2e6);

@@ -34,9 +34,7 @@ Reported<> KvStores::start_redis() {
   side.how = "tcp, pipelined";
   side.served_by = "redis-server, one thread";
   side.connect = [this](const DriverOptions& options) -> Reported<std::unique_ptr<StoreDriver>> {
-    auto driver = RedisDriver::connect(redis_->port(), options, contents_);
-    if (!driver) return report(driver.error());
-    return std::unique_ptr<StoreDriver>(std::move(*driver));
+    return RedisDriver::connect(redis_->port(), options, contents_);
   };
   side.server_cpu_ns = [this] { return use_of(redis_->pid()).cpu_ns; };
   side.server_pid = [this] { return redis_->pid(); };
@@ -61,9 +59,7 @@ Reported<> KvStores::start_memcached() {
   side.how = "tcp, pipelined, binary protocol";
   side.served_by = "memcached, one thread";
   side.connect = [this](const DriverOptions& options) -> Reported<std::unique_ptr<StoreDriver>> {
-    auto driver = MemcachedDriver::connect(memcached_->port(), options, contents_);
-    if (!driver) return report(driver.error());
-    return std::unique_ptr<StoreDriver>(std::move(*driver));
+    return MemcachedDriver::connect(memcached_->port(), options, contents_);
   };
   side.server_cpu_ns = [this] { return use_of(memcached_->pid()).cpu_ns; };
   side.server_pid = [this] { return memcached_->pid(); };

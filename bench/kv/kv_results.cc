@@ -304,14 +304,14 @@ void add_sides(Section& section, const KvResult& result, const Point& point) {
        .block = {.before = result.before, .after = result.after, .accepted = !point.is_disturbed}});
 }
 
-std::string json_of(const KvLoad& load, const KvResult& result) {
+Findings findings_of(const KvLoad& load, const KvResult& result) {
   Findings findings = findings_here("kv", "load on a node", load_json_of(load, result.is_bound));
   Section section;
   add_sides(section, result, {.samples = {}});
   findings.sections.push_back(std::move(section));
   findings.sections.push_back(quantiles_of(result));
   if (Section rates = rates_of(result); !rates.series.empty()) findings.sections.push_back(std::move(rates));
-  return json_of(findings);
+  return findings;
 }
 
 }  // namespace refract::bench

@@ -13,11 +13,11 @@
 namespace refract::bench {
 
 [[nodiscard]] std::string lines_of(const KvLoad& load, const KvResult& result);
-[[nodiscard]] std::string json_of(const KvLoad& load, const KvResult& result);
+[[nodiscard]] Findings findings_of(const KvLoad& load, const KvResult& result);
 
 // kv_sweep_results.cc
 [[nodiscard]] std::string lines_of(const KvLoad& load, const KvSweep& sweep);
-[[nodiscard]] std::string json_of(const KvLoad& load, const KvSweep& sweep);
+[[nodiscard]] Findings findings_of(const KvLoad& load, const KvSweep& sweep);
 
 // The parts of both: what was asked for, the clients, and where they sat.
 [[nodiscard]] std::string heading_of(const KvLoad& load, bool is_bound);

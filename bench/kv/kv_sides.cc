@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "bench/kv/design_driver.h"
@@ -21,15 +22,8 @@ constexpr uint64_t kAdaptiveSpin_ns = 50 * kMicrosecond_ns;  // As a node's knob
 constexpr uint64_t kPollingSpin_ns = 10 * kMillisecond_ns;   // As much as that knob takes.
 
 Paths client_paths(Path path) noexcept {
-  switch (path) {
-    case Path::kRpc:
-      return Paths::kRpc;
-    case Path::kChain:
-      return Paths::kChain;
-    case Path::kDirect:
-      break;
-  }
-  return Paths::kAuto;
+  constexpr std::array kPaths = {Paths::kAuto, Paths::kChain, Paths::kRpc};
+  return kPaths[static_cast<size_t>(path)];
 }
 
 std::string how_of(const KvLoad& load, Path path) {
@@ -177,9 +171,7 @@ Reported<> KvStores::start_design(const std::string& name) {
   side.how = fmt::format("{}, as published", text(load_.provider));
   side.served_by = "one thread of this program, READs included";
   side.connect = [this, target](const DriverOptions& driver) -> Reported<std::unique_ptr<StoreDriver>> {
-    Reported<std::unique_ptr<DesignDriver>> made = DesignDriver::connect(target, driver, contents_);
-    if (!made) return report(made.error());
-    return std::unique_ptr<StoreDriver>(std::move(*made));
+    return DesignDriver::connect(target, driver, contents_);
   };
   side.server_cpu_ns = [server] { return server->cpu_ns(); };
   sides_.push_back(std::move(side));

@@ -19,12 +19,6 @@ namespace {
 constexpr uint64_t kValueBytesMax = 256 * kMiB;
 constexpr uint64_t kKeysMin = 16;
 
-std::vector<uint64_t> times(uint64_t first, uint64_t last, uint64_t factor) {
-  std::vector<uint64_t> values;
-  for (uint64_t value = first; value <= last; value *= factor) values.push_back(value);
-  return values;
-}
-
 // Whether a point needs servers of its own.
 bool has_own_stores(Sweep sweep) noexcept {
   return sweep == Sweep::kShards || sweep == Sweep::kSize;

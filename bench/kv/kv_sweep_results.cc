@@ -70,7 +70,7 @@ std::string lines_of(const KvLoad& load, const KvSweep& sweep) {
   return lines + caveats_of(load);
 }
 
-std::string json_of(const KvLoad& load, const KvSweep& sweep) {
+Findings findings_of(const KvLoad& load, const KvSweep& sweep) {
   const std::string over(text(sweep.over));
   Findings findings = findings_here("kv", "load over " + over, load_json_of(load, sweep.is_bound));
   Section section{.how = "All sides took turns within each point.", .axis = over};
@@ -85,7 +85,7 @@ std::string json_of(const KvLoad& load, const KvSweep& sweep) {
     add_latencies(section, at.result, point);
   }
   findings.sections.push_back(std::move(section));
-  return json_of(findings);
+  return findings;
 }
 
 }  // namespace refract::bench

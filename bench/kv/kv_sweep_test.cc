@@ -87,7 +87,7 @@ TEST(KvSweep, names_disturbed_points_and_does_not_draw_them) {
   const std::string lines = lines_of(load, sweep);
   EXPECT_NE(lines.find("DISTURBED, they are 31 % apart"), std::string::npos) << lines;
   EXPECT_EQ(lines.find("DISTURBED"), lines.rfind("DISTURBED"));
-  const std::string text = json_of(load, sweep);
+  const std::string text = json_of(findings_of(load, sweep));
   const auto json = nlohmann::json::parse(text, nullptr, false);
   ASSERT_FALSE(json.is_discarded());
   const auto& rates = json["sections"][0]["series"][0];

@@ -25,13 +25,6 @@ class TableOfTheBars final : public ByteTable {
     std::memcpy(value.data(), &copy, sizeof(copy));
     return true;
   }
-  // There is one thread.
-  bool replace(std::span<const std::byte> key, std::span<std::byte> old_value,
-               std::span<const std::byte> value) override {
-    if (!get(key, old_value)) return false;
-    put(key, value);
-    return true;
-  }
   [[nodiscard]] std::string_view form() const noexcept override { return "sizes known when compiled"; }
 
  private:
@@ -53,13 +46,6 @@ class TableOfAnySizes final : public ByteTable {
   }
   bool get(std::span<const std::byte> key, std::span<std::byte> value) const override {
     return table_.get(key, value);
-  }
-  // There is one thread.
-  bool replace(std::span<const std::byte> key, std::span<std::byte> old_value,
-               std::span<const std::byte> value) override {
-    if (!get(key, old_value)) return false;
-    put(key, value);
-    return true;
   }
   [[nodiscard]] std::string_view form() const noexcept override { return "sizes known when made"; }
 

@@ -26,9 +26,13 @@ class ByteTable {
   virtual void put(std::span<const std::byte> key, std::span<const std::byte> value) = 0;
   // Copies the value out.
   [[nodiscard]] virtual bool get(std::span<const std::byte> key, std::span<std::byte> value) const = 0;
-  // Both, with no other access between them.
+  // Both, with no other access between them: as here where there is one thread.
   [[nodiscard]] virtual bool replace(std::span<const std::byte> key, std::span<std::byte> old_value,
-                                     std::span<const std::byte> value) = 0;
+                                     std::span<const std::byte> value) {
+    if (!get(key, old_value)) return false;
+    put(key, value);
+    return true;
+  }
   // Which of its forms it has for these sizes, in words.
   [[nodiscard]] virtual std::string_view form() const noexcept = 0;
 };

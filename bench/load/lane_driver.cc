@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "refract/base/clock.h"
 
@@ -14,18 +15,8 @@ using runtime::Task;
 namespace {
 
 const char* name_of(Act act) noexcept {
-  switch (act) {
-    case Act::kGet:
-      return "get";
-    case Act::kScan:
-      return "scan";
-    case Act::kReplace:
-      return "get and put of its version";
-    case Act::kPut:
-    case Act::kInsert:
-      break;
-  }
-  return "put";
+  constexpr std::array kNames = {"get", "put", "put", "scan", "get and put of its version"};
+  return kNames[static_cast<size_t>(act)];
 }
 
 }  // namespace

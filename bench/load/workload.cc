@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/load/workload.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 

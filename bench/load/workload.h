@@ -12,12 +12,9 @@
 // Threads: one at a time.
 #pragma once
 
-#include <x86intrin.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "bench/load/inserted_keys.h"
 #include "bench/load/zipf.h"

@@ -35,8 +35,8 @@ Reported<AnonymousMemory> AnonymousMemory::create(size_t bytes, Pages pages) {
   return AnonymousMemory(base, rounded);
 }
 
-AnonymousMemory::~AnonymousMemory() {
-  if (base_ != nullptr) ::munmap(base_, bytes_);
+void AnonymousMemory::Unmap::operator()(std::byte* base) const noexcept {
+  ::munmap(base, bytes);
 }
 
 }  // namespace refract::bench

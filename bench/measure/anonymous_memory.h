@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
+#include <memory>
 
 #include "refract/base/report.h"
 
@@ -18,24 +18,18 @@ enum class Pages : unsigned char {
 class AnonymousMemory {
  public:
   [[nodiscard]] static Reported<AnonymousMemory> create(size_t bytes, Pages pages);
-  AnonymousMemory(AnonymousMemory&& other) noexcept
-      : base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
-  AnonymousMemory& operator=(AnonymousMemory&& other) noexcept {
-    std::swap(base_, other.base_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  AnonymousMemory(const AnonymousMemory&) = delete;
-  AnonymousMemory& operator=(const AnonymousMemory&) = delete;
-  ~AnonymousMemory();
 
-  [[nodiscard]] std::byte* data() const noexcept { return base_; }
-  [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::byte* data() const noexcept { return memory_.get(); }
+  [[nodiscard]] size_t bytes() const noexcept { return memory_.get_deleter().bytes; }
 
  private:
-  AnonymousMemory(std::byte* base, size_t bytes) noexcept : base_(base), bytes_(bytes) {}
-  std::byte* base_;
-  size_t bytes_;
+  struct Unmap {
+    size_t bytes = 0;
+    void operator()(std::byte* base) const noexcept;
+  };
+
+  AnonymousMemory(std::byte* base, size_t bytes) noexcept : memory_(base, Unmap{bytes}) {}
+  std::unique_ptr<std::byte, Unmap> memory_;
 };
 
 }  // namespace refract::bench

@@ -54,13 +54,13 @@ uint64_t number_after(std::string_view text, std::string_view name) {
   return number;
 }
 
+}  // namespace
+
 std::string content_of(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
 }
-
-}  // namespace
 
 bool is_in_path(const std::string& program) {
   const char* variable = ::getenv("PATH");

@@ -79,6 +79,8 @@ struct ProcessUse {
 // How long this process, and all that it started, have waited for cores so far.
 [[nodiscard]] uint64_t family_waited_ns();
 
+// All of a file; empty where there is none.
+[[nodiscard]] std::string content_of(const std::string& path);
 // The last lines of a file, for the error that mentions it.
 [[nodiscard]] std::string tail_of(const std::string& path);
 

@@ -3,7 +3,6 @@
 #include "bench/measure/counters.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <vector>

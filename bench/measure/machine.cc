@@ -66,4 +66,9 @@ Machine this_machine() {
           .date = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)))};
 }
 
+std::string line_of(const Machine& machine) {
+  return fmt::format("refract-bench {} ({}), {} x {}, Linux {}", machine.commit, machine.compiler,
+                     machine.cores, machine.cpu, machine.kernel);
+}
+
 }  // namespace refract::bench

@@ -17,6 +17,8 @@ struct Machine {
   std::string date;  // UTC.
 };
 [[nodiscard]] Machine this_machine();
+// "refract-bench COMMIT (COMPILER), 2 x CPU, Linux KERNEL"
+[[nodiscard]] std::string line_of(const Machine& machine);
 
 // Of a name in /proc/meminfo, in the file's unit; 0 where it is not there.
 [[nodiscard]] unsigned long meminfo(const std::string& name);

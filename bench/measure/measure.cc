@@ -85,6 +85,12 @@ uint64_t Samples::quantile_ticks(double share) noexcept {
   return ticks_[at];
 }
 
+std::vector<uint64_t> times(uint64_t first, uint64_t last, uint64_t factor) {
+  std::vector<uint64_t> values;
+  for (uint64_t value = first; value <= last; value *= factor) values.push_back(value);
+  return values;
+}
+
 Spread spread_of(std::vector<double> samples) {
   if (samples.empty()) return {};
   std::ranges::sort(samples);

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +62,7 @@ class Samples {
       ticks_[count_++] = static_cast<uint32_t>(ticks < UINT32_MAX ? ticks : UINT32_MAX);
   }
   [[nodiscard]] size_t count() const noexcept { return count_; }
+  [[nodiscard]] bool has_room() const noexcept { return count_ < ticks_.size(); }
   // 0 without samples. Reorders them.
   [[nodiscard]] uint64_t quantile_ticks(double share) noexcept;
 
@@ -77,6 +77,9 @@ struct Spread {
   double max = 0;
 };
 [[nodiscard]] Spread spread_of(std::vector<double> samples);
+
+// `first`, so many times it, and so on up to `last`.
+[[nodiscard]] std::vector<uint64_t> times(uint64_t first, uint64_t last, uint64_t factor);
 
 // A number beside those that a measurement is about.
 struct Detail {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "bench/measure/machine.h"
-#include "bench/report/fields.h"
 
 #include "refract/documents/json.h"
 
@@ -15,6 +14,40 @@ namespace {
 using Json = documents::Value;
 
 constexpr std::string_view kFormat = "refract-findings-1";
+
+// The fields of an object in a file of any origin: an empty value where one is missing or of another type.
+std::string text_in(const Json& object, const char* name) {
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_text() ? found->as_text() : std::string();
+}
+
+double number_in(const Json& object, const char* name) {
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_number() ? found->as_number() : 0;
+}
+
+bool flag_in(const Json& object, const char* name) {
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_bool() && found->as_bool();
+}
+
+Json list_in(const Json& object, const char* name) {
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_array() ? *found : Json::array();
+}
+
+Json object_in(const Json& object, const char* name) {
+  const Json* found = object.find(name);
+  return found != nullptr && found->is_object() ? *found : Json::object();
+}
+
+std::vector<Json> objects_in(const Json& object, const char* name) {
+  std::vector<Json> objects;
+  for (const Json& each : list_in(object, name)) {
+    if (each.is_object()) objects.push_back(each);
+  }
+  return objects;
+}
 
 Json json_of(const Reference& reference) {
   return {{"ping_pong_ns", reference.ping_pong_ns},

@@ -8,7 +8,6 @@
 
 #include "bench/report/findings.h"
 #include "bench/report/page_plot.h"
-#include "bench/report/page_strip.h"
 
 #include "refract/documents/json.h"
 

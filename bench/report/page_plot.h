@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Curves over an axis, as SVG, for the page.
+// Curves over an axis, and samples beside their limit, as SVG, for the page.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "bench/report/findings.h"
 
 namespace refract::bench {
 
@@ -43,5 +45,9 @@ struct Tick {
 // drawable.
 [[nodiscard]] std::string plot_of(const std::vector<Curve>& curves, const Axis& x_axis,
                                   const std::vector<Tick>& x_ticks, std::string_view unit);
+
+// From 0 to beyond whatever is largest: each bound as a line and what is good between them shaded, a dot for
+// each sample, their range as a bar and their median as a stroke.
+[[nodiscard]] std::string strip_of(const std::vector<double>& samples, const Limit& limit);
 
 }  // namespace refract::bench

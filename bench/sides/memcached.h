@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include "bench/measure/child_process.h"

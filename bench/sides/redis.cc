@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -87,36 +86,14 @@ Reported<Redis> Redis::start(const Options& options) {
   return redis;
 }
 
-Redis::Redis(Redis&& other) noexcept
-    : folder_(std::move(other.folder_)),
-      program_(std::move(other.program_)),
-      process_(std::move(other.process_)),
-      socket_(std::exchange(other.socket_, -1)),
-      port_(other.port_),
-      version_(std::move(other.version_)) {}
-
-Redis& Redis::operator=(Redis&& other) noexcept {
-  std::swap(folder_, other.folder_);
-  std::swap(program_, other.program_);
-  std::swap(process_, other.process_);
-  std::swap(socket_, other.socket_);
-  std::swap(port_, other.port_);
-  std::swap(version_, other.version_);
-  return *this;
-}
-
-Redis::~Redis() {
-  if (socket_ >= 0) ::close(socket_);
-}
-
 Reported<> Redis::connect() {
-  socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   const std::string path = folder_.path() + "/redis.sock";
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   const uint64_t end_ns = now_ns() + 5 * kSecond_ns;
-  while (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  while (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (!process_.is_running() || now_ns() > end_ns) {
       return report(Code::kUnavailable,
                     "redis-server did not start: " + tail_of(folder_.path() + "/redis.log"));
@@ -128,7 +105,7 @@ Reported<> Redis::connect() {
 
 Reported<> Redis::send(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent <= 0) return report(Code::kUnavailable, "redis-server went away: " + errno_text(errno));
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
@@ -140,7 +117,7 @@ Reported<> Redis::expect_oks(uint64_t count) {
   const uint64_t wanted = count * kOk.size();
   for (uint64_t seen = 0; seen < wanted;) {
     const size_t room = std::min<uint64_t>(buffer.size(), wanted - seen);
-    const ssize_t got = ::recv(socket_, buffer.data(), room, 0);
+    const ssize_t got = ::recv(socket_.get(), buffer.data(), room, 0);
     if (got <= 0) return report(Code::kUnavailable, "redis-server went away: " + errno_text(errno));
     for (ssize_t i = 0; i < got; ++i, ++seen) {
       if (buffer[static_cast<size_t>(i)] == kOk[seen % kOk.size()]) continue;
@@ -169,7 +146,7 @@ Reported<> Redis::save() {
 }
 
 void Redis::stop() {
-  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  socket_ = {};
   process_.stop();
 }
 
@@ -198,7 +175,7 @@ Reported<std::string> Redis::info_text() {
   std::array<char, 8192> buffer = {};
   // "$<bytes>\r\n<text>\r\n"
   while (true) {
-    const ssize_t got = ::recv(socket_, buffer.data(), buffer.size(), 0);
+    const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (got <= 0) return report(Code::kUnavailable, "redis-server went away: " + errno_text(errno));
     text.append(buffer.data(), static_cast<size_t>(got));
     const size_t line = text.find("\r\n");

@@ -10,6 +10,7 @@
 #include "bench/measure/child_process.h"
 
 #include "refract/base/report.h"
+#include "refract/memory/host/descriptor.h"
 
 namespace refract::bench {
 
@@ -24,12 +25,6 @@ class Redis {
   };
   // kUnsupported where the machine has no redis-server; `next` says how to get it.
   [[nodiscard]] static Reported<Redis> start(const Options& options);
-  Redis(Redis&& other) noexcept;
-  Redis& operator=(Redis&& other) noexcept;
-  Redis(const Redis&) = delete;
-  Redis& operator=(const Redis&) = delete;
-  ~Redis();
-
   // Entries 0 to `entries` of entry.h, in pipelined batches of SET.
   [[nodiscard]] Reported<> load(uint64_t entries);
   // Writes its RDB into folder().
@@ -56,7 +51,7 @@ class Redis {
   TemporaryFolder folder_;
   ChildProcess::Program program_;
   ChildProcess process_;
-  int socket_ = -1;
+  Descriptor socket_;
   uint16_t port_ = 0;
   std::string version_;
 };

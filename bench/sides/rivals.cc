@@ -89,16 +89,11 @@ Reported<> fill_redis(const Redis& redis, const Contents& contents, uint64_t key
 Reported<std::unique_ptr<StoreDriver>> Rivals::connect(const DriverOptions& options,
                                                        const ClientOptions& client) const {
   const std::string& address = options_.over_tcp ? node_.tcp_address() : node_.socket_path();
-  Reported<std::unique_ptr<RefractDriver>> driver =
-      RefractDriver::connect({.address = address, .client = client}, options, contents());
-  if (!driver) return report(driver.error());
-  return std::unique_ptr<StoreDriver>(std::move(*driver));
+  return RefractDriver::connect({.address = address, .client = client}, options, contents());
 }
 
 Reported<std::unique_ptr<StoreDriver>> Rivals::connect_redis(const DriverOptions& options) const {
-  Reported<std::unique_ptr<RedisDriver>> driver = RedisDriver::connect(redis_->port(), options, contents());
-  if (!driver) return report(driver.error());
-  return std::unique_ptr<StoreDriver>(std::move(*driver));
+  return RedisDriver::connect(redis_->port(), options, contents());
 }
 
 }  // namespace refract::bench

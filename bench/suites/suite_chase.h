@@ -4,9 +4,7 @@
 // belongs to a shard and its domain, the client to a session.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "refract/base/report.h"

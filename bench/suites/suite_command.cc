@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/suites/suite_command.h"
-
+// `refract-bench suite`.
 #include <fmt/core.h>
 
 #include <cstdio>
 #include <map>
 #include <memory>
 
+#include "bench/report/command.h"
 #include "bench/sides/private_node.h"
 #include "bench/suites/claim.h"
 
 namespace refract::bench {
 namespace {
+
+struct SuiteCommand final : public BenchCommand {
+  std::vector<std::string> names;
+  SuiteFabric fabric = SuiteFabric::kSim;
+  BarOptions bars;  // Of claims.
+  bool is_list = false;
+  bool is_quick = false;
+  bool is_small = false;
+
+  SuiteCommand()
+      : BenchCommand("suite", "a claim of README.md measured, or a published experiment rebuilt") {}
+  void describe(arguments::Command& app) override;
+  [[nodiscard]] Reported<Found> run(const arguments::Command& app, bool is_shown) override;
+} suite_command;
 
 Reported<> print_list() {
   for (const std::string& name : suite_names()) {
@@ -46,13 +60,13 @@ class ClaimRunner {
 };
 
 // What is off and not explained is a failure: what comes out of the simulator is the same everywhere.
-Reported<> run_published(const SuiteCommand& command, Suite& suite, SuiteReport& all) {
-  if (command.is_small) make_small(suite);
-  const Reported<SuiteResult> result = run_suite(suite, command.fabric);
+Reported<> run_published(const SuiteCommand& asked, Suite& suite, bool is_shown, Found& all) {
+  if (asked.is_small) make_small(suite);
+  const Reported<SuiteResult> result = run_suite(suite, asked.fabric);
   if (!result) return report(result.error());
-  if (command.json_path != "-") fmt::print("{}\n", lines_of(suite, *result));
-  add_to(all.findings, suite, *result);
-  all.has_failed = all.has_failed || (!command.is_small && has_unexplained(suite, *result));
+  if (is_shown) fmt::print("{}\n", lines_of(suite, *result));
+  add_to(*all.findings, suite, *result);
+  all.has_failed = all.has_failed || (!asked.is_small && has_unexplained(suite, *result));
   return {};
 }
 
@@ -62,61 +76,54 @@ void apply_size(SuiteCommand& command) {
   if (command.is_small) make_small(command.bars);
 }
 
-}  // namespace
-
-void describe_suites(arguments::Command& app, SuiteCommand& command) {
+void SuiteCommand::describe(arguments::Command& app) {
   const std::map<std::string, SuiteFabric> fabrics = {
       {"sim", SuiteFabric::kSim}, {"shm", SuiteFabric::kShm}, {"tcp", SuiteFabric::kTcp}};
-  app.add({.names = "suite",
-           .to = &command.names,
-           .help = "names that --list has, or files such as ./mine.toml"});
-  app.add({.names = "--list",
-           .to = &command.is_list,
-           .help = "the names of all, each with the claim that it measures"});
+  app.add({.names = "suite", .to = &names, .help = "names that --list has, or files such as ./mine.toml"});
+  app.add(
+      {.names = "--list", .to = &is_list, .help = "the names of all, each with the claim that it measures"});
   app.add({.names = "--fabric",
-           .to = arguments::one_of(fabrics, command.fabric),
+           .to = arguments::one_of(fabrics, fabric),
            .help =
                "of published ones; sim: the paper's testbed; shm or tcp: this machine, where only ratios can "
                "be compared"});
-  app.add({.names = "--quick",
-           .to = &command.is_quick,
-           .help = "of claims: fewer and shorter rounds, as of 'bars'"});
-  app.add({.names = "--smoke", .to = &command.is_small, .help = "few operations: whether everything runs"});
+  app.add({.names = "--quick", .to = &is_quick, .help = "of claims: fewer and shorter rounds, as of 'bars'"});
+  app.add({.names = "--smoke", .to = &is_small, .help = "few operations: whether everything runs"});
   app.add({.names = "--node-program",
-           .to = &command.bars.node_program,
+           .to = &bars.node_program,
            .help = "refractd (default: beside this program)"});
-  app.add({.names = "--json",
-           .to = &command.json_path,
-           .help = "write the results to this file as JSON ('-': standard output)"});
 }
 
-Reported<SuiteReport> run_suite_command(SuiteCommand& command) {
-  SuiteReport all{.findings =
-                      findings_here("suite", "claims and published experiments", documents::Value::object())};
-  if (command.is_list) {
+Reported<Found> SuiteCommand::run(const arguments::Command& /*app*/, bool is_shown) {
+  Found all;
+  if (is_list) {
     if (const Reported<> listed = print_list(); !listed) return report(listed.error());
     return all;
   }
-  if (command.names.empty()) {
+  if (names.empty()) {
     return report(Code::kInvalidArgument, "which suite is to be run?", "refract-bench suite --list has all");
   }
-  apply_size(command);
-  ClaimRunner claims(command.bars);
-  for (const std::string& name : command.names) {
+  apply_size(*this);
+  all.findings = findings_here("suite", "claims and published experiments", documents::Value::object());
+  ClaimRunner claims(bars);
+  for (const std::string& name : names) {
     Reported<Suite> suite = read_suite(name);
     if (!suite) return report(suite.error());
     if (suite->experiment != Suite::Experiment::kBars) {
-      if (const Reported<> ran = run_published(command, *suite, all); !ran) return report(ran.error());
+      if (const Reported<> ran = run_published(*this, *suite, is_shown, all); !ran)
+        return report(ran.error());
       continue;
     }
     const Reported<ClaimResult> result = claims.measure(*suite);
     if (!result) return report(result.error());
-    if (command.json_path != "-") fmt::print("{}\n", lines_of(*suite, *result));
+    if (is_shown) fmt::print("{}\n", lines_of(*suite, *result));
     std::fflush(stdout);
-    add_to(all.findings, *suite, *result);
+    add_to(*all.findings, *suite, *result);
     all.has_failed = all.has_failed || result->verdict() == Verdict::kFailed;
   }
   return all;
 }
+
+}  // namespace
 
 }  // namespace refract::bench

@@ -184,14 +184,8 @@ uint64_t RealServer::cpu_ns() const noexcept {
 }
 
 Reported<std::unique_ptr<fabric::Domain>> open_client_domain(SuiteFabric fabric) {
-  if (fabric == SuiteFabric::kShm) {
-    auto domain = fabric::shm::ClientDomain::create();
-    if (!domain) return report(domain.error());
-    return std::unique_ptr<fabric::Domain>(std::move(*domain));
-  }
-  auto domain = fabric::tcp::ClientDomain::create();
-  if (!domain) return report(domain.error());
-  return std::unique_ptr<fabric::Domain>(std::move(*domain));
+  if (fabric == SuiteFabric::kShm) return fabric::shm::ClientDomain::create();
+  return fabric::tcp::ClientDomain::create();
 }
 
 RealEnds::RealEnds() : shard_(system_clock(), kSuitePolling) {}

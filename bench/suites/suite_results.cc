@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "bench/suites/suite.h"
@@ -33,15 +34,10 @@ std::string_view verdict_of(const Suite& suite, const Compared& compared) {
 }
 
 std::string_view label_of(SuiteFabric fabric) {
-  switch (fabric) {
-    case SuiteFabric::kSim:
-      return "simulated: the paper's testbed in virtual time, our code";
-    case SuiteFabric::kShm:
-      return "real: this machine, shared memory; nothing of the paper's testbed";
-    case SuiteFabric::kTcp:
-      return "real: this machine, TCP over loopback; nothing of the paper's testbed";
-  }
-  return "";
+  constexpr std::array kLabels = {"simulated: the paper's testbed in virtual time, our code",
+                                  "real: this machine, shared memory; nothing of the paper's testbed",
+                                  "real: this machine, TCP over loopback; nothing of the paper's testbed"};
+  return kLabels[static_cast<size_t>(fabric)];
 }
 
 Reported<std::vector<Measured>> measure(const Suite& suite, SuiteFabric fabric) {
@@ -68,15 +64,8 @@ Reported<Compared> compare(const Figure& figure, const SuiteResult& result) {
 }  // namespace
 
 std::string_view text(SuiteFabric fabric) noexcept {
-  switch (fabric) {
-    case SuiteFabric::kSim:
-      return "sim";
-    case SuiteFabric::kShm:
-      return "shm";
-    case SuiteFabric::kTcp:
-      return "tcp";
-  }
-  return "";
+  constexpr std::array kNames = {"sim", "shm", "tcp"};
+  return kNames[static_cast<size_t>(fabric)];
 }
 
 const Measured* find(const std::vector<Measured>& measured, std::string_view what, std::string_view system,

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "bench/load/workload.h"
