@@ -8,6 +8,7 @@
 #include "refract/base/units.h"
 #include "refract/client/answers.h"
 #include "refract/client/client_state.h"
+#include "refract/client/reader.h"
 #include "refract/client/shard_cursor.h"
 
 namespace refract {
@@ -184,6 +185,21 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   return mine->wait_for(mine->async().exists(place));
 }
 
+Result<Got> look_at(ClientState& client, Bytes key) {
+  if (client.has_mine_at_once()) [[likely]] {
+    ThreadState& mine = ClientState::mine_at_once();
+    if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
+      kv::Found found;
+      const uint64_t hash = reader->hash(key);
+      if (reader->look_at_once(key, hash, found)) [[likely]]
+        return got_of(found);
+      mine.count_again();
+      return exists_carefully(client, place_of(mine, key, hash));
+    }
+  }
+  return exists_carefully(client, {.key = key});
+}
+
 // Blocking calls that have no shorter way.
 template <typename T, typename Begin>
 Result<T> wait_for(ClientState& client, Begin begin) {
@@ -272,18 +288,21 @@ Result<View> Client::view(Bytes key) {
 }
 
 Result<Got> Client::exists(Bytes key) {
-  if (state_->has_mine_at_once()) [[likely]] {
-    ThreadState& mine = ClientState::mine_at_once();
-    if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
-      kv::Found found;
-      const uint64_t hash = reader->hash(key);
-      if (reader->look_at_once(key, hash, found)) [[likely]]
-        return got_of(found);
-      mine.count_again();
-      return exists_carefully(*state_, place_of(mine, key, hash));
-    }
-  }
-  return exists_carefully(*state_, {.key = key});
+  return look_at(*state_, key);
+}
+
+Result<Reader> Client::reader() {
+  ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  return Reader(mine->ticket(), *state_);
+}
+
+Result<Got> Reader::get_by_client(Bytes key, std::span<std::byte> value) {
+  return get_to(*state_, key, client::BufferRoom{value});
+}
+
+Result<Got> Reader::look_by_client(Bytes key) {
+  return look_at(*state_, key);
 }
 
 Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) {

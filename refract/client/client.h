@@ -48,6 +48,8 @@
 
 namespace refract {
 
+class Reader;
+
 namespace client {
 class AsyncCalls;
 class ClientState;
@@ -123,6 +125,8 @@ class REFRACT_API Client {
   [[nodiscard]] Result<View> view(Bytes key);
   // kNotFound, or what is there.
   [[nodiscard]] Result<Got> exists(Bytes key);
+  // Shorter reads for the calling thread alone: reader.h. kForked.
+  [[nodiscard]] Result<Reader> reader();
 
   // The new version. kNoSpace: the node's memory limit is reached, nothing was changed.
   [[nodiscard]] Result<uint64_t> put(Bytes key, Bytes value, const PutOptions& options = {});

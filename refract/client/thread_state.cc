@@ -9,22 +9,20 @@ void ThreadState::look_at_nodes() noexcept {
 }
 
 Connection::Reader* ThreadState::reader_when_due(std::span<const std::byte> key) noexcept {
-  const uint64_t reads = direct_reads_.value() + 1;
-  if (guard_.is_child() || reads >= look_due_ || is_node_stopping() || ways_.reader == nullptr)
-    return nullptr;
-  notes_.note(*ways_.connection, key, reads);
-  due_ = std::min(look_due_, notes_.due());
-  direct_reads_.set(reads);
+  if (guard_.is_child()) return nullptr;
+  const uint64_t reads = ticket_.made() + 1;
+  if (reads >= look_due_ || is_node_stopping() || ways_.reader == nullptr) return nullptr;
+  if (reads >= notes_.due()) notes_.note(*ways_.connection, key, reads);
+  renew(reads);
   return ways_.reader;
 }
 
 void ThreadState::count_reads(uint64_t reads) noexcept {
-  const uint64_t now = direct_reads_.value() + reads;
-  direct_reads_.set(now);
+  const uint64_t now = ticket_.made() + reads;
   if (now < look_due_ && !is_node_stopping()) [[likely]]
-    return;
+    return renew(now);
   look_due_ = now + kReadsPerLook;
-  due_ = std::min(look_due_, notes_.due());
+  renew(now);
   look_at_nodes();
 }
 
@@ -32,9 +30,9 @@ Connection* ThreadState::reading_at(const KeyOwner& place) noexcept {
   Connection* connection = peers().at(place);
   if (connection == nullptr || connection->reader() == nullptr) return nullptr;
   count_reads(1);
-  if (direct_reads_.value() >= notes_.due() && !place.key.empty()) [[unlikely]] {
-    notes_.note(*connection, place.key, direct_reads_.value());
-    due_ = std::min(look_due_, notes_.due());
+  if (const uint64_t now = ticket_.made(); now >= notes_.due() && !place.key.empty()) [[unlikely]] {
+    notes_.note(*connection, place.key, now);
+    renew(now);
   }
   if (connection->is_node_stopping()) [[unlikely]]
     look_at_nodes();
@@ -60,7 +58,7 @@ Connection* ThreadState::asking_at(const KeyOwner& place) noexcept {
 }
 
 ClientCounters ThreadState::tally() const noexcept {
-  return {.direct_reads = direct_reads_.value(),
+  return {.direct_reads = ticket_.made(),
           .messages_sent = messages_.value(),
           .rereads = rereads_.value(),
           .server_losses = losses_.value(),

@@ -16,6 +16,7 @@
 #include "refract/client/link/forks.h"
 #include "refract/client/link/settings.h"
 #include "refract/client/paths/peers.h"
+#include "refract/client/paths/read_ticket.h"
 #include "refract/client/use_notes.h"
 #include "refract/runtime/shard.h"
 
@@ -26,6 +27,7 @@ class alignas(64) ThreadState {
  public:
   // `settings` outlive it.
   explicit ThreadState(const Settings& settings) : shard_(system_clock()), async_(shard_, settings) {
+    ways_.ticket = &*ticket_;
     peers().show_short_ways(ways_);
   }
   ThreadState(const ThreadState&) = delete;
@@ -36,12 +38,12 @@ class alignas(64) ThreadState {
   // through reading_at().
   [[nodiscard, gnu::always_inline]] Connection::Reader* reader_at_once(
       std::span<const std::byte> key) noexcept {
-    const uint64_t reads = direct_reads_.value() + 1;
-    if (guard_.is_child() || reads >= due_ || is_node_stopping()) [[unlikely]]
+    const uint64_t left = ticket_->reads();
+    if (!ReadTicket::is_good(left) || is_node_stopping()) [[unlikely]]
       return reader_when_due(key);
     Connection::Reader* const reader = ways_.reader;
     if (reader != nullptr) [[likely]]
-      direct_reads_.set(reads);
+      ticket_->take(left);
     return reader;
   }
   // Whose reader that is. REQUIRES: reader_at_once() gave one just now.
@@ -56,12 +58,12 @@ class alignas(64) ThreadState {
   // As reader_at_once(), of the shard that owns keys of this hash. Null inside: go through reading_at().
   // REQUIRES: has_shards().
   [[nodiscard, gnu::always_inline]] ShardReader shard_at_once(uint64_t hash) noexcept {
-    const uint64_t reads = direct_reads_.value() + 1;
     const ShardReader way = ways_.at(hash);
-    if (guard_.is_child() || reads >= due_ || way.reader == nullptr || way.connection->is_node_stopping())
+    const uint64_t left = ticket_->reads();
+    if (!ReadTicket::is_good(left) || way.reader == nullptr || way.connection->is_node_stopping())
         [[unlikely]]
       return {};
-    direct_reads_.set(reads);
+    ticket_->take(left);
     return way;
   }
   // The one that gave a reader just now, to a key of this hash. REQUIRES: one did.
@@ -78,7 +80,9 @@ class alignas(64) ThreadState {
     return ways_.at(key.hash(ways_.hash_seed)).reader;
   }
   // What reader_at_once() counted is read by other means, and counted there.
-  void count_again() noexcept { direct_reads_.set(direct_reads_.value() - 1); }
+  void count_again() noexcept { ticket_.grant(ticket_.made() - 1, ticket_->reads() + 1); }
+  // What reads of a node's only shard look at. Lives as long as this.
+  [[nodiscard]] ReadTicket& ticket() noexcept { return *ticket_; }
 
   // The connection that reads of this place may use directly; counts one. Looks after the node every now and
   // then. Null: there is none.
@@ -130,13 +134,17 @@ class alignas(64) ThreadState {
   [[nodiscard, gnu::noinline, gnu::cold]] Connection::Reader* reader_when_due(
       std::span<const std::byte> key) noexcept;
   void look_at_nodes() noexcept;
+  // `made` reads have been made; the ticket is good until the next look or note.
+  void renew(uint64_t made) noexcept {
+    const uint64_t due = std::min(look_due_, notes_.due());
+    ticket_.grant(made, due > made ? due - made : 0);
+  }
 
   ForkGuard guard_;
   ShortWays ways_;
   UseNotes notes_;
   uint64_t look_due_ = kReadsPerLook;  // Reads after which the client looks whether the node is there.
-  uint64_t due_ = 0;                   // The lower of that and when the notes are due.
-  Counter direct_reads_;
+  OwnTicket ticket_;                   // Until the lower of that and when the notes are due.
   Counter rereads_;
   Counter messages_;
   Counter losses_;

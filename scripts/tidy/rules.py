@@ -78,6 +78,7 @@ PUBLIC_HEADERS = {
     "refract/client/client.h": ("base", "client"),
     "refract/client/verified.h": ("base", "client"),
     "refract/client/async_client.h": ("base", "runtime", "client"),
+    "refract/client/reader.h": ("base", "memory", "kv", "client"),
 }
 
 # The layers that may name a provider; all others know the contract alone.

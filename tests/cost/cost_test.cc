@@ -12,6 +12,7 @@
 #include "tests/cost/instruction_count.h"
 #include "tests/process/node_process.h"
 
+#include "refract/client/reader.h"
 #include "refract/kv/testing/test_space.h"
 #include "refract/prism/snic/cost/hot_chains.h"
 
@@ -89,6 +90,22 @@ TEST_F(ClientCost, a_get_of_64_bytes_is_no_longer_than_it_was) {
                  const auto got = client.get_into(kKey, value);
                  return got && got->value_bytes == 64;
                })});
+}
+
+TEST_F(ClientCost, nor_is_one_by_the_reader_of_a_thread) {
+  expect_cost({"get, inline", 150, [this] {
+                 struct Held {
+                   Client client;
+                   Result<Reader> reader;
+                 };
+                 const auto held = std::make_shared<Held>(Held{node_.connect(), fail(Code::kForked)});
+                 held->reader = held->client.reader();
+                 return repeated([held] {
+                   std::array<std::byte, 64> value;
+                   const auto got = held->reader->get_into(kKey, value);
+                   return got && got->value_bytes == 64;
+                 });
+               }});
 }
 
 TEST_F(ClientCost, nor_is_one_of_a_key_that_is_not_there) {

@@ -31,7 +31,7 @@ readonly moved=$work/moved
 library_folder=$(dirname "$(find "$moved" -name librefract.so)")
 
 # Only what is marked REFRACT_API: 150 names at most, each of a public class or function.
-readonly classes='(Async|Verifying|)Client|View|Reservation|runtime::(Shard|OpTable|Pending|FramePool)'
+readonly classes='(Async|Verifying|)Client|Reader|View|Reservation|runtime::(Shard|OpTable|Pending|FramePool)'
 readonly functions='with_checksum|verify|info|system_clock|check_failed'
 nm -DC --defined-only "$library_folder/librefract.so" | cut -d' ' -f3- >"$work/exported"
 grep -q '^refract::Client::connect(' "$work/exported" || { echo "the library exports no client"; exit 1; }
@@ -86,6 +86,10 @@ for ((i = 0; i < 600; ++i)); do
 done
 said=$("$work/by-cmake/in_flight" "tcp:$tcp" 20000)
 [[ $said == "20000 gets, 0 wrong, up to 64 in flight, "* ]] || { echo "in_flight said: $said"; exit 1; }
+
+# Reads that are compiled into the program: no message but those of the puts.
+said=$("$work/by-cmake/short_reads" "$socket" 20000)
+[[ $said == "20000 reads, 0 wrong, 10"??" messages" ]] || { echo "short_reads said: $said"; exit 1; }
 
 if "$work/by-pkg-config" "$work/nothing.sock" 2>"$work/refused"; then
   echo "the example claims to have met a node where there is none"

@@ -19,6 +19,7 @@
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/client/client.h"
+#include "refract/client/reader.h"
 
 namespace refract::test {
 namespace {
@@ -39,16 +40,16 @@ std::string key_of(uint64_t key) {
   return fmt::format("key-{:012}", key);
 }
 
-class Reader {
+class CheckedReader {
  public:
-  explicit Reader(Client client) : client_(std::move(client)), latest_(kKeys) {
+  explicit CheckedReader(Client client) : client_(std::move(client)), latest_(kKeys) {
     for (uint64_t key = 0; key < kKeys; ++key) keys_.push_back(key_of(key));
   }
 
   // By each way that reads directly, in turns.
   void get_some() {
     for (uint64_t i = 0; i < kBatch; ++i) asked_[i] = prng_.below(kKeys);
-    switch (rounds_++ % 4) {
+    switch (rounds_++ % 5) {
       case 0:
         for (const uint64_t key : asked_) get(key);
         break;
@@ -64,6 +65,9 @@ class Reader {
           const Result<View> view = client_.view(keys_[key]);
           check(key, view ? view->bytes() : std::span<const std::byte>());
         }
+        break;
+      case 3:
+        for (const uint64_t key : asked_) get_inline(key);
         break;
       default:
         for (size_t i = 0; i < kBatch; ++i) items_[i].key = keys_[asked_[i]];
@@ -83,6 +87,13 @@ class Reader {
     const Result<Got> got = client_.get_into(keys_[key], std::as_writable_bytes(std::span(words)));
     check(key, std::as_bytes(std::span(words)).first(got ? got->value_bytes : 0));
   }
+  void get_inline(uint64_t key) {
+    if (!reader_) reader_ = client_.reader();
+    if (!reader_) return complain(key, "cannot be read: there is no reader");
+    Words words{};
+    const Result<Got> got = reader_->get_into(keys_[key], std::as_writable_bytes(std::span(words)));
+    check(key, std::as_bytes(std::span(words)).first(got ? got->value_bytes : 0));
+  }
   void check(uint64_t key, std::span<const std::byte> value) {
     ++checked_;
     Words words{};
@@ -99,6 +110,7 @@ class Reader {
   }
 
   Client client_;
+  Result<Reader> reader_ = fail(Code::kForked);  // Of the thread that asks.
   Prng prng_{7};
   std::vector<std::string> keys_;
   std::vector<uint64_t> latest_;
@@ -147,7 +159,7 @@ TEST(GetsUnderPuts, are_never_torn_foreign_or_older_than_before) {
   std::atomic<bool> is_over = false;
   std::atomic<uint64_t> puts = 0;
   std::thread writer(write_until, std::cref(is_over), node.connect(), std::ref(puts));
-  Reader reader(node.connect());
+  CheckedReader reader(node.connect());
   const uint64_t wanted = gets_wanted();
   // On a busy machine the writer falls behind; the reader waits for it, since puts are what may tear a get.
   const auto has_shown = [&] {

@@ -33,6 +33,7 @@ Peers::~Peers() {
   ways_->reader = nullptr;
   ways_->connection = nullptr;
   ways_->shards.clear();
+  if (ways_->ticket != nullptr) ways_->ticket->reader = nullptr;
 }
 
 void Peers::show_short_ways(ShortWays& ways) {
@@ -52,6 +53,10 @@ void Peers::update_short_ways() {
     ways_->server_state = &kServing;
   }
   ways_->hash_seed = hash_seed_;
+  if (ReadTicket* const ticket = ways_->ticket) {
+    ticket->hash_seed = hash_seed_;
+    ticket->reader = ways_->reader == nullptr ? nullptr : &ways_->reader->quick();
+  }
   ways_->shards.clear();
   if (peers_.size() == 1) return;
   for (const Connection::Owned& peer : peers_) {

@@ -21,6 +21,7 @@
 #include "refract/client/link/settings.h"
 #include "refract/client/paths/connection.h"
 #include "refract/client/paths/discovery.h"
+#include "refract/client/paths/short_ways.h"
 #include "refract/kv/layout/hashed_key.h"
 #include "refract/kv/layout/routing.h"
 #include "refract/runtime/shard.h"
@@ -51,37 +52,6 @@ struct Unsent {
   bool operator()(const Connection& /*connection*/, Code code) const noexcept {
     return code == Code::kUnavailable;
   }
-};
-
-// What reads of one shard's keys may use without asking further. Null, both: go by the connection.
-struct ShardReader {
-  Connection::Reader* reader = nullptr;
-  Connection* connection = nullptr;  // Whose reader that is.
-};
-
-// The same of a node with one shard, which costs less to look at; and of all shards, where there are several.
-struct ShortWays {
-  Connection::Reader* reader = nullptr;
-  Connection* connection = nullptr;
-  const uint64_t* server_state = nullptr;  // Never null once there are peers.
-  std::vector<ShardReader> shards;         // Empty: there is one.
-  uint64_t hash_seed = 0;
-
-  // REQUIRES: `shards` is not empty.
-  [[nodiscard]] const ShardReader& at(uint64_t hash) const noexcept {
-    return shards[kv::shard_of(hash, static_cast<uint32_t>(shards.size()))];
-  }
-};
-
-// Written by one thread, read by any.
-class Counter {
- public:
-  void add(uint64_t count) noexcept { set(value() + count); }
-  void set(uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
-  [[nodiscard]] uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<uint64_t> value_ = 0;
 };
 
 class Peers final : public Link::Watcher {

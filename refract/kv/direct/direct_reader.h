@@ -41,6 +41,8 @@ class DirectReader {
 
   [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept { return view_.hash(key); }
   [[nodiscard]] uint64_t hash_seed() const noexcept { return view_.hash_seed(); }
+  // The common case alone.
+  [[nodiscard]] QuickReader<Memory>& quick() noexcept { return quick_; }
 
   // Reads the entry. `sink(value_bytes)` is asked for room once the length is known for certain, perhaps
   // several times; null means "does not fit". After an outcome other than kOk the room's bytes are undefined.
@@ -71,9 +73,7 @@ class DirectReader {
   // look for callers that want its common case inline. False: call look.
   [[nodiscard, gnu::always_inline]] bool look_at_once(std::span<const std::byte> key, uint64_t hash,
                                                       Found& found) noexcept {
-    NoHold hold;
-    Offset value;
-    return quick_.locate(key, hash, hold, found, value);
+    return quick_.look(key, hash, found);
   }
 
   // Finds the value and pins its buffer in this client's page, so that it stays as it is until unpin(pin).
@@ -156,10 +156,6 @@ class DirectReader {
   }
 
  private:
-  struct NoHold {
-    [[nodiscard]] bool operator()(Offset) const noexcept { return true; }
-    void undo() const noexcept {}
-  };
   struct PinHold {
     PinWriter* pins = nullptr;
     int pin = -1;

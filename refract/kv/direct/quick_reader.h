@@ -23,16 +23,6 @@
 
 namespace refract::kv {
 
-// What the direct path says of an entry.
-struct Found {
-  // kOk, kNotFound, kTooLarge (the sink refused), kInvalidated (too many retries: ask the server), kCorrupt
-  // (a word points outside the space: grow the view first).
-  Code code = Code::kNotFound;
-  uint64_t version = 0;
-  uint64_t value_bytes = 0;
-  uint64_t expires_wall_ns = 0;  // 0: never.
-};
-
 template <typename Memory>
 class QuickReader {
  public:
@@ -104,9 +94,8 @@ class QuickReader {
     return still_holds(memory, lead, stamp);
   }
 
-  // What is fetched of a key ahead of its get, in stages between which other keys have theirs, so that the
-  // misses of many overlap: the bucket; the slot and its buffer; and for the keys that the bucket's first
-  // line does not have, the slot of its second line. All three are hints.
+  // Of a key ahead of its get, in stages between which other keys have theirs, so that many misses overlap:
+  // bucket; slot and buffer; and where the first line has no such slot, that of the second. All are hints.
   struct Ahead {
     uint64_t hash = 0;
     Offset line;  // Whose slots are looked at next; none: no line is.
@@ -169,6 +158,14 @@ class QuickReader {
     return false;
   }
 
+  // The same for an entry that nothing is read of.
+  [[nodiscard, gnu::always_inline]] bool look(std::span<const std::byte> key, uint64_t hash,
+                                              Found& found) const noexcept {
+    NoHold hold;
+    Offset value;
+    return locate(key, hash, hold, found, value);
+  }
+
   // Whether it knows the table as it is.
   [[nodiscard]] bool is_current() const noexcept { return memory_.observe(kBucketCountAt) == known_.count; }
   // Where the key's bucket lies, or lay: for hints. The space's first line while nothing is known.
@@ -201,19 +198,23 @@ class QuickReader {
   }
 
  private:
+  struct NoHold {
+    [[nodiscard]] bool operator()(Offset) const noexcept { return true; }
+    void undo() const noexcept {}
+  };
+
   // What was read since the stamp was seen is one content, published at a moment since then.
   [[nodiscard, gnu::always_inline]] static bool still_holds(Memory& memory, const Lead& lead,
                                                             uint64_t stamp) noexcept {
     load_load_fence();
     return memory.observe(lead.slot.buffer()) == stamp && memory.observe(lead.slot_at) == lead.slot.bits;
   }
-  // Wherever a buffer is: a prefetch is a hint, and no address makes it fail.
+  // Wherever it is: no address makes a prefetch fail.
   void fetch(Memory memory, Offset buffer) const noexcept {
     memory.prefetch(buffer);
     memory.prefetch(buffer.plus(kLineBytes));
   }
-  // Of the hits in `ahead.line`, which is then done with: the first is read, and of the others one will be,
-  // if the first is another key's.
+  // Ends with `ahead.line`: the first hit is read; of the others one will be, if that is another key's.
   [[gnu::always_inline]] void fetch_hits(uint32_t hits, Ahead& ahead) const noexcept {
     Memory memory = memory_;
     const auto slot_of = [&](uint32_t left) noexcept {

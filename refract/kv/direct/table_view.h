@@ -25,6 +25,16 @@
 
 namespace refract::kv {
 
+// What the direct path says of an entry.
+struct Found {
+  // kOk, kNotFound, kTooLarge (the sink refused), kInvalidated (too many retries: ask the server), kCorrupt
+  // (a word points outside the space: grow the view first).
+  Code code = Code::kNotFound;
+  uint64_t version = 0;
+  uint64_t value_bytes = 0;
+  uint64_t expires_wall_ns = 0;  // 0: never.
+};
+
 template <typename Memory>
 class TableView {
  public:
