@@ -122,7 +122,7 @@ template <typename Room>
 
 // The common get stands alone, because how many gets overlap is decided by the instructions of each.
 template <typename Room>
-Result<Got> get_to(ClientState& client, Bytes key, Room room) {
+[[gnu::always_inline]] inline Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   if (client.has_mine_at_once()) [[likely]] {
     ThreadState& mine = ClientState::mine_at_once();
     if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
@@ -185,7 +185,7 @@ Result<Got> get_to(ClientState& client, Bytes key, Room room) {
   return mine->wait_for(mine->async().exists(place));
 }
 
-Result<Got> look_at(ClientState& client, Bytes key) {
+[[gnu::always_inline]] inline Result<Got> look_at(ClientState& client, Bytes key) {
   if (client.has_mine_at_once()) [[likely]] {
     ThreadState& mine = ClientState::mine_at_once();
     if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
