@@ -224,7 +224,7 @@ TEST_F(OfSpaceInFiles, a_lower_limit_than_the_store_was_made_with_is_refused) {
 TEST_F(OfSpaceInFiles, files_of_one_store_alone_are_taken_and_all_of_them) {
   config_.server_shards = 2;
   const StoreOrigin origin = needed(find_store(config_));
-  for (const uint32_t shard : {1, 0}) {
+  for (const uint32_t shard : {1U, 0U}) {
     ASSERT_TRUE(needed(StoreSpace::open(config_, shard, origin, kKvRow.area)).leave());
   }
   EXPECT_EQ(needed(find_store(config_)).hash_seed, origin.hash_seed);
