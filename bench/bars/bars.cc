@@ -5,18 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 namespace refract::bench {
 namespace {
 
-struct Registered {
-  std::string_view file;
-  Bar bar;
-};
-
-std::vector<Registered>& registered() {
-  static std::vector<Registered> all;
+// By the names of their files.
+std::map<std::string_view, std::vector<Bar>>& registered() {
+  static std::map<std::string_view, std::vector<Bar>> all;
   return all;
 }
 
@@ -25,14 +22,13 @@ std::vector<Registered>& registered() {
 BarRows::BarRows(std::initializer_list<Bar> rows, const std::source_location& where) {
   std::string_view file = where.file_name();
   file.remove_prefix(file.rfind('/') + 1);
-  for (const Bar& row : rows) registered().push_back({file, row});
+  registered()[file] = rows;
 }
 
 std::span<const Bar> bars() {
   static const std::vector<Bar> all = [] {
-    std::ranges::stable_sort(registered(), {}, &Registered::file);
     std::vector<Bar> rows;
-    for (const Registered& each : registered()) rows.push_back(each.bar);
+    for (const auto& [file, of_file] : registered()) rows.insert(rows.end(), of_file.begin(), of_file.end());
     return rows;
   }();
   return all;

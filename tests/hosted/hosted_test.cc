@@ -201,7 +201,7 @@ TEST_P(Hosted, stands_beside_keys_that_fill_the_memory) {
   const auto node = start({});
   ASSERT_TRUE(node->is_up()) << node->errors();
   CounterClient client = near(*node);
-  for (int i = 0; i < 64; ++i) ASSERT_EQ(client.add("counter" + std::to_string(i), i + 1), i + 1);
+  for (uint64_t i = 0; i < 64; ++i) ASSERT_EQ(client.add("counter" + std::to_string(i), i + 1), i + 1);
   const std::string value(100'000, 'k');
   int refused = 0;
   for (int i = 0; i < 700; ++i) {
