@@ -120,8 +120,8 @@ Reported<> ShardStorage::go_on(Heap& heap) {
 Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
   if (auto started = log_->start([this] { parts_.shard.wake(); }); !started) return started;
   on_progress_ = std::move(on_progress);
-  const auto begin = [this](StoreSnapshot::Options options) {
-    return hosted_.first().begin_snapshot(std::move(options));
+  const auto begin = [this](const StoreSnapshot::Options& options) {
+    return hosted_.first().begin_snapshot(options);
   };
   snapshots_.emplace(ShardSnapshots::Parts{.job = {.begin = begin,
                                                    .clock = system_clock(),

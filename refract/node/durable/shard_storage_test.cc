@@ -43,10 +43,11 @@ class TableStore final : public HostedStore {
   [[nodiscard]] std::unique_ptr<StoreFilling> begin_filling(const Grow& grow) override {
     return std::make_unique<KvFilling>(table, heap_, grow);
   }
-  [[nodiscard]] std::unique_ptr<StoreSnapshot> begin_snapshot(StoreSnapshot::Options options) override {
+  [[nodiscard]] std::unique_ptr<StoreSnapshot> begin_snapshot(
+      const StoreSnapshot::Options& options) override {
     return std::make_unique<KvSnapshot>(
         KvSnapshot::Parts{.table = table, .heap = heap_, .writer = writer_, .clock = system_clock()},
-        std::move(options));
+        options);
   }
   void serve(std::vector<HostedMethods>& /*methods*/) override {}
   void answer_through(rpc::Server* /*server*/) noexcept override {}

@@ -35,7 +35,7 @@ class SnapshotJob {
   // All outlive the job.
   struct Parts {
     // Of the first row: the moment is when it is called.
-    std::function<std::unique_ptr<StoreSnapshot>(StoreSnapshot::Options)> begin;
+    std::function<std::unique_ptr<StoreSnapshot>(const StoreSnapshot::Options&)> begin;
     const Clock& clock;
     storage::Disk& disk;
     storage::StoreId store{};

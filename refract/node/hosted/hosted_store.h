@@ -112,7 +112,8 @@ class HostedStore {
   // The first row's, whose records and blocks bear no name; `grow` outlives what is returned.
   [[nodiscard]] virtual std::unique_ptr<StoreFilling> begin_filling(const Grow& /*grow*/) { return nullptr; }
   // The moment is now. REQUIRES: no other one is under way.
-  [[nodiscard]] virtual std::unique_ptr<StoreSnapshot> begin_snapshot(StoreSnapshot::Options /*options*/) {
+  [[nodiscard]] virtual std::unique_ptr<StoreSnapshot> begin_snapshot(
+      const StoreSnapshot::Options& /*options*/) {
     return nullptr;
   }
 

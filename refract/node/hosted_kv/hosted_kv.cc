@@ -53,10 +53,10 @@ bool HostedKv::make_room(uint64_t bytes) {
   return eviction_ != nullptr && eviction_->make_room_at_once(bytes + kHeaderBytesMax);
 }
 
-std::unique_ptr<StoreSnapshot> HostedKv::begin_snapshot(StoreSnapshot::Options options) {
+std::unique_ptr<StoreSnapshot> HostedKv::begin_snapshot(const StoreSnapshot::Options& options) {
   const KvSnapshot::Parts parts{
       .table = table_, .heap = parts_.heap, .writer = parts_.writer, .clock = parts_.shard.clock()};
-  return std::make_unique<KvSnapshot>(parts, std::move(options));
+  return std::make_unique<KvSnapshot>(parts, options);
 }
 
 void HostedKv::serve(std::vector<HostedMethods>& methods) {

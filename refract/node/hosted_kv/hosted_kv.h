@@ -34,7 +34,7 @@ class HostedKv final : public HostedStore {
   [[nodiscard]] std::unique_ptr<StoreFilling> begin_filling(const Grow& grow) override {
     return std::make_unique<KvFilling>(table_, parts_.heap, grow);
   }
-  [[nodiscard]] std::unique_ptr<StoreSnapshot> begin_snapshot(StoreSnapshot::Options options) override;
+  [[nodiscard]] std::unique_ptr<StoreSnapshot> begin_snapshot(const StoreSnapshot::Options& options) override;
   void begin_logging() override { table_.log_to(parts_.log); }
   size_t on_log_progress() noexcept override { return service_->on_log_progress(); }
 
