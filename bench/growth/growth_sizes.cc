@@ -129,7 +129,8 @@ void SizesPoint::views(GrowthPoint& point, uint64_t number) {
           slice(number), fmt::format("view of {} B", bytes_), [&](uint64_t index) { key = key_of(index); },
           [&] {
             const Result<View> view = shm_->view(key);
-            is_right = view.has_value() && view->bytes().size() == bytes_ && !view->is_copy();
+            is_right = view.has_value() && view->bytes().size() == bytes_ &&
+                       view->is_copy() == (bytes_ <= View::kOwnBytes);
           },
           [&](uint64_t) { return is_right; }));
 }
@@ -181,7 +182,8 @@ Reported<GrowthCurve> measure_growth_by_sizes(const GrowthRun& run) {
       "Medians of operations timed one by one, one in flight, by one refract::Client of each transport on "
       "core 0; the server on core 1, with its default waiting. {} to {} values of the size, {} MiB of them "
       "where that leaves so many, asked for in random order into one buffer. memcpy copies values that lie "
-      "in a row in this process, 4 KiB pages, in the same order. A view is not copied, and its bytes are "
+      "in a row in this process, 4 KiB pages, in the same order. A view of more than 64 B is not copied, and "
+      "its bytes are "
       "not read here.",
       kKeysLeast, kKeysMost, kAllBytes / kMiB);
   for (const uint64_t bytes : run.chosen(times(kBytesLeast, run.options.bytes_max, kStep))) {
