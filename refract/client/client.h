@@ -64,8 +64,8 @@ class REFRACT_API View {
  public:
   static constexpr size_t kOwnBytes = 64;
 
-  // Of nothing.
-  View() = default;
+  // Of nothing. Not defaulted: then the bytes would be set to 0 before a value is copied over them.
+  View() noexcept : held_by_(nullptr) {}
   View(View&& other) noexcept;
   View& operator=(View&& other) noexcept;
   View(const View&) = delete;
@@ -86,7 +86,7 @@ class REFRACT_API View {
   friend class client::AsyncCalls;
   void let_go() noexcept;
 
-  client::Connection* held_by_ = nullptr;  // Whose pin holds the bytes. Null: they are the view's own.
+  client::Connection* held_by_;  // Whose pin holds the bytes. Null: they are the view's own.
   int pin_ = -1;
   const std::byte* at_ = nullptr;  // Null: own_.
   uint64_t size_ = 0;

@@ -116,7 +116,7 @@ TEST_F(ClientCost, nor_is_one_of_a_key_that_is_not_there) {
 }
 
 TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
-  expect_cost({"view", 211, with_client([](Client& client) {
+  expect_cost({"view", 195, with_client([](Client& client) {
                  const auto view = client.view(kKey);
                  return view && view->bytes().size() == 64;
                })});
