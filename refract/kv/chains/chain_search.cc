@@ -41,11 +41,6 @@ ChainSearch::State ChainSearch::begin_at_bucket() noexcept {
   return State::kAsks;
 }
 
-void ChainSearch::note_count(uint64_t count) noexcept {
-  // A table never shrinks; what does not fit its own past is no count.
-  if (count > link_.geometry.count()) link_.geometry.set_count(count);
-}
-
 // Whether another bucket has become the key's.
 bool ChainSearch::has_moved() const noexcept {
   return link_.geometry.index_of(wanted_.hash) != index_;
@@ -111,7 +106,7 @@ ChainSearch::State ChainSearch::take(const prism::Reply& reply) noexcept {
       return take_directory(reply);
     case Step::kBucket:
       if (!reply.all_ok() || reply.bytes(0).size() != sizeof(Bucket)) return give_up(ByRpc::kRefused);
-      note_count(reply.word(1));
+      link_.geometry.note_count(reply.word(1));
       if (has_moved()) return begin_at_bucket();
       return take_line(reply.bytes(0), link_.geometry.bucket_at(index_));
     case Step::kBuffers:
@@ -205,7 +200,7 @@ ChainSearch::State ChainSearch::next_line_or_absent(const prism::Reply& reply, s
   const size_t count_at = at + (next_line_ ? 1 : 0);
   if (reply.operations() != count_at + 1 || reply.code(count_at) != Code::kOk)
     return give_up(ByRpc::kRefused);
-  note_count(reply.word(count_at));
+  link_.geometry.note_count(reply.word(count_at));
   if (has_moved()) return begin_at_bucket();
   if (!next_line_) return State::kAbsent;
   if (reply.code(at) != Code::kOk || reply.bytes(at).size() != sizeof(Bucket)) {

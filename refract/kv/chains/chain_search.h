@@ -89,7 +89,6 @@ class ChainSearch {
   enum class Step : uint8_t { kSlot, kDirectory, kBucket, kBuffers };
   enum class Seen : uint8_t { kIt, kOther, kLonger, kUnusable };
 
-  void note_count(uint64_t count) noexcept;
   [[nodiscard]] bool has_moved() const noexcept;
   [[nodiscard]] uint64_t bytes_to_read(uint64_t bytes, size_t operations) const noexcept;
   [[nodiscard]] Seen look(const Candidate& at, std::span<const std::byte> buffer) noexcept;

@@ -5,6 +5,7 @@
 // Threads: one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -44,7 +45,8 @@ class TableGeometry {
 
   [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
   [[nodiscard]] uint64_t count() const noexcept { return count_; }
-  void set_count(uint64_t count) noexcept { count_ = count; }
+  // Of a table that may have grown. It never shrinks; what does not fit its own past is no count.
+  void note_count(uint64_t count) noexcept { count_ = std::max(count_, count); }
 
   // The index of the bucket of a hash. REQUIRES: count() > 0.
   [[nodiscard]] uint64_t index_of(uint64_t hash) const noexcept { return bucket_index(hash, count_); }

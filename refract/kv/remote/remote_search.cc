@@ -60,11 +60,6 @@ RemoteSearch::State RemoteSearch::try_slot(const Candidate& candidate) noexcept 
   return State::kAsks;
 }
 
-void RemoteSearch::note_count(uint64_t count) noexcept {
-  // A table never shrinks; what does not fit its own past is no count.
-  if (count > link_.geometry.count()) link_.geometry.set_count(count);
-}
-
 // Whether another bucket has become the key's.
 bool RemoteSearch::has_moved() const noexcept {
   return link_.geometry.index_of(wanted_.hash) != index_;
@@ -175,7 +170,7 @@ RemoteSearch::State RemoteSearch::take_slot(const ReadBatch& batch, uint64_t now
 // Also of a further line: then its candidates' buffers have been looked at.
 RemoteSearch::State RemoteSearch::take_line(const ReadBatch& batch) noexcept {
   if (batch.code(count_read_) != Code::kOk) return unmapped();
-  note_count(batch.word(count_read_));
+  link_.geometry.note_count(batch.word(count_read_));
   if (has_moved()) {
     ++link_.counts.retries;
     return begin_at_bucket();

@@ -89,7 +89,6 @@ class RemoteSearch {
   [[nodiscard]] State give_up(WhyCalled why) noexcept;
   [[nodiscard]] State unmapped() noexcept;
   [[nodiscard]] State try_slot(const Candidate& candidate) noexcept;
-  void note_count(uint64_t count) noexcept;
   [[nodiscard]] bool has_moved() const noexcept;
   [[nodiscard]] bool may_be_it(Slot slot) const noexcept;
   [[nodiscard]] uint64_t bytes_to_read(uint64_t bytes) const noexcept;
