@@ -118,6 +118,11 @@ class Write {
     if (code == Code::kUnavailable) return true;
     return code == Code::kIndeterminate && has_identity() && connection.is_session_closed();
   }
+  // What an attempt that ended with `code` and was the last one says of the whole: what was once under way
+  // stays in doubt, although its repetition was not sent.
+  [[nodiscard]] Code outcome(Code code) const noexcept {
+    return code == Code::kUnavailable && attempt_.first_sent_ns != 0 ? Code::kIndeterminate : code;
+  }
   // After each attempt. `begun_ns`: not later than it was sent.
   void note(Code code, uint64_t begun_ns) noexcept;
   // When no try is left, for repetitions by the program.

@@ -244,7 +244,9 @@ Task<Result<uint64_t>> AsyncCalls::put_on(KeyOwner place, Bytes value, PutOption
       },
       [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); },
       Patience{.begun_ns = begun_ns});
-  write.end(peers_, version.code());
+  const Code code = write.outcome(version.code());
+  write.end(peers_, code);
+  if (code != Code::kOk) co_return fail(code);
   co_return version;
 }
 
@@ -257,7 +259,9 @@ Task<Result<uint64_t>> AsyncCalls::erase(Bytes key, uint64_t if_version, Request
         return ask_erase(connection, {.key = key, .if_version = if_version}, write, deadline_ns);
       },
       [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
-  write.end(peers_, version.code());
+  const Code code = write.outcome(version.code());
+  write.end(peers_, code);
+  if (code != Code::kOk) co_return fail(code);
   co_return version;
 }
 

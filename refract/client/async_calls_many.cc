@@ -194,9 +194,8 @@ Task<Result<bool>> ask_puts(Peers& peers, Connection& connection, Job& job, uint
   for (size_t i = 0; i < job.open.size(); ++i) {
     const Code code = job.open[i].result.code();
     job.writes[i].note(code, begun_ns);
-    // What was once under way stays in doubt until its outcome is known.
-    const bool is_in_doubt = job.owners[i]->result.code() == Code::kIndeterminate;
-    if (code != Code::kUnavailable || !is_in_doubt) job.owners[i]->result = job.open[i].result;
+    job.owners[i]->result =
+        code == Code::kOk ? job.open[i].result : Result<uint64_t>(fail(job.writes[i].outcome(code)));
   }
   size_t left = 0;
   for (size_t i = 0; i < job.open.size(); ++i) {
@@ -261,9 +260,9 @@ Task<> AsyncCalls::put_of_shard(ShardPuts& job) {
       },
       Unsent{}, Patience{.is_of_many = true});
   for (size_t i = 0; i < job.owners.size(); ++i) {
-    PutItem& item = *job.owners[i];
-    if (item.result.code() != Code::kIndeterminate) item.result = fail(all.code());
-    job.writes[i].end(peers_, item.result.code());
+    const Code code = job.writes[i].outcome(all.code());
+    job.owners[i]->result = fail(code);
+    job.writes[i].end(peers_, code);
   }
   if (job.team != nullptr) job.team->leave();
 }

@@ -2,6 +2,7 @@
 // What a client does when its server or its node goes, and what it holds meanwhile.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <initializer_list>
 #include <string>
@@ -328,6 +329,51 @@ TEST(ClientNode, when_the_node_is_killed_calls_fail_and_the_next_node_is_found) 
   EXPECT_TRUE(client.put("key", "new").has_value());
   EXPECT_EQ(*client.get("key"), "new");
   EXPECT_EQ(client.counters().connections, 2U);
+}
+
+// What a write ends with whose node is killed while its server, which stands still, has it. Later for each
+// try, for a machine that is slow to send it.
+template <typename Write>
+Code outcome_in_a_killed_node(const std::string& flag, Write write) {
+  Code code = Code::kOk;
+  for (int pause_ms = 100; pause_ms <= 3'200 && code != Code::kIndeterminate; pause_ms *= 2) {
+    TestNode node(flag.empty() ? std::vector<std::string>{}
+                               : std::vector{std::string("--listen-address"), flag});
+    const ClientOptions options{.timeout_ns = 500 * kMillisecond_ns + 2 * pause_ms * kMillisecond_ns};
+    Client client = flag.empty() ? node.connect(options) : TestNode::connect_to("tcp:" + node.tcp(), options);
+    const auto version = client.put("key", "value");
+    if (!version || ::kill(server_of(node.connect()), SIGSTOP) != 0) return version.code();
+    const std::jthread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+      node.end(SIGKILL);
+    });
+    code = write(client, *version);
+  }
+  return code;
+}
+
+// Its own repetition finds no node, but it may have been executed: that nothing was changed would be untrue.
+TEST(ClientNode, a_write_that_the_node_had_when_it_was_killed_stays_in_doubt) {
+  for (const std::string flag : {"", "127.0.0.1:0"}) {
+    SCOPED_TRACE(flag);
+    EXPECT_EQ(outcome_in_a_killed_node(flag,
+                                       [](Client& client, uint64_t version) {
+                                         return client.put("key", "next", {.if_version = version}).code();
+                                       }),
+              Code::kIndeterminate);
+    EXPECT_EQ(
+        outcome_in_a_killed_node(flag,
+                                 [](Client& client, uint64_t version) {
+                                   std::array<PutItem, 1> items{PutItem{
+                                       .key = "key", .value = "next", .options = {.if_version = version}}};
+                                   client.multi_put(items);
+                                   return items[0].result.code();
+                                 }),
+        Code::kIndeterminate);
+    EXPECT_EQ(outcome_in_a_killed_node(
+                  flag, [](Client& client, uint64_t version) { return client.erase("key", version).code(); }),
+              Code::kIndeterminate);
+  }
 }
 
 TEST(ClientNode, a_node_that_stops_in_good_order_is_noticed_at_once) {

@@ -67,8 +67,8 @@ class Peers final : public Link::Watcher {
 
   // How many shards the node has; 1 until that is known.
   [[nodiscard]] uint32_t count() const noexcept { return static_cast<uint32_t>(peers_.size()); }
-  // Of all shards' hashes, once a node is known.
-  [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
+  // What a read may use at once, as it is now.
+  [[nodiscard]] const ShortWays& short_ways() const noexcept { return *ways_; }
   // May be count(), where the node has fewer shards than it had.
   [[nodiscard]] uint32_t index_of(const KeyOwner& place) const noexcept {
     if (place.key.empty()) return std::min(place.shard, count());
@@ -127,11 +127,11 @@ class Peers final : public Link::Watcher {
   }
 
   // `ask(Connection&, key, deadline_ns) -> Task<Result<T>>`, repeated while `may_go_again(connection, code)`,
-  // which is asked right after it: by default after kUnavailable, which says that nothing was sent.
+  // which is asked right after it: by default after kUnavailable, which says that nothing was sent. Without a
+  // server in time kUnavailable, which says so of the last attempt only.
   template <typename T, typename Ask, typename MayGoAgain = Unsent>
   [[nodiscard]] runtime::Task<Result<T>> ask(KeyOwner place, Ask ask, MayGoAgain may_go_again = {},
                                              Patience patience = {}) {
-    Code last = Code::kUnavailable;
     for (;;) {
       if (guard_.is_child()) co_return fail(Code::kForked);
       Connection* connection = at(place);
@@ -143,11 +143,9 @@ class Peers final : public Link::Watcher {
           note(*connection, result.code());
           co_return result;
         }
-        // What was once under way stays in doubt, whatever happens to the repetitions.
-        if (result.code() == Code::kIndeterminate) last = Code::kIndeterminate;
       }
       const bool again = co_await await_server(place, patience);
-      if (!again) co_return fail(last);
+      if (!again) co_return fail(Code::kUnavailable);
     }
   }
 
