@@ -103,8 +103,6 @@ class AsyncCalls {
   }
   template <typename Readers>
   class StagedGets;
-  // Both null: its keys are left to calls.
-  [[nodiscard]] ShardReader reader_of_shard(uint32_t shard) const noexcept;
   // All at once.
   template <typename Job>
   [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncCalls::*work)(Job&));

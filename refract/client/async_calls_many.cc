@@ -25,22 +25,19 @@ constexpr size_t kShortCall = 16;
 constexpr size_t kBlock = 8;
 constexpr size_t kStages = 4;
 
-// The reader of a node's only shard; `connection` is whose it is.
+// The reader of a node's only shard, which there is.
 struct OneReader {
-  Connection::Reader* reader;
-  Connection* connection;
+  ShardReader only;
 
   [[nodiscard]] bool has(uint64_t /*hash*/) const noexcept { return true; }
-  [[nodiscard]] const OneReader& of(uint64_t /*hash*/) const noexcept { return *this; }
+  [[nodiscard]] const ShardReader& of(uint64_t /*hash*/) const noexcept { return only; }
 };
 
 // Those of several shards, some of which may have none.
 struct ReaderOfEach {
-  std::span<const ShardReader> shards;
+  const ShortWays& ways;
 
-  [[nodiscard]] const ShardReader& of(uint64_t hash) const noexcept {
-    return shards[kv::shard_of(hash, static_cast<uint32_t>(shards.size()))];
-  }
+  [[nodiscard]] const ShardReader& of(uint64_t hash) const noexcept { return ways.at(hash); }
   [[nodiscard]] bool has(uint64_t hash) const noexcept { return of(hash).reader != nullptr; }
 };
 
@@ -53,7 +50,11 @@ class AsyncCalls::StagedGets {
  public:
   StagedGets(AsyncCalls& calls, std::span<GetItem> items, const Readers& readers,
              std::vector<uint32_t>& rest) noexcept
-      : calls_(calls), items_(items), readers_(readers), rest_(rest) {}
+      : calls_(calls),
+        items_(items),
+        readers_(readers),
+        rest_(rest),
+        hash_seed_(calls.peers_.short_ways().hash_seed) {}
 
   void run() {
     const size_t block = items_.size() > kShortCall ? kBlock : kShortCall;
@@ -80,9 +81,7 @@ class AsyncCalls::StagedGets {
     Ahead* ahead = &calls_.aheads_[begin % calls_.aheads_.size()];
     for (GetItem& item : items) work(item, *ahead++);
   }
-  [[gnu::flatten]] uint64_t hash_of(const Bytes& key) const noexcept {
-    return hash_key(key, calls_.peers_.hash_seed());
-  }
+  [[gnu::flatten]] uint64_t hash_of(const Bytes& key) const noexcept { return hash_key(key, hash_seed_); }
 
   [[gnu::always_inline]] void fetch_bucket(const GetItem& item, Ahead& ahead) {
     const uint64_t hash = hash_of(item.key);
@@ -122,26 +121,24 @@ class AsyncCalls::StagedGets {
   const std::span<GetItem> items_;
   const Readers readers_;
   std::vector<uint32_t>& rest_;
+  const uint64_t hash_seed_;
 };
-
-ShardReader AsyncCalls::reader_of_shard(uint32_t shard) const noexcept {
-  Connection* const connection = peers_.at(shard);
-  Connection::Reader* const reader = connection == nullptr ? nullptr : connection->reader();
-  // One with another seed belongs to another node, and is about to be put aside.
-  if (reader == nullptr || reader->hash_seed() != peers_.hash_seed()) return {};
-  reader->begin();
-  return {.reader = reader, .connection = connection};
-}
 
 void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
   static_assert(std::tuple_size_v<decltype(aheads_)> == kStages * kBlock && kShortCall <= kStages * kBlock);
-  const ShardReader first = reader_of_shard(0);
-  if (peers_.count() == 1 && first.reader != nullptr) [[likely]] {
-    return StagedGets(*this, items, OneReader{first.reader, first.connection}, rest).run();
+  const ShortWays& ways = peers_.short_ways();
+  if (ways.reader != nullptr) [[likely]] {
+    ways.reader->begin();
+    return StagedGets(*this, items, OneReader{{ways.reader, ways.connection}}, rest).run();
   }
-  std::vector<ShardReader> readers = {first};
-  for (uint32_t shard = 1; shard < peers_.count(); ++shard) readers.push_back(reader_of_shard(shard));
-  StagedGets(*this, items, ReaderOfEach{readers}, rest).run();
+  if (ways.shards.empty()) {
+    for (uint32_t i = 0; i < items.size(); ++i) rest.push_back(i);
+    return;
+  }
+  for (const ShardReader& way : ways.shards) {
+    if (way.reader != nullptr) way.reader->begin();
+  }
+  StagedGets(*this, items, ReaderOfEach{ways}, rest).run();
 }
 
 // What one shard is asked for: what is still open, and whose it is.

@@ -122,6 +122,14 @@ TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
                })});
 }
 
+TEST_F(ClientCost, nor_is_a_view_that_holds_a_pin) {
+  ASSERT_TRUE(node_.connect().put("long", std::string(200, 'v')));
+  expect_cost({"view of 200 bytes", 365, with_client([](Client& client) {
+                 const auto view = client.view("long");
+                 return view && view->bytes().size() == 200 && !view->is_copy();
+               })});
+}
+
 // All of one key: of several, two may share a bucket and a fingerprint, which costs one of them a longer way.
 TEST_F(ClientCost, nor_are_sixteen_in_a_call) {
   const auto items = std::make_shared<std::vector<GetItem>>();

@@ -3,9 +3,12 @@
 // up.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 
 #include "tests/process/node_process.h"
+
+#include "refract/client/reader.h"
 
 namespace refract::test {
 namespace {
@@ -25,13 +28,18 @@ constexpr uint64_t kHot = 200;
 constexpr uint64_t kPuts = 6'000;
 
 // Puts far more than fits, while the first of all are read again and again.
-void put_many_and_read_some(Client& writer, Client& reader) {
+template <typename Read>
+void put_many_and_read_some(Client& writer, Read read, size_t hot_bytes = 8'000) {
+  const std::string hot(hot_bytes, 'h');
   const std::string value(8'000, 'v');
-  for (uint64_t n = 0; n < kHot; ++n) ASSERT_TRUE(writer.put(nth_key("hot", n), value));
+  for (uint64_t n = 0; n < kHot; ++n) ASSERT_TRUE(writer.put(nth_key("hot", n), hot));
   for (uint64_t n = 0; n < kPuts; ++n) {
     ASSERT_TRUE(writer.put(nth_key("key", n), value)) << n;
-    for (uint64_t i = 0; i < 4; ++i) (void)reader.get(nth_key("hot", (n * 4 + i) % kHot));
+    for (uint64_t i = 0; i < 4; ++i) read(nth_key("hot", (n * 4 + i) % kHot));
   }
+}
+void put_many_and_read_some(Client& writer, Client& reader) {
+  put_many_and_read_some(writer, [&](const std::string& key) { (void)reader.get(key); });
 }
 
 uint64_t hot_ones_left(Client& client) {
@@ -55,6 +63,22 @@ TEST_P(EvictingNode, keeps_what_is_read_directly) {
   const NodeStat stat = writer.stat().value();
   EXPECT_LT(stat.entries, kPuts * 3 / 4);
   EXPECT_LE(stat.bytes_total, uint64_t{24} << 20);
+}
+
+// Values that the reader of a thread reads by its own short way.
+TEST_P(EvictingNode, keeps_what_the_reader_of_a_thread_reads) {
+  Node node(cache(GetParam()));
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  Client writer = node.connect();
+  Client client = node.connect();
+  Result<Reader> reader = client.reader();
+  ASSERT_TRUE(reader);
+  std::array<std::byte, 4'000> room;
+  put_many_and_read_some(
+      writer, [&](const std::string& key) { (void)reader->get_into(key, room); }, room.size());
+  EXPECT_EQ(client.counters().rereads, 0U);
+  EXPECT_GE(client.counters().direct_reads, 3 * kPuts);
+  EXPECT_GE(hot_ones_left(client), kHot * 95 / 100);
 }
 
 TEST_P(EvictingNode, keeps_what_is_read_by_calls_over_tcp) {

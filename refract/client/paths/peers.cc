@@ -47,14 +47,15 @@ void Peers::update_short_ways() {
     ways_->reader = connection->reader();
     ways_->connection = connection;
     ways_->server_state = connection->server_state_word();
+    ways_->hash_seed = ways_->reader->hash_seed();
   } else {
     ways_->reader = nullptr;
     ways_->connection = nullptr;
     ways_->server_state = &kServing;
+    ways_->hash_seed = hash_seed_;
   }
-  ways_->hash_seed = hash_seed_;
   if (ReadTicket* const ticket = ways_->ticket) {
-    ticket->hash_seed = hash_seed_;
+    ticket->hash_seed = ways_->hash_seed;
     ticket->reader = ways_->reader == nullptr ? nullptr : &ways_->reader->quick();
   }
   ways_->shards.clear();

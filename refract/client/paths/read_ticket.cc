@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "refract/base/check.h"
+
 namespace refract::client {
 namespace {
 
@@ -15,21 +17,13 @@ static_assert(sizeof(ReadTicket) <= kPageBytes);
 
 OwnTicket::OwnTicket() noexcept {
   void* const page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) {
-    ticket_ = new ReadTicket;
-    return;
-  }
+  REFRACT_CHECK(page != MAP_FAILED);  // There is no memory left.
   is_wiped_ = ::madvise(page, kPageBytes, MADV_WIPEONFORK) == 0;
   ticket_ = std::construct_at(static_cast<ReadTicket*>(page));
-  is_mapped_ = true;
 }
 
 OwnTicket::~OwnTicket() {
-  if (is_mapped_) {
-    (void)::munmap(ticket_, kPageBytes);
-  } else {
-    delete ticket_;
-  }
+  (void)::munmap(ticket_, kPageBytes);
 }
 
 void OwnTicket::grant(uint64_t made, uint64_t more) noexcept {

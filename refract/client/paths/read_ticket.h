@@ -44,7 +44,6 @@ class OwnTicket {
 
  private:
   ReadTicket* ticket_;
-  bool is_mapped_ = false;
   bool is_wiped_ = false;  // A child finds the page empty. Else nothing is granted.
   std::atomic<uint64_t> made_ = 0;
   std::atomic<uint64_t> granted_ = 0;
