@@ -336,7 +336,7 @@ TEST(ClientNode, when_the_node_is_killed_calls_fail_and_the_next_node_is_found) 
 template <typename Write>
 Code outcome_in_a_killed_node(const std::string& flag, Write write) {
   Code code = Code::kOk;
-  for (int pause_ms = 100; pause_ms <= 3'200 && code != Code::kIndeterminate; pause_ms *= 2) {
+  for (uint64_t pause_ms = 100; pause_ms <= 3'200 && code != Code::kIndeterminate; pause_ms *= 2) {
     TestNode node(flag.empty() ? std::vector<std::string>{}
                                : std::vector{std::string("--listen-address"), flag});
     const ClientOptions options{.timeout_ns = 500 * kMillisecond_ns + 2 * pause_ms * kMillisecond_ns};
