@@ -55,8 +55,9 @@ bool Eviction::fits(Slot slot, uint64_t bytes) const noexcept {
   return has <= kSlabBytesMax && size_class_of(has) == size_class_of(bytes);
 }
 
-// Keys are hashed, so that neighbouring buckets are a sample as good as any, and a round looks at no bucket
-// twice. Those whose hint says that they may fit are of the same class, the idlest of them first.
+// Keys are hashed, so that neighbouring buckets are a sample as good as any. A round over a small table may
+// come back to where it began, and have an entry twice. Those whose hint says that they may fit are of the
+// same class, the idlest of them first.
 Eviction::Look Eviction::look_around(uint64_t bytes) {
   const uint8_t hint = Slot::size_hint_of(bytes);
   const bool is_large = bytes > kSlabBytesMax;
@@ -100,7 +101,8 @@ Code Eviction::evict_same_class(uint64_t bytes, size_t& evicted) {
   for (const Candidate& candidate : same_class_) {
     if (is_large ? freed >= bytes : evicted >= most) break;
     const Slot slot = candidate.standing.slot;
-    if (!fits(slot, bytes)) continue;
+    // Gone already, where the round had it twice: nothing of its buffer may be believed any more.
+    if (!parts_.table.stands(candidate.standing) || !fits(slot, bytes)) continue;
     if (pins.contains(slot.buffer())) {
       ++counters_.spared;
       continue;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The key-value table's owner: its only writer.
-//
 // Readers work on the same bytes at the same time (direct_reader.h); what makes that sound is the order of
 // the stores here, stated as (I1) to (I4) in layout.h. Everything goes through the space's Writer.
 //
@@ -132,7 +131,9 @@ class Table {
 
   // From now on `uses` is told how slots are used, and `maker` asked for room; null: no receiver. Likewise.
   void evict_by(RoomMaker* maker, SlotUses* uses) noexcept;
-  // Takes an entry away, as an erasure that the log is told of. What the log says where it has no room.
+  // Whether the slot still names what it named when it was looked at.
+  [[nodiscard]] bool stands(const Standing& standing) const noexcept;
+  // Takes away an entry that stands, as an erasure that the log is told of. What the log says without room.
   [[nodiscard]] Code evict(const Standing& standing);
   // A reader wrote down that it read the entry with this hash, if there is one.
   void was_read(uint64_t hash);

@@ -48,6 +48,10 @@ void Table::evict_by(RoomMaker* maker, SlotUses* uses) noexcept {
   return fail(code);
 }
 
+bool Table::stands(const Standing& standing) const noexcept {
+  return slot_at(standing.slot_at).bits == standing.slot.bits;
+}
+
 Code Table::evict(const Standing& standing) {
   const Slot slot = standing.slot;
   const HashedKey key = hashed(key_of(slot));
