@@ -114,4 +114,10 @@ SpaceWords::Standing SpaceWords::standing_of(uint64_t hash, uint64_t bucket) con
   return is_moving ? Standing::kMoving : Standing::kWrong;
 }
 
+bool SpaceWords::comes_forward(uint64_t bucket) const noexcept {
+  const uint64_t count = bucket_count();
+  return (count > 1 && bucket == kv::forwarded_bucket(count + 1)) ||
+         (count > 2 && bucket == kv::forwarded_bucket(count));
+}
+
 }  // namespace refract::inspect

@@ -94,6 +94,8 @@ class SpaceWords {
   // it clears the old places, and a server may have ended in between: what then stands in both is moving.
   enum class Standing : uint8_t { kRight, kMoving, kWrong };
   [[nodiscard]] Standing standing_of(uint64_t hash, uint64_t bucket) const noexcept;
+  // Likewise, whether an entry of the bucket may stand in two of its lines.
+  [[nodiscard]] bool comes_forward(uint64_t bucket) const noexcept;
 
   [[nodiscard]] uint64_t hash_seed() const noexcept { return hash_seed_; }
 

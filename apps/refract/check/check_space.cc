@@ -184,6 +184,7 @@ class Checker {
       return;
     }
     if (place == SpaceWords::Standing::kMoving) return;
+    if (words_.comes_forward(bucket) && std::ranges::find(look.buffers, buffer) != look.buffers.end()) return;
     ++look.entries;
     look.expiring += slot.expires() ? 1 : 0;
     look.content_bytes += uint64_t{entry.lengths.key_bytes} + entry.lengths.value_bytes;

@@ -90,6 +90,26 @@ TEST_F(ChainClientTest, a_miss_takes_one_round_trip_and_leaves_the_owner_alone) 
   EXPECT_EQ(chains.counts().all_by_rpc(), 0u);
 }
 
+// It was behind the first line when that was read, and is in it when the line behind is.
+TEST_F(ChainClientTest, an_entry_that_comes_forward_between_two_round_trips_is_found) {
+  Table& table = served.space.table();
+  const test::LongBucket keys(table);
+  attach();
+  (void)get("the directory");
+  (void)round_trips();
+  const std::string& key = keys.coming.front();
+  std::string value;
+  StringSink sink(value);
+  runtime::Task<Result<Got>> getting = chains.get(bytes_of(key), sink);
+  getting.start();
+  ASSERT_TRUE(served.run_until([&] { return served.counted.counts().doorbells == 2; }));
+  ASSERT_TRUE(table.put(bytes_of("one more"), bytes_of("v"), {}).has_value());
+  ASSERT_EQ(table.stats().buckets, 18U);
+  ASSERT_TRUE(served.run_until([&] { return getting.done(); }));
+  EXPECT_EQ(value, "here");
+  EXPECT_EQ(chains.counts().all_by_rpc(), 0U);
+}
+
 TEST_F(ChainClientTest, a_put_takes_two_round_trips_and_one_where_the_slot_is_known) {
   const Result<uint64_t> first = put_by_rpc("key", "value");
   attach();

@@ -36,6 +36,7 @@ ChainSearch::State ChainSearch::begin_at_bucket() noexcept {
   lines_ = 0;
   if (++attempts_ > kAttempts) return give_up(ByRpc::kContended);
   index_ = link_.geometry.index_of(wanted_.hash);
+  count_ = link_.geometry.count();
   step_ = link_.geometry.bucket_at(index_) ? Step::kBucket : Step::kDirectory;
   if (step_ == Step::kDirectory && !link_.geometry.directory_word(index_)) return give_up(ByRpc::kRefused);
   return State::kAsks;
@@ -44,6 +45,12 @@ ChainSearch::State ChainSearch::begin_at_bucket() noexcept {
 // Whether another bucket has become the key's.
 bool ChainSearch::has_moved() const noexcept {
   return link_.geometry.index_of(wanted_.hash) != index_;
+}
+
+// No line has it: so it is not there, unless it came forward behind the search's back.
+ChainSearch::State ChainSearch::absent() noexcept {
+  if (!came_forward(index_, count_, link_.geometry.count())) return State::kAbsent;
+  return begin_at_bucket();
 }
 
 // How much of a buffer is asked for, where so much is thought to be there.
@@ -171,7 +178,7 @@ ChainSearch::State ChainSearch::take_line(std::span<const std::byte> bytes, Offs
   }
   next_line_ = line_at(word_at(bytes, kOverflowWord * sizeof(Slot)));
   if (++lines_ > kLinesMax) return give_up(ByRpc::kCrowded);
-  if (candidate_count_ == 0 && !next_line_) return State::kAbsent;
+  if (candidate_count_ == 0 && !next_line_) return absent();
   step_ = Step::kBuffers;
   return State::kAsks;
 }
@@ -202,7 +209,7 @@ ChainSearch::State ChainSearch::next_line_or_absent(const prism::Reply& reply, s
     return give_up(ByRpc::kRefused);
   link_.geometry.note_count(reply.word(count_at));
   if (has_moved()) return begin_at_bucket();
-  if (!next_line_) return State::kAbsent;
+  if (!next_line_) return absent();
   if (reply.code(at) != Code::kOk || reply.bytes(at).size() != sizeof(Bucket)) {
     return give_up(ByRpc::kRefused);
   }

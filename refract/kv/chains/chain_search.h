@@ -90,6 +90,7 @@ class ChainSearch {
   enum class Seen : uint8_t { kIt, kOther, kLonger, kUnusable };
 
   [[nodiscard]] bool has_moved() const noexcept;
+  [[nodiscard]] State absent() noexcept;
   [[nodiscard]] uint64_t bytes_to_read(uint64_t bytes, size_t operations) const noexcept;
   [[nodiscard]] Seen look(const Candidate& at, std::span<const std::byte> buffer) noexcept;
   void learn() const noexcept;
@@ -109,6 +110,7 @@ class ChainSearch {
   int attempts_ = 0;
   int lines_ = 0;
   uint64_t index_ = 0;  // Of the bucket that is searched.
+  uint64_t count_ = 0;  // Of buckets, as known when the search of this one began.
   KnownSlot known_;     // Of kSlot, with the bytes to read.
   std::array<Candidate, kSlotsPerBucket> candidates_;
   size_t candidate_count_ = 0;

@@ -3,6 +3,7 @@
 // with more lines than readers follow are scanned by the owner, in pieces.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -60,7 +61,10 @@ class DirectScan {
         for (int attempt = 0; attempt < View::kAttempts && code == Code::kInvalidated; ++attempt) {
           code = read_key(line.plus(i * sizeof(Slot)), key);
         }
-        if (code == Code::kOk) keys.push_back(std::move(key));
+        // One that is just coming forward stands in two lines.
+        const bool is_again = hop > 0 && code == Code::kOk &&
+                              std::ranges::find(keys, key.version, &ScannedKey::version) != keys.end();
+        if (code == Code::kOk && !is_again) keys.push_back(std::move(key));
         if (code == Code::kInvalidated || code == Code::kCorrupt) return code;
       }
       line = line_at(view_.memory().observe(line.plus(kOverflowWord * sizeof(Slot))));

@@ -10,9 +10,11 @@
 // place. (I2) A buffer's stamp is zeroed before its bytes change and stored after they are complete; no two
 // contents of a
 //      space ever carry the same stamp, across restarts too.
-// (I3) An entry stays in its slot until it is erased or its bucket is split. A split puts it into the new
-// bucket,
-//      then publishes the bucket count, then clears the old slot.
+// (I3) An entry stays in its slot until it is erased, its bucket is split, or the bucket split next is. A
+// split
+//      puts what leaves its bucket into the new one, and what stands behind the first line of the bucket that
+//      was split before into free slots there; then it publishes the bucket count; then it clears the old
+//      slots.
 // (I4) Bucket and line memory holds slots for ever. Only an empty last line of a chain is unlinked.
 //
 // docs/formats/kv-table.md has a worked example in hex, which is also the golden test.
@@ -80,6 +82,21 @@ inline constexpr int kLinesWalked = 8;
 // > 1.
 [[nodiscard]] constexpr uint64_t split_source(uint64_t count) noexcept {
   return (count - 1) - std::bit_floor(count - 1);
+}
+
+// The bucket whose overflow lines' entries the split to `count` buckets brings forward, into its first line:
+// it was split last, and has had room there since. REQUIRES: count > 2.
+[[nodiscard]] constexpr uint64_t forwarded_bucket(uint64_t count) noexcept {
+  return split_source(count - 1);
+}
+// Whether a bucket's entries may have come forward while the table grew from one count to the other: a reader
+// that saw its first line before, and the lines behind it afterwards, has missed them, and begins again.
+[[nodiscard]] constexpr bool came_forward(uint64_t bucket, uint64_t from, uint64_t to) noexcept {
+  if (from < 2 || to <= from) return false;
+  // Counts behind the splits of the bucket: bucket + 1 + 2^k, where 2^k is above it.
+  const uint64_t above = from - 1 > bucket ? from - 1 - bucket : 1;
+  const uint64_t power = std::bit_ceil(above > bucket ? above : bucket + 1);
+  return bucket + power + 1 < to;
 }
 
 // A slot's word.

@@ -67,6 +67,30 @@ TEST(Layout, a_split_moves_entries_from_its_source_to_the_new_bucket_and_nowhere
   }
 }
 
+TEST(Layout, came_forward_says_whether_a_split_of_the_time_between_brought_the_bucket_forward) {
+  constexpr uint64_t kCounts = 140;
+  for (uint64_t from = 2; from < kCounts; ++from) {
+    for (uint64_t to = from; to < kCounts; ++to) {
+      std::vector<bool> forwarded(kCounts);
+      for (uint64_t count = from + 1; count <= to; ++count) forwarded[forwarded_bucket(count)] = true;
+      for (uint64_t bucket = 0; bucket < kCounts; ++bucket) {
+        ASSERT_EQ(came_forward(bucket, from, to), forwarded[bucket]) << bucket << " " << from << " " << to;
+      }
+    }
+  }
+  EXPECT_FALSE(came_forward(0, 5, 4));
+  EXPECT_FALSE(came_forward(0, 0, 4));
+}
+
+// Never the bucket that is split itself, whose entries leave it meanwhile.
+TEST(Layout, the_bucket_that_comes_forward_is_not_the_one_that_is_split) {
+  for (uint64_t count = 4; count < 5'000; ++count) {
+    ASSERT_EQ(forwarded_bucket(count), split_source(count - 1));
+    ASSERT_NE(forwarded_bucket(count), split_source(count)) << count;
+    ASSERT_LT(forwarded_bucket(count), count - 1) << count;
+  }
+}
+
 TEST(Layout, large_values_start_on_a_cache_line) {
   const Lengths small{.value_bytes = 64, .key_bytes = 3};
   EXPECT_EQ(small.value_at(), 19U);

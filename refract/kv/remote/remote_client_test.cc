@@ -221,6 +221,26 @@ TEST_F(RemoteClientTest, a_table_that_grew_and_chains_of_lines_are_read_without_
   EXPECT_EQ(remote->counts().all_called(), 0u);
 }
 
+// It was behind the first line when that was READ, and is in it when the line behind is.
+TEST_F(RemoteClientTest, an_entry_that_comes_forward_between_two_round_trips_is_found) {
+  Table& table = node.process->table;
+  const test::LongBucket keys(table);
+  warm_up();
+  const std::string& key = keys.coming.front();
+  std::string value;
+  StringSink sink(value);
+  runtime::Task<Result<Got>> getting = remote->get(bytes_of(key), sink);
+  getting.start();
+  ASSERT_TRUE(world.run_until([&] { return counted.counts().doorbells == 2; }));
+  ASSERT_TRUE(table.put(bytes_of("one more"), bytes_of("v"), {}).has_value());
+  ASSERT_EQ(table.stats().buckets, 18U);
+  node.process->writer.fence();
+  ASSERT_TRUE(world.run_until([&] { return getting.done(); }));
+  EXPECT_EQ(value, "here");
+  EXPECT_EQ(remote->counts().retries, 1U);
+  EXPECT_EQ(remote->counts().all_called(), 0U);
+}
+
 TEST_F(RemoteClientTest, long_entries_and_empty_keys_are_left_to_calls) {
   put("long", patterned(100'000));
   put("short", "");

@@ -41,6 +41,7 @@ RemoteSearch::State RemoteSearch::begin_at_bucket() noexcept {
   lines_ = 0;
   if (++attempts_ > kAttempts) return give_up(WhyCalled::kContended);
   index_ = link_.geometry.index_of(wanted_.hash);
+  count_ = link_.geometry.count();
   line_ = link_.geometry.bucket_at(index_);
   step_ = line_ ? Step::kBucket : Step::kDirectory;
   if (step_ == Step::kDirectory && !link_.geometry.directory_word(index_)) {
@@ -63,6 +64,13 @@ RemoteSearch::State RemoteSearch::try_slot(const Candidate& candidate) noexcept 
 // Whether another bucket has become the key's.
 bool RemoteSearch::has_moved() const noexcept {
   return link_.geometry.index_of(wanted_.hash) != index_;
+}
+
+// No line has it: so it is not there, unless it came forward behind the search's back.
+RemoteSearch::State RemoteSearch::absent() noexcept {
+  if (!came_forward(index_, count_, link_.geometry.count())) return State::kAbsent;
+  ++link_.counts.retries;
+  return begin_at_bucket();
 }
 
 bool RemoteSearch::may_be_it(Slot slot) const noexcept {
@@ -188,7 +196,7 @@ RemoteSearch::State RemoteSearch::take_line(const ReadBatch& batch) noexcept {
   }
   line_ = line_at(bucket.overflow);
   if (++lines_ > kLinesMax) return give_up(WhyCalled::kCrowded);
-  if (candidate_count_ == 0 && !line_) return State::kAbsent;
+  if (candidate_count_ == 0 && !line_) return absent();
   step_ = Step::kBuffers;
   return State::kAsks;
 }
@@ -215,7 +223,7 @@ RemoteSearch::State RemoteSearch::take_buffers(const ReadBatch& batch, uint64_t 
         break;
     }
   }
-  if (changed == nullptr) return line_ ? take_line(batch) : State::kAbsent;
+  if (changed == nullptr) return line_ ? take_line(batch) : absent();
   ++link_.counts.retries;
   if (may_be_it(changed->now)) {
     return try_slot({.slot_at = changed->slot_at, .slot = changed->now, .bytes = bytes_hinted(changed->now)});

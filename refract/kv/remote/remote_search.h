@@ -90,6 +90,7 @@ class RemoteSearch {
   [[nodiscard]] State unmapped() noexcept;
   [[nodiscard]] State try_slot(const Candidate& candidate) noexcept;
   [[nodiscard]] bool has_moved() const noexcept;
+  [[nodiscard]] State absent() noexcept;
   [[nodiscard]] bool may_be_it(Slot slot) const noexcept;
   [[nodiscard]] uint64_t bytes_to_read(uint64_t bytes) const noexcept;
 
@@ -119,6 +120,7 @@ class RemoteSearch {
   bool has_asked_ = false;  // Where the memory lies.
   bool is_known_ = false;   // The candidate comes from the location cache.
   uint64_t index_ = 0;      // Of the bucket that is searched.
+  uint64_t count_ = 0;      // Of buckets, as known when the search of this one began.
   uint64_t planned_ns_ = 0;
   std::array<Candidate, kSlotsPerBucket> candidates_;
   size_t candidate_count_ = 0;

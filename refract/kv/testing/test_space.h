@@ -96,4 +96,40 @@ class Space {
   std::unique_ptr<Table> table_;
 };
 
+// Keys that all fall into one bucket of so many.
+inline std::vector<std::string> keys_of_bucket(const Table& table, uint64_t bucket, uint64_t buckets,
+                                               size_t count) {
+  std::vector<std::string> keys;
+  for (int number = 0; keys.size() < count; ++number) {
+    const std::string key = "of one bucket " + std::to_string(number);
+    if (bucket_index(table.hash(bytes_of(key)), buckets) == bucket) keys.push_back(key);
+  }
+  return keys;
+}
+
+// A new table whose next new entry splits bucket 0, then brings forward what is left in its overflow line.
+struct LongBucket {
+  // Of bucket 0, with the value "here".
+  std::vector<std::string> staying;
+  std::vector<std::string> leaving;
+  std::vector<std::string> coming;  // Those that stay, and stand behind the first line.
+
+  explicit LongBucket(Table& table) {
+    constexpr size_t kEntriesBeforeSplit = 84;
+    const std::vector<std::string> keys = keys_of_bucket(table, 0, 16, 12);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      REFRACT_CHECK(table.put(bytes_of(keys[i]), bytes_of("here"), {}).has_value());
+      const bool stays = bucket_index(table.hash(bytes_of(keys[i])), 17) == 0;
+      (stays ? staying : leaving).push_back(keys[i]);
+      if (stays && i >= kSlotsPerBucket) coming.push_back(keys[i]);
+    }
+    for (int number = 0; table.stats().entries < kEntriesBeforeSplit; ++number) {
+      const std::string key = "other " + std::to_string(number);
+      if (bucket_index(table.hash(bytes_of(key)), 16) == 0) continue;
+      REFRACT_CHECK(table.put(bytes_of(key), bytes_of("v"), {}).has_value());
+    }
+    REFRACT_CHECK(table.stats().buckets == 16 && !coming.empty() && !leaving.empty());
+  }
+};
+
 }  // namespace refract::kv::test

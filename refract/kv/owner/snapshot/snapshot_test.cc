@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "refract/fabric/sim/interleavings.h"
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/owner/snapshot/snapshot_feed.h"
@@ -265,6 +266,48 @@ class SplitBlindMemory : public SimReaderMemory {
 };
 TEST(Snapshot, a_missed_split_is_found) {
   EXPECT_TRUE((is_found<SimFeed, SplitBlindMemory>()));
+}
+
+// A moment that nothing leaves while it is read.
+struct StillFeed {
+  SnapshotFeed::Moment kept;
+
+  [[nodiscard]] const SnapshotFeed::Moment& moment() const noexcept { return kept; }
+  [[nodiscard]] static Code code() noexcept { return Code::kOk; }
+  [[nodiscard]] static uint64_t handed() noexcept { return 0; }
+  [[nodiscard]] static SnapshotFeed::Handed handed_at(uint64_t /*index*/) noexcept { return {}; }
+  static void pass(uint64_t /*cursor*/) noexcept {}
+  static void take(uint64_t /*count*/) noexcept {}
+};
+
+// In every interleaving of a look at the first bucket with the splits.
+TEST(Snapshot, what_comes_forward_from_an_overflow_line_is_given_once) {
+  LateLog log;
+  Space space({.chunks = 8, .chunks_max = 8}, &log);
+  const test::LongBucket keys(space.table());
+  std::vector<uint64_t> staying;
+  for (const std::string& key : keys.staying) {
+    staying.push_back(space.table().find(test::bytes_of(key))->version);
+  }
+  StillFeed feed{{.stamp = space.heap().next_stamp()}};
+  const std::vector<std::byte> before(space.base(), space.base() + space.bytes());
+  sim::StoreList stores(space.base());
+  log.next = &stores;
+  ASSERT_TRUE(space.table().put(test::bytes_of("one more"), test::bytes_of("v"), {}).has_value());
+  log.next = nullptr;
+  ASSERT_EQ(space.table().stats().buckets, 18U);
+  const auto count = sim::for_each_interleaving(before, stores.stores(), {}, [&](sim::ReaderMemory& visible) {
+    SimReaderMemory memory(visible);
+    SnapshotWalk<SimReaderMemory, StillFeed> walk(memory, feed);
+    std::vector<uint64_t> given;
+    const Code code = walk.next([&](const SnapshotSource& source) {
+      given.push_back(source.stamp);
+      return Code::kOk;
+    });
+    ASSERT_EQ(code, Code::kOk);
+    for (const uint64_t stamp : staying) ASSERT_EQ(std::ranges::count(given, stamp), 1);
+  });
+  EXPECT_TRUE(count.complete);
 }
 
 }  // namespace

@@ -170,7 +170,8 @@ Code SnapshotWalk<Memory, Feed>::check(const Lengths& lengths, Offset buffer) no
   return is_sound ? Code::kOk : Code::kCorrupt;
 }
 
-// The slots of the cursor's bucket at one size of that bucket: what a split moved meanwhile is read again.
+// The slots of the cursor's bucket at one size of that bucket: what a split moved meanwhile is read again, or
+// brought forward.
 template <typename Memory, typename Feed>
 Code SnapshotWalk<Memory, Feed>::read_slots(ScanStep& step) {
   for (int attempt = 0; attempt < TableView<Memory>::kAttempts; ++attempt) {
@@ -179,8 +180,11 @@ Code SnapshotWalk<Memory, Feed>::read_slots(ScanStep& step) {
     step = scan_step(cursor_, count);
     const Code code = read_chain(view_.bucket_at(step.bucket));
     if (code == Code::kCorrupt) return code;
+    if (code != Code::kOk) continue;
     const uint64_t count_after = view_.observe_count();
-    if (code == Code::kOk && (count_after == count || scan_step(cursor_, count_after) == step)) return code;
+    const bool is_same =
+        scan_step(cursor_, count_after) == step && !came_forward(step.bucket, count, count_after);
+    if (count_after == count || is_same) return code;
   }
   return Code::kCorrupt;
 }
@@ -191,13 +195,17 @@ template <typename Memory, typename Feed>
 Code SnapshotWalk<Memory, Feed>::read_chain(Offset line) {
   words_.clear();
   RingFinder ring;
+  size_t in_first_line = 0;
   while (line) {
     if (ring.was_at(line)) return Code::kInvalidated;
     if (!view_.is_inside(line, kLineBytes)) return Code::kCorrupt;
     for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
       const uint64_t word = view_.memory().observe(line.plus(i * sizeof(Slot)));
-      if (word != 0) words_.push_back(word);
+      // One that is just coming forward stands in two lines.
+      const auto first_end = words_.begin() + static_cast<ptrdiff_t>(in_first_line);
+      if (word != 0 && std::find(words_.begin(), first_end, word) == first_end) words_.push_back(word);
     }
+    if (in_first_line == 0) in_first_line = words_.size();
     line = line_at(view_.memory().observe(line.plus(kOverflowWord * sizeof(Slot))));
   }
   return Code::kOk;

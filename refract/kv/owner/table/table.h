@@ -214,10 +214,14 @@ class Table {
   [[nodiscard]] bool make_room_for_bucket(uint64_t index);
   using Moved = TableMoved;
   [[nodiscard]] bool copy_moving_slots(uint64_t source_index, uint64_t new_index, std::vector<Moved>& moved);
+  void copy_forward(uint64_t index, std::vector<Offset>& forwarded);
   void free_chain_behind(Offset bucket);
 
   [[nodiscard]] Code check_directory() const noexcept;
+  template <typename Visit>
+  void visit_slots(uint64_t bucket, Visit&& visit);
   void finish_split();
+  void finish_forwarding(uint64_t bucket);
   [[nodiscard]] Code adopt_entries();
   [[nodiscard]] Code gather_bucket(uint64_t index, class SlotsByChunk& slots, uint64_t& lines);
   [[nodiscard]] Code adopt_gathered(SlotsByChunk& slots);
@@ -237,6 +241,7 @@ class Table {
   uint64_t grow_to_ = 0;  // Split until the table has so many.
   Hand sweep_at_;
   std::vector<Moved> moved_;
+  std::vector<Offset> forwarded_;   // Old places in overflow lines.
   std::unique_ptr<Crowds> crowds_;  // Null: no bucket was crowded yet.
   ChangeLog* log_ = nullptr;
   uint64_t logged_stamp_ = 0;  // The youngest in the log that this table has told it.

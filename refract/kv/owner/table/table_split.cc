@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the table grows while it is read: one bucket at a time, entries in both places before they leave the
 // old one.
+//
+// What a split leaves in overflow lines comes forward with the next split (docs/design/009-table.md).
 #include "refract/base/check.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/runtime/fault.h"
@@ -52,6 +54,29 @@ bool Table::copy_moving_slots(uint64_t source_index, uint64_t new_index, std::ve
   return true;
 }
 
+// Copies as many slots of the bucket's overflow lines into its first line as have room there.
+void Table::copy_forward(uint64_t index, std::vector<Offset>& forwarded) {
+  const Offset first = bucket_at(index);
+  Offset line = line_behind(first);
+  if (!line) [[likely]]
+    return;
+  if (crowd_of(index) != nullptr) return;
+  uint64_t to = 0;
+  for (; line; line = line_behind(line)) {
+    for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
+      const Offset at = line.plus(i * sizeof(Slot));
+      const Slot slot = slot_at(at);
+      if (!slot) continue;
+      while (to < kSlotsPerBucket && slot_at(first.plus(to * sizeof(Slot)))) ++to;
+      if (to == kSlotsPerBucket) return;
+      const Offset target = first.plus(to * sizeof(Slot));
+      if (uses_ != nullptr) uses_->moved(at, target);
+      writer_.publish(target, slot.bits);
+      forwarded.push_back(at);
+    }
+  }
+}
+
 void Table::free_chain_behind(Offset bucket) {
   Offset line{writer_.load(bucket.plus(kOverflowWord * sizeof(Slot)))};
   while (line) {
@@ -68,15 +93,20 @@ bool Table::split_one() {
   const uint64_t source = split_source(count_ + 1);
   moved_.clear();
   if (!copy_moving_slots(source, new_index, moved_)) return false;
-  // (I3): both places, then the count, then the old slots. A reader that misses in the old bucket sees the
-  // new count.
+  const uint64_t before = forwarded_bucket(count_ + 1);
+  forwarded_.clear();
+  copy_forward(before, forwarded_);
+  // (I3): both places, then the count, then the old slots. A reader that misses in the old bucket, or behind
+  // the first line of the other one, sees the new count.
   REFRACT_FAULT("kv.split.before_count");
   writer_.publish(kBucketCountAt, ++count_);
   REFRACT_FAULT("kv.split.after_count");
   for (const Moved& moved : moved_) writer_.publish(moved.from, 0);
+  for (const Offset from : forwarded_) writer_.publish(from, 0);
   if (crowds_ != nullptr) [[unlikely]]
     note_split(source, new_index);
   trim(source);
+  if (!forwarded_.empty()) trim(before);
   ++stats_.splits;
   stats_.buckets = count_;
   // The next split reads the keys of its bucket: let their misses pass meanwhile.
