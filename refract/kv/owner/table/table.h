@@ -2,7 +2,6 @@
 // The key-value table's owner: its only writer.
 // Readers work on the same bytes at the same time (direct_reader.h); what makes that sound is the order of
 // the stores here, stated as (I1) to (I4) in layout.h. Everything goes through the space's Writer.
-//
 // Threads: used only by the shard that owns the space. Nothing throws; memory comes from the heap given.
 #pragma once
 
@@ -212,16 +211,12 @@ class Table {
   void grow();
   [[nodiscard]] bool split_one();
   [[nodiscard]] bool make_room_for_bucket(uint64_t index);
-  using Moved = TableMoved;
-  [[nodiscard]] bool copy_moving_slots(uint64_t source_index, uint64_t new_index, std::vector<Moved>& moved);
-  void copy_forward(uint64_t index, std::vector<Offset>& forwarded);
+  [[nodiscard]] bool copy_moving_slots(uint64_t source_index, uint64_t new_index);
+  void copy_forward(uint64_t index);
   void free_chain_behind(Offset bucket);
 
   [[nodiscard]] Code check_directory() const noexcept;
-  template <typename Visit>
-  void visit_slots(uint64_t bucket, Visit&& visit);
   void finish_split();
-  void finish_forwarding(uint64_t bucket);
   [[nodiscard]] Code adopt_entries();
   [[nodiscard]] Code gather_bucket(uint64_t index, class SlotsByChunk& slots, uint64_t& lines);
   [[nodiscard]] Code adopt_gathered(SlotsByChunk& slots);
@@ -240,7 +235,7 @@ class Table {
   uint64_t count_;        // Of buckets; as published.
   uint64_t grow_to_ = 0;  // Split until the table has so many.
   Hand sweep_at_;
-  std::vector<Moved> moved_;
+  std::vector<TableMoved> moved_;
   std::vector<Offset> forwarded_;   // Old places in overflow lines.
   std::unique_ptr<Crowds> crowds_;  // Null: no bucket was crowded yet.
   ChangeLog* log_ = nullptr;

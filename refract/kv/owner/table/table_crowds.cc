@@ -116,7 +116,7 @@ void Table::note_split(uint64_t source, uint64_t target) {
   if (crowd == nullptr) return;
   Offset line = bucket_at(target);
   uint64_t used = 0;
-  for (const Moved& moved : moved_) {
+  for (const TableMoved& moved : moved_) {
     if (used == kSlotsPerBucket) {
       line = line_behind(line);
       used = 0;

@@ -16,6 +16,34 @@
 
 namespace refract::kv {
 
+namespace {
+
+template <typename Visit>
+void visit_slots(const Writer& writer, const Heap& heap, Offset bucket, Visit&& visit) {
+  // A damaged chain may be a ring; gather_bucket finds that out, too, by marking lines.
+  RingFinder ring;
+  for (Offset line = bucket; line && heap.is_inside(line, kLineBytes) && !ring.was_at(line);) {
+    for (uint64_t i = 0; i < kSlotsPerBucket; ++i) visit(line.plus(i * sizeof(Slot)));
+    line = line_at(writer.load(line.plus(kOverflowWord * sizeof(Slot))));
+  }
+}
+
+// The same word stands in the first line and behind it: no two entries share a buffer.
+void finish_forwarding(Writer& writer, const Heap& heap, Offset bucket) {
+  std::array<uint64_t, kSlotsPerBucket> first{};
+  size_t seen = 0;
+  visit_slots(writer, heap, bucket, [&](Offset at) {
+    const uint64_t word = writer.load(at);
+    if (seen < kSlotsPerBucket) {
+      first[seen++] = word;
+    } else if (word != 0 && std::ranges::find(first, word) != first.end()) {
+      writer.publish(at, 0);
+    }
+  });
+}
+
+}  // namespace
+
 Code Table::check_directory() const noexcept {
   const auto& header = writer_.view<SpaceHeader>({0});
   if (!heap_.is_sound()) return Code::kCorrupt;
@@ -31,30 +59,6 @@ Code Table::check_directory() const noexcept {
   return Code::kOk;
 }
 
-template <typename Visit>
-void Table::visit_slots(uint64_t bucket, Visit&& visit) {
-  // A damaged chain may be a ring; gather_bucket finds that out, too, by marking lines.
-  RingFinder ring;
-  for (Offset line = bucket_at(bucket); line && heap_.is_inside(line, kLineBytes) && !ring.was_at(line);) {
-    for (uint64_t i = 0; i < kSlotsPerBucket; ++i) visit(line.plus(i * sizeof(Slot)));
-    line = line_at(writer_.load(line.plus(kOverflowWord * sizeof(Slot))));
-  }
-}
-
-// The same word stands in the first line and behind it: no two entries share a buffer.
-void Table::finish_forwarding(uint64_t bucket) {
-  std::array<uint64_t, kSlotsPerBucket> first{};
-  size_t seen = 0;
-  visit_slots(bucket, [&](Offset at) {
-    const uint64_t word = slot_at(at).bits;
-    if (seen < kSlotsPerBucket) {
-      first[seen++] = word;
-    } else if (word != 0 && std::ranges::find(first, word) != first.end()) {
-      writer_.publish(at, 0);
-    }
-  });
-}
-
 void Table::finish_split() {
   // The bucket behind the last may have been filled before its split was published.
   const uint64_t chunk = count_ / kBucketsPerChunk;
@@ -63,15 +67,15 @@ void Table::finish_split() {
   }
   if (count_ < 2) return;
   // Those that came forward with the split that was not published, or with the last one that was.
-  finish_forwarding(forwarded_bucket(count_ + 1));
-  if (count_ > 2) finish_forwarding(forwarded_bucket(count_));
+  finish_forwarding(writer_, heap_, bucket_at(forwarded_bucket(count_ + 1)));
+  if (count_ > 2) finish_forwarding(writer_, heap_, bucket_at(forwarded_bucket(count_)));
   // The last published split may not have cleared all it moved: the same word stands in both buckets.
   std::vector<uint64_t> moved;
-  visit_slots(count_ - 1, [&](Offset at) {
+  visit_slots(writer_, heap_, bucket_at(count_ - 1), [&](Offset at) {
     if (const Slot slot = slot_at(at)) moved.push_back(slot.bits);
   });
   std::ranges::sort(moved);
-  visit_slots(split_source(count_), [&](Offset at) {
+  visit_slots(writer_, heap_, bucket_at(split_source(count_)), [&](Offset at) {
     const Slot slot = slot_at(at);
     if (slot && std::ranges::binary_search(moved, slot.bits)) writer_.publish(at, 0);
   });

@@ -21,7 +21,8 @@ bool Table::make_room_for_bucket(uint64_t index) {
 
 // Copies the slots that belong to the new bucket; no reader looks there yet. False, and nothing is left
 // behind, where there is no room for a line.
-bool Table::copy_moving_slots(uint64_t source_index, uint64_t new_index, std::vector<Moved>& moved) {
+bool Table::copy_moving_slots(uint64_t source_index, uint64_t new_index) {
+  moved_.clear();
   const Offset target = bucket_at(new_index);
   const Crowd* const crowd = crowd_of(source_index);
   Offset line = target;
@@ -48,14 +49,15 @@ bool Table::copy_moving_slots(uint64_t source_index, uint64_t new_index, std::ve
       }
       if (uses_ != nullptr) uses_->moved(at, line.plus(used * sizeof(Slot)));
       writer_.publish(line.plus(used++ * sizeof(Slot)), slot.bits);
-      moved.push_back({.from = at, .line = number});
+      moved_.push_back({.from = at, .line = number});
     }
   }
   return true;
 }
 
 // Copies as many slots of the bucket's overflow lines into its first line as have room there.
-void Table::copy_forward(uint64_t index, std::vector<Offset>& forwarded) {
+void Table::copy_forward(uint64_t index) {
+  forwarded_.clear();
   const Offset first = bucket_at(index);
   Offset line = line_behind(first);
   if (!line) [[likely]]
@@ -72,7 +74,7 @@ void Table::copy_forward(uint64_t index, std::vector<Offset>& forwarded) {
       const Offset target = first.plus(to * sizeof(Slot));
       if (uses_ != nullptr) uses_->moved(at, target);
       writer_.publish(target, slot.bits);
-      forwarded.push_back(at);
+      forwarded_.push_back(at);
     }
   }
 }
@@ -91,17 +93,15 @@ bool Table::split_one() {
   const uint64_t new_index = count_;
   if (!make_room_for_bucket(new_index)) return false;
   const uint64_t source = split_source(count_ + 1);
-  moved_.clear();
-  if (!copy_moving_slots(source, new_index, moved_)) return false;
+  if (!copy_moving_slots(source, new_index)) return false;
   const uint64_t before = forwarded_bucket(count_ + 1);
-  forwarded_.clear();
-  copy_forward(before, forwarded_);
+  copy_forward(before);
   // (I3): both places, then the count, then the old slots. A reader that misses in the old bucket, or behind
   // the first line of the other one, sees the new count.
   REFRACT_FAULT("kv.split.before_count");
   writer_.publish(kBucketCountAt, ++count_);
   REFRACT_FAULT("kv.split.after_count");
-  for (const Moved& moved : moved_) writer_.publish(moved.from, 0);
+  for (const TableMoved& moved : moved_) writer_.publish(moved.from, 0);
   for (const Offset from : forwarded_) writer_.publish(from, 0);
   if (crowds_ != nullptr) [[unlikely]]
     note_split(source, new_index);
