@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 namespace refract::cli {
 namespace {
@@ -184,7 +185,9 @@ class Checker {
       return;
     }
     if (place == SpaceWords::Standing::kMoving) return;
-    if (words_.comes_forward(bucket) && std::ranges::find(look.buffers, buffer) != look.buffers.end()) return;
+    // Entries come forward into the first line alone.
+    const auto first_line = look.buffers | std::views::take(kv::kSlotsPerBucket);
+    if (words_.comes_forward(bucket) && std::ranges::find(first_line, buffer) != first_line.end()) return;
     ++look.entries;
     look.expiring += slot.expires() ? 1 : 0;
     look.content_bytes += uint64_t{entry.lengths.key_bytes} + entry.lengths.value_bytes;

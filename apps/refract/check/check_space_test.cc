@@ -203,6 +203,26 @@ TEST_F(CheckSpace, an_unfinished_split_is_no_damage) {
   FAIL() << "the old bucket has no free slot to put the copy into";
 }
 
+// Or one that was killed between the two places of an entry that comes forward: named twice in this bucket,
+// and in no other.
+TEST_F(CheckSpace, an_entry_that_comes_forward_is_counted_once_and_no_damage) {
+  const auto name_twice = [&](uint64_t bucket) {
+    const Offset line = bucket_at(bucket);
+    Offset used;
+    Offset free;
+    for (uint64_t i = 0; i < kv::kSlotsPerBucket; ++i) {
+      (word(line.plus(i * 8)) == 0 ? free : used) = line.plus(i * 8);
+    }
+    ASSERT_TRUE(used && free) << "bucket " << bucket << " is empty or full";
+    set_word(free, word(used));
+  };
+  ASSERT_NO_FATAL_FAILURE(name_twice(kv::forwarded_bucket(count())));
+  EXPECT_EQ(check().damage_count, 0U);
+  EXPECT_EQ(check().entries, kEntries + 1);
+  ASSERT_NO_FATAL_FAILURE(name_twice(kv::forwarded_bucket(count()) - 1));
+  EXPECT_EQ(check().damage_count, 1U);
+}
+
 // Whatever the bytes are, the walk ends and stays inside: the sanitizers watch.
 TEST_F(CheckSpace, random_damage_never_leads_outside) {
   Prng prng(7);

@@ -32,6 +32,22 @@ class StoresOfASplit final : public StoreLog {
   sim::StoreList* list = nullptr;
 };
 
+// The two splits of one put: the bytes before them, and their stores.
+struct RecordedSplit {
+  StoresOfASplit recorder;
+  Space space{kSmall, &recorder};
+  LongBucket keys{space.table()};
+  std::vector<std::byte> image{space.base(), space.base() + space.bytes()};
+  sim::StoreList list{space.base()};
+
+  RecordedSplit() {
+    recorder.list = &list;
+    EXPECT_TRUE(space.table().put(bytes_of("one more"), bytes_of("v"), {}).has_value());
+    recorder.list = nullptr;
+  }
+  void apply(const sim::Store& store) { std::memcpy(image.data() + store.at.value, &store.word, 8); }
+};
+
 uint64_t line_of(Table& table, const std::string& key) {
   return table.standing(table.hashed(bytes_of(key))).slot_at.value / kLineBytes;
 }
@@ -102,43 +118,29 @@ void expect_recovered(const std::vector<std::byte>& image, const LongBucket& key
 }
 
 TEST(TableSplit, a_crash_between_any_two_stores_loses_nothing_and_leaves_nothing_twice) {
-  StoresOfASplit recorder;
-  Space space(kSmall, &recorder);
-  const LongBucket keys(space.table());
-  std::vector<std::byte> image(space.base(), space.base() + space.bytes());
-  sim::StoreList list(space.base());
-  recorder.list = &list;
-  ASSERT_TRUE(space.table().put(bytes_of("one more"), bytes_of("v"), {}).has_value());
-  recorder.list = nullptr;
+  RecordedSplit split;
   for (size_t applied = 0;; ++applied) {
-    ASSERT_NO_FATAL_FAILURE(expect_recovered(image, keys, applied));
-    if (applied == list.stores().size()) break;
-    std::memcpy(image.data() + list.stores()[applied].at.value, &list.stores()[applied].word, 8);
+    ASSERT_NO_FATAL_FAILURE(expect_recovered(split.image, split.keys, applied));
+    if (applied == split.list.stores().size()) break;
+    split.apply(split.list.stores()[applied]);
   }
 }
 
 // Between the two stores a reader's scan of the bucket finds it in both lines.
 TEST(TableSplit, a_scan_lists_what_is_just_coming_forward_once) {
-  StoresOfASplit recorder;
-  Space space(kSmall, &recorder);
-  const LongBucket keys(space.table());
-  std::vector<std::byte> image(space.base(), space.base() + space.bytes());
-  sim::StoreList list(space.base());
-  recorder.list = &list;
-  ASSERT_TRUE(space.table().put(bytes_of("one more"), bytes_of("v"), {}).has_value());
-  recorder.list = nullptr;
-  for (const sim::Store& store : list.stores()) {
-    std::memcpy(image.data() + store.at.value, &store.word, 8);
-    MappedMemory memory(image.data(), image.size(), nullptr);
+  RecordedSplit split;
+  for (const sim::Store& store : split.list.stores()) {
+    split.apply(store);
+    MappedMemory memory(split.image.data(), split.image.size(), nullptr);
     TableView<MappedMemory> view(memory);
-    DirectScan scan(view, space.clock());
+    DirectScan scan(view, split.space.clock());
     std::vector<std::string> listed;
     uint64_t cursor = 0;
     do {
       ASSERT_EQ(scan.next_bucket(cursor, [&](const ScannedKey& key) { listed.push_back(text_of(key.key)); }),
                 Code::kOk);
     } while (cursor != 0);
-    for (const std::string& key : keys.coming) EXPECT_EQ(std::ranges::count(listed, key), 1) << key;
+    for (const std::string& key : split.keys.coming) EXPECT_EQ(std::ranges::count(listed, key), 1) << key;
   }
 }
 
