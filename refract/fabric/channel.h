@@ -108,6 +108,12 @@ class Channel {
   // a while, so that the peer begins meanwhile.
   virtual void flush() noexcept {}
 
+  // The peer's next message, for a caller that waits for one message outside of any poll: what was posted
+  // leaves now, then memory is looked at so many times, with a pause of the processor between two looks. The
+  // bytes are those of a kReceive, and never come out of a poll. Empty: none came, something else comes
+  // before it, or this provider has no memory to look at; poll. docs/design/040-waiting-for-one-message.md.
+  [[nodiscard]] virtual std::span<const std::byte> await_message(unsigned /*looks*/) noexcept { return {}; }
+
   // How many more messages of the largest size can be posted now: for servers that must not start work whose
   // reply would not fit.
   [[nodiscard]] virtual size_t room() const noexcept = 0;

@@ -98,8 +98,8 @@ class Session final : public fabric::Receiver {
 
   // Drives the shard until the reply is there. REQUIRES: not called from inside a poll, and so from no task.
   [[nodiscard]] runtime::OpResult call_and_wait(const Call& call, uint64_t deadline_ns);
-  // The same for at most `timeout_ns`, without a look at the clock before the call has left. Calls
-  // `meanwhile`, unless null, once it has.
+  // The same for at most `timeout_ns`, without a look at the clock before the call has left, and without any
+  // where the reply comes at once. Calls `meanwhile`, unless null, once it has left.
   [[nodiscard]] runtime::OpResult call_and_wait_within(const Call& call, uint64_t timeout_ns,
                                                        Meanwhile* meanwhile = nullptr);
 
@@ -172,6 +172,8 @@ class Session final : public fabric::Receiver {
   void release(Slot& slot) noexcept;
   // The id, or 0: not now. Not inlined: the request that it makes is aligned more than a coroutine's frame.
   [[nodiscard, gnu::noinline]] uint64_t send(const Call& call, runtime::Token waiter) noexcept;
+  // True: the reply came within some microseconds, with no turn of the shard.
+  [[nodiscard]] bool came_at_once(uint64_t id) noexcept;
   void settle(Slot& slot, const runtime::OpResult& result) noexcept;
   void take_replies(std::span<const fabric::Completion> messages) noexcept;
   [[nodiscard]] bool take_reply(std::span<const std::byte> message) noexcept;

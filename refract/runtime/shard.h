@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Shard is one thread's event loop: it polls its pollers, resumes the coroutines whose operations or timers
-// are due, and waits when there is nothing to do. No other loop of Refract spins or waits.
+// are due, and waits when there is nothing to do. No other loop of Refract spins or waits, but for the few
+// microseconds of Channel::await_message.
 //
 // Waiting is adaptive: it spins for spin_ns with pauses, yields, then sleeps in the kernel until a watched
 // descriptor, a timer, a deadline or wake(). An idle shard without timers and operations uses no CPU. Where
@@ -100,6 +101,9 @@ class REFRACT_API Shard {
   [[nodiscard]] uint64_t now_ns() const noexcept { return now_ns_; }
   // Looks at the clock: for callers that worked long, or use the shard from outside its loop.
   uint64_t refresh_now() noexcept { return now_ns_ = clock_->now_ns(); }
+  // Whether looking at memory for a while is cheaper than giving way: not with one processor, and not in
+  // virtual time.
+  [[nodiscard]] bool spins() const noexcept { return options_.spin_ns > 0 && options_.idler == nullptr; }
   // What is waited for will be there in so long: a sleep and the wake-up from it would cost more than giving
   // way to others until then.
   void stay_awake_for(uint64_t ns) noexcept { awake_until_ns_ = refresh_now() + ns; }

@@ -83,6 +83,82 @@ TEST_F(DomainTest, answers_given_before_a_crash_are_delivered) {
   EXPECT_EQ(client_end_.messages.size(), 1u);
 }
 
+// More than the rings hold, so that what was waited for is given back to the producer, too.
+TEST_F(DomainTest, a_message_comes_once_whether_waited_for_or_polled) {
+  Channel* channel = open();
+  ASSERT_TRUE(echoes(*channel, 10));
+  client_end_.messages.clear();
+  uint64_t waited = 0;
+  for (uint64_t number = 1, bytes = 0; bytes < 6 * kRingBytes; ++number) {
+    std::vector<std::byte> message(8 + number % 3'000);
+    std::memcpy(message.data(), &number, sizeof(number));
+    bytes += message.size();
+    Request request{.local = {message.data(), message.size()}, .tail = {}, .op = Op::kSend};
+    ASSERT_EQ(channel->post({&request, 1}), 1u);
+    server_end_.messages.clear();
+    server_end_.domain = &node_.server();
+    for (int turn = 0; turn < 4 && server_end_.messages.empty(); ++turn) server_end_.poll();
+    ASSERT_EQ(server_end_.messages.size(), 1u);
+    const auto answer = channel->await_message(1);
+    if (!answer.empty()) {
+      ++waited;
+      ASSERT_TRUE(std::ranges::equal(answer, message)) << number;
+      if (number < 100) client_end_.poll();  // Later, only the ring itself asks for a turn.
+      ASSERT_TRUE(client_end_.messages.empty()) << number << " came twice";
+      continue;
+    }
+    ASSERT_TRUE(settle([&] { return !client_end_.messages.empty(); })) << number;
+    ASSERT_EQ(client_end_.messages.size(), 1u);
+    ASSERT_EQ(client_end_.messages[0], message) << number;
+    client_end_.messages.clear();
+  }
+  EXPECT_GT(waited, 0u);
+  EXPECT_TRUE(channel->await_message(3).empty()) << "nothing is on the way";
+}
+
+TEST_F(DomainTest, what_comes_before_a_message_is_left_to_a_poll) {
+  Channel* channel = open();
+  ASSERT_TRUE(echoes(*channel, 10));
+  std::vector<std::byte> served(64, std::byte{9});
+  const auto key = node_.server().register_region({.region = 12,
+                                                   .base = served.data(),
+                                                   .bytes = served.size(),
+                                                   .rights = {.read = true, .write = true, .atomic = true}});
+  ASSERT_TRUE(key.has_value());
+  std::array<std::byte, 8> target{};
+  Request read{.token = 5,
+               .local = {target.data(), target.size()},
+               .remote = {RemotePointer::at(12, 0), *key},
+               .op = Op::kRead};
+  std::vector<std::byte> message(16, std::byte{1});
+  Request send{.local = {message.data(), 16}, .tail = {}, .op = Op::kSend};
+  ASSERT_EQ(channel->post({&read, 1}), 1u);
+  ASSERT_EQ(channel->post({&send, 1}), 1u);
+  server_end_.domain = &node_.server();
+  for (int turn = 0; turn < 10; ++turn) server_end_.poll();
+  client_end_.seen.clear();
+  client_end_.messages.clear();
+  EXPECT_TRUE(channel->await_message(3).empty());
+  client_end_.poll();
+  ASSERT_FALSE(client_end_.seen.empty());
+  EXPECT_EQ(client_end_.seen[0].token, 5u);
+  EXPECT_EQ(target[0], std::byte{9});
+  ASSERT_TRUE(settle([&] { return client_end_.messages.size() == 1; }));
+}
+
+TEST_F(DomainTest, a_wait_for_a_message_wakes_a_server_that_sleeps) {
+  Channel* channel = open();
+  ASSERT_TRUE(echoes(*channel, 10));
+  ASSERT_TRUE(settle([&] { return node_.server().prepare_sleep(); }));
+  std::vector<std::byte> message(16, std::byte{1});
+  Request request{.local = {message.data(), 16}, .tail = {}, .op = Op::kSend};
+  ASSERT_EQ(channel->post({&request, 1}), 1u);
+  const uint64_t before = client_->counters().doorbells_rung;
+  EXPECT_TRUE(channel->await_message(0).empty());
+  EXPECT_EQ(client_->counters().doorbells_rung, before + 1);
+  node_.server().woke();
+}
+
 TEST_F(DomainTest, a_dead_keeper_closes_channels_for_good) {
   Channel* channel = open();
   node_.kill_server();

@@ -282,6 +282,24 @@ size_t Link::poll(std::span<Completion> completions) noexcept {
   return count;
 }
 
+// A turn of poll() does more between two looks (sockets, every link, what is to be published), so that a
+// reply is seen later. The accepting end has to keep room for its answers, and polls.
+std::span<const std::byte> Link::await_message(unsigned looks) noexcept {
+  const bool has_turn_due = in_.position() - consumed_published_ >= kConsumedStep;
+  if (hub_.accepted || phase_ != Phase::kOpen || transferring_ || has_turn_due) [[unlikely]]
+    return {};
+  flush_links(hub_);
+  for (unsigned look = 0; !in_.ready(); ++look) {
+    if (look == looks) return {};
+    __builtin_ia32_pause();
+  }
+  RingConsumer::Frame frame;
+  if (in_.look(frame) != RingConsumer::Look::kFrame || frame.kind != FrameKind::kMessage) return {};
+  if (frame.payload.empty()) return {};
+  in_.advance();
+  return frame.payload;
+}
+
 size_t Link::take_frames(std::span<Completion> completions) noexcept {
   size_t count = 0;
   size_t messages = 0;

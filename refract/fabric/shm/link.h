@@ -76,6 +76,7 @@ class Link : public Channel {
   explicit Link(Hub& hub) noexcept : hub_(hub) {}
 
   [[nodiscard]] size_t post(std::span<const Request> requests) noexcept override;
+  [[nodiscard]] std::span<const std::byte> await_message(unsigned looks) noexcept override;
   [[nodiscard]] size_t room() const noexcept override { return out_.frames_max(kAnswerReserve); }
   [[nodiscard]] const Capabilities& capabilities() const noexcept override;
 
