@@ -185,6 +185,27 @@ template <typename Room>
   return mine->wait_for(mine->async().exists(place));
 }
 
+[[gnu::noinline]] Result<Got> exists_again(ClientState& client, Bytes key, uint64_t hash) {
+  ThreadState& mine = ClientState::mine_at_once();
+  mine.count_again();
+  return exists_carefully(client, place_of(mine, key, hash));
+}
+
+[[gnu::noinline]] Result<Got> exists_at_length(ClientState& client, Bytes key) {
+  if (!client.has_mine_at_once() || !ClientState::mine_at_once().has_shards()) {
+    return exists_carefully(client, {.key = key});
+  }
+  ThreadState& mine = ClientState::mine_at_once();
+  const uint64_t hash = mine.hash(key);
+  Connection::Reader* const reader = mine.shard_at_once(hash).reader;
+  if (reader == nullptr) [[unlikely]]
+    return exists_carefully(client, place_of(mine, key, hash));
+  kv::Found found;
+  if (reader->look_at_once(key, hash, found)) [[likely]]
+    return got_of(found);
+  return exists_again(client, key, hash);
+}
+
 [[gnu::always_inline]] inline Result<Got> look_at(ClientState& client, Bytes key) {
   if (client.has_mine_at_once()) [[likely]] {
     ThreadState& mine = ClientState::mine_at_once();
@@ -193,11 +214,10 @@ template <typename Room>
       const uint64_t hash = reader->hash(key);
       if (reader->look_at_once(key, hash, found)) [[likely]]
         return got_of(found);
-      mine.count_again();
-      return exists_carefully(client, place_of(mine, key, hash));
+      return exists_again(client, key, hash);
     }
   }
-  return exists_carefully(client, {.key = key});
+  return exists_at_length(client, key);
 }
 
 // Blocking calls that have no shorter way.

@@ -148,6 +148,13 @@ TEST_F(ShardedCost, a_get_from_one_of_two_shards_is_hardly_longer) {
                })});
 }
 
+TEST_F(ShardedCost, nor_is_a_look_whether_a_key_is_there) {
+  expect_cost({"exists in a shard", 245, with_client([](Client& client) {
+                 const auto got = client.exists(kKey);
+                 return got && got->value_bytes == 64;
+               })});
+}
+
 // The owner's part, which is what a server does between taking a request and answering it.
 std::function<Operations()> on_table(std::function<bool(kv::test::Space&)> operation) {
   return [operation = std::move(operation)] {
