@@ -89,6 +89,7 @@ EXCEPTIONS = [
     ("line-length", "refract/base/codes.def", "a row is one line, so that it can be searched for"),
     ("dead-file", ".ci/canary_fuzz.cc", "scripts/fuzz builds it, outside of CMake"),
     ("feature-ifdef", "refract/memory/remote_visible.h", "racing copies need another form under TSan"),
+    ("feature-ifdef", "refract/kv/layout/same_bytes.h", "racing reads need another form under TSan"),
     ("feature-ifdef", "refract/kv/direct/mapped_memory.h", "racing reads need another form under TSan"),
     ("feature-ifdef", "refract/kv/layout/slot_match.h", "a vector load is a race to TSan, and needs SSE2"),
     ("feature-ifdef", "refract/memory/streaming_copy.h", "racing copies need another form under TSan"),

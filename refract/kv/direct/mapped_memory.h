@@ -8,6 +8,7 @@
 #include <span>
 
 #include "refract/kv/direct/held_bytes.h"
+#include "refract/kv/layout/same_bytes.h"
 #include "refract/kv/layout/slot_match.h"
 #include "refract/memory/copy_team.h"
 #include "refract/memory/pins.h"
@@ -39,7 +40,7 @@ class MappedMemory {
   }
 #endif
   [[nodiscard, gnu::always_inline]] bool equals(Offset at, std::span<const std::byte> bytes) const noexcept {
-    return equals(base_ + at.value, bytes.data(), bytes.size());
+    return same_bytes(base_ + at.value, bytes.data(), bytes.size());
   }
   [[nodiscard]] uint32_t match(Offset bucket, uint8_t fingerprint) const noexcept {
     return match_slots(base_ + bucket.value, fingerprint);
@@ -52,52 +53,6 @@ class MappedMemory {
   void set_bytes(uint64_t bytes) noexcept { bytes_ = bytes; }
 
  private:
-  // Eight bytes at a time, the last overlapping: keys are short, and a call costs as much as the compare.
-  [[nodiscard, gnu::always_inline]] static bool equals(const std::byte* left, const std::byte* right,
-                                                       size_t bytes) noexcept {
-#ifdef REFRACT_THREAD_SANITIZER
-    for (size_t i = 0; i < bytes; ++i) {
-      std::byte byte;
-      copy_possibly_torn(&byte, left + i, 1);
-      if (byte != right[i]) return false;
-    }
-    return true;
-#else
-    if (bytes < 8) [[unlikely]]
-      return equals_short(left, right, bytes);
-    if (!equal_words<uint64_t>(left, right)) return false;
-    if (!equal_words<uint64_t>(left + bytes - 8, right + bytes - 8)) return false;
-    if (bytes <= 16) [[likely]]
-      return true;
-    for (size_t at = 8; at + 8 < bytes; at += 8) {
-      if (!equal_words<uint64_t>(left + at, right + at)) return false;
-    }
-    return true;
-#endif
-  }
-
-#ifndef REFRACT_THREAD_SANITIZER
-  template <typename Word>
-  [[nodiscard, gnu::always_inline]] static bool equal_words(const std::byte* left,
-                                                            const std::byte* right) noexcept {
-    Word a;
-    Word b;
-    std::memcpy(&a, left, sizeof(a));
-    std::memcpy(&b, right, sizeof(b));
-    return a == b;
-  }
-  [[nodiscard, gnu::always_inline]] static bool equals_short(const std::byte* left, const std::byte* right,
-                                                             size_t bytes) noexcept {
-    if (bytes >= 4) {
-      return equal_words<uint32_t>(left, right) && equal_words<uint32_t>(left + bytes - 4, right + bytes - 4);
-    }
-    for (size_t i = 0; i < bytes; ++i) {
-      if (left[i] != right[i]) return false;
-    }
-    return true;
-  }
-#endif
-
   const std::byte* base_;
   uint64_t bytes_;
   PinWriter* pins_;

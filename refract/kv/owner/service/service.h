@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "refract/base/units.h"
+#include "refract/kv/layout/many_wire.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/held_answers.h"
@@ -223,6 +224,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   std::array<Prepared, kGroup> group_;
   KeyArena arena_;
   std::vector<std::byte> many_room_;  // Of a call of many: keys, then answers.
+  std::array<Table::Sought, wire::kKeysPerCall> sought_;
   std::deque<Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
   HeldAnswers held_answers_;

@@ -31,7 +31,8 @@ class ManyAnswers {
             .code = number_of(code),
             .reserved = 0});
   }
-  void add(const Table::Entry& entry) noexcept {
+  void add(const Table::Sought& entry) noexcept {
+    if (entry.code != Code::kOk) return add(entry.code);
     if (entry.value.size() > left_) return add(Code::kTooLarge, entry.value.size());
     append({.version = entry.version,
             .expires_wall_ns = entry.expires_wall_ns,
@@ -64,29 +65,22 @@ void TableService::get_many(const rpc::Responder& to, const Open& session, std::
   if (!body.empty()) copy_possibly_torn(copy.data(), body.data(), body.size());
 
   std::span<const std::byte> left = copy;
-  std::array<Table::HashedKey, wire::kKeysPerCall> keys;
-  const auto asked = std::span(keys).first(wire::take_count(left));
-  for (Table::HashedKey& key : asked) {
+  const auto asked = std::span(sought_).first(wire::take_count(left));
+  for (Table::Sought& key : asked) {
     const auto length = wire::take<wire::KeyLength>(left);
     if (!length || length->bytes == 0 || length->bytes > left.size()) return answer(to, Code::kMalformed);
-    key = parts_.table.hashed(wire::take_bytes(left, length->bytes));
-    parts_.table.prefetch_bucket(key.hash);
+    parts_.table.seek(wire::take_bytes(left, length->bytes), key);
   }
   if (asked.empty() || !left.empty()) return answer(to, Code::kMalformed);
   executed_ += asked.size() - 1;
   ops_[static_cast<size_t>(Method::kGet)] += asked.size();
   look_at_uses(asked.size() - 1);
-  for (const Table::HashedKey& key : asked) parts_.table.prefetch_buffers(key);
+  parts_.table.find(asked);
 
   const std::span<std::byte> room = std::span(many_room_).subspan(body.size(), session.payload_bytes_max);
   ManyAnswers answers(room, asked.size());
-  for (const Table::HashedKey& key : asked) {
-    if (!is_ours(key.hash)) {
-      answers.add(Code::kWrongShard);
-      continue;
-    }
-    const Result<Table::Entry> entry = parts_.table.find(key);
-    entry ? answers.add(*entry) : answers.add(entry.error().code);
+  for (const Table::Sought& entry : asked) {
+    is_ours(entry.key.hash) ? answers.add(entry) : answers.add(Code::kWrongShard);
   }
   answer(to, Code::kOk, {}, answers.bytes());
 }

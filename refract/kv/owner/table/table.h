@@ -60,7 +60,6 @@ class Table {
   // The log has advanced: retires the buffers that it has read by now. Returns how many.
   size_t release_held_back();
   [[nodiscard]] const HeldBack& held_back() const noexcept { return held_back_; }
-
   using HashedKey = TableKey;
   [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept;
   [[nodiscard]] HashedKey hashed(std::span<const std::byte> key) const noexcept { return {key, hash(key)}; }
@@ -98,6 +97,9 @@ class Table {
   using Entry = TableEntry;
   [[nodiscard, gnu::flatten]] Result<Entry> find(const HashedKey& key);
   [[nodiscard]] Result<Entry> find(std::span<const std::byte> key) { return find(hashed(key)); }
+  using Sought = TableSought;  // Of many, whose cache misses overlap: first seek() each, then find() all.
+  void seek(std::span<const std::byte> key, Sought& sought) const noexcept;
+  void find(std::span<Sought> many);
 
   // Which slot names the key's entry, expired or not, for callers that judge what clients would store there:
   // the only one that does and that readers are led to. At nowhere: there is none.
@@ -152,7 +154,6 @@ class Table {
   [[nodiscard]] uint64_t buffer_bytes(Slot slot) const noexcept { return lengths_of(slot).total_bytes(); }
   // Whose buffer this may be: no slot need name it. Nothing: its bytes are no entry's.
   [[nodiscard]] std::optional<HashedKey> key_in(Offset buffer) const noexcept;
-
   // Two stages to run over a batch before its operations, so that their cache misses overlap.
   void prefetch_bucket(uint64_t hash) const noexcept;
   void prefetch_buffers(const HashedKey& key) const noexcept;
@@ -168,6 +169,7 @@ class Table {
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
 
  private:
+  class Search;
   [[nodiscard]] Offset bucket_at(uint64_t index) const noexcept;
   [[nodiscard]] Offset bucket_of(uint64_t hash) const noexcept;
   [[nodiscard]] Offset line_behind(Offset line) const noexcept;
@@ -205,7 +207,6 @@ class Table {
   void trim_rest();
   void gather_crowds(std::span<const uint64_t> buckets);
   [[nodiscard]] std::optional<Damage> validate_crowd(uint64_t bucket, uint64_t lines) const;
-
   // With which the table need not grow for so many entries.
   [[nodiscard]] static uint64_t buckets_for(uint64_t entries) noexcept;
   void grow();
@@ -214,7 +215,6 @@ class Table {
   [[nodiscard]] bool copy_moving_slots(uint64_t source_index, uint64_t new_index);
   void copy_forward(uint64_t index);
   void free_chain_behind(Offset bucket);
-
   [[nodiscard]] Code check_directory() const noexcept;
   void finish_split();
   [[nodiscard]] Code adopt_entries();

@@ -114,6 +114,18 @@ struct TableEntry {
   RequestId request;  // Of the put that made it, if that had one.
 };
 
+// One of many keys that are looked for at once, and what was found.
+struct TableSought {
+  TableKey key;
+  Offset line;     // Whose slots are looked at next.
+  Offset slot_at;  // The first that may name the key's entry, and what it says; free: none is known.
+  Slot slot;
+  Code code = Code::kOk;  // kNotFound for absent and expired.
+  uint64_t version = 0;
+  std::span<const std::byte> value;
+  uint64_t expires_wall_ns = 0;
+};
+
 // As a scan lists it.
 struct TableListed {
   std::span<const std::byte> key;
