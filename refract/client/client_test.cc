@@ -173,8 +173,10 @@ TEST_P(ClientContract, announcing_a_key_changes_nothing_but_the_time_of_its_get)
   client_.announce("nothing is there yet");
   client_.announce("");
   client_.announce(std::string(70'000, 'k'));
-  // Through the growth of a table, whose buckets move under what has been announced.
-  for (size_t i = 0; i < 3'000; ++i) {
+  // Through the growth of a table, whose buckets move under what has been announced: direct reads alone make
+  // something of that.
+  const size_t keys = GetParam().paths == Paths::kAuto && !GetParam().tcp ? 3'000 : 500;
+  for (size_t i = 0; i < keys; ++i) {
     const std::string key = "announced " + std::to_string(i);
     client_.announce("announced " + std::to_string(i + 5));
     EXPECT_EQ(client_.get(key).code(), Code::kNotFound);
@@ -186,7 +188,7 @@ TEST_P(ClientContract, announcing_a_key_changes_nothing_but_the_time_of_its_get)
     ASSERT_TRUE(value.has_value()) << i;
     EXPECT_EQ(*value, value_of(i % 200, i));
   }
-  for (size_t i = 0; i < 3'000; ++i) ASSERT_TRUE(client_.erase("announced " + std::to_string(i)).has_value());
+  for (size_t i = 0; i < keys; ++i) ASSERT_TRUE(client_.erase("announced " + std::to_string(i)).has_value());
 }
 
 // Calls of one block of stages and of several, with keys of every kind.

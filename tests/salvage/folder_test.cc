@@ -13,6 +13,7 @@
 #include "tests/salvage/small_store.h"
 
 #include "refract/base/log.h"
+#include "refract/base/testing/turns.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/testing/test_space.h"
@@ -171,7 +172,7 @@ TEST_F(DamagedFolder, a_flipped_bit_is_named_or_harmless_and_salvage_loses_only_
   // A log's bytes are all flipped in storage/log/log_damage_test.cc; here every seventh.
   uint64_t refused = 0;
   for (const std::string& file : store().files()) {
-    const uint64_t step = file.starts_with("log-") ? 7 : 1;
+    const uint64_t step = test::kStride * (file.starts_with("log-") ? 7 : 1);
     for (uint64_t byte = 0; byte < store().sound(file).size(); byte += step) {
       // The unused end of a log's file: a few of its bytes.
       const bool is_used = !file.starts_with("log-") || byte < 512 || store().has_content(file, byte);
@@ -182,23 +183,23 @@ TEST_F(DamagedFolder, a_flipped_bit_is_named_or_harmless_and_salvage_loses_only_
       ASSERT_EQ(read.damage_count() > 0, is_used) << where;
       ASSERT_EQ(read.refusal.has_value(), is_used) << where;
       refused += read.refusal ? 1 : 0;
-      if (byte % 101 == 0) {
+      if (byte % (101 * step) == 0) {
         ASSERT_NO_FATAL_FAILURE(expect_start_is_right(file, where));
       }
       ASSERT_NO_FATAL_FAILURE(expect_salvage_is_right(store().touched(file, byte, byte + 1), where));
       store().mend();
     }
   }
-  EXPECT_GT(refused, 4'000U);
+  EXPECT_GT(refused, 4'000U / test::kStride);
 }
 
 TEST_F(DamagedFolder, a_snapshot_that_was_cut_anywhere_is_named_and_its_whole_blocks_are_saved) {
   const std::string file = store().snapshot_of(1);
   const std::vector<std::byte> sound = store().sound(file);
-  for (uint64_t bytes = 0; bytes < sound.size(); bytes += 5) {
+  for (uint64_t bytes = 0; bytes < sound.size(); bytes += 5 * test::kStride) {
     store().disk().replace(file, std::span(sound).first(bytes));
     const std::string where = "of " + std::to_string(bytes) + " bytes";
-    if (bytes % 17 == 0) {
+    if (bytes % (17 * test::kStride) == 0) {
       ASSERT_NO_FATAL_FAILURE(expect_start_is_right(file, where));
     }
     ASSERT_NO_FATAL_FAILURE(expect_salvage_is_right(store().touched(file, bytes, sound.size()), where));

@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -144,9 +146,10 @@ inline pid_t server_of(const Client& client) {
 inline std::string value_of(uint64_t number, size_t bytes) {
   std::string value(bytes, '\0');
   uint64_t state = number * 0x9e3779b97f4a7c15U + 1;
-  for (char& byte : value) {
+  for (size_t at = 0; at < bytes; at += 8) {
     state = state * 6364136223846793005U + 1442695040888963407U;
-    byte = static_cast<char>(state >> 56);
+    const uint64_t word = state ^ state >> 32;
+    std::memcpy(value.data() + at, &word, std::min<size_t>(8, bytes - at));
   }
   return value;
 }

@@ -2,6 +2,7 @@
 // A table served over the loopback provider, in one thread and virtual time, for tests of the rpc path.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -228,8 +229,10 @@ template <typename T>
 // A value that shows where each of its bytes belongs.
 [[nodiscard]] inline std::string patterned(size_t bytes, uint64_t seed = 0) {
   std::string value(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i)
-    value[i] = static_cast<char>((i * 131 + (i >> 8) * 7 + seed * 29) & 0xff);
+  for (size_t at = 0; at < bytes; at += 8) {
+    const uint64_t word = (seed * 29 + at + 1) * 0x9E3779B97F4A7C15ULL;
+    std::memcpy(value.data() + at, &word, std::min<size_t>(8, bytes - at));
+  }
   return value;
 }
 

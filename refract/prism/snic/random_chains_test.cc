@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/testing/turns.h"
 #include "refract/memory/slot_word.h"
 #include "refract/prism/snic/free_lists.h"
 #include "refract/prism/snic/run.h"
@@ -426,7 +427,8 @@ struct UnderWay {
 
 TEST(PrismRandomChains, executor_and_reference_agree_to_the_bit) {
   const char* wanted = std::getenv("REFRACT_PRISM_CHAINS");
-  const uint64_t chains = wanted == nullptr ? 200'000 : std::strtoull(wanted, nullptr, 10);
+  const uint64_t chains =
+      wanted == nullptr ? refract::test::turns(200'000, 20'000) : std::strtoull(wanted, nullptr, 10);
   constexpr uint64_t kChainsOfASeed = 500;
   std::array<uint64_t, 32> codes{};
   uint64_t operations = 0;
