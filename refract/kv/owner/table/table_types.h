@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "refract/base/result.h"
 #include "refract/base/units.h"
 #include "refract/kv/layout/contract.h"
 #include "refract/kv/layout/layout.h"
