@@ -180,12 +180,24 @@ void Heap::fetch_for_writing(Offset at, uint64_t bytes) const noexcept {
   for (uint64_t byte = 0; byte < end; byte += kLineBytes) asm volatile("prefetchw %0" : : "m"(place[byte]));
 }
 
+inline Offset Heap::take_recent(SizeClass& size_class, uint64_t buffer_bytes) const noexcept {
+  const uint32_t last = --size_class.recent_count;
+  if (last >= kFetchedAhead) fetch_for_writing(size_class.recent[last - kFetchedAhead], buffer_bytes);
+  return size_class.recent[last];
+}
+
+Offset Heap::allocate_at_once(uint64_t bytes) noexcept {
+  if (bytes > kSlabBytesMax) return {};
+  const uint8_t index = size_class_of(bytes);
+  SizeClass& size_class = classes_[index];
+  if (size_class.recent_count == 0) return {};
+  stats_.bytes_live += kClassBytes[index];
+  ++stats_.buffers_live;
+  return take_recent(size_class, kClassBytes[index]);
+}
+
 std::optional<Offset> Heap::take_from(SizeClass& size_class, uint64_t buffer_bytes) {
-  if (size_class.recent_count > 0) {
-    const uint32_t last = --size_class.recent_count;
-    if (last >= kFetchedAhead) fetch_for_writing(size_class.recent[last - kFetchedAhead], buffer_bytes);
-    return size_class.recent[last];
-  }
+  if (size_class.recent_count > 0) return take_recent(size_class, buffer_bytes);
   while (!size_class.chunks.empty()) {
     const uint32_t index = size_class.chunks.back();
     Chunk& chunk = chunks_[index];

@@ -62,6 +62,8 @@ class Heap {
 
   // Room for `bytes`, or nowhere where the space is full. The memory is dirty.
   [[nodiscard]] std::optional<Offset> allocate(uint64_t bytes);
+  // The same where a buffer of this size was given back lately; else nowhere, and nothing has changed.
+  [[nodiscard]] Offset allocate_at_once(uint64_t bytes) noexcept;
   // A zeroed line for the store's table; may use the reserve that values may not.
   [[nodiscard]] std::optional<Offset> allocate_line();
   // A zeroed chunk for the store's table; likewise from the reserve.
@@ -166,6 +168,8 @@ class Heap {
   void set_kind(uint32_t index, ChunkWord word);
   [[nodiscard]] bool add_slab_chunk(SizeClass& size_class, ChunkWord word, bool from_reserve);
   void fetch_for_writing(Offset at, uint64_t bytes) const noexcept;
+  // REQUIRES: there is one.
+  [[nodiscard]] Offset take_recent(SizeClass& size_class, uint64_t buffer_bytes) const noexcept;
   [[nodiscard]] std::optional<Offset> take_from(SizeClass& size_class, uint64_t buffer_bytes);
   // For a class that has nothing free.
   [[nodiscard, gnu::noinline]] std::optional<Offset> take_from_more(SizeClass& size_class, ChunkWord word);

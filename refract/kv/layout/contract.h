@@ -32,6 +32,11 @@ struct PutOptions {
       0;  // The present version must be this one, else kVersionMismatch (kNotFound if absent).
   uint64_t expires_wall_ns = 0;  // The entry is gone from this moment of the node's wall clock on; 0: never.
   RequestId request = {};        // A put that repeats one which was executed is not executed again.
+
+  // Nothing of this is asked for.
+  [[nodiscard]] bool is_plain() const noexcept {
+    return !if_absent && if_version == 0 && expires_wall_ns == 0 && !request;
+  }
 };
 
 // Where a value goes.

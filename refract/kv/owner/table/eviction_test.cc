@@ -142,6 +142,29 @@ TEST(Eviction, keeps_what_was_written_down_as_read) {
   }
 }
 
+// Rewritten while there is room, and while there is none: these take different ways through the table.
+TEST(Eviction, keeps_what_is_written_again) {
+  for (const auto policy : {EvictionPolicy::kLeastRecentlyUsed, EvictionPolicy::kLeastOftenUsed}) {
+    for (const bool is_full : {false, true}) {
+      Cache cache(policy);
+      const auto put = [&cache](const std::string& prefix, uint64_t number) {
+        return cache.put(prefix + std::to_string(number), std::string(1'000, 'v')).has_value();
+      };
+      constexpr uint64_t kHalf = 3'000;
+      const uint64_t count = is_full ? cache.fill("old", 1'000) : kHalf;
+      for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(is_full || put("old", i));
+      for (int times = 0; times < 8; ++times) {
+        for (uint64_t i = 0; i < count; i += 10) ASSERT_TRUE(put("old", i));
+      }
+      const uint64_t evicted_before = cache.evicted();
+      for (uint64_t i = 0; cache.evicted() < evicted_before + kHalf / 2; ++i) ASSERT_TRUE(put("new", i));
+      uint64_t kept = 0;
+      for (uint64_t i = 0; i < count; i += 10) kept += cache.has("old" + std::to_string(i)) ? 1u : 0u;
+      EXPECT_GT(kept, count / 10 * 9 / 10) << (is_full ? "full" : "half full");
+    }
+  }
+}
+
 TEST(Eviction, takes_the_place_of_what_has_expired_first) {
   Cache cache;
   const uint64_t expires = cache.space.clock().wall_ns() + 1'000;

@@ -2,10 +2,12 @@
 #include "refract/kv/owner/table/table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "refract/base/check.h"
 #include "refract/base/hash.h"
+#include "refract/kv/layout/same_bytes.h"
 #include "refract/kv/layout/slot_match.h"
 #include "refract/runtime/fault.h"
 
@@ -103,10 +105,9 @@ TablePlace Table::locate(const HashedKey& key) const noexcept {
       const Slot slot = slot_at(at);
       if (!slot) continue;
       const auto other = key_of(slot);
-      if (other.size() == key.bytes.size() &&
-          std::memcmp(other.data(), key.bytes.data(), key.bytes.size()) == 0) {
+      if (other.size() == key.bytes.size() && same_bytes(other.data(), key.bytes.data(), other.size()))
+          [[likely]]
         return {.slot_at = at, .slot = slot, .tail = line};
-      }
     }
     for (uint64_t i = 0; i < kSlotsPerBucket && !place.slot_at; ++i) {
       const Offset at = line.plus(i * sizeof(Slot));
@@ -161,15 +162,26 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
   return draft;
 }
 
-Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> value,
-                            const PutOptions& options) {
-  if (const Code code = room_in_log(key.bytes.size(), value.size()); code != Code::kOk) return fail(code);
+[[gnu::flatten]] Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> value,
+                                             const PutOptions& options) {
   TablePlace place = locate(key);
+  if (options.is_plain()) [[likely]] {
+    if (const uint64_t version = replace(key, value, place); version != 0) [[likely]]
+      return version;
+  }
+  return put_at(place, key, value, options);
+}
+
+// Out of line: inlined, its registers would cost the puts of one pass.
+[[gnu::flatten, gnu::noinline]] Result<uint64_t> Table::put_at(TablePlace place, const HashedKey& key,
+                                                               std::span<const std::byte> value,
+                                                               const PutOptions& options) {
+  if (const Code code = room_in_log(key.bytes.size(), value.size()); code != Code::kOk) return fail(code);
   if (const Code code = check(place, options); code != Code::kOk) return fail(code);
-  const uint64_t removed_before = removed();
+  const uint64_t removed_before = stats_.removed();
   const Result<Draft> made = draft(key, value.size(), options);
   if (!made) return fail(made.error());
-  if (removed() != removed_before) {
+  if (stats_.removed() != removed_before) {
     // Making room may have taken the place away, and the log's room. make_room() has compared the condition.
     place = locate(key);
     if (const Code code = room_in_log(key.bytes.size(), value.size()); code != Code::kOk) {
@@ -181,6 +193,42 @@ Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> val
   const Result<uint64_t> version = publish(*made, place);
   if (!version) abandon(*made);
   return version;
+}
+
+// What most puts are, in one pass: a small value takes the place of another, and no log is told. The stores
+// are those of draft(), publish() and store(), in their order.
+uint64_t Table::replace(const HashedKey& key, std::span<const std::byte> value, const TablePlace& place) {
+  if (!place.slot || log_ != nullptr || departures_ != nullptr) [[unlikely]]
+    return 0;
+  const Lengths old = lengths_of(place.slot);
+  const Lengths lengths{.value_bytes = static_cast<uint32_t>(value.size()),
+                        .key_bytes = static_cast<uint16_t>(key.bytes.size())};
+  const bool is_small = value.size() < Lengths::kAlignedValueBytes;
+  if (!is_small || old.flags != 0) [[unlikely]]
+    return 0;
+  const uint64_t value_at = sizeof(BufferHeader) + key.bytes.size();
+  const Offset buffer = heap_.allocate_at_once(value_at + value.size());
+  if (!buffer) [[unlikely]]
+    return 0;
+  REFRACT_FAULT("kv.put.after_allocate");
+  // (I2): no stamp while the bytes change.
+  writer_.withdraw(buffer);
+  writer_.publish(buffer.plus(offsetof(BufferHeader, lengths)), lengths.word());
+  writer_.copy(buffer.plus(sizeof(BufferHeader)), key.bytes);
+  if (!value.empty()) writer_.copy(buffer.plus(value_at), value);
+  const uint64_t stamp = heap_.next_stamp();
+  writer_.publish(buffer, stamp);
+  REFRACT_FAULT("kv.put.before_publish");
+  writer_.publish(place.slot_at, Slot::of({.hash = key.hash,
+                                           .stamp = stamp,
+                                           .bytes = value_at + value.size(),
+                                           .expires = false,
+                                           .buffer = buffer})
+                                     .bits);
+  REFRACT_FAULT("kv.put.after_publish");
+  was_used(place.slot_at);
+  heap_.retire(place.slot.buffer(), old.total_bytes());
+  return stamp;
 }
 
 Result<Table::Draft> Table::begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options) {
@@ -396,7 +444,7 @@ size_t Table::sweep(uint64_t lines_max) {
   return stats_.expired - before;
 }
 
-uint64_t Table::buckets_for(uint64_t entries) noexcept {
+uint64_t buckets_for(uint64_t entries) noexcept {
   return std::bit_ceil(std::max(kBucketsAtBirth, entries * 4 / kEntriesPerFourBuckets + 1));
 }
 

@@ -66,8 +66,8 @@ class Table {
 
   // Publishes the entry and returns its version. kExists, kVersionMismatch, kNotFound: the condition did not
   // hold. kNoSpace: nothing was changed. REQUIRES: lengths within the contract's limits.
-  [[nodiscard, gnu::flatten]] Result<uint64_t> put(const HashedKey& key, std::span<const std::byte> value,
-                                                   const PutOptions& options);
+  [[nodiscard]] Result<uint64_t> put(const HashedKey& key, std::span<const std::byte> value,
+                                     const PutOptions& options);
   [[nodiscard]] Result<uint64_t> put(std::span<const std::byte> key, std::span<const std::byte> value,
                                      const PutOptions& options) {
     return put(hashed(key), value, options);
@@ -183,9 +183,12 @@ class Table {
   [[nodiscard]] Code check(const TablePlace& place, const PutOptions& options) const noexcept;
   // For a buffer that the heap lacks. What goes for it may be what a condition names: then that fails here.
   [[nodiscard]] Result<Offset> make_room(uint64_t bytes, const HashedKey& key, const PutOptions& options);
-  // Where this changes, places that were looked up before are so no more.
-  [[nodiscard]] uint64_t removed() const noexcept { return stats_.expired + stats_.evicted; }
   [[nodiscard]] Result<Draft> draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options);
+  // The version; 0: this put takes more than one pass, and nothing has changed. REQUIRES: no options.
+  [[nodiscard]] uint64_t replace(const HashedKey& key, std::span<const std::byte> value,
+                                 const TablePlace& place);
+  [[nodiscard]] Result<uint64_t> put_at(TablePlace place, const HashedKey& key,
+                                        std::span<const std::byte> value, const PutOptions& options);
   [[nodiscard]] Result<uint64_t> publish(const Draft& draft, TablePlace place);
   [[nodiscard]] bool link_line(TablePlace& place, uint64_t hash);
   void store(const Draft& draft, const TablePlace& place, uint64_t stamp);
@@ -196,8 +199,7 @@ class Table {
   [[nodiscard]] bool is_empty(Offset line) const noexcept;
   [[nodiscard]] std::span<const Offset> lines_at(Hand& hand, std::span<Offset> room) const;
   // Of crowded buckets: table_crowds.cc.
-  [[nodiscard, gnu::noinline, gnu::cold]] TablePlace locate_in(Crowd& crowd,
-                                                               const HashedKey& key) const noexcept;
+  [[nodiscard]] TablePlace locate_in(Crowd& crowd, const HashedKey& key) const noexcept;
   void note_crowd(uint64_t bucket);
   void note_linked(uint64_t bucket, Offset line);
   void note_stored(const HashedKey& key);
@@ -207,8 +209,6 @@ class Table {
   void trim_rest();
   void gather_crowds(std::span<const uint64_t> buckets);
   [[nodiscard]] std::optional<Damage> validate_crowd(uint64_t bucket, uint64_t lines) const;
-  // With which the table need not grow for so many entries.
-  [[nodiscard]] static uint64_t buckets_for(uint64_t entries) noexcept;
   void grow();
   [[nodiscard]] bool split_one();
   [[nodiscard]] bool make_room_for_bucket(uint64_t index);

@@ -16,7 +16,7 @@ constexpr int kLinesTrimmed = 128;
 
 }  // namespace
 
-TablePlace Table::locate_in(Crowd& crowd, const HashedKey& key) const noexcept {
+[[gnu::noinline, gnu::cold]] TablePlace Table::locate_in(Crowd& crowd, const HashedKey& key) const noexcept {
   TablePlace place{.slot_at = crowds_->find(crowd, key.bytes), .slot = {}, .tail = crowd.lines().back()};
   if (place.slot_at) {
     place.slot = slot_at(place.slot_at);

@@ -28,7 +28,7 @@ void Table::evict_by(RoomMaker* maker, SlotUses* uses) noexcept {
 // Out of the way of the puts that need none of this.
 [[gnu::cold]] Result<Offset> Table::make_room(uint64_t bytes, const HashedKey& key,
                                               const PutOptions& options) {
-  const uint64_t removed_before = removed();
+  const uint64_t removed_before = stats_.removed();
   std::optional<Offset> buffer;
   const uint64_t all = count_ + stats_.overflow_lines;
   const uint64_t swept = room_maker_ == nullptr ? all : std::min(all, kSweptLines);
@@ -41,7 +41,7 @@ void Table::evict_by(RoomMaker* maker, SlotUses* uses) noexcept {
   }
   while (!buffer && departures_ != nullptr && departures_->gives_way()) buffer = heap_.allocate(bytes);
   if (!buffer) return fail(code == Code::kOk ? Code::kNoSpace : code);
-  if (removed() == removed_before) return *buffer;
+  if (stats_.removed() == removed_before) return *buffer;
   code = check(locate(key), options);
   if (code == Code::kOk) return *buffer;
   heap_.release(*buffer, bytes);

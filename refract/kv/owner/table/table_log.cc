@@ -77,11 +77,11 @@ Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& chang
     trim(bucket_index(key.hash, count_));
     return true;
   }
-  const uint64_t removed_before = removed();
+  const uint64_t removed_before = stats_.removed();
   const Result<Draft> made =
       draft(key, change.value.size(), {.expires_wall_ns = expires_wall_ns, .request = change.request});
   if (!made) return fail(made.error());
-  if (removed() != removed_before) place = locate(key);
+  if (stats_.removed() != removed_before) place = locate(key);
   fill(*made, 0, change.value);
   if (!place.slot_at && !link_line(place, key.hash)) {
     abandon(*made);

@@ -52,7 +52,13 @@ struct TableStats {
   uint64_t evicted = 0;  // Removed so that others had room.
   uint64_t evicted_bytes = 0;
   FirstExpiry first_expiry;
+
+  // Where this changes, places that were looked up before are so no more.
+  [[nodiscard]] uint64_t removed() const noexcept { return expired + evicted; }
 };
+
+// With which the table need not grow for so many entries.
+[[nodiscard]] uint64_t buckets_for(uint64_t entries) noexcept;
 
 // A caller that routes by the hash, or fetches ahead by it, has it already: everything about one key takes
 // both.

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// An entry takes another's place in one pass or in several: what stands afterwards is the same.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "refract/base/prng.h"
+#include "refract/kv/owner/table/table.h"
+#include "refract/kv/testing/test_space.h"
+
+namespace refract::kv {
+namespace {
+
+using test::bytes_of;
+using test::Space;
+using test::text_of;
+
+struct Stored {
+  std::string value;
+  uint64_t version = 0;
+  uint64_t expires_wall_ns = 0;
+};
+using Model = std::map<std::string, Stored>;
+
+// Sizes of both sides of the limit from which values are aligned.
+std::string any_value(Prng& prng) {
+  const uint64_t bytes = prng.below(8) == 0 ? 4'090 + prng.below(12) : prng.below(200);
+  return std::string(bytes, static_cast<char>('a' + prng.below(26)));
+}
+
+// What one kind of put leaves behind must not show in what another reads.
+PutOptions any_options(Prng& prng, uint64_t now_ns) {
+  switch (prng.below(6)) {
+    case 0:
+      return {.expires_wall_ns = now_ns + 1 + prng.below(kSecond_ns)};
+    case 1:
+      return {.request = {.client = 7, .sequence = 1 + prng.below(100)}};
+    default:
+      return {};
+  }
+}
+
+void expect_as_in(Space& space, const Model& model) {
+  uint64_t expiring = 0;
+  for (const auto& [key, stored] : model) {
+    const Result<Table::Entry> entry = space.table().find(bytes_of(key));
+    ASSERT_TRUE(entry.has_value()) << key;
+    EXPECT_EQ(text_of(entry->value), stored.value) << key;
+    EXPECT_EQ(entry->version, stored.version) << key;
+    EXPECT_EQ(entry->expires_wall_ns, stored.expires_wall_ns) << key;
+    expiring += stored.expires_wall_ns != 0 ? 1 : 0;
+  }
+  EXPECT_EQ(space.table().stats().entries, model.size());
+  EXPECT_EQ(space.table().stats().expiring_entries, expiring);
+  EXPECT_FALSE(space.table().validate());
+}
+
+TEST(TableReplace, what_stands_is_what_was_put_last) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Space space({.chunks = 48, .hash_seed = seed});
+    Prng prng(seed);
+    Model model;
+    const uint64_t bytes_of_buckets = space.heap().stats().bytes_live;
+    uint64_t last_version = 0;
+    for (int step = 0; step < 4'000; ++step) {
+      const std::string key = std::string(prng.below(30), 'k') + std::to_string(prng.below(20));
+      const PutOptions options = any_options(prng, space.clock().wall_ns());
+      const std::string value = any_value(prng);
+      const Result<uint64_t> version = space.table().put(bytes_of(key), bytes_of(value), options);
+      ASSERT_TRUE(version.has_value());
+      ASSERT_GT(*version, last_version);
+      last_version = *version;
+      model[key] = {.value = value, .version = *version, .expires_wall_ns = options.expires_wall_ns};
+      if (step % 500 == 0) expect_as_in(space, model);
+    }
+    expect_as_in(space, model);
+    // Each buffer was given back once, with as many bytes as were taken.
+    for (const auto& [key, stored] : model) ASSERT_TRUE(space.table().erase(bytes_of(key), 0)) << key;
+    space.heap().reclaim();
+    EXPECT_EQ(space.heap().stats().buffers_live, 0u);
+    EXPECT_EQ(space.heap().stats().bytes_live, bytes_of_buckets);
+  }
+}
+
+TEST(TableReplace, a_restart_finds_the_same) {
+  Space space({.chunks = 48});
+  Prng prng(5);
+  Model model;
+  for (int step = 0; step < 2'000; ++step) {
+    const std::string key = std::to_string(prng.below(50));
+    const std::string value = any_value(prng);
+    const Result<uint64_t> version = space.table().put(bytes_of(key), bytes_of(value), {});
+    ASSERT_TRUE(version.has_value());
+    model[key] = {.value = value, .version = *version};
+    if (step % 200 != 0) continue;
+    space.restart();
+    expect_as_in(space, model);
+  }
+}
+
+}  // namespace
+}  // namespace refract::kv
