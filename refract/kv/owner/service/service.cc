@@ -60,7 +60,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   found_ = nullptr;
   sessions_.erase(session.bits);
   held_answers_.drop(session);
-  std::erase_if(waiting_, [&](const Waiting& waiting) {
+  std::erase_if(waiting_, [&](const writes::Waiting& waiting) {
     if (waiting.from.session != session) return false;
     waiting_bytes_ -= waiting.bytes.size();
     outcomes_.unwatch(waiting.write.options.request);
@@ -82,9 +82,38 @@ TableService::Open* TableService::find(rpc::SessionId session) noexcept {
 }
 
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
+  look_at_uses(calls.size());
+  if (calls.size() != 1 || !put_alone(calls.front())) handle_in_groups(calls);
+  look_after_memory();
+  look_after_time();
+}
+
+// The call that its client waits for: there is no other whose misses could overlap with this one's. False: it
+// is another call, or did not succeed, and nothing has changed.
+bool TableService::put_alone(const rpc::IncomingCall& call) noexcept {
+  if (call.header.method != static_cast<uint16_t>(Method::kPut)) return false;
+  std::span<const std::byte> body = call.payload;
+  const auto request = wire::take<wire::PutRequest>(body);
+  if (!request || request->if_version != 0 || request->ttl_ns != 0) return false;
+  const wire::KeyRef& ref = request->key;
+  const bool is_plain = ref.staged == 0 && ref.flags == 0 && ref.key_bytes != 0;
+  if (!is_plain || body.size() != uint64_t{ref.key_bytes} + ref.value_bytes) return false;
+  if (find(call.from.session) == nullptr) return false;
+  arena_.clear();
+  const Table::HashedKey key = parts_.table.hashed(arena_.copy(wire::take_bytes(body, ref.key_bytes)));
+  if (!is_ours(key.hash)) [[unlikely]]
+    return false;
+  const Result<uint64_t> version = parts_.table.put(key, body, {});
+  if (!version) [[unlikely]]
+    return false;
+  ++ops_[static_cast<size_t>(Method::kPut)];
+  answer_when_confirmed(call.from, wire::VersionReply{*version});
+  return true;
+}
+
+void TableService::handle_in_groups(std::span<const rpc::IncomingCall> calls) noexcept {
   has_scanned_ = false;
   executed_ = 0;
-  look_at_uses(calls.size());
   while (!calls.empty()) {
     const std::span<Prepared> group = std::span(group_).first(std::min(calls.size(), kGroup));
     arena_.clear();
@@ -98,8 +127,6 @@ void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
     }
     calls = calls.subspan(group.size());
   }
-  look_after_memory();
-  look_after_time();
 }
 
 void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept {

@@ -75,7 +75,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   explicit TableService(const Parts& parts);
   ~TableService() override;
 
-  // What carries the answers. Before the first session opens; null: they have ended, no call is answered.
+  // What carries the answers. Before the first session; null: no call is answered any more.
   void answer_through(rpc::Server* server) noexcept {
     server_ = server;
     fetcher_.reach_through(server);
@@ -90,8 +90,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
 
-  // The log has advanced, or has failed: gives the answers that waited for it, gives back what it needed,
-  // continues with writes that waited. Returns how much there was to do; nothing takes some ten instructions.
+  // The log has advanced, or has failed: continues with what waited. Returns how much there was to do.
   size_t on_log_progress() noexcept;
 
   void on_chain_retired() noexcept override;
@@ -143,13 +142,13 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
     Code code = Code::kOk;  // Another: refuse the call with it.
     KeyedCall keyed;
   };
-  using Repetition = writes::Repetition;
   using Write = writes::Write;
-  using Waiting = writes::Waiting;
   using Written = writes::Written;
 
   [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
   [[nodiscard]] bool is_ours(uint64_t hash) const noexcept;
+  [[nodiscard]] bool put_alone(const rpc::IncomingCall& call) noexcept;
+  void handle_in_groups(std::span<const rpc::IncomingCall> calls) noexcept;
   void prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept;
   void execute(const Prepared& prepared) noexcept;
   void send_meanwhile(const Prepared& next) noexcept;
@@ -182,7 +181,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   [[nodiscard]] Result<Written> begin(Open& session, const Write& write);
   [[nodiscard]] bool make_room_for_upload(uint64_t bytes);
   [[nodiscard]] Result<Written> commit(Open& session, uint64_t upload_id);
-  [[nodiscard]] static Repetition attempt_of(const Open& session, const wire::Identity& identity) noexcept;
+  [[nodiscard]] static writes::Repetition attempt_of(const Open& session,
+                                                     const wire::Identity& identity) noexcept;
   // The answer to a write that is not to be executed, or not again.
   [[nodiscard]] std::optional<Result<uint64_t>> settled(const Write& write);
   void remember(const Open& session, RequestId request, const Result<uint64_t>& result);
@@ -225,7 +225,7 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   KeyArena arena_;
   std::vector<std::byte> many_room_;  // Of a call of many: keys, then answers.
   std::array<Table::Sought, wire::kKeysPerCall> sought_;
-  std::deque<Waiting> waiting_;
+  std::deque<writes::Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
   HeldAnswers held_answers_;
   uint64_t failed_by_log_ = 0;

@@ -5,8 +5,7 @@
 
 namespace refract::kv {
 
-TableService::Repetition TableService::attempt_of(const Open& session,
-                                                  const wire::Identity& identity) noexcept {
+writes::Repetition TableService::attempt_of(const Open& session, const wire::Identity& identity) noexcept {
   if (identity.repeats_ns == 0) return {.opened_ns = session.opened_ns};
   const uint64_t age_ns = identity.repeats_ns - 1;
   // Over this session: then after it was opened. Else the caller's clock measured the time before, and may

@@ -74,7 +74,7 @@ size_t TableService::on_log_progress() noexcept {
     done += given.answers;
   }
   const size_t released = parts_.table.release_held_back();
-  const auto waits_for_log = std::ranges::find(waiting_, true, &Waiting::for_log);
+  const auto waits_for_log = std::ranges::find(waiting_, true, &writes::Waiting::for_log);
   const bool has_room = waits_for_log != waiting_.end() &&
                         log->room_for(waits_for_log->write.key.bytes.size(),
                                       waits_for_log->write.value.size()) != Code::kOverloaded;
@@ -89,11 +89,12 @@ size_t TableService::on_log_progress() noexcept {
 }
 
 TableService::LogStats TableService::log_stats() const noexcept {
-  return {.held_answers = held_answers_.count(),
-          .waiting_writes = static_cast<uint64_t>(std::ranges::count(waiting_, true, &Waiting::for_log)),
-          .held_back_bytes = parts_.table.held_back().bytes(),
-          .indeterminate = failed_by_log_,
-          .read_only = read_only_};
+  return {
+      .held_answers = held_answers_.count(),
+      .waiting_writes = static_cast<uint64_t>(std::ranges::count(waiting_, true, &writes::Waiting::for_log)),
+      .held_back_bytes = parts_.table.held_back().bytes(),
+      .indeterminate = failed_by_log_,
+      .read_only = read_only_};
 }
 
 }  // namespace refract::kv

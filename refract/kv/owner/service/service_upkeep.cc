@@ -52,12 +52,12 @@ Code TableService::wait(const rpc::Responder& from, const Write& write, Code why
   if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
   // One client must not take the places of all.
   const auto its_own = std::ranges::count_if(
-      waiting_, [&](const Waiting& waiting) { return waiting.from.session == from.session; });
+      waiting_, [&](const writes::Waiting& waiting) { return waiting.from.session == from.session; });
   if (static_cast<size_t>(its_own) >= kWaitingPerSession) return Code::kOverloaded;
-  Waiting& waiting = waiting_.emplace_back(Waiting{.from = from,
-                                                   .write = write,
-                                                   .bytes = std::vector<std::byte>(bytes),
-                                                   .for_log = why == Code::kOverloaded});
+  writes::Waiting& waiting = waiting_.emplace_back(writes::Waiting{.from = from,
+                                                                   .write = write,
+                                                                   .bytes = std::vector<std::byte>(bytes),
+                                                                   .for_log = why == Code::kOverloaded});
   const std::span<std::byte> copy = waiting.bytes;
   std::ranges::copy(write.key.bytes, copy.begin());
   if (!write.value.empty()) copy_possibly_torn(&copy[key_bytes], write.value.data(), write.value.size());
@@ -75,10 +75,10 @@ void TableService::on_memory_added() noexcept {
 }
 
 void TableService::retry_waiting() noexcept {
-  std::deque<Waiting> waiting = std::exchange(waiting_, {});
+  std::deque<writes::Waiting> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
   bool log_is_full = false;
-  for (Waiting& one : waiting) {
+  for (writes::Waiting& one : waiting) {
     Open* const session = find(one.from.session);
     if (session == nullptr) {
       outcomes_.unwatch(one.write.options.request);
