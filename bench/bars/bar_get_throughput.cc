@@ -7,6 +7,7 @@
 #include "bench/bars/loaded_node.h"
 #include "bench/load/open_addressing.h"
 #include "bench/load/zipf.h"
+#include "bench/measure/instruction_count.h"
 #include "bench/measure/machine.h"
 
 #include "refract/base/units.h"
@@ -150,6 +151,25 @@ std::string note_of(const Contest& contest, const OpenAddressing& table) {
                      is_large ? "2 MiB" : "4 KiB", table.slot_count());
 }
 
+// Of one operation on one hot key, the loop included; 0 where processes may not be traced, or the operation
+// is a call of more than kBatch keys.
+double instructions_of_one(const PrivateNode& node, const OpenAddressing& table, Measure measure) {
+  struct Caller {
+    Client client;
+    Sides sides;
+    Caller(Client&& own, const OpenAddressing& table) : client(std::move(own)), sides(client, table) {}
+  };
+  const auto instructions = instructions_of([&]() -> Operations {
+    Reported<Client> client = connect_to(node);
+    if (!client) return [](unsigned) { return false; };
+    const auto caller = std::make_shared<Caller>(std::move(*client), table);
+    return [caller, measure](unsigned count) {
+      return (caller->sides.*measure)(Sequence(count * kBatch)).has_value();
+    };
+  });
+  return static_cast<double>(instructions.value_or(0)) / kBatch;
+}
+
 Reported<Outcome> measure(BarRun& run, const Contest& contest) {
   Reported<LoadedNode> loaded = start_loaded_node(run, contest.entries);
   if (!loaded) return report(loaded.error());
@@ -158,12 +178,19 @@ Reported<Outcome> measure(BarRun& run, const Contest& contest) {
   for (uint64_t i = 0; i < contest.entries; ++i) table->put(Key::of(i), Value::of(i));
   Sides sides(loaded->client, *table);
 
-  return in_turns(run, note_of(contest, *table), [&](uint64_t turn) -> Reported<Turn> {
+  const std::string note = note_of(contest, *table);
+  Reported<Outcome> outcome = in_turns(run, note, [&](uint64_t turn) -> Reported<Turn> {
     const Sequence sequence = sequence_of(contest.entries, run.options.operations, contest.skew, turn + 1);
     return ratio_of({.ours = {"get", (sides.*contest.ours)(sequence)},
                      .theirs = {"table", (sides.*contest.theirs)(sequence)},
                      .unit = "M/s"});
   });
+  if (!outcome || contest.entries != run.options.entries || contest.skew > 0) return outcome;
+  for (const auto& [name, side] : {std::pair{"get", contest.ours}, std::pair{"table", contest.theirs}}) {
+    const double instructions = instructions_of_one(loaded->node, *table, side);
+    if (instructions > 0) outcome->details.push_back({name, instructions, "instructions"});
+  }
+  return outcome;
 }
 
 Reported<Outcome> measure_gets(BarRun& run, uint64_t entries, double skew, Measure ours = &Sides::get) {

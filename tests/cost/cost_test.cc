@@ -9,7 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "tests/cost/instruction_count.h"
+#include "bench/measure/instruction_count.h"
+#include "tests/cost/ring_calls.h"
 #include "tests/process/node_process.h"
 
 #include "refract/client/reader.h"
@@ -19,6 +20,8 @@
 namespace refract::test {
 namespace {
 
+using bench::instructions_of;
+using bench::Operations;
 using kv::test::bytes_of;
 
 const std::string kKey = "user:0000000042!";  // 16 bytes.
@@ -165,7 +168,7 @@ std::function<Operations()> on_table(std::function<bool(kv::test::Space&)> opera
 }
 
 TEST(TableCost, a_put_is_no_longer_than_it_was) {
-  expect_cost({"put", 769, on_table([](kv::test::Space& space) {
+  expect_cost({"put", 615, on_table([](kv::test::Space& space) {
                  const bool done = space.table().put(bytes_of(kKey), bytes_of(kValue), {}).has_value();
                  space.heap().reclaim();
                  return done;
@@ -173,7 +176,7 @@ TEST(TableCost, a_put_is_no_longer_than_it_was) {
 }
 
 TEST(TableCost, nor_are_an_erasure_and_a_put) {
-  expect_cost({"erase and put", 1'065, on_table([](kv::test::Space& space) {
+  expect_cost({"erase and put", 1'131, on_table([](kv::test::Space& space) {
                  const bool erased = space.table().erase(bytes_of(kKey), 0).has_value();
                  const bool done = space.table().put(bytes_of(kKey), bytes_of(kValue), {}).has_value();
                  space.heap().reclaim();
@@ -182,8 +185,53 @@ TEST(TableCost, nor_are_an_erasure_and_a_put) {
 }
 
 TEST(TableCost, nor_is_an_owner_s_look) {
-  expect_cost({"find", 263, on_table([](kv::test::Space& space) {
+  expect_cost({"find", 251, on_table([](kv::test::Space& space) {
                  return space.table().find(bytes_of(kKey)).has_value();
+               })});
+}
+
+// Both ends of a call over shared memory, from the caller's task to its result: codec, rings, session,
+// server, service, table.
+std::function<Operations()> by_call(std::function<bool(RingCalls&)> operation) {
+  return [operation = std::move(operation)] {
+    const auto calls = std::make_shared<RingCalls>();
+    (void)calls->wait(calls->client().put(bytes_of(kKey), bytes_of(kValue))).has_value();
+    return repeated([calls, operation] { return operation(*calls); });
+  };
+}
+
+TEST(CallCost, a_put_at_both_ends_is_no_longer_than_it_was) {
+  expect_cost({"put, both ends", 4'320, by_call([](RingCalls& calls) {
+                 return calls.wait(calls.client().put(bytes_of(kKey), bytes_of(kValue))).has_value();
+               })});
+}
+
+TEST(CallCost, nor_is_a_get) {
+  const auto value = std::make_shared<std::string>();
+  expect_cost({"get, both ends", 4'624, by_call([value](RingCalls& calls) {
+                 kv::StringSink sink(*value);
+                 return calls.wait(calls.client().get(bytes_of(kKey), sink)).has_value() && *value == kValue;
+               })});
+}
+
+TEST(CallCost, nor_are_sixteen_gets_in_a_call) {
+  const auto value = std::make_shared<std::string>();
+  const auto sink = std::make_shared<kv::StringSink>(*value);
+  expect_cost({"16 gets, both ends", 11'321, by_call([value, sink](RingCalls& calls) {
+                 std::array<kv::RpcClient::GetItem, 16> items;
+                 for (auto& item : items) item = {.key = bytes_of(kKey), .sink = sink.get()};
+                 calls.wait(calls.client().multi_get(items));
+                 return items.front().result && items.back().result && *value == kValue;
+               })});
+}
+
+TEST(CallCost, nor_are_sixteen_puts_in_a_call) {
+  expect_cost({"16 puts, both ends", 19'528, by_call([](RingCalls& calls) {
+                 std::array<kv::RpcClient::PutItem, 16> items;
+                 for (auto& item : items)
+                   item = {.key = bytes_of(kKey), .value = bytes_of(kValue), .options = {}};
+                 calls.wait(calls.client().multi_put(items));
+                 return items.front().result && items.back().result;
                })});
 }
 

@@ -9,7 +9,7 @@
 #include <functional>
 #include <optional>
 
-namespace refract::test {
+namespace refract::bench {
 
 // Runs the operation so many times; false: one has failed.
 using Operations = std::function<bool(unsigned count)>;
@@ -18,4 +18,4 @@ using Operations = std::function<bool(unsigned count)>;
 // may not be traced; 0: an operation failed.
 [[nodiscard]] std::optional<uint64_t> instructions_of(const std::function<Operations()>& prepare);
 
-}  // namespace refract::test
+}  // namespace refract::bench

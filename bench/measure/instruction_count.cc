@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cost/instruction_count.h"
+#include "bench/measure/instruction_count.h"
 
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-namespace refract::test {
+namespace refract::bench {
 namespace {
 
 enum ExitCode : int { kDone = 0, kFailed = 1, kNotTraced = 2 };
@@ -53,4 +53,4 @@ std::optional<uint64_t> instructions_of(const std::function<Operations()>& prepa
   return (*with_more - *with_one) / kCount;
 }
 
-}  // namespace refract::test
+}  // namespace refract::bench
