@@ -59,15 +59,19 @@ uint64_t DesignDriver::requests_sent() const noexcept {
   return std::accumulate(requests.begin(), requests.end(), uint64_t{0});
 }
 
-Task<> DesignDriver::execute(Lane& lane) {
-  const Operation& operation = lane.operations.front();
-  if (operation.is_get()) {
-    ValueRoom room(lane.values);
-    const Result<uint64_t> got = co_await client_->get(lane.keys, room, 0);
-    finish_get(operation, got.code(), lane.values, got ? *got : 0);
-  } else {
-    const Result<> put = co_await client_->put(lane.keys, lane.values, 0);
-    finish(operation, put.code());
+Task<> DesignDriver::work(Lane& lane) {
+  ValueRoom room(lane.values);
+  while (take_batch(lane)) {
+    const uint64_t early_ns = ns_until_due(lane);
+    if (early_ns > 0) co_await shard().sleep_for(early_ns);
+    const Operation& operation = lane.operations.front();
+    if (operation.is_get()) {
+      const Result<uint64_t> got = co_await client_->get(lane.keys, room, 0);
+      finish_get(operation, got.code(), lane.values, got ? *got : 0);
+    } else {
+      const Result<> put = co_await client_->put(lane.keys, lane.values, 0);
+      finish(operation, put.code());
+    }
   }
 }
 

@@ -42,7 +42,7 @@ class DesignDriver final : public LaneDriver {
 
  private:
   DesignDriver(const DriverOptions& options, const Contents& contents) : LaneDriver(options, contents) {}
-  [[nodiscard]] runtime::Task<> execute(Lane& lane) override;
+  [[nodiscard]] runtime::Task<> work(Lane& lane) override;
 
   // From the one that goes last: a channel may write into the client's buffers until its domain is gone.
   std::unique_ptr<kv::designs::Client> client_;

@@ -46,7 +46,7 @@ Reported<> LaneDriver::run(Workload& workload) {
   workload_ = &workload;
   trouble_ = {Code::kOk, "", ""};
   working_ = lanes_.size();
-  for (const auto& lane : lanes_) shard_.spawn(work(*this, *lane));
+  for (const auto& lane : lanes_) shard_.spawn(work_to_end(*this, *lane));
   shard_.run_until([this] { return working_ == 0; });
   if (trouble_.code == Code::kOk) return {};
   return report(trouble_);
@@ -60,33 +60,36 @@ Task<> LaneDriver::pause(runtime::Shard& shard, uint64_t duration_ns) {
   co_await shard.sleep_for(duration_ns);
 }
 
-Task<> LaneDriver::work(LaneDriver& driver, Lane& lane) {
-  while (driver.take_batch(lane)) {
-    if (driver.workload_->has_rate()) {
-      const uint64_t early_ns = driver.workload_->ns_until(lane.last);
-      if (early_ns > 0) co_await driver.shard_.sleep_for(early_ns);
-    }
-    co_await driver.execute(lane);
-  }
+Task<> LaneDriver::work_to_end(LaneDriver& driver, Lane& lane) {
+  co_await driver.work(lane);
   --driver.working_;
 }
 
-// False: there is nothing more to do.
 bool LaneDriver::take_batch(Lane& lane) {
-  lane.operations.clear();
   if (trouble_.code != Code::kOk) return false;
+  if (batch_ == 1) {
+    lane.operations.resize(1);
+    if (!workload_->next(lane.operations.front())) return false;
+    if (workload_->has_rate()) lane.last = lane.operations.front();
+    lane.get_count = lane.operations.front().is_get() ? 1 : 0;
+    fill_in(lane, 0);
+    return true;
+  }
+  lane.operations.clear();
   Operation operation;
   while (lane.operations.size() < batch_ && workload_->next(operation)) lane.operations.push_back(operation);
   if (lane.operations.empty()) return false;
   lane.last = lane.operations.back();
   const auto puts = std::ranges::partition(lane.operations, &Operation::is_get);
   lane.get_count = lane.operations.size() - puts.size();
-  for (size_t i = 0; i < lane.operations.size(); ++i) {
-    const uint64_t index = lane.operations[i].index;
-    contents_.write_key(index, lane.key(i).data());
-    if (i >= lane.get_count) contents_.make_value(index, lane.value(i).data());
-  }
+  for (size_t i = 0; i < lane.operations.size(); ++i) fill_in(lane, i);
   return true;
+}
+
+void LaneDriver::fill_in(Lane& lane, size_t place) {
+  const uint64_t index = lane.operations[place].index;
+  contents_.write_key(index, lane.key(place).data());
+  if (place >= lane.get_count) contents_.make_value(index, lane.value(place).data());
 }
 
 void LaneDriver::finish_get(const Operation& operation, Code code, std::span<std::byte> value,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all clients of a Refract node share here: a shard of their own, on which as many coroutines as there
-// are batches in flight take a batch each, execute it, and go on. Derived classes say what executing is.
+// are batches in flight take a batch each, execute it, and go on. Derived classes are these coroutines: one
+// of their own for each operation would cost as much as what is measured.
 #pragma once
 
 #include <memory>
@@ -47,8 +48,15 @@ class LaneDriver : public StoreDriver {
 
   LaneDriver(const DriverOptions& options, const Contents& contents);
 
-  // Asks for all operations of the lane and calls finish_get or finish for each.
-  [[nodiscard]] virtual runtime::Task<> execute(Lane& lane) = 0;
+  // While take_batch: waits until they are due, asks for all operations of the lane, and calls finish_get or
+  // finish for each.
+  [[nodiscard]] virtual runtime::Task<> work(Lane& lane) = 0;
+  // False: there is nothing more to do.
+  [[nodiscard]] bool take_batch(Lane& lane);
+  // 0: they are due.
+  [[nodiscard]] uint64_t ns_until_due(const Lane& lane) const noexcept {
+    return workload_->has_rate() ? workload_->ns_until(lane.last) : 0;
+  }
   void finish_get(const Operation& operation, Code code, std::span<std::byte> value, uint64_t bytes);
   void finish(const Operation& operation, Code code);
   // Whether that is the value of that entry, which is checked once.
@@ -68,8 +76,8 @@ class LaneDriver : public StoreDriver {
 
  private:
   [[nodiscard]] static runtime::Task<> pause(runtime::Shard& shard, uint64_t duration_ns);
-  [[nodiscard]] static runtime::Task<> work(LaneDriver& driver, Lane& lane);
-  [[nodiscard]] bool take_batch(Lane& lane);
+  [[nodiscard]] static runtime::Task<> work_to_end(LaneDriver& driver, Lane& lane);
+  void fill_in(Lane& lane, size_t place);
 
   Contents contents_;
   size_t batch_;

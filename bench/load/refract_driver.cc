@@ -51,29 +51,24 @@ RefractDriver::~RefractDriver() {
   idle(0);
 }
 
-Task<> RefractDriver::execute(Lane& lane) {
-  if (!items_.empty()) {
-    co_await execute_batch(lane);
-    co_return;
-  }
-  const Operation& operation = lane.operations.front();
-  const Bytes key{lane.keys};
-  switch (operation.act) {
-    case Act::kGet: {
+Task<> RefractDriver::work(Lane& lane) {
+  while (take_batch(lane)) {
+    const uint64_t early_ns = ns_until_due(lane);
+    if (early_ns > 0) co_await shard().sleep_for(early_ns);
+    const Operation& operation = lane.operations.front();
+    const Bytes key{lane.keys};
+    if (!items_.empty()) {
+      co_await execute_batch(lane);
+    } else if (operation.act == Act::kGet) {
       const Result<Got> got = co_await client_->get_into(key, lane.values);
       finish_get(operation, got.code(), lane.values, got ? got->value_bytes : 0);
-      co_return;
-    }
-    case Act::kReplace:
-      co_await execute_replace(lane);
-      co_return;
-    case Act::kScan:
-      co_await execute_scan(lane);
-      co_return;
-    case Act::kPut:
-    case Act::kInsert: {
+    } else if (operation.is_put()) {
       const Result<uint64_t> put = co_await client_->put(key, Bytes(lane.values));
       finish(operation, put.code());
+    } else if (operation.act == Act::kReplace) {
+      co_await execute_replace(lane);
+    } else {
+      co_await execute_scan(lane);
     }
   }
 }

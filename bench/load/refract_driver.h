@@ -44,9 +44,8 @@ class RefractDriver final : public LaneDriver {
   };
 
   RefractDriver(const DriverOptions& options, const Contents& contents);
-  [[nodiscard]] runtime::Task<> execute(Lane& lane) override;
+  [[nodiscard]] runtime::Task<> work(Lane& lane) override;
   [[nodiscard]] runtime::Task<> execute_batch(Lane& lane);
-
   [[nodiscard]] runtime::Task<> execute_replace(Lane& lane);
   [[nodiscard]] runtime::Task<> execute_scan(Lane& lane);
   // `code`: of the last page.

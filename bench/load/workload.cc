@@ -16,11 +16,25 @@ uint64_t mark_of(uint64_t index) noexcept {
   return mix(index) | 1;
 }
 
+uint64_t word_at(const std::byte* at) noexcept {
+  uint64_t word = 0;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
+
+void set_word(std::byte* at, uint64_t word) noexcept {
+  std::memcpy(at, &word, sizeof(word));
+}
+
 }  // namespace
 
 void Contents::write_key(uint64_t index, std::byte* key) const noexcept {
   // The first eight bytes alone tell all indexes apart: an odd factor loses nothing.
   const Key start = Key::of(index);
+  if (key_bytes_ == sizeof(start)) {
+    std::memcpy(key, &start, sizeof(start));
+    return;
+  }
   const size_t copied = std::min(key_bytes_, sizeof(start));
   std::memcpy(key, &start, copied);
   std::memset(key + copied, 'k', key_bytes_ - copied);
@@ -42,6 +56,10 @@ void Contents::prepare_value(std::byte* value) const noexcept {
 
 void Contents::make_value(uint64_t index, std::byte* value) const noexcept {
   const uint64_t mark = mark_of(index);
+  if (has_whole_ends()) {
+    set_word(value, mark);
+    return set_word(value + value_bytes_ - kMarkBytes, mark);
+  }
   std::memcpy(value, &mark, first_bytes());
   std::memcpy(value + value_bytes_ - last_bytes(), &mark, last_bytes());
 }
@@ -49,6 +67,12 @@ void Contents::make_value(uint64_t index, std::byte* value) const noexcept {
 bool Contents::take_value(uint64_t index, std::byte* value) const noexcept {
   const uint64_t mark = mark_of(index);
   std::byte* const last = value + value_bytes_ - last_bytes();
+  if (has_whole_ends()) {
+    const bool both_right = word_at(value) == mark && word_at(last) == mark;
+    set_word(value, 0);
+    set_word(last, 0);
+    return both_right;
+  }
   const bool right =
       std::memcmp(value, &mark, first_bytes()) == 0 && std::memcmp(last, &mark, last_bytes()) == 0;
   std::memset(value, 0, first_bytes());

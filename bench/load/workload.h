@@ -50,11 +50,13 @@ class Contents {
   [[nodiscard]] uint64_t index_of(const std::byte* key) const noexcept;
 
  private:
+  static constexpr size_t kMarkBytes = 8;
   // The two ends of a value, which bear its mark and do not overlap.
-  [[nodiscard]] size_t last_bytes() const noexcept { return std::min<size_t>(value_bytes_, 8); }
+  [[nodiscard]] size_t last_bytes() const noexcept { return std::min(value_bytes_, kMarkBytes); }
   [[nodiscard]] size_t first_bytes() const noexcept {
-    return std::min<size_t>(value_bytes_ - last_bytes(), 8);
+    return std::min(value_bytes_ - last_bytes(), kMarkBytes);
   }
+  [[nodiscard]] bool has_whole_ends() const noexcept { return value_bytes_ >= 2 * kMarkBytes; }
 
   size_t key_bytes_;
   size_t value_bytes_;
