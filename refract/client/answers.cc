@@ -7,6 +7,10 @@
 
 namespace refract::client {
 
+std::byte* make_room(std::string& target, uint64_t bytes) {
+  return StringRoom{&target}(bytes);
+}
+
 std::byte* StringRoom::long_room(std::string& target, uint64_t bytes) {
   // What was in it is not carried over.
   target = std::string();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "refract/base/units.h"
+#include "refract/client/async_client.h"
 #include "refract/client/paths/connection.h"
 #include "refract/client/paths/peers.h"
 #include "refract/client/reservation.h"
@@ -52,6 +53,14 @@ struct BufferRoom {
     return target.data() == nullptr ? &nothing : target.data();
   }
 };
+
+[[nodiscard, gnu::noinline]] std::byte* make_room(std::string& target, uint64_t bytes);
+
+inline std::byte* Room::operator()(uint64_t bytes) const {
+  if (string == nullptr) return BufferRoom{buffer}(bytes);
+  if (string->size() == bytes) return reinterpret_cast<std::byte*>(string->data());
+  return make_room(*string, bytes);
+}
 
 template <typename Room>
 class Sink final : public kv::ValueSink {

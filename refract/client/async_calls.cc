@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/async_calls.h"
 
-#include <optional>
 #include <utility>
 
 #include "refract/base/units.h"
 #include "refract/client/answers.h"
 #include "refract/client/shard_cursor.h"
-#include "refract/kv/calls/rpc_client_attempts.h"
 #include "refract/kv/calls/task_team.h"
 
 namespace refract::client {
@@ -85,10 +83,6 @@ Task<> stat_of_shard(Peers& peers, uint32_t shard, NodeStat& sum, Code& code, kv
 }
 
 }  // namespace
-
-std::byte* Room::operator()(uint64_t bytes) const {
-  return string != nullptr ? StringRoom{string}(bytes) : BufferRoom{buffer}(bytes);
-}
 
 Code AsyncCalls::get_directly(const KeyOwner& place, const Room& room, Got& got) {
   if (peers_.is_child()) [[unlikely]]
@@ -210,28 +204,10 @@ Task<Result<ScanPage>> AsyncCalls::scan(uint64_t cursor, size_t keys_min) {
   co_return std::move(page);
 }
 
-Task<Result<uint64_t>> AsyncCalls::put(Bytes key, Bytes value, PutOptions options) {
+Task<Result<uint64_t>> AsyncCalls::put(Bytes key, Bytes value, PutOptions options, uint64_t begun_ns) {
   if (const Code code = check_put(key, options); code != Code::kOk) co_return fail(code);
-  const KeyOwner place{.key = key};
-  Connection* connection = needs_identity(options) ? nullptr : peers_.answering_at(place);
-  kv::RpcClient* const rpc = connection != nullptr ? connection->rpc_alone() : nullptr;
-  uint64_t begun_ns = 0;
-  if (rpc != nullptr) {
-    const Peers::Use use(*connection);
-    // Awaiting changes it, which the check does not see.
-    kv::RpcClient::PutAttempt attempt(  // NOLINT(misc-const-correctness)
-        *rpc, {.key = key, .value = value, .ttl_ns = options.ttl_ns});
-    if (attempt.is_sent()) {
-      begun_ns = peers_.shard().now_ns();
-      const std::optional<Result<uint64_t>> version = co_await attempt;
-      if (version) {
-        peers_.note(*connection, version->code());
-        co_return *version;
-      }
-    }
-  }
   Write write(peers_, options.request, is_conditional(options));
-  const Result<uint64_t> version = co_await put_on(place, value, options, write, begun_ns);
+  const Result<uint64_t> version = co_await put_on({.key = key}, value, options, write, begun_ns);
   co_return version;
 }
 

@@ -41,7 +41,9 @@ class AsyncCalls {
   [[nodiscard]] runtime::Task<Result<View>> view(KeyOwner place);
   [[nodiscard]] runtime::Task<Result<Got>> exists(KeyOwner place);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
-  [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options = {});
+  // `begun_ns`: when an attempt began that surely did nothing; 0: there was none.
+  [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options,
+                                                    uint64_t begun_ns = 0);
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
                                                       RequestId request = {});
   // All shards at once, each at its own pace.

@@ -2,7 +2,6 @@
 #include "refract/client/async_client.h"
 
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "refract/client/answers.h"
@@ -12,7 +11,10 @@
 namespace refract {
 
 using client::AsyncCalls;
+using client::check_key;
 using client::Connection;
+using client::got_of;
+using client::needs_identity;
 using client::Room;
 using client::take;
 using runtime::Task;
@@ -20,10 +22,10 @@ using runtime::Task;
 namespace client {
 
 // The first attempt of a get that is a call.
-class GetCall final : private kv::RpcClient::GetAttempt::EndTaker {
+class GetCall final : private kv::RpcClient::GetAttempt::Continuer {
  public:
-  GetCall(AsyncClient::Get& get, Connection& at, kv::RpcClient& rpc)
-      : connection(at), use(at), sink(get.room_), attempt(rpc, get.key_, sink, this), get_(get) {}
+  GetCall(AsyncClient::Get& get, Connection& at)
+      : connection(at), use(at), sink(get.room_), attempt(at.rpc(), get.key_, sink, this), get_(get) {}
 
   Connection& connection;
   Peers::Use use;
@@ -31,8 +33,33 @@ class GetCall final : private kv::RpcClient::GetAttempt::EndTaker {
   kv::RpcClient::GetAttempt attempt;
 
  private:
-  void on_attempt_end() noexcept override { get_.on_call_end(); }
+  void go_on() noexcept override { get_.go_on(); }
   AsyncClient::Get& get_;
+};
+
+// Likewise of a put without identity and conditions.
+class PutCall final : private kv::RpcClient::PutAttempt::Continuer {
+ public:
+  PutCall(AsyncClient::Put& put, Connection& at, std::coroutine_handle<> who)
+      : connection(at),
+        use(at),
+        attempt(at.rpc(), {.key = put.key_, .value = put.value_, .ttl_ns = put.options_.ttl_ns}, this),
+        put_(put),
+        waiter_(who) {
+    attempt.await_suspend(waiter_);
+  }
+
+  Connection& connection;
+  Peers::Use use;
+  kv::RpcClient::PutAttempt attempt;
+
+ private:
+  void go_on() noexcept override {
+    const std::coroutine_handle<> waiter = waiter_;
+    if (!put_.go_on(waiter)) waiter.resume();
+  }
+  AsyncClient::Put& put_;
+  std::coroutine_handle<> waiter_;
 };
 
 }  // namespace client
@@ -58,15 +85,18 @@ AsyncClient::Get AsyncClient::get_into(Bytes key, std::span<std::byte> value) no
   return {*calls_, key, Room{.string = nullptr, .buffer = value}};
 }
 
-void AsyncClient::Get::CallRoom::clear() noexcept {
-  std::destroy_at(std::exchange(call_, nullptr));
-}
-
 client::KeyOwner AsyncClient::Get::place() const noexcept {
   return {.key = {key_, {.seed = hash_seed_, .hash = hash_, .is_known = is_hashed_}}};
 }
 
 bool AsyncClient::Get::await_ready() {
+  if (calls_.peers().short_ways().answering == nullptr || check_key(key_) != Code::kOk) return read();
+  code_ = Code::kInvalidated;
+  return false;
+}
+
+// Directly. False: that cannot tell.
+bool AsyncClient::Get::read() {
   const client::KeyOwner place = this->place();
   code_ = calls_.get_directly(place, room_, got_);
   const kv::KeyHash& known = place.key.known();
@@ -83,17 +113,33 @@ bool AsyncClient::Get::await_suspend(std::coroutine_handle<> waiter) {
 
 // False: not now. What ends other than well is begun again by the ways that know about retries.
 bool AsyncClient::Get::ask_once() {
-  Connection* const connection = calls_.peers().answering_at(place());
-  if (code_ != Code::kInvalidated || connection == nullptr || connection->reader() != nullptr) return false;
-  kv::RpcClient* const rpc = connection->rpc_alone_for_gets();
-  if (rpc == nullptr) return false;
-  begun_ns_ = calls_.peers().shard().now_ns();
-  static_assert(sizeof(client::GetCall) <= CallRoom::kBytes && alignof(client::GetCall) <= CallRoom::kAlign);
-  call_.hold(new (call_.bytes()) client::GetCall(*this, *connection, *rpc));
+  client::Peers& peers = calls_.peers();
+  Connection* connection = peers.is_child() ? nullptr : peers.short_ways().answering;
+  if (connection == nullptr) [[unlikely]] {
+    connection = peers.answering_at(place());
+    if (code_ != Code::kInvalidated || connection == nullptr || connection->reader() != nullptr ||
+        connection->rpc_alone_for_gets() == nullptr) {
+      return false;
+    }
+  }
+  begun_ns_ = peers.shard().now_ns();
+  static_assert(sizeof(client::GetCall) <= sizeof(call_room_) && alignof(client::GetCall) <= 8);
+  call_ = new (call_room_) client::GetCall(*this, *connection);
+  call_->attempt.await_suspend(waiter_);
   if (call_->attempt.is_sent()) [[likely]]
     return true;
-  call_.clear();
+  end_call();
   return false;
+}
+
+void AsyncClient::Get::end_call() noexcept {
+  std::destroy_at(std::exchange(call_, nullptr));
+}
+
+// What is under way of it uses the call.
+void AsyncClient::Get::give_up() noexcept {
+  slow_ = {};
+  end_call();
 }
 
 bool AsyncClient::Get::go_on(Task<Result<Got>> slow, std::coroutine_handle<> waiter) {
@@ -101,17 +147,10 @@ bool AsyncClient::Get::go_on(Task<Result<Got>> slow, std::coroutine_handle<> wai
   return std::move(slow_).operator co_await().await_suspend(waiter);
 }
 
-void AsyncClient::Get::on_call_end() noexcept {
-  const std::optional<Result<kv::Got>> answer = call_->attempt.outcome();
+// The attempt had no outcome.
+void AsyncClient::Get::go_on() noexcept {
   const std::coroutine_handle<> waiter = waiter_;
-  if (!answer) {
-    if (!go_on(finish(*this), waiter)) waiter.resume();
-    return;
-  }
-  code_ = take(*answer, got_);
-  if (code_ != Code::kOk) calls_.peers().note(call_->connection, code_);
-  call_.clear();
-  waiter.resume();
+  if (!go_on(finish(*this), waiter)) waiter.resume();
 }
 
 // The rest of a get whose first answer was not all.
@@ -121,17 +160,64 @@ Task<Result<Got>> AsyncClient::Get::finish(Get& get) {
   Got got;
   const Code code = take(answer, got);
   if (code != Code::kOk && code != Code::kUnavailable) get.calls_.peers().note(connection, code);
-  get.call_.clear();
+  get.end_call();
   if (code == Code::kOk) co_return got;
   if (code != Code::kUnavailable) co_return fail(code);
   const Result<Got> later = co_await get.calls_.get_slowly(get.place(), get.room_, get.begun_ns_);
   co_return later;
 }
 
+Result<Got> AsyncClient::Get::result_of_call() {
+  const Code code = call_->attempt.code();
+  if (code != Code::kOk) calls_.peers().note(call_->connection, code);
+  Result<Got> result = code == Code::kOk ? Result<Got>(got_of(call_->attempt.got())) : fail(code);
+  end_call();
+  return result;
+}
+
 Result<Got> AsyncClient::Get::await_resume() {
+  if (call_ != nullptr) return result_of_call();
   if (slow_.valid()) return slow_.take();
   if (code_ != Code::kOk) return fail(code_);
   return got_;
+}
+
+bool AsyncClient::Put::await_suspend(std::coroutine_handle<> waiter) {
+  return ask_once(waiter) || go_on(waiter);
+}
+
+// False: not now. What surely did nothing is begun again by the way that knows about retries, and so is all
+// else that is not simple.
+bool AsyncClient::Put::ask_once(std::coroutine_handle<> waiter) {
+  if (needs_identity(options_)) return false;
+  client::Peers& peers = calls_.peers();
+  Connection* const connection = peers.answering_at({.key = key_});
+  if (connection == nullptr || connection->rpc_alone() == nullptr) return false;
+  begun_ns_ = peers.shard().now_ns();
+  static_assert(sizeof(client::PutCall) <= sizeof(call_room_) && alignof(client::PutCall) <= 8);
+  call_ = new (call_room_) client::PutCall(*this, *connection, waiter);
+  return call_->attempt.is_sent();
+}
+
+void AsyncClient::Put::end_call() noexcept {
+  std::destroy_at(std::exchange(call_, nullptr));
+}
+
+bool AsyncClient::Put::go_on(std::coroutine_handle<> waiter) {
+  const bool was_sent = call_ != nullptr && call_->attempt.is_sent();
+  if (call_ != nullptr) end_call();
+  slow_ = calls_.put(key_, value_, options_, was_sent ? begun_ns_ : 0);
+  return std::move(slow_).operator co_await().await_suspend(waiter);
+}
+
+Result<uint64_t> AsyncClient::Put::await_resume() {
+  if (call_ == nullptr) return slow_.take();
+  const Code code = call_->attempt.code();
+  if (code != Code::kOk) calls_.peers().note(call_->connection, code);
+  const Result<uint64_t> version =
+      code == Code::kOk ? Result<uint64_t>(call_->attempt.version()) : fail(code);
+  end_call();
+  return version;
 }
 
 Task<Result<View>> AsyncClient::view(Bytes key) {
@@ -146,8 +232,8 @@ Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
   return calls_->scan(cursor, keys_min);
 }
 
-Task<Result<uint64_t>> AsyncClient::put(Bytes key, Bytes value, PutOptions options) {
-  return calls_->put(key, value, options);
+AsyncClient::Put AsyncClient::put(Bytes key, Bytes value, const PutOptions& options) noexcept {
+  return {*calls_, key, value, options};
 }
 
 Task<Result<uint64_t>> AsyncClient::erase(Bytes key, uint64_t if_version, RequestId request) {

@@ -11,14 +11,15 @@
 //   for (int i = 0; i < 64; ++i) shard.spawn(greet(**client));
 //   (void)shard.run_until([&] { return shard.gate().count() == 0; });
 //
-// The operations, their outcomes and what happens when server or node go are those of client.h. A direct get
-// takes no coroutine: its awaitable is ready at once. Keys, values and targets must live until the awaited
-// operation has ended.
+// The operations, their outcomes and what happens when server or node go are those of client.h. Gets and puts
+// take no coroutine while all is well, and the awaitable of a direct get is ready at once. Keys, values and
+// targets must live until the awaited operation has ended.
 //
 // Threads: used only by its shard. It goes after all its operations, and not in the turn in which one of them
 // ended: `co_await shard.sleep_for(0)` before.
 #pragma once
 
+#include <concepts>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +40,7 @@ namespace refract {
 namespace client {
 class AsyncCalls;
 class GetCall;
+class PutCall;
 struct KeyOwner;
 
 // Where a value goes; one of the two.
@@ -58,12 +60,13 @@ class REFRACT_API AsyncClient {
   ~AsyncClient();
 
   class Get;
+  class Put;
   [[nodiscard]] Get get(Bytes key, std::string& value) noexcept;
   [[nodiscard]] Get get_into(Bytes key, std::span<std::byte> value) noexcept;
   [[nodiscard]] runtime::Task<Result<View>> view(Bytes key);
   [[nodiscard]] runtime::Task<Result<Got>> exists(Bytes key);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
-  [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options = {});
+  [[nodiscard]] Put put(Bytes key, Bytes value, const PutOptions& options = {}) noexcept;
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
                                                       RequestId request = {});
   // All shards at once, each at its own pace.
@@ -88,7 +91,10 @@ class [[nodiscard]] REFRACT_API AsyncClient::Get {
  public:
   Get(const Get&) = delete;
   Get& operator=(const Get&) = delete;
-  ~Get() = default;
+  ~Get() {
+    if (call_ != nullptr) [[unlikely]]
+      give_up();
+  }
 
   [[nodiscard]] bool await_ready();
   [[nodiscard]] bool await_suspend(std::coroutine_handle<> waiter);
@@ -99,35 +105,16 @@ class [[nodiscard]] REFRACT_API AsyncClient::Get {
   friend class client::GetCall;
   Get(client::AsyncCalls& calls, Bytes key, client::Room room) noexcept
       : calls_(calls), key_(key), room_(room) {}
+  [[nodiscard]] bool read();
   [[nodiscard]] bool ask_once();
-  void on_call_end() noexcept;
+  void go_on() noexcept;
   [[nodiscard]] bool go_on(runtime::Task<Result<Got>> slow, std::coroutine_handle<> waiter);
   [[nodiscard]] static runtime::Task<Result<Got>> finish(Get& get);
 
-  // Many gets at a time are bounded by what each costs here, and frames of coroutines were most of it. So the
-  // first attempt lies in the awaiting coroutine's frame, in this room: its type is the library's own.
-  class CallRoom {
-   public:
-    static constexpr size_t kBytes = 288;
-    static constexpr size_t kAlign = 8;
-
-    CallRoom() noexcept {}  // The bytes stay as they are.
-    CallRoom(const CallRoom&) = delete;
-    CallRoom& operator=(const CallRoom&) = delete;
-    ~CallRoom() {
-      if (call_ != nullptr) clear();
-    }
-    [[nodiscard]] client::GetCall* operator->() const noexcept { return call_; }
-    [[nodiscard]] void* bytes() noexcept { return bytes_; }
-    void hold(client::GetCall* call) noexcept { call_ = call; }
-    void clear() noexcept;
-
-   private:
-    client::GetCall* call_ = nullptr;  // In `bytes_`; null: there is none.
-    alignas(kAlign) std::byte bytes_[kBytes];
-  };
-
   [[nodiscard]] client::KeyOwner place() const noexcept;
+  [[nodiscard]] Result<Got> result_of_call();
+  void give_up() noexcept;
+  void end_call() noexcept;
 
   client::AsyncCalls& calls_;
   Bytes key_;
@@ -140,8 +127,56 @@ class [[nodiscard]] REFRACT_API AsyncClient::Get {
   Code code_ = Code::kOk;
   uint64_t begun_ns_ = 0;
   std::coroutine_handle<> waiter_;
-  CallRoom call_;
+  // Many operations at a time are bounded by what each costs here, and frames of coroutines were most of it.
+  // So the first attempt lies in the awaiting coroutine's frame, in this room: its type is the library's own.
+  client::GetCall* call_ = nullptr;  // Null: there is none.
+  alignas(8) std::byte call_room_[256];
   runtime::Task<Result<Got>> slow_;
 };
+
+// `co_await` gives a Result<uint64_t>: the new version.
+class [[nodiscard]] REFRACT_API AsyncClient::Put {
+ public:
+  Put(const Put&) = delete;
+  Put& operator=(const Put&) = delete;
+  ~Put() {
+    if (call_ != nullptr) [[unlikely]]
+      end_call();
+  }
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  [[nodiscard]] bool await_suspend(std::coroutine_handle<> waiter);
+  [[nodiscard]] Result<uint64_t> await_resume();
+
+ private:
+  friend class AsyncClient;
+  friend class client::PutCall;
+  Put(client::AsyncCalls& calls, Bytes key, Bytes value, const PutOptions& options) noexcept
+      : calls_(calls), key_(key), value_(value), options_(options) {}
+  [[nodiscard]] bool ask_once(std::coroutine_handle<> waiter);
+  [[nodiscard]] bool go_on(std::coroutine_handle<> waiter);
+  void end_call() noexcept;
+
+  client::AsyncCalls& calls_;
+  Bytes key_;
+  Bytes value_;
+  PutOptions options_;
+  uint64_t begun_ns_ = 0;
+  client::PutCall* call_ = nullptr;  // As a Get's.
+  alignas(8) std::byte call_room_[176];
+  runtime::Task<Result<uint64_t>> slow_;
+};
+
+// As block_on of a task: of a get or a put.
+template <typename Operation>
+  requires std::same_as<Operation, AsyncClient::Get> || std::same_as<Operation, AsyncClient::Put>
+auto block_on(runtime::Shard& shard, Operation&& operation) {
+  using Outcome = decltype(operation.await_resume());
+  constexpr auto kAwait = [](Operation& awaited) -> runtime::Task<Outcome> {
+    const Outcome outcome = co_await awaited;
+    co_return outcome;
+  };
+  return runtime::block_on(shard, kAwait(operation));
+}
 
 }  // namespace refract

@@ -32,6 +32,7 @@ Peers::Peers(runtime::Shard& shard, const Settings& settings)
 Peers::~Peers() {
   ways_->reader = nullptr;
   ways_->connection = nullptr;
+  ways_->answering = nullptr;
   ways_->shards.clear();
   if (ways_->ticket != nullptr) ways_->ticket->reader = nullptr;
 }
@@ -54,6 +55,10 @@ void Peers::update_short_ways() {
     ways_->server_state = &kServing;
     ways_->hash_seed = hash_seed_;
   }
+  const bool is_asked = connection != nullptr && connection->reader() == nullptr &&
+                        connection->state() == Connection::State::kUp &&
+                        connection->rpc_alone_for_gets() != nullptr;
+  ways_->answering = is_asked ? connection : nullptr;
   if (ReadTicket* const ticket = ways_->ticket) {
     ticket->hash_seed = ways_->hash_seed;
     ticket->reader = ways_->reader == nullptr ? nullptr : &ways_->reader->quick();

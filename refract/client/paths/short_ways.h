@@ -28,6 +28,8 @@ struct ShortWays {
   const uint64_t* server_state = nullptr;  // Never null once there are peers.
   ReadTicket* ticket = nullptr;  // Has the only reader, too. Outlives the peers. Null: nothing asks for it.
   std::vector<ShardReader> shards;  // Empty: there is one.
+  // Of the only shard: its server answers now, and gets are calls. Null: ask the peers.
+  Connection* answering = nullptr;
   uint64_t hash_seed = 0;
 
   // REQUIRES: `shards` is not empty.

@@ -9,13 +9,6 @@ namespace refract::kv {
 using runtime::OpResult;
 using wire::Method;
 
-uint32_t RpcClient::Group::add(Attempt& attempt, size_t bytes) noexcept {
-  members_[count_] = &attempt;
-  body_bytes_ += bytes;
-  ++left_;
-  return count_++;
-}
-
 RpcClient::Attempt* RpcClient::Group::take(size_t place) noexcept {
   Attempt* const member = std::exchange(members_[place], nullptr);
   left_ -= member != nullptr ? 1 : 0;
@@ -26,83 +19,84 @@ void RpcClient::Group::leave(uint32_t place) noexcept {
   (void)take(place);
   // Where it is not under way, the code that sends it or hands out its answers will see that no member is
   // left.
-  if (left_ > 0 || call_ == 0) return;
-  (void)client_.session_.finish(std::exchange(call_, 0));
+  if (left_ > 0 || !is_under_way()) return;
+  drop();
   end();
 }
 
 void RpcClient::Group::end() noexcept {
   count_ = 0;
-  body_bytes_ = sizeof(wire::ManyRequest);
+  body_.clear();
   batcher_.give_back(*this);
 }
 
-void RpcClient::Group::add_to(wire::ManyBody& body, const Attempt& member) const noexcept {
-  if (method_ == Method::kGetMany) {
-    body.add_get(static_cast<const GetAttempt&>(member).key_);
-  } else {
-    const PutAttempt::Write& put = static_cast<const PutAttempt&>(member).write_;
-    body.add_put(put.key, put.value, put.ttl_ns);
+void RpcClient::Group::make_again() noexcept {
+  const uint32_t before = std::exchange(count_, 0);
+  left_ = 0;
+  body_.clear();
+  for (Attempt* const member : std::span(members_).first(before)) {
+    if (member == nullptr) continue;
+    if (method_ == Method::kGetMany) {
+      auto& get = static_cast<GetAttempt&>(*member);
+      get.place_ = add(get, get.key_);
+    } else {
+      auto& put = static_cast<PutAttempt&>(*member);
+      put.place_ = add(put, put.write_);
+    }
   }
 }
 
 void RpcClient::Group::send() noexcept {
-  wire::ManyBody body(batcher_.room());
-  uint32_t kept = 0;
-  for (Attempt* const member : std::span(members_).first(count_)) {
-    if (member == nullptr) continue;
-    add_to(body, *member);
-    member->place_ = kept;
-    members_[kept++] = member;
-  }
-  count_ = kept;
-  if (kept == 0) return end();
-  call_ = client_.session_.start({.method = static_cast<uint16_t>(method_), .tail = body.bytes()}, *this, 0);
+  if (left_ < count_) make_again();
+  if (count_ == 0) return end();
   // No credit, or no room: each continues as one that finds its owner busy.
-  if (call_ == 0) hand_out({.code = Code::kOverloaded});
+  if (!start({.method = static_cast<uint16_t>(method_), .tail = body_.bytes()})) {
+    answered({.code = Code::kOverloaded});
+  }
 }
 
-void RpcClient::Group::on_reply(uint32_t /*place*/, const OpResult& reply) noexcept {
-  call_ = 0;
-  if (reply.code == Code::kUnsupported) {
+void RpcClient::Group::answered(const OpResult& reply) noexcept {
+  if (reply.code == Code::kOk) {
+    const size_t told = method_ == Method::kGetMany ? hand_out_gets(reply.bytes) : hand_out_puts(reply.bytes);
+    hand_out(told, {.code = Code::kMalformed});
+  } else if (reply.code == Code::kUnsupported) {
     batcher_.refuse();
-    return hand_out({.code = Code::kOverloaded});
-  }
-  hand_out(reply);
-}
-
-bool RpcClient::Group::hand_next(std::span<const std::byte>& bytes, Attempt* member) noexcept {
-  if (method_ == Method::kGetMany) {
-    const auto answer = wire::take_many_answer(bytes);
-    if (!answer) return false;
-    batcher_.saw_value(answer->entry.value_bytes);
-    if (member != nullptr) static_cast<GetAttempt*>(member)->on_answer(*answer);
-    return true;
-  }
-  const auto version = wire::take_many_version(bytes);
-  if (version && member != nullptr) static_cast<PutAttempt*>(member)->on_version(*version);
-  return version.has_value();
-}
-
-void RpcClient::Group::hand_out(const OpResult& reply) noexcept {
-  std::span<const std::byte> bytes = reply.bytes;
-  OpResult failure{.code = reply.code, .value = reply.value};
-  for (size_t place = 0; place < count_; ++place) {
-    // Those that were heard of may have ended others.
-    Attempt* const member = take(place);
-    if (failure.code == Code::kOk) {
-      if (hand_next(bytes, member)) continue;
-      failure.code = Code::kMalformed;
-    }
-    if (member != nullptr) member->on_reply(0, failure);
+    hand_out(0, {.code = Code::kOverloaded});
+  } else {
+    hand_out(0, {.code = reply.code, .value = reply.value});
   }
   end();
 }
 
+// In all three: those that were told may have ended others.
+size_t RpcClient::Group::hand_out_gets(std::span<const std::byte> bytes) noexcept {
+  for (size_t place = 0; place < count_; ++place) {
+    const auto answer = wire::take_many_answer(bytes);
+    if (!answer) return place;
+    batcher_.saw_value(answer->entry.value_bytes);
+    if (Attempt* const member = take(place)) [[likely]]
+      static_cast<GetAttempt*>(member)->take(*answer);
+  }
+  return count_;
+}
+
+size_t RpcClient::Group::hand_out_puts(std::span<const std::byte> bytes) noexcept {
+  for (size_t place = 0; place < count_; ++place) {
+    const auto version = wire::take_many_version(bytes);
+    if (!version) return place;
+    if (Attempt* const member = take(place)) static_cast<PutAttempt*>(member)->take(*version);
+  }
+  return count_;
+}
+
+void RpcClient::Group::hand_out(size_t place, const OpResult& failure) noexcept {
+  for (; place < count_; ++place) {
+    if (Attempt* const member = take(place)) member->answered(failure);
+  }
+}
+
 RpcClient::CallBatcher::CallBatcher(RpcClient& client)
-    : client_(client),
-      key_bytes_max_(wire::many_key_bytes_max(client.body_bytes_max_)),
-      room_(client.body_bytes_max_) {}
+    : client_(client), key_bytes_max_(wire::many_key_bytes_max(client.body_bytes_max_)) {}
 
 size_t RpcClient::CallBatcher::width() const noexcept {
   if (is_refused()) return 1;
@@ -132,31 +126,29 @@ RpcClient::Group* RpcClient::CallBatcher::begin_group(Method method) noexcept {
   return group;
 }
 
-std::optional<RpcClient::CallBatcher::Shared> RpcClient::CallBatcher::batch_get(
-    GetAttempt& attempt, std::span<const std::byte> key) noexcept {
-  if (!client_.session_.is_among_replies() || key.size() > key_bytes_max_) return std::nullopt;
-  if (gets_ == nullptr) {
-    width_ = std::min(width(), count_max());
-    if (width_ == 1) return std::nullopt;
-  }
-  if (gets_ == nullptr || gets_->count() == width_) gets_ = begin_group(Method::kGetMany);
-  return Shared{.group = gets_, .place = gets_->add(attempt, sizeof(wire::KeyLength) + key.size())};
+bool RpcClient::CallBatcher::begin_gets() noexcept {
+  if (!client_.session_.is_among_replies()) return false;
+  if (gets_ == nullptr) width_ = std::min(width(), count_max());
+  if (width_ == 1) return false;
+  gets_ = begin_group(Method::kGetMany);
+  return true;
 }
 
 std::optional<RpcClient::CallBatcher::Shared> RpcClient::CallBatcher::batch_put(
     PutAttempt& attempt, const PutAttempt::Write& write) noexcept {
-  if (!client_.session_.is_among_replies() || is_refused()) return std::nullopt;
+  if (!client_.session_.is_among_replies() || is_refused() || write.key.empty()) return std::nullopt;
   const size_t bytes = sizeof(wire::PutOfMany) + write.key.size() + write.value.size();
+  const size_t body_bytes_max = client_.body_bytes_max_;
   // Two of them must fit, or nothing is shared.
-  if (write.value.size() > kPutValueBytesMax || bytes > (room_.size() - sizeof(wire::ManyRequest)) / 2) {
+  if (write.value.size() > kPutValueBytesMax || bytes > (body_bytes_max - sizeof(wire::ManyRequest)) / 2) {
     return std::nullopt;
   }
   const size_t most = count_max();
   if (most == 1) return std::nullopt;
   const bool has_room =
-      puts_ != nullptr && puts_->count() < most && bytes <= room_.size() - puts_->body_bytes();
+      puts_ != nullptr && puts_->count() < most && bytes <= body_bytes_max - puts_->body_bytes();
   if (!has_room) puts_ = begin_group(Method::kPutMany);
-  return Shared{.group = puts_, .place = puts_->add(attempt, bytes)};
+  return Shared{.group = puts_, .place = puts_->add(attempt, write)};
 }
 
 // A caller that is told of a failure may begin other attempts, which go alone.

@@ -24,41 +24,51 @@
 namespace refract::kv {
 
 // One call for several attempts of a kind, which know it while it is under way.
-class RpcClient::Group final : public rpc::ReplyTaker {
+class RpcClient::Group final : public TimedCall {
  public:
-  Group(RpcClient& client, CallBatcher& batcher) noexcept : client_(client), batcher_(batcher) {}
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  Group(RpcClient& client, CallBatcher& batcher) noexcept : TimedCall(client), batcher_(batcher) {}
   ~Group() override = default;
 
   // For gets or for puts, until it has been given back.
   void begin(wire::Method method) noexcept { method_ = method; }
   [[nodiscard]] size_t count() const noexcept { return count_; }
-  [[nodiscard]] size_t body_bytes() const noexcept { return body_bytes_; }
-  // The attempt's place, whose part of the body is so long. REQUIRES: fewer than kKeysPerCall were added.
-  [[nodiscard]] uint32_t add(Attempt& attempt, size_t bytes) noexcept;
+  [[nodiscard]] size_t body_bytes() const noexcept { return body_.size(); }
+  // These give the attempt's place. REQUIRE: fewer than kKeysPerCall were added.
+  [[nodiscard]] uint32_t add(GetAttempt& attempt, std::span<const std::byte> key) noexcept {
+    body_.add_get(key);
+    return add_member(attempt);
+  }
+  [[nodiscard]] uint32_t add(PutAttempt& attempt, const PutAttempt::Write& write) noexcept {
+    body_.add_put(write.key, write.value, write.ttl_ns);
+    return add_member(attempt);
+  }
   // It has ended by itself.
   void leave(uint32_t place) noexcept;
   void send() noexcept;
 
-  void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept override;
-
  private:
-  void add_to(wire::ManyBody& body, const Attempt& member) const noexcept;
-  void hand_out(const runtime::OpResult& reply) noexcept;
-  // False: what comes next makes no sense. `member` null: no attempt wants it.
-  [[nodiscard]] bool hand_next(std::span<const std::byte>& bytes, Attempt* member) noexcept;
+  [[nodiscard]] uint32_t add_member(Attempt& attempt) noexcept {
+    members_[count_] = &attempt;
+    ++left_;
+    return count_++;
+  }
+  // Of those that have not left.
+  void make_again() noexcept;
+  void answered(const runtime::OpResult& reply) noexcept override;
+  // How many were handed their answers; after these nothing makes sense.
+  [[nodiscard]] size_t hand_out_gets(std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] size_t hand_out_puts(std::span<const std::byte> bytes) noexcept;
+  // To those from there on.
+  void hand_out(size_t place, const runtime::OpResult& failure) noexcept;
   [[nodiscard]] Attempt* take(size_t place) noexcept;
   void end() noexcept;
 
-  RpcClient& client_;
   CallBatcher& batcher_;
   wire::Method method_{};
   std::array<Attempt*, wire::kKeysPerCall> members_;  // Null: it has ended.
   uint32_t count_ = 0;
   uint32_t left_ = 0;  // Not null.
-  size_t body_bytes_ = sizeof(wire::ManyRequest);
-  uint64_t call_ = 0;  // 0: not under way.
+  wire::ManyBody body_;
 };
 
 class RpcClient::CallBatcher final : public rpc::AfterReplies {
@@ -80,7 +90,15 @@ class RpcClient::CallBatcher final : public rpc::AfterReplies {
     uint32_t place;
   };
   // Nothing: the attempt goes alone. Else it is told its outcome later than in this call.
-  [[nodiscard]] std::optional<Shared> batch_get(GetAttempt& attempt, std::span<const std::byte> key) noexcept;
+  [[nodiscard]] std::optional<Shared> batch_get(GetAttempt& attempt,
+                                                std::span<const std::byte> key) noexcept {
+    if (key.size() - 1 >= key_bytes_max_) [[unlikely]]
+      return std::nullopt;
+    if (gets_ == nullptr || gets_->count() == width_) [[unlikely]] {
+      if (!begin_gets()) return std::nullopt;
+    }
+    return Shared{.group = gets_, .place = gets_->add(attempt, key)};
+  }
   [[nodiscard]] std::optional<Shared> batch_put(PutAttempt& attempt, const PutAttempt::Write& write) noexcept;
 
   // How many operations a call takes while the caller's next one is added to those under way. Where a message
@@ -98,25 +116,30 @@ class RpcClient::CallBatcher final : public rpc::AfterReplies {
   [[nodiscard]] bool is_refused() const noexcept {
     return refused_opened_ns_ == client_.session_.opened_ns();
   }
-  // For one body at a time.
-  [[nodiscard]] std::span<std::byte> room() noexcept { return room_; }
+  // For calls that no group makes, one at a time.
+  [[nodiscard]] wire::ManyBody& empty_body() noexcept {
+    body_.clear();
+    return body_;
+  }
 
   void give_back(Group& group) noexcept { free_.push_back(&group); }
   void after_replies() noexcept override;
 
  private:
+  // False: not now.
+  [[nodiscard]] bool begin_gets() noexcept;
   [[nodiscard]] Group* begin_group(wire::Method method) noexcept;
 
   RpcClient& client_;
   size_t key_bytes_max_;
   uint64_t value_bytes_ = 0;
   std::optional<uint64_t> refused_opened_ns_;
-  Group* gets_ = nullptr;  // The last one of the kind, which may take more.
+  Group* gets_ = nullptr;  // The last one of the kind, which may take more. Null unless among replies.
   Group* puts_ = nullptr;
   size_t width_ = 0;  // Of the gets that are gathered now.
   std::vector<Group*> gathered_;
   std::vector<Group*> sending_;
-  std::vector<std::byte> room_;
+  wire::ManyBody body_;
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Group*> free_;
 };

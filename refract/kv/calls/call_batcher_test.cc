@@ -191,6 +191,37 @@ TEST_P(GatherTest, whoever_ends_among_others_leaves_them_their_answers) {
   for (size_t i = 2; i < all.size(); ++i) EXPECT_EQ(all[i]->settled, 3u);
 }
 
+TEST_P(GatherTest, one_that_is_dropped_before_its_call_leaves_is_not_asked_for) {
+  put("a", "first");
+  std::vector<std::unique_ptr<Lane>> all;
+  for (size_t i = 0; i < 8; ++i) {
+    const std::string key = "key " + std::to_string(i);
+    put(key, key);
+    all.push_back(std::make_unique<Lane>());
+    all.back()->keys = {"a", key};
+  }
+  // The first and the fifth have begun their second get when they are ended, and nothing of it has left.
+  all[1]->ends = all[0].get();
+  all[7]->ends = all[4].get();
+  const uint64_t before = served.service.stat().ops[static_cast<size_t>(wire::Method::kGet)];
+  for (const auto& lane : all) {
+    lane->task = run(*peer.client, *lane);
+    lane->task.start();
+  }
+  ASSERT_TRUE(served.run_until([&] {
+    return std::ranges::all_of(all,
+                               [](const auto& lane) { return !lane->task.valid() || lane->task.done(); });
+  }));
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i == 0 || i == 4) {
+      EXPECT_FALSE(all[i]->task.valid());
+    } else {
+      EXPECT_EQ(all[i]->values.back(), all[i]->keys.back());
+    }
+  }
+  EXPECT_EQ(served.service.stat().ops[static_cast<size_t>(wire::Method::kGet)] - before, 8u + 6);
+}
+
 TEST_P(GatherTest, a_call_whose_gets_have_all_been_dropped_gives_its_credit_back_with_its_late_reply) {
   put("a", "first");
   auto all = lanes(8, {"a", "a"});

@@ -123,13 +123,14 @@ class RpcClient {
   [[nodiscard]] rpc::Session& session() noexcept { return session_; }
 
   // The shard may go before the client from now on. REQUIRES: nothing is under way.
-  void retire() noexcept { attempts_watch_ = {}; }
+  void retire() noexcept { calls_watch_ = {}; }
 
  private:
   class StagedPlace;
   class OpenHandle;
   class RetryBudget;
   class Posted;
+  class TimedCall;
   struct Keyed;
   struct Writing;
   struct ViewRest;
@@ -192,8 +193,8 @@ class RpcClient {
   [[nodiscard]] bool may_be_pulled(uint64_t bytes, const SharedBuffer* shared) const noexcept;
   [[nodiscard]] bool prefers_one_sided() const noexcept { return one_sided_bytes_min() > 0; }
 
-  // Gives up what is late, as long as there are attempts under way.
-  [[nodiscard]] runtime::Task<> watch_attempts();
+  // Gives up what is late, as long as there are attempts' calls under way.
+  [[nodiscard]] runtime::Task<> watch_calls();
 
   rpc::Session& session_;
   runtime::Shard& shard_;
@@ -204,11 +205,11 @@ class RpcClient {
   rpc::TransferRoom writing_;
   rpc::TransferRoom pulled_;  // Of calls, not of bytes.
   bool is_pull_refused_ = false;
-  uint64_t refused_opened_ns_ = 0;  // By the owner that this session had then.
-  Attempt* first_attempt_ = nullptr;
-  Attempt* last_attempt_ = nullptr;
-  size_t attempt_count_ = 0;  // From the first to the last.
-  runtime::Task<> attempts_watch_;
+  uint64_t refused_opened_ns_ = 0;   // By the owner that this session had then.
+  TimedCall* first_call_ = nullptr;  // Of attempts: the one whose time is over first.
+  TimedCall* last_call_ = nullptr;
+  runtime::Task<> calls_watch_;
+  size_t attempt_count_ = 0;  // Under way.
   std::unique_ptr<CallBatcher> batcher_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A get or a put while all is well: one message each way, awaited by a coroutine in whose frame it lies,
 // because the frames of RpcClient::get and put cost more than the message does. Attempts take no operation of
-// their shard either: the session hands them their reply, and one coroutine looks after the deadlines of all.
+// their shard either: the session hands them their reply, and one coroutine looks after the deadlines of all
+// calls.
 //
 //   RpcClient::GetAttempt attempt(rpc, key, sink);
 //   if (attempt.is_sent()) {
@@ -30,85 +31,132 @@
 
 namespace refract::kv {
 
-// What gets and puts have in common: the call, alone or with others, and the deadline.
-class RpcClient::Attempt : public rpc::ReplyTaker {
+// A call of attempts that is under way, and for how long: one attempt's own, or a group's.
+class RpcClient::TimedCall : public rpc::ReplyTaker {
  public:
-  // Instead of a coroutine that awaits it.
-  class EndTaker {
-   public:
-    // It has ended, may be asked for its outcome, and destroyed inside the call.
-    virtual void on_attempt_end() noexcept = 0;
-
-   protected:
-    ~EndTaker() = default;
-  };
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
-  ~Attempt() override;
-
-  [[nodiscard]] bool is_sent() const noexcept { return was_sent_; }
-  [[nodiscard]] bool await_ready() const noexcept { return !is_under_way_; }
-  void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
+  TimedCall(const TimedCall&) = delete;
+  TimedCall& operator=(const TimedCall&) = delete;
 
   void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept final;
 
  protected:
-  Attempt(RpcClient& client, EndTaker* taker) noexcept : client_(client), taker_(taker) {}
+  explicit TimedCall(RpcClient& client) noexcept : client_(client) {}
+  ~TimedCall() override = default;
 
   [[nodiscard]] RpcClient& client() const noexcept { return client_; }
-  // Under way from now on: in a group, or by a call of its own, if it can be sent.
-  void go_with(Group& group, uint32_t place) noexcept;
-  void go_alone(const rpc::Call& call) noexcept;
-  // It has its outcome, or will never have it. May end this.
-  void end() noexcept;
+  [[nodiscard]] bool is_under_way() const noexcept { return call_ != 0; }
+  // False: not now.
+  [[nodiscard]] bool start(const rpc::Call& call) noexcept;
+  // REQUIRES: it is under way.
+  void drop() noexcept;
+  // It is not under way any more. May end this.
+  virtual void answered(const runtime::OpResult& reply) noexcept = 0;
 
  private:
   friend class RpcClient;
-  friend class Group;
-  virtual void settle(const runtime::OpResult& reply) noexcept = 0;
-  void join_line() noexcept;
   void leave_line() noexcept;
-  void leave_call() noexcept;
-  void give_up() noexcept;
 
   RpcClient& client_;
-  EndTaker* taker_;
-  std::coroutine_handle<> waiter_;
+  uint64_t call_ = 0;  // 0: not under way.
   // Among those under way, in the order of their deadlines.
-  Attempt* earlier_ = nullptr;
-  Attempt* later_ = nullptr;
-  uint64_t deadline_ns_ = 0;
-  uint64_t call_ = 0;       // Its own; 0: it is with others.
-  Group* group_ = nullptr;  // The call that it shares.
+  TimedCall* earlier_;
+  TimedCall* later_;
+  uint64_t deadline_ns_;
+};
+
+// What gets and puts have in common: the call, alone or with others.
+class RpcClient::Attempt : public TimedCall {
+ public:
+  // Instead of the coroutine that awaits it, where the attempt had no outcome.
+  class Continuer {
+   public:
+    // It has ended, and may be destroyed inside the call.
+    virtual void go_on() noexcept = 0;
+
+   protected:
+    ~Continuer() = default;
+  };
+  ~Attempt() override {
+    if (is_awaited()) give_up();
+  }
+
+  [[nodiscard]] bool is_sent() const noexcept { return was_sent_; }
+  // It has its outcome. REQUIRES: it has ended.
+  [[nodiscard]] bool is_settled() const noexcept { return is_settled_; }
+  [[nodiscard]] bool await_ready() const noexcept { return !is_awaited(); }
+  void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
+
+ protected:
+  Attempt(RpcClient& client, Continuer* continuer) noexcept : TimedCall(client), continuer_(continuer) {}
+
+  // Under way from now on: in a group, or by a call of its own, if it can be sent.
+  void go_with(Group& group, uint32_t place) noexcept;
+  void go_alone(const rpc::Call& call) noexcept;
+  void settle_with(Code code) noexcept {
+    code_ = code;
+    is_settled_ = true;
+  }
+  [[nodiscard]] Code code() const noexcept { return code_; }
+  // It has its outcome, or will never have it. May end this.
+  void end() noexcept {
+    group_ = nullptr;
+    --client().attempt_count_;
+    // Either of them may end this.
+    if (!is_settled_ && continuer_ != nullptr) [[unlikely]]
+      return continuer_->go_on();
+    if (waiter_) waiter_.resume();
+  }
+
+ private:
+  friend class Group;
+  [[nodiscard]] bool is_awaited() const noexcept { return group_ != nullptr || is_under_way(); }
+  void answered(const runtime::OpResult& reply) noexcept final;
+  virtual void settle(const runtime::OpResult& reply) noexcept = 0;
+  void give_up() noexcept;
+
+  Continuer* continuer_;
+  std::coroutine_handle<> waiter_;
+  Group* group_ = nullptr;  // With which it is under way, or will be in this turn.
   uint32_t place_ = 0;      // In the group.
+  Code code_ = Code::kUnavailable;
   bool was_sent_ = false;
-  bool is_under_way_ = false;
+  bool is_settled_ = false;
 };
 
 class RpcClient::GetAttempt final : public Attempt {
  public:
-  // Sends, if that can be done at once. `taker` null: a coroutine will wait.
-  GetAttempt(RpcClient& client, std::span<const std::byte> key, ValueSink& sink, EndTaker* taker = nullptr);
+  // Sends, if that can be done at once.
+  GetAttempt(RpcClient& client, std::span<const std::byte> key, ValueSink& sink,
+             Continuer* continuer = nullptr);
 
   // The outcome; nothing: finish() has it, and must be awaited.
-  [[nodiscard]] std::optional<Result<Got>> await_resume() noexcept { return outcome(); }
-  [[nodiscard]] std::optional<Result<Got>> outcome() const noexcept {
-    return is_settled_ ? std::optional<Result<Got>>(outcome_) : std::nullopt;
+  [[nodiscard]] std::optional<Result<Got>> await_resume() const noexcept {
+    if (!is_settled()) return std::nullopt;
+    return code() == Code::kOk ? Result<Got>(got_) : fail(code());
   }
+  // The same in parts. REQUIRES: is_settled(); of got(): that is kOk.
+  using Attempt::code;
+  [[nodiscard]] const Got& got() const noexcept { return got_; }
 
   [[nodiscard]] runtime::Task<Result<Got>> finish();
 
  private:
   friend class Group;
+  void go_alone();
   void settle(const runtime::OpResult& reply) noexcept override;
-  // What is its in an answer to many.
-  void on_answer(const wire::ManyAnswer& answer) noexcept;
+  // What is its in an answer to many. In line, because it is what every get over a network runs through.
+  [[gnu::always_inline]] void take(const wire::ManyAnswer& answer) noexcept {
+    if (answer.code == Code::kOk) [[likely]] {
+      settle_with(give(answer, sink_, got_));
+    } else if (answer.code != Code::kTooLarge) {
+      settle({.code = answer.code});
+    }
+    end();
+  }
 
   std::span<const std::byte> key_;
   ValueSink& sink_;
-  bool wants_window_;
-  bool is_settled_ = false;
-  Result<Got> outcome_ = fail(Code::kUnavailable);
+  Got got_;
   std::optional<GetAnswer> opened_;  // Of a long value: to be read, then closed.
 };
 
@@ -120,23 +168,25 @@ class RpcClient::PutAttempt final : public Attempt {
     std::span<const std::byte> value;
     uint64_t ttl_ns = 0;
   };
-  PutAttempt(RpcClient& client, const Write& write, EndTaker* taker = nullptr);
+  PutAttempt(RpcClient& client, const Write& write, Continuer* continuer = nullptr);
 
   // Nothing: surely it was not executed, and put() may succeed.
-  [[nodiscard]] std::optional<Result<uint64_t>> await_resume() noexcept { return outcome(); }
-  [[nodiscard]] std::optional<Result<uint64_t>> outcome() const noexcept {
-    return is_settled_ ? std::optional<Result<uint64_t>>(outcome_) : std::nullopt;
+  [[nodiscard]] std::optional<Result<uint64_t>> await_resume() const noexcept {
+    if (!is_settled()) return std::nullopt;
+    return code() == Code::kOk ? Result<uint64_t>(version_) : fail(code());
   }
+  // The same in parts. REQUIRES: is_settled(); of version(): that is kOk.
+  using Attempt::code;
+  [[nodiscard]] uint64_t version() const noexcept { return version_; }
 
  private:
   friend class Group;
+  void go_alone();
   void settle(const runtime::OpResult& reply) noexcept override;
-  void settle_with(const Result<uint64_t>& version) noexcept;
-  void on_version(const wire::ManyVersion& version) noexcept;
+  void take(const wire::ManyVersion& version) noexcept;
 
   Write write_;
-  bool is_settled_ = false;
-  Result<uint64_t> outcome_ = fail(Code::kUnavailable);
+  uint64_t version_ = 0;
 };
 
 }  // namespace refract::kv

@@ -56,7 +56,7 @@ class RpcClient::ManyBatch final : public CallBatch {
 
  private:
   [[nodiscard]] Begun begin(size_t number, uint32_t place) noexcept override {
-    wire::ManyBody body(client_.batcher_->room());
+    wire::ManyBody& body = client_.batcher_->empty_body();
     for (const uint32_t item : items_of(number)) body.add_get(items_[item].key);
     return send({.method = static_cast<uint16_t>(Method::kGetMany), .tail = body.bytes()}, place);
   }
@@ -86,7 +86,9 @@ class RpcClient::ManyBatch final : public CallBatch {
     client_.batcher_->saw_value(answer.entry.value_bytes);
     if (answer.code == Code::kTooLarge) return left_.alone.push_back(item);
     if (Left::is_passing(answer.code)) return left_.again.push_back(item);
-    items_[item].result = answer.code == Code::kOk ? give(answer, *items_[item].sink) : fail(answer.code);
+    Got got;
+    const Code code = answer.code == Code::kOk ? give(answer, *items_[item].sink, got) : answer.code;
+    items_[item].result = code == Code::kOk ? Result<Got>(got) : fail(code);
   }
 
   RpcClient& client_;

@@ -44,7 +44,7 @@ class RpcClient::PutManyBatch final : public CallBatch {
 
  private:
   [[nodiscard]] Begun begin(size_t number, uint32_t place) noexcept override {
-    wire::ManyBody body(client_.batcher_->room());
+    wire::ManyBody& body = client_.batcher_->empty_body();
     for (const uint32_t index : plan_.items_of(number)) {
       const PutItem& item = items_[index];
       body.add_put(item.key, item.value, item.options.ttl_ns);

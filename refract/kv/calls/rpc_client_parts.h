@@ -56,13 +56,14 @@ struct GetAnswer {
 }
 
 // Likewise, of one of many.
-[[nodiscard]] inline Result<Got> give(const wire::ManyAnswer& answer, ValueSink& sink) {
+[[nodiscard]] inline Code give(const wire::ManyAnswer& answer, ValueSink& sink, Got& got) {
   std::byte* const target = sink.room(answer.value.size());
-  if (target == nullptr) return fail(Code::kTooLarge);
+  if (target == nullptr) return Code::kTooLarge;
   if (!answer.value.empty()) copy_possibly_torn(target, answer.value.data(), answer.value.size());
-  return Got{.version = answer.entry.version,
-             .value_bytes = answer.value.size(),
-             .expires_wall_ns = answer.entry.expires_wall_ns};
+  got = {.version = answer.entry.version,
+         .value_bytes = answer.value.size(),
+         .expires_wall_ns = answer.entry.expires_wall_ns};
+  return Code::kOk;
 }
 
 // Whether a page as announced can be; `inline_bytes` came with it.

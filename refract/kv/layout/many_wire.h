@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "refract/base/result.h"
 #include "refract/kv/layout/layout.h"
@@ -77,41 +78,57 @@ static_assert(many_key_bytes_max(kBodyBytesMin) >= 16);
   return method == Method::kPutMany || method == Method::kPutPulled ? Method::kPut : method;
 }
 
-// Puts a call's body together in the caller's room.
+// A call's body, put together. Its memory grows to what bodies need, and is used again.
 class ManyBody {
  public:
-  // `room` holds what is added.
-  explicit ManyBody(std::span<std::byte> room) noexcept : room_(room) {}
-
+  void clear() noexcept {
+    used_ = sizeof(ManyRequest);
+    keys_ = 0;
+  }
   void add_get(std::span<const std::byte> key) noexcept {
     const KeyLength length{static_cast<uint16_t>(key.size())};
-    append(std::as_bytes(std::span(&length, 1)));
-    append(key);
-    ++keys_;
+    std::byte* const at = room(sizeof(length) + key.size());
+    std::memcpy(at, &length, sizeof(length));
+    copy_key(at + sizeof(length), key);
   }
   void add_put(std::span<const std::byte> key, std::span<const std::byte> value, uint64_t ttl_ns) noexcept {
     const PutOfMany put{.ttl_ns = ttl_ns,
                         .value_bytes = static_cast<uint32_t>(value.size()),
                         .key_bytes = static_cast<uint16_t>(key.size()),
                         .reserved = 0};
-    append(std::as_bytes(std::span(&put, 1)));
-    append(key);
-    append(value);
-    ++keys_;
+    std::byte* const at = room(sizeof(put) + key.size() + value.size());
+    std::memcpy(at, &put, sizeof(put));
+    copy_key(at + sizeof(put), key);
+    if (!value.empty()) std::memcpy(at + sizeof(put) + key.size(), value.data(), value.size());
   }
+  [[nodiscard]] size_t size() const noexcept { return used_; }
+  // REQUIRES: something was added.
   [[nodiscard]] std::span<const std::byte> bytes() noexcept {
     const ManyRequest request{.keys = keys_, .reserved = 0, .reserved_end = 0};
-    std::memcpy(room_.data(), &request, sizeof(request));
-    return room_.first(used_);
+    std::memcpy(bytes_.data(), &request, sizeof(request));
+    return std::span(bytes_).first(used_);
   }
 
  private:
-  void append(std::span<const std::byte> bytes) noexcept {
-    if (!bytes.empty()) std::memcpy(room_.data() + used_, bytes.data(), bytes.size());
-    used_ += bytes.size();
+  // For one key more.
+  [[nodiscard]] std::byte* room(size_t bytes) noexcept {
+    const size_t from = used_;
+    used_ += bytes;
+    ++keys_;
+    if (used_ > bytes_.size()) [[unlikely]]
+      bytes_.resize(2 * used_);
+    return bytes_.data() + from;
+  }
+  // Short keys are often as long as that, and a call of memcpy would be as much as all else here.
+  static void copy_key(std::byte* target, std::span<const std::byte> key) noexcept {
+    if (key.size() == 16) {
+      std::memcpy(target, key.data(), 16);
+    } else {
+      std::memcpy(target, key.data(), key.size());
+    }
   }
 
-  std::span<std::byte> room_;
+  std::vector<std::byte> bytes_;
   size_t used_ = sizeof(ManyRequest);
   uint16_t keys_ = 0;
 };
@@ -142,11 +159,10 @@ struct ManyAnswer {
 [[nodiscard]] inline std::optional<ManyAnswer> take_many_answer(std::span<const std::byte>& bytes) noexcept {
   const auto entry = take<ManyEntry>(bytes);
   if (!entry || entry->reserved != 0 || entry->value_bytes > kValueBytesMax) return std::nullopt;
-  ManyAnswer answer{.entry = *entry, .code = code_from_wire(entry->code), .value = {}};
-  if (answer.code != Code::kOk) return answer;
+  if (entry->code != static_cast<uint16_t>(Code::kOk)) [[unlikely]]
+    return ManyAnswer{.entry = *entry, .code = code_from_wire(entry->code), .value = {}};
   if (entry->value_bytes > bytes.size()) return std::nullopt;
-  answer.value = take_bytes(bytes, entry->value_bytes);
-  return answer;
+  return ManyAnswer{.entry = *entry, .value = take_bytes(bytes, entry->value_bytes)};
 }
 
 [[nodiscard]] inline std::optional<ManyVersion> take_many_version(

@@ -66,16 +66,25 @@ TEST(Wire, a_pulled_put_lies_as_the_format_page_says) {
 }
 
 TEST(Wire, keys_of_one_call_lie_as_the_format_page_says) {
-  std::array<std::byte, 64> room;
-  ManyBody body(room);
+  ManyBody body;
   body.add_get(std::as_bytes(std::span<const char>("apple", 5)));
   body.add_get(std::as_bytes(std::span<const char>("fig", 3)));
+  body.add_get(std::as_bytes(std::span<const char>("0123456789abcdef", 16)));
   std::string text;
   for (const std::byte byte : body.bytes()) text += hex(byte);
   EXPECT_EQ(text,
-            "0200000000000000"
+            "0300000000000000"
             "05006170706c65"
-            "0300666967");
+            "0300666967"
+            "100030313233343536373839616263646566");
+  body.clear();
+  body.add_get(std::as_bytes(std::span<const char>("fig", 3)));
+  text.clear();
+  for (const std::byte byte : body.bytes()) text += hex(byte);
+  EXPECT_EQ(text,
+            "0100000000000000"
+            "0300666967")
+      << "nothing of the body before";
   EXPECT_EQ(
       hex(ManyEntry{.version = 0x10002, .expires_wall_ns = 0, .value_bytes = 3, .code = 0, .reserved = 0},
           "red") +
@@ -95,8 +104,7 @@ TEST(Wire, keys_of_one_call_lie_as_the_format_page_says) {
 
 TEST(Wire, puts_of_one_call_lie_as_the_format_page_says) {
   const auto bytes_of = [](std::string_view text) { return std::as_bytes(std::span(text)); };
-  std::array<std::byte, 64> room;
-  ManyBody body(room);
+  ManyBody body;
   body.add_put(bytes_of("apple"), bytes_of("red"), 60'000'000'000);
   std::string text;
   for (const std::byte byte : body.bytes()) text += hex(byte);
