@@ -2,14 +2,13 @@
 // A change that makes a hot path longer fails here, whatever the machine and its neighbours do: each
 // operation has the number of instructions that it took when it was last looked at. A tenth more is another
 // compiler's taste; a quarter less needs a new figure, for the old one would guard nothing.
-#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "bench/measure/instruction_count.h"
+#include "tests/cost/expect_cost.h"
 #include "tests/cost/ring_calls.h"
 #include "tests/process/node_process.h"
 
@@ -20,48 +19,10 @@
 namespace refract::test {
 namespace {
 
-using bench::instructions_of;
-using bench::Operations;
 using kv::test::bytes_of;
 
 const std::string kKey = "user:0000000042!";  // 16 bytes.
 const std::string kValue(64, 'v');
-
-// With g++ 12 at -O3.
-struct Cost {
-  const char* name;
-  uint64_t instructions;
-  std::function<Operations()> prepare;
-};
-
-[[nodiscard]] bool is_optimised() {
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  return true;
-#else
-  return false;
-#endif
-}
-
-void expect_cost(const Cost& cost) {
-  if (!is_optimised()) GTEST_SKIP() << "instructions are counted in optimised builds";
-  const auto instructions = instructions_of(cost.prepare);
-  if (!instructions) GTEST_SKIP() << "processes may not be traced here";
-  ASSERT_GT(*instructions, 0U) << "an operation failed";
-  testing::Test::RecordProperty("instructions", static_cast<int>(*instructions));
-  fmt::print("{}: {} instructions, {} are known\n", cost.name, *instructions, cost.instructions);
-  EXPECT_LE(*instructions, cost.instructions + cost.instructions / 10) << cost.name;
-  EXPECT_GE(*instructions, cost.instructions - cost.instructions / 4)
-      << cost.name << ": it has become cheaper; write the new figure down";
-}
-
-template <typename Operation>
-Operations repeated(Operation operation) {
-  return [operation = std::move(operation)](unsigned count) mutable {
-    bool is_right = true;
-    for (unsigned i = 0; i < count; ++i) is_right = operation() && is_right;
-    return is_right;
-  };
-}
 
 // Clients of a node over shared memory. The server is not waited for: what it does is no part of the count.
 class ClientCost : public testing::Test {
@@ -217,7 +178,7 @@ TEST(CallCost, nor_is_a_get) {
 TEST(CallCost, nor_are_sixteen_gets_in_a_call) {
   const auto value = std::make_shared<std::string>();
   const auto sink = std::make_shared<kv::StringSink>(*value);
-  expect_cost({"16 gets, both ends", 11'321, by_call([value, sink](RingCalls& calls) {
+  expect_cost({"16 gets, both ends", 11'032, by_call([value, sink](RingCalls& calls) {
                  std::array<kv::RpcClient::GetItem, 16> items;
                  for (auto& item : items) item = {.key = bytes_of(kKey), .sink = sink.get()};
                  calls.wait(calls.client().multi_get(items));
@@ -226,7 +187,7 @@ TEST(CallCost, nor_are_sixteen_gets_in_a_call) {
 }
 
 TEST(CallCost, nor_are_sixteen_puts_in_a_call) {
-  expect_cost({"16 puts, both ends", 19'528, by_call([](RingCalls& calls) {
+  expect_cost({"16 puts, both ends", 19'361, by_call([](RingCalls& calls) {
                  std::array<kv::RpcClient::PutItem, 16> items;
                  for (auto& item : items)
                    item = {.key = bytes_of(kKey), .value = bytes_of(kValue), .options = {}};
