@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many keys at once: what can be read directly first, then each shard's items together.
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "refract/client/answers.h"
@@ -132,7 +133,8 @@ void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& r
     return StagedGets(*this, items, OneReader{{ways.reader, ways.connection}}, rest).run();
   }
   if (ways.shards.empty()) {
-    for (uint32_t i = 0; i < items.size(); ++i) rest.push_back(i);
+    rest.resize(items.size());
+    std::iota(rest.begin(), rest.end(), 0U);
     return;
   }
   for (const ShardReader& way : ways.shards) {
@@ -150,6 +152,11 @@ struct AsyncCalls::ShardGets {
   std::vector<Sink<StringRoom>> sinks;
   std::vector<kv::RpcClient::GetItem> open;
   kv::TaskTeam* team = nullptr;  // Null: it is the only shard.
+
+  void expect(size_t count) {
+    owners.reserve(count);
+    hashes.reserve(count);
+  }
 };
 
 struct AsyncCalls::ShardPuts {
@@ -159,6 +166,12 @@ struct AsyncCalls::ShardPuts {
   std::vector<Write> writes;
   std::vector<kv::RpcClient::PutItem> open;
   kv::TaskTeam* team = nullptr;
+
+  void expect(size_t count) {
+    owners.reserve(count);
+    hashes.reserve(count);
+    writes.reserve(count);
+  }
 };
 
 namespace {
@@ -211,14 +224,15 @@ Task<Result<bool>> ask_puts(Peers& peers, Connection& connection, Job& job, uint
   co_return true;
 }
 
-// One job for each shard that has some of the items.
+// One job for each shard that has some of the items, of which each will have about `share`.
 template <typename Job>
-Job& job_of(std::vector<Job>& jobs, uint32_t shard) {
+Job& job_of(std::vector<Job>& jobs, uint32_t shard, size_t share) {
   for (Job& job : jobs) {
     if (job.shard == shard) return job;
   }
   jobs.emplace_back();
   jobs.back().shard = shard;
+  jobs.back().expect(share);
   return jobs.back();
 }
 
@@ -228,6 +242,7 @@ Task<> AsyncCalls::get_of_shard(ShardGets& job) {
   // What points into these stays true.
   job.rooms.reserve(job.owners.size());
   job.sinks.reserve(job.owners.size());
+  job.open.reserve(job.owners.size());
   for (size_t i = 0; i < job.owners.size(); ++i) {
     job.sinks.emplace_back(job.rooms.emplace_back(StringRoom{&job.owners[i]->value}));
     job.open.push_back({.key = job.owners[i]->key, .sink = &job.sinks.back(), .hash = job.hashes[i]});
@@ -243,6 +258,7 @@ Task<> AsyncCalls::get_of_shard(ShardGets& job) {
 }
 
 Task<> AsyncCalls::put_of_shard(ShardPuts& job) {
+  job.open.reserve(job.owners.size());
   for (size_t i = 0; i < job.owners.size(); ++i) {
     const PutItem& item = *job.owners[i];
     job.open.push_back({.key = item.key,
@@ -288,7 +304,7 @@ Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32
         item.result = fail(code);
       } else {
         const KeyOwner place{.key = item.key};
-        ShardGets& job = job_of(jobs, peers_.index_of(place));
+        ShardGets& job = job_of(jobs, peers_.index_of(place), which.size() / peers_.count() + 1);
         job.owners.push_back(&item);
         job.hashes.push_back(place.key.known());
       }
@@ -321,7 +337,7 @@ Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
         continue;
       }
       const KeyOwner place{.key = item.key};
-      ShardPuts& job = job_of(jobs, peers_.index_of(place));
+      ShardPuts& job = job_of(jobs, peers_.index_of(place), items.size() / peers_.count() + 1);
       job.owners.push_back(&item);
       job.hashes.push_back(place.key.known());
       job.writes.emplace_back(peers_, item.options.request, is_conditional(item.options));
