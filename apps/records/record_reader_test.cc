@@ -12,6 +12,8 @@
 
 #include "apps/records/record_testing.h"
 
+#include "refract/base/testing/turns.h"
+
 namespace refract::records {
 namespace {
 
@@ -61,7 +63,8 @@ TEST(RoundTrip, the_largest_keys_and_values_beyond_every_buffer_come_back) {
   Prng prng(9);
   Pairs records;
   for (const char filler : {'x', '"', '\n', '\\', '\x01', '\xff'}) {
-    records.emplace_back(std::string(65'535, filler), std::string(3'000'000 + prng.below(10), filler));
+    records.emplace_back(std::string(65'535, filler),
+                         std::string(test::turns(3'000'000, 1'200'000) + prng.below(10), filler));
   }
   for (const Format format : kStreams) EXPECT_EQ(testing::lost_by(records, format, 100'000), "");
 }

@@ -25,8 +25,8 @@ class WithNode(unittest.TestCase):
     def setUpClass(cls):
         cls.node = Node(*SMALL)
         cls.addClassCleanup(cls.node.__exit__)
-        for i in range(500):
-            cls.node.run("put", f"key{i}", f"value {i}")
+        pairs = "".join(f"key{i}\tvalue {i}\n" for i in range(500))
+        cls.node.run("load", "--format", "tsv", "--header", "no", "-", data=pairs.encode())
 
     def ok(self, *words, data=b""):
         done = self.node.run(*words, data=data)

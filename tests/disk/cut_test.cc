@@ -26,6 +26,7 @@
 #include "tests/disk/recorded_disk.h"
 
 #include "refract/base/log.h"
+#include "refract/base/testing/turns.h"
 #include "refract/memory/testing/fake_system.h"
 #include "refract/storage/posix_disk.h"
 
@@ -43,7 +44,7 @@ constexpr uint64_t kSnapshotEach = 120;  // So many changes.
 constexpr uint64_t kChangesMeanwhile = 50;
 constexpr uint64_t kSnapshotsMin = 3;
 constexpr uint64_t kRecycledMin = 4;
-constexpr uint64_t kCutsByChance = 150;
+constexpr uint64_t kCutsByChance = turns(150, 40);
 
 struct Stretch {
   Recording recording;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/testing/turns.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/owner/table/eviction.h"
@@ -29,8 +30,7 @@ namespace {
 
 using test::bytes_of;
 
-// Fewer under a sanitizer, which takes fifty times as long.
-constexpr uint64_t kPuts = REFRACT_SHARED_PUTS;
+constexpr uint64_t kPuts = refract::test::turns(100'000, 6'000);
 constexpr uint64_t kLongEvery = 1'500;
 constexpr uint64_t kKeys = 3'000;
 constexpr size_t kReaders = 2;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/testing/turns.h"
 #include "refract/fabric/conformance.h"
 #include "refract/fabric/conformance/allocation_count.h"
 
@@ -144,7 +145,7 @@ TEST_P(ChannelConformance, a_message_over_the_maximum_is_too_large_and_the_chann
 TEST_P(ChannelConformance, a_flood_in_both_directions_loses_doubles_and_reorders_nothing) {
   const Pair pair = open();
   ASSERT_NE(pair.client, nullptr);
-  const uint64_t messages_wanted = fixture_->scale(100'000);
+  const uint64_t messages_wanted = fixture_->scale(test::turns(100'000, 20'000));
   struct Direction {
     Channel* from;
     Side* to;

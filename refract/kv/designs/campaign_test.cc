@@ -18,6 +18,7 @@
 #include "refract/base/prng.h"
 #include "refract/base/testing/linearizability/checker.h"
 #include "refract/base/testing/linearizability/picture.h"
+#include "refract/base/testing/turns.h"
 #include "refract/kv/designs/pilaf/client.h"
 #include "refract/kv/designs/prism/client.h"
 #include "refract/kv/designs/prism/server.h"
@@ -32,11 +33,7 @@ using linearizability::Outcome;
 using runtime::Task;
 using test::bytes_of;
 
-#ifdef REFRACT_DCHECK_ON
-constexpr uint64_t kSeeds = 8;  // Under a sanitizer.
-#else
-constexpr uint64_t kSeeds = 120;
-#endif
+constexpr uint64_t kSeeds = refract::test::turns(120, 8);
 constexpr int kClients = 4;
 constexpr int kStepsPerClient = 60;
 

@@ -9,6 +9,7 @@
 #include "refract/base/testing/linearizability/checker.h"
 #include "refract/base/testing/linearizability/test_brute_force.h"
 #include "refract/base/testing/linearizability/test_histories.h"
+#include "refract/base/testing/turns.h"
 
 namespace refract::linearizability {
 namespace {
@@ -26,8 +27,7 @@ std::string all_of(const History& history) {
   return text;
 }
 
-// Fewer under a sanitizer, which takes fifty times as long.
-constexpr size_t kOperations = REFRACT_CHECKER_OPERATIONS;
+constexpr size_t kOperations = refract::test::turns(100'000, 10'000);
 
 Recipe small(uint64_t seed) {
   Recipe recipe{.seed = seed, .clients = 2 + static_cast<uint32_t>(seed % 3)};
@@ -172,7 +172,7 @@ TEST(Random, a_hundred_thousand_operations_take_a_few_steps_each) {
     EXPECT_TRUE(timed.judgement.is_good()) << shape.name;
     EXPECT_LT(timed.judgement.steps, shape.steps_max_each * kOperations) << shape.name;
     fmt::print("{}: {} operations in {:.3f} s, {:.1f} steps each\n", shape.name, kOperations, timed.seconds,
-               static_cast<double>(timed.judgement.steps) / kOperations);
+               static_cast<double>(timed.judgement.steps) / static_cast<double>(kOperations));
   }
 }
 
