@@ -113,7 +113,7 @@ bool AsyncClient::Get::await_suspend(std::coroutine_handle<> waiter) {
 
 // False: not now. What ends other than well is begun again by the ways that know about retries.
 bool AsyncClient::Get::ask_once() {
-  client::Peers& peers = calls_.peers();
+  const client::Peers& peers = calls_.peers();
   Connection* connection = peers.is_child() ? nullptr : peers.short_ways().answering;
   if (connection == nullptr) [[unlikely]] {
     connection = peers.answering_at(place());
@@ -190,7 +190,7 @@ bool AsyncClient::Put::await_suspend(std::coroutine_handle<> waiter) {
 // else that is not simple.
 bool AsyncClient::Put::ask_once(std::coroutine_handle<> waiter) {
   if (needs_identity(options_)) return false;
-  client::Peers& peers = calls_.peers();
+  const client::Peers& peers = calls_.peers();
   Connection* const connection = peers.answering_at({.key = key_});
   if (connection == nullptr || connection->rpc_alone() == nullptr) return false;
   begun_ns_ = peers.shard().now_ns();

@@ -76,6 +76,8 @@ class RpcClient::Attempt : public TimedCall {
    protected:
     ~Continuer() = default;
   };
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
   ~Attempt() override {
     if (is_awaited()) give_up();
   }

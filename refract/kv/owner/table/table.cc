@@ -164,7 +164,7 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
 
 [[gnu::flatten]] Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> value,
                                              const PutOptions& options) {
-  TablePlace place = locate(key);
+  const TablePlace place = locate(key);
   if (options.is_plain()) [[likely]] {
     if (const uint64_t version = replace(key, value, place); version != 0) [[likely]]
       return version;
