@@ -146,8 +146,9 @@ void answer(std::span<const std::byte> input) {
   for (size_t i = 0; i < wire::kKeysPerCall; ++i) {
     const auto one = wire::take_many_answer(many);
     if (!one) break;
-    if (one->code == Code::kOk && give(*one, sink))
-      REFRACT_CHECK(one->value.size() == one->entry.value_bytes);
+    Got whole;
+    if (one->code == Code::kOk && give(*one, sink, whole) == Code::kOk)
+      REFRACT_CHECK(one->value.size() == one->entry.value_bytes && whole.version == one->entry.version);
   }
   for (many = input; wire::take_many_version(many);) continue;
   if (const auto scan = wire::take<wire::ScanReply>(input)) {
