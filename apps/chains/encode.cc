@@ -20,7 +20,7 @@ class Encoder {
       : chain_(chain), stores_(stores) {}
 
   Reported<std::vector<std::byte>> run() {
-    const prism::ChainHeader header = {.version = prism::kChainVersion,
+    const prism::ChainHeader header = {.version = static_cast<uint8_t>(prism::ChainForm::kPlain),
                                        .operations = static_cast<uint8_t>(chain_.statements.size()),
                                        .reserved = 0,
                                        .reserved_end = 0};

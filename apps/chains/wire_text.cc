@@ -148,6 +148,9 @@ std::string wire_text(std::span<const std::byte> chain) {
   prism::DecodedChain decoded;
   const Code code = prism::decode(chain, decoded);
   if (chain.size() < sizeof(prism::ChainHeader)) return "no chain: too short for a header\n";
+  if (std::to_integer<uint8_t>(chain[0]) == static_cast<uint8_t>(prism::ChainForm::kDense)) {
+    return "a chain in the dense form, whose fields this does not print\n";
+  }
   Printer printer(chain);
   printer.title(fmt::format("chain of {} bytes", chain.size()));
   printer.field({1, "version", ""});

@@ -59,8 +59,8 @@ Task<Code> by_reads(const Chase& chase, rpc::Session& session, runtime::Shard& s
 
 Task<Code> by_chain(const prism::Attachment& store, prism::Client& client, runtime::Shard& shard,
                     uint64_t index, Landing& landing) {
-  std::array<std::byte, 64> buffer;
-  prism::Chain chain(buffer);
+  std::array<std::byte, prism::Chain::kHeadersBytesMax> buffer;
+  prism::Chain chain(buffer, store.form);
   chain
       .read(store.at(kPointersAt + index * sizeof(uint64_t)), store.key,
             static_cast<uint32_t>(landing.object.size()))

@@ -119,9 +119,10 @@ TEST(Chase, takes_as_long_as_can_be_worked_out) {
   // The first READ brings 8 bytes instead of 512.
   EXPECT_NEAR(latency_us("reads", "near"), 4 - 0.504 + 4, 0.002);
   EXPECT_NEAR(latency_us("reads", "far"), 14 - 0.504 + 14, 0.002);
-  // A chain's 16 + 8 + 32 bytes and a reply's 16 + 8 + 512 go as messages.
+  // A chain's 16 + 12 + 5 bytes in the dense form, with a short address, and a reply's 16 + 8 + 512 go as
+  // messages.
   constexpr double kReadWire_us = 0.080 * 2 + 0.016 + 0.512;
-  constexpr double kChainWire_us = 0.060 * 2 + 0.056 + 0.024 + 0.512;
+  constexpr double kChainWire_us = 0.060 * 2 + 0.033 + 0.024 + 0.512;
   EXPECT_NEAR(latency_us("chain", "near"), 4 - kReadWire_us + kChainWire_us + 2, 0.002);
   EXPECT_NEAR(latency_us("chain", "far"), 14 - kReadWire_us + kChainWire_us + 2, 0.002);
 }

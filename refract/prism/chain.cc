@@ -14,26 +14,30 @@ Operand Operand::of(std::span<const std::byte> bytes) noexcept {
   return operand;
 }
 
-Chain::Chain(std::span<std::byte> buffer) noexcept : buffer_(buffer) {
+// The headers are written before they are read.
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
+Chain::Chain(std::span<std::byte> buffer, ChainForm form) noexcept : buffer_(buffer), form_(form) {
   clear();
 }
 
 void Chain::clear() noexcept {
-  bytes_ = sizeof(ChainHeader);
-  last_ = 0;
+  bytes_ = form_ == ChainForm::kDense ? kDenseHeadBytesMax : sizeof(ChainHeader);
   count_ = 0;
   fits_ = buffer_.size() >= bytes_;
 }
 
 void Chain::begin(const OperationHeader& header) noexcept {
-  last_ = bytes_;
   ++count_;
-  append(std::as_bytes(std::span(&header, 1)));
+  last() = header;
+  // In the plain form its place is before its inline bytes.
+  const size_t room = form_ == ChainForm::kPlain ? sizeof(OperationHeader) : 0;
+  fits_ = fits_ && count_ <= kOperationsMax && room <= buffer_.size() - bytes_;
+  if (fits_) bytes_ += room;
 }
 
 void Chain::append(std::span<const std::byte> part) noexcept {
   const uint64_t bytes = padded(part.size());
-  fits_ = fits_ && count_ <= kOperationsMax && bytes <= buffer_.size() - bytes_;
+  fits_ = fits_ && bytes <= buffer_.size() - bytes_;
   if (!fits_ || bytes == 0) return;
   std::memset(buffer_.data() + bytes_ + bytes - 8, 0, 8);
   std::memcpy(buffer_.data() + bytes_, part.data(), part.size());
@@ -46,24 +50,6 @@ void Chain::append_operand(const Operand& operand, uint32_t bytes) noexcept {
   } else {
     append(std::span(operand.bytes).first(std::min<size_t>(bytes, kOperandBytesMax)));
   }
-}
-
-void Chain::add_flag(uint16_t flag) noexcept {
-  if (!fits_) return;
-  std::byte* place = buffer_.data() + last_ + offsetof(OperationHeader, flags);
-  uint16_t flags = 0;
-  std::memcpy(&flags, place, sizeof(flags));
-  flags |= flag;
-  std::memcpy(place, &flags, sizeof(flags));
-}
-
-void Chain::set_mode(uint8_t mode) noexcept {
-  if (fits_) std::memcpy(buffer_.data() + last_ + offsetof(OperationHeader, mode), &mode, sizeof(mode));
-}
-
-void Chain::set_operand(uint64_t operand) noexcept {
-  if (fits_)
-    std::memcpy(buffer_.data() + last_ + offsetof(OperationHeader, operand), &operand, sizeof(operand));
 }
 
 Step<Opcode::kRead> Chain::read(RemotePointer address, RemoteKey key, uint32_t bytes) noexcept {
@@ -148,15 +134,37 @@ Step<Opcode::kFetchAdd> Chain::fetch_add(RemotePointer address, RemoteKey key, u
   return Step<Opcode::kFetchAdd>(this);
 }
 
+std::span<const std::byte> Chain::finish_plain() const noexcept {
+  const ChainHeader header = {.version = static_cast<uint8_t>(ChainForm::kPlain),
+                              .operations = static_cast<uint8_t>(count_),
+                              .reserved = 0,
+                              .reserved_end = 0};
+  std::memcpy(buffer_.data(), &header, sizeof(header));
+  size_t at = sizeof(header);
+  for (const OperationHeader& operation : std::span(headers_).first(count_)) {
+    std::memcpy(buffer_.data() + at, &operation, sizeof(operation));
+    at += sizeof(operation) + inline_bytes_of(operation);
+  }
+  return buffer_.first(bytes_);
+}
+
+// The head ends where the inline bytes begin.
+std::span<const std::byte> Chain::finish_dense() const noexcept {
+  std::array<std::byte, kDenseHeadBytesMax> head;
+  size_t bytes = pack_head(std::span(headers_).first(count_), head);
+  if (bytes_ > kDenseHeadBytesMax) {
+    std::memset(head.data() + bytes, 0, padded(bytes) - bytes);
+    bytes = padded(bytes);
+  }
+  const size_t begins = kDenseHeadBytesMax - bytes;
+  std::memcpy(buffer_.data() + begins, head.data(), bytes);
+  return buffer_.subspan(begins, bytes_ - begins);
+}
+
 Result<std::span<const std::byte>> Chain::finish() const noexcept {
   if (!fits_) return fail(Code::kTooLarge);
-  const ChainHeader header = {
-      .version = kChainVersion, .operations = static_cast<uint8_t>(count_), .reserved = 0, .reserved_end = 0};
-  std::memcpy(buffer_.data(), &header, sizeof(header));
-  const std::span<const std::byte> chain = buffer_.first(bytes_);
-  DecodedChain decoded;  // NOLINT(cppcoreguidelines-pro-type-member-init): decode fills it.
-  if (decode(chain, decoded) != Code::kOk) return fail(Code::kInvalidArgument);
-  return chain;
+  if (!are_sound(std::span(headers_).first(count_))) return fail(Code::kInvalidArgument);
+  return form_ == ChainForm::kDense ? finish_dense() : finish_plain();
 }
 
 }  // namespace refract::prism

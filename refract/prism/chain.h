@@ -12,8 +12,13 @@
 // What can never be right does not compile: a bound without an indirection, a place beyond the scratch, an
 // allocation that is owned but goes nowhere. finish() refuses the rest, by the check that the executor makes.
 // Nothing allocates. A step is used up in the statement that made it: it is the chain's last operation.
+//
+// The form is the plain one, which every executor reads and takes apart with fewer instructions. Where the
+// network is the bound and not the executor, the dense one pays, if the attachment says that the peer reads
+// it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +26,7 @@
 #include <span>
 
 #include "refract/base/result.h"
+#include "refract/prism/dense.h"
 #include "refract/prism/limits.h"
 #include "refract/prism/operation.h"
 
@@ -158,8 +164,9 @@ class Step {
 
 class Chain {
  public:
-  // The chain is as long as the buffer at most; what does not fit, finish() says.
-  explicit Chain(std::span<std::byte> buffer) noexcept;
+  // The chain is as long as the buffer at most; what does not fit, finish() says. In the dense form the
+  // buffer needs kHeadersBytesMax beside the inline bytes, however few the operations are.
+  explicit Chain(std::span<std::byte> buffer, ChainForm form = ChainForm::kPlain) noexcept;
 
   Step<Opcode::kRead> read(RemotePointer address, RemoteKey key, uint32_t bytes) noexcept;
   Step<Opcode::kWrite> write(RemotePointer address, RemoteKey key, std::span<const std::byte> data) noexcept;
@@ -179,6 +186,10 @@ class Chain {
   // Begins again in the same buffer.
   void clear() noexcept;
 
+  // Room enough for all but the inline bytes, in either form.
+  static constexpr size_t kHeadersBytesMax =
+      std::max(sizeof(ChainHeader) + kOperationsMax * sizeof(OperationHeader), kDenseHeadBytesMax);
+
  private:
   template <Opcode, uint16_t>
   friend class Step;
@@ -186,33 +197,33 @@ class Chain {
   void begin(const OperationHeader& header) noexcept;
   void append(std::span<const std::byte> part) noexcept;
   void append_operand(const Operand& operand, uint32_t bytes) noexcept;
-  // Changes the last operation.
-  void add_flag(uint16_t flag) noexcept;
-  void set_mode(uint8_t mode) noexcept;
-  void set_operand(uint64_t operand) noexcept;
+  [[nodiscard]] OperationHeader& last() noexcept { return headers_[std::min(count_, kOperationsMax) - 1]; }
+  [[nodiscard]] std::span<const std::byte> finish_plain() const noexcept;
+  [[nodiscard]] std::span<const std::byte> finish_dense() const noexcept;
 
   std::span<std::byte> buffer_;
-  size_t bytes_ = 0;
-  size_t last_ = 0;  // Where the last operation's header stands.
+  std::array<OperationHeader, kOperationsMax> headers_;
+  size_t bytes_ = 0;  // Of the buffer: inline bytes where they will travel, and room for headers.
   size_t count_ = 0;
+  ChainForm form_;
   bool fits_ = true;
 };
 
 template <Opcode kOpcode, uint16_t kSet>
 template <uint16_t kFlag>
 auto Step<kOpcode, kSet>::with() const noexcept {
-  chain_->add_flag(kFlag);
+  chain_->last().flags |= kFlag;
   return Step<kOpcode, static_cast<uint16_t>(kSet | kFlag)>(chain_);
 }
 
 template <Opcode kOpcode, uint16_t kSet>
 void Step<kOpcode, kSet>::set_mode(uint8_t mode) const noexcept {
-  chain_->set_mode(mode);
+  chain_->last().mode = mode;
 }
 
 template <Opcode kOpcode, uint16_t kSet>
 void Step<kOpcode, kSet>::set_operand(uint64_t operand) const noexcept {
-  chain_->set_operand(operand);
+  chain_->last().operand = operand;
 }
 
 }  // namespace refract::prism

@@ -22,7 +22,8 @@ namespace {
                     .region = reply.region,
                     .rights = granted,
                     .bytes = reply.bytes,
-                    .root = reply.root};
+                    .root = reply.root,
+                    .form = reply.chain_version >= kChainVersion ? ChainForm::kDense : ChainForm::kPlain};
 }
 
 [[nodiscard]] AttachRequest request_of(ChainRights rights) noexcept {

@@ -32,6 +32,8 @@ struct Attachment {
   ChainRights rights;
   uint64_t bytes = 0;  // Of the region when it was attached; it may have grown.
   uint64_t root = 0;   // Offset in the region.
+  ChainForm form =
+      ChainForm::kPlain;  // The densest that the executor reads; its caller may send the plain one, too.
 
   [[nodiscard]] RemotePointer at(uint64_t offset) const noexcept { return RemotePointer::at(region, offset); }
 };

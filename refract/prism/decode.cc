@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/prism/decode.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "refract/memory/slot_word.h"
+#include "refract/prism/dense.h"
 
 namespace refract::prism {
 namespace {
@@ -114,15 +116,23 @@ uint64_t inline_bytes_of(const OperationHeader& header) noexcept {
   }
 }
 
-Code decode(std::span<const std::byte> chain, DecodedChain& decoded) noexcept {
-  decoded.count = 0;
+bool are_sound(std::span<const OperationHeader> headers) noexcept {
+  if (headers.empty() || headers.size() > kOperationsMax) return false;
+  for (size_t i = 0; i < headers.size(); ++i) {
+    if (!is_sound(headers[i], i == 0)) return false;
+  }
+  return true;
+}
+
+namespace {
+
+Code decode_plain(std::span<const std::byte> chain, DecodedChain& decoded) noexcept {
   ChainHeader header;
   if (chain.size() < sizeof(header)) return Code::kMalformed;
   std::memcpy(&header, chain.data(), sizeof(header));
   chain = chain.subspan(sizeof(header));
-  if (header.version != kChainVersion || header.reserved != 0 || header.reserved_end != 0) {
-    return Code::kMalformed;
-  }
+  if (header.version != static_cast<uint8_t>(ChainForm::kPlain)) return Code::kMalformed;
+  if (header.reserved != 0 || header.reserved_end != 0) return Code::kMalformed;
   if (header.operations == 0 || header.operations > kOperationsMax) return Code::kMalformed;
   for (size_t i = 0; i < header.operations; ++i) {
     Operation& operation = decoded.operations[i];
@@ -137,6 +147,38 @@ Code decode(std::span<const std::byte> chain, DecodedChain& decoded) noexcept {
     ++decoded.count;
   }
   return chain.empty() ? Code::kOk : Code::kMalformed;
+}
+
+Code decode_dense(std::span<const std::byte> chain, DecodedChain& decoded) noexcept {
+  DenseHead::Copy copy;  // NOLINT(cppcoreguidelines-pro-type-member-init): the head fills it.
+  DenseHead head(chain, copy);
+  if (head.operations() == 0 || head.operations() > kOperationsMax) return Code::kMalformed;
+  for (size_t i = 0; i < head.operations(); ++i) {
+    OperationHeader& header = decoded.operations[i].header;
+    if (!head.take(header) || !is_sound(header, i == 0)) return Code::kMalformed;
+  }
+  uint64_t at = head.taken();
+  for (size_t i = 0; i < head.operations(); ++i) {
+    Operation& operation = decoded.operations[i];
+    const uint64_t inline_bytes = inline_bytes_of(operation.header);
+    // Only what has inline bytes behind it is padded.
+    if (inline_bytes > 0) at = padded(at);
+    operation.inline_bytes = chain.data() + std::min<uint64_t>(at, chain.size());
+    at += inline_bytes;
+  }
+  // No sum of so few parts wraps round.
+  if (at != chain.size()) return Code::kMalformed;
+  decoded.count = head.operations();
+  return Code::kOk;
+}
+
+}  // namespace
+
+Code decode(std::span<const std::byte> chain, DecodedChain& decoded) noexcept {
+  decoded.count = 0;
+  const bool is_dense =
+      !chain.empty() && std::to_integer<uint8_t>(chain[0]) == static_cast<uint8_t>(ChainForm::kDense);
+  return is_dense ? decode_dense(chain, decoded) : decode_plain(chain, decoded);
 }
 
 }  // namespace refract::prism

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chain taken apart: what the executor runs, what the builder checks itself by, and what tools print.
 //
-// The headers are copies, taken before they are checked. The inline bytes are not: the peer may still be
-// changing them, so a reader of them reads each once. Nothing allocates.
+// Both forms end as the same headers. These are copies, taken before they are checked. The inline bytes are
+// not: the peer may still be changing them, so a reader of them reads each once. Nothing allocates.
 #pragma once
 
 #include <array>
@@ -40,6 +40,9 @@ struct Operation {
   }
 };
 
+// What the executor asks of headers before it runs the first of them.
+[[nodiscard]] bool are_sound(std::span<const OperationHeader> headers) noexcept;
+
 // REQUIRES: header.bytes within the limits.
 [[nodiscard]] uint64_t inline_bytes_of(const OperationHeader& header) noexcept;
 
@@ -50,7 +53,8 @@ struct DecodedChain {
   [[nodiscard]] std::span<const Operation> all() const noexcept { return std::span(operations).first(count); }
 };
 
-// kMalformed: the chain is refused as a whole; `decoded` then holds the operations before the one at fault.
+// kMalformed: the chain is refused as a whole; of a plain one `decoded` then holds the operations before the
+// one at fault.
 [[nodiscard]] Code decode(std::span<const std::byte> chain, DecodedChain& decoded) noexcept;
 
 }  // namespace refract::prism

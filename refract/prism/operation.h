@@ -2,7 +2,8 @@
 // How a chain of operations and its reply travel. docs/formats/prism.md says what each operation does, in
 // which order it is checked, and has a worked example, which is also the golden test.
 //
-//   chain   ChainHeader | { OperationHeader | inline bytes, each part padded to 8 } ...
+//   plain   ChainHeader | { OperationHeader | inline bytes, each part padded to 8 } ...
+//   dense   the same operations in fewer bytes, see dense.h
 //   reply   Outcome for each operation | the outputs in order, each padded to 8
 //
 // Little endian. Both sides treat what they get as hostile, and as still changing while they look at it.
@@ -23,7 +24,11 @@ inline constexpr uint16_t kMethodsEnd = 0x300;
 inline constexpr uint16_t kChainMethod = 0x200;
 inline constexpr uint16_t kAttachMethod = 0x201;
 
-inline constexpr uint8_t kChainVersion = 1;
+// The first byte of a chain, and how the rest lies. An executor reads its own version and all before it; the
+// newest that it reads stands in its answer to an attach.
+enum class ChainForm : uint8_t { kPlain = 1, kDense = 2 };
+inline constexpr uint8_t kChainVersion = static_cast<uint8_t>(ChainForm::kDense);
+inline constexpr uint8_t kChainVersionOldest = static_cast<uint8_t>(ChainForm::kPlain);
 
 // The region of a connection's own kScratchBytes. Only a pointer that stands in an operation may name it,
 // never one that was found in memory; it needs no key.
@@ -72,7 +77,7 @@ inline constexpr unsigned kFlagBits = 10;
 }
 
 struct ChainHeader {
-  uint8_t version;  // kChainVersion
+  uint8_t version;  // ChainForm::kPlain
   uint8_t operations;
   uint16_t reserved;
   uint32_t reserved_end;
@@ -129,11 +134,12 @@ struct AttachReply {
   uint64_t bytes;  // Of the region now; it may grow.
   uint64_t root;   // Offset in the region where the store begins, as the store defines it.
   uint16_t region;
-  uint8_t rights;  // Those granted.
-  uint8_t reserved[5];
+  uint8_t rights;         // Those granted.
+  uint8_t chain_version;  // The newest that the executor reads; 0 of one that reads the oldest alone.
+  uint8_t reserved[4];
 };
 static_assert(sizeof(AttachReply) == 32 && offsetof(AttachReply, region) == 24 &&
-              offsetof(AttachReply, rights) == 26);
+              offsetof(AttachReply, rights) == 26 && offsetof(AttachReply, chain_version) == 27);
 
 [[nodiscard]] constexpr uint64_t padded(uint64_t bytes) noexcept {
   return (bytes + 7) / 8 * 8;

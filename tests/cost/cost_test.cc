@@ -197,9 +197,9 @@ TEST(CallCost, nor_are_sixteen_puts_in_a_call) {
 }
 
 // What a chain costs the executor: its message decoded, checked, run, its reply written.
-std::function<Operations()> of_chain(bool puts) {
-  return [puts] {
-    const auto hot = std::make_shared<prism::snic::HotChains>();
+std::function<Operations()> of_chain(bool puts, prism::ChainForm form = prism::ChainForm::kPlain) {
+  return [puts, form] {
+    const auto hot = std::make_shared<prism::snic::HotChains>(form);
     const std::span<const std::byte> message = puts ? hot->put_message() : hot->get_message();
     return repeated([hot, message] { return hot->run(message) > 0 && hot->counts().failed_operations == 0; });
   };
@@ -207,10 +207,12 @@ std::function<Operations()> of_chain(bool puts) {
 
 TEST(PrismCost, a_chain_that_reads_is_no_longer_than_it_was) {
   expect_cost({"chain that reads", 476, of_chain(false)});
+  expect_cost({"the same, dense", 582, of_chain(false, prism::ChainForm::kDense)});
 }
 
 TEST(PrismCost, nor_is_one_that_puts) {
   expect_cost({"chain that puts", 1'661, of_chain(true)});
+  expect_cost({"the same, dense", 1'844, of_chain(true, prism::ChainForm::kDense)});
 }
 
 }  // namespace

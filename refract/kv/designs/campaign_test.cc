@@ -320,13 +320,15 @@ TEST_P(DesignCampaigns, every_history_is_linearizable_and_no_buffer_is_lost) {
 // That what is judged above could be judged wrong.
 TEST(DesignCampaign, a_buffer_that_is_given_back_while_a_slot_leads_to_it_is_found) {
   for (const bool steps : {false, true}) {
-    int found = 0;
-    for (uint64_t seed = 1; seed <= 10; ++seed) {
+    // Some 60 of 100 seeds find it, and 80 where chains are interleaved.
+    constexpr uint64_t kSeedsOfTheFault = 40;
+    uint64_t found = 0;
+    for (uint64_t seed = 1; seed <= kSeedsOfTheFault; ++seed) {
       Tally tally;
       Campaign campaign({.design = find("prism"), .steps = steps}, seed, true);
       if (!campaign.run(tally).empty()) ++found;
     }
-    EXPECT_GT(found, 3);
+    EXPECT_GT(found, kSeedsOfTheFault / 3);
   }
 }
 

@@ -79,6 +79,7 @@ class SteppingService final : public rpc::Service {
                                    .root = 0,
                                    .region = parts_.region,
                                    .rights = parts_.rights.bits,
+                                   .chain_version = prism::kChainVersion,
                                    .reserved = {}};
     server_->reply(from, Code::kOk, std::as_bytes(std::span(&reply, 1)));
   }

@@ -34,7 +34,8 @@ std::string version_text() {
       REFRACT_VERSION, kSpaceLayoutVersion, storage::kStoreVersion, storage::kSegmentVersion,
       storage::kRingVersion, storage::kSnapshotVersion,
       range(shm::kWireVersionLowest, shm::kWireVersionHighest), shm::kNodePageVersion,
-      range(tcp::kWireVersionOldest, tcp::kWireVersion), fabric::verbs::kWireVersion, prism::kChainVersion);
+      range(tcp::kWireVersionOldest, tcp::kWireVersion), fabric::verbs::kWireVersion,
+      range(prism::kChainVersionOldest, prism::kChainVersion));
 }
 
 }  // namespace refract::node

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arbitrary bytes as chains, and arbitrary memory below them: whatever is said and found, nothing outside the
 // regions, the scratch and the reply is touched, the reply can be read, and no buffer is lost or doubled.
+// What one form says, the dense form of it says, too.
 //
 // Input: which half of the rights (1), how much room for the reply (1), length of the chain (2), the chain,
 // then what the memory holds. Two regions with the keys 1 and 2; a fuzzer cannot guess longer ones.
@@ -17,6 +18,7 @@
 #include "refract/prism/reply.h"
 #include "refract/prism/snic/free_lists.h"
 #include "refract/prism/snic/run.h"
+#include "refract/prism/testing/other_form.h"
 
 namespace refract::prism::snic {
 namespace {
@@ -57,6 +59,19 @@ class Memory {
   FreeLists lists_{writer_};
 };
 
+void check_dense(std::span<const std::byte> chain, const DecodedChain& decoded) {
+  const std::vector<std::byte> dense = testing::dense_of(chain);
+  DecodedChain again;  // NOLINT(cppcoreguidelines-pro-type-member-init): decode fills it.
+  REFRACT_CHECK(decode(dense, again) == Code::kOk && again.count == decoded.count);
+  for (size_t i = 0; i < decoded.count; ++i) {
+    const Operation& one = decoded.operations[i];
+    const Operation& other = again.operations[i];
+    REFRACT_CHECK(std::memcmp(&one.header, &other.header, sizeof(one.header)) == 0);
+    const uint64_t bytes = inline_bytes_of(one.header);
+    REFRACT_CHECK(bytes == 0 || std::memcmp(one.inline_bytes, other.inline_bytes, bytes) == 0);
+  }
+}
+
 void execute(std::span<const std::byte> chain, std::span<const std::byte> memory, uint8_t rights,
              size_t room) {
   Executor executor;
@@ -73,6 +88,7 @@ void execute(std::span<const std::byte> chain, std::span<const std::byte> memory
     DecodedChain decoded;  // NOLINT(cppcoreguidelines-pro-type-member-init): decode fills it.
     REFRACT_CHECK(decode(chain, decoded) == Code::kOk && *bytes <= room);
     REFRACT_CHECK(Reply::of(std::span(reply).first(*bytes), decoded.count).has_value());
+    check_dense(chain, decoded);
   } else {
     REFRACT_CHECK(bytes.code() == Code::kMalformed || bytes.code() == Code::kTooLarge);
   }

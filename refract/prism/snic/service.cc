@@ -177,6 +177,7 @@ void Service::attach(Open& open, const rpc::IncomingCall& call) noexcept {
                              .root = offer->root,
                              .region = offer->region,
                              .rights = grant->rights.bits,
+                             .chain_version = kChainVersion,
                              .reserved = {}};
   if (server_ != nullptr) server_->reply(call.from, Code::kOk, std::as_bytes(std::span(&reply, 1)));
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,7 +73,51 @@ TEST(PrismService, attaching_answers_with_key_region_and_root) {
   EXPECT_EQ(words.root, 8u);
   EXPECT_EQ(words.bytes, 4096u);
   EXPECT_NE(words.key.bits, 0u);
+  EXPECT_EQ(words.form, ChainForm::kDense);
   EXPECT_EQ(served.attach(*session).key, words.key) << "one key for each session and region";
+}
+
+// An executor of another version: it answers each attach and runs nothing.
+class Answers final : public rpc::Service {
+ public:
+  void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
+    const AttachReply reply = {.key = 1,
+                               .bytes = 4096,
+                               .root = 0,
+                               .region = kRegion,
+                               .rights = ChainRights::kAll,
+                               .chain_version = version,
+                               .reserved = {}};
+    for (const rpc::IncomingCall& call : calls) {
+      server->reply(call.from, Code::kOk, std::as_bytes(std::span(&reply, 1)));
+    }
+  }
+
+  rpc::Server* server = nullptr;
+  uint8_t version = 0;
+};
+
+TEST(PrismService, chains_go_out_in_the_newest_form_that_both_ends_know) {
+  Answers answers;
+  runtime::Shard shard{system_clock()};
+  fabric::LoopbackHub hub;
+  fabric::LoopbackDomain client_domain(hub, "client");
+  fabric::LoopbackDomain server_domain(hub, "server");
+  rpc::Server server(answers, shard);
+  const fabric::Dispatcher server_dispatcher(server_domain, shard, &server);
+  const fabric::Dispatcher client_dispatcher(client_domain, shard);
+  answers.server = &server;
+  rpc::Session session(**client_domain.connect("server"), shard);
+  while (session.state() != rpc::Session::State::kOpen) (void)shard.poll_once();
+  constexpr std::array<ChainForm, 4> kForms = {ChainForm::kPlain, ChainForm::kPlain, ChainForm::kDense,
+                                               ChainForm::kDense};
+  for (uint8_t version = 0; version < kForms.size(); ++version) {
+    answers.version = version;
+    const auto attached =
+        Client(session).attach_and_wait("words", {ChainRights::kAll}, shard.refresh_now() + 10 * kSecond_ns);
+    ASSERT_TRUE(attached.has_value());
+    EXPECT_EQ(attached->form, kForms[version]) << int{version};
+  }
 }
 
 TEST(PrismService, attaching_to_what_is_not_offered_is_refused) {

@@ -19,7 +19,8 @@ using Bytes = std::span<const std::byte>;
 
 constexpr size_t kReportBatch = 16;  // So many are told at a time; fewer wait for more.
 constexpr int kTriesForRoom = 4;
-constexpr size_t kChainOverheadBytes = 512;  // Headers and operands of the longest chain here.
+// Headers, and operands of the longest chain here.
+constexpr size_t kChainOverheadBytes = prism::Chain::kHeadersBytesMax + 64;
 
 // A get's: nothing was to be changed, so nothing is in doubt.
 [[nodiscard]] Code read_outcome(Code code) noexcept {
@@ -90,7 +91,7 @@ Task<Result<>> PrismKvClient::attach(uint64_t deadline_ns) {
   if (!store) co_return fail(read_outcome(store.error().code));
   store_ = *store;
   const Workspace work(*this);
-  prism::Chain chain(work.chain());
+  prism::Chain chain(work.chain(), store_.form);
   chain.read(at(store_.root), store_.key, sizeof(Root));
   const Result<prism::Reply> reply = co_await chains_.run(chain, deadline_ns);
   if (!reply) co_return fail(read_outcome(reply.error().code));
@@ -112,8 +113,8 @@ Task<Result<uint64_t>> PrismKvClient::get(Bytes key, ValueSink& sink, uint64_t d
   if (key.empty()) co_return fail(Code::kInvalidArgument);
   const uint64_t home = home_of(key, root_);
   for (uint64_t probe = 0; probe < std::min(kProbesMax, root_.slot_count); ++probe) {
-    std::array<std::byte, 64> buffer;
-    prism::Chain chain(buffer);
+    std::array<std::byte, prism::Chain::kHeadersBytesMax> buffer;
+    prism::Chain chain(buffer, store_.form);
     chain.read(at(slot_at(root_, home + probe)), store_.key, static_cast<uint32_t>(item_bytes_max(root_)))
         .indirect()
         .bounded();
@@ -142,7 +143,7 @@ Task<Result<PrismKvClient::Located>> PrismKvClient::locate(Bytes key, Workspace&
   for (uint64_t probe = 0; probe < std::min(kProbesMax, root_.slot_count); ++probe) {
     Located located{.index = home + probe, .slot = {}};
     const RemotePointer slot = at(slot_at(root_, located.index));
-    prism::Chain chain(work.chain());
+    prism::Chain chain(work.chain(), store_.form);
     chain.read(slot, store_.key, sizeof(Slot));
     // The key is all that is wanted of the item.
     chain.read(slot, store_.key, static_cast<uint32_t>(sizeof(ItemHeader) + key.size())).indirect().bounded();
@@ -168,7 +169,7 @@ Task<Result<PrismKvClient::Located>> PrismKvClient::locate(Bytes key, Workspace&
 Task<Result<PrismKvClient::Swung>> PrismKvClient::swing(const Located& located, Bytes item, uint64_t list,
                                                         Workspace& work, uint64_t deadline_ns) {
   const std::array<uint64_t, 2> behind_pointer = {item.size(), located.slot.generation + 1};
-  prism::Chain chain(work.chain());
+  prism::Chain chain(work.chain(), store_.form);
   chain.write(prism::scratch(8), {}, std::as_bytes(std::span(behind_pointer)));
   chain.allocate(at(list), store_.key, item).redirect(0).conditional();
   chain

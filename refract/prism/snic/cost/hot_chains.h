@@ -19,7 +19,7 @@ namespace refract::prism::snic {
 
 class HotChains {
  public:
-  HotChains() {
+  explicit HotChains(ChainForm form = ChainForm::kPlain) : get_(get_bytes_, form), put_(put_bytes_, form) {
     (void)lists_.add_list({.start = {4096}, .buffer_bytes = 64, .count = 16});
     REFRACT_CHECK(executor_
                       .add_region({.id = 1,
@@ -66,10 +66,10 @@ class HotChains {
   Executor executor_;
   Connection connection_;
   std::array<std::byte, 64> value_{};
-  std::array<std::byte, 256> get_bytes_{};
-  std::array<std::byte, 256> put_bytes_{};
-  Chain get_{get_bytes_};
-  Chain put_{put_bytes_};
+  std::array<std::byte, Chain::kHeadersBytesMax + 128> get_bytes_{};
+  std::array<std::byte, Chain::kHeadersBytesMax + 128> put_bytes_{};
+  Chain get_;
+  Chain put_;
   std::array<std::byte, 256> room_{};
 };
 
