@@ -310,7 +310,7 @@ void Session::take_replies(std::span<const fabric::Completion> messages) noexcep
 void Session::on_opened(fabric::Channel& channel, Code code) noexcept {
   reopens_ = false;
   if (code != Code::kOk) {
-    end(code);
+    end();
     return;
   }
   // Not earlier than the peer's own word for it: what is derived from it must not be too late there.
@@ -321,14 +321,13 @@ void Session::on_opened(fabric::Channel& channel, Code code) noexcept {
   wake_first();
 }
 
-void Session::on_closed(fabric::Channel& channel, Code code) noexcept {
+void Session::on_closed(fabric::Channel& channel, Code) noexcept {
   reopens_ = channel.reconnects();
-  end(code);
+  end();
 }
 
-void Session::end(Code code) noexcept {
+void Session::end() noexcept {
   state_ = State::kClosed;
-  closed_code_ = code == Code::kOk ? Code::kUnavailable : code;
   for (Slot& slot : slots_) {
     if (slot.state == SlotState::kSent || slot.state == SlotState::kAbandoned) {
       settle(slot, {.code = Code::kIndeterminate});

@@ -128,8 +128,6 @@ class Session final : public fabric::Receiver {
   [[nodiscard]] bool reopens() const noexcept { return state_ == State::kClosed && reopens_; }
   // When it was opened last, by the shard's clock.
   [[nodiscard]] uint64_t opened_ns() const noexcept { return opened_ns_; }
-  // Why it is closed.
-  [[nodiscard]] Code closed_code() const noexcept { return closed_code_; }
   // Null when closed for good. Not null in state kClosed: the provider is reconnecting, and kOpen may follow.
   [[nodiscard]] fabric::Channel* channel() const noexcept { return endpoint_.channel; }
   // For one-sided requests on the session's channel (fabric/await.h). Lives as long as the session.
@@ -177,13 +175,12 @@ class Session final : public fabric::Receiver {
   void settle(Slot& slot, const runtime::OpResult& result) noexcept;
   void take_replies(std::span<const fabric::Completion> messages) noexcept;
   [[nodiscard]] bool take_reply(std::span<const std::byte> message) noexcept;
-  void end(Code code) noexcept;
+  void end() noexcept;
   void wake_first() noexcept;
 
   fabric::Endpoint endpoint_;
   runtime::Shard* shard_;
   State state_ = State::kOpening;
-  Code closed_code_ = Code::kOk;
   bool reopens_ = false;
   bool is_among_replies_ = false;
   AfterReplies* after_replies_ = nullptr;

@@ -49,9 +49,8 @@ class Connection final : public Link {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Null: reads go to the server, and why_not_direct() says why.
+  // Null: reads go to the server, and route().reason says why.
   [[nodiscard]] Reader* reader() const noexcept { return reader_; }
-  [[nodiscard]] const std::string& why_not_direct() const noexcept { return why_not_direct_; }
   [[nodiscard]] const std::byte* at(Offset offset) const noexcept { return memory_->at(offset); }
   // Of how many reads by reader() the node wants to know one; 0: of none.
   [[nodiscard]] uint64_t reads_per_use() const noexcept { return reads_per_use_; }

@@ -94,7 +94,6 @@ class Link : public Channel {
   void start(const Memory& memory) noexcept;
   // Nothing more will be written by the peer: what has arrived is delivered, then the link closes.
   void lose_peer() noexcept { peer_gone_ = true; }
-  [[nodiscard]] bool peer_gone() const noexcept { return peer_gone_; }
   // `reconnecting`: kClosed says that kOpened may follow.
   void begin_closing(bool reconnecting) noexcept;
   void set_phase(Phase phase) noexcept { phase_ = phase; }

@@ -196,7 +196,6 @@ SeededReader::SeededReader(VisibleMemory& memory, Options options)
     : memory_(&memory), options_(std::move(options)), prng_(options_.seed) {}
 
 void SeededReader::before_load(Offset) noexcept {
-  ++load_count_;
   if (options_.stall && prng_.chance(options_.stall_chance)) options_.stall();
   memory_->advance_random(prng_);
 }

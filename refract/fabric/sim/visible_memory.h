@@ -171,13 +171,11 @@ class SeededReader final : public LoadSchedule {
   void before_load(Offset at) noexcept override;
   [[nodiscard]] bool next_copy_is_backward() noexcept override { return prng_.chance(0.25); }
   [[nodiscard]] uint64_t position() const noexcept override { return memory_->visible(); }
-  [[nodiscard]] uint64_t load_count() const noexcept { return load_count_; }
 
  private:
   VisibleMemory* memory_;
   Options options_;
   Prng prng_;
-  uint64_t load_count_ = 0;
 };
 
 }  // namespace refract::sim

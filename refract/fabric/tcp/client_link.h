@@ -57,7 +57,6 @@ class ClientLink final : public Connection {
   void peer_lost() noexcept override;
   void peer_left() noexcept override;
   void attempt() noexcept;
-  void attempt_next() noexcept;
   void attempt_failed(Report why) noexcept;
   void give_up(Report why) noexcept;
   void stop_attempt() noexcept;

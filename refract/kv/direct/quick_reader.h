@@ -168,8 +168,6 @@ class QuickReader {
 
   // Whether it knows the table as it is.
   [[nodiscard]] bool is_current() const noexcept { return memory_.observe(kBucketCountAt) == known_.count; }
-  // Where the key's bucket lies, or lay: for hints. The space's first line while nothing is known.
-  [[nodiscard]] Offset known_bucket_of(uint64_t hash) const noexcept { return known_.bucket_of(hash); }
 
   // What get() knows beforehand, brought up to date: the bucket count with where its chunks lie, and how much
   // of the space may be read. get() answers nothing while the table has another count.
