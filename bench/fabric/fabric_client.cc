@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,13 +14,12 @@
 namespace refract::bench {
 namespace {
 
-using fabric::Completion;
 using fabric::Op;
 using fabric::Request;
 
 constexpr Rights kAllRights = {.read = true, .write = true, .atomic = true};
-constexpr uint64_t kPatience_ns = 10 * kSecond_ns;
-constexpr uint32_t kTurnsBetweenClocks = 65'536;
+// Turns in which the channel takes nothing, after which a stream is given up.
+constexpr uint64_t kRefusalsMax = 65'536'000;
 constexpr size_t kSamplesMin = 20;
 
 constexpr Op op_of(Shape shape) noexcept {
@@ -63,56 +63,13 @@ Reported<> FabricClient::open(const std::string& address) {
       {.region = kFabricRegion, .base = memory_.data(), .bytes = FabricLayout::kBytes, .rights = kAllRights});
   if (!key) return report(key.error());
   own_key_ = *key;
-  const Reported<fabric::Channel*> channel = domain_->connect(address);
-  if (!channel) return report(channel.error());
-  channel_ = *channel;
-  if (!wait([this] { return is_open_; })) return broken();
+  const Reported<bool> opened = TimedEnd::connect(address);
+  if (!opened) return report(opened.error());
+  if (!*opened) return broken();
   const Reported<FabricAnswer> facts = ask({.command = Command::kFacts});
   if (!facts) return report(facts.error());
   peer_key_ = {facts->key};
   return {};
-}
-
-void FabricClient::turn() noexcept {
-  const size_t count = domain_->poll(completions_);
-  for (size_t i = 0; i < count; ++i) take(completions_[i]);
-  domain_->flush();
-}
-
-void FabricClient::take(const Completion& completion) noexcept {
-  if (completion.code != Code::kOk && code_ == Code::kOk) code_ = completion.code;
-  switch (completion.op) {
-    case Op::kReceive:
-      ++messages_;
-      std::memcpy(&answer_, completion.bytes.data(), std::min(sizeof(answer_), completion.bytes.size()));
-      return;
-    case Op::kOpened:
-      is_open_ = true;
-      return;
-    case Op::kClosed:
-      if (code_ == Code::kOk) code_ = Code::kUnavailable;
-      return;
-    default:
-      ++completed_;
-      value_ = completion.value;
-  }
-}
-
-template <typename Done>
-bool FabricClient::wait(const Done& done) noexcept {
-  uint64_t end_ns = 0;
-  for (uint32_t turns = 1; !done(); ++turns) {
-    if (code_ != Code::kOk) return false;
-    turn();
-    if (turns % kTurnsBetweenClocks != 0) continue;
-    if (end_ns == 0) end_ns = now_ns() + kPatience_ns;
-    if (now_ns() > end_ns) code_ = Code::kDeadlineExceeded;
-  }
-  return code_ == Code::kOk;
-}
-
-bool FabricClient::post(const Request& request) noexcept {
-  return wait([&] { return channel_->post({&request, 1}) == 1; });
 }
 
 std::unexpected<Report> FabricClient::broken() const {
@@ -120,12 +77,10 @@ std::unexpected<Report> FabricClient::broken() const {
 }
 
 Reported<FabricAnswer> FabricClient::ask(const FabricOrder& order) {
-  const uint64_t before = messages_;
   FabricOrder sent = order;
-  if (!post({.local = {reinterpret_cast<std::byte*>(&sent), sizeof(sent)}, .tail = {}, .op = Op::kSend}))
-    return broken();
-  domain_->flush();
-  if (!wait([&] { return messages_ > before; })) return broken();
+  const Request message{
+      .local = {reinterpret_cast<std::byte*>(&sent), sizeof(sent)}, .tail = {}, .op = Op::kSend};
+  if (!exchange(message, messages_)) return broken();
   return answer_;
 }
 
@@ -168,19 +123,14 @@ bool FabricClient::put_once(Request& request) noexcept {
   const uint64_t last = request.local.bytes - sizeof(uint64_t);
   const uint64_t sequence = sequence_++;
   std::memcpy(request.local.data + last, &sequence, sizeof(sequence));
-  if (channel_->post({&request, 1}) != 1 && !post(request)) return false;
-  domain_->flush();
+  if (!post(request)) return false;
   const std::byte* const word = memory_.data() + FabricLayout::kWritten + last;
   return wait([&] { return observe_u64(word) == sequence; });
 }
 
 bool FabricClient::once(const Case& which, Request& request) noexcept {
   if (which.shape == Shape::kPut) return put_once(request);
-  const uint64_t& arrivals = which.shape == Shape::kSend ? messages_ : completed_;
-  const uint64_t wanted = arrivals + 1;
-  if (channel_->post({&request, 1}) != 1 && !post(request)) return false;
-  domain_->flush();
-  if (!wait([&] { return arrivals >= wanted; })) return false;
+  if (!exchange(request, which.shape == Shape::kSend ? messages_ : completed_)) return false;
   // Each swap expects what the one before it left, so that all of them succeed.
   if (which.shape == Shape::kCompareSwap) {
     request.compare = value_ == request.compare ? request.operand : value_;
@@ -198,16 +148,12 @@ Reported<Timing> FabricClient::latency(const Case& which, double seconds) {
     samples_.clear();
     const auto ticks =
         static_cast<uint64_t>(static_cast<double>(is_recorded ? span_ns : span_ns / 10) / timer_.ns_per_tick);
-    const uint64_t begin = ticks_before();
-    uint64_t now = begin;
     // A bare look at the counter, as peers do it: a fence would cost more than a READ of shared memory.
-    for (size_t i = 0; (now - begin < ticks || i < kSamplesMin) && i < kSamplesMax; ++i) {
-      if (!once(which, request)) return broken();
-      const uint64_t after = __rdtsc();
-      samples_.record(after - now);
-      now = after;
-    }
-    total = now - begin;
+    const std::optional<uint64_t> took = repeat(
+        {.duration = ticks, .least = kSamplesMin, .most = kSamplesMax}, [&] { return once(which, request); },
+        [] { return __rdtsc(); }, [&](uint64_t each) { samples_.record(each); });
+    if (!took) return broken();
+    total = *took;
   }
   const double scale = timer_.ns_per_tick * (is_ping_pong(which.shape) ? 0.5 : 1);
   const auto ns = [&](uint64_t ticks) { return static_cast<double>(ticks) * scale; };
@@ -227,7 +173,7 @@ Reported<Flow> FabricClient::stream(const Case& which, double seconds) {
   const uint64_t begin_ns = now_ns();
   const uint64_t end_ns = begin_ns + static_cast<uint64_t>(seconds * 1e9);
   uint64_t sent = 0;
-  for (uint64_t refused = 0; refused < kTurnsBetweenClocks * 1'000ULL && code_ == Code::kOk;) {
+  for (uint64_t refused = 0; refused < kRefusalsMax && code_ == Code::kOk;) {
     const size_t taken = channel_->post(requests);
     sent += taken;
     refused = taken == 0 ? refused + 1 : 0;
@@ -248,21 +194,9 @@ Reported<Flow> FabricClient::bandwidth(const Case& which, size_t depth, double s
   if (which.shape == Shape::kSend) return stream(which, seconds);
   if (const Reported<> prepared = prepare(which); !prepared) return report(prepared.error());
   const std::vector<Request> requests(std::clamp<size_t>(depth, 1, kBatch), request_of(which));
-  const uint64_t begin_ns = now_ns();
-  const uint64_t end_ns = begin_ns + static_cast<uint64_t>(seconds * 1e9);
-  const uint64_t completed_before = completed_;
-  uint64_t posted = 0;
-  for (uint64_t now = begin_ns; now < end_ns && code_ == Code::kOk; now = now_ns()) {
-    const uint64_t in_flight = posted - (completed_ - completed_before);
-    if (in_flight < requests.size()) {
-      posted += channel_->post(std::span(requests).subspan(in_flight));
-      domain_->flush();
-    }
-    turn();
-  }
-  if (!wait([&] { return completed_ - completed_before == posted; })) return broken();
-  const double elapsed = static_cast<double>(now_ns() - begin_ns) * 1e-9;
-  const double per_second = static_cast<double>(posted) / elapsed;
+  const std::optional<node::TimedFlow> flown = flow(requests, static_cast<uint64_t>(seconds * 1e9));
+  if (!flown) return broken();
+  const double per_second = static_cast<double>(flown->requests) / flown->seconds;
   return Flow{.per_second = per_second, .bytes_per_second = per_second * static_cast<double>(which.bytes)};
 }
 

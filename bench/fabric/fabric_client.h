@@ -21,6 +21,7 @@
 #include "bench/measure/measure.h"
 
 #include "refract/base/report.h"
+#include "refract/node/doctor/timed_end.h"
 
 namespace refract::bench {
 
@@ -48,7 +49,7 @@ struct Flow {
   double bytes_per_second = 0;
 };
 
-class FabricClient {
+class FabricClient : private node::TimedEnd<FabricClient, FabricAnswer, 65'536> {
  public:
   // Returns when the channel is open and the other end has told its key. kUnsupported: as the row says.
   [[nodiscard]] static Reported<std::unique_ptr<FabricClient>> connect(const FabricRow& row,
@@ -78,26 +79,25 @@ class FabricClient {
   [[nodiscard]] Reported<> rest();
 
  private:
+  friend class node::TimedEnd<FabricClient, FabricAnswer, 65'536>;
+
   FabricClient(ClientEnd end, AnonymousMemory memory, const Timer& timer) noexcept
-      : memory_(std::move(memory)),
+      : TimedEnd(*end.domain, kPatience_ns),
+        memory_(std::move(memory)),
         end_(std::move(end)),
-        domain_(end_.domain.get()),
         timer_(timer),
         samples_(kSamplesMax) {}
 
   static constexpr size_t kSamplesMax = 200'000;
   static constexpr size_t kBatch = 64;
+  static constexpr uint64_t kPatience_ns = 10 * kSecond_ns;
+
+  // The other end is a thread or a process of its own.
+  void turn_far() const noexcept {}
 
   [[nodiscard]] Reported<> open(const std::string& address);
   [[nodiscard]] Reported<FabricAnswer> ask(const FabricOrder& order);
   [[nodiscard]] fabric::Request request_of(const Case& which) const noexcept;
-  // One turn: what came, noted below.
-  void turn() noexcept;
-  void take(const fabric::Completion& completion) noexcept;
-  // Turns until `done`, unless something fails or nothing happens for seconds.
-  template <typename Done>
-  [[nodiscard]] bool wait(const Done& done) noexcept;
-  [[nodiscard]] bool post(const fabric::Request& request) noexcept;
   // Once, there and back.
   [[nodiscard]] bool once(const Case& which, fabric::Request& request) noexcept;
   [[nodiscard]] bool put_once(fabric::Request& request) noexcept;
@@ -108,20 +108,10 @@ class FabricClient {
 
   AnonymousMemory memory_;  // Outlives the domains, with which it is registered.
   ClientEnd end_;
-  fabric::Domain* domain_;
   Timer timer_;
   Samples samples_;
-  fabric::Channel* channel_ = nullptr;
   RemoteKey own_key_;
   RemoteKey peer_key_;
-  std::array<fabric::Completion, kBatch> completions_;
-
-  bool is_open_ = false;
-  Code code_ = Code::kOk;   // The first failure.
-  uint64_t completed_ = 0;  // Requests with a token.
-  uint64_t messages_ = 0;
-  uint64_t value_ = 0;   // Of the last atomic.
-  FabricAnswer answer_;  // The last message's first bytes.
   uint64_t sequence_ = 1;
 };
 

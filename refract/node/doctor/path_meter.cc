@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
+#include <vector>
 
-#include "refract/base/clock.h"
 #include "refract/base/histogram.h"
 #include "refract/memory/host/limits.h"
+#include "refract/node/doctor/timed_end.h"
 
 namespace refract::node {
 namespace {
@@ -24,11 +26,11 @@ constexpr std::array<size_t, 2> kLargeBytes = {64 * kKiB, kMiB};
 // So much is under way while bandwidth is measured: more than any path's delay swallows.
 constexpr size_t kBytesUnderWay = 2 * kMiB;
 constexpr uint32_t kRequestsMax = 16;
-constexpr uint32_t kTurnsBetweenClocks = 64;
 
-class Meter {
+class Meter : private TimedEnd<Meter, uint64_t, 64> {
  public:
-  Meter(LoopBack& ends, const MeterOptions& options) noexcept : ends_(ends), options_(options) {}
+  Meter(LoopBack& ends, const MeterOptions& options) noexcept
+      : TimedEnd(ends.near_end(), options.patience_ns), ends_(ends), options_(options) {}
 
   [[nodiscard]] Reported<PathFigures> run() {
     if (auto opened = open(); !opened) return report(opened.error());
@@ -46,14 +48,13 @@ class Meter {
   }
 
  private:
-  [[nodiscard]] static uint64_t now_ns() noexcept { return system_clock().now_ns(); }
+  friend class TimedEnd<Meter, uint64_t, 64>;
 
   [[nodiscard]] Reported<> open() {
-    auto channel = ends_.near_end().connect(ends_.address());
-    if (!channel) return report(channel.error());
-    channel_ = *channel;
     doing_ = "opening the channel";
-    if (!wait([this] { return is_open_; })) return broken();
+    const Reported<bool> opened = connect(ends_.address());
+    if (!opened) return report(opened.error());
+    if (!*opened) return broken();
     return {};
   }
 
@@ -65,34 +66,13 @@ class Meter {
                   "see that the two ends reach each other, and that nothing between them drops packets");
   }
 
-  void turn() noexcept {
+  void turn_far() noexcept {
     if (!is_open_) ends_.let_in();
-    size_t count = ends_.near_end().poll(completions_);
-    for (const Completion& completion : std::span(completions_).first(count)) hear(completion);
-    count = ends_.far_end().poll(completions_);
-    for (const Completion& completion : std::span(completions_).first(count)) {
+    const size_t count = ends_.far_end().poll(far_completions_);
+    for (const Completion& completion : std::span(far_completions_).first(count)) {
       if (completion.op == Op::kReceive) answer(completion);
     }
     ends_.far_end().flush();
-    ends_.near_end().flush();
-  }
-
-  void hear(const Completion& completion) noexcept {
-    ++signs_of_life_;
-    if (completion.code != Code::kOk && code_ == Code::kOk) code_ = completion.code;
-    switch (completion.op) {
-      case Op::kOpened:
-        is_open_ = completion.code == Code::kOk;
-        break;
-      case Op::kClosed:
-        if (code_ == Code::kOk) code_ = Code::kUnavailable;
-        break;
-      case Op::kReceive:
-        ++answers_;
-        break;
-      default:
-        ++completed_;
-    }
   }
 
   static void answer(const Completion& message) noexcept {
@@ -102,25 +82,6 @@ class Meter {
     reply.local = {bytes.data(), bytes.size()};
     // One is under way at a time, for which there is always room.
     (void)message.channel->post({&reply, 1});
-  }
-
-  template <typename Done>
-  [[nodiscard]] bool wait(const Done& done) noexcept {
-    uint64_t signs = signs_of_life_;
-    uint64_t since_ns = 0;
-    for (uint32_t turns = 1; !done(); ++turns) {
-      if (code_ != Code::kOk) return false;
-      turn();
-      if (turns % kTurnsBetweenClocks != 0) continue;
-      if (since_ns == 0 || signs != signs_of_life_) since_ns = now_ns();
-      signs = signs_of_life_;
-      if (now_ns() - since_ns > options_.patience_ns) code_ = Code::kDeadlineExceeded;
-    }
-    return code_ == Code::kOk;
-  }
-
-  [[nodiscard]] bool post(const Request& request) noexcept {
-    return wait([&] { return channel_->post({&request, 1}) == 1; });
   }
 
   [[nodiscard]] Request one_sided(Op op, size_t bytes) const noexcept {
@@ -136,21 +97,15 @@ class Meter {
 
   [[nodiscard]] bool read_once() noexcept {
     doing_ = "a READ of 8 B";
-    const uint64_t before = completed_;
-    if (!post(one_sided(Op::kRead, kSmallBytes))) return false;
-    ends_.near_end().flush();
-    return wait([&] { return completed_ > before; });
+    return exchange(one_sided(Op::kRead, kSmallBytes), completed_);
   }
 
   [[nodiscard]] bool ask_once() noexcept {
     doing_ = "a message of 8 B";
-    const uint64_t before = answers_;
     Request message;
     message.tail = {};
     message.local = {ends_.local(), kSmallBytes};
-    if (!post(message)) return false;
-    ends_.near_end().flush();
-    return wait([&] { return answers_ > before; });
+    return exchange(message, messages_);
   }
 
   template <typename Once>
@@ -158,14 +113,9 @@ class Meter {
     // The first finds caches and translations cold.
     if (!once()) return false;
     Histogram samples;
-    const uint64_t end_ns = now_ns() + options_.each_ns;
-    for (uint64_t now = now_ns(); samples.count() < kMeterSamplesMin || now < end_ns;) {
-      if (!once()) return false;
-      const uint64_t then = now_ns();
-      samples.record(then - now);
-      now = then;
-      if (samples.count() == kMeterSamplesMax) break;
-    }
+    const Repetitions how = {
+        .duration = options_.each_ns, .least = kMeterSamplesMin, .most = kMeterSamplesMax};
+    if (!repeat(how, once, now_ns, [&](uint64_t ns) { samples.record(ns); })) return false;
     of = {.ns_p50 = samples.quantile(0.5), .ns_p99 = samples.quantile(0.99)};
     figure_done();
     return true;
@@ -173,23 +123,12 @@ class Meter {
 
   [[nodiscard]] bool bandwidth(Op op, size_t bytes, uint64_t& bytes_per_s) {
     doing_ = fmt::format("a {} of {} KiB", op == Op::kRead ? "READ" : "WRITE", bytes / kKiB);
-    const auto under_way_max = static_cast<uint64_t>(std::clamp<size_t>(
-        kBytesUnderWay / bytes, 1, std::min(kRequestsMax, channel_->capabilities().depth)));
-    const Request request = one_sided(op, bytes);
-    const uint64_t first = completed_;
-    const uint64_t begin_ns = now_ns();
-    uint64_t posted = 0;
-    uint64_t now = begin_ns;
-    for (; now < begin_ns + options_.each_ns || posted < under_way_max; now = now_ns()) {
-      if (!post(request)) return false;
-      ++posted;
-      ends_.near_end().flush();
-      if (!wait([&] { return posted - (completed_ - first) < under_way_max; })) return false;
-    }
-    // With those that are still under way, for slow paths complete few in the time.
-    if (!wait([&] { return completed_ - first == posted; })) return false;
-    const double seconds = static_cast<double>(now_ns() - begin_ns) / 1e9;
-    bytes_per_s = static_cast<uint64_t>(static_cast<double>(posted * bytes) / seconds);
+    const size_t under_way =
+        std::clamp<size_t>(kBytesUnderWay / bytes, 1, std::min(kRequestsMax, channel_->capabilities().depth));
+    const std::vector<Request> requests(under_way, one_sided(op, bytes));
+    const std::optional<TimedFlow> flown = flow(requests, options_.each_ns);
+    if (!flown) return false;
+    bytes_per_s = static_cast<uint64_t>(static_cast<double>(flown->requests * bytes) / flown->seconds);
     figure_done();
     return true;
   }
@@ -200,14 +139,8 @@ class Meter {
 
   LoopBack& ends_;
   const MeterOptions& options_;
-  fabric::Channel* channel_ = nullptr;
-  std::array<Completion, 64> completions_;
+  std::array<Completion, 64> far_completions_;
   std::string doing_;
-  Code code_ = Code::kOk;  // Of the first thing that failed.
-  bool is_open_ = false;
-  uint64_t signs_of_life_ = 0;
-  uint64_t completed_ = 0;
-  uint64_t answers_ = 0;
 };
 
 }  // namespace
