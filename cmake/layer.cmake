@@ -79,7 +79,7 @@ function(refract_test name)
   target_compile_options(${name} PRIVATE ${REFRACT_TEST_OPTIONS})
   refract_begin_with(refract_test_headers ${name})
   target_link_libraries(${name} PRIVATE
-    refract_flags ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+    refract_flags ${ARG_LINKS} refract_processes GTest::gtest GTest::gmock GTest::gtest_main)
   if("verbs" IN_LIST ARG_LABELS)
     set_property(GLOBAL APPEND PROPERTY REFRACT_VERBS_TESTS ${name})
     set_property(GLOBAL APPEND_STRING PROPERTY REFRACT_VERBS_LIST "${name} ${ARG_TIMEOUT}\n")

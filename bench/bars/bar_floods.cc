@@ -24,7 +24,7 @@ constexpr double kSliceSeconds = 0.5;
 
 // Each on the honest client's core, which runs it only while the honest one sleeps: so that what it takes of
 // the core is as little in both turns, and what is left is the wait at the server.
-using Flooders = std::vector<ChildProcess>;
+using Flooders = std::vector<test::Process>;
 
 Reported<Flooders> start_flooders(const std::vector<std::vector<std::string>>& programs,
                                   const std::string& log) {
@@ -32,15 +32,15 @@ Reported<Flooders> start_flooders(const std::vector<std::vector<std::string>>& p
   for (const std::vector<std::string>& program : programs) {
     std::vector<std::string> arguments = {"chrt", "--idle", "0"};
     arguments.insert(arguments.end(), program.begin(), program.end());
-    Reported<ChildProcess> started = ChildProcess::start(
-        {.arguments = std::move(arguments), .log_path = log, .cpu = core_count() > 1 ? core_number(0) : -1});
+    Reported<test::Process> started = start_beside({.arguments = std::move(arguments), .output_path = log},
+                                                   core_count() > 1 ? core_number(0) : -1);
     if (!started) return report(started.error());
     flooders.push_back(std::move(*started));
   }
   sleep_ns(300 * kMillisecond_ns);
-  for (ChildProcess& flooder : flooders) {
+  for (test::Process& flooder : flooders) {
     if (!flooder.is_running())
-      return report(Code::kUnavailable, "a flooding client has ended: " + tail_of(log));
+      return report(Code::kUnavailable, "a flooding client has ended: " + test::tail_of(log));
   }
   return flooders;
 }
@@ -68,7 +68,7 @@ Reported<double> p99_of(const BarRun& run, StoreDriver& driver, uint64_t slice) 
 }
 
 Reported<Outcome> measure_put_beside_floods(BarRun& run) {
-  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   Reported<PrivateNode> node = start_node(run, kKeys);
   if (!node) return report(node.error());

@@ -49,7 +49,7 @@ Reported<> add_slice(const BarRun& run, StoreDriver& driver, uint64_t slice, His
 Reported<Latencies> measure_latencies(const BarRun& run, const DurableNode& node, StoreDriver& driver,
                                       uint64_t& slices) {
   Latencies latencies;
-  Reported<ChildProcess> snapshot = node.begin_snapshot();
+  Reported<test::Process> snapshot = node.begin_snapshot();
   if (!snapshot) return report(snapshot.error());
   const uint64_t first = slices;
   while (snapshot->is_running()) {

@@ -24,7 +24,7 @@ std::string command_program() {
 }  // namespace
 
 Reported<DurableNode> DurableNode::start(const BarRun& run, const Options& options) {
-  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   DurableNode durable(std::move(*folder), {.program = run.options.node_program,
                                            .memory_limit_bytes = node_memory_bytes(options.entries),
@@ -76,20 +76,21 @@ Reported<double> DurableNode::start_again(std::string_view key, std::string_view
   }
 }
 
-Reported<ChildProcess> DurableNode::begin_snapshot() const {
-  return ChildProcess::start(
+Reported<test::Process> DurableNode::begin_snapshot() const {
+  return start_beside(
       {.arguments = {command_program(), "--socket", node_->socket_path(), "snapshot", "--no-progress"},
-       .log_path = folder_.path() + "/snapshot.log"});
+       .output_path = folder_.path() + "/snapshot.log"});
 }
 
-Reported<> DurableNode::end_snapshot(ChildProcess& snapshot) const {
-  if (snapshot.wait() == 0) return {};
-  return report(Code::kUnavailable, "refract snapshot failed: " + tail_of(folder_.path() + "/snapshot.log"));
+Reported<> DurableNode::end_snapshot(test::Process& snapshot) const {
+  if (snapshot.wait_for_end() == 0) return {};
+  return report(Code::kUnavailable,
+                "refract snapshot failed: " + test::tail_of(folder_.path() + "/snapshot.log"));
 }
 
 Reported<double> DurableNode::snapshot_seconds() const {
   const uint64_t begun_ns = now_ns();
-  Reported<ChildProcess> snapshot = begin_snapshot();
+  Reported<test::Process> snapshot = begin_snapshot();
   if (!snapshot) return report(snapshot.error());
   if (const Reported<> ended = end_snapshot(*snapshot); !ended) return report(ended.error());
   return static_cast<double>(now_ns() - begun_ns) * 1e-9;

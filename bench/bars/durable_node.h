@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "bench/bars/bars.h"
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 #include "bench/sides/private_node.h"
 
 #include "refract/client/client.h"
@@ -34,8 +34,8 @@ class DurableNode {
   void stop();
 
   // `refract snapshot` from its start to its end.
-  [[nodiscard]] Reported<ChildProcess> begin_snapshot() const;
-  [[nodiscard]] Reported<> end_snapshot(ChildProcess& snapshot) const;
+  [[nodiscard]] Reported<test::Process> begin_snapshot() const;
+  [[nodiscard]] Reported<> end_snapshot(test::Process& snapshot) const;
   [[nodiscard]] Reported<double> snapshot_seconds() const;
 
   // The youngest snapshot; empty: there is none.
@@ -44,10 +44,10 @@ class DurableNode {
   [[nodiscard]] const PrivateNode& node() const noexcept { return *node_; }
 
  private:
-  DurableNode(TemporaryFolder folder, NodeOptions options) noexcept
+  DurableNode(test::TemporaryFolder folder, NodeOptions options) noexcept
       : folder_(std::move(folder)), options_(std::move(options)) {}
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   NodeOptions options_;
   std::optional<PrivateNode> node_;
 };

@@ -13,12 +13,12 @@ namespace refract::bench {
 namespace {
 
 // Of this process, without the system calls that use_of() takes, which would count as use.
-ProcessUse own_use() {
+test::ProcessUse own_use() {
   timespec time = {};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   rusage usage = {};
   ::getrusage(RUSAGE_SELF, &usage);
-  ProcessUse use;
+  test::ProcessUse use;
   use.cpu_ns = static_cast<uint64_t>(time.tv_sec) * kSecond_ns + static_cast<uint64_t>(time.tv_nsec);
   use.context_switches = static_cast<uint64_t>(usage.ru_nvcsw + usage.ru_nivcsw);
   return use;
@@ -31,13 +31,13 @@ Outcome measure_idleness(const PrivateNode& node, uint64_t duration_ns,
   idle(300 * kMillisecond_ns);
 
   const std::array<pid_t, 2> others = {node.keeper(), node.server()};
-  std::array<ProcessUse, 3> before = {use_of(others[0]), use_of(others[1]), {}};
+  std::array<test::ProcessUse, 3> before = {test::use_of(others[0]), test::use_of(others[1]), {}};
   const uint64_t start_ns = now_ns();
   before[2] = own_use();
   idle(duration_ns);
-  std::array<ProcessUse, 3> after = {{{}, {}, own_use()}};
+  std::array<test::ProcessUse, 3> after = {{{}, {}, own_use()}};
   const double seconds = static_cast<double>(now_ns() - start_ns) * 1e-9;
-  for (size_t i = 0; i < others.size(); ++i) after[i] = use_of(others[i]);
+  for (size_t i = 0; i < others.size(); ++i) after[i] = test::use_of(others[i]);
 
   Outcome outcome;
   double total_ms = 0;

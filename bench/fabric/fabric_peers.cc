@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 #include "bench/measure/measure.h"
 #include "bench/measure/tcp_socket.h"
 
@@ -37,17 +37,17 @@ Arguments on_core(size_t index, Arguments arguments) {
 // Runs the two processes of a peer and returns what the one that measures printed. A client that ends at once
 // came before its server listened, and is started again.
 Reported<std::string> run_pair(const Arguments& server_arguments, const Arguments& client_arguments) {
-  const Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  const Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   const std::string server_log = folder->path() + "/server.log";
   const std::string client_log = folder->path() + "/client.log";
-  Reported<ChildProcess> server =
-      ChildProcess::start({.arguments = on_core(1, server_arguments), .log_path = server_log});
+  Reported<test::Process> server =
+      start_beside({.arguments = on_core(1, server_arguments), .output_path = server_log});
   if (!server) return report(server.error());
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     sleep_ns(kBirth_ns);
-    Reported<ChildProcess> client =
-        ChildProcess::start({.arguments = on_core(0, client_arguments), .log_path = client_log});
+    Reported<test::Process> client =
+        start_beside({.arguments = on_core(0, client_arguments), .output_path = client_log});
     if (!client) return report(client.error());
     const uint64_t end_ns = now_ns() + kPeerPatience_ns;
     while (client->is_running()) {
@@ -58,12 +58,12 @@ Reported<std::string> run_pair(const Arguments& server_arguments, const Argument
       sleep_ns(kNap_ns);
     }
     // The server serves one client and ends; while it runs, no client has reached it.
-    if (!server->is_running()) return content_of(client_log);
+    if (!server->is_running()) return test::read_whole(client_log);
     sleep_ns(kBirth_ns);
-    if (!server->is_running()) return content_of(client_log);
+    if (!server->is_running()) return test::read_whole(client_log);
   }
-  return report(Code::kUnavailable,
-                fmt::format("{} did not reach its server: {}", client_arguments[0], tail_of(client_log)));
+  return report(Code::kUnavailable, fmt::format("{} did not reach its server: {}", client_arguments[0],
+                                                test::tail_of(client_log)));
 }
 
 Reported<std::string> free_port_text() {
@@ -95,7 +95,7 @@ bool ucx_has(const FabricCase& of) {
 
 // A batch file, so that one start serves all sizes.
 Reported<std::vector<double>> run_ucx(const char* transports, std::span<const PeerCase> cases) {
-  const Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  const Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   const std::string batch = folder->path() + "/batch";
   {
@@ -256,7 +256,7 @@ std::span<const Peer> fabric_peers() noexcept {
 }
 
 bool is_installed(const Peer& peer) {
-  return is_in_path(std::string(peer.program));
+  return test::is_in_path(std::string(peer.program));
 }
 
 std::string obstacle_of(const Peer& peer) {
@@ -272,11 +272,11 @@ std::string version_of(const Peer& peer) {
                         : peer.name == "libfabric" ? "fi_info"
                                                    : "ib_read_lat";
   const char* flag = peer.name == "ucx" ? "-v" : "--version";
-  const Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  const Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return {};
   const std::string log = folder->path() + "/version";
-  Reported<ChildProcess> child = ChildProcess::start({.arguments = {program, flag}, .log_path = log});
-  if (!child || child->wait() == 127) return {};
+  Reported<test::Process> child = start_beside({.arguments = {program, flag}, .output_path = log});
+  if (!child || child->wait_for_end() == 127) return {};
   std::string line;
   std::getline(std::ifstream(log), line);
   const size_t number = line.find_first_of("0123456789");

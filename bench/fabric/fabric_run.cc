@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 
 #include "refract/base/units.h"
 
@@ -27,16 +27,16 @@ constexpr uint64_t kPeerIterationsMax = 100'000;
 class ServerProcess {
  public:
   [[nodiscard]] static Reported<ServerProcess> start(const FabricRow& row, const std::string& program) {
-    Reported<TemporaryFolder> folder = TemporaryFolder::create();
+    Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
     if (!folder) return report(folder.error());
     const std::string log = folder->path() + "/server.log";
     const std::string listen = row.address.empty() ? folder->path() + "/node.sock" : std::string(row.address);
     std::error_code error;
     const std::string self =
         program.empty() ? std::filesystem::read_symlink("/proc/self/exe", error).string() : program;
-    Reported<ChildProcess> process = ChildProcess::start(
+    Reported<test::Process> process = start_beside(
         {.arguments = {self, "fabric", "--serve", listen, "--provider", std::string(row.name), "--core", "1"},
-         .log_path = log});
+         .output_path = log});
     if (!process) return report(process.error());
     // Its first line, whole, says where it is.
     const uint64_t end_ns = now_ns() + kBirthPatience_ns;
@@ -48,16 +48,16 @@ class ServerProcess {
       }
     }
     return report(Code::kUnavailable,
-                  fmt::format("the end that serves {} did not start: {}", row.name, tail_of(log)));
+                  fmt::format("the end that serves {} did not start: {}", row.name, test::tail_of(log)));
   }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
 
  private:
-  ServerProcess(TemporaryFolder folder, ChildProcess process, std::string address) noexcept
+  ServerProcess(test::TemporaryFolder folder, test::Process process, std::string address) noexcept
       : folder_(std::move(folder)), process_(std::move(process)), address_(std::move(address)) {}
 
-  TemporaryFolder folder_;
-  ChildProcess process_;
+  test::TemporaryFolder folder_;
+  test::Process process_;
   std::string address_;
 };
 

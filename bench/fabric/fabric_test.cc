@@ -12,7 +12,7 @@
 
 #include "bench/fabric/fabric_run.h"
 #include "bench/fabric/fabric_server.h"
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 #include "bench/report/findings.h"
 
 #include "refract/documents/json.h"
@@ -24,9 +24,9 @@ namespace {
 class Server {
  public:
   explicit Server(const FabricRow& row) {
-    Reported<TemporaryFolder> made = TemporaryFolder::create();
+    Reported<test::TemporaryFolder> made = test::TemporaryFolder::make();
     EXPECT_TRUE(made) << made.error().to_string();
-    folder_ = std::make_unique<TemporaryFolder>(std::move(*made));
+    folder_ = std::make_unique<test::TemporaryFolder>(std::move(*made));
     const std::string at = row.address.empty() ? folder_->path() + "/node.sock" : std::string(row.address);
     std::promise<std::string> ready;
     std::future<std::string> address = ready.get_future();
@@ -49,7 +49,7 @@ class Server {
   [[nodiscard]] const std::string& address() const { return address_; }
 
  private:
-  std::unique_ptr<TemporaryFolder> folder_;
+  std::unique_ptr<test::TemporaryFolder> folder_;
   std::atomic<bool> stop_ = false;
   std::string address_;
   std::thread thread_;

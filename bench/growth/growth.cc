@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 
 namespace refract::bench {
 namespace {

@@ -31,7 +31,7 @@ struct Side {
 };
 
 uint64_t private_bytes(const PrivateNode& node) {
-  return use_of(node.keeper()).private_bytes + use_of(node.server()).private_bytes;
+  return test::use_of(node.keeper()).private_bytes + test::use_of(node.server()).private_bytes;
 }
 
 Reported<uint16_t> port_of(const PrivateNode& node) {
@@ -119,7 +119,7 @@ Reported<> ConnectionsPoint::start_redis() {
 
 Reported<> ConnectionsPoint::turn_of(GrowthPoint& point, Side& side, uint64_t number) {
   const bool is_ours = &side == &ours_;
-  const uint64_t cpu_ns = is_ours ? use_of(node_->server()).cpu_ns : 0;
+  const uint64_t cpu_ns = is_ours ? test::use_of(node_->server()).cpu_ns : 0;
   const Reported<CrowdTurn> turn =
       side.crowd->run(run_.bars.timer, run_.bars.options.slice_seconds, number + 1);
   if (!turn) return report(turn.error().code, fmt::format("{}: {}", side.name, turn.error().what));
@@ -133,7 +133,7 @@ Reported<> ConnectionsPoint::turn_of(GrowthPoint& point, Side& side, uint64_t nu
   point.add({"answers that came together", side.name, "", "", {}},
             operations / static_cast<double>(std::max<uint64_t>(turn->rounds, 1)));
   if (!is_ours) return {};
-  const auto used_ns = static_cast<double>(use_of(node_->server()).cpu_ns - cpu_ns);
+  const auto used_ns = static_cast<double>(test::use_of(node_->server()).cpu_ns - cpu_ns);
   point.add({"server's time a get", side.name, "ns", "", {}}, used_ns / operations);
   return {};
 }

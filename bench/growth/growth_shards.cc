@@ -54,10 +54,10 @@ Reported<Costs> measure_costs(const GrowthRun& run) {
                              .seconds = run.bars.options.slice_seconds,
                              .seed = number + 1},
                             run.bars.timer);
-          const uint64_t before_ns = use_of(server).cpu_ns;
+          const uint64_t before_ns = test::use_of(server).cpu_ns;
           const Reported<WorkloadResult> result = run_workload(**driver, workload);
           if (!result) return report(result.error());
-          const auto used_ns = static_cast<double>(use_of(server).cpu_ns - before_ns);
+          const auto used_ns = static_cast<double>(test::use_of(server).cpu_ns - before_ns);
           figures.add({kCost, is_get ? "get" : "put", "ns", "", {}},
                       used_ns / static_cast<double>(std::max<uint64_t>(result->operations, 1)));
         }

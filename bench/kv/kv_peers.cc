@@ -9,7 +9,7 @@
 #include "bench/load/memcached_driver.h"
 #include "bench/load/redis_driver.h"
 #include "bench/load/table_driver.h"
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 
 namespace refract::bench {
 
@@ -36,7 +36,7 @@ Reported<> KvStores::start_redis() {
   side.connect = [this](const DriverOptions& options) -> Reported<std::unique_ptr<StoreDriver>> {
     return RedisDriver::connect(redis_->port(), options, contents_);
   };
-  side.server_cpu_ns = [this] { return use_of(redis_->pid()).cpu_ns; };
+  side.server_cpu_ns = [this] { return test::use_of(redis_->pid()).cpu_ns; };
   side.server_pid = [this] { return redis_->pid(); };
   sides_.push_back(std::move(side));
   return {};
@@ -61,7 +61,7 @@ Reported<> KvStores::start_memcached() {
   side.connect = [this](const DriverOptions& options) -> Reported<std::unique_ptr<StoreDriver>> {
     return MemcachedDriver::connect(memcached_->port(), options, contents_);
   };
-  side.server_cpu_ns = [this] { return use_of(memcached_->pid()).cpu_ns; };
+  side.server_cpu_ns = [this] { return test::use_of(memcached_->pid()).cpu_ns; };
   side.server_pid = [this] { return memcached_->pid(); };
   sides_.push_back(std::move(side));
   return {};

@@ -110,7 +110,7 @@ Reported<> KvStores::start_ours() {
       side.served_by = path == Path::kDirect ? "no thread; puts by the node's process"
                                              : fmt::format("the node's process, {} thread{}", load_.shards,
                                                            load_.shards == 1 ? "" : "s");
-      side.server_cpu_ns = [this] { return use_of(node_->node().server()).cpu_ns; };
+      side.server_cpu_ns = [this] { return test::use_of(node_->node().server()).cpu_ns; };
       side.server_pid = [this] { return node_->node().server(); };
     } else {
       side.served_by = "the node that was named";

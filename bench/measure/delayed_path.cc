@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 #include "bench/measure/measure.h"
 #include "bench/measure/tcp_socket.h"
 
@@ -29,14 +29,14 @@ constexpr int kBufferBytes = 32 << 20;
 constexpr size_t kChunkBytes = size_t{1} << 20;
 
 // Runs a program to its end. What it wrote is part of the error.
-Reported<> run_to_end(const TemporaryFolder& folder, std::vector<std::string> arguments) {
+Reported<> run_to_end(const test::TemporaryFolder& folder, std::vector<std::string> arguments) {
   const std::string command = fmt::format("{}", fmt::join(arguments, " "));
   const std::string log = folder.path() + "/command.log";
-  Reported<ChildProcess> process = ChildProcess::start({.arguments = std::move(arguments), .log_path = log});
+  Reported<test::Process> process = start_beside({.arguments = std::move(arguments), .output_path = log});
   if (!process) return report(process.error());
-  const int code = process->wait();
+  const int code = process->wait_for_end();
   if (code == 0) return {};
-  return report(Code::kUnsupported, fmt::format("'{}' ended with {}: {}", command, code, tail_of(log)),
+  return report(Code::kUnsupported, fmt::format("'{}' ended with {}: {}", command, code, test::tail_of(log)),
                 kHowTo);
 }
 
@@ -101,7 +101,7 @@ Reported<DelayedPath> DelayedPath::create(const Options& options) {
     return report(Code::kUnsupported, "a path with delay needs a network namespace, which only root can make",
                   kHowTo);
   }
-  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   const auto number = static_cast<unsigned>(::getpid());
   const std::string here = fmt::format("rfh{}", number);

@@ -28,11 +28,11 @@ std::string user_name() {
   return user == nullptr ? "root" : user->pw_name;
 }
 
-Reported<> wait_until_it_listens(ChildProcess& process, uint16_t port, const std::string& log_path) {
+Reported<> wait_until_it_listens(test::Process& process, uint16_t port, const std::string& log_path) {
   const uint64_t end_ns = now_ns() + 5 * kSecond_ns;
   while (!connect_tcp("127.0.0.1", port)) {
     if (!process.is_running() || now_ns() > end_ns) {
-      return report(Code::kUnavailable, "memcached did not start: " + tail_of(log_path));
+      return report(Code::kUnavailable, "memcached did not start: " + test::tail_of(log_path));
     }
     sleep_ns(5 * kMillisecond_ns);
   }
@@ -42,25 +42,24 @@ Reported<> wait_until_it_listens(ChildProcess& process, uint16_t port, const std
 }  // namespace
 
 Reported<Memcached> Memcached::start(const Options& options) {
-  if (!is_in_path("memcached")) {
+  if (!test::is_in_path("memcached")) {
     return report(Code::kUnsupported, "there is no memcached here to compare with",
                   "install it: 'make bars' and 'scripts/setup bars' do (Debian: apt-get install memcached)");
   }
-  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   const Reported<uint16_t> port = free_port();
   if (!port) return report(port.error());
   const std::string log_path = folder->path() + "/memcached.log";
   // -M: full is an error instead of an eviction, which would look like a fast miss. -R: as many requests of
   // one client at a time as it may have in flight; the default of 20 costs it a third of its speed.
-  ChildProcess::Program program{
+  test::Process::Program program{
       .arguments = {"memcached", "-l", "127.0.0.1", "-p", fmt::format("{}", *port), "-U", "0", "-t", "1",
                     "-m", fmt::format("{}", memory_mib_for(options)), "-M", "-R", "4096", "-I",
                     fmt::format("{}m", 1 + (options.value_bytes + options.key_bytes + kMiB - 1) / kMiB), "-u",
                     user_name()},
-      .log_path = log_path,
-      .cpu = options.cpu};
-  Reported<ChildProcess> process = ChildProcess::start(program);
+      .output_path = log_path};
+  Reported<test::Process> process = start_beside(std::move(program), options.cpu);
   if (!process) return report(process.error());
   if (const Reported<> up = wait_until_it_listens(*process, *port, log_path); !up) return report(up.error());
   return Memcached(std::move(*folder), std::move(*process), *port);

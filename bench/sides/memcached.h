@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 
 #include "refract/base/report.h"
 
@@ -33,11 +33,11 @@ class Memcached {
   [[nodiscard]] pid_t pid() const noexcept { return process_.pid(); }
 
  private:
-  Memcached(TemporaryFolder folder, ChildProcess process, uint16_t port) noexcept
+  Memcached(test::TemporaryFolder folder, test::Process process, uint16_t port) noexcept
       : folder_(std::move(folder)), process_(std::move(process)), port_(port) {}
 
-  TemporaryFolder folder_;
-  ChildProcess process_;
+  test::TemporaryFolder folder_;
+  test::Process process_;
   uint16_t port_;
 };
 

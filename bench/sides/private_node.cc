@@ -71,10 +71,11 @@ bool is_ready(const std::string& log_path) {
 }  // namespace
 
 Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
-  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   const std::string path = folder->path();
-  ChildProcess::Program program{.arguments = arguments_for(options, path), .log_path = path + "/node.log"};
+  test::Process::Program program{.arguments = arguments_for(options, path),
+                                 .output_path = path + "/node.log"};
   std::string tcp_address;
   if (!options.listen_address.empty()) {
     const Reported<uint16_t> port = free_port();
@@ -89,17 +90,17 @@ Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
       tcp_address += "&secret_file=" + secret;
     }
   }
-  Reported<ChildProcess> process = ChildProcess::start(program);
+  Reported<test::Process> process = start_beside(program);
   if (!process) return report(process.error());
 
   PrivateNode node(std::move(*folder), std::move(*process));
   node.tcp_address_ = std::move(tcp_address);
   const uint64_t end_ns = now_ns() + 120 * kSecond_ns;
   // Where there is much to read from a disk, clients are let in only when all of it is there.
-  while (!is_ready(program.log_path)) {
+  while (!is_ready(program.output_path)) {
     if (!node.process_.is_running() || now_ns() > end_ns) {
-      return report(Code::kUnavailable,
-                    fmt::format("{} did not start:\n{}", program.arguments[0], tail_of(program.log_path)));
+      return report(Code::kUnavailable, fmt::format("{} did not start:\n{}", program.arguments[0],
+                                                    test::tail_of(program.output_path)));
     }
     sleep_ns(2 * kMillisecond_ns);
   }
@@ -107,13 +108,13 @@ Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
 }
 
 pid_t PrivateNode::server() const {
-  const std::vector<pid_t> children = children_of(keeper());
+  const std::vector<pid_t> children = test::children_of(keeper());
   return children.empty() ? -1 : children.front();
 }
 
 uint64_t resident_bytes(const PrivateNode& node, uint64_t region_bytes) {
-  const ProcessUse keeper = use_of(node.keeper());
-  const ProcessUse server = use_of(node.server());
+  const test::ProcessUse keeper = test::use_of(node.keeper());
+  const test::ProcessUse server = test::use_of(node.server());
   return keeper.private_bytes + server.private_bytes + region_bytes +
          std::max(keeper.file_bytes, server.file_bytes);
 }

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 
 #include "refract/base/report.h"
 
@@ -51,13 +51,13 @@ class PrivateNode {
   [[nodiscard]] pid_t server() const;
 
  private:
-  PrivateNode(TemporaryFolder folder, ChildProcess process) noexcept
+  PrivateNode(test::TemporaryFolder folder, test::Process process) noexcept
       : folder_(std::move(folder)),
         process_(std::move(process)),
         socket_path_(folder_.path() + "/node.sock") {}
 
-  TemporaryFolder folder_;
-  ChildProcess process_;
+  test::TemporaryFolder folder_;
+  test::Process process_;
   std::string socket_path_;
   std::string tcp_address_;
 };

@@ -44,15 +44,15 @@ std::string_view field_of(std::string_view text, const std::string& name) {
 Reported<Redis> Redis::start(const Options& options) {
   // Debian's redis-tools has the server under the name of a tool that it is as well; which one it is, it
   // learns from the name that it is called by.
-  const char* const executable = is_in_path("redis-server")      ? "redis-server"
-                                 : is_in_path("redis-check-rdb") ? "redis-check-rdb"
-                                                                 : nullptr;
+  const char* const executable = test::is_in_path("redis-server")      ? "redis-server"
+                                 : test::is_in_path("redis-check-rdb") ? "redis-check-rdb"
+                                                                       : nullptr;
   if (executable == nullptr) {
     return report(
         Code::kUnsupported, "there is no redis-server here to compare with",
         "install it: 'make bars' and 'scripts/setup bars' do (Debian: apt-get install redis-tools)");
   }
-  Reported<TemporaryFolder> folder = TemporaryFolder::create();
+  Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   const std::string path = folder->path();
   uint16_t port = 0;
@@ -61,11 +61,11 @@ Reported<Redis> Redis::start(const Options& options) {
     if (!free) return report(free.error());
     port = *free;
   }
-  ChildProcess::Program program{
+  test::Process::Program program{
       .arguments = {"redis-server", "--save", "", "--daemonize", "no", "--io-threads", "1", "--port",
                     fmt::format("{}", port), "--bind", "127.0.0.1", "--unixsocket", path + "/redis.sock",
                     "--dir", path, "--appendonly", options.append_fsync.empty() ? "no" : "yes"},
-      .log_path = path + "/redis.log",
+      .output_path = path + "/redis.log",
       .executable = executable};
   if (!options.append_fsync.empty()) {
     // Without rewriting the file, for which it would fork in the middle of a measurement.
@@ -75,7 +75,7 @@ Reported<Redis> Redis::start(const Options& options) {
   if (options.cpu >= 0) {
     program.arguments.insert(program.arguments.end(), {"--server_cpulist", fmt::format("{}", options.cpu)});
   }
-  Reported<ChildProcess> process = ChildProcess::start(program);
+  Reported<test::Process> process = start_beside(program);
   if (!process) return report(process.error());
   Redis redis(std::move(*folder), std::move(program), std::move(*process));
   redis.port_ = port;
@@ -96,7 +96,7 @@ Reported<> Redis::connect() {
   while (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (!process_.is_running() || now_ns() > end_ns) {
       return report(Code::kUnavailable,
-                    "redis-server did not start: " + tail_of(folder_.path() + "/redis.log"));
+                    "redis-server did not start: " + test::tail_of(folder_.path() + "/redis.log"));
     }
     sleep_ns(5 * kMillisecond_ns);
   }
@@ -151,7 +151,7 @@ void Redis::stop() {
 }
 
 Reported<> Redis::start_again(uint64_t entries) {
-  Reported<ChildProcess> process = ChildProcess::start(program_);
+  Reported<test::Process> process = start_beside(program_);
   if (!process) return report(process.error());
   process_ = std::move(*process);
   if (const Reported<> connected = connect(); !connected) return report(connected.error());

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bench/load/entry.h"
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 
 #include "refract/base/report.h"
 #include "refract/memory/host/descriptor.h"
@@ -41,16 +41,16 @@ class Redis {
   [[nodiscard]] const std::string& version() const noexcept { return version_; }
 
  private:
-  Redis(TemporaryFolder folder, ChildProcess::Program program, ChildProcess process) noexcept
+  Redis(test::TemporaryFolder folder, test::Process::Program program, test::Process process) noexcept
       : folder_(std::move(folder)), program_(std::move(program)), process_(std::move(process)) {}
   [[nodiscard]] Reported<> connect();
   [[nodiscard]] Reported<> send(std::string_view bytes);
   [[nodiscard]] Reported<> expect_oks(uint64_t count);
   [[nodiscard]] Reported<std::string> info_text();
 
-  TemporaryFolder folder_;
-  ChildProcess::Program program_;
-  ChildProcess process_;
+  test::TemporaryFolder folder_;
+  test::Process::Program program_;
+  test::Process process_;
   Descriptor socket_;
   uint16_t port_ = 0;
   std::string version_;

@@ -7,7 +7,7 @@
 #include <future>
 #include <utility>
 
-#include "bench/measure/child_process.h"
+#include "bench/measure/beside.h"
 #include "bench/measure/measure.h"
 
 #include "refract/base/clock.h"
@@ -33,7 +33,7 @@ class Door {
 class ShmDoor final : public Door, public runtime::Poller {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<Door>> open(runtime::Shard& shard) {
-    Reported<TemporaryFolder> folder = TemporaryFolder::create();
+    Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
     if (!folder) return report(folder.error());
     auto side = node::ShmSide::open(folder->path() + "/node.sock");
     if (!side) return report(side.error());
@@ -70,11 +70,11 @@ class ShmDoor final : public Door, public runtime::Poller {
  private:
   static constexpr uint64_t kPollsBetweenLooks = 4'096;
 
-  ShmDoor(runtime::Shard& shard, TemporaryFolder folder, std::unique_ptr<node::ShmSide> side)
+  ShmDoor(runtime::Shard& shard, test::TemporaryFolder folder, std::unique_ptr<node::ShmSide> side)
       : shard_(shard), folder_(std::move(folder)), side_(std::move(side)) {}
 
   runtime::Shard& shard_;
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   std::unique_ptr<node::ShmSide> side_;
   bool is_added_ = false;
   uint64_t polls_ = 0;

@@ -18,7 +18,7 @@ namespace {
 
 using runtime::Shard;
 using runtime::Task;
-using test::eventually;
+using test::becomes_true;
 using test::TestNode;
 
 constexpr uint64_t kTimeout_ns = 1'000 * kSecond_ns;
@@ -96,7 +96,7 @@ TEST_P(AsyncDeadline, a_call_whose_connection_is_cut_ends_with_the_timeout_of_it
   std::optional<Code> code;
   const uint64_t sent = client_->messages_sent();
   shard_.spawn(GetParam().writes ? put_key(*client_, code) : get_key(*client_, code));
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(becomes_true([&] {
     poll();
     return client_->messages_sent() > sent;
   }));
@@ -105,21 +105,19 @@ TEST_P(AsyncDeadline, a_call_whose_connection_is_cut_ends_with_the_timeout_of_it
   ASSERT_FALSE(code.has_value());
   // Its socket goes with it, and the keeper, being stopped, starts no other.
   ASSERT_EQ(::kill(server_, SIGKILL), 0);
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(becomes_true([&] {
     poll();
     return client_->route().server != "serving";
   })) << client_->route().server;
   ASSERT_FALSE(code.has_value()) << "there is time left: " << text(*code);
   clock_.add(kTimeout_ns / 10 * 5);
   // Were the second attempt's timeout a whole one, it would go on for as long again.
-  EXPECT_TRUE(eventually(
-      [&] {
-        poll();
-        return code.has_value();
-      },
-      10));
+  EXPECT_TRUE(becomes_true([&] {
+    poll();
+    return code.has_value();
+  }));
   clock_.add(kTimeout_ns);
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(becomes_true([&] {
     poll();
     return code.has_value();
   }));

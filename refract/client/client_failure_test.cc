@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/client/client.h"
 #include "refract/client/testing/test_node.h"
@@ -16,7 +17,7 @@
 namespace refract {
 namespace {
 
-using test::eventually;
+using test::becomes_true;
 using test::server_of;
 using test::TestNode;
 using test::value_of;
@@ -90,7 +91,7 @@ TEST(ClientViews, a_view_is_moved_with_its_bytes) {
     EXPECT_EQ(moved.text(), value_of(bytes, bytes));
     kept = std::move(moved);
     EXPECT_EQ(kept.text(), value_of(bytes, bytes));
-    EXPECT_EQ(kept.version(), client.exists("key")->version);
+    EXPECT_EQ(kept.version(), client.exists("key").value().version);
   }
 }
 
@@ -101,13 +102,13 @@ TEST(ClientViews, a_view_outlives_its_client_and_its_node) {
   {
     Client client = node.connect();
     ASSERT_TRUE(client.put("key", value).has_value());
-    views.push_back(std::move(*client.view("key")));
+    views.push_back(test::needed(client.view("key")));
   }
   EXPECT_EQ(views[0].text(), value);
   Client client = node.connect();
-  views.push_back(std::move(*client.view("key")));
+  views.push_back(test::needed(client.view("key")));
   node.end(SIGKILL);
-  EXPECT_TRUE(eventually([&] { return client.get("key").code() == Code::kUnavailable; }));
+  EXPECT_TRUE(becomes_true([&] { return client.get("key").code() == Code::kUnavailable; }));
   EXPECT_EQ(views[0].text(), value);
   EXPECT_EQ(views[1].text(), value);
   node.start();
@@ -153,14 +154,14 @@ TEST(ClientServer, a_stopped_server_still_answers_reads_of_old_and_new_clients) 
   const pid_t server = server_of(client);
   ASSERT_EQ(::kill(server, SIGSTOP), 0);
   Client late = node.connect();
-  EXPECT_EQ(*client.get("key"), "value");
-  EXPECT_EQ(*late.get("key"), "value");
+  EXPECT_EQ(client.get("key").value(), "value");
+  EXPECT_EQ(late.get("key").value(), "value");
   // Sent, but its outcome is unknown.
   EXPECT_EQ(client.put("key", "other").code(), Code::kIndeterminate);
   EXPECT_FALSE(client.trouble().what.empty());
   ASSERT_EQ(::kill(server, SIGCONT), 0);
   EXPECT_TRUE(late.put("key", "third").has_value());
-  EXPECT_TRUE(eventually([&] { return client.put("mine", "fourth").has_value(); }));
+  EXPECT_TRUE(becomes_true([&] { return client.put("mine", "fourth").has_value(); }));
 }
 
 TEST(ClientServer, every_acknowledged_put_survives_kill_9_and_the_client_goes_on) {
@@ -174,7 +175,7 @@ TEST(ClientServer, every_acknowledged_put_survives_kill_9_and_the_client_goes_on
       const uint64_t incarnation = watcher.route().incarnation;
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
       (void)::kill(server_of(watcher), SIGKILL);
-      EXPECT_TRUE(eventually(
+      EXPECT_TRUE(becomes_true(
           [&] { return watcher.ping().has_value() && watcher.route().incarnation > incarnation; }));
     }
     done = true;
@@ -216,7 +217,7 @@ TEST(ClientServer, a_chain_of_conditional_puts_survives_kill_9_without_a_gap) {
         std::this_thread::sleep_for(std::chrono::milliseconds(40));
         const uint64_t incarnation = watcher.route().incarnation;
         (void)::kill(server_of(watcher), SIGKILL);
-        EXPECT_TRUE(eventually(
+        EXPECT_TRUE(becomes_true(
             [&] { return watcher.ping().has_value() && watcher.route().incarnation > incarnation; }));
       }
       done = true;
@@ -246,20 +247,19 @@ TEST(ClientRequests, a_put_that_the_program_repeats_is_executed_once) {
   const TestNode node;
   Client client = node.connect();
   Client other = node.connect();
-  const auto request = client.new_request();
-  ASSERT_TRUE(request.has_value());
-  EXPECT_NE(request->client, 0U);
-  EXPECT_GT(client.new_request()->sequence, request->sequence);
-  const auto first = client.put("once", "1", {.if_absent = true, .request = *request});
+  const RequestId request = test::needed(client.new_request());
+  EXPECT_NE(request.client, 0U);
+  EXPECT_GT(test::needed(client.new_request()).sequence, request.sequence);
+  const auto first = client.put("once", "1", {.if_absent = true, .request = request});
   ASSERT_TRUE(first.has_value());
-  EXPECT_EQ(*client.put("once", "1", {.if_absent = true, .request = *request}), *first);
-  RequestId before = *request;
+  EXPECT_EQ(client.put("once", "1", {.if_absent = true, .request = request}).value(), *first);
+  RequestId before = request;
   before.sent_before = true;
-  EXPECT_EQ(*other.put("once", "1", {.if_absent = true, .request = before}), *first);
+  EXPECT_EQ(other.put("once", "1", {.if_absent = true, .request = before}).value(), *first);
   EXPECT_EQ(client.put("once", "1", {.if_absent = true}).code(), Code::kExists);
-  const auto erasing = client.new_request();
-  EXPECT_EQ(*client.erase("once", 0, *erasing), *first);
-  EXPECT_EQ(*client.erase("once", 0, *erasing), *first);
+  const RequestId erasing = test::needed(client.new_request());
+  EXPECT_EQ(client.erase("once", 0, erasing).value(), *first);
+  EXPECT_EQ(client.erase("once", 0, erasing).value(), *first);
   EXPECT_EQ(client.erase("once").code(), Code::kNotFound);
 }
 
@@ -268,17 +268,17 @@ TEST(ClientRequests, an_unconditional_put_in_doubt_is_settled_by_repeating_it_wi
   Client client = node.connect({.timeout_ns = 300 * kMillisecond_ns});
   ASSERT_TRUE(client.put("key", "0").has_value());
   const pid_t server = server_of(client);
-  const auto request = client.new_request();
+  const RequestId request = test::needed(client.new_request());
   ASSERT_EQ(::kill(server, SIGSTOP), 0);
-  EXPECT_EQ(client.put("key", "1", {.request = *request}).code(), Code::kIndeterminate);
+  EXPECT_EQ(client.put("key", "1", {.request = request}).code(), Code::kIndeterminate);
   ASSERT_EQ(::kill(server, SIGCONT), 0);
   Result<uint64_t> settled = fail(Code::kIndeterminate);
-  ASSERT_TRUE(eventually([&] {
-    settled = client.put("key", "1", {.request = *request});
+  ASSERT_TRUE(becomes_true([&] {
+    settled = client.put("key", "1", {.request = request});
     return settled.has_value();
   }));
-  EXPECT_EQ(client.exists("key")->version, *settled);
-  EXPECT_EQ(*client.put("key", "1", {.request = *request}), *settled);
+  EXPECT_EQ(client.exists("key").value().version, *settled);
+  EXPECT_EQ(client.put("key", "1", {.request = request}).value(), *settled);
 }
 
 TEST(ClientServer, reads_go_on_and_a_put_waits_while_there_is_no_server) {
@@ -286,15 +286,15 @@ TEST(ClientServer, reads_go_on_and_a_put_waits_while_there_is_no_server) {
   Client client = node.connect({.timeout_ns = kPatience_ns});
   ASSERT_TRUE(client.put("key", "value").has_value());
   // Each restart comes later than the one before, so that one pause is long enough to be met.
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(becomes_true([&] {
     const Route route = client.route();
     if (route.server == "serving") (void)::kill(server_of(client), SIGKILL);
     return route.server == "restarting";
   }));
-  EXPECT_EQ(*client.get("key"), "value");
+  EXPECT_EQ(client.get("key").value(), "value");
   const auto put = client.put("key", "after");
   EXPECT_TRUE(put.has_value()) << text(put.code());
-  EXPECT_EQ(*client.get("key"), "after");
+  EXPECT_EQ(client.get("key").value(), "after");
   EXPECT_EQ(client.counters().connections, 1U);
 }
 
@@ -302,15 +302,15 @@ TEST(ClientServer, a_server_that_was_given_up_refuses_writes_at_once_and_reads_g
   const TestNode node({"--restart-limit", "1"});
   Client client = node.connect({.timeout_ns = kPatience_ns});
   ASSERT_TRUE(client.put("key", "value").has_value());
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(becomes_true([&] {
     const Route route = client.route();
     if (route.server == "serving") (void)::kill(server_of(client), SIGKILL);
     return route.server == "given up";
   }));
   EXPECT_EQ(client.put("key", "other").code(), Code::kUnavailable);
   EXPECT_NE(client.trouble().what.find("given up"), std::string::npos);
-  EXPECT_EQ(*client.get("key"), "value");
-  EXPECT_EQ(*node.connect().get("key"), "value");
+  EXPECT_EQ(client.get("key").value(), "value");
+  EXPECT_EQ(node.connect().get("key").value(), "value");
 }
 
 TEST(ClientNode, when_the_node_is_killed_calls_fail_and_the_next_node_is_found) {
@@ -327,7 +327,7 @@ TEST(ClientNode, when_the_node_is_killed_calls_fail_and_the_next_node_is_found) 
   node.start();
   EXPECT_EQ(client.get("key").code(), Code::kNotFound);
   EXPECT_TRUE(client.put("key", "new").has_value());
-  EXPECT_EQ(*client.get("key"), "new");
+  EXPECT_EQ(client.get("key").value(), "new");
   EXPECT_EQ(client.counters().connections, 2U);
 }
 
@@ -390,8 +390,7 @@ TEST(ClientFork, a_childs_handle_fails_and_the_parents_goes_on) {
   ASSERT_TRUE(client.put("key", value_of(3, 500)).has_value());
   const auto view = client.view("key");
   ASSERT_TRUE(view.has_value());
-  const pid_t child = ::fork();
-  if (child == 0) {
+  test::Process child = test::Process::run([&] {
     int wrong = 0;
     wrong += client.get("key").code() != Code::kForked;
     wrong += client.put("key", "child").code() != Code::kForked;
@@ -405,11 +404,9 @@ TEST(ClientFork, a_childs_handle_fails_and_the_parents_goes_on) {
     }
     auto own = Client::connect(node.socket());
     wrong += !own || own->get("key").code() != Code::kOk;
-    ::_exit(wrong);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return wrong;
+  });
+  EXPECT_EQ(child.wait(), 0);
   overwrite(client, "key", 500, 3'000);
   EXPECT_EQ(view->text(), value_of(3, 500));
   EXPECT_TRUE(client.ping().has_value());

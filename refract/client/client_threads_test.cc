@@ -12,13 +12,14 @@
 #include <thread>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/client/client.h"
 #include "refract/client/testing/test_node.h"
 
 namespace refract {
 namespace {
 
-using test::eventually;
+using test::becomes_true;
 using test::TestNode;
 using test::value_of;
 
@@ -98,9 +99,9 @@ TEST(ClientThreads, a_threads_connections_end_with_it) {
   Client client = node.connect();
   ASSERT_TRUE(client.put("key", "value").has_value());
   for (int round = 0; round < 3; ++round) {
-    std::thread([&] { EXPECT_EQ(*client.get("key"), "value"); }).join();
+    std::thread([&] { EXPECT_EQ(test::needed(client.get("key")), "value"); }).join();
   }
-  EXPECT_TRUE(eventually([&] { return connections_of(node) == 1; }));
+  EXPECT_TRUE(becomes_true([&] { return connections_of(node) == 1; }));
   EXPECT_EQ(client.counters().connections, 4U);
 }
 
@@ -114,17 +115,17 @@ TEST(ClientThreads, a_client_may_end_before_the_threads_that_used_it) {
     ASSERT_TRUE(client->put("key", "value").has_value());
     for (uint64_t thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, &shared = *client] {
-        EXPECT_EQ(*shared.get("key"), "value");
+        EXPECT_EQ(test::needed(shared.get("key")), "value");
         used.count_down();
         ended.wait();
         // The next client may lie where the last one lay, and must not be taken for it.
         Client own = node.connect();
-        EXPECT_EQ(*own.get("key"), "value");
+        EXPECT_EQ(test::needed(own.get("key")), "value");
       });
     }
     used.wait();
   }
-  EXPECT_TRUE(eventually([&] { return connections_of(node) == 0; }));
+  EXPECT_TRUE(becomes_true([&] { return connections_of(node) == 0; }));
   ended.count_down();
   for (std::thread& thread : threads) thread.join();
 }
@@ -137,8 +138,8 @@ TEST(ClientThreads, clients_take_turns_in_one_thread) {
   ASSERT_TRUE(left.put("key", "left").has_value());
   ASSERT_TRUE(right.put("key", "right").has_value());
   for (int i = 0; i < 1'000; ++i) {
-    ASSERT_EQ(*left.get("key"), "left");
-    ASSERT_EQ(*right.get("key"), "right");
+    ASSERT_EQ(left.get("key").value(), "left");
+    ASSERT_EQ(right.get("key").value(), "right");
   }
   EXPECT_EQ(left.counters().connections, 1U);
   EXPECT_EQ(right.counters().connections, 1U);
@@ -196,13 +197,13 @@ TEST(ClientThreads, a_view_outlives_thread_and_client) {
   {
     Client client = node.connect();
     ASSERT_TRUE(client.put("key", value_of(7, 500)).has_value());
-    std::thread([&] { view.emplace(std::move(*client.view("key"))); }).join();
+    std::thread([&] { view.emplace(test::needed(client.view("key"))); }).join();
   }
   Client writer = node.connect();
   for (uint64_t i = 0; i < 2'000; ++i) ASSERT_TRUE(writer.put("key", value_of(i, 500)).has_value());
   EXPECT_EQ(view->text(), value_of(7, 500));
   view.reset();
-  EXPECT_TRUE(eventually([&] { return connections_of(node) == 1; }));
+  EXPECT_TRUE(becomes_true([&] { return connections_of(node) == 1; }));
 }
 
 TEST(ClientThreads, in_a_child_every_threads_handle_fails_and_nothing_waits) {
@@ -212,14 +213,13 @@ TEST(ClientThreads, in_a_child_every_threads_handle_fails_and_nothing_waits) {
   std::latch used(1);
   std::latch forked(1);
   std::thread other([&] {
-    EXPECT_EQ(*client.get("key"), "value");
+    EXPECT_EQ(test::needed(client.get("key")), "value");
     used.count_down();
     forked.wait();
-    EXPECT_EQ(*client.get("key"), "value");
+    EXPECT_EQ(test::needed(client.get("key")), "value");
   });
   used.wait();
-  const pid_t child = ::fork();
-  if (child == 0) {
+  test::Process child = test::Process::run([&] {
     int wrong = client.get("key").code() == Code::kForked ? 0 : 1;
     std::vector<GetItem> items(1);
     items[0].key = "key";
@@ -227,11 +227,9 @@ TEST(ClientThreads, in_a_child_every_threads_handle_fails_and_nothing_waits) {
     wrong += items[0].result.code() == Code::kForked ? 0 : 1;
     wrong += client.new_request().code() == Code::kForked ? 0 : 1;
     const Client ended = std::move(client);
-    ::_exit(wrong);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return wrong;
+  });
+  EXPECT_EQ(child.wait(), 0);
   forked.count_down();
   other.join();
 }

@@ -18,7 +18,7 @@
 namespace refract {
 namespace {
 
-using test::eventually;
+using test::becomes_true;
 using test::TestNode;
 using test::value_of;
 
@@ -28,7 +28,7 @@ std::string port_of(const std::string& address) {
   return address.substr(address.rfind(':') + 1);
 }
 
-std::string secret_file(const test::TemporaryDirectory& directory, const std::string& secret) {
+std::string secret_file(const test::TemporaryFolder& directory, const std::string& secret) {
   const std::string path = directory.path() + "/secret-" + std::to_string(secret.size());
   std::ofstream(path) << secret << "\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_read);
@@ -88,7 +88,7 @@ TEST(ClientTransports, the_default_socket_comes_before_tcp_if_it_is_the_same_nod
   const std::string restore = before == nullptr ? "" : before;
   const TestNode node({"--listen-address", "127.0.0.1:0"});
   const TestNode other({"--listen-address", "127.0.0.1:0"});
-  const test::TemporaryDirectory folder;
+  const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() + "/refract");
   std::filesystem::create_symlink(node.socket(), folder.path() + "/refract/node.sock");
   ::setenv("XDG_RUNTIME_DIR", folder.path().c_str(), 1);
@@ -100,7 +100,7 @@ TEST(ClientTransports, the_default_socket_comes_before_tcp_if_it_is_the_same_nod
 }
 
 TEST(ClientTransports, the_secret_comes_from_the_address_the_options_or_the_environment) {
-  const test::TemporaryDirectory directory;
+  const test::TemporaryFolder directory;
   const std::string right = secret_file(directory, "a secret of some length");
   const std::string wrong = secret_file(directory, "another secret, and a longer one");
   const TestNode node({"--listen-address", "127.0.0.1:0", "--auth-secret-file", right});
@@ -181,7 +181,7 @@ TEST(ClientTcp, every_acknowledged_put_survives_kill_9_and_the_client_goes_on) {
         acknowledged.erase(key);
       }
     }
-    ASSERT_TRUE(eventually([&] { return watcher.ping().has_value(); }));
+    ASSERT_TRUE(becomes_true([&] { return watcher.ping().has_value(); }));
   }
   EXPECT_GE(client.counters().server_losses, 1U);
   for (const auto& [key, value] : acknowledged) {
@@ -200,11 +200,11 @@ TEST(ClientTcp, a_server_that_was_restarted_during_a_pause_costs_no_write) {
   for (int kill = 1; kill <= 3; ++kill) {
     const uint64_t incarnation = watcher.route().incarnation;
     (void)::kill(test::server_of(watcher), SIGKILL);
-    ASSERT_TRUE(
-        eventually([&] { return watcher.ping().has_value() && watcher.route().incarnation > incarnation; }));
+    ASSERT_TRUE(becomes_true(
+        [&] { return watcher.ping().has_value() && watcher.route().incarnation > incarnation; }));
     const auto put = client.put("key", std::to_string(kill));
     EXPECT_TRUE(put.has_value()) << text(put.code());
-    EXPECT_EQ(*client.get("key"), std::to_string(kill));
+    EXPECT_EQ(client.get("key").value(), std::to_string(kill));
   }
 }
 
@@ -221,7 +221,7 @@ TEST(ClientTcp, a_stopped_server_is_a_deadline_and_the_client_goes_on) {
   EXPECT_EQ(client.stat().code(), Code::kDeadlineExceeded);
   EXPECT_FALSE(client.trouble().what.empty());
   ASSERT_EQ(::kill(server, SIGCONT), 0);
-  EXPECT_TRUE(eventually([&] { return client.put("key", "third").has_value(); }));
+  EXPECT_TRUE(becomes_true([&] { return client.put("key", "third").has_value(); }));
 }
 
 TEST(ClientShards, a_node_with_other_shards_at_the_same_address_is_learnt_anew) {
@@ -238,7 +238,7 @@ TEST(ClientShards, a_node_with_other_shards_at_the_same_address_is_learnt_anew) 
     for (int i = 0; i < 200; ++i) keys.push_back("key/" + std::to_string(i));
     for (const std::string& key : keys) items.push_back({.key = key, .value = key});
     // The first attempts find out that the node of before has gone.
-    ASSERT_TRUE(eventually([&] {
+    ASSERT_TRUE(becomes_true([&] {
       client.multi_put(items);
       return std::ranges::all_of(items, [](const PutItem& item) { return item.result.has_value(); });
     }));
@@ -248,7 +248,7 @@ TEST(ClientShards, a_node_with_other_shards_at_the_same_address_is_learnt_anew) 
       EXPECT_EQ(*got, key);
     }
     EXPECT_EQ(client.route().shards, static_cast<uint32_t>(std::atoi(shards)));
-    ASSERT_TRUE(eventually([&] { return resting.get("key/7").code() == Code::kOk; }));
+    ASSERT_TRUE(becomes_true([&] { return resting.get("key/7").code() == Code::kOk; }));
     EXPECT_EQ(client.stat()->entries, 200U);
   }
 }

@@ -4,8 +4,6 @@
 #include "refract/client/reader.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <string>
@@ -19,7 +17,7 @@
 namespace refract {
 namespace {
 
-using test::eventually;
+using test::becomes_true;
 using test::TestNode;
 using test::value_of;
 
@@ -118,12 +116,12 @@ TEST_P(ReaderTest, a_node_that_dies_is_noticed_and_the_next_one_is_read) {
   Client client = connect(brief_);
   Result<Reader> reader = client.reader();
   ASSERT_TRUE(reader);
-  ASSERT_TRUE(eventually([&] { return read(*reader, "key") == "value"; }));
+  ASSERT_TRUE(becomes_true([&] { return read(*reader, "key") == "value"; }));
   node_.end(SIGKILL);
-  EXPECT_TRUE(eventually([&] { return read(*reader, "key") == "unavailable"; }));
+  EXPECT_TRUE(becomes_true([&] { return read(*reader, "key") == "unavailable"; }));
   if (GetParam().tcp) return;  // The next one listens elsewhere.
   node_.start();
-  EXPECT_TRUE(eventually([&] { return read(*reader, "key") == "not_found"; }));
+  EXPECT_TRUE(becomes_true([&] { return read(*reader, "key") == "not_found"; }));
   ASSERT_TRUE(client.put("key", "new"));
   EXPECT_EQ(read(*reader, "key"), "new");
 }
@@ -133,7 +131,7 @@ TEST_P(ReaderTest, a_node_that_stops_in_good_order_is_noticed_within_256_reads) 
   Client client = connect(brief_);
   Result<Reader> reader = client.reader();
   ASSERT_TRUE(reader);
-  ASSERT_TRUE(eventually([&] { return read(*reader, "key") == "value"; }));
+  ASSERT_TRUE(becomes_true([&] { return read(*reader, "key") == "value"; }));
   node_.end(SIGTERM);
   int served = 0;
   while (served <= 256 && reader->exists("key")) ++served;
@@ -146,17 +144,14 @@ TEST_P(ReaderTest, a_child_has_none) {
   Result<Reader> reader = client_.reader();
   ASSERT_TRUE(reader);
   EXPECT_EQ(read(*reader, "key"), "value");
-  const pid_t child = ::fork();
-  if (child == 0) {
+  test::Process child = test::Process::run([&] {
     int wrong = 0;
     wrong += read(*reader, "key") != "forked";
     wrong += reader->exists("key").code() != Code::kForked;
     wrong += client_.reader().code() != Code::kForked;
-    ::_exit(wrong);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return wrong;
+  });
+  EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(read(*reader, "key"), "value");
 }
 

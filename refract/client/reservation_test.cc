@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/client/testing/test_node.h"
 #include "refract/memory/testing/child_process.h"
@@ -56,7 +57,7 @@ TEST_P(Reservations, are_put_whole_whatever_their_lengths_and_again_with_other_b
 }
 
 TEST_P(Reservations, can_be_cut_to_what_was_built_and_no_further_than_they_are) {
-  Reservation reservation = client_.reserve(kBytes).value();
+  Reservation reservation = test::needed(client_.reserve(kBytes));
   EXPECT_EQ(reservation.resize(kBytes + 1), Code::kTooLarge);
   ASSERT_EQ(reservation.resize(100'000), Code::kOk);
   build(reservation, 1);
@@ -72,9 +73,9 @@ TEST_P(Reservations, can_be_cut_to_what_was_built_and_no_further_than_they_are) 
 }
 
 TEST_P(Reservations, obey_conditions_and_lifetimes_as_every_put) {
-  const Reservation reservation = client_.reserve(kBytes).value();
+  const Reservation reservation = test::needed(client_.reserve(kBytes));
   build(reservation, 1);
-  const uint64_t version = client_.put("key", reservation, {.if_absent = true}).value();
+  const uint64_t version = test::needed(client_.put("key", reservation, {.if_absent = true}));
   EXPECT_EQ(client_.put("key", reservation, {.if_absent = true}).code(), Code::kExists);
   EXPECT_EQ(client_.put("key", reservation, {.if_version = version + 1}).code(), Code::kVersionMismatch);
   build(reservation, 2);
@@ -85,7 +86,7 @@ TEST_P(Reservations, obey_conditions_and_lifetimes_as_every_put) {
 }
 
 TEST_P(Reservations, are_parts_of_batches_too) {
-  const Reservation reservation = client_.reserve(kBytes).value();
+  const Reservation reservation = test::needed(client_.reserve(kBytes));
   build(reservation, 7);
   std::vector<PutItem> items;
   for (const char* key : {"a", "b", "c", "d"})
@@ -98,7 +99,7 @@ TEST_P(Reservations, are_parts_of_batches_too) {
 }
 
 TEST_P(Reservations, follow_the_server_that_comes_after_one_that_was_killed) {
-  const Reservation reservation = client_.reserve(kBytes).value();
+  const Reservation reservation = test::needed(client_.reserve(kBytes));
   for (uint64_t round = 1; round < 5; ++round) {
     build(reservation, round);
     const std::string key = "key" + std::to_string(round);
@@ -106,12 +107,12 @@ TEST_P(Reservations, follow_the_server_that_comes_after_one_that_was_killed) {
     EXPECT_EQ(client_.get(key).value(), value_of(round, kBytes));
     if (const pid_t server = test::server_of(TestNode::connect_to(node_.socket())); server > 0)
       ::kill(server, SIGKILL);
-    ASSERT_TRUE(test::eventually([&] { return client_.put("probe", "x").has_value(); }));
+    ASSERT_TRUE(test::becomes_true([&] { return client_.put("probe", "x").has_value(); }));
   }
 }
 
 TEST_P(Reservations, that_do_not_fit_the_node_are_no_space) {
-  const Reservation reservation = client_.reserve(400 * kMiB).value();
+  const Reservation reservation = test::needed(client_.reserve(400 * kMiB));
   EXPECT_EQ(client_.put("key", reservation).code(), Code::kNoSpace);
   EXPECT_EQ(client_.get("key").code(), Code::kNotFound);
   EXPECT_EQ(client_.reserve(0).code(), Code::kInvalidArgument);
@@ -125,7 +126,7 @@ class OnTheNodesHost : public testing::Test {
 };
 
 TEST_F(OnTheNodesHost, a_put_of_a_reservation_is_one_message_each_way) {
-  const Reservation reservation = client_.reserve(kBytes).value();
+  const Reservation reservation = test::needed(client_.reserve(kBytes));
   build(reservation, 1);
   ASSERT_TRUE(client_.put("key", reservation));
   const uint64_t before = client_.counters().messages_sent;
@@ -137,7 +138,7 @@ TEST_F(OnTheNodesHost, a_put_of_a_reservation_is_one_message_each_way) {
 }
 
 TEST_F(OnTheNodesHost, what_the_options_call_built_but_is_elsewhere_is_copied) {
-  const Reservation reservation = client_.reserve(kBytes).value();
+  const Reservation reservation = test::needed(client_.reserve(kBytes));
   const std::string elsewhere = value_of(3, kBytes);
   ASSERT_TRUE(client_.put("key", elsewhere, {.built_in = &reservation}));
   EXPECT_EQ(client_.get("key").value(), elsewhere);
@@ -147,7 +148,7 @@ TEST_F(OnTheNodesHost, what_the_options_call_built_but_is_elsewhere_is_copied) {
 }
 
 TEST_F(OnTheNodesHost, any_thread_puts_and_ends_them_and_clients_end_before) {
-  std::optional<Reservation> reservation = client_.reserve(kBytes).value();
+  std::optional<Reservation> reservation = test::needed(client_.reserve(kBytes));
   build(*reservation, 1);
   ASSERT_TRUE(client_.put("mine", *reservation));
   std::thread([&] {
@@ -156,7 +157,7 @@ TEST_F(OnTheNodesHost, any_thread_puts_and_ends_them_and_clients_end_before) {
   }).join();
   EXPECT_EQ(client_.get("its").value(), value_of(1, kBytes));
   std::optional<Client> brief = node_.connect();
-  Reservation left = brief->reserve(kBytes).value();
+  Reservation left = test::needed(brief->reserve(kBytes));
   build(left, 2);
   ASSERT_TRUE(brief->put("brief", left));
   brief.reset();
@@ -167,7 +168,7 @@ TEST_F(OnTheNodesHost, any_thread_puts_and_ends_them_and_clients_end_before) {
 TEST_F(OnTheNodesHost, memory_is_used_again_and_what_is_beyond_the_shelf_given_back) {
   const std::byte* first = nullptr;
   for (int i = 0; i < 100; ++i) {
-    const Reservation reservation = client_.reserve(kBytes).value();
+    const Reservation reservation = test::needed(client_.reserve(kBytes));
     if (i == 0) first = reservation.bytes().data();
     EXPECT_EQ(reservation.bytes().data(), first);
     build(reservation, 1);
@@ -177,7 +178,7 @@ TEST_F(OnTheNodesHost, memory_is_used_again_and_what_is_beyond_the_shelf_given_b
   for (int round = 0; round < 3; ++round) {
     std::vector<Reservation> many;
     for (int i = 0; i < 70; ++i) {
-      many.push_back(client_.reserve(100'000).value());
+      many.push_back(test::needed(client_.reserve(100'000)));
       build(many.back(), static_cast<uint64_t>(i));
       ASSERT_TRUE(client_.put("many", many.back())) << i;
       EXPECT_EQ(client_.get("many").value(), value_of(static_cast<uint64_t>(i), 100'000));
@@ -186,7 +187,7 @@ TEST_F(OnTheNodesHost, memory_is_used_again_and_what_is_beyond_the_shelf_given_b
 }
 
 TEST_F(OnTheNodesHost, a_child_can_neither_reserve_nor_spoil_its_parents) {
-  Reservation reservation = client_.reserve(kBytes).value();
+  Reservation reservation = test::needed(client_.reserve(kBytes));
   build(reservation, 1);
   ASSERT_TRUE(client_.put("key", reservation));
   EXPECT_EQ(test::in_child([&] {
@@ -201,7 +202,7 @@ TEST_F(OnTheNodesHost, a_child_can_neither_reserve_nor_spoil_its_parents) {
 }
 
 TEST_F(OnTheNodesHost, one_without_a_client_is_put_by_any) {
-  const Reservation reservation = Reservation::make(kBytes).value();
+  const Reservation reservation = test::needed(Reservation::make(kBytes));
   build(reservation, 4);
   ASSERT_TRUE(client_.put("key", reservation));
   EXPECT_EQ(client_.get("key").value(), value_of(4, kBytes));

@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "refract/base/testing/needed.h"
+#include "refract/base/testing/processes/files.h"
 #include "refract/storage/posix_disk.h"
 #include "refract/storage/testing/simulated_disk.h"
 
@@ -22,15 +23,8 @@ constexpr StoreFacts kWanted{.store = {std::byte{7}},
 
 class StoreFolderTest : public testing::Test {
  protected:
-  StoreFolderTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "refract-store-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~StoreFolderTest() override { std::filesystem::remove_all(path_); }
   [[nodiscard]] Reported<StoreFolder> open(const StoreFacts& wanted = kWanted) const {
-    auto disk = open_posix_disk(path_);
-    EXPECT_TRUE(disk) << disk.error().to_string();
-    return StoreFolder::open(std::move(*disk), wanted);
+    return StoreFolder::open(test::needed(open_posix_disk(path_)), wanted);
   }
   [[nodiscard]] std::string page() const { return path_ + "/store"; }
   void flip(uint64_t at) const {
@@ -43,7 +37,8 @@ class StoreFolderTest : public testing::Test {
     ASSERT_EQ(fclose(file), 0);
   }
 
-  std::string path_;
+  test::TemporaryFolder folder_;
+  const std::string& path_ = folder_.path();
 };
 
 TEST_F(StoreFolderTest, keeps_the_facts_of_whoever_began_it) {

@@ -114,7 +114,7 @@ class FullDisk : public testing::TestWithParam<Case> {
     ASSERT_TRUE(becomes_true(takes_many)) << it_->node().errors();
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
   std::optional<SmallFileSystem> file_system_;
   std::optional<WrittenNode> it_;  // Goes before its disk.
   std::map<Code, uint64_t> answers_;

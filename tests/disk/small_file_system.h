@@ -32,7 +32,7 @@ class SmallFileSystem {
  private:
   [[nodiscard]] std::string ballast() const { return path_ + "/ballast"; }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
   std::string path_;
 };
 
@@ -54,7 +54,7 @@ class ThinFileSystem {
  private:
   ThinFileSystem();
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
   std::string path_;
   SmallFileSystem device_;
 };

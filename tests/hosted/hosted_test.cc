@@ -129,7 +129,7 @@ class Hosted : public testing::TestWithParam<Setup> {
   }
   [[nodiscard]] std::string path(const char* name) const { return folder_.path() + "/" + name; }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 INSTANTIATE_TEST_SUITE_P(

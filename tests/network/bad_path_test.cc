@@ -24,6 +24,7 @@
 #include "tests/process/sealed.h"
 
 #include "refract/base/clock.h"
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 
 namespace refract::test {
@@ -82,7 +83,7 @@ class BadPath : public testing::Test {
     return std::move(*client);
   }
 
-  const TestFolder secret_folder;
+  const TemporaryFolder secret_folder;
   std::string secret_file;
   std::optional<Weather> weather;
   std::optional<Prng> prng;
@@ -195,7 +196,7 @@ TEST_F(BadPath, a_conditional_write_whose_answer_was_cut_off_is_answered_truthfu
     const auto before = witness.put(key, "before");
     ASSERT_TRUE(before);
     ASSERT_TRUE(becomes_true([&] { return sufferer.exists(key).code() == Code::kOk; }));
-    const PutOptions condition{.if_version = *before, .request = sufferer.new_request().value()};
+    const PutOptions condition{.if_version = *before, .request = needed(sufferer.new_request())};
     weather->set({.cut_to_near = true});
     ASSERT_EQ(sufferer.put(key, "mine", condition).code(), Code::kIndeterminate);
     // It was executed, which only others can see.

@@ -51,7 +51,7 @@ class ConfiguredStore {
  private:
   Configuration configuration_;
   std::vector<std::string> further_;
-  TestFolder folder_;
+  TemporaryFolder folder_;
   std::optional<Node> node_;
 };
 

@@ -79,7 +79,7 @@ class Crowded : public testing::Test {
   }
   static std::string value_of(uint64_t key) { return "value " + std::to_string(key); }
 
-  TestFolder folder;
+  TemporaryFolder folder;
   std::vector<std::string> names;
 };
 

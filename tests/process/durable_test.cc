@@ -60,7 +60,7 @@ class Durable : public testing::TestWithParam<const char*> {
   }
 
  private:
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_P(Durable, keeps_every_acknowledged_write_when_everything_is_killed_at_any_moment) {

@@ -8,6 +8,7 @@
 
 #include "tests/process/node_process.h"
 
+#include "refract/base/testing/needed.h"
 #include "refract/client/reader.h"
 
 namespace refract::test {
@@ -60,7 +61,7 @@ TEST_P(EvictingNode, keeps_what_is_read_directly) {
   put_many_and_read_some(writer, reader);
   EXPECT_GE(reader.counters().direct_reads, 3 * kPuts);
   EXPECT_GE(hot_ones_left(reader), kHot * 95 / 100);
-  const NodeStat stat = writer.stat().value();
+  const NodeStat stat = needed(writer.stat());
   EXPECT_LT(stat.entries, kPuts * 3 / 4);
   EXPECT_LE(stat.bytes_total, uint64_t{24} << 20);
 }
@@ -120,7 +121,7 @@ TEST(Eviction, spares_what_a_client_is_looking_at) {
 
 // What has gone stays so after the death of everything; what was put last is there.
 TEST(Eviction, of_a_durable_node_is_in_its_log) {
-  TestFolder folder;
+  TemporaryFolder folder;
   const NodeOptions options =
       cache("lru", {"--data-durability", "everysec", "--data-folder", folder.path() + "/data"});
   std::vector<bool> there;
@@ -151,7 +152,7 @@ TEST(Eviction, of_a_durable_node_is_in_its_log) {
 
 // A restore of more than fits leaves out what does not, and the node serves.
 TEST(Eviction, a_node_with_less_memory_than_its_data_starts_as_a_cache) {
-  TestFolder folder;
+  TemporaryFolder folder;
   const std::vector<std::string> data = {"--data-durability", "everysec", "--data-folder",
                                          folder.path() + "/data"};
   {
@@ -167,7 +168,7 @@ TEST(Eviction, a_node_with_less_memory_than_its_data_starts_as_a_cache) {
   Node node(cache("lru", data));
   ASSERT_TRUE(node.is_up()) << node.errors();
   Client client = node.connect();
-  const NodeStat stat = client.stat().value();
+  const NodeStat stat = needed(client.stat());
   EXPECT_GT(stat.entries, 1'000u);
   EXPECT_LT(stat.entries, kPuts * 3 / 4);
   EXPECT_TRUE(client.put("more", std::string(8'000, 'm')));

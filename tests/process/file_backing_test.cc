@@ -90,7 +90,7 @@ class FileBacking : public testing::Test {
     return word;
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(FileBacking, has_everything_again_after_a_stop) {
@@ -160,7 +160,7 @@ TEST_F(FileBacking, what_a_crash_of_the_host_left_is_refused_and_what_a_stop_lef
 
 // A file that is copied while it changes is the file of no moment.
 TEST_F(FileBacking, a_copy_of_a_running_nodes_files_is_refused_and_one_of_a_stopped_ones_is_not) {
-  const TestFolder copies;
+  const TemporaryFolder copies;
   const auto copy = [&](const std::string& name) {
     const std::string folder = copies.path() + "/" + name;
     std::filesystem::copy(folder_.path(), folder, std::filesystem::copy_options::recursive);

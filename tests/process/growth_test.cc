@@ -149,7 +149,7 @@ class TinyFileSystem {
   [[nodiscard]] const std::string& path() const noexcept { return folder_.path(); }
 
  private:
-  TestFolder folder_;
+  TemporaryFolder folder_;
   bool is_mounted_ = false;
 };
 

@@ -23,7 +23,7 @@ TEST(HugePages, of_a_node_with_a_log_have_everything_again_after_a_stop_and_afte
   if (free_huge_pages() < kPages) {
     GTEST_SKIP() << "needs " << kPages << " free huge pages: sysctl vm.nr_hugepages=" << kPages;
   }
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const auto huge = [&] {
     return NodeOptions{.arguments = {"--data-durability", "everysec", "--data-folder",
                                      folder.path() + "/data", "--memory-backing",

@@ -112,7 +112,7 @@ TEST(Isolation, a_client_of_the_same_user_can_neither_write_the_regions_nor_reac
 
 TEST(Isolation, a_socket_directory_without_permission_is_refused_with_a_sentence) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
-  const TestFolder folder;
+  const TemporaryFolder folder;
   ASSERT_EQ(::mkdir((folder.path() + "/closed").c_str(), 0700), 0);
   Node node({.before =
                  [] {

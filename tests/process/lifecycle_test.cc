@@ -83,7 +83,7 @@ TEST(Lifecycle, more_memory_than_there_is_is_refused_with_a_sentence) {
 }
 
 TEST(Lifecycle, a_bad_configuration_is_refused_with_file_line_and_what_was_expected) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.path() + "/refractd.toml";
   ASSERT_TRUE(write_whole(file, "[restart]\n\nlimit = \"many\"\n"));
   Node node({.arguments = {"--config", file}});
@@ -121,7 +121,7 @@ TEST(Lifecycle, a_node_that_listens_says_once_how_rdma_is) {
 }
 
 TEST(Lifecycle, as_process_1_of_a_namespace_it_reaps_orphans_and_stops_on_sigterm) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   Process probe =
       Process::execute({.arguments = {"unshare", "--pid", "--ipc", "--fork", "--mount-proc", "true"},
                         .output_path = "/dev/null",

@@ -53,7 +53,7 @@ class NodeRings : public testing::TestWithParam<const char*> {
     return node.errors().find(words) != std::string::npos;
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
   ToldWrites writes_;
 };
 

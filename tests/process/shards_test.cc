@@ -168,7 +168,7 @@ class ShardFiles : public testing::Test {
     return wrong;
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(ShardFiles, have_everything_again_after_a_stop) {

@@ -99,7 +99,7 @@ class StartKills : public testing::TestWithParam<Case> {
     }
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
   ToldWrites writes_;
   Prng prng_{static_cast<uint64_t>(testing::UnitTest::GetInstance()->random_seed()) + 29};
 };
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, StartKills,
 class BusyKills : public testing::TestWithParam<const char*> {};
 
 TEST_P(BusyKills, while_memory_grows_and_a_segment_ends_and_a_snapshot_is_written_cost_nothing) {
-  TestFolder folder;
+  TemporaryFolder folder;
   ToldWrites writes;
   Prng prng(static_cast<uint64_t>(testing::UnitTest::GetInstance()->random_seed()) + 31);
   uint64_t written = 0;

@@ -49,7 +49,7 @@ class SecretFile {
   [[nodiscard]] std::string path() const { return folder_.path() + "/secret"; }
 
  private:
-  TestFolder folder_;
+  TemporaryFolder folder_;
 };
 
 uint32_t owner_of(uint64_t hash_seed, const std::string& key, uint32_t shards) {
@@ -158,8 +158,8 @@ TEST(Tcp, the_secret_decides_who_is_let_in) {
   EXPECT_FALSE(has_none->is_open());
   EXPECT_EQ(has_none->refusal().code, Code::kAccessDenied) << has_none->refusal().to_string();
   const SecretFile other("incorrect horse battery staple\n");
-  const auto wrong = fabric::tcp::read_secret(other.path());
-  const auto guesses = ShardLink::over_tcp(address, &*wrong);
+  const auto wrong = needed(fabric::tcp::read_secret(other.path()));
+  const auto guesses = ShardLink::over_tcp(address, &wrong);
   EXPECT_FALSE(guesses->is_open());
   EXPECT_EQ(guesses->refusal().code, Code::kAccessDenied) << guesses->refusal().to_string();
   EXPECT_EQ(knows->get("key").value_or(""), "value");
@@ -174,7 +174,7 @@ TEST(Tcp, the_secret_decides_who_is_let_in) {
 class TcpRefused : public testing::Test {
  protected:
   void expect_refused(const std::vector<std::string>& arguments, int code, const std::string& sentence) {
-    const TestFolder files;
+    const TemporaryFolder files;
     std::vector<std::string> all = arguments;
     all.insert(all.end(), {"--memory-backing", "file:" + files.path()});
     Node node({.arguments = all});
@@ -218,7 +218,7 @@ TEST_F(TcpRefused, other_hosts_without_a_secret) {
 }
 
 TEST_F(TcpRefused, a_secret_that_is_missing_or_short_or_readable_by_others) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::vector<std::string> listen = {"--listen-address", "0.0.0.0:0", "--auth-secret-file"};
   const auto with = [&](const std::string& path) {
     std::vector<std::string> all = listen;

@@ -32,7 +32,7 @@ class FlippedBit : public testing::Test {
     ASSERT_EQ(::pwrite(file.get(), &byte, 1, static_cast<off_t>(place + at)), 1);
   }
 
-  TestFolder folder;
+  TemporaryFolder folder;
   Node node{{.arguments = {"--memory-backing", "file:" + folder.path(), "--memory-initial", "16MiB",
                            "--memory-limit", "16MiB", "--listen-address", "127.0.0.1:0"}}};
 };

@@ -70,7 +70,7 @@ TEST_F(OtherUser, comes_in_over_loopback_where_the_node_asks_for_no_secret) {
 }
 
 TEST_F(OtherUser, does_not_come_in_over_loopback_where_the_node_asks_for_a_secret) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string secret = folder.path() + "/secret";
   ASSERT_TRUE(write_whole(secret, "correct horse battery staple"));
   ASSERT_EQ(::chmod(secret.c_str(), 0600), 0);
@@ -92,7 +92,7 @@ TEST_F(OtherUser, does_not_come_in_over_loopback_where_the_node_asks_for_a_secre
 // A user that may write into the folder of a socket can put another there: /tmp/refract-UID made by another
 // user first. The owner's clients tell it by the user that listens, before they send anything.
 TEST_F(OtherUser, who_listens_in_the_nodes_place_is_told_nothing) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path() + "/node.sock";
   Process impostor = run_as(kStranger, [&] {
     const auto listener = fabric::shm::listen_at(path, 0666);

@@ -262,7 +262,7 @@ TEST(SameUserPins, fill_a_node_whose_other_clients_are_told_and_served_again_aft
 
 // Not even where the limit allows it: the memory of keeper and server cannot be looked at afterwards.
 TEST(SameUserCrash, of_the_node_leaves_no_core_dump) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   NodeOptions options = owned();
   options.before = [before = options.before, path = folder.path()] {
     before();

@@ -44,7 +44,7 @@ std::string heard_without_secret(const std::string& address) {
 }
 
 TEST(NoSecret, learns_the_version_and_that_there_is_a_secret_and_nothing_else) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string secret = folder.path() + "/secret";
   ASSERT_TRUE(write_whole(secret, "correct horse battery staple"));
   ASSERT_EQ(::chmod(secret.c_str(), 0600), 0);

@@ -206,7 +206,7 @@ class Soak : public testing::Test {
     } while (system_clock().now_ns() < until_ns || moments.empty());
   }
 
-  TestFolder folder_;
+  TemporaryFolder folder_;
   SharedLedger ledger_;
   SharedPassing passing_;
   Prng prng_{static_cast<uint64_t>(testing::UnitTest::GetInstance()->random_seed())};

@@ -90,7 +90,7 @@ TEST_F(ClockTest, steps_neither_revive_an_entry_nor_end_it_early) {
 }
 
 TEST_F(ClockTest, steps_while_the_node_is_stopped_change_nothing_for_regions_in_files) {
-  TestFolder folder;
+  TemporaryFolder folder;
   const std::vector<std::string> in_files{"--memory-backing", "file:" + folder.path()};
   {
     Node node(lazy(in_files));

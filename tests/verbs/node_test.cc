@@ -138,7 +138,7 @@ TEST(VerbsNode, that_grows_is_read_where_it_has_grown) {
 // The socket is gone from its folder, as it would be on another host; and the secret is wanted on this way,
 // too.
 TEST(VerbsNode, is_reached_by_rdma_before_tcp_where_shared_memory_does_not_lead_there) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string secret = folder.path() + "/secret";
   ASSERT_TRUE(write_whole(secret, "correct horse battery staple\n"));
   ASSERT_EQ(::chmod(secret.c_str(), 0600), 0);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real processes over RDMA: stopped, killed, and cut off from each other by a path that loses everything.
+#include "refract/base/testing/processes/process.h"
+
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -10,13 +12,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/verbs/two_ends.h"
+
+#include "refract/base/testing/needed.h"
 
 namespace refract::fabric::verbs {
 namespace {
@@ -56,16 +58,6 @@ std::byte pattern(size_t at) {
   }
 }
 
-// User and system time of a process, in the kernel's ticks.
-uint64_t cpu_ticks(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::istringstream rest(text.substr(text.rfind(')') + 2));
-  std::vector<std::string> fields;
-  for (std::string field; rest >> field;) fields.push_back(field);
-  return std::stoull(fields.at(11)) + std::stoull(fields.at(12));
-}
-
 class VerbsProcesses : public testing::Test {
  protected:
   void SetUp() override {
@@ -78,7 +70,7 @@ class VerbsProcesses : public testing::Test {
     ASSERT_EQ(::read(ends[0], &invitation_, sizeof(invitation_)), ssize_t{sizeof(invitation_)})
         << "the server did not start";
     ::close(ends[0]);
-    tcp_ = std::move(tcp::ClientDomain::create({}).value());
+    tcp_ = test::needed(tcp::ClientDomain::create({}));
     auto client = ClientDomain::create(*tcp_, {.device = wish_for(/*is_server=*/false)});
     ASSERT_TRUE(client.has_value()) << client.error().to_string();
     client_ = std::move(*client);
@@ -150,11 +142,11 @@ TEST_F(VerbsProcesses, a_stopped_server_answers_reads_and_uses_no_processor_time
   int status = 0;
   ASSERT_EQ(::waitpid(server_, &status, WUNTRACED), server_);
   ASSERT_TRUE(WIFSTOPPED(status));
-  const uint64_t before = cpu_ticks(server_);
+  const uint64_t before = test::cpu_ticks(server_);
   for (size_t i = 0; i < 2'000; ++i) {
     ASSERT_EQ(read(64 + i % 1024, i % 60'000), Code::kOk) << "read " << i;
   }
-  EXPECT_EQ(cpu_ticks(server_), before);
+  EXPECT_EQ(test::cpu_ticks(server_), before);
   EXPECT_EQ(away_, 0);
   ASSERT_EQ(::kill(server_, SIGCONT), 0);
 }

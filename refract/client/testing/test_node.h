@@ -2,57 +2,23 @@
 // A real node for one test: refractd, as built beside the test program, on a socket of its own.
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <sstream>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
+#include "refract/base/testing/processes/process.h"
 #include "refract/client/client.h"
 
 namespace refract::test {
-
-// A directory that goes with its owner.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    char name[] = "/tmp/refract-client-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-// Long enough for a loaded machine; a test waits so long only if something is broken.
-inline bool eventually(const std::function<bool()>& happens, int seconds = 60) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  while (!happens()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 class TestNode {
  public:
@@ -63,13 +29,13 @@ class TestNode {
 
   [[nodiscard]] std::string socket() const { return directory_.path() + "/node.sock"; }
   [[nodiscard]] const std::string& directory() const { return directory_.path(); }
-  [[nodiscard]] pid_t keeper() const { return keeper_; }
+  [[nodiscard]] pid_t keeper() const { return keeper_.pid(); }
 
   // "127.0.0.1:PORT", as the banner names it, which comes when all shards serve: perhaps after the first
   // socket answers. REQUIRES: the flags ask for it.
   [[nodiscard]] std::string tcp() const {
     std::string address;
-    (void)eventually([&] {
+    (void)becomes_true([&] {
       std::ifstream log(directory_.path() + "/log");
       bool is_ready = false;
       for (std::string line; std::getline(log, line);) {
@@ -89,9 +55,7 @@ class TestNode {
     return connect_to(socket(), options);
   }
   [[nodiscard]] static Client connect_to(const std::string& address, const ClientOptions& options = {}) {
-    auto client = Client::connect(address, options);
-    EXPECT_TRUE(client.has_value()) << client.error().to_string();
-    return std::move(*client);
+    return needed(Client::connect(address, options));
   }
 
   // For the next start().
@@ -103,39 +67,25 @@ class TestNode {
                                           "--socket-path", socket(),          "--memory-limit",
                                           "192MiB",        "--restart-limit", "1000"};
     arguments.insert(arguments.end(), flags_.begin(), flags_.end());
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    const std::string log = directory_.path() + "/log";
-    keeper_ = ::fork();
-    if (keeper_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const int output = ::open(log.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
-      ::dup2(output, 1);
-      ::dup2(output, 2);
-      ::execv(argv[0], argv.data());
-      ::_exit(127);
-    }
-    ASSERT_TRUE(eventually([&] {
+    keeper_ = Process::execute({.arguments = arguments, .output_path = directory_.path() + "/log"});
+    ASSERT_TRUE(becomes_true([&] {
       auto client = Client::connect(socket());
       return client.has_value() && client->ping().has_value();
     })) << "the node did not start; is refractd built beside this test?";
   }
 
   void end(int signal) {
-    if (keeper_ < 0) return;
     // One that stands still continues before it ends, not after: the leak sanitizer stops a process at its
     // end by a signal of its own, which this one would undo.
-    if (signal != SIGKILL) ::kill(keeper_, SIGCONT);
-    ::kill(keeper_, signal);
-    ::waitpid(keeper_, nullptr, 0);
-    keeper_ = -1;
+    if (signal != SIGKILL) keeper_.signal(SIGCONT);
+    keeper_.signal(signal);
+    (void)keeper_.wait();
   }
 
  private:
-  TemporaryDirectory directory_;
+  TemporaryFolder directory_;
   std::vector<std::string> flags_;
-  pid_t keeper_ = -1;
+  Process keeper_;
 };
 
 inline pid_t server_of(const Client& client) {

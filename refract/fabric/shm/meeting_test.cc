@@ -11,6 +11,7 @@
 #include <cstring>
 #include <random>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/shm/attach.h"
 #include "refract/fabric/shm/connection_memory.h"
 #include "refract/fabric/shm/listen.h"
@@ -31,7 +32,7 @@ std::unique_ptr<Meeting> meet(MeetingOptions options) {
 // A client that speaks the protocol by hand.
 class RawClient {
  public:
-  explicit RawClient(const std::string& path) : socket_(std::move(*connect_to(path))) {}
+  explicit RawClient(const std::string& path) : socket_(test::needed(connect_to(path))) {}
   template <typename Message>
   bool send(const Message& message) {
     return send_message(socket_.get(), std::as_bytes(std::span(&message, 1)));
@@ -74,7 +75,7 @@ class MeetingTest : public testing::Test {
     options.clock = &clock_;
     return options;
   }
-  TemporaryDirectory directory_;
+  MeetingFolder directory_;
   ManualClock clock_;
 };
 
@@ -346,10 +347,10 @@ TEST_F(MeetingTest, shards_of_one_node_say_which_they_are_and_that_they_belong_t
 }
 
 TEST_F(MeetingTest, attaching_to_something_that_is_no_node_is_an_error_in_words) {
-  const auto socket = listen_at(directory_.socket(), 0600);
+  const Descriptor socket = test::needed(listen_at(directory_.socket(), 0600));
   ClientAttachment client(directory_.socket(), {});
   ASSERT_TRUE(client.begin().has_value());
-  const Descriptor accepted(::accept(socket->get(), nullptr, nullptr));
+  const Descriptor accepted(::accept(socket.get(), nullptr, nullptr));
   ASSERT_TRUE(send_message(accepted.get(), std::as_bytes(std::span("SSH-2.0-OpenSSH"))));
   EXPECT_EQ(client.step(), ClientAttachment::Progress::kEnded);
   EXPECT_THAT(client.failure().to_string(), HasSubstr("is no node of Refract"));

@@ -197,7 +197,7 @@ class ProcessTest : public testing::Test {
     }));
   }
 
-  TemporaryDirectory directory_;
+  MeetingFolder directory_;
   std::unique_ptr<Meeting> meeting_;
   Descriptor orders_;
   pid_t server_ = -1;

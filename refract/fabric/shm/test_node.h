@@ -5,37 +5,21 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "refract/base/testing/processes/files.h"
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/meeting.h"
 
 namespace refract::fabric::shm {
 
-// A directory that goes with its owner.
-class TemporaryDirectory {
+class MeetingFolder : public test::TemporaryFolder {
  public:
-  TemporaryDirectory() {
-    char name[] = "/tmp/refract-shm-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() {
-    ::unlink((path_ + "/node.sock").c_str());
-    ::rmdir(path_.c_str());
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string socket() const { return path_ + "/node.sock"; }
-
- private:
-  std::string path_;
+  [[nodiscard]] std::string socket() const { return path() + "/node.sock"; }
 };
 
 class TestNode {
@@ -81,7 +65,7 @@ class TestNode {
   [[nodiscard]] std::string path() const { return directory_.socket(); }
 
  private:
-  TemporaryDirectory directory_;
+  MeetingFolder directory_;
   std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<ServerDomain> server_;
 };

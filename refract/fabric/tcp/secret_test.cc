@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,17 +10,15 @@
 #include <fstream>
 #include <string>
 
+#include "refract/base/testing/needed.h"
+#include "refract/base/testing/processes/files.h"
+
 namespace refract::fabric::tcp {
 namespace {
 
 class SecretFile : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_NE(::mkdtemp(folder_.data()), nullptr); }
-  void TearDown() override {
-    ::unlink(path().c_str());
-    ::rmdir(folder_.c_str());
-  }
-  [[nodiscard]] std::string path() const { return folder_ + "/secret"; }
+  [[nodiscard]] std::string path() const { return folder_.path() + "/secret"; }
   void write(const std::string& text, mode_t mode = 0600) const {
     std::ofstream(path()) << text;
     ASSERT_EQ(::chmod(path().c_str(), mode), 0);
@@ -31,7 +28,7 @@ class SecretFile : public testing::Test {
   }
 
  private:
-  std::string folder_ = "/tmp/refract-secret-XXXXXX";
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(SecretFile, one_newline_at_the_end_does_not_count) {
@@ -87,7 +84,7 @@ TEST_F(SecretFile, no_refusal_repeats_what_the_file_holds) {
 // The kernel says of each mapping whether a core dump takes it along ("dd": it does not).
 TEST_F(SecretFile, core_dumps_leave_the_secret_out) {
   write("0123456789abcdef");
-  const Secret secret = std::move(read_secret(path()).value());
+  const Secret secret = test::needed(read_secret(path()));
   const auto address = reinterpret_cast<uintptr_t>(secret.bytes().data());
   std::ifstream maps("/proc/self/smaps");
   bool inside = false;
@@ -103,7 +100,7 @@ TEST_F(SecretFile, core_dumps_leave_the_secret_out) {
 
 TEST_F(SecretFile, a_moved_secret_is_in_one_place) {
   write("0123456789abcdef");
-  Secret first = std::move(read_secret(path()).value());
+  Secret first = test::needed(read_secret(path()));
   const Secret second = std::move(first);
   EXPECT_TRUE(first.bytes().empty());  // NOLINT(bugprone-use-after-move): that is the claim.
   EXPECT_EQ(text_of(second), "0123456789abcdef");

@@ -5,40 +5,24 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
 
+#include "refract/base/testing/processes/files.h"
 #include "refract/memory/host/system_root.h"
 
 namespace refract::test {
 
-class Folder {
+class Folder : public TemporaryFolder {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "refract-test-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
   // Makes the folders on the way.
   void write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path file = path_ + "/" + name;
+    const std::filesystem::path file = path() + "/" + name;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << text;
   }
-
- private:
-  std::string path_;
 };
 
 // A machine with 16 GiB, 12 GiB of them available, no cgroups and no limits; write() changes it.

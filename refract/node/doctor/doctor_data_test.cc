@@ -5,16 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
 
 #include "refract/base/boot_id.h"
+#include "refract/base/testing/needed.h"
+#include "refract/base/testing/processes/files.h"
 #include "refract/node/config/config.h"
 #include "refract/storage/posix_disk.h"
 #include "refract/storage/store_folder.h"
@@ -28,15 +28,9 @@ namespace fs = std::filesystem;
 class DoctorData : public testing::Test {
  protected:
   DoctorData() {
-    std::string name = fs::temp_directory_path() / "refract-doctor-XXXXXX";
-    made_ = ::mkdtemp(name.data());
     inputs_.memory_limit_bytes = kMiB;
     inputs_.durability = Durability::kAlways;
     inputs_.data_folder = made_ + "/data";
-  }
-  ~DoctorData() override {
-    std::error_code ignored;
-    fs::remove_all(made_, ignored);
   }
   [[nodiscard]] std::optional<Finding> finding(std::string_view name) const {
     const std::vector<Finding> all = examine_data(inputs_);
@@ -52,11 +46,12 @@ class DoctorData : public testing::Test {
     EXPECT_EQ(one->mend.empty(), health == Health::kOk) << one->found;
   }
   [[nodiscard]] storage::StoreFolder begin_store(uint32_t shards) const {
-    auto disk = storage::open_posix_disk(inputs_.data_folder);
-    return std::move(*storage::StoreFolder::open(std::move(*disk), {.shard_count = shards}));
+    return test::needed(storage::StoreFolder::open(
+        test::needed(storage::open_posix_disk(inputs_.data_folder)), {.shard_count = shards}));
   }
 
-  std::string made_;
+  test::TemporaryFolder folder_;
+  const std::string& made_ = folder_.path();
   DoctorInputs inputs_;
 };
 
