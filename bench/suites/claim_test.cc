@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "refract/base/testing/needed.h"
+
 namespace refract::bench {
 namespace {
 
@@ -116,7 +118,7 @@ ClaimResult result_of(const Suite& suite, double seconds, bool is_accepted) {
 }
 
 TEST(Claims, one_holds_when_all_its_bars_do_under_the_limits_that_it_names) {
-  Suite suite = parse_suite(kClaim, "a.toml").value();
+  Suite suite = test::needed(parse_suite(kClaim, "a.toml"));
   EXPECT_EQ(result_of(suite, 0.1, true).verdict(), Verdict::kHolds);
   EXPECT_EQ(result_of(suite, 0.5, true).verdict(), Verdict::kFallsShort) << "a restart in 0.2 s, idle holds";
   suite.limits = {1, 0.6};
@@ -125,7 +127,7 @@ TEST(Claims, one_holds_when_all_its_bars_do_under_the_limits_that_it_names) {
 }
 
 TEST(Claims, what_was_disturbed_says_so_and_is_no_result) {
-  const Suite suite = parse_suite(kClaim, "a.toml").value();
+  const Suite suite = test::needed(parse_suite(kClaim, "a.toml"));
   const ClaimResult result = result_of(suite, 0.1234, false);
   EXPECT_EQ(result.verdict(), Verdict::kDisturbed);
   const std::string lines = lines_of(suite, result);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/memory/testing/fake_system.h"
 #include "refract/storage/posix_disk.h"
 #include "refract/storage/testing/simulated_disk.h"
@@ -110,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(AllDisks, DiskContract, testing::Bool(),
 
 TEST(PosixDisk, files_belong_to_the_user_alone_and_links_are_not_followed) {
   const test::Folder folder;
-  const std::unique_ptr<Disk> disk = open_posix_disk(folder.path() + "/store").value();
+  const std::unique_ptr<Disk> disk = test::needed(open_posix_disk(folder.path() + "/store"));
   ASSERT_TRUE(disk->open("a", OpenMode::kCreate));
   struct stat facts = {};
   ASSERT_EQ(::stat((folder.path() + "/store/a").c_str(), &facts), 0);
@@ -121,9 +122,9 @@ TEST(PosixDisk, files_belong_to_the_user_alone_and_links_are_not_followed) {
 
 TEST(PosixDisk, an_error_names_the_file_as_it_is_called_by_now) {
   const test::Folder folder;
-  const auto disk = open_posix_disk(folder.path()).value();
+  const auto disk = test::needed(open_posix_disk(folder.path()));
   ASSERT_TRUE(disk->open("before", OpenMode::kCreate));
-  const auto file = disk->open("before", OpenMode::kRead).value();
+  const auto file = test::needed(disk->open("before", OpenMode::kRead));
   ASSERT_TRUE(disk->rename("before", "after"));
   const Reported<> written = file->write(0, std::as_bytes(std::span("x", 1)));
   ASSERT_FALSE(written);
@@ -162,7 +163,7 @@ TEST(SimulatedDisk, a_crash_keeps_any_subset_of_unsynced_sectors_and_all_synced_
   std::set<std::string> seen;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     SimulatedDisk disk({.seed = seed});
-    const auto file = disk.open("a", OpenMode::kCreate).value();
+    const auto file = test::needed(disk.open("a", OpenMode::kCreate));
     ASSERT_TRUE(file->write(0, std::vector<std::byte>(kSectorBytes * 4, std::byte{'o'})));
     ASSERT_TRUE(file->sync());
     ASSERT_TRUE(disk.sync_folder());
@@ -186,7 +187,7 @@ TEST(SimulatedDisk, what_a_failed_sync_should_have_written_is_lost_though_the_ne
   bool lost = false;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SimulatedDisk disk({.seed = seed});
-    const auto file = disk.open("a", OpenMode::kCreate).value();
+    const auto file = test::needed(disk.open("a", OpenMode::kCreate));
     ASSERT_TRUE(file->allocate(kSectorBytes));
     ASSERT_TRUE(file->sync());
     ASSERT_TRUE(disk.sync_folder());
@@ -216,7 +217,7 @@ TEST(SimulatedDisk, a_file_that_no_folder_sync_confirmed_may_be_gone_and_may_be_
 
 TEST(SimulatedDisk, a_full_one_refuses_growth_and_takes_writes_into_allocated_room) {
   SimulatedDisk disk({.capacity_bytes = 4096});
-  const auto file = disk.open("a", OpenMode::kCreate).value();
+  const auto file = test::needed(disk.open("a", OpenMode::kCreate));
   ASSERT_TRUE(file->allocate(4096));
   EXPECT_EQ(file->write(4096, bytes_of("x")).error().code, Code::kNoSpace);
   EXPECT_EQ(disk.open("b", OpenMode::kCreate).value()->allocate(1).error().code, Code::kNoSpace);
@@ -226,7 +227,7 @@ TEST(SimulatedDisk, a_full_one_refuses_growth_and_takes_writes_into_allocated_ro
 TEST(SimulatedDisk, after_its_power_went_everything_fails_until_it_is_up_again) {
   SimulatedDisk disk({});
   disk.die_at(3);
-  const auto file = disk.open("a", OpenMode::kCreate).value();
+  const auto file = test::needed(disk.open("a", OpenMode::kCreate));
   ASSERT_TRUE(file->write(0, bytes_of("x")));
   EXPECT_FALSE(file->sync());
   EXPECT_TRUE(disk.is_dead());

@@ -14,6 +14,7 @@
 #include "tests/process/node_process.h"
 #include "tests/process/sealed.h"
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/tuning.h"
 
@@ -76,7 +77,7 @@ class HostileClients : public testing::Test {
   }
 
   // Of all clients of the node.
-  [[nodiscard]] uint64_t connections() { return watcher->stat().value().connections; }
+  [[nodiscard]] uint64_t connections() { return needed(watcher->stat()).connections; }
   // An honest handshake, and its maker.
   [[nodiscard]] HandmadeClient admitted() const {
     HandmadeClient made(node.tcp_address());

@@ -12,6 +12,7 @@
 #include "tests/process/sealed.h"
 
 #include "refract/base/prng.h"
+#include "refract/base/testing/needed.h"
 
 namespace refract::test {
 namespace {
@@ -112,7 +113,7 @@ TEST(KilledClient, in_the_middle_of_a_large_upload_leaves_no_memory_behind) {
     });
     // An upload has its buffer from its first message on, before there is an entry, or besides the old one.
     ASSERT_TRUE(becomes_true([&] {
-      const NodeStat stat = client.stat().value();
+      const NodeStat stat = needed(client.stat());
       return stat.buffers_live > stat.entries;
     }));
     uploader.kill_now();

@@ -13,6 +13,7 @@
 #include "tests/salvage/small_store.h"
 
 #include "refract/base/log.h"
+#include "refract/base/testing/needed.h"
 #include "refract/base/testing/turns.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
@@ -93,7 +94,7 @@ class DamagedFolder : public testing::Test {
 
   // A refusal names the file, or the damage is of a kind that no longer matters.
   void expect_start_is_right(const std::string& file, const std::string& where) {
-    const FolderReading read = node::read_folder(store().disk(), {}).value();
+    const FolderReading read = test::needed(node::read_folder(store().disk(), {}));
     const auto started = start(store().disk());
     ASSERT_EQ(started.has_value(), !read.refusal.has_value())
         << where << ": check predicts " << (read.refusal ? read.refusal->what : "a start");
@@ -130,7 +131,7 @@ class DamagedFolder : public testing::Test {
     ASSERT_TRUE(is_whole || !done->left_out.empty()) << where << ": left out without a word";
     ASSERT_TRUE(is_whole || may_be_whole) << where;
     // Another start can serve it.
-    const FolderReading read = node::read_folder(to, {}).value();
+    const FolderReading read = test::needed(node::read_folder(to, {}));
     ASSERT_EQ(read.damage_count(), 0U) << where;
     ASSERT_FALSE(read.refusal) << where << ": " << read.refusal->to_string();
   }
@@ -144,7 +145,7 @@ class DamagedFolder : public testing::Test {
 };
 
 TEST_F(DamagedFolder, a_sound_one_is_served_and_copied_whole) {
-  const FolderReading read = node::read_folder(store().disk(), {}).value();
+  const FolderReading read = test::needed(node::read_folder(store().disk(), {}));
   EXPECT_EQ(read.damage_count(), 0U);
   ASSERT_FALSE(read.refusal) << read.refusal->to_string();
   const auto started = start(store().disk());
@@ -179,7 +180,7 @@ TEST_F(DamagedFolder, a_flipped_bit_is_named_or_harmless_and_salvage_loses_only_
       if (!is_used && byte % 301 != 0) continue;
       const std::string where = file + " byte " + std::to_string(byte);
       store().disk().flip_bit(file, 8 * byte + byte % 8);
-      const FolderReading read = node::read_folder(store().disk(), {}).value();
+      const FolderReading read = test::needed(node::read_folder(store().disk(), {}));
       ASSERT_EQ(read.damage_count() > 0, is_used) << where;
       ASSERT_EQ(read.refusal.has_value(), is_used) << where;
       refused += read.refusal ? 1 : 0;
@@ -216,7 +217,7 @@ TEST_F(DamagedFolder, a_sector_of_zero_bytes_is_named_and_what_lies_beside_it_is
       store().disk().replace(file, bytes);
       const std::string where = file + " at " + std::to_string(at);
       const auto touched = store().touched(file, at, at + 512);
-      const FolderReading read = node::read_folder(store().disk(), {}).value();
+      const FolderReading read = test::needed(node::read_folder(store().disk(), {}));
       // The last record and the mark behind it, in one sector: then it is a torn tail, and said to be cut.
       const bool is_said = std::ranges::any_of(read.files, [](const node::FileReading& each) {
         return each.note.find("torn") != std::string::npos;
@@ -280,7 +281,7 @@ TEST_F(DamagedFolder, files_that_are_not_what_their_names_say_are_named) {
   started = start(disk);
   ASSERT_FALSE(started);
   EXPECT_THAT(started.error().what, HasSubstr(mine));
-  const FolderReading read = node::read_folder(disk, {}).value();
+  const FolderReading read = test::needed(node::read_folder(disk, {}));
   ASSERT_TRUE(read.refusal);
   EXPECT_EQ(read.refusal->what, started.error().what);
   store().mend();
@@ -289,7 +290,7 @@ TEST_F(DamagedFolder, files_that_are_not_what_their_names_say_are_named) {
     if (!file.starts_with("log-001") && !file.starts_with("snapshot-001")) continue;
     ASSERT_TRUE(disk.remove(file));
   }
-  const FolderReading half = node::read_folder(disk, {}).value();
+  const FolderReading half = test::needed(node::read_folder(disk, {}));
   EXPECT_EQ(half.damage_count(), 1U);
 }
 
@@ -316,13 +317,13 @@ TEST_F(DamagedFolder, an_older_snapshot_is_not_used_where_it_would_bring_back_wh
   // round.
   const storage::SnapshotFacts old{
       .store = {std::byte{9}, std::byte{8}}, .shard_index = 0, .shard_count = 2, .hash_seed = 77, .stamp = 3};
-  auto writer = storage::SnapshotWriter::create(disk, old, {}).value();
+  auto writer = test::needed(storage::SnapshotWriter::create(disk, old, {}));
   ASSERT_TRUE(writer->finish());
   const std::string file = store().snapshot_of(0);
   disk.flip_bit(file, 8 * 1'000);
   ASSERT_NO_FATAL_FAILURE(expect_salvage_is_right(store().touched(file, 1'000, 1'001), "beside an old one"));
   SimulatedDisk to{{}};
-  const auto done = node::salvage_folder(disk, to, {.salvages = true}).value();
+  const auto done = test::needed(node::salvage_folder(disk, to, {.salvages = true}));
   EXPECT_TRUE(std::ranges::any_of(done.notes, [](const std::string& note) {
     return note.find("was not used: it is older") != std::string::npos;
   }));
@@ -349,7 +350,7 @@ TEST_F(DamagedFolder, one_that_a_node_has_is_not_salvaged_and_of_it_the_snapshot
   ASSERT_TRUE(lock);
   SimulatedDisk to{{}};
   EXPECT_EQ(node::salvage_folder(store().disk(), to, {.salvages = true}).error().code, Code::kInUse);
-  const FolderReading read = node::read_folder(store().disk(), {}).value();
+  const FolderReading read = test::needed(node::read_folder(store().disk(), {}));
   EXPECT_TRUE(read.is_in_use);
   EXPECT_TRUE(std::ranges::none_of(read.files, [](const node::FileReading& file) {
     return file.kind == node::FileReading::Kind::kSegment;

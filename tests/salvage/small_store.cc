@@ -6,6 +6,7 @@
 
 #include "refract/base/check.h"
 #include "refract/base/clock.h"
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/kv/owner/snapshot/snapshot_block.h"
@@ -51,7 +52,7 @@ SmallStore::SmallStore(bool logs_from_the_start) {
   REFRACT_CHECK(storage::write_store_page(disk_, facts_).has_value());
   for (uint32_t shard = 0; shard < kShards; ++shard) make_shard(shard, logs_from_the_start);
   REFRACT_CHECK(disk_.open("lock", storage::OpenMode::kCreate).has_value());
-  files_ = disk_.list().value();
+  files_ = test::needed(disk_.list());
   std::erase_if(files_, [](const std::string& name) { return name == "lock" || name.starts_with("spare-"); });
   for (const std::string& name : files_) sound_[name] = disk_.bytes_of(name);
   find_places();
@@ -70,8 +71,8 @@ void SmallStore::make_shard(uint32_t shard, bool logs_from_the_start) {
   std::unique_ptr<storage::ShardLog> log;
   Content now;
   const auto begin = [&](uint64_t stamp) {
-    log = storage::ShardLog::open(spec).value();
-    storage::LogReading reading = log->read({}, [](const Record&) {}).value();
+    log = test::needed(storage::ShardLog::open(spec));
+    storage::LogReading reading = test::needed(log->read({}, [](const Record&) {}));
     reading.end.stamp = stamp;
     REFRACT_CHECK(log->begin(reading).has_value());
   };
@@ -116,7 +117,7 @@ void SmallStore::write_snapshot(uint32_t shard, uint64_t stamp, const Content& c
                                      .stamp = stamp,
                                      .wall_ns = kSecond_ns,
                                      .entries_max = content.size()};
-  const auto file = storage::SnapshotWriter::create(disk_, facts, {}).value();
+  const auto file = test::needed(storage::SnapshotWriter::create(disk_, facts, {}));
   std::vector<std::byte> payload;
   uint32_t entries = 0;
   const auto flush = [&] {
@@ -136,7 +137,7 @@ void SmallStore::write_snapshot(uint32_t shard, uint64_t stamp, const Content& c
 void SmallStore::find_places() {
   for (uint32_t shard = 0; shard < kShards; ++shard) {
     const LogId id{.store = facts_.store, .shard = shard};
-    const storage::LogFiles files = storage::find_log_files(disk_, id).value();
+    const storage::LogFiles files = test::needed(storage::find_log_files(disk_, id));
     (void)storage::read_log(disk_, id, nullptr, nullptr, {}, [&](const Record& record) {
       const auto after =
           std::ranges::upper_bound(files.segments, record.position, {}, &storage::Segment::first_position);
@@ -148,11 +149,11 @@ void SmallStore::find_places() {
                          .keys = {text_of(record.key)},
                          .stamp = record.stamp});
     });
-    const auto reader = storage::SnapshotReader::open(disk_, snapshots_[shard]).value();
-    const auto file = reader->open_file().value();
+    const auto reader = test::needed(storage::SnapshotReader::open(disk_, snapshots_[shard]));
+    const auto file = test::needed(reader->open_file());
     std::vector<std::byte> room;
     for (uint64_t index = 0; index < reader->block_count(); ++index) {
-      const auto block = reader->read(*file, index, room).value();
+      const auto block = test::needed(reader->read(*file, index, room));
       const auto extent = reader->damage_of(index, {});
       Place place{
           .file = snapshots_[shard], .begin = extent.offset, .end = extent.offset + extent.bytes, .keys = {}};
@@ -184,7 +185,7 @@ bool SmallStore::has_content(const std::string& file, uint64_t byte) const {
 
 Content content_of(storage::Disk& disk) {
   Content content;
-  const auto names = storage::list_snapshots(disk).value();
+  const auto names = test::needed(storage::list_snapshots(disk));
   for (const storage::SnapshotName& name : names) {
     const auto read = node::read_snapshot_entries(
         disk, name.name, {.on_entry = [&](const kv::SnapshotEntry& entry) {

@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
@@ -233,9 +234,9 @@ TEST(SnapshotJob, runs_in_idle_time_until_it_is_behind_its_pace) {
   }
   const auto outcome = shard.work_until_ended();
   ASSERT_TRUE(outcome) << outcome.error().to_string();
-  const auto names = storage::list_snapshots(disk);
-  ASSERT_EQ(names->size(), 1U);
-  const auto model = restore(disk, names->front().name);
+  const auto names = test::needed(storage::list_snapshots(disk));
+  ASSERT_EQ(names.size(), 1U);
+  const auto model = restore(disk, names.front().name);
   ASSERT_TRUE(model) << model.error().to_string();
   EXPECT_TRUE(*model == shard.moments().begin()->second);
 }

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "refract/base/testing/needed.h"
+
 namespace refract::fabric::verbs {
 namespace {
 
@@ -64,7 +66,7 @@ void Serving::turn() {
 }
 
 Caller::Caller(const Serving& serving, const DeviceWish& device, const Options& options)
-    : serving_(serving), tcp_(std::move(tcp::ClientDomain::create({}).value())) {
+    : serving_(serving), tcp_(test::needed(tcp::ClientDomain::create({}))) {
   Options wanted = options;
   wanted.device = device;
   auto made = ClientDomain::create(*tcp_, wanted);

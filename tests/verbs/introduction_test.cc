@@ -19,6 +19,7 @@
 #include "tests/verbs/rdma_cm.h"
 #include "tests/verbs/two_ends.h"
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/verbs/wire.h"
 
 namespace refract::fabric::verbs {
@@ -176,8 +177,7 @@ TEST(VerbsIntroduction, without_a_path_tries_rdma_cm_too_and_names_both_reasons)
 // An introduction as a client says it, by hand: what comes of it is up to the test.
 class Stranger {
  public:
-  explicit Stranger(Meeting& meeting)
-      : meeting_(meeting), tcp_(std::move(tcp::ClientDomain::create({}).value())) {
+  explicit Stranger(Meeting& meeting) : meeting_(meeting), tcp_(test::needed(tcp::ClientDomain::create({}))) {
     const auto channel = tcp_->connect(meeting.ends().node().address());
     EXPECT_TRUE(channel.has_value());
     channel_ = *channel;

@@ -8,6 +8,7 @@
 
 #include "tests/process/node_process.h"
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/shm/domain.h"
 #include "refract/node/observe/watcher.h"
@@ -20,7 +21,7 @@ namespace {
 // A counter of the node's first shard.
 uint64_t counter_of(const Node& node, std::string_view name) {
   runtime::Shard shard{system_clock()};
-  const auto domain = std::move(*fabric::shm::ClientDomain::create());
+  const auto domain = needed(fabric::shm::ClientDomain::create());
   const auto channel = domain->connect(node.socket_path());
   if (!channel) {
     ADD_FAILURE() << channel.error().to_string();

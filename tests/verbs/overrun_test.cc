@@ -13,6 +13,7 @@
 #include "tests/verbs/endpoint.h"
 #include "tests/verbs/failure_fixture.h"
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/verbs/tuning.h"
 #include "refract/fabric/verbs/wire.h"
 #include "refract/fabric/verbs/work_batch.h"
@@ -36,10 +37,10 @@ Request message_of(std::span<std::byte> bytes) {
 class Hostile {
  public:
   explicit Hostile(Serving& serving)
-      : tcp_(std::move(tcp::ClientDomain::create({}).value())),
-        device_(std::move(OpenDevice::open(wish_on("veth0")).value())),
+      : tcp_(test::needed(tcp::ClientDomain::create({}))),
+        device_(test::needed(OpenDevice::open(wish_on("veth0")))),
         endpoint_(device_->calls(), device_->context()),
-        channel_(tcp_->connect(serving.address()).value()) {}
+        channel_(test::needed(tcp_->connect(serving.address()))) {}
 
   void turn() {
     std::array<Completion, 16> completions;
@@ -193,13 +194,13 @@ class Filler {
   static constexpr uint64_t kChunk = 8 * kKiB;
 
   explicit Filler(const Serving& serving)
-      : tcp_(std::move(tcp::ClientDomain::create({}).value())),
+      : tcp_(test::needed(tcp::ClientDomain::create({}))),
         domain_(std::move(
             ClientDomain::create(
                 *tcp_, {.device = wish_on("veth0"), .channels_max = kChannels, .chunk_bytes_max = kChunk})
                 .value())) {
     EXPECT_TRUE(domain_->register_region({.region = 1, .base = memory(), .bytes = kBytes, .rights = {}}));
-    for (Channel*& channel : channels_) channel = domain_->connect(serving.address()).value();
+    for (Channel*& channel : channels_) channel = test::needed(domain_->connect(serving.address()));
   }
 
   // Each READ lies across the bounds of two registrations here, so that it is two work requests.

@@ -9,6 +9,7 @@
 
 #include "tests/process/node_process.h"
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/kv/owner/service/pull_fetcher.h"
 
@@ -76,7 +77,7 @@ TEST(VerbsPulledPut, whose_client_is_killed_leaves_the_value_before_and_nobody_w
   Client client = connect(node);
   ASSERT_TRUE(client.put("key", patterned(kBytes, 1)));
   for (int round = 0; round < 3; ++round) {
-    const uint64_t before = client.stat().value().writes;
+    const uint64_t before = needed(client.stat()).writes;
     Process putter = Process::run([&node] {
       Client own = connect(node);
       const std::string one = patterned(kBytes, 1);
@@ -111,7 +112,7 @@ TEST(VerbsPulledPut, whose_server_is_killed_is_there_whole_or_not_at_all) {
     for (uint64_t n = 0;; ++n) (void)own.put("key", n % 2 == 0 ? two : one);
   });
   for (int round = 0; round < 3; ++round) {
-    const uint64_t before = client.stat().value().writes;
+    const uint64_t before = needed(client.stat()).writes;
     ASSERT_TRUE(becomes_true([&] {
       const auto stat = client.stat();
       return stat && (stat->writes > before + 2 || stat->writes < before);

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "refract/base/check.h"
+#include "refract/base/testing/needed.h"
 
 namespace refract::test {
 namespace {
@@ -52,8 +53,8 @@ rdma_conn_param parameters(const Endpoint& endpoint) {
 }  // namespace
 
 CmEnd::CmEnd()
-    : cm_(*fabric::verbs::cm_library().value()),
-      verbs_(*fabric::verbs::verbs_library().value()),
+    : cm_(*needed(fabric::verbs::cm_library())),
+      verbs_(*needed(fabric::verbs::verbs_library())),
       events_(cm_.create_event_channel()) {
   REFRACT_CHECK(events_ != nullptr);
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/test_node.h"
 #include "refract/fabric/verbs/domain.h"
 
@@ -38,7 +39,7 @@ namespace refract::fabric::verbs {
 class TwoEnds {
  public:
   explicit TwoEnds(const Options& server = {}, const Options& client = {})
-      : tcp_client_(std::move(tcp::ClientDomain::create({}).value())) {
+      : tcp_client_(test::needed(tcp::ClientDomain::create({}))) {
     start_server(server);
     Options options = client;
     options.device = wish_for(/*is_server=*/false);

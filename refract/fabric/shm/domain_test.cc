@@ -11,6 +11,7 @@
 #include <cstring>
 #include <random>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/shm/attach.h"
 #include "refract/fabric/shm/ring.h"
 #include "refract/fabric/shm/test_domains.h"
@@ -239,7 +240,7 @@ TEST_F(DomainTest, a_consumed_position_that_cannot_be_closes_the_connection) {
 TEST_F(DomainTest, a_client_that_never_takes_its_replies_stalls_only_itself) {
   Channel* good = open();
   auto rude = make_client();
-  auto connected = rude->connect(node_.path());
+  Channel* const connected = test::needed(rude->connect(node_.path()));
   std::array<Completion, 4> completions;
   ASSERT_TRUE(settle([&] {
     (void)rude->poll(completions);
@@ -248,11 +249,11 @@ TEST_F(DomainTest, a_client_that_never_takes_its_replies_stalls_only_itself) {
   std::vector<std::byte> message(8 * 1024);
   Request request{.local = {message.data(), message.size()}, .tail = {}, .op = Op::kSend};
   for (int turn = 0; turn < 500; ++turn) {
-    (void)(*connected)->post({&request, 1});
+    (void)connected->post({&request, 1});
     rude->flush();
     server_end_.poll();
   }
-  EXPECT_EQ((*connected)->post({&request, 1}), 0u) << "back-pressure reaches the rude one";
+  EXPECT_EQ(connected->post({&request, 1}), 0u) << "back-pressure reaches the rude one";
   EXPECT_TRUE(echoes(*good, 64));
   EXPECT_TRUE(node_.server().prepare_sleep()) << "what is stalled does not keep the server awake";
   node_.server().woke();

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/fabric/shm/doorbell.h"
 #include "refract/fabric/shm/test_domains.h"
@@ -33,7 +34,7 @@ class LoanTest : public DomainTest {
     at_server_ = server_end_.find(Op::kOpened)->channel;
   }
 
-  [[nodiscard]] static SharedBufferHold make_buffer() { return std::move(*SharedBuffer::make(kBytes)); }
+  [[nodiscard]] static SharedBufferHold make_buffer() { return test::needed(SharedBuffer::make(kBytes)); }
   [[nodiscard]] RemoteKey lend(uint16_t region = kRegion) {
     auto key = client_->register_region({.region = region,
                                          .base = buffer_->bytes().data(),
@@ -188,7 +189,7 @@ class HostileLoans : public testing::Test {
 };
 
 TEST_F(HostileLoans, frames_that_cannot_be_are_nonsense) {
-  const SharedBufferHold buffer = std::move(*SharedBuffer::make(kBytes));
+  const SharedBufferHold buffer = test::needed(SharedBuffer::make(kBytes));
   LendFrame frame = frame_of(*buffer);
   frame.region = 3;
   EXPECT_FALSE(lend(frame));
@@ -204,8 +205,8 @@ TEST_F(HostileLoans, frames_that_cannot_be_are_nonsense) {
 }
 
 TEST_F(HostileLoans, a_loan_without_its_file_or_with_another_is_none) {
-  const SharedBufferHold buffer = std::move(*SharedBuffer::make(kBytes));
-  const SharedBufferHold other = std::move(*SharedBuffer::make(kBytes));
+  const SharedBufferHold buffer = test::needed(SharedBuffer::make(kBytes));
+  const SharedBufferHold other = test::needed(SharedBuffer::make(kBytes));
   EXPECT_TRUE(lend(frame_of(*buffer)));
   EXPECT_FALSE(is_lent()) << "nothing was sent";
   send(other->descriptor());
@@ -227,7 +228,7 @@ TEST_F(HostileLoans, a_loan_without_its_file_or_with_another_is_none) {
 }
 
 TEST_F(HostileLoans, descriptors_beyond_any_use_are_closed_and_bells_between_them_do_not_matter) {
-  const SharedBufferHold buffer = std::move(*SharedBuffer::make(kBytes));
+  const SharedBufferHold buffer = test::needed(SharedBuffer::make(kBytes));
   const auto open_files = [] {
     int count = 0;
     for (int file = 0; file < 1024; ++file) count += ::fcntl(file, F_GETFD) >= 0 ? 1 : 0;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/test_peer.h"
 
 namespace refract::fabric::tcp {
@@ -438,9 +439,9 @@ TEST(TcpDomain, a_name_is_looked_up_and_each_of_its_addresses_tried) {
 TEST(TcpDomain, a_node_that_does_not_answer_is_unavailable_when_the_time_is_up) {
   const auto listening = listen("127.0.0.1:0");
   ASSERT_TRUE(listening.has_value());
-  const auto domain = std::move(ClientDomain::create({.connect_timeout_ns = 50 * kMillisecond_ns}).value());
+  const auto domain = test::needed(ClientDomain::create({.connect_timeout_ns = 50 * kMillisecond_ns}));
   End client(*domain);
-  const auto channel = domain->connect(bound_address(listening->get()).value());
+  const auto channel = domain->connect(test::needed(bound_address(listening->get())));
   ASSERT_TRUE(channel.has_value());
   ASSERT_TRUE(settle_with([&] { client.turn(); }, [&] { return client.count(Op::kOpened) == 1; }));
   EXPECT_EQ(client.last(Op::kOpened)->code, Code::kUnavailable);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/handshake.h"
 #include "refract/fabric/tcp/test_peer.h"
 
@@ -105,11 +106,11 @@ TEST(TcpFormat, proofs_are_the_documented_hmacs) {
 // What really goes over a socket for a message and a one-sided request.
 TEST(TcpFormat, what_is_posted_leaves_as_documented) {
   TestNode node;
-  const auto domain = std::move(ClientDomain::create().value());
+  const auto domain = test::needed(ClientDomain::create());
   // The peer is a node whose shard never reads: the test reads in its stead.
   const auto listening = listen("127.0.0.1:0");
   ASSERT_TRUE(listening.has_value());
-  const auto channel = domain->connect(bound_address(listening->get()).value());
+  const auto channel = domain->connect(test::needed(bound_address(listening->get())));
   ASSERT_TRUE(channel.has_value());
   End client(*domain);
   int accepted = -1;

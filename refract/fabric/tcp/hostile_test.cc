@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/test_peer.h"
 
 namespace refract::fabric::tcp {
@@ -65,7 +66,7 @@ class Hostile : public testing::Test {
     HandshakeReader reader;
     ASSERT_TRUE(settle([&] { return peer.take_frame(reader); }));
     ASSERT_EQ(reader.kind(), FrameKind::kRefused);
-    const Report report = refused_from_wire(reader.frame<Refused>().value());
+    const Report report = refused_from_wire(test::needed(reader.frame<Refused>()));
     EXPECT_EQ(report.code, code) << report.to_string();
     EXPECT_FALSE(report.what.empty());
     EXPECT_TRUE(settle([&] { return peer.has_ended(); }));
@@ -130,7 +131,7 @@ TEST_F(Hostile, a_wrong_secret_is_refused_at_both_ends) {
   EXPECT_FALSE(peer.shake_hands(turn(), &wrong_secret()));
   EXPECT_EQ(door().secret_wrong, 1u);
 
-  const auto client = std::move(ClientDomain::create({.secret = &wrong_secret()}).value());
+  const auto client = test::needed(ClientDomain::create({.secret = &wrong_secret()}));
   End end(*client);
   ASSERT_TRUE(client->connect(ends->node.address()).has_value());
   ASSERT_TRUE(settle([&] {
@@ -148,7 +149,7 @@ TEST_F(Hostile, no_secret_is_refused_where_one_is_wanted) {
   EXPECT_FALSE(peer.shake_hands(turn()));  // With a proof of zeros.
   EXPECT_EQ(door().secret_wrong, 1u);
 
-  const auto client = std::move(ClientDomain::create().value());
+  const auto client = test::needed(ClientDomain::create());
   End end(*client);
   ASSERT_TRUE(client->connect(ends->node.address()).has_value());
   ASSERT_TRUE(settle([&] {
@@ -161,7 +162,7 @@ TEST_F(Hostile, no_secret_is_refused_where_one_is_wanted) {
 
 TEST_F(Hostile, a_client_with_a_secret_does_not_talk_to_a_node_that_wants_none) {
   make();
-  const auto client = std::move(ClientDomain::create({.secret = &right_secret()}).value());
+  const auto client = test::needed(ClientDomain::create({.secret = &right_secret()}));
   End end(*client);
   ASSERT_TRUE(client->connect(ends->node.address()).has_value());
   ASSERT_TRUE(settle([&] {
@@ -178,7 +179,7 @@ TEST_F(Hostile, a_replayed_proof_is_worth_nothing) {
   RawPeer honest(ends->node.address());
   honest.send_frame(FrameKind::kHello, greeting);
   ASSERT_TRUE(settle([&] { return honest.take_frame(reader); }));
-  const auto challenge = reader.frame<Challenge>().value();
+  const auto challenge = test::needed(reader.frame<Challenge>());
   const Proof proof{client_mac(right_secret(), RawPeer::transcript_of(greeting, challenge))};
   honest.send_frame(FrameKind::kProof, proof);
   reader.reset();
@@ -199,7 +200,7 @@ TEST_F(Hostile, a_replayed_proof_is_worth_nothing) {
 TEST_F(Hostile, a_node_that_does_not_know_the_secret_is_found_out) {
   const auto listening = listen("127.0.0.1:0");
   ASSERT_TRUE(listening.has_value());
-  const auto client = std::move(ClientDomain::create({.secret = &right_secret()}).value());
+  const auto client = test::needed(ClientDomain::create({.secret = &right_secret()}));
   End end(*client);
   ASSERT_TRUE(client->connect(bound_address(listening->get()).value()).has_value());
   int accepted = -1;
@@ -217,7 +218,7 @@ TEST_F(Hostile, a_node_that_does_not_know_the_secret_is_found_out) {
   ASSERT_TRUE(settle_with(client_turn, [&] { return impostor.take_frame(reader); }));
   // The client's own proof, sent back: the roles differ.
   impostor.send_frame(FrameKind::kWelcome,
-                      Welcome{.mac = reader.frame<Proof>().value().mac,
+                      Welcome{.mac = test::needed(reader.frame<Proof>()).mac,
                               .facts = facts_to_wire({.identity = {}, .boot_id = {}, .socket_path = {}})});
   ASSERT_TRUE(settle_with(client_turn, [&] { return end.count(Op::kOpened) == 1; }));
   EXPECT_EQ(end.last(Op::kOpened)->code, Code::kAccessDenied);
@@ -457,9 +458,9 @@ TEST(HostileNode, answers_of_the_wrong_length_close_the_channel) {
       frame({.bytes = 64, .kind = FrameKind::kData}, 64) + frame({.bytes = 64, .kind = FrameKind::kData}, 64),
   };
   for (const std::string& answer : answers) {
-    const auto client = std::move(ClientDomain::create().value());
+    const auto client = test::needed(ClientDomain::create());
     End end(*client);
-    const auto channel = client->connect(bound_address(listening->get()).value());
+    const auto channel = client->connect(test::needed(bound_address(listening->get())));
     ASSERT_TRUE(channel.has_value());
     int accepted = -1;
     const auto client_turn = [&] { end.turn(); };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The claims of fabric/conformance.h over real sockets of the loopback, with both ends in one thread.
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/conformance.h"
 #include "refract/fabric/tcp/test_node.h"
 
@@ -9,7 +10,7 @@ namespace {
 class TcpFixture final : public Fixture {
  public:
   explicit TcpFixture(const Secret* secret)
-      : node_({.secret = secret}), client_(std::move(ClientDomain::create({.secret = secret}).value())) {}
+      : node_({.secret = secret}), client_(test::needed(ClientDomain::create({.secret = secret}))) {}
 
   [[nodiscard]] Domain& client() override { return *client_; }
   [[nodiscard]] Domain& server() override { return node_.server(); }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "refract/base/clock.h"
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/tcp/reception.h"
@@ -40,7 +41,7 @@ class TestNode {
     auto socket = listen("127.0.0.1:0");
     EXPECT_TRUE(socket.has_value()) << socket.error().to_string();
     listening_ = std::move(*socket);
-    address_ = bound_address(listening_.get()).value();
+    address_ = test::needed(bound_address(listening_.get()));
     start_server();
   }
   TestNode(const TestNode&) = delete;
@@ -52,7 +53,7 @@ class TestNode {
     ++facts_.incarnation;
     facts_.shard_count = options_.shards;
     for (uint32_t i = 0; i < options_.shards; ++i) {
-      domains_.push_back(std::move(ServerDomain::create(options_.server).value()));
+      domains_.push_back(test::needed(ServerDomain::create(options_.server)));
       rows_.push_back(domains_.back().get());
     }
     auto made = Reception::create(shard_, {.listen_fd = listening_.get(),

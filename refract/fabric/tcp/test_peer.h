@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/handshake.h"
 #include "refract/fabric/tcp/socket.h"
 #include "refract/fabric/tcp/test_node.h"
@@ -84,7 +85,7 @@ struct Ends {
   explicit Ends(const TestNodeOptions& node_options = {}, ClientOptions client_options = {})
       : node(node_options) {
     if (client_options.secret == nullptr) client_options.secret = node_options.secret;
-    client_domain = std::move(ClientDomain::create(client_options).value());
+    client_domain = test::needed(ClientDomain::create(client_options));
     client = std::make_unique<End>(*client_domain);
     server = std::make_unique<End>(node.server());
   }
@@ -123,7 +124,8 @@ struct Ends {
 class RawPeer {
  public:
   explicit RawPeer(const std::string& address) {
-    const auto place = resolve(split_address(address).value(), /*numbers_only=*/true).value().front();
+    const auto place =
+        test::needed(resolve(test::needed(split_address(address)), /*numbers_only=*/true)).front();
     socket_ = Descriptor(::socket(place.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(socket_.get(), place.get(), place.bytes), 0);
     tune(socket_.get());

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/testing/needed.h"
 #include "refract/prism/operation.h"
 #include "refract/prism/snic/connection.h"
 #include "refract/prism/snic/executor.h"
@@ -73,8 +74,8 @@ class SteppingService final : public rpc::Service {
   };
 
   void attach(Open& open, const rpc::Responder& from) noexcept {
-    const Result<prism::snic::Grant> grant = open.connection.grant(parts_.region, parts_.rights);
-    const prism::AttachReply reply{.key = grant->key.bits,
+    const prism::snic::Grant grant = test::needed(open.connection.grant(parts_.region, parts_.rights));
+    const prism::AttachReply reply{.key = grant.key.bits,
                                    .bytes = parts_.executor.find(parts_.region)->bytes,
                                    .root = 0,
                                    .region = parts_.region,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/test_node.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
@@ -160,7 +161,7 @@ class TcpStore final : public StoreFixture {
   test::Space space_{{.chunks = 64, .chunks_max = 64}};
   test::Owner owner_{shard_, node_.server(), clock_, {.base = space_.base(), .count = space_.bytes()}};
   std::unique_ptr<fabric::tcp::ClientDomain> domain_ =
-      std::move(fabric::tcp::ClientDomain::create({}).value());
+      refract::test::needed(fabric::tcp::ClientDomain::create({}));
   fabric::Dispatcher dispatcher_{*domain_, shard_};
   std::unique_ptr<rpc::Session> session_;
   std::unique_ptr<RpcClient> client_;

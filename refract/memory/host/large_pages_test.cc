@@ -15,6 +15,7 @@
 #include <fstream>
 #include <string>
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/memory/host/address_space.h"
 #include "refract/memory/host/descriptor.h"
@@ -38,7 +39,7 @@ struct MappedFile {
 // Of kBytes, mapped writable `shift` bytes behind a boundary of 2 MiB.
 MappedFile mapped_file(uint64_t shift = 0) {
   MappedFile mapped{.file = Descriptor(::memfd_create("test", MFD_CLOEXEC)),
-                    .space = std::move(*AddressSpace::reserve(kBytes + 2 * kMiB))};
+                    .space = test::needed(AddressSpace::reserve(kBytes + 2 * kMiB))};
   EXPECT_EQ(::ftruncate(mapped.file.get(), kBytes), 0);
   EXPECT_TRUE(
       mapped.space.map({.descriptor = mapped.file.get(), .at = shift, .bytes = kBytes, .writable = true}));
@@ -77,12 +78,12 @@ TEST_F(LargePages, keep_what_is_in_the_file_and_zero_the_rest) {
 }
 
 TEST_F(LargePages, are_what_a_memory_region_consists_of) {
-  AddressSpace space = std::move(*AddressSpace::reserve(kBytes));
+  AddressSpace space = test::needed(AddressSpace::reserve(kBytes));
   EXPECT_EQ(populated_region(space, kBytes).large_page_bytes(), kBytes);
 }
 
 TEST_F(LargePages, leave_the_rest_of_a_region_to_small_ones) {
-  AddressSpace space = std::move(*AddressSpace::reserve(kBytes));
+  AddressSpace space = test::needed(AddressSpace::reserve(kBytes));
   const Region region = populated_region(space, 5 * kMiB);
   EXPECT_EQ(region.large_page_bytes(), 4 * kMiB);
   region.data()[5 * kMiB - 1] = std::byte{1};
@@ -100,7 +101,7 @@ TEST(LargePagesRefused, a_kernel_that_grants_none_gives_regions_of_small_ones) {
       return 1;
     }
     if (large_pages_are_granted()) return 2;
-    AddressSpace space = std::move(*AddressSpace::reserve(kBytes));
+    AddressSpace space = test::needed(AddressSpace::reserve(kBytes));
     const Region region = populated_region(space, kBytes);
     region.data()[kBytes - 1] = std::byte{1};
     return region.large_page_bytes() == 0 && region.populated_bytes() == kBytes ? 0 : 3;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/memory/host/region.h"
 #include "refract/memory/remote_visible.h"
@@ -23,7 +24,7 @@ constexpr uint64_t kBytes = 4 * kMiB;
 
 struct RegionFile : testing::Test {
   test::Folder folder;
-  AddressSpace space = std::move(AddressSpace::reserve(4 * kBytes).value());
+  AddressSpace space = test::needed(AddressSpace::reserve(4 * kBytes));
   std::string path = folder.path() + "/region-000";
 
   [[nodiscard]] RegionSpec spec() const {

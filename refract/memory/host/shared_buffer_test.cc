@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/memory/testing/child_process.h"
 
@@ -51,7 +52,7 @@ TEST(SharedBuffer, outlives_its_maker_where_it_is_mapped) {
   {
     const auto buffer = buffer_of(kBytes);
     buffer->bytes()[kBytes - 1] = std::byte{9};
-    view.emplace(*SharedView::map(buffer->descriptor(), kBytes));
+    view.emplace(test::needed(SharedView::map(buffer->descriptor(), kBytes)));
   }
   EXPECT_EQ(view->bytes().back(), std::byte{9});
 }

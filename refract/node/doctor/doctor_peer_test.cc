@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/listen.h"
 
 namespace refract::node {
@@ -37,7 +38,7 @@ TEST(DoctorPeer, where_nobody_listens_the_path_ends_there) {
   {
     const auto socket = fabric::tcp::listen("127.0.0.1:0");
     ASSERT_TRUE(socket) << socket.error().to_string();
-    place = fabric::tcp::bound_address(socket->get()).value();
+    place = test::needed(fabric::tcp::bound_address(socket->get()));
   }
   std::vector<std::string> steps;
   const std::vector<Finding> findings = examine_peer(
@@ -56,7 +57,7 @@ TEST(DoctorPeer, one_who_listens_and_is_no_node_fails_the_handshake) {
   const auto socket = fabric::tcp::listen("127.0.0.1:0");
   ASSERT_TRUE(socket) << socket.error().to_string();
   const std::vector<Finding> findings =
-      examine_peer({.place = fabric::tcp::bound_address(socket->get()).value(),
+      examine_peer({.place = test::needed(fabric::tcp::bound_address(socket->get())),
                     .options = {.timeout_ns = 100 * kMillisecond_ns}});
   ASSERT_EQ(findings.size(), 3U);
   EXPECT_EQ(findings[2].name, "peer handshake");

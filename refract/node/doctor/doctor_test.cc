@@ -17,6 +17,7 @@
 #include <cstring>
 #include <thread>
 
+#include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/fabric/shm/meeting.h"
 #include "refract/fabric/tcp/listen.h"
@@ -199,7 +200,8 @@ TEST_F(Doctor, old_machines_are_recognised) {
 TEST_F(Doctor, a_port_in_use_fails_and_so_does_an_address_of_others) {
   const Reported<Descriptor> listener = fabric::tcp::listen("127.0.0.1:0");
   ASSERT_TRUE(listener) << listener.error().to_string();
-  inputs.listen_address = "127.0.0.1:" + std::to_string(*fabric::tcp::bound_port(listener->get()));
+  inputs.listen_address =
+      "127.0.0.1:" + std::to_string(test::needed(fabric::tcp::bound_port(listener->get())));
   expect("port", Health::kFail, "in use", "choose another port");
   EXPECT_EQ(findings_exit_code(examine(inputs)), 1);
   inputs.listen_address = "192.0.2.1:7400";

@@ -13,6 +13,7 @@
 
 #include "refract/base/boot_id.h"
 #include "refract/base/log.h"
+#include "refract/base/testing/needed.h"
 #include "refract/memory/testing/fake_system.h"
 #include "refract/storage/posix_disk.h"
 
@@ -33,7 +34,7 @@ class Rings : public testing::Test {
     config_.durability = Durability::kEverySecond;
     config_.server_shards = 2;
     if (!host_boot_id()) GTEST_SKIP() << "this system does not say which boot it is";
-    if (!storage::RingFolder::open(made_.path()).value().keeps_rings()) {
+    if (!test::needed(storage::RingFolder::open(made_.path())).keeps_rings()) {
       GTEST_SKIP() << made_.path() << " keeps no rings";
     }
     open_folder();
@@ -42,7 +43,7 @@ class Rings : public testing::Test {
 
   void open_folder() {
     folder_.reset();
-    auto opened = storage::StoreFolder::open(storage::open_posix_disk(made_.path()).value(),
+    auto opened = storage::StoreFolder::open(test::needed(storage::open_posix_disk(made_.path())),
                                              {.store = {std::byte{3}}, .shard_count = 2});
     ASSERT_TRUE(opened) << opened.error().to_string();
     folder_.emplace(*std::move(opened));
@@ -62,7 +63,7 @@ class Rings : public testing::Test {
     rings_.emplace(*std::move(opened));
   }
   void use(uint32_t shard) {
-    Ring ring = Ring::open(rings_->of(shard)).value();
+    Ring ring = test::needed(Ring::open(rings_->of(shard)));
     ring.begin(4096 * (shard + 1));
     ring.set_in_use();
   }
@@ -101,11 +102,12 @@ TEST_F(Rings, that_are_gone_are_named_and_refused_where_only_they_may_have_had_s
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().to_string(), HasSubstr(path(1)));
   EXPECT_THAT(refused.error().next, HasSubstr("refract restore --salvage"));
-  EXPECT_TRUE(Ring::open(storage::RingFile::look(storage::RingFolder::open(made_.path()).value(),
-                                                 {.store = {std::byte{3}}, .boot = *host_boot_id()})
-                             .value())
-                  .value()
-                  .is_in_use())
+  EXPECT_TRUE(
+      Ring::open(storage::RingFile::look(storage::RingFolder::open(made_.path()).value(),
+                                         {.store = {std::byte{3}}, .boot = test::needed(host_boot_id())})
+                     .value())
+          .value()
+          .is_in_use())
       << "a refusal changes nothing";
 }
 
@@ -156,7 +158,7 @@ TEST_F(Rings, that_a_file_system_refuses_move_to_memory_with_all_that_they_hold)
   ASSERT_TRUE(rings_->move_to_memory(*folder_));
   EXPECT_EQ(rings_->use().place, static_cast<uint64_t>(RingPlace::kMemory));
   EXPECT_EQ(folder_->facts().rings.place, static_cast<uint64_t>(RingPlace::kMemory));
-  const Ring ring = Ring::open(rings_->of(1)).value();
+  const Ring ring = test::needed(Ring::open(rings_->of(1)));
   EXPECT_TRUE(ring.is_in_use());
   EXPECT_EQ(ring.mark().log_position, 8192U);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/conformance/allocation_count.h"
 #include "refract/memory/slot_word.h"
 #include "refract/prism/snic/test_world.h"
@@ -244,12 +245,12 @@ TEST(Executor, malformed_chain_executes_nothing) {
   Draft draft;
   draft->write(World::at(8), kKey, bytes_of("first"));
   draft->read(World::at(8), kKey, 5);
-  const auto message = (*draft).finish();
-  std::vector<std::byte> bytes(message->begin(), message->end());
+  const auto message = refract::test::needed((*draft).finish());
+  std::vector<std::byte> bytes(message.begin(), message.end());
   bytes.push_back(std::byte{0});
   const std::string before = world.image();
   EXPECT_EQ(world.executor().execute(world.connection(), bytes, world.room()).code(), Code::kMalformed);
-  EXPECT_EQ(world.executor().execute(world.connection(), *message, world.room().first(15)).code(),
+  EXPECT_EQ(world.executor().execute(world.connection(), message, world.room().first(15)).code(),
             Code::kTooLarge);
   EXPECT_EQ(world.image(), before);
   EXPECT_EQ(world.executor().counts().malformed_chains, 1u);

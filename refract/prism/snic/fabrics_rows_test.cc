@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/conformance/loopback_domain.h"
 #include "refract/fabric/shm/test_node.h"
 #include "refract/fabric/sim/world.h"
@@ -64,7 +65,7 @@ class TcpEnds final : public Ends {
  private:
   fabric::tcp::TestNode node_;
   std::unique_ptr<fabric::tcp::ClientDomain> client_ =
-      std::move(fabric::tcp::ClientDomain::create({}).value());
+      refract::test::needed(fabric::tcp::ClientDomain::create({}));
 };
 
 INSTANTIATE_TEST_SUITE_P(All, PrismFabrics,

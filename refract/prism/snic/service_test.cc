@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "refract/base/clock.h"
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/conformance/loopback_domain.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/prism/client.h"
@@ -34,7 +35,8 @@ class Served {
   }
 
   [[nodiscard]] std::unique_ptr<rpc::Session> connect() {
-    auto session = std::make_unique<rpc::Session>(**client_domain_.connect("server"), shard);
+    auto session =
+        std::make_unique<rpc::Session>(*refract::test::needed(client_domain_.connect("server")), shard);
     while (session->state() != rpc::Session::State::kOpen) (void)shard.poll_once();
     return session;
   }

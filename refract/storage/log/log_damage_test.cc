@@ -14,6 +14,7 @@
 
 #include "refract/base/hash.h"
 #include "refract/base/log.h"
+#include "refract/base/testing/needed.h"
 #include "refract/base/testing/turns.h"
 #include "refract/storage/log/shard_log.h"
 #include "refract/storage/testing/simulated_disk.h"
@@ -43,7 +44,7 @@ class LogDamaged : public testing::Test {
   void SetUp() override {
     set_log_level(LogLevel::kError);
     write_log(disk_, kLog);
-    const LogFiles files = find_log_files(disk_, kLog).value();
+    const LogFiles files = test::needed(find_log_files(disk_, kLog));
     for (const Segment& segment : files.segments) {
       files_.push_back(segment.name);
       sound_.push_back(disk_.bytes_of(segment.name));
@@ -60,7 +61,7 @@ class LogDamaged : public testing::Test {
     ShardLogSpec spec{.log = id, .disk = &disk, .clock = &clock, .reference_bytes = 4096};
     spec.options = {.durability = Durability::kAlways, .segment_bytes = kSegmentBytes};
     spec.ring_bytes = kRingBytesMin;
-    const auto log = ShardLog::open(spec).value();
+    const auto log = test::needed(ShardLog::open(spec));
     ASSERT_TRUE(log->begin(log->read({}, [](const Record&) {}).value()));
     for (uint64_t stamp = 1; stamp <= kStamps; ++stamp) {
       const std::string value = value_of(stamp);
@@ -89,16 +90,16 @@ class LogDamaged : public testing::Test {
     places_.clear();
     uint64_t position = kFirstPosition;
     size_t file = 0;
-    const std::vector<Segment> segments = find_log_files(disk_, kLog).value().segments;
+    const std::vector<Segment> segments = test::needed(find_log_files(disk_, kLog)).segments;
     const LogReading all =
-        read_log(disk_, kLog, nullptr, nullptr, {}, [&](const Record& record) {
+        test::needed(read_log(disk_, kLog, nullptr, nullptr, {}, [&](const Record& record) {
           position = record.position;
           while (file + 1 < segments.size() && segments[file + 1].first_position <= position) ++file;
           const uint64_t begin = kSegmentHeaderBytes + position - segments[file].first_position;
           places_.push_back({.file = segments[file].name,
                              .begin = begin,
                              .end = begin + log_bytes(record.key.size(), record.value_bytes)});
-        }).value();
+        }));
     ASSERT_THAT(all.damages, SizeIs(0));
     ASSERT_EQ(all.torn_position, 0U);
     ASSERT_THAT(places_, SizeIs(kStamps));

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "refract/base/hash.h"
+#include "refract/base/testing/needed.h"
 #include "refract/memory/testing/fake_system.h"
 #include "refract/storage/log/shard_log.h"
 #include "refract/storage/posix_disk.h"
@@ -59,8 +60,8 @@ class LogRules : public testing::Test {
 
   void begin(Durability durability) {
     spec_.options.durability = durability;
-    log_ = ShardLog::open(spec_).value();
-    const LogReading reading = log_->read({}, [](const Record&) {}).value();
+    log_ = test::needed(ShardLog::open(spec_));
+    const LogReading reading = test::needed(log_->read({}, [](const Record&) {}));
     const Reported<> begun = log_->begin(reading);
     ASSERT_TRUE(begun) << begun.error().to_string();
   }
@@ -82,9 +83,9 @@ class LogRules : public testing::Test {
   }
   [[nodiscard]] LogReading reading(std::vector<uint64_t>& stamps, bool salvage = false) {
     stamps.clear();
-    const auto log = ShardLog::open(spec_).value();
-    return log->read({.salvage = salvage}, [&](const Record& record) { stamps.push_back(record.stamp); })
-        .value();
+    const auto log = test::needed(ShardLog::open(spec_));
+    return test::needed(
+        log->read({.salvage = salvage}, [&](const Record& record) { stamps.push_back(record.stamp); }));
   }
 
   test::Folder folder_;
@@ -168,7 +169,7 @@ TEST_F(LogRules, a_value_whose_buffer_was_reused_while_no_server_ran_is_absent_a
   put(4);
   log_.reset();
   buffers_.by_offset.erase(2 * 64);
-  log_ = ShardLog::open(spec_).value();
+  log_ = test::needed(ShardLog::open(spec_));
   ASSERT_TRUE(log_->begin({}));
   ASSERT_TRUE(log_->drain());
   std::vector<uint64_t> stamps;
@@ -216,7 +217,7 @@ TEST_F(LogRules, a_failed_sync_ends_everything_until_a_snapshot_has_it_all) {
   EXPECT_EQ(log_->confirmed(), confirmed);
   // The next server finds it failed, too.
   log_.reset();
-  log_ = ShardLog::open(spec_).value();
+  log_ = test::needed(ShardLog::open(spec_));
   ASSERT_TRUE(log_->begin({}));
   EXPECT_EQ(log_->state(), LogState::kFailed);
   log_->restart(2);
@@ -299,7 +300,7 @@ TEST_F(LogRules, a_log_with_files_and_no_room_for_another_begins_when_there_is_s
 TEST_F(LogRules, a_new_log_on_a_full_disk_does_not_begin) {
   disk_.set_capacity(0);
   spec_.options.durability = Durability::kEverySecond;
-  log_ = ShardLog::open(spec_).value();
+  log_ = test::needed(ShardLog::open(spec_));
   EXPECT_EQ(log_->begin({}).error().code, Code::kNoSpace);
 }
 
@@ -308,7 +309,7 @@ TEST_F(LogRules, a_ring_that_the_files_have_left_behind_is_left_aside_and_nothin
   begin(Durability::kAlways);
   for (uint64_t stamp = 1; stamp <= 5; ++stamp) put(stamp);
   ASSERT_TRUE(log_->drain());
-  const RingFile old = RingFile::make_in_memory(ring_.identity(), kRingBytesMin).value();
+  const RingFile old = test::needed(RingFile::make_in_memory(ring_.identity(), kRingBytesMin));
   ASSERT_TRUE(old.copy_content(*ring_.file()));
   for (uint64_t stamp = 6; stamp <= 9; ++stamp) put(stamp);
   ASSERT_TRUE(log_->drain());
@@ -347,7 +348,7 @@ TEST_F(LogRules, a_lost_ring_fails_the_log_until_a_snapshot_has_everything) {
   put(2);
   log_.reset();
   spec_.empties_ring = true;
-  log_ = ShardLog::open(spec_).value();
+  log_ = test::needed(ShardLog::open(spec_));
   spec_.empties_ring = false;
   ASSERT_TRUE(log_->has_lost_ring());
   ASSERT_TRUE(log_->begin_failed());
@@ -357,7 +358,7 @@ TEST_F(LogRules, a_lost_ring_fails_the_log_until_a_snapshot_has_everything) {
   ASSERT_TRUE(ring_.take_up_again());
   std::vector<uint64_t> stamps;
   EXPECT_THAT(reading(stamps).damages, SizeIs(1));
-  log_ = ShardLog::open(spec_).value();
+  log_ = test::needed(ShardLog::open(spec_));
   ASSERT_TRUE(log_->begin({}));
   log_->restart(2);
   (void)log_->step();
@@ -380,7 +381,7 @@ TEST_F(LogRules, another_version_of_the_format_is_refused_with_a_sentence) {
   header.checksum = XXH3_64bits(&header, offsetof(SegmentHeader, checksum));
   std::ranges::copy(std::as_bytes(std::span(&header, 1)), bytes.begin());
   disk_.replace(name, bytes);
-  const auto read = ShardLog::open(spec_).value()->read({}, [](const Record&) {});
+  const auto read = test::needed(ShardLog::open(spec_))->read({}, [](const Record&) {});
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kUnsupported);
   EXPECT_THAT(read.error().what, HasSubstr("version 9 of the log; this program knows 1"));
@@ -392,7 +393,7 @@ TEST_F(LogRules, files_that_are_gone_while_the_ring_is_there_are_no_fresh_log) {
   (void)log_->step();
   log_.reset();
   ASSERT_TRUE(disk_.remove(segment_name(0, kFirstPosition)));
-  log_ = ShardLog::open(spec_).value();
+  log_ = test::needed(ShardLog::open(spec_));
   ASSERT_TRUE(log_->has_ring());
   EXPECT_THAT(log_->read({}, [](const Record&) {}).value().damages, SizeIs(1));
   EXPECT_EQ(log_->begin({}).error().code, Code::kCorrupt);
@@ -402,7 +403,7 @@ TEST_F(LogRules, files_that_are_gone_while_the_ring_is_there_are_no_fresh_log) {
 TEST(LogThreads, a_shard_that_waits_for_its_log_is_always_woken) {
   for (const Durability durability : {Durability::kAlways, Durability::kEverySecond}) {
     const test::Folder folder;
-    const std::unique_ptr<Disk> disk = open_posix_disk(folder.path() + "/store").value();
+    const std::unique_ptr<Disk> disk = test::needed(open_posix_disk(folder.path() + "/store"));
     KeptRing ring(folder.path(), {std::byte{3}}, 1);
     Buffers buffers;
     const ShardLogSpec spec = {
@@ -417,7 +418,7 @@ TEST(LogThreads, a_shard_that_waits_for_its_log_is_always_woken) {
     const std::string large(70'000, 'L');
     buffers.by_offset[64] = large;
     {
-      const auto log = ShardLog::open(spec).value();
+      const auto log = test::needed(ShardLog::open(spec));
       ASSERT_TRUE(log->begin(log->read({}, [](const Record&) {}).value()));
       std::atomic<uint32_t> told = 0;
       ASSERT_TRUE(log->start([&] {
@@ -449,8 +450,9 @@ TEST(LogThreads, a_shard_that_waits_for_its_log_is_always_woken) {
     }
     ring.lose();
     uint64_t next = 1;
-    const auto read = ShardLog::open(spec).value()->read(
-        {}, [&](const Record& record) { EXPECT_EQ(record.stamp, next++); });
+    const auto read = test::needed(ShardLog::open(spec))->read({}, [&](const Record& record) {
+      EXPECT_EQ(record.stamp, next++);
+    });
     ASSERT_TRUE(read) << read.error().to_string();
     EXPECT_THAT(read->damages, SizeIs(0));
     EXPECT_EQ(next, kChanges + 1);
@@ -459,7 +461,7 @@ TEST(LogThreads, a_shard_that_waits_for_its_log_is_always_woken) {
 
 TEST(LogThreads, a_log_with_nothing_to_do_uses_no_processor) {
   const test::Folder folder;
-  const std::unique_ptr<Disk> disk = open_posix_disk(folder.path() + "/store").value();
+  const std::unique_ptr<Disk> disk = test::needed(open_posix_disk(folder.path() + "/store"));
   const auto log = ShardLog::open({.log = {.store = {std::byte{3}}, .shard = 1},
                                    .options = {.segment_bytes = kMiB, .sync_every_ns = kMillisecond_ns},
                                    .ring_bytes = kRingBytesMin,

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <string>
 
+#include "refract/base/testing/needed.h"
 #include "refract/memory/testing/fake_system.h"
 
 namespace refract::storage {
@@ -54,7 +55,7 @@ class RingFiles : public testing::Test {
   }
 
   test::Folder made_;
-  RingFolder folder_ = RingFolder::open(made_.path()).value();
+  RingFolder folder_ = test::needed(RingFolder::open(made_.path()));
 };
 
 TEST_F(RingFiles, are_made_with_all_their_blocks_for_their_owner_alone_and_leave_nothing_aside) {
@@ -182,13 +183,13 @@ TEST_F(RingFiles, in_a_copy_of_their_folder_know_it_once_and_links_are_refused) 
   }
   const test::Folder copy;
   fs::copy_file(path(), copy.path() + "/ring-003");
-  const RingFolder there = RingFolder::open(copy.path()).value();
+  const RingFolder there = test::needed(RingFolder::open(copy.path()));
   EXPECT_TRUE(RingFile::take_up(there, kOurs).value().is_copy());
   EXPECT_FALSE(RingFile::take_up(there, kOurs).value().is_copy()) << "it is at home now";
   EXPECT_FALSE(take_up().value().is_copy());
   const test::Folder linked;
   fs::create_hard_link(path(), linked.path() + "/ring-003");
-  const auto taken = RingFile::take_up(RingFolder::open(linked.path()).value(), kOurs);
+  const auto taken = RingFile::take_up(test::needed(RingFolder::open(linked.path())), kOurs);
   ASSERT_FALSE(taken);
   EXPECT_THAT(taken.error().to_string(), HasSubstr("cp -a, not cp -al"));
   EXPECT_TRUE(take_up()) << "a link elsewhere does not keep it from its own folder";
@@ -198,7 +199,7 @@ TEST_F(RingFiles, get_their_name_and_content_back_while_they_are_held) {
   const auto held = make();
   ASSERT_TRUE(held);
   {
-    Ring ring = Ring::open(*held).value();
+    Ring ring = test::needed(Ring::open(*held));
     ring.begin(8192);
     ring.set_in_use();
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/base/testing/needed.h"
 #include "refract/memory/testing/fake_system.h"
 #include "refract/storage/testing/test_ring.h"
 
@@ -29,15 +30,15 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 // In memory, as a node has it whose folder keeps none.
 Ring some_ring() {
-  Ring ring =
-      Ring::open(RingFile::make_in_memory({.store = kStore, .shard = 3}, kRingBytesMin).value()).value();
+  Ring ring = test::needed(
+      Ring::open(test::needed(RingFile::make_in_memory({.store = kStore, .shard = 3}, kRingBytesMin))));
   ring.begin(4096);
   ring.set_in_use();
   return ring;
 }
 
 Ring begun(const KeptRing& kept) {
-  Ring ring = Ring::open(*kept.file()).value();
+  Ring ring = test::needed(Ring::open(*kept.file()));
   ring.begin(4096);
   ring.set_in_use();
   return ring;
@@ -125,7 +126,7 @@ TEST(Ring, taken_up_after_its_server_died_has_what_was_not_taken_and_goes_on_beh
     end = ring.log_end();
   }
   ASSERT_TRUE(kept.take_up_again());
-  Ring ring = Ring::open(*kept.file()).value();
+  Ring ring = test::needed(Ring::open(*kept.file()));
   EXPECT_EQ(ring.log_end(), end);
   ASSERT_TRUE(ring.last_record());
   EXPECT_EQ(ring.last_record()->stamp, 11);
@@ -155,7 +156,7 @@ TEST(Ring, an_append_that_a_death_cut_short_has_left_no_record) {
     file << "half a rec";
   }
   ASSERT_TRUE(kept.take_up_again());
-  Ring ring = Ring::open(*kept.file()).value();
+  Ring ring = test::needed(Ring::open(*kept.file()));
   EXPECT_FALSE(ring.last_record()) << "the one before had been dealt with";
   EXPECT_EQ(take_one(ring)->stamp, 1);
   EXPECT_FALSE(take_one(ring));
@@ -169,7 +170,7 @@ TEST(Ring, remembers_for_the_next_server_that_the_log_has_failed) {
   }
   ASSERT_TRUE(kept.take_up_again());
   {
-    Ring ring = Ring::open(*kept.file()).value();
+    Ring ring = test::needed(Ring::open(*kept.file()));
     EXPECT_TRUE(ring.failed());
     EXPECT_FALSE(ring.is_lost());
     ring.set_failed(false);
@@ -181,7 +182,7 @@ TEST(Ring, holds_nothing_before_it_is_in_use_and_when_it_has_been_emptied) {
   const test::Folder folder;
   KeptRing kept(folder.path(), kStore, 3);
   {
-    Ring ring = Ring::open(*kept.file()).value();
+    Ring ring = test::needed(Ring::open(*kept.file()));
     EXPECT_FALSE(ring.is_in_use());
     ring.begin(4096);
     // A server that dies here has appended nothing.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "refract/base/check.h"
+#include "refract/base/testing/needed.h"
 #include "refract/storage/ring/ring_file.h"
 
 namespace refract::storage {
@@ -15,7 +16,7 @@ class KeptRing {
  public:
   KeptRing(const std::string& folder, const StoreId& store, uint32_t shard,
            uint64_t ring_bytes = kRingBytesMin)
-      : folder_(RingFolder::open(folder).value()), ring_bytes_(ring_bytes) {
+      : folder_(test::needed(RingFolder::open(folder))), ring_bytes_(ring_bytes) {
     identity_ = {.store = store, .shard = shard, .boot = {std::byte{9}}, .number = 1};
     lose();
   }
@@ -29,7 +30,7 @@ class KeptRing {
   void lose() {
     ++identity_.number;
     file_.reset();
-    file_.emplace(RingFile::make(folder_, identity_, ring_bytes_).value());
+    file_.emplace(test::needed(RingFile::make(folder_, identity_, ring_bytes_)));
   }
   // The keeper ends, and another one takes the ring up.
   [[nodiscard]] Reported<> take_up_again() {

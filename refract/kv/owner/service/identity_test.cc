@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/kv/testing/test_service.h"
 #include "refract/kv/testing/test_sim_service.h"
 
@@ -77,21 +78,21 @@ TEST_F(IdentityTest, a_repeated_write_gets_the_first_ones_outcome) {
 }
 
 TEST_F(IdentityTest, a_refusal_is_an_outcome_too) {
-  const Result<uint64_t> there = put("key", "other", {});
+  const uint64_t there = refract::test::needed(put("key", "other", {}));
   for (const size_t bytes : {size_t{10}, size_t{10'000}}) {
     const std::string value = patterned(bytes);
     EXPECT_EQ(put("key", value, {.if_absent = true, .attempt = first(bytes)}).code(), Code::kExists);
-    EXPECT_EQ(put("key", value, {.if_version = *there + 1000, .attempt = first(bytes + 1)}).code(),
+    EXPECT_EQ(put("key", value, {.if_version = there + 1000, .attempt = first(bytes + 1)}).code(),
               Code::kVersionMismatch);
     EXPECT_EQ(peer.client->erase_and_wait(bytes_of("none"), 0, 0, first(bytes + 2)).code(), Code::kNotFound);
   }
-  EXPECT_EQ(peer.client->erase_and_wait(bytes_of("key"), *there), *there);
+  EXPECT_EQ(peer.client->erase_and_wait(bytes_of("key"), there), there);
   (void)put("none", "there now", {});
   for (const size_t bytes : {size_t{10}, size_t{10'000}}) {
     const std::string value = patterned(bytes);
     EXPECT_EQ(put("key", value, {.if_absent = true, .attempt = again(bytes)}).code(), Code::kExists)
         << "it would succeed now, but was answered before";
-    EXPECT_EQ(put("key", value, {.if_version = *there + 1000, .attempt = again(bytes + 1)}).code(),
+    EXPECT_EQ(put("key", value, {.if_version = there + 1000, .attempt = again(bytes + 1)}).code(),
               Code::kVersionMismatch);
     EXPECT_EQ(peer.client->erase_and_wait(bytes_of("none"), 0, 0, again(bytes + 2)).code(), Code::kNotFound);
   }
@@ -120,8 +121,8 @@ TEST_F(IdentityTest, a_write_first_sent_in_the_owners_life_is_known_not_to_have_
 }
 
 TEST_F(IdentityTest, an_untouched_version_shows_that_a_write_was_not_executed) {
-  const Result<uint64_t> version = put("key", "value", {});
-  const Result<uint64_t> next = put("key", "next", {.if_version = *version, .attempt = again(1)});
+  const uint64_t version = refract::test::needed(put("key", "value", {}));
+  const Result<uint64_t> next = put("key", "next", {.if_version = version, .attempt = again(1)});
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(peer.client->erase_and_wait(bytes_of("key"), *next, 0, again(2)), *next);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/wrap/count.h"
 #include "refract/kv/calls/lender.h"
 #include "refract/kv/layout/pull_wire.h"
@@ -186,7 +187,7 @@ TEST_F(PulledPut, with_an_identity_is_executed_once) {
 }
 
 TEST_F(PulledPut, of_a_shared_buffer_is_registered_once_until_nothing_will_be_put_from_it) {
-  const SharedBufferHold buffer = *SharedBuffer::make(kMiB);
+  const SharedBufferHold buffer = refract::test::needed(SharedBuffer::make(kMiB));
   const std::string value = patterned(buffer->bytes().size());
   std::ranges::copy(bytes_of(value), buffer->bytes().begin());
   for (const uint64_t from : {0U, 1U, 100'000U}) {
@@ -204,7 +205,7 @@ TEST_F(PulledPut, of_a_shared_buffer_is_registered_once_until_nothing_will_be_pu
 }
 
 TEST_F(PulledPut, of_a_shared_buffer_that_ends_early_ends_its_registration) {
-  const SharedBufferHold buffer = *SharedBuffer::make(8 * kMiB);
+  const SharedBufferHold buffer = refract::test::needed(SharedBuffer::make(8 * kMiB));
   {
     Task<Result<uint64_t>> task =
         putter.client->put(bytes_of("key"), buffer->bytes(), {.shared = buffer.get()});

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "refract/base/testing/keys_of_hash.h"
+#include "refract/base/testing/needed.h"
 #include "refract/fabric/sim/interleavings.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
@@ -79,7 +80,7 @@ class Trial {
 
   Space& space() { return space_; }
   uint64_t put(std::string_view key, std::string_view value) {
-    return space_.table().put(bytes_of(key), bytes_of(value), {}).value();
+    return refract::test::needed(space_.table().put(bytes_of(key), bytes_of(value), {}));
   }
   void erase(std::string_view key) { ASSERT_TRUE(space_.table().erase(bytes_of(key), 0)); }
   // So that the very next allocation takes a buffer that was freed.
