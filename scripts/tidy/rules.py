@@ -31,6 +31,12 @@ ROOMS = {
         "owner/service": ["layout", "direct", "owner", "owner/table"],
         "designs": ["layout", "calls"],
     },
+    "object": {
+        "layout": [],
+        "direct": ["layout"],
+        "calls": ["layout"],
+        "owner": ["layout"],
+    },
     "node": {
         "config": [],
         "observe": [],
