@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a client finds and holds objects by itself, while their owner changes the table: no message, no lock.
+//
+// Why an object that is held is right (O2 in object_layout.h): its record was found, the pin of what the
+// record names was announced, and then the record was found again with the same version. A record with that
+// version was never removed in between, so the owner that removes it later sees the pin. By (O1) the bytes
+// are those of the object, and stay so until the pin is let go of.
+//
+// A template over the memory, as kv/direct is (table_view.h says what a Memory gives). Threads: one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "refract/base/clock.h"
+#include "refract/base/result.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/memory/pins.h"
+#include "refract/object/layout/object_key.h"
+#include "refract/object/layout/object_layout.h"
+
+namespace refract::object {
+
+template <typename Memory>
+class DirectObjects {
+ public:
+  using Reader = kv::DirectReader<Memory>;
+
+  // Both outlive this. REQUIRES: the space's header passed Heap::check_header.
+  DirectObjects(Memory& memory, const Clock& clock) noexcept : memory_(memory), reader_(memory, clock) {}
+  DirectObjects(const DirectObjects&) = delete;
+  DirectObjects& operator=(const DirectObjects&) = delete;
+  ~DirectObjects() = default;
+
+  // kOk, kNotFound, kOverloaded (all pins are in use), kInvalidated (ask the owner), kCorrupt (the object
+  // lies outside of what may be read: grow the view first).
+  struct Held {
+    Code code = Code::kNotFound;
+    int pin = -1;  // Of kOk alone. let_go() gives it back.
+    ObjectRecord record{};
+  };
+  [[nodiscard]] Held hold(std::span<const std::byte> id) noexcept {
+    const ObjectKey key(KeyKind::kSealed, id);
+    const uint64_t hash = reader_.hash(key.bytes());
+    Held held;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      uint64_t version = 0;
+      held.code = find(key.bytes(), hash, held.record, version);
+      if (held.code != Code::kOk) return held;
+      if (!is_inside(held.record, id.size())) {
+        held.code = Code::kCorrupt;
+        return held;
+      }
+      held.pin = pin(held.record);
+      if (held.pin < 0) {
+        held.code = Code::kOverloaded;
+        return held;
+      }
+      // The body's miss is under way while the record is looked at again.
+      memory_.prefetch(Offset{held.record.object_at + ObjectParts::body_at()});
+      const kv::Found again = reader_.look(key.bytes(), hash);
+      if (again.code == Code::kOk && again.version == version) return held;
+      let_go(held.pin);
+      held.pin = -1;
+      // Changed in between: it was kept, or removed, or is another object now.
+    }
+    held.code = Code::kInvalidated;
+    return held;
+  }
+
+  // The record as it was at a moment within the call; codes as hold() without kOverloaded.
+  [[nodiscard]] Code look(std::span<const std::byte> id, ObjectRecord& record) noexcept {
+    const ObjectKey key(KeyKind::kSealed, id);
+    uint64_t version = 0;
+    return find(key.bytes(), reader_.hash(key.bytes()), record, version);
+  }
+
+  // For an object that the owner has named: holds it if the owner, asked again behind this, names it still.
+  // -1: all pins are in use.
+  [[nodiscard]] int pin(const ObjectRecord& record) noexcept {
+    return memory_.pins()->pin(Offset{record.object_at}, record.birth);
+  }
+  void let_go(int pin) noexcept { memory_.pins()->unpin(pin); }
+
+  // Whether an object of this record lies where it may be read.
+  [[nodiscard]] bool is_inside(const ObjectRecord& record, size_t id_bytes) const noexcept {
+    const uint64_t bytes = memory_.bytes();
+    if (record.object_at == 0 || record.object_at % kBodyAlignment != 0 || record.object_at > bytes) {
+      return false;
+    }
+    if (record.body_bytes > bytes || record.metadata_bytes > kMetadataBytesMax) return false;
+    const ObjectParts parts{.body_bytes = record.body_bytes,
+                            .metadata_bytes = record.metadata_bytes,
+                            .id_bytes = static_cast<uint16_t>(id_bytes)};
+    return parts.total_bytes() <= bytes - record.object_at;
+  }
+
+  // The sealed objects of whole buckets from the cursor on, until some `keys_min` keys were looked at:
+  // `visit(id, record)`. One that is there throughout is visited at least once. `next` 0: that was the last
+  // page. kInvalidated: ask the owner for this page.
+  using Page = typename Reader::Page;
+  template <typename Visit>
+  [[nodiscard]] Page scan(uint64_t cursor, size_t keys_min, Visit&& visit) {
+    Code code = Code::kOk;
+    Page page = reader_.scan(cursor, keys_min, [&](std::span<const std::byte> key, uint64_t, uint64_t) {
+      if (code != Code::kOk || key.size() < 2 ||
+          key[0] != std::byte{static_cast<uint8_t>(KeyKind::kSealed)}) {
+        return;
+      }
+      ObjectRecord record{};
+      uint64_t version = 0;
+      const Code found = find(key, reader_.hash(key), record, version);
+      // Removed since its key was seen.
+      if (found == Code::kNotFound) return;
+      code = found;
+      if (code == Code::kOk) visit(key.subspan(1), record);
+    });
+    if (page.code == Code::kOk) page.code = code;
+    return page;
+  }
+
+ private:
+  // Each is spoiled by a change of this very object.
+  static constexpr int kAttempts = 256;
+
+  [[nodiscard]] Code find(std::span<const std::byte> key, uint64_t hash, ObjectRecord& record,
+                          uint64_t& version) noexcept {
+    const auto room = [&](uint64_t bytes) noexcept {
+      return bytes == sizeof(record) ? reinterpret_cast<std::byte*>(&record) : nullptr;
+    };
+    const kv::Found found = reader_.get(key, hash, room);
+    version = found.version;
+    // Of another length: no record of ours.
+    return found.code == Code::kTooLarge ? Code::kCorrupt : found.code;
+  }
+
+  Memory& memory_;
+  Reader reader_;
+};
+
+}  // namespace refract::object
