@@ -103,8 +103,8 @@ class REFRACT_API Object {
 };
 
 // An object that is being made. Its room at the node is taken, and no reader finds it. Ends by seal(), by
-// abort(), or with this, which aborts. Used by one thread at a time; the thread that created it is the one
-// that seals it without a detour.
+// abandon(), or with this, which abandons it. Used by one thread at a time; the thread that created it is the
+// one that seals it without a detour.
 class REFRACT_API NewObject {
  public:
   // Of nothing.
@@ -116,7 +116,7 @@ class REFRACT_API NewObject {
   ~NewObject();
 
   // For the program to fill, in memory of this process: what is there at first is anything that the process
-  // put there. Not to be touched after seal() or abort().
+  // put there. Not to be touched after seal() or abandon().
   [[nodiscard]] std::span<std::byte> body() const noexcept;
   [[nodiscard]] std::span<std::byte> metadata() const noexcept;
   [[nodiscard]] std::string_view id() const noexcept;
@@ -132,7 +132,7 @@ class REFRACT_API NewObject {
   // kDeadlineExceeded it may be sealed again; after all else it has ended.
   [[nodiscard]] Result<Object> seal();
   // Gives the room back. Also what the destructor does, where it does not say what came of it.
-  Code abort();
+  Code abandon();
 
  private:
   friend class client::ObjectHandles;

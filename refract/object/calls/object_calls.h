@@ -84,7 +84,7 @@ class ObjectCalls {
   // Continues a creation that another session had. kExists, kNotFound, kAccessDenied, kIndeterminate as
   // object_wire.h has them.
   [[nodiscard]] runtime::Task<Code> seal(Making& making, uint64_t deadline_ns = 0);
-  [[nodiscard]] runtime::Task<Code> abort(Making& making, uint64_t deadline_ns = 0);
+  [[nodiscard]] runtime::Task<Code> end_creation(Making& making, uint64_t deadline_ns = 0);
 
   // --- Whole objects in a message ---
 

@@ -4,7 +4,8 @@
 //
 // However a seal ends, what was lent is not there for the owner any more when it returns: either the owner
 // has answered, and then it READs nothing more, or the loan is revoked. A loan for filled() ends as settled
-// although the owner READs on: the shared buffer stays registered, and a later seal() or abort() revokes it.
+// although the owner READs on: the shared buffer stays registered, and a later seal() or end_creation()
+// revokes it.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -234,7 +235,7 @@ Task<Code> ObjectCalls::seal(Making& making, uint64_t deadline_ns) {
   co_return Code::kOk;
 }
 
-Task<Code> ObjectCalls::abort(Making& making, uint64_t deadline_ns) {
+Task<Code> ObjectCalls::end_creation(Making& making, uint64_t deadline_ns) {
   const uint64_t give_up_ns = deadline_or_default(deadline_ns);
   // Where filled() has told it, the owner may READ until the answer.
   kv::Lender::Loan loan;
@@ -259,11 +260,17 @@ bool ObjectCalls::fits_message(const Put& put) const noexcept {
 
 Task<Code> ObjectCalls::put(Put put, uint64_t room_timeout_ns, uint64_t deadline_ns) {
   const wire::PutRequest request = request_of(put, room_timeout_ns);
-  const bool is_short = put.metadata.empty();
-  const CallFront front({bytes_of(request), put.id, is_short ? std::span<const std::byte>{} : put.body});
+  // The tail is copied one time less than what stands before it.
+  std::span<const std::byte> before;
+  std::span<const std::byte> tail = put.body;
+  if (!put.metadata.empty()) {
+    before = put.body;
+    tail = put.metadata;
+  }
+  const CallFront front({bytes_of(request), put.id, before});
   const Answer answer = co_await ask({.method = Method::kPut,
                                       .head = front.bytes(),
-                                      .tail = is_short ? put.body : put.metadata,
+                                      .tail = tail,
                                       .deadline_ns = deadline_or_default(deadline_ns)});
   note_no_space(answer);
   co_return write_outcome(answer);
