@@ -52,12 +52,12 @@
 namespace refract {
 
 class Client;
-class SharedBuffer;
 
 namespace client {
 class ClientState;
 class ObjectHandles;
 class ObjectLink;
+class ObjectMemory;
 }  // namespace client
 
 // A sealed object, held. Its bytes stay where they are and as they are as long as this lives.
@@ -91,7 +91,7 @@ class REFRACT_API Object {
   void swap(Object& other) noexcept;
 
   client::ObjectLink* link_ = nullptr;  // Whose pin holds the bytes. Null: they are this process's.
-  SharedBuffer* copy_ = nullptr;        // Where they are then; null: of nothing.
+  client::ObjectMemory* copy_ = nullptr;  // Where they are then; null: of nothing.
   int pin_ = -1;
   uint16_t id_bytes_ = 0;
   uint32_t metadata_bytes_ = 0;
