@@ -55,6 +55,7 @@ class Client;
 
 namespace client {
 class ClientState;
+struct Creating;
 class ObjectHandles;
 class ObjectLink;
 class ObjectMemory;
@@ -90,7 +91,7 @@ class REFRACT_API Object {
   void let_go() noexcept;
   void swap(Object& other) noexcept;
 
-  client::ObjectLink* link_ = nullptr;  // Whose pin holds the bytes. Null: they are this process's.
+  client::ObjectLink* link_ = nullptr;    // Whose pin holds the bytes. Null: they are this process's.
   client::ObjectMemory* copy_ = nullptr;  // Where they are then; null: of nothing.
   int pin_ = -1;
   uint16_t id_bytes_ = 0;
@@ -108,7 +109,7 @@ class REFRACT_API Object {
 class REFRACT_API NewObject {
  public:
   // Of nothing.
-  NewObject() noexcept;
+  NewObject() noexcept = default;
   NewObject(NewObject&& other) noexcept;
   NewObject& operator=(NewObject&& other) noexcept;
   NewObject(const NewObject&) = delete;
@@ -135,10 +136,9 @@ class REFRACT_API NewObject {
   Code abandon();
 
  private:
-  friend class client::ObjectHandles;
-  struct State;
-  explicit NewObject(std::unique_ptr<State> state) noexcept;
-  std::unique_ptr<State> state_;
+  friend class Objects;
+  explicit NewObject(client::Creating* creating) noexcept : creating_(creating) {}
+  client::Creating* creating_ = nullptr;  // Null: it has ended.
 };
 
 // What happens to objects: all that are there when it begins, then each seal and each removal once, in the

@@ -52,10 +52,10 @@ Task<Code> ask_create(ObjectPeer& peer, ObjectLink& link, Making& making, uint64
 Task<Code> ask_seal(ObjectPeer& peer, ObjectLink& link, Creating& creating, Object& object) {
   Making& making = creating.making;
   const ObjectRecord record{.object_at = making.object_at,
-                      .birth = making.birth,
-                      .body_bytes = making.parts.body_bytes,
-                      .metadata_bytes = making.parts.metadata_bytes,
-                      .flags = 0};
+                            .birth = making.birth,
+                            .body_bytes = making.parts.body_bytes,
+                            .metadata_bytes = making.parts.metadata_bytes,
+                            .flags = 0};
   int pin = -1;
   if (link.reader() != nullptr) {
     // Before it can be removed. A creation's memory is not given back, so nothing has to be looked at again.
@@ -75,6 +75,11 @@ Task<Code> ask_seal(ObjectPeer& peer, ObjectLink& link, Creating& creating, Obje
   } else if (pin >= 0) {
     link.let_go(pin);
   }
+  co_return code;
+}
+
+Task<Code> ask_filled(ObjectLink& link, Making& making, uint64_t bytes) {
+  const Code code = co_await link.calls().filled(making, bytes);
   co_return code;
 }
 
@@ -148,8 +153,7 @@ Task<Result<uint64_t>> put_large(ObjectPeer& peer, ClientState& client, ObjectCa
 
 }  // namespace
 
-Creating::Creating(ClientState& the_client, std::string the_id)
-    : client(&the_client), id(std::move(the_id)) {
+Creating::Creating(ClientState& the_client, std::string the_id) : client(&the_client), id(std::move(the_id)) {
   client->refer();
   making.id = std::as_bytes(std::span(id));
 }
@@ -188,8 +192,9 @@ Task<Code> create_object(ObjectPeer& peer, Creating& creating, uint64_t room_tim
   // Whether the owner READs depends on where the bytes are, so they have their place before.
   const Code code = creating.take_memory();
   if (code != Code::kOk) {
-    peer.set_trouble({code, fmt::format("this process gets no memory for {} bytes", creating.making.parts.filled_bytes()),
-                      "the object is filled there before the node copies it: is there a limit on this process?"});
+    peer.set_trouble(
+        {code, fmt::format("this process gets no memory for {} bytes", creating.making.parts.filled_bytes()),
+         "the object is filled there before the node copies it: is there a limit on this process?"});
     co_return code;
   }
   const ObjectPeer::Outcome outcome = co_await peer.drive(
@@ -198,10 +203,16 @@ Task<Code> create_object(ObjectPeer& peer, Creating& creating, uint64_t room_tim
   co_return outcome.code;
 }
 
+Task<Code> tell_filled(ObjectPeer& peer, Creating& creating, uint64_t bytes) {
+  const ObjectPeer::Outcome outcome =
+      co_await peer.drive([&](ObjectLink& link) { return ask_filled(link, creating.making, bytes); });
+  co_return outcome.code;
+}
+
 Task<Result<Object>> seal_object(ObjectPeer& peer, Creating& creating) {
   Object object;
-  const ObjectPeer::Outcome outcome = co_await peer.drive(
-      [&](ObjectLink& link) { return ask_seal(peer, link, creating, object); });
+  const ObjectPeer::Outcome outcome =
+      co_await peer.drive([&](ObjectLink& link) { return ask_seal(peer, link, creating, object); });
   const Code code = outcome.code;
   const bool may_go_again = code == Code::kOverloaded || code == Code::kUnavailable ||
                             code == Code::kDeadlineExceeded || code == Code::kNoSpace;
@@ -216,7 +227,8 @@ Task<Result<Object>> seal_object(ObjectPeer& peer, Creating& creating) {
     co_return std::move(found);
   }
   ObjectMemory* memory = nullptr;
-  if (creating.buffer) memory = ObjectMemory::adopt(std::move(creating.buffer), *creating.client, creating.id);
+  if (creating.buffer)
+    memory = ObjectMemory::adopt(std::move(creating.buffer), *creating.client, creating.id);
   if (memory == nullptr) memory = ObjectMemory::make(0, creating.id);
   co_return ObjectHandles::of_memory(memory, facts_of(creating.making));
 }
@@ -242,8 +254,8 @@ Task<Result<uint64_t>> put_object(ObjectPeer& peer, ClientState& client, ObjectC
     const Result<uint64_t> birth = co_await put_large(peer, client, put, room_timeout_ns);
     co_return birth;
   }
-  const ObjectPeer::Outcome outcome = co_await peer.drive(
-      [&](ObjectLink& link) { return ask_put(peer, link, put, room_timeout_ns); });
+  const ObjectPeer::Outcome outcome =
+      co_await peer.drive([&](ObjectLink& link) { return ask_put(peer, link, put, room_timeout_ns); });
   if (outcome.code != Code::kOk) co_return fail(outcome.code);
   co_return put.birth;
 }
@@ -275,15 +287,14 @@ Task<> put_objects(ObjectPeer& peer, ClientState& client, std::span<PutObject> o
     const ObjectPeer::Outcome outcome =
         co_await peer.drive([&](ObjectLink& link) { return ask_put_many(link, puts); });
     for (size_t i = 0; i < puts.size(); ++i) {
-      const bool is_unanswered =
-          puts[i].code == Code::kUnavailable || puts[i].code == Code::kIndeterminate;
+      const bool is_unanswered = puts[i].code == Code::kUnavailable || puts[i].code == Code::kIndeterminate;
       const Code code = is_unanswered ? outcome.code : puts[i].code;
       of_puts[i]->result = code == Code::kOk ? Result<uint64_t>(puts[i].birth) : fail(code);
     }
   }
   for (PutObject* one : large) {
-    one->result = co_await put_object(peer, client,
-                                      {.id = one->id, .body = one->body, .metadata = one->metadata}, 0);
+    one->result =
+        co_await put_object(peer, client, {.id = one->id, .body = one->body, .metadata = one->metadata}, 0);
   }
 }
 

@@ -90,8 +90,7 @@ Task<bool> ObjectPeer::establish(uint64_t deadline_ns) {
     co_await shard().sleep_for(10 * kPause_ns);
   }
   is_without_objects_ = true;
-  trouble_ = {Code::kUnsupported,
-              fmt::format("the node at {} has no objects", peers_.address_of(0)),
+  trouble_ = {Code::kUnsupported, fmt::format("the node at {} has no objects", peers_.address_of(0)),
               fmt::format("start it with --objects-limit; what was tried: {}", trouble_.what)};
   co_return false;
 }
@@ -99,8 +98,9 @@ Task<bool> ObjectPeer::establish(uint64_t deadline_ns) {
 Task<bool> ObjectPeer::connect(uint64_t deadline_ns) {
   put_aside();
   const TransportRow& row = peers_.row();
-  auto begun = ObjectLink::begin(shard(), row, peers_.settings().request_to(peers_.address_of(peers_.count())),
-                                 peers_.settings().options.paths);
+  auto begun =
+      ObjectLink::begin(shard(), row, peers_.settings().request_to(peers_.address_of(peers_.count())),
+                        peers_.settings().options.paths);
   if (!begun) {
     trouble_ = std::move(begun).error();
     co_return false;

@@ -57,8 +57,7 @@ class ObjectPeer {
         const Use use(link);
         if (patience.begun_ns == 0) patience.begun_ns = shard().now_ns();
         outcome.code = co_await ask(link);
-        const bool is_lost =
-            outcome.code == Code::kIndeterminate && may_repeat && link.is_session_closed();
+        const bool is_lost = outcome.code == Code::kIndeterminate && may_repeat && link.is_session_closed();
         if (outcome.code != Code::kUnavailable && !is_lost) {
           note(link, outcome.code);
           co_return outcome;

@@ -125,9 +125,8 @@ uint64_t slice_of(const ObjectPeer& peer, Until until) noexcept {
 Task<Result<Object>> fetch_object(ObjectPeer& peer, std::span<const std::byte> id, Until until) {
   FetchRoom room(id);
   ObjectRecord record{};
-  const ObjectPeer::Outcome outcome = co_await peer.drive([&](ObjectLink& link) {
-    return ask_fetch(link, id, slice_of(peer, until), room, record);
-  });
+  const ObjectPeer::Outcome outcome = co_await peer.drive(
+      [&](ObjectLink& link) { return ask_fetch(link, id, slice_of(peer, until), room, record); });
   if (outcome.code == Code::kTooLarge) {
     peer.set_trouble({Code::kNoSpace, "there is no memory in this process for the object", ""});
     co_return fail(Code::kNoSpace);
@@ -276,8 +275,8 @@ Task<Code> ask_list(ObjectLink& link, uint64_t cursor, ObjectPage& page) {
 }
 
 Code list_directly(ObjectLink::Reader& reader, uint64_t cursor, ObjectPage& page) {
-  const auto read = reader.scan(
-      cursor, kKeysAPage, [&](std::span<const std::byte> id, const ObjectRecord& record) {
+  const auto read =
+      reader.scan(cursor, kKeysAPage, [&](std::span<const std::byte> id, const ObjectRecord& record) {
         page.objects.push_back({.id = std::string(Bytes(id).text()),
                                 .birth = record.birth,
                                 .body_bytes = record.body_bytes,

@@ -54,6 +54,8 @@ struct Until {
 
 [[nodiscard]] runtime::Task<Code> create_object(ObjectPeer& peer, Creating& creating,
                                                 uint64_t room_timeout_ns);
+// The first `bytes` of the body are final.
+[[nodiscard]] runtime::Task<Code> tell_filled(ObjectPeer& peer, Creating& creating, uint64_t bytes);
 [[nodiscard]] runtime::Task<Result<Object>> seal_object(ObjectPeer& peer, Creating& creating);
 [[nodiscard]] runtime::Task<Code> end_creation(ObjectPeer& peer, Creating& creating);
 

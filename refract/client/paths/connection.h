@@ -111,7 +111,7 @@ class Connection final : public PinningLink {
 
   uint64_t timeout_ns_;
   Paths paths_;
-  CopyTeam* copies_;           // Of the settings. May be null.
+  CopyTeam* copies_;   // Of the settings. May be null.
   kv::Lender lender_;  // Over the transport's domain.
   kv::RpcClient rpc_;
   std::optional<kv::ChainClient> chains_;   // Over rpc_.
