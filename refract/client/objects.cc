@@ -118,7 +118,7 @@ Result<NewObject> Objects::create(Bytes id, uint64_t body_bytes, uint32_t metada
   if (mine == nullptr) return fail(Code::kForked);
   ObjectPeer& peer = mine->objects();
   auto creating = std::make_unique<Creating>(*client_, std::string(id.text()));
-  creating->making.birth = peer.new_birth();
+  creating->making.claim = peer.new_claim();
   creating->making.parts = {.body_bytes = body_bytes,
                             .metadata_bytes = metadata_bytes,
                             .id_bytes = static_cast<uint16_t>(id.size())};
@@ -288,7 +288,7 @@ std::string_view NewObject::id() const noexcept {
 }
 
 uint64_t NewObject::birth() const noexcept {
-  return creating_ == nullptr ? 0 : creating_->making.birth;
+  return creating_ == nullptr ? 0 : creating_->making.birth();
 }
 
 Code NewObject::filled(uint64_t bytes) {

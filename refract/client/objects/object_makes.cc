@@ -26,7 +26,7 @@ constexpr uint64_t kToldBytes = 2 * kMiB;
 constexpr int kRemovesMax = 8;
 
 ObjectFacts facts_of(const Making& making) noexcept {
-  return {.birth = making.birth, .parts = making.parts};
+  return {.birth = making.birth(), .parts = making.parts};
 }
 
 void note_no_space(ObjectPeer& peer, const ObjectLink& link, uint64_t wanted) {
@@ -52,7 +52,7 @@ Task<Code> ask_create(ObjectPeer& peer, ObjectLink& link, Making& making, uint64
 Task<Code> ask_seal(ObjectPeer& peer, ObjectLink& link, Creating& creating, Object& object) {
   Making& making = creating.making;
   const ObjectRecord record{.object_at = making.object_at,
-                            .birth = making.birth,
+                            .birth = making.birth(),
                             .body_bytes = making.parts.body_bytes,
                             .metadata_bytes = making.parts.metadata_bytes,
                             .flags = 0};
@@ -135,7 +135,7 @@ Task<Code> ask_fill_and_seal(ObjectLink& link, Creating& creating, const ObjectC
 Task<Result<uint64_t>> put_large(ObjectPeer& peer, ClientState& client, ObjectCalls::Put put,
                                  uint64_t room_timeout_ns) {
   Creating creating(client, std::string(Bytes(put.id).text()));
-  creating.making.birth = put.birth;
+  creating.making.claim = put.claim;
   creating.making.parts = {.body_bytes = put.body.size(),
                            .metadata_bytes = static_cast<uint32_t>(put.metadata.size()),
                            .id_bytes = static_cast<uint16_t>(put.id.size())};
@@ -145,7 +145,7 @@ Task<Result<uint64_t>> put_large(ObjectPeer& peer, ClientState& client, ObjectCa
   const ObjectPeer::Outcome outcome = co_await peer.drive(
       [&](ObjectLink& link) { return ask_fill_and_seal(link, creating, put, filled_bytes); });
   code = outcome.code;
-  if (code == Code::kOk) co_return put.birth;
+  if (code == Code::kOk) co_return put.birth();
   // One that may have been sealed is no creation, or ends with the link.
   if (!creating.making.maybe_sealed) (void)co_await end_creation(peer, creating);
   co_return fail(code);
@@ -223,7 +223,7 @@ Task<Result<Object>> seal_object(ObjectPeer& peer, Creating& creating) {
   if (is_mapped) {
     // It was sealed at another place than it was created at, or over another link.
     Result<Object> found = co_await get_object(peer, creating.making.id, Until{});
-    if (found && found->birth() != creating.making.birth) co_return fail(Code::kNotFound);
+    if (found && found->birth() != creating.making.birth()) co_return fail(Code::kNotFound);
     co_return std::move(found);
   }
   ObjectMemory* memory = nullptr;
@@ -249,7 +249,7 @@ Task<Result<uint64_t>> put_object(ObjectPeer& peer, ClientState& client, ObjectC
     const bool is_there = co_await peer.await_server(patience);
     if (!is_there) co_return fail(peer.unreached());
   }
-  put.birth = peer.new_birth();
+  put.claim = peer.new_claim();
   if (!peer.link()->calls().fits_message(put)) {
     const Result<uint64_t> birth = co_await put_large(peer, client, put, room_timeout_ns);
     co_return birth;
@@ -257,7 +257,7 @@ Task<Result<uint64_t>> put_object(ObjectPeer& peer, ClientState& client, ObjectC
   const ObjectPeer::Outcome outcome =
       co_await peer.drive([&](ObjectLink& link) { return ask_put(peer, link, put, room_timeout_ns); });
   if (outcome.code != Code::kOk) co_return fail(outcome.code);
-  co_return put.birth;
+  co_return put.birth();
 }
 
 Task<> put_objects(ObjectPeer& peer, ClientState& client, std::span<PutObject> objects) {
@@ -274,7 +274,7 @@ Task<> put_objects(ObjectPeer& peer, ClientState& client, std::span<PutObject> o
   for (PutObject& one : objects) {
     if (one.result.code() == Code::kInvalidArgument) continue;
     const ObjectCalls::Put put{
-        .id = one.id, .body = one.body, .metadata = one.metadata, .birth = peer.new_birth()};
+        .id = one.id, .body = one.body, .metadata = one.metadata, .claim = peer.new_claim()};
     if (!peer.link()->calls().fits_message(put)) {
       large.push_back(&one);
       continue;
@@ -283,13 +283,13 @@ Task<> put_objects(ObjectPeer& peer, ClientState& client, std::span<PutObject> o
     of_puts.push_back(&one);
   }
   if (!puts.empty()) {
-    // All go again where some were lost: by their births they are known.
+    // All go again where some were lost: by their claims they are known.
     const ObjectPeer::Outcome outcome =
         co_await peer.drive([&](ObjectLink& link) { return ask_put_many(link, puts); });
     for (size_t i = 0; i < puts.size(); ++i) {
       const bool is_unanswered = puts[i].code == Code::kUnavailable || puts[i].code == Code::kIndeterminate;
       const Code code = is_unanswered ? outcome.code : puts[i].code;
-      of_puts[i]->result = code == Code::kOk ? Result<uint64_t>(puts[i].birth) : fail(code);
+      of_puts[i]->result = code == Code::kOk ? Result<uint64_t>(puts[i].birth()) : fail(code);
     }
   }
   for (PutObject* one : large) {

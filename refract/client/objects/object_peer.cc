@@ -26,7 +26,8 @@ bool is_gone(const Link* link) noexcept {
 
 }  // namespace
 
-ObjectPeer::ObjectPeer(Peers& peers) : peers_(peers), prng_(secure_random_u64()) {}
+ObjectPeer::ObjectPeer(Peers& peers)
+    : peers_(peers), claims_(secure_random_u64()), prng_(secure_random_u64()) {}
 
 void ObjectPeer::look_around() noexcept {
   link_->look_around();
@@ -139,8 +140,8 @@ void ObjectPeer::note(const ObjectLink& link, Code code) {
   if (code == Code::kDeadlineExceeded || code == Code::kIndeterminate) trouble_ = link.trouble();
 }
 
-uint64_t ObjectPeer::new_birth() noexcept {
-  return std::max<uint64_t>(prng_.next(), 1);
+uint64_t ObjectPeer::new_claim() noexcept {
+  return claims_.next();
 }
 
 std::string ObjectPeer::new_id(size_t bytes) {

@@ -83,8 +83,8 @@ class ObjectPeer {
 
   [[nodiscard]] const Report& trouble() const noexcept { return trouble_; }
   void set_trouble(Report trouble) { trouble_ = std::move(trouble); }
-  // Never 0.
-  [[nodiscard]] uint64_t new_birth() noexcept;
+  // For object_birth.h.
+  [[nodiscard]] uint64_t new_claim() noexcept;
   // Fills it with the node's identity and chance. REQUIRES: a node was reached.
   [[nodiscard]] std::string new_id(size_t bytes);
 
@@ -125,6 +125,7 @@ class ObjectPeer {
   uint64_t reads_ = 0;
   uint64_t messages_before_ = 0;  // Of earlier links.
   Report trouble_{Code::kOk, "", ""};
+  Prng claims_;  // Tells nothing else, so that none can be guessed.
   Prng prng_;
 };
 

@@ -6,7 +6,7 @@
 // sent, and whether it was executed is unknown. kMalformed: the owner's answer made no sense. A busy owner
 // (kOverloaded) is asked again until the deadline.
 //
-// Where the session reopens by itself, calls are sent again until the deadline; they name a birth, so that
+// Where the session reopens by itself, calls are sent again until the deadline; they have a claim, so that
 // the owner knows them. Over another session the caller repeats them: kUnavailable, or kIndeterminate with a
 // closed session. evict() alone is never sent twice.
 //
@@ -30,6 +30,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/calls/lender.h"
 #include "refract/memory/host/shared_buffer.h"
+#include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_layout.h"
 #include "refract/object/layout/object_wire.h"
 #include "refract/rpc/session.h"
@@ -49,7 +50,7 @@ class ObjectCalls;
 // An object that is being made, as its creator has it: given to each call about it, over whatever session.
 struct Making {
   std::span<const std::byte> id;
-  uint64_t birth = 0;
+  uint64_t claim = 0;  // Drawn for it: object_birth.h.
   ObjectParts parts;
   std::byte* bytes = nullptr;      // Body, padding and metadata. Null where these are none.
   SharedBuffer* shared = nullptr;  // Where they lie; null: anywhere.
@@ -65,6 +66,8 @@ struct Making {
   wire::Place window{};
   uint64_t written_bytes = 0;
   uint64_t told_bytes = 0;  // By filled().
+
+  [[nodiscard]] uint64_t birth() const noexcept { return birth_of(id, claim); }
 };
 
 class ObjectCalls {
@@ -92,8 +95,10 @@ class ObjectCalls {
     std::span<const std::byte> id;
     std::span<const std::byte> body;
     std::span<const std::byte> metadata;
-    uint64_t birth = 0;
+    uint64_t claim = 0;
     Code code = Code::kUnavailable;  // Of put_many().
+
+    [[nodiscard]] uint64_t birth() const noexcept { return birth_of(id, claim); }
   };
   [[nodiscard]] bool fits_message(const Put& put) const noexcept;
   // REQUIRES, for both: they fit.

@@ -38,7 +38,7 @@ constexpr size_t kMessagesOfMany = 8;  // Under way at once.
 }
 
 [[nodiscard]] wire::PutRequest request_of(const ObjectCalls::Put& put, uint64_t timeout_ns) noexcept {
-  return {.birth = put.birth,
+  return {.claim = put.claim,
           .timeout_ns = timeout_ns,
           .body_bytes = static_cast<uint32_t>(put.body.size()),
           .metadata_bytes = static_cast<uint32_t>(put.metadata.size()),
@@ -68,7 +68,7 @@ kv::Lender::Loan ObjectCalls::lend(const Making& making) {
 Task<Code> ObjectCalls::create(Making& making, uint64_t room_timeout_ns, uint64_t deadline_ns) {
   const uint64_t give_up_ns = deadline_or_default(deadline_ns);
   const bool is_written = !can_be_read(making);
-  const wire::CreateRequest request{.birth = making.birth,
+  const wire::CreateRequest request{.claim = making.claim,
                                     .body_bytes = making.parts.body_bytes,
                                     .timeout_ns = room_timeout_ns,
                                     .metadata_bytes = making.parts.metadata_bytes,
@@ -133,7 +133,7 @@ Task<Code> ObjectCalls::filled(Making& making, uint64_t bytes, uint64_t deadline
   }
   kv::Lender::Loan loan = lend(making);
   if (!loan) co_return Code::kOk;
-  const wire::FillRequest request{.birth = making.birth,
+  const wire::FillRequest request{.claim = making.claim,
                                   .filled_bytes = bytes,
                                   .source = place_of(loan.source()),
                                   .timeout_ns = 0,
@@ -171,7 +171,7 @@ Task<ObjectCalls::Answer> ObjectCalls::seal_once(Making& making, uint64_t deadli
   const uint64_t now_ns = shard_.now_ns();
   const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
   // The owner gives up a little earlier, so that it does not READ any more when the loan ends.
-  const wire::FillRequest request{.birth = making.birth,
+  const wire::FillRequest request{.claim = making.claim,
                                   .filled_bytes = filled_bytes,
                                   .source = loan ? place_of(loan.source()) : wire::Place{},
                                   .timeout_ns = left_ns - left_ns / 8,
@@ -241,7 +241,7 @@ Task<Code> ObjectCalls::end_creation(Making& making, uint64_t deadline_ns) {
   kv::Lender::Loan loan;
   if (making.told_bytes > 0 && !making.is_written && can_be_read(making)) loan = lend(making);
   const wire::IdRequest request{
-      .birth = making.birth, .id_bytes = static_cast<uint16_t>(making.id.size()), .flag = 0, .reserved = {}};
+      .birth = making.claim, .id_bytes = static_cast<uint16_t>(making.id.size()), .flag = 0, .reserved = {}};
   const CallFront front({bytes_of(request), making.id});
   const Answer answer =
       co_await ask({.method = Method::kAbort, .head = front.bytes(), .tail = {}, .deadline_ns = give_up_ns});

@@ -5,9 +5,9 @@
 // Little endian, no padding, reserved fields are 0. A body is one struct, then bytes: the id first. What
 // comes from the other side is hostile: it is copied out once (kv::wire::take), then checked, then used.
 //
-// A call names an object by its id and, where it is about a creation, by its birth, which its creator draws:
-// so a call that is sent again over another session is known to be the same. A birth of 0 where it may be 0
-// stands for any.
+// A call names an object by its id and, where it is about a creation, by its creator's claim
+// (object_birth.h): so a call that is sent again over another session is known to be the same, and no other
+// client makes it. A birth of 0 where it may be 0 stands for any.
 #pragma once
 
 #include <cstddef>
@@ -53,10 +53,10 @@ static_assert(sizeof(Place) == 16);
 
 // kCreate: takes the room for an object. CreateRequest | id -> CreateReply. Waits for room until `timeout_ns`
 // is over. kExists: the id is an object's, or another creation's. kTooLarge: more than the limit. kNoSpace |
-// NoSpaceReply. A call with the birth of a creation that is open, or of an object that is sealed, is answered
+// NoSpaceReply. A call with the claim of a creation that is open, or of an object that is sealed, is answered
 // as the first one was, and the creation is this session's from then on.
 struct CreateRequest {
-  uint64_t birth;
+  uint64_t claim;
   uint64_t body_bytes;
   uint64_t timeout_ns;
   uint32_t metadata_bytes;
@@ -85,10 +85,10 @@ static_assert(sizeof(NoSpaceReply) == 32);
 // With kFilled so many of the first are final, and may be READ from now on until kSeal or kAbort is answered;
 // the answer says only that this was understood. kSeal: READs the rest, then publishes -> SealReply; an empty
 // source says that they were written through the window. kNotFound: no such creation. kInvalidArgument: fewer
-// bytes have come than the object has. kExists: sealed with another birth. kAccessDenied: another session
+// bytes have come than the object has. kExists: sealed by another creator. kAccessDenied: another session
 // creates it, or a READ was refused. kIndeterminate: the object may have been sealed, and is gone.
 struct FillRequest {
-  uint64_t birth;
+  uint64_t claim;
   uint64_t filled_bytes;  // kSeal: all.
   Place source;
   uint64_t timeout_ns;  // kSeal: no READ is begun after it.
@@ -104,7 +104,7 @@ static_assert(sizeof(SealReply) == 8);
 // kAbort: ends a creation; kNotFound where there is none. kDelete: IdRequest | id -> DeleteReply. kAbort and
 // kDelete may be refused like kSeal.
 struct IdRequest {
-  uint64_t birth;
+  uint64_t birth;  // kAbort: the claim.
   uint16_t id_bytes;
   uint8_t flag;  // kKeep: 1 to keep, 0 not to.
   uint8_t reserved[5];
@@ -120,7 +120,7 @@ static_assert(sizeof(DeleteReply) == 8);
 // waits for room
 // -> a uint16_t code each.
 struct PutRequest {
-  uint64_t birth;
+  uint64_t claim;
   uint64_t timeout_ns;
   uint32_t body_bytes;
   uint32_t metadata_bytes;
