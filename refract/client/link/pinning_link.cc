@@ -7,7 +7,7 @@ void PinningLink::retire() noexcept {
   if (is_child()) return;
   leave_shard();
   leave();
-  const auto held = pins_ == nullptr ? int64_t{0} : static_cast<int64_t>(pins_->retire());
+  const auto held = static_cast<int64_t>(retire_pins());
   // Those who have let go since then counted below zero.
   if (holders_left_.fetch_add(held, std::memory_order_acq_rel) == -held) delete this;
 }

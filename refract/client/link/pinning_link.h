@@ -36,12 +36,15 @@ class PinningLink : public Link {
   [[nodiscard]] PinWriter* pins() const noexcept { return pins_; }
   // The transport's; null: there are none.
   void set_pins(PinWriter* pins) noexcept { pins_ = pins; }
+  // One that retire_pins() counted has let go.
+  void end_of_a_holder() noexcept;
 
  private:
   // The shard may go after this.
   virtual void leave() noexcept = 0;
+  // No more is pinned. How many are held still.
+  [[nodiscard]] virtual size_t retire_pins() noexcept { return pins_ == nullptr ? 0 : pins_->retire(); }
   void retire() noexcept;
-  void end_of_a_holder() noexcept;
 
   PinWriter* pins_ = nullptr;
   // Of pins that were held when it was retired and have not been let go of; less than 0 while their number is

@@ -28,13 +28,14 @@ Reported<ObjectLink::Owned> ObjectLink::begin(runtime::Shard& shard, const Trans
 void ObjectLink::come_up() {
   if (paths_ != Paths::kAuto) return;
   const fabric::Channel::LocalView view = transport().channel().local_view();
-  PinWriter* const pins = transport().pins();
+  WidePins* const pins = transport().wide_pins();
   if (pins == nullptr || view.base == nullptr || view.bytes == 0) return;
   if (!Heap::check_header({view.base, view.bytes})) return;
-  set_pins(pins);
-  memory_.emplace(view.base, view.bytes, pins);
-  reader_ =
-      &reader_memory_.emplace(*memory_, store_clock_.emplace(shard().clock(), time_offset_ns(view.base)));
+  wide_pins_ = pins;
+  // Records are short: they are copied, and nothing of the table is pinned.
+  memory_.emplace(view.base, view.bytes, nullptr);
+  const Clock& clock = store_clock_.emplace(shard().clock(), time_offset_ns(view.base));
+  reader_ = &reader_memory_.emplace(*memory_, *pins, clock);
 }
 
 void ObjectLink::note_change() noexcept {

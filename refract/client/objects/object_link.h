@@ -16,6 +16,7 @@
 #include "refract/kv/calls/lender.h"
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/memory/store_time.h"
+#include "refract/memory/wide_pins.h"
 #include "refract/object/calls/object_calls.h"
 #include "refract/object/direct/direct_objects.h"
 
@@ -32,6 +33,11 @@ class ObjectLink final : public PinningLink {
   ObjectLink(const ObjectLink&) = delete;
   ObjectLink& operator=(const ObjectLink&) = delete;
 
+  // As PinningLink's, of pins of reader().
+  void let_go(int pin) noexcept {
+    if (!is_child() && wide_pins_->let_go(pin)) [[unlikely]]
+      end_of_a_holder();
+  }
   // Null: objects are fetched by calls.
   [[nodiscard]] Reader* reader() const noexcept { return reader_; }
   [[nodiscard]] const std::byte* at(uint64_t offset) const noexcept { return memory_->at(Offset{offset}); }
@@ -56,6 +62,9 @@ class ObjectLink final : public PinningLink {
              std::unique_ptr<Transport> transport);
   ~ObjectLink() override = default;
   void leave() noexcept override {}
+  [[nodiscard]] size_t retire_pins() noexcept override {
+    return wide_pins_ == nullptr ? 0 : wide_pins_->retire();
+  }
   void come_up() override;
   void note_change() noexcept override;
   void end() noexcept override;
@@ -66,6 +75,7 @@ class ObjectLink final : public PinningLink {
   Paths paths_;
   kv::Lender lender_;  // Over the transport's domain.
   object::ObjectCalls calls_;
+  WidePins* wide_pins_ = nullptr;  // The transport's; null: there are none.
   std::optional<kv::MappedMemory> memory_;
   std::optional<StoreClock> store_clock_;
   std::optional<Reader> reader_memory_;

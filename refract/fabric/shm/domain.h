@@ -22,6 +22,7 @@
 #include "refract/fabric/shm/node_page.h"
 #include "refract/memory/pins.h"
 #include "refract/memory/uses.h"
+#include "refract/memory/wide_pins.h"
 
 namespace refract::fabric::shm {
 
@@ -119,6 +120,8 @@ class ClientDomain final : public Domain {
   [[nodiscard]] const NodePage* node_page(const Channel& channel) const noexcept;
   [[nodiscard]] std::span<const OfferedRegion> regions(const Channel& channel) const noexcept;
   [[nodiscard]] PinWriter& pins(Channel& channel) noexcept;
+  // The same, and all tables behind it that the connection has.
+  [[nodiscard]] WidePins& wide_pins(Channel& channel) noexcept;
   [[nodiscard]] UseWriter& uses(Channel& channel) noexcept;
   [[nodiscard]] uint64_t connection_id(const Channel& channel) const noexcept;
   [[nodiscard]] const DomainCounters& counters() const noexcept;

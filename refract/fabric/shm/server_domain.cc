@@ -43,7 +43,9 @@ class ServerLink final : public Link {
 
   [[nodiscard]] uint64_t id() const noexcept { return id_; }
   [[nodiscard]] int doorbell() const noexcept { return doorbell_.get(); }
-  [[nodiscard]] const PinTable& pins() const noexcept { return layout().pins; }
+  void collect_pins(PinSet& pins) const noexcept {
+    shm::collect_pins(layout(), pin_tables_in(memory_.bytes()), pins);
+  }
   void collect_uses(std::vector<uint64_t>& hashes) { uses_.collect(layout().uses, hashes); }
 
   // kOpened is due once the client has reset its rings for this incarnation.
@@ -165,7 +167,8 @@ Reported<Channel*> ServerDomain::adopt(const Attachment& attachment) {
   if (state.links.contains(attachment.id)) {
     return report(Code::kInvalidArgument, fmt::format("connection {} is adopted already", attachment.id));
   }
-  if (!has_fixed_length(attachment.memory_fd, kConnectionBytes)) {
+  const uint64_t bytes = fixed_length(attachment.memory_fd);
+  if (pin_tables_in(bytes) == 0) {
     return report(
         Code::kInvalidArgument,
         fmt::format("the memory of connection {} is not sealed or has a wrong length", attachment.id));
@@ -174,7 +177,7 @@ Reported<Channel*> ServerDomain::adopt(const Attachment& attachment) {
   if (!doorbell) {
     return report(Code::kSystem, fmt::format("cannot duplicate a doorbell: {}", errno_text(errno)));
   }
-  auto memory = map_shared(attachment.memory_fd, kConnectionBytes, /*writable=*/true);
+  auto memory = map_shared(attachment.memory_fd, bytes, /*writable=*/true, kConnectionBytes);
   if (!memory) return report(memory.error());
   auto made = std::make_unique<ServerLink>(state.hub, attachment.id, std::move(*memory), std::move(doorbell));
   ServerLink& link = *made;
@@ -371,7 +374,7 @@ std::span<const int> ServerDomain::wake_descriptors() const noexcept {
 
 void ServerDomain::State::collect(PinSet& pins) noexcept {
   store_load_fence();
-  for (const auto& [id, link] : links) collect_pins(link->pins(), pins);
+  for (const auto& [id, link] : links) link->collect_pins(pins);
   pins.seal();
 }
 

@@ -17,7 +17,7 @@
 #include "refract/base/clock.h"
 #include "refract/base/result.h"
 #include "refract/kv/direct/direct_reader.h"
-#include "refract/memory/pins.h"
+#include "refract/memory/wide_pins.h"
 #include "refract/object/layout/object_key.h"
 #include "refract/object/layout/object_layout.h"
 
@@ -28,8 +28,9 @@ class DirectObjects {
  public:
   using Reader = kv::DirectReader<Memory>;
 
-  // Both outlive this. REQUIRES: the space's header passed Heap::check_header.
-  DirectObjects(Memory& memory, const Clock& clock) noexcept : memory_(memory), reader_(memory, clock) {}
+  // All outlive this. REQUIRES: the space's header passed Heap::check_header.
+  DirectObjects(Memory& memory, WidePins& pins, const Clock& clock) noexcept
+      : memory_(memory), pins_(pins), reader_(memory, clock) {}
   DirectObjects(const DirectObjects&) = delete;
   DirectObjects& operator=(const DirectObjects&) = delete;
   ~DirectObjects() = default;
@@ -80,9 +81,9 @@ class DirectObjects {
   // For an object that the owner has named: holds it if the owner, asked again behind this, names it still.
   // -1: all pins are in use.
   [[nodiscard]] int pin(const ObjectRecord& record) noexcept {
-    return memory_.pins()->pin(Offset{record.object_at}, record.birth);
+    return pins_.pin(Offset{record.object_at}, record.birth);
   }
-  void let_go(int pin) noexcept { memory_.pins()->unpin(pin); }
+  void let_go(int pin) noexcept { pins_.unpin(pin); }
 
   // Whether an object of this record lies where it may be read.
   [[nodiscard]] bool is_inside(const ObjectRecord& record, size_t id_bytes) const noexcept {
@@ -137,6 +138,7 @@ class DirectObjects {
   }
 
   Memory& memory_;
+  WidePins& pins_;
   Reader reader_;
 };
 
