@@ -46,7 +46,8 @@ exported=$(wc -l <"$work/exported")
 # All that is in it, hidden or not.
 nm -C --defined-only "$library_folder/librefract.so" >"$work/inside"
 grep -q 'refract::client::Connection::' "$work/inside" || { echo "the library has lost its names"; exit 1; }
-readonly server='(storage|node|prism::snic|kv::(Table|TableService|RemoteServer)|object::Object(Store|Service))'
+server='storage|node|prism::snic|kv::(Table|TableService|RemoteServer)|object::Object(Store|Service)'
+readonly server="($server)"
 if grep -E " refract::$server::" "$work/inside"; then
   echo "the library has the above, which are of the server"
   exit 1
