@@ -299,7 +299,8 @@ Task<> ObjectCalls::put_batches(PutTeam& team) {
     size_t count = 0;
     for (const Put& put : team.left) {
       const size_t begin = round_up(message.size(), 8);
-      if (count > 0 && begin + bytes_in_message(put) > body_bytes_max_) break;
+      const bool fits = count < wire::kPutsPerCall && begin + bytes_in_message(put) <= body_bytes_max_;
+      if (count > 0 && !fits) break;
       message.resize(begin);
       const wire::PutRequest request = request_of(put, 0);
       for (const auto part : {bytes_of(request), put.id, put.body, put.metadata}) {

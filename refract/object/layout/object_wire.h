@@ -42,7 +42,9 @@ inline constexpr uint64_t kForever = UINT64_MAX;
 // What one session may have at the owner; beyond it kOverloaded.
 inline constexpr size_t kCreationsPerSession = 1024;
 inline constexpr size_t kFetchesPerSession = 64;
-inline constexpr size_t kAwaitsPerSession = 32;
+inline constexpr size_t kAwaitsPerSession = 32;  // kAwait, kFetch and kNotices that wait.
+// Of one kPutMany.
+inline constexpr size_t kPutsPerCall = 64;
 
 // Where one-sided requests reach bytes. All zeros: they do not.
 struct Place {
@@ -54,7 +56,9 @@ static_assert(sizeof(Place) == 16);
 // kCreate: takes the room for an object. CreateRequest | id -> CreateReply. Waits for room until `timeout_ns`
 // is over. kExists: the id is an object's, or another creation's. kTooLarge: more than the limit. kNoSpace |
 // NoSpaceReply. A call with the claim of a creation that is open, or of an object that is sealed, is answered
-// as the first one was, and the creation is this session's from then on.
+// as the first one was, and the creation is this session's from then on; a window begins again, without any
+// byte. Where a window is wanted for something: kUnsupported over a channel that has none, kOverloaded while
+// none is free.
 struct CreateRequest {
   uint64_t claim;
   uint64_t body_bytes;
@@ -87,6 +91,8 @@ static_assert(sizeof(NoSpaceReply) == 32);
 // source says that they were written through the window. kNotFound: no such creation. kInvalidArgument: fewer
 // bytes have come than the object has. kExists: sealed by another creator. kAccessDenied: another session
 // creates it, or a READ was refused. kIndeterminate: the object may have been sealed, and is gone.
+// kUnsupported: over this channel the owner READs nothing, or not this region. kDeadlineExceeded, and what
+// else a READ can end in: the creation is open as before.
 struct FillRequest {
   uint64_t claim;
   uint64_t filled_bytes;  // kSeal: all.
@@ -116,9 +122,8 @@ struct DeleteReply {
 static_assert(sizeof(DeleteReply) == 8);
 
 // kPut: a whole object that fits a message. PutRequest | id | body | metadata -> SealReply. Codes as
-// kCreate's. kPutMany: CountRequest, then each as a PutRequest that begins at a multiple of 8 bytes, none
-// waits for room
-// -> a uint16_t code each.
+// kCreate's. kPutMany: CountRequest, then each as a PutRequest that begins at a multiple of 8 bytes -> a
+// uint16_t code each. None waits for what others hold or keep; `timeout_ns` is 0.
 struct PutRequest {
   uint64_t claim;
   uint64_t timeout_ns;
@@ -152,7 +157,8 @@ static_assert(sizeof(ObjectReply) == 32);
 
 // kFetch: as kAwait, for a reader that cannot map the memory -> FetchReply. Where all fits the message, body,
 // padding and metadata follow, and `fetch` is 0; else they lie at `window` for READs, and are held until
-// kFetchDone (FetchDoneRequest) or the session's end.
+// kFetchDone (FetchDoneRequest) or the session's end. kUnsupported, kOverloaded: as kCreate where a window is
+// wanted. kFetchDone: kInvalidated, where there is no such fetch.
 struct FetchReply {
   ObjectReply object;
   uint64_t fetch;
@@ -179,7 +185,7 @@ struct ListRequest {
   uint64_t cursor;
 };
 struct ListReply {
-  uint64_t next;  // 0: this was the last page.
+  uint64_t next;  // 0: this was the last page. A cursor of a session that is over may be kInvalidated.
   uint32_t count;
   uint32_t reserved;
 };
