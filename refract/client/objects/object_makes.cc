@@ -22,7 +22,7 @@ using runtime::Task;
 namespace {
 
 // The node copies what is filled while the next piece is: worth a message from so much on.
-constexpr uint64_t kToldBytes = 2 * kMiB;
+constexpr uint64_t kToldBytes = kMiB;
 constexpr int kRemovesMax = 8;
 
 ObjectFacts facts_of(const Making& making) noexcept {

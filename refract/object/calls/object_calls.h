@@ -82,7 +82,7 @@ class ObjectCalls {
 
   [[nodiscard]] runtime::Task<Code> create(Making& making, uint64_t room_timeout_ns,
                                            uint64_t deadline_ns = 0);
-  // The first `bytes` of what it is filled with are final.
+  // The first `bytes` of what it is filled with are final. Where the owner READs them it does not wait.
   [[nodiscard]] runtime::Task<Code> filled(Making& making, uint64_t bytes, uint64_t deadline_ns = 0);
   // Continues a creation that another session had. kExists, kNotFound, kAccessDenied, kIndeterminate as
   // object_wire.h has them.

@@ -125,10 +125,9 @@ Task<Code> ObjectCalls::filled(Making& making, uint64_t bytes, uint64_t deadline
   bytes = std::min(bytes, making.parts.filled_bytes());
   // What a lost session knew is told by seal().
   if (!has(making) || making.is_sealed || bytes <= making.told_bytes) co_return Code::kOk;
-  const uint64_t give_up_ns = deadline_or_default(deadline_ns);
   making.told_bytes = bytes;
   if (making.is_written) {
-    const Code code = co_await write(making, bytes, give_up_ns);
+    const Code code = co_await write(making, bytes, deadline_or_default(deadline_ns));
     co_return code == Code::kAccessDenied ? Code::kOk : code;
   }
   kv::Lender::Loan loan = lend(making);
@@ -140,14 +139,19 @@ Task<Code> ObjectCalls::filled(Making& making, uint64_t bytes, uint64_t deadline
                                   .id_bytes = static_cast<uint16_t>(making.id.size()),
                                   .reserved = {}};
   const CallFront front({bytes_of(request), making.id});
-  const Answer answer = co_await ask({.method = Method::kFilled,
-                                      .head = front.bytes(),
-                                      .tail = {},
-                                      .deadline_ns = give_up_ns,
-                                      .may_repeat = false});
-  if (answer.is_answered()) loan.settle();
-  // It is an advice: what is wrong is what seal() says.
-  co_return answer.is_answered() ? Code::kOk : read_outcome(answer);
+  // It is an advice, whose answer is of no interest: what is wrong is what seal() says. Without a credit some
+  // turn may bring one.
+  const rpc::Call call{.method = static_cast<uint16_t>(Method::kFilled), .head = front.bytes(), .tail = {}};
+  uint64_t sent = session_.start(call);
+  if (sent == 0) {
+    co_await shard_.sleep_for(0);
+    sent = session_.start(call);
+  }
+  loan.settle();
+  if (sent == 0) co_return Code::kOk;
+  session_.flush();
+  (void)session_.finish(sent);
+  co_return Code::kOk;
 }
 
 Task<ObjectCalls::Answer> ObjectCalls::seal_once(Making& making, uint64_t deadline_ns) {
