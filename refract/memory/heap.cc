@@ -76,11 +76,12 @@ Result<> Heap::check_header(std::span<const std::byte> space) noexcept {
   return {};
 }
 
-Heap::Heap(Writer& writer, PinSource& pins)
+Heap::Heap(Writer& writer, PinSource& pins, Borders borders)
     : writer_(writer),
       pins_(pins),
       chunk_table_{writer.view<SpaceHeader>({0}).chunk_table},
-      chunks_max_(writer.view<SpaceHeader>({0}).chunks_max) {
+      chunks_max_(writer.view<SpaceHeader>({0}).chunks_max),
+      borders_(borders) {
   chunks_.reserve(chunks_max_);
   retired_.reserve(4 * kReclaimBatch);
   stamp_limit_ = writer_.load(kStampLimitAt);
@@ -100,7 +101,7 @@ void Heap::add(Offset start, uint64_t bytes) {
     Chunk chunk;
     chunk.kind = word.kind();
     chunk.size_class = word.size_class();
-    chunk.starts_region = index == first;
+    chunk.starts_region = index == first && borders_ == Borders::kKept;
     chunks_.push_back(std::move(chunk));
     if (word.kind() == ChunkKind::kFree) {
       ++free_chunks_;
@@ -108,7 +109,7 @@ void Heap::add(Offset start, uint64_t bytes) {
     }
   }
   first_free_ = std::min(first_free_, first);
-  extents_.add_border(start);
+  if (borders_ == Borders::kKept) extents_.add_border(start);
   stats_.bytes_total += count * kChunkBytes;
 }
 

@@ -54,10 +54,13 @@ class Heap {
   // Says whether a space begins here that this version can read: kMalformed, kUnsupported or kCorrupt if not.
   [[nodiscard]] static Result<> check_header(std::span<const std::byte> space) noexcept;
 
+  // Whether what needs several chunks may lie in two regions: not where one registration with a device has to
+  // cover it.
+  enum class Borders : uint8_t { kKept, kCrossed };
   // REQUIRES: check_header passed. `pins` outlives the heap.
-  Heap(Writer& writer, PinSource& pins);
+  Heap(Writer& writer, PinSource& pins, Borders borders = Borders::kKept);
 
-  // Populated memory behind what the heap has: whole chunks, in one region (no extent crosses its end).
+  // Populated memory behind what the heap has: whole chunks, in one region.
   void add(Offset start, uint64_t bytes);
 
   // Room for `bytes`, or nowhere where the space is full. The memory is dirty.
@@ -98,8 +101,9 @@ class Heap {
   [[nodiscard]] std::vector<Offset> announced_pins();
   void end_recovery();
 
-  // A run of chunks, in one region, that all buffers must leave, so that a class or a large value that has
-  // none can have it. What is given back in it is not given out while it is withheld.
+  // A run of chunks, in one region unless borders are crossed, that all buffers must leave, so that a class
+  // or a large value that has none can have it. What is given back in it is not given out while it is
+  // withheld.
   struct ChunkRun {
     uint64_t first = 0;
     uint64_t chunks = 0;
@@ -145,8 +149,8 @@ class Heap {
   struct Chunk {
     ChunkKind kind = ChunkKind::kFree;
     uint8_t size_class = 0;
-    bool starts_region = false;
-    bool listed = false;  // In its class's list of chunks with free buffers.
+    bool starts_region = false;  // And no run is joined with what lies before it.
+    bool listed = false;         // In its class's list of chunks with free buffers.
     bool withheld = false;
     uint32_t used = 0;
     uint32_t first_word = 0;                // No word of free_bits below it has a free buffer.
@@ -188,6 +192,7 @@ class Heap {
   PinSource& pins_;
   const Offset chunk_table_;
   const uint64_t chunks_max_;
+  const Borders borders_;
   std::vector<Chunk> chunks_;
   uint64_t free_chunks_ = 0;
   uint64_t first_free_ = 0;  // No chunk below it is free.
