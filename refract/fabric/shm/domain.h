@@ -38,8 +38,23 @@ struct DomainCounters {
   uint64_t doorbells_heard = 0;
 };
 
+// What clients may lend (loan.h). What is beyond is not mapped, so its READs are refused. Each loan costs the
+// server a mapping, of which Linux grants a process 65,530, and no descriptor; the pages are the client's.
+struct LoanLimits {
+  size_t loans_max = 64;      // Of one client,
+  uint64_t bytes_max = kGiB;  // likewise.
+  size_t all_max = SIZE_MAX;  // Loans of all clients of the domain.
+
+  // Of a shard whose clients fill objects: as many at a time as a session may have creations, and bytes up to
+  // what all objects may have.
+  [[nodiscard]] static constexpr LoanLimits of_objects(uint64_t objects_bytes_max) noexcept {
+    return {.loans_max = 1'024, .bytes_max = objects_bytes_max, .all_max = 16'384};
+  }
+};
+
 struct ServerOptions {
   NodePage* node_page = nullptr;  // Meeting::node_page(), inherited by the fork. Outlives the domain.
+  LoanLimits loans = {};
 };
 
 class ServerDomain final : public Domain {

@@ -26,7 +26,7 @@ constexpr uint16_t kRegion = kLentRegionFirst;
 
 class LoanTest : public DomainTest {
  protected:
-  LoanTest() {
+  explicit LoanTest(const LoanLimits& loans = {}) : DomainTest({}, loans) {
     std::memset(buffer_->bytes().data(), 1, kBytes);
     channel_ = open();
     EXPECT_TRUE(settle([&] { return server_end_.find(Op::kOpened) != nullptr; }));
@@ -146,14 +146,79 @@ TEST_F(LoanTest, only_what_is_lendable_can_be_registered_so) {
 
 TEST_F(LoanTest, many_are_kept_apart_and_those_beyond_the_limit_are_refused) {
   std::vector<RemoteKey> keys;
-  for (uint16_t i = 0; i < Loans::kLoansMax + 2; ++i) {
+  constexpr size_t kLoansMax = LoanLimits{}.loans_max;
+  for (uint16_t i = 0; i < kLoansMax + 2; ++i) {
     keys.push_back(lend(static_cast<uint16_t>(kRegion + i)));
     poll_server();
   }
   for (uint16_t i = 0; i < keys.size(); ++i) {
     const Code code = read(RemotePointer::at(static_cast<uint16_t>(kRegion + i), 0), keys[i], 64);
-    EXPECT_EQ(code, i < Loans::kLoansMax ? Code::kOk : Code::kAccessDenied) << i;
+    EXPECT_EQ(code, i < kLoansMax ? Code::kOk : Code::kAccessDenied) << i;
   }
+}
+
+// Where clients fill objects.
+class LoansOfObjects : public LoanTest {
+ protected:
+  static constexpr uint64_t kObjectsMax = 700 * kBytes;
+
+  LoansOfObjects() : LoanTest(LoanLimits::of_objects(kObjectsMax)) {}
+};
+
+TEST_F(LoansOfObjects, a_client_lends_as_many_bytes_as_objects_may_have_and_no_more) {
+  static_assert(kObjectsMax / kBytes < LoanLimits::of_objects(kObjectsMax).loans_max);
+  std::vector<RemoteKey> keys;
+  for (uint16_t i = 0; i < kObjectsMax / kBytes + 2; ++i) {
+    keys.push_back(lend(static_cast<uint16_t>(kRegion + i)));
+    poll_server();
+  }
+  for (uint16_t i = 0; i < keys.size(); ++i) {
+    const Code code = read(RemotePointer::at(static_cast<uint16_t>(kRegion + i), 0), keys[i], 64);
+    ASSERT_EQ(code, i < kObjectsMax / kBytes ? Code::kOk : Code::kAccessDenied) << i;
+  }
+  // What is taken back makes room.
+  (void)client_->revoke_region(kRegion + 7);
+  const auto last = static_cast<uint16_t>(kRegion + keys.size());
+  const RemoteKey key = lend(last);
+  poll_server();
+  client_end_.poll();
+  poll_server();
+  EXPECT_EQ(read(RemotePointer::at(last, 0), key, 64), Code::kOk);
+}
+
+class LoansOfAll : public LoanTest {
+ protected:
+  LoansOfAll() : LoanTest({.all_max = 3}) {}
+};
+
+TEST_F(LoansOfAll, what_one_client_has_lent_is_counted_for_the_others_until_it_is_gone) {
+  const auto other = make_client();
+  End other_end{other.get(), false, {}, {}};
+  ASSERT_TRUE(other->connect(node_.path()).has_value());
+  server_end_.seen.clear();
+  ASSERT_TRUE(settle([&] {
+    other_end.poll();
+    return server_end_.find(Op::kOpened) != nullptr;
+  }));
+  const auto lend_of_other = [&](uint16_t region) {
+    const auto key = other->register_region({.region = region,
+                                             .base = buffer_->bytes().data(),
+                                             .bytes = kBytes,
+                                             .rights = {.read = true},
+                                             .lent_file = buffer_->descriptor()});
+    other->flush();
+    EXPECT_TRUE(key.has_value());
+    poll_server();
+  };
+  lend_of_other(kRegion);
+  lend_of_other(kRegion + 1);
+  const RemoteKey third = lend(kRegion);
+  const RemoteKey fourth = lend(kRegion + 1);
+  EXPECT_EQ(read(RemotePointer::at(kRegion, 0), third, 64), Code::kOk);
+  EXPECT_EQ(read(RemotePointer::at(kRegion + 1, 0), fourth, 64), Code::kAccessDenied);
+  node_.server().drop(node_.meeting().attachments().back().id);
+  ASSERT_TRUE(settle([&] { return node_.server().connections() == 1; }));
+  EXPECT_EQ(read(RemotePointer::at(kRegion + 2, 0), lend(kRegion + 2), 64), Code::kOk);
 }
 
 // The server's side alone, against what a hostile client can send.
@@ -184,7 +249,8 @@ class HostileLoans : public testing::Test {
   }
 
   int ends_[2];
-  Loans loans_;
+  LoanAccount account_;
+  Loans loans_{account_};
 };
 
 TEST_F(HostileLoans, frames_that_cannot_be_are_nonsense) {

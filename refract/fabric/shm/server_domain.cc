@@ -38,8 +38,8 @@ constexpr int kBellTurnsMax = 256;
 
 class ServerLink final : public Link {
  public:
-  ServerLink(Hub& hub, uint64_t id, Mapping memory, Descriptor doorbell) noexcept
-      : Link(hub), id_(id), memory_(std::move(memory)), doorbell_(std::move(doorbell)) {}
+  ServerLink(Hub& hub, LoanAccount& loans, uint64_t id, Mapping memory, Descriptor doorbell) noexcept
+      : Link(hub), id_(id), loans_(loans), memory_(std::move(memory)), doorbell_(std::move(doorbell)) {}
 
   [[nodiscard]] uint64_t id() const noexcept { return id_; }
   [[nodiscard]] int doorbell() const noexcept { return doorbell_.get(); }
@@ -123,10 +123,12 @@ class ServerLink final : public Link {
 }  // namespace
 
 struct ServerDomain::State final : public PinSource, public UseSource {
-  explicit State(NodePage* node_page) : page(node_page), served(incarnation(*node_page)) {}
+  explicit State(const ServerOptions& options)
+      : page(options.node_page), served(incarnation(*options.node_page)), loans{.limits = options.loans} {}
 
   NodePage* page;
   uint64_t served;  // The incarnation of this server.
+  LoanAccount loans;
   Hub hub{/*is_server=*/true};
   Descriptor epoll;
   std::array<int, 1> wake_descriptors{-1};
@@ -148,7 +150,7 @@ struct ServerDomain::State final : public PinSource, public UseSource {
 };
 
 Reported<std::unique_ptr<ServerDomain>> ServerDomain::create(const ServerOptions& options) {
-  auto state = std::make_unique<State>(options.node_page);
+  auto state = std::make_unique<State>(options);
   state->epoll = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!state->epoll) {
     return report(Code::kSystem, fmt::format("cannot make an epoll descriptor: {}", errno_text(errno)));
@@ -179,7 +181,8 @@ Reported<Channel*> ServerDomain::adopt(const Attachment& attachment) {
   }
   auto memory = map_shared(attachment.memory_fd, bytes, /*writable=*/true, kConnectionBytes);
   if (!memory) return report(memory.error());
-  auto made = std::make_unique<ServerLink>(state.hub, attachment.id, std::move(*memory), std::move(doorbell));
+  auto made = std::make_unique<ServerLink>(state.hub, state.loans, attachment.id, std::move(*memory),
+                                           std::move(doorbell));
   ServerLink& link = *made;
   epoll_event wanted{};
   wanted.events = EPOLLIN | EPOLLRDHUP;

@@ -46,7 +46,8 @@ struct End {
 
 class DomainTest : public testing::Test {
  protected:
-  explicit DomainTest(const MeetingOptions& options = {}) : node_(options) {}
+  explicit DomainTest(const MeetingOptions& options = {}, const LoanLimits& loans = {})
+      : node_(options, loans) {}
 
   // One turn of all ends, many times: until `done`. The bound is reached only by what hangs.
   template <typename Done>

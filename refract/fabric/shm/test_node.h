@@ -40,7 +40,7 @@ class TemporaryDirectory {
 
 class TestNode {
  public:
-  explicit TestNode(MeetingOptions options = {}) {
+  explicit TestNode(MeetingOptions options = {}, const LoanLimits& loans = {}) : loans_(loans) {
     options.path = directory_.socket();
     options.space_bytes_max = kGiB;  // Each connection reserves it; sanitizers leave few addresses.
     options.on_attach = [this](const Attachment& attachment) {
@@ -59,7 +59,7 @@ class TestNode {
   // What a keeper does after a fork: the new server adopts all clients.
   void start_server() {
     meeting_->begin_incarnation();
-    auto made = ServerDomain::create({&meeting_->node_page()});
+    auto made = ServerDomain::create({.node_page = &meeting_->node_page(), .loans = loans_});
     EXPECT_TRUE(made.has_value());
     server_ = std::move(*made);
     for (const Attachment& attachment : meeting_->attachments()) {
@@ -81,6 +81,7 @@ class TestNode {
   [[nodiscard]] std::string path() const { return directory_.socket(); }
 
  private:
+  LoanLimits loans_;
   TemporaryDirectory directory_;
   std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<ServerDomain> server_;
