@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "refract/base/result.h"
+#include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/uses.h"
@@ -28,8 +29,10 @@ struct ObjectStoreParts {
   Writer& writer;
   Heap& heap;
   kv::Table& table;
-  UseSource* uses = nullptr;  // What readers got, by the object's offset (O2). Null: nothing tells.
+  UseSource* uses = nullptr;  // What readers got, by the object's offset: untrusted. Null: nothing tells.
   uint64_t limit = 0;
+  // Asked whether memory can still come, before objects are evicted for a run of it. Null: none comes.
+  const kv::GrowthSource* growth = nullptr;
 };
 
 struct Creation {
@@ -73,7 +76,7 @@ struct HeldBytes {
 class ObjectStore {
  public:
   // Hears of each object that readers find from now on, and of each that they do not find any more, in this
-  // order. Called in the middle of a change.
+  // order. Called in the middle of a change: it must not call the store. The id lies in the object.
   class Listener {
    public:
     virtual ~Listener() = default;
@@ -99,8 +102,9 @@ class ObjectStore {
 
   // --- Creations ---
 
-  // Takes room. kExists, kTooLarge. kNoSpace: nothing that may go is large enough; nothing was changed. The
-  // same birth again: the creation, or the object, that has it.
+  // Takes room. kExists; kTooLarge, for the limit; kInvalidArgument: no id, birth or lengths of an object.
+  // The same birth again: the creation, or the object, that has it; kIndeterminate, where that is gone.
+  // kNoSpace: no creation was made. shortage() says what is worth waiting for.
   struct NewObject {
     std::span<const std::byte> id;
     uint64_t birth = 0;
@@ -108,14 +112,26 @@ class ObjectStore {
     uint32_t metadata_bytes = 0;
   };
   [[nodiscard]] Result<Creation> create(const NewObject& object);
+  // What the last create(), seal() or keep() lacked, which said kNoSpace.
+  struct Shortage {
+    // So much memory in one piece, which can come: the caller asks for it. Nothing was evicted.
+    uint64_t wanted_bytes = 0;
+    // Some objects have gone, and more would: a step is bounded. The same call is to be tried in the next
+    // turn.
+    bool is_under_way = false;
+  };
+  [[nodiscard]] Shortage shortage() const noexcept;
   // kNotFound, kExists: there is one with another birth.
   [[nodiscard]] Result<Creation> creation(std::span<const std::byte> id, uint64_t birth);
   // Where its body, padding and metadata belong. REQUIRES: it is no object yet.
   [[nodiscard]] std::span<std::byte> room_of(const Creation& creation) noexcept;
   // Publishes it: one 8-byte store. REQUIRES: all of its bytes are there. Of one that is sealed already: its
-  // object. kNotFound. kNoSpace: the table has no room for its record; nothing was changed.
+  // object. kExists: sealed with another birth. kNotFound: there was no such creation, or it was ended.
+  // kIndeterminate: the object was sealed and is gone, or that is too long ago to know: the last kBirths that
+  // went are remembered, by this process. kNoSpace: the table has no room for its record; it is as it was.
   [[nodiscard]] Result<Object> seal(std::span<const std::byte> id, uint64_t birth);
-  // kNotFound, kExists as creation().
+  static constexpr size_t kBirths = 4096;
+  // kNotFound, kExists as creation(). REQUIRES: nothing writes its bytes any more.
   [[nodiscard]] Code end_creation(std::span<const std::byte> id, uint64_t birth);
   // Ids of the creations that there are: for what a restart has found.
   struct OpenCreation {
@@ -128,13 +144,15 @@ class ObjectStore {
 
   [[nodiscard]] Result<Object> find(std::span<const std::byte> id);
   // Frees the id now, and the memory with its last holder. `birth` 0: any; else kVersionMismatch where it is
-  // another's. Returns how many hold it.
+  // another's. Returns how many hold it. kNoSpace: it is held, and the full table has no room to say so;
+  // nothing was changed.
   [[nodiscard]] Result<uint64_t> erase(std::span<const std::byte> id, uint64_t birth);
-  // kNotFound.
+  // kNotFound. kNoSpace: the table has no room for another record; nothing was changed.
   [[nodiscard]] Code keep(std::span<const std::byte> id, bool is_kept);
   // Gives back what is not held and not kept, least recently used first, until it is so many bytes. Returns
-  // how many.
+  // how many. At most kEvictedAtOnce objects; where it returns less and shortage().is_under_way, more can go.
   uint64_t evict(uint64_t bytes);
+  static constexpr size_t kEvictedAtOnce = 1024;
   // Gives back departed objects that are not held any more. Returns how many are left.
   size_t release_departed();
 
