@@ -56,9 +56,10 @@ static_assert(sizeof(Place) == 16);
 // kCreate: takes the room for an object. CreateRequest | id -> CreateReply. Waits for room until `timeout_ns`
 // is over. kExists: the id is an object's, or another creation's. kTooLarge: more than the limit. kNoSpace |
 // NoSpaceReply. A call with the claim of a creation that is open, or of an object that is sealed, is answered
-// as the first one was, and the creation is this session's from then on; a window begins again, without any
-// byte. Where a window is wanted for something: kUnsupported over a channel that has none, kOverloaded while
-// none is free.
+// as the first one was (kInvalidArgument: its lengths were others; kNotFound: it was aborted; kIndeterminate:
+// it was sealed, and is gone), and the creation is this session's from then on; a window begins again,
+// without any byte. Where a window is wanted for something: kUnsupported over a channel that has none,
+// kOverloaded while none is free.
 struct CreateRequest {
   uint64_t claim;
   uint64_t body_bytes;
@@ -88,9 +89,10 @@ static_assert(sizeof(NoSpaceReply) == 32);
 // kFilled, kSeal: the creator's bytes lie at `source`, for the owner to READ: body, padding and metadata.
 // With kFilled so many of the first are final, and may be READ from now on until kSeal or kAbort is answered;
 // the answer says only that this was understood. kSeal: READs the rest, then publishes -> SealReply; an empty
-// source says that they were written through the window. kNotFound: no such creation. kInvalidArgument: fewer
-// bytes have come than the object has. kExists: sealed by another creator. kAccessDenied: another session
-// creates it, or a READ was refused. kIndeterminate: the object may have been sealed, and is gone.
+// source says that they were written through the window, or are final already. kNotFound: no such creation.
+// kInvalidArgument: fewer bytes have come through the window, which is closed now. kExists: sealed by another
+// creator. kAccessDenied: the creation is another session's, or a READ was refused, or nothing is known of
+// the bytes: create makes it this session's. kIndeterminate: the object may have been sealed, and is gone.
 // kUnsupported: over this channel the owner READs nothing, or not this region. kDeadlineExceeded, and what
 // else a READ can end in: the creation is open as before.
 struct FillRequest {
@@ -107,19 +109,19 @@ struct SealReply {
 };
 static_assert(sizeof(SealReply) == 8);
 
-// kAbort: ends a creation; kNotFound where there is none. kDelete: IdRequest | id -> DeleteReply. kAbort and
-// kDelete may be refused like kSeal.
+// kAbort: ends a creation of any session, and a create that waits; what comes later with that claim makes
+// nothing. kNotFound, kExists: there is none, or another creator's. kDelete: IdRequest | id -> DeleteReply.
+// kVersionMismatch: of another birth. kOverloaded, kNoSpace: a full store cannot say that it is held.
 struct IdRequest {
   uint64_t birth;  // kAbort: the claim.
   uint16_t id_bytes;
   uint8_t flag;  // kKeep: 1 to keep, 0 not to.
   uint8_t reserved[5];
 };
-static_assert(sizeof(IdRequest) == 16);
 struct DeleteReply {
   uint64_t holders;
 };
-static_assert(sizeof(DeleteReply) == 8);
+static_assert(sizeof(IdRequest) == 16 && sizeof(DeleteReply) == 8);
 
 // kPut: a whole object that fits a message. PutRequest | id | body | metadata -> SealReply. Codes as
 // kCreate's. kPutMany: CountRequest, then each as a PutRequest that begins at a multiple of 8 bytes -> a
@@ -145,7 +147,6 @@ struct AwaitRequest {
   uint16_t id_bytes;
   uint8_t reserved[6];
 };
-static_assert(sizeof(AwaitRequest) == 16);
 struct ObjectReply {
   uint64_t object_at;
   uint64_t birth;
@@ -153,7 +154,7 @@ struct ObjectReply {
   uint32_t metadata_bytes;
   uint32_t flags;
 };
-static_assert(sizeof(ObjectReply) == 32);
+static_assert(sizeof(AwaitRequest) == 16 && sizeof(ObjectReply) == 32);
 
 // kFetch: as kAwait, for a reader that cannot map the memory -> FetchReply. Where all fits the message, body,
 // padding and metadata follow, and `fetch` is 0; else they lie at `window` for READs, and are held until
@@ -164,11 +165,10 @@ struct FetchReply {
   uint64_t fetch;
   Place window;
 };
-static_assert(sizeof(FetchReply) == 56);
 struct FetchDoneRequest {
   uint64_t fetch;
 };
-static_assert(sizeof(FetchDoneRequest) == 8);
+static_assert(sizeof(FetchReply) == 56 && sizeof(FetchDoneRequest) == 8);
 
 // kEvict: gives back so many bytes, or what can go -> EvictReply. kKeep: IdRequest | id.
 struct EvictRequest {

@@ -133,6 +133,9 @@ class ObjectStore {
   static constexpr size_t kBirths = 4096;
   // kNotFound, kExists as creation(). REQUIRES: nothing writes its bytes any more.
   [[nodiscard]] Code end_creation(std::span<const std::byte> id, uint64_t birth);
+  // The same by its creator's will. The birth is remembered, also where there is no such creation: from then
+  // on create() says kNotFound of it.
+  [[nodiscard]] Code abort_creation(std::span<const std::byte> id, uint64_t birth);
   // Ids of the creations that there are: for what a restart has found.
   struct OpenCreation {
     std::vector<std::byte> id;
