@@ -109,8 +109,9 @@ class Heap {
     uint64_t chunks = 0;
   };
   // The run with the least in it, of those that hold no table and no header; of several, the first behind
-  // `from`. Nothing: there is none.
-  [[nodiscard]] std::optional<ChunkRun> emptiest_run(uint64_t chunks, uint64_t from) const noexcept;
+  // `from`. None has a chunk that is `barred`: one for each chunk, or null. Nothing: there is none.
+  [[nodiscard]] std::optional<ChunkRun> emptiest_run(
+      uint64_t chunks, uint64_t from, const std::vector<bool>* barred = nullptr) const noexcept;
   void withhold(const ChunkRun& run);
   void hand_back(const ChunkRun& run);
   [[nodiscard]] bool is_free(const ChunkRun& run) const noexcept;
