@@ -154,7 +154,8 @@ TEST(ObjectStoreTest, a_restart_finds_all_that_there_was) {
 TEST(ObjectStoreTest, what_was_not_used_for_longest_goes_first) {
   StoreWorld world({.limit = 10 * kKiB});
   std::map<int, Object> made;
-  for (int i = 0; i < 10; ++i) made[i] = needed(world.make(std::to_string(i), i + 1, kKiB));
+  for (int i = 0; i < 10; ++i)
+    made[i] = needed(world.make(std::to_string(i), static_cast<uint64_t>(i) + 1, kKiB));
   ASSERT_TRUE(world.store().find(id_of("0")));
   world.readers.use(made[1].object);
   world.readers.use({made[2].object.value + 64});  // Of nothing.
