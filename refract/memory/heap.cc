@@ -254,6 +254,7 @@ std::optional<Offset> Heap::allocate_extent(uint64_t bytes) {
 }
 
 std::optional<Offset> Heap::take_extent(uint64_t bytes) {
+  if (bytes > end()) return std::nullopt;  // Rounded up it could be small.
   const uint64_t run_bytes = round_up(bytes, kExtentGranuleBytes);
   if (const auto at = extents_.take(run_bytes)) return at;
   const uint64_t count = round_up(run_bytes, kChunkBytes) / kChunkBytes;

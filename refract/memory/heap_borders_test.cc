@@ -107,6 +107,27 @@ TEST_F(BorderTest, recovery_marks_what_lies_across_a_border_however_the_regions_
   EXPECT_TRUE(heap_->allocate(kAcross));
 }
 
+// As a damaged record may have them: none may be taken for a short run by its sums.
+TEST_F(BorderTest, lengths_and_places_near_the_end_of_64_bits_are_neither_given_nor_recovered) {
+  format();
+  open(Heap::Borders::kCrossed);
+  const auto at = heap_->allocate(kAcross);
+  ASSERT_TRUE(at);
+  constexpr uint64_t kAll = ~uint64_t{0};
+  for (const uint64_t less : {uint64_t{0}, kExtentGranuleBytes - 1, kExtentGranuleBytes, kChunkBytes}) {
+    EXPECT_FALSE(heap_->allocate(kAll - less)) << less;
+  }
+  heap_->begin_recovery();
+  for (const uint64_t less : {uint64_t{0}, kExtentGranuleBytes - 1, kExtentGranuleBytes, kChunkBytes}) {
+    EXPECT_FALSE(heap_->mark_live(*at, kAll - less)) << less;
+    EXPECT_FALSE(heap_->mark_live({kAll - less}, kAcross)) << less;
+    EXPECT_FALSE(heap_->mark_live({round_up(kAll - kAcross, kExtentGranuleBytes)}, kAcross + less)) << less;
+  }
+  EXPECT_TRUE(heap_->mark_live(*at, kAcross)) << "what is refused has changed nothing";
+  heap_->end_recovery();
+  EXPECT_EQ(heap_->stats().bytes_live, Heap::footprint(kAcross));
+}
+
 TEST_F(BorderTest, a_heap_that_keeps_borders_refuses_to_recover_what_crosses_one) {
   format();
   open(Heap::Borders::kCrossed);
