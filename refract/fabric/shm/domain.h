@@ -46,9 +46,13 @@ struct LoanLimits {
   size_t all_max = SIZE_MAX;  // Loans of all clients of the domain.
 
   // Of a shard whose clients fill objects: as many at a time as a session may have creations, and bytes up to
-  // what all objects may have.
+  // what all objects may have, where memory is lent by whole large pages and some is kept for what comes
+  // next.
+  static constexpr size_t kObjectLoansMax = 1'024;
+  static constexpr uint64_t kObjectLoansBeside = kObjectLoansMax * 2 * kMiB + 64 * kMiB;
   [[nodiscard]] static constexpr LoanLimits of_objects(uint64_t objects_bytes_max) noexcept {
-    return {.loans_max = 1'024, .bytes_max = objects_bytes_max, .all_max = 16'384};
+    return {
+        .loans_max = kObjectLoansMax, .bytes_max = objects_bytes_max + kObjectLoansBeside, .all_max = 16'384};
   }
 };
 
