@@ -24,6 +24,10 @@
 #include "refract/memory/uses.h"
 #include "refract/memory/wide_pins.h"
 
+namespace refract {
+class CopyTeam;
+}
+
 namespace refract::fabric::shm {
 
 // Why connections were closed by this end, and what waiting cost.
@@ -59,6 +63,9 @@ struct LoanLimits {
 struct ServerOptions {
   NodePage* node_page = nullptr;  // Meeting::node_page(), inherited by the fork. Outlives the domain.
   LoanLimits loans = {};
+  // Of long READs of what clients lend; it copies past the caches. Null: the domain's thread makes them
+  // alone. Outlives the domain.
+  CopyTeam* copies = nullptr;
 };
 
 class ServerDomain final : public Domain {

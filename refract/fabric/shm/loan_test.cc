@@ -8,15 +8,20 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/fabric/shm/doorbell.h"
 #include "refract/fabric/shm/test_domains.h"
+#include "refract/memory/copy_team.h"
+#include "refract/memory/testing/staged_clock.h"
 
 namespace refract::fabric::shm {
 namespace {
@@ -26,8 +31,8 @@ constexpr uint16_t kRegion = kLentRegionFirst;
 
 class LoanTest : public DomainTest {
  protected:
-  explicit LoanTest(const LoanLimits& loans = {}, uint64_t bytes = kBytes)
-      : DomainTest({}, loans), buffer_(std::move(*SharedBuffer::make(bytes))) {
+  explicit LoanTest(const LoanLimits& loans = {}, uint64_t bytes = kBytes, CopyTeam* copies = nullptr)
+      : DomainTest({}, loans, copies), buffer_(std::move(*SharedBuffer::make(bytes))) {
     std::memset(buffer_->bytes().data(), 1, bytes);
     channel_ = open();
     EXPECT_TRUE(settle([&] { return server_end_.find(Op::kOpened) != nullptr; }));
@@ -223,6 +228,47 @@ TEST_F(LoansOfAll, what_one_client_has_lent_is_counted_for_the_others_until_it_i
   node_.server().drop(node_.meeting().attachments().back().id);
   ASSERT_TRUE(settle([&] { return node_.server().connections() == 1; }));
   EXPECT_EQ(read(RemotePointer::at(kRegion + 2, 0), lend(kRegion + 2), 64), Code::kOk);
+}
+
+// That of a shard of objects, where a core is free and help pays.
+struct BusyTeam {
+  test::StagedClock clock{1'000, 10};
+  CopyTeam team{{.free_cores = &test::many_cores, .clock = clock, .past_caches = true}};
+};
+class LoansCopiedByATeam : protected BusyTeam, public LoanTest {
+ protected:
+  static constexpr uint64_t kLong = 3 * CopyTeam::kBytesMin;
+  LoansCopiedByATeam() : LoanTest({}, kLong, &team) {}
+  // That no byte is missing, behind the other, or beside them.
+  void read_all(RemoteKey key) {
+    const std::span words(reinterpret_cast<uint64_t*>(buffer_->bytes().data()), kLong / 8);
+    for (const uint64_t from : {uint64_t{0}, uint64_t{1}, CopyTeam::kPieceBytes}) {
+      for (const uint64_t bytes : {CopyTeam::kBytesMin - 1, CopyTeam::kBytesMin, kLong - from}) {
+        std::ranges::generate(words, [&] { return prng_.next(); });
+        ASSERT_EQ(read(RemotePointer::at(kRegion, from), key, bytes), Code::kOk);
+        EXPECT_EQ(std::memcmp(target_.data(), buffer_->bytes().data() + from, bytes), 0)
+            << bytes << " from " << from;
+      }
+    }
+  }
+  Prng prng_{1};
+};
+
+TEST_F(LoansCopiedByATeam, are_read_whole_and_the_channel_says_from_which_length_on) {
+  EXPECT_EQ(at_server_->capabilities().shared_read_bytes_min, CopyTeam::kBytesMin);
+  EXPECT_EQ(channel_->capabilities().shared_read_bytes_min, 0U);
+  const RemoteKey key = lend();
+  // Helpers may come late, but not always.
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  do {
+    read_all(key);
+  } while (team.shared_copies() == 0 && std::chrono::steady_clock::now() < patience);
+  EXPECT_GT(team.shared_copies(), 0U);
+  EXPECT_EQ(read(RemotePointer::at(kRegion, 1), key, kLong), Code::kAccessDenied);
+}
+
+TEST_F(LoanTest, is_copied_by_the_servers_thread_alone_where_it_has_no_team) {
+  EXPECT_EQ(at_server_->capabilities().shared_read_bytes_min, 0U);
 }
 
 // The server's side alone, against what a hostile client can send.

@@ -124,7 +124,9 @@ class ServerLink final : public Link {
 
 struct ServerDomain::State final : public PinSource, public UseSource {
   explicit State(const ServerOptions& options)
-      : page(options.node_page), served(incarnation(*options.node_page)), loans{.limits = options.loans} {}
+      : page(options.node_page), served(incarnation(*options.node_page)), loans{.limits = options.loans} {
+    hub.copies = options.copies;
+  }
 
   NodePage* page;
   uint64_t served;  // The incarnation of this server.

@@ -46,8 +46,9 @@ struct End {
 
 class DomainTest : public testing::Test {
  protected:
-  explicit DomainTest(const MeetingOptions& options = {}, const LoanLimits& loans = {})
-      : node_(options, loans) {}
+  explicit DomainTest(const MeetingOptions& options = {}, const LoanLimits& loans = {},
+                      CopyTeam* copies = nullptr)
+      : node_(options, loans, copies) {}
 
   // One turn of all ends, many times: until `done`. The bound is reached only by what hangs.
   template <typename Done>
