@@ -43,10 +43,13 @@ ROOMS = {
         "space": ["config"],
         "hosted": ["config", "space", "observe"],
         "hosted_kv": ["config", "observe", "hosted"],
+        "hosted_objects": ["config", "observe", "hosted"],
         "durable": ["config", "space", "observe", "hosted"],
         "doctor": ["config", "durable"],
-        "server": ["config", "space", "hosted", "hosted_kv", "durable", "observe", "doctor"],
-        "keeper": ["config", "space", "durable", "server"],
+        "server": [
+            "config", "space", "hosted", "hosted_kv", "hosted_objects", "durable", "observe", "doctor",
+        ],
+        "keeper": ["config", "space", "hosted", "durable", "server"],
     },
     "bench": {
         "measure": [],
