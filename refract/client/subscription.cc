@@ -33,7 +33,7 @@ struct Subscription::State {
 namespace {
 
 // The server is asked again after so long, so that one that hangs is noticed.
-constexpr uint64_t kSlice_ns = 5 * kSecond_ns;
+constexpr uint64_t kNoticeSlice_ns = 5 * kSecond_ns;
 
 ObjectNotice::Kind kind_of(NoticeKind kind) noexcept {
   if (kind == NoticeKind::kSealed) return ObjectNotice::Kind::kSealed;
@@ -63,7 +63,7 @@ Task<Code> await_notices(ObjectPeer& peer, uint64_t& cursor, uint64_t until_ns,
                          std::deque<ObjectNotice>& to) {
   for (;;) {
     const uint64_t now_ns = peer.shard().refresh_now();
-    const uint64_t slice_ns = until_ns > now_ns ? std::min(until_ns - now_ns, kSlice_ns) : 0;
+    const uint64_t slice_ns = until_ns > now_ns ? std::min(until_ns - now_ns, kNoticeSlice_ns) : 0;
     const auto outcome =
         co_await peer.drive([&](ObjectLink& link) { return ask_notices(link, cursor, slice_ns, to); });
     const bool is_over = peer.shard().refresh_now() >= until_ns;

@@ -16,7 +16,7 @@ using runtime::Task;
 namespace {
 
 constexpr int kGrowthWaits = 6;  // Together about 60 ms.
-constexpr uint64_t kPause_ns = kMillisecond_ns;
+constexpr uint64_t kPeerPause_ns = kMillisecond_ns;
 // A node that has just started may answer for its keys before it answers for its objects.
 constexpr uint64_t kFollows_ns = 300 * kMillisecond_ns;
 
@@ -42,7 +42,7 @@ Task<bool> ObjectPeer::await_server(Patience& patience) {
   }
   if (link_ != nullptr && link_->state() == Link::State::kUp && patience.waits++ > 0) {
     // It is there and says that it is not: do not ask in a circle.
-    co_await shard().sleep_for(std::min(kPause_ns, std::max(patience.deadline_ns, now) - now));
+    co_await shard().sleep_for(std::min(kPeerPause_ns, std::max(patience.deadline_ns, now) - now));
   }
   while (link_ != nullptr) {
     const bool may_come = link_->state() == Link::State::kConnecting ||
@@ -63,7 +63,8 @@ Task<bool> ObjectPeer::await_server(Patience& patience) {
       co_return reached;
     }
     // Another operation is at it, with a deadline of its own.
-    while (is_connecting_ && shard().now_ns() < patience.deadline_ns) co_await shard().sleep_for(kPause_ns);
+    while (is_connecting_ && shard().now_ns() < patience.deadline_ns)
+      co_await shard().sleep_for(kPeerPause_ns);
   }
   if (link_ != nullptr && link_->state() == Link::State::kUp && shard().now_ns() < patience.deadline_ns) {
     co_return true;
@@ -88,7 +89,7 @@ Task<bool> ObjectPeer::establish(uint64_t deadline_ns) {
     if (reached) co_return true;
     if (trouble_.code == Code::kDeadlineExceeded || is_gone(peers_.at(0))) co_return false;
     if (shard().refresh_now() >= follows_until_ns) break;
-    co_await shard().sleep_for(10 * kPause_ns);
+    co_await shard().sleep_for(10 * kPeerPause_ns);
   }
   is_without_objects_ = true;
   trouble_ = {Code::kUnsupported, fmt::format("the node at {} has no objects", peers_.address_of(0)),
@@ -132,7 +133,7 @@ void ObjectPeer::put_aside() noexcept {
 Task<bool> ObjectPeer::await_growth(ObjectLink& link, Patience& patience) {
   if (link.refresh()) co_return true;
   if (patience.growth_waits >= kGrowthWaits) co_return false;
-  co_await shard().sleep_for(kPause_ns << patience.growth_waits++);
+  co_await shard().sleep_for(kPeerPause_ns << patience.growth_waits++);
   co_return true;
 }
 

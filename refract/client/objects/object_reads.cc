@@ -21,7 +21,7 @@ namespace {
 
 // The server is asked again after so long, so that one that hangs is noticed.
 constexpr uint64_t kSlice_ns = 5 * kSecond_ns;
-constexpr uint64_t kPause_ns = 10 * kMillisecond_ns;
+constexpr uint64_t kRetry_ns = 10 * kMillisecond_ns;
 constexpr int kHoldsByCallsMax = 8;
 // Of the awaits and fetches that a session may have.
 constexpr size_t kSideBySideMax = 16;
@@ -227,7 +227,7 @@ Task<Result<Object>> get_object(ObjectPeer& peer, std::span<const std::byte> id,
     if (awaited == Code::kOk || awaited == Code::kNotFound) continue;
     if (!may_wait_on(peer, awaited)) co_return fail(awaited);
     // The server is stopped or away, and may have sealed it before.
-    co_await peer.shard().sleep_for(std::min(slice_of(peer, until), kPause_ns));
+    co_await peer.shard().sleep_for(std::min(slice_of(peer, until), kRetry_ns));
   }
 }
 

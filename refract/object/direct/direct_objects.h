@@ -18,6 +18,7 @@
 #include "refract/base/result.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/memory/wide_pins.h"
+#include "refract/object/direct/holding_memory.h"
 #include "refract/object/layout/object_key.h"
 #include "refract/object/layout/object_layout.h"
 
@@ -30,7 +31,12 @@ class DirectObjects {
 
   // All outlive this. REQUIRES: the space's header passed Heap::check_header.
   DirectObjects(Memory& memory, WidePins& pins, const Clock& clock) noexcept
-      : memory_(memory), pins_(pins), reader_(memory, clock) {}
+      : memory_(memory),
+        pins_(pins),
+        hold_(pins),
+        holding_memory_(memory, hold_),
+        holder_(holding_memory_, clock),
+        reader_(memory, clock) {}
   DirectObjects(const DirectObjects&) = delete;
   DirectObjects& operator=(const DirectObjects&) = delete;
   ~DirectObjects() = default;
@@ -46,32 +52,8 @@ class DirectObjects {
     const ObjectKey key(KeyKind::kSealed, id);
     const uint64_t hash = reader_.hash(key.bytes());
     Held held;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      uint64_t version = 0;
-      held.code = find(key.bytes(), hash, held.record, version);
-      if (held.code != Code::kOk) return held;
-      if (!is_inside(held.record, id.size())) {
-        held.code = Code::kCorrupt;
-        return held;
-      }
-      held.pin = pin(held.record);
-      if (held.pin < 0) {
-        held.code = Code::kOverloaded;
-        return held;
-      }
-      // The body's miss is under way while the record is looked at again.
-      memory_.prefetch(Offset{held.record.object_at + ObjectParts::body_at()});
-      // All of it, though its version says the same: a read that was stopped for long may have taken bytes of
-      // a body for a record, once (docs/design/050-objects.md, schedule 13).
-      ObjectRecord again{};
-      uint64_t version_again = 0;
-      const Code code = find(key.bytes(), hash, again, version_again);
-      if (code == Code::kOk && version_again == version && is_same(again, held.record)) return held;
-      let_go(held.pin);
-      held.pin = -1;
-      // Changed in between: it was kept, or removed, or is another object now.
-    }
-    held.code = Code::kInvalidated;
+    if (!hold_at_once(key, hash, id.size(), held)) [[unlikely]]
+      hold_carefully(key, hash, id.size(), held);
     return held;
   }
 
@@ -91,15 +73,7 @@ class DirectObjects {
 
   // Whether an object of this record lies where it may be read.
   [[nodiscard]] bool is_inside(const ObjectRecord& record, size_t id_bytes) const noexcept {
-    const uint64_t bytes = memory_.bytes();
-    if (record.object_at == 0 || record.object_at % kBodyAlignment != 0 || record.object_at > bytes) {
-      return false;
-    }
-    if (record.body_bytes > bytes || record.metadata_bytes > kMetadataBytesMax) return false;
-    const ObjectParts parts{.body_bytes = record.body_bytes,
-                            .metadata_bytes = record.metadata_bytes,
-                            .id_bytes = static_cast<uint16_t>(id_bytes)};
-    return parts.total_bytes() <= bytes - record.object_at;
+    return object::is_inside(record, id_bytes, memory_.bytes());
   }
 
   // The sealed objects of whole buckets from the cursor on, until some `keys_min` keys were looked at:
@@ -127,6 +101,55 @@ class DirectObjects {
   }
 
  private:
+  // The common case in one pass, with the same looks at slot, stamp and record before the pin and behind it.
+  // False: nothing is held.
+  [[nodiscard, gnu::always_inline]] bool hold_at_once(const ObjectKey& key, uint64_t hash, size_t id_bytes,
+                                                      Held& held) noexcept {
+    hold_.begin(id_bytes);
+    holder_.begin();
+    const auto room = [&](uint64_t bytes) noexcept {
+      return bytes == sizeof(held.record) ? reinterpret_cast<std::byte*>(&held.record) : nullptr;
+    };
+    kv::Found found;
+    if (holder_.get_at_once(key.bytes(), hash, room, found) && hold_.pin() >= 0) [[likely]] {
+      held.code = Code::kOk;
+      held.pin = hold_.pin();
+      return true;
+    }
+    hold_.undo();
+    return false;
+  }
+
+  [[gnu::noinline, gnu::cold]] void hold_carefully(const ObjectKey& key, uint64_t hash, size_t id_bytes,
+                                                   Held& held) noexcept {
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      uint64_t version = 0;
+      held.code = find(key.bytes(), hash, held.record, version);
+      if (held.code != Code::kOk) return;
+      if (!is_inside(held.record, id_bytes)) {
+        held.code = Code::kCorrupt;
+        return;
+      }
+      held.pin = pin(held.record);
+      if (held.pin < 0) {
+        held.code = Code::kOverloaded;
+        return;
+      }
+      // The body's miss is under way while the record is looked at again.
+      memory_.prefetch(Offset{held.record.object_at + ObjectParts::body_at()});
+      // All of it, though its version says the same: a read that was stopped for long may have taken bytes of
+      // a body for a record, once (docs/design/050-objects.md, schedule 13).
+      ObjectRecord again{};
+      uint64_t version_again = 0;
+      const Code code = find(key.bytes(), hash, again, version_again);
+      if (code == Code::kOk && version_again == version && is_same(again, held.record)) return;
+      let_go(held.pin);
+      held.pin = -1;
+      // Changed in between: it was kept, or removed, or is another object now.
+    }
+    held.code = Code::kInvalidated;
+  }
+
   // Each is spoiled by a change of this very object.
   static constexpr int kAttempts = 256;
 
@@ -147,6 +170,9 @@ class DirectObjects {
 
   Memory& memory_;
   WidePins& pins_;
+  RecordHold hold_;
+  HoldingMemory<Memory> holding_memory_;
+  kv::DirectReader<HoldingMemory<Memory>> holder_;
   Reader reader_;
 };
 
