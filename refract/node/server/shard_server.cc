@@ -105,7 +105,8 @@ int ShardServer::open_store() {
     if (!storage) return fail_with(storage.error());
     storage_ = std::move(*storage);
   }
-  heap_ = std::make_unique<Heap>(writer_, pins_);
+  heap_ = std::make_unique<Heap>(
+      writer_, pins_, birth_.plan.space.spans_regions ? Heap::Borders::kCrossed : Heap::Borders::kKept);
   for (const StoreSpace::Held& held : birth_.space.regions()) {
     heap_->add({held.region.base()}, held.region.bytes());
     serve(held.region.id(), held.region.base(), held.region.bytes(), held.key);

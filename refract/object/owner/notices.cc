@@ -6,14 +6,12 @@
 #include <string_view>
 #include <utility>
 
+#include "refract/object/owner/object_sessions.h"
+
 namespace refract::object {
 namespace {
 
-constexpr int kStepsPerPage = 256;  // Of the store's list, so that no page takes long.
-
-std::string_view text_of(std::span<const std::byte> bytes) noexcept {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+constexpr int kStepsPerReplay = 256;  // Of the store's list, so that no page takes long.
 
 wire::Notice notice_of(wire::NoticeKind kind, size_t id_bytes, const Object& object) noexcept {
   return {.birth = object.birth,
@@ -87,7 +85,7 @@ Notices::Replay* Notices::begin_replay(rpc::SessionId session) {
 
 // REQUIRES: it is the last one. Returns the cursor behind the page.
 uint64_t Notices::tell_replay(Replay& replay, ReplyPage& page) {
-  for (int steps = 0; steps < kStepsPerPage; ++steps) {
+  for (int steps = 0; steps < kStepsPerReplay; ++steps) {
     while (!replay.to_show.empty()) {
       const Shown& first = replay.to_show.front();
       if (!page.add(first.notice, first.id)) return replay.cursor = heap_.next_stamp();
