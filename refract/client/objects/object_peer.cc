@@ -113,9 +113,8 @@ Task<bool> ObjectPeer::connect(uint64_t deadline_ns) {
     const Use use(link);
     co_await await_first_state(shard(), link, deadline_ns);
   }
-  if (link.state() == Link::State::kUp || link.state() == Link::State::kNoServer) {
-    co_return link.state() == Link::State::kUp;
-  }
+  // A node that starts its server again has objects all the same.
+  if (link.state() == Link::State::kUp || link.state() == Link::State::kNoServer) co_return true;
   trouble_ = link.trouble();
   co_return false;
 }
