@@ -118,7 +118,7 @@ class StoreWorld {
   void fill(const Creation& made) {
     const std::span<std::byte> room = store().room_of(made);
     const std::vector<std::byte> bytes(room.size(), byte_of(made.birth));
-    writer().copy({made.object.value + ObjectParts::body_at()}, bytes);
+    if (!bytes.empty()) writer().copy({made.object.value + ObjectParts::body_at()}, bytes);
   }
   [[nodiscard]] static std::byte byte_of(uint64_t birth) { return static_cast<std::byte>(birth * 37 + 11); }
   // Whether the object's bytes are those that it was filled with.
