@@ -122,7 +122,7 @@ void Heap::set_kind(uint32_t index, ChunkWord word) {
 std::optional<uint32_t> Heap::take_chunks(uint64_t count, bool from_reserve) {
   // The table may need lines and buckets when values have taken all they may: it keeps one chunk in 64.
   if (REFRACT_FAULT_FAILS("heap.no_chunk")) return std::nullopt;
-  const uint64_t reserve = from_reserve ? 0 : 1 + chunks_.size() / 64;
+  const uint64_t reserve = from_reserve ? 0 : reserved_chunks();
   if (free_chunks_ < count + reserve) return std::nullopt;
   uint64_t run = 0;
   bool found_free = false;

@@ -83,11 +83,17 @@ class Heap {
   // Makes retired buffers reusable that no pin holds. Called by itself every few retirements.
   void reclaim();
 
+  // The same, and gives back chunks of which only what waits to be taken first is left.
+  void collect_free_chunks();
+
   // A number that no buffer of this space ever carried. Never 0.
   [[nodiscard]] uint64_t next_stamp();
   // The next one is this or higher: for a space that is filled with contents of another, whose stamps they
   // keep.
   void skip_stamps_below(uint64_t stamp);
+
+  // So many free chunks are kept for the table.
+  [[nodiscard]] uint64_t reserved_chunks() const noexcept { return 1 + chunks_.size() / 64; }
 
   // True when so little is free that the node should ask for another region now.
   [[nodiscard]] bool wants_growth() const noexcept;
@@ -115,6 +121,10 @@ class Heap {
   void withhold(const ChunkRun& run);
   void hand_back(const ChunkRun& run);
   [[nodiscard]] bool is_free(const ChunkRun& run) const noexcept;
+  // How large the buffers are that this chunk is cut into; more than any are, where it is not.
+  [[nodiscard]] uint64_t slab_bytes(uint64_t chunk) const noexcept {
+    return chunks_[chunk].kind == ChunkKind::kSlab ? kClassBytes[chunks_[chunk].size_class] : UINT64_MAX;
+  }
   // Adds the buffers that begin in this chunk, and the last one before it that may reach into it: in use or
   // retired.
   void occupants(uint64_t chunk, std::vector<Offset>& buffers) const;
@@ -183,7 +193,6 @@ class Heap {
   void mark_start(Offset at, bool begins);
   void release_slab(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
   void return_to_chunk(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
-  void collect_free_chunks();
   void release_extent(Offset at, uint64_t bytes);
   void put_bit(uint32_t index, uint64_t bit);
   void collect_pins();

@@ -18,13 +18,17 @@ void ObjectStore::State::take_spare() {
   if (!spare) spare = parts.heap.allocate(kDepartedBytes).value_or(Offset{});
 }
 
+void ObjectStore::State::release_spare(Offset at) {
+  parts.heap.release(at, kDepartedBytes);
+}
+
 Code ObjectStore::State::put_departed(const ObjectRecord& record) {
   const ObjectKey key = ObjectKey::departed(record.object_at);
   const Code code = put(key, record);
   if (code != Code::kNoSpace) return code;
   take_spare();
   if (!spare) return code;
-  parts.heap.release(std::exchange(spare, {}), kDepartedBytes);
+  release_spare(std::exchange(spare, {}));
   const Code again = put(key, record);
   // It lacked a line of the table.
   if (again != Code::kOk) take_spare();

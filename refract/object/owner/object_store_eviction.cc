@@ -47,6 +47,8 @@ ObjectStore::State::Gone ObjectStore::State::evict(std::span<const Number> batch
   size_t refused = 0;
   for (const Number number : batch) {
     if (refused == kRefusedMax || budget == 0) break;
+    // Named twice: by its place, and by its record's.
+    if (index.standing(number) != Standing::kLoose) continue;
     if (depart(number, true) == Code::kOk) {
       departed.push_back(number);
       --budget;

@@ -65,6 +65,7 @@ struct ObjectStore::State {
 
   // A departure has memory for its record, or changes nothing: a buffer is kept for one.
   void take_spare();
+  void release_spare(Offset at);
   [[nodiscard]] Code put_departed(const ObjectRecord& record);
   // The object has no id from now on.
   [[nodiscard]] Code depart(Number number, bool is_evicted);
@@ -99,10 +100,13 @@ struct ObjectStore::State {
   void bar(Offset at, uint64_t bytes);
   [[nodiscard]] bool begin_window(uint64_t chunks);
   void end_window();
+  [[nodiscard]] bool move_spare();
+  [[nodiscard]] bool can_do_without_chunk() const noexcept;
   enum class Emptied : uint8_t { kYes, kNotYet, kBlocked };
   [[nodiscard]] Emptied empty_window();
   [[nodiscard]] bool gather_window(std::vector<Number>& leaving);
-  [[nodiscard]] bool move_record(Offset buffer);
+  [[nodiscard]] bool empty_buffer(Offset buffer, uint64_t chunk_at, std::vector<Number>& leaving);
+  [[nodiscard]] bool move_record(const kv::Table::HashedKey& key);
 
   // --- Recovery: object_store_recovery.cc ---
 
@@ -131,7 +135,10 @@ struct ObjectStore::State {
   Offset spare;  // Room for the record of a departed object.
   std::optional<Damage> damage;
   std::optional<Heap::ChunkRun> window;
-  std::vector<bool> barred;  // Chunks that cannot be emptied.
+  uint64_t needed_chunks = 0;  // Of what room is made for.
+  bool can_move_records = true;
+  std::vector<bool> barred;        // Chunks that cannot be emptied.
+  std::vector<bool> with_records;  // And those that may hold records of the table.
   std::vector<uint64_t> used_places;
 };
 

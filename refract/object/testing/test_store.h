@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,12 +32,14 @@ class Readers final : public PinSource, public UseSource {
  public:
   void hold(Offset object) { held_.push_back(object); }
   void let_go(Offset object) { held_.erase(std::ranges::find(held_, object)); }
+  void let_go_of_all() { held_.clear(); }
+  [[nodiscard]] bool holds(Offset object) const { return std::ranges::find(held_, object) != held_.end(); }
   void use(Offset object) { used_.push_back(object.value); }
-  // Called in the middle of the next look at pins.
-  std::function<void()> at_next_look;
+  // Called when pins are about to be looked at.
+  std::function<void()> at_look;
 
   void collect(PinSet& pins) noexcept override {
-    if (at_next_look) std::exchange(at_next_look, nullptr)();
+    if (at_look) at_look();
     for (const Offset object : held_) pins.add(object);
   }
   void collect_uses(std::vector<uint64_t>& places) override {
@@ -69,11 +73,8 @@ class StoreWorld {
     REFRACT_CHECK(kv::Table::format(writer, heap).has_value());
     REFRACT_CHECK(restart().has_value());
   }
-  // Over bytes that are there already.
-  StoreWorld(const StoreOptions& options, std::span<const std::byte> bytes, StoreLog* log = nullptr)
-      : options_(options), memory_(options.chunks_max * kChunkBytes / sizeof(Page)), log_(log) {
-    std::memcpy(base(), bytes.data(), std::min<size_t>(bytes.size(), memory_.size() * sizeof(Page)));
-  }
+  // Takes over what another memory holds; a restart makes its owner.
+  void load(std::span<const std::byte> image) { std::memcpy(base(), image.data(), image.size()); }
 
   [[nodiscard]] Result<> restart() {
     store_.reset();
@@ -127,11 +128,37 @@ class StoreWorld {
     return std::all_of(body, body + parts.filled_bytes(),
                        [&](std::byte byte) { return byte == byte_of(birth); });
   }
-  // All accounts are sums over the records, and the table contradicts itself nowhere.
+  // All accounts are sums over the records, the table contradicts itself nowhere, and the heap has nothing in
+  // use that has no record, but for one buffer that the store keeps.
   [[nodiscard]] std::string damage() {
     if (const auto damage = table().validate()) return damage->what;
     if (const auto damage = store().damage()) return damage->what;
+    heap().reclaim();
+    const uint64_t named =
+        table().stats().entries + accounts().objects + accounts().creations + accounts().departed;
+    const uint64_t live = heap().stats().buffers_live;
+    if (live < named || live > named + 1) return "what is in use has no record";
     return {};
+  }
+  // Ends all that there is; the readers let go of it.
+  void empty() {
+    readers.let_go_of_all();
+    for (const ObjectStore::OpenCreation& open : store().creations()) {
+      REFRACT_CHECK(store().end_creation(open.id, open.birth) == Code::kOk);
+    }
+    for (const auto& [id, object] : objects()) REFRACT_CHECK(store().erase(id_of(id), 0).has_value());
+    (void)store().release_departed();
+  }
+  // The sealed objects, as a list tells them.
+  [[nodiscard]] std::map<std::string, Object> objects() {
+    std::map<std::string, Object> found;
+    uint64_t cursor = 0;
+    do {
+      cursor = store().list(cursor, [&](const ObjectStore::Listed& listed) {
+        if (listed.is_sealed) found.insert_or_assign(text_of(listed.id), listed.object);
+      });
+    } while (cursor != 0);
+    return found;
   }
 
   [[nodiscard]] std::byte* base() noexcept { return static_cast<std::byte*>(memory_.data()->bytes); }
