@@ -37,7 +37,8 @@ const char* ObjectStore::State::read_record(kv::Slot slot, Named& named) const n
   if (!is_departed && named.kind != KeyKind::kSealed && named.kind != KeyKind::kCreation) {
     return "a record is of no kind";
   }
-  if (!is_departed) return named.id.empty() || named.id.size() > kIdBytesMax ? "an id is too long" : nullptr;
+  if (!is_departed)
+    return named.id.empty() || named.id.size() > kIdBytesMax ? "an id is too long or missing" : nullptr;
   const ObjectKey expected = ObjectKey::departed(named.record.object_at);
   return std::ranges::equal(expected.bytes(), entry->key) ? nullptr : "a departed object has another's key";
 }
