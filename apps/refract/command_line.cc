@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "apps/refract/argument_values.h"
 #include "apps/refract/help.h"
 #include "apps/refract/terminal.h"
 
@@ -200,31 +201,20 @@ std::unexpected<Report> refuse(const Invocation& invocation, std::string what) {
   return report(Code::kInvalidArgument, std::move(what), std::move(next));
 }
 
+Reported<> take(const Invocation& invocation, Reported<uint64_t> read, uint64_t& to) {
+  if (!read) return refuse(invocation, read.error().what);
+  to = *read;
+  return {};
+}
+
 Reported<> read_duration(const Invocation& invocation, const char* flag, const std::string& text,
                          uint64_t& ns) {
-  if (text.empty()) return {};
-  const node::Knob duration{.key = flag,
-                            .type = node::KnobType::kDuration,
-                            .fallback = "",
-                            .fallback_words = "",
-                            .least = 1'000'000,
-                            .choices = "",
-                            .sentence = "",
-                            .store = nullptr,
-                            .show = nullptr};
-  const auto value = node::parse_value(duration, text);
-  if (!value) return refuse(invocation, fmt::format("{}: {}", flag, value.error().what));
-  ns = static_cast<uint64_t>(value->number);
-  return {};
+  return text.empty() ? Reported<>{} : take(invocation, duration_of(flag, text), ns);
 }
 
 Reported<> read_number(const Invocation& invocation, const char* flag, const std::string& text,
                        uint64_t& number) {
-  if (text.empty()) return {};
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && stopped == end && number > 0) return {};
-  return refuse(invocation, fmt::format("{}: expected a whole number from 1, found '{}'", flag, text));
+  return text.empty() ? Reported<>{} : take(invocation, whole_number_of(flag, text), number);
 }
 
 // An offset or an index: a whole number, hexadecimal with 0x.
@@ -373,6 +363,7 @@ Reported<> finish(Invocation& to, const Texts& texts) {
 std::unexpected<Report> unknown_command(const std::string& word) {
   std::vector<std::string> names;
   for (const HelpPage& page : help_pages()) names.emplace_back(page.command);
+  names.emplace_back("object");
   const std::string nearest = node::nearest_name(word, names);
   return report(Code::kInvalidArgument, fmt::format("there is no command {}", in_quotes(word)),
                 nearest.empty() ? "refract --help lists the commands"

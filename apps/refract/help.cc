@@ -516,6 +516,7 @@ std::string overview() {
       "\n"
       "Commands\n";
   for (const HelpPage& page : kPages) text += fmt::format("  {:<8} {}\n", page.command, page.summary);
+  text += "  object   large data that is made once and read by many: refract object --help\n";
   text += R"(
 Start a node with `refractd` (or `make run`). On its host its memory is mapped here
 read-only, so get, scan and dump need no answer of its server.

@@ -2,10 +2,12 @@
 // refract: the command line client. See refract --help.
 #include <csignal>
 #include <cstdlib>
+#include <span>
 #include <string_view>
 
 #include "apps/refract/command_line.h"
 #include "apps/refract/commands.h"
+#include "apps/refract/object/object_line.h"
 #include "apps/refract/terminal.h"
 
 namespace {
@@ -31,7 +33,15 @@ constexpr Command kCommands[] = {
 int main(int argc, char** argv) {
   // A reader that goes away, as `head` does, is an error of write(2) and no reason to die.
   (void)std::signal(SIGPIPE, SIG_IGN);
-  const auto invocation = refract::cli::parse_command_line(argc, argv, std::getenv("REFRACT_SOCKET_PATH"));
+  const char* const socket = std::getenv("REFRACT_SOCKET_PATH");
+  const std::span words(argv + (argc > 0 ? 1 : 0), static_cast<size_t>(argc > 0 ? argc - 1 : 0));
+  if (const auto at = refract::cli::object_word(words)) {
+    const auto invocation = refract::cli::parse_object_line(words, *at, socket);
+    if (!invocation) return refract::cli::complain(invocation.error());
+    if (invocation->base.command.empty()) return refract::cli::write_out(invocation->base.text_to_print);
+    return refract::cli::run_object(*invocation);
+  }
+  const auto invocation = refract::cli::parse_command_line(argc, argv, socket);
   if (!invocation) return refract::cli::complain(invocation.error());
   if (invocation->command.empty()) return refract::cli::write_out(invocation->text_to_print);
   for (const Command& command : kCommands) {

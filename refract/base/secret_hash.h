@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash for which only a holder of its key can choose inputs: SipHash, with one round for each word and
-// three at the end. For tables that are private to a process, under keys that others choose; nothing of it is
-// ever stored or sent.
+// A hash for which only a holder of its key can choose inputs: SipHash. With one round for each word and
+// three at the end it is for tables that are private to a process, under keys that others choose: nothing of
+// that is ever stored or sent. With two and four, results may be seen by all, and do not tell the key.
 //
 // Threads: any; it does not change.
 #pragma once

@@ -48,6 +48,7 @@
 
 namespace refract {
 
+class Objects;
 class Reader;
 
 namespace client {
@@ -127,6 +128,9 @@ class REFRACT_API Client {
   [[nodiscard]] Result<Got> exists(Bytes key);
   // Shorter reads for the calling thread alone: reader.h. kForked.
   [[nodiscard]] Result<Reader> reader();
+
+  // What the node has of objects: objects.h. kUnsupported: it has none, and says how to start it so.
+  [[nodiscard]] Reported<Objects> objects();
 
   // The new version. kNoSpace: the node's memory limit is reached, nothing was changed.
   [[nodiscard]] Result<uint64_t> put(Bytes key, Bytes value, const PutOptions& options = {});

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "refract/kv/layout/layout.h"
+
 namespace refract::client {
 
 namespace {
@@ -51,7 +53,7 @@ class ClientState::ThreadEntries {
   }
   void add(ClientState& client, ThreadState* state) {
     forget_ended();
-    client.references_.fetch_add(1, std::memory_order_relaxed);
+    client.refer();
     entries_.push_back({.client = &client, .state = state});
   }
 
@@ -155,9 +157,10 @@ void ClientState::release() noexcept {
 }
 
 Result<Reservation> ClientState::reserve(uint64_t bytes) {
+  if (bytes > kv::kValueBytesMax) return fail(Code::kTooLarge);
   Result<SharedBufferHold> buffer = shelf_.take(bytes);
   if (!buffer) return fail(buffer.error());
-  references_.fetch_add(1, std::memory_order_relaxed);
+  refer();
   return Reservation(buffer->release(), bytes, this);
 }
 

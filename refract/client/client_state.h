@@ -4,8 +4,8 @@
 //
 // Invariants: (T1) A thread state is in `threads_` until its thread or the Client ends; the one that takes it
 // out destroys it. (T2) What can still name a ClientState holds one of its references: the Client, each
-// thread that has a state of it, and each reservation, so that no address is used again while a thread
-// remembers it.
+// thread that has a state of it, each reservation, creation and subscription, so that no address is used
+// again while a thread remembers it.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,15 @@ class ClientState {
   [[nodiscard]] ThreadState* mine();
 
   [[nodiscard]] Result<Reservation> reserve(uint64_t bytes);
-  // Of a reservation that has ended, perhaps after the Client.
+  // The same without a bound on the length, for objects. Goes back by take_back() behind a refer().
+  [[nodiscard]] Result<SharedBufferHold> take_memory(uint64_t bytes) { return shelf_.take(bytes); }
+  // Of a reservation that has ended, perhaps after the Client. Lets go of a reference.
   void take_back(SharedBufferHold memory) noexcept;
+  // One reference more, and one less, which may be the last.
+  void refer() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept;
+  // Only what holds its memory is left.
+  [[nodiscard]] bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
   // Of the Client: ends everything but what views hold.
   void end() noexcept;
@@ -62,7 +69,6 @@ class ClientState {
   [[nodiscard]] ThreadState* make_mine();
   // What the thread had of this Client goes, unless the Client went first.
   void thread_ended(const ThreadState* state) noexcept;
-  void release() noexcept;
 
   // The thread's last answer of mine(). Initial-exec, because a call to find it would cost as much as a get.
   [[gnu::tls_model("initial-exec")]] static thread_local constinit Latest latest_;

@@ -3,6 +3,7 @@
 
 #include "refract/client/client_state.h"
 #include "refract/client/reservation_shelf.h"
+#include "refract/kv/layout/layout.h"
 #include "refract/memory/host/shared_buffer.h"
 
 namespace refract {
@@ -11,6 +12,7 @@ Reservation::Reservation(SharedBuffer* buffer, uint64_t bytes, client::ClientSta
     : buffer_(buffer), client_(client), bytes_(buffer->bytes().first(bytes)), reserved_bytes_(bytes) {}
 
 Result<Reservation> Reservation::make(uint64_t bytes) {
+  if (bytes > kv::kValueBytesMax) return fail(Code::kTooLarge);
   Result<SharedBufferHold> buffer = client::ReservationShelf::make(bytes);
   if (!buffer) return fail(buffer.error());
   return Reservation(buffer->release(), bytes, nullptr);

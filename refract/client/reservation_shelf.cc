@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "refract/base/units.h"
-#include "refract/kv/layout/layout.h"
 
 namespace refract::client {
 namespace {
@@ -25,7 +24,6 @@ uint64_t memory_for(uint64_t bytes) noexcept {
 
 Result<SharedBufferHold> ReservationShelf::make(uint64_t bytes) {
   if (bytes == 0) return fail(Code::kInvalidArgument);
-  if (bytes > kv::kValueBytesMax) return fail(Code::kTooLarge);
   Reported<SharedBufferHold> buffer = SharedBuffer::make(memory_for(bytes));
   if (!buffer) return fail(buffer.error().code);
   return std::move(*buffer);

@@ -23,7 +23,7 @@ class ReservationShelf {
   ReservationShelf& operator=(const ReservationShelf&) = delete;
   ~ReservationShelf() { close(); }
 
-  // At least `bytes`; errors as Reservation::make() has them.
+  // At least `bytes`. kInvalidArgument: none. kNoSpace, kSystem: there is no such memory.
   [[nodiscard]] static Result<SharedBufferHold> make(uint64_t bytes);
   // The same, of what is kept if something fits.
   [[nodiscard]] Result<SharedBufferHold> take(uint64_t bytes);

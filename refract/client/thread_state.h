@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "refract/base/clock.h"
@@ -15,6 +16,7 @@
 #include "refract/client/async_calls.h"
 #include "refract/client/link/forks.h"
 #include "refract/client/link/settings.h"
+#include "refract/client/objects/object_peer.h"
 #include "refract/client/paths/peers.h"
 #include "refract/client/paths/read_ticket.h"
 #include "refract/client/use_notes.h"
@@ -109,7 +111,7 @@ class alignas(64) ThreadState {
   void count_reread() noexcept { rereads_.add(1); }
   // Makes what the connections count visible to other threads.
   void publish() noexcept {
-    messages_.set(peers().messages_sent());
+    messages_.set(peers().messages_sent() + (objects_ == nullptr ? 0 : objects_->messages_sent()));
     losses_.set(peers().server_losses());
     connections_.set(peers().connections());
   }
@@ -118,6 +120,12 @@ class alignas(64) ThreadState {
   [[nodiscard]] runtime::Shard& shard() noexcept { return shard_; }
   [[nodiscard]] AsyncCalls& async() noexcept { return async_; }
   [[nodiscard]] Peers& peers() noexcept { return async_.peers(); }
+  // Made when it is first asked for.
+  [[nodiscard]] ObjectPeer& objects() {
+    if (objects_ == nullptr) [[unlikely]]
+      objects_ = std::make_unique<ObjectPeer>(peers());
+    return *objects_;
+  }
   [[nodiscard]] const Report& trouble() const noexcept { return async_.trouble(); }
   [[nodiscard]] ClientCounters tally() const noexcept;
 
@@ -151,6 +159,7 @@ class alignas(64) ThreadState {
   Counter connections_;
   runtime::Shard shard_;
   AsyncCalls async_;
+  std::unique_ptr<ObjectPeer> objects_;
 };
 
 }  // namespace refract::client

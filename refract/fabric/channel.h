@@ -84,6 +84,9 @@ struct Capabilities {
   // Regions that the connecting end registers with a memory file are mapped by the accepting end, whose kRead
   // of them needs no other process; of others from kLentRegionFirst on it is refused.
   bool maps_lent_files = false;
+  // From so many bytes on, one kRead of such memory may be copied by several threads, so one of this length
+  // is better than several shorter ones. 0: it makes no difference.
+  uint32_t shared_read_bytes_min = 0;
   bool atomics_coherent_with_cpu = true;  // kCompareSwap meets the peer's own atomics on one word.
   bool counts_written_bytes = true;       // revoke_region knows what WRITEs have brought; devices do not say.
   // A message is a few stores: the peer sees it at once, and two small ones cost hardly more than one. Else

@@ -14,6 +14,7 @@
 
 #include "refract/memory/host/descriptor.h"
 #include "refract/memory/remote_visible.h"
+#include "refract/memory/streaming_copy.h"
 
 namespace refract {
 
@@ -86,7 +87,7 @@ CopyTeam::~CopyTeam() {
 
 void CopyTeam::copy(std::byte* target, const std::byte* source, size_t bytes) noexcept {
   if (bytes < kBytesMin || options_.threads_max < 2 || is_taken_.exchange(true, std::memory_order_acquire)) {
-    copy_possibly_torn(target, source, bytes);
+    copy_alone(target, source, bytes);
     return;
   }
   const Job job{
@@ -97,11 +98,19 @@ void CopyTeam::copy(std::byte* target, const std::byte* source, size_t bytes) no
   if (helpers > 0) {
     copy_together(job, helpers);
   } else {
-    copy_possibly_torn(target, source, bytes);
+    copy_alone(target, source, bytes);
   }
   // A trial that found no free core is tried again.
   if (wants_help == (helpers > 0)) trials_.note(wants_help, options_.clock.now_ns() - start_ns, bytes);
   is_taken_.store(false, std::memory_order_release);
+}
+
+void CopyTeam::copy_alone(std::byte* target, const std::byte* source, size_t bytes) const noexcept {
+  if (options_.past_caches) {
+    store_streaming(target, source, bytes);
+  } else {
+    copy_possibly_torn(target, source, bytes);
+  }
 }
 
 unsigned CopyTeam::helpers_for(size_t pieces) noexcept {
@@ -150,7 +159,7 @@ bool CopyTeam::copy_pieces() noexcept {
     const size_t piece = next_piece_.fetch_add(1, std::memory_order_relaxed);
     if (piece >= job_.pieces) return has_copied;
     const size_t at = piece * kPieceBytes;
-    copy_possibly_torn(job_.target + at, job_.source + at, std::min(kPieceBytes, job_.bytes - at));
+    copy_alone(job_.target + at, job_.source + at, std::min(kPieceBytes, job_.bytes - at));
     has_copied = true;
   }
 }

@@ -51,6 +51,7 @@ class CopyTeam {
     unsigned threads_max = 4;  // The caller among them, up to kThreadsMax. 0, 1: always alone.
     unsigned (*free_cores)() noexcept = &refract::free_cores;
     const Clock& clock = system_clock();
+    bool past_caches = false;  // By store_streaming: for what this process does not look at.
   };
   explicit CopyTeam(const Options& options) noexcept : options_(options) {}
   CopyTeam(const CopyTeam&) = delete;
@@ -58,7 +59,7 @@ class CopyTeam {
   // REQUIRES: no copy is under way. In a child of the process that made it, helpers are those of the parent.
   ~CopyTeam();
 
-  // As copy_possibly_torn.
+  // As copy_possibly_torn, or store_streaming.
   void copy(std::byte* target, const std::byte* source, size_t bytes) noexcept;
 
   // Copies that helpers took part in, and helpers that were started.
@@ -80,6 +81,7 @@ class CopyTeam {
   void start_up_to(unsigned wanted) noexcept;
   void copy_together(const Job& job, unsigned helpers) noexcept;
   bool copy_pieces() noexcept;
+  void copy_alone(std::byte* target, const std::byte* source, size_t bytes) const noexcept;
   void help() noexcept;
   static void* help(void* team) noexcept;
   [[nodiscard]] bool enter() noexcept;

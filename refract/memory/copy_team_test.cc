@@ -14,10 +14,13 @@
 #include <vector>
 
 #include "refract/memory/testing/child_process.h"
+#include "refract/memory/testing/staged_clock.h"
 
 namespace refract {
 namespace {
 
+using test::many_cores;
+using test::StagedClock;
 using testing::Le;
 
 constexpr size_t kBytes = CopyTeam::kBytesMin + 12'345;
@@ -25,35 +28,6 @@ constexpr size_t kBytes = CopyTeam::kBytesMin + 12'345;
 unsigned no_cores() noexcept {
   return 0;
 }
-unsigned many_cores() noexcept {
-  return 1'000;
-}
-
-// By which copies take as long as they are said to, in the order in which a team tries them: looked at before
-// each copy and after it.
-class StagedClock final : public Clock {
- public:
-  StagedClock(uint64_t alone_ns, uint64_t together_ns) noexcept
-      : alone_ns_(alone_ns), together_ns_(together_ns) {}
-  [[nodiscard]] uint64_t now_ns() const noexcept override {
-    is_over_ = !is_over_;
-    if (!is_over_) return now_ns_;
-    const bool is_helped = trials_.wants_help();
-    const uint64_t ns = is_helped ? together_ns_ : alone_ns_;
-    trials_.note(is_helped, ns, kBytes);
-    now_ns_ += ns;
-    return now_ns_;
-  }
-  [[nodiscard]] uint64_t wall_ns() const noexcept override { return now_ns_; }
-
- private:
-  const uint64_t alone_ns_;
-  const uint64_t together_ns_;
-  mutable bool is_over_ = true;
-  mutable uint64_t now_ns_ = 1;
-  mutable CopyTrials trials_;
-};
-
 std::vector<std::byte> noise(size_t bytes, uint64_t seed) {
   std::vector<std::byte> made(bytes);
   uint64_t word = seed;
@@ -84,9 +58,11 @@ class Copies {
   std::vector<std::byte> target_;
 };
 
-TEST(CopyTeam, copies_whole_values_of_any_length_with_helpers) {
+class CopyTeamOfEitherKind : public testing::TestWithParam<bool> {};
+
+TEST_P(CopyTeamOfEitherKind, copies_whole_values_of_any_length_with_helpers) {
   const StagedClock clock(1'000, 10);
-  CopyTeam team({.free_cores = &many_cores, .clock = clock});
+  CopyTeam team({.free_cores = &many_cores, .clock = clock, .past_caches = GetParam()});
   for (const size_t bytes :
        {size_t{1}, CopyTeam::kBytesMin - 1, CopyTeam::kBytesMin, kBytes, 3 * CopyTeam::kBytesMin + 1}) {
     EXPECT_TRUE(Copies(bytes).are_whole(team, 8)) << bytes;
@@ -100,6 +76,8 @@ TEST(CopyTeam, copies_whole_values_of_any_length_with_helpers) {
   }
   EXPECT_GT(team.shared_copies(), 0U);
 }
+
+INSTANTIATE_TEST_SUITE_P(PastCaches, CopyTeamOfEitherKind, testing::Bool());
 
 TEST(CopyTeam, serves_several_threads_at_once) {
   const StagedClock clock(1'000, 10);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Free runs of granules for values too large for a slab class: best fit, neighbours joined, but never across
-// a border: an extent lies in one region, because one registration with a device covers one region.
+// a border. Borders are where regions begin, because one registration with a device covers one region; a heap
+// whose extents may lie in several has none.
 //
 // Knows offsets only, nothing of chunks; private to the owning shard and rebuilt at restart. Large values are
 // rare and dear enough that ordinary ordered sets do.

@@ -76,11 +76,12 @@ Result<> Heap::check_header(std::span<const std::byte> space) noexcept {
   return {};
 }
 
-Heap::Heap(Writer& writer, PinSource& pins)
+Heap::Heap(Writer& writer, PinSource& pins, Borders borders)
     : writer_(writer),
       pins_(pins),
       chunk_table_{writer.view<SpaceHeader>({0}).chunk_table},
-      chunks_max_(writer.view<SpaceHeader>({0}).chunks_max) {
+      chunks_max_(writer.view<SpaceHeader>({0}).chunks_max),
+      borders_(borders) {
   chunks_.reserve(chunks_max_);
   retired_.reserve(4 * kReclaimBatch);
   stamp_limit_ = writer_.load(kStampLimitAt);
@@ -100,7 +101,7 @@ void Heap::add(Offset start, uint64_t bytes) {
     Chunk chunk;
     chunk.kind = word.kind();
     chunk.size_class = word.size_class();
-    chunk.starts_region = index == first;
+    chunk.starts_region = index == first && borders_ == Borders::kKept;
     chunks_.push_back(std::move(chunk));
     if (word.kind() == ChunkKind::kFree) {
       ++free_chunks_;
@@ -108,7 +109,7 @@ void Heap::add(Offset start, uint64_t bytes) {
     }
   }
   first_free_ = std::min(first_free_, first);
-  extents_.add_border(start);
+  if (borders_ == Borders::kKept) extents_.add_border(start);
   stats_.bytes_total += count * kChunkBytes;
 }
 
@@ -121,7 +122,7 @@ void Heap::set_kind(uint32_t index, ChunkWord word) {
 std::optional<uint32_t> Heap::take_chunks(uint64_t count, bool from_reserve) {
   // The table may need lines and buckets when values have taken all they may: it keeps one chunk in 64.
   if (REFRACT_FAULT_FAILS("heap.no_chunk")) return std::nullopt;
-  const uint64_t reserve = from_reserve ? 0 : 1 + chunks_.size() / 64;
+  const uint64_t reserve = from_reserve ? 0 : reserved_chunks();
   if (free_chunks_ < count + reserve) return std::nullopt;
   uint64_t run = 0;
   bool found_free = false;
@@ -253,6 +254,7 @@ std::optional<Offset> Heap::allocate_extent(uint64_t bytes) {
 }
 
 std::optional<Offset> Heap::take_extent(uint64_t bytes) {
+  if (bytes > end()) return std::nullopt;  // Rounded up it could be small.
   const uint64_t run_bytes = round_up(bytes, kExtentGranuleBytes);
   if (const auto at = extents_.take(run_bytes)) return at;
   const uint64_t count = round_up(run_bytes, kChunkBytes) / kChunkBytes;

@@ -54,10 +54,13 @@ class Heap {
   // Says whether a space begins here that this version can read: kMalformed, kUnsupported or kCorrupt if not.
   [[nodiscard]] static Result<> check_header(std::span<const std::byte> space) noexcept;
 
+  // Whether what needs several chunks may lie in two regions: not where one registration with a device has to
+  // cover it.
+  enum class Borders : uint8_t { kKept, kCrossed };
   // REQUIRES: check_header passed. `pins` outlives the heap.
-  Heap(Writer& writer, PinSource& pins);
+  Heap(Writer& writer, PinSource& pins, Borders borders = Borders::kKept);
 
-  // Populated memory behind what the heap has: whole chunks, in one region (no extent crosses its end).
+  // Populated memory behind what the heap has: whole chunks, in one region.
   void add(Offset start, uint64_t bytes);
 
   // Room for `bytes`, or nowhere where the space is full. The memory is dirty.
@@ -80,11 +83,17 @@ class Heap {
   // Makes retired buffers reusable that no pin holds. Called by itself every few retirements.
   void reclaim();
 
+  // The same, and gives back chunks of which only what waits to be taken first is left.
+  void collect_free_chunks();
+
   // A number that no buffer of this space ever carried. Never 0.
   [[nodiscard]] uint64_t next_stamp();
   // The next one is this or higher: for a space that is filled with contents of another, whose stamps they
   // keep.
   void skip_stamps_below(uint64_t stamp);
+
+  // So many free chunks are kept for the table.
+  [[nodiscard]] uint64_t reserved_chunks() const noexcept { return 1 + chunks_.size() / 64; }
 
   // True when so little is free that the node should ask for another region now.
   [[nodiscard]] bool wants_growth() const noexcept;
@@ -98,18 +107,24 @@ class Heap {
   [[nodiscard]] std::vector<Offset> announced_pins();
   void end_recovery();
 
-  // A run of chunks, in one region, that all buffers must leave, so that a class or a large value that has
-  // none can have it. What is given back in it is not given out while it is withheld.
+  // A run of chunks, in one region unless borders are crossed, that all buffers must leave, so that a class
+  // or a large value that has none can have it. What is given back in it is not given out while it is
+  // withheld.
   struct ChunkRun {
     uint64_t first = 0;
     uint64_t chunks = 0;
   };
   // The run with the least in it, of those that hold no table and no header; of several, the first behind
-  // `from`. Nothing: there is none.
-  [[nodiscard]] std::optional<ChunkRun> emptiest_run(uint64_t chunks, uint64_t from) const noexcept;
+  // `from`. None has a chunk that is `barred`: one for each chunk, or null. Nothing: there is none.
+  [[nodiscard]] std::optional<ChunkRun> emptiest_run(
+      uint64_t chunks, uint64_t from, const std::vector<bool>* barred = nullptr) const noexcept;
   void withhold(const ChunkRun& run);
   void hand_back(const ChunkRun& run);
   [[nodiscard]] bool is_free(const ChunkRun& run) const noexcept;
+  // How large the buffers are that this chunk is cut into; more than any are, where it is not.
+  [[nodiscard]] uint64_t slab_bytes(uint64_t chunk) const noexcept {
+    return chunks_[chunk].kind == ChunkKind::kSlab ? kClassBytes[chunks_[chunk].size_class] : UINT64_MAX;
+  }
   // Adds the buffers that begin in this chunk, and the last one before it that may reach into it: in use or
   // retired.
   void occupants(uint64_t chunk, std::vector<Offset>& buffers) const;
@@ -145,8 +160,8 @@ class Heap {
   struct Chunk {
     ChunkKind kind = ChunkKind::kFree;
     uint8_t size_class = 0;
-    bool starts_region = false;
-    bool listed = false;  // In its class's list of chunks with free buffers.
+    bool starts_region = false;  // And no run is joined with what lies before it.
+    bool listed = false;         // In its class's list of chunks with free buffers.
     bool withheld = false;
     uint32_t used = 0;
     uint32_t first_word = 0;                // No word of free_bits below it has a free buffer.
@@ -178,7 +193,6 @@ class Heap {
   void mark_start(Offset at, bool begins);
   void release_slab(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
   void return_to_chunk(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
-  void collect_free_chunks();
   void release_extent(Offset at, uint64_t bytes);
   void put_bit(uint32_t index, uint64_t bit);
   void collect_pins();
@@ -188,6 +202,7 @@ class Heap {
   PinSource& pins_;
   const Offset chunk_table_;
   const uint64_t chunks_max_;
+  const Borders borders_;
   std::vector<Chunk> chunks_;
   uint64_t free_chunks_ = 0;
   uint64_t first_free_ = 0;  // No chunk below it is free.

@@ -50,7 +50,8 @@ bool Heap::mark_bit(Offset at, ChunkWord expected, uint64_t buffer_bytes) {
 
 bool Heap::mark_live(Offset at, uint64_t bytes) {
   if (bytes > kSlabBytesMax) {
-    if (at.value % kExtentGranuleBytes != 0) return false;
+    // Neither is checked yet: rounded up, or added, they could be small.
+    if (at.value % kExtentGranuleBytes != 0 || !is_inside(at, bytes)) return false;
     if (!extents_.take_at({.start = at, .bytes = round_up(bytes, kExtentGranuleBytes)})) return false;
     mark_start(at, true);
   } else {

@@ -23,7 +23,8 @@ void Heap::mark_start(Offset at, bool begins) {
   word = begins ? word | bit : word & ~bit;
 }
 
-std::optional<Heap::ChunkRun> Heap::emptiest_run(uint64_t count, uint64_t from) const noexcept {
+std::optional<Heap::ChunkRun> Heap::emptiest_run(uint64_t count, uint64_t from,
+                                                 const std::vector<bool>* barred) const noexcept {
   std::optional<ChunkRun> best;
   uint64_t best_bytes = 0;
   bool best_is_behind = false;
@@ -40,7 +41,7 @@ std::optional<Heap::ChunkRun> Heap::emptiest_run(uint64_t count, uint64_t from) 
     // One alone that is free already is no help.
     const bool can_be_empty = chunk.kind == ChunkKind::kSlab || chunk.kind == ChunkKind::kExtent ||
                               (chunk.kind == ChunkKind::kFree && count > 1);
-    if (!can_be_empty || chunk.withheld) {
+    if (!can_be_empty || chunk.withheld || (barred != nullptr && (*barred)[index])) {
       run = run_bytes = 0;
       continue;
     }

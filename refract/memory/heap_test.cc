@@ -31,8 +31,8 @@ class HeapTest : public testing::Test {
     open(16);
   }
 
-  void open(uint64_t chunks) {
-    heap_ = std::make_unique<Heap>(writer_, pins_);
+  void open(uint64_t chunks, Heap::Borders borders = Heap::Borders::kKept) {
+    heap_ = std::make_unique<Heap>(writer_, pins_, borders);
     heap_->add({0}, chunks * kChunkBytes);
   }
   // Allocates and writes the bytes full, so that overlapping buffers are seen.

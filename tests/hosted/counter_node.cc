@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   auto loaded = refract::node::load_config(argc, argv, environ);
   if (!loaded) return refuse(loaded.error());
   refract::set_log_level(loaded->config.log_level);
-  auto keeper = refract::node::Keeper::open(loaded->config, kRows);
+  auto keeper = refract::node::Keeper::open(loaded->config, {.keys = kRows, .objects = {}});
   if (!keeper) return refuse(keeper.error());
   return (*keeper)->run([&] {
     std::fputs(refract::node::start_banner(**keeper, "refract").c_str(), stdout);

@@ -64,6 +64,7 @@ class ShmTransport final : public Transport {
     return {.server_state = &page_->server_state, .incarnation = &page_->incarnation, .are_live = true};
   }
   [[nodiscard]] PinWriter* pins() noexcept override { return &domain_->pins(channel_); }
+  [[nodiscard]] WidePins* wide_pins() noexcept override { return &domain_->wide_pins(channel_); }
   [[nodiscard]] UseWriter* uses() noexcept override { return &domain_->uses(channel_); }
   [[nodiscard]] uint64_t reads_per_use() const noexcept override {
     const uint64_t reads = observe_u64(&page_->reads_per_use);

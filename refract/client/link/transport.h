@@ -22,6 +22,7 @@ namespace refract {
 class CopyTeam;
 class PinWriter;
 class UseWriter;
+class WidePins;
 }  // namespace refract
 namespace refract::fabric::tcp {
 class Secret;
@@ -83,6 +84,8 @@ class Transport {
   [[nodiscard]] virtual Signs signs() const noexcept = 0;
   // Where values that are read directly are held. Null: there is no direct reading.
   [[nodiscard]] virtual PinWriter* pins() noexcept { return nullptr; }
+  // The same, and all that the node gives this connection beside it: of its objects 65,536 can be held.
+  [[nodiscard]] virtual WidePins* wide_pins() noexcept { return nullptr; }
   // Where direct reads are written down, and of how many one is; 0: of none.
   [[nodiscard]] virtual UseWriter* uses() noexcept { return nullptr; }
   [[nodiscard]] virtual uint64_t reads_per_use() const noexcept { return 0; }

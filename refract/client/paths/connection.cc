@@ -20,7 +20,7 @@ constexpr size_t kPipeline = 64;
 
 Connection::Connection(runtime::Shard& shard, const TransportRow& row, const TransportRequest& request,
                        Paths paths, std::unique_ptr<Transport> transport)
-    : Link(shard, row, request, std::move(transport)),
+    : PinningLink(shard, row, request, std::move(transport)),
       timeout_ns_(request.timeout_ns),
       paths_(paths),
       copies_(request.copies),
@@ -40,19 +40,6 @@ Reported<Connection::Owned> Connection::begin(runtime::Shard& shard, const Trans
   return connection;
 }
 
-void Connection::retire() noexcept {
-  if (is_child()) return;
-  leave_shard();
-  rpc_.retire();
-  const auto held = pins_ == nullptr ? int64_t{0} : static_cast<int64_t>(pins_->retire());
-  // Those who have let go since then counted below zero.
-  if (views_left_.fetch_add(held, std::memory_order_acq_rel) == -held) delete this;
-}
-
-void Connection::end_of_a_view() noexcept {
-  if (views_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-}
-
 void Connection::come_up() {
   const fabric::Channel::LocalView view = transport().channel().local_view();
   if (paths_ == Paths::kRpc) {
@@ -63,12 +50,12 @@ void Connection::come_up() {
     why_not_direct_ = "the options ask for chains";
     return;
   }
-  pins_ = transport().pins();
-  if (pins_ == nullptr && transport().channel().capabilities().read_bypasses_target_cpu) {
+  set_pins(transport().pins());
+  if (pins() == nullptr && transport().channel().capabilities().read_bypasses_target_cpu) {
     remote_.emplace(rpc_, shard(), kv::RemoteClientOptions{.timeout_ns = timeout_ns_});
     return;
   }
-  if (pins_ == nullptr) {
+  if (pins() == nullptr) {
     why_not_direct_ = "the node's memory cannot be mapped over a network";
     return;
   }
@@ -81,7 +68,7 @@ void Connection::come_up() {
                                   info(header.error().code).sentence);
     return;
   }
-  memory_.emplace(view.base, view.bytes, pins_, copies_);
+  memory_.emplace(view.base, view.bytes, pins(), copies_);
   reader_ =
       &reader_memory_.emplace(*memory_, store_clock_.emplace(shard().clock(), time_offset_ns(view.base)));
 }

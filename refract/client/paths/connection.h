@@ -2,22 +2,18 @@
 // One connection to one shard of a node: a link to it, and the paths to its entries over that link. Each
 // operation takes the best path there is: reads directly where the provider maps the shard's memory here,
 // else by READs or chains, and all else by calls. Another node is another connection.
-//
-// A connection has one owner, who destroys it by retiring it: it leaves its runtime shard then, and its
-// memory goes when the last view of it has gone, by whatever thread that is. Until then it stays open,
-// because a node honours the pins of open connections only.
+// Views hold its pins.
 //
 // Threads: used only by its runtime shard, except let_go().
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "refract/client/link/link.h"
+#include "refract/client/link/pinning_link.h"
 #include "refract/client/link/transport.h"
 #include "refract/client/paths/line_fetcher.h"
 #include "refract/kv/calls/lender.h"
@@ -33,14 +29,11 @@
 
 namespace refract::client {
 
-class Connection final : public Link {
+class Connection final : public PinningLink {
  public:
   using Reader = kv::DirectReader<kv::MappedMemory>;
   using Key = kv::HashedKey;
 
-  struct Retire {
-    void operator()(Connection* connection) const noexcept { connection->retire(); }
-  };
   using Owned = std::unique_ptr<Connection, Retire>;
 
   // Begins to connect; poll the shard until state() is another than kConnecting.
@@ -105,20 +98,11 @@ class Connection final : public Link {
   // Adds what this shard of the node contributes.
   void fill(Route& route) const;
 
-  // For views, by any thread: the connection lives as long as one of its pins is held. In a child of the
-  // process that connected nothing is let go of.
-  void let_go(int pin) noexcept {
-    // The page of pins is shared: a child would let go of what its parent holds.
-    if (!is_child() && pins_->let_go(pin)) [[unlikely]]
-      end_of_a_view();
-  }
-
  private:
   Connection(runtime::Shard& shard, const TransportRow& row, const TransportRequest& request, Paths paths,
              std::unique_ptr<Transport> transport);
   ~Connection() override = default;
-  void retire() noexcept;
-  void end_of_a_view() noexcept;
+  void leave() noexcept override { rpc_.retire(); }
   void come_up() override;
   void note_change() noexcept override;
   void end() noexcept override;
@@ -126,11 +110,7 @@ class Connection final : public Link {
 
   uint64_t timeout_ns_;
   Paths paths_;
-  CopyTeam* copies_;           // Of the settings. May be null.
-  PinWriter* pins_ = nullptr;  // The transport's; null: there are none.
-  // Of pins that were held when it was retired and have not been let go of; less than 0 while their number is
-  // not known yet.
-  std::atomic<int64_t> views_left_ = 0;
+  CopyTeam* copies_;   // Of the settings. May be null.
   kv::Lender lender_;  // Over the transport's domain.
   kv::RpcClient rpc_;
   std::optional<kv::ChainClient> chains_;   // Over rpc_.

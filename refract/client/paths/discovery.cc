@@ -160,11 +160,11 @@ class Search {
 
 }  // namespace
 
-Task<> await_first_state(runtime::Shard& shard, Connection& connection, uint64_t deadline_ns) {
-  while (connection.state() == Connection::State::kConnecting) {
+Task<> await_first_state(runtime::Shard& shard, Link& link, uint64_t deadline_ns) {
+  while (link.state() == Link::State::kConnecting) {
     // Awaiting changes it, which the check does not see.
     Pending change = shard.ops().begin(deadline_ns);  // NOLINT(misc-const-correctness)
-    connection.wake_at_change(change.token());
+    link.wake_at_change(change.token());
     const runtime::OpResult woken = co_await change;
     if (woken.code != Code::kOk) break;
   }

@@ -25,9 +25,8 @@ struct Discovery {
 [[nodiscard]] runtime::Task<Reported<Discovery>> find_node(runtime::Shard& shard, const Settings& settings,
                                                            uint64_t deadline_ns);
 
-// Until the connection has come up or ended, or the deadline has passed. Ends in a turn of its own, too.
-[[nodiscard]] runtime::Task<> await_first_state(runtime::Shard& shard, Connection& connection,
-                                                uint64_t deadline_ns);
+// Until the link has come up or ended, or the deadline has passed. Ends in a turn of its own, too.
+[[nodiscard]] runtime::Task<> await_first_state(runtime::Shard& shard, Link& link, uint64_t deadline_ns);
 
 // Whether it has come up, the server perhaps being away by now.
 [[nodiscard]] inline bool has_come_up(const Connection& connection) noexcept {

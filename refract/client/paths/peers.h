@@ -93,6 +93,10 @@ class Peers final : public Link::Watcher {
   [[nodiscard]] runtime::Task<bool> establish(uint64_t deadline_ns);
   // Whether a node was ever reached, so that its shards are known.
   [[nodiscard]] bool is_known() const noexcept { return row_ != nullptr; }
+  // How the node that was found is reached. REQUIRES: is_known().
+  [[nodiscard]] const TransportRow& row() const noexcept { return *row_; }
+  // Of one of its shards: that which has its objects has the number count().
+  [[nodiscard]] std::string address_of(uint32_t shard) const { return row_->shard_address(address_, shard); }
   // For operations on all shards: tries to reach a node once, if it is not known.
   [[nodiscard]] runtime::Task<> find_out();
 

@@ -95,7 +95,7 @@ bool ClientAttachment::take(std::span<const std::byte> message, std::span<Descri
 }
 
 bool ClientAttachment::take_welcome(const Welcome& welcome, std::span<Descriptor> descriptors) {
-  if (descriptors.size() != 3 || welcome.connection_bytes != kConnectionBytes ||
+  if (descriptors.size() != 3 || pin_tables_in(welcome.connection_bytes) == 0 ||
       welcome.region_count > kRegionsMax) {
     return broken(Code::kMalformed, "its welcome is of another kind than this client knows");
   }
@@ -107,12 +107,13 @@ bool ClientAttachment::take_welcome(const Welcome& welcome, std::span<Descriptor
   }
   // What could be shortened could kill us by a load behind its end.
   if (!has_fixed_length(descriptors[0].get(), kNodePageBytes) ||
-      !has_fixed_length(descriptors[1].get(), kConnectionBytes)) {
+      !has_fixed_length(descriptors[1].get(), welcome.connection_bytes)) {
     return broken(Code::kMalformed, "its memory is not sealed");
   }
   auto page = map_shared(descriptors[0].get(), kNodePageBytes, /*writable=*/false);
   if (!page) return broken(page.error().code, page.error().what);
-  auto memory = map_shared(descriptors[1].get(), kConnectionBytes, /*writable=*/true);
+  auto memory =
+      map_shared(descriptors[1].get(), welcome.connection_bytes, /*writable=*/true, kConnectionBytes);
   if (!memory) return broken(memory.error().code, memory.error().what);
   page_ = std::move(*page);
   if (observe_u64(&node_page().magic) != kNodePageMagic) {

@@ -51,6 +51,10 @@ class ClientAttachment {
   [[nodiscard]] ConnectionMemory& memory() const noexcept {
     return *reinterpret_cast<ConnectionMemory*>(memory_.data());
   }
+  // Behind the first one, which is memory()'s. Their memory is taken by the first use.
+  [[nodiscard]] std::span<PinTable> further_pin_tables() const noexcept {
+    return {further_pins(memory()), pin_tables_in(memory_.bytes()) - 1};
+  }
   [[nodiscard]] const std::byte* space() const noexcept { return space_.base(); }
   [[nodiscard]] uint64_t mapped_bytes() const noexcept {
     return regions_.empty() ? 0 : regions_.back().base + regions_.back().bytes;

@@ -49,6 +49,7 @@ class ClientLink final : public Link {
   [[nodiscard]] ClientAttachment& attachment() noexcept { return attachment_; }
   [[nodiscard]] const ClientAttachment& attachment() const noexcept { return attachment_; }
   [[nodiscard]] PinWriter& pins() noexcept { return pins_; }
+  [[nodiscard]] WidePins& wide_pins() noexcept { return wide_pins_; }
   [[nodiscard]] UseWriter& uses() noexcept { return uses_; }
 
   // Resets both rings for the server that runs now.
@@ -97,6 +98,10 @@ class ClientLink final : public Link {
   }
   void take_pages() noexcept {
     pins_ = PinWriter(&attachment_.memory().pins);
+    wide_pins_ = WidePins(
+        pins_, {.tables = attachment_.further_pin_tables(),
+                .in_use = &attachment_.memory().client.pin_tables,
+                .take = [](PinTable& table) noexcept { return shm::take_pages(&table, sizeof(table)); }});
     uses_ = UseWriter(&attachment_.memory().uses);
   }
 
@@ -187,6 +192,7 @@ class ClientLink final : public Link {
   uint64_t number_;
   ClientAttachment attachment_;
   PinWriter pins_;
+  WidePins wide_pins_;
   UseWriter uses_;
   uint64_t served_ = 0;
   uint64_t lent_ = 0;       // The last one of which the server was told,
@@ -277,6 +283,9 @@ std::span<const OfferedRegion> ClientDomain::regions(const Channel& channel) con
 }
 PinWriter& ClientDomain::pins(Channel& channel) noexcept {
   return static_cast<ClientLink&>(channel).pins();
+}
+WidePins& ClientDomain::wide_pins(Channel& channel) noexcept {
+  return static_cast<ClientLink&>(channel).wide_pins();
 }
 UseWriter& ClientDomain::uses(Channel& channel) noexcept {
   return static_cast<ClientLink&>(channel).uses();

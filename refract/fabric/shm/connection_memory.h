@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the memory of one connection lies: a page that the client writes, a page that the server writes, the
-// client's pins, what it has read, and a ring each way. Picture and worked example: docs/formats/shm.md.
+// client's pins, what it has read, and a ring each way; behind them further tables of pins, where the shard
+// is one whose clients hold many. Picture and worked example: docs/formats/shm.md.
 //
-// The keeper makes it, allocated and sealed against changes of its length; client and server both map it
-// writable. Neither trusts what the other can write: each keeps private copies of what it wrote and never
-// reads them back, and checks what it reads. Every field is a 64-bit word, stored with publish_u64 or
-// announce_u64.
+// The keeper makes it, sealed against changes of its length, and allocated but for the further tables, which
+// the client takes as it uses them; client and server both map it writable. Neither trusts what the other can
+// write: each keeps private copies of what it wrote and never reads them back, and checks what it reads.
+// Every field is a 64-bit word, stored with publish_u64 or announce_u64.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +26,11 @@ struct ClientPage {
   uint64_t reply_consumed;    // Bytes taken out of the reply ring since then.
   uint64_t asleep;            // Not 0: ring the client's doorbell.
   uint64_t wants_room;        // Not 0: ring also when room in the request ring comes free.
-  uint64_t reserved[508];
+  uint64_t pin_tables;        // How many tables of pins are in use. 0: one.
+  uint64_t reserved[507];
 };
-static_assert(sizeof(ClientPage) == 4096 && offsetof(ClientPage, asleep) == 16);
+static_assert(sizeof(ClientPage) == 4096 && offsetof(ClientPage, asleep) == 16 &&
+              offsetof(ClientPage, pin_tables) == 32);
 
 struct ServerPage {
   uint64_t request_consumed;  // Bytes taken out of the request ring.
@@ -53,6 +56,31 @@ static_assert(sizeof(ConnectionMemory) == 16384 + 2 * kRingBytes);
 static_assert(std::is_trivially_copyable_v<ConnectionMemory>);
 static_assert(std::has_unique_object_representations_v<ConnectionMemory>);
 
+// With one table of pins. Each further one lies behind it.
 inline constexpr size_t kConnectionBytes = sizeof(ConnectionMemory);
+static_assert(kConnectionBytes % sizeof(PinTable) == 0);
+// For 65,536 pins and some more.
+inline constexpr size_t kPinTablesMax = 258;
+static_assert(kPinTablesMax * kPinsMax >= 65'536);
+
+[[nodiscard]] constexpr size_t connection_bytes(size_t pin_tables) noexcept {
+  return kConnectionBytes + (pin_tables - 1) * sizeof(PinTable);
+}
+// How many tables a memory of this length has; 0: no connection's has this length.
+[[nodiscard]] constexpr size_t pin_tables_in(uint64_t bytes) noexcept {
+  if (bytes < kConnectionBytes || (bytes - kConnectionBytes) % sizeof(PinTable) != 0) return 0;
+  const uint64_t more = (bytes - kConnectionBytes) / sizeof(PinTable);
+  return more < kPinTablesMax ? static_cast<size_t>(more) + 1 : 0;
+}
+// The tables behind the first, which is `pins`.
+[[nodiscard]] inline PinTable* further_pins(ConnectionMemory& memory) noexcept {
+  return reinterpret_cast<PinTable*>(&memory + 1);
+}
+[[nodiscard]] inline const PinTable* further_pins(const ConnectionMemory& memory) noexcept {
+  return reinterpret_cast<const PinTable*>(&memory + 1);
+}
+// Adds the pins of all tables in use, of which the memory has so many. The client, which is not trusted, says
+// how many are in use.
+void collect_pins(const ConnectionMemory& memory, size_t pin_tables, PinSet& pins) noexcept;
 
 }  // namespace refract::fabric::shm

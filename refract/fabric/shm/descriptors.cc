@@ -17,7 +17,8 @@
 namespace refract::fabric::shm {
 namespace {
 
-constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL: Linux 6.3; older headers do not name it.
+constexpr int kMadvisePopulateWrite = 23;  // MADV_POPULATE_WRITE: Linux 5.14.
+constexpr unsigned kNoExecSeal = 0x0008;   // MFD_NOEXEC_SEAL: Linux 6.3; older headers do not name it.
 
 Report system_failure(std::string_view action) {
   const int error = errno;
@@ -42,12 +43,12 @@ void Mapping::reset() noexcept {
   bytes_ = 0;
 }
 
-Reported<Descriptor> make_memory(const char* name, size_t bytes) {
+Reported<Descriptor> make_memory(const char* name, size_t bytes, size_t taken_bytes) {
   Descriptor memory(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal));
   if (!memory && errno == EINVAL) memory = Descriptor(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return report(system_failure("cannot make shared memory"));
   int done = ::ftruncate(memory.get(), static_cast<off_t>(bytes));
-  while (done == 0 && ::fallocate(memory.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
+  while (done == 0 && ::fallocate(memory.get(), 0, 0, static_cast<off_t>(taken_bytes)) != 0) {
     if (errno != EINTR) done = -1;
     if (errno != EINTR) break;
   }
@@ -64,22 +65,38 @@ Reported<> finish_seals(int fd, bool forbid_new_writers) {
   return {};
 }
 
-bool has_fixed_length(int fd, size_t bytes) noexcept {
+uint64_t fixed_length(int fd) noexcept {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   constexpr int kLength = F_SEAL_SHRINK | F_SEAL_GROW;
   struct stat status{};
-  return seals >= 0 && (seals & kLength) == kLength && ::fstat(fd, &status) == 0 &&
-         status.st_size == static_cast<off_t>(bytes);
+  if (seals < 0 || (seals & kLength) != kLength || ::fstat(fd, &status) != 0) return 0;
+  return static_cast<uint64_t>(status.st_size);
 }
 
-Reported<Mapping> map_shared(int fd, size_t bytes, bool writable) {
+bool has_fixed_length(int fd, size_t bytes) noexcept {
+  return bytes > 0 && fixed_length(fd) == bytes;
+}
+
+Reported<Mapping> map_shared(int fd, size_t bytes, bool writable, size_t taken_bytes) {
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* address = ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_POPULATE, fd, 0);
+  const int populate = taken_bytes == bytes ? MAP_POPULATE : 0;
+  void* address = ::mmap(nullptr, bytes, protection, MAP_SHARED | populate, fd, 0);
   if (address == MAP_FAILED) {
     return report(system_failure(fmt::format("cannot map {} bytes of shared memory", bytes)));
   }
+  Mapping mapping(static_cast<std::byte*>(address), bytes);
+  // A second time over the same pages: older kernels know no other way to fill a part.
+  if (taken_bytes != bytes &&
+      ::mmap(address, taken_bytes, protection, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) == MAP_FAILED) {
+    return report(system_failure(fmt::format("cannot map {} bytes of shared memory", taken_bytes)));
+  }
   (void)::madvise(address, bytes, MADV_DONTDUMP);
-  return Mapping(static_cast<std::byte*>(address), bytes);
+  return mapping;
+}
+
+bool take_pages(void* address, size_t bytes) noexcept {
+  // Where the kernel does not know it, they come in by faults.
+  return ::madvise(address, bytes, kMadvisePopulateWrite) == 0 || errno == EINVAL;
 }
 
 Reported<Descriptor> read_only_descriptor(int fd) {

@@ -35,8 +35,12 @@ class Mapping {
   size_t bytes_ = 0;
 };
 
-// A memfd of `bytes`, allocated, zeroed and sealed against changes of its length. Its memory is taken now.
-[[nodiscard]] Reported<Descriptor> make_memory(const char* name, size_t bytes);
+// A memfd of `bytes`, zeroed and sealed against changes of its length. The memory of the first `taken_bytes`
+// is taken now.
+[[nodiscard]] Reported<Descriptor> make_memory(const char* name, size_t bytes, size_t taken_bytes);
+[[nodiscard]] inline Reported<Descriptor> make_memory(const char* name, size_t bytes) {
+  return make_memory(name, bytes, bytes);
+}
 
 // Forbids further seals and, if asked, every writable mapping that does not exist yet.
 [[nodiscard]] Reported<> finish_seals(int fd, bool forbid_new_writers);
@@ -44,9 +48,17 @@ class Mapping {
 // Whether no process can shorten this memory, and it has exactly this length: what must hold before it is
 // mapped, since a load beyond the end of a file kills the loader.
 [[nodiscard]] bool has_fixed_length(int fd, size_t bytes) noexcept;
+// The length of such memory; 0: it is none.
+[[nodiscard]] uint64_t fixed_length(int fd) noexcept;
 
-// Maps the whole of a shared memory; not part of core dumps.
-[[nodiscard]] Reported<Mapping> map_shared(int fd, size_t bytes, bool writable);
+// Maps the whole of a shared memory; not part of core dumps. The first `taken_bytes` are mapped at once, the
+// rest by faults.
+[[nodiscard]] Reported<Mapping> map_shared(int fd, size_t bytes, bool writable, size_t taken_bytes);
+[[nodiscard]] inline Reported<Mapping> map_shared(int fd, size_t bytes, bool writable) {
+  return map_shared(fd, bytes, writable, bytes);
+}
+// Takes the memory of these pages of a writable mapping, so that no later store fails. False: there is none.
+[[nodiscard]] bool take_pages(void* address, size_t bytes) noexcept;
 
 // A second descriptor of the same memory, opened read-only; where that is refused (a process that is not root
 // and not dumpable cannot reopen its own descriptors) a duplicate, for which the seal FUTURE_WRITE must do.

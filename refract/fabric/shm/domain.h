@@ -22,6 +22,11 @@
 #include "refract/fabric/shm/node_page.h"
 #include "refract/memory/pins.h"
 #include "refract/memory/uses.h"
+#include "refract/memory/wide_pins.h"
+
+namespace refract {
+class CopyTeam;
+}
 
 namespace refract::fabric::shm {
 
@@ -37,8 +42,30 @@ struct DomainCounters {
   uint64_t doorbells_heard = 0;
 };
 
+// What clients may lend (loan.h). What is beyond is not mapped, so its READs are refused. Each loan costs the
+// server a mapping, of which Linux grants a process 65,530, and no descriptor; the pages are the client's.
+struct LoanLimits {
+  size_t loans_max = 64;      // Of one client,
+  uint64_t bytes_max = kGiB;  // likewise.
+  size_t all_max = SIZE_MAX;  // Loans of all clients of the domain.
+
+  // Of a shard whose clients fill objects: as many at a time as a session may have creations, and bytes up to
+  // what all objects may have, where memory is lent by whole large pages and some is kept for what comes
+  // next.
+  static constexpr size_t kObjectLoansMax = 1'024;
+  static constexpr uint64_t kObjectLoansBeside = kObjectLoansMax * 2 * kMiB + 64 * kMiB;
+  [[nodiscard]] static constexpr LoanLimits of_objects(uint64_t objects_bytes_max) noexcept {
+    return {
+        .loans_max = kObjectLoansMax, .bytes_max = objects_bytes_max + kObjectLoansBeside, .all_max = 16'384};
+  }
+};
+
 struct ServerOptions {
   NodePage* node_page = nullptr;  // Meeting::node_page(), inherited by the fork. Outlives the domain.
+  LoanLimits loans = {};
+  // Of long READs of what clients lend; it copies past the caches. Null: the domain's thread makes them
+  // alone. Outlives the domain.
+  CopyTeam* copies = nullptr;
 };
 
 class ServerDomain final : public Domain {
@@ -119,6 +146,8 @@ class ClientDomain final : public Domain {
   [[nodiscard]] const NodePage* node_page(const Channel& channel) const noexcept;
   [[nodiscard]] std::span<const OfferedRegion> regions(const Channel& channel) const noexcept;
   [[nodiscard]] PinWriter& pins(Channel& channel) noexcept;
+  // The same, and all tables behind it that the connection has.
+  [[nodiscard]] WidePins& wide_pins(Channel& channel) noexcept;
   [[nodiscard]] UseWriter& uses(Channel& channel) noexcept;
   [[nodiscard]] uint64_t connection_id(const Channel& channel) const noexcept;
   [[nodiscard]] const DomainCounters& counters() const noexcept;

@@ -2,6 +2,7 @@
 // The worked examples of docs/formats/shm.md, byte for byte.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -55,9 +56,25 @@ TEST(Format, the_pages_lie_as_documented) {
   EXPECT_EQ(offsetof(NodePage, regions), 112u);
   EXPECT_EQ(offsetof(ClientPage, reply_consumed), 8u);
   EXPECT_EQ(offsetof(ClientPage, wants_room), 24u);
+  EXPECT_EQ(offsetof(ClientPage, pin_tables), 32u);
   EXPECT_EQ(offsetof(ServerPage, wants_room), 16u);
   EXPECT_EQ(kConnectionBytes, 540'672u);
   EXPECT_EQ(offsetof(ConnectionMemory, replies), 278'528u);
+}
+
+TEST(Format, further_tables_of_pins_lie_behind_the_rings) {
+  EXPECT_EQ(connection_bytes(1), 540'672u);
+  EXPECT_EQ(connection_bytes(258), 1'593'344u);
+  for (size_t tables = 1; tables <= kPinTablesMax; ++tables) {
+    EXPECT_EQ(pin_tables_in(connection_bytes(tables)), tables);
+  }
+  for (const uint64_t nonsense : {uint64_t{0}, uint64_t{540'671}, uint64_t{540'673}, uint64_t{544'767},
+                                  uint64_t{1'593'345}, uint64_t{1'597'440}, ~uint64_t{0}}) {
+    EXPECT_EQ(pin_tables_in(nonsense), 0u) << nonsense;
+  }
+  const auto memory = std::make_unique<std::array<ConnectionMemory, 2>>();
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(further_pins((*memory)[0])),
+            reinterpret_cast<const std::byte*>(memory.get()) + 540'672);
 }
 
 }  // namespace

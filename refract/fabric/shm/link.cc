@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "refract/base/check.h"
-#include "refract/memory/streaming_copy.h"
 
 namespace refract::fabric::shm {
 namespace {
@@ -67,10 +66,14 @@ void flush_links(Hub& hub) noexcept {
 }
 
 const Capabilities& Link::capabilities() const noexcept {
-  static constexpr Capabilities kServer{.depth = kDepth,
-                                        .message_bytes_max = kMessageBytesMax,
-                                        .maps_lent_files = true,
-                                        .messages_are_stores = true};
+  static constexpr auto server = [](uint32_t shared_read_bytes_min) {
+    return Capabilities{.depth = kDepth,
+                        .message_bytes_max = kMessageBytesMax,
+                        .maps_lent_files = true,
+                        .shared_read_bytes_min = shared_read_bytes_min,
+                        .messages_are_stores = true};
+  };
+  static constexpr Capabilities kServer = server(0), kServerWithTeam = server(CopyTeam::kBytesMin);
   // Only of regions that the keeper offers; what is merely registered is read by the peer's shard.
   static constexpr Capabilities kClient{.depth = kDepth,
                                         .message_bytes_max = kMessageBytesMax,
@@ -81,7 +84,7 @@ const Capabilities& Link::capabilities() const noexcept {
                                         .read_bypasses_target_cpu = true,
                                         .maps_lent_files = true,
                                         .messages_are_stores = true};
-  if (hub_.accepted) return kServer;
+  if (hub_.accepted) return hub_.copies == nullptr ? kServer : kServerWithTeam;
   return knows_lending() ? kLender : kClient;
 }
 
@@ -134,7 +137,7 @@ bool Link::read_here(const Request& request, const std::byte* source) noexcept {
   if (request.token != 0 && !hub_.has_room()) return false;
   // What the accepting end READs it keeps, and does not look at.
   if (hub_.accepted && request.local.bytes >= kStreamedBytesMin) {
-    store_streaming(request.local.data, source, request.local.bytes);
+    hub_.keep(request.local.data, source, request.local.bytes);
   } else {
     copy_possibly_torn(request.local.data, source, request.local.bytes);
   }

@@ -17,6 +17,8 @@
 #include "refract/fabric/region_table.h"
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/ring.h"
+#include "refract/memory/copy_team.h"
+#include "refract/memory/streaming_copy.h"
 
 namespace refract::fabric::shm {
 
@@ -33,9 +35,18 @@ struct Hub {
     completed[completed_tail++ % kCompletionsMax] = completion;
   }
   [[nodiscard]] size_t drain(std::span<Completion> completions) noexcept;
+  // A long copy of what is kept, and not looked at.
+  void keep(std::byte* target, const std::byte* source, size_t bytes) const noexcept {
+    if (copies != nullptr) {
+      copies->copy(target, source, bytes);
+    } else {
+      store_streaming(target, source, bytes);
+    }
+  }
   [[nodiscard]] bool drained() const noexcept { return completed_head == completed_tail; }
 
-  const bool accepted;  // The links of this domain are of the accepting side.
+  const bool accepted;         // The links of this domain are of the accepting side.
+  CopyTeam* copies = nullptr;  // Of what the accepting side READs. May be null.
   RegionTable regions;
   DomainCounters counters;
   std::vector<Completion> completed;  // Of requests that were done when posted; a ring.

@@ -56,10 +56,11 @@ bool Loans::lend(std::span<const std::byte> payload, int doorbell) noexcept {
   if (frame.region < kLentRegionFirst || frame.region > UINT16_MAX || frame.bytes == 0) return false;
   const Descriptor descriptor = find_descriptor(frame.inode, doorbell);
   forget(frame.region);
-  if (!descriptor || loans_.size() == kLoansMax || frame.bytes > kBytesMax - bytes_) return true;
+  if (!descriptor || !has_room(frame.bytes)) return true;
   Result<SharedView> view = SharedView::map(descriptor.get(), frame.bytes);
   if (!view) return true;
   bytes_ += frame.bytes;
+  ++account_.loans;
   loans_.push_back(
       {.region = static_cast<uint16_t>(frame.region), .key = {frame.key}, .view = std::move(*view)});
   return true;
@@ -77,8 +78,15 @@ void Loans::forget(uint64_t region) noexcept {
   std::erase_if(loans_, [&](const Loan& loan) {
     if (loan.region != region) return false;
     bytes_ -= loan.view.bytes().size();
+    --account_.loans;
     return true;
   });
+}
+
+bool Loans::has_room(uint64_t bytes) const noexcept {
+  const LoanLimits& limits = account_.limits;
+  return loans_.size() < limits.loans_max && account_.loans < limits.all_max &&
+         bytes <= limits.bytes_max - bytes_;
 }
 
 const std::byte* Loans::find(const RemoteSpan& remote, uint64_t bytes) const noexcept {

@@ -14,8 +14,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "refract/base/units.h"
 #include "refract/fabric/channel.h"
+#include "refract/fabric/shm/domain.h"
 #include "refract/memory/host/descriptor.h"
 #include "refract/memory/host/shared_buffer.h"
 
@@ -35,12 +35,20 @@ struct TakeBackFrame {
 static_assert(sizeof(LendFrame) == 32 && offsetof(LendFrame, key) == 8 && sizeof(TakeBackFrame) == 8);
 static_assert(std::has_unique_object_representations_v<LendFrame>);
 
+// What the loans of all clients of a domain have in common.
+struct LoanAccount {
+  LoanLimits limits;
+  size_t loans = 0;
+};
+
 // What one client has lent to its server. Used by the server's shard.
 class Loans {
  public:
-  // Of one client. What is beyond is not mapped, and so refused.
-  static constexpr size_t kLoansMax = 64;
-  static constexpr uint64_t kBytesMax = kGiB;
+  // The account outlives it.
+  explicit Loans(LoanAccount& account) noexcept : account_(account) {}
+  Loans(const Loans&) = delete;
+  Loans& operator=(const Loans&) = delete;
+  ~Loans() { account_.loans -= loans_.size(); }
 
   // Takes what is on the doorbell. False: the other end is gone.
   [[nodiscard]] bool hear(int doorbell) noexcept;
@@ -62,7 +70,9 @@ class Loans {
 
   [[nodiscard]] Descriptor find_descriptor(uint64_t inode, int doorbell) noexcept;
   void forget(uint64_t region) noexcept;
+  [[nodiscard]] bool has_room(uint64_t bytes) const noexcept;
 
+  LoanAccount& account_;
   std::vector<Loan> loans_;
   uint64_t bytes_ = 0;
   // That have come and whose frames have not, oldest first.

@@ -8,16 +8,21 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "refract/base/prng.h"
 #include "refract/base/testing/needed.h"
 #include "refract/base/units.h"
 #include "refract/fabric/shm/doorbell.h"
 #include "refract/fabric/shm/test_domains.h"
+#include "refract/memory/copy_team.h"
+#include "refract/memory/testing/staged_clock.h"
 
 namespace refract::fabric::shm {
 namespace {
@@ -27,18 +32,18 @@ constexpr uint16_t kRegion = kLentRegionFirst;
 
 class LoanTest : public DomainTest {
  protected:
-  LoanTest() {
-    std::memset(buffer_->bytes().data(), 1, kBytes);
+  explicit LoanTest(const LoanLimits& loans = {}, uint64_t bytes = kBytes, CopyTeam* copies = nullptr)
+      : DomainTest({}, loans, copies), buffer_(std::move(*SharedBuffer::make(bytes))) {
+    std::memset(buffer_->bytes().data(), 1, bytes);
     channel_ = open();
     EXPECT_TRUE(settle([&] { return server_end_.find(Op::kOpened) != nullptr; }));
     at_server_ = server_end_.find(Op::kOpened)->channel;
   }
 
-  [[nodiscard]] static SharedBufferHold make_buffer() { return test::needed(SharedBuffer::make(kBytes)); }
   [[nodiscard]] RemoteKey lend(uint16_t region = kRegion) {
     auto key = client_->register_region({.region = region,
                                          .base = buffer_->bytes().data(),
-                                         .bytes = kBytes,
+                                         .bytes = buffer_->bytes().size(),
                                          .rights = {.read = true},
                                          .lent_file = buffer_->descriptor()});
     EXPECT_TRUE(key) << key.error().to_string();
@@ -68,7 +73,7 @@ class LoanTest : public DomainTest {
     server_end_.poll();
   }
 
-  SharedBufferHold buffer_ = make_buffer();
+  SharedBufferHold buffer_;
   Channel* channel_ = nullptr;
   Channel* at_server_ = nullptr;
   std::vector<std::byte> target_;
@@ -147,14 +152,124 @@ TEST_F(LoanTest, only_what_is_lendable_can_be_registered_so) {
 
 TEST_F(LoanTest, many_are_kept_apart_and_those_beyond_the_limit_are_refused) {
   std::vector<RemoteKey> keys;
-  for (uint16_t i = 0; i < Loans::kLoansMax + 2; ++i) {
+  constexpr size_t kLoansMax = LoanLimits{}.loans_max;
+  for (uint16_t i = 0; i < kLoansMax + 2; ++i) {
     keys.push_back(lend(static_cast<uint16_t>(kRegion + i)));
     poll_server();
   }
   for (uint16_t i = 0; i < keys.size(); ++i) {
     const Code code = read(RemotePointer::at(static_cast<uint16_t>(kRegion + i), 0), keys[i], 64);
-    EXPECT_EQ(code, i < Loans::kLoansMax ? Code::kOk : Code::kAccessDenied) << i;
+    EXPECT_EQ(code, i < kLoansMax ? Code::kOk : Code::kAccessDenied) << i;
   }
+}
+
+// Where clients fill objects.
+class LoansOfObjects : public LoanTest {
+ protected:
+  static constexpr uint64_t kEach = 4 * kMiB;
+  static constexpr uint64_t kObjectsMax = 300 * kEach - 1;
+  static constexpr LoanLimits kLimits = LoanLimits::of_objects(kObjectsMax);
+  static constexpr uint64_t kMany = kLimits.bytes_max / kEach;
+  static_assert(kMany < kLimits.loans_max);
+
+  LoansOfObjects() : LoanTest(kLimits, kEach) {}
+};
+
+TEST_F(LoansOfObjects, a_client_lends_as_many_bytes_as_objects_may_have_and_no_more) {
+  static_assert(kMany >= 300, "the last object's memory is rounded up");
+  std::vector<RemoteKey> keys;
+  for (uint16_t i = 0; i < kMany + 2; ++i) {
+    keys.push_back(lend(static_cast<uint16_t>(kRegion + i)));
+    poll_server();
+  }
+  for (uint16_t i = 0; i < keys.size(); ++i) {
+    const Code code = read(RemotePointer::at(static_cast<uint16_t>(kRegion + i), 0), keys[i], 64);
+    ASSERT_EQ(code, i < kMany ? Code::kOk : Code::kAccessDenied) << i;
+  }
+  // What is taken back makes room.
+  (void)client_->revoke_region(kRegion + 7);
+  const auto last = static_cast<uint16_t>(kRegion + keys.size());
+  const RemoteKey key = lend(last);
+  poll_server();
+  client_end_.poll();
+  poll_server();
+  EXPECT_EQ(read(RemotePointer::at(last, 0), key, 64), Code::kOk);
+}
+
+class LoansOfAll : public LoanTest {
+ protected:
+  LoansOfAll() : LoanTest({.all_max = 3}) {}
+};
+
+TEST_F(LoansOfAll, what_one_client_has_lent_is_counted_for_the_others_until_it_is_gone) {
+  const auto other = make_client();
+  End other_end{other.get(), false, {}, {}};
+  ASSERT_TRUE(other->connect(node_.path()).has_value());
+  server_end_.seen.clear();
+  ASSERT_TRUE(settle([&] {
+    other_end.poll();
+    return server_end_.find(Op::kOpened) != nullptr;
+  }));
+  const auto lend_of_other = [&](uint16_t region) {
+    const auto key = other->register_region({.region = region,
+                                             .base = buffer_->bytes().data(),
+                                             .bytes = kBytes,
+                                             .rights = {.read = true},
+                                             .lent_file = buffer_->descriptor()});
+    other->flush();
+    EXPECT_TRUE(key.has_value());
+    poll_server();
+  };
+  lend_of_other(kRegion);
+  lend_of_other(kRegion + 1);
+  const RemoteKey third = lend(kRegion);
+  const RemoteKey fourth = lend(kRegion + 1);
+  EXPECT_EQ(read(RemotePointer::at(kRegion, 0), third, 64), Code::kOk);
+  EXPECT_EQ(read(RemotePointer::at(kRegion + 1, 0), fourth, 64), Code::kAccessDenied);
+  node_.server().drop(node_.meeting().attachments().back().id);
+  ASSERT_TRUE(settle([&] { return node_.server().connections() == 1; }));
+  EXPECT_EQ(read(RemotePointer::at(kRegion + 2, 0), lend(kRegion + 2), 64), Code::kOk);
+}
+
+// That of a shard of objects, where a core is free and help pays.
+struct BusyTeam {
+  test::StagedClock clock{1'000, 10};
+  CopyTeam team{{.free_cores = &test::many_cores, .clock = clock, .past_caches = true}};
+};
+class LoansCopiedByATeam : protected BusyTeam, public LoanTest {
+ protected:
+  static constexpr uint64_t kLong = 3 * CopyTeam::kBytesMin;
+  LoansCopiedByATeam() : LoanTest({}, kLong, &team) {}
+  // That no byte is missing, behind the other, or beside them.
+  void read_all(RemoteKey key) {
+    const std::span words(reinterpret_cast<uint64_t*>(buffer_->bytes().data()), kLong / 8);
+    for (const uint64_t from : {uint64_t{0}, uint64_t{1}, CopyTeam::kPieceBytes}) {
+      for (const uint64_t bytes : {CopyTeam::kBytesMin - 1, CopyTeam::kBytesMin, kLong - from}) {
+        std::ranges::generate(words, [&] { return prng_.next(); });
+        ASSERT_EQ(read(RemotePointer::at(kRegion, from), key, bytes), Code::kOk);
+        EXPECT_EQ(std::memcmp(target_.data(), buffer_->bytes().data() + from, bytes), 0)
+            << bytes << " from " << from;
+      }
+    }
+  }
+  Prng prng_{1};
+};
+
+TEST_F(LoansCopiedByATeam, are_read_whole_and_the_channel_says_from_which_length_on) {
+  EXPECT_EQ(at_server_->capabilities().shared_read_bytes_min, CopyTeam::kBytesMin);
+  EXPECT_EQ(channel_->capabilities().shared_read_bytes_min, 0U);
+  const RemoteKey key = lend();
+  // Helpers may come late, but not always.
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  do {
+    read_all(key);
+  } while (team.shared_copies() == 0 && std::chrono::steady_clock::now() < patience);
+  EXPECT_GT(team.shared_copies(), 0U);
+  EXPECT_EQ(read(RemotePointer::at(kRegion, 1), key, kLong), Code::kAccessDenied);
+}
+
+TEST_F(LoanTest, is_copied_by_the_servers_thread_alone_where_it_has_no_team) {
+  EXPECT_EQ(at_server_->capabilities().shared_read_bytes_min, 0U);
 }
 
 // The server's side alone, against what a hostile client can send.
@@ -185,7 +300,8 @@ class HostileLoans : public testing::Test {
   }
 
   int ends_[2];
-  Loans loans_;
+  LoanAccount account_;
+  Loans loans_{account_};
 };
 
 TEST_F(HostileLoans, frames_that_cannot_be_are_nonsense) {

@@ -142,6 +142,11 @@ Reported<> Meeting::State::make_page() {
 }
 
 Reported<std::unique_ptr<Meeting>> Meeting::open(MeetingOptions options) {
+  if (options.pin_tables == 0 || options.pin_tables > kPinTablesMax) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("a connection cannot have {} tables of pins", options.pin_tables),
+                  fmt::format("ask for 1 to {}", kPinTablesMax));
+  }
   auto state = std::make_unique<State>();
   state->options = std::move(options);
   if (auto made = state->make_page(); !made) return report(made.error());
@@ -388,7 +393,8 @@ bool Meeting::State::say_hello(uint64_t id, Client& client, const Hello& hello) 
 }
 
 bool Meeting::State::attach(uint64_t id, Client& client, uint16_t version) noexcept {
-  auto memory = make_memory("refract-connection", kConnectionBytes);
+  const size_t memory_bytes = connection_bytes(options.pin_tables);
+  auto memory = make_memory("refract-connection", memory_bytes, kConnectionBytes);
   if (!memory || !finish_seals(memory->get(), /*forbid_new_writers=*/false)) return false;
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return false;
@@ -400,7 +406,7 @@ bool Meeting::State::attach(uint64_t id, Client& client, uint16_t version) noexc
   welcome.region_count = static_cast<uint32_t>(regions.size());
   welcome.connection = id;
   welcome.space_bytes_max = options.space_bytes_max;
-  welcome.connection_bytes = kConnectionBytes;
+  welcome.connection_bytes = memory_bytes;
   const std::array<int, 3> descriptors = {page_read.get(), memory->get(), client_end.get()};
   if (!send_message(client.control.get(), object_bytes(welcome), descriptors)) return false;
   if (!send_regions(client, 0)) return false;

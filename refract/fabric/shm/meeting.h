@@ -56,6 +56,9 @@ struct MeetingOptions {
   uint16_t tcp_port = 0;                  // Where the node listens, for the node page.
   uint64_t space_bytes_max = 256 * kGiB;  // What every connection of a client reserves of its 47 bits.
   uint32_t connections_max = 1'024;       // Each takes kConnectionBytes (about half a MiB) of memory.
+  // Of each connection: so many times kPinsMax pins. At most kPinTablesMax; those behind the first take
+  // memory as they are used.
+  uint32_t pin_tables = 1;
   uint32_t handshakes_max = 64;  // Clients that have connected and not yet said Hello; the oldest is dropped.
   uint64_t handshake_deadline_ns = 2 * kSecond_ns;
   uint32_t socket_mode = 0600;

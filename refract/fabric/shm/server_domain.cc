@@ -38,12 +38,14 @@ constexpr int kBellTurnsMax = 256;
 
 class ServerLink final : public Link {
  public:
-  ServerLink(Hub& hub, uint64_t id, Mapping memory, Descriptor doorbell) noexcept
-      : Link(hub), id_(id), memory_(std::move(memory)), doorbell_(std::move(doorbell)) {}
+  ServerLink(Hub& hub, LoanAccount& loans, uint64_t id, Mapping memory, Descriptor doorbell) noexcept
+      : Link(hub), id_(id), loans_(loans), memory_(std::move(memory)), doorbell_(std::move(doorbell)) {}
 
   [[nodiscard]] uint64_t id() const noexcept { return id_; }
   [[nodiscard]] int doorbell() const noexcept { return doorbell_.get(); }
-  [[nodiscard]] const PinTable& pins() const noexcept { return layout().pins; }
+  void collect_pins(PinSet& pins) const noexcept {
+    shm::collect_pins(layout(), pin_tables_in(memory_.bytes()), pins);
+  }
   void collect_uses(std::vector<uint64_t>& hashes) { uses_.collect(layout().uses, hashes); }
 
   // kOpened is due once the client has reset its rings for this incarnation.
@@ -121,10 +123,14 @@ class ServerLink final : public Link {
 }  // namespace
 
 struct ServerDomain::State final : public PinSource, public UseSource {
-  explicit State(NodePage* node_page) : page(node_page), served(incarnation(*node_page)) {}
+  explicit State(const ServerOptions& options)
+      : page(options.node_page), served(incarnation(*options.node_page)), loans{.limits = options.loans} {
+    hub.copies = options.copies;
+  }
 
   NodePage* page;
   uint64_t served;  // The incarnation of this server.
+  LoanAccount loans;
   Hub hub{/*is_server=*/true};
   Descriptor epoll;
   std::array<int, 1> wake_descriptors{-1};
@@ -146,7 +152,7 @@ struct ServerDomain::State final : public PinSource, public UseSource {
 };
 
 Reported<std::unique_ptr<ServerDomain>> ServerDomain::create(const ServerOptions& options) {
-  auto state = std::make_unique<State>(options.node_page);
+  auto state = std::make_unique<State>(options);
   state->epoll = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!state->epoll) {
     return report(Code::kSystem, fmt::format("cannot make an epoll descriptor: {}", errno_text(errno)));
@@ -165,7 +171,8 @@ Reported<Channel*> ServerDomain::adopt(const Attachment& attachment) {
   if (state.links.contains(attachment.id)) {
     return report(Code::kInvalidArgument, fmt::format("connection {} is adopted already", attachment.id));
   }
-  if (!has_fixed_length(attachment.memory_fd, kConnectionBytes)) {
+  const uint64_t bytes = fixed_length(attachment.memory_fd);
+  if (pin_tables_in(bytes) == 0) {
     return report(
         Code::kInvalidArgument,
         fmt::format("the memory of connection {} is not sealed or has a wrong length", attachment.id));
@@ -174,9 +181,10 @@ Reported<Channel*> ServerDomain::adopt(const Attachment& attachment) {
   if (!doorbell) {
     return report(Code::kSystem, fmt::format("cannot duplicate a doorbell: {}", errno_text(errno)));
   }
-  auto memory = map_shared(attachment.memory_fd, kConnectionBytes, /*writable=*/true);
+  auto memory = map_shared(attachment.memory_fd, bytes, /*writable=*/true, kConnectionBytes);
   if (!memory) return report(memory.error());
-  auto made = std::make_unique<ServerLink>(state.hub, attachment.id, std::move(*memory), std::move(doorbell));
+  auto made = std::make_unique<ServerLink>(state.hub, state.loans, attachment.id, std::move(*memory),
+                                           std::move(doorbell));
   ServerLink& link = *made;
   epoll_event wanted{};
   wanted.events = EPOLLIN | EPOLLRDHUP;
@@ -371,7 +379,7 @@ std::span<const int> ServerDomain::wake_descriptors() const noexcept {
 
 void ServerDomain::State::collect(PinSet& pins) noexcept {
   store_load_fence();
-  for (const auto& [id, link] : links) collect_pins(link->pins(), pins);
+  for (const auto& [id, link] : links) link->collect_pins(pins);
   pins.seal();
 }
 

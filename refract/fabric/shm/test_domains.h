@@ -46,6 +46,10 @@ struct End {
 
 class DomainTest : public testing::Test {
  protected:
+  explicit DomainTest(const MeetingOptions& options = {}, const LoanLimits& loans = {},
+                      CopyTeam* copies = nullptr)
+      : node_(options, loans, copies) {}
+
   // One turn of all ends, many times: until `done`. The bound is reached only by what hangs.
   template <typename Done>
   bool settle(Done done) {
@@ -78,7 +82,8 @@ class DomainTest : public testing::Test {
   // The client's own memory, mapped a second time, as a hostile client has it.
   ConnectionMemory& memory_of(size_t index) {
     const auto attachments = node_.meeting().attachments();
-    auto mapped = map_shared(attachments.at(index).memory_fd, kConnectionBytes, true);
+    const int memory = attachments.at(index).memory_fd;
+    auto mapped = map_shared(memory, fixed_length(memory), true, kConnectionBytes);
     EXPECT_TRUE(mapped.has_value());
     mappings_.push_back(std::move(*mapped));
     return *reinterpret_cast<ConnectionMemory*>(mappings_.back().data());

@@ -24,7 +24,8 @@ class MeetingFolder : public test::TemporaryFolder {
 
 class TestNode {
  public:
-  explicit TestNode(MeetingOptions options = {}) {
+  explicit TestNode(MeetingOptions options = {}, const LoanLimits& loans = {}, CopyTeam* copies = nullptr)
+      : loans_(loans), copies_(copies) {
     options.path = directory_.socket();
     options.space_bytes_max = kGiB;  // Each connection reserves it; sanitizers leave few addresses.
     options.on_attach = [this](const Attachment& attachment) {
@@ -43,7 +44,8 @@ class TestNode {
   // What a keeper does after a fork: the new server adopts all clients.
   void start_server() {
     meeting_->begin_incarnation();
-    auto made = ServerDomain::create({&meeting_->node_page()});
+    auto made =
+        ServerDomain::create({.node_page = &meeting_->node_page(), .loans = loans_, .copies = copies_});
     EXPECT_TRUE(made.has_value());
     server_ = std::move(*made);
     for (const Attachment& attachment : meeting_->attachments()) {
@@ -65,6 +67,8 @@ class TestNode {
   [[nodiscard]] std::string path() const { return directory_.socket(); }
 
  private:
+  LoanLimits loans_;
+  CopyTeam* copies_;
   MeetingFolder directory_;
   std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<ServerDomain> server_;

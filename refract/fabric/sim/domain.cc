@@ -162,6 +162,7 @@ SimDomain::SimDomain(Host* host, Network* network)
                     .message_bytes_max = options().message_bytes_max,
                     .read_bypasses_target_cpu = !options().one_sided_needs_target,
                     .peer_reads_bypass_cpu = !options().one_sided_needs_target,
+                    .shared_read_bytes_min = options().shared_read_bytes_min,
                     .atomics_coherent_with_cpu = true,
                     .one_sided_bytes_min = options().one_sided_bytes_min} {
   ready_.reserve(1024);

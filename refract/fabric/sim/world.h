@@ -51,6 +51,7 @@ struct WorldOptions {
   uint32_t depth = 64;
   uint32_t message_bytes_max = 64 * 1024;
   uint32_t one_sided_bytes_min = 0;     // What the channels say of themselves: nothing changes by it here.
+  uint32_t shared_read_bytes_min = 0;   // Likewise.
   double short_post_chance = 0.02;      // That post takes less than it could.
   bool one_sided_needs_target = false;  // One-sided requests wait until the target's process runs.
   uint64_t poll_ns = 1'000;             // What a productive turn of a host takes, at most.

@@ -15,8 +15,8 @@ struct NodeFacts {
   std::array<uint64_t, 2> identity{};  // Another identity is another node.
   uint64_t incarnation = 0;            // Of its server; raised by each restart.
   uint64_t hash_seed = 0;
-  uint32_t shard_index = 0;
-  uint32_t shard_count = 1;
+  uint32_t shard_index = 0;  // Below the count, or the count itself: of the shard that has no keys.
+  uint32_t shard_count = 1;  // Of those that have keys.
   std::array<std::byte, 16> boot_id{};  // Of the host, so that a client can tell that it is on the same one.
   std::string socket_path;              // Where local clients meet this shard; may be empty.
 };

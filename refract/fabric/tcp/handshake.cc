@@ -109,7 +109,7 @@ Facts facts_to_wire(const NodeFacts& facts) noexcept {
 
 Result<NodeFacts> facts_from_wire(const Facts& wire) {
   if (wire.socket_path_bytes > kSocketPathBytesMax || wire.shard_count == 0 ||
-      wire.shard_index >= wire.shard_count) {
+      wire.shard_index > wire.shard_count) {
     return fail(Code::kMalformed);
   }
   NodeFacts facts{.identity = {wire.identity[0], wire.identity[1]},

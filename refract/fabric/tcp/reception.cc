@@ -270,6 +270,8 @@ bool Reception::State::take_hello(Handshake& handshake) {
                               hello->version > kWireVersion ? "update the node first" : "update the client"});
   }
   if (hello->shard >= options.shards.size()) {
+    const Report& known = options.no_further_shard;
+    if (hello->shard == options.shards.size() && !known.what.empty()) return refuse(handshake, known);
     return refuse(handshake,
                   {Code::kInvalidArgument,
                    fmt::format("there is no shard {}: this node has {}", hello->shard, options.shards.size()),

@@ -30,6 +30,8 @@ class Reception final : public runtime::Poller {
     const Secret* secret = nullptr;         // Null: clients need none. Outlives this.
     std::span<ServerDomain* const> shards;  // Row k is shard k; both the rows and the domains outlive this.
     std::function<NodeFacts(uint32_t shard)> facts;
+    // What a client is told that asks for the first shard that has no row. Empty: how many there are.
+    Report no_further_shard = {};
     uint32_t connections_max = 10'000;  // Of each shard; further ones are refused as overloaded.
     uint32_t handshakes_max = 256;
     uint64_t handshake_timeout_ns = 5'000'000'000;

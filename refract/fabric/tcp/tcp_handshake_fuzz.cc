@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   if (const auto welcome = reader.frame<Welcome>()) {
     if (const auto facts = facts_from_wire(welcome->facts)) {
       REFRACT_CHECK(facts->socket_path.size() <= kSocketPathBytesMax);
-      REFRACT_CHECK(facts->shard_index < facts->shard_count);
+      REFRACT_CHECK(facts->shard_index <= facts->shard_count);
     }
   }
   if (const auto refused = reader.frame<Refused>()) {

@@ -91,6 +91,10 @@ class QuickReader {
       }
     }
     memory.copy(target, value, value_bytes);
+    if constexpr (requires { Memory::kLooksTwice; }) {
+      if (!still_holds(memory, lead, stamp) || !memory.equals(value, {target, value_bytes})) [[unlikely]]
+        return false;
+    }
     return still_holds(memory, lead, stamp);
   }
 

@@ -11,6 +11,7 @@
 //   void prefetch(Offset)
 //   uint64_t bytes()                              how much of the space may be read
 //   PinWriter* pins()                             where this client pins large values; null: it cannot
+//   kLooksTwice                                   optional: a short value is compared again behind its copy
 //
 // Threads: one. `memory` outlives the view.
 #pragma once

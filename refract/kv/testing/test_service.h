@@ -31,6 +31,7 @@ class JumpingIdler final : public runtime::Idler {
  public:
   explicit JumpingIdler(ManualClock& clock) noexcept : clock_(clock) {}
   void watch(fabric::Domain& domain) { domains_.push_back(&domain); }
+  void forget_domains() { domains_.clear(); }
 
   [[nodiscard]] bool idle(uint64_t until_ns) noexcept override {
     bool quiet = true;
@@ -57,12 +58,14 @@ class ManualGrowth final : public GrowthSource {
   void want(uint64_t bytes) noexcept override {
     ++asked;
     wanted_bytes = bytes;
+    wanted_bytes_max = std::max(wanted_bytes_max, bytes);
   }
 
   bool allowed = false;
   uint64_t refused_bytes = UINT64_MAX;  // As much, or more.
   uint64_t asked = 0;
-  uint64_t wanted_bytes = 0;
+  uint64_t wanted_bytes = 0;      // The last time,
+  uint64_t wanted_bytes_max = 0;  // and at most.
 };
 
 // What must stand before the space that asks it.

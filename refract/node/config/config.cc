@@ -297,13 +297,14 @@ Reported<> settle_data(LoadedConfig& loaded) {
 
 Reported<> settle_addresses(const LoadedConfig& loaded) {
   const NodeConfig& config = loaded.config;
-  const std::string last = fabric::shm::shard_socket_path(config.socket_path, config.server_shards - 1);
+  const uint32_t shards = config.server_shards + (has_objects(config) ? 1 : 0);
+  const std::string last = fabric::shm::shard_socket_path(config.socket_path, shards - 1);
   if (last.size() > kSocketPathBytesMax) {
     return report(Code::kInvalidArgument,
                   fmt::format("socket.path has {} bytes, and the last of {} shards adds {}, where the system "
                               "allows {}",
-                              config.socket_path.size(), config.server_shards,
-                              last.size() - config.socket_path.size(), kSocketPathBytesMax),
+                              config.socket_path.size(), shards, last.size() - config.socket_path.size(),
+                              kSocketPathBytesMax),
                   "choose a shorter path");
   }
   if (config.listen_address.empty() || !config.auth_secret_file.empty()) return {};

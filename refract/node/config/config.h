@@ -65,7 +65,16 @@ struct NodeConfig {
   uint64_t restart_backoff_ns = 0;
   uint64_t ttl_sweep_ns = 0;
   bool chains_write = false;
+  uint64_t objects_limit_bytes = 0;  // Data and metadata of all objects. 0: no shard has objects.
 };
+
+[[nodiscard]] constexpr bool has_objects(const NodeConfig& config) noexcept {
+  return config.objects_limit_bytes > 0;
+}
+// The number of the shard that has the objects, where there are some: behind those of keys.
+[[nodiscard]] constexpr uint32_t object_shard(const NodeConfig& config) noexcept {
+  return config.server_shards;
+}
 
 // Which source a value came from, in the order of the knob table.
 enum class Source : uint8_t { kDefault, kFile, kEnvironment, kFlag };

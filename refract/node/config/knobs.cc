@@ -431,6 +431,20 @@ constexpr std::array kTable = {
             "the server could do. If not, chains read, and every put goes to the server.",
         .store = store_number<&NodeConfig::chains_write>,
         .show = show_number<&NodeConfig::chains_write>},
+    Knob{.key = "objects.limit",
+         .type = KnobType::kBytes,
+         .fallback = "0B",
+         .fallback_words = "",
+         .most = kSizeMost,
+         .may_be_share = true,
+         .choices = "",
+         .sentence =
+             "What objects may have together, data and metadata; beyond it those go that are not used, and "
+             "then a create is answered with no_space. They have memory and a thread of their own, and "
+             "memory.limit does not count them; that memory may grow to an eighth and 64MiB more. A share "
+             "is taken as for memory.limit. 0B: the node has no objects, and they cost nothing.",
+         .store = store_number<&NodeConfig::objects_limit_bytes>,
+         .show = show_bytes<&NodeConfig::objects_limit_bytes>},
 };
 static_assert(kTable.size() <= kKnobsMax);
 

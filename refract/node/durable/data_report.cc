@@ -32,10 +32,10 @@ const char* durability_name(Durability durability) noexcept {
   return "";
 }
 
-observe::DataState data_state(const NodeConfig& config, const ShardStorage* storage,
+observe::DataState data_state(const NodeConfig& config, const ShardPlan& plan, const ShardStorage* storage,
                               const observe::RecoveryStatus& recovery, uint64_t now_ns) {
-  observe::DataState state{.durability = durability_name(config.durability),
-                           .backing = to_uri(config.memory_backing)};
+  const Durability durability = plan.is_on_disk ? config.durability : Durability::kNone;
+  observe::DataState state{.durability = durability_name(durability), .backing = to_uri(plan.space.backing)};
   state.recovery = recovery;
   if (storage == nullptr) return state;
   state.folder = config.data_folder;

@@ -8,6 +8,7 @@
 
 #include "refract/node/config/config.h"
 #include "refract/node/durable/shard_storage.h"
+#include "refract/node/hosted/shard_plan.h"
 #include "refract/node/observe/data_state.h"
 
 namespace refract::node {
@@ -17,7 +18,8 @@ namespace refract::node {
 
 // `storage` null: nothing is kept on disk. `now_ns` is the host's clock. What the stores count is theirs to
 // tell. REQUIRES: a storage has been started.
-[[nodiscard]] observe::DataState data_state(const NodeConfig& config, const ShardStorage* storage,
+[[nodiscard]] observe::DataState data_state(const NodeConfig& config, const ShardPlan& plan,
+                                            const ShardStorage* storage,
                                             const observe::RecoveryStatus& recovery, uint64_t now_ns);
 
 }  // namespace refract::node

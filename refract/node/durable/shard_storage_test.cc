@@ -79,7 +79,7 @@ class Storage : public testing::Test {
 
   void take_new_memory() {
     end_server();
-    space_.emplace(needed(StoreSpace::open(config_, 0, data_->origin(), kKvRow.area)));
+    space_.emplace(needed(StoreSpace::open(plan_key_space(config_, 0, kKvRow.area), data_->origin())));
   }
   void end_server() {
     if (store_) store_->table.log_to(nullptr);

@@ -162,7 +162,8 @@ void HostedKv::add_eviction_counters(const observe::AddCounter& add) const {
 }
 
 void HostedKv::tell(observe::ShardState& state) const {
-  observe::tell_table(service_->stat(), state);
+  observe::tell_table(table_.stats(), state);
+  observe::tell_service(service_->stat(), state);
   state.data.log.refused_writes += service_->log_stats().read_only;
 }
 

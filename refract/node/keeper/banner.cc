@@ -6,6 +6,7 @@
 
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
+#include "refract/memory/host/limits.h"
 
 namespace refract::node {
 
@@ -46,6 +47,10 @@ std::string further_lines(const Keeper& keeper) {
   }
   text += data_line(config);
   if (config.server_shards > 1) text += fmt::format("  shards   {}\n", config.server_shards);
+  if (has_objects(config)) {
+    text += fmt::format("  objects  up to {}, in memory only: lost when the node stops\n",
+                        bytes_text(config.objects_limit_bytes));
+  }
   return text;
 }
 

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ranges>
+#include <span>
 
 #include "refract/base/log.h"
 #include "refract/base/prng.h"
@@ -66,7 +68,7 @@ constexpr uint64_t kMendEveryMax_ns = kMinute_ns;
 
 }  // namespace
 
-Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config, std::span<const StoreRow> stores) {
+Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config, const NodeStores& stores) {
   // A process of the same user must not write into the regions through this one (ptrace, /proc/PID/mem), and
   // not take hold of it for later: so before there is a secret or a region.
   prctl(PR_SET_DUMPABLE, 0);
@@ -132,24 +134,20 @@ Reported<> Keeper::open_shards() {
     warn_of_unused_data(config_);
   }
   const std::array<uint64_t, 2> identity = {secure_random_u64(), secure_random_u64()};
-  shards_.resize(config_.server_shards);
   // Shard 0 is last: a client that finds its files, or its socket, finds the others'.
-  for (uint32_t index = config_.server_shards; index-- > 0;) {
-    auto shard = KeeperShard::open({.config = config_,
-                                    .area = stores_.front().area,
-                                    .index = index,
-                                    .origin = *origin,
-                                    .identity = identity,
-                                    .tcp_port = tcp_port_});
+  for (const ShardPlan& plan : plan_shards(config_, stores_) | std::views::reverse) {
+    auto shard = KeeperShard::open(
+        {.config = config_, .plan = plan, .origin = *origin, .identity = identity, .tcp_port = tcp_port_});
     if (!shard) return report(shard.error());
-    shards_[index] = std::move(*shard);
+    shards_.push_back(std::move(*shard));
   }
+  std::ranges::reverse(shards_);
   return {};
 }
 
 Keeper::Memory Keeper::memory() const noexcept {
   Memory memory{.existed = existed_};
-  for (const auto& shard : shards_) {
+  for (const auto& shard : std::span(shards_).first(config_.server_shards)) {
     memory.bytes += shard->space().bytes();
     memory.bytes_max += shard->space().bytes_max();
   }
@@ -286,16 +284,15 @@ void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
                     .listener = listener_.get(),
                     .secret = secret_.bytes().empty() ? nullptr : &secret_,
                     .keeper = keeper};
-  for (uint32_t index = 0; index < shards_.size(); ++index) {
-    KeeperShard& shard = *shards_[index];
-    shard.drop_link();
+  for (const auto& shard : shards_) {
+    const ShardPlan& plan = shard->plan();
+    shard->drop_link();
     birth.shards.push_back({.config = config_,
-                            .index = index,
-                            .space = shard.space(),
-                            .meeting = shard.meeting(),
-                            .link = std::move(links[index]),
-                            .data = data_ ? &*data_ : nullptr,
-                            .stores = stores_});
+                            .plan = plan,
+                            .space = shard->space(),
+                            .meeting = shard->meeting(),
+                            .link = std::move(links[plan.index]),
+                            .data = plan.is_on_disk ? &*data_ : nullptr});
   }
   _exit(run_server(std::move(birth)));
 }
@@ -388,18 +385,20 @@ void Keeper::settled(const Reported<>& outcome) {
 // What the last server left in rings reaches the disk. The page says that they are empty only if all are.
 void Keeper::settle_data() {
   bool is_everything = true;
-  for (uint32_t index = 0; index < shards_.size(); ++index) {
+  for (const auto& shard : shards_) {
+    const ShardPlan& plan = shard->plan();
+    if (!plan.is_on_disk) continue;
     // A shard that was never filled has nothing to add, and what was refused stays as it is.
-    if (shards_[index]->space().fill_state() != kFillComplete) {
+    if (shard->space().fill_state() != kFillComplete) {
       is_everything = false;
       continue;
     }
     const Reported<> done = settle_log({.config = config_,
                                         .disk = data_->disk(),
-                                        .log = data_->log_of(index),
-                                        .ring = data_->ring_of(index),
-                                        .space = shards_[index]->space().addresses().base(),
-                                        .value_of = stores_.front().value_of});
+                                        .log = data_->log_of(plan.index),
+                                        .ring = data_->ring_of(plan.index),
+                                        .space = shard->space().addresses().base(),
+                                        .value_of = plan.stores.front().value_of});
     is_everything = is_everything && done.has_value();
     settled(done);
   }

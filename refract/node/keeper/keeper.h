@@ -15,7 +15,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -33,10 +32,10 @@ namespace refract::node {
 class Keeper {
  public:
   // Takes sockets and memory; nothing runs yet, and where something is refused nothing is left behind. The
-  // RDMA device's name, the secret and the TCP address are looked at first. `stores` outlives the process;
-  // the first row is the key-value store's. REQUIRES: the process has one thread.
-  [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(
-      const NodeConfig& config, std::span<const StoreRow> stores = built_in_stores());
+  // RDMA device's name, the secret and the TCP address are looked at first. REQUIRES: the process has one
+  // thread.
+  [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(const NodeConfig& config,
+                                                              const NodeStores& stores = built_in_stores());
   ~Keeper();
 
   // Forks the server and serves until SIGINT or SIGTERM. `on_ready` is called once, when every shard serves
@@ -45,7 +44,7 @@ class Keeper {
   // ready does not stay, whatever the cause.
   [[nodiscard]] int run(const std::function<void()>& on_ready);
 
-  // What the banner tells.
+  // What the banner tells of the shards of keys.
   struct Memory {
     uint64_t bytes = 0;
     uint64_t bytes_max = 0;
@@ -59,7 +58,7 @@ class Keeper {
   [[nodiscard]] bool is_settled() const noexcept { return is_settled_; }
 
  private:
-  Keeper(const NodeConfig& config, std::span<const StoreRow> stores) : config_(config), stores_(stores) {}
+  Keeper(const NodeConfig& config, const NodeStores& stores) : config_(config), stores_(stores) {}
 
   [[nodiscard]] Reported<> check_device() const;
   [[nodiscard]] Reported<> open_tcp();
@@ -88,13 +87,13 @@ class Keeper {
   void settled(const Reported<>& outcome);
 
   NodeConfig config_;
-  std::span<const StoreRow> stores_;
+  NodeStores stores_;
   fabric::tcp::Secret secret_;
   Descriptor listener_;  // Kept here, so that the port and who waits in its backlog outlive every server.
   std::string tcp_address_;
   uint16_t tcp_port_ = 0;
-  std::optional<DataFolder> data_;  // Nothing is kept on disk where there is none.
-  std::vector<std::unique_ptr<KeeperShard>> shards_;
+  std::optional<DataFolder> data_;                    // Nothing is kept on disk where there is none.
+  std::vector<std::unique_ptr<KeeperShard>> shards_;  // In the order of their numbers.
   bool existed_ = false;
   Descriptor epoll_;
   Descriptor signals_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/keeper/keeper_shard.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <utility>
 
@@ -11,44 +9,40 @@
 
 namespace refract::node {
 
-KeeperShard::KeeperShard(const Options& place, StoreSpace space)
-    : name_(place.config.server_shards == 1 ? "" : fmt::format("shard {}: ", place.index)),
-      space_(std::move(space)) {}
-
 KeeperShard::~KeeperShard() = default;
 
-Reported<std::unique_ptr<KeeperShard>> KeeperShard::open(const Options& place) {
-  auto space = StoreSpace::open(place.config, place.index, place.origin, place.area);
+Reported<std::unique_ptr<KeeperShard>> KeeperShard::open(const Options& options) {
+  auto space = StoreSpace::open(options.plan.space, options.origin);
   if (!space) return report(space.error());
-  std::unique_ptr<KeeperShard> shard(new KeeperShard(place, std::move(*space)));
-  if (auto opened = shard->open_meeting(place); !opened) return report(opened.error());
+  std::unique_ptr<KeeperShard> shard(new KeeperShard(options.plan, std::move(*space)));
+  if (auto opened = shard->open_meeting(options); !opened) return report(opened.error());
   return shard;
 }
 
-Reported<> KeeperShard::open_meeting(const Options& place) {
-  fabric::shm::MeetingOptions options;
-  options.path = fabric::shm::shard_socket_path(place.config.socket_path, place.index);
-  options.identity = place.identity;
-  options.shard_index = place.index;
-  options.shard_count = place.config.server_shards;
-  options.tcp_port = place.tcp_port;
-  options.space_bytes_max = space_.bytes_max();
-  options.connections_max = place.config.clients_max;
+Reported<> KeeperShard::open_meeting(const Options& options) {
+  fabric::shm::MeetingOptions meets;
+  meets.path = fabric::shm::shard_socket_path(options.config.socket_path, plan_.index);
+  meets.identity = options.identity;
+  meets.shard_index = plan_.index;
+  meets.shard_count = options.config.server_shards;
+  meets.tcp_port = options.tcp_port;
+  meets.space_bytes_max = space_.bytes_max();
+  meets.connections_max = options.config.clients_max;
   // Readers need no server, and would miss what has not been read yet.
-  options.admits = [this, is_durable = place.config.durability != Durability::kNone]() -> Reported<> {
-    if (!is_durable || space_.fill_state() == kFillComplete) return {};
+  meets.admits = [this]() -> Reported<> {
+    if (!plan_.is_on_disk || space_.fill_state() == kFillComplete) return {};
     return report(Code::kUnavailable, "the node is still reading its data from the disk",
                   "try again when it has said that it is ready");
   };
-  options.on_attach = [this](const fabric::shm::Attachment& attachment) {
+  meets.on_attach = [this](const fabric::shm::Attachment& attachment) {
     send({.kind = LinkKind::kAttach,
           .id = attachment.id,
           .base = attachment.process,
           .bytes = attachment.user},
          {attachment.memory_fd, attachment.doorbell_fd});
   };
-  options.on_detach = [this](uint64_t id) { send({.kind = LinkKind::kDetach, .id = id}); };
-  auto meeting = fabric::shm::Meeting::open(std::move(options));
+  meets.on_detach = [this](uint64_t id) { send({.kind = LinkKind::kDetach, .id = id}); };
+  auto meeting = fabric::shm::Meeting::open(std::move(meets));
   if (!meeting) return report(meeting.error());
   meeting_ = std::move(*meeting);
   for (const StoreSpace::Held& held : space_.regions()) {
@@ -106,7 +100,7 @@ bool KeeperShard::read_link() {
     } else if (message.kind == LinkKind::kMapped) {
       if (populated_) finish_growth();
     } else if (message.kind == LinkKind::kDamaged) {
-      log_error("{}the space is damaged at offset {}", name_, message.base);
+      log_error("{}the space is damaged at offset {}", plan_.name, message.base);
       damaged_ = true;
     }
   }
@@ -126,7 +120,7 @@ void KeeperShard::on_want(uint64_t bytes) {
 }
 
 void KeeperShard::refuse_growth(const Report& why) {
-  log_warn("{}the node cannot grow: {}", name_, why.what);
+  log_warn("{}the node cannot grow: {}", plan_.name, why.what);
   if (!why.next.empty()) log_warn("{}", why.next);
   send({.kind = LinkKind::kRefused, .code = static_cast<uint32_t>(Code::kNoSpace)});
 }
@@ -157,10 +151,10 @@ void KeeperShard::finish_growth() {
   const StoreSpace::Held& held = space_.regions().back();
   // Readers first: the server must not point into what they cannot map.
   if (auto offered = offer(held); !offered) {
-    log_error("{}{}", name_, offered.error().what);
+    log_error("{}{}", plan_.name, offered.error().what);
     return;
   }
-  log_info("{}grown to {} MiB of {} MiB", name_, space_.bytes() / kMiB, space_.bytes_max() / kMiB);
+  log_info("{}grown to {} MiB of {} MiB", plan_.name, space_.bytes() / kMiB, space_.bytes_max() / kMiB);
   send({.kind = LinkKind::kRegionReady,
         .region = held.region.id(),
         .base = held.region.base(),

@@ -10,11 +10,12 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
-#include <string>
+#include <utility>
 
 #include "refract/base/report.h"
 #include "refract/fabric/shm/meeting.h"
 #include "refract/node/config/config.h"
+#include "refract/node/hosted/shard_plan.h"
 #include "refract/node/server/link.h"
 #include "refract/node/space/store_space.h"
 
@@ -24,18 +25,18 @@ class KeeperShard {
  public:
   struct Options {
     const NodeConfig& config;  // Outlives the shard.
-    const StoreArea& area;
-    uint32_t index = 0;
+    const ShardPlan& plan;
     StoreOrigin origin;
     std::array<uint64_t, 2> identity{};
     uint16_t tcp_port = 0;
   };
   // Takes memory and socket.
-  [[nodiscard]] static Reported<std::unique_ptr<KeeperShard>> open(const Options& place);
+  [[nodiscard]] static Reported<std::unique_ptr<KeeperShard>> open(const Options& options);
   KeeperShard(const KeeperShard&) = delete;
   KeeperShard& operator=(const KeeperShard&) = delete;
   ~KeeperShard();
 
+  [[nodiscard]] const ShardPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] StoreSpace& space() noexcept { return space_; }
   [[nodiscard]] fabric::shm::Meeting& meeting() noexcept { return *meeting_; }
   [[nodiscard]] int link_descriptor() const noexcept { return link_.descriptor(); }
@@ -59,16 +60,16 @@ class KeeperShard {
   void grow();
 
  private:
-  KeeperShard(const Options& place, StoreSpace space);
+  KeeperShard(const ShardPlan& plan, StoreSpace space) : plan_(plan), space_(std::move(space)) {}
 
-  [[nodiscard]] Reported<> open_meeting(const Options& place);
+  [[nodiscard]] Reported<> open_meeting(const Options& options);
   [[nodiscard]] Reported<> offer(const StoreSpace::Held& held);
   void send(const LinkMessage& message, std::initializer_list<int> descriptors = {});
   void on_want(uint64_t bytes);
   void finish_growth();
   void refuse_growth(const Report& why);
 
-  std::string name_;  // For the log: "shard 2: ", nothing where there is only one.
+  ShardPlan plan_;
   StoreSpace space_;
   std::unique_ptr<fabric::shm::Meeting> meeting_;
   LinkEnd link_;

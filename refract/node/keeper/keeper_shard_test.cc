@@ -31,11 +31,16 @@ class OfKeeperShard : public testing::Test {
     config_.memory_initial_bytes = 8 * kMiB;
     config_.socket_path = folder_.path() + "/node.sock";
     config_.clients_max = 4;
-    shard_ = needed(KeeperShard::open({.config = config_, .area = kKvRow.area, .origin = {.hash_seed = 3}}));
+    shard_ = needed(open());
     server_ = needed(shard_->begin_server());
   }
   ~OfKeeperShard() override { set_log_level(LogLevel::kInfo); }
 
+  [[nodiscard]] Reported<std::unique_ptr<KeeperShard>> open() const {
+    static constexpr StoreRow kRows[] = {kKvRow};
+    const ShardPlan plan = plan_shards(config_, {.keys = kRows, .objects = {}}).front();
+    return KeeperShard::open({.config = config_, .plan = plan, .origin = {.hash_seed = 3}});
+  }
   [[nodiscard]] std::optional<LinkEnd::Received> hear() {
     bool ended = false;
     auto received = server_.receive(ended);
@@ -168,7 +173,7 @@ TEST_F(OfKeeperShard, a_server_that_reads_nothing_is_found_deaf_and_the_next_one
 
 TEST_F(OfKeeperShard, takes_its_socket_away_when_it_goes_and_shares_it_with_no_other) {
   EXPECT_TRUE(std::filesystem::exists(config_.socket_path));
-  const auto second = KeeperShard::open({.config = config_, .area = kKvRow.area, .origin = {.hash_seed = 3}});
+  const auto second = open();
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::kInUse) << second.error().what;
   shard_.reset();

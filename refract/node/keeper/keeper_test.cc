@@ -102,6 +102,19 @@ TEST_F(OfKeeper, takes_its_share_of_memory_for_each_shard_and_a_socket_each) {
   EXPECT_FALSE(keeper->was_ready()) << "nothing runs yet";
 }
 
+TEST_F(OfKeeper, objects_have_a_socket_and_memory_of_their_own_and_the_banner_says_so) {
+  EXPECT_THAT(started(), Not(HasSubstr("objects")));
+  EXPECT_FALSE(fs::exists(config_.socket_path + ".1"));
+  config_.objects_limit_bytes = 4 * kGiB;
+  config_.durability = Durability::kEverySecond;
+  config_.data_folder = folder_.path() + "/data";
+  const auto keeper = needed(Keeper::open(config_));
+  EXPECT_TRUE(fs::exists(config_.socket_path + ".1"));
+  EXPECT_EQ(keeper->memory().bytes_max, 64 * kMiB) << "that of keys";
+  EXPECT_THAT(start_banner(*keeper, "refract"),
+              HasSubstr("objects  up to 4 GiB, in memory only: lost when the node stops"));
+}
+
 TEST_F(OfKeeper, says_where_the_data_are_and_what_loses_them) {
   EXPECT_THAT(started(), HasSubstr("in memory only: lost when the node stops"));
   config_.memory_backing = {.kind = BackingKind::kFile, .folder = folder_.path()};

@@ -25,7 +25,8 @@ constexpr size_t kEventsTold = 1'024;
 
 }  // namespace
 
-Service::Service(Parts parts) : parts_(std::move(parts)), trace_(parts_.shard.clock()) {}
+Service::Service(Parts parts)
+    : parts_(std::move(parts)), started_ns_(parts_.shard.clock().now_ns()), trace_(parts_.shard.clock()) {}
 
 // The server, whose service this is, has gone by now, and its tap with it.
 Service::~Service() = default;
@@ -141,6 +142,7 @@ ShardState Service::state() const {
                    .shard_count = parts_.shard_count,
                    .process = static_cast<uint64_t>(::getpid()),
                    .now_ns = parts_.shard.clock().now_ns(),
+                   .uptime_ns = parts_.shard.clock().now_ns() - started_ns_,
                    .cpu_ns = thread_cpu_ns(),
                    .sleeps = parts_.shard.sleep_count(),
                    .operations = parts_.shard.ops().count(),
@@ -179,18 +181,20 @@ ShardState Service::state() const {
   return state;
 }
 
-void tell_table(const kv::wire::StatReply& stat, ShardState& state) {
-  state.uptime_ns = stat.uptime_ns;
+void tell_table(const kv::TableStats& table, ShardState& state) {
+  state.memory.table = table.overflow_lines * kLineBytes + round_up(table.buckets * kLineBytes, kChunkBytes);
+  state.entries = {.count = table.entries,
+                   .expiring = table.expiring_entries,
+                   .expired = table.expired,
+                   .buckets = table.buckets,
+                   .overflow_lines = table.overflow_lines,
+                   .splits = table.splits};
+}
+
+void tell_service(const kv::wire::StatReply& stat, ShardState& state) {
   state.uploads = stat.uploads;
   state.views = stat.views;
   state.waiting_for_memory = stat.waiting_for_memory;
-  state.memory.table = stat.overflow_lines * kLineBytes + round_up(stat.buckets * kLineBytes, kChunkBytes);
-  state.entries = {.count = stat.entries,
-                   .expiring = stat.expiring_entries,
-                   .expired = stat.expired,
-                   .buckets = stat.buckets,
-                   .overflow_lines = stat.overflow_lines,
-                   .splits = stat.splits};
   for (size_t number = 0; number < std::size(stat.ops); ++number) {
     const std::string_view name = kv::wire::name(static_cast<kv::wire::Method>(number));
     state.methods.push_back(

@@ -27,6 +27,7 @@
 
 #include "refract/fabric/channel.h"
 #include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/table/table_types.h"
 #include "refract/memory/heap.h"
 #include "refract/node/observe/call_trace.h"
 #include "refract/node/observe/state.h"
@@ -103,6 +104,7 @@ class Service final : public rpc::Service {
   void forget(rpc::SessionId session) noexcept;
 
   Parts parts_;
+  uint64_t started_ns_;
   rpc::Server* server_ = nullptr;
   ServiceTimes times_;
   CallTrace trace_;
@@ -110,8 +112,10 @@ class Service final : public rpc::Service {
   uint64_t next_id_ = 1;
 };
 
-// What a table's service has, in the state of its shard.
-void tell_table(const kv::wire::StatReply& stat, ShardState& state);
+// What a table has, in the state of its shard.
+void tell_table(const kv::TableStats& table, ShardState& state);
+// What a table's service has done; the table apart.
+void tell_service(const kv::wire::StatReply& stat, ShardState& state);
 
 // All doors of a shard count and time their batches together.
 class FrontDoor final : public rpc::Service {

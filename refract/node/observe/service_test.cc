@@ -36,7 +36,11 @@ class ObserveTest : public testing::Test {
                 .growth = growth_,
                 .shard = shard_}),
         observe_(
-            {.tell_stores = [this](ShardState& state) { tell_table(store_.stat(), state); },
+            {.tell_stores =
+                 [this](ShardState& state) {
+                   tell_table(space_.table().stats(), state);
+                   tell_service(store_.stat(), state);
+                 },
              .heap = space_.heap(),
              .pins = pins_.all,
              .shard = shard_,

@@ -63,7 +63,7 @@ class Server {
     return {.identity = {page.identity[0], page.identity[1]},
             .incarnation = fabric::shm::incarnation(page),
             .hash_seed = reinterpret_cast<const SpaceHeader*>(shard.space.addresses().base())->hash_seed,
-            .shard_index = shard.index,
+            .shard_index = shard.plan.index,
             .shard_count = config_.server_shards,
             .boot_id = host_boot_id().value_or(BootId{}),
             .socket_path = shard.meeting.path()};
@@ -82,10 +82,18 @@ class Server {
                                                      .secret = secret_,
                                                      .shards = tcp_domains_,
                                                      .facts = [this](uint32_t k) { return facts_[k]; },
+                                                     .no_further_shard = why_no_objects(),
                                                      .connections_max = config_.clients_max});
     if (!reception) return report(reception.error());
     reception_ = std::move(*reception);
     return {};
+  }
+
+  // A client names the shard of objects by the number of those of keys, which is what it knows.
+  [[nodiscard]] Report why_no_objects() const {
+    if (shards_.size() > config_.server_shards) return {};
+    return {Code::kUnsupported, "this node has no objects",
+            "start it with room for them: --objects-limit 1GiB"};
   }
 
   int run_shard(uint32_t index) {

@@ -36,7 +36,7 @@ int fail_with(const Report& report) {
 
 ShardServer::ShardServer(ShardBirth birth)
     : birth_(std::move(birth)),
-      name_(birth_.config.server_shards == 1 ? "" : fmt::format("shard {}: ", birth_.index)),
+      name_(birth_.plan.name),
       clock_(system_clock(), time_offset_ns(birth_.space.addresses().base())),
       shard_(clock_, {.spin_ns = birth_.config.server_spin_ns}),
       writer_(birth_.space.addresses().base()) {}
@@ -95,17 +95,18 @@ int ShardServer::open_store() {
   if (birth_.data != nullptr) {
     auto storage = ShardStorage::open({.config = birth_.config,
                                        .disk = birth_.data->disk(),
-                                       .log = birth_.data->log_of(birth_.index),
-                                       .ring = birth_.data->ring_of(birth_.index),
+                                       .log = birth_.data->log_of(birth_.plan.index),
+                                       .ring = birth_.data->ring_of(birth_.plan.index),
                                        .space = birth_.space,
                                        .writer = writer_,
                                        .shard = shard_,
-                                       .value_of = birth_.stores.front().value_of,
+                                       .value_of = birth_.plan.stores.front().value_of,
                                        .name = name_});
     if (!storage) return fail_with(storage.error());
     storage_ = std::move(*storage);
   }
-  heap_ = std::make_unique<Heap>(writer_, pins_);
+  heap_ = std::make_unique<Heap>(
+      writer_, pins_, birth_.plan.space.spans_regions ? Heap::Borders::kCrossed : Heap::Borders::kKept);
   for (const StoreSpace::Held& held : birth_.space.regions()) {
     heap_->add({held.region.base()}, held.region.bytes());
     serve(held.region.id(), held.region.base(), held.region.bytes(), held.key);
@@ -121,7 +122,7 @@ int ShardServer::open_store() {
 
 void ShardServer::make_stores() {
   const HostParts parts{.config = birth_.config,
-                        .shard_index = birth_.index,
+                        .shard_index = birth_.plan.index,
                         .name = name_,
                         .shard = shard_,
                         .writer = writer_,
@@ -134,7 +135,7 @@ void ShardServer::make_stores() {
                         .network = network(),
                         .bypass = rdma_.get(),
                         .log = storage_.get()};
-  for (const StoreRow& row : birth_.stores) {
+  for (const StoreRow& row : birth_.plan.stores) {
     stores_.push_back(row.make(parts));
     if (storage_) storage_->host(StoreName::of(row.name), *stores_.back());
   }
@@ -143,7 +144,7 @@ void ShardServer::make_stores() {
 Reported<> ShardServer::check_stores() const {
   for (const StoreName name : stores_in(writer_)) {
     const auto is_it = [name](const StoreRow& row) { return StoreName::of(row.name) == name; };
-    if (std::ranges::any_of(birth_.stores, is_it)) continue;
+    if (std::ranges::any_of(birth_.plan.stores, is_it)) continue;
     return report(Code::kUnsupported,
                   fmt::format("{}the memory has a store \"{}\", which this program does not host", name_,
                               printable(name.text())),
@@ -217,6 +218,8 @@ void ShardServer::make_services() {
   for (const auto& store : stores_) store->serve(methods);
   methods.push_back({observe::wire::kMethodsBegin, observe_.get()});
   std::ranges::sort(methods, {}, &HostedMethods::begin);
+  // It says of methods before the first store's that there are none.
+  if (methods.front().begin > 0) methods.insert(methods.begin(), {0, observe_.get()});
   std::vector<rpc::ServiceTable::Row> rows;
   rows.reserve(methods.size());
   for (const HostedMethods& each : methods) {
@@ -244,23 +247,25 @@ rpc::Service& ShardServer::behind_door(rpc::Service& service) {
 
 observe::Service::Parts ShardServer::observed() {
   const fabric::shm::NodePage& page = birth_.meeting.node_page();
-  return {
-      .tell_stores =
-          [this](observe::ShardState& state) {
-            for (const auto& store : stores_) store->tell(state);
-          },
-      .heap = *heap_,
-      .pins = pins_,
-      .shard = shard_,
-      .identity = {page.identity[0], page.identity[1]},
-      .incarnation = fabric::shm::incarnation(page),
-      .shard_index = birth_.index,
-      .shard_count = birth_.config.server_shards,
-      .peer_of = [this](const fabric::Channel& channel) { return peer_of(channel); },
-      .add_counters = [this](const observe::AddCounter& add) { add_counters(add); },
-      .data =
-          [this] { return data_state(birth_.config, storage_.get(), recovery_, shard_.clock().now_ns()); },
-      .want_snapshot = snapshot_asker()};
+  return {.tell_stores =
+              [this](observe::ShardState& state) {
+                for (const auto& store : stores_) store->tell(state);
+              },
+          .heap = *heap_,
+          .pins = pins_,
+          .shard = shard_,
+          .identity = {page.identity[0], page.identity[1]},
+          .incarnation = fabric::shm::incarnation(page),
+          .shard_index = birth_.plan.index,
+          .shard_count = birth_.config.server_shards,
+          .peer_of = [this](const fabric::Channel& channel) { return peer_of(channel); },
+          .add_counters = [this](const observe::AddCounter& add) { add_counters(add); },
+          .data =
+              [this] {
+                return data_state(birth_.config, birth_.plan, storage_.get(), recovery_,
+                                  shard_.clock().now_ns());
+              },
+          .want_snapshot = snapshot_asker()};
 }
 
 std::function<uint64_t()> ShardServer::snapshot_asker() {
@@ -357,8 +362,9 @@ int ShardServer::recover(const storage::Record* last) {
 
 // The first row's records bear no name.
 bool ShardServer::wrote(size_t row, const storage::Record& record) const noexcept {
-  return record.kind == storage::RecordKind::kHosted ? record.store == StoreName::of(birth_.stores[row].name)
-                                                     : row == 0;
+  return record.kind == storage::RecordKind::kHosted
+             ? record.store == StoreName::of(birth_.plan.stores[row].name)
+             : row == 0;
 }
 
 bool ShardServer::recover_stores(const storage::Record* last) {

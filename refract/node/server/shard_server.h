@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,7 +26,7 @@
 #include "refract/node/config/config.h"
 #include "refract/node/durable/data_folder.h"
 #include "refract/node/durable/shard_storage.h"
-#include "refract/node/hosted/hosted_store.h"
+#include "refract/node/hosted/shard_plan.h"
 #include "refract/node/observe/service.h"
 #include "refract/node/server/link.h"
 #include "refract/node/space/store_space.h"
@@ -48,12 +47,11 @@ int fail_with(const Report& report);
 
 struct ShardBirth {
   const NodeConfig& config;  // All outlive the process.
-  uint32_t index;
+  const ShardPlan& plan;
   StoreSpace& space;
   fabric::shm::Meeting& meeting;
   LinkEnd link;
   DataFolder* data = nullptr;  // Null: nothing is kept on disk.
-  std::span<const StoreRow> stores;
 };
 
 class ShardServer final : public runtime::Poller, public kv::GrowthSource {
@@ -118,7 +116,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
 
   // In the order in which they must be made.
   ShardBirth birth_;
-  std::string name_;  // For the log: "shard 2: ", nothing where there is only one.
+  const std::string& name_;  // For the log.
   StoreClock clock_;
   runtime::Shard shard_;
   Writer writer_;

@@ -30,7 +30,7 @@ void warn_of_trouble(const NodeConfig& config, const fabric::verbs::DeviceChoice
 Reported<> ShardServer::open_rdma() {
   if (!tcp_) return {};
   // All shards have the same device, so that one of them speaks for all.
-  const bool is_speaker = birth_.index == 0;
+  const bool is_speaker = birth_.plan.index == 0;
   const std::string& wanted = birth_.config.rdma_device;
   const bool is_named = wanted != kRdmaAuto;
   std::string_view why_none;

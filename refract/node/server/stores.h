@@ -2,13 +2,11 @@
 // The stores that a node hosts: a row for each.
 #pragma once
 
-#include <span>
-
-#include "refract/node/hosted/hosted_store.h"
+#include "refract/node/hosted/shard_plan.h"
 
 namespace refract::node {
 
 // Those of refractd.
-[[nodiscard]] std::span<const StoreRow> built_in_stores() noexcept;
+[[nodiscard]] NodeStores built_in_stores() noexcept;
 
 }  // namespace refract::node

@@ -22,6 +22,8 @@ constexpr uint64_t kRegionUnit = 2 * kMiB;
 constexpr uint64_t kRegionBytesMin = 64 * kMiB;
 constexpr uint64_t kRegionBytesMax = kGiB;
 constexpr size_t kRegionCountMax = 240;
+// So many regions of a size lead to any limit, those before them left aside.
+constexpr size_t kRegionCountWanted = 200;
 // About ten milliseconds of taking fresh memory: what a client may have to wait for the keeper meanwhile.
 constexpr uint64_t kGrowthStep = 8 * kMiB;
 
@@ -112,21 +114,15 @@ Reported<StoreOrigin> find_store(const NodeConfig& config) {
   return origin;
 }
 
-Reported<StoreSpace> StoreSpace::open(const NodeConfig& config, uint32_t shard, const StoreOrigin& origin,
-                                      const StoreArea& area) {
+Reported<StoreSpace> StoreSpace::open(const SpacePlan& plan, const StoreOrigin& origin) {
   StoreSpace space;
-  space.area_ = area;
-  space.backing_ = config.memory_backing;
-  space.backing_.shard = shard;
+  space.plan_ = plan;
   space.hash_seed_ = origin.hash_seed;
   space.time_ = origin.time;
-  space.shard_count_ = config.server_shards;
-  space.limit_bytes_ = share_of_shard(config.memory_limit_bytes, config.server_shards);
-  auto addresses = AddressSpace::reserve(space.limit_bytes_, {.in_core_dumps = config.memory_in_core_dumps});
+  auto addresses = AddressSpace::reserve(plan.bytes_max, {.in_core_dumps = plan.in_core_dumps});
   if (!addresses) return report(addresses.error());
   space.addresses_ = std::move(*addresses);
-  const uint64_t initial = share_of_shard(config.memory_initial_bytes, config.server_shards);
-  if (auto opened = space.open_first(initial); !opened) return report(opened.error());
+  if (auto opened = space.open_first(); !opened) return report(opened.error());
   return space;
 }
 
@@ -136,7 +132,7 @@ uint64_t StoreSpace::bytes() const noexcept {
 
 RegionSpec StoreSpace::spec_of(uint64_t bytes) const {
   RegionSpec spec;
-  spec.backing = backing_;
+  spec.backing = plan_.backing;
   spec.id = static_cast<uint16_t>(regions_.size());
   spec.bytes = bytes;
   spec.base = this->bytes();
@@ -144,9 +140,9 @@ RegionSpec StoreSpace::spec_of(uint64_t bytes) const {
   return spec;
 }
 
-Reported<> StoreSpace::open_first(uint64_t initial_bytes) {
+Reported<> StoreSpace::open_first() {
   if (auto existing = open_existing(); !existing || existed_) return existing;
-  if (auto begun = begin_growth(initial_bytes); !begun) return begun;
+  if (auto begun = begin_growth(plan_.bytes_initial); !begun) return begun;
   if (auto populated = growing_->region.populate(); !populated) return populated;
   const SpaceTime time = time_.value_or(begin_time(system_clock(), host_boot_id()));
   if (auto made = make_store(growing_->region, time); !made) return made;
@@ -155,13 +151,13 @@ Reported<> StoreSpace::open_first(uint64_t initial_bytes) {
 
 Reported<> StoreSpace::open_existing() {
   while (regions_.size() < kRegionCountMax) {
-    const auto bytes = existing_region_bytes(backing_, static_cast<uint16_t>(regions_.size()));
+    const auto bytes = existing_region_bytes(plan_.backing, static_cast<uint16_t>(regions_.size()));
     if (!bytes) return report(bytes.error());
     if (*bytes == 0) break;
-    if (this->bytes() + *bytes > limit_bytes_) {
+    if (this->bytes() + *bytes > plan_.bytes_max) {
       return report(Code::kInvalidArgument,
                     fmt::format("the stored regions have more than the {} MiB that --memory-limit allows",
-                                limit_bytes_ / kMiB),
+                                plan_.bytes_max / kMiB),
                     "start with the limit that the node had before, or a higher one");
     }
     if (auto begun = begin_growth(*bytes); !begun) return begun;
@@ -182,13 +178,13 @@ Reported<> StoreSpace::check_first(const Region& first) {
   // All zero: a node died before it finished its store, so there is nothing to lose.
   if (header.code() == Code::kMalformed) return make_store(first, begin_time(system_clock(), host_boot_id()));
   if (!header) {
-    return report(
-        header.error().code,
-        fmt::format("the space in {} is damaged: {}", backing_.folder, info(header.error().code).sentence),
-        fmt::format("look at it with: refract check --path {}", backing_.folder));
+    return report(header.error().code,
+                  fmt::format("the space in {} is damaged: {}", plan_.backing.folder,
+                              info(header.error().code).sentence),
+                  fmt::format("look at it with: refract check --path {}", plan_.backing.folder));
   }
   const auto& found = *reinterpret_cast<const SpaceHeader*>(start.data());
-  if (found.chunks_max * kChunkBytes > limit_bytes_) {
+  if (found.chunks_max * kChunkBytes > plan_.bytes_max) {
     return report(Code::kInvalidArgument,
                   "the stored space was made with a higher --memory-limit than this node has",
                   "start with the limit that the node had before");
@@ -213,23 +209,23 @@ Reported<> StoreSpace::check_use(const Region& first) const {
       is_same_boot
           ? fmt::format("the files in {} are copies of a running node's, made at no one moment, so that "
                         "entries in them may be half there",
-                        backing_.folder)
+                        plan_.backing.folder)
           : fmt::format("the node whose memory is in {} was running when its host went down, so that it "
                         "is unknown which of its pages reached the disk",
-                        backing_.folder),
+                        plan_.backing.folder),
       fmt::format("start on an empty folder and load your last dump (refract load); with a log "
                   "(--data-durability everysec) a node has everything again. refract inspect --file {} shows "
                   "what lies there",
-                  backing_.folder));
+                  plan_.backing.folder));
 }
 
 Reported<> StoreSpace::make_store(const Region& first, const SpaceTime& time) {
-  const uint64_t chunks_max = limit_bytes_ / kChunkBytes;
+  const uint64_t chunks_max = plan_.bytes_max / kChunkBytes;
   const Heap::Geometry geometry{.chunks_max = chunks_max,
-                                .store_area_bytes = area_.bytes(chunks_max),
+                                .store_area_bytes = plan_.area.bytes(chunks_max),
                                 .hash_seed = hash_seed_,
-                                .shard_index = backing_.shard,
-                                .shard_count = shard_count_,
+                                .shard_index = plan_.backing.shard,
+                                .shard_count = plan_.shard_count,
                                 .time = time};
   Writer writer(addresses_.base());
   NobodyPins pins;
@@ -237,11 +233,11 @@ Reported<> StoreSpace::make_store(const Region& first, const SpaceTime& time) {
     Heap::format(writer, geometry);
     Heap heap(writer, pins);
     heap.add({0}, first.bytes());
-    if (area_.format(writer, heap)) return {};
+    if (plan_.area.format(writer, heap)) return {};
   }
   return report(Code::kInvalidArgument,
                 fmt::format("{} MiB are too little for a node that may grow to {} MiB", first.bytes() / kMiB,
-                            limit_bytes_ / kMiB),
+                            plan_.bytes_max / kMiB),
                 "raise --memory-initial or lower --memory-limit");
 }
 
@@ -265,7 +261,7 @@ void StoreSpace::mark(uint64_t state) noexcept {
 }
 
 Reported<> StoreSpace::enter() {
-  if (backing_.kind != BackingKind::kFile) return {};
+  if (plan_.backing.kind != BackingKind::kFile) return {};
   mark(kSpaceInUse);
   return regions_.front().region.sync();
 }
@@ -273,14 +269,14 @@ Reported<> StoreSpace::enter() {
 Reported<> StoreSpace::leave() {
   const auto* header = reinterpret_cast<const SpaceHeader*>(addresses_.base());
   set_time(leave_time(header->time, system_clock()));
-  if (backing_.kind != BackingKind::kFile) return {};
+  if (plan_.backing.kind != BackingKind::kFile) return {};
   for (const Held& held : regions_) {
     if (auto synced = held.region.sync(); !synced) return synced;
   }
-  const Descriptor folder(::open(backing_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor folder(::open(plan_.backing.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder || ::fsync(folder.get()) != 0) {
     return report(Code::kSystem,
-                  fmt::format("cannot bring {} to the disk: {}", backing_.folder, errno_text(errno)));
+                  fmt::format("cannot bring {} to the disk: {}", plan_.backing.folder, errno_text(errno)));
   }
   // Last, and only when all of that is there.
   mark(kSpaceLeft);
@@ -288,13 +284,16 @@ Reported<> StoreSpace::leave() {
 }
 
 uint64_t StoreSpace::next_region_bytes(uint64_t value_bytes) const noexcept {
-  const uint64_t left = limit_bytes_ - bytes();
+  const uint64_t left = plan_.bytes_max - bytes();
   // An eighth of what there is, so that little lies idle and a large node still makes few regions; but not
   // below the first step, and a value lies in one region.
   const uint64_t least = round_up(value_bytes + 2 * kChunkBytes, kRegionUnit);
-  const uint64_t step = std::clamp(round_up(bytes() / 8, kRegionUnit), kRegionBytesMin, kRegionBytesMax);
+  const uint64_t most =
+      std::max(kRegionBytesMax, round_up(plan_.bytes_max / kRegionCountWanted, kRegionUnit));
+  const uint64_t step = std::clamp(round_up(bytes() / 8, kRegionUnit), kRegionBytesMin, most);
   const uint64_t wanted = std::max(step, least);
-  if (regions_.size() >= kRegionCountMax || left < least || left == 0) return 0;
+  if (regions_.size() >= kRegionCountMax || left == 0) return 0;
+  if (left < least && !plan_.spans_regions) return 0;
   return std::min(wanted, left);
 }
 

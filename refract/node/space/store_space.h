@@ -14,15 +14,13 @@
 #include <vector>
 
 #include "refract/base/report.h"
-#include "refract/base/result.h"
-#include "refract/memory/heap.h"
 #include "refract/memory/host/address_space.h"
 #include "refract/memory/host/region.h"
 #include "refract/memory/remote_pointer.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/memory/space.h"
-#include "refract/memory/writer.h"
 #include "refract/node/config/config.h"
+#include "refract/node/space/space_plan.h"
 
 namespace refract::node {
 
@@ -38,18 +36,11 @@ struct StoreOrigin {
 // number of shards, or of which a shard is missing. Shard 0 is made last; so, where it is there, all are.
 [[nodiscard]] Reported<StoreOrigin> find_store(const NodeConfig& config);
 
-// What the first row of the node's stores has of a space from its making on.
-struct StoreArea {
-  uint64_t (*bytes)(uint64_t chunks_max) noexcept;
-  Result<> (*format)(Writer& writer, Heap& heap);  // Fails where the heap is too small for an empty store.
-};
-
 class StoreSpace {
  public:
-  // Reserves the shard's share of the node's memory, makes the first region (or takes up those that a `file:`
-  // backing has) and, if they are new, the empty store in them.
-  [[nodiscard]] static Reported<StoreSpace> open(const NodeConfig& config, uint32_t shard,
-                                                 const StoreOrigin& origin, const StoreArea& area);
+  // Reserves what the space may grow to, makes the first region (or takes up those that a `file:` backing
+  // has) and, if they are new, the empty store in them.
+  [[nodiscard]] static Reported<StoreSpace> open(const SpacePlan& plan, const StoreOrigin& origin);
 
   struct Held {
     Region region;
@@ -59,7 +50,7 @@ class StoreSpace {
   [[nodiscard]] const AddressSpace& addresses() const noexcept { return addresses_; }
   [[nodiscard]] AddressSpace& addresses() noexcept { return addresses_; }
   [[nodiscard]] uint64_t bytes() const noexcept;  // In regions().
-  [[nodiscard]] uint64_t bytes_max() const noexcept { return limit_bytes_; }
+  [[nodiscard]] uint64_t bytes_max() const noexcept { return plan_.bytes_max; }
 
   // How far a server has got that fills it from a disk (memory/space.h).
   [[nodiscard]] uint64_t fill_state() const noexcept {
@@ -89,7 +80,7 @@ class StoreSpace {
   [[nodiscard]] Reported<> finish_growth();
 
  private:
-  [[nodiscard]] Reported<> open_first(uint64_t initial_bytes);
+  [[nodiscard]] Reported<> open_first();
   [[nodiscard]] Reported<> open_existing();
   [[nodiscard]] Reported<> check_first(const Region& first);
   [[nodiscard]] Reported<> check_use(const Region& first) const;
@@ -98,15 +89,12 @@ class StoreSpace {
   void set_time(const SpaceTime& time) noexcept;
   [[nodiscard]] RegionSpec spec_of(uint64_t bytes) const;
 
-  StoreArea area_{};
+  SpacePlan plan_;
   AddressSpace addresses_;
   std::vector<Held> regions_;
   std::optional<Held> growing_;
-  Backing backing_;
   uint64_t hash_seed_ = 0;
   std::optional<SpaceTime> time_;
-  uint32_t shard_count_ = 1;
-  uint64_t limit_bytes_ = 0;
   bool existed_ = false;
 };
 

@@ -35,7 +35,7 @@ class OfSpace : public testing::Test {
   [[nodiscard]] Reported<StoreSpace> open(uint32_t shard = 0) {
     const auto origin = find_store(config_);
     if (!origin) return report(origin.error());
-    return StoreSpace::open(config_, shard, *origin, kKvRow.area);
+    return StoreSpace::open(plan_key_space(config_, shard, kKvRow.area), *origin);
   }
   [[nodiscard]] static const SpaceHeader& header_of(const StoreSpace& space) {
     return *reinterpret_cast<const SpaceHeader*>(space.addresses().base());
@@ -96,7 +96,7 @@ TEST_F(OfSpace, each_shard_has_its_share_and_an_empty_store_in_it) {
   config_.server_shards = 2;
   const StoreOrigin origin{.hash_seed = 17};
   for (uint32_t shard = 0; shard < 2; ++shard) {
-    const StoreSpace space = needed(StoreSpace::open(config_, shard, origin, kKvRow.area));
+    const StoreSpace space = needed(StoreSpace::open(plan_key_space(config_, shard, kKvRow.area), origin));
     EXPECT_EQ(space.bytes(), 4 * kMiB);
     EXPECT_EQ(space.bytes_max(), 32 * kMiB);
     const SpaceHeader& header = header_of(space);
@@ -124,6 +124,29 @@ TEST_F(OfSpace, the_next_region_has_room_for_the_value_and_keeps_to_the_limit) {
   grow(space, space.next_region_bytes(0));
   EXPECT_EQ(space.bytes(), space.bytes_max());
   EXPECT_EQ(space.next_region_bytes(0), 0U) << "full";
+}
+
+TEST_F(OfSpace, that_of_objects_begins_small_and_has_room_beside_its_limit_in_no_file) {
+  config_.memory_backing = {.kind = BackingKind::kFile, .folder = "/none"};
+  config_.server_shards = 2;
+  for (const uint64_t limit : {uint64_t{1}, kGiB, 1024 * kGiB}) {
+    config_.objects_limit_bytes = limit;
+    const SpacePlan plan = plan_object_space(config_, kKvRow.area);
+    EXPECT_EQ(plan.backing, (Backing{.kind = BackingKind::kMemfd, .folder = {}, .shard = 2}));
+    EXPECT_GE(plan.bytes_max - plan.bytes_initial, limit + limit / 8 + 40 * kMiB) << limit;
+    EXPECT_LE(plan.bytes_initial, 64 * kMiB) << "of 1 TiB too";
+    const StoreSpace space = needed(StoreSpace::open(plan, {.hash_seed = 3}));
+    EXPECT_EQ(space.bytes(), plan.bytes_initial);
+    EXPECT_EQ(header_of(space).shard_index, 2U);
+    EXPECT_EQ(header_of(space).shard_count, 2U) << "of those with keys";
+  }
+}
+
+TEST_F(OfSpace, something_long_may_use_what_is_left_where_it_may_lie_across_regions) {
+  config_.objects_limit_bytes = 64 * kMiB;
+  const StoreSpace space = needed(StoreSpace::open(plan_object_space(config_, kKvRow.area), {}));
+  const uint64_t left = space.bytes_max() - space.bytes();
+  EXPECT_EQ(space.next_region_bytes(left), left);
 }
 
 TEST_F(OfSpace, a_step_is_an_eighth_of_a_large_space_and_more_for_a_larger_value) {
@@ -225,7 +248,7 @@ TEST_F(OfSpaceInFiles, files_of_one_store_alone_are_taken_and_all_of_them) {
   config_.server_shards = 2;
   const StoreOrigin origin = needed(find_store(config_));
   for (const uint32_t shard : {1U, 0U}) {
-    ASSERT_TRUE(needed(StoreSpace::open(config_, shard, origin, kKvRow.area)).leave());
+    ASSERT_TRUE(needed(StoreSpace::open(plan_key_space(config_, shard, kKvRow.area), origin)).leave());
   }
   EXPECT_EQ(needed(find_store(config_)).hash_seed, origin.hash_seed);
   config_.server_shards = 1;

@@ -147,12 +147,19 @@ fabric::Channel* PullFetcher::channel_of(rpc::SessionId session) const noexcept 
   return server_ == nullptr ? nullptr : server_->channel(session);
 }
 
+uint64_t PullFetcher::next_piece(rpc::SessionId session, uint64_t bytes_left) const noexcept {
+  if (bytes_left <= piece_bytes_) return bytes_left;
+  const fabric::Channel* const channel = channel_of(session);
+  const uint64_t shared = channel == nullptr ? 0 : channel->capabilities().shared_read_bytes_min;
+  return shared == 0 || bytes_left < shared ? piece_bytes_ : shared;
+}
+
 Task<> PullFetcher::fetch(Session& session, const Pull& pull) {
   Code code = Code::kOk;
   {
     Fetching fetching(*this, session, pull);
     for (uint64_t at = 0; code == Code::kOk && at < pull.target.size();) {
-      const uint64_t bytes = std::min<uint64_t>(piece_bytes_, pull.target.size() - at);
+      const uint64_t bytes = next_piece(pull.to.session, pull.target.size() - at);
       code = co_await fetching.post(at, bytes);
       at += bytes;
     }

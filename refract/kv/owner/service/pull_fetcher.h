@@ -33,7 +33,8 @@ namespace refract::kv {
 
 class PullFetcher {
  public:
-  // One request is no longer than this, so that no reply of its session stands behind a long READ.
+  // One request is no longer than this, so that no reply of its session stands behind a long READ; where the
+  // channel shares long ones between threads, as long as that takes.
   static constexpr uint64_t kPieceBytes = 256 * kKiB;
   // Under way, of one session and of all. A peer that is gone holds up its own share for as long as its
   // channel takes to close.
@@ -94,6 +95,7 @@ class PullFetcher {
   };
 
   [[nodiscard]] fabric::Channel* channel_of(rpc::SessionId session) const noexcept;
+  [[nodiscard]] uint64_t next_piece(rpc::SessionId session, uint64_t bytes_left) const noexcept;
   [[nodiscard]] runtime::Task<> fetch(Session& session, const Pull& pull);
 
   runtime::Shard& shard_;

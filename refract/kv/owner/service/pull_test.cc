@@ -32,6 +32,12 @@ sim::WorldOptions quiet(bool one_sided_needs_target = false) {
   options.one_sided_needs_target = one_sided_needs_target;
   return options;
 }
+// Whose channels share long READs between threads.
+sim::WorldOptions sharing(uint64_t bytes_min) {
+  sim::WorldOptions options = quiet();
+  options.shared_read_bytes_min = static_cast<uint32_t>(bytes_min);
+  return options;
+}
 
 // A client on a host of its own, and all that it posts.
 struct Putter {
@@ -78,6 +84,7 @@ struct Putter {
 
 class PulledPut : public testing::Test {
  protected:
+  explicit PulledPut(const sim::WorldOptions& options = quiet()) : world(options) {}
   [[nodiscard]] const PullFetcher::Counts& pulls() { return node.process->service.pulls().counts(); }
   [[nodiscard]] uint64_t buffers_live() { return node.process->heap.stats().buffers_live; }
   // Whatever was begun has ended, and nothing is held that is not needed.
@@ -98,7 +105,7 @@ class PulledPut : public testing::Test {
   }
 
  public:
-  sim::World world{quiet()};
+  sim::World world;
   test::SimNode node{world, 64};
   Putter putter{world, "client"};
 };
@@ -132,6 +139,46 @@ TEST_F(PulledPut, brings_values_of_every_length_from_every_place) {
   EXPECT_GT(putter.lender.counts().copied, 0u);
   EXPECT_EQ(putter.lender.counts().revoked, 0u);
   EXPECT_EQ(putter.lender.loans(), 0u);
+}
+
+// A READ that is shared is longer than what a session may have under way, and goes alone.
+class SharedPull : public PulledPut {
+ protected:
+  static constexpr uint64_t kShared = 5 * kPiece;
+  SharedPull() : PulledPut(sharing(kShared)) {}
+};
+
+TEST_F(SharedPull, is_in_longer_reads_where_they_are_shared) {
+  struct Case {
+    uint64_t bytes;
+    uint64_t reads;
+  };
+  for (const Case& each : {Case{kPiece, 1}, Case{kShared - 1, 5}, Case{kShared, 1}, Case{kShared + 1, 2},
+                           Case{2 * kShared - 1, 1 + 5}, Case{2 * kShared, 2}}) {
+    const std::string value = patterned(each.bytes, each.bytes);
+    const uint64_t before = pulls().reads;
+    ASSERT_TRUE(putter.put("key", value)) << each.bytes;
+    EXPECT_EQ(pulls().reads - before, each.reads) << each.bytes;
+    EXPECT_TRUE(putter.get("key") == value) << each.bytes;
+  }
+}
+
+TEST_F(SharedPull, of_several_values_at_once_brings_them_all) {
+  const std::vector<std::string> keys{"a", "b", "c", "d", "e"};
+  std::vector<std::string> values;
+  std::vector<Task<Result<uint64_t>>> puts;
+  for (uint64_t i = 0; i < keys.size(); ++i) values.push_back(patterned(2 * kShared - 1 - i, i));
+  for (uint64_t i = 0; i < keys.size(); ++i) {
+    puts.push_back(putter.client->put(bytes_of(keys[i]), bytes_of(values[i])));
+    puts.back().start();
+  }
+  ASSERT_TRUE(
+      world.run_until([&] { return std::ranges::all_of(puts, [](auto& put) { return put.done(); }); }));
+  for (uint64_t i = 0; i < keys.size(); ++i) {
+    EXPECT_TRUE(puts[i].take()) << keys[i];
+    EXPECT_TRUE(putter.get(keys[i]) == values[i]) << keys[i];
+  }
+  EXPECT_EQ(pulls().reads, values.size() * (1 + 5));
 }
 
 TEST_F(PulledPut, of_a_long_key_is_found_under_it) {

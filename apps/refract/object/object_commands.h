@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `refract object` does, one function an action. Each prints, complains, and returns the exit code.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "apps/refract/object/object_line.h"
+
+#include "refract/client/client.h"
+#include "refract/client/objects.h"
+#include "refract/documents/value.h"
+
+namespace refract::cli {
+
+[[nodiscard]] int put_object(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int get_object(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int list_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int remove_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int stat_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int keep_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int evict_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int wait_for_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int follow_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int digest_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+
+// What to tell a person about a call that failed: what was done, and why.
+[[nodiscard]] Report explain_object(const Client& client, const Objects& objects, Code code,
+                                    std::string_view what);
+// The id as the invocation wants to see it: digits, or its bytes with what cannot be printed spelled.
+[[nodiscard]] std::string id_text(const ObjectInvocation& invocation, std::string_view id);
+void append_id(documents::Value& row, const ObjectInvocation& invocation, std::string_view id);
+
+}  // namespace refract::cli

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/client/objects.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "refract/base/units.h"
+#include "refract/client/client.h"
+#include "refract/client/client_state.h"
+#include "refract/client/objects/object_work.h"
+#include "refract/object/layout/object_layout.h"
+
+namespace refract {
+
+using client::ClientState;
+using client::Creating;
+using client::Link;
+using client::ObjectLink;
+using client::ObjectPeer;
+using client::Patience;
+using client::ThreadState;
+using client::Until;
+using runtime::Task;
+
+static_assert(Objects::kIdBytesMax == object::kIdBytesMax);
+static_assert(Objects::kMetadataBytesMax == object::kMetadataBytesMax);
+static_assert(Objects::kForever == object::wire::kForever);
+
+namespace {
+
+bool is_id(const Bytes& id) noexcept {
+  return !id.empty() && id.size() <= object::kIdBytesMax;
+}
+
+// Null in a child of the process that made the Client, and behind its end.
+ThreadState* thread_of(ClientState& client) {
+  if (client.has_ended()) return nullptr;
+  ThreadState* const mine = client.mine();
+  return mine == nullptr || mine->is_child() ? nullptr : mine;
+}
+
+// Milliseconds without an overflow.
+uint64_t ns_of(uint64_t ms) noexcept {
+  return ms > kForever_ns / kMillisecond_ns ? kForever_ns : ms * kMillisecond_ns;
+}
+
+Until until_of(ThreadState& mine, uint64_t timeout_ms) noexcept {
+  const uint64_t ns = ns_of(timeout_ms);
+  if (ns == 0) return {};
+  const uint64_t now_ns = mine.shard().refresh_now();
+  return {.moment_ns = ns > kForever_ns - now_ns ? kForever_ns : now_ns + ns};
+}
+
+// What fits no deadline, with room for the time of a message.
+uint64_t room_timeout_of(const MakeOptions& options) noexcept {
+  return std::min(ns_of(options.room_timeout_ms), kForever_ns / 4);
+}
+
+Task<bool> reach(ObjectPeer& peer) {
+  Patience patience;
+  while (peer.link() == nullptr || peer.link()->state() == Link::State::kEnded) {
+    const bool is_there = co_await peer.await_server(patience);
+    if (!is_there) co_return false;
+  }
+  co_return true;
+}
+
+Task<Code> ask_stat(ObjectLink& link, object::wire::StatReply& reply) {
+  const auto answer = co_await link.calls().stat();
+  if (answer) reply = *answer;
+  co_return answer.code();
+}
+
+Task<Code> ask_evict(ObjectLink& link, uint64_t bytes, uint64_t& given_back) {
+  const Result<uint64_t> answer = co_await link.calls().evict(bytes);
+  if (answer) given_back = *answer;
+  co_return answer.code();
+}
+
+Task<Code> ask_keep(ObjectLink& link, Bytes id, bool is_kept) {
+  const Code code = co_await link.calls().keep(id, is_kept);
+  co_return code;
+}
+
+Task<ObjectPeer::Outcome> stat_of(ObjectPeer& peer, object::wire::StatReply& reply) {
+  const auto outcome = co_await peer.drive([&](ObjectLink& link) { return ask_stat(link, reply); });
+  co_return outcome;
+}
+
+Task<ObjectPeer::Outcome> evict_at(ObjectPeer& peer, uint64_t bytes, uint64_t& given_back) {
+  // Twice it would be twice as much.
+  const auto outcome = co_await peer.drive(
+      [&](ObjectLink& link) { return ask_evict(link, bytes, given_back); }, /*may_repeat=*/false);
+  co_return outcome;
+}
+
+Task<ObjectPeer::Outcome> keep_at(ObjectPeer& peer, Bytes id, bool is_kept) {
+  const auto outcome = co_await peer.drive([&](ObjectLink& link) { return ask_keep(link, id, is_kept); });
+  co_return outcome;
+}
+
+}  // namespace
+
+Reported<Objects> Client::objects() {
+  ThreadState* const mine = thread_of(*state_);
+  if (mine == nullptr) return report(Code::kForked, std::string(info(Code::kForked).sentence));
+  if (!mine->wait_for(reach(mine->objects()))) return report(mine->objects().trouble());
+  return Objects(state_);
+}
+
+Result<NewObject> Objects::create(Bytes id, uint64_t body_bytes, uint32_t metadata_bytes,
+                                  const MakeOptions& options) {
+  if (!is_id(id) || metadata_bytes > kMetadataBytesMax) return fail(Code::kInvalidArgument);
+  // Lengths are added up below.
+  if (body_bytes > kForever_ns / 4) return fail(Code::kTooLarge);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  ObjectPeer& peer = mine->objects();
+  auto creating = std::make_unique<Creating>(*client_, std::string(id.text()));
+  creating->making.claim = peer.new_claim();
+  creating->making.parts = {.body_bytes = body_bytes,
+                            .metadata_bytes = metadata_bytes,
+                            .id_bytes = static_cast<uint16_t>(id.size())};
+  const Code code = mine->wait_for(client::create_object(peer, *creating, room_timeout_of(options)));
+  if (code != Code::kOk) return fail(code);
+  return NewObject(creating.release());
+}
+
+Result<uint64_t> Objects::put(Bytes id, Bytes body, Bytes metadata, const MakeOptions& options) {
+  if (!is_id(id) || metadata.size() > kMetadataBytesMax) return fail(Code::kInvalidArgument);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  return mine->wait_for(client::put_object(
+      mine->objects(), *client_, {.id = id, .body = body, .metadata = metadata}, room_timeout_of(options)));
+}
+
+void Objects::put_many(std::span<PutObject> objects) {
+  ThreadState* const mine = thread_of(*client_);
+  for (PutObject& one : objects) {
+    const bool is_sound = is_id(one.id) && one.metadata.size() <= kMetadataBytesMax;
+    one.result = fail(mine == nullptr ? Code::kForked
+                      : is_sound      ? Code::kUnavailable
+                                      : Code::kInvalidArgument);
+  }
+  if (mine != nullptr) mine->wait_for(client::put_objects(mine->objects(), *client_, objects));
+}
+
+Result<std::string> Objects::new_id() {
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  if (!mine->wait_for(reach(mine->objects()))) return fail(mine->objects().unreached());
+  return mine->objects().new_id(kNewIdBytes);
+}
+
+Result<Object> Objects::get(Bytes id, uint64_t timeout_ms) {
+  if (!is_id(id)) return fail(Code::kInvalidArgument);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) [[unlikely]]
+    return fail(Code::kForked);
+  ObjectPeer& peer = mine->objects();
+  auto held = client::get_at_once(peer, id);
+  if (held && (*held || timeout_ms == 0)) [[likely]]
+    return std::move(*held);
+  return mine->wait_for(client::get_object(peer, id, until_of(*mine, timeout_ms)));
+}
+
+std::vector<Result<Object>> Objects::get(std::span<const Bytes> ids, uint64_t timeout_ms) {
+  std::vector<Result<Object>> objects;
+  objects.reserve(ids.size());
+  ThreadState* const mine = thread_of(*client_);
+  bool is_missing = false;
+  for (const Bytes& id : ids) {
+    if (!is_id(id)) {
+      objects.emplace_back(fail(Code::kInvalidArgument));
+    } else if (mine == nullptr) {
+      objects.emplace_back(fail(Code::kForked));
+    } else {
+      auto held = client::get_at_once(mine->objects(), id);
+      is_missing |= !held || (!*held && timeout_ms > 0);
+      // Of one that was not looked for directly, too: it is looked for again.
+      objects.push_back(held ? std::move(*held) : Result<Object>(fail(Code::kUnavailable)));
+    }
+  }
+  if (!is_missing) return objects;
+  mine->wait_for(client::get_objects(mine->objects(), ids, objects, until_of(*mine, timeout_ms)));
+  return objects;
+}
+
+Result<bool> Objects::contains(Bytes id) {
+  if (!is_id(id)) return fail(Code::kInvalidArgument);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  const auto found = mine->wait_for(client::look_for_object(mine->objects(), id));
+  if (!found && found.code() != Code::kNotFound) return fail(found.error());
+  return found.has_value();
+}
+
+Result<ObjectPage> Objects::list(uint64_t cursor, Listing listing) {
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  return mine->wait_for(client::list_objects(mine->objects(), cursor, listing));
+}
+
+Result<ObjectDigest> Objects::digest(Bytes id) {
+  const Result<Object> object = get(id);
+  if (!object) return fail(object.error());
+  return object->digest();
+}
+
+Result<uint64_t> Objects::remove(Bytes id, uint64_t birth) {
+  if (!is_id(id)) return fail(Code::kInvalidArgument);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  return mine->wait_for(client::remove_object(mine->objects(), id, birth));
+}
+
+Result<uint64_t> Objects::evict(uint64_t bytes) {
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  uint64_t given_back = 0;
+  const auto outcome = mine->wait_for(evict_at(mine->objects(), bytes, given_back));
+  if (outcome.code != Code::kOk) return fail(outcome.code);
+  return given_back;
+}
+
+Code Objects::keep(Bytes id, bool is_kept) {
+  if (!is_id(id)) return Code::kInvalidArgument;
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return Code::kForked;
+  return mine->wait_for(keep_at(mine->objects(), id, is_kept)).code;
+}
+
+Result<ObjectStat> Objects::stat() {
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  object::wire::StatReply reply{};
+  const auto outcome = mine->wait_for(stat_of(mine->objects(), reply));
+  if (outcome.code != Code::kOk) return fail(outcome.code);
+  return ObjectStat{.limit = reply.limit,
+                    .used = reply.used,
+                    .sealed_bytes = reply.sealed_bytes,
+                    .creation_bytes = reply.creation_bytes,
+                    .removed_bytes = reply.departed_bytes,
+                    .held_bytes = reply.held_bytes,
+                    .kept_bytes = reply.kept_bytes,
+                    .objects = reply.objects,
+                    .creations = reply.creations,
+                    .removed = reply.departed,
+                    .held = reply.held,
+                    .sealed_ever = reply.sealed_ever,
+                    .removed_ever = reply.deleted_ever,
+                    .evicted_ever = reply.evicted_ever,
+                    .evicted_bytes_ever = reply.evicted_bytes_ever,
+                    .aborted_ever = reply.aborted_ever};
+}
+
+Report Objects::trouble() const {
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return {Code::kForked, std::string(info(Code::kForked).sentence), ""};
+  return mine->objects().trouble();
+}
+
+NewObject::NewObject(NewObject&& other) noexcept : creating_(std::exchange(other.creating_, nullptr)) {}
+
+NewObject& NewObject::operator=(NewObject&& other) noexcept {
+  std::swap(creating_, other.creating_);
+  return *this;
+}
+
+NewObject::~NewObject() {
+  if (creating_ == nullptr) return;
+  // With the Client its creations end by themselves.
+  if (creating_->is_open) (void)abandon();
+  delete creating_;
+}
+
+std::span<std::byte> NewObject::body() const noexcept {
+  return creating_ == nullptr ? std::span<std::byte>() : creating_->body();
+}
+
+std::span<std::byte> NewObject::metadata() const noexcept {
+  return creating_ == nullptr ? std::span<std::byte>() : creating_->metadata();
+}
+
+std::string_view NewObject::id() const noexcept {
+  return creating_ == nullptr ? std::string_view() : std::string_view(creating_->id);
+}
+
+uint64_t NewObject::birth() const noexcept {
+  return creating_ == nullptr ? 0 : creating_->making.birth();
+}
+
+Code NewObject::filled(uint64_t bytes) {
+  if (creating_ == nullptr || !creating_->is_open) return Code::kNotFound;
+  if (bytes > creating_->making.parts.body_bytes) return Code::kInvalidArgument;
+  ThreadState* const mine = thread_of(*creating_->client);
+  if (mine == nullptr) return Code::kForked;
+  return mine->wait_for(client::tell_filled(mine->objects(), *creating_, bytes));
+}
+
+Result<Object> NewObject::seal() {
+  if (creating_ == nullptr || !creating_->is_open) return fail(Code::kNotFound);
+  ThreadState* const mine = thread_of(*creating_->client);
+  if (mine == nullptr) return fail(Code::kForked);
+  Result<Object> object = mine->wait_for(client::seal_object(mine->objects(), *creating_));
+  if (!creating_->is_open) delete std::exchange(creating_, nullptr);
+  return object;
+}
+
+Code NewObject::abandon() {
+  if (creating_ == nullptr || !creating_->is_open) return Code::kNotFound;
+  ThreadState* const mine = thread_of(*creating_->client);
+  if (mine == nullptr) return Code::kForked;
+  const Code code = mine->wait_for(client::end_creation(mine->objects(), *creating_));
+  delete std::exchange(creating_, nullptr);
+  return code;
+}
+
+}  // namespace refract

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects of a node: bytes that are made once, never change afterwards, and are read by any number of
+// programs, on the node's host without a copy.
+//
+//   auto objects = client->objects();                        // Client::connect() made the client.
+//   if (!objects) return complain(objects.error().to_string());
+//   auto made = objects->create("weights", 1 << 30);
+//   fill(made->body());
+//   auto sealed = made->seal();                              // From now on every reader finds it.
+//
+//   auto weights = objects->get("weights", Objects::kForever);   // In another program; waits for it.
+//   use(weights->body());                                    // As long as the handle lives.
+//
+// An object has an id of 1 to 255 bytes, a body of 0 bytes up to the node's limit, which begins at a multiple
+// of 64, and metadata of up to 64 KiB, which mean nothing to the node. An id names one object at a time;
+// `birth` tells two objects of one id apart.
+//
+// On the node's host a get is loads of memory that is mapped here, read-only: no message, also while the
+// server is stopped or dead. A handle holds its object there, whatever becomes of its id: a removed object
+// gives its memory back with its last handle. Elsewhere a get fills memory of this process. Creating, sealing
+// and all else are calls to the server.
+//
+// Every call blocks until it is done, at most for the Client's timeout beyond the time that it was given to
+// wait. What may come back, beside each call's own codes: kUnavailable, kDeadlineExceeded, kIndeterminate,
+// kOverloaded and kForked as client.h has them; kInvalidArgument (an id of another length, metadata longer
+// than 64 KiB); kUnsupported (the node has no objects). trouble() says more of a thread's last failure.
+//
+// A call whose answer was lost is sent again by itself, and is known to be the same: so it is done once.
+//
+// Threads: any number may use one Objects, and the Client, at once. Each has a connection of its own to the
+// objects, made by its first call and ended with the thread: what it was creating ends with it, while handles
+// stay good. Handles may be moved to and destroyed by any thread, and outlive Objects and Client. After a
+// fork the child makes its own Client, and what it inherited holds nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "refract/base/api.h"
+#include "refract/base/report.h"
+#include "refract/base/result.h"
+#include "refract/client/objects_types.h"
+#include "refract/client/types.h"
+
+namespace refract {
+
+class Client;
+
+namespace client {
+class ClientState;
+struct Creating;
+class ObjectHandles;
+class ObjectLink;
+class ObjectMemory;
+}  // namespace client
+
+// A sealed object, held. Its bytes stay where they are and as they are as long as this lives.
+class REFRACT_API Object {
+ public:
+  // Of nothing.
+  Object() noexcept = default;
+  Object(Object&& other) noexcept { swap(other); }
+  Object& operator=(Object&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  ~Object() {
+    if (link_ != nullptr || copy_ != nullptr) let_go();
+  }
+
+  [[nodiscard]] std::span<const std::byte> body() const noexcept { return {body_, body_bytes_}; }
+  [[nodiscard]] std::span<const std::byte> metadata() const noexcept { return {metadata_, metadata_bytes_}; }
+  [[nodiscard]] std::string_view id() const noexcept { return {id_, id_bytes_}; }
+  [[nodiscard]] uint64_t birth() const noexcept { return birth_; }
+  // Whether the bytes are in this process's own memory.
+  [[nodiscard]] bool is_copy() const noexcept { return link_ == nullptr; }
+  // Of body and metadata: reads them all.
+  [[nodiscard]] ObjectDigest digest() const noexcept;
+
+ private:
+  friend class client::ObjectHandles;
+  void let_go() noexcept;
+  void swap(Object& other) noexcept;
+
+  client::ObjectLink* link_ = nullptr;    // Whose pin holds the bytes. Null: they are this process's.
+  client::ObjectMemory* copy_ = nullptr;  // Where they are then; null: of nothing.
+  int pin_ = -1;
+  uint16_t id_bytes_ = 0;
+  uint32_t metadata_bytes_ = 0;
+  const std::byte* body_ = nullptr;
+  const std::byte* metadata_ = nullptr;
+  const char* id_ = nullptr;
+  uint64_t body_bytes_ = 0;
+  uint64_t birth_ = 0;
+};
+
+// An object that is being made. Its room at the node is taken, and no reader finds it. Ends by seal(), by
+// abandon(), or with this, which abandons it. Used by one thread at a time; the thread that created it is the
+// one that seals it without a detour.
+class REFRACT_API NewObject {
+ public:
+  // Of nothing.
+  NewObject() noexcept = default;
+  NewObject(NewObject&& other) noexcept;
+  NewObject& operator=(NewObject&& other) noexcept;
+  NewObject(const NewObject&) = delete;
+  NewObject& operator=(const NewObject&) = delete;
+  ~NewObject();
+
+  // For the program to fill, in memory of this process: what is there at first is anything that the process
+  // put there. Not to be touched after seal() or abandon().
+  [[nodiscard]] std::span<std::byte> body() const noexcept;
+  [[nodiscard]] std::span<std::byte> metadata() const noexcept;
+  [[nodiscard]] std::string_view id() const noexcept;
+  [[nodiscard]] uint64_t birth() const noexcept;
+
+  // The first `bytes` of the body do not change any more: the node copies them while the others are made.
+  // Worth it from some MiB at a time. Need not be called, and promises the more the more it says.
+  [[nodiscard]] Code filled(uint64_t bytes);
+  // All is there. From now on every reader finds the object, and its bytes cannot be changed by any process.
+  // kExists: another program has sealed an object of this id since this creation was lost. kAccessDenied:
+  // another one continues it. kIndeterminate: the server or the connection broke; the object was sealed, or
+  // was not. kOverloaded: this thread holds as many objects as it can. After kOverloaded, kUnavailable and
+  // kDeadlineExceeded it may be sealed again; after all else it has ended.
+  [[nodiscard]] Result<Object> seal();
+  // Gives the room back. Also what the destructor does, where it does not say what came of it.
+  Code abandon();
+
+ private:
+  friend class Objects;
+  explicit NewObject(client::Creating* creating) noexcept : creating_(creating) {}
+  client::Creating* creating_ = nullptr;  // Null: it has ended.
+};
+
+// What happens to objects: all that are there when it begins, then each seal and each removal once, in the
+// order in which they happen. A subscriber that falls too far behind, or whose node was started again, is
+// told so by a kMissed, behind which all that are there come again. Used by one thread at a time; the Client
+// outlives it.
+class REFRACT_API Subscription {
+ public:
+  Subscription(Subscription&& other) noexcept;
+  Subscription& operator=(Subscription&& other) noexcept;
+  Subscription(const Subscription&) = delete;
+  Subscription& operator=(const Subscription&) = delete;
+  ~Subscription();
+
+  // The next one, waiting for it. kNotFound: none came in `timeout_ms`.
+  [[nodiscard]] Result<ObjectNotice> next(uint64_t timeout_ms);
+
+ private:
+  friend class Objects;
+  struct State;
+  explicit Subscription(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+class REFRACT_API Objects {
+ public:
+  // Of times to wait: no end.
+  static constexpr uint64_t kForever = UINT64_MAX;
+  static constexpr size_t kIdBytesMax = 255;
+  static constexpr uint32_t kMetadataBytesMax = 64 * 1024;
+  static constexpr size_t kNewIdBytes = 20;
+
+  // --- Making ---
+
+  // Takes the room, waiting for it if `options` say so. kExists: the id has an object, or one is being made.
+  // kTooLarge: more than the node's limit. kNoSpace: what could go is not enough; trouble() names what is
+  // held, kept and being made.
+  [[nodiscard]] Result<NewObject> create(Bytes id, uint64_t body_bytes, uint32_t metadata_bytes = 0,
+                                         const MakeOptions& options = {});
+  // Creates, fills and seals. Returns its birth.
+  [[nodiscard]] Result<uint64_t> put(Bytes id, Bytes body, Bytes metadata = {},
+                                     const MakeOptions& options = {});
+  // Many, each with its own outcome, in no particular order. None waits for room.
+  void put_many(std::span<PutObject> objects);
+  // An id that no other program will draw, of kNewIdBytes. Any bytes, not text. kForked.
+  [[nodiscard]] Result<std::string> new_id();
+
+  // --- Reading ---
+
+  // Waits for an object that is not there: not at all (0), for ever, or so long. kNotFound: it did not come.
+  // kOverloaded: this thread holds as many objects as it can.
+  [[nodiscard]] Result<Object> get(Bytes id, uint64_t timeout_ms = 0);
+  // The same of many, all waited for together: one result each, in their order.
+  [[nodiscard]] std::vector<Result<Object>> get(std::span<const Bytes> ids, uint64_t timeout_ms = 0);
+  // Whether it is there, sealed.
+  [[nodiscard]] Result<bool> contains(Bytes id);
+  // The objects from `cursor` on, some of them. Begin with 0, continue with `next`. One that is there
+  // throughout comes at least once, and may come twice. `Listing::kAll` asks the server.
+  [[nodiscard]] Result<ObjectPage> list(uint64_t cursor = 0, Listing listing = Listing::kSealed);
+  // Reads all of the object.
+  [[nodiscard]] Result<ObjectDigest> digest(Bytes id);
+
+  // --- Ending ---
+
+  // Frees the id now, and the memory with the last holder. Returns how many hold it. `birth` 0: whatever
+  // object has the id. kNotFound, kVersionMismatch: the id is another's. kIndeterminate: it is gone, and
+  // whether by this call is unknown.
+  [[nodiscard]] Result<uint64_t> remove(Bytes id, uint64_t birth = 0);
+  // Removes sealed objects that are not held and not kept, the least recently used first, until so many bytes
+  // were given back, or nothing more can go. Returns how many were.
+  [[nodiscard]] Result<uint64_t> evict(uint64_t bytes);
+  // Kept: never evicted. kNotFound.
+  [[nodiscard]] Code keep(Bytes id, bool is_kept = true);
+
+  // --- Knowing ---
+
+  [[nodiscard]] Result<Subscription> subscribe();
+  [[nodiscard]] Result<ObjectStat> stat();
+  // What was wrong when a call of this thread last failed, for a person.
+  [[nodiscard]] Report trouble() const;
+
+ private:
+  friend class Client;
+  explicit Objects(client::ClientState* client) noexcept : client_(client) {}
+  client::ClientState* client_;  // The Client's, which outlives this.
+};
+
+}  // namespace refract

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the calls of Objects do where they are no mere loads: waiting for objects, fetching them, making them.
+// All is driven by the calling thread's shard.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "refract/client/client_state.h"
+#include "refract/client/objects.h"
+#include "refract/client/objects/object_peer.h"
+#include "refract/memory/host/shared_buffer.h"
+#include "refract/object/calls/object_calls.h"
+#include "refract/runtime/task.h"
+
+namespace refract::client {
+
+// An object that is being made: what NewObject has, and put() for its time.
+struct Creating {
+  Creating(ClientState& the_client, std::string the_id);
+  Creating(const Creating&) = delete;
+  Creating& operator=(const Creating&) = delete;
+  // Does not end the creation at the node.
+  ~Creating();
+
+  // Memory for what it is filled with. kNoSpace, kSystem.
+  [[nodiscard]] Code take_memory();
+  [[nodiscard]] std::span<std::byte> body() const noexcept { return {making.bytes, making.parts.body_bytes}; }
+  [[nodiscard]] std::span<std::byte> metadata() const noexcept;
+
+  ClientState* client;  // Referred to.
+  std::string id;
+  SharedBufferHold buffer;
+  object::Making making;
+  bool is_open = false;  // At the node.
+};
+
+// Until when to look again for an object that is not there.
+struct Until {
+  uint64_t moment_ns = 0;  // kForever_ns: for ever.
+};
+
+// kNotFound: it did not come in time.
+[[nodiscard]] runtime::Task<Result<Object>> get_object(ObjectPeer& peer, std::span<const std::byte> id,
+                                                       Until until);
+// Those that are no objects yet, all at once. `objects` as long as `ids`.
+[[nodiscard]] runtime::Task<> get_objects(ObjectPeer& peer, std::span<const Bytes> ids,
+                                          std::span<Result<Object>> objects, Until until);
+// What the direct reader finds at once. Null: ask get_object().
+[[nodiscard]] std::optional<Result<Object>> get_at_once(ObjectPeer& peer, std::span<const std::byte> id);
+
+[[nodiscard]] runtime::Task<Code> create_object(ObjectPeer& peer, Creating& creating,
+                                                uint64_t room_timeout_ns);
+// The first `bytes` of the body are final.
+[[nodiscard]] runtime::Task<Code> tell_filled(ObjectPeer& peer, Creating& creating, uint64_t bytes);
+[[nodiscard]] runtime::Task<Result<Object>> seal_object(ObjectPeer& peer, Creating& creating);
+[[nodiscard]] runtime::Task<Code> end_creation(ObjectPeer& peer, Creating& creating);
+
+// Its birth.
+[[nodiscard]] runtime::Task<Result<uint64_t>> put_object(ObjectPeer& peer, ClientState& client,
+                                                         object::ObjectCalls::Put put,
+                                                         uint64_t room_timeout_ns);
+[[nodiscard]] runtime::Task<> put_objects(ObjectPeer& peer, ClientState& client,
+                                          std::span<PutObject> objects);
+
+[[nodiscard]] runtime::Task<Result<uint64_t>> remove_object(ObjectPeer& peer, std::span<const std::byte> id,
+                                                            uint64_t birth);
+// kNotFound, or what there is.
+[[nodiscard]] runtime::Task<Result<object::ObjectRecord>> look_for_object(ObjectPeer& peer,
+                                                                          std::span<const std::byte> id);
+[[nodiscard]] runtime::Task<Result<ObjectPage>> list_objects(ObjectPeer& peer, uint64_t cursor,
+                                                             Listing listing);
+
+}  // namespace refract::client

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes into the calls of Objects and comes out of them: objects.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/client/types.h"
+
+namespace refract {
+
+struct MakeOptions {
+  // How long to wait for room that others hold; 0: not at all.
+  uint64_t room_timeout_ms = 5'000;
+};
+
+struct PutObject {
+  Bytes id;
+  Bytes body;
+  Bytes metadata = {};
+  Result<uint64_t> result = fail(Code::kUnavailable);  // Its birth.
+};
+
+// XXH3, 128 bits, of the body with the metadata behind it; the seed is the metadata's length. Without
+// metadata it is what `xxhsum -H2` prints of the body.
+struct ObjectDigest {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  friend bool operator==(const ObjectDigest&, const ObjectDigest&) = default;
+};
+
+enum class Listing : uint8_t {
+  kSealed,  // What readers find. On the node's host without the server.
+  kAll,     // Those that are being made, too; and how many hold each.
+};
+
+struct ListedObject {
+  std::string id;
+  uint64_t birth = 0;
+  uint64_t body_bytes = 0;
+  uint32_t metadata_bytes = 0;
+  bool is_kept = false;
+  bool is_sealed = true;
+  std::optional<uint32_t> holders;  // Of Listing::kAll alone.
+};
+struct ObjectPage {
+  std::vector<ListedObject> objects;  // May be empty although more follows.
+  uint64_t next = 0;                  // The next page's cursor; 0: this was the last.
+};
+
+struct ObjectNotice {
+  enum class Kind : uint8_t {
+    kThere,    // Was sealed before.
+    kSealed,   // Was sealed now.
+    kRemoved,  // By a program, or evicted.
+    kMissed,   // Notices were lost; names no object. What is there follows.
+  };
+  Kind kind = Kind::kThere;
+  std::string id;
+  uint64_t birth = 0;
+  uint64_t body_bytes = 0;
+  uint32_t metadata_bytes = 0;
+};
+
+// Bytes are those of bodies and metadata, which is what the limit counts.
+struct ObjectStat {
+  uint64_t limit = 0;
+  uint64_t used = 0;  // sealed_bytes, creation_bytes and removed_bytes together.
+  uint64_t sealed_bytes = 0;
+  uint64_t creation_bytes = 0;  // Of objects that are being made.
+  uint64_t removed_bytes = 0;   // Of objects without an id, which are held still.
+  uint64_t held_bytes = 0;      // Of sealed ones that are held;
+  uint64_t kept_bytes = 0;      // of those that are kept. Some are both.
+  uint64_t objects = 0;         // Sealed.
+  uint64_t creations = 0;
+  uint64_t removed = 0;  // And held still.
+  uint64_t held = 0;
+  uint64_t sealed_ever = 0;  // Since the node's memory was made, and likewise the next.
+  uint64_t removed_ever = 0;
+  uint64_t evicted_ever = 0;
+  uint64_t evicted_bytes_ever = 0;
+  uint64_t aborted_ever = 0;
+};
+
+}  // namespace refract

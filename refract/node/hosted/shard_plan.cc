@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/hosted/shard_plan.h"
+
+#include <fmt/format.h>
+
+namespace refract::node {
+
+std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& stores) {
+  std::vector<ShardPlan> plans;
+  for (uint32_t index = 0; index < config.server_shards; ++index) {
+    plans.push_back({.index = index,
+                     .name = config.server_shards == 1 ? "" : fmt::format("shard {}: ", index),
+                     .stores = stores.keys,
+                     .space = plan_key_space(config, index, stores.keys.front().area),
+                     .is_on_disk = config.durability != Durability::kNone});
+  }
+  if (has_objects(config) && !stores.objects.empty()) {
+    plans.push_back({.index = object_shard(config),
+                     .name = "objects: ",
+                     .stores = stores.objects,
+                     .space = plan_object_space(config, stores.objects.front().area)});
+  }
+  return plans;
+}
+
+}  // namespace refract::node

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/node/hosted_objects/hosted_objects.h"
+
+#include <string>
+
+#include "refract/node/observe/service.h"
+#include "refract/object/layout/object_wire.h"
+
+namespace refract::node {
+namespace {
+
+// Clients write down every get: of objects there are few beside keys, and eviction takes whole ones.
+constexpr uint64_t kReadsPerUse = 1;
+
+}  // namespace
+
+std::unique_ptr<HostedStore> host_objects(const HostParts& parts) {
+  return std::make_unique<HostedObjects>(parts);
+}
+
+HostedObjects::HostedObjects(const HostParts& parts)
+    : parts_(parts),
+      table_(parts.writer, parts.heap, parts.shard.clock()),
+      store_({.writer = parts.writer,
+              .heap = parts.heap,
+              .table = table_,
+              .uses = &parts.uses,
+              .limit = parts.config.objects_limit_bytes,
+              .growth = &parts.growth}) {
+  parts_.pins.add(fetches_);
+  publish_u64(&parts_.page.reads_per_use, kReadsPerUse);
+}
+
+Result<> HostedObjects::mark_live(const storage::Record* /*last*/) {
+  if (auto marked = table_.mark_live(nullptr, recovery_); !marked) return marked;
+  return store_.mark_live();
+}
+
+Result<> HostedObjects::finish_recovery() {
+  if (auto finished = table_.finish_recovery(nullptr, recovery_); !finished) return finished;
+  return store_.finish_recovery();
+}
+
+std::optional<HostedStore::Damage> HostedObjects::damage() {
+  if (const auto found = table_.validate()) return Damage{.at = found->at, .what = found->what};
+  if (const auto found = store_.damage()) return Damage{.at = found->at, .what = found->what};
+  return std::nullopt;
+}
+
+uint64_t HostedObjects::entry_count() const noexcept {
+  const object::ObjectAccounts& accounts = store_.accounts();
+  return accounts.objects + accounts.creations + accounts.departed;
+}
+
+void HostedObjects::serve(std::vector<HostedMethods>& methods) {
+  if (parts_.network != nullptr) windows_.emplace(*parts_.network);
+  service_ = std::make_unique<object::ObjectService>(
+      object::ObjectService::Parts{.store = store_,
+                                   .heap = parts_.heap,
+                                   .writer = parts_.writer,
+                                   .pins = fetches_,
+                                   .growth = parts_.growth,
+                                   .shard = parts_.shard,
+                                   .windows = windows_ ? &*windows_ : nullptr});
+  methods.push_back({object::wire::kMethodsBegin, service_.get()});
+}
+
+void HostedObjects::answer_through(rpc::Server* server) noexcept {
+  service_->answer_through(server);
+}
+
+void HostedObjects::add_counters(const observe::AddCounter& add) const {
+  const object::ObjectAccounts& accounts = store_.accounts();
+  add("objects.limit", accounts.limit);
+  add("objects.used", accounts.used());
+  add("objects.sealed", accounts.objects);
+  add("objects.sealed_bytes", accounts.sealed_bytes);
+  add("objects.creations", accounts.creations);
+  add("objects.creation_bytes", accounts.creation_bytes);
+  add("objects.departed", accounts.departed);
+  add("objects.departed_bytes", accounts.departed_bytes);
+  add("objects.kept_bytes", accounts.kept_bytes);
+  add("objects.sealed_ever", accounts.sealed_ever);
+  add("objects.deleted_ever", accounts.deleted_ever);
+  add("objects.evicted_ever", accounts.evicted_ever);
+  add("objects.evicted_bytes_ever", accounts.evicted_bytes_ever);
+  add("objects.aborted_ever", accounts.aborted_ever);
+  const object::ObjectService::Counts counts = service_->counts();
+  add("objects.no_space", counts.no_space);
+  add("objects.overloaded", counts.overloaded);
+  add("objects.given_up", counts.given_up);
+  add("objects.claimed", counts.claimed);
+  add("objects.unclaimed", counts.unclaimed);
+  add("objects.waiting_for_room", counts.waiting_for_room);
+  add("objects.waiting_for_objects", counts.waiting_for_objects);
+  add("objects.waiting_for_notices", counts.waiting_for_notices);
+  add("objects.fetches", counts.fetches);
+  add("objects.notices", counts.notices);
+  add("objects.notices_lost", counts.lost);
+  add("objects.replays", counts.replays);
+  const kv::PullFetcher::Counts& pulls = service_->pulls().counts();
+  add("pulls.values", pulls.values);
+  add("pulls.bytes", pulls.bytes);
+  add("pulls.failed", pulls.failed);
+  add("pulls.reads", pulls.reads);
+}
+
+void HostedObjects::tell(observe::ShardState& state) const {
+  observe::tell_table(table_.stats(), state);
+  const object::ObjectService::Counts counts = service_->counts();
+  state.views = counts.fetches;
+  state.waiting_for_memory = counts.waiting_for_room;
+}
+
+}  // namespace refract::node

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worked examples of docs/formats/objects.md, byte for byte.
+#include "refract/object/layout/object_wire.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/base/testing/golden.h"
+#include "refract/memory/remote_pointer.h"
+#include "refract/object/layout/object_birth.h"
+#include "refract/object/layout/object_key.h"
+#include "refract/object/layout/object_layout.h"
+
+namespace refract::object::wire {
+namespace {
+
+constexpr uint64_t kClaim = 0x1122'3344'5566'7788;
+constexpr uint64_t kKey = 0x1122'3344'5566'7700;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// The bytes of some structs, or of texts, one behind the other.
+class Bytes {
+ public:
+  template <typename T>
+  Bytes& add(const T& value) {
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  Bytes& text(std::string_view text) {
+    bytes_.insert(bytes_.end(), bytes_of(text).begin(), bytes_of(text).end());
+    return *this;
+  }
+  Bytes& pad(size_t alignment) {
+    while (bytes_.size() % alignment != 0) bytes_.push_back(std::byte{0});
+    return *this;
+  }
+  [[nodiscard]] const std::vector<std::byte>& all() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+void expect_page_shows(std::string_view heading, const Bytes& bytes) {
+  const auto lines = golden::lines_of(REFRACT_SOURCE_DIR "/docs/formats/objects.md", heading);
+  ASSERT_FALSE(lines.empty()) << heading;
+  const golden::Line& last = lines.back();
+  EXPECT_EQ(golden::image_of(lines, last.offset + last.bytes.size()), bytes.all()) << heading;
+}
+
+uint64_t birth() {
+  return birth_of(bytes_of("apple"), kClaim);
+}
+
+ObjectReply apple(uint64_t body_bytes = 3) {
+  return {
+      .object_at = 0x40'0000, .birth = birth(), .body_bytes = body_bytes, .metadata_bytes = 2, .flags = 0};
+}
+
+const std::string kFilled("red\0\0\0\0\0m1", 10);
+
+TEST(ObjectFormat, the_page_shows_a_record_and_an_object) {
+  const ObjectKey key(KeyKind::kSealed, bytes_of("apple"));
+  expect_page_shows(
+      "## A record in hex",
+      Bytes()
+          .text(std::string_view(reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size()))
+          .add(ObjectRecord{.object_at = 0x40'0000,
+                            .birth = birth(),
+                            .body_bytes = 3,
+                            .metadata_bytes = 2,
+                            .flags = ObjectRecord::kKept}));
+  expect_page_shows("## An object in hex", Bytes()
+                                               .add(ObjectHeader{.stamp = 0x10002,
+                                                                 .mark = kObjectMark,
+                                                                 .birth = birth(),
+                                                                 .body_bytes = 3,
+                                                                 .metadata_bytes = 2,
+                                                                 .id_bytes = 5,
+                                                                 .reserved = 0,
+                                                                 .reserved_end = {}})
+                                               .text(kFilled)
+                                               .text("apple"));
+  const ObjectParts parts{.body_bytes = 3, .metadata_bytes = 2, .id_bytes = 5};
+  EXPECT_EQ(parts.metadata_at(), 72U);
+  EXPECT_EQ(parts.filled_bytes(), kFilled.size());
+  EXPECT_EQ(parts.total_bytes(), 128U);
+}
+
+TEST(ObjectFormat, the_page_shows_how_an_object_is_made) {
+  const Place window{.address = RemotePointer::at(0x8001, 0).bits, .key = kKey};
+  expect_page_shows("### create in hex", Bytes()
+                                             .add(CreateRequest{.claim = kClaim,
+                                                                .body_bytes = 3,
+                                                                .timeout_ns = 1'000'000'000,
+                                                                .metadata_bytes = 2,
+                                                                .id_bytes = 5,
+                                                                .wants_window = 1,
+                                                                .reserved = 0})
+                                             .text("apple"));
+  expect_page_shows(
+      "### Its answer in hex",
+      Bytes().add(CreateReply{.object_at = 0x40'0000, .window = window, .is_sealed = 0, .reserved = {}}));
+  constexpr uint64_t kMiB = 1 << 20;
+  expect_page_shows(
+      "### no_space in hex",
+      Bytes().add(NoSpaceReply{
+          .limit = 1024 * kMiB, .held = 600 * kMiB, .kept = 100 * kMiB, .in_creation = 64 * kMiB}));
+  expect_page_shows(
+      "### filled and seal in hex",
+      Bytes()
+          .add(FillRequest{.claim = kClaim,
+                           .filled_bytes = 10,
+                           .source = {.address = RemotePointer::at(0xc000, 0).bits, .key = kKey},
+                           .timeout_ns = 1'000'000'000,
+                           .id_bytes = 5,
+                           .reserved = {}})
+          .text("apple"));
+  expect_page_shows("### The answer of seal and put in hex", Bytes().add(SealReply{0x40'0000}));
+  expect_page_shows(
+      "### abort, delete and keep in hex",
+      Bytes().add(IdRequest{.birth = birth(), .id_bytes = 5, .flag = 1, .reserved = {}}).text("apple"));
+  expect_page_shows("### The answer of delete in hex", Bytes().add(DeleteReply{2}));
+}
+
+TEST(ObjectFormat, the_page_shows_objects_in_messages) {
+  const PutRequest put{
+      .claim = kClaim, .timeout_ns = 0, .body_bytes = 3, .metadata_bytes = 2, .id_bytes = 5, .reserved = {}};
+  const PutRequest fig{
+      .claim = 0x42, .timeout_ns = 0, .body_bytes = 0, .metadata_bytes = 0, .id_bytes = 3, .reserved = {}};
+  expect_page_shows("### put in hex", Bytes().add(put).text("applered").text("m1"));
+  expect_page_shows("### put_many of two in hex", Bytes()
+                                                      .add(CountRequest{.count = 2, .reserved = 0})
+                                                      .add(put)
+                                                      .text("applered")
+                                                      .text("m1")
+                                                      .pad(8)
+                                                      .add(fig)
+                                                      .text("fig"));
+  expect_page_shows("### Its answer, two codes, in hex",
+                    Bytes().add(uint16_t{0}).add(static_cast<uint16_t>(Code::kExists)));
+}
+
+TEST(ObjectFormat, the_page_shows_how_an_object_is_read) {
+  expect_page_shows(
+      "### await and fetch in hex",
+      Bytes().add(AwaitRequest{.timeout_ns = kForever, .id_bytes = 5, .reserved = {}}).text("apple"));
+  expect_page_shows("### The answer of await in hex", Bytes().add(apple()));
+  expect_page_shows("### The answer of fetch in hex",
+                    Bytes().add(FetchReply{.object = apple(), .fetch = 0, .window = {}}).text(kFilled));
+  const Place window{.address = RemotePointer::at(0x8002, 0).bits, .key = kKey};
+  expect_page_shows("### The answer of fetch with a window in hex",
+                    Bytes().add(FetchReply{.object = apple(1 << 30), .fetch = 7, .window = window}));
+  expect_page_shows("### fetch_done in hex", Bytes().add(FetchDoneRequest{7}));
+  expect_page_shows("### evict, and its answer, in hex", Bytes().add(EvictRequest{1 << 20}));
+  expect_page_shows("### evict, and its answer, in hex", Bytes().add(EvictReply{1 << 20}));
+}
+
+TEST(ObjectFormat, the_page_shows_lists_and_notices) {
+  expect_page_shows("### list in hex", Bytes().add(ListRequest{0}));
+  expect_page_shows("### Its answer, one object, in hex",
+                    Bytes()
+                        .add(ListReply{.next = 0x8000, .count = 1, .reserved = 0})
+                        .add(ListedObject{.birth = birth(),
+                                          .body_bytes = 3,
+                                          .metadata_bytes = 2,
+                                          .flags = ObjectRecord::kKept,
+                                          .holders = 2,
+                                          .id_bytes = 5,
+                                          .is_sealed = 1,
+                                          .reserved = 0})
+                        .text("apple"));
+  expect_page_shows("### notices in hex",
+                    Bytes().add(NoticesRequest{.cursor = 0x10005, .timeout_ns = 1'000'000'000}));
+  expect_page_shows("### Its answer, two notices, in hex",
+                    Bytes()
+                        .add(NoticesReply{.next = 0x10009, .count = 2, .is_lost = 0, .reserved = {}})
+                        .add(Notice{.birth = birth(),
+                                    .body_bytes = 3,
+                                    .metadata_bytes = 2,
+                                    .id_bytes = 5,
+                                    .kind = NoticeKind::kSealed,
+                                    .reserved = 0})
+                        .text("apple")
+                        .add(Notice{.birth = birth_of(bytes_of("fig"), 0x42),
+                                    .body_bytes = 0,
+                                    .metadata_bytes = 0,
+                                    .id_bytes = 3,
+                                    .kind = NoticeKind::kDeleted,
+                                    .reserved = 0})
+                        .text("fig"));
+}
+
+}  // namespace
+}  // namespace refract::object::wire
