@@ -369,12 +369,11 @@ void Heap::retire(Offset at, uint64_t bytes) {
   if (retired_.size() % kReclaimBatch == 0) reclaim();
 }
 
-void Heap::collect_pins() {
+void Heap::gather_pins() {
   // The slots that named these buffers were stored before; a reader that pins now must see that (pins.h, P2).
   writer_.fence();
   pinned_.clear();
   pins_.collect(pinned_);
-  pinned_.seal();
 }
 
 void Heap::reclaim() {

@@ -134,6 +134,11 @@ class Heap {
     collect_pins();
     return pinned_;
   }
+  // The same, how often this one is held: of one alone, nothing is sorted for it.
+  [[nodiscard]] uint64_t look_at_pins_of(Offset at) {
+    gather_pins();
+    return pinned_.count(at);
+  }
   [[nodiscard]] const PinSet& pins_seen() const noexcept { return pinned_; }
 
   // For callers that check what they find in the space before they follow it.
@@ -195,7 +200,11 @@ class Heap {
   void return_to_chunk(Offset at, SizeClass& size_class, uint64_t buffer_bytes);
   void release_extent(Offset at, uint64_t bytes);
   void put_bit(uint32_t index, uint64_t bit);
-  void collect_pins();
+  void gather_pins();
+  void collect_pins() {
+    gather_pins();
+    pinned_.seal();
+  }
   [[nodiscard]] bool mark_bit(Offset at, ChunkWord expected, uint64_t buffer_bytes);
 
   Writer& writer_;

@@ -95,6 +95,10 @@ bool PinSet::contains(Offset buffer) const noexcept {
   return std::find(offsets_.begin(), offsets_.end(), buffer.value) != offsets_.end();
 }
 
+uint64_t PinSet::count(Offset buffer) const noexcept {
+  return static_cast<uint64_t>(std::count(offsets_.begin(), offsets_.end(), buffer.value));
+}
+
 void collect_pins(const PinTable& table, PinSet& pins) noexcept {
   const uint64_t count = std::min<uint64_t>(observe_u64(&table.count), kPinsMax);
   for (uint64_t index = 0; index < count; ++index) {

@@ -106,6 +106,8 @@ class PinSet {
   void seal() noexcept;
 
   [[nodiscard]] bool contains(Offset buffer) const noexcept;
+  // Of one buffer: looks at all.
+  [[nodiscard]] uint64_t count(Offset buffer) const noexcept;
   [[nodiscard]] bool empty() const noexcept { return offsets_.empty(); }
   [[nodiscard]] size_t size() const noexcept { return offsets_.size(); }
   // As they were announced: not checked.

@@ -49,11 +49,6 @@ Creation ObjectStore::State::creation_of(Number number) const noexcept {
           .is_sealed = index.standing(number) != Standing::kCreation};
 }
 
-uint64_t ObjectStore::State::holders_seen(Offset object) const noexcept {
-  const auto pins = std::ranges::equal_range(parts.heap.pins_seen().offsets(), object.value);
-  return pins.size();
-}
-
 // --- Records ---
 
 ObjectStore::State::Number ObjectStore::State::find(KeyKind kind, std::span<const std::byte> id) {
@@ -157,8 +152,7 @@ Result<uint64_t> ObjectStore::erase(std::span<const std::byte> id, uint64_t birt
     if (growth != nullptr && growth->can_grow(kChunkBytes)) state.shortage.wanted_bytes = kChunkBytes;
     return fail(code);
   }
-  (void)state.parts.heap.look_at_pins();
-  const uint64_t holders = state.holders_seen(object);
+  const uint64_t holders = state.parts.heap.look_at_pins_of(object);
   state.end_departed(number);
   return holders;
 }
@@ -206,8 +200,7 @@ HeldBytes ObjectStore::held() {
 }
 
 uint64_t ObjectStore::holders_of(Offset object) {
-  (void)state_->parts.heap.look_at_pins();
-  return state_->holders_seen(object);
+  return state_->parts.heap.look_at_pins_of(object);
 }
 
 uint64_t ObjectStore::list(uint64_t cursor, const std::function<void(const Listed&)>& visit) const {

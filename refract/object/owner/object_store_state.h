@@ -33,8 +33,6 @@ struct ObjectStore::State {
   [[nodiscard]] ObjectRecord record_of(Offset object, uint32_t flags) const noexcept;
   [[nodiscard]] Object object_of(Number number) const noexcept;
   [[nodiscard]] Creation creation_of(Number number) const noexcept;
-  // So many times it is pinned, as was last seen.
-  [[nodiscard]] uint64_t holders_seen(Offset object) const noexcept;
 
   // --- Records ---
 
