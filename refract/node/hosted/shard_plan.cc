@@ -18,7 +18,9 @@ std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& s
     plans.push_back({.index = object_shard(config),
                      .name = "objects: ",
                      .stores = stores.objects,
-                     .space = plan_object_space(config, stores.objects.front().area)});
+                     .space = plan_object_space(config, stores.objects.front().area),
+                     .loans = fabric::shm::LoanLimits::of_objects(config.objects_limit_bytes),
+                     .copies_by_team = true});
   }
   return plans;
 }

@@ -47,6 +47,10 @@ TEST(ShardPlan, objects_have_one_shard_behind_those_of_keys_whose_memory_it_leav
   EXPECT_FALSE(plans[2].is_on_disk);
   EXPECT_EQ(plans[2].space.shard_count, 2U) << "of those with keys";
   EXPECT_GT(plans[2].space.bytes_max, kGiB);
+  EXPECT_GE(plans[2].loans.bytes_max, kGiB) << "of what a client fills";
+  EXPECT_EQ(plans[1].loans.bytes_max, fabric::shm::LoanLimits{}.bytes_max);
+  EXPECT_TRUE(plans[2].copies_by_team);
+  EXPECT_FALSE(plans[1].copies_by_team);
 }
 
 }  // namespace
