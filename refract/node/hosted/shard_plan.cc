@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "refract/fabric/shm/connection_memory.h"
+
 namespace refract::node {
 
 std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& stores) {
@@ -20,6 +22,7 @@ std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& s
                      .stores = stores.objects,
                      .space = plan_object_space(config, stores.objects.front().area),
                      .loans = fabric::shm::LoanLimits::of_objects(config.objects_limit_bytes),
+                     .pin_tables = fabric::shm::kPinTablesMax,
                      .copies_by_team = true});
   }
   return plans;

@@ -28,7 +28,9 @@ struct ShardPlan {
   std::span<const StoreRow> stores;
   SpacePlan space = {};
   bool is_on_disk = false;  // What it has is kept as data.durability says.
+  // Of a client over shared memory: what it may lend, and how many tables of pins it has.
   fabric::shm::LoanLimits loans = {};
+  uint32_t pin_tables = 1;
   bool copies_by_team = false;  // What it READs of clients' memory.
 };
 
