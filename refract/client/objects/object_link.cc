@@ -14,7 +14,9 @@ ObjectLink::ObjectLink(runtime::Shard& shard, const TransportRow& row, const Tra
       timeout_ns_(request.timeout_ns),
       paths_(paths),
       lender_(this->transport().domain()),
-      calls_(session(), shard, {.timeout_ns = request.timeout_ns, .lender = &lender_}) {}
+      calls_(session(), shard, {.timeout_ns = request.timeout_ns, .lender = &lender_, .is_given_up = [this] {
+                                  return has_server_given_up();
+                                }}) {}
 
 Reported<ObjectLink::Owned> ObjectLink::begin(runtime::Shard& shard, const TransportRow& row,
                                               const TransportRequest& request, Paths paths) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "refract/fabric/shm/connection_memory.h"
+
 namespace refract::node {
 
 std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& stores) {
@@ -18,7 +20,10 @@ std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& s
     plans.push_back({.index = object_shard(config),
                      .name = "objects: ",
                      .stores = stores.objects,
-                     .space = plan_object_space(config, stores.objects.front().area)});
+                     .space = plan_object_space(config, stores.objects.front().area),
+                     .loans = fabric::shm::LoanLimits::of_objects(config.objects_limit_bytes),
+                     .pin_tables = fabric::shm::kPinTablesMax,
+                     .copies_by_team = true});
   }
   return plans;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/fabric/shm/domain.h"
 #include "refract/node/config/config.h"
 #include "refract/node/hosted/hosted_store.h"
 #include "refract/node/space/space_plan.h"
@@ -27,6 +28,10 @@ struct ShardPlan {
   std::span<const StoreRow> stores;
   SpacePlan space = {};
   bool is_on_disk = false;  // What it has is kept as data.durability says.
+  // Of a client over shared memory: what it may lend, and how many tables of pins it has.
+  fabric::shm::LoanLimits loans = {};
+  uint32_t pin_tables = 1;
+  bool copies_by_team = false;  // What it READs of clients' memory.
 };
 
 [[nodiscard]] std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& stores);

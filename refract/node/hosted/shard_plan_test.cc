@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "refract/base/units.h"
+#include "refract/memory/pins.h"
 #include "refract/node/hosted_kv/hosted_kv.h"
 
 namespace refract::node {
@@ -47,6 +48,12 @@ TEST(ShardPlan, objects_have_one_shard_behind_those_of_keys_whose_memory_it_leav
   EXPECT_FALSE(plans[2].is_on_disk);
   EXPECT_EQ(plans[2].space.shard_count, 2U) << "of those with keys";
   EXPECT_GT(plans[2].space.bytes_max, kGiB);
+  EXPECT_GE(plans[2].loans.bytes_max, kGiB) << "of what a client fills";
+  EXPECT_EQ(plans[1].loans.bytes_max, fabric::shm::LoanLimits{}.bytes_max);
+  EXPECT_GE(plans[2].pin_tables * kPinsMax, 65'536U) << "objects that a connection holds";
+  EXPECT_EQ(plans[1].pin_tables, 1U);
+  EXPECT_TRUE(plans[2].copies_by_team);
+  EXPECT_FALSE(plans[1].copies_by_team);
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ Reported<> KeeperShard::open_meeting(const Options& options) {
   meets.tcp_port = options.tcp_port;
   meets.space_bytes_max = space_.bytes_max();
   meets.connections_max = options.config.clients_max;
+  meets.pin_tables = plan_.pin_tables;
   // Readers need no server, and would miss what has not been read yet.
   meets.admits = [this]() -> Reported<> {
     if (!plan_.is_on_disk || space_.fill_state() == kFillComplete) return {};

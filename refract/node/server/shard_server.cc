@@ -69,7 +69,10 @@ void ShardServer::want(uint64_t bytes) noexcept {
 }
 
 int ShardServer::open() {
-  auto domain = fabric::shm::ServerDomain::create({.node_page = &birth_.meeting.node_page()});
+  if (birth_.plan.copies_by_team) copies_.emplace(CopyTeam::Options{.past_caches = true});
+  auto domain = fabric::shm::ServerDomain::create({.node_page = &birth_.meeting.node_page(),
+                                                   .loans = birth_.plan.loans,
+                                                   .copies = copies_ ? &*copies_ : nullptr});
   if (!domain) return fail_with(domain.error());
   domain_ = std::move(*domain);
   if (auto opened = open_rdma(); !opened) {

@@ -20,6 +20,7 @@
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/verbs/domain.h"
 #include "refract/kv/owner/ports.h"
+#include "refract/memory/copy_team.h"
 #include "refract/memory/heap.h"
 #include "refract/memory/store_time.h"
 #include "refract/memory/writer.h"
@@ -121,6 +122,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   runtime::Shard shard_;
   Writer writer_;
   kv::PinSources pins_;
+  std::optional<CopyTeam> copies_;  // Of what the domain READs. Nothing: its thread copies alone.
   std::unique_ptr<fabric::shm::ServerDomain> domain_;
   std::unique_ptr<fabric::tcp::ServerDomain> tcp_;     // Null: the node does not listen.
   std::unique_ptr<fabric::verbs::ServerDomain> rdma_;  // Over tcp_. Null: no client comes by RDMA.

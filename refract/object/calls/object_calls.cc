@@ -69,6 +69,7 @@ uint64_t ObjectCalls::deadline_or_default(uint64_t deadline_ns) const noexcept {
 Task<bool> ObjectCalls::is_open_again(uint64_t deadline_ns) {
   while (session_.state() != rpc::Session::State::kOpen) {
     if (session_.state() == rpc::Session::State::kClosed && !session_.reopens()) co_return false;
+    if (options_.is_given_up && options_.is_given_up()) co_return false;
     if (shard_.now_ns() + kPauseMax_ns >= deadline_ns) co_return false;
     co_await shard_.sleep_for(kPauseMax_ns / 10);
   }

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,6 +44,8 @@ struct ObjectCallsOptions {
   uint64_t timeout_ns = 5 * kSecond_ns;
   // Of the domain whose channel the session has; outlives the calls. Null: bytes are written through windows.
   kv::Lender* lender = nullptr;
+  // Whether a session that reopens by itself will not, so that no call waits for it. Empty: not known.
+  std::function<bool()> is_given_up = {};
 };
 
 class ObjectCalls;
