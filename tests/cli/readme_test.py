@@ -33,13 +33,18 @@ CPP_FRAME = """#include <span>
 #include <vector>
 
 #include "refract/client/client.h"
+#include "refract/client/objects.h"
 
 void render(std::span<std::byte> bytes);
+void look_at(std::span<const std::byte> bytes);
 void look_up(refract::Client* client, const std::vector<std::string>& keys, std::span<std::byte> buffer) {{
 {0}
 }}
 void build(refract::Client* client) {{
 {1}
+}}
+void share(refract::Client* client) {{
+{2}
 }}
 """
 
@@ -240,7 +245,7 @@ class Readme(unittest.TestCase):
     def test_fragments_of_programs_compile(self):
         programs = ["\n".join(lines) for _, _, language, lines in fences_of(self.text) if language == "cpp"]
         fragments = programs[1:]
-        self.assertEqual(len(fragments), 2)
+        self.assertEqual(len(fragments), 3)
         with tempfile.TemporaryDirectory() as folder:
             source = os.path.join(folder, "fragments.cc")
             with open(source, "w", encoding="utf-8") as file:
