@@ -19,6 +19,7 @@
 #include "tests/objects/object_node.h"
 #include "tests/process/load.h"
 
+#include "refract/base/testing/processes/files.h"
 #include "refract/base/units.h"
 
 namespace refract::test {
@@ -94,7 +95,7 @@ TEST(ObjectNamespaces, eight_programs_read_one_copy_also_while_the_server_is_kil
   if (::geteuid() != 0) GTEST_SKIP() << "only root may make namespaces everywhere";
   Process trial = Process::run([] { return run_contained([] { return 0; }); });
   if (trial.wait() != 0) GTEST_SKIP() << "no process may make namespaces here";
-  const TestFolder folder;
+  const TemporaryFolder folder;
   NodeOptions options = with_objects("128MiB");
   options.socket_path = folder.path() + "/node.sock";
   Node node(options);
