@@ -195,16 +195,18 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
   return version;
 }
 
-// What most puts are, in one pass: a small value takes the place of another, and no log is told. The stores
-// are those of draft(), publish() and store(), in their order.
+// What most puts are, in one pass: a small value takes the place of another. The stores are those of draft(),
+// publish() and store(), in their order.
 uint64_t Table::replace(const HashedKey& key, std::span<const std::byte> value, const TablePlace& place) {
-  if (!place.slot || log_ != nullptr || departures_ != nullptr) [[unlikely]]
+  if (!place.slot || departures_ != nullptr) [[unlikely]]
     return 0;
   const Lengths old = lengths_of(place.slot);
   const Lengths lengths{.value_bytes = static_cast<uint32_t>(value.size()),
                         .key_bytes = static_cast<uint16_t>(key.bytes.size())};
   const bool is_small = value.size() < Lengths::kAlignedValueBytes;
   if (!is_small || old.flags != 0) [[unlikely]]
+    return 0;
+  if (room_in_log(key.bytes.size(), value.size()) != Code::kOk) [[unlikely]]
     return 0;
   const uint64_t value_at = sizeof(BufferHeader) + key.bytes.size();
   const Offset buffer = heap_.allocate_at_once(value_at + value.size());
@@ -218,6 +220,8 @@ uint64_t Table::replace(const HashedKey& key, std::span<const std::byte> value, 
   if (!value.empty()) writer_.copy(buffer.plus(value_at), value);
   const uint64_t stamp = heap_.next_stamp();
   writer_.publish(buffer, stamp);
+  if (log_ != nullptr) [[unlikely]]
+    tell_log(buffer, stamp);
   REFRACT_FAULT("kv.put.before_publish");
   writer_.publish(place.slot_at, Slot::of({.hash = key.hash,
                                            .stamp = stamp,
@@ -227,7 +231,7 @@ uint64_t Table::replace(const HashedKey& key, std::span<const std::byte> value, 
                                      .bits);
   REFRACT_FAULT("kv.put.after_publish");
   was_used(place.slot_at);
-  heap_.retire(place.slot.buffer(), old.total_bytes());
+  retire(place.slot.buffer(), old.total_bytes());
   return stamp;
 }
 

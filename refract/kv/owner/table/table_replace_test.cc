@@ -7,6 +7,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/kv/owner/table/table.h"
+#include "refract/kv/testing/test_log.h"
 #include "refract/kv/testing/test_space.h"
 
 namespace refract::kv {
@@ -80,6 +81,53 @@ TEST(TableReplace, what_stands_is_what_was_put_last) {
     space.heap().reclaim();
     EXPECT_EQ(space.heap().stats().buffers_live, 0u);
     EXPECT_EQ(space.heap().stats().bytes_live, bytes_of_buckets);
+  }
+}
+
+// Whichever way a put takes, its record comes before its slot, and what a log still reads stays.
+TEST(TableReplace, a_log_is_told_of_each_before_it_stands_and_makes_the_same_again) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Space space({.chunks = 48, .hash_seed = seed});
+    test::ManualLog log;
+    log.waits = true;
+    log.needed_bytes_min = 100;
+    space.table().log_to(&log);
+    Prng prng(seed);
+    Model model;
+    log.on_append = [&](const test::ManualLog::Record& record) {
+      const Result<Table::Entry> before = space.table().find(bytes_of(record.key));
+      const auto known = model.find(record.key);
+      ASSERT_EQ(before.has_value(), known != model.end()) << record.key;
+      if (!before) return;
+      ASSERT_EQ(before->version, known->second.version);
+    };
+    for (int step = 0; step < 4'000; ++step) {
+      const std::string key = std::to_string(prng.below(20));
+      const PutOptions options = any_options(prng, space.clock().wall_ns());
+      const std::string value = any_value(prng);
+      log.room = prng.below(20) == 0 ? Code::kOverloaded : Code::kOk;
+      const size_t told = log.records.size();
+      const Result<uint64_t> version = space.table().put(bytes_of(key), bytes_of(value), options);
+      ASSERT_EQ(version.has_value(), log.room == Code::kOk);
+      ASSERT_EQ(log.records.size(), told + (version ? 1 : 0));
+      if (!version) continue;
+      model[key] = {.value = value, .version = *version, .expires_wall_ns = options.expires_wall_ns};
+      if (prng.below(10) == 0) {
+        for (const auto& record : log.records) {
+          if (record.end <= log.confirmed_position || record.value.size() < 100) continue;
+          ASSERT_EQ(space.writer().load(record.buffer), record.stamp) << "its bytes are still to be read";
+        }
+        log.confirm_all();
+        (void)space.table().release_held_back();
+      }
+    }
+    expect_as_in(space, model);
+    Space again({.chunks = 48, .hash_seed = seed});
+    for (const auto& record : log.records) {
+      ASSERT_TRUE(
+          again.table().restore(again.table().hashed(bytes_of(record.key)), record.change()).has_value());
+    }
+    expect_as_in(again, model);
   }
 }
 
