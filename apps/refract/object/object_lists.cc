@@ -223,7 +223,7 @@ int stat_objects(const ObjectInvocation& invocation, Objects& objects, Client& c
   }
   std::string text = fmt::format("{:<10} {:>12}  of {}\n", "used", progress::bytes_text(stat->used),
                                  progress::bytes_text(stat->limit));
-  text += share_text("sealed", stat->sealed_bytes, stat->objects, "objects");
+  text += share_text("sealed", stat->sealed_bytes, stat->objects, stat->objects == 1 ? "object" : "objects");
   text += share_text("held", stat->held_bytes, stat->held, "of them, by readers");
   text +=
       fmt::format("{:<10} {:>12}  of them, never evicted\n", "kept", progress::bytes_text(stat->kept_bytes));
