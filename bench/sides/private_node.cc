@@ -44,6 +44,8 @@ std::vector<std::string> arguments_for(const NodeOptions& options, const std::st
     add("--data-folder", options.data_folder.empty() ? folder + "/data" : options.data_folder);
   }
   if (!options.eviction.empty()) add("--memory-eviction", options.eviction);
+  if (options.objects_limit_bytes != 0)
+    add("--objects-limit", fmt::format("{}B", options.objects_limit_bytes));
   if (options.clients_max != 0) add("--clients-max", fmt::format("{}", options.clients_max));
   if (options.snapshots_at_full_speed) add("--data-snapshot-rate", "64TiB");
   return arguments;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/bars/object_node.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+#include <vector>
+
+#include "bench/bars/loaded_node.h"
+
+namespace refract::bench {
+namespace {
+
+constexpr std::byte byte_of(uint64_t number, uint64_t at) noexcept {
+  return static_cast<std::byte>(number * 37 + at * 131 + at / 4096);
+}
+
+}  // namespace
+
+Reported<ObjectNode> start_object_node(const BarRun& run, uint64_t entries, uint64_t objects_limit_bytes) {
+  Reported<PrivateNode> node = PrivateNode::start({.program = run.options.node_program,
+                                                   .memory_limit_bytes = node_memory_bytes(entries),
+                                                   .objects_limit_bytes = objects_limit_bytes});
+  if (!node) return report(node.error());
+  Reported<Client> client = connect_to(*node);
+  if (!client) return report(client.error());
+  Reported<Objects> objects = client->objects();
+  if (!objects) return report(objects.error());
+  return ObjectNode{*std::move(node), *std::move(client), *objects};
+}
+
+std::string object_id(uint64_t number) {
+  return fmt::format("object-{}", number);
+}
+
+void fill_body(std::span<std::byte> body, uint64_t number) {
+  for (size_t i = 0; i < body.size(); ++i) body[i] = byte_of(number, i);
+}
+
+bool is_body_of(std::span<const std::byte> body, uint64_t number) {
+  const auto is_right = [&](size_t at) { return body[at] == byte_of(number, at); };
+  return body.empty() || (is_right(0) && is_right(body.size() / 2) && is_right(body.size() - 1));
+}
+
+Reported<> put_objects(Objects& objects, uint64_t count, uint64_t body_bytes) {
+  std::vector<std::byte> body(body_bytes);
+  for (uint64_t i = 0; i < count; ++i) {
+    fill_body(body, i);
+    if (const auto put = objects.put(object_id(i), Bytes(std::span(body))); !put)
+      return failed("put of an object", put.code());
+  }
+  return {};
+}
+
+Reported<> remove_objects(Objects& objects, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) {
+    if (const auto removed = objects.remove(object_id(i)); !removed)
+      return failed("removal of an object", removed.code());
+  }
+  return {};
+}
+
+}  // namespace refract::bench

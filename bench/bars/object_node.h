@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A private node that has objects, and what bars do with one after the other.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "bench/bars/bars.h"
+#include "bench/sides/private_node.h"
+
+#include "refract/client/client.h"
+#include "refract/client/objects.h"
+
+namespace refract::bench {
+
+struct ObjectNode {
+  PrivateNode node;
+  Client client;
+  Objects objects;
+};
+
+// With room for `entries` and for so many bytes of objects.
+[[nodiscard]] Reported<ObjectNode> start_object_node(const BarRun& run, uint64_t entries,
+                                                     uint64_t objects_limit_bytes);
+
+[[nodiscard]] std::string object_id(uint64_t number);
+// So many bytes that follow from the number.
+void fill_body(std::span<std::byte> body, uint64_t number);
+// Whether its first, middle and last byte are those.
+[[nodiscard]] bool is_body_of(std::span<const std::byte> body, uint64_t number);
+
+[[nodiscard]] Reported<> put_objects(Objects& objects, uint64_t count, uint64_t body_bytes);
+// Of the same count: nothing of them is left.
+[[nodiscard]] Reported<> remove_objects(Objects& objects, uint64_t count);
+
+}  // namespace refract::bench
