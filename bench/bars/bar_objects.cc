@@ -32,7 +32,7 @@ Reported<double> mean_ns(uint64_t operations, uint64_t count, uint64_t seed, Ste
 }
 
 // Longer than what a view copies: it is held where it lies, as an object is.
-constexpr uint64_t kHeldValueBytes = 4 * kKiB;
+constexpr uint64_t kHeldValueBytes = kKiB;
 
 // Both ends of what is held, which are read each time.
 struct Ends {
