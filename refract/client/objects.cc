@@ -153,16 +153,18 @@ Result<std::string> Objects::new_id() {
   return mine->objects().new_id(kNewIdBytes);
 }
 
+// One object to return, which is made where the caller wants it.
 Result<Object> Objects::get(Bytes id, uint64_t timeout_ms) {
-  if (!is_id(id)) return fail(Code::kInvalidArgument);
+  Result<Object> object(std::in_place);
   ThreadState* const mine = thread_of(*client_);
-  if (mine == nullptr) [[unlikely]]
-    return fail(Code::kForked);
-  ObjectPeer& peer = mine->objects();
-  auto held = client::get_at_once(peer, id);
-  if (held && (*held || timeout_ms == 0)) [[likely]]
-    return std::move(*held);
-  return mine->wait_for(client::get_object(peer, id, until_of(*mine, timeout_ms)));
+  if (!is_id(id)) [[unlikely]] {
+    object = fail(Code::kInvalidArgument);
+  } else if (mine == nullptr) [[unlikely]] {
+    object = fail(Code::kForked);
+  } else if (!client::get_at_once(mine->objects(), id, object) || (!object && timeout_ms > 0)) [[unlikely]] {
+    object = mine->wait_for(client::get_object(mine->objects(), id, until_of(*mine, timeout_ms)));
+  }
+  return object;
 }
 
 std::vector<Result<Object>> Objects::get(std::span<const Bytes> ids, uint64_t timeout_ms) {
@@ -171,15 +173,13 @@ std::vector<Result<Object>> Objects::get(std::span<const Bytes> ids, uint64_t ti
   ThreadState* const mine = thread_of(*client_);
   bool is_missing = false;
   for (const Bytes& id : ids) {
+    Result<Object>& object = objects.emplace_back(std::in_place);
     if (!is_id(id)) {
-      objects.emplace_back(fail(Code::kInvalidArgument));
+      object = fail(Code::kInvalidArgument);
     } else if (mine == nullptr) {
-      objects.emplace_back(fail(Code::kForked));
+      object = fail(Code::kForked);
     } else {
-      auto held = client::get_at_once(mine->objects(), id);
-      is_missing |= !held || (!*held && timeout_ms > 0);
-      // Of one that was not looked for directly, too: it is looked for again.
-      objects.push_back(held ? std::move(*held) : Result<Object>(fail(Code::kUnavailable)));
+      is_missing |= !client::get_at_once(mine->objects(), id, object) || (!object && timeout_ms > 0);
     }
   }
   if (!is_missing) return objects;

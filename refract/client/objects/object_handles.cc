@@ -9,10 +9,9 @@ namespace refract {
 
 namespace client {
 
-Object ObjectHandles::of_pin(ObjectLink& link, int pin, uint64_t object_at,
-                             const ObjectFacts& facts) noexcept {
+void ObjectHandles::hold(ObjectLink& link, int pin, uint64_t object_at, const ObjectFacts& facts,
+                         Object& object) noexcept {
   const std::byte* const header = link.at(object_at);
-  Object object;
   object.link_ = &link;
   object.pin_ = pin;
   object.id_bytes_ = facts.parts.id_bytes;
@@ -22,7 +21,6 @@ Object ObjectHandles::of_pin(ObjectLink& link, int pin, uint64_t object_at,
   object.id_ = reinterpret_cast<const char*>(header + facts.parts.id_at());
   object.body_bytes_ = facts.parts.body_bytes;
   object.birth_ = facts.birth;
-  return object;
 }
 
 Object ObjectHandles::of_memory(ObjectMemory* memory, const ObjectFacts& facts) noexcept {

@@ -20,9 +20,10 @@ struct ObjectFacts {
 
 class ObjectHandles {
  public:
-  // REQUIRES: the pin holds the object, and the object lies inside of what the link may read.
-  [[nodiscard]] static Object of_pin(ObjectLink& link, int pin, uint64_t object_at,
-                                     const ObjectFacts& facts) noexcept;
+  // REQUIRES: the pin holds the object, which lies inside of what the link may read; the handle is of
+  // nothing.
+  static void hold(ObjectLink& link, int pin, uint64_t object_at, const ObjectFacts& facts,
+                   Object& object) noexcept;
   // The memory is the handle's from now on.
   [[nodiscard]] static Object of_memory(ObjectMemory* memory, const ObjectFacts& facts) noexcept;
 };

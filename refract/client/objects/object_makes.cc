@@ -71,7 +71,7 @@ Task<Code> ask_seal(ObjectPeer& peer, ObjectLink& link, Creating& creating, Obje
   const bool is_held = code == Code::kOk && pin >= 0 && making.object_at == record.object_at &&
                        link.reader() != nullptr && link.reader()->is_inside(record, creating.id.size());
   if (is_held) {
-    object = ObjectHandles::of_pin(link, pin, record.object_at, facts_of(making));
+    ObjectHandles::hold(link, pin, record.object_at, facts_of(making), object);
   } else if (pin >= 0) {
     link.let_go(pin);
   }

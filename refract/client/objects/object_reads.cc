@@ -34,11 +34,12 @@ ObjectFacts facts_of(uint64_t birth, uint64_t body_bytes, uint32_t metadata_byte
                     .id_bytes = static_cast<uint16_t>(id_bytes)}};
 }
 
-Object handle_of(ObjectLink& link, const Held& held, size_t id_bytes) noexcept {
+// REQUIRES: `object` is of nothing.
+void give_handle(ObjectLink& link, const Held& held, size_t id_bytes, Object& object) noexcept {
   const ObjectRecord& record = held.record;
   link.note_use(record.object_at);
-  return ObjectHandles::of_pin(link, held.pin, record.object_at,
-                               facts_of(record.birth, record.body_bytes, record.metadata_bytes, id_bytes));
+  ObjectHandles::hold(link, held.pin, record.object_at,
+                      facts_of(record.birth, record.body_bytes, record.metadata_bytes, id_bytes), object);
 }
 
 Report too_many_handles() {
@@ -82,7 +83,8 @@ Task<Code> hold_by_calls(ObjectLink& link, std::span<const std::byte> id, Object
     held.pin = link.reader()->pin(held.record);
     if (held.pin < 0) co_return Code::kOverloaded;
     // Lets go of it unless it is given on.
-    Object pinned = handle_of(link, held, id.size());
+    Object pinned;
+    give_handle(link, held, id.size(), pinned);
     ObjectRecord again{};
     code = co_await ask_await(link, id, 0, again);
     if (code == Code::kOk && again.object_at == held.record.object_at && again.birth == held.record.birth) {
@@ -151,7 +153,7 @@ Task<Code> hold_directly(ObjectPeer& peer, std::span<const std::byte> id, Patien
     if (link == nullptr) co_return Code::kUnavailable;
     const Held held = link->reader()->hold(id);
     Code code = held.code;
-    if (code == Code::kOk) object = handle_of(*link, held, id.size());
+    if (code == Code::kOk) give_handle(*link, held, id.size(), object);
     if (code == Code::kInvalidated) {
       const ObjectPeer::Outcome outcome =
           co_await peer.drive([&](ObjectLink& at) { return hold_by_calls(at, id, object); });
@@ -192,15 +194,19 @@ Task<> get_some(GetTeam& team) {
 
 }  // namespace
 
-std::optional<Result<Object>> get_at_once(ObjectPeer& peer, std::span<const std::byte> id) {
+bool get_at_once(ObjectPeer& peer, std::span<const std::byte> id, Result<Object>& object) {
   ObjectLink* const link = peer.reading();
-  if (link == nullptr) [[unlikely]]
-    return std::nullopt;
+  if (link == nullptr) [[unlikely]] {
+    object = fail(Code::kUnavailable);
+    return false;
+  }
   const Held held = link->reader()->hold(id);
-  if (held.code == Code::kOk) [[likely]]
-    return handle_of(*link, held, id.size());
-  if (held.code == Code::kNotFound) return fail(Code::kNotFound);
-  return std::nullopt;
+  if (held.code == Code::kOk) [[likely]] {
+    give_handle(*link, held, id.size(), *object);
+    return true;
+  }
+  object = fail(held.code);
+  return held.code == Code::kNotFound;
 }
 
 Task<Result<Object>> get_object(ObjectPeer& peer, std::span<const std::byte> id, Until until) {

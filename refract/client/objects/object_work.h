@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,8 +48,9 @@ struct Until {
 // Those that are no objects yet, all at once. `objects` as long as `ids`.
 [[nodiscard]] runtime::Task<> get_objects(ObjectPeer& peer, std::span<const Bytes> ids,
                                           std::span<Result<Object>> objects, Until until);
-// What the direct reader finds at once. Null: ask get_object().
-[[nodiscard]] std::optional<Result<Object>> get_at_once(ObjectPeer& peer, std::span<const std::byte> id);
+// What the direct reader finds at once, or that there is none. False: ask get_object(). REQUIRES: `object` is
+// one of nothing.
+[[nodiscard]] bool get_at_once(ObjectPeer& peer, std::span<const std::byte> id, Result<Object>& object);
 
 [[nodiscard]] runtime::Task<Code> create_object(ObjectPeer& peer, Creating& creating,
                                                 uint64_t room_timeout_ns);
