@@ -170,6 +170,9 @@ class Domain {
     std::byte* base = nullptr;
     uint64_t bytes = 0;
     Rights rights;
+    // The offset of `base`, for memory that does not begin at a page: what base is beyond one. Smaller ones
+    // are not served.
+    uint64_t first = 0;
     // Where `base` is the beginning of a memory file that is_lendable(): its descriptor, open as long as the
     // region. See Capabilities::maps_lent_files; others make nothing of it.
     int lent_file = -1;

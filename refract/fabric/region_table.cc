@@ -6,12 +6,18 @@
 #include <algorithm>
 #include <atomic>
 
+#include "refract/base/units.h"
 #include "refract/memory/remote_visible.h"
 
 namespace refract::fabric {
 
+bool is_sound(const Domain::RegionSpec& spec) noexcept {
+  return spec.base != nullptr && spec.bytes != 0 && spec.first < kPageBytes &&
+         spec.bytes <= RemotePointer::kOffsetMask - spec.first;
+}
+
 Reported<> RegionTable::add(const Domain::RegionSpec& spec, RemoteKey key) {
-  if (spec.base == nullptr || spec.bytes == 0 || spec.bytes > RemotePointer::kOffsetMask || key.bits == 0) {
+  if (!is_sound(spec) || key.bits == 0) {
     return report(Code::kInvalidArgument, fmt::format("region {} cannot be served", spec.region),
                   "a region has a base, a length below 2^48 and a key other than 0");
   }
@@ -48,8 +54,9 @@ RegionTable::Located RegionTable::look_up(const Access& place, bool Rights::* ri
   const Row& row = rows_[row_of_[region] - 1];
   if (row.key != place.key) return {nullptr, Refusal::kWrongKey};
   if (!(row.spec.rights.*right)) return {nullptr, Refusal::kRightMissing};
-  const uint64_t offset = place.address.offset();
-  // Neither side of the comparisons can overflow, whatever the peer asks for.
+  // One below the first wraps to a large one. Neither side of the comparisons can overflow, whatever the peer
+  // asks for.
+  const uint64_t offset = place.address.offset() - row.spec.first;
   if (offset > row.spec.bytes || place.bytes > row.spec.bytes - offset) {
     return {nullptr, Refusal::kOutOfBounds};
   }

@@ -15,6 +15,9 @@
 
 namespace refract::fabric {
 
+// Whether a region of these may be served at all.
+[[nodiscard]] bool is_sound(const Domain::RegionSpec& spec) noexcept;
+
 class RegionTable {
  public:
   [[nodiscard]] Reported<> add(const Domain::RegionSpec& spec, RemoteKey key);

@@ -68,6 +68,20 @@ TEST_F(RegionTableTest, bounds_hold_also_where_sums_would_overflow) {
   EXPECT_EQ(refusal(at(0, 8, UINT64_MAX - 7)), Refusal::kOutOfBounds);
 }
 
+TEST_F(RegionTableTest, a_region_that_begins_inside_of_a_page_is_served_from_there_on) {
+  constexpr uint64_t kFirst = 64;
+  ASSERT_TRUE(table_.add(
+      {.region = 5, .base = base(), .bytes = kBytes, .rights = {.read = true}, .first = kFirst}, kKey));
+  EXPECT_EQ(table_.look_up(at(5, kFirst, kBytes), &Rights::read).bytes, base());
+  EXPECT_EQ(table_.look_up(at(5, kFirst + kBytes, 0), &Rights::read).bytes, base() + kBytes);
+  EXPECT_EQ(refusal(at(5, kFirst - 1, 1)), Refusal::kOutOfBounds);
+  EXPECT_EQ(refusal(at(5, 0, kBytes)), Refusal::kOutOfBounds);
+  EXPECT_EQ(refusal(at(5, kFirst + 1, kBytes)), Refusal::kOutOfBounds);
+  EXPECT_EQ(refusal(at(5, RemotePointer::kOffsetMask, 1)), Refusal::kOutOfBounds);
+  EXPECT_FALSE(table_.add(
+      {.region = 6, .base = base(), .bytes = kBytes, .rights = {.read = true}, .first = kPageBytes}, kKey));
+}
+
 TEST_F(RegionTableTest, who_has_not_the_key_learns_neither_rights_nor_bounds) {
   serve(0, {.read = true});
   RegionTable::Access place = at(0, kBytes, kBytes);

@@ -146,6 +146,41 @@ TEST_P(ChannelConformance, what_the_key_bounds_or_rights_do_not_cover_is_refused
   EXPECT_EQ(event.completion.code, Code::kOk) << "the channel stays open";
 }
 
+// As a window on an object does, whose neighbours are not to be reached.
+TEST_P(ChannelConformance, a_region_may_begin_inside_of_a_page) {
+  serve(kAll);
+  const Pair pair = open();
+  ASSERT_NE(pair.client, nullptr);
+  constexpr uint64_t kFirst = 72;
+  constexpr uint64_t kBytes = 9'000;
+  std::vector<std::byte> expected = region_copy();
+  const Reported<RemoteKey> key = fixture_->server().register_region({.region = kRegion + 1,
+                                                                      .base = region_.data() + kFirst,
+                                                                      .bytes = kBytes,
+                                                                      .rights = kAll,
+                                                                      .first = kFirst});
+  ASSERT_TRUE(key.has_value()) << key.error().to_string();
+  const auto inside = [&](uint64_t offset) {
+    return RemoteSpan{RemotePointer::at(kRegion + 1, offset), *key};
+  };
+  std::vector<std::byte> local(kBytes);
+  Event event = perform(*pair.client, {.local = local_of(local), .remote = inside(kFirst), .op = Op::kRead});
+  EXPECT_EQ(event.completion.code, Code::kOk);
+  EXPECT_TRUE(std::ranges::equal(local, std::span(expected).subspan(kFirst, kBytes)));
+  local = random_bytes(100, 1);
+  event = perform(*pair.client,
+                  {.local = local_of(local), .remote = inside(kFirst + kBytes - 100), .op = Op::kWrite});
+  EXPECT_EQ(event.completion.code, Code::kOk);
+  std::ranges::copy(local, expected.begin() + kFirst + kBytes - 100);
+  event = perform(*pair.client,
+                  {.local = local_of(local), .remote = inside(kFirst + kBytes - 99), .op = Op::kWrite});
+  EXPECT_EQ(event.completion.code, Code::kAccessDenied);
+  event = perform(*pair.client, {.local = local_of(local), .remote = at(0), .op = Op::kRead});
+  EXPECT_EQ(event.completion.code, Code::kOk) << "the other one is served as before";
+  EXPECT_TRUE(region_copy() == expected);
+  (void)fixture_->server().revoke_region(kRegion + 1);
+}
+
 TEST_P(ChannelConformance, offset_plus_length_that_overflows_is_refused) {
   serve(kAll);
   const Pair pair = open();

@@ -235,7 +235,7 @@ bool Hub::answer(Channel& introducer, VerbsChannel& channel, const Question& que
   std::span<const uint32_t> keys;
   if (row != nullptr) {
     keys = row->registration.remote_keys();
-    what.bytes = row->spec.bytes;
+    what.bytes = row->spec.first + row->spec.bytes;
     what.chunk_bytes = row->registration.chunk_bytes();
     what.rights = row->spec.rights;
     if (std::ranges::find(channel.resolved_for_peer, region) == channel.resolved_for_peer.end()) {

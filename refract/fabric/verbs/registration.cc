@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "refract/base/units.h"
+#include "refract/fabric/region_table.h"
 #include "refract/fabric/verbs/device.h"
 #include "refract/fabric/verbs/library.h"
 #include "refract/fabric/verbs/trouble.h"
@@ -24,6 +25,14 @@ int access_of(Rights rights) noexcept {
   if (rights.write) access |= IBV_ACCESS_REMOTE_WRITE;
   if (rights.atomic) access |= IBV_ACCESS_REMOTE_ATOMIC;
   return static_cast<int>(access);
+}
+
+// Of rows, before memory counts as not registered: it is copied then.
+constexpr int kLooksMax = 64;
+
+bool holds(const ServedRegions::Row& row, const std::byte* data, uint64_t bytes) noexcept {
+  const auto offset = static_cast<uint64_t>(data - row.spec.base);
+  return offset <= row.spec.bytes && bytes <= row.spec.bytes - offset;
 }
 
 // `wanted` is all of it, of which the chunk of `bytes` is the one that failed.
@@ -59,13 +68,15 @@ Reported<Registration> Registration::make(const OpenDevice& device, const Wanted
   if (wanted.chunk_bytes_max != 0) chunk_bytes = std::min(chunk_bytes, wanted.chunk_bytes_max);
   // Whole pages of any size, so that no atomic and no page lies in two chunks.
   if (chunk_bytes >= 2 * kMiB) chunk_bytes -= chunk_bytes % (2 * kMiB);
-  const uint64_t bytes = wanted.bytes.size();
+  // Of offsets: what lies below the first is registered in no chunk.
+  const uint64_t bytes = wanted.first + wanted.bytes.size();
   if (chunk_bytes >= bytes) chunk_bytes = round_up(bytes, 8);
-  if (reinterpret_cast<uintptr_t>(wanted.bytes.data()) % kPageBytes != 0) {
-    return report(Code::kInvalidArgument, "memory for a device begins at a page",
+  if (reinterpret_cast<uintptr_t>(wanted.bytes.data()) % kPageBytes != wanted.first) {
+    return report(Code::kInvalidArgument, "memory for a device begins at a page, or says where in one",
                   "align the region to 4096 bytes");
   }
-  if (bytes == 0 || chunk_bytes % 8 != 0 || (bytes - 1) / chunk_bytes >= kChunksMax) {
+  if (wanted.bytes.empty() || chunk_bytes <= wanted.first || chunk_bytes % 8 != 0 ||
+      (bytes - 1) / chunk_bytes >= kChunksMax) {
     return report(Code::kInvalidArgument,
                   fmt::format("{} bytes cannot be registered in at most {} chunks of {}", bytes, kChunksMax,
                               chunk_bytes),
@@ -75,10 +86,12 @@ Reported<Registration> Registration::make(const OpenDevice& device, const Wanted
   made.device_ = &device;
   made.bytes_ = wanted.bytes;
   made.chunk_bytes_ = chunk_bytes;
-  for (uint64_t offset = 0; offset < bytes; offset += chunk_bytes) {
-    const uint64_t length = std::min(chunk_bytes, bytes - offset);
-    ibv_mr* const chunk = device.calls().reg_mr_iova(device.pd(), wanted.bytes.data() + offset, length,
-                                                     /*iova=*/offset, access_of(wanted.rights));
+  for (uint64_t begin = 0; begin < bytes; begin += chunk_bytes) {
+    const uint64_t offset = std::max(begin, wanted.first);
+    const uint64_t length = std::min(begin + chunk_bytes, bytes) - offset;
+    ibv_mr* const chunk =
+        device.calls().reg_mr_iova(device.pd(), wanted.bytes.data() + (offset - wanted.first), length,
+                                   /*iova=*/offset, access_of(wanted.rights));
     if (chunk == nullptr) return report(why_not(device, bytes, bytes - offset, errno));
     made.chunks_.push_back(chunk);
     made.local_keys_.push_back(chunk->lkey);
@@ -88,7 +101,7 @@ Reported<Registration> Registration::make(const OpenDevice& device, const Wanted
 }
 
 Reported<> ServedRegions::add(const Domain::RegionSpec& spec, RemoteKey key, uint64_t chunk_bytes_max) {
-  if (spec.base == nullptr || spec.bytes == 0 || spec.bytes > RemotePointer::kOffsetMask || key.bits == 0) {
+  if (!is_sound(spec) || key.bits == 0) {
     return report(Code::kInvalidArgument, fmt::format("region {} cannot be served", spec.region),
                   "a region has a base, a length below 2^48 and a key other than 0");
   }
@@ -109,6 +122,7 @@ Reported<> ServedRegions::add(const Domain::RegionSpec& spec, RemoteKey key, uin
 Reported<> ServedRegions::make(Row& row) const {
   auto made = Registration::make(*device_, {.bytes = {row.spec.base, row.spec.bytes},
                                             .rights = row.spec.rights,
+                                            .first = row.spec.first,
                                             .chunk_bytes_max = row.chunk_bytes_max});
   if (!made) return report(made.error());
   row.registration = std::move(*made);
@@ -140,12 +154,14 @@ LocalPlace ServedRegions::find_local(const std::byte* data, uint64_t bytes) cons
   const auto behind =
       std::ranges::upper_bound(rows_, data, std::less<>(), [](const Row& row) { return row.spec.base; });
   if (behind == rows_.begin()) return {};
-  const Row& row = *std::prev(behind);
-  const auto offset = static_cast<uint64_t>(data - row.spec.base);
-  if (offset > row.spec.bytes || bytes > row.spec.bytes - offset) return {};
-  const uint64_t chunk_bytes = row.registration.chunk_bytes();
+  // A window lies inside of a larger region, whose row stands before its own.
+  auto row = std::prev(behind);
+  for (int looks = 1; row != rows_.begin() && looks < kLooksMax && !holds(*row, data, bytes); ++looks) --row;
+  if (!holds(*row, data, bytes)) return {};
+  const uint64_t offset = row->spec.first + static_cast<uint64_t>(data - row->spec.base);
+  const uint64_t chunk_bytes = row->registration.chunk_bytes();
   return {.address = offset,
-          .key = row.registration.local_key(offset),
+          .key = row->registration.local_key(offset),
           .bytes = std::min(bytes, chunk_bytes - offset % chunk_bytes)};
 }
 

@@ -3,9 +3,11 @@
 // serves, and which of the caller's own bytes need no bounce.
 //
 // A region has one registration, or as many as the device's largest one asks for. Device addresses are
-// offsets in the region, so that a peer learns nothing of our address space. The rights of a registration
-// are exactly the region's: a client that is admitted and guesses the 32 bits of a device key gets what any
-// admitted client gets by asking. Control path, except find_local() and find(), which allocate nothing.
+// offsets in the region, so that a peer learns nothing of our address space; those of memory that begins
+// inside of a page begin there, since a device wants both at one place of a page. The rights of a
+// registration are exactly the region's: a client that is admitted and guesses the 32 bits of a device key
+// gets what any admitted client gets by asking. Control path, except find_local() and find(), which allocate
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +29,7 @@ class Registration {
   struct Wanted {
     std::span<std::byte> bytes;
     Rights rights;
+    uint64_t first = 0;            // The offset of its first byte: Domain::RegionSpec.
     uint64_t chunk_bytes_max = 0;  // 0: what the device allows.
   };
   // kNoSpace, kUnsupported or kInvalidArgument, with the sentence that mends it.

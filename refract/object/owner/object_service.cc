@@ -67,6 +67,9 @@ void ObjectService::State::session_opened(rpc::SessionId id) {
   session->id = id;
   session->payload_bytes_max = bytes;
   session->has_windows = parts.windows != nullptr && can->one_sided_bytes_min > 0;
+  // Over devices messages are the better way for values; an object is longer than its message, and is READ.
+  const bool is_by_device = can->peer_reads_bypass_cpu && !can->messages_are_stores;
+  session->reads_windows = session->has_windows || (parts.windows != nullptr && is_by_device);
   session->pull_region_min = kv::writes::pull_region_min_of(*can);
   session->dies_with_peer = can->messages_are_stores;
   sessions.emplace(id.bits, std::move(session));

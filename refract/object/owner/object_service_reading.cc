@@ -42,7 +42,7 @@ void ObjectService::State::answer_object(const Awaiting& to, Session& session, c
   std::byte* const first = parts.writer.base() + object.object.value + ObjectParts::body_at();
   wire::FetchReply reply{.object = found, .fetch = 0, .window = {}};
   if (bytes <= session.payload_bytes_max - sizeof(reply)) return answer(to.from, reply, {first, bytes});
-  if (!session.has_windows) return answer(to.from, Code::kUnsupported);
+  if (!session.reads_windows) return answer(to.from, Code::kUnsupported);
   if (session.fetches.size() >= wire::kFetchesPerSession) return answer(to.from, Code::kOverloaded);
   const std::optional<kv::Window> window = parts.windows->open({first, bytes}, {.read = true});
   if (!window) return answer(to.from, Code::kOverloaded);

@@ -84,7 +84,8 @@ struct Rest {  // Of a step of a list that did not fit a message.
 struct Session {
   rpc::SessionId id;
   size_t payload_bytes_max = 0;
-  bool has_windows = false;
+  bool has_windows = false;  // That it may WRITE into, and that say how much was written.
+  bool reads_windows = false;
   uint32_t pull_region_min = 0;
   bool dies_with_peer = false;  // Its end says that its process is gone.
   size_t awaiting = 0;          // Calls that wait for objects or notices.

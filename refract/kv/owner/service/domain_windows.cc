@@ -2,6 +2,7 @@
 #include "refract/kv/owner/service/domain_windows.h"
 
 #include "refract/base/check.h"
+#include "refract/base/units.h"
 
 namespace refract::kv {
 
@@ -18,14 +19,15 @@ std::optional<Window> DomainWindows::open(std::span<std::byte> bytes, Rights rig
   }
   const uint16_t id = free_.front();
   free_.pop_front();
-  const Reported<RemoteKey> key =
-      domain_.register_region({.region = id, .base = bytes.data(), .bytes = bytes.size(), .rights = rights});
+  const uint64_t first = reinterpret_cast<uintptr_t>(bytes.data()) % kPageBytes;
+  const Reported<RemoteKey> key = domain_.register_region(
+      {.region = id, .base = bytes.data(), .bytes = bytes.size(), .rights = rights, .first = first});
   if (!key) {
     free_.push_back(id);
     return std::nullopt;
   }
   ++open_count_;
-  return Window{.address = RemotePointer::at(id, 0), .key = *key};
+  return Window{.address = RemotePointer::at(id, first), .key = *key};
 }
 
 uint64_t DomainWindows::close(const Window& window) noexcept {
