@@ -45,8 +45,9 @@ class ObjectLink final : public PinningLink {
   [[nodiscard]] bool refresh() noexcept;
   // Tells the node that an object was read, where it wants to know. Costs it nothing.
   void note_use(uint64_t object_at) noexcept {
-    if (uses_left_ == 0 || --uses_left_ > 0) return;
-    write_use(object_at);
+    if (uses_left_ == 0) return;
+    --uses_left_;
+    if (uses_left_ == 0) write_use(object_at);
   }
 
   // Of one message.
