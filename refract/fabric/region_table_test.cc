@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "refract/base/units.h"
+
 namespace refract::fabric {
 namespace {
 
