@@ -9,6 +9,7 @@ namespace refract::node {
 
 std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& stores) {
   std::vector<ShardPlan> plans;
+  plans.reserve(config.server_shards + 1);
   for (uint32_t index = 0; index < config.server_shards; ++index) {
     plans.push_back({.index = index,
                      .name = config.server_shards == 1 ? "" : fmt::format("shard {}: ", index),

@@ -187,10 +187,10 @@ Task<Result<ObjectCalls::Page>> ObjectCalls::list(uint64_t cursor, uint64_t dead
   std::span<const std::byte> bytes = answer.reply.bytes;
   const auto reply = take<wire::ListReply>(bytes);
   Page page;
-  const bool is_whole =
-      reply && take_entries<wire::ListedObject>(bytes, reply->count, [&](std::string id, const auto& object) {
-        page.objects.push_back({.id = std::move(id), .object = object});
-      });
+  const bool is_whole = reply && take_entries<wire::ListedObject>(
+                                     bytes, reply->count, [&](std::string&& id, const auto& object) {
+                                       page.objects.push_back({.id = std::move(id), .object = object});
+                                     });
   if (!is_whole) co_return fail(Code::kMalformed);
   page.next = reply->next;
   co_return std::move(page);
@@ -209,7 +209,7 @@ Task<Result<ObjectCalls::Notices>> ObjectCalls::notices(uint64_t cursor, uint64_
   Notices notices;
   const bool is_whole =
       reply && reply->next != 0 &&
-      take_entries<wire::Notice>(bytes, reply->count, [&](std::string id, const auto& notice) {
+      take_entries<wire::Notice>(bytes, reply->count, [&](std::string&& id, const auto& notice) {
         notices.notices.push_back({.id = std::move(id), .notice = notice});
       });
   if (!is_whole) co_return fail(Code::kMalformed);

@@ -78,9 +78,9 @@ void ObjectService::State::list(const rpc::Responder& from, Session& session,
     if (added < step.rows.size()) {
       step.rows.erase(step.rows.begin(), step.rows.begin() + static_cast<ptrdiff_t>(added));
       step.cursor = kRestCursors | (parts.heap.next_stamp() & ~kRestCursors);
+      const uint64_t next = step.cursor;
       session.rest = std::move(step);
-      step.next = session.rest.cursor;
-      break;
+      return answer(from, wire::ListReply{.next = next, .count = page.count(), .reserved = 0}, page.bytes());
     }
     if (step.next == 0 || steps == kStepsPerPage) break;
     begin = step.next;
