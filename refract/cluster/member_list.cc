@@ -79,7 +79,7 @@ class Parser {
 
   [[nodiscard]] Reported<MemberList> parse(std::string_view text) {
     if (text.size() > kListTextBytesMax) {
-      return refuse(fmt::format("a list has at most {} bytes, this one {}", kListTextBytesMax, text.size()));
+      return refuse(fmt::format("a list has at most {} bytes, and this one more", kListTextBytesMax));
     }
     while (!text.empty()) {
       const size_t end = std::min(text.find('\n'), text.size());
