@@ -18,8 +18,8 @@ namespace {
 using cluster::ListForm;
 using cluster::MemberList;
 
-constexpr std::string_view kFile = "file:";
-constexpr std::string_view kKey = "cluster.nodes";
+constexpr std::string_view kFilePrefix = "file:";
+constexpr std::string_view kNodesKey = "cluster.nodes";
 
 Reported<std::string> read_list(const std::string& path) {
   const auto refuse = [&](Code code, std::string_view why) {
@@ -47,8 +47,8 @@ Reported<std::string> read_list(const std::string& path) {
 
 // Errors name the file, where there is one.
 Reported<MemberList> read_nodes(const std::string& nodes) {
-  if (!nodes.starts_with(kFile)) return cluster::parse_member_list(nodes, ListForm::kSetting);
-  const std::string path = nodes.substr(kFile.size());
+  if (!nodes.starts_with(kFilePrefix)) return cluster::parse_member_list(nodes, ListForm::kSetting);
+  const std::string path = nodes.substr(kFilePrefix.size());
   const Reported<std::string> text = read_list(path);
   if (!text) return report(text.error());
   auto list = cluster::parse_member_list(*text, ListForm::kFile);
@@ -59,18 +59,18 @@ Reported<MemberList> read_nodes(const std::string& nodes) {
 }
 
 std::unexpected<Report> of_setting(Report why) {
-  why.what = fmt::format("{}: {}", kKey, why.what);
+  why.what = fmt::format("{}: {}", kNodesKey, why.what);
   return report(std::move(why));
 }
 
 }  // namespace
 
 Reported<> check_cluster_nodes(const std::string& nodes) {
-  if (!nodes.starts_with(kFile)) {
+  if (!nodes.starts_with(kFilePrefix)) {
     const auto list = cluster::parse_member_list(nodes, ListForm::kSetting);
     return list ? Reported<>{} : report(list.error());
   }
-  const bool is_absolute = nodes.size() > kFile.size() && nodes[kFile.size()] == '/';
+  const bool is_absolute = nodes.size() > kFilePrefix.size() && nodes[kFilePrefix.size()] == '/';
   if (is_absolute && nodes.find('\0') == std::string::npos) return {};
   return report(Code::kInvalidArgument, fmt::format("expected file: and an absolute path, found '{}'", nodes),
                 "a path may be relative on the command line and in the environment, not in a file");
@@ -94,12 +94,13 @@ void reload_members(const NodeConfig& config, cluster::Members& members) {
     taken = report(list.error());
   }
   if (!taken) {
-    log_error("{}: the new list is refused, and version {} stays: {}", kKey, before, taken.error().to_line());
+    log_error("{}: the new list is refused, and version {} stays: {}", kNodesKey, before,
+              taken.error().to_line());
   } else if (*taken) {
-    log_info("{}: version {} replaces version {}: {}", kKey, members.list().version, before,
+    log_info("{}: version {} replaces version {}: {}", kNodesKey, members.list().version, before,
              cluster::names_text(members.list()));
   } else {
-    log_info("{}: looked at again; version {} stays", kKey, before);
+    log_info("{}: looked at again; version {} stays", kNodesKey, before);
   }
 }
 
