@@ -21,7 +21,7 @@ Reported<size_t> place_of(const MemberList& list, const std::string& self) {
 
 }  // namespace
 
-Reported<Members> Members::create(MemberList list, std::string self) {
+Reported<Members> Members::create(MemberList list, const std::string& self) {
   const auto place = place_of(list, self);
   if (!place) return report(place.error());
   return Members(std::move(list), *place);

@@ -19,7 +19,7 @@ namespace refract::cluster {
 class Members {
  public:
   // kInvalidArgument: the list makes no sense, or `self` is not in it.
-  [[nodiscard]] static Reported<Members> create(MemberList list, std::string self);
+  [[nodiscard]] static Reported<Members> create(MemberList list, const std::string& self);
 
   [[nodiscard]] const MemberList& list() const noexcept { return list_; }
   [[nodiscard]] size_t self() const noexcept { return self_; }  // An index into the list's members.
