@@ -34,6 +34,7 @@ struct Texts {
   std::string at;
   std::string bucket;
   std::string shard;
+  std::string nodes;
   std::string file;
   std::string format;
   std::string header;
@@ -115,6 +116,10 @@ void add_node_commands(Command& app, Invocation& to, Texts& texts) {
   const std::string command = app.name();
   add_json(app, to);
   if (command == "ping") app.add({.names = "--why", .to = &to.why});
+  if (command == "cluster") {
+    app.add({.names = "KEY", .to = &to.keys});
+    app.add({.names = "--nodes", .to = &texts.nodes});
+  }
   if (command == "check") {
     app.add({.names = "PATH,--path", .to = &to.path});
     app.add({.names = "--no-progress", .to = &to.no_progress});
@@ -328,6 +333,7 @@ Reported<> finish(Invocation& to, const Texts& texts) {
   if (read = read_duration(to, "--for", texts.duration, to.duration_ns); !read) return read;
   if (read = read_number(to, "--connections", texts.connections, to.connections_max); !read) return read;
   if (read = read_number(to, "--records", texts.records, to.records_max); !read) return read;
+  if (read = read_number(to, "--nodes", texts.nodes, to.nodes_max); !read) return read;
   if (read = read_choice(to, "--header", texts.header, to.reading.header); !read) return read;
   if (read = read_choice(to, "--escapes", texts.escapes, to.reading.escapes); !read) return read;
   if (read = read_format(to, texts.format); !read) return read;

@@ -84,6 +84,10 @@ struct Invocation {
   bool explain = false;
   bool dry_run = false;
 
+  // cluster
+  std::vector<std::string> keys;
+  uint64_t nodes_max = 3;  // Of each key.
+
   // snapshot (also no_progress)
   bool no_wait = false;
 

@@ -231,6 +231,28 @@ Examples
   $ refract ping --why --address 'refract://db.example:7400?transport=auto'
   $ until refract ping --timeout 1s; do :; done
 )"},
+    HelpPage{"cluster", "the nodes that belong together, and a key's slot",
+             R"(refract cluster: the nodes that belong together, and a key's slot
+
+Usage: refract cluster [options]
+       refract cluster [options] KEY...
+
+Without keys: the list that the node has (refractd --cluster-nodes), its version, and
+which of them the node itself is. Exit code 1 if it has none.
+
+With keys: a line for each, with its slot, that slot's first nodes and the key. The slot
+is that of Redis Cluster: of the part in braces alone, where there is one. So programs
+agree on a node for each key; the nodes themselves move nothing, and each has the keys
+and objects that were put there.
+
+Options
+      --nodes N        How many nodes of each key. Default 3.
+      --json           The list as a JSON object; of keys, an object a line.
+
+Examples
+  $ refract cluster
+  $ refract cluster --nodes 1 user:7 '{user:7}:photo'
+)"},
     HelpPage{"top", "watch the node at work", R"(refract top: watch the node at work
 
 Usage: refract top [options]

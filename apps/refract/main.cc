@@ -18,15 +18,15 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"get", refract::cli::run_get},          {"put", refract::cli::run_put},
-    {"erase", refract::cli::run_erase},      {"cas", refract::cli::run_cas},
-    {"scan", refract::cli::run_scan},        {"load", refract::cli::run_load},
-    {"dump", refract::cli::run_dump},        {"stat", refract::cli::run_stat},
-    {"ping", refract::cli::run_ping},        {"top", refract::cli::run_top},
-    {"trace", refract::cli::run_trace},      {"check", refract::cli::run_check},
-    {"restore", refract::cli::run_restore},  {"inspect", refract::cli::run_inspect},
-    {"chain", refract::cli::run_chain},      {"doctor", refract::cli::run_doctor},
-    {"snapshot", refract::cli::run_snapshot}};
+    {"get", refract::cli::run_get},           {"put", refract::cli::run_put},
+    {"erase", refract::cli::run_erase},       {"cas", refract::cli::run_cas},
+    {"scan", refract::cli::run_scan},         {"load", refract::cli::run_load},
+    {"dump", refract::cli::run_dump},         {"stat", refract::cli::run_stat},
+    {"ping", refract::cli::run_ping},         {"top", refract::cli::run_top},
+    {"trace", refract::cli::run_trace},       {"check", refract::cli::run_check},
+    {"restore", refract::cli::run_restore},   {"inspect", refract::cli::run_inspect},
+    {"chain", refract::cli::run_chain},       {"doctor", refract::cli::run_doctor},
+    {"snapshot", refract::cli::run_snapshot}, {"cluster", refract::cli::run_cluster}};
 
 }  // namespace
 

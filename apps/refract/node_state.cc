@@ -25,7 +25,7 @@ using Json = documents::Value;
 using progress::bytes_text;
 using progress::count_text;
 
-std::string duration_of(uint64_t ns) {
+std::string span_of_time(uint64_t ns) {
   return progress::duration_text(static_cast<double>(ns) / 1e9);
 }
 
@@ -58,7 +58,7 @@ std::string stat_table(const NodeStat& stat, const Route& route) {
                                                    static_cast<double>(stat.bytes_total);
   std::string out = fmt::format("node         {}\n", route.address);
   out += fmt::format("server       {}, up {}, incarnation {}, process {}\n", route.server,
-                     duration_of(stat.uptime_ns), route.incarnation, route.server_pid);
+                     span_of_time(stat.uptime_ns), route.incarnation, route.server_pid);
   out += fmt::format("entries      {}", count_text(stat.entries));
   if (stat.expiring_entries > 0) out += fmt::format(", {} of them expire", count_text(stat.expiring_entries));
   if (stat.expired > 0) out += fmt::format("; {} have expired", count_text(stat.expired));
@@ -115,7 +115,7 @@ std::string shard_table(std::span<const observe::ShardState> shards) {
     out += fmt::format("{:<6} {:>12} {:>10} {:>10} {:>10} {:>10} {:>11} {:>11} {:>15}\n", shard.shard_index,
                        count_text(shard.entries.count), bytes_text(memory.live), bytes_text(memory.retired),
                        bytes_text(memory.table), bytes_text(memory.free), bytes_text(memory.largest_free_run),
-                       shard.connections, duration_of(shard.cpu_ns));
+                       shard.connections, span_of_time(shard.cpu_ns));
   }
   return out;
 }

@@ -266,6 +266,19 @@ Task<Result<Pong>> AsyncCalls::ping() {
   co_return Pong{.round_trip_ns = clock.now_ns() - sent_ns, .node_wall_ns = reply->wall_ns};
 }
 
+Task<Result<ClusterMembers>> AsyncCalls::members() {
+  const auto told = co_await peers_.ask<cluster::ToldMembers>(
+      {.key = {}, .shard = 0}, [](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
+        return connection.members(deadline_ns);
+      });
+  if (!told) co_return fail(told.error());
+  ClusterMembers members{.version = told->list.version, .members = {}, .self = told->self};
+  for (const cluster::Member& member : told->list.members) {
+    members.members.push_back({.name = member.name, .address = member.address()});
+  }
+  co_return std::move(members);
+}
+
 Route AsyncCalls::route() const {
   Route route;
   peers_.fill(route);

@@ -50,7 +50,8 @@ class AsyncCalls {
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
   [[nodiscard]] runtime::Task<Result<NodeStat>> stat();
-  [[nodiscard]] runtime::Task<Result<Pong>> ping();  // The node's first shard.
+  [[nodiscard]] runtime::Task<Result<Pong>> ping();               // The node's first shard.
+  [[nodiscard]] runtime::Task<Result<ClusterMembers>> members();  // Likewise.
 
   [[nodiscard]] RequestId new_request() noexcept { return peers_.new_request(); }
   [[nodiscard]] Route route() const;

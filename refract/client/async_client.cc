@@ -256,6 +256,10 @@ Task<Result<Pong>> AsyncClient::ping() {
   return calls_->ping();
 }
 
+Task<Result<ClusterMembers>> AsyncClient::members() {
+  return calls_->members();
+}
+
 RequestId AsyncClient::new_request() noexcept {
   return calls_->new_request();
 }

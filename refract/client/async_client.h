@@ -74,6 +74,7 @@ class REFRACT_API AsyncClient {
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
   [[nodiscard]] runtime::Task<Result<NodeStat>> stat();
   [[nodiscard]] runtime::Task<Result<Pong>> ping();  // The node's first shard.
+  [[nodiscard]] runtime::Task<Result<ClusterMembers>> members();
 
   [[nodiscard]] RequestId new_request() noexcept;
   [[nodiscard]] Route route() const;

@@ -46,7 +46,8 @@ class AsyncClientTest : public testing::TestWithParam<Way> {
   }
   [[nodiscard]] static bool is_direct() { return !GetParam().tcp && GetParam().paths == Paths::kAuto; }
 
-  TestNode node_{{"--listen-address", "127.0.0.1:0", "--server-shards", std::to_string(GetParam().shards)}};
+  TestNode node_{{"--listen-address", "127.0.0.1:0", "--server-shards", std::to_string(GetParam().shards),
+                  "--cluster-nodes", "version=3,b=h:2,a=[::1]:1", "--cluster-self", "b"}};
   Shard shard_{system_clock()};
   std::unique_ptr<AsyncClient> client_;
 };
@@ -104,6 +105,17 @@ TEST_P(AsyncClientTest, many_operations_are_under_way_at_once) {
   EXPECT_GE(seen, 5'000U);
   EXPECT_TRUE(block_on(shard_, client_->ping()).has_value());
   EXPECT_GE(block_on(shard_, client_->stat())->entries, 5'000U);
+}
+
+TEST_P(AsyncClientTest, members_are_those_of_the_node) {
+  const auto told = block_on(shard_, client_->members());
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->version, 3U);
+  ASSERT_EQ(told->members.size(), 2U);
+  EXPECT_EQ(told->members[0].name, "a");
+  EXPECT_EQ(told->members[0].address, "[::1]:1");
+  EXPECT_EQ(told->members[1].address, "h:2");
+  EXPECT_EQ(told->self, 1U);
 }
 
 TEST_P(AsyncClientTest, outcomes_are_those_of_the_contract) {

@@ -432,6 +432,10 @@ Result<Pong> Client::ping() {
   return wait_for<Pong>(*state_, [](AsyncCalls& async) { return async.ping(); });
 }
 
+Result<ClusterMembers> Client::members() {
+  return wait_for<ClusterMembers>(*state_, [](AsyncCalls& async) { return async.members(); });
+}
+
 Route Client::route() const {
   ThreadState* mine = state_->mine();
   if (mine == nullptr) return {};

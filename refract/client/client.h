@@ -155,6 +155,9 @@ class REFRACT_API Client {
 
   [[nodiscard]] Result<NodeStat> stat();
   [[nodiscard]] Result<Pong> ping();
+  // The nodes that this one belongs together with, itself among them. Keys and objects stay each node's own.
+  // kUnsupported: it was told of no others (cluster.nodes), or is of an older release.
+  [[nodiscard]] Result<ClusterMembers> members();
 
   // These speak of the calling thread's connections; the first call makes them.
   [[nodiscard]] Route route() const;

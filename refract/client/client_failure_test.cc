@@ -396,6 +396,7 @@ TEST(ClientFork, a_childs_handle_fails_and_the_parents_goes_on) {
     wrong += client.put("key", "child").code() != Code::kForked;
     wrong += client.scan(0).code() != Code::kForked;
     wrong += client.ping().code() != Code::kForked;
+    wrong += client.members().code() != Code::kForked;
     {
       // Ending what was inherited must not end it for the parent.
       const Client ended = std::move(client);

@@ -131,6 +131,18 @@ struct Route {
   uint64_t regions = 0;
 };
 
+// A node that belongs together with others.
+struct ClusterMember {
+  std::string name;
+  std::string address;  // Where it is reached over TCP: "10.0.0.7:7400", "[fd00::2]:7400".
+};
+// The list of nodes, as one of them has it.
+struct ClusterMembers {
+  uint64_t version = 0;                // A newer list has a higher one.
+  std::vector<ClusterMember> members;  // In the order of their names.
+  size_t self = 0;                     // The index of the node that was asked.
+};
+
 // Of all shards together.
 struct NodeStat {
   uint64_t uptime_ns = 0;  // Of the server.

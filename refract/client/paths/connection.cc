@@ -73,6 +73,11 @@ void Connection::come_up() {
       &reader_memory_.emplace(*memory_, store_clock_.emplace(shard().clock(), time_offset_ns(view.base)));
 }
 
+runtime::Task<Result<cluster::ToldMembers>> Connection::members(uint64_t deadline_ns) {
+  return cluster::ask_members(session(),
+                              deadline_ns != 0 ? deadline_ns : shard().refresh_now() + timeout_ns_);
+}
+
 void Connection::note_change() noexcept {
   // The next server may evict where the last one did not.
   reads_per_use_ = reader_ != nullptr ? transport().reads_per_use() : 0;

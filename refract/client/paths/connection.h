@@ -16,6 +16,7 @@
 #include "refract/client/link/pinning_link.h"
 #include "refract/client/link/transport.h"
 #include "refract/client/paths/line_fetcher.h"
+#include "refract/cluster/members_call.h"
 #include "refract/kv/calls/lender.h"
 #include "refract/kv/calls/rpc_client.h"
 #include "refract/kv/chains/chain_client.h"
@@ -94,6 +95,9 @@ class Connection final : public PinningLink {
   [[nodiscard]] kv::RpcClient* rpc_alone() noexcept { return chains_ ? nullptr : &rpc_; }
   // The same of gets.
   [[nodiscard]] kv::RpcClient* rpc_alone_for_gets() noexcept { return remote_ ? nullptr : rpc_alone(); }
+
+  // What the node says of all nodes. A deadline of 0 is the timeout.
+  [[nodiscard]] runtime::Task<Result<cluster::ToldMembers>> members(uint64_t deadline_ns);
 
   // Adds what this shard of the node contributes.
   void fill(Route& route) const;

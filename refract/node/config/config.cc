@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -226,11 +228,18 @@ std::string default_data_folder(std::span<const char* const> environment, uid_t 
   return "/var/lib/refract";
 }
 
+// Empty where the host has none.
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
+}
+
 Reported<> apply_defaults(const LoadInputs& inputs, uint64_t available_bytes, LoadedConfig& loaded) {
   loaded.origins.resize(knobs().size());
   loaded.config.socket_path =
       default_socket_path(value_of(inputs.environment, "XDG_RUNTIME_DIR=").c_str(), ::geteuid());
   loaded.config.data_folder = default_data_folder(inputs.environment, ::geteuid());
+  loaded.config.cluster_self = host_name();
   const auto least = static_cast<uint64_t>(find_knob("memory.limit")->least);
   loaded.config.memory_limit_bytes = std::max(least, std::min(kGiB, available_bytes / 2));
   for (const Knob& knob : knobs()) {
@@ -334,6 +343,9 @@ void make_paths_absolute(std::vector<Setting>& settings, const std::string& fold
 Reported<> settle(LoadedConfig& loaded, uint64_t available_bytes) {
   if (auto settled = settle_memory(loaded, available_bytes); !settled) return settled;
   if (auto settled = settle_data(loaded); !settled) return settled;
+  if (loaded.config.cluster_nodes.empty() && origin_of(loaded, "cluster.self").source != Source::kDefault) {
+    loaded.warnings.emplace_back("cluster.self is of no effect without cluster.nodes");
+  }
   return settle_addresses(loaded);
 }
 

@@ -276,6 +276,25 @@ TEST_F(Config, nobody_listens_to_other_hosts_without_a_secret) {
   }
 }
 
+TEST_F(Config, the_list_of_nodes_is_checked_where_it_is_set_and_a_file_of_it_named_by_its_path) {
+  EXPECT_EQ(loaded({}).cluster_nodes, "");
+  EXPECT_NE(loaded({}).cluster_self, "");
+  const NodeConfig config = loaded({"--cluster-nodes=b=h:1,a=h:2", "--cluster-self=a"});
+  EXPECT_EQ(config.cluster_nodes, "b=h:1,a=h:2");
+  EXPECT_EQ(config.cluster_self, "a");
+  EXPECT_EQ(loaded({"--cluster-nodes=file:/etc/nodes"}).cluster_nodes, "file:/etc/nodes");
+  EXPECT_THAT(refusal({"--cluster-nodes=a=h:1,a=h:2"}),
+              HasSubstr("--cluster-nodes: there are two nodes of the name 'a'"));
+  EXPECT_THAT(refusal({}, {"REFRACT_CLUSTER_NODES=a"}),
+              HasSubstr("REFRACT_CLUSTER_NODES: 'a': expected NAME=HOST:PORT"));
+  EXPECT_THAT(refusal({"--cluster-nodes=file:"}), HasSubstr("expected file: and an absolute path"));
+  EXPECT_THAT(refusal_of_file("[cluster]\nnodes = 'file:nodes'\n"),
+              HasSubstr("FILE:2: cluster.nodes: expected file: and an absolute path, found 'file:nodes'"));
+  std::filesystem::remove(file);
+  EXPECT_THAT(load({"--cluster-self=a"})->warnings,
+              ElementsAre("cluster.self is of no effect without cluster.nodes"));
+}
+
 TEST_F(Config, relative_paths_of_flags_and_environment_are_below_the_working_directory) {
   const auto in_folder = [this](std::vector<const char*> flags, std::vector<const char*> variables,
                                 const std::string& folder) {

@@ -9,6 +9,7 @@
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/listen.h"
+#include "refract/node/config/cluster_nodes.h"
 #include "refract/node/config/config.h"
 
 namespace refract::node {
@@ -167,6 +168,17 @@ std::string show_duration(const NodeConfig& config) {
 template <auto kMember>
 std::string show_number(const NodeConfig& config) {
   return fmt::format("{}", config.*kMember);
+}
+
+Reported<> store_cluster_nodes(NodeConfig& config, const KnobValue& value) {
+  config.cluster_nodes = value.text == kNone ? std::string() : value.text;
+  return value.text == kNone ? Reported<>{} : check_cluster_nodes(value.text);
+}
+
+Reported<> store_cluster_self(NodeConfig& config, const KnobValue& value) {
+  // Whatever it is, it must stand in the list, where names are checked.
+  config.cluster_self = value.text;
+  return {};
 }
 
 constexpr std::array kTable = {
@@ -445,6 +457,28 @@ constexpr std::array kTable = {
              "is taken as for memory.limit. 0B: the node has no objects, and they cost nothing.",
          .store = store_number<&NodeConfig::objects_limit_bytes>,
          .show = show_bytes<&NodeConfig::objects_limit_bytes>},
+    Knob{.key = "cluster.nodes",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .path = PathForm::kBehindFile,
+         .choices = "NAME=HOST:PORT,NAME=HOST:PORT, ..., file:PATH, or none",
+         .sentence =
+             "The nodes that belong together, this one among them, which each of them tells its clients. The "
+             "list has a version: version=N before the nodes, else 1. A file has version = N in its first "
+             "line, then a line NAME = HOST:PORT for each node; SIGHUP has the keeper read it again, and a "
+             "list with a higher version replaces the one before without a restart. A node that has a list "
+             "is not stopped by SIGHUP.",
+         .store = store_cluster_nodes,
+         .show = show_or_none<&NodeConfig::cluster_nodes>},
+    Knob{.key = "cluster.self",
+         .type = KnobType::kText,
+         .fallback = "",
+         .fallback_words = "the name of the host",
+         .choices = "1 to 63 letters, digits and . - _",
+         .sentence = "This node's name in cluster.nodes. A node that is not in the list does not start.",
+         .store = store_cluster_self,
+         .show = [](const NodeConfig& config) { return config.cluster_self; }},
 };
 static_assert(kTable.size() <= kKnobsMax);
 

@@ -51,6 +51,11 @@ std::string further_lines(const Keeper& keeper) {
     text += fmt::format("  objects  up to {}, in memory only: lost when the node stops\n",
                         bytes_text(config.objects_limit_bytes));
   }
+  if (const auto& members = keeper.members()) {
+    const size_t count = members->list().members.size();
+    text += fmt::format("  cluster  {} of {} node{}, list version {}\n", members->self_name(), count,
+                        count == 1 ? "" : "s", members->list().version);
+  }
   return text;
 }
 

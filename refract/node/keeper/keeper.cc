@@ -20,6 +20,7 @@
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/verbs/device_names.h"
+#include "refract/node/config/cluster_nodes.h"
 #include "refract/node/server/server.h"
 #include "refract/node/space/predecessor.h"
 
@@ -75,6 +76,7 @@ Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config, const N
   raise_file_limit();
   std::unique_ptr<Keeper> keeper(new Keeper(config, stores));
   if (auto known = keeper->check_device(); !known) return report(known.error());
+  if (auto opened = keeper->open_members(); !opened) return report(opened.error());
   if (auto opened = keeper->open_tcp(); !opened) return report(opened.error());
   if (auto opened = keeper->open_shards(); !opened) return report(opened.error());
   if (auto opened = keeper->open_descriptors(); !opened) return report(opened.error());
@@ -99,6 +101,16 @@ Reported<> Keeper::check_device() const {
   Report why = std::move(known).error();
   why.what = "rdma.device: " + why.what;
   return report(std::move(why));
+}
+
+Reported<> Keeper::open_members() {
+  if (config_.cluster_nodes.empty()) return {};
+  auto members = load_members(config_);
+  if (!members) return report(members.error());
+  members_.emplace(std::move(*members));
+  // Its clients are told by the first shard of the server, and by that of each next one.
+  members_->call_on_change([this](const cluster::Members& now) { shards_.front()->tell(now); });
+  return {};
 }
 
 Reported<> Keeper::open_tcp() {
@@ -292,6 +304,7 @@ void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
                             .space = shard->space(),
                             .meeting = shard->meeting(),
                             .link = std::move(links[plan.index]),
+                            .members = plan.index == 0 && members_ ? &*members_ : nullptr,
                             .data = plan.is_on_disk ? &*data_ : nullptr});
   }
   _exit(run_server(std::move(birth)));
@@ -302,6 +315,8 @@ void Keeper::read_signals() {
   while (read(signals_.get(), &signal, sizeof(signal)) == static_cast<ssize_t>(sizeof(signal))) {
     if (signal.ssi_signo == SIGCHLD) {
       reap();
+    } else if (signal.ssi_signo == SIGHUP && members_) {
+      reload_members(config_, *members_);
     } else {
       stopping_ = true;
     }

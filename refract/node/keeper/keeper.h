@@ -20,6 +20,7 @@
 
 #include "refract/base/clock.h"
 #include "refract/base/report.h"
+#include "refract/cluster/members.h"
 #include "refract/fabric/tcp/secret.h"
 #include "refract/memory/host/descriptor.h"
 #include "refract/node/config/config.h"
@@ -32,8 +33,8 @@ namespace refract::node {
 class Keeper {
  public:
   // Takes sockets and memory; nothing runs yet, and where something is refused nothing is left behind. The
-  // RDMA device's name, the secret and the TCP address are looked at first. REQUIRES: the process has one
-  // thread.
+  // RDMA device's name, the list of nodes, the secret and the TCP address are looked at first. REQUIRES: the
+  // process has one thread.
   [[nodiscard]] static Reported<std::unique_ptr<Keeper>> open(const NodeConfig& config,
                                                               const NodeStores& stores = built_in_stores());
   ~Keeper();
@@ -53,6 +54,7 @@ class Keeper {
   [[nodiscard]] Memory memory() const noexcept;
   [[nodiscard]] const NodeConfig& config() const noexcept { return config_; }
   [[nodiscard]] const std::string& tcp_address() const noexcept { return tcp_address_; }  // Empty: none.
+  [[nodiscard]] const std::optional<cluster::Members>& members() const noexcept { return members_; }
   [[nodiscard]] bool was_ready() const noexcept { return was_ready_; }
   // Behind run(): everything that shall outlive the node does. If not, the log has said what is missing.
   [[nodiscard]] bool is_settled() const noexcept { return is_settled_; }
@@ -61,6 +63,7 @@ class Keeper {
   Keeper(const NodeConfig& config, const NodeStores& stores) : config_(config), stores_(stores) {}
 
   [[nodiscard]] Reported<> check_device() const;
+  [[nodiscard]] Reported<> open_members();
   [[nodiscard]] Reported<> open_tcp();
   [[nodiscard]] Reported<> open_shards();
   [[nodiscard]] Reported<> open_descriptors();
@@ -88,6 +91,7 @@ class Keeper {
 
   NodeConfig config_;
   NodeStores stores_;
+  std::optional<cluster::Members> members_;  // Nothing: the node knows of no others.
   fabric::tcp::Secret secret_;
   Descriptor listener_;  // Kept here, so that the port and who waits in its backlog outlive every server.
   std::string tcp_address_;

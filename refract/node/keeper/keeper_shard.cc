@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/keeper/keeper_shard.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "refract/base/log.h"
 #include "refract/base/units.h"
+#include "refract/cluster/members_wire.h"
+#include "refract/fabric/shm/descriptors.h"
 
 namespace refract::node {
 
@@ -86,6 +91,19 @@ void KeeperShard::send(const LinkMessage& message, std::initializer_list<int> de
   if (errno == EPIPE || errno == ECONNRESET) return;
   // A server that is stopped for long reads nothing until the socket is full. The next one is told by its
   // birth.
+  deaf_ = true;
+}
+
+void KeeperShard::tell(const cluster::Members& members) {
+  if (link_.descriptor() < 0) return;
+  const std::vector<std::byte> page = cluster::wire::encode_page(members, 0, cluster::wire::kPageBytesMax);
+  auto memory = fabric::shm::make_memory("refract-members", page.size());
+  const bool is_written =
+      memory && ::pwrite(memory->get(), page.data(), page.size(), 0) == static_cast<ssize_t>(page.size());
+  if (is_written) return send({.kind = LinkKind::kMembers}, {memory->get()});
+  log_error("{}the server cannot be handed the list of nodes: {}", plan_.name,
+            memory ? errno_text(errno) : memory.error().what);
+  // The next one is told by its birth.
   deaf_ = true;
 }
 

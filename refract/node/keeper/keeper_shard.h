@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "refract/base/report.h"
+#include "refract/cluster/members.h"
 #include "refract/fabric/shm/meeting.h"
 #include "refract/node/config/config.h"
 #include "refract/node/hosted/shard_plan.h"
@@ -54,6 +55,9 @@ class KeeperShard {
   [[nodiscard]] bool is_damaged() const noexcept { return damaged_; }
   // The server has stopped reading and is of no more use.
   [[nodiscard]] bool is_deaf() const noexcept { return deaf_; }
+
+  // The server that runs, if one does, has this list from now on. REQUIRES: it was born with one.
+  void tell(const cluster::Members& members);
 
   // There is memory to be taken, some milliseconds' worth by each grow().
   [[nodiscard]] bool wants_growth() const noexcept { return space_.is_growing() && !populated_; }

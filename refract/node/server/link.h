@@ -24,6 +24,7 @@ enum class LinkKind : uint32_t {
   kMapRegion,    // region, base, bytes; descriptor: the region, writable. Answer kMapped.
   kRegionReady,  // region, base, bytes, key: sealed and offered to readers; use it.
   kRefused,      // bytes: no region will come for a value of this length, or a longer one; code says why.
+  kMembers,      // descriptor: sealed memory that is the new list of nodes, a page of cluster/members_wire.h.
   // Server to keeper.
   kServing,
   kWant,     // bytes: a value of this length must fit.

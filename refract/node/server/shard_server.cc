@@ -11,6 +11,7 @@
 #include "refract/base/log.h"
 #include "refract/base/printable.h"
 #include "refract/base/units.h"
+#include "refract/cluster/members_wire.h"
 #include "refract/memory/store_directory.h"
 #include "refract/node/durable/data_report.h"
 
@@ -69,6 +70,7 @@ void ShardServer::want(uint64_t bytes) noexcept {
 }
 
 int ShardServer::open() {
+  make_members();
   if (birth_.plan.copies_by_team) copies_.emplace(CopyTeam::Options{.past_caches = true});
   auto domain = fabric::shm::ServerDomain::create({.node_page = &birth_.meeting.node_page(),
                                                    .loans = birth_.plan.loans,
@@ -220,6 +222,7 @@ void ShardServer::make_services() {
   std::vector<HostedMethods> methods;
   for (const auto& store : stores_) store->serve(methods);
   methods.push_back({observe::wire::kMethodsBegin, observe_.get()});
+  if (members_service_) methods.push_back({cluster::wire::kMethodsBegin, &*members_service_});
   std::ranges::sort(methods, {}, &HostedMethods::begin);
   // It says of methods before the first store's that there are none.
   if (methods.front().begin > 0) methods.insert(methods.begin(), {0, observe_.get()});
@@ -237,6 +240,7 @@ void ShardServer::make_services() {
   rpc_ = std::make_unique<rpc::Server>(*services_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
   for (const auto& store : stores_) store->answer_through(rpc_.get());
   observe_->answer_through(*rpc_);
+  if (members_service_) members_service_->answer_through(*rpc_);
   dispatcher_ = std::make_unique<fabric::Dispatcher>(*domain_, shard_, rpc_.get());
   if (network() != nullptr) {
     far_dispatcher_ = std::make_unique<fabric::Dispatcher>(*network(), shard_, rpc_.get());
@@ -449,6 +453,9 @@ void ShardServer::take(const LinkEnd::Received& received) {
       asked_ = false;
       if (!services_) break;
       for (const auto& store : stores_) store->on_growth_refused();
+      break;
+    case LinkKind::kMembers:
+      take_members(received.descriptors[0].get());
       break;
     default:
       break;

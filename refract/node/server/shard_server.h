@@ -14,6 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "refract/cluster/members.h"
+#include "refract/cluster/members_service.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/shm/domain.h"
 #include "refract/fabric/shm/meeting.h"
@@ -52,7 +54,8 @@ struct ShardBirth {
   StoreSpace& space;
   fabric::shm::Meeting& meeting;
   LinkEnd link;
-  DataFolder* data = nullptr;  // Null: nothing is kept on disk.
+  const cluster::Members* members = nullptr;  // Null: this shard tells no list of nodes.
+  DataFolder* data = nullptr;                 // Null: nothing is kept on disk.
 };
 
 class ShardServer final : public runtime::Poller, public kv::GrowthSource {
@@ -114,6 +117,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   size_t read_link();
   void take(const LinkEnd::Received& received);
   void map(const LinkMessage& message, int descriptor);
+  void make_members();
+  void take_members(int descriptor);
 
   // In the order in which they must be made.
   ShardBirth birth_;
@@ -130,6 +135,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::unique_ptr<ShardStorage> storage_;  // Where something is kept on disk.
   std::vector<std::unique_ptr<HostedStore>> stores_;
   observe::RecoveryStatus recovery_;
+  std::optional<cluster::Members> members_;
+  std::optional<cluster::MembersService> members_service_;
   std::unique_ptr<observe::Service> observe_;
   std::vector<std::unique_ptr<observe::FrontDoor>> doors_;
   std::unique_ptr<rpc::ServiceTable> services_;  // Null: the stores are being recovered or filled.

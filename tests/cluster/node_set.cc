@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cluster/node_set.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace refract::test {
+
+NodeSet::NodeSet(std::vector<std::string> names, const Options& options) : names_(std::move(names)) {
+  std::string list = "version = 1\n";
+  for (size_t i = 0; i < names_.size(); ++i) list += fmt::format("{} = 192.0.2.1:{}\n", names_[i], i + 1);
+  write_list(options.list.empty() ? list : options.list);
+  for (const std::string& name : names_) {
+    std::vector<std::string> arguments = {"--cluster-nodes",   "file:" + list_path_,
+                                          "--cluster-self",    name,
+                                          "--listen-address",  "127.0.0.1:0",
+                                          "--restart-limit",   "1000",
+                                          "--restart-backoff", "0ns"};
+    arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
+    nodes_.push_back(std::make_unique<Node>(NodeOptions{.arguments = std::move(arguments)}));
+  }
+}
+
+std::string NodeSet::true_list(uint64_t version, const std::string& further) const {
+  std::string list = fmt::format("version = {}\n", version);
+  for (size_t i = 0; i < names_.size(); ++i) {
+    list += fmt::format("{} = {}\n", names_[i], nodes_[i]->tcp_address());
+  }
+  return list + further;
+}
+
+void NodeSet::write_list(const std::string& text) const {
+  const std::string next = list_path_ + ".next";
+  std::ofstream(next, std::ios::binary) << text;
+  std::filesystem::rename(next, list_path_);
+}
+
+void NodeSet::hang_up() {
+  for (const auto& node : nodes_) node->process().signal(SIGHUP);
+}
+
+std::string told_by(Client& client) {
+  const auto told = client.members();
+  if (!told) return std::string(info(told.code()).text);
+  std::string text = std::to_string(told->version);
+  for (size_t i = 0; i < told->members.size(); ++i) {
+    const ClusterMember& member = told->members[i];
+    text += fmt::format(" {}{}={}", i == told->self ? "*" : "", member.name, member.address);
+  }
+  return text;
+}
+
+std::string told_when(Client& client, uint64_t version) {
+  std::string told;
+  const std::string wanted = std::to_string(version) + " ";
+  (void)becomes_true([&] {
+    told = told_by(client);
+    return told.starts_with(wanted);
+  });
+  return told;
+}
+
+}  // namespace refract::test
