@@ -93,4 +93,16 @@ class Node:
             os.kill(server, signal.SIGCONT)
 
     def kill_server(self):
-        os.kill(self.server(), signal.SIGKILL)
+        """Returns when it is dead: a call that it takes before that may be answered or not."""
+        server = self.server()
+        os.kill(server, signal.SIGKILL)
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            try:
+                with open(f"/proc/{server}/stat", encoding="ascii") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
+                        return
+            except FileNotFoundError:
+                return
+            time.sleep(0.001)
+        raise RuntimeError("the server does not die")
