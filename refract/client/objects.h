@@ -21,9 +21,10 @@
 // and all else are calls to the server.
 //
 // Every call blocks until it is done, at most for the Client's timeout beyond the time that it was given to
-// wait. What may come back, beside each call's own codes: kUnavailable, kDeadlineExceeded, kIndeterminate,
-// kOverloaded and kForked as client.h has them; kInvalidArgument (an id of another length, metadata longer
-// than 64 KiB); kUnsupported (the node has no objects). trouble() says more of a thread's last failure.
+// wait; where it takes room for a body or moves one, 0.1 s longer for each MiB. What may come back, beside
+// each call's own codes: kUnavailable, kDeadlineExceeded, kIndeterminate, kOverloaded and kForked as client.h
+// has them; kInvalidArgument (an id of another length, metadata longer than 64 KiB); kUnsupported (the node
+// has no objects). trouble() says more of a thread's last failure.
 //
 // A call whose answer was lost is sent again by itself, and is known to be the same: so it is done once.
 //

@@ -40,9 +40,15 @@ void note_no_space(ObjectPeer& peer, const ObjectLink& link, uint64_t wanted) {
        "wait for readers to let go, remove objects, or start the node with a larger --objects-limit"});
 }
 
+// What a node may take, beyond a message, to get memory for so many bytes: on a slow host 20 s for a GiB.
+uint64_t growth_ns(uint64_t bytes) noexcept {
+  return bytes / kMiB * (20 * kMillisecond_ns);
+}
+
 // Coroutines of their own, because a lambda that captures must not be one.
 Task<Code> ask_create(ObjectPeer& peer, ObjectLink& link, Making& making, uint64_t room_timeout_ns) {
-  const uint64_t deadline_ns = link.now_ns() + room_timeout_ns + link.timeout_ns();
+  const uint64_t deadline_ns =
+      link.now_ns() + room_timeout_ns + link.timeout_ns() + growth_ns(making.parts.counted_bytes());
   const Code code = co_await link.calls().create(making, room_timeout_ns, deadline_ns);
   if (code == Code::kNoSpace) note_no_space(peer, link, making.parts.counted_bytes());
   co_return code;
