@@ -3,8 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <cstring>
 #include <utility>
-#include <vector>
 
 #include "bench/bars/loaded_node.h"
 
@@ -37,18 +37,12 @@ void fill_body(std::span<std::byte> body, uint64_t number) {
   for (size_t i = 0; i < body.size(); ++i) body[i] = byte_of(number, i);
 }
 
-bool is_body_of(std::span<const std::byte> body, uint64_t number) {
-  const auto is_right = [&](size_t at) { return body[at] == byte_of(number, at); };
-  return body.empty() || (is_right(0) && is_right(body.size() / 2) && is_right(body.size() - 1));
-}
-
-Reported<> put_objects(Objects& objects, uint64_t count, uint64_t body_bytes) {
-  std::vector<std::byte> body(body_bytes);
-  for (uint64_t i = 0; i < count; ++i) {
-    fill_body(body, i);
-    if (const auto put = objects.put(object_id(i), Bytes(std::span(body))); !put)
-      return failed("put of an object", put.code());
-  }
+Reported<> check_object(Objects& objects, uint64_t number, Bytes body) {
+  const Result<Object> object = objects.get(object_id(number));
+  if (!object) return failed("get of an object", object.code());
+  const std::span<const std::byte> found = object->body();
+  if (found.size() != body.size() || std::memcmp(found.data(), body.data(), body.size()) != 0)
+    return report(Code::kCorrupt, "an object is not what was put");
   return {};
 }
 

@@ -28,11 +28,10 @@ struct ObjectNode {
 [[nodiscard]] std::string object_id(uint64_t number);
 // So many bytes that follow from the number.
 void fill_body(std::span<std::byte> body, uint64_t number);
-// Whether its first, middle and last byte are those.
-[[nodiscard]] bool is_body_of(std::span<const std::byte> body, uint64_t number);
 
-[[nodiscard]] Reported<> put_objects(Objects& objects, uint64_t count, uint64_t body_bytes);
-// Of the same count: nothing of them is left.
+// Whether that object has exactly these bytes: looks at all of them.
+[[nodiscard]] Reported<> check_object(Objects& objects, uint64_t number, Bytes body);
+// The numbers below `count`: nothing of them is left.
 [[nodiscard]] Reported<> remove_objects(Objects& objects, uint64_t count);
 
 }  // namespace refract::bench
