@@ -183,6 +183,12 @@ void ObjectService::State::answer_no_space(const rpc::Responder& to) {
 void ObjectService::State::retry_waiting() {
   room_may_have_come = false;
   is_under_way = false;
+  // After nearly each call: queues that are empty are not made again, which takes memory.
+  if (waiting.empty() && unrecorded.empty()) {
+    waiting_bytes = 0;
+    retry_ns = kForever_ns;
+    return;
+  }
   for (const uint64_t number : std::exchange(unrecorded, {})) {
     if (OpenCreation* open = opens.find(number)) advance(*open);
   }
