@@ -169,6 +169,25 @@ class OverTcp(Objects, unittest.TestCase):
     is_tcp = True
 
 
+class WithALogAndEviction(Objects, unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory(prefix="refract-objects-")
+        self.addCleanup(made.cleanup)
+        self.flags = ("--data-durability", "everysec", "--data-folder", os.path.join(made.name, "data"),
+                      "--memory-eviction", "lru", "--server-shards", "2")
+        super().setUp()
+
+    def test_keys_outlive_the_node_and_objects_do_not(self):
+        self.node.run("put", "key", "value")
+        self.do("put", "object", data=b"bytes")
+        self.node.__exit__()
+        with Node("--objects-limit", "64MiB", *self.flags) as again:
+            self.assertEqual(again.run("get", "key").stdout, b"value")
+            self.assertEqual(again.run("object", "get", "object").returncode, NO)
+            self.assertEqual(again.run("object", "put", "object", data=b"new").returncode, DONE)
+            self.assertEqual(again.run("object", "get", "object").stdout, b"new")
+
+
 class Without(unittest.TestCase):
     def test_a_node_without_objects_says_how_to_have_some(self):
         with Node() as node:
