@@ -55,7 +55,17 @@ fi
 
 mkdir "$work/example"
 cp "$source"/examples/* "$work/example"
+# The example in C: by the same compiler, and where the library is sanitized, with what it needs at run time.
+c_compiler=${compiler/clang++/clang}
+c_compiler=${c_compiler/g++/gcc}
+readonly c_compiler=${c_compiler/%c++/cc}  # "c++" itself.
+c_flags=$flags link_flags=
+if [[ $flags == *-fsanitize* && $c_compiler == *clang* ]]; then
+  c_flags+=" -fsanitize-link-c++-runtime" link_flags="-Wl,--no-as-needed -lstdc++"
+fi
 "$cmake" -S "$work/example" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$moved" \
+  -DCMAKE_C_COMPILER="$c_compiler" -DCMAKE_C_FLAGS="$c_flags -Wall -Wextra -Wpedantic -Werror" \
+  -DCMAKE_EXE_LINKER_FLAGS="$link_flags" \
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags -Wall -Wextra -Wpedantic -Werror" \
   >"$work/cmake.log"
 "$cmake" --build "$work/by-cmake" >"$work/build.log"
