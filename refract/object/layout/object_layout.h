@@ -32,6 +32,9 @@ enum class KeyKind : uint8_t {
   kSealed = 'o',    // | id: the object that readers find.
   kCreation = 'c',  // | id: one that is being filled. One an id.
   kDeparted = 'd',  // | object_at, 8 bytes: one that has no id any more, and may be held.
+  // | birth, 8 bytes | id: this birth was deleted on all nodes, and is refused until they all know. Its record
+  // has the birth, and names no object.
+  kTombstone = 't',
 };
 
 // What the table has of an object; its key says of which kind.
@@ -54,8 +57,10 @@ struct ObjectHeader {
   uint64_t body_bytes;
   uint32_t metadata_bytes;
   uint16_t id_bytes;
-  uint16_t reserved;
+  uint16_t flags;
   uint64_t reserved_end[3];
+
+  static constexpr uint16_t kPulled = 1;  // Its bytes come, or came, from another node.
 };
 static_assert(sizeof(ObjectHeader) == kBodyAlignment && offsetof(ObjectHeader, metadata_bytes) == 32);
 static_assert(std::has_unique_object_representations_v<ObjectHeader>);

@@ -34,6 +34,7 @@ enum class Method : uint16_t {
   kList = 0x40c,
   kNotices = 0x40d,
   kStat = 0x40e,
+  kWhere = 0x40f,
 };
 
 // Of times to wait: no end.
@@ -111,7 +112,9 @@ static_assert(sizeof(SealReply) == 8);
 
 // kAbort: ends a creation of any session, and a create that waits; what comes later with that claim makes
 // nothing. kNotFound, kExists: there is none, or another creator's. kDelete: IdRequest | id -> DeleteReply.
-// kVersionMismatch: of another birth. kOverloaded, kNoSpace: a full store cannot say that it is held.
+// kVersionMismatch: of another birth. kOverloaded, kNoSpace: a full store cannot say that it is held. Of a node
+// that shares its objects, all nodes drop it: behind the reply stand those that have not said so yet, each a
+// length of one byte and a name. kAway: the id's home cannot be reached.
 struct IdRequest {
   uint64_t birth;  // kAbort: the claim.
   uint16_t id_bytes;
@@ -141,7 +144,10 @@ struct CountRequest {
 };
 static_assert(sizeof(CountRequest) == 8);
 
-// kAwait: AwaitRequest | id -> ObjectReply, once it is sealed; kNotFound when the time is over before.
+// kAwait: AwaitRequest | id -> ObjectReply, once it is sealed; kNotFound when the time is over before. A node
+// that shares its objects looks for it on the others first, whatever the time, and pulls it. kAway: some that
+// may have it were not reached. kNoSpace: there is no room for a copy. kInvalidated: it is on its way, ask
+// again.
 struct AwaitRequest {
   uint64_t timeout_ns;
   uint16_t id_bytes;
@@ -244,7 +250,18 @@ struct StatReply {
   uint64_t evicted_ever;
   uint64_t evicted_bytes_ever;
   uint64_t aborted_ever;
+  uint64_t shares;  // 1: with other nodes; what is not here may be there.
 };
-static_assert(sizeof(StatReply) == 16 * 8);
+static_assert(sizeof(StatReply) == 17 * 8);
+
+// kWhere: IdRequest | id (birth and flag 0) -> WhereReply, then `holders` times a length of one byte and a
+// name: the nodes that have it. kNotFound; kAway; kUnsupported: the node shares nothing.
+struct WhereReply {
+  uint64_t birth;
+  uint64_t body_bytes;
+  uint32_t metadata_bytes;
+  uint32_t holders;
+};
+static_assert(sizeof(WhereReply) == 24);
 
 }  // namespace refract::object::wire

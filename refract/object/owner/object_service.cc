@@ -20,7 +20,7 @@ constexpr size_t kPayloadBytesMin = 512;
 
 constexpr std::array<std::string_view, ObjectService::kMethods> kNames = {
     "create",     "filled", "seal",  "abort", "put",  "put_many", "await", "fetch",
-    "fetch_done", "delete", "evict", "keep",  "list", "notices",  "stat"};
+    "fetch_done", "delete", "evict", "keep",  "list", "notices",  "stat",  "where"};
 
 }  // namespace
 
@@ -48,9 +48,11 @@ ObjectService::State::State(const Parts& given)
       ring(given.store, given.heap, given.notices) {
   parts.store.tell(this);
   adopt_recovered();
+  if (parts.elsewhere != nullptr) parts.elsewhere->answer_to(this);
 }
 
 ObjectService::State::~State() {
+  if (parts.elsewhere != nullptr) parts.elsewhere->answer_to(nullptr);
   parts.store.tell(nullptr);
   opens.for_each([this](OpenCreation& open) { close_window(open); });
   for (const auto& [bits, session] : sessions) {
@@ -91,6 +93,7 @@ void ObjectService::State::session_closed(rpc::SessionId id) {
   std::erase_if(awaiting, [id](const auto& one) { return one.second.from.session == id; });
   std::erase_if(notice_waits, [id](const NoticeWait& wait) { return wait.from.session == id; });
   std::erase_if(evicting, [id](const Evicting& one) { return one.from.session == id; });
+  std::erase_if(removing, [id](const auto& one) { return one.second.session == id; });
   for (const Fetch& fetch : session->fetches) close_fetch(fetch);
   for (const uint64_t number : session->creations) {
     if (OpenCreation* open = opens.find(number)) leave(*open, session->dies_with_peer);
@@ -124,6 +127,7 @@ void ObjectService::State::handle(const rpc::IncomingCall& call) {
   if (number >= kMethods) return answer(from, Code::kUnsupported);
   ++counts.calls[number];
   const std::span<const std::byte> body = call.payload;
+  if (parts.elsewhere != nullptr && handle_with_others(call, *session)) return;
   switch (static_cast<Method>(call.header.method)) {
     case Method::kCreate:
       return create(from, *session, body);
@@ -155,6 +159,8 @@ void ObjectService::State::handle(const rpc::IncomingCall& call) {
       return notices(from, *session, body);
     case Method::kStat:
       return body.empty() ? answer(from, stat()) : answer(from, Code::kMalformed);
+    case Method::kWhere:
+      return answer(from, Code::kUnsupported);
   }
 }
 
@@ -176,6 +182,7 @@ void ObjectService::State::settle() {
 
 void ObjectService::State::sealed(std::span<const std::byte> id, const Object& object) {
   ring.add(wire::NoticeKind::kSealed, id, object);
+  if (parts.elsewhere != nullptr) parts.elsewhere->sealed(text_of(id), object);
   // It may be evicted from now on.
   room_may_have_come = true;
   if (awaiting.empty()) return;
@@ -185,6 +192,7 @@ void ObjectService::State::sealed(std::span<const std::byte> id, const Object& o
 
 void ObjectService::State::deleted(std::span<const std::byte> id, const Object& object) {
   ring.add(wire::NoticeKind::kDeleted, id, object);
+  if (parts.elsewhere != nullptr) parts.elsewhere->deleted(text_of(id), object);
   room_may_have_come = true;
 }
 
@@ -200,7 +208,9 @@ void ObjectService::answer_through(rpc::Server* server) noexcept {
 }
 
 void ObjectService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
+  state_->is_handling = true;
   for (const rpc::IncomingCall& call : calls) state_->handle(call);
+  state_->is_handling = false;
   state_->settle();
 }
 

@@ -28,6 +28,7 @@
 #include "refract/memory/heap.h"
 #include "refract/memory/writer.h"
 #include "refract/object/layout/object_wire.h"
+#include "refract/object/owner/elsewhere.h"
 #include "refract/object/owner/object_store.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
@@ -51,6 +52,7 @@ class ObjectService final : public rpc::Service {
     kv::WindowSource* windows = nullptr;  // Null: bytes travel by messages and READs of the owner's alone.
     uint64_t pull_piece_bytes = kv::PullFetcher::kPieceBytes;
     size_t notices = kNotices;
+    Elsewhere* elsewhere = nullptr;  // Null: the node shares its objects with no other.
   };
   // Behind the store's recovery: creations that it has found wait for their creators from now on. The store
   // tells this service of its changes as long as it lives.
@@ -79,7 +81,7 @@ class ObjectService final : public rpc::Service {
   // As a client gets it. Looks at all pins and objects, at most every some milliseconds.
   [[nodiscard]] wire::StatReply stat();
 
-  static constexpr size_t kMethods = 15;
+  static constexpr size_t kMethods = 16;
   struct Counts {
     std::array<uint64_t, kMethods> calls{};  // By method, from kMethodsBegin on.
     uint64_t overloaded = 0;                 // Answers.

@@ -41,7 +41,7 @@ bool is_same(const fabric::RemoteSpan& one, const fabric::RemoteSpan& other) noe
 void ObjectService::State::adopt_recovered() {
   for (const ObjectStore::OpenCreation& found : parts.store.creations()) {
     const Result<Creation> made = parts.store.creation(found.id, found.birth);
-    if (!made || made->is_sealed) continue;
+    if (!made || made->is_sealed || (found.is_pulled && parts.elsewhere != nullptr)) continue;
     leave(opens.add(text_of(found.id), *made), false);
   }
 }
@@ -375,6 +375,7 @@ void ObjectService::State::end(OpenCreation& open) {
       is_aborted ? parts.store.abort_creation(id, open.birth()) : parts.store.end_creation(id, open.birth());
   for (const rpc::Responder& from : std::exchange(open.ends, {})) answer(from, code);
   room_may_have_come = true;
+  if (parts.elsewhere != nullptr) parts.elsewhere->unclaim(open.id, open.birth());
   remove(open);
 }
 

@@ -165,7 +165,8 @@ wire::StatReply ObjectService::State::stat() {
           .deleted_ever = accounts.deleted_ever,
           .evicted_ever = accounts.evicted_ever,
           .evicted_bytes_ever = accounts.evicted_bytes_ever,
-          .aborted_ever = accounts.aborted_ever};
+          .aborted_ever = accounts.aborted_ever,
+          .shares = parts.elsewhere != nullptr ? uint64_t{1} : uint64_t{0}};
 }
 
 }  // namespace refract::object

@@ -9,6 +9,13 @@ namespace refract::object {
 
 using kv::wire::take;
 
+namespace {
+
+// So long behind its time a call waits for what other nodes say; then it is asked again.
+constexpr uint64_t kLook_ns = 2 * kSecond_ns;
+
+}  // namespace
+
 void ObjectService::State::await(const rpc::Responder& from, Session& session, bool is_fetch,
                                  std::span<const std::byte> body) {
   const auto request = take<wire::AwaitRequest>(body);
@@ -22,13 +29,20 @@ void ObjectService::State::await(const rpc::Responder& from, Session& session, b
   const Awaiting one{.from = from, .is_fetch = is_fetch, .until_ns = until_ns};
   const Result<Object> object = parts.store.find(id.bytes());
   if (object) return answer_object(one, session, *object);
-  if (object.error().code != Code::kNotFound || request->timeout_ns == 0) {
+  const bool looks = parts.elsewhere != nullptr && !is_node(session);
+  if (object.error().code != Code::kNotFound || (request->timeout_ns == 0 && !looks)) {
     return answer(from, object.error().code);
   }
   if (session.awaiting >= wire::kAwaitsPerSession) return answer(from, Code::kOverloaded);
   ++session.awaiting;
-  awaiting.emplace(id.text(), one);
-  awaiting_due_ns = std::min(awaiting_due_ns, until_ns);
+  Awaiting& added = awaiting.emplace(id.text(), one)->second;
+  added.is_looked_for = looks;
+  awaiting_due_ns = std::min(awaiting_due_ns, due_of(added));
+  if (looks) parts.elsewhere->want(id.text());
+}
+
+uint64_t ObjectService::State::due_of(const Awaiting& one) {
+  return one.is_looked_for ? moment_after(one.until_ns, kLook_ns) : one.until_ns;
 }
 
 void ObjectService::State::answer_object(const Awaiting& to, Session& session, const Object& object) {
@@ -41,12 +55,16 @@ void ObjectService::State::answer_object(const Awaiting& to, Session& session, c
   const uint64_t bytes = object.parts.filled_bytes();
   std::byte* const first = parts.writer.base() + object.object.value + ObjectParts::body_at();
   wire::FetchReply reply{.object = found, .fetch = 0, .window = {}};
-  if (bytes <= session.payload_bytes_max - sizeof(reply)) return answer(to.from, reply, {first, bytes});
+  if (bytes <= session.payload_bytes_max - sizeof(reply)) {
+    if (parts.elsewhere != nullptr) parts.elsewhere->passed_on(session.id, id_of(object));
+    return answer(to.from, reply, {first, bytes});
+  }
   if (!session.reads_windows) return answer(to.from, Code::kUnsupported);
   if (session.fetches.size() >= wire::kFetchesPerSession) return answer(to.from, Code::kOverloaded);
   const std::optional<kv::Window> window = parts.windows->open({first, bytes}, {.read = true});
   if (!window) return answer(to.from, Code::kOverloaded);
   parts.pins.pin(object.object);
+  if (parts.elsewhere != nullptr) parts.elsewhere->passed_on(session.id, id_of(object));
   session.fetches.push_back(
       {.number = ++last_fetch, .object = object.object, .bytes = bytes, .window = *window});
   reply.fetch = last_fetch;
@@ -92,12 +110,12 @@ void ObjectService::State::answer_awaiting() {
 void ObjectService::State::end_awaiting(uint64_t now_ns) {
   awaiting_due_ns = kForever_ns;
   std::erase_if(awaiting, [&](const auto& one) {
-    if (one.second.until_ns > now_ns) {
-      awaiting_due_ns = std::min(awaiting_due_ns, one.second.until_ns);
+    if (due_of(one.second) > now_ns) {
+      awaiting_due_ns = std::min(awaiting_due_ns, due_of(one.second));
       return false;
     }
     if (Session* session = find(one.second.from.session)) --session->awaiting;
-    answer(one.second.from, Code::kNotFound);
+    answer(one.second.from, one.second.is_looked_for ? Code::kInvalidated : one.second.absent);
     return true;
   });
 }

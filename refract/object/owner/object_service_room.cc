@@ -26,12 +26,12 @@ constexpr uint64_t kOvertakings = 16;
 constexpr uint64_t kTurn_ns = 100 * kMillisecond_ns;
 constexpr int kTurnsDoubled = 40;
 
-bool has_lengths_of(const ObjectParts& parts, const Making& making) noexcept {
+bool has_lengths_of(const ObjectParts& parts, const MakeCall& making) noexcept {
   return parts.body_bytes == making.body_bytes && parts.metadata_bytes == making.metadata_bytes;
 }
 
 // REQUIRES: no READ is under way into it.
-void fill(Writer& writer, const Creation& creation, const Making& making) {
+void fill(Writer& writer, const Creation& creation, const MakeCall& making) {
   const ObjectParts& parts = creation.parts;
   const Offset body_at = creation.object.plus(ObjectParts::body_at());
   if (!making.body.empty()) writer.copy(body_at, making.body);
@@ -42,7 +42,7 @@ void fill(Writer& writer, const Creation& creation, const Making& making) {
 
 }  // namespace
 
-void ObjectService::State::make(const Making& making, Session& session) {
+void ObjectService::State::make(const MakeCall& making, Session& session) {
   const Code code = try_make(making, session);
   if (code == Code::kOk) return;
   if (code != Code::kNoSpace) return answer(making.from, code);
@@ -63,7 +63,7 @@ void ObjectService::State::make(const Making& making, Session& session) {
 }
 
 // kOk: it is answered.
-Code ObjectService::State::try_make(const Making& making, Session& session) {
+Code ObjectService::State::try_make(const MakeCall& making, Session& session) {
   const bool is_put = making.method != Method::kCreate;
   OpenCreation* const open = opens.find(text_of(making.id));
   if (open != nullptr && open->birth() == making.birth) {
@@ -100,7 +100,7 @@ Code ObjectService::State::try_make(const Making& making, Session& session) {
 }
 
 // Of a put whose owner was killed between taking room and sealing.
-Code ObjectService::State::put_into(OpenCreation& open, const Making& making) {
+Code ObjectService::State::put_into(OpenCreation& open, const MakeCall& making) {
   if (open.bytes_under_way > 0) return Code::kOverloaded;
   const Creation made = open.made;
   refuse_seals(open, Code::kAccessDenied);
@@ -109,7 +109,7 @@ Code ObjectService::State::put_into(OpenCreation& open, const Making& making) {
   return finish_put(making, made);
 }
 
-Code ObjectService::State::finish_put(const Making& making, const Creation& made) {
+Code ObjectService::State::finish_put(const MakeCall& making, const Creation& made) {
   uint64_t object_at = made.object.value;
   if (!made.is_sealed) {
     fill(parts.writer, made, making);
@@ -238,11 +238,14 @@ bool ObjectService::State::end_waiting(std::span<const std::byte> id, uint64_t b
 }
 
 void ObjectService::State::put_many(const rpc::Responder& from, Session& session,
-                                    std::span<const std::byte> body) {
+                                    std::span<const std::byte> body, std::span<const ClaimedId> claimed) {
   auto many = std::make_unique<PutMany>();
   many->from = from;
   const Code code = parse_many(body, *many);
   if (code != Code::kOk) return answer(from, code);
+  for (size_t i = 0; i < std::min(claimed.size(), many->entries.size()); ++i) {
+    many->entries[i].refused = claimed[i].code;
+  }
   if (many->entries.size() * sizeof(uint16_t) > session.payload_bytes_max) {
     return answer(from, Code::kInvalidArgument);
   }
@@ -292,6 +295,10 @@ bool ObjectService::State::advance_many(PutMany& many, std::span<const std::byte
   while (many.codes.size() < many.entries.size()) {
     const PutMany::Entry& entry = many.entries[many.codes.size()];
     const wire::PutRequest& request = entry.request;
+    if (entry.refused != Code::kOk) {
+      many.codes.push_back(static_cast<uint16_t>(entry.refused));
+      continue;
+    }
     const Code code =
         try_make({.from = many.from,
                   .method = Method::kPutMany,

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,7 +28,9 @@
 
 namespace refract::object {
 
-struct ObjectService::State final : private ObjectStore::Listener, private kv::PullFetcher::Taker {
+struct ObjectService::State final : private ObjectStore::Listener,
+                                    private kv::PullFetcher::Taker,
+                                    private Elsewhere::Asker {
   explicit State(const Parts& given);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -55,10 +58,10 @@ struct ObjectService::State final : private ObjectStore::Listener, private kv::P
   void look_after_departed();
 
   // --- object_service_room.cc: what waits for room ---
-  void make(const Making& making, Session& session);
-  [[nodiscard]] Code try_make(const Making& making, Session& session);
-  [[nodiscard]] Code put_into(OpenCreation& open, const Making& making);
-  [[nodiscard]] Code finish_put(const Making& making, const Creation& made);
+  void make(const MakeCall& making, Session& session);
+  [[nodiscard]] Code try_make(const MakeCall& making, Session& session);
+  [[nodiscard]] Code put_into(OpenCreation& open, const MakeCall& making);
+  [[nodiscard]] Code finish_put(const MakeCall& making, const Creation& made);
   // The first that waits has been overtaken so often that nothing else takes room for a moment.
   [[nodiscard]] bool is_turn_of_first() const;
   void give_turn(Waiting& first);
@@ -69,7 +72,9 @@ struct ObjectService::State final : private ObjectStore::Listener, private kv::P
   void answer_no_space(const rpc::Responder& to);
   void retry_waiting();
   [[nodiscard]] bool retry(Waiting& waiting, Session& session);
-  void put_many(const rpc::Responder& from, Session& session, std::span<const std::byte> body);
+  void put_many(const rpc::Responder& from, Session& session, std::span<const std::byte> body) {
+    put_many(from, session, body, {});
+  }
   [[nodiscard]] static Code parse_many(std::span<const std::byte> body, PutMany& many);
   // False: it waits for room.
   [[nodiscard]] bool advance_many(PutMany& many, std::span<const std::byte> body, Session& session);
@@ -109,6 +114,10 @@ struct ObjectService::State final : private ObjectStore::Listener, private kv::P
   void fetch_done(const rpc::Responder& from, Session& session, std::span<const std::byte> body);
   void close_fetch(const Fetch& fetch);
   void answer_awaiting();
+  [[nodiscard]] static uint64_t due_of(const Awaiting& one);
+  // Of another node: it asks for what is here.
+  [[nodiscard]] bool is_node(const Session& session) const;
+  [[nodiscard]] std::string_view id_of(const Object& object) const noexcept;
   void end_awaiting(uint64_t now_ns);
   void notices(const rpc::Responder& from, Session& session, std::span<const std::byte> body);
   void tell_notices(const NoticeWait& wait, Session& session);
@@ -124,6 +133,25 @@ struct ObjectService::State final : private ObjectStore::Listener, private kv::P
   void evict_some();
   [[nodiscard]] const HeldBytes& held();
   [[nodiscard]] wire::StatReply stat();
+
+  // --- object_service_elsewhere.cc: where nodes share their objects ---
+  // True: it is answered, or will be, when others have said something.
+  [[nodiscard]] bool handle_with_others(const rpc::IncomingCall& call, Session& session);
+  [[nodiscard]] bool claim_first(const rpc::IncomingCall& call, Session& session);
+  [[nodiscard]] static bool read_ids(const rpc::IncomingCall& call, std::vector<ClaimedId>& ids);
+  void make_claimed(Claiming& claiming);
+  void put_many(const rpc::Responder& from, Session& session, std::span<const std::byte> body,
+                std::span<const ClaimedId> claimed);
+  void erase_everywhere(const rpc::Responder& from, std::span<const std::byte> body);
+  void where(const rpc::Responder& from, std::span<const std::byte> body);
+  void tell_where(const rpc::Responder& from, const Elsewhere::Located& located);
+  void claimed(uint64_t ticket, Code code) noexcept override;
+  void removed(uint64_t ticket, const Removed& removed) noexcept override;
+  void absent(std::string_view id, Code code) noexcept override;
+  [[nodiscard]] bool is_awaited(std::string_view id) const noexcept override;
+  [[nodiscard]] bool is_making(std::string_view id, uint64_t birth) const noexcept override;
+  void lost(std::string_view id, uint64_t birth) noexcept override;
+  void store_changed() noexcept override;
 
   // --- The store tells ---
   void sealed(std::span<const std::byte> id, const Object& object) override;
@@ -161,6 +189,12 @@ struct ObjectService::State final : private ObjectStore::Listener, private kv::P
   uint64_t departed_seen = 0;
   uint64_t departed_ns = kForever_ns;  // When to look again what is held still.
   uint64_t departed_pause_ns = 0;
+
+  bool is_handling = false;
+  uint64_t last_ticket = 0;
+  std::map<uint64_t, std::unique_ptr<Claiming>> claiming;             // By their own number.
+  std::unordered_map<uint64_t, std::pair<uint64_t, size_t>> tickets;  // Whose claim, and of which id.
+  std::unordered_map<uint64_t, rpc::Responder> removing;              // By ticket.
 
   HeldBytes held_bytes;
   uint64_t held_until_ns = 0;

@@ -50,7 +50,7 @@ class TakenId {
 };
 
 // A creation, or a whole object, that is to be made.
-struct Making {
+struct MakeCall {
   rpc::Responder from;
   wire::Method method{};
   uint64_t birth = 0;
@@ -96,9 +96,24 @@ struct Session {
 
 // --- What waits ---
 
+// An id that a call is about to take, and what its home said.
+struct ClaimedId {
+  std::string id;
+  uint64_t birth = 0;
+  Code code = Code::kOk;
+};
+// A call that waits for that.
+struct Claiming {
+  rpc::Responder from;
+  std::vector<std::byte> body;
+  std::vector<ClaimedId> ids;
+  size_t unanswered = 0;
+};
+
 struct PutMany {
   struct Entry {
     wire::PutRequest request{};
+    Code refused = Code::kOk;  // Else it is not made.
     uint64_t birth = 0;
     size_t id_at = 0;    // In `ids`.
     size_t body_at = 0;  // In the body, whose metadata follows.
@@ -110,7 +125,7 @@ struct PutMany {
   std::vector<std::byte> kept;  // The body, once the call waits.
 };
 struct Waiting {  // For room.
-  Making making = {};
+  MakeCall making = {};
   std::vector<std::byte> bytes = {};        // Id, body and metadata of `making`.
   std::unique_ptr<PutMany> many = nullptr;  // In place of both.
   // Turns, for what was overtaken while it was the first:
@@ -128,6 +143,8 @@ struct Awaiting {
   rpc::Responder from;
   bool is_fetch = false;
   uint64_t until_ns = 0;
+  bool is_looked_for = false;     // On other nodes; it waits for what they say, whatever until_ns.
+  Code absent = Code::kNotFound;  // What they said last.
 };
 struct NoticeWait {
   rpc::Responder from;

@@ -208,7 +208,8 @@ uint64_t ObjectStore::list(uint64_t cursor, const std::function<void(const Liste
   const kv::Table& table = state.parts.table;
   const auto show = [&](const kv::Table::Standing& standing) {
     State::Named named;
-    if (state.read_record(standing.slot, named) != nullptr || named.kind == KeyKind::kDeparted) return;
+    if (state.read_record(standing.slot, named) != nullptr) return;
+    if (named.kind != KeyKind::kSealed && named.kind != KeyKind::kCreation) return;
     const ObjectRecord& record = named.record;
     visit({.id = named.id,
            .object = {.object = {record.object_at},

@@ -12,7 +12,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "refract/base/result.h"
@@ -110,6 +113,7 @@ class ObjectStore {
     uint64_t birth = 0;
     uint64_t body_bytes = 0;
     uint32_t metadata_bytes = 0;
+    bool is_pulled = false;  // From another node: a birth that went here may come again.
   };
   [[nodiscard]] Result<Creation> create(const NewObject& object);
   // What the last create(), seal() or keep() lacked, which said kNoSpace.
@@ -140,6 +144,7 @@ class ObjectStore {
   struct OpenCreation {
     std::vector<std::byte> id;
     uint64_t birth = 0;
+    bool is_pulled = false;
   };
   [[nodiscard]] std::vector<OpenCreation> creations() const;
 
@@ -158,6 +163,15 @@ class ObjectStore {
   static constexpr size_t kEvictedAtOnce = 1024;
   // Gives back departed objects that are not held any more. Returns how many are left.
   size_t release_departed();
+
+  // --- Tombstones: births that were deleted on all nodes, and that not all nodes know of yet. ---
+
+  // Once it is there it survives the owner's process. kNoSpace: nothing was changed.
+  [[nodiscard]] Code add_tombstone(std::span<const std::byte> id, uint64_t birth);
+  void remove_tombstone(std::span<const std::byte> id, uint64_t birth);
+  [[nodiscard]] bool has_tombstone(std::span<const std::byte> id, uint64_t birth) const;
+  using Tombstones = std::set<std::pair<std::string, uint64_t>>;  // Id, birth.
+  [[nodiscard]] const Tombstones& tombstones() const noexcept;
 
   // --- Telling ---
 

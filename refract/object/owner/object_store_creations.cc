@@ -23,6 +23,8 @@ Code ObjectStore::State::look_for_birth(const NewObject& object, Number& number)
         header.body_bytes == object.body_bytes && header.metadata_bytes == object.metadata_bytes;
     if (header.birth == object.birth) return is_same_object ? Code::kOk : Code::kInvalidArgument;
   }
+  // What went here is there elsewhere.
+  if (object.is_pulled) return number != ObjectIndex::kNone ? Code::kExists : Code::kOk;
   switch (births.end_of(object.birth)) {
     case RecentBirths::End::kGone:
       return Code::kIndeterminate;
@@ -66,7 +68,7 @@ void ObjectStore::State::write_header(Offset object, const NewObject& of) {
                             .body_bytes = of.body_bytes,
                             .metadata_bytes = of.metadata_bytes,
                             .id_bytes = lengths.id_bytes,
-                            .reserved = 0,
+                            .flags = of.is_pulled ? ObjectHeader::kPulled : uint16_t{0},
                             .reserved_end = {}};
   // What the memory held before says first that it is so no more.
   writer.withdraw(object);
@@ -175,7 +177,10 @@ std::vector<ObjectStore::OpenCreation> ObjectStore::creations() const {
        number = state.index.newer(number)) {
     const Offset object = state.index.object(number);
     const std::span<const std::byte> id = state.id_of(object);
-    found.push_back({.id = {id.begin(), id.end()}, .birth = state.header_of(object).birth});
+    const ObjectHeader& header = state.header_of(object);
+    found.push_back({.id = {id.begin(), id.end()},
+                     .birth = header.birth,
+                     .is_pulled = (header.flags & ObjectHeader::kPulled) != 0});
   }
   return found;
 }

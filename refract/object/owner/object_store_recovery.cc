@@ -33,6 +33,7 @@ const char* ObjectStore::State::read_record(kv::Slot slot, Named& named) const n
   named.id = entry->key.subspan(1);
   // So short values follow their key at once.
   std::memcpy(&named.record, entry->key.data() + entry->key.size(), sizeof(ObjectRecord));
+  if (named.kind == KeyKind::kTombstone) return read_tombstone(entry->key, named);
   const bool is_departed = named.kind == KeyKind::kDeparted;
   if (!is_departed && named.kind != KeyKind::kSealed && named.kind != KeyKind::kCreation) {
     return "a record is of no kind";
@@ -43,7 +44,22 @@ const char* ObjectStore::State::read_record(kv::Slot slot, Named& named) const n
   return std::ranges::equal(expected.bytes(), entry->key) ? nullptr : "a departed object has another's key";
 }
 
+// Its record has the birth alone.
+const char* ObjectStore::State::read_tombstone(std::span<const std::byte> key, Named& named) noexcept {
+  const ObjectRecord& record = named.record;
+  uint64_t birth = 0;
+  if (key.size() <= 1 + sizeof(birth) || key.size() > 1 + sizeof(birth) + kIdBytesMax) {
+    return "an id is too long or missing";
+  }
+  std::memcpy(&birth, &key[1], sizeof(birth));
+  named.id = key.subspan(1 + sizeof(birth));
+  const bool is_sound = birth != 0 && record.birth == birth && record.object_at == 0 &&
+                        record.body_bytes == 0 && record.metadata_bytes == 0 && record.flags == 0;
+  return is_sound ? nullptr : "a tombstone and its key disagree";
+}
+
 const char* ObjectStore::State::check_record(const Named& named) const noexcept {
+  if (named.kind == KeyKind::kTombstone) return nullptr;
   const ObjectRecord& record = named.record;
   const uint32_t flags = named.kind == KeyKind::kSealed ? ObjectRecord::kKept : 0;
   if ((record.flags & ~flags) != 0) return "a record has flags that it cannot have";
@@ -84,6 +100,11 @@ std::optional<ObjectStore::Damage> ObjectStore::State::visit_records(Visit&& vis
 }
 
 const char* ObjectStore::State::adopt(const Named& named) {
+  if (named.kind == KeyKind::kTombstone) {
+    tombstones.emplace(std::string(reinterpret_cast<const char*>(named.id.data()), named.id.size()),
+                       named.record.birth);
+    return nullptr;
+  }
   const Offset object{named.record.object_at};
   const uint8_t note = note_of(named.kind);
   Number number = index.find(object);
@@ -177,6 +198,8 @@ std::optional<ObjectStore::Damage> ObjectStore::damage() const noexcept {
         ++sums.departed;
         sums.departed_bytes += bytes;
         break;
+      case KeyKind::kTombstone:
+        return nullptr;
     }
     const bool is_known = state.index.find({named.record.object_at}) != ObjectIndex::kNone;
     return is_known ? nullptr : "a record names an object that the owner does not know";

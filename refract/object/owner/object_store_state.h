@@ -115,6 +115,7 @@ struct ObjectStore::State {
   };
   // Null: it is sound, and `named` is what it says.
   [[nodiscard]] const char* read_record(kv::Slot slot, Named& named) const noexcept;
+  [[nodiscard]] static const char* read_tombstone(std::span<const std::byte> key, Named& named) noexcept;
   [[nodiscard]] const char* check_record(const Named& named) const noexcept;
   // Of what a walk over all records ends at; `visit(named)` returns what is wrong, or null.
   template <typename Visit>
@@ -128,6 +129,7 @@ struct ObjectStore::State {
   ObjectAccounts accounts;
   ObjectIndex index;
   RecentBirths births{kBirths};
+  Tombstones tombstones;  // As the table has them.
   Shortage shortage;
   size_t budget = 0;
   Offset spare;  // Room for the record of a departed object.

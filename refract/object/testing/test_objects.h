@@ -4,8 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +23,8 @@
 #include "refract/kv/owner/service/session_state.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
+#include "refract/object/directory/directory.h"
+#include "refract/object/directory/directory_wire.h"
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_layout.h"
 #include "refract/object/layout/object_wire.h"
@@ -57,6 +63,30 @@ struct OwnerOptions {
   kv::GrowthSource* growth = nullptr;  // Null: there is none.
   size_t notices = ObjectService::kNotices;
   uint64_t pull_piece_bytes = kv::PullFetcher::kPieceBytes;
+  cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node.
+  std::array<uint64_t, 2> identity{};
+};
+
+// Sessions in the node role are those that call as nodes do: for tests that have no secrets.
+class Roles final : public rpc::Service {
+ public:
+  explicit Roles(rpc::Service& behind) : behind_(behind) {}
+  void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
+    for (const rpc::IncomingCall& call : calls) {
+      if (call.header.method >= wire::kDirectoryMethodsBegin) nodes_.insert(call.from.session.bits);
+    }
+    behind_.handle(calls);
+  }
+  void session_opened(rpc::SessionId session) noexcept override { behind_.session_opened(session); }
+  void session_closed(rpc::SessionId session) noexcept override {
+    behind_.session_closed(session);
+    nodes_.erase(session.bits);
+  }
+  [[nodiscard]] bool is_node(rpc::SessionId session) const { return nodes_.contains(session.bits); }
+
+ private:
+  rpc::Service& behind_;
+  std::set<uint64_t> nodes_;
 };
 
 // Recovers what the memory holds, and serves it.
@@ -82,6 +112,15 @@ struct Owner {
     REFRACT_CHECK(table.finish_recovery(nullptr, recovery).has_value());
     REFRACT_CHECK(store.finish_recovery().has_value());
     kv::GrowthSource& growth = options.growth != nullptr ? *options.growth : no_growth;
+    if (options.peers != nullptr) {
+      directory = std::make_unique<Directory>(
+          Directory::Parts{.store = store,
+                           .shard = shard,
+                           .peers = *options.peers,
+                           .growth = growth,
+                           .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
+                           .identity = options.identity});
+    }
     service =
         std::make_unique<ObjectService>(ObjectService::Parts{.store = store,
                                                              .heap = heap,
@@ -91,10 +130,18 @@ struct Owner {
                                                              .shard = shard,
                                                              .windows = &windows,
                                                              .pull_piece_bytes = options.pull_piece_bytes,
-                                                             .notices = options.notices});
-    server = std::make_unique<rpc::Server>(*service, shard);
+                                                             .notices = options.notices,
+                                                             .elsewhere = directory.get()});
+    if (directory != nullptr) {
+      services.emplace(std::initializer_list<rpc::ServiceTable::Row>{
+          {0, service.get()}, {wire::kDirectoryMethodsBegin, directory.get()}});
+      roles.emplace(*services);
+    }
+    rpc::Service& all = roles ? static_cast<rpc::Service&>(*roles) : *service;
+    server = std::make_unique<rpc::Server>(all, shard);
     dispatcher = std::make_unique<fabric::Dispatcher>(domain, shard, server.get());
     service->answer_through(server.get());
+    if (directory != nullptr) directory->answer_through(server.get());
   }
   // All accounts are sums over what there is, and the table is sound.
   [[nodiscard]] bool is_sound() { return !table.validate().has_value() && !store.damage().has_value(); }
@@ -108,7 +155,10 @@ struct Owner {
   kv::Table table;
   ObjectStore store;
   kv::DomainWindows windows;
+  std::unique_ptr<Directory> directory;
   std::unique_ptr<ObjectService> service;
+  std::optional<rpc::ServiceTable> services;
+  std::optional<Roles> roles;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<fabric::Dispatcher> dispatcher;
 };

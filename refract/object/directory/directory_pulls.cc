@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// What clients of this node wait for: it is looked for at its home, then at all members that may have it, and
+// pulled.
+#include <algorithm>
+
+#include "refract/kv/layout/wire.h"
+#include "refract/memory/remote_visible.h"
+#include "refract/object/calls/call_front.h"
+#include "refract/object/directory/directory_state.h"
+
+namespace refract::object {
+
+using kv::wire::take;
+using runtime::Task;
+using wire::DirectoryMethod;
+
+namespace {
+
+constexpr uint64_t kAskTimeout_ns = kSecond_ns;
+constexpr uint64_t kRoomTimeout_ns = 2 * kSecond_ns;
+constexpr uint64_t kRoomPause_ns = 2 * kMillisecond_ns;
+// The home tells when something comes; this is for when it could not.
+constexpr uint64_t kLookAgain_ns = 5 * kSecond_ns;
+constexpr int kRounds = 3;
+constexpr uint64_t kRoundPause_ns = 2 * kMillisecond_ns;
+
+// Where the bytes of a pull go: into the object itself.
+class Landing final : public ObjectCalls::Room {
+ public:
+  Landing(std::span<std::byte> room, const ObjectParts& parts) noexcept : room_(room), parts_(parts) {}
+  [[nodiscard]] std::byte* room(const ObjectParts& parts) override {
+    const bool is_same =
+        parts.body_bytes == parts_.body_bytes && parts.metadata_bytes == parts_.metadata_bytes;
+    return is_same ? room_.data() : nullptr;
+  }
+
+ private:
+  std::span<std::byte> room_;
+  ObjectParts parts_;
+};
+
+}  // namespace
+
+// --- Who waits ---
+
+void Directory::State::want(std::string_view id) {
+  auto [at, is_new] = wants.try_emplace(std::string(id));
+  if (!is_new) return;
+  at->second = std::make_unique<Want>(parts.shard);
+  start(look_for(std::string(id)));
+}
+
+void Directory::State::raise_want(std::string_view id) {
+  if (wants.empty()) return;
+  const auto at = wants.find(std::string(id));
+  if (at != wants.end()) at->second->news.raise();
+}
+
+Task<> Directory::State::look_for(std::string id) {
+  Want& want = *wants.at(id);
+  bool tells_later = false;
+  while (asker != nullptr) {
+    Search search{.id = id, .pulls = true, .tells_later = tells_later};
+    co_await look(search);
+    if (search.code == Code::kOk || asker == nullptr) break;
+    asker->absent(id, search.code);
+    if (!asker->is_awaited(id)) break;
+    // From the second look on, the home tells when it comes.
+    if (std::exchange(tells_later, true)) {
+      co_await want.news.wait_until(moment_after(parts.shard.now_ns(), kLookAgain_ns));
+    }
+    if (asker == nullptr || !asker->is_awaited(id)) break;
+  }
+  wants.erase(id);
+}
+
+Task<> Directory::State::locate_for(std::string id, TakeLocated take) {
+  Search search{.id = id, .pulls = false};
+  if (list_version != 0) {
+    co_await look(search);
+    search.located.code = search.code;
+  }
+  take(search.located);
+}
+
+// --- A look ---
+
+Task<> Directory::State::look(Search& search) {
+  ++counts.look_ups;
+  for (int round = 0; round < kRounds; ++round) {
+    if (round > 0) co_await parts.shard.sleep_for(kRoundPause_ns << round);
+    search.asked.reset();
+    search.is_open = false;
+    search.code = Code::kNotFound;
+    const Said said = co_await ask_home(search);
+    if (said && said->birth != 0) {
+      co_await take_found(*said, search);
+      if (search.code != Code::kNotFound) co_return;
+    }
+    Peer& home = *peer_at(home_of(search.id));
+    if (!said && !is_self(*home.index) && !home.is_welcome) {
+      // What it deleted may not be known here.
+      search.code = Code::kUnavailable;
+      co_return;
+    }
+    counts.asked_all += said ? 0 : 1;
+    search.to_ask = said ? said->doubtful : others();
+    if (const auto maker = maker_of(search.id)) search.to_ask.set(*maker);
+    co_await ask_members(search);
+    if (search.code != Code::kNotFound || !search.is_open) co_return;
+  }
+  search.code = Code::kUnavailable;
+}
+
+Task<> Directory::State::take_found(const HomeTable::Found& found, Search& search) {
+  if (search.pulls) {
+    co_await pull_from(found.holders, {.id = search.id, .birth = found.birth, .parts = found.parts}, search);
+    if (search.code != Code::kOk) end_coming(search.id, found.birth);
+    co_return;
+  }
+  search.code = Code::kOk;
+  search.located = {.code = Code::kOk, .birth = found.birth, .parts = found.parts, .holders = {}};
+  for (const MemberIndex holder : found.holders) search.located.holders.push_back(by_index[holder]->name);
+}
+
+// The home counts this member among those that have it, or will.
+void Directory::State::end_coming(std::string_view id, uint64_t birth) {
+  const Result<Object> object = parts.store.find(text_bytes(id));
+  if (object && object->birth == birth) return;
+  say({.kind = wire::ChangeKind::kGone, .id = std::string(id), .birth = birth, .parts = {}});
+}
+
+HomeTable::MemberSet Directory::State::others() const noexcept {
+  MemberSet set;
+  for (size_t i = 0; i < by_index.size(); ++i) set.set(i, i != self);
+  return set;
+}
+
+Task<Directory::State::Said> Directory::State::ask_home(Search& search) {
+  Peer& home = *peer_at(home_of(search.id));
+  if (!is_self(*home.index)) co_return co_await ask_home_at(home, search);
+  HomeTable::Found found = table.look_up(search.id);
+  if (search.pulls && found.birth != 0) table.comes(self, search.id, found.birth, found.parts);
+  co_return found;
+}
+
+Task<Directory::State::Said> Directory::State::ask_home_at(Peer& home, Search& search) {
+  if (home.session == nullptr || !home.is_agreed) co_return std::nullopt;
+  rpc::Session& session = *home.session;
+  const Use use(*this, session);
+  const wire::LookUpRequest request{.list_version = list_version,
+                                    .id_bytes = static_cast<uint16_t>(search.id.size()),
+                                    .tells_later = static_cast<uint8_t>(search.tells_later ? 1 : 0),
+                                    .pulls = static_cast<uint8_t>(search.pulls ? 1 : 0),
+                                    .reserved = {}};
+  const CallFront front({struct_bytes(request), text_bytes(search.id)});
+  const runtime::OpResult reply = co_await session.call(
+      {.method = static_cast<uint16_t>(DirectoryMethod::kLookUp), .head = front.bytes()},
+      parts.shard.now_ns() + kAskTimeout_ns);
+  if (reply.value == 0 || reply.code != Code::kOk || request.list_version != list_version) {
+    co_return std::nullopt;
+  }
+  std::span<const std::byte> bytes = reply.bytes;
+  const auto said = take<wire::LookUpReply>(bytes);
+  if (!said || bytes.size() != size_t{said->holders} + said->doubtful ||
+      said->metadata_bytes > kMetadataBytesMax) {
+    co_return std::nullopt;
+  }
+  HomeTable::Found found{.birth = said->birth,
+                         .parts = {.body_bytes = said->body_bytes,
+                                   .metadata_bytes = said->metadata_bytes,
+                                   .id_bytes = static_cast<uint16_t>(search.id.size())},
+                         .holders = {},
+                         .doubtful = {}};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const auto member = static_cast<MemberIndex>(bytes[i]);
+    if (member >= by_index.size()) co_return std::nullopt;
+    if (i < said->holders) {
+      found.holders.push_back(member);
+    } else {
+      found.doubtful.set(member);
+    }
+  }
+  co_return found;
+}
+
+// --- Asking members ---
+
+// What they say counts only if they were there from the first to the last: one that was away may have got
+// a copy from one that was asked already.
+Task<> Directory::State::ask_members(Search& search) {
+  std::vector<std::pair<Peer*, uint32_t>> runs;
+  MemberSet again;
+  search.to_ask.reset(self);
+  while (search.code == Code::kNotFound) {
+    const MemberSet rest = search.to_ask & ~search.asked;
+    if (rest.none()) break;
+    size_t next = 0;
+    while (!rest[next]) ++next;
+    search.asked.set(next);
+    if (next >= by_index.size()) break;  // The list has changed.
+    Peer& peer = *by_index[next];
+    runs.emplace_back(&peer, peer.run);
+    const std::string receiver = co_await ask_member(peer, search);
+    const auto to = peers.find(receiver);
+    if (to == peers.end() || !to->second->index || is_self(*to->second->index)) continue;
+    // It may have had no copy when it was asked.
+    const MemberIndex index = *to->second->index;
+    if (again[index]) continue;
+    again.set(index);
+    search.to_ask.set(index);
+    search.asked.reset(index);
+  }
+  for (const auto& [peer, run] : runs) search.is_open = search.is_open || !is_running(*peer, run);
+}
+
+// Returns the name of the one to which it has passed a copy last.
+Task<std::string> Directory::State::ask_member(Peer& peer, Search& search) {
+  if (peer.session == nullptr || !peer.is_agreed) {
+    search.is_open = true;
+    co_return std::string();
+  }
+  rpc::Session& session = *peer.session;
+  const Use use(*this, session);
+  const wire::AskRequest request{.list_version = list_version,
+                                 .id_bytes = static_cast<uint16_t>(search.id.size()),
+                                 .reserved = {}};
+  const CallFront front({struct_bytes(request), text_bytes(search.id)});
+  const runtime::OpResult reply =
+      co_await session.call({.method = static_cast<uint16_t>(DirectoryMethod::kAsk), .head = front.bytes()},
+                            parts.shard.now_ns() + kAskTimeout_ns);
+  std::span<const std::byte> bytes = reply.bytes;
+  const auto said = take<wire::AskReply>(bytes);
+  if (reply.value == 0 || reply.code != Code::kOk || !said || bytes.size() != said->name_bytes ||
+      said->metadata_bytes > kMetadataBytesMax || !peer.index) {
+    search.is_open = true;
+    co_return std::string();
+  }
+  std::string receiver(text_of(bytes));
+  if (said->birth == 0) {
+    search.is_open = search.is_open || said->is_open != 0;
+    co_return receiver;
+  }
+  HomeTable::Found found{.birth = said->birth,
+                         .parts = {.body_bytes = said->body_bytes,
+                                   .metadata_bytes = said->metadata_bytes,
+                                   .id_bytes = static_cast<uint16_t>(search.id.size())},
+                         .holders = {*peer.index},
+                         .doubtful = {}};
+  co_await take_found(found, search);
+  co_return receiver;
+}
+
+// --- Pulling ---
+
+// kNotFound: none of them brought it. Each of them may be away, or have it no more.
+Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search) {
+  for (const MemberIndex holder : holders) {
+    if (holder >= by_index.size()) break;
+    Code code = Code::kOk;
+    if (is_self(holder)) {
+      const Result<Object> object = parts.store.find(text_bytes(pull.id));
+      if (!object) continue;
+    } else {
+      code = co_await this->pull(*by_index[holder], pull);
+    }
+    if (code == Code::kOk || code == Code::kNoSpace || code == Code::kTooLarge) {
+      search.code = code == Code::kTooLarge ? Code::kNoSpace : code;
+      co_return;
+    }
+  }
+  search.is_open = true;
+}
+
+Task<Code> Directory::State::pull(Peer& holder, Pull pull) {
+  const auto id = text_bytes(pull.id);
+  if (holder.session == nullptr || !holder.is_agreed) co_return Code::kUnavailable;
+  if (parts.store.has_tombstone(id, pull.birth)) co_return Code::kCancelled;
+  rpc::Session& session = *holder.session;
+  const Use use(*this, session);
+  const uint64_t version = list_version;
+  Code code = co_await take_room(pull);
+  if (code == Code::kExists) {
+    const Result<Object> object = parts.store.find(id);
+    co_return object && object->birth == pull.birth ? Code::kOk : Code::kExists;
+  }
+  if (code != Code::kOk) co_return code;
+  const Result<Creation> made = parts.store.creation(id, pull.birth);
+  pulls.insert_or_assign(pull.id, pull.birth);
+  {
+    Landing landing(parts.store.room_of(*made), made->parts);
+    ObjectCalls calls(session, parts.shard);
+    const auto reply = co_await calls.fetch(id, 0, landing);
+    code = reply.code();
+    if (reply && reply->birth != pull.birth) code = Code::kNotFound;
+  }
+  pulls.erase(pull.id);
+  // It was deleted meanwhile; or what is agreed upon now is not known yet.
+  if (code == Code::kOk && parts.store.has_tombstone(id, pull.birth)) code = Code::kCancelled;
+  if (code == Code::kOk && list_version != version) code = Code::kUnavailable;
+  if (code == Code::kOk) code = parts.store.seal(id, pull.birth).code();
+  if (code == Code::kOk) {
+    ++counts.pulls;
+    counts.pulled_bytes += pull.parts.counted_bytes();
+  } else {
+    ++counts.pulls_failed;
+    (void)parts.store.end_creation(id, pull.birth);
+  }
+  if (asker != nullptr) asker->store_changed();
+  co_return code;
+}
+
+// As creators wait for it.
+Task<Code> Directory::State::take_room(const Pull& pull) {
+  const uint64_t until_ns = moment_after(parts.shard.now_ns(), kRoomTimeout_ns);
+  for (;;) {
+    const Result<Creation> made = parts.store.create({.id = text_bytes(pull.id),
+                                                      .birth = pull.birth,
+                                                      .body_bytes = pull.parts.body_bytes,
+                                                      .metadata_bytes = pull.parts.metadata_bytes,
+                                                      .is_pulled = true});
+    if (made) co_return made->is_sealed ? Code::kExists : Code::kOk;
+    if (made.error().code != Code::kNoSpace) co_return made.error().code;
+    const ObjectStore::Shortage shortage = parts.store.shortage();
+    if (shortage.wanted_bytes > 0) parts.growth.want(shortage.wanted_bytes);
+    if (parts.shard.now_ns() >= until_ns) co_return Code::kNoSpace;
+    if (asker != nullptr) asker->store_changed();
+    co_await parts.shard.sleep_for(shortage.is_under_way ? 0 : kRoomPause_ns);
+  }
+}
+
+bool Directory::State::has_unsaid(std::string_view id) const {
+  const Peer& home = *peer_at(home_of(id));
+  if (is_self(*home.index)) return false;
+  if (!home.collects) return false;
+  const auto is_about = [id](const Change& change) {
+    return change.id == id && change.kind != wire::ChangeKind::kTombstone;
+  };
+  return std::ranges::any_of(home.changes, is_about) || std::ranges::any_of(home.sending, is_about);
+}
+
+}  // namespace refract::object

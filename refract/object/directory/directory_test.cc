@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that share their objects: what one seals all get, one id is one object, what is deleted stays away;
+// with nodes that are killed, cut off, and lose their memory.
+#include "refract/object/directory/directory.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "refract/object/testing/test_cluster.h"
+
+namespace refract::object {
+namespace {
+
+using test::id_at;
+using test::list_of;
+using test::SimClient;
+using test::SimMember;
+
+sim::WorldOptions network(uint64_t seed) {
+  sim::WorldOptions options{.seed = seed, .message_bytes_max = 16 * 1024, .short_post_chance = 0};
+  options.one_sided_bytes_min = 512;
+  options.link.break_ns = 5 * kMillisecond_ns;
+  options.steps_max = 200'000'000;
+  return options;
+}
+
+// Three nodes a, b and c with a client each.
+class Three {
+ public:
+  explicit Three(uint64_t seed = 1) : world(network(seed)), list(list_of(1, {"a", "b", "c"})) {
+    for (const cluster::Member& member : list.members) {
+      nodes.push_back(std::make_unique<SimMember>(world, member.name, list));
+    }
+    for (const cluster::Member& member : list.members) {
+      clients.push_back(std::make_unique<SimClient>(world, "client of " + member.name, member.name));
+      clients.back()->connect();
+    }
+    settle();
+  }
+  SimMember& node(char name) { return *nodes[static_cast<size_t>(name - 'a')]; }
+  SimClient& at(char name) { return *clients[static_cast<size_t>(name - 'a')]; }
+  [[nodiscard]] std::string id(char home, int number = 0) const {
+    return id_at(list, std::string(1, home), number);
+  }
+  void pass(uint64_t ns) { REFRACT_CHECK(world.run_for(ns)); }
+  // All have heard from all.
+  void settle() {
+    REFRACT_CHECK(world.run_until([&] {
+      return std::ranges::all_of(nodes, [](const auto& node) {
+        if (node->process == nullptr) return true;
+        const Directory::Counts counts = node->counts();
+        return counts.is_complete && counts.streams == 2;
+      });
+    }));
+    pass(20 * kMillisecond_ns);
+  }
+
+  sim::World world;
+  cluster::MemberList list;
+  std::vector<std::unique_ptr<SimMember>> nodes;
+  std::vector<std::unique_ptr<SimClient>> clients;
+};
+
+TEST(Directory, WhatOneSealsAllGet) {
+  Three three;
+  for (const char home : {'a', 'b', 'c'}) {
+    for (const char maker : {'a', 'b', 'c'}) {
+      const std::string id = three.id(home, maker);
+      ASSERT_EQ(three.at(maker).put(id, "bytes of " + id), Code::kOk);
+      for (const char reader : {'a', 'b', 'c'}) {
+        EXPECT_EQ(three.at(reader).get(id), "bytes of " + id) << home << maker << reader;
+        EXPECT_TRUE(three.node(reader).has(id));
+      }
+    }
+  }
+  EXPECT_EQ(three.at('a').get("nothing"), "not_found");
+}
+
+TEST(Directory, OneIdIsOneObject) {
+  Three three;
+  for (const char home : {'a', 'b', 'c'}) {
+    const std::string id = three.id(home);
+    EXPECT_EQ(three.at('a').put(id, "first"), Code::kOk);
+    EXPECT_EQ(three.at('b').put(id, "second"), Code::kExists);
+    EXPECT_EQ(three.at('c').put(id, "third"), Code::kExists);
+    EXPECT_EQ(three.at('c').get(id), "first");
+  }
+}
+
+TEST(Directory, WhatIsDeletedIsGoneEverywhereAndMayBeMadeAgain) {
+  Three three;
+  for (const char home : {'a', 'b', 'c'}) {
+    const std::string id = three.id(home);
+    ASSERT_EQ(three.at('a').put(id, "old"), Code::kOk);
+    ASSERT_EQ(three.at('b').get(id), "old");
+    ASSERT_EQ(three.at('c').remove(id), Code::kOk);
+    EXPECT_EQ(three.at('c').last_removed.bytes.size(), sizeof(wire::DeleteReply)) << "a node was missed";
+    for (const char reader : {'a', 'b', 'c'}) {
+      EXPECT_FALSE(three.node(reader).has(id));
+      EXPECT_EQ(three.at(reader).get(id), "not_found");
+    }
+    EXPECT_EQ(three.at('b').remove(id), Code::kNotFound);
+    EXPECT_EQ(three.at('b').put(id, "new"), Code::kOk);
+    EXPECT_EQ(three.at('a').get(id), "new");
+  }
+  three.pass(100 * kMillisecond_ns);
+  for (const auto& node : three.nodes) {
+    EXPECT_EQ(node->counts().tombstones, 0U);
+    EXPECT_EQ(node->counts().home.tombstones, 0U);
+  }
+}
+
+// A get that waits is told when it comes, wherever it is made.
+TEST(Directory, AGetWaitsForWhatAnotherNodeMakes) {
+  Three three;
+  const std::string id = three.id('c');
+  const uint64_t waiting = three.at('b').start(wire::Method::kFetch, test::await_body(id, 3 * kSecond_ns));
+  three.pass(300 * kMillisecond_ns);
+  EXPECT_FALSE(three.at('b').is_done(waiting));
+  ASSERT_EQ(three.at('a').put(id, "late"), Code::kOk);
+  const uint64_t made_ns = three.world.now_ns();
+  EXPECT_EQ(SimClient::body_in(three.at('b').finish(waiting)), "late");
+  EXPECT_LT(three.world.now_ns() - made_ns, 100 * kMillisecond_ns) << "it was not told";
+  // And none that is made nowhere.
+  EXPECT_EQ(three.at('b').get(three.id('c', 1), 100 * kMillisecond_ns), "not_found");
+}
+
+TEST(Directory, AMissingOneIsFoundWhileItsHomeIsDead) {
+  Three three;
+  const std::string id = three.id('c');
+  ASSERT_EQ(three.at('a').put(id, "bytes"), Code::kOk);
+  three.node('c').crash();
+  three.pass(20 * kMillisecond_ns);
+  EXPECT_EQ(three.at('b').get(id), "bytes");
+  // Nobody can say that there is none, or who may make one.
+  EXPECT_EQ(three.at('b').get(three.id('c', 1)), "away");
+  EXPECT_EQ(three.at('b').put(three.id('c', 1), "x"), Code::kAway);
+  EXPECT_EQ(three.at('b').put(three.id('a', 1), "x"), Code::kOk);
+  three.node('c').restart();
+  three.settle();
+  EXPECT_EQ(three.at('b').get(three.id('c', 1)), "not_found");
+  EXPECT_EQ(three.at('b').put(three.id('c', 1), "x"), Code::kOk);
+}
+
+TEST(Directory, ANodeThatMissedADeleteDropsItWhenItReturns) {
+  for (const bool home_dies_too : {false, true}) {
+    Three three;
+    const std::string id = three.id('a');
+    ASSERT_EQ(three.at('b').put(id, "old"), Code::kOk);
+    ASSERT_EQ(three.at('c').get(id), "old");
+    three.node('c').crash();
+    three.pass(20 * kMillisecond_ns);
+    ASSERT_EQ(three.at('b').remove(id), Code::kOk);
+    EXPECT_EQ(three.at('b').last_removed.behind<wire::DeleteReply>(), std::string("\1c"));
+    EXPECT_EQ(three.at('b').put(id, "new"), Code::kOk);
+    if (home_dies_too) {
+      three.node('a').crash();
+      three.node('a').restart();
+    }
+    three.node('c').restart();
+    three.settle();
+    three.at('a').connect();
+    three.at('c').connect();
+    EXPECT_EQ(three.at('c').get(id), "new");
+    EXPECT_EQ(three.at('a').get(id), "new");
+    three.pass(kSecond_ns);
+    for (const auto& node : three.nodes) EXPECT_EQ(node->counts().tombstones, 0U);
+  }
+}
+
+TEST(Directory, AMemoryThatIsLostTakesItsObjectsAndClaimsWithIt) {
+  Three three;
+  const std::string id = three.id('a');
+  ASSERT_EQ(three.at('b').put(id, "bytes"), Code::kOk);
+  const auto lengths = test::Lengths{.body = 100};
+  ASSERT_EQ(three.at('b').call(wire::Method::kCreate, test::create_body("claimed", 7, lengths)).code,
+            Code::kOk);
+  three.node('b').crash(true);
+  three.pass(20 * kMillisecond_ns);
+  EXPECT_EQ(three.at('c').put("claimed", "x"), Code::kExists);
+  EXPECT_EQ(three.at('c').get(id), "away");
+  three.node('b').restart();
+  three.settle();
+  EXPECT_EQ(three.at('c').get(id), "not_found");
+  EXPECT_EQ(three.at('c').put("claimed", "x"), Code::kOk);
+}
+
+TEST(Directory, AnAbortedCreationGivesItsIdBack) {
+  Three three;
+  const std::string id = three.id('c');
+  const auto lengths = test::Lengths{.body = 100};
+  ASSERT_EQ(three.at('a').call(wire::Method::kCreate, test::create_body(id, 7, lengths)).code, Code::kOk);
+  EXPECT_EQ(three.at('b').put(id, "x"), Code::kExists);
+  ASSERT_EQ(three.at('a').call(wire::Method::kAbort, test::id_body(id, 7)).code, Code::kOk);
+  three.pass(5 * kMillisecond_ns);
+  EXPECT_EQ(three.at('b').put(id, "x"), Code::kOk);
+}
+
+// A new list: each id may have another home, which hears from all before it grants anything.
+TEST(Directory, ANewListMovesHomesAndLosesNothing) {
+  Three three;
+  const cluster::MemberList two = list_of(2, {"a", "b"});
+  std::vector<std::string> ids;
+  for (int i = 0; i < 60; ++i) {
+    ids.push_back("object" + std::to_string(i));
+    ASSERT_EQ(three.at(i % 2 == 0 ? 'a' : 'b').put(ids.back(), ids.back()), Code::kOk);
+  }
+  three.node('a').follow(two);
+  three.pass(50 * kMillisecond_ns);
+  for (const std::string& id : ids) {
+    const std::string got = three.at('a').get(id);
+    EXPECT_TRUE(got == id || got == "away") << got;
+    EXPECT_NE(three.at('a').put(id, "another"), Code::kOk);
+  }
+  three.node('b').follow(two);
+  three.pass(500 * kMillisecond_ns);
+  for (const std::string& id : ids) {
+    EXPECT_EQ(three.at('a').get(id), id);
+    EXPECT_EQ(three.at('b').get(id), id);
+    EXPECT_EQ(three.at('b').put(id, "another"), Code::kExists);
+  }
+}
+
+TEST(Directory, ObjectsLongerThanAMessageArePulled) {
+  Three three;
+  const std::string id = three.id('b');
+  std::string body(300'000, 'x');
+  for (size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>(i * 7);
+  // Made where the owner can fill it at once.
+  ObjectStore& store = three.node('a').process->owner.store;
+  const Result<Creation> made =
+      store.create({.id = test::as_bytes(id), .birth = 77, .body_bytes = body.size()});
+  ASSERT_TRUE(made.has_value());
+  three.node('a').process->owner.writer.copy(made->object.plus(ObjectParts::body_at()),
+                                             test::as_bytes(body));
+  ASSERT_TRUE(store.seal(test::as_bytes(id), 77).has_value());
+  three.pass(5 * kMillisecond_ns);
+  const test::Answer found = three.at('c').call(wire::Method::kAwait, test::await_body(id));
+  ASSERT_EQ(found.code, Code::kOk);
+  ObjectStore& there = three.node('c').process->owner.store;
+  const Result<Object> copy = there.find(test::as_bytes(id));
+  ASSERT_TRUE(copy.has_value());
+  EXPECT_EQ(copy->birth, 77U);
+  const std::byte* const bytes =
+      three.node('c').process->owner.writer.base() + copy->object.value + ObjectParts::body_at();
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes), body.size()), body);
+}
+
+TEST(Directory, WhereTellsWhoHasIt) {
+  Three three;
+  const std::string id = three.id('b');
+  ASSERT_EQ(three.at('a').put(id, "bytes"), Code::kOk);
+  ASSERT_EQ(three.at('c').get(id), "bytes");
+  three.pass(5 * kMillisecond_ns);
+  const test::Answer answer = three.at('b').call(wire::Method::kWhere, test::id_body(id, 0));
+  ASSERT_EQ(answer.code, Code::kOk);
+  EXPECT_EQ(answer.as<wire::WhereReply>().holders, 2U);
+  const std::string names = answer.behind<wire::WhereReply>();
+  EXPECT_NE(names.find("\1a"), std::string::npos);
+  EXPECT_NE(names.find("\1c"), std::string::npos);
+  EXPECT_EQ(three.at('b').call(wire::Method::kWhere, test::id_body("nothing", 0)).code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace refract::object

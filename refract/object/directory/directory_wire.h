@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bodies of the calls by which members tell each other where objects are; docs/formats/directory.md has
+// the table of methods and a worked example: the golden test. docs/design/052-directory.md says what they
+// are for.
+//
+// Only sessions in the node role call them: of others kAccessDenied. But for kHello the caller has said hello
+// in this session, and both ends have the same list of nodes, or the answer is kVersionMismatch: so a member
+// is named by its index in that list.
+//
+// Little endian, no padding, reserved fields are 0. A body is one struct, then bytes. What comes from the
+// other side is copied out once (kv::wire::take), then checked, then used.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace refract::object::wire {
+
+inline constexpr uint16_t kDirectoryMethodsBegin = 0x600;
+
+// Numbers travel and never change.
+enum class DirectoryMethod : uint16_t {
+  kHello = 0x600,
+  kChanges = 0x601,
+  kLookUp = 0x602,
+  kRemove = 0x603,
+  kDrop = 0x604,
+  kForget = 0x605,
+  kAsk = 0x606,
+  kAppeared = 0x607,
+  kWelcome = 0x608,
+};
+
+// kHello: who the caller is. HelloRequest | name -> HelloReply | name of the one that answers. It changes
+// nothing yet: the stream begins with its first page. kNotFound: no member has this name. kVersionMismatch |
+// HelloReply | name: the lists differ.
+struct HelloRequest {
+  uint64_t list_version;
+  uint64_t list_digest;  // XXH3 of the list's text (cluster::to_text).
+  uint64_t identity[2];  // Of the caller's memory.
+  uint16_t name_bytes;
+  uint8_t reserved[6];
+};
+struct HelloReply {
+  uint64_t list_version;
+  uint64_t stream;  // Names the stream that the caller may begin. Never 0.
+  uint16_t name_bytes;
+  uint8_t reserved[6];
+};
+static_assert(sizeof(HelloRequest) == 40 && sizeof(HelloReply) == 24);
+
+// kChanges: a page of the caller's stream to the home of the ids. ChangesRequest, then `count` times a Change
+// | id -> a uint16_t code each. A stream begins with the report: all that the caller has for this home,
+// tombstones first, then claims, then the rest. Its first page ends the caller's stream before it, over
+// whatever session. kVersionMismatch: of a stream that has ended.
+struct ChangesRequest {
+  uint64_t list_version;
+  uint64_t stream;
+  uint32_t count;
+  uint8_t is_report;
+  uint8_t is_last;  // Of the report's pages.
+  uint8_t reserved[2];
+};
+enum class ChangeKind : uint8_t {
+  kHolds = 1,      // Sealed, or pulled. kCancelled: it was deleted.
+  kGone = 2,       // Evicted, or dropped, or not pulled after all.
+  kClaims = 3,     // Is being made. kExists: another birth. kUnavailable: the home does not know enough.
+  kUnclaims = 4,   // Is not made any more.
+  kTombstone = 5,  // The caller refuses this birth. body_bytes 1: and still has it.
+  kComing = 6,     // Is being pulled.
+  kDropped = 7,    // What kDrop asked for is done. body_bytes: how many processes hold its memory.
+};
+struct Change {
+  uint64_t birth;
+  uint64_t body_bytes;
+  uint32_t metadata_bytes;
+  uint16_t id_bytes;
+  ChangeKind kind;
+  uint8_t reserved;
+};
+static_assert(sizeof(ChangesRequest) == 24 && sizeof(Change) == 24);
+static_assert(offsetof(Change, metadata_bytes) == 16 && offsetof(Change, kind) == 22);
+
+// kLookUp: LookUpRequest | id -> LookUpReply, then the holders and the doubtful members, a byte each. Those
+// are doubtful of which the home cannot say that they do not have it.
+struct LookUpRequest {
+  uint64_t list_version;
+  uint16_t id_bytes;
+  uint8_t tells_later;  // 1: the home calls kAppeared when the id is published, within some seconds.
+  uint8_t pulls;        // 1: the caller counts as one to which a copy comes, until its stream says more.
+  uint8_t reserved[4];
+};
+struct LookUpReply {
+  uint64_t birth;  // 0: no member has it.
+  uint64_t body_bytes;
+  uint32_t metadata_bytes;
+  uint8_t holders;
+  uint8_t doubtful;
+  uint8_t reserved[2];
+};
+static_assert(sizeof(LookUpRequest) == 16 && sizeof(LookUpReply) == 24);
+
+// kRemove: deletes an object on all members, by way of its home. NamedRequest | id (birth 0: whichever there
+// is) -> RemoveReply, then the members that have not acknowledged, a byte each. kNotFound; kVersionMismatch
+// with a RemoveReply: of another birth. kUnavailable: the home does not know. kNoSpace: nothing was changed.
+// kDrop, from the home: NamedRequest | id. The member refuses the birth, drops it, and says kDropped in its
+// stream. kForget, from the home: all have. kAppeared, from the home: the id was published. kWelcome, from the
+// home: NamedRequest, birth 0, no id: the member has reported, and has dropped all that was deleted.
+struct NamedRequest {
+  uint64_t list_version;
+  uint64_t birth;
+  uint16_t id_bytes;
+  uint8_t reserved[6];
+};
+struct RemoveReply {
+  uint64_t birth;
+  uint64_t holders;  // Processes that hold the object's memory, on all members together.
+  uint8_t missed;
+  uint8_t reserved[7];
+};
+static_assert(sizeof(NamedRequest) == 24 && sizeof(RemoveReply) == 24);
+
+// kAsk: whether the one that is asked has the object. AskRequest | id -> AskReply | name of the member to
+// which it has passed a copy last, where it remembers one.
+struct AskRequest {
+  uint64_t list_version;
+  uint16_t id_bytes;
+  uint8_t reserved[6];
+};
+struct AskReply {
+  uint64_t birth;  // 0: it does not have it.
+  uint64_t body_bytes;
+  uint32_t metadata_bytes;
+  uint16_t name_bytes;
+  uint8_t is_open;  // 1: it may have it soon, or has not said all to the home: no answer to rely on.
+  uint8_t reserved;
+};
+static_assert(sizeof(AskRequest) == 16 && sizeof(AskReply) == 24);
+
+}  // namespace refract::object::wire

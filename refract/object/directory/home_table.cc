@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/object/directory/home_table.h"
+
+#include <algorithm>
+
+namespace refract::object {
+
+void HomeTable::begin(size_t members) {
+  members_ = members;
+  streams_.assign(members, 0);
+  identities_.assign(members, {});
+  reported_.reset();
+  current_.reset();
+  entries_.clear();
+  lingering_max_ = 0;
+  tombstones_.clear();
+}
+
+HomeTable::MemberSet HomeTable::all() const noexcept {
+  return members_ == 0 ? MemberSet() : ~MemberSet() >> (cluster::kMembersMax - members_);
+}
+
+// --- Streams ---
+
+void HomeTable::open_stream(MemberIndex member, const std::array<uint64_t, 2>& identity) {
+  ++streams_[member];
+  current_.reset(member);
+  if (identities_[member] == identity) return;
+  identities_[member] = identity;
+  reported_.reset(member);
+  drop_words([member](const Word& word) { return word.member == member; });
+  // What it acknowledged is not in its memory any more.
+  for (auto& [named, acknowledged] : tombstones_) acknowledged.reset(member);
+}
+
+void HomeTable::end_report(MemberIndex member) {
+  const Word now = word_of(member);
+  reported_.set(member);
+  current_.set(member);
+  drop_words([&](const Word& word) { return word.member == member && word.stream != now.stream; });
+}
+
+void HomeTable::close_stream(MemberIndex member) {
+  current_.reset(member);
+}
+
+bool HomeTable::drop_words(Birth& birth, const std::function<bool(const Word&)>& is_over) {
+  std::erase_if(birth.holders, is_over);
+  birth.is_claimed = birth.is_claimed && !is_over(birth.claim);
+  return birth.is_silent();
+}
+
+void HomeTable::drop_words(const std::function<bool(const Word&)>& is_over) {
+  const bool all_are_known = unknown().none();
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    std::erase_if(at->second, [&](Birth& birth) {
+      const bool was_silent = birth.is_silent();
+      const bool is_silent = drop_words(birth, is_over);
+      lingering_max_ += is_silent && !was_silent ? 1 : 0;
+      return is_silent && all_are_known;
+    });
+    at = at->second.empty() ? entries_.erase(at) : std::next(at);
+  }
+  if (all_are_known) lingering_max_ = 0;
+}
+
+void HomeTable::settle(std::string_view id, uint64_t birth) {
+  if (unknown().any()) {
+    ++lingering_max_;
+    return;
+  }
+  const auto at = entries_.find(std::string(id));
+  if (at == entries_.end()) return;
+  std::erase_if(at->second, [birth](const Birth& one) { return one.birth == birth && one.is_silent(); });
+  if (at->second.empty()) entries_.erase(at);
+}
+
+bool HomeTable::is_better(const Birth& one, const Birth& other) noexcept {
+  if (one.holders.size() != other.holders.size()) return one.holders.size() > other.holders.size();
+  if (one.is_claimed != other.is_claimed) return one.is_claimed;
+  return one.birth < other.birth;
+}
+
+std::vector<HomeTable::Named> HomeTable::losers() const {
+  std::vector<Named> losers;
+  if (!is_complete()) return losers;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.size() < 2) continue;
+    const auto best = std::ranges::min_element(entry, is_better);
+    for (const Birth& birth : entry) {
+      if (birth.birth != best->birth) losers.emplace_back(id, birth.birth);
+    }
+  }
+  return losers;
+}
+
+// --- What a member says ---
+
+HomeTable::Birth* HomeTable::find(std::string_view id, uint64_t birth) {
+  const auto at = entries_.find(std::string(id));
+  if (at == entries_.end()) return nullptr;
+  const auto found = std::ranges::find(at->second, birth, &Birth::birth);
+  return found == at->second.end() ? nullptr : &*found;
+}
+
+HomeTable::Birth& HomeTable::birth_for(std::string_view id, uint64_t birth) {
+  Entry& entry = entries_[std::string(id)];
+  const auto found = std::ranges::find(entry, birth, &Birth::birth);
+  if (found != entry.end()) return *found;
+  entry.push_back({.birth = birth, .parts = {}, .holders = {}, .is_claimed = false, .claim = {}});
+  return entry.back();
+}
+
+void HomeTable::set_holder(Birth& birth, const Word& word) {
+  std::erase_if(birth.holders, [&](const Word& one) { return one.member == word.member; });
+  if (word.is_coming) {
+    birth.holders.push_back(word);
+  } else {
+    birth.holders.insert(birth.holders.begin(), word);
+  }
+}
+
+Code HomeTable::holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts) {
+  if (is_buried(id, birth)) return Code::kCancelled;
+  const bool is_conflict = is_complete() && has_other(id, birth);
+  Birth& entry = birth_for(id, birth);
+  entry.parts = parts;
+  set_holder(entry, word_of(member));
+  entry.is_claimed = entry.is_claimed && entry.claim.member != member;
+  return is_conflict ? Code::kExists : Code::kOk;
+}
+
+void HomeTable::comes(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts) {
+  if (is_buried(id, birth)) return;
+  Birth& entry = birth_for(id, birth);
+  const bool has_it = std::ranges::any_of(
+      entry.holders, [&](const Word& word) { return word.member == member && !word.is_coming; });
+  if (has_it) return;
+  if (entry.holders.empty()) entry.parts = parts;
+  set_holder(entry, word_of(member, true));
+}
+
+void HomeTable::gone(MemberIndex member, std::string_view id, uint64_t birth) {
+  Birth* const entry = find(id, birth);
+  if (entry == nullptr) return;
+  std::erase_if(entry->holders, [member](const Word& word) { return word.member == member; });
+  settle(id, birth);
+}
+
+Code HomeTable::claims(MemberIndex member, std::string_view id, uint64_t birth, bool is_reported) {
+  if (!is_reported && !is_complete()) return Code::kUnavailable;
+  if (is_buried(id, birth)) return Code::kCancelled;
+  const auto at = entries_.find(std::string(id));
+  if (at == entries_.end()) {
+    if (!is_reported && unknown().any() && lingering_max_ >= kLingeringMax) return Code::kUnavailable;
+  } else if (!is_reported || is_complete()) {
+    bool may_be_another = false;
+    for (const Birth& other : at->second) {
+      const bool is_own = other.birth == birth && (!other.is_claimed || other.claim.member == member) &&
+                          std::ranges::all_of(other.holders, [&](const Word& word) {
+                            return word.member == member;
+                          });
+      if (is_own) continue;
+      if (!other.is_silent()) return Code::kExists;
+      may_be_another = may_be_another || other.birth != birth;
+    }
+    if (may_be_another) return Code::kUnavailable;
+  }
+  Birth& entry = birth_for(id, birth);
+  entry.is_claimed = true;
+  entry.claim = word_of(member);
+  return Code::kOk;
+}
+
+void HomeTable::unclaims(MemberIndex member, std::string_view id, uint64_t birth) {
+  Birth* const entry = find(id, birth);
+  if (entry == nullptr || !entry->is_claimed || entry->claim.member != member) return;
+  entry->is_claimed = false;
+  settle(id, birth);
+}
+
+// --- Look-ups ---
+
+HomeTable::Found HomeTable::look_up(std::string_view id) const {
+  Found found{.birth = 0, .parts = {}, .holders = {}, .doubtful = unknown()};
+  const auto at = entries_.find(std::string(id));
+  if (at == entries_.end()) return found;
+  const Birth& best = *std::ranges::min_element(at->second, is_better);
+  for (const Birth& birth : at->second) {
+    if (birth.is_claimed) found.doubtful.set(birth.claim.member);
+  }
+  if (best.holders.empty()) return found;
+  found.birth = best.birth;
+  found.parts = best.parts;
+  for (const Word& word : best.holders) {
+    found.holders.push_back(word.member);
+    found.doubtful.reset(word.member);
+  }
+  return found;
+}
+
+bool HomeTable::has_other(std::string_view id, uint64_t birth) const {
+  const auto at = entries_.find(std::string(id));
+  return at != entries_.end() && std::ranges::any_of(at->second, [birth](const Birth& one) {
+           return one.birth != birth && !one.is_silent();
+         });
+}
+
+// --- Deletes ---
+
+void HomeTable::bury(std::string_view id, uint64_t birth) {
+  tombstones_.try_emplace(Named(id, birth));
+  const auto at = entries_.find(std::string(id));
+  if (at == entries_.end()) return;
+  std::erase_if(at->second, [birth](const Birth& one) { return one.birth == birth; });
+  if (at->second.empty()) entries_.erase(at);
+}
+
+bool HomeTable::acknowledge(MemberIndex member, std::string_view id, uint64_t birth) {
+  const auto at = tombstones_.find(Named(id, birth));
+  if (at == tombstones_.end()) return false;
+  at->second.set(member);
+  if (at->second.count() < members_) return false;
+  tombstones_.erase(at);
+  return true;
+}
+
+bool HomeTable::is_buried(std::string_view id, uint64_t birth) const {
+  return !tombstones_.empty() && tombstones_.contains(Named(id, birth));
+}
+
+HomeTable::MemberSet HomeTable::missing(std::string_view id, uint64_t birth) const {
+  const auto at = tombstones_.find(Named(id, birth));
+  return at == tombstones_.end() ? MemberSet() : ~at->second & all();
+}
+
+std::vector<HomeTable::Named> HomeTable::unacknowledged(MemberIndex member) const {
+  std::vector<Named> named;
+  for (const auto& [tombstone, acknowledged] : tombstones_) {
+    if (!acknowledged[member]) named.push_back(tombstone);
+  }
+  return named;
+}
+
+HomeTable::Counts HomeTable::counts() const noexcept {
+  Counts counts{.ids = entries_.size(), .claims = 0, .lingering = 0, .tombstones = tombstones_.size()};
+  for (const auto& [id, entry] : entries_) {
+    for (const Birth& birth : entry) {
+      counts.claims += birth.is_claimed ? 1 : 0;
+      counts.lingering += birth.is_silent() ? 1 : 0;
+    }
+  }
+  return counts;
+}
+
+}  // namespace refract::object

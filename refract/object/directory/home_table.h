@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the home of some ids knows of them: who has them, who is making them, what was deleted and is not
+// known to all yet. It follows from what members say, and is gone with its process
+// (docs/design/052-directory.md).
+//
+// A member is an index into the list of nodes. The table knows nothing of messages, of time, or of which ids
+// are its own.
+//
+// Threads: only the shard that owns the objects.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/cluster/member_list.h"
+#include "refract/object/layout/object_layout.h"
+
+namespace refract::object {
+
+using MemberIndex = uint8_t;
+
+class HomeTable {
+ public:
+  using MemberSet = std::bitset<cluster::kMembersMax>;
+  using Named = std::pair<std::string, uint64_t>;  // Id, birth.
+
+  // Births without a holder that may still be somewhere: beyond so many, no unknown id is granted.
+  static constexpr size_t kLingeringMax = 65'536;
+
+  // Forgets all, for a list of so many members.
+  void begin(size_t members);
+
+  // --- Streams: what a member says comes in their order. ---
+
+  // Its earlier stream is over. Of another identity nothing is left but what it reports.
+  void open_stream(MemberIndex member, const std::array<uint64_t, 2>& identity);
+  // All that it has was said: what it has not repeated it has no more.
+  void end_report(MemberIndex member);
+  void close_stream(MemberIndex member);
+  // Whether each member has ended a report.
+  [[nodiscard]] bool is_complete() const noexcept { return reported_.count() == members_; }
+  // Those of which it is not known what they have now: without a stream, or in their report.
+  [[nodiscard]] MemberSet unknown() const noexcept { return ~current_ & all(); }
+  // Births that are to be buried, because another one of the same id stays: the one that most members hold,
+  // then the smaller. Until the table is complete, births stand side by side.
+  [[nodiscard]] std::vector<Named> losers() const;
+
+  // --- What a member says. REQUIRES: its stream is open. ---
+
+  // kExists: the id has another birth, and the table is complete. kCancelled: this birth was deleted.
+  [[nodiscard]] Code holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts);
+  // A copy goes to it: it may have it from now on, until it says more.
+  void comes(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts);
+  void gone(MemberIndex member, std::string_view id, uint64_t birth);
+  // kUnavailable: another birth may be somewhere. A member's report may claim before the table is complete.
+  [[nodiscard]] Code claims(MemberIndex member, std::string_view id, uint64_t birth, bool is_reported);
+  void unclaims(MemberIndex member, std::string_view id, uint64_t birth);
+
+  // --- Look-ups ---
+
+  struct Found {
+    uint64_t birth = 0;  // 0: no member has it.
+    ObjectParts parts;
+    std::vector<MemberIndex> holders;  // Those to which it comes are the last.
+    MemberSet doubtful;                // They may have it all the same.
+  };
+  [[nodiscard]] Found look_up(std::string_view id) const;
+  // Whether some other birth of the id is known, also in creation.
+  [[nodiscard]] bool has_other(std::string_view id, uint64_t birth) const;
+
+  // --- Deletes ---
+
+  // From now on this birth is refused, and has no holder. Members acknowledge it one by one.
+  void bury(std::string_view id, uint64_t birth);
+  // True: the last one was missing, and the tombstone is gone from this table.
+  [[nodiscard]] bool acknowledge(MemberIndex member, std::string_view id, uint64_t birth);
+  [[nodiscard]] bool is_buried(std::string_view id, uint64_t birth) const;
+  // Who has not acknowledged. Empty: there is no such tombstone.
+  [[nodiscard]] MemberSet missing(std::string_view id, uint64_t birth) const;
+  // What this member has not acknowledged.
+  [[nodiscard]] std::vector<Named> unacknowledged(MemberIndex member) const;
+
+  struct Counts {
+    size_t ids = 0;
+    size_t claims = 0;
+    size_t lingering = 0;
+    size_t tombstones = 0;
+  };
+  [[nodiscard]] Counts counts() const noexcept;
+
+ private:
+  struct Word {  // What a member said of a birth.
+    MemberIndex member = 0;
+    uint32_t stream = 0;  // In which of its streams.
+    bool is_coming = false;
+  };
+  struct Birth {
+    uint64_t birth = 0;
+    ObjectParts parts;
+    std::vector<Word> holders;
+    bool is_claimed = false;
+    Word claim;
+
+    [[nodiscard]] bool is_silent() const noexcept { return holders.empty() && !is_claimed; }
+  };
+  using Entry = std::vector<Birth>;  // Of one id. More than one: a conflict that is not decided yet.
+  [[nodiscard]] MemberSet all() const noexcept;
+  [[nodiscard]] Word word_of(MemberIndex member, bool is_coming = false) const {
+    return {member, streams_[member], is_coming};
+  }
+  [[nodiscard]] Birth* find(std::string_view id, uint64_t birth);
+  [[nodiscard]] Birth& birth_for(std::string_view id, uint64_t birth);
+  void set_holder(Birth& birth, const Word& word);
+  static bool drop_words(Birth& birth, const std::function<bool(const Word&)>& is_over);
+  void drop_words(const std::function<bool(const Word&)>& is_over);
+  // A birth without a word goes, or lingers while a member may have it that cannot say so.
+  void settle(std::string_view id, uint64_t birth);
+  [[nodiscard]] static bool is_better(const Birth& one, const Birth& other) noexcept;
+
+  size_t members_ = 0;
+  std::vector<uint32_t> streams_;                    // The number of each member's stream, from 1 on.
+  std::vector<std::array<uint64_t, 2>> identities_;  // Of each member's memory.
+  MemberSet reported_;                               // Have ended a report, of whatever stream.
+  MemberSet current_;                                // Have ended that of their stream, which is open.
+  std::unordered_map<std::string, Entry> entries_;
+  size_t lingering_max_ = 0;  // At least so many births without a word as there are.
+  std::map<Named, MemberSet> tombstones_;  // Who has acknowledged.
+};
+
+}  // namespace refract::object

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the owner of a node's objects asks of other nodes, and what it is told: object/directory implements it
+// where nodes belong together. Without it a node has what it has.
+//
+// Threads: only the shard that owns the objects.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/object/owner/object_store.h"
+#include "refract/rpc/server.h"
+
+namespace refract::object {
+
+// What became of a delete on all nodes.
+struct Removed {
+  Code code = Code::kUnavailable;
+  uint64_t birth = 0;    // kOk: of what was deleted; kVersionMismatch: of what is there.
+  uint64_t holders = 0;  // Of its memory, on all nodes together.
+  std::vector<std::string> missed;  // Nodes that have not acknowledged it yet.
+};
+
+class Elsewhere {
+ public:
+  // The service, as it is told.
+  class Asker {
+   public:
+    // Of a claim() that did not answer at once.
+    virtual void claimed(uint64_t ticket, Code code) noexcept = 0;
+    virtual void removed(uint64_t ticket, const Removed& removed) noexcept = 0;
+    // One look at all nodes has ended without the object. kNotFound: no node has it. kUnavailable: some that
+    // may have it were not reached. kNoSpace: there is no room for it here.
+    virtual void absent(std::string_view id, Code code) noexcept = 0;
+    [[nodiscard]] virtual bool is_awaited(std::string_view id) const noexcept = 0;
+    // Whether a call is under way that may make it.
+    [[nodiscard]] virtual bool is_making(std::string_view id, uint64_t birth) const noexcept = 0;
+    // Another birth has the id: a creation of this one is given up.
+    virtual void lost(std::string_view id, uint64_t birth) noexcept = 0;
+    // The store was changed: to be called once behind the changes of a turn.
+    virtual void store_changed() noexcept = 0;
+
+   protected:
+    ~Asker() = default;
+  };
+
+  virtual ~Elsewhere() = default;
+  // Before all else; null: nothing is told any more.
+  virtual void answer_to(Asker* asker) noexcept = 0;
+
+  // Whether the id must be claimed before it is made here: all but those that this node gave out.
+  [[nodiscard]] virtual bool needs_claim(std::string_view id) const noexcept = 0;
+  // Takes the id for this birth. kOk; kExists: another birth has it; kUnavailable: the id's home is away or
+  // knows too little. Nothing: claimed() follows, in some seconds at most.
+  [[nodiscard]] virtual std::optional<Code> claim(std::string_view id, uint64_t birth, uint64_t ticket) = 0;
+  // A claim that was granted, or asked for, is of no use any more: nothing was made, or it was given up.
+  virtual void unclaim(std::string_view id, uint64_t birth) = 0;
+
+  // is_awaited(id), and it is not here: from now on it is looked for, until it is here or not awaited.
+  virtual void want(std::string_view id) = 0;
+  // Deletes it on all nodes. `birth` 0: whichever there is. removed() follows.
+  virtual void remove(std::string_view id, uint64_t birth, uint64_t ticket) = 0;
+  // Who has it: names of nodes, this one's among them. located() as want() without a pull.
+  struct Located {
+    Code code = Code::kUnavailable;
+    uint64_t birth = 0;
+    ObjectParts parts;
+    std::vector<std::string> holders;
+  };
+  using TakeLocated = std::function<void(const Located&)>;
+  virtual void locate(std::string_view id, TakeLocated take) = 0;
+
+  // What the store has told.
+  virtual void sealed(std::string_view id, const Object& object) = 0;
+  virtual void deleted(std::string_view id, const Object& object) = 0;
+  // Whether the process behind this session is another node.
+  [[nodiscard]] virtual bool is_node(rpc::SessionId session) const noexcept = 0;
+  // A copy goes to the process behind this session, which may be another node's.
+  virtual void passed_on(rpc::SessionId session, std::string_view id) = 0;
+  // False: it is another node's, and the lists of both differ.
+  [[nodiscard]] virtual bool may_fetch(rpc::SessionId session) const noexcept = 0;
+};
+
+}  // namespace refract::object
