@@ -65,6 +65,10 @@ Reported<Channel*> ClientDomain::connect(std::string_view address) {
     state.last_refusal = why;
     return report(why);
   };
+  if (state.options.role == Role::kNode && state.options.secret == nullptr) {
+    return refused({Code::kInvalidArgument, "the node role is proven by a secret, and there is none",
+                    "give all nodes of the list the same secret (cluster.secret_file)"});
+  }
   auto node = parse_node_address(address);
   if (!node) return refused(node.error());
   auto candidates = resolve_within(node->place, state.options.connect_timeout_ns);

@@ -21,6 +21,7 @@
 #include "refract/base/units.h"
 #include "refract/fabric/channel.h"
 #include "refract/fabric/tcp/facts.h"
+#include "refract/fabric/tcp/role.h"
 #include "refract/fabric/tcp/secret.h"
 #include "refract/memory/host/descriptor.h"
 
@@ -44,6 +45,7 @@ struct DomainCounters {
 struct Admitted {
   Descriptor socket;
   std::string peer;  // For people.
+  Role role = Role::kClient;
 };
 
 class Hub;
@@ -93,6 +95,8 @@ class ServerDomain final : public TcpDomain {
   [[nodiscard]] size_t connections() const noexcept;
   // "10.0.0.7:41234". Of a channel of this domain.
   [[nodiscard]] static std::string peer_of(const Channel& channel);
+  // As what its peer has proven itself. Of a channel of this domain.
+  [[nodiscard]] static Role role_of(const Channel& channel) noexcept;
 
   [[nodiscard]] Reported<Channel*> connect(
       std::string_view address) override;  // kUnsupported: use a ClientDomain.
@@ -104,7 +108,9 @@ class ServerDomain final : public TcpDomain {
 };
 
 struct ClientOptions {
-  const Secret* secret = nullptr;                // Null: none. Outlives the domain.
+  const Secret* secret =
+      nullptr;  // Of the role. Null: none, which is for clients alone. Outlives the domain.
+  Role role = Role::kClient;
   uint64_t connect_timeout_ns = 5 * kSecond_ns;  // For one attempt: until Welcome.
   // A channel that was open and lost its peer tries so long to come back; then its last kClosed comes.
   uint64_t reconnect_for_ns = kForever_ns;
