@@ -10,6 +10,7 @@
 #include "refract/fabric/tcp/client_link.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/hub.h"
+#include "refract/fabric/tcp/name_lookup.h"
 
 namespace refract::fabric::tcp {
 namespace {
@@ -158,6 +159,9 @@ bool ClientDomain::prepare_sleep() noexcept {
 
 const Report& ClientDomain::last_refusal() const noexcept {
   return state_->last_refusal;
+}
+const Report& ClientDomain::refusal_of(const Channel& channel) const noexcept {
+  return as_link(channel).refusal();
 }
 const NodeFacts& ClientDomain::facts(const Channel& channel) const noexcept {
   return as_link(channel).facts();

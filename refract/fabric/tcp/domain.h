@@ -21,7 +21,6 @@
 #include "refract/base/units.h"
 #include "refract/fabric/channel.h"
 #include "refract/fabric/tcp/facts.h"
-#include "refract/fabric/tcp/role.h"
 #include "refract/fabric/tcp/secret.h"
 #include "refract/memory/host/descriptor.h"
 
@@ -134,7 +133,10 @@ class ClientDomain final : public TcpDomain {
 
   // Why the last connection failed or closed, for a person.
   [[nodiscard]] const Report& last_refusal() const noexcept;
-  // These are for channels of this domain; the facts are those of the last Welcome.
+  // These are for channels of this domain, until the poll behind the one with their last completion.
+  // Why this one failed or was lost; kOk: neither.
+  [[nodiscard]] const Report& refusal_of(const Channel& channel) const noexcept;
+  // Those of the last Welcome.
   [[nodiscard]] const NodeFacts& facts(const Channel& channel) const noexcept;
   // The kernel's smoothed estimate; 0 while the channel is not open. A system call.
   [[nodiscard]] uint64_t round_trip_ns(const Channel& channel) const noexcept;

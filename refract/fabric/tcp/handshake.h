@@ -25,7 +25,6 @@
 #include "refract/base/report.h"
 #include "refract/fabric/tcp/facts.h"
 #include "refract/fabric/tcp/frame.h"
-#include "refract/fabric/tcp/role.h"
 #include "refract/fabric/tcp/secret.h"
 #include "refract/memory/host/descriptor.h"
 
