@@ -79,7 +79,7 @@ Reported<> shake_hands(const Descriptor& socket) {
                       .version = tcp::kWireVersion,
                       .version_oldest = tcp::kWireVersionOldest,
                       .shard = 0,
-                      .reserved = 0,
+                      .role = 0,
                       .nonce = {}};
   secure_random(hello.nonce);
   tcp::HandshakeReader reader;

@@ -46,8 +46,10 @@ ROOMS = {
         "hosted_objects": ["config", "observe", "hosted"],
         "durable": ["config", "space", "observe", "hosted"],
         "doctor": ["config", "durable"],
+        "peers": [],
         "server": [
             "config", "space", "hosted", "hosted_kv", "hosted_objects", "durable", "observe", "doctor",
+            "peers",
         ],
         "keeper": ["config", "space", "hosted", "durable", "server"],
     },

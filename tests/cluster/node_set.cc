@@ -20,7 +20,8 @@ NodeSet::NodeSet(std::vector<std::string> names, const Options& options) : names
                                           "--restart-limit",   "1000",
                                           "--restart-backoff", "0ns"};
     arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
-    nodes_.push_back(std::make_unique<Node>(NodeOptions{.arguments = std::move(arguments)}));
+    nodes_.push_back(
+        std::make_unique<Node>(NodeOptions{.arguments = std::move(arguments), .program = options.program}));
   }
 }
 

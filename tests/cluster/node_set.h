@@ -21,6 +21,7 @@ class NodeSet {
   struct Options {
     std::vector<std::string> arguments = {};  // Further flags of each.
     std::string list = {};                    // Empty: version 1, with addresses at which no node is.
+    std::string program = {};                 // Empty: refractd.
   };
   // Starts one node for each name, one after the other.
   explicit NodeSet(std::vector<std::string> names) : NodeSet(std::move(names), {}) {}

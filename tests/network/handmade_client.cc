@@ -86,7 +86,7 @@ Reported<uint16_t> HandmadeClient::shake_hands(const Versions& versions, const f
                            .version = versions.newest,
                            .version_oldest = versions.oldest,
                            .shard = versions.shard,
-                           .reserved = 0,
+                           .role = 0,
                            .nonce = {}};
   secure_random(hello.nonce);
   fabric::tcp::HandshakeReader reader;

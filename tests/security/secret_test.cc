@@ -30,7 +30,7 @@ std::string heard_without_secret(const std::string& address) {
                            .version = fabric::tcp::kWireVersion,
                            .version_oldest = fabric::tcp::kWireVersionOldest,
                            .shard = 0,
-                           .reserved = 0,
+                           .role = 0,
                            .nonce = {}};
   const fabric::tcp::Proof guess{.mac = {std::byte{1}}};
   (void)fabric::tcp::send_handshake(stranger.fd(), fabric::tcp::FrameKind::kHello, hello);

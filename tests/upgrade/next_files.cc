@@ -35,7 +35,7 @@ const uint64_t kNodePageVersion = 3;
 
 namespace fabric::tcp {
 
-const uint16_t kWireVersion = 1;
+const uint16_t kWireVersion = 2;
 const uint16_t kWireVersionOldest = 1;
 
 }  // namespace fabric::tcp

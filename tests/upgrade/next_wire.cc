@@ -35,8 +35,8 @@ const uint64_t kNodePageVersion = 2;
 
 namespace fabric::tcp {
 
-const uint16_t kWireVersion = 2;
-const uint16_t kWireVersionOldest = 1;
+const uint16_t kWireVersion = 3;
+const uint16_t kWireVersionOldest = 2;
 
 }  // namespace fabric::tcp
 

@@ -10,6 +10,7 @@
 #include "refract/fabric/tcp/client_link.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/hub.h"
+#include "refract/fabric/tcp/name_lookup.h"
 
 namespace refract::fabric::tcp {
 namespace {
@@ -65,6 +66,10 @@ Reported<Channel*> ClientDomain::connect(std::string_view address) {
     state.last_refusal = why;
     return report(why);
   };
+  if (state.options.role == Role::kNode && state.options.secret == nullptr) {
+    return refused({Code::kInvalidArgument, "the node role is proven by a secret, and there is none",
+                    "give all nodes of the list the same secret (cluster.secret_file)"});
+  }
   auto node = parse_node_address(address);
   if (!node) return refused(node.error());
   auto candidates = resolve_within(node->place, state.options.connect_timeout_ns);
@@ -154,6 +159,9 @@ bool ClientDomain::prepare_sleep() noexcept {
 
 const Report& ClientDomain::last_refusal() const noexcept {
   return state_->last_refusal;
+}
+const Report& ClientDomain::refusal_of(const Channel& channel) const noexcept {
+  return as_link(channel).refusal();
 }
 const NodeFacts& ClientDomain::facts(const Channel& channel) const noexcept {
   return as_link(channel).facts();

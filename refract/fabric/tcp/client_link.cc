@@ -19,6 +19,21 @@ bool is_worth_another_attempt(Code code) noexcept {
   return code == Code::kUnavailable || code == Code::kOverloaded || code == Code::kSystem;
 }
 
+// A node of before the roles must not take a node for a client.
+uint16_t oldest_version(Role role) noexcept {
+  return role == Role::kClient ? kWireVersionOldest : std::max(kWireVersionOldest, kWireVersionOfRoles);
+}
+
+// In the words of each role.
+const char* secret_name(Role role) noexcept {
+  return role == Role::kNode ? "cluster secret" : "secret";
+}
+const char* how_to_share(Role role) noexcept {
+  return role == Role::kNode
+             ? "give all nodes of the list the same secret (cluster.secret_file)"
+             : "name a copy of the node's secret file: secret_file=PATH, or REFRACT_SECRET_FILE";
+}
+
 uint64_t now_ns() noexcept {
   return system_clock().now_ns();
 }
@@ -176,17 +191,18 @@ Reported<> ClientLink::connected() noexcept {
   }
   Hello hello{.magic = kWireMagic,
               .version = kWireVersion,
-              .version_oldest = kWireVersionOldest,
+              .version_oldest = oldest_version(options_.role),
               .shard = address_.shard,
-              .reserved = 0,
+              .role = static_cast<uint32_t>(options_.role),
               .nonce = {}};
   secure_random(hello.nonce);
   transcript_ = {.client_nonce = hello.nonce,
                  .node_nonce = {},
                  .version = 0,
                  .client_version = kWireVersion,
-                 .client_version_oldest = kWireVersionOldest,
-                 .shard = address_.shard};
+                 .client_version_oldest = oldest_version(options_.role),
+                 .shard = address_.shard,
+                 .role = options_.role};
   if (!send_handshake(attempt_.get(), FrameKind::kHello, hello)) {
     return report(Code::kUnavailable, fmt::format("{} hung up in the handshake", address_.text));
   }
@@ -218,21 +234,26 @@ Reported<> ClientLink::take_frame() {
 }
 
 Reported<> ClientLink::take_challenge(const Challenge& challenge) {
-  if (challenge.version < kWireVersionOldest || challenge.version > kWireVersion) {
+  const uint16_t oldest = oldest_version(options_.role);
+  if (challenge.version < oldest || challenge.version > kWireVersion) {
     return report(Code::kUnsupported,
                   fmt::format("{} chose version {} of the TCP wire, this client speaks {}", address_.text,
-                              challenge.version, versions_text(kWireVersionOldest, kWireVersion)),
+                              challenge.version, versions_text(oldest, kWireVersion)),
                   "update the client");
   }
   if (challenge.secret_wanted != 0 && options_.secret == nullptr) {
-    return report(Code::kAccessDenied,
-                  fmt::format("{} wants a secret, and this client has none", address_.text),
-                  "name a copy of the node's secret file: secret_file=PATH, or REFRACT_SECRET_FILE");
+    return report(
+        Code::kAccessDenied,
+        fmt::format("{} wants a {}, and this client has none", address_.text, secret_name(options_.role)),
+        how_to_share(options_.role));
   }
   if (challenge.secret_wanted == 0 && options_.secret != nullptr) {
     return report(Code::kAccessDenied,
-                  fmt::format("{} asks for no secret, so it may not be the node you mean", address_.text),
-                  "give the node its secret (auth.secret_file), or the client none");
+                  fmt::format("{} asks for no {}, so it may not be the node you mean", address_.text,
+                              secret_name(options_.role)),
+                  options_.role == Role::kNode
+                      ? how_to_share(options_.role)
+                      : "give the node its secret (auth.secret_file), or the client none");
   }
   transcript_.version = challenge.version;
   transcript_.node_nonce = challenge.nonce;
@@ -249,7 +270,8 @@ Reported<> ClientLink::take_challenge(const Challenge& challenge) {
 Reported<> ClientLink::take_welcome(const Welcome& welcome) {
   if (options_.secret != nullptr &&
       !is_same(welcome.mac, node_mac(*options_.secret, transcript_, welcome.facts))) {
-    return report(Code::kAccessDenied, fmt::format("{} does not know the secret", address_.text),
+    return report(Code::kAccessDenied,
+                  fmt::format("{} does not know the {}", address_.text, secret_name(options_.role)),
                   "it is not the node you mean: check the address, and who else may listen there");
   }
   auto facts = facts_from_wire(welcome.facts);

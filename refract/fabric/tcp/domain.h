@@ -44,6 +44,7 @@ struct DomainCounters {
 struct Admitted {
   Descriptor socket;
   std::string peer;  // For people.
+  Role role = Role::kClient;
 };
 
 class Hub;
@@ -93,6 +94,8 @@ class ServerDomain final : public TcpDomain {
   [[nodiscard]] size_t connections() const noexcept;
   // "10.0.0.7:41234". Of a channel of this domain.
   [[nodiscard]] static std::string peer_of(const Channel& channel);
+  // As what its peer has proven itself. Of a channel of this domain.
+  [[nodiscard]] static Role role_of(const Channel& channel) noexcept;
 
   [[nodiscard]] Reported<Channel*> connect(
       std::string_view address) override;  // kUnsupported: use a ClientDomain.
@@ -104,7 +107,9 @@ class ServerDomain final : public TcpDomain {
 };
 
 struct ClientOptions {
-  const Secret* secret = nullptr;                // Null: none. Outlives the domain.
+  const Secret* secret =
+      nullptr;  // Of the role. Null: none, which is for clients alone. Outlives the domain.
+  Role role = Role::kClient;
   uint64_t connect_timeout_ns = 5 * kSecond_ns;  // For one attempt: until Welcome.
   // A channel that was open and lost its peer tries so long to come back; then its last kClosed comes.
   uint64_t reconnect_for_ns = kForever_ns;
@@ -128,7 +133,10 @@ class ClientDomain final : public TcpDomain {
 
   // Why the last connection failed or closed, for a person.
   [[nodiscard]] const Report& last_refusal() const noexcept;
-  // These are for channels of this domain; the facts are those of the last Welcome.
+  // These are for channels of this domain, until the poll behind the one with their last completion.
+  // Why this one failed or was lost; kOk: neither.
+  [[nodiscard]] const Report& refusal_of(const Channel& channel) const noexcept;
+  // Those of the last Welcome.
   [[nodiscard]] const NodeFacts& facts(const Channel& channel) const noexcept;
   // The kernel's smoothed estimate; 0 while the channel is not open. A system call.
   [[nodiscard]] uint64_t round_trip_ns(const Channel& channel) const noexcept;

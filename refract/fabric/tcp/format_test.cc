@@ -67,12 +67,15 @@ TEST(TcpFormat, headers_are_the_documented_bytes) {
 }
 
 TEST(TcpFormat, handshake_frames_are_the_documented_bytes) {
-  Hello hello{.magic = kWireMagic, .version = 1, .version_oldest = 1, .shard = 2, .reserved = 0, .nonce = {}};
+  Hello hello{.magic = kWireMagic, .version = 1, .version_oldest = 1, .shard = 2, .role = 0, .nonce = {}};
   count_up(hello.nonce, 0x00);
   EXPECT_EQ(hex_of(hello),
             "52 74 63 70 01 00 01 00 02 00 00 00 00 00 00 00 "
             "00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f "
             "10 11 12 13 14 15 16 17 18 19 1a 1b 1c 1d 1e 1f");
+  hello.version = hello.version_oldest = 2;
+  hello.role = static_cast<uint32_t>(Role::kNode);
+  EXPECT_EQ(hex_of(hello).substr(0, 3 * 16 - 1), "52 74 63 70 02 00 02 00 02 00 00 00 01 00 00 00");
   Challenge challenge{.version = 1, .secret_wanted = 1, .reserved = 0, .nonce = {}};
   count_up(challenge.nonce, 0x40);
   EXPECT_EQ(hex_of(challenge),
@@ -101,6 +104,19 @@ TEST(TcpFormat, proofs_are_the_documented_hmacs) {
   EXPECT_EQ(hex_of(node_mac(secret, example_transcript(), facts_to_wire(example_facts()))),
             "8d 16 24 de ad 93 4a 49 61 07 9a 96 9a 1b 36 1e "
             "c6 ae 27 16 c0 ba 1d 3d 63 e8 e0 a1 9d dd c4 f6");
+}
+
+TEST(TcpFormat, proofs_of_the_node_role_are_the_documented_hmacs) {
+  const Secret secret = secret_of("sixteen bytes ok");
+  Transcript transcript = example_transcript();
+  transcript.version = transcript.client_version = transcript.client_version_oldest = 2;
+  transcript.role = Role::kNode;
+  EXPECT_EQ(hex_of(client_mac(secret, transcript)),
+            "28 b0 8a 1f 79 19 ea 94 97 26 6a 99 b5 54 6c 2c "
+            "c9 2d 33 74 3f 05 71 04 03 1f cf 54 6d fb 5a f7");
+  EXPECT_EQ(hex_of(node_mac(secret, transcript, facts_to_wire(example_facts()))),
+            "d0 7f c9 84 69 9b e9 c9 39 12 92 20 43 c0 7f e4 "
+            "83 04 b1 71 68 44 ff 91 c0 92 06 dc 33 e5 a8 b0");
 }
 
 // What really goes over a socket for a message and a one-sided request.

@@ -18,7 +18,7 @@ namespace {
 
 // What is hashed: no padding, so each field has its place.
 struct Statement {
-  std::array<char, 16> role;
+  std::array<char, 16> from;
   Nonce client_nonce;
   Nonce node_nonce;
   uint16_t version;
@@ -26,18 +26,18 @@ struct Statement {
   uint16_t client_version_oldest;
   uint16_t reserved;
   uint32_t shard;
-  uint32_t reserved_too;
+  uint32_t role;
   Facts facts;  // Zeros in the client's.
 };
 static_assert(sizeof(Statement) == 96 + sizeof(Facts));
 static_assert(std::has_unique_object_representations_v<Statement>);
 
-constexpr std::array<char, 16> kClientRole = {"refract client"};
-constexpr std::array<char, 16> kNodeRole = {"refract node"};
+constexpr std::array<char, 16> kFromClient = {"refract client"};
+constexpr std::array<char, 16> kFromNode = {"refract node"};
 
-Mac mac_of(const Secret& secret, const std::array<char, 16>& role, const Transcript& transcript,
+Mac mac_of(const Secret& secret, const std::array<char, 16>& from, const Transcript& transcript,
            const Facts& facts) noexcept {
-  const Statement statement{.role = role,
+  const Statement statement{.from = from,
                             .client_nonce = transcript.client_nonce,
                             .node_nonce = transcript.node_nonce,
                             .version = transcript.version,
@@ -45,7 +45,7 @@ Mac mac_of(const Secret& secret, const std::array<char, 16>& role, const Transcr
                             .client_version_oldest = transcript.client_version_oldest,
                             .reserved = 0,
                             .shard = transcript.shard,
-                            .reserved_too = 0,
+                            .role = static_cast<uint32_t>(transcript.role),
                             .facts = facts};
   Mac mac{};
   unsigned bytes = 0;
@@ -79,11 +79,11 @@ std::string versions_text(uint16_t oldest, uint16_t newest) {
 }
 
 Mac client_mac(const Secret& secret, const Transcript& transcript) noexcept {
-  return mac_of(secret, kClientRole, transcript, {});
+  return mac_of(secret, kFromClient, transcript, {});
 }
 
 Mac node_mac(const Secret& secret, const Transcript& transcript, const Facts& facts) noexcept {
-  return mac_of(secret, kNodeRole, transcript, facts);
+  return mac_of(secret, kFromNode, transcript, facts);
 }
 
 bool is_same(const Mac& one, const Mac& other) noexcept {

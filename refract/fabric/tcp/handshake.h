@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the two ends of a fresh connection come to trust each other. Worked example: docs/formats/tcp.md.
 //
-//   client                                   node
-//     Hello       versions, shard, nonce ->
-//                                        <-  Challenge  version chosen, is a secret wanted, nonce
-//     Proof       client's HMAC          ->
-//                                        <-  Welcome    node's HMAC, NodeFacts; or Refused and the end
+//   client                                         node
+//     Hello       versions, shard, role, nonce ->
+//                                              <-  Challenge  version chosen, is a secret wanted, nonce
+//     Proof       client's HMAC                ->
+//                                              <-  Welcome    node's HMAC, NodeFacts; or Refused and the end
 //
-// The HMACs (SHA-256, keyed by the secret) cover the role, both nonces, the versions and the shard, the
-// node's also the facts. So neither can be replayed or reflected, and no version can be talked down. The
-// secret itself never travels. Refused may take the place of Challenge, too.
+// The HMACs (SHA-256, keyed by the secret of the role) cover which end speaks, both nonces, the versions, the
+// shard and the role, the node's also the facts. So neither can be replayed or reflected, no version can be
+// talked down, and no proof of one role is one of the other. The secret itself never travels. Refused may
+// take the place of Challenge, too.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +34,7 @@ inline constexpr uint32_t kWireMagic = 0x70637452;  // The bytes "Rtcp".
 // versions.cc
 extern const uint16_t kWireVersion;
 extern const uint16_t kWireVersionOldest;
+inline constexpr uint16_t kWireVersionOfRoles = 2;  // The first one in which Hello names a role.
 
 // "version 1", "versions 1 to 2".
 [[nodiscard]] std::string versions_text(uint16_t oldest, uint16_t newest);
@@ -46,7 +48,7 @@ struct Hello {
   uint16_t version;  // The newest that the client speaks.
   uint16_t version_oldest;
   uint32_t shard;
-  uint32_t reserved;
+  uint32_t role;  // A Role. 0 before kWireVersionOfRoles.
   Nonce nonce;
 };
 struct Challenge {
@@ -96,6 +98,7 @@ struct Transcript {
   uint16_t client_version = 0;
   uint16_t client_version_oldest = 0;
   uint32_t shard = 0;
+  Role role = Role::kClient;
 };
 [[nodiscard]] Mac client_mac(const Secret& secret, const Transcript& transcript) noexcept;
 [[nodiscard]] Mac node_mac(const Secret& secret, const Transcript& transcript, const Facts& facts) noexcept;

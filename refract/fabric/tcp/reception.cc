@@ -38,6 +38,16 @@ struct Handshake {
   uint64_t deadline_ns = 0;
 };
 
+// Nothing of such a proof is told but that it is wrong.
+Report secret_refusal(Role role) {
+  if (role == Role::kNode) {
+    return {Code::kAccessDenied, "the other node's cluster secret is not this node's",
+            "give all nodes of the list the same secret (cluster.secret_file)"};
+  }
+  return {Code::kAccessDenied, "the client's secret is not this node's",
+          "name the file that the node's auth.secret_file names, or a copy of it"};
+}
+
 // In an epoll event's word, where no handshake's address stands.
 constexpr uint64_t kListenWord = 1;
 constexpr uint64_t kAlarmWord = 2;
@@ -66,6 +76,8 @@ struct Reception::State {
   void set_alarm() noexcept;
   void alarm_rang();
   void step(Handshake& handshake);
+  [[nodiscard]] const Secret* secret_of(Role role) const noexcept;
+  [[nodiscard]] Reported<Role> role_in(const Hello& hello, uint16_t version) const;
   [[nodiscard]] bool take_hello(Handshake& handshake);
   [[nodiscard]] bool take_proof(Handshake& handshake);
   bool refuse(Handshake& handshake, const Report& why);
@@ -100,7 +112,9 @@ Reported<std::unique_ptr<Reception>> Reception::create(runtime::Shard& shard, co
     return report(Code::kInvalidArgument, "a reception needs shards, facts and room for a handshake");
   }
   // The library sets itself up at its first use, which takes milliseconds: better now than in a client's way.
-  if (options.secret != nullptr) (void)client_mac(*options.secret, {});
+  for (const Secret* secret : {options.secret, options.cluster_secret}) {
+    if (secret != nullptr) (void)client_mac(*secret, {});
+  }
   auto state = std::make_unique<State>();
   state->shard = &shard;
   state->options = options;
@@ -255,6 +269,32 @@ void Reception::State::step(Handshake& handshake) {
   }
 }
 
+const Secret* Reception::State::secret_of(Role role) const noexcept {
+  return role == Role::kNode ? options.cluster_secret : options.secret;
+}
+
+Reported<Role> Reception::State::role_in(const Hello& hello, uint16_t version) const {
+  const auto role = static_cast<Role>(hello.role);
+  if (role == Role::kClient) return role;
+  if (version < kWireVersionOfRoles) {
+    return report(Code::kUnsupported,
+                  fmt::format("{} of the TCP wire has no roles, and the client asks for role {}",
+                              versions_text(version, version), hello.role),
+                  "update the client");
+  }
+  if (role != Role::kNode) {
+    return report(
+        Code::kUnsupported,
+        fmt::format("the client asks for role {}, and this node knows 0 (client) and 1 (node)", hello.role),
+        "update the node first");
+  }
+  if (secret_of(role) == nullptr) {
+    return report(Code::kAccessDenied, "this node has no cluster secret, so no other node can prove itself",
+                  "give all nodes of the list the same secret (cluster.secret_file)");
+  }
+  return role;
+}
+
 bool Reception::State::take_hello(Handshake& handshake) {
   const auto hello = handshake.reader.frame<Hello>();
   if (!hello || hello->magic != kWireMagic) {
@@ -277,8 +317,10 @@ bool Reception::State::take_hello(Handshake& handshake) {
                    fmt::format("there is no shard {}: this node has {}", hello->shard, options.shards.size()),
                    "ask shard 0 how many there are"});
   }
+  const auto role = role_in(*hello, version);
+  if (!role) return refuse(handshake, role.error());
   Challenge challenge{.version = version,
-                      .secret_wanted = static_cast<uint16_t>(options.secret != nullptr ? 1 : 0),
+                      .secret_wanted = static_cast<uint16_t>(secret_of(*role) != nullptr ? 1 : 0),
                       .reserved = 0,
                       .nonce = {}};
   secure_random(challenge.nonce);
@@ -287,7 +329,8 @@ bool Reception::State::take_hello(Handshake& handshake) {
                           .version = version,
                           .client_version = hello->version,
                           .client_version_oldest = hello->version_oldest,
-                          .shard = hello->shard};
+                          .shard = hello->shard,
+                          .role = *role};
   handshake.stage = Stage::kProof;
   if (send_handshake(handshake.socket.get(), FrameKind::kChallenge, challenge)) return true;
   ++counters.hung_up;
@@ -301,17 +344,20 @@ bool Reception::State::take_proof(Handshake& handshake) {
     ++counters.malformed;
     return false;
   }
-  if (options.secret != nullptr && !is_same(proof->mac, client_mac(*options.secret, handshake.transcript))) {
+  const Role role = handshake.transcript.role;
+  const Secret* const secret = secret_of(role);
+  if (secret != nullptr && !is_same(proof->mac, client_mac(*secret, handshake.transcript))) {
     ++counters.secret_wrong;
-    return refuse(handshake, {Code::kAccessDenied, "the client's secret is not this node's",
-                              "name the file that the node's auth.secret_file names, or a copy of it"});
+    return refuse(handshake, secret_refusal(role));
   }
   const uint32_t shard_index = handshake.transcript.shard;
-  if (options.shards[shard_index]->connections() >= options.connections_max) {
-    return refuse(handshake, {Code::kOverloaded,
-                              fmt::format("shard {} of the node has {} TCP connections, its maximum",
-                                          shard_index, options.connections_max),
-                              "close some, or try again later"});
+  const uint64_t most =
+      uint64_t{options.connections_max} + (role == Role::kNode ? options.connections_of_nodes : 0);
+  if (options.shards[shard_index]->connections() >= most) {
+    return refuse(handshake,
+                  {Code::kOverloaded,
+                   fmt::format("shard {} of the node has {} TCP connections, its maximum", shard_index, most),
+                   "close some, or try again later"});
   }
   welcome(handshake);
   return false;
@@ -320,8 +366,8 @@ bool Reception::State::take_proof(Handshake& handshake) {
 void Reception::State::welcome(Handshake& handshake) {
   const uint32_t shard_index = handshake.transcript.shard;
   Welcome welcome{.mac = {}, .facts = facts_to_wire(options.facts(shard_index))};
-  if (options.secret != nullptr) {
-    welcome.mac = node_mac(*options.secret, handshake.transcript, welcome.facts);
+  if (const Secret* secret = secret_of(handshake.transcript.role); secret != nullptr) {
+    welcome.mac = node_mac(*secret, handshake.transcript, welcome.facts);
   }
   if (!send_handshake(handshake.socket.get(), FrameKind::kWelcome, welcome)) {
     ++counters.hung_up;
@@ -329,7 +375,8 @@ void Reception::State::welcome(Handshake& handshake) {
   }
   ++counters.admitted;
   unwatch(handshake.socket.get());
-  options.shards[shard_index]->hand_over({std::move(handshake.socket), std::move(handshake.peer)});
+  options.shards[shard_index]->hand_over(
+      {std::move(handshake.socket), std::move(handshake.peer), handshake.transcript.role});
 }
 
 // Always false, for callers that end the handshake with it.

@@ -26,13 +26,15 @@ namespace refract::fabric::tcp {
 class Reception final : public runtime::Poller {
  public:
   struct Options {
-    int listen_fd = -1;                     // From listen(); stays the caller's, outlives this.
-    const Secret* secret = nullptr;         // Null: clients need none. Outlives this.
-    std::span<ServerDomain* const> shards;  // Row k is shard k; both the rows and the domains outlive this.
+    int listen_fd = -1;                      // From listen(); stays the caller's, outlives this.
+    const Secret* secret = nullptr;          // Null: clients need none. Outlives this.
+    const Secret* cluster_secret = nullptr;  // Of the node role. Null: that role is refused. Outlives this.
+    std::span<ServerDomain* const> shards;   // Row k is shard k; both the rows and the domains outlive this.
     std::function<NodeFacts(uint32_t shard)> facts;
     // What a client is told that asks for the first shard that has no row. Empty: how many there are.
     Report no_further_shard = {};
     uint32_t connections_max = 10'000;  // Of each shard; further ones are refused as overloaded.
+    uint32_t connections_of_nodes = 0;  // Beyond those, for the node role alone: clients keep no node out.
     uint32_t handshakes_max = 256;
     uint64_t handshake_timeout_ns = 5'000'000'000;
   };

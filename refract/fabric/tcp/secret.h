@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +15,12 @@
 #include "refract/base/report.h"
 
 namespace refract::fabric::tcp {
+
+// As what the connecting end comes. Each role has a secret of its own, and none gives the other role.
+enum class Role : uint32_t {
+  kClient = 0,  // Proven by the clients' secret, where the node has one.
+  kNode = 1,    // Another node of the cluster. Proven by the cluster's secret, always.
+};
 
 inline constexpr size_t kSecretBytesMin = 16;
 inline constexpr size_t kSecretBytesMax = 1024;

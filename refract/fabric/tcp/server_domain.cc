@@ -19,14 +19,17 @@ namespace {
 
 class ServerConnection final : public Connection {
  public:
-  ServerConnection(Hub& hub, std::string peer) : Connection(hub), peer_(std::move(peer)) {}
+  ServerConnection(Hub& hub, std::string peer, Role role)
+      : Connection(hub), peer_(std::move(peer)), role_(role) {}
   [[nodiscard]] bool begin(Descriptor socket) noexcept { return start(std::move(socket)); }
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  [[nodiscard]] Role role() const noexcept { return role_; }
 
   size_t index = 0;  // In the domain's list.
 
  private:
   std::string peer_;
+  Role role_;
 };
 
 }  // namespace
@@ -97,7 +100,7 @@ void ServerDomain::State::take_newcomers() {
 }
 
 void ServerDomain::State::adopt(Admitted admitted) {
-  auto made = std::make_unique<ServerConnection>(*this, std::move(admitted.peer));
+  auto made = std::make_unique<ServerConnection>(*this, std::move(admitted.peer), admitted.role);
   make_room_for(connections.size() + 1);
   if (dead.capacity() <= connections.size()) dead.reserve(2 * connections.size() + 1);
   if (!made->begin(std::move(admitted.socket))) {
@@ -124,6 +127,10 @@ void ServerDomain::State::destroy_closed() noexcept {
 
 std::string ServerDomain::peer_of(const Channel& channel) {
   return static_cast<const ServerConnection&>(channel).peer();
+}
+
+Role ServerDomain::role_of(const Channel& channel) noexcept {
+  return static_cast<const ServerConnection&>(channel).role();
 }
 
 Reported<Channel*> ServerDomain::connect(std::string_view address) {

@@ -6,19 +6,13 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
-#include <condition_variable>
-#include <csignal>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "refract/base/units.h"
@@ -150,65 +144,6 @@ Reported<std::vector<SocketAddress>> resolve(const HostAndPort& place, bool numb
     address.bytes = row->ai_addrlen;
   }
   return addresses;
-}
-
-namespace {
-
-// getaddrinfo() cannot be given up, and a name server that is silent keeps it for many seconds. So a thread
-// of its own calls it, and the last of the two that leaves frees this.
-struct Lookup {
-  explicit Lookup(HostAndPort of) : place(std::move(of)) {}
-  const HostAndPort place;
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::optional<Reported<std::vector<SocketAddress>>> found;
-};
-
-void* look_up(void* handed) {
-  const std::unique_ptr<std::shared_ptr<Lookup>> own(static_cast<std::shared_ptr<Lookup>*>(handed));
-  Lookup& lookup = **own;
-  Reported<std::vector<SocketAddress>> found = resolve(lookup.place, /*numbers_only=*/false);
-  const std::scoped_lock guard(lookup.mutex);
-  lookup.found.emplace(std::move(found));
-  lookup.ended.notify_one();
-  return nullptr;
-}
-
-// Signals are for the program's own threads.
-bool start_detached(void* (*body)(void*), void* argument) {
-  pthread_attr_t attributes;
-  if (::pthread_attr_init(&attributes) != 0) return false;
-  sigset_t all;
-  sigfillset(&all);
-  pthread_t thread;
-  const bool started = ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
-                       ::pthread_attr_setsigmask_np(&attributes, &all) == 0 &&
-                       ::pthread_create(&thread, &attributes, body, argument) == 0;
-  ::pthread_attr_destroy(&attributes);
-  return started;
-}
-
-}  // namespace
-
-Reported<std::vector<SocketAddress>> resolve_within(const HostAndPort& place, uint64_t timeout_ns) {
-  if (auto in_numbers = resolve(place, /*numbers_only=*/true)) return in_numbers;
-  const auto lookup = std::make_shared<Lookup>(place);
-  auto handed = std::make_unique<std::shared_ptr<Lookup>>(lookup);
-  // The thread owns it from its start on.
-  std::shared_ptr<Lookup>* const given = handed.release();
-  if (!start_detached(look_up, given)) {
-    handed.reset(given);
-    return resolve(place, /*numbers_only=*/false);
-  }
-  constexpr uint64_t kWaitMax_ns = 3600 * kSecond_ns;
-  std::unique_lock guard(lookup->mutex);
-  const auto timeout = std::chrono::nanoseconds(std::min(timeout_ns, kWaitMax_ns));
-  if (lookup->ended.wait_for(guard, timeout, [&] { return lookup->found.has_value(); })) {
-    return std::move(*lookup->found);
-  }
-  return report(Code::kDeadlineExceeded,
-                fmt::format("cannot find host '{}': no name server has answered in time", place.host),
-                "look at /etc/resolv.conf, or write the host's address in numbers");
 }
 
 SocketAddress local_address(int fd) noexcept {

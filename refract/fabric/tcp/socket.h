@@ -34,10 +34,6 @@ struct HostAndPort {
 
 // Control path; looks names up, unless `numbers_only`, which may wait as long as the system's resolver does.
 [[nodiscard]] Reported<std::vector<SocketAddress>> resolve(const HostAndPort& place, bool numbers_only);
-// Looks names up, and waits no longer than so: kDeadlineExceeded. A lookup that is given up ends in a thread
-// of its own, without effect. Addresses in numbers take no thread.
-[[nodiscard]] Reported<std::vector<SocketAddress>> resolve_within(const HostAndPort& place,
-                                                                  uint64_t timeout_ns);
 
 [[nodiscard]] SocketAddress local_address(int fd) noexcept;
 [[nodiscard]] SocketAddress peer_address(int fd) noexcept;

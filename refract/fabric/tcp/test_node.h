@@ -28,8 +28,10 @@ namespace refract::fabric::tcp {
 
 struct TestNodeOptions {
   const Secret* secret = nullptr;
+  const Secret* cluster_secret = nullptr;
   uint32_t shards = 1;
   uint32_t connections_max = 10'000;
+  uint32_t connections_of_nodes = 0;
   uint32_t handshakes_max = 256;
   uint64_t handshake_timeout_ns = 5'000'000'000;
   ServerOptions server{};
@@ -58,6 +60,7 @@ class TestNode {
     }
     auto made = Reception::create(shard_, {.listen_fd = listening_.get(),
                                            .secret = options_.secret,
+                                           .cluster_secret = options_.cluster_secret,
                                            .shards = rows_,
                                            .facts =
                                                [this](uint32_t shard) {
@@ -66,6 +69,7 @@ class TestNode {
                                                  return facts;
                                                },
                                            .connections_max = options_.connections_max,
+                                           .connections_of_nodes = options_.connections_of_nodes,
                                            .handshakes_max = options_.handshakes_max,
                                            .handshake_timeout_ns = options_.handshake_timeout_ns});
     EXPECT_TRUE(made.has_value()) << made.error().to_string();

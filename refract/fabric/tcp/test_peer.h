@@ -174,7 +174,7 @@ class RawPeer {
                 .version = kWireVersion,
                 .version_oldest = kWireVersionOldest,
                 .shard = shard,
-                .reserved = 0,
+                .role = 0,
                 .nonce = {}};
     secure_random(hello.nonce);
     return hello;
@@ -185,12 +185,15 @@ class RawPeer {
             .version = challenge.version,
             .client_version = hello.version,
             .client_version_oldest = hello.version_oldest,
-            .shard = hello.shard};
+            .shard = hello.shard,
+            .role = static_cast<Role>(hello.role)};
   }
 
   // The whole handshake, truthfully; `turn` moves the node.
-  [[nodiscard]] bool shake_hands(const std::function<void()>& turn, const Secret* secret = nullptr) {
-    const Hello greeting = hello();
+  [[nodiscard]] bool shake_hands(const std::function<void()>& turn, const Secret* secret = nullptr,
+                                 Role role = Role::kClient) {
+    Hello greeting = hello();
+    greeting.role = static_cast<uint32_t>(role);
     send_frame(FrameKind::kHello, greeting);
     HandshakeReader reader;
     if (!settle_with(turn, [&] { return take_frame(reader) || ended_; }) || ended_) return false;

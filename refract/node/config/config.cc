@@ -346,6 +346,9 @@ Reported<> settle(LoadedConfig& loaded, uint64_t available_bytes) {
   if (loaded.config.cluster_nodes.empty() && origin_of(loaded, "cluster.self").source != Source::kDefault) {
     loaded.warnings.emplace_back("cluster.self is of no effect without cluster.nodes");
   }
+  if (loaded.config.cluster_nodes.empty() && !loaded.config.cluster_secret_file.empty()) {
+    loaded.warnings.emplace_back("cluster.secret_file is of no effect without cluster.nodes");
+  }
   return settle_addresses(loaded);
 }
 

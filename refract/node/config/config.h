@@ -68,6 +68,7 @@ struct NodeConfig {
   uint64_t objects_limit_bytes = 0;  // Data and metadata of all objects. 0: no shard has objects.
   std::string cluster_nodes;         // A list, or file:PATH. Empty: the node knows of no others.
   std::string cluster_self;          // The node's name in that list.
+  std::string cluster_secret_file;   // Empty: no other node is let in as a node, and none is reached.
 };
 
 [[nodiscard]] constexpr bool has_objects(const NodeConfig& config) noexcept {

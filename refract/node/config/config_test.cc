@@ -293,6 +293,14 @@ TEST_F(Config, the_list_of_nodes_is_checked_where_it_is_set_and_a_file_of_it_nam
   std::filesystem::remove(file);
   EXPECT_THAT(load({"--cluster-self=a"})->warnings,
               ElementsAre("cluster.self is of no effect without cluster.nodes"));
+  EXPECT_THAT(load({"--cluster-secret-file=/a/secret"})->warnings,
+              ElementsAre("cluster.secret_file is of no effect without cluster.nodes"));
+  const char* const list = "--cluster-nodes=a=h:1";
+  EXPECT_THAT(load({list, "--cluster-self=a", "--cluster-secret-file=/a/secret"})->warnings, IsEmpty());
+  EXPECT_EQ(loaded({list, "--cluster-secret-file=/a/secret"}).cluster_secret_file, "/a/secret");
+  EXPECT_EQ(loaded({list, "--cluster-secret-file=none"}).cluster_secret_file, "");
+  EXPECT_THAT(refusal_of_file("[cluster]\nsecret_file = 'secret'\n"),
+              HasSubstr("FILE:2: cluster.secret_file: expected an absolute path or none"));
 }
 
 TEST_F(Config, relative_paths_of_flags_and_environment_are_below_the_working_directory) {
@@ -311,6 +319,8 @@ TEST_F(Config, relative_paths_of_flags_and_environment_are_below_the_working_dir
   ASSERT_TRUE(loaded) << loaded.error().to_string();
   EXPECT_EQ(loaded->config.auth_secret_file, "/home/me/secret");
   EXPECT_EQ(loaded->config.data_folder, "/home/me/data/of/it");
+  EXPECT_EQ(in_folder({"--cluster-secret-file=secret"}, {}, "/home/me")->config.cluster_secret_file,
+            "/home/me/secret");
   EXPECT_EQ(loaded->config.memory_backing.folder, "/home/me/regions");
   EXPECT_EQ(loaded->config.socket_path, "/home/me/../node.sock");
   EXPECT_EQ(in_folder({"--data-folder=data"}, {}, "/")->config.data_folder, "/data");

@@ -68,13 +68,14 @@ Reported<> store_listen_address(NodeConfig& config, const KnobValue& value) {
   return {};
 }
 
+template <auto kMember>
 Reported<> store_secret_file(NodeConfig& config, const KnobValue& value) {
-  config.auth_secret_file.clear();
+  (config.*kMember).clear();
   if (value.text == kNone) return {};
   if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
     return no_path(value.text, "an absolute path or none");
   }
-  config.auth_secret_file = value.text;
+  config.*kMember = value.text;
   return {};
 }
 
@@ -211,7 +212,7 @@ constexpr std::array kTable = {
          .choices = "a path, or none",
          .sentence = "The file with the secret that TCP clients must know: 16 to 1024 bytes, readable by its "
                      "owner alone. The secret itself never crosses the network.",
-         .store = store_secret_file,
+         .store = store_secret_file<&NodeConfig::auth_secret_file>,
          .show = show_or_none<&NodeConfig::auth_secret_file>},
     Knob{.key = "rdma.device",
          .type = KnobType::kText,
@@ -479,6 +480,19 @@ constexpr std::array kTable = {
          .sentence = "This node's name in cluster.nodes. A node that is not in the list does not start.",
          .store = store_cluster_self,
          .show = [](const NodeConfig& config) { return config.cluster_self; }},
+    Knob{.key = "cluster.secret_file",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .path = PathForm::kPathOrNone,
+         .choices = "a path, or none",
+         .sentence =
+             "The file with the secret by which the nodes of cluster.nodes know each other, the same in all "
+             "of "
+             "them: 16 to 1024 bytes, readable by its owner alone. It is another one than clients have, and "
+             "never crosses the network. Without it a node asks no other, and none is answered as a node.",
+         .store = store_secret_file<&NodeConfig::cluster_secret_file>,
+         .show = show_or_none<&NodeConfig::cluster_secret_file>},
 };
 static_assert(kTable.size() <= kKnobsMax);
 

@@ -21,6 +21,8 @@
 #include "refract/base/report.h"
 #include "refract/base/result.h"
 #include "refract/base/units.h"
+#include "refract/cluster/members.h"
+#include "refract/cluster/peers.h"
 #include "refract/fabric/channel.h"
 #include "refract/fabric/shm/node_page.h"
 #include "refract/kv/owner/ports.h"
@@ -76,6 +78,15 @@ struct HostParts {
   fabric::Domain* network;  // Of sessions that came over a network. Null: there are none.
   fabric::Domain* bypass;   // Of those whose READs need no CPU of this host. Null: there are none.
   HostedLog* log;           // Null: nothing is kept on disk.
+
+  // Of the shard of objects, where the node has a list and a cluster secret; null: it shares nothing with
+  // other nodes. A store that does has the peers reach the list's members when it is told to answer, and
+  // again at each change of the list, of which it has itself called (Members::call_on_change); until then
+  // none is connected to.
+  cluster::Members* members = nullptr;
+  cluster::Peers* peers = nullptr;
+  // Whether a session that lives is another node's, which has proven the cluster's secret.
+  std::function<bool(rpc::SessionId)> is_node = {};
 };
 
 // Methods of a store: from this one on, up to the next service's.

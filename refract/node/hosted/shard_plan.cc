@@ -15,13 +15,15 @@ std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& s
                      .name = config.server_shards == 1 ? "" : fmt::format("shard {}: ", index),
                      .stores = stores.keys,
                      .space = plan_key_space(config, index, stores.keys.front().area),
-                     .is_on_disk = config.durability != Durability::kNone});
+                     .is_on_disk = config.durability != Durability::kNone,
+                     .knows_members = index == 0});
   }
   if (has_objects(config) && !stores.objects.empty()) {
     plans.push_back({.index = object_shard(config),
                      .name = "objects: ",
                      .stores = stores.objects,
                      .space = plan_object_space(config, stores.objects.front().area),
+                     .knows_members = true,
                      .loans = fabric::shm::LoanLimits::of_objects(config.objects_limit_bytes),
                      .pin_tables = fabric::shm::kPinTablesMax,
                      .copies_by_team = true});

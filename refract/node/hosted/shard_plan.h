@@ -27,7 +27,8 @@ struct ShardPlan {
   std::string name = {};  // For the log: "shard 2: ", "objects: ", nothing where there is only one.
   std::span<const StoreRow> stores;
   SpacePlan space = {};
-  bool is_on_disk = false;  // What it has is kept as data.durability says.
+  bool is_on_disk = false;     // What it has is kept as data.durability says.
+  bool knows_members = false;  // The list of nodes, which it tells clients or shares objects by.
   // Of a client over shared memory: what it may lend, and how many tables of pins it has.
   fabric::shm::LoanLimits loans = {};
   uint32_t pin_tables = 1;

@@ -54,6 +54,9 @@ TEST(ShardPlan, objects_have_one_shard_behind_those_of_keys_whose_memory_it_leav
   EXPECT_EQ(plans[1].pin_tables, 1U);
   EXPECT_TRUE(plans[2].copies_by_team);
   EXPECT_FALSE(plans[1].copies_by_team);
+  EXPECT_TRUE(plans[0].knows_members);
+  EXPECT_FALSE(plans[1].knows_members) << "it does not tell the list, and does not need it";
+  EXPECT_TRUE(plans[2].knows_members);
 }
 
 }  // namespace

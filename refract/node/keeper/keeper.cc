@@ -31,6 +31,11 @@ using fabric::shm::ServerState;
 
 constexpr uint64_t kMinute_ns = 60 * kSecond_ns;
 
+std::unexpected<Report> of_setting(std::string_view key, Report why) {
+  why.what = std::string(key) + ": " + why.what;
+  return report(std::move(why));
+}
+
 sigset_t keeper_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -98,9 +103,7 @@ Reported<> Keeper::check_device() const {
   }
   auto known = fabric::verbs::check_device_name(wanted, fabric::verbs::device_names());
   if (known) return {};
-  Report why = std::move(known).error();
-  why.what = "rdma.device: " + why.what;
-  return report(std::move(why));
+  return of_setting("rdma.device", std::move(known).error());
 }
 
 Reported<> Keeper::open_members() {
@@ -108,15 +111,24 @@ Reported<> Keeper::open_members() {
   auto members = load_members(config_);
   if (!members) return report(members.error());
   members_.emplace(std::move(*members));
-  // Its clients are told by the first shard of the server, and by that of each next one.
-  members_->call_on_change([this](const cluster::Members& now) { shards_.front()->tell(now); });
+  if (!config_.cluster_secret_file.empty()) {
+    auto secret = fabric::tcp::read_secret(config_.cluster_secret_file);
+    if (!secret) return of_setting("cluster.secret_file", std::move(secret).error());
+    cluster_secret_ = std::move(*secret);
+  }
+  // The server's shards that have the list now, and those of each next one.
+  members_->call_on_change([this](const cluster::Members& now) {
+    for (const auto& shard : shards_) {
+      if (shard->plan().knows_members) shard->tell(now);
+    }
+  });
   return {};
 }
 
 Reported<> Keeper::open_tcp() {
   if (!config_.auth_secret_file.empty()) {
     auto secret = fabric::tcp::read_secret(config_.auth_secret_file);
-    if (!secret) return report(secret.error());
+    if (!secret) return of_setting("auth.secret_file", std::move(secret).error());
     secret_ = std::move(*secret);
   }
   if (config_.listen_address.empty()) return {};
@@ -295,6 +307,7 @@ void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
                     .shards = {},
                     .listener = listener_.get(),
                     .secret = secret_.bytes().empty() ? nullptr : &secret_,
+                    .cluster_secret = cluster_secret_.bytes().empty() ? nullptr : &cluster_secret_,
                     .keeper = keeper};
   for (const auto& shard : shards_) {
     const ShardPlan& plan = shard->plan();
@@ -304,7 +317,8 @@ void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
                             .space = shard->space(),
                             .meeting = shard->meeting(),
                             .link = std::move(links[plan.index]),
-                            .members = plan.index == 0 && members_ ? &*members_ : nullptr,
+                            .members = plan.knows_members && members_ ? &*members_ : nullptr,
+                            .cluster_secret = birth.cluster_secret,
                             .data = plan.is_on_disk ? &*data_ : nullptr});
   }
   _exit(run_server(std::move(birth)));

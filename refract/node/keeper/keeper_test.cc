@@ -78,6 +78,19 @@ TEST_F(OfKeeper, a_secret_that_is_missing_short_or_readable_by_others_is_refused
   EXPECT_FALSE(fs::exists(config_.socket_path));
 }
 
+TEST_F(OfKeeper, a_cluster_secret_is_read_as_that_of_clients_where_there_is_a_list) {
+  config_.cluster_secret_file = folder_.path() + "/secret";
+  EXPECT_TRUE(Keeper::open(config_)) << "without a list it is of no effect";
+  config_.cluster_nodes = "me=h:1,you=h:2";
+  config_.cluster_self = "me";
+  expect_refused(Code::kNotFound, "cluster.secret_file: cannot open secret file " + folder_.path());
+  folder_.write("secret", std::string(64, 's'));
+  fs::permissions(config_.cluster_secret_file, fs::perms::owner_all | fs::perms::others_read);
+  expect_refused(Code::kInvalidArgument, "can be reached by others");
+  fs::permissions(config_.cluster_secret_file, fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_TRUE(Keeper::open(config_));
+}
+
 TEST_F(OfKeeper, an_address_of_another_host_is_refused) {
   config_.listen_address = "192.0.2.1:7400";
   EXPECT_FALSE(Keeper::open(config_));

@@ -37,7 +37,10 @@ void settle_in(pid_t keeper) {
 class Server {
  public:
   explicit Server(ServerBirth birth)
-      : config_(birth.config), listener_(birth.listener), secret_(birth.secret) {
+      : config_(birth.config),
+        listener_(birth.listener),
+        secret_(birth.secret),
+        cluster_secret_(birth.cluster_secret) {
     for (ShardBirth& shard : birth.shards) {
       facts_.push_back(facts_of(shard));
       shards_.push_back(std::make_unique<ShardServer>(std::move(shard)));
@@ -80,10 +83,12 @@ class Server {
     auto reception = fabric::tcp::Reception::create(shards_[0]->shard(),
                                                     {.listen_fd = listener_,
                                                      .secret = secret_,
+                                                     .cluster_secret = cluster_secret_,
                                                      .shards = tcp_domains_,
                                                      .facts = [this](uint32_t k) { return facts_[k]; },
                                                      .no_further_shard = why_no_objects(),
-                                                     .connections_max = config_.clients_max});
+                                                     .connections_max = config_.clients_max,
+                                                     .connections_of_nodes = kConnectionsOfNodes});
     if (!reception) return report(reception.error());
     reception_ = std::move(*reception);
     return {};
@@ -108,6 +113,7 @@ class Server {
   const NodeConfig& config_;
   int listener_;
   const fabric::tcp::Secret* secret_;
+  const fabric::tcp::Secret* cluster_secret_;
   std::vector<fabric::tcp::NodeFacts> facts_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
   std::vector<fabric::tcp::ServerDomain*> tcp_domains_;  // The shards' own.

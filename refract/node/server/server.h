@@ -19,8 +19,9 @@ namespace refract::node {
 struct ServerBirth {
   const NodeConfig& config;
   std::vector<ShardBirth> shards;
-  int listener = -1;                            // For TCP, inherited; -1: none.
-  const fabric::tcp::Secret* secret = nullptr;  // Null: TCP clients need none.
+  int listener = -1;                                    // For TCP, inherited; -1: none.
+  const fabric::tcp::Secret* secret = nullptr;          // Null: TCP clients need none.
+  const fabric::tcp::Secret* cluster_secret = nullptr;  // Null: no other node comes in as one.
   pid_t keeper;  // When this is no longer the parent, the server is an orphan and ends.
 };
 

@@ -125,21 +125,30 @@ int ShardServer::open_store() {
   return storage_ ? recover_with_log() : recover(nullptr);
 }
 
+HostParts ShardServer::host_parts() {
+  HostParts parts{.config = birth_.config,
+                  .shard_index = birth_.plan.index,
+                  .name = name_,
+                  .shard = shard_,
+                  .writer = writer_,
+                  .heap = *heap_,
+                  .pins = pins_,
+                  .growth = *this,
+                  .uses = domain_->uses(),
+                  .page = birth_.meeting.node_page(),
+                  .bytes_max = birth_.space.bytes_max(),
+                  .network = network(),
+                  .bypass = rdma_.get(),
+                  .log = storage_.get()};
+  if (!peers_) return parts;
+  parts.members = &*members_;
+  parts.peers = &*peers_;
+  parts.is_node = [this](rpc::SessionId session) { return is_node(session); };
+  return parts;
+}
+
 void ShardServer::make_stores() {
-  const HostParts parts{.config = birth_.config,
-                        .shard_index = birth_.plan.index,
-                        .name = name_,
-                        .shard = shard_,
-                        .writer = writer_,
-                        .heap = *heap_,
-                        .pins = pins_,
-                        .growth = *this,
-                        .uses = domain_->uses(),
-                        .page = birth_.meeting.node_page(),
-                        .bytes_max = birth_.space.bytes_max(),
-                        .network = network(),
-                        .bypass = rdma_.get(),
-                        .log = storage_.get()};
+  const HostParts parts = host_parts();
   for (const StoreRow& row : birth_.plan.stores) {
     stores_.push_back(row.make(parts));
     if (storage_) storage_->host(StoreName::of(row.name), *stores_.back());
@@ -236,7 +245,7 @@ void ShardServer::make_services() {
     for (const auto& store : stores_) store->on_region({held.region.base()}, held.region.bytes());
   }
   // As many over TCP as over shared memory.
-  const uint32_t sessions_max = tcp_ ? 2 * config.clients_max : config.clients_max;
+  const uint32_t sessions_max = tcp_ ? 2 * config.clients_max + kConnectionsOfNodes : config.clients_max;
   rpc_ = std::make_unique<rpc::Server>(*services_, shard_, rpc::ServerOptions{.sessions_max = sessions_max});
   for (const auto& store : stores_) store->answer_through(rpc_.get());
   observe_->answer_through(*rpc_);
@@ -326,17 +335,19 @@ void ShardServer::add_log_counters(const observe::AddCounter& add) const {
   add("snapshot.last_took_ns", status.took_ns);
 }
 
-observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
-  if (const fabric::Channel* by = rdma_ ? rdma_->introducer_of(channel) : nullptr; by != nullptr) {
-    return {.transport = "verbs",
-            .name = fabric::tcp::ServerDomain::peer_of(*by),
-            .reason = "another host with RDMA: reads need no server, writes are messages"};
-  }
+const fabric::Channel* ShardServer::socket_of(const fabric::Channel& channel) const noexcept {
+  if (const fabric::Channel* by = rdma_ ? rdma_->introducer_of(channel) : nullptr; by != nullptr) return by;
   // Of the two others only TCP has something to gain from one-sided transfers.
-  if (channel.capabilities().one_sided_bytes_min > 0) {
-    return {.transport = "tcp",
-            .name = fabric::tcp::ServerDomain::peer_of(channel),
-            .reason = "another host, or asked for: everything goes through the socket"};
+  return channel.capabilities().one_sided_bytes_min > 0 ? &channel : nullptr;
+}
+
+observe::Peer ShardServer::peer_of(const fabric::Channel& channel) const {
+  if (const fabric::Channel* by = socket_of(channel); by != nullptr) {
+    const bool is_tcp = by == &channel;
+    return {.transport = is_tcp ? "tcp" : "verbs",
+            .name = fabric::tcp::ServerDomain::peer_of(*by),
+            .reason = is_tcp ? "another host, or asked for: everything goes through the socket"
+                             : "another host with RDMA: reads need no server, writes are messages"};
   }
   const auto owner = owners_.find(fabric::shm::ServerDomain::connection_id(channel));
   return {.transport = "shm",

@@ -31,6 +31,7 @@
 #include "refract/node/durable/shard_storage.h"
 #include "refract/node/hosted/shard_plan.h"
 #include "refract/node/observe/service.h"
+#include "refract/node/peers/node_peers.h"
 #include "refract/node/server/link.h"
 #include "refract/node/space/store_space.h"
 #include "refract/rpc/server.h"
@@ -45,6 +46,9 @@ inline constexpr int kExitDamaged = 3;
 // What was asked for cannot be, so that the next server would fare alike.
 inline constexpr int kExitRefused = 4;
 
+// Of each shard, beyond clients.max: for the node role alone, and more than a list has members.
+inline constexpr uint32_t kConnectionsOfNodes = 256;
+
 // Writes what went wrong, and what to do, to the log. Returns kExitFailed.
 int fail_with(const Report& report);
 
@@ -54,8 +58,9 @@ struct ShardBirth {
   StoreSpace& space;
   fabric::shm::Meeting& meeting;
   LinkEnd link;
-  const cluster::Members* members = nullptr;  // Null: this shard tells no list of nodes.
-  DataFolder* data = nullptr;                 // Null: nothing is kept on disk.
+  const cluster::Members* members = nullptr;            // Null: this shard has no list of nodes.
+  const fabric::tcp::Secret* cluster_secret = nullptr;  // Null: it reaches none of them.
+  DataFolder* data = nullptr;                           // Null: nothing is kept on disk.
 };
 
 class ShardServer final : public runtime::Poller, public kv::GrowthSource {
@@ -118,6 +123,10 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   void take(const LinkEnd::Received& received);
   void map(const LinkMessage& message, int descriptor);
   void make_members();
+  [[nodiscard]] HostParts host_parts();
+  // The socket by which a channel came, or was introduced. Null: it came by shared memory.
+  [[nodiscard]] const fabric::Channel* socket_of(const fabric::Channel& channel) const noexcept;
+  [[nodiscard]] bool is_node(rpc::SessionId session) const noexcept;
   void take_members(int descriptor);
 
   // In the order in which they must be made.
@@ -136,7 +145,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::vector<std::unique_ptr<HostedStore>> stores_;
   observe::RecoveryStatus recovery_;
   std::optional<cluster::Members> members_;
-  std::optional<cluster::MembersService> members_service_;
+  std::optional<cluster::MembersService> members_service_;  // The first shard's.
+  std::optional<NodePeers> peers_;                          // That of objects'.
   std::unique_ptr<observe::Service> observe_;
   std::vector<std::unique_ptr<observe::FrontDoor>> doors_;
   std::unique_ptr<rpc::ServiceTable> services_;  // Null: the stores are being recovered or filled.

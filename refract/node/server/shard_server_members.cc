@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a shard's server that tells clients the list of nodes. The keeper decides which list that is.
+// The part of a shard's server that has the list of nodes, of which the first shard tells clients, and by
+// which that of objects reaches the others. The keeper decides which list that is.
 #include <unistd.h>
 
 #include <utility>
@@ -31,7 +32,15 @@ void ShardServer::make_members() {
   auto members = cluster::Members::create(birth_.members->list(), birth_.members->self_name());
   if (!members) return log_error("{}{}", name_, members.error().what);
   members_.emplace(std::move(*members));
-  members_service_.emplace(*members_);
+  if (birth_.plan.index == 0) members_service_.emplace(*members_);
+  const bool is_of_objects = birth_.plan.index == object_shard(birth_.config);
+  if (is_of_objects && birth_.cluster_secret != nullptr) peers_.emplace(shard_, *birth_.cluster_secret);
+}
+
+bool ShardServer::is_node(rpc::SessionId session) const noexcept {
+  const fabric::Channel* const channel = rpc_ ? rpc_->channel(session) : nullptr;
+  const fabric::Channel* const socket = channel != nullptr ? socket_of(*channel) : nullptr;
+  return socket != nullptr && fabric::tcp::ServerDomain::role_of(*socket) == fabric::tcp::Role::kNode;
 }
 
 void ShardServer::take_members(int descriptor) {
