@@ -212,7 +212,34 @@ Result<uint64_t> Objects::remove(Bytes id, uint64_t birth) {
   if (!is_id(id)) return fail(Code::kInvalidArgument);
   ThreadState* const mine = thread_of(*client_);
   if (mine == nullptr) return fail(Code::kForked);
-  return mine->wait_for(client::remove_object(mine->objects(), id, birth));
+  std::vector<std::string> missed;
+  const Result<uint64_t> holders =
+      mine->wait_for(client::remove_object(mine->objects(), id, birth, missed));
+  mine->objects().set_missed(std::move(missed));
+  return holders;
+}
+
+std::vector<std::string> Objects::missed() const {
+  ThreadState* const mine = thread_of(*client_);
+  return mine == nullptr ? std::vector<std::string>() : mine->objects().missed();
+}
+
+Result<ObjectPlaces> Objects::where(Bytes id) {
+  if (!is_id(id)) return fail(Code::kInvalidArgument);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  return mine->wait_for(client::locate_object(mine->objects(), id));
+}
+
+std::vector<Code> Objects::prefetch(std::span<const Bytes> ids, uint64_t timeout_ms) {
+  ThreadState* const mine = thread_of(*client_);
+  std::vector<Code> codes(ids.size(), mine == nullptr ? Code::kForked : Code::kUnavailable);
+  if (mine == nullptr) return codes;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!is_id(ids[i])) codes[i] = Code::kInvalidArgument;
+  }
+  mine->wait_for(client::prefetch_objects(mine->objects(), ids, codes, until_of(*mine, timeout_ms)));
+  return codes;
 }
 
 Result<uint64_t> Objects::evict(uint64_t bytes) {

@@ -176,7 +176,8 @@ class REFRACT_API Objects {
 
   // Takes the room, waiting for it if `options` say so. kExists: the id has an object, or one is being made.
   // kTooLarge: more than the node's limit. kNoSpace: what could go is not enough; trouble() names what is
-  // held, kept and being made.
+  // held, kept and being made. kAway: nodes share their objects, and the one that decides about this id cannot
+  // be reached; ids of new_id() need no such node.
   [[nodiscard]] Result<NewObject> create(Bytes id, uint64_t body_bytes, uint32_t metadata_bytes = 0,
                                          const MakeOptions& options = {});
   // Creates, fills and seals. Returns its birth.
@@ -189,13 +190,22 @@ class REFRACT_API Objects {
 
   // --- Reading ---
 
-  // Waits for an object that is not there: not at all (0), for ever, or so long. kNotFound: it did not come.
+  // Waits for an object that is not there: not at all (0), for ever, or so long. Where nodes share their
+  // objects, one that another node has is brought here first, however long that takes. kNotFound: it did not
+  // come. kAway: nor is it known that there is none, since some node cannot be reached. kNoSpace: no room for
+  // a copy.
   // kOverloaded: this thread holds as many objects as it can.
   [[nodiscard]] Result<Object> get(Bytes id, uint64_t timeout_ms = 0);
   // The same of many, all waited for together: one result each, in their order.
   [[nodiscard]] std::vector<Result<Object>> get(std::span<const Bytes> ids, uint64_t timeout_ms = 0);
-  // Whether it is there, sealed.
+  // Whether it is there, sealed: on this node or, where nodes share their objects, on any.
   [[nodiscard]] Result<bool> contains(Bytes id);
+  // Which nodes have it. kNotFound: none. kAway: some that may have it cannot be reached. kUnsupported: the
+  // node shares its objects with no other.
+  [[nodiscard]] Result<ObjectPlaces> where(Bytes id);
+  // Brings copies to this node, so that a get of them is a load; waits as get() does, and holds nothing. One
+  // code each.
+  [[nodiscard]] std::vector<Code> prefetch(std::span<const Bytes> ids, uint64_t timeout_ms = 0);
   // The objects from `cursor` on, some of them. Begin with 0, continue with `next`. One that is there
   // throughout comes at least once, and may come twice. `Listing::kAll` asks the server.
   [[nodiscard]] Result<ObjectPage> list(uint64_t cursor = 0, Listing listing = Listing::kSealed);
@@ -204,10 +214,13 @@ class REFRACT_API Objects {
 
   // --- Ending ---
 
-  // Frees the id now, and the memory with the last holder. Returns how many hold it. `birth` 0: whatever
+  // Frees the id now, and the memory with the last holder; on all nodes that share their objects. Returns how
+  // many hold it. kAway: the node that decides about this id cannot be reached. `birth` 0: whatever
   // object has the id. kNotFound, kVersionMismatch: the id is another's. kIndeterminate: it is gone, and
   // whether by this call is unknown.
   [[nodiscard]] Result<uint64_t> remove(Bytes id, uint64_t birth = 0);
+  // Nodes that had not dropped it when this thread's last remove() returned. They do when they are back.
+  [[nodiscard]] std::vector<std::string> missed() const;
   // Removes sealed objects that are not held and not kept, the least recently used first, until so many bytes
   // were given back, or nothing more can go. Returns how many were.
   [[nodiscard]] Result<uint64_t> evict(uint64_t bytes);

@@ -52,6 +52,14 @@ struct ObjectPage {
   uint64_t next = 0;                  // The next page's cursor; 0: this was the last.
 };
 
+// Where an object is, of a node that shares its objects with others.
+struct ObjectPlaces {
+  uint64_t birth = 0;
+  uint64_t body_bytes = 0;
+  uint32_t metadata_bytes = 0;
+  std::vector<std::string> nodes;  // Their names. Those that get it just now are the last.
+};
+
 struct ObjectNotice {
   enum class Kind : uint8_t {
     kThere,    // Was sealed before.

@@ -35,7 +35,10 @@ class PeerStore final : public node::HostedStore, private rpc::Service, private 
     const uint64_t id = session.start({.method = kMethodGreet, .head = std::as_bytes(std::span(self))});
     if (id != 0) (void)session.finish(id);
   }
-  void peer_closed(const std::string& name) noexcept override { up_.erase(name); }
+  void peer_closed(const std::string& name, rpc::Session& session) noexcept override {
+    up_.erase(name);
+    parts_.peers->let_go(session);
+  }
 
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
     for (const rpc::IncomingCall& call : calls) {

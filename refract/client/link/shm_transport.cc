@@ -67,8 +67,12 @@ class ShmTransport final : public Transport {
   [[nodiscard]] WidePins* wide_pins() noexcept override { return &domain_->wide_pins(channel_); }
   [[nodiscard]] UseWriter* uses() noexcept override { return &domain_->uses(channel_); }
   [[nodiscard]] uint64_t reads_per_use() const noexcept override {
-    const uint64_t reads = observe_u64(&page_->reads_per_use);
+    const uint64_t reads = observe_u64(&page_->reads_per_use) & ~fabric::shm::kObjectsAreShared;
     return reads <= kReadsPerUseMax ? reads : 0;
+  }
+
+  [[nodiscard]] bool shares_objects() const noexcept override {
+    return (observe_u64(&page_->reads_per_use) & fabric::shm::kObjectsAreShared) != 0;
   }
 
   void look_around() noexcept override {

@@ -89,6 +89,8 @@ class Transport {
   // Where direct reads are written down, and of how many one is; 0: of none.
   [[nodiscard]] virtual UseWriter* uses() noexcept { return nullptr; }
   [[nodiscard]] virtual uint64_t reads_per_use() const noexcept { return 0; }
+  // Whether what direct reads do not find may be on another node, where the shard has objects.
+  [[nodiscard]] virtual bool shares_objects() const noexcept { return false; }
 
   // Has the domain look at what tells that the node has gone, whenever it would have done so by itself.
   virtual void look_around() noexcept {}

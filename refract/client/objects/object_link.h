@@ -41,6 +41,10 @@ class ObjectLink final : public PinningLink {
   // Null: objects are fetched by calls.
   [[nodiscard]] Reader* reader() const noexcept { return reader_; }
   [[nodiscard]] const std::byte* at(uint64_t offset) const noexcept { return memory_->at(Offset{offset}); }
+  // The node has said that it shares its objects with no other.
+  bool shares_nothing = false;
+  // Whether an object that is not here may be on another node.
+  [[nodiscard]] bool shares_objects() const noexcept { return transport().shares_objects(); }
   // Maps what the node has grown by. False: nothing new. May wait some milliseconds.
   [[nodiscard]] bool refresh() noexcept;
   // Tells the node that an object was read, where it wants to know. Costs it nothing.

@@ -40,6 +40,11 @@ void note_no_space(ObjectPeer& peer, const ObjectLink& link, uint64_t wanted) {
        "wait for readers to let go, remove objects, or start the node with a larger --objects-limit"});
 }
 
+void note_home_away(ObjectPeer& peer) {
+  peer.set_trouble({Code::kAway, "the node that decides about this id cannot be reached, or knows too little",
+                    "see which node is away: refract cluster"});
+}
+
 // What a node may take, beyond a message, to get memory for so many bytes: on a slow host 20 s for a GiB.
 uint64_t growth_ns(uint64_t bytes) noexcept {
   return bytes / kMiB * (20 * kMillisecond_ns);
@@ -51,6 +56,7 @@ Task<Code> ask_create(ObjectPeer& peer, ObjectLink& link, Making& making, uint64
       link.now_ns() + room_timeout_ns + link.timeout_ns() + growth_ns(making.parts.counted_bytes());
   const Code code = co_await link.calls().create(making, room_timeout_ns, deadline_ns);
   if (code == Code::kNoSpace) note_no_space(peer, link, making.parts.counted_bytes());
+  if (code == Code::kAway) note_home_away(peer);
   co_return code;
 }
 
@@ -113,10 +119,11 @@ Task<Code> ask_put_many(ObjectLink& link, std::span<ObjectCalls::Put> puts) {
   co_return worst;
 }
 
-Task<Code> ask_remove(ObjectLink& link, std::span<const std::byte> id, uint64_t birth, uint64_t& holders) {
-  const Result<uint64_t> removed = co_await link.calls().remove(id, birth);
-  if (removed) holders = *removed;
-  co_return removed.code();
+Task<Code> ask_remove(ObjectLink& link, std::span<const std::byte> id, uint64_t birth,
+                      ObjectCalls::Removed& removed) {
+  auto answer = co_await link.calls().remove(id, birth);
+  if (answer) removed = std::move(*answer);
+  co_return answer.code();
 }
 
 // Fills what was created, tells the node of it piece by piece, and seals.
@@ -304,7 +311,8 @@ Task<> put_objects(ObjectPeer& peer, ClientState& client, std::span<PutObject> o
   }
 }
 
-Task<Result<uint64_t>> remove_object(ObjectPeer& peer, std::span<const std::byte> id, uint64_t birth) {
+Task<Result<uint64_t>> remove_object(ObjectPeer& peer, std::span<const std::byte> id, uint64_t birth,
+                                     std::vector<std::string>& missed) {
   for (int attempt = 0; attempt < kRemovesMax; ++attempt) {
     uint64_t named = birth;
     if (birth == 0) {
@@ -313,10 +321,14 @@ Task<Result<uint64_t>> remove_object(ObjectPeer& peer, std::span<const std::byte
       if (!record) co_return fail(record.error());
       named = record->birth;
     }
-    uint64_t holders = 0;
+    ObjectCalls::Removed removed;
     const ObjectPeer::Outcome outcome =
-        co_await peer.drive([&](ObjectLink& link) { return ask_remove(link, id, named, holders); });
-    if (outcome.code == Code::kOk) co_return holders;
+        co_await peer.drive([&](ObjectLink& link) { return ask_remove(link, id, named, removed); });
+    if (outcome.code == Code::kOk) {
+      missed = std::move(removed.missed);
+      co_return removed.holders;
+    }
+    if (outcome.code == Code::kAway) note_home_away(peer);
     const bool is_gone = outcome.code == Code::kNotFound || outcome.code == Code::kVersionMismatch;
     if (is_gone && outcome.was_lost) co_return fail(Code::kIndeterminate);
     if (outcome.code != Code::kVersionMismatch || birth != 0) co_return fail(outcome.code);

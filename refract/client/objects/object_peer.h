@@ -83,6 +83,9 @@ class ObjectPeer {
 
   [[nodiscard]] const Report& trouble() const noexcept { return trouble_; }
   void set_trouble(Report trouble) { trouble_ = std::move(trouble); }
+  // Of the last remove: the nodes that it has not reached.
+  [[nodiscard]] const std::vector<std::string>& missed() const noexcept { return missed_; }
+  void set_missed(std::vector<std::string> missed) { missed_ = std::move(missed); }
   // For object_birth.h.
   [[nodiscard]] uint64_t new_claim() noexcept;
   // Fills it with the node's identity and chance. REQUIRES: a node was reached.
@@ -125,6 +128,7 @@ class ObjectPeer {
   uint64_t reads_ = 0;
   uint64_t messages_before_ = 0;  // Of earlier links.
   Report trouble_{Code::kOk, "", ""};
+  std::vector<std::string> missed_;
   Prng claims_;  // Tells nothing else, so that none can be guessed.
   Prng prng_;
 };

@@ -118,6 +118,11 @@ class FetchRoom final : public ObjectCalls::Room {
   ObjectMemory* memory_ = nullptr;
 };
 
+void note_away(ObjectPeer& peer) {
+  peer.set_trouble({Code::kAway, "a node that may have the object, or knows who has it, cannot be reached",
+                    "see which: refract object where ID, refract cluster"});
+}
+
 uint64_t slice_of(const ObjectPeer& peer, Until until) noexcept {
   const uint64_t now_ns = peer.shard().refresh_now();
   return until.moment_ns > now_ns ? std::min(until.moment_ns - now_ns, kSlice_ns) : 0;
@@ -206,7 +211,7 @@ bool get_at_once(ObjectPeer& peer, std::span<const std::byte> id, Result<Object>
     return true;
   }
   object = fail(held.code);
-  return held.code == Code::kNotFound;
+  return held.code == Code::kNotFound && !link->shares_objects();
 }
 
 Task<Result<Object>> get_object(ObjectPeer& peer, std::span<const std::byte> id, Until until) {
@@ -220,6 +225,8 @@ Task<Result<Object>> get_object(ObjectPeer& peer, std::span<const std::byte> id,
     if (peer.reading() == nullptr) {
       // Over a network, or told to ask: the answer has the bytes.
       Result<Object> object = co_await fetch_object(peer, id, until);
+      if (object.code() == Code::kInvalidated) continue;  // On its way from another node.
+      if (object.code() == Code::kAway) note_away(peer);
       if (object.code() != Code::kNotFound || slice_of(peer, until) == 0) co_return std::move(object);
       continue;
     }
@@ -228,9 +235,14 @@ Task<Result<Object>> get_object(ObjectPeer& peer, std::span<const std::byte> id,
     if (code == Code::kOk) co_return std::move(object);
     if (code == Code::kUnavailable) continue;
     if (code != Code::kNotFound) co_return fail(code);
-    if (slice_of(peer, until) == 0) co_return fail(code);
+    const bool is_over = slice_of(peer, until) == 0;
+    const bool is_shared = peer.link() != nullptr && peer.link()->shares_objects();
+    if (is_over && !is_shared) co_return fail(code);
     const Code awaited = co_await await_object(peer, id, until);
-    if (awaited == Code::kOk || awaited == Code::kNotFound) continue;
+    if (awaited == Code::kNotFound && is_over) co_return fail(awaited);
+    if (awaited == Code::kOk || awaited == Code::kNotFound || awaited == Code::kInvalidated) continue;
+    if (awaited == Code::kAway) note_away(peer);
+    if (is_over) co_return fail(awaited);
     if (!may_wait_on(peer, awaited)) co_return fail(awaited);
     // The server is stopped or away, and may have sealed it before.
     co_await peer.shard().sleep_for(std::min(slice_of(peer, until), kRetry_ns));
@@ -249,12 +261,83 @@ Task<> get_objects(ObjectPeer& peer, std::span<const Bytes> ids, std::span<Resul
   co_await team.tasks.run();
 }
 
+namespace {
+
+Task<Code> ask_where(ObjectLink& link, std::span<const std::byte> id, ObjectPlaces& places) {
+  auto reply = co_await link.calls().where(id);
+  link.shares_nothing = reply.code() == Code::kUnsupported;
+  if (!reply) co_return reply.code();
+  places = {.birth = reply->reply.birth,
+            .body_bytes = reply->reply.body_bytes,
+            .metadata_bytes = reply->reply.metadata_bytes,
+            .nodes = std::move(reply->nodes)};
+  co_return Code::kOk;
+}
+
+struct PrefetchTeam {
+  ObjectPeer& peer;
+  std::span<const Bytes> ids;
+  std::span<Code> codes;
+  Until until;
+  size_t next;
+  kv::TaskTeam tasks;
+};
+
+Task<> prefetch_some(PrefetchTeam& team) {
+  while (team.next < team.ids.size()) {
+    const size_t index = team.next++;
+    Code& code = team.codes[index];
+    if (code == Code::kInvalidArgument) continue;
+    do {
+      code = co_await await_object(team.peer, team.ids[index], team.until);
+    } while (code == Code::kInvalidated || (code == Code::kNotFound && slice_of(team.peer, team.until) > 0));
+    if (code == Code::kAway) note_away(team.peer);
+  }
+  team.tasks.leave();
+}
+
+}  // namespace
+
+Task<> prefetch_objects(ObjectPeer& peer, std::span<const Bytes> ids, std::span<Code> codes, Until until) {
+  PrefetchTeam team{.peer = peer,
+                    .ids = ids,
+                    .codes = codes,
+                    .until = until,
+                    .next = 0,
+                    .tasks = kv::TaskTeam(peer.shard())};
+  for (size_t i = 0; i < std::min(ids.size(), kSideBySideMax); ++i) team.tasks.add(prefetch_some(team));
+  co_await team.tasks.run();
+}
+
+Task<Result<ObjectPlaces>> locate_object(ObjectPeer& peer, std::span<const std::byte> id) {
+  ObjectPlaces places;
+  const ObjectPeer::Outcome outcome =
+      co_await peer.drive([&](ObjectLink& link) { return ask_where(link, id, places); });
+  if (outcome.code == Code::kAway) note_away(peer);
+  if (outcome.code == Code::kUnsupported) {
+    peer.set_trouble({Code::kUnsupported, "the node shares its objects with no other node",
+                      "start it with --cluster-nodes and --cluster-secret-file"});
+  }
+  if (outcome.code != Code::kOk) co_return fail(outcome.code);
+  co_return places;
+}
+
 Task<Result<ObjectRecord>> look_for_object(ObjectPeer& peer, std::span<const std::byte> id) {
   ObjectRecord record{};
   if (ObjectLink* const link = peer.reading(); link != nullptr) {
     const Code code = link->reader()->look(id, record);
     if (code == Code::kOk) co_return record;
-    if (code == Code::kNotFound) co_return fail(code);
+    if (code == Code::kNotFound && !link->shares_objects()) co_return fail(code);
+  }
+  if (peer.link() == nullptr || !peer.link()->shares_nothing) {
+    const auto places = co_await locate_object(peer, id);
+    if (places) {
+      record.birth = places->birth;
+      record.body_bytes = places->body_bytes;
+      record.metadata_bytes = places->metadata_bytes;
+      co_return record;
+    }
+    if (places.code() != Code::kUnsupported) co_return fail(places.code());
   }
   const ObjectPeer::Outcome outcome =
       co_await peer.drive([&](ObjectLink& link) { return ask_await(link, id, 0, record); });

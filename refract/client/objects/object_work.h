@@ -66,11 +66,18 @@ struct Until {
 [[nodiscard]] runtime::Task<> put_objects(ObjectPeer& peer, ClientState& client,
                                           std::span<PutObject> objects);
 
+// `missed`: nodes that have not dropped it yet.
 [[nodiscard]] runtime::Task<Result<uint64_t>> remove_object(ObjectPeer& peer, std::span<const std::byte> id,
-                                                            uint64_t birth);
+                                                            uint64_t birth, std::vector<std::string>& missed);
 // kNotFound, or what there is.
 [[nodiscard]] runtime::Task<Result<object::ObjectRecord>> look_for_object(ObjectPeer& peer,
                                                                           std::span<const std::byte> id);
+// kUnsupported: the node shares its objects with no other.
+[[nodiscard]] runtime::Task<Result<ObjectPlaces>> locate_object(ObjectPeer& peer,
+                                                                std::span<const std::byte> id);
+// Has copies of them brought to the node. Those with kInvalidArgument are passed over.
+[[nodiscard]] runtime::Task<> prefetch_objects(ObjectPeer& peer, std::span<const Bytes> ids,
+                                               std::span<Code> codes, Until until);
 [[nodiscard]] runtime::Task<Result<ObjectPage>> list_objects(ObjectPeer& peer, uint64_t cursor,
                                                              Listing listing);
 

@@ -29,6 +29,9 @@ extern const uint64_t kNodePageVersion;                          // versions.cc
 inline constexpr size_t kNodePageBytes = 4096;
 inline constexpr size_t kRegionsMax = 249;
 
+// In reads_per_use of a shard of objects: what is not there may be on another node, and its owner is asked.
+inline constexpr uint64_t kObjectsAreShared = uint64_t{1} << 63;
+
 struct RegionRow {
   uint64_t base;   // Of the region's first byte in the node's space.
   uint64_t bytes;  // A multiple of the page size.
@@ -49,7 +52,8 @@ struct NodePage {
   uint64_t shard_index;    // Whose page this is: each shard of a node has its own socket, page and regions.
   uint64_t shard_count;    // With keys, at least 1. Which keys are whose: kv/layout/routing.h.
   uint64_t tcp_port;       // Where the node listens on TCP, for all its shards; 0: nowhere.
-  uint64_t reads_per_use;  // Of so many direct reads clients write one down (memory/uses.h); 0: of none.
+  // Of so many direct reads clients write one down (memory/uses.h); 0: of none. With kObjectsAreShared.
+  uint64_t reads_per_use;
   RegionRow regions[kRegionsMax];  // In the order they were offered.
 };
 static_assert(sizeof(NodePage) == kNodePageBytes);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "refract/node/observe/service.h"
+#include "refract/object/directory/directory_wire.h"
 #include "refract/object/layout/object_wire.h"
 
 namespace refract::node {
@@ -28,7 +29,8 @@ HostedObjects::HostedObjects(const HostParts& parts)
               .limit = parts.config.objects_limit_bytes,
               .growth = &parts.growth}) {
   parts_.pins.add(fetches_);
-  publish_u64(&parts_.page.reads_per_use, kReadsPerUse);
+  const uint64_t shared = parts_.peers != nullptr ? fabric::shm::kObjectsAreShared : 0;
+  publish_u64(&parts_.page.reads_per_use, kReadsPerUse | shared);
 }
 
 Result<> HostedObjects::mark_live(const storage::Record* /*last*/) {
@@ -54,6 +56,15 @@ uint64_t HostedObjects::entry_count() const noexcept {
 
 void HostedObjects::serve(std::vector<HostedMethods>& methods) {
   if (parts_.network != nullptr) windows_.emplace(*parts_.network);
+  if (parts_.peers != nullptr) {
+    directory_ = std::make_unique<object::Directory>(
+        object::Directory::Parts{.store = store_,
+                                 .shard = parts_.shard,
+                                 .peers = *parts_.peers,
+                                 .growth = parts_.growth,
+                                 .is_node = parts_.is_node,
+                                 .identity = {parts_.page.identity[0], parts_.page.identity[1]}});
+  }
   service_ = std::make_unique<object::ObjectService>(
       object::ObjectService::Parts{.store = store_,
                                    .heap = parts_.heap,
@@ -61,12 +72,20 @@ void HostedObjects::serve(std::vector<HostedMethods>& methods) {
                                    .pins = fetches_,
                                    .growth = parts_.growth,
                                    .shard = parts_.shard,
-                                   .windows = windows_ ? &*windows_ : nullptr});
+                                   .windows = windows_ ? &*windows_ : nullptr,
+                                   .elsewhere = directory_.get()});
   methods.push_back({object::wire::kMethodsBegin, service_.get()});
+  // Calls of nodes wait for what other nodes do, and are no measure of this one.
+  if (directory_)
+    methods.push_back({object::wire::kDirectoryMethodsBegin, directory_.get(), /*is_sampled=*/false});
 }
 
 void HostedObjects::answer_through(rpc::Server* server) noexcept {
   service_->answer_through(server);
+  if (!directory_) return;
+  directory_->answer_through(server);
+  parts_.members->call_on_change([this](const cluster::Members& members) { directory_->follow(members); });
+  directory_->follow(*parts_.members);
 }
 
 void HostedObjects::add_counters(const observe::AddCounter& add) const {
@@ -98,11 +117,31 @@ void HostedObjects::add_counters(const observe::AddCounter& add) const {
   add("objects.notices", counts.notices);
   add("objects.notices_lost", counts.lost);
   add("objects.replays", counts.replays);
+  if (directory_) add_directory(add);
   const kv::PullFetcher::Counts& pulls = service_->pulls().counts();
   add("pulls.values", pulls.values);
   add("pulls.bytes", pulls.bytes);
   add("pulls.failed", pulls.failed);
   add("pulls.reads", pulls.reads);
+}
+
+void HostedObjects::add_directory(const observe::AddCounter& add) const {
+  const object::Directory::Counts counts = directory_->counts();
+  add("directory.complete", counts.is_complete ? 1 : 0);
+  add("directory.ids", counts.home.ids);
+  add("directory.claimed", counts.home.claims);
+  add("directory.lingering", counts.home.lingering);
+  add("directory.tombstones", counts.tombstones);
+  add("directory.streams", counts.streams);
+  add("directory.look_ups", counts.look_ups);
+  add("directory.asked_all", counts.asked_all);
+  add("directory.claims", counts.claims);
+  add("directory.claims_refused", counts.claims_refused);
+  add("directory.conflicts", counts.conflicts);
+  add("directory.dropped", counts.dropped);
+  add("directory.pulls", counts.pulls);
+  add("directory.pulled_bytes", counts.pulled_bytes);
+  add("directory.pulls_failed", counts.pulls_failed);
 }
 
 void HostedObjects::tell(observe::ShardState& state) const {

@@ -16,6 +16,7 @@
 #include "refract/kv/owner/service/session_state.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/node/hosted/hosted_store.h"
+#include "refract/object/directory/directory.h"
 #include "refract/object/owner/object_service.h"
 #include "refract/object/owner/object_store.h"
 
@@ -40,12 +41,15 @@ class HostedObjects final : public HostedStore {
   void tell(observe::ShardState& state) const override;
 
  private:
+  void add_directory(const observe::AddCounter& add) const;
+
   const HostParts parts_;
   kv::SessionPins fetches_;
   kv::Table table_;
   kv::Table::Recovery recovery_;
   object::ObjectStore store_;
   std::optional<kv::DomainWindows> windows_;  // Where sessions come over a network.
+  std::unique_ptr<object::Directory> directory_;  // Where the node shares its objects with others.
   std::unique_ptr<object::ObjectService> service_;
 };
 

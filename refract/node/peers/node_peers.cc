@@ -89,6 +89,13 @@ Report NodePeers::trouble(std::string_view name) const {
   return peer->stage == Stage::kUp ? Report{Code::kOk, "", ""} : peer->trouble;
 }
 
+void NodePeers::let_go(rpc::Session& session) noexcept {
+  const auto at = std::ranges::find(closed_sessions_, &session, &std::unique_ptr<rpc::Session>::get);
+  if (at == closed_sessions_.end()) return;
+  ended_sessions_[0].push_back(std::move(*at));
+  closed_sessions_.erase(at);
+}
+
 bool NodePeers::has_news() const noexcept {
   if (attempts_ > 0 || shard_.now_ns() >= next_due_ns_) return true;
   if (!ended_sessions_[0].empty() || !ended_sessions_[1].empty()) return true;
@@ -244,7 +251,8 @@ void NodePeers::ended(Peer& peer) {
   const bool has_left = peer.stage == Stage::kLeave;
   const Report why = refusal_of(peer);
   peer.channel = nullptr;
-  ended_sessions_[0].push_back(std::move(peer.session));
+  closed_sessions_.push_back(std::move(peer.session));
+  rpc::Session& session = *closed_sessions_.back();
   if (has_left) {
     begin_at(peer, shard_.now_ns());
   } else {
@@ -253,7 +261,7 @@ void NodePeers::ended(Peer& peer) {
   }
   // The name's own copy: the watcher may have the list changed.
   const std::string name = peer.member.name;
-  watcher_->peer_closed(name);
+  watcher_->peer_closed(name, session);
 }
 
 void NodePeers::fail(Peer& peer, const Report& why) {

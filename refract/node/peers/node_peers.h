@@ -55,6 +55,7 @@ class NodePeers final : public cluster::Peers, public runtime::Poller {
   // Also from within the watcher.
   void reach(const cluster::MemberList& list, const std::string& self, Watcher& watcher) override;
   // kNotFound: there is no such member to be reached.
+  void let_go(rpc::Session& session) noexcept override;
   [[nodiscard]] Report trouble(std::string_view name) const override;
 
   size_t poll() noexcept override;
@@ -101,6 +102,7 @@ class NodePeers final : public cluster::Peers, public runtime::Poller {
   std::unique_ptr<fabric::tcp::ClientDomain> domain_;  // Null: nothing was connected to yet.
   std::optional<fabric::Dispatcher> dispatcher_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<rpc::Session>> closed_sessions_;  // Which the watcher may be in.
   // Calls of these may be in line for two turns behind the end: the last one's, and the one before.
   std::array<std::vector<std::unique_ptr<rpc::Session>>, 2> ended_sessions_;
   uint64_t changes_seen_ = 0;  // Channels opened and closed, as the domain counts.

@@ -145,12 +145,15 @@ struct Log final : cluster::Peers::Watcher {
     told += "+" + name;
     if (on_opened) on_opened();
   }
-  void peer_closed(const std::string& name) noexcept override {
+  void peer_closed(const std::string& name, rpc::Session& session) noexcept override {
     ASSERT_TRUE(sessions.contains(name)) << name << " is closed and was not open";
-    EXPECT_NE(sessions[name]->state(), rpc::Session::State::kOpen);
+    EXPECT_EQ(sessions[name], &session);
+    EXPECT_NE(session.state(), rpc::Session::State::kOpen);
     sessions.erase(name);
     told += "-" + name;
+    if (peers != nullptr) peers->let_go(session);
   }
+  NodePeers* peers = nullptr;
   std::map<std::string, rpc::Session*> sessions;
   std::string told;
   std::function<void()> on_opened;

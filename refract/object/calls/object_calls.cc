@@ -42,6 +42,18 @@ constexpr uint64_t kSoundBytesMax = uint64_t{1} << 48;
   return text;
 }
 
+// Names to the end, each behind its length.
+[[nodiscard]] bool take_names(std::span<const std::byte> bytes, std::vector<std::string>& names) {
+  while (!bytes.empty()) {
+    const auto length = static_cast<size_t>(bytes.front());
+    bytes = bytes.subspan(1);
+    if (length == 0 || length > bytes.size()) return false;
+    names.push_back(text_of(bytes.first(length)));
+    bytes = bytes.subspan(length);
+  }
+  return true;
+}
+
 // What follows `count` times: a struct, then an id.
 template <typename Entry, typename Take>
 [[nodiscard]] bool take_entries(std::span<const std::byte> bytes, uint32_t count, Take take_one) {
@@ -228,8 +240,8 @@ Task<Result<wire::StatReply>> ObjectCalls::stat(uint64_t deadline_ns) {
   co_return *reply;
 }
 
-Task<Result<uint64_t>> ObjectCalls::remove(std::span<const std::byte> id, uint64_t birth,
-                                           uint64_t deadline_ns) {
+Task<Result<ObjectCalls::Removed>> ObjectCalls::remove(std::span<const std::byte> id, uint64_t birth,
+                                                       uint64_t deadline_ns) {
   const wire::IdRequest request{
       .birth = birth, .id_bytes = static_cast<uint16_t>(id.size()), .flag = 0, .reserved = {}};
   const CallFront front({bytes_of(request), id});
@@ -246,8 +258,27 @@ Task<Result<uint64_t>> ObjectCalls::remove(std::span<const std::byte> id, uint64
   if (code != Code::kOk) co_return fail(code);
   std::span<const std::byte> bytes = answer.reply.bytes;
   const auto reply = take<wire::DeleteReply>(bytes);
-  if (!reply) co_return fail(Code::kMalformed);
-  co_return reply->holders;
+  Removed removed;
+  if (!reply || !take_names(bytes, removed.missed)) co_return fail(Code::kMalformed);
+  removed.holders = reply->holders;
+  co_return removed;
+}
+
+Task<Result<ObjectCalls::Places>> ObjectCalls::where(std::span<const std::byte> id, uint64_t deadline_ns) {
+  const wire::IdRequest request{
+      .birth = 0, .id_bytes = static_cast<uint16_t>(id.size()), .flag = 0, .reserved = {}};
+  const CallFront front({bytes_of(request), id});
+  const Answer answer = co_await ask({.method = Method::kWhere,
+                                      .head = front.bytes(),
+                                      .tail = {},
+                                      .deadline_ns = deadline_or_default(deadline_ns)});
+  if (answer.reply.code != Code::kOk) co_return fail(read_outcome(answer));
+  std::span<const std::byte> bytes = answer.reply.bytes;
+  const auto reply = take<wire::WhereReply>(bytes);
+  Places places;
+  if (!reply || !take_names(bytes, places.nodes)) co_return fail(Code::kMalformed);
+  places.reply = *reply;
+  co_return places;
 }
 
 Task<Code> ObjectCalls::keep(std::span<const std::byte> id, bool is_kept, uint64_t deadline_ns) {

@@ -128,6 +128,12 @@ class ObjectCalls {
                                                                uint64_t timeout_ns, Room& room,
                                                                uint64_t deadline_ns = 0);
 
+  struct Places {
+    wire::WhereReply reply{};
+    std::vector<std::string> nodes;
+  };
+  [[nodiscard]] runtime::Task<Result<Places>> where(std::span<const std::byte> id, uint64_t deadline_ns = 0);
+
   struct Listed {
     std::string id;
     wire::ListedObject object;
@@ -152,9 +158,12 @@ class ObjectCalls {
 
   // --- Ending ---
 
-  // How many hold it.
-  [[nodiscard]] runtime::Task<Result<uint64_t>> remove(std::span<const std::byte> id, uint64_t birth,
-                                                       uint64_t deadline_ns = 0);
+  struct Removed {
+    uint64_t holders = 0;
+    std::vector<std::string> missed;  // Nodes that have not dropped it yet.
+  };
+  [[nodiscard]] runtime::Task<Result<Removed>> remove(std::span<const std::byte> id, uint64_t birth,
+                                                      uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<Code> keep(std::span<const std::byte> id, bool is_kept,
                                          uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<Result<uint64_t>> evict(uint64_t bytes, uint64_t deadline_ns = 0);

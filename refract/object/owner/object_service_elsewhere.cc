@@ -252,11 +252,12 @@ void ObjectService::State::removed(uint64_t ticket, const Removed& removed) noex
   const rpc::Responder from = at->second;
   removing.erase(at);
   if (removed.code != Code::kOk) return answer(from, told(removed.code));
-  std::vector<std::byte> names;
-  for (const std::string& name : removed.missed) add_name(names, name);
   const Session* const session = find(from.session);
   const size_t room = session == nullptr ? 0 : session->payload_bytes_max - sizeof(wire::DeleteReply);
-  names.resize(std::min(names.size(), room));
+  std::vector<std::byte> names;
+  for (const std::string& name : removed.missed) {
+    if (names.size() + 1 + name.size() <= room) add_name(names, name);
+  }
   answer(from, wire::DeleteReply{removed.holders}, names);
 }
 
