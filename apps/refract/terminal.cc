@@ -22,6 +22,7 @@ Exit exit_of(Code code) noexcept {
       return kUsage;
     case Code::kUnavailable:
     case Code::kDeadlineExceeded:
+    case Code::kAway:
       return kUnreachable;
     default:
       return kFailed;

@@ -174,6 +174,37 @@ Options
 Examples
   $ refract object digest weights
 )"},
+    HelpPage{"where", "which nodes have an object", R"(refract object where: which nodes have an object
+
+Usage: refract object where [options] ID...
+
+The id and the names of the nodes that have it, of a node that shares its objects with
+others (refractd --cluster-nodes, --cluster-secret-file). Those that get a copy just now
+are the last. Exit code 1 if no node has it.
+
+Options
+      --hex            ID is given as hexadecimal digits.
+      --json           An object a line: id, birth, lengths, nodes.
+
+Examples
+  $ refract object where weights
+)"},
+    HelpPage{"prefetch", "bring copies here", R"(refract object prefetch: bring copies of objects to this node
+
+Usage: refract object prefetch [options] ID...
+
+Of a node that shares its objects with others: what another node has is copied here, so
+that programs of this host find it at once. A copy that nobody holds or keeps goes when
+room is needed. Exit code 1 if some object is nowhere.
+
+Options
+      --wait DURATION  Wait so long for objects that are not made yet: 30s, forever.
+                       Default: not at all.
+      --hex            ID is given as hexadecimal digits.
+
+Examples
+  $ refract object prefetch weights tokenizer
+)"},
 };
 
 constexpr std::string_view kNodeOptions = R"(

@@ -41,7 +41,8 @@ bool takes_one_id(std::string_view action) noexcept {
   return action == "put" || action == "get";
 }
 bool takes_ids(std::string_view action) noexcept {
-  return action == "rm" || action == "keep" || action == "wait" || action == "digest";
+  return action == "rm" || action == "keep" || action == "wait" || action == "digest" || action == "where" ||
+         action == "prefetch";
 }
 
 void add_node_options(Command& app, ObjectInvocation& to, ObjectTexts& texts) {
@@ -58,7 +59,7 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
   if (takes_one_id(action)) app.add({.names = "ID", .to = &texts.id});
   if (takes_ids(action)) app.add({.names = "ID", .to = &texts.ids});
   if (action != "stat" && action != "evict") app.add({.names = "--hex", .to = &to.hex});
-  if (action != "get") app.add({.names = "--json", .to = &to.base.json});
+  if (action != "get" && action != "prefetch") app.add({.names = "--json", .to = &to.base.json});
   if (action == "put" || action == "get") {
     app.add({.names = "--wait", .to = &texts.wait});
     app.add({.names = "--no-progress", .to = &to.base.no_progress});
@@ -81,6 +82,8 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
     app.add({.names = "--off", .to = &to.is_off});
   } else if (action == "evict") {
     app.add({.names = "BYTES", .to = &texts.bytes});
+  } else if (action == "prefetch") {
+    app.add({.names = "--wait", .to = &texts.wait});
   } else if (action == "wait") {
     app.add({.names = "--for", .to = &texts.wait});
   } else if (action == "subscribe") {

@@ -27,7 +27,8 @@ constexpr Action kActions[] = {{"put", put_object},           {"get", get_object
                                {"ls", list_objects},          {"rm", remove_objects},
                                {"stat", stat_objects},        {"keep", keep_objects},
                                {"evict", evict_objects},      {"wait", wait_for_objects},
-                               {"subscribe", follow_objects}, {"digest", digest_objects}};
+                               {"subscribe", follow_objects}, {"digest", digest_objects},
+                               {"where", locate_objects},     {"prefetch", prefetch_objects}};
 
 // Does it with each id, says what is wrong with some, and returns the worst exit code.
 template <typename Do>
@@ -133,6 +134,7 @@ Report explain_object(const Client& client, const Objects& objects, Code code, s
     case Code::kNoSpace:
     case Code::kOverloaded:
     case Code::kUnsupported:
+    case Code::kAway:
       if (trouble.code != code) return explain(client, code, what);
       said.what = fmt::format("{}: {}", what, trouble.what);
       said.next = trouble.next;
@@ -188,11 +190,18 @@ int remove_objects(const ObjectInvocation& invocation, Objects& objects, Client&
       return complain(
           explain_object(client, objects, holders.code(), fmt::format("cannot remove {}", in_quotes(id))));
     }
+    const std::vector<std::string> missed = objects.missed();
     if (invocation.base.json) {
       documents::Value row;
       append_id(row, invocation, id);
       row.append_member("holders", *holders);
+      if (!missed.empty()) row.append_member("missed", missed);
       return write_json(row);
+    }
+    if (!missed.empty()) {
+      std::string text = fmt::format("{} is removed; when they are back, it goes on:", id_text(invocation, id));
+      for (const std::string& name : missed) text += " " + name;
+      if (const int written = write_text(text + "\n"); written != kDone) return written;
     }
     if (*holders == 0) return static_cast<int>(kDone);
     return write_text(fmt::format("{} is removed; {} reader{} hold{} it still\n", id_text(invocation, id),
@@ -314,6 +323,40 @@ int digest_objects(const ObjectInvocation& invocation, Objects& objects, Client&
     row.append_member("digest", text);
     return write_json(row);
   });
+}
+
+int locate_objects(const ObjectInvocation& invocation, Objects& objects, Client& client) {
+  return with_each(invocation, [&](const std::string& id) {
+    const auto places = objects.where(id);
+    if (!places) {
+      return complain(
+          explain_object(client, objects, places.code(), fmt::format("cannot locate {}", in_quotes(id))));
+    }
+    if (invocation.base.json) {
+      documents::Value row;
+      append_id(row, invocation, id);
+      row.update({{"birth", places->birth},
+                  {"body_bytes", places->body_bytes},
+                  {"metadata_bytes", places->metadata_bytes},
+                  {"nodes", places->nodes}});
+      return write_json(row);
+    }
+    std::string text = id_text(invocation, id) + ":";
+    for (const std::string& node : places->nodes) text += " " + node;
+    return write_text(text + "\n");
+  });
+}
+
+int prefetch_objects(const ObjectInvocation& invocation, Objects& objects, Client& client) {
+  const std::vector<Bytes> ids(invocation.ids.begin(), invocation.ids.end());
+  const auto codes = objects.prefetch(ids, invocation.wait_ms.value_or(0));
+  int worst = kDone;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] == Code::kOk) continue;
+    const std::string what = fmt::format("cannot bring {} here", in_quotes(invocation.ids[i]));
+    worst = std::max(worst, complain(explain_object(client, objects, codes[i], what)));
+  }
+  return worst;
 }
 
 }  // namespace refract::cli

@@ -60,6 +60,7 @@ class ObjectLink final : public PinningLink {
   [[nodiscard]] const std::optional<object::wire::NoSpaceReply>& no_space() const noexcept {
     return calls_.no_space();
   }
+  [[nodiscard]] const std::vector<std::string>& away() const noexcept { return calls_.away(); }
   [[nodiscard]] object::ObjectCalls& calls() noexcept { return calls_; }
 
  private:

@@ -41,8 +41,10 @@ void note_no_space(ObjectPeer& peer, const ObjectLink& link, uint64_t wanted) {
 }
 
 void note_home_away(ObjectPeer& peer) {
-  peer.set_trouble({Code::kAway, "the node that decides about this id cannot be reached, or knows too little",
-                    "see which node is away: refract cluster"});
+  peer.set_trouble({Code::kAway,
+                    fmt::format("another node decides about this id, or must be heard first, and {}",
+                                away_text(peer)),
+                    "look whether all nodes run, with the same list: refract cluster"});
 }
 
 // What a node may take, beyond a message, to get memory for so many bytes: on a slow host 20 s for a GiB.

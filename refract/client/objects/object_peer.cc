@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "refract/base/units.h"
+#include "refract/client/objects/object_work.h"
 
 namespace refract::client {
 
@@ -142,6 +143,18 @@ void ObjectPeer::note(const ObjectLink& link, Code code) {
 
 uint64_t ObjectPeer::new_claim() noexcept {
   return claims_.next();
+}
+
+std::string away_text(ObjectPeer& peer) {
+  const ObjectLink* const link = peer.link();
+  const auto* const names = link == nullptr ? nullptr : &link->away();
+  if (names == nullptr || names->empty()) return "some nodes have not said all they have";
+  std::string text = names->size() == 1 ? "node " : "nodes ";
+  for (size_t i = 0; i < names->size(); ++i) {
+    if (i > 0) text += i + 1 == names->size() ? " and " : ", ";
+    text += (*names)[i];
+  }
+  return text + " cannot be reached";
 }
 
 std::string ObjectPeer::new_id(size_t bytes) {

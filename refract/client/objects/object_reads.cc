@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Getting objects: directly where the memory is mapped here, else by fetching them; and waiting for them.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -119,8 +121,9 @@ class FetchRoom final : public ObjectCalls::Room {
 };
 
 void note_away(ObjectPeer& peer) {
-  peer.set_trouble({Code::kAway, "a node that may have the object, or knows who has it, cannot be reached",
-                    "see which: refract object where ID, refract cluster"});
+  peer.set_trouble({Code::kAway,
+                    fmt::format("it is not here, and {} may have it, or know who has", away_text(peer)),
+                    "look whether all nodes run, with the same list: refract cluster"});
 }
 
 uint64_t slice_of(const ObjectPeer& peer, Until until) noexcept {

@@ -37,6 +37,9 @@ struct Creating {
   bool is_open = false;  // At the node.
 };
 
+// "nodes b and c cannot be reached": of what the owner said last.
+[[nodiscard]] std::string away_text(ObjectPeer& peer);
+
 // Until when to look again for an object that is not there.
 struct Until {
   uint64_t moment_ns = 0;  // kForever_ns: for ever.

@@ -35,6 +35,13 @@ std::string data_line(const NodeConfig& config) {
          "keeps them)\n";
 }
 
+// Of a node that has objects and a list of nodes.
+std::string sharing_line(const NodeConfig& config) {
+  return config.cluster_secret_file.empty()
+             ? "  sharing  no: objects stay on this node (--cluster-secret-file shares them with the others)\n"
+             : "  sharing  objects of all nodes that know the secret in " + config.cluster_secret_file + "\n";
+}
+
 // What only some nodes have.
 std::string further_lines(const Keeper& keeper) {
   const NodeConfig& config = keeper.config();
@@ -50,6 +57,7 @@ std::string further_lines(const Keeper& keeper) {
   if (has_objects(config)) {
     text += fmt::format("  objects  up to {}, in memory only: lost when the node stops\n",
                         bytes_text(config.objects_limit_bytes));
+    if (keeper.members()) text += sharing_line(config);
   }
   if (const auto& members = keeper.members()) {
     const size_t count = members->list().members.size();

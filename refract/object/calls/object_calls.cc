@@ -103,6 +103,10 @@ Task<ObjectCalls::Answer> ObjectCalls::ask(Call call) {
     }
     const bool is_lost = !answer.is_answered() && answer.reply.code == Code::kIndeterminate;
     const bool is_unsent = !answer.is_answered() && answer.reply.code == Code::kUnavailable;
+    if (answer.reply.code == Code::kAway && answer.is_answered()) {
+      away_.clear();
+      (void)take_names(answer.reply.bytes, away_);
+    }
     if (!(is_lost && call.may_repeat) && !is_unsent) co_return answer;
     const bool is_open = co_await is_open_again(call.deadline_ns);
     if (!is_open) co_return answer;

@@ -168,6 +168,8 @@ class ObjectCalls {
                                          uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<Result<uint64_t>> evict(uint64_t bytes, uint64_t deadline_ns = 0);
 
+  // Names of the nodes that the owner could not reach, as it said with its last kAway.
+  [[nodiscard]] const std::vector<std::string>& away() const noexcept { return away_; }
   // What the owner said with its last kNoSpace.
   [[nodiscard]] const std::optional<wire::NoSpaceReply>& no_space() const noexcept { return no_space_; }
   [[nodiscard]] rpc::Session& session() noexcept { return session_; }
@@ -216,6 +218,7 @@ class ObjectCalls {
   ObjectCallsOptions options_;
   size_t body_bytes_max_;
   std::optional<wire::NoSpaceReply> no_space_;
+  std::vector<std::string> away_;
 };
 
 }  // namespace refract::object

@@ -295,6 +295,14 @@ void Directory::locate(std::string_view id, TakeLocated take) {
   state_->start(state_->locate_for(std::string(id), std::move(take)));
 }
 
+std::vector<std::string> Directory::away() const {
+  std::vector<std::string> names;
+  for (const State::Peer* peer : state_->by_index) {
+    if (!state_->is_self(*peer->index) && !peer->has_reported) names.push_back(peer->name);
+  }
+  return names;
+}
+
 void Directory::sealed(std::string_view id, const Object& object) {
   state_->granted.erase(State::Named(id, object.birth));
   state_->say({.kind = wire::ChangeKind::kHolds,

@@ -63,6 +63,7 @@ class Directory final : public rpc::Service, public Elsewhere {
   void want(std::string_view id) override;
   void remove(std::string_view id, uint64_t birth, uint64_t ticket) override;
   void locate(std::string_view id, TakeLocated take) override;
+  [[nodiscard]] std::vector<std::string> away() const override;
   void sealed(std::string_view id, const Object& object) override;
   void deleted(std::string_view id, const Object& object) override;
   void passed_on(rpc::SessionId session, std::string_view id) override;

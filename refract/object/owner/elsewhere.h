@@ -76,6 +76,9 @@ class Elsewhere {
   using TakeLocated = std::function<void(const Located&)>;
   virtual void locate(std::string_view id, TakeLocated take) = 0;
 
+  // The nodes with which nothing is agreed upon now: away, starting, or under another list.
+  [[nodiscard]] virtual std::vector<std::string> away() const = 0;
+
   // What the store has told.
   virtual void sealed(std::string_view id, const Object& object) = 0;
   virtual void deleted(std::string_view id, const Object& object) = 0;

@@ -168,7 +168,9 @@ void ObjectService::State::answer(const rpc::Responder& to, Code code, std::span
                                   std::span<const std::byte> tail) {
   counts.overloaded += code == Code::kOverloaded ? 1 : 0;
   counts.no_space += code == Code::kNoSpace ? 1 : 0;
-  if (server != nullptr) server->reply(to, code, head, tail);
+  if (server == nullptr) return;
+  if (code == Code::kAway && head.empty() && tail.empty()) return answer_away(to);
+  server->reply(to, code, head, tail);
 }
 
 void ObjectService::State::settle() {

@@ -20,12 +20,6 @@ Code told(Code code) noexcept {
   return code == Code::kUnavailable ? Code::kAway : code;
 }
 
-void add_name(std::vector<std::byte>& bytes, std::string_view name) {
-  bytes.push_back(static_cast<std::byte>(name.size()));
-  const auto text = bytes_of(name);
-  bytes.insert(bytes.end(), text.begin(), text.end());
-}
-
 }  // namespace
 
 bool ObjectService::State::is_node(const Session& session) const {
@@ -228,9 +222,28 @@ void ObjectService::State::tell_where(const rpc::Responder& from, const Elsewher
                                .body_bytes = located.parts.body_bytes,
                                .metadata_bytes = located.parts.metadata_bytes,
                                .holders = static_cast<uint32_t>(located.holders.size())};
-  std::vector<std::byte> names;
-  for (const std::string& name : located.holders) add_name(names, name);
-  answer(from, reply, names);
+  answer(from, reply, names_for(from, located.holders, sizeof(reply)));
+}
+
+// Each behind its length.
+std::vector<std::byte> ObjectService::State::names_for(const rpc::Responder& to,
+                                                       const std::vector<std::string>& names,
+                                                       size_t head_bytes) {
+  const Session* const session = find(to.session);
+  const size_t room = session == nullptr ? 0 : session->payload_bytes_max - head_bytes;
+  std::vector<std::byte> bytes;
+  for (const std::string& name : names) {
+    if (bytes.size() + 1 + name.size() > room) break;
+    bytes.push_back(static_cast<std::byte>(name.size()));
+    const auto text = bytes_of(std::string_view(name));
+    bytes.insert(bytes.end(), text.begin(), text.end());
+  }
+  return bytes;
+}
+
+void ObjectService::State::answer_away(const rpc::Responder& to) {
+  const std::vector<std::byte> names = names_for(to, parts.elsewhere->away(), 0);
+  server->reply(to, Code::kAway, names);
 }
 
 // --- Deletes ---
@@ -252,13 +265,8 @@ void ObjectService::State::removed(uint64_t ticket, const Removed& removed) noex
   const rpc::Responder from = at->second;
   removing.erase(at);
   if (removed.code != Code::kOk) return answer(from, told(removed.code));
-  const Session* const session = find(from.session);
-  const size_t room = session == nullptr ? 0 : session->payload_bytes_max - sizeof(wire::DeleteReply);
-  std::vector<std::byte> names;
-  for (const std::string& name : removed.missed) {
-    if (names.size() + 1 + name.size() <= room) add_name(names, name);
-  }
-  answer(from, wire::DeleteReply{removed.holders}, names);
+  answer(from, wire::DeleteReply{removed.holders},
+         names_for(from, removed.missed, sizeof(wire::DeleteReply)));
 }
 
 void ObjectService::State::store_changed() noexcept {

@@ -144,6 +144,10 @@ struct ObjectService::State final : private ObjectStore::Listener,
                 std::span<const ClaimedId> claimed);
   void erase_everywhere(const rpc::Responder& from, std::span<const std::byte> body);
   void where(const rpc::Responder& from, std::span<const std::byte> body);
+  void answer_away(const rpc::Responder& to);
+  // As many as fit an answer with a head of so many bytes.
+  [[nodiscard]] std::vector<std::byte> names_for(const rpc::Responder& to,
+                                                 const std::vector<std::string>& names, size_t head_bytes);
   void tell_where(const rpc::Responder& from, const Elsewhere::Located& located);
   void claimed(uint64_t ticket, Code code) noexcept override;
   void removed(uint64_t ticket, const Removed& removed) noexcept override;
