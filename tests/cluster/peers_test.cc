@@ -71,12 +71,12 @@ class MetNodes : public testing::Test {
   void expect_told(size_t index, const std::string& wanted) {
     std::string told;
     (void)becomes_true([&] { return (told = told_by(nodes_->node(index))) == wanted; });
-    EXPECT_EQ(told, wanted) << nodes_->name(index);
+    ASSERT_EQ(told, wanted) << nodes_->name(index);
   }
   void expect_all_met() {
-    expect_told(0, "2 client; b up; c up; greeted by b c");
-    expect_told(1, "2 client; a up; c up; greeted by a c");
-    expect_told(2, "2 client; a up; b up; greeted by a b");
+    ASSERT_NO_FATAL_FAILURE(expect_told(0, "2 client; b up; c up; greeted by b c"));
+    ASSERT_NO_FATAL_FAILURE(expect_told(1, "2 client; a up; c up; greeted by a c"));
+    ASSERT_NO_FATAL_FAILURE(expect_told(2, "2 client; a up; b up; greeted by a b"));
   }
 
   TemporaryFolder folder_;
@@ -85,7 +85,7 @@ class MetNodes : public testing::Test {
 
 TEST_F(MetNodes, reach_each_other_in_the_node_role_that_no_client_has) {
   ASSERT_NO_FATAL_FAILURE(start({"a", "b", "c"}));
-  expect_all_met();
+  ASSERT_NO_FATAL_FAILURE(expect_all_met());
   EXPECT_THAT(told_by(nodes_->node(0), Role::kNode), testing::StartsWith("2 node; "));
   EXPECT_THAT(told_by(nodes_->node(0), Role::kNode, "not what these nodes know"),
               HasSubstr("cluster secret is not this node's"));
@@ -93,20 +93,20 @@ TEST_F(MetNodes, reach_each_other_in_the_node_role_that_no_client_has) {
 
 TEST_F(MetNodes, meet_again_after_each_crash_of_a_server) {
   ASSERT_NO_FATAL_FAILURE(start({"a", "b", "c"}));
-  expect_all_met();
+  ASSERT_NO_FATAL_FAILURE(expect_all_met());
   Node& node = nodes_->node(1);
   for (int round = 0; round < 5; ++round) {
     const pid_t server = node.server();
     send_signal(server, SIGKILL);
     ASSERT_NE(node.next_server(server), -1);
-    // The next one was born with the list, and greets and is greeted.
-    expect_all_met();
+    // The next server was born with the list, and greets and is greeted.
+    ASSERT_NO_FATAL_FAILURE(expect_all_met());
   }
 }
 
 TEST_F(MetNodes, are_not_waited_for_where_one_is_stopped_or_ends_and_the_list_says_which_are_reached) {
   ASSERT_NO_FATAL_FAILURE(start({"a", "b", "c"}));
-  expect_all_met();
+  ASSERT_NO_FATAL_FAILURE(expect_all_met());
   // One that stands still is a matter of each call's deadline; its session stays.
   send_signal(nodes_->node(2).server(), SIGSTOP);
   expect_told(0, "2 client; b up; c up; greeted by b c");
@@ -162,7 +162,7 @@ TEST_F(MetNodes, with_different_secrets_or_none_say_so) {
 // Windows as in members_test.cc: a node is idle in one of them.
 TEST_F(MetNodes, cost_an_idle_node_nothing_and_an_absent_member_an_attempt_now_and_then) {
   ASSERT_NO_FATAL_FAILURE(start({"a", "b", "c"}));
-  expect_all_met();
+  ASSERT_NO_FATAL_FAILURE(expect_all_met());
   EXPECT_EQ(nodes_->node(2).stop(), 0);
   constexpr uint64_t kWakeUpsMax = 25;
   constexpr uint64_t kCpuMax_ns = 20 * kMillisecond_ns;
