@@ -52,11 +52,14 @@ Directory::State::State(const Parts& given) : parts(given) {
 }
 
 Directory::State::~State() {
+  // What ends with a task begins no other.
+  is_ending = true;
   tasks.clear();
 }
 
 // Tasks that have ended go with the next one that begins.
 void Directory::State::start(Task<> task) {
+  if (is_ending) return;
   std::erase_if(tasks, [](const Task<>& one) { return one.done(); });
   // It may start others before it is in the list.
   task.start();
@@ -103,6 +106,7 @@ void Directory::State::follow(const cluster::Members& members) {
   for (const auto& [name, peer] : peers) start_peer(*peer);
   report_to_self();
   for (const auto& [id, want] : wants) want->news.raise();
+  start_ticks();
   parts.peers.reach(list, members.self_name(), *this);
 }
 
@@ -283,8 +287,8 @@ void Directory::unclaim(std::string_view id, uint64_t birth) {
   state_->unclaim(id, birth);
 }
 
-void Directory::want(std::string_view id) {
-  state_->want(id);
+void Directory::want(std::string_view id, uint64_t arrival) {
+  state_->want(id, arrival);
 }
 
 void Directory::remove(std::string_view id, uint64_t birth, uint64_t ticket) {

@@ -60,7 +60,7 @@ class Directory final : public rpc::Service, public Elsewhere {
   [[nodiscard]] bool needs_claim(std::string_view id) const noexcept override;
   [[nodiscard]] std::optional<Code> claim(std::string_view id, uint64_t birth, uint64_t ticket) override;
   void unclaim(std::string_view id, uint64_t birth) override;
-  void want(std::string_view id) override;
+  void want(std::string_view id, uint64_t arrival) override;
   void remove(std::string_view id, uint64_t birth, uint64_t ticket) override;
   void locate(std::string_view id, TakeLocated take) override;
   [[nodiscard]] std::vector<std::string> away() const override;

@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kClaimTimeout_ns = 3 * kSecond_ns;
 constexpr uint64_t kClaimPause_ns = 20 * kMillisecond_ns;
 constexpr uint64_t kGrantedPause_ns = kSecond_ns;
+constexpr uint64_t kTombstonesPause_ns = 10 * kSecond_ns;
 
 }  // namespace
 
@@ -77,7 +78,14 @@ void Directory::State::unclaim(std::string_view id, uint64_t birth) {
 }
 
 bool Directory::State::needs_ticks() const {
-  return !claims.empty() || !granted.empty() || (list_version != 0 && !table.unacknowledged(self).empty());
+  return !claims.empty() || !granted.empty() || !parts.store.tombstones().empty();
+}
+
+// The home may have forgotten them, and its word was lost.
+void Directory::State::say_tombstones() {
+  for (const auto& [id, birth] : parts.store.tombstones()) {
+    if (!is_self(home_of(id))) say_tombstone(id, birth);
+  }
 }
 
 void Directory::State::drop_again() {
@@ -93,13 +101,18 @@ void Directory::State::start_ticks() {
 
 Task<> Directory::State::run_ticks() {
   uint64_t granted_ns = moment_after(parts.shard.now_ns(), kGrantedPause_ns);
+  uint64_t tombstones_ns = moment_after(parts.shard.now_ns(), kTombstonesPause_ns);
   while (needs_ticks()) {
     co_await parts.shard.sleep_for(claims.empty() ? kGrantedPause_ns : kClaimPause_ns);
     look_after_claims();
-    if (parts.shard.now_ns() < granted_ns) continue;
+    const uint64_t now_ns = parts.shard.now_ns();
+    if (now_ns < granted_ns) continue;
     look_after_granted();
     drop_again();
-    granted_ns = moment_after(parts.shard.now_ns(), kGrantedPause_ns);
+    granted_ns = moment_after(now_ns, kGrantedPause_ns);
+    if (now_ns < tombstones_ns) continue;
+    say_tombstones();
+    tombstones_ns = moment_after(now_ns, kTombstonesPause_ns);
   }
   is_ticking = false;
 }

@@ -145,11 +145,7 @@ Code Directory::State::bury(std::string_view id, uint64_t birth) {
       order(*peer, Method::kDrop, id, birth);
     }
   }
-  if (code == Code::kOk) {
-    acknowledged(self, std::string(id), birth, holders);
-  } else {
-    start_ticks();
-  }
+  if (code == Code::kOk) acknowledged(self, std::string(id), birth, holders);
   return code == Code::kOverloaded ? Code::kOk : code;
 }
 
@@ -227,7 +223,8 @@ void Directory::State::named(const rpc::Responder& from, Peer& peer, Method meth
 Code Directory::State::drop_here(std::string_view id, uint64_t birth, uint64_t& holders) {
   const Code code = parts.store.add_tombstone(text_bytes(id), birth);
   if (code != Code::kOk) return code;
-  // A pull of this birth sees the tombstone before it publishes. A creation:
+  const auto pull = pulls.find(std::string(id));
+  if (pull != pulls.end() && pull->second == birth) pull->second = 0;
   if (granted.erase(Named(id, birth)) > 0 && asker != nullptr) asker->lost(id, birth);
   const Result<uint64_t> erased = parts.store.erase(text_bytes(id), birth);
   if (erased) {
@@ -235,6 +232,7 @@ Code Directory::State::drop_here(std::string_view id, uint64_t birth, uint64_t& 
     ++counts.dropped;
   }
   if (asker != nullptr) asker->store_changed();
+  start_ticks();
   // A full store cannot say that it is held: again later.
   return erased || erased.error().code != Code::kNoSpace ? Code::kOk : Code::kOverloaded;
 }

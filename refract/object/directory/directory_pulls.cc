@@ -43,11 +43,11 @@ class Landing final : public ObjectCalls::Room {
 
 // --- Who waits ---
 
-void Directory::State::want(std::string_view id) {
+void Directory::State::want(std::string_view id, uint64_t arrival) {
   auto [at, is_new] = wants.try_emplace(std::string(id));
-  if (!is_new) return;
-  at->second = std::make_unique<Want>(parts.shard);
-  start(look_for(std::string(id)));
+  if (is_new) at->second = std::make_unique<Want>(parts.shard);
+  at->second->arrival = arrival;
+  is_new ? start(look_for(std::string(id))) : at->second->news.raise();
 }
 
 void Directory::State::raise_want(std::string_view id) {
@@ -60,11 +60,15 @@ Task<> Directory::State::look_for(std::string id) {
   Want& want = *wants.at(id);
   bool tells_later = false;
   while (asker != nullptr) {
+    const uint64_t arrival = want.arrival;
     Search search{.id = id, .pulls = true, .tells_later = tells_later};
     co_await look(search);
-    if (search.code == Code::kOk || asker == nullptr) break;
-    asker->absent(id, search.code);
+    if (asker == nullptr) break;
+    // It may have gone again already.
+    if (search.code == Code::kOk && !asker->is_awaited(id)) break;
+    if (search.code != Code::kOk) asker->absent(id, arrival, search.code);
     if (!asker->is_awaited(id)) break;
+    if (want.arrival != arrival) continue;
     // From the second look on, the home tells when it comes.
     if (std::exchange(tells_later, true)) {
       co_await want.news.wait_until(moment_after(parts.shard.now_ns(), kLookAgain_ns));
@@ -294,9 +298,10 @@ Task<Code> Directory::State::pull(Peer& holder, Pull pull) {
     code = reply.code();
     if (reply && reply->birth != pull.birth) code = Code::kNotFound;
   }
+  const bool is_over = pulls.at(pull.id) != pull.birth;
   pulls.erase(pull.id);
-  // It was deleted meanwhile; or what is agreed upon now is not known yet.
-  if (code == Code::kOk && parts.store.has_tombstone(id, pull.birth)) code = Code::kCancelled;
+  // It was deleted meanwhile, which all may have forgotten already; or what is agreed upon now is not known.
+  if (code == Code::kOk && is_over) code = Code::kCancelled;
   if (code == Code::kOk && list_version != version) code = Code::kUnavailable;
   if (code == Code::kOk) code = parts.store.seal(id, pull.birth).code();
   if (code == Code::kOk) {

@@ -116,6 +116,7 @@ struct Directory::State final : cluster::Peers::Watcher {
   struct Want {
     explicit Want(runtime::Shard& shard) : news(shard) {}
     Signal news;
+    uint64_t arrival = 0;  // The last one.
   };
   struct Removal {
     std::string id;
@@ -206,6 +207,7 @@ struct Directory::State final : cluster::Peers::Watcher {
   void look_after_granted();
   // Of tombstones for which there was no room.
   void drop_again();
+  void say_tombstones();
 
   // --- directory_home.cc: what the home does for members ---
   void changes(const rpc::Responder& from, Peer& peer, std::span<const std::byte> body);
@@ -238,7 +240,7 @@ struct Directory::State final : cluster::Peers::Watcher {
   [[nodiscard]] Task<Code> send_order(rpc::Session& session, const Order& order);
 
   // --- directory_pulls.cc: what clients of this node want ---
-  void want(std::string_view id);
+  void want(std::string_view id, uint64_t arrival);
   [[nodiscard]] Task<> look_for(std::string id);
   // One look at all nodes: Search::code.
   [[nodiscard]] Task<> look(Search& search);
@@ -285,9 +287,11 @@ struct Directory::State final : cluster::Peers::Watcher {
   std::map<uint64_t, Claim> claims;  // By ticket.
   std::map<Named, char> granted;     // What this node makes, or may make.
   bool is_ticking = false;
+  bool is_ending = false;
 
   std::unordered_map<std::string, std::unique_ptr<Want>> wants;
-  std::map<std::string, uint64_t> pulls;                    // Id and birth of what is being pulled.
+  // Of each id that is being pulled, the birth; 0: it was deleted, and is not published any more.
+  std::map<std::string, uint64_t> pulls;
   struct Passed {
     std::string to;
     uint64_t at_ns = 0;

@@ -121,7 +121,7 @@ void Directory::State::gather_others(MemberIndex home, std::vector<Change>& chan
     changes.push_back({.kind = ChangeKind::kClaims, .id = named.first, .birth = named.second, .parts = {}});
   }
   for (const auto& [id, birth] : pulls) {
-    if (home_of(id) == home)
+    if (birth != 0 && home_of(id) == home)
       changes.push_back({.kind = ChangeKind::kComing, .id = id, .birth = birth, .parts = {}});
   }
 }
@@ -300,7 +300,12 @@ Code Directory::State::apply(MemberIndex member, const Change& change, bool is_r
       table.unclaims(member, change.id, change.birth);
       return Code::kOk;
     case ChangeKind::kTombstone:
-      (void)bury(change.id, change.birth);
+      // Behind the report that named it: all have acknowledged, and the word to forget it was lost.
+      if (!is_report && !table.is_buried(change.id, change.birth)) {
+        order(*peer_at(member), Method::kForget, change.id, change.birth);
+        return Code::kOk;
+      }
+      if (!table.is_buried(change.id, change.birth)) (void)bury(change.id, change.birth);
       if (change.parts.body_bytes == 0) acknowledged(member, change.id, change.birth, 0);
       return Code::kOk;
     case ChangeKind::kComing:

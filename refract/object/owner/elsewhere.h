@@ -35,9 +35,10 @@ class Elsewhere {
     // Of a claim() that did not answer at once.
     virtual void claimed(uint64_t ticket, Code code) noexcept = 0;
     virtual void removed(uint64_t ticket, const Removed& removed) noexcept = 0;
-    // One look at all nodes has ended without the object. kNotFound: no node has it. kUnavailable: some that
-    // may have it were not reached. kNoSpace: there is no room for it here.
-    virtual void absent(std::string_view id, Code code) noexcept = 0;
+    // One look at all nodes has ended without the object; it began behind the want() of this arrival, and tells
+    // nothing to those that came later. kNotFound: no node has it. kUnavailable: some that may have it were not
+    // reached. kNoSpace: there is no room for it here.
+    virtual void absent(std::string_view id, uint64_t arrival, Code code) noexcept = 0;
     [[nodiscard]] virtual bool is_awaited(std::string_view id) const noexcept = 0;
     // Whether a call is under way that may make it.
     [[nodiscard]] virtual bool is_making(std::string_view id, uint64_t birth) const noexcept = 0;
@@ -63,7 +64,8 @@ class Elsewhere {
   virtual void unclaim(std::string_view id, uint64_t birth) = 0;
 
   // is_awaited(id), and it is not here: from now on it is looked for, until it is here or not awaited.
-  virtual void want(std::string_view id) = 0;
+  // Arrivals are numbers that grow.
+  virtual void want(std::string_view id, uint64_t arrival) = 0;
   // Deletes it on all nodes. `birth` 0: whichever there is. removed() follows.
   virtual void remove(std::string_view id, uint64_t birth, uint64_t ticket) = 0;
   // Who has it: names of nodes, this one's among them. located() as want() without a pull.

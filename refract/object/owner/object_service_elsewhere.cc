@@ -184,11 +184,15 @@ bool ObjectService::State::is_awaited(std::string_view id) const noexcept {
   return awaiting.contains(std::string(id));
 }
 
-void ObjectService::State::absent(std::string_view id, Code code) noexcept {
+void ObjectService::State::absent(std::string_view id, uint64_t arrival, Code code) noexcept {
   const uint64_t now_ns = parts.shard.now_ns();
   std::vector<Awaiting> over;
   const auto [begin, end] = awaiting.equal_range(std::string(id));
   for (auto at = begin; at != end;) {
+    if (at->second.arrival > arrival) {
+      ++at;
+      continue;
+    }
     at->second.is_looked_for = false;
     at->second.absent = told(code);
     awaiting_due_ns = std::min(awaiting_due_ns, at->second.until_ns);

@@ -37,8 +37,9 @@ void ObjectService::State::await(const rpc::Responder& from, Session& session, b
   ++session.awaiting;
   Awaiting& added = awaiting.emplace(id.text(), one)->second;
   added.is_looked_for = looks;
+  added.arrival = ++last_arrival;
   awaiting_due_ns = std::min(awaiting_due_ns, due_of(added));
-  if (looks) parts.elsewhere->want(id.text());
+  if (looks) parts.elsewhere->want(id.text(), last_arrival);
 }
 
 uint64_t ObjectService::State::due_of(const Awaiting& one) {

@@ -151,7 +151,7 @@ struct ObjectService::State final : private ObjectStore::Listener,
   void tell_where(const rpc::Responder& from, const Elsewhere::Located& located);
   void claimed(uint64_t ticket, Code code) noexcept override;
   void removed(uint64_t ticket, const Removed& removed) noexcept override;
-  void absent(std::string_view id, Code code) noexcept override;
+  void absent(std::string_view id, uint64_t arrival, Code code) noexcept override;
   [[nodiscard]] bool is_awaited(std::string_view id) const noexcept override;
   [[nodiscard]] bool is_making(std::string_view id, uint64_t birth) const noexcept override;
   void lost(std::string_view id, uint64_t birth) noexcept override;
@@ -195,6 +195,7 @@ struct ObjectService::State final : private ObjectStore::Listener,
   uint64_t departed_pause_ns = 0;
 
   bool is_handling = false;
+  uint64_t last_arrival = 0;
   uint64_t last_ticket = 0;
   std::map<uint64_t, std::unique_ptr<Claiming>> claiming;             // By their own number.
   std::unordered_map<uint64_t, std::pair<uint64_t, size_t>> tickets;  // Whose claim, and of which id.

@@ -143,6 +143,7 @@ struct Awaiting {
   rpc::Responder from;
   bool is_fetch = false;
   uint64_t until_ns = 0;
+  uint64_t arrival = 0;           // Number of a call that looks elsewhere.
   bool is_looked_for = false;     // On other nodes; it waits for what they say, whatever until_ns.
   Code absent = Code::kNotFound;  // What they said last.
 };

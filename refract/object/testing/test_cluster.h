@@ -109,11 +109,19 @@ class SimMember {
     start();
   }
   // The process is killed; its memory stays, or is lost with the node.
-  void crash(bool loses_memory = false) {
+  void crash(bool loses_memory = false, bool keeps_identity = false) {
     world_.crash(host);
     process = nullptr;
+    const std::array<uint64_t, 2> identity = identity_;
     if (loses_memory) begin_memory();
+    if (keeps_identity) identity_ = identity;
   }
+  // A broken rule: what was deleted is not known any more.
+  void forget_tombstones() {
+    const ObjectStore::Tombstones tombstones = process->owner.store.tombstones();
+    for (const auto& [id, birth] : tombstones) process->owner.store.remove_tombstone(as_bytes(id), birth);
+  }
+  [[nodiscard]] uint64_t version() const noexcept { return list_.version; }
   void restart() { world_.restart(host); }
   void follow(const cluster::MemberList& list) {
     list_ = list;
@@ -183,7 +191,7 @@ class SimMember {
 };
 
 // A client of one node.
-class SimClient {
+class SimClient final : private rpc::ReplyTaker {
  public:
   SimClient(sim::World& world, std::string_view name, std::string_view node)
       : host(world.add_host(name)),
@@ -195,33 +203,41 @@ class SimClient {
   [[nodiscard]] bool is_open() const {
     return session_ != nullptr && session_->state() == rpc::Session::State::kOpen;
   }
+  void try_connect() {
+    if (session_ != nullptr && session_->state() != rpc::Session::State::kClosed) return;
+    session_.reset();
+    const Reported<fabric::Channel*> channel = host.domain().connect(node_);
+    if (channel) session_ = std::make_unique<rpc::Session>(**channel, host.shard());
+  }
   void connect() {
     REFRACT_CHECK(world_.run_until([&] {
-      if (session_ == nullptr || session_->state() == rpc::Session::State::kClosed) {
-        session_.reset();
-        const Reported<fabric::Channel*> channel = host.domain().connect(node_);
-        if (channel) session_ = std::make_unique<rpc::Session>(**channel, host.shard());
-      }
+      try_connect();
       return is_open();
     }));
+  }
+  // 0: not now.
+  [[nodiscard]] uint64_t try_start(wire::Method method, std::string_view body) {
+    const uint64_t id =
+        session_->start({.method = static_cast<uint16_t>(method), .head = as_bytes(body)}, *this, 0);
+    if (id != 0) answer_.reset();
+    return id;
   }
   // 0: there is no session.
   [[nodiscard]] uint64_t start(wire::Method method, std::string_view body) {
     uint64_t id = 0;
     (void)world_.run_until([&] {
       if (!is_open()) return true;
-      if (id == 0) id = session_->start({.method = static_cast<uint16_t>(method), .head = as_bytes(body)});
+      if (id == 0) id = try_start(method, body);
       return id != 0;
     });
     return id;
   }
-  [[nodiscard]] bool is_done(uint64_t id) const { return id == 0 || session_->done(id); }
+  [[nodiscard]] bool is_done(uint64_t id) const { return id == 0 || answer_.has_value(); }
   // kIndeterminate where no answer came.
   [[nodiscard]] Answer finish(uint64_t id) {
     if (id == 0) return {.code = Code::kUnavailable, .bytes = {}};
-    (void)world_.run_until([&] { return session_->done(id); });
-    const runtime::OpResult result = session_->finish(id);
-    return {.code = result.code, .bytes = kv::test::text_of(result.bytes)};
+    (void)world_.run_until([&] { return answer_.has_value(); });
+    return std::move(*answer_);
   }
   [[nodiscard]] Answer call(wire::Method method, std::string_view body) {
     return finish(start(method, body));
@@ -246,10 +262,16 @@ class SimClient {
   sim::Host& host;
 
  private:
+  // Once at a time.
+  void on_reply(uint32_t /*place*/, const runtime::OpResult& reply) noexcept override {
+    answer_ = Answer{.code = reply.code, .bytes = kv::test::text_of(reply.bytes)};
+  }
+
   sim::World& world_;
   std::string node_;
   fabric::Dispatcher dispatcher_;
   std::unique_ptr<rpc::Session> session_;
+  std::optional<Answer> answer_;
   uint64_t last_claim_;
 };
 
