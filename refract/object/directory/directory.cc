@@ -100,7 +100,7 @@ void Directory::State::follow(const cluster::Members& members) {
   table.begin(list.members.size());
   for (const auto& [name, peer] : peers) {
     peer->caller = {};
-    peer->is_welcome = peer->is_welcomed = false;
+    peer->was_reported_to = false;
   }
   for (auto& [ticket, claim] : claims) claim.is_asked = false;
   for (const auto& [name, peer] : peers) start_peer(*peer);
@@ -192,7 +192,6 @@ void Directory::State::handle(const rpc::IncomingCall& call) {
     case DirectoryMethod::kDrop:
     case DirectoryMethod::kForget:
     case DirectoryMethod::kAppeared:
-    case DirectoryMethod::kWelcome:
       return named(from, peer, method, body);
     default:
       return answer(from, Code::kUnsupported);

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "refract/base/units.h"
 #include "refract/cluster/members.h"
 #include "refract/cluster/peers.h"
 #include "refract/kv/owner/ports.h"
@@ -39,6 +40,8 @@ class Directory final : public rpc::Service, public Elsewhere {
     // Whether a session is another member's. It must have proven that.
     std::function<bool(rpc::SessionId)> is_node;
     std::array<uint64_t, 2> identity{};  // Of this node's memory.
+    // So long another member may believe in a session whose end this one has seen.
+    uint64_t unseen_ns = 30 * kSecond_ns;
   };
   // Behind the store's recovery. Pulls that it has found are given up.
   explicit Directory(const Parts& parts);

@@ -187,16 +187,6 @@ void Directory::State::acknowledged(MemberIndex member, const std::string& id, u
 // What the home of an id says.
 void Directory::State::named(const rpc::Responder& from, Peer& peer, Method method,
                              std::span<const std::byte> body) {
-  if (method == Method::kWelcome) {
-    std::span<const std::byte> rest = body;
-    const auto request = take<wire::NamedRequest>(rest);
-    if (!request || request->birth != 0 || request->id_bytes != 0 || !rest.empty()) {
-      return answer(from, Code::kMalformed);
-    }
-    peer.is_welcome = true;
-    for (const auto& [id, want] : wants) want->news.raise();
-    return answer(from, Code::kOk);
-  }
   wire::NamedRequest request{};
   TakenId id;
   Code code = take_named(body, request, id);
@@ -253,11 +243,9 @@ Task<> Directory::State::run_orders(Peer& peer, uint32_t run) {
     const Code code = co_await send_order(session, order);
     if (!is_running(peer, run)) co_return;
     if (code == Code::kOk) continue;
-    if (order.method == Method::kWelcome) peer.is_welcomed = false;
     co_await parts.shard.sleep_for(kOrderPause_ns);
     if (!is_running(peer, run)) co_return;
     order_drops(peer);
-    welcome(peer);
   }
 }
 

@@ -27,7 +27,8 @@ bool is_zero(const Reserved& reserved) noexcept {
 
 Code Directory::State::take_change(std::span<const std::byte>& body, Change& change) {
   const auto entry = take<wire::Change>(body);
-  if (!entry || entry->reserved != 0 || entry->birth == 0) return Code::kMalformed;
+  if (!entry || entry->reserved != 0) return Code::kMalformed;
+  if (entry->birth == 0 && entry->kind != ChangeKind::kGone) return Code::kMalformed;
   const auto kind = static_cast<uint8_t>(entry->kind);
   if (kind < static_cast<uint8_t>(ChangeKind::kHolds) ||
       kind > static_cast<uint8_t>(ChangeKind::kDropped) || entry->metadata_bytes > kMetadataBytesMax) {
@@ -73,7 +74,6 @@ void Directory::State::changes(const rpc::Responder& from, Peer& peer, std::span
   }
   answer(from, Code::kOk, std::as_bytes(std::span(codes)));
   if (request->is_last != 0) end_report(peer);
-  welcome(peer);
 }
 
 void Directory::State::begin_stream(Peer& peer, rpc::SessionId session) {
@@ -82,7 +82,6 @@ void Directory::State::begin_stream(Peer& peer, rpc::SessionId session) {
   peer.caller = session;
   peer.caller_stream = caller.stream;
   peer.identity = caller.identity;
-  peer.is_welcomed = false;
   table.open_stream(*peer.index, peer.identity);
 }
 
@@ -97,15 +96,6 @@ void Directory::State::bury_losers() {
     ++counts.conflicts;
     (void)bury(id, birth);
   }
-}
-
-// Once it has dropped all that was deleted, it may ask all members for what this home cannot tell.
-void Directory::State::welcome(Peer& peer) {
-  const bool is_due = !peer.is_welcomed && peer.is_agreed && !table.unknown()[*peer.index] &&
-                      table.unacknowledged(*peer.index).empty();
-  if (!is_due) return;
-  peer.is_welcomed = true;
-  order(peer, Method::kWelcome, {}, 0);
 }
 
 // --- Look-ups ---
@@ -131,7 +121,7 @@ void Directory::State::look_up(const rpc::Responder& from, const Peer& peer,
                                 .holders = static_cast<uint8_t>(found.holders.size()),
                                 .doubtful = static_cast<uint8_t>(found.doubtful.count()),
                                 .reserved = {}};
-  if (request->pulls != 0 && found.birth != 0) {
+  if (request->pulls != 0 && (found.birth != 0 || found.doubtful.any())) {
     table.comes(*peer.index, id.text(), found.birth, found.parts);
   }
   if (request->tells_later != 0 && watchers.size() < kWatchedMax) {
@@ -168,7 +158,14 @@ void Directory::State::ask(const rpc::Responder& from, std::span<const std::byte
                        parts.shard.now_ns() < passed_lost_until_ns;
   reply.is_open = is_open ? 1 : 0;
   reply.name_bytes = static_cast<uint16_t>(name.size());
-  answer(from, reply, text_bytes(name));
+  std::string tail(name);
+  const ObjectStore::Tombstones& tombstones = parts.store.tombstones();
+  for (auto tomb = tombstones.lower_bound({std::string(id.text()), 0});
+       tomb != tombstones.end() && tomb->first == id.text() && reply.tombstones < UINT8_MAX; ++tomb) {
+    ++reply.tombstones;
+    tail.append(reinterpret_cast<const char*>(&tomb->second), sizeof(tomb->second));
+  }
+  answer(from, reply, text_bytes(tail));
 }
 
 }  // namespace refract::object

@@ -96,21 +96,25 @@ Task<> Directory::State::look(Search& search) {
     search.asked.reset();
     search.is_open = false;
     search.code = Code::kNotFound;
+    search.runs.clear();
+    for (const Peer* peer : by_index) search.runs.push_back(peer->run);
     const Said said = co_await ask_home(search);
     if (said && said->birth != 0) {
       co_await take_found(*said, search);
       if (search.code != Code::kNotFound) co_return;
     }
     Peer& home = *peer_at(home_of(search.id));
-    if (!said && !is_self(*home.index) && !home.is_welcome) {
-      // What it deleted may not be known here.
-      search.code = Code::kUnavailable;
-      co_return;
+    search.by_home = said.has_value();
+    if (!said && !may_ask_all(home)) {
+      search.is_open = true;
+      continue;
     }
     counts.asked_all += said ? 0 : 1;
     search.to_ask = said ? said->doubtful : others();
     if (const auto maker = maker_of(search.id)) search.to_ask.set(*maker);
     co_await ask_members(search);
+    // Where it named members only, the home counts this one among those that may have it.
+    if (said && said->birth == 0 && said->doubtful.any() && search.code != Code::kOk) end_coming(search.id, 0);
     if (search.code != Code::kNotFound || !search.is_open) co_return;
   }
   search.code = Code::kUnavailable;
@@ -125,6 +129,22 @@ Task<> Directory::State::take_found(const HomeTable::Found& found, Search& searc
   search.code = Code::kOk;
   search.located = {.code = Code::kOk, .birth = found.birth, .parts = found.parts, .holders = {}};
   for (const MemberIndex holder : found.holders) search.located.holders.push_back(by_index[holder]->name);
+}
+
+// A home that believes in a stream which has ended here does not know what this member pulls meanwhile. And one
+// that was never reported to may have deleted what others have still.
+bool Directory::State::may_ask_all(const Peer& home) const {
+  if (is_self(*home.index)) return true;
+  const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, parts.unseen_ns);
+  return home.was_reported_to && !home.collects && must_have_seen;
+}
+
+bool Directory::State::have_sessions_stood(const Search& search) const {
+  if (search.runs.size() != by_index.size()) return false;
+  for (size_t i = 0; i < by_index.size(); ++i) {
+    if (search.asked[i] && !is_running(*by_index[i], search.runs[i])) return false;
+  }
+  return true;
 }
 
 // The home counts this member among those that have it, or will.
@@ -144,7 +164,9 @@ Task<Directory::State::Said> Directory::State::ask_home(Search& search) {
   Peer& home = *peer_at(home_of(search.id));
   if (!is_self(*home.index)) co_return co_await ask_home_at(home, search);
   HomeTable::Found found = table.look_up(search.id);
-  if (search.pulls && found.birth != 0) table.comes(self, search.id, found.birth, found.parts);
+  if (search.pulls && (found.birth != 0 || found.doubtful.any())) {
+    table.comes(self, search.id, found.birth, found.parts);
+  }
   co_return found;
 }
 
@@ -193,7 +215,6 @@ Task<Directory::State::Said> Directory::State::ask_home_at(Peer& home, Search& s
 // What they say counts only if they were there from the first to the last: one that was away may have got
 // a copy from one that was asked already.
 Task<> Directory::State::ask_members(Search& search) {
-  std::vector<std::pair<Peer*, uint32_t>> runs;
   MemberSet again;
   search.to_ask.reset(self);
   while (search.code == Code::kNotFound) {
@@ -204,7 +225,6 @@ Task<> Directory::State::ask_members(Search& search) {
     search.asked.set(next);
     if (next >= by_index.size()) break;  // The list has changed.
     Peer& peer = *by_index[next];
-    runs.emplace_back(&peer, peer.run);
     const std::string receiver = co_await ask_member(peer, search);
     const auto to = peers.find(receiver);
     if (to == peers.end() || !to->second->index || is_self(*to->second->index)) continue;
@@ -215,7 +235,17 @@ Task<> Directory::State::ask_members(Search& search) {
     search.to_ask.set(index);
     search.asked.reset(index);
   }
-  for (const auto& [peer, run] : runs) search.is_open = search.is_open || !is_running(*peer, run);
+  search.is_open = search.is_open || !have_sessions_stood(search);
+}
+
+// Refuses these births, as after a drop. False: there is no room for that.
+bool Directory::State::take_tombstones(const std::string& id, std::span<const std::byte> births) {
+  while (!births.empty()) {
+    const auto birth = take<uint64_t>(births);
+    uint64_t holders = 0;
+    if (!birth || *birth == 0 || drop_here(id, *birth, holders) != Code::kOk) return false;
+  }
+  return true;
 }
 
 // Returns the name of the one to which it has passed a copy last.
@@ -235,12 +265,18 @@ Task<std::string> Directory::State::ask_member(Peer& peer, Search& search) {
                             parts.shard.now_ns() + kAskTimeout_ns);
   std::span<const std::byte> bytes = reply.bytes;
   const auto said = take<wire::AskReply>(bytes);
-  if (reply.value == 0 || reply.code != Code::kOk || !said || bytes.size() != said->name_bytes ||
-      said->metadata_bytes > kMetadataBytesMax || !peer.index) {
+  if (reply.value == 0 || reply.code != Code::kOk || !said || !peer.index ||
+      bytes.size() != said->name_bytes + said->tombstones * sizeof(uint64_t) ||
+      said->metadata_bytes > kMetadataBytesMax || request.list_version != list_version) {
     search.is_open = true;
     co_return std::string();
   }
-  std::string receiver(text_of(bytes));
+  std::string receiver(text_of(bytes.first(said->name_bytes)));
+  const std::vector<std::byte> births(bytes.begin() + said->name_bytes, bytes.end());
+  if (said->birth != 0 && !take_tombstones(search.id, births)) {
+    search.is_open = true;
+    co_return receiver;
+  }
   if (said->birth == 0) {
     search.is_open = search.is_open || said->is_open != 0;
     co_return receiver;
@@ -266,7 +302,11 @@ Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, 
       const Result<Object> object = parts.store.find(text_bytes(pull.id));
       if (!object) continue;
     } else {
-      code = co_await this->pull(*by_index[holder], pull);
+      const Peer& home = *peer_at(home_of(pull.id));
+      // Without the home's word: only as long as its next report is to come, which names the pull.
+      const bool may = search.by_home || is_self(*home.index) || may_ask_all(home);
+      code = Code::kUnavailable;
+      if (may) code = co_await this->pull(*by_index[holder], pull);
     }
     if (code == Code::kOk || code == Code::kNoSpace || code == Code::kTooLarge) {
       search.code = code == Code::kTooLarge ? Code::kNoSpace : code;

@@ -88,7 +88,8 @@ struct Directory::State final : cluster::Peers::Watcher {
     uint64_t stream = 0;               // as the one of this number,
     bool collects = false;             // which takes changes,
     bool has_reported = false;         // and, behind the report, claims.
-    bool is_welcome = false;           // This member has dropped all that the peer's ids had deleted.
+    bool was_reported_to = false;      // Under this list, in whatever stream.
+    uint64_t ended_ns = 0;             // When the last stream did.
     std::deque<Change> changes;
     std::vector<Change> sending;       // Of the page that is under way.
     Signal changed;
@@ -98,7 +99,6 @@ struct Directory::State final : cluster::Peers::Watcher {
     rpc::SessionId caller{};             // Where its stream comes from; none: it has none.
     uint64_t caller_stream = 0;
     std::array<uint64_t, 2> identity{};  // Of its memory, as it said last.
-    bool is_welcomed = false;            // It was told so, in this stream.
   };
   struct Caller {
     Peer* peer = nullptr;  // Nothing: it has not said who it is.
@@ -133,6 +133,8 @@ struct Directory::State final : cluster::Peers::Watcher {
     bool tells_later = false;  // The home tells when it comes.
     MemberSet to_ask = {};     // Members that may have it,
     MemberSet asked = {};      // and were asked.
+    std::vector<uint32_t> runs = {};  // Of the sessions to all members, when it began.
+    bool by_home = true;              // The home's word leads it.
     bool is_open = false;     // Some of them may have it all the same.
     Code code = Code::kNotFound;  // kOk: it is here. kNoSpace: there is no room for it.
     Located located = {};
@@ -215,7 +217,6 @@ struct Directory::State final : cluster::Peers::Watcher {
   void begin_stream(Peer& peer, rpc::SessionId session);
   void end_report(Peer& peer);
   void bury_losers();
-  void welcome(Peer& peer);
   void look_up(const rpc::Responder& from, const Peer& peer, std::span<const std::byte> body);
   void note_published(std::string_view id, uint64_t birth);
   void ask(const rpc::Responder& from, std::span<const std::byte> body);
@@ -249,6 +250,10 @@ struct Directory::State final : cluster::Peers::Watcher {
   [[nodiscard]] Task<Said> ask_home(Search& search);
   [[nodiscard]] Task<Said> ask_home_at(Peer& home, Search& search);
   void end_coming(std::string_view id, uint64_t birth);
+  // Whether the home's word may be done without: it must have seen the end of this member's stream.
+  [[nodiscard]] bool may_ask_all(const Peer& home) const;
+  [[nodiscard]] bool have_sessions_stood(const Search& search) const;
+  [[nodiscard]] bool take_tombstones(const std::string& id, std::span<const std::byte> births);
   [[nodiscard]] MemberSet others() const noexcept;
   // Those of search.to_ask that were not asked yet.
   [[nodiscard]] Task<> ask_members(Search& search);

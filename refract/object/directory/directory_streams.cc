@@ -39,6 +39,7 @@ void Directory::State::start_peer(Peer& peer) {
 
 // What was not answered stands in the next report, or is claimed again.
 void Directory::State::stop_stream(Peer& peer) {
+  if (peer.collects) peer.ended_ns = parts.shard.refresh_now();
   peer.is_agreed = peer.collects = peer.has_reported = false;
   peer.changes.clear();
   peer.sending.clear();
@@ -57,11 +58,10 @@ Task<> Directory::State::run_stream(Peer& peer, uint32_t run) {
       peer.is_agreed = peer.collects = true;
       // The home's word on deletes may come now.
       order_drops(peer);
-      welcome(peer);
       code = co_await report(peer, session, run);
       if (!is_running(peer, run)) co_return;
       if (code == Code::kOk) {
-        peer.has_reported = true;
+        peer.has_reported = peer.was_reported_to = true;
         ask_claims_of(peer);
         for (const auto& [id, want] : wants) want->news.raise();
         (void)co_await send_changes(peer, session, run);

@@ -28,7 +28,6 @@ enum class DirectoryMethod : uint16_t {
   kForget = 0x605,
   kAsk = 0x606,
   kAppeared = 0x607,
-  kWelcome = 0x608,
 };
 
 // kHello: who the caller is. HelloRequest | name -> HelloReply | name of the one that answers. It changes
@@ -63,7 +62,7 @@ struct ChangesRequest {
 };
 enum class ChangeKind : uint8_t {
   kHolds = 1,      // Sealed, or pulled. kCancelled: it was deleted.
-  kGone = 2,       // Evicted, or dropped, or not pulled after all.
+  kGone = 2,       // Evicted, or dropped, or not pulled after all (birth 0: nothing was).
   kClaims = 3,     // Is being made. kExists: another birth. kUnavailable: the home does not know enough.
   kUnclaims = 4,   // Is not made any more.
   kTombstone = 5,  // The caller refuses this birth. body_bytes 1: and still has it.
@@ -87,7 +86,8 @@ struct LookUpRequest {
   uint64_t list_version;
   uint16_t id_bytes;
   uint8_t tells_later;  // 1: the home calls kAppeared when the id is published, within some seconds.
-  uint8_t pulls;        // 1: the caller counts as one to which a copy comes, until its stream says more.
+  uint8_t pulls;        // 1: where the reply names a member, the caller counts as one to which a copy comes,
+                        // of the reply's birth (0: of any), until its stream says more.
   uint8_t reserved[4];
 };
 struct LookUpReply {
@@ -104,8 +104,7 @@ static_assert(sizeof(LookUpRequest) == 16 && sizeof(LookUpReply) == 24);
 // is) -> RemoveReply, then the members that have not acknowledged, a byte each. kNotFound; kVersionMismatch
 // with a RemoveReply: of another birth. kUnavailable: the home does not know. kNoSpace: nothing was changed.
 // kDrop, from the home: NamedRequest | id. The member refuses the birth, drops it, and says kDropped in its
-// stream. kForget, from the home: all have. kAppeared, from the home: the id was published. kWelcome, from the
-// home: NamedRequest, birth 0, no id: the member has reported, and has dropped all that was deleted.
+// stream. kForget, from the home: all have. kAppeared, from the home: the id was published.
 struct NamedRequest {
   uint64_t list_version;
   uint64_t birth;
@@ -121,7 +120,8 @@ struct RemoveReply {
 static_assert(sizeof(NamedRequest) == 24 && sizeof(RemoveReply) == 24);
 
 // kAsk: whether the one that is asked has the object. AskRequest | id -> AskReply | name of the member to
-// which it has passed a copy last, where it remembers one.
+// which it has passed a copy last, where it remembers one | births of the id that it knows to be deleted, 8
+// bytes each, which the caller refuses before it pulls.
 struct AskRequest {
   uint64_t list_version;
   uint16_t id_bytes;
@@ -133,7 +133,7 @@ struct AskReply {
   uint32_t metadata_bytes;
   uint16_t name_bytes;
   uint8_t is_open;  // 1: it may have it soon, or has not said all to the home: no answer to rely on.
-  uint8_t reserved;
+  uint8_t tombstones;
 };
 static_assert(sizeof(AskRequest) == 16 && sizeof(AskReply) == 24);
 

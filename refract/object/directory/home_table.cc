@@ -9,8 +9,8 @@ void HomeTable::begin(size_t members) {
   members_ = members;
   streams_.assign(members, 0);
   identities_.assign(members, {});
-  reported_.reset();
   current_.reset();
+  is_complete_ = false;
   entries_.clear();
   lingering_max_ = 0;
   tombstones_.clear();
@@ -27,7 +27,7 @@ void HomeTable::open_stream(MemberIndex member, const std::array<uint64_t, 2>& i
   current_.reset(member);
   if (identities_[member] == identity) return;
   identities_[member] = identity;
-  reported_.reset(member);
+  is_complete_ = false;
   drop_words([member](const Word& word) { return word.member == member; });
   // What it acknowledged is not in its memory any more.
   for (auto& [named, acknowledged] : tombstones_) acknowledged.reset(member);
@@ -35,8 +35,8 @@ void HomeTable::open_stream(MemberIndex member, const std::array<uint64_t, 2>& i
 
 void HomeTable::end_report(MemberIndex member) {
   const Word now = word_of(member);
-  reported_.set(member);
   current_.set(member);
+  is_complete_ = is_complete_ || unknown().none();
   drop_words([&](const Word& word) { return word.member == member && word.stream != now.stream; });
 }
 
@@ -57,7 +57,7 @@ void HomeTable::drop_words(const std::function<bool(const Word&)>& is_over) {
       const bool was_silent = birth.is_silent();
       const bool is_silent = drop_words(birth, is_over);
       lingering_max_ += is_silent && !was_silent ? 1 : 0;
-      return is_silent && all_are_known;
+      return is_silent && (all_are_known || birth.birth == 0);
     });
     at = at->second.empty() ? entries_.erase(at) : std::next(at);
   }
@@ -65,7 +65,8 @@ void HomeTable::drop_words(const std::function<bool(const Word&)>& is_over) {
 }
 
 void HomeTable::settle(std::string_view id, uint64_t birth) {
-  if (unknown().any()) {
+  // One that nobody is known to have had does not linger.
+  if (unknown().any() && birth != 0) {
     ++lingering_max_;
     return;
   }
@@ -76,6 +77,7 @@ void HomeTable::settle(std::string_view id, uint64_t birth) {
 }
 
 bool HomeTable::is_better(const Birth& one, const Birth& other) noexcept {
+  if ((one.birth == 0) != (other.birth == 0)) return other.birth == 0;
   if (one.holders.size() != other.holders.size()) return one.holders.size() > other.holders.size();
   if (one.is_claimed != other.is_claimed) return one.is_claimed;
   return one.birth < other.birth;
@@ -88,7 +90,7 @@ std::vector<HomeTable::Named> HomeTable::losers() const {
     if (entry.size() < 2) continue;
     const auto best = std::ranges::min_element(entry, is_better);
     for (const Birth& birth : entry) {
-      if (birth.birth != best->birth) losers.emplace_back(id, birth.birth);
+      if (birth.birth != best->birth && birth.birth != 0) losers.emplace_back(id, birth.birth);
     }
   }
   return losers;
@@ -127,6 +129,7 @@ Code HomeTable::holds(MemberIndex member, std::string_view id, uint64_t birth, c
   entry.parts = parts;
   set_holder(entry, word_of(member));
   entry.is_claimed = entry.is_claimed && entry.claim.member != member;
+  end_word(id, 0, member);
   return is_conflict ? Code::kExists : Code::kOk;
 }
 
@@ -141,15 +144,25 @@ void HomeTable::comes(MemberIndex member, std::string_view id, uint64_t birth, c
 }
 
 void HomeTable::gone(MemberIndex member, std::string_view id, uint64_t birth) {
+  end_word(id, birth, member);
+}
+
+void HomeTable::end_word(std::string_view id, uint64_t birth, MemberIndex member) {
   Birth* const entry = find(id, birth);
   if (entry == nullptr) return;
-  std::erase_if(entry->holders, [member](const Word& word) { return word.member == member; });
-  settle(id, birth);
+  const auto ended =
+      std::erase_if(entry->holders, [member](const Word& word) { return word.member == member; });
+  if (ended > 0 && entry->is_silent()) settle(id, birth);
 }
 
 Code HomeTable::claims(MemberIndex member, std::string_view id, uint64_t birth, bool is_reported) {
   if (!is_reported && !is_complete()) return Code::kUnavailable;
   if (is_buried(id, birth)) return Code::kCancelled;
+  // What was deleted there goes first: so the maker knows of it, whatever this home forgets.
+  for (auto tomb = tombstones_.lower_bound(Named(id, 0)); tomb != tombstones_.end() && tomb->first.first == id;
+       ++tomb) {
+    if (!is_reported && !tomb->second[member]) return Code::kUnavailable;
+  }
   const auto at = entries_.find(std::string(id));
   if (at == entries_.end()) {
     if (!is_reported && unknown().any() && lingering_max_ >= kLingeringMax) return Code::kUnavailable;
@@ -161,7 +174,10 @@ Code HomeTable::claims(MemberIndex member, std::string_view id, uint64_t birth, 
                             return word.member == member;
                           });
       if (is_own) continue;
-      if (!other.is_silent()) return Code::kExists;
+      if (!other.is_silent()) {
+        if (other.birth != 0) return Code::kExists;
+        may_be_another = true;
+      }
       may_be_another = may_be_another || other.birth != birth;
     }
     if (may_be_another) return Code::kUnavailable;
@@ -182,14 +198,21 @@ void HomeTable::unclaims(MemberIndex member, std::string_view id, uint64_t birth
 // --- Look-ups ---
 
 HomeTable::Found HomeTable::look_up(std::string_view id) const {
-  Found found{.birth = 0, .parts = {}, .holders = {}, .doubtful = unknown()};
+  // Of a complete table's ids nobody else can have any.
+  Found found{.birth = 0,
+              .parts = {},
+              .holders = {},
+              .doubtful = is_complete() ? MemberSet() : unknown()};
   const auto at = entries_.find(std::string(id));
   if (at == entries_.end()) return found;
   const Birth& best = *std::ranges::min_element(at->second, is_better);
   for (const Birth& birth : at->second) {
     if (birth.is_claimed) found.doubtful.set(birth.claim.member);
+    if (birth.is_silent()) found.doubtful |= unknown();
+    if (birth.birth != 0) continue;
+    for (const Word& word : birth.holders) found.doubtful.set(word.member);
   }
-  if (best.holders.empty()) return found;
+  if (best.holders.empty() || best.birth == 0) return found;
   found.birth = best.birth;
   found.parts = best.parts;
   for (const Word& word : best.holders) {
@@ -202,7 +225,7 @@ HomeTable::Found HomeTable::look_up(std::string_view id) const {
 bool HomeTable::has_other(std::string_view id, uint64_t birth) const {
   const auto at = entries_.find(std::string(id));
   return at != entries_.end() && std::ranges::any_of(at->second, [birth](const Birth& one) {
-           return one.birth != birth && !one.is_silent();
+           return one.birth != birth && one.birth != 0 && !one.is_silent();
          });
 }
 

@@ -47,8 +47,9 @@ class HomeTable {
   // All that it has was said: what it has not repeated it has no more.
   void end_report(MemberIndex member);
   void close_stream(MemberIndex member);
-  // Whether each member has ended a report.
-  [[nodiscard]] bool is_complete() const noexcept { return reported_.count() == members_; }
+  // Whether at some moment all streams stood with their reports ended, and no memory was lost since: from then
+  // on each birth under a chosen id has passed through this table.
+  [[nodiscard]] bool is_complete() const noexcept { return is_complete_; }
   // Those of which it is not known what they have now: without a stream, or in their report.
   [[nodiscard]] MemberSet unknown() const noexcept { return ~current_ & all(); }
   // Births that are to be buried, because another one of the same id stays: the one that most members hold,
@@ -59,10 +60,11 @@ class HomeTable {
 
   // kExists: the id has another birth, and the table is complete. kCancelled: this birth was deleted.
   [[nodiscard]] Code holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts);
-  // A copy goes to it: it may have it from now on, until it says more.
+  // A copy goes to it: it may have it from now on, until it says more. `birth` 0: of whichever birth it finds.
   void comes(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts);
   void gone(MemberIndex member, std::string_view id, uint64_t birth);
-  // kUnavailable: another birth may be somewhere. A member's report may claim before the table is complete.
+  // kUnavailable: another birth may be somewhere, or the member has not dropped one that was deleted. A
+  // member's report may claim before the table is complete.
   [[nodiscard]] Code claims(MemberIndex member, std::string_view id, uint64_t birth, bool is_reported);
   void unclaims(MemberIndex member, std::string_view id, uint64_t birth);
 
@@ -72,7 +74,7 @@ class HomeTable {
     uint64_t birth = 0;  // 0: no member has it.
     ObjectParts parts;
     std::vector<MemberIndex> holders;  // Those to which it comes are the last.
-    MemberSet doubtful;                // They may have it all the same.
+    MemberSet doubtful;                // They may have it, or another birth.
   };
   [[nodiscard]] Found look_up(std::string_view id) const;
   // Whether some other birth of the id is known, also in creation.
@@ -123,6 +125,7 @@ class HomeTable {
   void set_holder(Birth& birth, const Word& word);
   static bool drop_words(Birth& birth, const std::function<bool(const Word&)>& is_over);
   void drop_words(const std::function<bool(const Word&)>& is_over);
+  void end_word(std::string_view id, uint64_t birth, MemberIndex member);
   // A birth without a word goes, or lingers while a member may have it that cannot say so.
   void settle(std::string_view id, uint64_t birth);
   [[nodiscard]] static bool is_better(const Birth& one, const Birth& other) noexcept;
@@ -130,8 +133,8 @@ class HomeTable {
   size_t members_ = 0;
   std::vector<uint32_t> streams_;                    // The number of each member's stream, from 1 on.
   std::vector<std::array<uint64_t, 2>> identities_;  // Of each member's memory.
-  MemberSet reported_;                               // Have ended a report, of whatever stream.
-  MemberSet current_;                                // Have ended that of their stream, which is open.
+  MemberSet current_;                                // Have ended the report of their stream, which is open.
+  bool is_complete_ = false;
   std::unordered_map<std::string, Entry> entries_;
   size_t lingering_max_ = 0;  // At least so many births without a word as there are.
   std::map<Named, MemberSet> tombstones_;  // Who has acknowledged.
