@@ -205,6 +205,7 @@ TEST_F(CrashTest, a_tombstone_that_comes_and_goes) {
 TEST_F(CrashTest, a_pulled_creation) {
   const ObjectStore::NewObject pulled{.id = id_of("a"), .birth = 1, .body_bytes = 1000, .is_pulled = true};
   EXPECT_GT(interrupt([&] { ASSERT_TRUE(world.store().create(pulled)); }), 3U);
+  EXPECT_EQ(contents_of(world)["creation of a"], "1 pulled");
   world.fill(needed(world.store().create(pulled)));
   EXPECT_GT(interrupt([&] { ASSERT_TRUE(world.store().seal(id_of("a"), 1)); }), 3U);
 }
