@@ -62,7 +62,7 @@ class ToldPeers final : public cluster::Peers {
 // The node "a" of the members a, b and c.
 class ToldNode {
  public:
-  static constexpr uint64_t kChunks = 4;
+  static constexpr uint64_t kChunks = 8;
   static constexpr fabric::LoopbackOptions kLink = {
       .depth = 64, .message_bytes_max = 4096, .one_sided_bytes_min = 512, .reads_bypass_cpu = true};
 
