@@ -294,7 +294,7 @@ class DirectoryRun {
     const size_t at = world_.prng().below(nodes_.size());
     SimMember& node = *nodes_[at];
     if (node.process == nullptr) {
-      if (chance(0.05)) start(node), note("start", at);
+      if (chance(0.02)) start(node), note("start", at);
     } else if (node.host.paused()) {
       if (chance(0.05)) world_.resume(node.host), note("resume", at);
     } else if (chance(0.004)) {

@@ -12,7 +12,7 @@ void HomeTable::begin(size_t members) {
   current_.reset();
   is_complete_ = false;
   entries_.clear();
-  lingering_max_ = 0;
+  lingering_ = 0;
   tombstones_.clear();
 }
 
@@ -56,23 +56,25 @@ void HomeTable::drop_words(const std::function<bool(const Word&)>& is_over) {
     std::erase_if(at->second, [&](Birth& birth) {
       const bool was_silent = birth.is_silent();
       const bool is_silent = drop_words(birth, is_over);
-      lingering_max_ += is_silent && !was_silent ? 1 : 0;
-      return is_silent && (all_are_known || birth.birth == 0);
+      // One that no member is known to have had does not linger.
+      const bool goes = is_silent && (all_are_known || birth.birth == 0);
+      if (is_silent && !was_silent && birth.birth != 0) ++lingering_;
+      return goes;
     });
     at = at->second.empty() ? entries_.erase(at) : std::next(at);
   }
-  if (all_are_known) lingering_max_ = 0;
+  if (all_are_known) lingering_ = 0;
 }
 
 void HomeTable::settle(std::string_view id, uint64_t birth) {
-  // One that nobody is known to have had does not linger.
+  const auto at = entries_.find(std::string(id));
+  const auto settled = std::ranges::find(at->second, birth, &Birth::birth);
+  if (!settled->is_silent()) return;
   if (unknown().any() && birth != 0) {
-    ++lingering_max_;
+    ++lingering_;
     return;
   }
-  const auto at = entries_.find(std::string(id));
-  if (at == entries_.end()) return;
-  std::erase_if(at->second, [birth](const Birth& one) { return one.birth == birth && one.is_silent(); });
+  at->second.erase(settled);
   if (at->second.empty()) entries_.erase(at);
 }
 
@@ -108,7 +110,10 @@ HomeTable::Birth* HomeTable::find(std::string_view id, uint64_t birth) {
 HomeTable::Birth& HomeTable::birth_for(std::string_view id, uint64_t birth) {
   Entry& entry = entries_[std::string(id)];
   const auto found = std::ranges::find(entry, birth, &Birth::birth);
-  if (found != entry.end()) return *found;
+  if (found != entry.end()) {
+    if (found->is_silent()) --lingering_;
+    return *found;
+  }
   entry.push_back({.birth = birth, .parts = {}, .holders = {}, .is_claimed = false, .claim = {}});
   return entry.back();
 }
@@ -150,9 +155,9 @@ void HomeTable::gone(MemberIndex member, std::string_view id, uint64_t birth) {
 void HomeTable::end_word(std::string_view id, uint64_t birth, MemberIndex member) {
   Birth* const entry = find(id, birth);
   if (entry == nullptr) return;
-  const auto ended =
-      std::erase_if(entry->holders, [member](const Word& word) { return word.member == member; });
-  if (ended > 0 && entry->is_silent()) settle(id, birth);
+  const bool had_it =
+      std::erase_if(entry->holders, [member](const Word& word) { return word.member == member; }) > 0;
+  if (had_it) settle(id, birth);
 }
 
 Code HomeTable::claims(MemberIndex member, std::string_view id, uint64_t birth, bool is_reported) {
@@ -165,14 +170,13 @@ Code HomeTable::claims(MemberIndex member, std::string_view id, uint64_t birth, 
   }
   const auto at = entries_.find(std::string(id));
   if (at == entries_.end()) {
-    if (!is_reported && unknown().any() && lingering_max_ >= kLingeringMax) return Code::kUnavailable;
+    if (!is_reported && unknown().any() && lingering_ >= kLingeringMax) return Code::kUnavailable;
   } else if (!is_reported || is_complete()) {
     bool may_be_another = false;
     for (const Birth& other : at->second) {
-      const bool is_own = other.birth == birth && (!other.is_claimed || other.claim.member == member) &&
-                          std::ranges::all_of(other.holders, [&](const Word& word) {
-                            return word.member == member;
-                          });
+      const bool is_own =
+          other.birth == birth && (!other.is_claimed || other.claim.member == member) &&
+          std::ranges::all_of(other.holders, [&](const Word& word) { return word.member == member; });
       if (is_own) continue;
       if (!other.is_silent()) {
         if (other.birth != 0) return Code::kExists;
@@ -235,7 +239,10 @@ void HomeTable::bury(std::string_view id, uint64_t birth) {
   tombstones_.try_emplace(Named(id, birth));
   const auto at = entries_.find(std::string(id));
   if (at == entries_.end()) return;
-  std::erase_if(at->second, [birth](const Birth& one) { return one.birth == birth; });
+  std::erase_if(at->second, [&](const Birth& one) {
+    if (one.birth == birth && one.is_silent()) --lingering_;
+    return one.birth == birth;
+  });
   if (at->second.empty()) entries_.erase(at);
 }
 

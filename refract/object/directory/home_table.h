@@ -121,12 +121,13 @@ class HomeTable {
     return {member, streams_[member], is_coming};
   }
   [[nodiscard]] Birth* find(std::string_view id, uint64_t birth);
+  // Makes it, if need be. REQUIRES: a word follows at once.
   [[nodiscard]] Birth& birth_for(std::string_view id, uint64_t birth);
   void set_holder(Birth& birth, const Word& word);
   static bool drop_words(Birth& birth, const std::function<bool(const Word&)>& is_over);
   void drop_words(const std::function<bool(const Word&)>& is_over);
   void end_word(std::string_view id, uint64_t birth, MemberIndex member);
-  // A birth without a word goes, or lingers while a member may have it that cannot say so.
+  // Behind the end of a word: a birth without any goes, or lingers while a member may have it that cannot say
   void settle(std::string_view id, uint64_t birth);
   [[nodiscard]] static bool is_better(const Birth& one, const Birth& other) noexcept;
 
@@ -136,7 +137,7 @@ class HomeTable {
   MemberSet current_;                                // Have ended the report of their stream, which is open.
   bool is_complete_ = false;
   std::unordered_map<std::string, Entry> entries_;
-  size_t lingering_max_ = 0;  // At least so many births without a word as there are.
+  size_t lingering_ = 0;                   // Births without a word.
   std::map<Named, MemberSet> tombstones_;  // Who has acknowledged.
 };
 

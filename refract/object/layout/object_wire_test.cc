@@ -66,19 +66,28 @@ ObjectReply apple(uint64_t body_bytes = 3) {
       .object_at = 0x40'0000, .birth = birth(), .body_bytes = body_bytes, .metadata_bytes = 2, .flags = 0};
 }
 
+std::string_view text_of(const ObjectKey& key) {
+  return {reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size()};
+}
+
 const std::string kFilled("red\0\0\0\0\0m1", 10);
 
 TEST(ObjectFormat, the_page_shows_a_record_and_an_object) {
   const ObjectKey key(KeyKind::kSealed, bytes_of("apple"));
+  expect_page_shows("## A record in hex", Bytes()
+                                              .text(text_of(key))
+                                              .add(ObjectRecord{.object_at = 0x40'0000,
+                                                                .birth = birth(),
+                                                                .body_bytes = 3,
+                                                                .metadata_bytes = 2,
+                                                                .flags = ObjectRecord::kKept}));
+  const ObjectKey tombstone = ObjectKey::tombstone(bytes_of("apple"), birth());
   expect_page_shows(
-      "## A record in hex",
+      "## A tombstone's record in hex",
       Bytes()
-          .text(std::string_view(reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size()))
-          .add(ObjectRecord{.object_at = 0x40'0000,
-                            .birth = birth(),
-                            .body_bytes = 3,
-                            .metadata_bytes = 2,
-                            .flags = ObjectRecord::kKept}));
+          .text(text_of(tombstone))
+          .add(ObjectRecord{
+              .object_at = 0, .birth = birth(), .body_bytes = 0, .metadata_bytes = 0, .flags = 0}));
   expect_page_shows("## An object in hex", Bytes()
                                                .add(ObjectHeader{.stamp = 0x10002,
                                                                  .mark = kObjectMark,
@@ -86,7 +95,7 @@ TEST(ObjectFormat, the_page_shows_a_record_and_an_object) {
                                                                  .body_bytes = 3,
                                                                  .metadata_bytes = 2,
                                                                  .id_bytes = 5,
-                                                                 .reserved = 0,
+                                                                 .flags = ObjectHeader::kPulled,
                                                                  .reserved_end = {}})
                                                .text(kFilled)
                                                .text("apple"));
@@ -130,6 +139,8 @@ TEST(ObjectFormat, the_page_shows_how_an_object_is_made) {
       "### abort, delete and keep in hex",
       Bytes().add(IdRequest{.birth = birth(), .id_bytes = 5, .flag = 1, .reserved = {}}).text("apple"));
   expect_page_shows("### The answer of delete in hex", Bytes().add(DeleteReply{2}));
+  expect_page_shows("### The answer of delete where nodes b and c were missed in hex",
+                    Bytes().add(DeleteReply{2}).text("\1b\1c"));
 }
 
 TEST(ObjectFormat, the_page_shows_objects_in_messages) {
@@ -163,6 +174,34 @@ TEST(ObjectFormat, the_page_shows_how_an_object_is_read) {
   expect_page_shows("### fetch_done in hex", Bytes().add(FetchDoneRequest{7}));
   expect_page_shows("### evict, and its answer, in hex", Bytes().add(EvictRequest{1 << 20}));
   expect_page_shows("### evict, and its answer, in hex", Bytes().add(EvictReply{1 << 20}));
+}
+
+TEST(ObjectFormat, the_page_shows_what_an_owner_tells_of_itself_and_of_other_nodes) {
+  constexpr uint64_t k64KiB = 1 << 16;
+  expect_page_shows("### The answer of stat in hex", Bytes().add(StatReply{.limit = 1 << 30,
+                                                                           .used = 25 * k64KiB,
+                                                                           .sealed_bytes = 16 * k64KiB,
+                                                                           .creation_bytes = 6 * k64KiB,
+                                                                           .departed_bytes = 3 * k64KiB,
+                                                                           .held_bytes = 2 * k64KiB,
+                                                                           .kept_bytes = k64KiB,
+                                                                           .objects = 9,
+                                                                           .creations = 8,
+                                                                           .departed = 7,
+                                                                           .held = 6,
+                                                                           .sealed_ever = 0x15,
+                                                                           .deleted_ever = 0x14,
+                                                                           .evicted_ever = 0x13,
+                                                                           .evicted_bytes_ever = 0x12000,
+                                                                           .aborted_ever = 0x11,
+                                                                           .shares = 1}));
+  expect_page_shows(
+      "### where in hex",
+      Bytes().add(IdRequest{.birth = 0, .id_bytes = 5, .flag = 0, .reserved = {}}).text("apple"));
+  expect_page_shows("### Its answer: nodes a and c, in hex",
+                    Bytes()
+                        .add(WhereReply{.birth = birth(), .body_bytes = 3, .metadata_bytes = 2, .holders = 2})
+                        .text("\1a\1c"));
 }
 
 TEST(ObjectFormat, the_page_shows_lists_and_notices) {

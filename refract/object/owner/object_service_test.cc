@@ -395,6 +395,7 @@ TEST_F(ObjectCalls, methods_that_there_are_not_are_unsupported) {
     EXPECT_EQ(call(static_cast<Method>(number), "").code, Code::kUnsupported) << number;
     EXPECT_EQ(name(static_cast<Method>(number)), "");
   }
+  EXPECT_EQ(call(Method::kWhere, id_body("apple", 0)).code, Code::kUnsupported) << "it shares nothing";
   EXPECT_EQ(name(Method::kCreate), "create");
   EXPECT_EQ(name(Method::kWhere), "where");
 }

@@ -46,7 +46,11 @@ Contents contents_of(StoreWorld& world) {
     contents[id] = "sealed " + std::to_string(object.birth) + (object.is_kept ? " kept" : "");
   }
   for (const ObjectStore::OpenCreation& open : world.store().creations()) {
-    contents["creation of " + test::text_of(open.id)] = std::to_string(open.birth);
+    contents["creation of " + test::text_of(open.id)] =
+        std::to_string(open.birth) + (open.is_pulled ? " pulled" : "");
+  }
+  for (const auto& [id, birth] : world.store().tombstones()) {
+    contents["tombstone of " + id + " " + std::to_string(birth)] = "there";
   }
   return contents;
 }
@@ -185,6 +189,25 @@ TEST_F(CrashTest, a_deletion_of_what_is_held_and_its_end) {
   world.readers.let_go_of_all();
   held.clear();
   EXPECT_GT(interrupt([&] { EXPECT_EQ(world.store().release_departed(), 0U); }), 0U);
+}
+
+// As a delete on all nodes does it: the tombstone, then the object, and at last the tombstone goes.
+TEST_F(CrashTest, a_tombstone_that_comes_and_goes) {
+  ASSERT_TRUE(world.make("a", 1, 1000));
+  EXPECT_GT(interrupt([&] { ASSERT_EQ(world.store().add_tombstone(id_of("a"), 1), Code::kOk); }), 3U);
+  EXPECT_GT(interrupt([&] { ASSERT_TRUE(world.store().erase(id_of("a"), 1)); }), 3U);
+  EXPECT_GT(interrupt([&] { ASSERT_EQ(world.store().add_tombstone(id_of("a"), 2), Code::kOk); }), 3U);
+  EXPECT_EQ(interrupt([&] { ASSERT_EQ(world.store().add_tombstone(id_of("a"), 2), Code::kOk); }), 0U);
+  EXPECT_GT(interrupt([&] { world.store().remove_tombstone(id_of("a"), 1); }), 0U);
+  EXPECT_GT(interrupt([&] { world.store().remove_tombstone(id_of("a"), 2); }), 0U);
+}
+
+TEST_F(CrashTest, a_pulled_creation) {
+  const ObjectStore::NewObject pulled{.id = id_of("a"), .birth = 1, .body_bytes = 1000, .is_pulled = true};
+  EXPECT_GT(interrupt([&] { ASSERT_TRUE(world.store().create(pulled)); }), 3U);
+  EXPECT_EQ(contents_of(world)["creation of a"], "1 pulled");
+  world.fill(needed(world.store().create(pulled)));
+  EXPECT_GT(interrupt([&] { ASSERT_TRUE(world.store().seal(id_of("a"), 1)); }), 3U);
 }
 
 TEST_F(CrashTest, an_eviction_of_several_for_the_limit) {

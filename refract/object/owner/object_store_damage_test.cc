@@ -151,6 +151,42 @@ TEST_F(DamageTest, what_is_no_record_is_named) {
   EXPECT_TRUE(world.restart());
 }
 
+TEST_F(DamageTest, a_tombstone_that_contradicts_its_key_is_named) {
+  const ObjectKey key = ObjectKey::tombstone(id_of("a"), 7);
+  const ObjectRecord sound{.object_at = 0, .birth = 7, .body_bytes = 0, .metadata_bytes = 0, .flags = 0};
+  const std::string disagree = "a tombstone and its key disagree";
+  const std::vector<std::function<void(ObjectRecord&)>> changes = {
+      [](ObjectRecord& record) { record.birth = 8; },
+      [](ObjectRecord& record) { record.birth = 0; },
+      [&](ObjectRecord& record) { record.object_at = a.object.value; },
+      [](ObjectRecord& record) { record.body_bytes = 1; },
+      [](ObjectRecord& record) { record.metadata_bytes = 1; },
+      [](ObjectRecord& record) { record.flags = ObjectRecord::kKept; },
+  };
+  for (const auto& change : changes) {
+    ObjectRecord changed = sound;
+    change(changed);
+    put(key, changed);
+    expect_corrupt(disagree);
+    put(key, sound);
+    ASSERT_TRUE(world.restart());
+    ASSERT_EQ(world.damage(), "");
+    EXPECT_EQ(world.store().tombstones(), (ObjectStore::Tombstones{{"a", 7}}));
+    EXPECT_TRUE(world.has_its_bytes(a.object, 7, a.parts));
+  }
+  put(ObjectKey::tombstone(id_of("a"), 0), {0, 0, 0, 0, 0});
+  expect_corrupt(disagree);
+  ASSERT_TRUE(world.table().erase(ObjectKey::tombstone(id_of("a"), 0).bytes(), 0));
+  for (const std::string& none : {std::string("t"), std::string("t1234567"), std::string("t12345678"),
+                                  "t12345678" + std::string(kIdBytesMax + 1, 'x')}) {
+    ASSERT_TRUE(world.table().put(id_of(none), std::as_bytes(std::span(&sound, 1)), {}));
+    expect_corrupt("an id is too long or missing");
+    ASSERT_TRUE(world.table().erase(id_of(none), 0));
+  }
+  EXPECT_TRUE(world.restart());
+  EXPECT_EQ(world.damage(), "");
+}
+
 // Of two records of one object, the one that an interrupted owner had not come to yet goes.
 TEST_F(DamageTest, what_an_interrupted_owner_leaves_is_no_damage) {
   const ObjectKey creation_a(KeyKind::kCreation, id_of("a"));

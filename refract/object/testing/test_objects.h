@@ -119,7 +119,9 @@ struct Owner {
                            .peers = *options.peers,
                            .growth = growth,
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
-                           .identity = options.identity});
+                           .identity = options.identity,
+                           // Longer than the simulated network takes to tell both ends.
+                           .unseen_ns = 8 * kMillisecond_ns});
     }
     service =
         std::make_unique<ObjectService>(ObjectService::Parts{.store = store,

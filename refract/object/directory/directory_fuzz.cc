@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arbitrary calls of members to a node of three, and arbitrary answers to its own, while its clients make,
+// get and delete. Nothing aborts, each call is answered once and by a code of the contract, and the store
+// stays sound, also where the node ends in the middle.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "refract/base/check.h"
+#include "refract/object/testing/test_directory.h"
+
+namespace {
+
+using refract::Code;
+using namespace refract::object;  // NOLINT(google-build-using-namespace)
+using Method = wire::DirectoryMethod;
+using test::ToldNode;
+
+constexpr size_t kCallsMax = 48;
+constexpr uint64_t kLatestVersion = test::kListVersion + 3;
+
+bool is_of_the_contract(Code code) {
+  constexpr std::array kCodes = {Code::kOk,          Code::kNotFound,     Code::kVersionMismatch,
+                                 Code::kNoSpace,     Code::kOverloaded,   Code::kInvalidArgument,
+                                 Code::kUnsupported, Code::kMalformed,    Code::kUnavailable,
+                                 Code::kCancelled,   Code::kAccessDenied, Code::kExists};
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
+class Input {
+ public:
+  explicit Input(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  [[nodiscard]] bool is_over() const { return rest_.empty(); }
+  uint8_t byte() {
+    if (rest_.empty()) return 0;
+    const uint8_t first = rest_[0];
+    rest_ = rest_.subspan(1);
+    return first;
+  }
+  // Two bytes of length, then as many bytes as there are.
+  std::string text() {
+    const size_t wanted = byte() | static_cast<size_t>(byte()) << 8;
+    const size_t bytes = std::min({wanted, rest_.size(), size_t{2000}});
+    const std::string text(reinterpret_cast<const char*>(rest_.data()), bytes);
+    rest_ = rest_.subspan(bytes);
+    return text;
+  }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+template <typename T>
+void put_where_zero(std::string& body, size_t at, T value) {
+  T there{};
+  if (body.size() < at + sizeof(T)) return;
+  std::memcpy(&there, &body[at], sizeof(T));
+  if (there == 0) std::memcpy(&body[at], &value, sizeof(T));
+}
+
+// Two of each home.
+const std::vector<std::string>& ids_of(const ToldNode& node) {
+  static const std::vector<std::string> ids = [&] {
+    std::vector<std::string> found;
+    for (const char home : {'a', 'b', 'c'}) {
+      for (int number = 0; number < 2; ++number) {
+        found.push_back(test::id_homed_at(node, std::string(1, home), number));
+      }
+    }
+    return found;
+  }();
+  return ids;
+}
+
+class World {
+ public:
+  World() : ids_(ids_of(node_)) {
+    node_.says = [this](uint16_t method, std::string_view body) { return say(method, body); };
+    for (size_t i = 0; i < members_.size(); ++i) {
+      members_[i].peer = node_.connect();
+      const std::string hello = test::hello_body(node_, i == 0 ? "b" : "c");
+      const test::Answer answer = node_.call(members_[i].peer, Method::kHello, hello);
+      REFRACT_CHECK(answer.code == Code::kOk);
+      members_[i].stream = answer.as<wire::HelloReply>().stream;
+    }
+    client_.peer = node_.connect();
+  }
+
+  void run(Input input) {
+    while (!input.is_over()) step(input);
+    if (ends_at_once_) return;
+    node_.pass(15 * refract::kSecond_ns);
+    for (Caller* caller : {&members_[0], &members_[1], &client_}) {
+      REFRACT_CHECK(caller->peer->state() == refract::rpc::Session::State::kOpen);
+      for (const auto& [id, is_checked] : caller->calls) {
+        REFRACT_CHECK(caller->peer->done(id));
+        const refract::runtime::OpResult result = caller->peer->finish(id);
+        REFRACT_CHECK(!is_checked || is_of_the_contract(result.code));
+      }
+      caller->calls.clear();
+    }
+    REFRACT_CHECK(node_.owner().is_sound());
+  }
+
+ private:
+  struct Caller {
+    ToldNode::Peer peer;
+    uint64_t stream = 0;
+    std::vector<std::pair<uint64_t, bool>> calls;  // Whether its code must be one of a directory's.
+  };
+
+  void step(Input& input) {
+    const uint8_t what = input.byte();
+    switch (what % 8) {
+      case 0:
+      case 1:
+        return call(members_[what % 8], input);
+      case 2:
+        return node_.pass(input.byte() * 20 * refract::kMillisecond_ns);
+      case 3:
+        return use(input);
+      case 4: {
+        const auto code = refract::code_from_wire(input.byte());
+        answers_.emplace_back(code, input.text());
+        return;
+      }
+      case 5:
+        return node_.peers.session() == nullptr ? node_.reach() : node_.lose();
+      case 6:
+        if (node_.list.version < kLatestVersion) node_.follow(node_.list.version + 1);
+        return;
+      default:
+        ends_at_once_ = what > 250;
+        return node_.settle();
+    }
+  }
+
+  // What cannot be guessed stands for itself where the input has 0: the list, and the number of the stream.
+  void call(Caller& caller, Input& input) {
+    const auto method = static_cast<uint16_t>(wire::kDirectoryMethodsBegin + input.byte() % 10);
+    std::string body = input.text();
+    put_where_zero(body, 0, node_.list.version);
+    if (method == static_cast<uint16_t>(Method::kHello)) {
+      put_where_zero(body, offsetof(wire::HelloRequest, list_digest), node_.digest());
+    }
+    if (method == static_cast<uint16_t>(Method::kChanges)) {
+      put_where_zero(body, offsetof(wire::ChangesRequest, stream), caller.stream);
+    }
+    const bool is_hello = method == static_cast<uint16_t>(Method::kHello);
+    if (is_hello) {
+      const test::Answer answer = node_.call(caller.peer, method, body);
+      REFRACT_CHECK(is_of_the_contract(answer.code));
+      if (answer.code == Code::kOk) caller.stream = answer.as<wire::HelloReply>().stream;
+      return;
+    }
+    start(caller, method, body, true);
+  }
+  void use(Input& input) {
+    const uint8_t what = input.byte();
+    const std::string& id = ids_[input.byte() % ids_.size()];
+    const auto method = [](wire::Method one) { return static_cast<uint16_t>(one); };
+    const uint64_t timeout_ns = (what >> 6) * refract::kSecond_ns;
+    switch (what % 6) {
+      case 0:
+        return start(client_, method(wire::Method::kPut), test::put_body(id, what, "red", "m"), false);
+      case 1:
+        return start(client_, method(wire::Method::kFetch), test::await_body(id, timeout_ns), false);
+      case 2:
+        return start(client_, method(wire::Method::kDelete), test::id_body(id, 0), false);
+      case 3:
+        return start(client_, method(wire::Method::kWhere), test::id_body(id, 0), false);
+      case 4:
+        return start(client_, method(wire::Method::kCreate), test::create_body(id, what, {.body = 9}), false);
+      default:
+        return start(client_, method(wire::Method::kEvict), test::body_of(wire::EvictRequest{100}), false);
+    }
+  }
+  void start(Caller& caller, uint16_t method, const std::string& body, bool is_checked) {
+    if (caller.calls.size() == kCallsMax) return;
+    const uint64_t id = caller.peer->start({.method = method, .head = test::as_bytes(body)});
+    if (id != 0) caller.calls.emplace_back(id, is_checked);
+    node_.settle();
+  }
+
+  // As the input has it; where it has none, as a member that agrees and has nothing.
+  ToldNode::Said say(uint16_t method, std::string_view body) {
+    const bool is_hello = method == static_cast<uint16_t>(Method::kHello);
+    if (!answers_.empty()) {
+      const ToldNode::Said said = std::move(answers_.front());
+      answers_.pop_front();
+      return said;
+    }
+    if (is_hello) {
+      return {Code::kOk,
+              test::body_of(
+                  wire::HelloReply{
+                      .list_version = node_.list.version, .stream = 1, .name_bytes = 1, .reserved = {}},
+                  "b")};
+    }
+    wire::ChangesRequest request{};
+    if (method == static_cast<uint16_t>(Method::kChanges) && body.size() >= sizeof(request)) {
+      std::memcpy(&request, body.data(), sizeof(request));
+      return {Code::kOk, std::string(size_t{2} * request.count, '\0')};
+    }
+    if (method == static_cast<uint16_t>(Method::kLookUp)) {
+      return {Code::kOk, test::body_of(wire::LookUpReply{})};
+    }
+    if (method == static_cast<uint16_t>(Method::kAsk)) return {Code::kOk, test::body_of(wire::AskReply{})};
+    return {method >= wire::kDirectoryMethodsBegin ? Code::kOk : Code::kNotFound, ""};
+  }
+
+  ToldNode node_;
+  const std::vector<std::string>& ids_;
+  std::deque<ToldNode::Said> answers_;
+  std::array<Caller, 2> members_;
+  Caller client_;
+  bool ends_at_once_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  World().run(Input(std::span(data, bytes)));
+  return 0;
+}
