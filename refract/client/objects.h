@@ -176,8 +176,8 @@ class REFRACT_API Objects {
 
   // Takes the room, waiting for it if `options` say so. kExists: the id has an object, or one is being made.
   // kTooLarge: more than the node's limit. kNoSpace: what could go is not enough; trouble() names what is
-  // held, kept and being made. kAway: nodes share their objects, and the one that decides about this id cannot
-  // be reached; ids of new_id() need no such node.
+  // held, kept and being made. kAway: nodes share their objects, and the one that decides about this id
+  // cannot be reached; ids of new_id() need no such node.
   [[nodiscard]] Result<NewObject> create(Bytes id, uint64_t body_bytes, uint32_t metadata_bytes = 0,
                                          const MakeOptions& options = {});
   // Creates, fills and seals. Returns its birth.
@@ -192,7 +192,7 @@ class REFRACT_API Objects {
 
   // Waits for an object that is not there: not at all (0), for ever, or so long. Where nodes share their
   // objects, one that another node has is brought here first, however long that takes. kNotFound: it did not
-  // come. kAway: nor is it known that there is none, since some node cannot be reached. kNoSpace: no room for
+  // come. kAway: it is not known that there is none, since some node cannot be reached. kNoSpace: no room for
   // a copy.
   // kOverloaded: this thread holds as many objects as it can.
   [[nodiscard]] Result<Object> get(Bytes id, uint64_t timeout_ms = 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that share their objects, under everything that the simulator can do to them, seed after seed: servers
-// killed, memories lost, links cut, hosts stopped, lists that change node by node. Puts, gets and deletes by
-// way of all nodes are judged as those of one register for each id: of two puts of one id one succeeds, a get
-// returns what was put and was not deleted, and says that there is none only if there is none.
+// Nodes that share their objects, under everything that the simulator can do to them, seed after seed:
+// servers killed, memories lost, links cut, hosts stopped, lists that change node by node. Puts, gets and
+// deletes by way of all nodes are judged as those of one register for each id: of two puts of one id one
+// succeeds, a get returns what was put and was not deleted, and says that there is none only if there is
+// none.
 //
 // REFRACT_SEED=S replays one seed, REFRACT_SEEDS=N has as many as wanted.
 #include <fmt/format.h>
@@ -345,10 +346,9 @@ class DirectoryRun {
     if (cuts_.empty()) return;
     const auto [one, other] = cuts_.front();
     cuts_.erase(cuts_.begin());
-    const bool is_cut_again =
-        std::ranges::any_of(cuts_, [&](const auto& pair) {
-          return pair == std::pair(one, other) || pair == std::pair(other, one);
-        });
+    const bool is_cut_again = std::ranges::any_of(cuts_, [&](const auto& pair) {
+      return pair == std::pair(one, other) || pair == std::pair(other, one);
+    });
     if (!is_cut_again) world_.heal(nodes_[one]->host, nodes_[other]->host);
     note("heal", one);
     note("   with", other);
@@ -407,8 +407,7 @@ class DirectoryRun {
         got(answer, result);
         recorder_.end(operation, result);
         if (result.outcome == Outcome::kRefused) {
-          outcome_.wrong =
-              fmt::format("a get says {} though all nodes are there", text(answer.code));
+          outcome_.wrong = fmt::format("a get says {} though all nodes are there", text(answer.code));
         }
       }
     }

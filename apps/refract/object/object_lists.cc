@@ -23,12 +23,11 @@ struct Action {
   int (*run)(const ObjectInvocation&, Objects&, Client&);
 };
 
-constexpr Action kActions[] = {{"put", put_object},           {"get", get_object},
-                               {"ls", list_objects},          {"rm", remove_objects},
-                               {"stat", stat_objects},        {"keep", keep_objects},
-                               {"evict", evict_objects},      {"wait", wait_for_objects},
-                               {"subscribe", follow_objects}, {"digest", digest_objects},
-                               {"where", locate_objects},     {"prefetch", prefetch_objects}};
+constexpr Action kActions[] = {
+    {"put", put_object},        {"get", get_object},        {"ls", list_objects},
+    {"rm", remove_objects},     {"stat", stat_objects},     {"keep", keep_objects},
+    {"evict", evict_objects},   {"wait", wait_for_objects}, {"subscribe", follow_objects},
+    {"digest", digest_objects}, {"where", locate_objects},  {"prefetch", prefetch_objects}};
 
 // Does it with each id, says what is wrong with some, and returns the worst exit code.
 template <typename Do>
@@ -199,7 +198,8 @@ int remove_objects(const ObjectInvocation& invocation, Objects& objects, Client&
       return write_json(row);
     }
     if (!missed.empty()) {
-      std::string text = fmt::format("{} is removed; when they are back, it goes on:", id_text(invocation, id));
+      std::string text = fmt::format("{} is removed, but not yet from these nodes, which are away:",
+                                     id_text(invocation, id));
       for (const std::string& name : missed) text += " " + name;
       if (const int written = write_text(text + "\n"); written != kDone) return written;
     }

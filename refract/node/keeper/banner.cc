@@ -37,9 +37,9 @@ std::string data_line(const NodeConfig& config) {
 
 // Of a node that has objects and a list of nodes.
 std::string sharing_line(const NodeConfig& config) {
-  return config.cluster_secret_file.empty()
-             ? "  sharing  no: objects stay on this node (--cluster-secret-file shares them with the others)\n"
-             : "  sharing  objects of all nodes that know the secret in " + config.cluster_secret_file + "\n";
+  const std::string& secret = config.cluster_secret_file;
+  return secret.empty() ? "  sharing  no: objects stay on this node (--cluster-secret-file shares them)\n"
+                        : "  sharing  objects, with the nodes that know the secret in " + secret + "\n";
 }
 
 // What only some nodes have.

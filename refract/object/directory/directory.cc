@@ -154,9 +154,13 @@ void Directory::State::session_closed(rpc::SessionId id) {
   if (at == callers.end()) return;
   Peer* const peer = at->second.peer;
   callers.erase(at);
-  if (peer == nullptr || peer->caller != id) return;
-  peer->caller = {};
-  if (peer->index) table.close_stream(*peer->index);
+  if (peer != nullptr) end_stream_of(*peer, id);
+}
+
+void Directory::State::end_stream_of(Peer& peer, rpc::SessionId session) {
+  if (peer.caller != session) return;
+  peer.caller = {};
+  if (peer.index) table.close_stream(*peer.index);
 }
 
 void Directory::State::answer(const rpc::Responder& to, Code code, std::span<const std::byte> head,
@@ -200,7 +204,9 @@ void Directory::State::handle(const rpc::IncomingCall& call) {
 
 void Directory::State::hello(const rpc::Responder& from, std::span<const std::byte> body) {
   const auto request = take<wire::HelloRequest>(body);
-  if (!request || body.size() != request->name_bytes || body.empty() ||
+  const bool is_sound =
+      request && std::ranges::all_of(request->reserved, [](uint8_t byte) { return byte == 0; });
+  if (!is_sound || body.size() != request->name_bytes || body.empty() ||
       body.size() > cluster::kNameBytesMax) {
     return answer(from, Code::kMalformed);
   }
@@ -220,6 +226,8 @@ void Directory::State::hello(const rpc::Responder& from, std::span<const std::by
     return answer(from, Code::kNotFound, head, tail);
   }
   Peer& peer = *at->second;
+  // It says now that it is another one: what it began as the first has ended.
+  if (caller.peer != nullptr && caller.peer != &peer) end_stream_of(*caller.peer, from.session);
   caller.peer = &peer;
   if (request->list_version != list_version || request->list_digest != list_digest) {
     return answer(from, Code::kVersionMismatch, head, tail);

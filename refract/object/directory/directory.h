@@ -51,8 +51,8 @@ class Directory final : public rpc::Service, public Elsewhere {
 
   // What carries the answers. Before the first session; null: no call is answered any more.
   void answer_through(rpc::Server* server) noexcept;
-  // Begins under this list, or goes on under another one: all that other members and this one had agreed upon
-  // is said again.
+  // Begins under this list, or continues under another one: all that other members and this one had agreed
+  // upon is said again.
   void follow(const cluster::Members& members);
 
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override;
@@ -75,18 +75,18 @@ class Directory final : public rpc::Service, public Elsewhere {
 
   struct Counts {
     HomeTable::Counts home;
-    bool is_complete = false;        // The home has heard from all.
-    uint64_t look_ups = 0;           // For clients of this node,
-    uint64_t asked_all = 0;          // among them those that the home could not tell.
-    uint64_t pulls = 0;              // Copies that came,
-    uint64_t pulled_bytes = 0;       // their bytes,
-    uint64_t pulls_failed = 0;       // and attempts that brought none.
-    uint64_t claims = 0;             // That were asked for,
-    uint64_t claims_refused = 0;     // and that another birth had, or that were not answered.
-    uint64_t conflicts = 0;          // Objects and creations of this node that another birth's home refused.
-    uint64_t dropped = 0;            // Because another node's client deleted them.
-    uint64_t tombstones = 0;         // Now, of this node.
-    uint64_t streams = 0;            // Likewise, to other homes.
+    bool is_complete = false;     // The home has heard from all.
+    uint64_t look_ups = 0;        // For clients of this node,
+    uint64_t asked_all = 0;       // among them those that the home could not tell.
+    uint64_t pulls = 0;           // Copies that came,
+    uint64_t pulled_bytes = 0;    // their bytes,
+    uint64_t pulls_failed = 0;    // and attempts that brought none.
+    uint64_t claims = 0;          // That were asked for,
+    uint64_t claims_refused = 0;  // and that another birth had, or that were not answered.
+    uint64_t conflicts = 0;       // Objects and creations of this node that another birth's home refused.
+    uint64_t dropped = 0;         // Because another node's client deleted them.
+    uint64_t tombstones = 0;      // Now, of this node.
+    uint64_t streams = 0;         // Likewise, to other homes.
   };
   [[nodiscard]] Counts counts() const noexcept;
   [[nodiscard]] const HomeTable& home() const noexcept;

@@ -103,7 +103,8 @@ Task<> Directory::State::run_ticks() {
   uint64_t granted_ns = moment_after(parts.shard.now_ns(), kGrantedPause_ns);
   uint64_t tombstones_ns = moment_after(parts.shard.now_ns(), kTombstonesPause_ns);
   while (needs_ticks()) {
-    co_await parts.shard.sleep_for(claims.empty() ? kGrantedPause_ns : kClaimPause_ns);
+    const uint64_t pause_ns = claims.empty() ? kGrantedPause_ns : kClaimPause_ns;
+    co_await parts.shard.sleep_for(pause_ns);
     look_after_claims();
     const uint64_t now_ns = parts.shard.now_ns();
     if (now_ns < granted_ns) continue;

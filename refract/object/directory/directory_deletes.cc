@@ -118,6 +118,10 @@ Task<Removed> Directory::State::remove_here(std::string id, uint64_t birth) {
   if (parts.store.tombstones().size() >= kTombstonesMax) {
     co_return Removed{.code = Code::kUnavailable, .missed = {}};
   }
+  // Without room for the tombstone nothing is changed.
+  if (const Code room = parts.store.add_tombstone(text_bytes(id), birth); room != Code::kOk) {
+    co_return Removed{.code = room, .missed = {}};
+  }
   Removal removal{.id = id, .birth = birth};
   removals.push_back(&removal);
   const Code code = bury(id, birth);
@@ -151,12 +155,8 @@ Code Directory::State::bury(std::string_view id, uint64_t birth) {
 
 void Directory::State::order(Peer& peer, Method method, std::string_view id, uint64_t birth) {
   if (!peer.is_agreed) return;
-  const bool is_ordered = std::ranges::any_of(peer.orders, [&](const Order& one) {
-    return one.method == method && one.birth == birth && one.id == id;
-  });
-  if (is_ordered) return;
-  peer.orders.push_back({.method = method, .id = std::string(id), .birth = birth});
-  peer.ordered.raise();
+  const bool is_new = peer.orders.insert({.method = method, .id = std::string(id), .birth = birth}).second;
+  if (is_new) peer.ordered.raise();
 }
 
 void Directory::State::order_drops(Peer& peer) {
@@ -214,7 +214,7 @@ Code Directory::State::drop_here(std::string_view id, uint64_t birth, uint64_t& 
   const Code code = parts.store.add_tombstone(text_bytes(id), birth);
   if (code != Code::kOk) return code;
   const auto pull = pulls.find(std::string(id));
-  if (pull != pulls.end() && pull->second == birth) pull->second = 0;
+  if (pull != pulls.end() && pull->second.birth == birth) pull->second.birth = 0;
   if (granted.erase(Named(id, birth)) > 0 && asker != nullptr) asker->lost(id, birth);
   const Result<uint64_t> erased = parts.store.erase(text_bytes(id), birth);
   if (erased) {
@@ -238,8 +238,7 @@ Task<> Directory::State::run_orders(Peer& peer, uint32_t run) {
       co_await peer.ordered.wait_until(kForever_ns);
       continue;
     }
-    const Order order = std::move(peer.orders.front());
-    peer.orders.pop_front();
+    const Order order = std::move(peer.orders.extract(peer.orders.begin()).value());
     const Code code = co_await send_order(session, order);
     if (!is_running(peer, run)) co_return;
     if (code == Code::kOk) continue;

@@ -30,8 +30,8 @@ Code Directory::State::take_change(std::span<const std::byte>& body, Change& cha
   if (!entry || entry->reserved != 0) return Code::kMalformed;
   if (entry->birth == 0 && entry->kind != ChangeKind::kGone) return Code::kMalformed;
   const auto kind = static_cast<uint8_t>(entry->kind);
-  if (kind < static_cast<uint8_t>(ChangeKind::kHolds) ||
-      kind > static_cast<uint8_t>(ChangeKind::kDropped) || entry->metadata_bytes > kMetadataBytesMax) {
+  if (kind < static_cast<uint8_t>(ChangeKind::kHolds) || kind > static_cast<uint8_t>(ChangeKind::kDropped) ||
+      entry->metadata_bytes > kMetadataBytesMax) {
     return Code::kMalformed;
   }
   TakenId id;
@@ -58,7 +58,7 @@ void Directory::State::changes(const rpc::Responder& from, Peer& peer, std::span
   for (Change& change : page) {
     const Code code = take_change(body, change);
     if (code != Code::kOk) return answer(from, code);
-    // By the same list, it is nobody else's.
+    // By the same list it is this node's.
     if (!is_self(home_of(change.id))) return answer(from, Code::kInvalidArgument);
   }
   if (!body.empty()) return answer(from, Code::kMalformed);
@@ -124,10 +124,19 @@ void Directory::State::look_up(const rpc::Responder& from, const Peer& peer,
   if (request->pulls != 0 && (found.birth != 0 || found.doubtful.any())) {
     table.comes(*peer.index, id.text(), found.birth, found.parts);
   }
-  if (request->tells_later != 0 && watchers.size() < kWatchedMax) {
+  if (request->tells_later != 0 && (watchers.size() < kWatchedMax || drop_old_watchers())) {
     watchers[std::string(id.text())][*peer.index] = moment_after(parts.shard.now_ns(), kTellsFor_ns);
   }
   answer(from, reply, std::as_bytes(std::span(members)));
+}
+
+// False: too many are waited for.
+bool Directory::State::drop_old_watchers() {
+  const uint64_t now_ns = parts.shard.now_ns();
+  std::erase_if(watchers, [now_ns](const auto& row) {
+    return std::ranges::all_of(row.second, [now_ns](const auto& member) { return member.second < now_ns; });
+  });
+  return watchers.size() < kWatchedMax;
 }
 
 void Directory::State::note_published(std::string_view id, uint64_t birth) {

@@ -235,15 +235,11 @@ TEST_F(HostileMemberTest, a_session_that_says_another_name_ends_the_stream_of_th
   EXPECT_TRUE(node.directory().home().unknown()[2]);
 }
 
-TEST_F(HostileMemberTest, reserved_fields_of_hello_and_welcome_are_0) {
+TEST_F(HostileMemberTest, reserved_fields_of_hello_are_0) {
   const ToldNode::Peer peer = node.connect();
   std::string body = hello_body(node, "b");
   body[offsetof(wire::HelloRequest, reserved)] = 1;
   EXPECT_EQ(node.call(peer, Method::kHello, body).code, Code::kMalformed);
-  (void)hello(peer);
-  body = named_body(kVersion, "", 0);
-  body[offsetof(wire::NamedRequest, reserved)] = 1;
-  EXPECT_EQ(node.call(peer, Method::kWelcome, body).code, Code::kMalformed);
 }
 
 // Its tasks stay in the session until they see that it has closed.
@@ -257,40 +253,6 @@ TEST_F(HostileMemberTest, a_node_may_end_when_a_session_has_just_closed) {
     }
     EXPECT_EQ(ending.peers.session(), nullptr);
   }
-}
-
-// What waits behind an order that failed goes with its session, and is ordered again over the next one.
-TEST_F(HostileMemberTest, a_member_is_welcomed_though_the_session_to_it_has_closed_before) {
-  size_t welcomes = 0;
-  node.says = [&](uint16_t method, std::string_view) {
-    if (method == static_cast<uint16_t>(Method::kHello)) {
-      return ToldNode::Said(
-          Code::kOk,
-          test::body_of(
-              wire::HelloReply{.list_version = kVersion, .stream = 1, .name_bytes = 1, .reserved = {}}, "b"));
-    }
-    if (method == static_cast<uint16_t>(Method::kChanges)) return ToldNode::Said(Code::kOk, "");
-    const bool is_welcome = method == static_cast<uint16_t>(Method::kWelcome);
-    welcomes += is_welcome ? 1 : 0;
-    return ToldNode::Said(is_welcome ? Code::kOk : Code::kOverloaded, "");
-  };
-  node.reach();
-  node.settle();
-  const ToldNode::Peer peer = node.connect();
-  const uint64_t stream = hello(peer);
-  std::string waits = test::look_up_body(kVersion, id);
-  waits[offsetof(wire::LookUpRequest, tells_later)] = 1;
-  ASSERT_EQ(node.call(peer, Method::kLookUp, waits).code, Code::kOk);
-  // It is told that the id appeared, and refuses it; the welcome waits behind.
-  const std::vector<std::string> holds = {change_body(ChangeKind::kHolds, id, 7, 100)};
-  ASSERT_EQ(page(peer, {.stream = stream, .is_report = true}, holds), Code::kOk);
-  node.settle();
-  ASSERT_EQ(page(peer, {.stream = stream, .is_report = true, .is_last = true}), Code::kOk);
-  node.lose();
-  EXPECT_EQ(welcomes, 0U);
-  node.reach();
-  node.pass(kSecond_ns);
-  EXPECT_EQ(welcomes, 1U);
 }
 
 TEST_F(HostileMemberTest, a_page_that_makes_no_sense_changes_nothing) {

@@ -114,7 +114,8 @@ Task<> Directory::State::look(Search& search) {
     if (const auto maker = maker_of(search.id)) search.to_ask.set(*maker);
     co_await ask_members(search);
     // Where it named members only, the home counts this one among those that may have it.
-    if (said && said->birth == 0 && said->doubtful.any() && search.code != Code::kOk) end_coming(search.id, 0);
+    if (said && said->birth == 0 && said->doubtful.any() && search.code != Code::kOk)
+      end_coming(search.id, 0);
     if (search.code != Code::kNotFound || !search.is_open) co_return;
   }
   search.code = Code::kUnavailable;
@@ -131,8 +132,8 @@ Task<> Directory::State::take_found(const HomeTable::Found& found, Search& searc
   for (const MemberIndex holder : found.holders) search.located.holders.push_back(by_index[holder]->name);
 }
 
-// A home that believes in a stream which has ended here does not know what this member pulls meanwhile. And one
-// that was never reported to may have deleted what others have still.
+// A home that believes in a stream which has ended here does not know what this member pulls meanwhile. And
+// one that was never reported to may have deleted what others have still.
 bool Directory::State::may_ask_all(const Peer& home) const {
   if (is_self(*home.index)) return true;
   const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, parts.unseen_ns);
@@ -256,9 +257,8 @@ Task<std::string> Directory::State::ask_member(Peer& peer, Search& search) {
   }
   rpc::Session& session = *peer.session;
   const Use use(*this, session);
-  const wire::AskRequest request{.list_version = list_version,
-                                 .id_bytes = static_cast<uint16_t>(search.id.size()),
-                                 .reserved = {}};
+  const wire::AskRequest request{
+      .list_version = list_version, .id_bytes = static_cast<uint16_t>(search.id.size()), .reserved = {}};
   const CallFront front({struct_bytes(request), text_bytes(search.id)});
   const runtime::OpResult reply =
       co_await session.call({.method = static_cast<uint16_t>(DirectoryMethod::kAsk), .head = front.bytes()},
@@ -330,7 +330,7 @@ Task<Code> Directory::State::pull(Peer& holder, Pull pull) {
   }
   if (code != Code::kOk) co_return code;
   const Result<Creation> made = parts.store.creation(id, pull.birth);
-  pulls.insert_or_assign(pull.id, pull.birth);
+  pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth, .parts = pull.parts});
   {
     Landing landing(parts.store.room_of(*made), made->parts);
     ObjectCalls calls(session, parts.shard);
@@ -338,7 +338,7 @@ Task<Code> Directory::State::pull(Peer& holder, Pull pull) {
     code = reply.code();
     if (reply && reply->birth != pull.birth) code = Code::kNotFound;
   }
-  const bool is_over = pulls.at(pull.id) != pull.birth;
+  const bool is_over = pulls.at(pull.id).birth != pull.birth;
   pulls.erase(pull.id);
   // It was deleted meanwhile, which all may have forgotten already; or what is agreed upon now is not known.
   if (code == Code::kOk && is_over) code = Code::kCancelled;
@@ -370,7 +370,8 @@ Task<Code> Directory::State::take_room(const Pull& pull) {
     if (shortage.wanted_bytes > 0) parts.growth.want(shortage.wanted_bytes);
     if (parts.shard.now_ns() >= until_ns) co_return Code::kNoSpace;
     if (asker != nullptr) asker->store_changed();
-    co_await parts.shard.sleep_for(shortage.is_under_way ? 0 : kRoomPause_ns);
+    const uint64_t pause_ns = shortage.is_under_way ? 0 : kRoomPause_ns;
+    co_await parts.shard.sleep_for(pause_ns);
   }
 }
 

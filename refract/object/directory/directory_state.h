@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -21,124 +22,15 @@
 #include "refract/cluster/routing.h"
 #include "refract/object/calls/object_calls.h"
 #include "refract/object/directory/directory.h"
-#include "refract/object/directory/directory_wire.h"
+#include "refract/object/directory/directory_types.h"
 #include "refract/object/owner/object_sessions.h"
 #include "refract/runtime/task.h"
 
 namespace refract::object {
 
-// Not bytes_of(), which takes a string for a struct.
-[[nodiscard]] inline std::span<const std::byte> text_bytes(std::string_view text) noexcept {
-  return std::as_bytes(std::span(text));
-}
-template <typename T>
-  requires std::is_trivially_copyable_v<T> && (!std::is_convertible_v<const T&, std::string_view>)
-[[nodiscard]] std::span<const std::byte> struct_bytes(const T& value) noexcept {
-  return std::as_bytes(std::span(&value, 1));
-}
-
-// Lets one task wait until something has happened, or a moment has come.
-class Signal {
- public:
-  explicit Signal(runtime::Shard& shard) noexcept : shard_(shard) {}
-  void raise() noexcept {
-    is_raised_ = true;
-    if (const runtime::Token waiter = std::exchange(waiter_, 0); waiter != 0) {
-      (void)shard_.ops().complete(waiter, {.code = Code::kOk});
-    }
-  }
-  // Ends in a turn of its own.
-  [[nodiscard]] runtime::Task<> wait_until(uint64_t moment_ns);
-
- private:
-  runtime::Shard& shard_;
-  runtime::Token waiter_ = 0;
-  bool is_raised_ = false;
-};
-
-struct Directory::State final : cluster::Peers::Watcher {
-  using Method = wire::DirectoryMethod;
-  using MemberSet = HomeTable::MemberSet;
-  using Named = HomeTable::Named;
+struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   template <typename T = void>
   using Task = runtime::Task<T>;
-
-  // Of a stream.
-  struct Change {
-    wire::ChangeKind kind{};
-    std::string id;
-    uint64_t birth = 0;
-    ObjectParts parts;
-    uint64_t ticket = 0;  // Of a claim that is answered to the asker.
-  };
-  // What the home says to a member.
-  struct Order {
-    Method method{};
-    std::string id;
-    uint64_t birth = 0;
-  };
-  struct Peer {
-    Peer(runtime::Shard& shard, std::string its_name)
-        : name(std::move(its_name)), changed(shard), ordered(shard) {}
-    const std::string name;
-    std::optional<MemberIndex> index;  // Nothing: it is in the list no more.
-    rpc::Session* session = nullptr;   // To it.
-    uint32_t run = 0;                  // Of the tasks that use that session, under this list.
-    bool is_agreed = false;            // It has taken our hello,
-    uint64_t stream = 0;               // as the one of this number,
-    bool collects = false;             // which takes changes,
-    bool has_reported = false;         // and, behind the report, claims.
-    bool was_reported_to = false;      // Under this list, in whatever stream.
-    uint64_t ended_ns = 0;             // When the last stream did.
-    std::deque<Change> changes;
-    std::vector<Change> sending;       // Of the page that is under way.
-    Signal changed;
-    std::deque<Order> orders;
-    Signal ordered;
-    // As a caller:
-    rpc::SessionId caller{};             // Where its stream comes from; none: it has none.
-    uint64_t caller_stream = 0;
-    std::array<uint64_t, 2> identity{};  // Of its memory, as it said last.
-  };
-  struct Caller {
-    Peer* peer = nullptr;  // Nothing: it has not said who it is.
-    bool is_agreed = false;
-    uint64_t stream = 0;  // That it may begin,
-    bool has_begun = false;  // or has begun.
-    std::array<uint64_t, 2> identity{};
-  };
-  struct Claim {
-    std::string id;
-    uint64_t birth = 0;
-    uint64_t until_ns = 0;
-    bool is_asked = false;  // It stands in a stream.
-  };
-  struct Want {
-    explicit Want(runtime::Shard& shard) : news(shard) {}
-    Signal news;
-    uint64_t arrival = 0;  // The last one.
-  };
-  struct Removal {
-    std::string id;
-    uint64_t birth = 0;
-    uint64_t holders = 0;
-    runtime::Token waiter = 0;
-  };
-  // What a home said of an id. Nothing: it did not answer.
-  using Said = std::optional<HomeTable::Found>;
-  // An attempt to find one object for clients of this node.
-  struct Search {
-    const std::string& id;
-    bool pulls = true;         // Else it is located only.
-    bool tells_later = false;  // The home tells when it comes.
-    MemberSet to_ask = {};     // Members that may have it,
-    MemberSet asked = {};      // and were asked.
-    std::vector<uint32_t> runs = {};  // Of the sessions to all members, when it began.
-    bool by_home = true;              // The home's word leads it.
-    bool is_open = false;     // Some of them may have it all the same.
-    Code code = Code::kNotFound;  // kOk: it is here. kNoSpace: there is no room for it.
-    Located located = {};
-  };
 
   explicit State(const Parts& given);
   ~State() override;
@@ -148,6 +40,7 @@ struct Directory::State final : cluster::Peers::Watcher {
   void peer_opened(const std::string& name, rpc::Session& session) noexcept override;
   void peer_closed(const std::string& name, rpc::Session& session) noexcept override;
   void session_closed(rpc::SessionId id);
+  void end_stream_of(Peer& peer, rpc::SessionId session);
   void handle(const rpc::IncomingCall& call);
   void hello(const rpc::Responder& from, std::span<const std::byte> body);
   void answer(const rpc::Responder& to, Code code, std::span<const std::byte> head = {},
@@ -178,11 +71,6 @@ struct Directory::State final : cluster::Peers::Watcher {
   [[nodiscard]] Task<Code> say_hello(Peer& peer, rpc::Session& session);
   [[nodiscard]] Task<Code> report(Peer& peer, rpc::Session& session, uint32_t run);
   [[nodiscard]] Task<Code> send_changes(Peer& peer, rpc::Session& session, uint32_t run);
-  struct Page {
-    std::vector<Change> changes;
-    bool is_report = false;
-    bool is_last = false;
-  };
   [[nodiscard]] Task<Code> send_page(Peer& peer, rpc::Session& session, uint32_t run, const Page& page);
   [[nodiscard]] size_t page_room(const rpc::Session& session) const noexcept;
   void take_code(const Change& change, Code code);
@@ -218,6 +106,7 @@ struct Directory::State final : cluster::Peers::Watcher {
   void end_report(Peer& peer);
   void bury_losers();
   void look_up(const rpc::Responder& from, const Peer& peer, std::span<const std::byte> body);
+  [[nodiscard]] bool drop_old_watchers();
   void note_published(std::string_view id, uint64_t birth);
   void ask(const rpc::Responder& from, std::span<const std::byte> body);
 
@@ -258,11 +147,6 @@ struct Directory::State final : cluster::Peers::Watcher {
   // Those of search.to_ask that were not asked yet.
   [[nodiscard]] Task<> ask_members(Search& search);
   [[nodiscard]] Task<std::string> ask_member(Peer& peer, Search& search);
-  struct Pull {
-    const std::string& id;
-    uint64_t birth = 0;
-    ObjectParts parts;
-  };
   [[nodiscard]] Task<> pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search);
   [[nodiscard]] Task<Code> pull(Peer& holder, Pull pull);
   [[nodiscard]] Task<Code> take_room(const Pull& pull);
@@ -295,13 +179,8 @@ struct Directory::State final : cluster::Peers::Watcher {
   bool is_ending = false;
 
   std::unordered_map<std::string, std::unique_ptr<Want>> wants;
-  // Of each id that is being pulled, the birth; 0: it was deleted, and is not published any more.
-  std::map<std::string, uint64_t> pulls;
-  struct Passed {
-    std::string to;
-    uint64_t at_ns = 0;
-  };
-  std::unordered_map<std::string, Passed> passed;  // To whom a copy went last.
+  std::map<std::string, Pulling> pulls;
+  std::unordered_map<std::string, Passed> passed;  // Where a copy went last.
   std::deque<std::pair<uint64_t, std::string>> passed_order;
   uint64_t passed_lost_until_ns = 0;  // Not all of them are known.
   Counts counts;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "refract/object/calls/call_front.h"
 #include "refract/kv/layout/wire.h"
+#include "refract/object/calls/call_front.h"
 #include "refract/object/directory/directory_state.h"
 
 namespace refract::object {
@@ -120,9 +120,9 @@ void Directory::State::gather_others(MemberIndex home, std::vector<Change>& chan
     if (home_of(named.first) != home) continue;
     changes.push_back({.kind = ChangeKind::kClaims, .id = named.first, .birth = named.second, .parts = {}});
   }
-  for (const auto& [id, birth] : pulls) {
-    if (birth != 0 && home_of(id) == home)
-      changes.push_back({.kind = ChangeKind::kComing, .id = id, .birth = birth, .parts = {}});
+  for (const auto& [id, pull] : pulls) {
+    if (pull.birth == 0 || home_of(id) != home) continue;
+    changes.push_back({.kind = ChangeKind::kComing, .id = id, .birth = pull.birth, .parts = pull.parts});
   }
 }
 

@@ -142,12 +142,15 @@ TEST(DirectoryFormat, the_page_shows_how_a_home_and_a_member_are_asked) {
   expect_page_shows(
       "### ask in hex",
       Bytes().add(AskRequest{.list_version = kList, .id_bytes = 5, .reserved = {}}).text("apple"));
-  expect_page_shows(
-      "### Its answer: not here, and passed on to c, in hex",
-      Bytes()
-          .add(AskReply{
-              .birth = 0, .body_bytes = 0, .metadata_bytes = 0, .name_bytes = 1, .is_open = 1, .tombstones = 0})
-          .text("c"));
+  expect_page_shows("### Its answer: not here, and passed on to c, in hex",
+                    Bytes()
+                        .add(AskReply{.birth = 0,
+                                      .body_bytes = 0,
+                                      .metadata_bytes = 0,
+                                      .name_bytes = 1,
+                                      .is_open = 1,
+                                      .tombstones = 0})
+                        .text("c"));
 }
 
 TEST(DirectoryFormat, the_page_shows_deletes) {

@@ -114,11 +114,13 @@ HomeTable::Birth& HomeTable::birth_for(std::string_view id, uint64_t birth) {
     if (found->is_silent()) --lingering_;
     return *found;
   }
-  entry.push_back({.birth = birth, .parts = {}, .holders = {}, .is_claimed = false, .claim = {}});
+  entry.push_back(
+      {.birth = birth, .parts = {}, .holders = {}, .was_held = false, .is_claimed = false, .claim = {}});
   return entry.back();
 }
 
 void HomeTable::set_holder(Birth& birth, const Word& word) {
+  birth.was_held = true;
   std::erase_if(birth.holders, [&](const Word& one) { return one.member == word.member; });
   if (word.is_coming) {
     birth.holders.push_back(word);
@@ -164,8 +166,8 @@ Code HomeTable::claims(MemberIndex member, std::string_view id, uint64_t birth, 
   if (!is_reported && !is_complete()) return Code::kUnavailable;
   if (is_buried(id, birth)) return Code::kCancelled;
   // What was deleted there goes first: so the maker knows of it, whatever this home forgets.
-  for (auto tomb = tombstones_.lower_bound(Named(id, 0)); tomb != tombstones_.end() && tomb->first.first == id;
-       ++tomb) {
+  for (auto tomb = tombstones_.lower_bound(Named(id, 0));
+       tomb != tombstones_.end() && tomb->first.first == id; ++tomb) {
     if (!is_reported && !tomb->second[member]) return Code::kUnavailable;
   }
   const auto at = entries_.find(std::string(id));
@@ -196,17 +198,18 @@ void HomeTable::unclaims(MemberIndex member, std::string_view id, uint64_t birth
   Birth* const entry = find(id, birth);
   if (entry == nullptr || !entry->is_claimed || entry->claim.member != member) return;
   entry->is_claimed = false;
-  settle(id, birth);
+  if (entry->was_held) return settle(id, birth);
+  // It was never made.
+  const auto at = entries_.find(std::string(id));
+  std::erase_if(at->second, [birth](const Birth& one) { return one.birth == birth; });
+  if (at->second.empty()) entries_.erase(at);
 }
 
 // --- Look-ups ---
 
 HomeTable::Found HomeTable::look_up(std::string_view id) const {
-  // Of a complete table's ids nobody else can have any.
-  Found found{.birth = 0,
-              .parts = {},
-              .holders = {},
-              .doubtful = is_complete() ? MemberSet() : unknown()};
+  // Of a complete table's ids no other member can have any.
+  Found found{.birth = 0, .parts = {}, .holders = {}, .doubtful = is_complete() ? MemberSet() : unknown()};
   const auto at = entries_.find(std::string(id));
   if (at == entries_.end()) return found;
   const Birth& best = *std::ranges::min_element(at->second, is_better);

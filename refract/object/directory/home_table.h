@@ -47,8 +47,8 @@ class HomeTable {
   // All that it has was said: what it has not repeated it has no more.
   void end_report(MemberIndex member);
   void close_stream(MemberIndex member);
-  // Whether at some moment all streams stood with their reports ended, and no memory was lost since: from then
-  // on each birth under a chosen id has passed through this table.
+  // Whether at some moment all streams stood with their reports ended, and no memory was lost since: from
+  // then on each birth under a chosen id has passed through this table.
   [[nodiscard]] bool is_complete() const noexcept { return is_complete_; }
   // Those of which it is not known what they have now: without a stream, or in their report.
   [[nodiscard]] MemberSet unknown() const noexcept { return ~current_ & all(); }
@@ -60,7 +60,8 @@ class HomeTable {
 
   // kExists: the id has another birth, and the table is complete. kCancelled: this birth was deleted.
   [[nodiscard]] Code holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts);
-  // A copy goes to it: it may have it from now on, until it says more. `birth` 0: of whichever birth it finds.
+  // A copy goes to it: it may have it from now on, until it says more. `birth` 0: of whichever birth it
+  // finds.
   void comes(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts);
   void gone(MemberIndex member, std::string_view id, uint64_t birth);
   // kUnavailable: another birth may be somewhere, or the member has not dropped one that was deleted. A
@@ -110,6 +111,7 @@ class HomeTable {
     uint64_t birth = 0;
     ObjectParts parts;
     std::vector<Word> holders;
+    bool was_held = false;  // By some member, or a copy came to one.
     bool is_claimed = false;
     Word claim;
 

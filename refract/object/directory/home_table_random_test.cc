@@ -30,7 +30,7 @@ struct Member {
   bool is_open = false;       // Its stream,
   bool has_reported = false;  // and its report has ended.
   // This memory has dropped all that was deleted before: without the home it may only then take copies.
-  bool is_welcome = false;
+  bool was_reported_to = false;
   std::map<std::string, uint64_t> has;
   std::map<std::string, uint64_t> makes;  // Granted.
   std::set<HomeTable::Named> refuses;
@@ -88,8 +88,9 @@ class World {
         const auto has = members_[member].has.find(id);
         if (has == members_[member].has.end() || table_.is_buried(id, has->second)) continue;
         holders.set(member);
-        ASSERT_TRUE(told[member]) << "a holder was not told, and was not doubtful";
       }
+      // One that pulled while its stream was closed is named by the one that passed the copy on.
+      ASSERT_TRUE(holders.none() || told.any()) << "it is somewhere, and there is no member to ask";
       if (table_.unknown().any()) continue;
       told &= ~found.doubtful;
       ASSERT_EQ(told, holders) << "all are known, so that holders are told exactly";
@@ -146,7 +147,7 @@ class World {
     table_.end_report(index);
     member.has_reported = true;
     for (const HomeTable::Named& named : table_.unacknowledged(index)) drop(index, named);
-    member.is_welcome = true;
+    member.was_reported_to = true;
   }
 
   void claim(MemberIndex index, const std::string& id) {
@@ -204,7 +205,8 @@ class World {
     const auto at = from.has.find(id);
     if (at == from.has.end()) return;
     const bool is_told = member.is_open && table_.look_up(id).birth == at->second;
-    if (member.is_welcome || is_told) take(index, id, at->second);
+    // Without the home's word: only while there is no stream.
+    if ((member.was_reported_to && !member.is_open) || is_told) take(index, id, at->second);
   }
   void take(MemberIndex index, const std::string& id, uint64_t birth) {
     Member& member = members_[index];
@@ -267,7 +269,7 @@ TEST(HomeTableRandom, what_it_says_follows_from_what_members_have) {
   size_t refused = 0;
   size_t lingered = 0;
   size_t forgotten = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= 700; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(seed);
     for (int i = 0; i < 400; ++i) {

@@ -251,6 +251,8 @@ TEST_F(HomeTableTest, a_birth_that_was_deleted_is_refused) {
   EXPECT_EQ(reports_claim(1, 7), Code::kCancelled);
   table.comes(2, "id", 7, kParts);
   EXPECT_EQ(table.counts().ids, 0U);
+  EXPECT_EQ(claims(1, 8), Code::kUnavailable) << "its maker knows of the delete first";
+  EXPECT_FALSE(table.acknowledge(1, "id", 7));
   EXPECT_EQ(claims(1, 8), Code::kOk) << "another birth may be made";
   EXPECT_EQ(holds(1, 8), Code::kOk);
 }
@@ -305,8 +307,11 @@ TEST_F(HomeTableTest, beyond_the_most_that_linger_no_unknown_id_is_granted) {
   table.close_stream(2);
   for (size_t i = 0; i < HomeTable::kLingeringMax; ++i) {
     const std::string id = std::to_string(i);
-    ASSERT_EQ(claims(1, 7, id), Code::kOk) << i;
-    table.unclaims(1, id, 7);
+    // What was given up before it was made does not linger.
+    ASSERT_EQ(claims(1, 7, "given up"), Code::kOk) << i;
+    table.unclaims(1, "given up", 7);
+    ASSERT_EQ(holds(1, 7, id), Code::kOk) << i;
+    table.gone(1, id, 7);
   }
   EXPECT_EQ(table.counts().lingering, HomeTable::kLingeringMax);
   EXPECT_EQ(claims(1, 8, "new"), Code::kUnavailable);
@@ -334,8 +339,9 @@ TEST_F(HomeTableTest, births_that_linger_are_counted_once) {
     ASSERT_EQ(claims(1, 10 + i, "deleted"), Code::kOk);
     table.unclaims(1, "deleted", 10 + i);
     table.bury("deleted", 10 + i);
+    for (MemberIndex member = 0; member < 3; ++member) (void)table.acknowledge(member, "deleted", 10 + i);
   }
-  EXPECT_EQ(table.counts().lingering, 2U);
+  EXPECT_EQ(table.counts().lingering, 1U);
   EXPECT_EQ(claims(1, 10, "new"), Code::kOk);
 }
 
@@ -417,8 +423,30 @@ TEST_F(HomeTableTest, members_that_may_have_it_are_doubtful) {
   EXPECT_EQ(table.look_up("other").birth, 0U);
   EXPECT_EQ(table.look_up("other").doubtful, set_of({1}));
   EXPECT_TRUE(table.look_up("nothing").doubtful.none());
+  // Of a complete table's ids a member without a stream has none that it does not know.
   table.close_stream(2);
-  EXPECT_EQ(table.look_up("nothing").doubtful, set_of({2}));
+  EXPECT_TRUE(table.look_up("nothing").doubtful.none());
+  EXPECT_EQ(holds(1, 9, "last"), Code::kOk);
+  table.gone(1, "last", 9);
+  EXPECT_EQ(table.look_up("last").doubtful, set_of({2})) << "it may have pulled the last copy";
+  table.comes(0, "asked for", 0, {});
+  EXPECT_EQ(table.look_up("asked for").doubtful, set_of({0})) << "it may find some birth";
+  EXPECT_EQ(claims(1, 10, "asked for"), Code::kUnavailable);
+  table.gone(0, "asked for", 0);
+  EXPECT_EQ(claims(1, 10, "asked for"), Code::kOk);
+}
+
+// Streams that stood one after the other do not make a table that knows all.
+TEST_F(HomeTableTest, it_is_complete_when_all_streams_stand_together) {
+  report(0);
+  report(1);
+  table.close_stream(1);
+  report(2);
+  EXPECT_FALSE(table.is_complete());
+  report(1);
+  EXPECT_TRUE(table.is_complete());
+  table.close_stream(1);
+  EXPECT_TRUE(table.is_complete()) << "what it makes from now on is claimed";
 }
 
 // --- Deletes ---

@@ -32,8 +32,8 @@ enum class KeyKind : uint8_t {
   kSealed = 'o',    // | id: the object that readers find.
   kCreation = 'c',  // | id: one that is being filled. One an id.
   kDeparted = 'd',  // | object_at, 8 bytes: one that has no id any more, and may be held.
-  // | birth, 8 bytes | id: this birth was deleted on all nodes, and is refused until they all know. Its record
-  // has the birth, and names no object.
+  // | birth, 8 bytes | id: this birth was deleted on all nodes, and is refused until they all know. Its
+  // record has the birth, and names no object.
   kTombstone = 't',
 };
 

@@ -22,8 +22,8 @@ namespace refract::object {
 // What became of a delete on all nodes.
 struct Removed {
   Code code = Code::kUnavailable;
-  uint64_t birth = 0;    // kOk: of what was deleted; kVersionMismatch: of what is there.
-  uint64_t holders = 0;  // Of its memory, on all nodes together.
+  uint64_t birth = 0;               // kOk: of what was deleted; kVersionMismatch: of what is there.
+  uint64_t holders = 0;             // Of its memory, on all nodes together.
   std::vector<std::string> missed;  // Nodes that have not acknowledged it yet.
 };
 
@@ -35,9 +35,9 @@ class Elsewhere {
     // Of a claim() that did not answer at once.
     virtual void claimed(uint64_t ticket, Code code) noexcept = 0;
     virtual void removed(uint64_t ticket, const Removed& removed) noexcept = 0;
-    // One look at all nodes has ended without the object; it began behind the want() of this arrival, and tells
-    // nothing to those that came later. kNotFound: no node has it. kUnavailable: some that may have it were not
-    // reached. kNoSpace: there is no room for it here.
+    // One look at all nodes has ended without the object. It began behind the want() of this arrival, and
+    // tells nothing to those that came later. kNotFound: no node has it. kUnavailable: some that may have it
+    // were not reached. kNoSpace: there is no room for it here.
     virtual void absent(std::string_view id, uint64_t arrival, Code code) noexcept = 0;
     [[nodiscard]] virtual bool is_awaited(std::string_view id) const noexcept = 0;
     // Whether a call is under way that may make it.

@@ -162,7 +162,8 @@ bool ObjectService::State::is_making(std::string_view id, uint64_t birth) const 
     if (is_among) return true;
   }
   return std::ranges::any_of(claiming, [birth](const auto& one) {
-    return std::ranges::any_of(one.second->ids, [birth](const ClaimedId& claimed_id) { return claimed_id.birth == birth; });
+    return std::ranges::any_of(one.second->ids,
+                               [birth](const ClaimedId& claimed) { return claimed.birth == birth; });
   });
 }
 
@@ -216,8 +217,8 @@ void ObjectService::State::where(const rpc::Responder& from, std::span<const std
   Code code = take_id(body, request, id);
   if (code == Code::kOk && (request.flag != 0 || request.birth != 0)) code = Code::kMalformed;
   if (code != Code::kOk) return answer(from, code);
-  parts.elsewhere->locate(
-      id.text(), [this, from](const Elsewhere::Located& located) { tell_where(from, located); });
+  parts.elsewhere->locate(id.text(),
+                          [this, from](const Elsewhere::Located& located) { tell_where(from, located); });
 }
 
 void ObjectService::State::tell_where(const rpc::Responder& from, const Elsewhere::Located& located) {

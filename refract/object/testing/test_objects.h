@@ -9,7 +9,6 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +29,7 @@
 #include "refract/object/layout/object_wire.h"
 #include "refract/object/owner/object_service.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/testing/test_roles.h"
 #include "refract/rpc/server.h"
 #include "refract/rpc/service_table.h"
 #include "refract/runtime/shard.h"
@@ -67,28 +67,6 @@ struct OwnerOptions {
   std::array<uint64_t, 2> identity{};
 };
 
-// Sessions in the node role are those that call as nodes do: for tests that have no secrets.
-class Roles final : public rpc::Service {
- public:
-  explicit Roles(rpc::Service& behind) : behind_(behind) {}
-  void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
-    for (const rpc::IncomingCall& call : calls) {
-      if (call.header.method >= wire::kDirectoryMethodsBegin) nodes_.insert(call.from.session.bits);
-    }
-    behind_.handle(calls);
-  }
-  void session_opened(rpc::SessionId session) noexcept override { behind_.session_opened(session); }
-  void session_closed(rpc::SessionId session) noexcept override {
-    behind_.session_closed(session);
-    nodes_.erase(session.bits);
-  }
-  [[nodiscard]] bool is_node(rpc::SessionId session) const { return nodes_.contains(session.bits); }
-
- private:
-  rpc::Service& behind_;
-  std::set<uint64_t> nodes_;
-};
-
 // Recovers what the memory holds, and serves it.
 struct Owner {
   Owner(runtime::Shard& shard, fabric::Domain& domain, const Clock& clock, const OwnerOptions& options)
@@ -120,7 +98,6 @@ struct Owner {
                            .growth = growth,
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
                            .identity = options.identity,
-                           // Longer than the simulated network takes to tell both ends.
                            .unseen_ns = 8 * kMillisecond_ns});
     }
     service =

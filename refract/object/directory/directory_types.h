@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a directory has of other members, and of those that wait for it: the types of directory_state.h.
+//
+// Threads: only the shard that owns the objects.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "refract/object/directory/directory_wire.h"
+#include "refract/object/directory/home_table.h"
+#include "refract/object/owner/elsewhere.h"
+#include "refract/rpc/session.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::object {
+
+// Not bytes_of(), which takes a string for a struct.
+[[nodiscard]] inline std::span<const std::byte> text_bytes(std::string_view text) noexcept {
+  return std::as_bytes(std::span(text));
+}
+template <typename T>
+  requires std::is_trivially_copyable_v<T> && (!std::is_convertible_v<const T&, std::string_view>)
+[[nodiscard]] std::span<const std::byte> struct_bytes(const T& value) noexcept {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+// Lets one task wait until something has happened, or a moment has come.
+class Signal {
+ public:
+  explicit Signal(runtime::Shard& shard) noexcept : shard_(shard) {}
+  void raise() noexcept {
+    is_raised_ = true;
+    if (const runtime::Token waiter = std::exchange(waiter_, 0); waiter != 0) {
+      (void)shard_.ops().complete(waiter, {.code = Code::kOk});
+    }
+  }
+  // Ends in a turn of its own.
+  [[nodiscard]] runtime::Task<> wait_until(uint64_t moment_ns);
+
+ private:
+  runtime::Shard& shard_;
+  runtime::Token waiter_ = 0;
+  bool is_raised_ = false;
+};
+
+struct DirectoryTypes {
+  using Method = wire::DirectoryMethod;
+  using MemberSet = HomeTable::MemberSet;
+  using Named = HomeTable::Named;
+
+  // Of a stream.
+  struct Change {
+    wire::ChangeKind kind{};
+    std::string id;
+    uint64_t birth = 0;
+    ObjectParts parts;
+    uint64_t ticket = 0;  // Of a claim that is answered to the asker.
+  };
+  // What the home says to a member. Drops go first; of one birth each order is given when the one before it
+  // has been followed.
+  struct Order {
+    Method method{};
+    std::string id;
+    uint64_t birth = 0;
+    auto operator<=>(const Order&) const = default;
+  };
+  struct Peer {
+    Peer(runtime::Shard& shard, std::string its_name)
+        : name(std::move(its_name)), changed(shard), ordered(shard) {}
+    const std::string name;
+    std::optional<MemberIndex> index;  // Nothing: it is in the list no more.
+    rpc::Session* session = nullptr;   // To it.
+    uint32_t run = 0;                  // Of the tasks that use that session, under this list.
+    bool is_agreed = false;            // It has taken our hello,
+    uint64_t stream = 0;               // as the one of this number,
+    bool collects = false;             // which takes changes,
+    bool has_reported = false;         // and, behind the report, claims.
+    bool was_reported_to = false;      // Under this list, in whatever stream.
+    uint64_t ended_ns = 0;             // When the last stream did.
+    std::deque<Change> changes;
+    std::vector<Change> sending;  // Of the page that is under way.
+    Signal changed;
+    std::set<Order> orders;
+    Signal ordered;
+    // As a caller:
+    rpc::SessionId caller{};  // Where its stream comes from; none: it has none.
+    uint64_t caller_stream = 0;
+    std::array<uint64_t, 2> identity{};  // Of its memory, as it said last.
+  };
+  struct Caller {
+    Peer* peer = nullptr;  // Nothing: it has not said who it is.
+    bool is_agreed = false;
+    uint64_t stream = 0;     // That it may begin,
+    bool has_begun = false;  // or has begun.
+    std::array<uint64_t, 2> identity{};
+  };
+  struct Claim {
+    std::string id;
+    uint64_t birth = 0;
+    uint64_t until_ns = 0;
+    bool is_asked = false;  // It stands in a stream.
+  };
+  struct Want {
+    explicit Want(runtime::Shard& shard) : news(shard) {}
+    Signal news;
+    uint64_t arrival = 0;  // The last one.
+  };
+  struct Removal {
+    std::string id;
+    uint64_t birth = 0;
+    uint64_t holders = 0;
+    runtime::Token waiter = 0;
+  };
+  // What a home said of an id. Nothing: it did not answer.
+  using Said = std::optional<HomeTable::Found>;
+  // An attempt to find one object for clients of this node.
+  struct Search {
+    const std::string& id;
+    bool pulls = true;                // Else it is located only.
+    bool tells_later = false;         // The home tells when it comes.
+    MemberSet to_ask = {};            // Members that may have it,
+    MemberSet asked = {};             // and were asked.
+    std::vector<uint32_t> runs = {};  // Of the sessions to all members, when it began.
+    bool by_home = true;              // The home's word leads it.
+    bool is_open = false;             // Some of them may have it all the same.
+    Code code = Code::kNotFound;      // kOk: it is here. kNoSpace: there is no room for it.
+    Elsewhere::Located located = {};
+  };
+  // A page of a stream.
+  struct Page {
+    std::vector<Change> changes;
+    bool is_report = false;
+    bool is_last = false;
+  };
+  struct Pull {
+    const std::string& id;
+    uint64_t birth = 0;
+    ObjectParts parts;
+  };
+  // What is being pulled.
+  struct Pulling {
+    uint64_t birth = 0;  // 0: it was deleted, and is not published any more.
+    ObjectParts parts;
+  };
+  // To which member a copy went.
+  struct Passed {
+    std::string to;
+    uint64_t at_ns = 0;
+  };
+};
+
+}  // namespace refract::object
