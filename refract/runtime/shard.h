@@ -78,6 +78,8 @@ class REFRACT_API Shard {
 
   // One look at everything; returns how much was done. Never waits.
   size_t poll_once() noexcept;
+  // Whether the caller runs inside a poll, as what a poll resumes does.
+  [[nodiscard]] bool is_polling() const noexcept { return polling_; }
 
   // Polls, and waits as described above, until done() is true (asked before and after each poll) or
   // `deadline_ns` (absolute) has passed. True: done. REQUIRES: not called from inside a poll, and so from no

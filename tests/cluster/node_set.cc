@@ -9,20 +9,26 @@
 
 namespace refract::test {
 
-NodeSet::NodeSet(std::vector<std::string> names, const Options& options) : names_(std::move(names)) {
+NodeSet::NodeSet(std::vector<std::string> names, const Options& options)
+    : options_(options), names_(std::move(names)) {
   std::string list = "version = 1\n";
   for (size_t i = 0; i < names_.size(); ++i) list += fmt::format("{} = 192.0.2.1:{}\n", names_[i], i + 1);
   write_list(options.list.empty() ? list : options.list);
-  for (const std::string& name : names_) {
-    std::vector<std::string> arguments = {"--cluster-nodes",   "file:" + list_path_,
-                                          "--cluster-self",    name,
-                                          "--listen-address",  "127.0.0.1:0",
-                                          "--restart-limit",   "1000",
-                                          "--restart-backoff", "0ns"};
-    arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
-    nodes_.push_back(
-        std::make_unique<Node>(NodeOptions{.arguments = std::move(arguments), .program = options.program}));
-  }
+  for (const std::string& name : names_) nodes_.push_back(started(name, "127.0.0.1:0"));
+}
+
+std::unique_ptr<Node> NodeSet::started(const std::string& name, const std::string& address) const {
+  std::vector<std::string> arguments = {"--cluster-nodes",   "file:" + list_path_,
+                                        "--cluster-self",    name,
+                                        "--listen-address",  address,
+                                        "--restart-limit",   "1000",
+                                        "--restart-backoff", "0ns"};
+  arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
+  return std::make_unique<Node>(NodeOptions{.arguments = std::move(arguments), .program = options_.program});
+}
+
+void NodeSet::start_again(size_t index) {
+  nodes_[index] = started(names_[index], nodes_[index]->tcp_address());
 }
 
 std::string NodeSet::true_list(uint64_t version, const std::string& further) const {

@@ -38,9 +38,15 @@ class NodeSet {
   void write_list(const std::string& text) const;
   // Tells all nodes to look at the file again.
   void hang_up();
+  // Starts one that has ended again, at its address and with the list that is in the file now. Its Node is
+  // another one.
+  void start_again(size_t index);
 
  private:
+  [[nodiscard]] std::unique_ptr<Node> started(const std::string& name, const std::string& address) const;
+
   TemporaryFolder folder_;
+  Options options_;
   std::string list_path_ = folder_.path() + "/nodes";
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -41,10 +41,10 @@ void note_no_space(ObjectPeer& peer, const ObjectLink& link, uint64_t wanted) {
 }
 
 void note_home_away(ObjectPeer& peer) {
-  peer.set_trouble({Code::kAway,
-                    fmt::format("another node decides about this id, or must be heard first, and {}",
-                                away_text(peer)),
-                    "look whether all nodes run, with the same list: refract cluster"});
+  peer.set_trouble(
+      {Code::kAway,
+       fmt::format("another node decides about this id, or must be heard first, and {}", away_text(peer)),
+       "look whether all nodes run, with the same list: refract cluster"});
 }
 
 // What a node may take, beyond a message, to get memory for so many bytes: on a slow host 20 s for a GiB.
@@ -107,6 +107,7 @@ Task<Code> ask_put(ObjectPeer& peer, ObjectLink& link, const ObjectCalls::Put& p
   const uint64_t deadline_ns = link.now_ns() + room_timeout_ns + link.timeout_ns();
   const Code code = co_await link.calls().put(put, room_timeout_ns, deadline_ns);
   if (code == Code::kNoSpace) note_no_space(peer, link, put.body.size() + put.metadata.size());
+  if (code == Code::kAway) note_home_away(peer);
   co_return code;
 }
 

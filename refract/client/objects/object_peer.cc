@@ -32,7 +32,8 @@ ObjectPeer::ObjectPeer(Peers& peers)
 
 void ObjectPeer::look_around() noexcept {
   link_->look_around();
-  (void)shard().poll_once();
+  // A get that continues behind an answer runs inside a poll, and the next one sees what there is to see.
+  if (!shard().is_polling()) (void)shard().poll_once();
 }
 
 // Waits, as Peers::await_server does, for a server that may come; else connects.

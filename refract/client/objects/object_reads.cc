@@ -121,9 +121,10 @@ class FetchRoom final : public ObjectCalls::Room {
 };
 
 void note_away(ObjectPeer& peer) {
-  peer.set_trouble({Code::kAway,
-                    fmt::format("it is not here, and {} may have it, or know who has", away_text(peer)),
-                    "look whether all nodes run, with the same list: refract cluster"});
+  peer.set_trouble(
+      {Code::kAway,
+       fmt::format("it is not here; {}, and may have it, or know which node has", away_text(peer)),
+       "look whether all nodes run, with the same list: refract cluster"});
 }
 
 uint64_t slice_of(const ObjectPeer& peer, Until until) noexcept {

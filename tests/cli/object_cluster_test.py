@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""refract object of three nodes that share their objects, as a person uses it; also while a node is down.
+
+Usage: object_cluster_test.py REFRACTD REFRACT [unittest arguments]
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from node import PATIENCE_S, Node, Programs, clean_environment, run_client  # noqa: E402
+
+DONE, NO, WRONG, NO_NODE, ELSE = range(5)
+NAMES = ("a", "b", "c")
+MIB = 1024 * 1024
+
+
+def sentence(done):
+    """What was complained about, in one line."""
+    return " ".join(done.stderr.decode().split())
+
+
+def free_ports(count):
+    """Of loopback, that nothing listens at now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class SharedObjectCommands(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="refract-cli-")
+        self.addCleanup(folder.cleanup)
+        self.secret = os.path.join(folder.name, "secret")
+        with open(os.open(self.secret, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("what the nodes of this test know")
+        self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)))}
+        self.nodes = {}
+        for name in NAMES:
+            self.start(name)
+        self.homes = {}
+        number = 0
+        while len(self.homes) < len(NAMES):
+            number += 1
+            row = json.loads(self.nodes["a"].run("cluster", "--nodes", "1", "--json", f"id{number}").stdout)
+            self.homes.setdefault(row["nodes"][0], row["key"])
+        # Until all have heard from all.
+        for name in NAMES:
+            for key in self.homes.values():
+                self.until(lambda on=name, of=key: self.run_object(on, "get", of).returncode == NO)
+
+    def start(self, name):
+        nodes = ",".join(f"{one}={address}" for one, address in self.addresses.items())
+        node = Node("--cluster-nodes", nodes, "--cluster-self", name, "--cluster-secret-file", self.secret,
+                    "--objects-limit", "64MiB", "--listen-address", self.addresses[name])
+        self.addCleanup(node.__exit__)
+        self.nodes[name] = node
+
+    def stop(self, name):
+        self.nodes[name].process.send_signal(signal.SIGTERM)
+        self.nodes[name].process.wait(PATIENCE_S)
+
+    def until(self, condition):
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+    def run_object(self, name, *words, data=b""):
+        return self.nodes[name].run("object", *words, data=data)
+
+    def do(self, name, *words, data=b""):
+        done = self.run_object(name, *words, data=data)
+        self.assertEqual(done.returncode, DONE, done.stderr.decode())
+        return done.stdout.decode()
+
+    def refused(self, code, says, name, *words, data=b""):
+        done = self.run_object(name, *words, data=data)
+        self.assertEqual(done.returncode, code, done.stderr.decode())
+        self.assertIn(says, sentence(done))
+        self.assertEqual(done.stdout, b"")
+
+    def row(self, name, *words):
+        return json.loads(self.do(name, *words, "--json"))
+
+    def test_what_one_puts_all_get_and_an_id_is_one_object(self):
+        for maker in NAMES:
+            for home, begin in self.homes.items():
+                key = f"{{{begin}}}of-{maker}"
+                body = os.urandom(MIB + 1) if home == maker else maker.encode()
+                self.do(maker, "put", key, "--metadata", f"by {maker}", "--no-progress", data=body)
+                for reader in NAMES:
+                    got = self.run_object(reader, "get", key)
+                    self.assertEqual((got.returncode, got.stdout), (DONE, body), sentence(got))
+                    self.assertEqual(self.do(reader, "get", key, "--metadata"), f"by {maker}")
+                    self.refused(NO, "there is an object of this id", reader, "put", key, data=b"another")
+                far = run_client("--address", f"tcp:{self.addresses['c']}", "object", "get", key)
+                self.assertEqual((far.returncode, far.stdout), (DONE, body), sentence(far))
+                digests = {self.do(reader, "digest", key) for reader in NAMES}
+                self.assertEqual(len(digests), 1, digests)
+
+    def test_says_where_objects_are_and_brings_copies(self):
+        key = self.homes["b"]
+        self.do("a", "put", key, "--metadata", "m", data=b"12345")
+        self.assertEqual(self.do("c", "where", key), f"{key}: a\n")
+        self.assertEqual(self.do("c", "ls"), "")
+        self.assertEqual(self.do("c", "prefetch", key), "")
+        self.assertEqual([line.split()[-1] for line in self.do("c", "ls").splitlines()], [key])
+        self.until(lambda: self.do("b", "where", key) in (f"{key}: a c\n", f"{key}: c a\n"))
+        place = self.row("b", "where", key)
+        self.assertEqual((place["id"], place["body_bytes"], place["metadata_bytes"]), (key, 5, 1))
+        self.assertEqual(sorted(place["nodes"]), ["a", "c"])
+        self.assertEqual(place["birth"], self.row("c", "ls")["birth"])
+        hexed = self.row("b", "where", "--hex", key.encode().hex())
+        self.assertEqual((hexed["id_hex"], hexed["birth"]), (key.encode().hex(), place["birth"]))
+        # The copy is read while its node's server is stopped, as every object of the host.
+        with self.nodes["c"].stopped_server():
+            self.assertEqual(self.do("c", "get", key), "12345")
+
+        done = self.run_object("c", "where", "nothing", key)
+        self.assertEqual(done.returncode, NO)
+        self.assertIn("cannot locate 'nothing': there is no such object", sentence(done))
+        self.assertIn(f"{key}: ", done.stdout.decode())
+        self.refused(NO, "cannot bring 'nothing' here: there is no such object", "b", "prefetch", "nothing",
+                     key)
+        self.assertIn(key, self.do("b", "ls"))
+
+    def test_waits_on_one_for_what_another_puts(self):
+        for command, wait in (("get", "--wait"), ("wait", "--for"), ("prefetch", "--wait")):
+            key = f"{{{self.homes['c']}}}{command}"
+            waiting = subprocess.Popen(
+                [Programs.refract, "--socket", self.nodes["b"].socket, "object", command, key, wait, "1min"],
+                stdout=subprocess.PIPE, env=clean_environment())
+            self.refused(NO, "did not come", "b", "wait", key, "--for", "50ms")
+            self.do("a", "put", key, data=b"it came")
+            out = waiting.communicate(timeout=PATIENCE_S)[0]
+            self.assertEqual(waiting.returncode, DONE)
+            self.assertIn(out, (b"it came",) if command == "get" else (b"",))
+
+    def test_what_one_removes_goes_from_all(self):
+        for home, key in self.homes.items():
+            self.do("a", "put", key, data=home.encode())
+            self.do("b", "prefetch", key)
+            removed = self.row("c", "rm", key)
+            self.assertEqual((removed["id"], removed["holders"]), (key, 0))
+            self.assertNotIn("missed", removed)
+            for name in NAMES:
+                self.refused(NO, "there is no such object", name, "get", key)
+                self.refused(NO, "there is no such object", name, "rm", key)
+                self.assertEqual(self.do(name, "ls"), "")
+            self.do("b", "put", key, data=b"again")
+            self.assertEqual(self.do("a", "get", key), "again")
+            self.do("b", "rm", key)
+
+    def test_a_removal_names_the_node_that_is_down_and_goes_on_there(self):
+        for number, key in enumerate((self.homes["a"], self.homes["b"])):
+            self.do("a", "put", key, data=b"missed")
+            self.do("c", "prefetch", key)
+            with self.nodes["c"].stopped_server():
+                if number == 0:
+                    said = self.do("a", "rm", key)
+                    self.assertIn(f"{key} is removed", said)
+                    self.assertTrue(said.endswith(" c\n"), said)
+                else:
+                    self.assertEqual(self.row("a", "rm", key)["missed"], ["c"])
+            self.until(lambda of=key: self.run_object("c", "get", of).returncode == NO)
+            self.refused(NO, "there is no such object", "a", "get", key)
+
+    def test_what_needs_a_node_that_is_down_is_away_and_names_it(self):
+        own = f"{{{self.homes['a']}}}own"
+        self.do("c", "put", own, data=b"only there")
+        self.stop("c")
+        self.refused(NO_NODE, "node c cannot be reached", "a", "get", own)
+        self.refused(NO_NODE, "node c cannot be reached", "b", "get", own)
+        # Whether there is one of these, c decides; of others their home knows.
+        missing = self.homes["c"]
+        self.refused(NO_NODE, "node c cannot be reached", "a", "get", missing)
+        self.refused(NO_NODE, "node c cannot be reached", "a", "where", missing)
+        self.refused(NO_NODE, "node c cannot be reached", "a", "prefetch", missing)
+        self.refused(NO_NODE, "node c cannot be reached", "a", "wait", missing, "--for", "200ms")
+        self.refused(NO, "there is no such object", "a", "get", self.homes["b"])
+        self.refused(NO_NODE, "node c cannot be reached", "a", "rm", missing)
+        for body in (b"small", bytes(MIB)):
+            self.refused(NO_NODE, "node c cannot be reached", "a", "put", missing, "--no-progress", data=body)
+        # All that needs the others alone continues.
+        for home in ("a", "b"):
+            key = self.homes[home]
+            self.do("a", "put", key, data=b"continues")
+            self.assertEqual(self.do("b", "get", key), "continues")
+            self.assertEqual(self.row("b", "rm", key)["missed"], ["c"])
+
+        self.start("c")
+        self.until(lambda: self.run_object("a", "get", missing).returncode == NO)
+        self.refused(NO, "there is no such object", "a", "get", own)
+        self.do("a", "put", missing, data=b"back")
+        self.assertEqual(self.do("c", "get", missing), "back")
+
+    def test_the_banner_says_what_is_shared(self):
+        self.assertIn(f"sharing  objects of all nodes that know the secret in {self.secret}",
+                      self.nodes["a"].banner)
+        with Node("--cluster-nodes", "alone=127.0.0.1:1", "--cluster-self", "alone", "--listen-address",
+                  "127.0.0.1:0", "--objects-limit", "64MiB") as alone:
+            self.assertIn("sharing  no: objects stay on this node (--cluster-secret-file", alone.banner)
+            self.assertEqual(alone.run("object", "put", "own", data=b"x").returncode, DONE)
+            self.assertEqual(alone.run("object", "get", "another's").returncode, NO)
+            done = alone.run("object", "where", "own")
+            self.assertEqual(done.returncode, ELSE, sentence(done))
+            self.assertIn("--cluster-secret-file", sentence(done))
+
+    def test_help_names_each_action_and_what_it_takes(self):
+        page = run_client("object", "--help").stdout.decode()
+        for action, option in (("where", "--json"), ("prefetch", "--wait"), ("rm", "--birth")):
+            self.assertIn(f"  {action} ", page)
+            own = run_client("object", action, "--help")
+            self.assertEqual(own.returncode, DONE)
+            self.assertTrue(own.stdout.decode().startswith(f"refract object {action}: "))
+            self.assertIn(option, own.stdout.decode())
+            self.assertEqual(run_client("object", action).returncode, WRONG)
+        self.assertEqual(self.run_object("a", "where", "x" * 256).returncode, WRONG)
+        self.assertEqual(self.run_object("a", "prefetch", "x", "--wait", "soon").returncode, WRONG)
+
+
+if __name__ == "__main__":
+    Programs.refractd, Programs.refract = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
