@@ -118,6 +118,7 @@ class Person:
     def __init__(self, folder):
         self.folder = folder
         self.node = None
+        self.others = []
         self.said = os.path.join(folder, "node.said")
 
     def environment(self):
@@ -130,6 +131,8 @@ class Person:
         command = command.replace("HOST", "localhost")
         if "^data" in command:
             time.sleep(1.5)
+        if command.endswith(" &"):
+            return self.start_beside(command[:-2])
         if re.search(r"\brefractd\b(?![^;|&]*(--help|--version|--print))", command.split(";")[-1]) and \
                 "pkill" not in command.split(";")[-1]:
             return self.start(command)
@@ -138,12 +141,30 @@ class Person:
                               check=False)
         return done.stdout.decode().splitlines()
 
+    def start_beside(self, command):
+        """A further node, in the background; the one in the terminal was stopped before."""
+        self.stop()
+        said = os.path.join(self.folder, f"beside{len(self.others)}.said")
+        with open(said, "wb") as file:
+            self.others.append(subprocess.Popen(["bash", "-c", "exec " + command], cwd=self.folder,
+                                                env=self.environment(), stdout=file,
+                                                stderr=subprocess.STDOUT))
+        end = time.monotonic() + PATIENCE_S
+        while self.others[-1].poll() is None and time.monotonic() < end:
+            with open(said, encoding="utf-8") as file:
+                text = file.read()
+            if "\n  $ " in text:
+                return []
+            time.sleep(0.01)
+        return ["the node did not start: " + text]
+
     def start(self, command):
         """Everything before the node's own command is done first, since it may be about the last one."""
         *before, last = command.split("; ")
         for each in before:
             self.type(each)
         self.stop()
+        self.stop_others()
         with open(self.said, "wb") as said:
             self.node = subprocess.Popen(["bash", "-c", "exec " + last], cwd=self.folder,
                                          env=self.environment(), stdout=said, stderr=subprocess.STDOUT)
@@ -155,6 +176,13 @@ class Person:
     def printed(self):
         with open(self.said, encoding="utf-8") as said:
             return said.read()
+
+    def stop_others(self):
+        for other in self.others:
+            if other.poll() is None:
+                other.send_signal(signal.SIGINT)
+            other.wait(PATIENCE_S)
+        self.others = []
 
     def stop(self):
         if self.node is None:
@@ -199,6 +227,7 @@ class Readme(unittest.TestCase):
                 return self.differences(person)
             finally:
                 person.stop()
+                person.stop_others()
                 for place in ("/run", "/srv"):
                     subprocess.run(["umount", "--lazy", place], check=True)
 
@@ -217,7 +246,8 @@ class Readme(unittest.TestCase):
             last_heading = block.heading
             for command, wanted in block.steps:
                 printed = person.type(command)
-                is_node = "refractd" in command and "pkill" not in command.split(";")[-1]
+                is_node = "refractd" in command and "pkill" not in command.split(";")[-1] and \
+                    not command.endswith(" &")
                 what = difference(wanted, printed, may_have_more=is_node)
                 if is_node and (person.node is None or person.node.poll() is not None):
                     what = "the node did not start: " + "\n  ".join(printed)
