@@ -44,12 +44,10 @@ class SimMember {
     start();
   }
   // The process is killed; its memory stays, or is lost with the node.
-  void crash(bool loses_memory = false, bool keeps_identity = false) {
+  void crash(bool loses_memory = false) {
     world_.crash(host);
     process = nullptr;
-    const std::array<uint64_t, 2> identity = identity_;
     if (loses_memory) begin_memory();
-    if (keeps_identity) identity_ = identity;
   }
   // A broken rule: what was deleted is not known any more.
   void forget_tombstones() {
