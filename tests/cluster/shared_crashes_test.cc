@@ -29,7 +29,7 @@ class SharedUnderLoad : public testing::Test {
   void expect_good_end(const std::vector<size_t>& nodes) {
     load_.stop();
     EXPECT_EQ(nodes_.trouble_to_agree(nodes), "");
-    load_.judge_the_end(nodes);
+    if (load_.trouble().empty()) load_.judge_the_end(nodes);
     EXPECT_EQ(load_.trouble(), "") << load_.counts_text();
     EXPECT_GT(load_.counts().made, 0U);
     EXPECT_GT(load_.counts().found, 0U);
