@@ -78,7 +78,7 @@ TEST_F(SharedUnderLoad, are_lost_with_the_node_that_made_them_alone_and_it_comes
     load_.avoid(2);
     nodes_.node(2).kill_everything();
     const uint64_t made = load_.counts().made;
-    load_.go_on(40);
+    load_.go_on(15);
     EXPECT_TRUE(becomes_true([&] { return load_.counts().made > made || !load_.trouble().empty(); }))
         << "ids of other homes go on";
     nodes_.set().start_again(2);
