@@ -208,7 +208,7 @@ class SharedObjectCommands(unittest.TestCase):
         self.assertEqual(self.do("c", "get", missing), "back")
 
     def test_the_banner_says_what_is_shared(self):
-        self.assertIn(f"sharing  objects of all nodes that know the secret in {self.secret}",
+        self.assertIn(f"sharing  objects, with the nodes that know the secret in {self.secret}\n",
                       self.nodes["a"].banner)
         with Node("--cluster-nodes", "alone=127.0.0.1:1", "--cluster-self", "alone", "--listen-address",
                   "127.0.0.1:0", "--objects-limit", "64MiB") as alone:

@@ -29,7 +29,7 @@ class SharedUnderLoad : public testing::Test {
   void expect_good_end(const std::vector<size_t>& nodes) {
     load_.stop();
     EXPECT_EQ(nodes_.trouble_to_agree(nodes), "");
-    load_.judge_the_end(nodes);
+    if (load_.trouble().empty()) load_.judge_the_end(nodes);
     EXPECT_EQ(load_.trouble(), "") << load_.counts_text();
     EXPECT_GT(load_.counts().made, 0U);
     EXPECT_GT(load_.counts().found, 0U);
@@ -78,8 +78,9 @@ TEST_F(SharedUnderLoad, are_lost_with_the_node_that_made_them_alone_and_it_comes
     load_.avoid(2);
     nodes_.node(2).kill_everything();
     const uint64_t made = load_.counts().made;
-    load_.go_on(40);
-    EXPECT_GT(load_.counts().made, made) << "ids of other homes go on";
+    load_.go_on(15);
+    EXPECT_TRUE(becomes_true([&] { return load_.counts().made > made || !load_.trouble().empty(); }))
+        << "ids of other homes go on";
     nodes_.set().start_again(2);
     ASSERT_TRUE(nodes_.node(2).is_up()) << nodes_.node(2).errors();
     ASSERT_EQ(nodes_.trouble_to_agree(), "");

@@ -62,7 +62,7 @@ class SharedLoad::Thread {
     const auto done = objects.remove(id, target->birth);
     if (done) {
       std::set<size_t> missed;
-      for (const std::string& name : objects.missed()) missed.insert(name[0] - 'a');
+      for (const std::string& name : objects.missed()) missed.insert(static_cast<size_t>(name[0] - 'a'));
       load_.history_.removed(target->number, missed, now_ns());
       ++load_.counts_.removed;
       if (!missed.empty()) ++load_.counts_.missed;

@@ -137,7 +137,8 @@ TEST_F(SharedWithStrangers, a_node_with_another_secret_gets_nothing_and_is_told_
 }
 
 TEST_F(SharedWithStrangers, without_a_secret_objects_stay_on_their_node_and_the_banner_says_so) {
-  EXPECT_THAT(nodes_.node(0).output(), HasSubstr("sharing  objects of all nodes that know the secret in"));
+  EXPECT_THAT(nodes_.node(0).output(),
+              HasSubstr("sharing  objects, with the nodes that know the secret in " + nodes_.secret_path()));
   nodes_.set().write_list(nodes_.set().true_list(3, "d = 192.0.2.1:1\n"));
   Node alone = further_node("d", {});
   ASSERT_TRUE(alone.is_up()) << alone.errors();
