@@ -316,8 +316,8 @@ Task<> ObjectWorker::remove(std::string id) {
   if (looked != Code::kOk) co_return;
   const uint64_t birth = record.birth;
   stage_.births.begin_delete(id, birth, stage_.now_ns());
-  const Result<uint64_t> holders = co_await calls_->remove(std::as_bytes(std::span(id)), birth);
-  if (!holders) co_return note_refusal(holders.code(), "a delete");
+  const auto removed = co_await calls_->remove(std::as_bytes(std::span(id)), birth);
+  if (!removed) co_return note_refusal(removed.code(), "a delete");
   stage_.births.deleted(birth, stage_.now_ns());
   ++stage_.outcome.deleted;
 }

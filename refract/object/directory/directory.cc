@@ -84,6 +84,7 @@ void Directory::State::follow(const cluster::Members& members) {
   const cluster::MemberList& list = members.list();
   routing.emplace(list);
   list_version = list.version;
+  followed_ns = parts.shard.now_ns();
   const std::string text = cluster::to_text(list);
   list_digest = hash_key(text_bytes(text), 0);
   self = static_cast<MemberIndex>(members.self());

@@ -13,6 +13,7 @@ namespace {
 
 // A home that has just started hears from all in less.
 constexpr uint64_t kClaimTimeout_ns = 3 * kSecond_ns;
+constexpr uint64_t kAwayAfter_ns = kSecond_ns;
 constexpr uint64_t kClaimPause_ns = 20 * kMillisecond_ns;
 constexpr uint64_t kGrantedPause_ns = kSecond_ns;
 constexpr uint64_t kTombstonesPause_ns = 10 * kSecond_ns;
@@ -35,12 +36,23 @@ std::optional<Code> Directory::State::claim(std::string_view id, uint64_t birth,
       return code;
     }
   }
+  if (!is_self(home) && is_away(*peer_at(home))) {
+    ++counts.claims_refused;
+    return Code::kUnavailable;
+  }
   claims.emplace(ticket, Claim{.id = std::string(id),
                                .birth = birth,
                                .until_ns = moment_after(parts.shard.now_ns(), kClaimTimeout_ns)});
   if (!is_self(home)) ask_claims_of(*peer_at(home));
   start_ticks();
   return std::nullopt;
+}
+
+// Not for a moment only: it is not waited for.
+bool Directory::State::is_away(const Peer& home) const {
+  const uint64_t now_ns = parts.shard.now_ns();
+  return home.session == nullptr && now_ns >= moment_after(home.ended_ns, kAwayAfter_ns) &&
+         now_ns >= moment_after(followed_ns, kClaimTimeout_ns);
 }
 
 // Of this home, those that do not stand in its stream yet.

@@ -125,7 +125,7 @@ Task<Removed> Directory::State::remove_here(std::string id, uint64_t birth) {
   Removal removal{.id = id, .birth = birth};
   removals.push_back(&removal);
   const Code code = bury(id, birth);
-  if (code == Code::kOk && table.missing(id, birth).any()) {
+  if (code == Code::kOk && awaits_word_on(id, birth)) {
     runtime::Pending all = parts.shard.ops().begin(parts.shard.now_ns() + kRemoveTimeout_ns);
     removal.waiter = all.token();
     (void)co_await all;
@@ -137,6 +137,14 @@ Task<Removed> Directory::State::remove_here(std::string id, uint64_t birth) {
     if (missing[i]) removed.missed.push_back(by_index[i]->name);
   }
   co_return removed;
+}
+
+// Whether a member that can be told, and can answer, has not dropped it yet.
+bool Directory::State::awaits_word_on(std::string_view id, uint64_t birth) const {
+  const MemberSet missing = table.missing(id, birth);
+  return std::ranges::any_of(by_index, [&](const Peer* peer) {
+    return missing[*peer->index] && peer->is_agreed && peer->caller.bits != 0;
+  });
 }
 
 // The tombstone first: what is dropped behind it does not come back.
@@ -170,7 +178,8 @@ void Directory::State::acknowledged(MemberIndex member, const std::string& id, u
   for (Removal* removal : removals) {
     if (removal->birth != birth || removal->id != id) continue;
     removal->holders += holders;
-    if (is_last && removal->waiter != 0) {
+    const bool is_over = is_last || !awaits_word_on(id, birth);
+    if (is_over && removal->waiter != 0) {
       (void)parts.shard.ops().complete(std::exchange(removal->waiter, 0), {.code = Code::kOk});
       break;
     }

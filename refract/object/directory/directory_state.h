@@ -87,6 +87,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
 
   // --- directory_claims.cc ---
   [[nodiscard]] std::optional<Code> claim(std::string_view id, uint64_t birth, uint64_t ticket);
+  [[nodiscard]] bool is_away(const Peer& home) const;
   void settle_claim(uint64_t ticket, Code code);
   void unclaim(std::string_view id, uint64_t birth);
   void ask_claims_of(const Peer& peer);
@@ -120,6 +121,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   [[nodiscard]] Task<Removed> remove_here(std::string id, uint64_t birth);
   // From now on this birth is refused on all nodes, this one first.
   [[nodiscard]] Code bury(std::string_view id, uint64_t birth);
+  [[nodiscard]] bool awaits_word_on(std::string_view id, uint64_t birth) const;
   void order(Peer& peer, Method method, std::string_view id, uint64_t birth);
   void order_drops(Peer& peer);
   void acknowledged(MemberIndex member, const std::string& id, uint64_t birth, uint64_t holders);
@@ -163,6 +165,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   std::optional<cluster::Routing> routing;
   uint64_t list_version = 0;  // 0: there is no list yet.
   uint64_t list_digest = 0;
+  uint64_t followed_ns = 0;  // Since when.
   uint64_t last_stream = 0;  // That was offered to a caller.
   MemberIndex self = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers;

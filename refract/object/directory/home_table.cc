@@ -125,7 +125,8 @@ void HomeTable::set_holder(Birth& birth, const Word& word) {
   if (word.is_coming) {
     birth.holders.push_back(word);
   } else {
-    birth.holders.insert(birth.holders.begin(), word);
+    // Before those to which it comes.
+    birth.holders.insert(std::ranges::find_if(birth.holders, &Word::is_coming), word);
   }
 }
 
