@@ -43,6 +43,7 @@ const std::vector<Row> kPinned = {
     {Code::kCompareFailed, 20, "compare_failed"},
     {Code::kCancelled, 21, "cancelled"},
     {Code::kReadOnly, 22, "read_only"},
+    {Code::kAway, 23, "away"},
 };
 
 TEST(Codes, keep_their_numbers_and_texts) {

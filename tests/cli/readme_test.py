@@ -156,7 +156,8 @@ class Person:
             if "\n  $ " in text:
                 return []
             time.sleep(0.01)
-        return ["the node did not start: " + text]
+        with open(said, encoding="utf-8") as file:
+            return ["the node did not start: " + file.read()]
 
     def start(self, command):
         """Everything before the node's own command is done first, since it may be about the last one."""

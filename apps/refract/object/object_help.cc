@@ -193,9 +193,9 @@ Examples
 
 Usage: refract object prefetch [options] ID...
 
-Of a node that shares its objects with others: what another node has is copied here, so
-that programs of this host find it at once. A copy that is not held and not kept goes when
-room is needed. Exit code 1 if some object is nowhere.
+Of a node that shares its objects with others: what another node has is copied here,
+so that programs of this host find it at once. A copy that is not held and not kept
+goes when room is needed. Exit code 1 if some object is nowhere.
 
 Options
       --wait DURATION  Wait so long for objects that are not made yet: 30s, forever.

@@ -155,9 +155,9 @@ TEST_F(HomeTableTest, holders_stand_before_those_to_which_a_copy_comes) {
   table.comes(1, "id", 7, kParts);
   EXPECT_EQ(table.look_up("id").holders, (Members{1, 0, 2}));
   EXPECT_EQ(holds(2, 7), Code::kOk);
-  EXPECT_EQ(table.look_up("id").holders, (Members{2, 1, 0}));
+  EXPECT_EQ(table.look_up("id").holders, (Members{1, 2, 0}));
   table.gone(0, "id", 7);
-  EXPECT_EQ(table.look_up("id").holders, (Members{2, 1}));
+  EXPECT_EQ(table.look_up("id").holders, (Members{1, 2}));
 }
 
 TEST_F(HomeTableTest, what_all_have_dropped_is_gone) {

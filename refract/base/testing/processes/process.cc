@@ -36,8 +36,8 @@ std::string in_proc(pid_t process, std::string_view name) {
 }
 
 // The fields of /proc/PID/stat behind the name, which may hold blanks; the first is the state.
-std::vector<std::string> stat_fields(pid_t process) {
-  const std::string text = read_whole(in_proc(process, "stat"));
+std::vector<std::string> stat_fields(pid_t process, std::string_view name = "stat") {
+  const std::string text = read_whole(in_proc(process, name));
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream rest(text.substr(name_end + 1));
@@ -54,6 +54,15 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
     if (number > 0) numbers.push_back(number);
   }
   return numbers;
+}
+
+// A busy host may let a thread run on for some milliseconds.
+bool has_stopped(pid_t process) {
+  for (const pid_t thread : numbers_in(in_proc(process, "task"))) {
+    const auto fields = stat_fields(process, "task/" + std::to_string(thread) + "/stat");
+    if (!fields.empty() && fields[0] != "T" && fields[0] != "t" && fields[0] != "Z") return false;
+  }
+  return true;
 }
 
 uint64_t number_after(std::string_view text, std::string_view name) {
@@ -187,7 +196,9 @@ bool is_in_path(const std::string& program) {
 }
 
 void send_signal(pid_t process, int number) {
-  if (process > 1) (void)::kill(process, number);
+  if (process <= 1) return;
+  (void)::kill(process, number);
+  if (number == SIGSTOP) (void)becomes_true([&] { return has_stopped(process); });
 }
 
 std::vector<pid_t> children_of(pid_t parent, bool with_ended) {
