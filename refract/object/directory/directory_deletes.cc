@@ -142,8 +142,12 @@ Task<Removed> Directory::State::remove_here(std::string id, uint64_t birth) {
 // Whether a member that can be told, and can answer, has not dropped it yet.
 bool Directory::State::awaits_word_on(std::string_view id, uint64_t birth) const {
   const MemberSet missing = table.missing(id, birth);
+  const uint64_t now_ns = parts.shard.now_ns();
   return std::ranges::any_of(by_index, [&](const Peer* peer) {
-    return missing[*peer->index] && peer->is_agreed && peer->caller.bits != 0;
+    if (!missing[*peer->index]) return false;
+    // Or it may be back at once.
+    const uint64_t last_ns = std::max(peer->ended_ns, followed_ns);
+    return (peer->is_agreed && peer->caller.bits != 0) || now_ns < moment_after(last_ns, kRemoveTimeout_ns);
   });
 }
 

@@ -73,7 +73,7 @@ TEST(TombstonesTest, an_id_that_is_none_and_birth_0_are_refused) {
 TEST(TombstonesTest, births_of_one_id_and_its_object_stand_side_by_side) {
   StoreWorld world;
   ASSERT_TRUE(world.make("a", 9, 1000));
-  for (const uint64_t birth : {7, 8, 9}) {
+  for (uint64_t birth = 7; birth <= 9; ++birth) {
     EXPECT_EQ(world.store().add_tombstone(id_of("a"), birth), Code::kOk);
   }
   EXPECT_EQ(world.store().tombstones().size(), 3U);

@@ -49,11 +49,6 @@ class SimMember {
     process = nullptr;
     if (loses_memory) begin_memory();
   }
-  // A broken rule: what was deleted is not known any more.
-  void forget_tombstones() {
-    const ObjectStore::Tombstones tombstones = process->owner.store.tombstones();
-    for (const auto& [id, birth] : tombstones) process->owner.store.remove_tombstone(as_bytes(id), birth);
-  }
   [[nodiscard]] uint64_t version() const noexcept { return list_.version; }
   void restart() { world_.restart(host); }
   void follow(const cluster::MemberList& list) {
