@@ -213,8 +213,7 @@ Result<uint64_t> Objects::remove(Bytes id, uint64_t birth) {
   ThreadState* const mine = thread_of(*client_);
   if (mine == nullptr) return fail(Code::kForked);
   std::vector<std::string> missed;
-  const Result<uint64_t> holders =
-      mine->wait_for(client::remove_object(mine->objects(), id, birth, missed));
+  const Result<uint64_t> holders = mine->wait_for(client::remove_object(mine->objects(), id, birth, missed));
   mine->objects().set_missed(std::move(missed));
   return holders;
 }

@@ -47,11 +47,11 @@ struct NodePage {
   uint64_t server_pid;       // For display only: a client may live in another PID namespace.
   uint64_t space_bytes_max;  // What a reader reserves of its address space, once.
 
-  uint64_t asleep;         // Not 0: the server's shard sleeps, and a sender must ring its doorbell.
-  uint64_t region_count;   // Published after the row it counts.
-  uint64_t shard_index;    // Whose page this is: each shard of a node has its own socket, page and regions.
-  uint64_t shard_count;    // With keys, at least 1. Which keys are whose: kv/layout/routing.h.
-  uint64_t tcp_port;       // Where the node listens on TCP, for all its shards; 0: nowhere.
+  uint64_t asleep;        // Not 0: the server's shard sleeps, and a sender must ring its doorbell.
+  uint64_t region_count;  // Published after the row it counts.
+  uint64_t shard_index;   // Whose page this is: each shard of a node has its own socket, page and regions.
+  uint64_t shard_count;   // With keys, at least 1. Which keys are whose: kv/layout/routing.h.
+  uint64_t tcp_port;      // Where the node listens on TCP, for all its shards; 0: nowhere.
   // Of so many direct reads clients write one down (memory/uses.h); 0: of none. With kObjectsAreShared.
   uint64_t reads_per_use;
   RegionRow regions[kRegionsMax];  // In the order they were offered.

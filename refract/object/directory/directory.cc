@@ -26,7 +26,8 @@ constexpr size_t kNewIdBytes = 20;
 
 Task<> Signal::wait_until(uint64_t moment_ns) {
   if (!is_raised_) {
-    runtime::Pending raised = shard_.ops().begin(moment_ns);
+    // Awaiting changes it, which the check does not see.
+    runtime::Pending raised = shard_.ops().begin(moment_ns);  // NOLINT(misc-const-correctness)
     waiter_ = raised.token();
     (void)co_await raised;
     waiter_ = 0;

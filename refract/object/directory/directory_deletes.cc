@@ -126,7 +126,9 @@ Task<Removed> Directory::State::remove_here(std::string id, uint64_t birth) {
   removals.push_back(&removal);
   const Code code = bury(id, birth);
   if (code == Code::kOk && awaits_word_on(id, birth)) {
-    runtime::Pending all = parts.shard.ops().begin(parts.shard.now_ns() + kRemoveTimeout_ns);
+    const uint64_t until_ns = parts.shard.now_ns() + kRemoveTimeout_ns;
+    // Awaiting changes it, which the check does not see.
+    runtime::Pending all = parts.shard.ops().begin(until_ns);  // NOLINT(misc-const-correctness)
     removal.waiter = all.token();
     (void)co_await all;
   }

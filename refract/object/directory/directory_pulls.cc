@@ -103,7 +103,7 @@ Task<> Directory::State::look(Search& search) {
       co_await take_found(*said, search);
       if (search.code != Code::kNotFound) co_return;
     }
-    Peer& home = *peer_at(home_of(search.id));
+    const Peer& home = *peer_at(home_of(search.id));
     search.by_home = said.has_value();
     if (!said && !may_ask_all(home)) {
       search.is_open = true;
@@ -281,12 +281,12 @@ Task<std::string> Directory::State::ask_member(Peer& peer, Search& search) {
     search.is_open = search.is_open || said->is_open != 0;
     co_return receiver;
   }
-  HomeTable::Found found{.birth = said->birth,
-                         .parts = {.body_bytes = said->body_bytes,
-                                   .metadata_bytes = said->metadata_bytes,
-                                   .id_bytes = static_cast<uint16_t>(search.id.size())},
-                         .holders = {*peer.index},
-                         .doubtful = {}};
+  const HomeTable::Found found{.birth = said->birth,
+                               .parts = {.body_bytes = said->body_bytes,
+                                         .metadata_bytes = said->metadata_bytes,
+                                         .id_bytes = static_cast<uint16_t>(search.id.size())},
+                               .holders = {*peer.index},
+                               .doubtful = {}};
   co_await take_found(found, search);
   co_return receiver;
 }

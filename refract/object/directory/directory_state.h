@@ -33,6 +33,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   using Task = runtime::Task<T>;
 
   explicit State(const Parts& given);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
   ~State() override;
 
   // --- directory.cc ---

@@ -15,8 +15,7 @@ Code ObjectStore::add_tombstone(std::span<const std::byte> id, uint64_t birth) {
   if (id.empty() || id.size() > kIdBytesMax || birth == 0) return Code::kInvalidArgument;
   if (has_tombstone(id, birth)) return Code::kOk;
   state.begin_step();
-  const ObjectRecord record{
-      .object_at = 0, .birth = birth, .body_bytes = 0, .metadata_bytes = 0, .flags = 0};
+  const ObjectRecord record{.object_at = 0, .birth = birth, .body_bytes = 0, .metadata_bytes = 0, .flags = 0};
   const Code code = state.put_with_room(ObjectKey::tombstone(id, birth), record);
   if (code == Code::kOk) state.tombstones.insert(named(id, birth));
   return code;
