@@ -81,6 +81,12 @@ class SharedLoad::Thread {
 
   [[nodiscard]] Objects& objects_of(size_t node) {
     auto& client = clients_[node];
+    // A program reads on from the memory of a node that has died, until it notices.
+    const uint64_t life = load_.lives_.at(node).load();
+    if (std::exchange(lives_seen_[node], life) != life && client) {
+      while (!held_.empty()) let_go();
+      client.reset();
+    }
     if (!client) client.emplace(load_.nodes_.open(node, is_tcp_, kTimeout_ns));
     return client->objects;
   }
@@ -156,6 +162,7 @@ class SharedLoad::Thread {
   uint64_t last_found_ = 0;
   // Before what is held.
   std::array<std::optional<ObjectClient>, SharedNodes::kNodes> clients_;
+  std::array<uint64_t, SharedNodes::kNodes> lives_seen_{};
   std::deque<Held> held_;
 };
 
@@ -184,6 +191,7 @@ void SharedLoad::avoid(size_t node) {
 }
 
 void SharedLoad::use_again(size_t node) {
+  ++lives_.at(node);
   is_used_.at(node).store(true);
 }
 

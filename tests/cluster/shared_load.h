@@ -65,6 +65,7 @@ class SharedLoad {
   SharedNodes& nodes_;
   SharedHistory history_;
   std::array<std::atomic<bool>, SharedNodes::kNodes> is_used_;
+  std::array<std::atomic<uint64_t>, SharedNodes::kNodes> lives_{};  // Of each node, as load knows it.
   std::atomic<bool> is_over_ = false;
   std::atomic<uint64_t> operations_ = 0;
   Counts counts_;
