@@ -105,6 +105,21 @@ Reported<> check_listener(int socket, std::string_view path) {
 
 }  // namespace
 
+namespace {
+
+// Nodes that start at the same time in one directory hold it for milliseconds each.
+bool lock_soon(int directory) {
+  constexpr int kTries = 200;
+  constexpr useconds_t kPause_us = 10'000;
+  for (int i = 0; i < kTries; ++i) {
+    if (::flock(directory, LOCK_EX | LOCK_NB) == 0) return true;
+    (void)::usleep(kPause_us);
+  }
+  return false;
+}
+
+}  // namespace
+
 Reported<Descriptor> listen_at(const std::string& path, uint32_t mode) {
   const auto address = address_of(path);
   if (!address) return report(address.error());
@@ -117,7 +132,7 @@ Reported<Descriptor> listen_at(const std::string& path, uint32_t mode) {
                   fmt::format("cannot open the directory {}: {}", directory, errno_text(errno)),
                   "check its permissions, or choose another path");
   }
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!lock_soon(lock.get())) {
     return report(Code::kInUse, fmt::format("another process is about to listen in {}", directory),
                   "try again");
   }
