@@ -64,7 +64,9 @@ class SharedObjectCommands(unittest.TestCase):
     def start(self, name):
         nodes = ",".join(f"{one}={address}" for one, address in self.addresses.items())
         node = Node("--cluster-nodes", nodes, "--cluster-self", name, "--cluster-secret-file", self.secret,
-                    "--objects-limit", "64MiB", "--listen-address", self.addresses[name])
+                    "--objects-limit", "64MiB", "--listen-address", self.addresses[name],
+                    # The number of the shard of objects differs from node to node.
+                    "--server-shards", str(1 + NAMES.index(name)))
         self.addCleanup(node.__exit__)
         self.nodes[name] = node
 

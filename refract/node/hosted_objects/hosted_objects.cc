@@ -129,7 +129,6 @@ void HostedObjects::add_directory(const observe::AddCounter& add) const {
   const object::Directory::Counts counts = directory_->counts();
   add("directory.complete", counts.is_complete ? 1 : 0);
   add("directory.ids", counts.home.ids);
-  add("directory.claimed", counts.home.claims);
   add("directory.lingering", counts.home.lingering);
   add("directory.tombstones", counts.tombstones);
   add("directory.streams", counts.streams);

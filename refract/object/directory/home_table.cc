@@ -277,14 +277,15 @@ std::vector<HomeTable::Named> HomeTable::unacknowledged(MemberIndex member) cons
 }
 
 HomeTable::Counts HomeTable::counts() const noexcept {
-  Counts counts{.ids = entries_.size(), .claims = 0, .lingering = 0, .tombstones = tombstones_.size()};
+  return {.ids = entries_.size(), .lingering = lingering_, .tombstones = tombstones_.size()};
+}
+
+size_t HomeTable::count_claims() const noexcept {
+  size_t claims = 0;
   for (const auto& [id, entry] : entries_) {
-    for (const Birth& birth : entry) {
-      counts.claims += birth.is_claimed ? 1 : 0;
-      counts.lingering += birth.is_silent() ? 1 : 0;
-    }
+    for (const Birth& birth : entry) claims += birth.is_claimed ? 1 : 0;
   }
-  return counts;
+  return claims;
 }
 
 }  // namespace refract::object

@@ -95,11 +95,12 @@ class HomeTable {
 
   struct Counts {
     size_t ids = 0;
-    size_t claims = 0;
     size_t lingering = 0;
     size_t tombstones = 0;
   };
   [[nodiscard]] Counts counts() const noexcept;
+  // Looks at all entries: for tests.
+  [[nodiscard]] size_t count_claims() const noexcept;
 
  private:
   struct Word {  // What a member said of a birth.

@@ -106,7 +106,7 @@ TEST_F(HomeTableTest, another_memory_has_nothing_of_the_one_before) {
   open(1, 2);
   EXPECT_FALSE(table.is_complete()) << "this memory has not reported";
   EXPECT_EQ(holders(), Members{});
-  EXPECT_EQ(table.counts().claims, 0U);
+  EXPECT_EQ(table.count_claims(), 0U);
   EXPECT_EQ(claims(0, 10), Code::kUnavailable);
   table.end_report(1);
   EXPECT_TRUE(table.is_complete());
@@ -179,12 +179,12 @@ TEST_F(HomeTableTest, what_all_have_dropped_is_gone) {
 TEST_F(HomeTableTest, a_claim_ends_with_its_seal) {
   report_all();
   EXPECT_EQ(claims(1, 7), Code::kOk);
-  EXPECT_EQ(table.counts().claims, 1U);
+  EXPECT_EQ(table.count_claims(), 1U);
   // Sealed by a put that was sent again, elsewhere: the claim stays its member's.
   EXPECT_EQ(holds(2, 7), Code::kOk);
-  EXPECT_EQ(table.counts().claims, 1U);
+  EXPECT_EQ(table.count_claims(), 1U);
   EXPECT_EQ(holds(1, 7), Code::kOk);
-  EXPECT_EQ(table.counts().claims, 0U);
+  EXPECT_EQ(table.count_claims(), 0U);
 }
 
 // --- Claims ---

@@ -68,7 +68,7 @@ class Elsewhere {
   virtual void want(std::string_view id, uint64_t arrival) = 0;
   // Deletes it on all nodes. `birth` 0: whichever there is. removed() follows.
   virtual void remove(std::string_view id, uint64_t birth, uint64_t ticket) = 0;
-  // Who has it: names of nodes, this one's among them. located() as want() without a pull.
+  // Which nodes have it, this one among them: a look as that of want(), without a pull.
   struct Located {
     Code code = Code::kUnavailable;
     uint64_t birth = 0;
