@@ -19,6 +19,7 @@
 #include "refract/object/directory/directory.h"
 #include "refract/object/owner/object_service.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/transfer/transfer_giver.h"
 
 namespace refract::node {
 
@@ -51,6 +52,7 @@ class HostedObjects final : public HostedStore {
   std::optional<kv::DomainWindows> windows_;      // Where sessions come over a network.
   std::unique_ptr<object::Directory> directory_;  // Where the node shares its objects with others.
   std::unique_ptr<object::ObjectService> service_;
+  std::unique_ptr<object::TransferGiver> giver_;  // Likewise.
 };
 
 // The first row of the shard of objects. Its area is that of a table.

@@ -36,7 +36,9 @@ Task<> Signal::wait_until(uint64_t moment_ns) {
   co_await shard_.sleep_for(0);
 }
 
-Directory::State::State(const Parts& given) : parts(given) {
+Directory::State::State(const Parts& given)
+    : parts(given),
+      pull_room({.store = given.store, .shard = given.shard, .growth = given.growth, .pins = given.pins}) {
   for (const ObjectStore::OpenCreation& found : parts.store.creations()) {
     if (found.is_pulled) {
       (void)parts.store.end_creation(found.id, found.birth);
@@ -281,6 +283,7 @@ void Directory::session_closed(rpc::SessionId session) noexcept {
 
 void Directory::answer_to(Asker* asker) noexcept {
   state_->asker = asker;
+  state_->pull_room.tell(asker);
 }
 
 bool Directory::needs_claim(std::string_view id) const noexcept {
@@ -360,6 +363,7 @@ Directory::Counts Directory::counts() const noexcept {
   counts.home = state_->table.counts();
   counts.is_complete = state_->list_version != 0 && state_->table.is_complete();
   counts.tombstones = state_->parts.store.tombstones().size();
+  counts.room = state_->pull_room.counts();
   for (const auto& [name, peer] : state_->peers) counts.streams += peer->collects ? 1 : 0;
   return counts;
 }

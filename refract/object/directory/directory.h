@@ -24,6 +24,7 @@
 #include "refract/object/directory/home_table.h"
 #include "refract/object/owner/elsewhere.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/transfer/pull_room.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
 
@@ -37,6 +38,7 @@ class Directory final : public rpc::Service, public Elsewhere {
     runtime::Shard& shard;
     cluster::Peers& peers;
     kv::GrowthSource& growth;
+    kv::SessionPins* pins = nullptr;  // PullRoom::Parts has it.
     // Whether a session is another member's. It must have proven that.
     std::function<bool(rpc::SessionId)> is_node;
     std::array<uint64_t, 2> identity{};  // Of this node's memory.
@@ -81,6 +83,13 @@ class Directory final : public rpc::Service, public Elsewhere {
     uint64_t pulls = 0;           // Copies that came,
     uint64_t pulled_bytes = 0;    // their bytes,
     uint64_t pulls_failed = 0;    // and attempts that brought none.
+    uint64_t pulls_from_several = 0;  // Among them: several holders brought pieces of one.
+    uint64_t givers_left = 0;         // Holders that did not bring what they were asked for.
+    uint64_t transfer_calls = 0;      // Of all pulls: round trips to holders,
+    uint64_t transfer_reads = 0;      // READs,
+    uint64_t read_bytes = 0;          // the bytes that those have brought,
+    uint64_t message_bytes = 0;       // and those that came in answers.
+    PullRoom::Counts room;
     uint64_t claims = 0;          // That were asked for,
     uint64_t claims_refused = 0;  // and that another birth had, or that were not answered.
     uint64_t conflicts = 0;       // Objects and creations of this node that another birth's home refused.

@@ -24,6 +24,8 @@
 #include "refract/object/directory/directory.h"
 #include "refract/object/directory/directory_types.h"
 #include "refract/object/owner/object_sessions.h"
+#include "refract/object/transfer/object_transfer.h"
+#include "refract/object/transfer/pull_room.h"
 #include "refract/runtime/task.h"
 
 namespace refract::object {
@@ -152,8 +154,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   [[nodiscard]] Task<> ask_members(Search& search);
   [[nodiscard]] Task<std::string> ask_member(Peer& peer, Search& search);
   [[nodiscard]] Task<> pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search);
-  [[nodiscard]] Task<Code> pull(Peer& holder, Pull pull);
-  [[nodiscard]] Task<Code> take_room(const Pull& pull);
+  [[nodiscard]] Task<Code> pull(std::vector<Peer*> givers, Pull pull);
+  void note_transfer(const TransferOutcome& outcome);
   void raise_want(std::string_view id);
   // Whether the home may not know yet what this member has, or had, of the id.
   [[nodiscard]] bool has_unsaid(std::string_view id) const;
@@ -184,6 +186,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   bool is_ending = false;
 
   std::unordered_map<std::string, std::unique_ptr<Want>> wants;
+  PullRoom pull_room;
   std::map<std::string, Pulling> pulls;
   std::unordered_map<std::string, Passed> passed;  // Where a copy went last.
   std::deque<std::pair<uint64_t, std::string>> passed_order;

@@ -19,6 +19,7 @@
 #include "refract/object/directory/directory_wire.h"
 #include "refract/object/directory/home_table.h"
 #include "refract/object/owner/elsewhere.h"
+#include "refract/object/transfer/path_memory.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
@@ -93,6 +94,7 @@ struct DirectoryTypes {
     Signal changed;
     std::set<Order> orders;
     Signal ordered;
+    PathMemory path;  // What pulls from it have taught.
     // As a caller:
     rpc::SessionId caller{};  // Where its stream comes from; none: it has none.
     uint64_t caller_stream = 0;

@@ -86,8 +86,10 @@ class ToldNode {
   ~ToldNode() {
     owner_->service->answer_through(nullptr);
     owner_->directory->answer_through(nullptr);
+    owner_->giver->answer_through(nullptr);
     owner_->dispatcher.reset();
     owner_->server.reset();
+    owner_->giver.reset();
     owner_->service.reset();
     owner_->directory.reset();
   }

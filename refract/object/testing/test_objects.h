@@ -30,6 +30,7 @@
 #include "refract/object/owner/object_service.h"
 #include "refract/object/owner/object_store.h"
 #include "refract/object/testing/test_roles.h"
+#include "refract/object/transfer/transfer_giver.h"
 #include "refract/rpc/server.h"
 #include "refract/rpc/service_table.h"
 #include "refract/runtime/shard.h"
@@ -96,6 +97,7 @@ struct Owner {
                            .shard = shard,
                            .peers = *options.peers,
                            .growth = growth,
+                           .pins = &fetches,
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
                            .identity = options.identity,
                            .unseen_ns = 8 * kMillisecond_ns});
@@ -112,8 +114,18 @@ struct Owner {
                                                              .notices = options.notices,
                                                              .elsewhere = directory.get()});
     if (directory != nullptr) {
-      services.emplace(std::initializer_list<rpc::ServiceTable::Row>{
-          {0, service.get()}, {wire::kDirectoryMethodsBegin, directory.get()}});
+      giver = std::make_unique<TransferGiver>(
+          TransferGiver::Parts{.store = store,
+                               .writer = writer,
+                               .pins = fetches,
+                               .shard = shard,
+                               .elsewhere = *directory,
+                               .windows = &windows,
+                               .has_let_go = [this] { service->on_store_changed(); }});
+      services.emplace(
+          std::initializer_list<rpc::ServiceTable::Row>{{0, service.get()},
+                                                        {wire::kDirectoryMethodsBegin, directory.get()},
+                                                        {wire::kTransferMethodsBegin, giver.get()}});
       roles.emplace(*services);
     }
     rpc::Service& all = roles ? static_cast<rpc::Service&>(*roles) : *service;
@@ -121,6 +133,7 @@ struct Owner {
     dispatcher = std::make_unique<fabric::Dispatcher>(domain, shard, server.get());
     service->answer_through(server.get());
     if (directory != nullptr) directory->answer_through(server.get());
+    if (giver != nullptr) giver->answer_through(server.get());
   }
   // All accounts are sums over what there is, and the table is sound.
   [[nodiscard]] bool is_sound() { return !table.validate().has_value() && !store.damage().has_value(); }
@@ -136,6 +149,7 @@ struct Owner {
   kv::DomainWindows windows;
   std::unique_ptr<Directory> directory;
   std::unique_ptr<ObjectService> service;
+  std::unique_ptr<TransferGiver> giver;
   std::optional<rpc::ServiceTable> services;
   std::optional<Roles> roles;
   std::unique_ptr<rpc::Server> server;
