@@ -24,6 +24,7 @@
 #include "refract/object/directory/home_table.h"
 #include "refract/object/owner/elsewhere.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/transfer/object_transfer.h"
 #include "refract/object/transfer/pull_room.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
@@ -44,6 +45,7 @@ class Directory final : public rpc::Service, public Elsewhere {
     std::array<uint64_t, 2> identity{};  // Of this node's memory.
     // So long another member may believe in a session whose end this one has seen.
     uint64_t unseen_ns = 30 * kSecond_ns;
+    TransferLimits transfers = {};
   };
   // Behind the store's recovery. Pulls that it has found are given up.
   explicit Directory(const Parts& parts);

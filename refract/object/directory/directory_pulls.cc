@@ -336,7 +336,8 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
                              .birth = pull.birth,
                              .parts = made->parts,
                              .writer = parts.store.writer(),
-                             .room = parts.store.room_of(*made)},
+                             .room = parts.store.room_of(*made),
+                             .limits = parts.transfers},
                             std::move(sources));
     const TransferOutcome outcome = co_await transfer.run();
     code = outcome.code;

@@ -34,11 +34,16 @@ inline cluster::MemberList list_of(uint64_t version, std::initializer_list<std::
 
 class SimMember {
  public:
-  static constexpr uint64_t kChunks = 24;
-  static constexpr uint64_t kLimit = 12 * kMiB;
+  struct Options {
+    uint64_t chunks = 24;
+    uint64_t limit = 12 * kMiB;
+    TransferLimits transfers = {};
+  };
 
   SimMember(sim::World& world, std::string_view name, cluster::MemberList list)
-      : host(world.add_host(name)), list_(std::move(list)), world_(world), name_(name) {
+      : SimMember(world, name, std::move(list), Options{}) {}
+  SimMember(sim::World& world, std::string_view name, cluster::MemberList list, const Options& options)
+      : host(world.add_host(name)), options_(options), list_(std::move(list)), world_(world), name_(name) {
     begin_memory();
     host.on_restart([this](sim::Host&) { start(); });
     start();
@@ -91,12 +96,13 @@ class SimMember {
     struct alignas(4096) Page {
       std::byte bytes[4096];
     };
-    std::vector<Page> pages(kChunks * kChunkBytes / sizeof(Page));
+    const uint64_t bytes = options_.chunks * kChunkBytes;
+    std::vector<Page> pages(bytes / sizeof(Page));
     auto* base = static_cast<std::byte*>(pages.data()->bytes);
-    test::format_space(base, 2, kChunks, host.clock());
+    test::format_space(base, 2, options_.chunks, host.clock());
     memories_.push_back(std::make_unique<sim::VisibleMemory>(
         sim::VisibleMemory::Options{
-            .bytes = kChunks * kChunkBytes, .bytes_max = kChunks * kChunkBytes, .seed = memories_.size() + 1},
+            .bytes = bytes, .bytes_max = bytes, .seed = memories_.size() + 1},
         std::vector<std::byte>(base, base + 2 * kChunkBytes)));
     host.attach(memories_.back().get());
     identity_ = {world_.prng().next(), world_.prng().next()};
@@ -104,13 +110,15 @@ class SimMember {
   void start() {
     process = &host.emplace<Process>(host, list_, name_,
                                      OwnerOptions{.base = memories_.back()->owner(),
-                                                  .chunks = kChunks,
+                                                  .chunks = options_.chunks,
                                                   .log = memories_.back().get(),
-                                                  .limit = kLimit,
+                                                  .limit = options_.limit,
                                                   .growth = nullptr,
-                                                  .identity = identity_});
+                                                  .identity = identity_,
+                                                  .transfers = options_.transfers});
   }
 
+  const Options options_;
   cluster::MemberList list_;
   sim::World& world_;
   std::string name_;

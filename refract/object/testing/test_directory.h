@@ -180,12 +180,19 @@ class ToldNode {
   std::function<Said(uint16_t method, std::string_view body)> says = [](uint16_t, std::string_view) {
     return Said(Code::kUnavailable, "");
   };
+  // True: it answers that call later, by reply(), or never.
+  std::function<bool(const rpc::Responder& from)> keeps;
+  void reply(const rpc::Responder& to, const Said& said) {
+    answers_.server->reply(to, said.first, as_bytes(said.second));
+    settle();
+  }
 
  private:
   struct Answers final : rpc::Service {
     explicit Answers(ToldNode& of) : node(of) {}
     void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
       for (const rpc::IncomingCall& call : calls) {
+        if (node.keeps && node.keeps(call.from)) continue;
         const auto [code, body] = node.says(call.header.method, kv::test::text_of(call.payload));
         server->reply(call.from, code, as_bytes(body));
       }

@@ -66,6 +66,7 @@ struct OwnerOptions {
   uint64_t pull_piece_bytes = kv::PullFetcher::kPieceBytes;
   cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node.
   std::array<uint64_t, 2> identity{};
+  TransferLimits transfers = {};
 };
 
 // Recovers what the memory holds, and serves it.
@@ -100,7 +101,8 @@ struct Owner {
                            .pins = &fetches,
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
                            .identity = options.identity,
-                           .unseen_ns = 8 * kMillisecond_ns});
+                           .unseen_ns = 8 * kMillisecond_ns,
+                           .transfers = options.transfers});
     }
     service =
         std::make_unique<ObjectService>(ObjectService::Parts{.store = store,

@@ -12,8 +12,8 @@ using runtime::Task;
 
 namespace {
 
-// How often it looks whether a holder stalls.
-constexpr uint64_t kStallLook_ns = 100 * kMillisecond_ns;
+// While a holder may stall, it looks so often whether one does.
+constexpr uint64_t kStallLooks = 16;
 // Each holder is to have so many pieces at least, or one is as good as two.
 constexpr uint64_t kPiecesEach = 2;
 
@@ -47,7 +47,7 @@ Task<TransferOutcome> ObjectTransfer::run() {
 }
 
 size_t ObjectTransfer::sources_wanted() const noexcept {
-  const uint64_t pieces = order_.parts.filled_bytes() / kPieceBytes;
+  const uint64_t pieces = order_.parts.filled_bytes() / order_.limits.piece_bytes;
   return std::clamp<size_t>(pieces / kPiecesEach, 1, kSourcesMax);
 }
 
@@ -77,7 +77,7 @@ bool ObjectTransfer::has_spare() const noexcept {
 }
 
 Task<> ObjectTransfer::wait() {
-  const uint64_t until_ns = shard_.now_ns() + kStallLook_ns;
+  const uint64_t until_ns = shard_.now_ns() + order_.limits.stall_ns / kStallLooks;
   // Awaiting changes it, which the check does not see.
   runtime::Pending news = shard_.ops().begin(until_ns);  // NOLINT(misc-const-correctness)
   if (news.token() == 0) {
@@ -97,7 +97,7 @@ void ObjectTransfer::source_ended() noexcept {
 }
 
 void ObjectTransfer::leave_stalled() {
-  const uint64_t limit_ns = has_spare() ? kStall_ns : kStallAlone_ns;
+  const uint64_t limit_ns = has_spare() ? order_.limits.stall_ns : order_.limits.stall_alone_ns;
   const uint64_t now_ns = shard_.now_ns();
   for (const auto& source : sources_) {
     if (source->is_running() && now_ns > source->progress_ns() + limit_ns) source->leave();

@@ -43,6 +43,14 @@ struct TransferSource {
   PathMemory* path = nullptr;
 };
 
+// Tests have small ones.
+struct TransferLimits {
+  uint64_t piece_bytes = kMiB;              // Of a READ.
+  uint64_t message_bytes = 1 << 30;         // Of an answer, beside what the channel carries.
+  uint64_t stall_ns = 2 * kSecond_ns;       // Nothing came of a holder for so long, while others may take its
+  uint64_t stall_alone_ns = 10 * kSecond_ns;  // place, or none may: it is left.
+};
+
 struct TransferOrder {
   std::span<const std::byte> id;
   uint64_t birth = 0;
@@ -51,6 +59,7 @@ struct TransferOrder {
   std::span<std::byte> room;  // Of parts.filled_bytes(), in the writer's space.
   TransferWish wish = TransferWish::kAuto;
   bool is_checked = false;  // The holders' digests of what came are compared.
+  TransferLimits limits = {};
 };
 
 // What one member has done for it.
@@ -72,12 +81,8 @@ struct TransferOutcome {
 
 class ObjectTransfer {
  public:
-  static constexpr uint64_t kPieceBytes = kMiB;         // Of a READ,
-  static constexpr uint64_t kPieceBytesMin = 64 * kKiB;  // where a second brings less than five.
+  static constexpr uint64_t kPieceBytesMin = 64 * kKiB;  // Of a READ where a second brings less than five.
   static constexpr size_t kSourcesMax = 4;               // At once.
-  // Nothing came of a holder for so long: alone, or where another one may take its place.
-  static constexpr uint64_t kStallAlone_ns = 10 * kSecond_ns;
-  static constexpr uint64_t kStall_ns = 2 * kSecond_ns;
 
   // `shard` outlives it.
   ObjectTransfer(runtime::Shard& shard, const TransferOrder& order, std::vector<TransferSource> sources);

@@ -117,7 +117,7 @@ void ObjectTransfer::Source::choose_way() {
   share.by = path_.choose(
       filled_bytes,
       {.one_sided_bytes_min = channel == nullptr ? 0 : channel->capabilities().one_sided_bytes_min,
-       .message_bytes = session_.payload_bytes_max() - sizeof(wire::TransferReply)});
+       .message_bytes = message_bytes(sizeof(wire::TransferReply))});
   if (filled_bytes == 0) share.by = TransferBy::kMessages;
 }
 
@@ -128,7 +128,12 @@ Code ObjectTransfer::Source::outcome_of(const OpResult& reply) const noexcept {
 
 // One answer is waited for as long as a holder may stall.
 uint64_t ObjectTransfer::Source::give_up_ns() const noexcept {
-  return transfer_.shard_.now_ns() + (transfer_.has_spare() ? kStall_ns : kStallAlone_ns);
+  const TransferLimits& limits = transfer_.order_.limits;
+  return transfer_.shard_.now_ns() + (transfer_.has_spare() ? limits.stall_ns : limits.stall_alone_ns);
+}
+
+uint64_t ObjectTransfer::Source::message_bytes(size_t head_bytes) const noexcept {
+  return std::min<uint64_t>(session_.payload_bytes_max() - head_bytes, transfer_.order_.limits.message_bytes);
 }
 
 // --- TRANSFER ---
@@ -137,7 +142,7 @@ Task<Code> ObjectTransfer::Source::open() {
   const TransferOrder& order = transfer_.order_;
   PieceQueue::Piece first;
   if (share.by == TransferBy::kMessages) {
-    first = transfer_.queue_.take(session_.payload_bytes_max() - sizeof(wire::TransferReply));
+    first = transfer_.queue_.take(message_bytes(sizeof(wire::TransferReply)));
     // Others bring all there is.
     if (first.bytes == 0 && order.parts.filled_bytes() > 0) co_return Code::kOk;
   }
@@ -223,7 +228,7 @@ void ObjectTransfer::Source::store(uint64_t offset, std::span<const std::byte> b
 
 size_t ObjectTransfer::Source::messages_wanted() const noexcept {
   if (path_.bytes_per_s() == 0) return kMessagesFirst;
-  const uint64_t messages = path_.bytes_under_way() / session_.payload_bytes_max();
+  const uint64_t messages = path_.bytes_under_way() / message_bytes(0);
   return std::clamp<size_t>(messages + kMessagesFirst / 2, kMessagesFirst / 2, kMessagesMax);
 }
 
@@ -232,7 +237,7 @@ void ObjectTransfer::Source::ask_messages() {
   for (uint32_t place = 0; place < messages_.size() && messages_under_way_ < wanted; ++place) {
     Message& message = messages_[place];
     if (message.call != 0) continue;
-    const PieceQueue::Piece piece = transfer_.queue_.take(session_.payload_bytes_max());
+    const PieceQueue::Piece piece = transfer_.queue_.take(message_bytes(0));
     if (piece.bytes == 0) return;
     const wire::DataRequest request{.transfer = transfer_number_,
                                     .offset = piece.offset,
@@ -317,10 +322,11 @@ size_t ObjectTransfer::Source::reads_wanted() const noexcept {
 }
 
 uint64_t ObjectTransfer::Source::read_bytes() const noexcept {
+  const uint64_t most = transfer_.order_.limits.piece_bytes;
   const uint64_t rate = path_.bytes_per_s();
-  if (rate == 0) return kPieceBytes;
+  if (rate == 0 || most <= kPieceBytesMin) return most;
   const auto bytes = static_cast<uint64_t>(static_cast<double>(rate) * kPieceTime_s);
-  return std::clamp(bytes / kPieceBytesMin * kPieceBytesMin, kPieceBytesMin, kPieceBytes);
+  return std::clamp(bytes / kPieceBytesMin * kPieceBytesMin, kPieceBytesMin, most);
 }
 
 bool ObjectTransfer::Source::post_one() {

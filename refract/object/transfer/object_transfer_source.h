@@ -77,6 +77,8 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   [[nodiscard]] bool post_one();
   [[nodiscard]] size_t reads_wanted() const noexcept;
   [[nodiscard]] uint64_t read_bytes() const noexcept;
+  // Of an answer with a head of so many bytes.
+  [[nodiscard]] uint64_t message_bytes(size_t head_bytes) const noexcept;
   [[nodiscard]] runtime::Task<> finish_one();
   [[nodiscard]] runtime::Task<Code> check();
   [[nodiscard]] runtime::Task<Code> check_piece(PieceQueue::Piece piece);

@@ -16,6 +16,8 @@ namespace {
 constexpr uint64_t kShare = 8;
 // One pull that waited for something else says little of its way.
 constexpr uint64_t kOutlier = 4;
+// Of so many periods: where one way is clearly the worse one, times how much worse it is.
+constexpr uint64_t kRareTrial = 8;
 
 [[nodiscard]] constexpr size_t index_of(TransferBy by) noexcept {
   return by == TransferBy::kReads ? 1 : 0;
@@ -60,10 +62,13 @@ TransferBy PathMemory::choose(uint64_t bytes, const Channel& channel) noexcept {
   Size& size = sizes_[at];
   const uint64_t number = size.pulls++ % kPeriod;
   if (const auto clear = clearly_better(at)) {
-    // Paths change. The worse way is tried once in a while where the answer was found, and nowhere else.
-    const bool is_here = is_clear(size);
-    const bool is_trial = is_here && size.pulls % (kPeriod * 16) == 0;
-    return is_trial ? way(1 - index_of(*clear)) : *clear;
+    if (!is_clear(size)) return *clear;
+    // Paths change. The worse way is tried once in a while where the answer was found, and the more seldom the
+    // more that costs.
+    const size_t better = index_of(*clear);
+    const uint64_t times_worse = size.by[1 - better].ns / size.by[better].ns + 1;
+    const bool is_trial = size.pulls % (kPeriod * kRareTrial * times_worse) == 0;
+    return is_trial ? way(1 - better) : *clear;
   }
   const uint64_t from = channel.one_sided_bytes_min != 0 ? channel.one_sided_bytes_min : channel.message_bytes + 1;
   const size_t first = bytes >= from ? 1 : 0;
@@ -84,8 +89,10 @@ void PathMemory::learn(TransferBy by, uint64_t bytes, uint64_t ns) noexcept {
     point.ns = one_ns;
     return;
   }
+  // What was quick shows what the way can do; what was slow may have waited for something else.
+  const uint64_t share = one_ns < point.ns / 2 ? 2 : kShare;
   one_ns = std::min(one_ns, point.ns * kOutlier);
-  point.ns = std::max<uint64_t>(1, point.ns - point.ns / kShare + one_ns / kShare);
+  point.ns = std::max<uint64_t>(1, point.ns - point.ns / share + one_ns / share);
 }
 
 // The shortest of late: what waited behind something else says nothing of the path.
