@@ -310,7 +310,9 @@ void ObjectTransfer::Source::brought(PieceQueue::Piece piece, uint64_t since_ns,
   if (transfer_.order_.is_checked) unchecked_.push_back(piece);
   const uint64_t now_ns = transfer_.shard_.refresh_now();
   progress_ns_ = now_ns;
-  path_.note_rate(share.bytes - brought_before, now_ns - since_ns, !transfer_.queue_.is_empty());
+  // Neither the beginning, when nothing had come yet, nor the end shows a full path.
+  const bool is_full = brought_before > 0 && !transfer_.queue_.is_empty();
+  path_.note_rate(share.bytes - brought_before, now_ns - since_ns, is_full);
 }
 
 // --- READs ---

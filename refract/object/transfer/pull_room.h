@@ -27,7 +27,8 @@ namespace refract::object {
 
 class PullRoom {
  public:
-  static constexpr uint64_t kTimeout_ns = 2 * kSecond_ns;
+  // Shorter than a get waits for what a look brings (2 s), so that it is told.
+  static constexpr uint64_t kTimeout_ns = 1500 * kMillisecond_ns;
   static constexpr uint64_t kGrace_ns = 100 * kMillisecond_ns;
 
   // All outlive it.
