@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of the calls by which a member gets an object's bytes from a holder; docs/formats/directory.md
+// The bodies of the calls by which a member gets an object's bytes from a holder; docs/formats/transfer.md
 // has a worked example: the golden test. docs/design/055-object-transport.md says what they are for.
 //
 // Only sessions in the node role call them (kAccessDenied), behind a hello under the list that both ends have
