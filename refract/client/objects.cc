@@ -230,15 +230,22 @@ Result<ObjectPlaces> Objects::where(Bytes id) {
   return mine->wait_for(client::locate_object(mine->objects(), id));
 }
 
-std::vector<Code> Objects::prefetch(std::span<const Bytes> ids, uint64_t timeout_ms) {
+std::vector<Code> Objects::prefetch(std::span<const Bytes> ids, uint64_t timeout_ms,
+                                    const PrefetchOptions& options) {
   ThreadState* const mine = thread_of(*client_);
   std::vector<Code> codes(ids.size(), mine == nullptr ? Code::kForked : Code::kUnavailable);
   if (mine == nullptr) return codes;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (!is_id(ids[i])) codes[i] = Code::kInvalidArgument;
   }
-  mine->wait_for(client::prefetch_objects(mine->objects(), ids, codes, until_of(*mine, timeout_ms)));
+  mine->wait_for(client::prefetch_objects(mine->objects(), ids, codes, until_of(*mine, timeout_ms), options));
   return codes;
+}
+
+Result<std::vector<ObjectPath>> Objects::paths() {
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  return mine->wait_for(client::object_paths(mine->objects()));
 }
 
 Result<uint64_t> Objects::evict(uint64_t bytes) {

@@ -205,7 +205,8 @@ class REFRACT_API Objects {
   [[nodiscard]] Result<ObjectPlaces> where(Bytes id);
   // Brings copies to this node, so that a get of them is a load; waits as get() does, and holds nothing. One
   // code each.
-  [[nodiscard]] std::vector<Code> prefetch(std::span<const Bytes> ids, uint64_t timeout_ms = 0);
+  [[nodiscard]] std::vector<Code> prefetch(std::span<const Bytes> ids, uint64_t timeout_ms = 0,
+                                           const PrefetchOptions& options = {});
   // The objects from `cursor` on, some of them. Begin with 0, continue with `next`. One that is there
   // throughout comes at least once, and may come twice. `Listing::kAll` asks the server.
   [[nodiscard]] Result<ObjectPage> list(uint64_t cursor = 0, Listing listing = Listing::kSealed);
@@ -231,6 +232,8 @@ class REFRACT_API Objects {
 
   [[nodiscard]] Result<Subscription> subscribe();
   [[nodiscard]] Result<ObjectStat> stat();
+  // The node's ways to the others. kUnsupported: it shares its objects with none.
+  [[nodiscard]] Result<std::vector<ObjectPath>> paths();
   // What was wrong when a call of this thread last failed, for a person.
   [[nodiscard]] Report trouble() const;
 

@@ -85,6 +85,8 @@ void HostedObjects::serve(std::vector<HostedMethods>& methods) {
                                    .elsewhere = *directory_,
                                    .windows = windows_ ? &*windows_ : nullptr,
                                    .has_let_go = [this] { service_->on_store_changed(); }});
+  path_teller_.emplace(*directory_);
+  methods.push_back({object::wire::kPathMethodsBegin, &*path_teller_});
   // Calls of nodes wait for what other nodes do, and are no measure of this one.
   methods.push_back({object::wire::kDirectoryMethodsBegin, directory_.get(), /*is_sampled=*/false});
   methods.push_back({object::wire::kTransferMethodsBegin, giver_.get(), /*is_sampled=*/false});
@@ -95,6 +97,7 @@ void HostedObjects::answer_through(rpc::Server* server) noexcept {
   if (!directory_) return;
   directory_->answer_through(server);
   giver_->answer_through(server);
+  path_teller_->answer_through(server);
   parts_.members->call_on_change([this](const cluster::Members& members) { directory_->follow(members); });
   directory_->follow(*parts_.members);
 }

@@ -52,7 +52,8 @@ class HostedObjects final : public HostedStore {
   std::optional<kv::DomainWindows> windows_;      // Where sessions come over a network.
   std::unique_ptr<object::Directory> directory_;  // Where the node shares its objects with others.
   std::unique_ptr<object::ObjectService> service_;
-  std::unique_ptr<object::TransferGiver> giver_;  // Likewise.
+  std::unique_ptr<object::TransferGiver> giver_;  // Likewise the next.
+  std::optional<object::PathTeller> path_teller_;
 };
 
 // The first row of the shard of objects. Its area is that of a table.

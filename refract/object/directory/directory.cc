@@ -299,8 +299,8 @@ void Directory::unclaim(std::string_view id, uint64_t birth) {
   state_->unclaim(id, birth);
 }
 
-void Directory::want(std::string_view id, uint64_t arrival) {
-  state_->want(id, arrival);
+void Directory::want(std::string_view id, uint64_t arrival, const PullWish& wish) {
+  state_->want(id, arrival, wish);
 }
 
 void Directory::remove(std::string_view id, uint64_t birth, uint64_t ticket) {
@@ -366,6 +366,14 @@ Directory::Counts Directory::counts() const noexcept {
   counts.room = state_->pull_room.counts();
   for (const auto& [name, peer] : state_->peers) counts.streams += peer->collects ? 1 : 0;
   return counts;
+}
+
+NamedPaths Directory::paths() const {
+  NamedPaths paths;
+  for (const State::Peer* peer : state_->by_index) {
+    if (!state_->is_self(*peer->index)) paths.emplace_back(peer->name, &peer->path);
+  }
+  return paths;
 }
 
 const HomeTable& Directory::home() const noexcept {

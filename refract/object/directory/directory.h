@@ -25,13 +25,14 @@
 #include "refract/object/owner/elsewhere.h"
 #include "refract/object/owner/object_store.h"
 #include "refract/object/transfer/object_transfer.h"
+#include "refract/object/transfer/path_teller.h"
 #include "refract/object/transfer/pull_room.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::object {
 
-class Directory final : public rpc::Service, public Elsewhere {
+class Directory final : public rpc::Service, public Elsewhere, public PathTeller::Source {
  public:
   // All outlive the directory.
   struct Parts {
@@ -67,7 +68,7 @@ class Directory final : public rpc::Service, public Elsewhere {
   [[nodiscard]] bool needs_claim(std::string_view id) const noexcept override;
   [[nodiscard]] std::optional<Code> claim(std::string_view id, uint64_t birth, uint64_t ticket) override;
   void unclaim(std::string_view id, uint64_t birth) override;
-  void want(std::string_view id, uint64_t arrival) override;
+  void want(std::string_view id, uint64_t arrival, const PullWish& wish) override;
   void remove(std::string_view id, uint64_t birth, uint64_t ticket) override;
   void locate(std::string_view id, TakeLocated take) override;
   [[nodiscard]] std::vector<std::string> away() const override;
@@ -100,6 +101,7 @@ class Directory final : public rpc::Service, public Elsewhere {
     uint64_t streams = 0;         // Likewise, to other homes.
   };
   [[nodiscard]] Counts counts() const noexcept;
+  [[nodiscard]] NamedPaths paths() const override;
   [[nodiscard]] const HomeTable& home() const noexcept;
 
  private:

@@ -27,10 +27,13 @@ constexpr uint64_t kRoundPause_ns = 2 * kMillisecond_ns;
 
 // --- Who waits ---
 
-void Directory::State::want(std::string_view id, uint64_t arrival) {
+void Directory::State::want(std::string_view id, uint64_t arrival, const PullWish& wish) {
   auto [at, is_new] = wants.try_emplace(std::string(id));
   if (is_new) at->second = std::make_unique<Want>(parts.shard);
+  const bool is_in_advance = wish.is_in_advance && (is_new || at->second->wish.is_in_advance);
   at->second->arrival = arrival;
+  at->second->wish = wish;
+  at->second->wish.is_in_advance = is_in_advance;
   is_new ? start(look_for(std::string(id))) : at->second->news.raise();
 }
 
@@ -45,7 +48,7 @@ Task<> Directory::State::look_for(std::string id) {
   bool tells_later = false;
   while (asker != nullptr) {
     const uint64_t arrival = want.arrival;
-    Search search{.id = id, .pulls = true, .tells_later = tells_later};
+    Search search{.id = id, .pulls = true, .wish = want.wish, .tells_later = tells_later};
     co_await look(search);
     if (asker == nullptr) break;
     // It may have gone again already.
@@ -107,7 +110,9 @@ Task<> Directory::State::look(Search& search) {
 
 Task<> Directory::State::take_found(const HomeTable::Found& found, Search& search) {
   if (search.pulls) {
-    co_await pull_from(found.holders, {.id = search.id, .birth = found.birth, .parts = found.parts}, search);
+    co_await pull_from(
+        found.holders,
+        {.id = search.id, .birth = found.birth, .parts = found.parts, .wish = search.wish}, search);
     if (search.code != Code::kOk) end_coming(search.id, found.birth);
     co_return;
   }
@@ -317,7 +322,7 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
                                   .body_bytes = pull.parts.body_bytes,
                                   .metadata_bytes = pull.parts.metadata_bytes,
                                   .is_pulled = true},
-                                 asker != nullptr && asker->is_awaited(pull.id));
+                                 !pull.wish.is_in_advance);
   if (code == Code::kExists) {
     const Result<Object> object = parts.store.find(id);
     co_return object && object->birth == pull.birth ? Code::kOk : Code::kExists;
@@ -337,6 +342,8 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
                              .parts = made->parts,
                              .writer = parts.store.writer(),
                              .room = parts.store.room_of(*made),
+                             .wish = pull.wish.by,
+                             .is_checked = pull.wish.is_checked,
                              .limits = parts.transfers},
                             std::move(sources));
     const TransferOutcome outcome = co_await transfer.run();

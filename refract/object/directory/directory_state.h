@@ -136,7 +136,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   [[nodiscard]] Task<Code> send_order(rpc::Session& session, const Order& order);
 
   // --- directory_pulls.cc: what clients of this node want ---
-  void want(std::string_view id, uint64_t arrival);
+  void want(std::string_view id, uint64_t arrival, const PullWish& wish);
   [[nodiscard]] Task<> look_for(std::string id);
   // One look at all nodes: Search::code.
   [[nodiscard]] Task<> look(Search& search);

@@ -117,6 +117,7 @@ struct DirectoryTypes {
     explicit Want(runtime::Shard& shard) : news(shard) {}
     Signal news;
     uint64_t arrival = 0;  // The last one.
+    PullWish wish;
   };
   struct Removal {
     std::string id;
@@ -130,6 +131,7 @@ struct DirectoryTypes {
   struct Search {
     const std::string& id;
     bool pulls = true;                // Else it is located only.
+    PullWish wish = {};
     bool tells_later = false;         // The home tells when it comes.
     MemberSet to_ask = {};            // Members that may have it,
     MemberSet asked = {};             // and were asked.
@@ -149,6 +151,7 @@ struct DirectoryTypes {
     const std::string& id;
     uint64_t birth = 0;
     ObjectParts parts;
+    PullWish wish = {};
   };
   // What is being pulled.
   struct Pulling {

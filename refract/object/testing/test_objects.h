@@ -124,8 +124,10 @@ struct Owner {
                                .elsewhere = *directory,
                                .windows = &windows,
                                .has_let_go = [this] { service->on_store_changed(); }});
+      path_teller.emplace(*directory);
       services.emplace(
           std::initializer_list<rpc::ServiceTable::Row>{{0, service.get()},
+                                                        {wire::kPathMethodsBegin, &*path_teller},
                                                         {wire::kDirectoryMethodsBegin, directory.get()},
                                                         {wire::kTransferMethodsBegin, giver.get()}});
       roles.emplace(*services);
@@ -136,6 +138,7 @@ struct Owner {
     service->answer_through(server.get());
     if (directory != nullptr) directory->answer_through(server.get());
     if (giver != nullptr) giver->answer_through(server.get());
+    if (path_teller) path_teller->answer_through(server.get());
   }
   // All accounts are sums over what there is, and the table is sound.
   [[nodiscard]] bool is_sound() { return !table.validate().has_value() && !store.damage().has_value(); }
@@ -152,6 +155,7 @@ struct Owner {
   std::unique_ptr<Directory> directory;
   std::unique_ptr<ObjectService> service;
   std::unique_ptr<TransferGiver> giver;
+  std::optional<PathTeller> path_teller;
   std::optional<rpc::ServiceTable> services;
   std::optional<Roles> roles;
   std::unique_ptr<rpc::Server> server;
@@ -220,9 +224,14 @@ struct Lengths {
   for (const std::string& put : puts) body.append((8 - body.size() % 8) % 8, '\0').append(put);
   return body;
 }
-[[nodiscard]] inline std::string await_body(std::string_view id, uint64_t timeout_ns = 0) {
-  return body_of(
-      wire::AwaitRequest{.timeout_ns = timeout_ns, .id_bytes = short_of(id.size()), .reserved = {}}, id);
+[[nodiscard]] inline std::string await_body(std::string_view id, uint64_t timeout_ns = 0,
+                                            TransferWish by = TransferWish::kAuto, uint8_t flags = 0) {
+  return body_of(wire::AwaitRequest{.timeout_ns = timeout_ns,
+                                    .id_bytes = short_of(id.size()),
+                                    .transfer = static_cast<uint8_t>(by),
+                                    .flags = flags,
+                                    .reserved = {}},
+                 id);
 }
 
 // --- Answers ---

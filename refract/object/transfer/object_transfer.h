@@ -24,6 +24,7 @@
 #include "refract/base/units.h"
 #include "refract/memory/writer.h"
 #include "refract/object/layout/object_layout.h"
+#include "refract/object/owner/elsewhere.h"
 #include "refract/object/transfer/path_memory.h"
 #include "refract/object/transfer/piece_queue.h"
 #include "refract/object/transfer/transfer_wire.h"
@@ -32,9 +33,6 @@
 #include "refract/runtime/task.h"
 
 namespace refract::object {
-
-// How it is to come.
-enum class TransferWish : uint8_t { kAuto = 0, kSend = 1, kRead = 2 };
 
 // A member that has it. What stands here outlives the transfer; the session may close.
 struct TransferSource {
