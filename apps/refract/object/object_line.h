@@ -15,6 +15,7 @@
 #include "apps/refract/help.h"
 
 #include "refract/base/report.h"
+#include "refract/client/objects_types.h"
 
 namespace refract::cli {
 
@@ -34,6 +35,8 @@ struct ObjectInvocation {
   bool all = false;                 // ls
   bool is_off = false;              // keep
   bool keeps = false;               // put
+  Transfer transfer = Transfer::kAuto;  // get, prefetch
+  bool is_checked = false;          // prefetch
   bool hex = false;                 // Ids are given and shown as hexadecimal digits.
 };
 

@@ -27,7 +27,8 @@ constexpr Action kActions[] = {
     {"put", put_object},        {"get", get_object},        {"ls", list_objects},
     {"rm", remove_objects},     {"stat", stat_objects},     {"keep", keep_objects},
     {"evict", evict_objects},   {"wait", wait_for_objects}, {"subscribe", follow_objects},
-    {"digest", digest_objects}, {"where", locate_objects},  {"prefetch", prefetch_objects}};
+    {"digest", digest_objects}, {"where", locate_objects},  {"prefetch", prefetch_objects},
+    {"paths", show_paths}};
 
 // Does it with each id, says what is wrong with some, and returns the worst exit code.
 template <typename Do>
@@ -349,7 +350,9 @@ int locate_objects(const ObjectInvocation& invocation, Objects& objects, Client&
 
 int prefetch_objects(const ObjectInvocation& invocation, Objects& objects, Client& client) {
   const std::vector<Bytes> ids(invocation.ids.begin(), invocation.ids.end());
-  const auto codes = objects.prefetch(ids, invocation.wait_ms.value_or(0));
+  const auto codes =
+      objects.prefetch(ids, invocation.wait_ms.value_or(0),
+                       {.transfer = invocation.transfer, .is_checked = invocation.is_checked});
   int worst = kDone;
   for (size_t i = 0; i < codes.size(); ++i) {
     if (codes[i] == Code::kOk) continue;
