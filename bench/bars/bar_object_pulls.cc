@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast a node gets objects that another one has, over TCP on loopback.
-#include <fmt/core.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,15 +46,15 @@ class TwoNodes {
     }
     const std::string list = fmt::format("version=1,a=127.0.0.1:{},b=127.0.0.1:{}", ports[0], ports[1]);
     for (size_t i = 0; i < ports.size(); ++i) {
-      Reported<PrivateNode> node = PrivateNode::start(
-          {.program = run.options.node_program,
-           .memory_limit_bytes = node_memory_bytes(1000),
-           .is_bound = false,
-           .listen_address = "127.0.0.1",
-           .objects_limit_bytes = bytes + 64 * kMiB,
-           .listen_port = ports[i],
-           .further = {"--cluster-nodes", list, "--cluster-self", i == 0 ? "a" : "b", "--cluster-secret-file",
-                       secret}});
+      Reported<PrivateNode> node =
+          PrivateNode::start({.program = run.options.node_program,
+                              .memory_limit_bytes = node_memory_bytes(1000),
+                              .is_bound = false,
+                              .listen_address = "127.0.0.1",
+                              .objects_limit_bytes = bytes + 64 * kMiB,
+                              .listen_port = ports[i],
+                              .further = {"--cluster-nodes", list, "--cluster-self", i == 0 ? "a" : "b",
+                                          "--cluster-secret-file", secret}});
       if (!node) return report(node.error());
       Reported<Client> client = connect_to(*node);
       if (!client) return report(client.error());
@@ -129,7 +129,8 @@ class TwoNodes {
 // The same bytes asked for with one short message each, and sent by a thread that has them in memory.
 class RawExchange {
  public:
-  RawExchange(uint64_t count, uint64_t bytes) : count_(count), bytes_(bytes), from_(count * bytes), to_(from_.size()) {
+  RawExchange(uint64_t count, uint64_t bytes)
+      : count_(count), bytes_(bytes), from_(count * bytes), to_(from_.size()) {
     fill_body(from_, 1);
   }
   RawExchange(const RawExchange&) = delete;
@@ -152,7 +153,8 @@ class RawExchange {
   [[nodiscard]] Reported<double> run() {
     const uint64_t start_ns = now_ns();
     for (uint64_t i = 0; i < count_; ++i) {
-      if (::write(socket_.get(), &i, sizeof(i)) != sizeof(i) || !take(std::span(to_).subspan(i * bytes_, bytes_)))
+      if (::write(socket_.get(), &i, sizeof(i)) != sizeof(i) ||
+          !take(std::span(to_).subspan(i * bytes_, bytes_)))
         return report(Code::kSystem, "the raw exchange broke");
     }
     const double taken = static_cast<double>(now_ns() - start_ns) / 1e9;
@@ -208,8 +210,7 @@ class RedisGets {
     for (uint64_t i = 0; i < count; ++i) {
       fill_body(body, i);
       const std::string key = object_id(i);
-      const std::string head =
-          fmt::format("*3\r\n$3\r\nSET\r\n${}\r\n{}\r\n${}\r\n", key.size(), key, bytes);
+      const std::string head = fmt::format("*3\r\n$3\r\nSET\r\n${}\r\n{}\r\n${}\r\n", key.size(), key, bytes);
       if (!gets->send(std::as_bytes(std::span(head))) || !gets->send(body) ||
           !gets->send(std::as_bytes(std::span("\r\n", 2))) || gets->line() != "+OK") {
         return report(Code::kSystem, "Redis did not take a value");
@@ -304,8 +305,9 @@ Reported<Outcome> measure(BarRun& run, uint64_t bytes, Rival rival) {
   };
   return in_turns(
       run,
-      fmt::format("{} objects of {} KiB, one after the other, from look-up to seal; node to node over loopback",
-                  shape.count, shape.bytes / kKiB),
+      fmt::format(
+          "{} objects of {} KiB, one after the other, from look-up to seal; node to node over loopback",
+          shape.count, shape.bytes / kKiB),
       [&](uint64_t) -> Reported<Turn> {
         const Reported<double> ours = rate((*nodes)->pull(0, shape.count, Transfer::kAuto));
         const Reported<double> theirs = rate(raw ? raw->run() : redis->run());
@@ -332,35 +334,35 @@ Reported<Outcome> measure_auto(BarRun& run) {
   if (!nodes) return report(nodes.error());
   uint64_t first = 0;
   for (const Shape& shape : shapes) {
-    if (const Reported<> made = (*nodes)->make(first, shape.count, shape.bytes); !made) return report(made.error());
+    if (const Reported<> made = (*nodes)->make(first, shape.count, shape.bytes); !made)
+      return report(made.error());
     first += shape.count;
   }
-  return in_turns(
-      run, "objects of 1 KiB, 4 KiB and so on to 64 MiB; the sample is the worst size",
-      [&](uint64_t) -> Reported<Turn> {
-        Turn turn{.sample = 1e9};
-        uint64_t at = 0;
-        for (const Shape& shape : shapes) {
-          std::array<double, 3> seconds{};
-          // In turns, so that what else the machine does meets all.
-          for (const Transfer way : {Transfer::kSend, Transfer::kRead, Transfer::kAuto}) {
-            const Reported<double> taken = (*nodes)->pull(at, shape.count, way);
-            if (!taken) return report(taken.error());
-            const size_t index = way == Transfer::kSend ? 0 : way == Transfer::kRead ? 1 : 2;
-            seconds[index] = *taken / static_cast<double>(shape.count) * 1e6;
-          }
-          const double share = std::min(seconds[0], seconds[1]) / seconds[2];
-          turn.sample = std::min(turn.sample, share);
-          const std::string size = shape.bytes < kMiB ? fmt::format("{} KiB", shape.bytes / kKiB)
-                                                      : fmt::format("{} MiB", shape.bytes / kMiB);
-          turn.details.push_back({size + " send", seconds[0], "us"});
-          turn.details.push_back({size + " read", seconds[1], "us"});
-          turn.details.push_back({size + " auto", seconds[2], "us"});
-          at += shape.count;
-        }
-        return turn;
-      },
-      {.over = Over::kTcp});
+  return in_turns(run, "objects of 1 KiB, 4 KiB and so on to 64 MiB; the sample is the worst size",
+                  [&](uint64_t) -> Reported<Turn> {
+                    Turn turn{.sample = 1e9};
+                    uint64_t at = 0;
+                    for (const Shape& shape : shapes) {
+                      std::array<double, 3> seconds{};
+                      // In turns, so that what else the machine does meets all.
+                      for (const Transfer way : {Transfer::kSend, Transfer::kRead, Transfer::kAuto}) {
+                        const Reported<double> taken = (*nodes)->pull(at, shape.count, way);
+                        if (!taken) return report(taken.error());
+                        const size_t index = way == Transfer::kSend ? 0 : way == Transfer::kRead ? 1 : 2;
+                        seconds[index] = *taken / static_cast<double>(shape.count) * 1e6;
+                      }
+                      const double share = std::min(seconds[0], seconds[1]) / seconds[2];
+                      turn.sample = std::min(turn.sample, share);
+                      const std::string size = shape.bytes < kMiB ? fmt::format("{} KiB", shape.bytes / kKiB)
+                                                                  : fmt::format("{} MiB", shape.bytes / kMiB);
+                      turn.details.push_back({size + " send", seconds[0], "us"});
+                      turn.details.push_back({size + " read", seconds[1], "us"});
+                      turn.details.push_back({size + " auto", seconds[2], "us"});
+                      at += shape.count;
+                    }
+                    return turn;
+                  },
+                  {.over = Over::kTcp});
 }
 
 const BarRows kRows = {

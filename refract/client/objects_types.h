@@ -60,8 +60,8 @@ struct ObjectPlaces {
   std::vector<std::string> nodes;  // Their names. Those that get it just now are the last.
 };
 
-// How a copy comes from another node: in messages, or by its network's READs. By itself a node chooses what it
-// has found quicker for objects of that size.
+// How a copy comes from another node: in messages, or by its network's READs. By itself a node chooses what
+// it has found quicker for objects of that size.
 enum class Transfer : uint8_t { kAuto, kSend, kRead };
 struct PrefetchOptions {
   Transfer transfer = Transfer::kAuto;

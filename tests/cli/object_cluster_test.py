@@ -146,7 +146,8 @@ class SharedObjectCommands(unittest.TestCase):
                 key = f"{{{self.homes['b']}}}{way}{action}"
                 self.do("a", "put", key, data=body)
                 options = ("--check",) if action == "prefetch" else ()
-                self.assertEqual(self.run_object("c", action, key, "--transfer", way, *options).returncode, DONE)
+                done = self.run_object("c", action, key, "--transfer", way, *options)
+                self.assertEqual(done.returncode, DONE, sentence(done))
                 got = self.run_object("c", "get", key)
                 self.assertTrue(got.stdout == body, f"{way} {action} brought other bytes")
             rows = [json.loads(line) for line in self.do("c", "paths", "--json").splitlines()]
@@ -159,7 +160,8 @@ class SharedObjectCommands(unittest.TestCase):
         self.assertIn("a: round trip ", text)
         self.assertIn("2.0 MiB", text)
         self.assertIn("b: nothing was pulled from it yet", text)
-        self.refused(WRONG, "--transfer is auto, send or read, not 'fast'", "c", "get", "x", "--transfer", "fast")
+        self.refused(WRONG, "--transfer is auto, send or read, not 'fast'", "c", "get", "x", "--transfer",
+                     "fast")
 
     def test_waits_on_one_for_what_another_puts(self):
         for command, wait in (("get", "--wait"), ("wait", "--for"), ("prefetch", "--wait")):

@@ -74,10 +74,11 @@ struct RunOutcome {
   [[nodiscard]] std::string text() const {
     return fmt::format(
         "{} puts, {} gets, {} misses, {} deletes, {} that missed a node, {} answers that a node is away, {} "
-        "pulls, {} of them from several, {} holders left, {} READs, {} times all were asked, {} kills, {} memories "
+        "pulls, {} of them from several, {} holders left, {} READs, {} times all were asked, {} kills, {} "
+        "memories "
         "lost, {} lists, {} cuts",
-        puts, gets, misses, deletes, partial_deletes, away, pulls, from_several, givers_left, reads, asked_all,
-        kills, losses, lists, cuts);
+        puts, gets, misses, deletes, partial_deletes, away, pulls, from_several, givers_left, reads,
+        asked_all, kills, losses, lists, cuts);
   }
 };
 

@@ -210,7 +210,8 @@ Options
 Examples
   $ refract object prefetch weights tokenizer
 )"},
-    HelpPage{"paths", "what the node knows of its ways to others", R"(refract object paths: what the node knows of its ways to others
+    HelpPage{"paths", "what the node knows of its ways to others",
+             R"(refract object paths: what the node knows of its ways to others
 
 Usage: refract object paths [options]
 

@@ -350,9 +350,8 @@ int locate_objects(const ObjectInvocation& invocation, Objects& objects, Client&
 
 int prefetch_objects(const ObjectInvocation& invocation, Objects& objects, Client& client) {
   const std::vector<Bytes> ids(invocation.ids.begin(), invocation.ids.end());
-  const auto codes =
-      objects.prefetch(ids, invocation.wait_ms.value_or(0),
-                       {.transfer = invocation.transfer, .is_checked = invocation.is_checked});
+  const auto codes = objects.prefetch(ids, invocation.wait_ms.value_or(0),
+                                      {.transfer = invocation.transfer, .is_checked = invocation.is_checked});
   int worst = kDone;
   for (size_t i = 0; i < codes.size(); ++i) {
     if (codes[i] == Code::kOk) continue;

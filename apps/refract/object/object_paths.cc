@@ -90,9 +90,8 @@ std::string text_of(const ObjectPath& path) {
 }
 
 documents::Value row_of(const ObjectPath& path) {
-  documents::Value row = {{"node", path.node},
-                          {"round_trip_ns", path.round_trip_ns},
-                          {"bytes_per_s", path.bytes_per_s}};
+  documents::Value row = {
+      {"node", path.node}, {"round_trip_ns", path.round_trip_ns}, {"bytes_per_s", path.bytes_per_s}};
   if (path.switch_bytes) row.append_member("switch_bytes", *path.switch_bytes);
   std::vector<documents::Value> curve;
   for (const ObjectPath::Point& point : path.curve) {

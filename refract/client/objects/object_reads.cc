@@ -154,9 +154,9 @@ Task<Code> await_copy(ObjectPeer& peer, std::span<const std::byte> id, Until unt
   const ObjectPeer::Outcome outcome = co_await peer.drive(
       [&](ObjectLink& link) { return ask_await(link, id, slice_of(peer, until), record, wish); });
   if (outcome.code == Code::kNoSpace) {
-    peer.set_trouble({Code::kNoSpace,
-                      "the node has no room for a copy: what it has is held, kept or being made",
-                      "let go of objects, or give the node more memory: refract object stat says what it has"});
+    peer.set_trouble(
+        {Code::kNoSpace, "the node has no room for a copy: what it has is held, kept or being made",
+         "let go of objects, or give the node more memory: refract object stat says what it has"});
   }
   co_return outcome.code;
 }

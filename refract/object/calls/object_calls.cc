@@ -308,7 +308,8 @@ Task<Result<ObjectCalls::Paths>> ObjectCalls::paths(uint32_t first, uint64_t dea
     bytes = bytes.subspan(entry->name_bytes);
   }
   // It ends, since each page has what the one before it did not.
-  if (!reply || !bytes.empty() || (reply->next != 0 && reply->next <= first)) co_return fail(Code::kMalformed);
+  if (!reply || !bytes.empty() || (reply->next != 0 && reply->next <= first))
+    co_return fail(Code::kMalformed);
   paths.next = reply->next;
   co_return paths;
 }

@@ -80,12 +80,12 @@ class Directory final : public rpc::Service, public Elsewhere, public PathTeller
 
   struct Counts {
     HomeTable::Counts home;
-    bool is_complete = false;     // The home has heard from all.
-    uint64_t look_ups = 0;        // For clients of this node,
-    uint64_t asked_all = 0;       // among them those that the home could not tell.
-    uint64_t pulls = 0;           // Copies that came,
-    uint64_t pulled_bytes = 0;    // their bytes,
-    uint64_t pulls_failed = 0;    // and attempts that brought none.
+    bool is_complete = false;         // The home has heard from all.
+    uint64_t look_ups = 0;            // For clients of this node,
+    uint64_t asked_all = 0;           // among them those that the home could not tell.
+    uint64_t pulls = 0;               // Copies that came,
+    uint64_t pulled_bytes = 0;        // their bytes,
+    uint64_t pulls_failed = 0;        // and attempts that brought none.
     uint64_t pulls_from_several = 0;  // Among them: several holders brought pieces of one.
     uint64_t givers_left = 0;         // Holders that did not bring what they were asked for.
     uint64_t transfer_calls = 0;      // Of all pulls: round trips to holders,

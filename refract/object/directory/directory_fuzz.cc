@@ -145,10 +145,11 @@ class World {
   void call(Caller& caller, Input& input) {
     // Those of transfers stand behind.
     const uint8_t number = input.byte() % 15;
-    const auto method = static_cast<uint16_t>(
-        number < 10 ? wire::kDirectoryMethodsBegin + number : wire::kTransferMethodsBegin + number - 10);
+    const auto method = static_cast<uint16_t>(number < 10 ? wire::kDirectoryMethodsBegin + number
+                                                          : wire::kTransferMethodsBegin + number - 10);
     std::string body = input.text();
-    if (method >= wire::kTransferMethodsBegin) return start(caller, method, of_transfer(method, body, input), true);
+    if (method >= wire::kTransferMethodsBegin)
+      return start(caller, method, of_transfer(method, body, input), true);
     put_where_zero(body, 0, node_.list.version);
     if (method == static_cast<uint16_t>(Method::kHello)) {
       put_where_zero(body, offsetof(wire::HelloRequest, list_digest), node_.digest());
@@ -177,17 +178,17 @@ class World {
     const auto object = node_.owner().store.find(test::as_bytes(id));
     if (!object) return body;
     const uint8_t how = input.byte();
-    return test::body_of(wire::TransferRequest{.birth = object->birth,
-                                               .body_bytes = object->parts.body_bytes,
-                                               .offset = 0,
-                                               .metadata_bytes = object->parts.metadata_bytes,
-                                               .bytes = how % 2 == 0 ? uint32_t{0} : uint32_t{how},
-                                               .id_bytes = test::short_of(id.size()),
-                                               .by = how % 2 == 0 ? wire::TransferBy::kReads
-                                                                  : wire::TransferBy::kMessages,
-                                               .wants_digest = static_cast<uint8_t>(how >> 7),
-                                               .reserved = {}},
-                         id);
+    return test::body_of(
+        wire::TransferRequest{.birth = object->birth,
+                              .body_bytes = object->parts.body_bytes,
+                              .offset = 0,
+                              .metadata_bytes = object->parts.metadata_bytes,
+                              .bytes = how % 2 == 0 ? uint32_t{0} : uint32_t{how},
+                              .id_bytes = test::short_of(id.size()),
+                              .by = how % 2 == 0 ? wire::TransferBy::kReads : wire::TransferBy::kMessages,
+                              .wants_digest = static_cast<uint8_t>(how >> 7),
+                              .reserved = {}},
+        id);
   }
   void use(Input& input) {
     const uint8_t what = input.byte();

@@ -110,9 +110,9 @@ Task<> Directory::State::look(Search& search) {
 
 Task<> Directory::State::take_found(const HomeTable::Found& found, Search& search) {
   if (search.pulls) {
-    co_await pull_from(
-        found.holders,
-        {.id = search.id, .birth = found.birth, .parts = found.parts, .wish = search.wish}, search);
+    co_await pull_from(found.holders,
+                       {.id = search.id, .birth = found.birth, .parts = found.parts, .wish = search.wish},
+                       search);
     if (search.code != Code::kOk) end_coming(search.id, found.birth);
     co_return;
   }
@@ -318,11 +318,11 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
   }
   const uint64_t version = list_version;
   Code code = co_await pull_room.take({.id = id,
-                                  .birth = pull.birth,
-                                  .body_bytes = pull.parts.body_bytes,
-                                  .metadata_bytes = pull.parts.metadata_bytes,
-                                  .is_pulled = true},
-                                 !pull.wish.is_in_advance);
+                                       .birth = pull.birth,
+                                       .body_bytes = pull.parts.body_bytes,
+                                       .metadata_bytes = pull.parts.metadata_bytes,
+                                       .is_pulled = true},
+                                      !pull.wish.is_in_advance);
   if (code == Code::kExists) {
     const Result<Object> object = parts.store.find(id);
     co_return object && object->birth == pull.birth ? Code::kOk : Code::kExists;

@@ -130,7 +130,7 @@ struct DirectoryTypes {
   // An attempt to find one object for clients of this node.
   struct Search {
     const std::string& id;
-    bool pulls = true;                // Else it is located only.
+    bool pulls = true;  // Else it is located only.
     PullWish wish = {};
     bool tells_later = false;         // The home tells when it comes.
     MemberSet to_ask = {};            // Members that may have it,

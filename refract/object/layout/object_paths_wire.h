@@ -31,7 +31,8 @@ struct PathsReply {
 struct PathEntry {
   uint64_t round_trip_ns;  // 0: not known; likewise all below.
   uint64_t bytes_per_s;
-  uint64_t switch_bytes;  // From here on READs are quicker than messages. All ones: at no size that was tried.
+  uint64_t
+      switch_bytes;  // From here on READs are quicker than messages. All ones: at no size that was tried.
   // For objects of 1 KiB, 2 KiB and so on: what they take by messages, and by READs.
   uint64_t message_ns[kPathSizes];
   uint64_t read_ns[kPathSizes];

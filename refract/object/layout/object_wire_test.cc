@@ -164,7 +164,9 @@ TEST(ObjectFormat, the_page_shows_objects_in_messages) {
 TEST(ObjectFormat, the_page_shows_how_an_object_is_read) {
   expect_page_shows(
       "### await and fetch in hex",
-      Bytes().add(AwaitRequest{.timeout_ns = kForever, .id_bytes = 5, .transfer = 0, .flags = 0, .reserved = {}}).text("apple"));
+      Bytes()
+          .add(AwaitRequest{.timeout_ns = kForever, .id_bytes = 5, .transfer = 0, .flags = 0, .reserved = {}})
+          .text("apple"));
   expect_page_shows("### The answer of await in hex", Bytes().add(apple()));
   expect_page_shows("### The answer of fetch in hex",
                     Bytes().add(FetchReply{.object = apple(), .fetch = 0, .window = {}}).text(kFilled));

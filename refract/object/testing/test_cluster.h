@@ -101,8 +101,7 @@ class SimMember {
     auto* base = static_cast<std::byte*>(pages.data()->bytes);
     test::format_space(base, 2, options_.chunks, host.clock());
     memories_.push_back(std::make_unique<sim::VisibleMemory>(
-        sim::VisibleMemory::Options{
-            .bytes = bytes, .bytes_max = bytes, .seed = memories_.size() + 1},
+        sim::VisibleMemory::Options{.bytes = bytes, .bytes_max = bytes, .seed = memories_.size() + 1},
         std::vector<std::byte>(base, base + 2 * kChunkBytes)));
     host.attach(memories_.back().get());
     identity_ = {world_.prng().next(), world_.prng().next()};

@@ -43,9 +43,9 @@ struct TransferSource {
 
 // Tests have small ones.
 struct TransferLimits {
-  uint64_t piece_bytes = kMiB;              // Of a READ.
-  uint64_t message_bytes = 1 << 30;         // Of an answer, beside what the channel carries.
-  uint64_t stall_ns = 2 * kSecond_ns;       // Nothing came of a holder for so long, while others may take its
+  uint64_t piece_bytes = kMiB;         // Of a READ.
+  uint64_t message_bytes = 1 << 30;    // Of an answer, beside what the channel carries.
+  uint64_t stall_ns = 2 * kSecond_ns;  // Nothing came of a holder for so long, while others may take its
   uint64_t stall_alone_ns = 10 * kSecond_ns;  // place, or none may: it is left.
 };
 

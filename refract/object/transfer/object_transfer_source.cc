@@ -23,14 +23,14 @@ constexpr uint64_t kDone_ns = kSecond_ns;
 constexpr uint64_t kPostPause_ns = 50 * kMicrosecond_ns;
 // On a slow path pieces are as long as this takes.
 constexpr double kPieceTime_s = 0.2;
+// A wake-up costs as much as the next piece takes; for longer than this it does not.
+constexpr uint64_t kAwakeMax_ns = kMillisecond_ns;
 
 // Not inlined: the request is aligned more than a coroutine's frame.
 [[nodiscard, gnu::noinline]] bool try_post(fabric::Channel& channel, const fabric::RemoteSpan& source,
                                            std::span<std::byte> target, runtime::Token token) noexcept {
-  const fabric::Request request = {.token = token,
-                                   .local = {target.data(), target.size()},
-                                   .remote = source,
-                                   .op = fabric::Op::kRead};
+  const fabric::Request request = {
+      .token = token, .local = {target.data(), target.size()}, .remote = source, .op = fabric::Op::kRead};
   return channel.post({&request, 1}) == 1;
 }
 
@@ -126,6 +126,12 @@ Code ObjectTransfer::Source::outcome_of(const OpResult& reply) const noexcept {
   return is_open() ? Code::kDeadlineExceeded : Code::kUnavailable;
 }
 
+// Until about so many bytes have come.
+void ObjectTransfer::Source::stay_awake_for(uint64_t bytes) noexcept {
+  const uint64_t ns = std::max(path_.time_of(bytes), path_.round_trip_ns());
+  if (ns > 0 && ns <= kAwakeMax_ns) transfer_.shard_.stay_awake_for(ns);
+}
+
 // One answer is waited for as long as a holder may stall.
 uint64_t ObjectTransfer::Source::give_up_ns() const noexcept {
   const TransferLimits& limits = transfer_.order_.limits;
@@ -158,6 +164,7 @@ Task<Code> ObjectTransfer::Source::open() {
   const CallFront front({bytes_of(request), order.id});
   const uint64_t sent_ns = transfer_.shard_.refresh_now();
   ++share.calls;
+  stay_awake_for(first.bytes);
   const OpResult answer =
       co_await session_.call(call_of(TransferMethod::kTransfer, front.bytes()), give_up_ns());
   Code code = outcome_of(answer);
@@ -188,7 +195,8 @@ Code ObjectTransfer::Source::take_opened(const wire::TransferReply& reply, std::
     return code;
   }
   // Nothing is kept only where nothing is left to be asked for.
-  if (reply.pieces != 0 || rest.size() != first.bytes || (reply.transfer == 0 && first.bytes != filled_bytes)) {
+  if (reply.pieces != 0 || rest.size() != first.bytes ||
+      (reply.transfer == 0 && first.bytes != filled_bytes)) {
     return Code::kMalformed;
   }
   if (first.bytes > 0) store(first.offset, rest);
@@ -247,10 +255,8 @@ void ObjectTransfer::Source::ask_messages() {
     if (call == 0) return transfer_.queue_.give_back(piece);
     ++share.calls;
     ++messages_under_way_;
-    message = {.piece = piece,
-               .call = call,
-               .sent_ns = transfer_.shard_.now_ns(),
-               .brought_before = share.bytes};
+    message = {
+        .piece = piece, .call = call, .sent_ns = transfer_.shard_.now_ns(), .brought_before = share.bytes};
   }
 }
 
@@ -263,6 +269,7 @@ Task<Code> ObjectTransfer::Source::receive() {
       co_await transfer_.shard_.sleep_for(kPostPause_ns);
       continue;
     }
+    stay_awake_for(message_bytes(0));
     // Awaiting changes it, which the check does not see.
     runtime::Pending news = transfer_.shard_.ops().begin(kForever_ns);  // NOLINT(misc-const-correctness)
     if (news.token() == 0) {
@@ -310,7 +317,7 @@ void ObjectTransfer::Source::brought(PieceQueue::Piece piece, uint64_t since_ns,
   if (transfer_.order_.is_checked) unchecked_.push_back(piece);
   const uint64_t now_ns = transfer_.shard_.refresh_now();
   progress_ns_ = now_ns;
-  // Neither the beginning, when nothing had come yet, nor the end shows a full path.
+  // The beginning, when nothing had come yet, and the end show no full path.
   const bool is_full = brought_before > 0 && !transfer_.queue_.is_empty();
   path_.note_rate(share.bytes - brought_before, now_ns - since_ns, is_full);
 }
@@ -372,6 +379,7 @@ Task<Code> ObjectTransfer::Source::read() {
     while (code_ == Code::kOk && reads_.size() < reads_wanted() && post_one()) {
     }
     if (!reads_.empty()) {
+      stay_awake_for(reads_.front().piece.bytes);
       co_await finish_one();
       continue;
     }
@@ -420,8 +428,8 @@ Task<Code> ObjectTransfer::Source::check_piece(PieceQueue::Piece piece) {
                                   .bytes = static_cast<uint32_t>(piece.bytes),
                                   .reserved = 0};
   ++share.calls;
-  const OpResult answer = co_await session_.call(call_of(TransferMethod::kDigest, bytes_of(request)),
-                                                 give_up_ns());
+  const OpResult answer =
+      co_await session_.call(call_of(TransferMethod::kDigest, bytes_of(request)), give_up_ns());
   const Code code = outcome_of(answer);
   if (code != Code::kOk) co_return code;
   std::span<const std::byte> bytes = answer.bytes;

@@ -88,6 +88,7 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   }
   [[nodiscard]] Code outcome_of(const runtime::OpResult& reply) const noexcept;
   [[nodiscard]] uint64_t give_up_ns() const noexcept;
+  void stay_awake_for(uint64_t bytes) noexcept;
   [[nodiscard]] bool is_open() const noexcept { return session_.state() == rpc::Session::State::kOpen; }
   void store(uint64_t offset, std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] std::byte* room_at(uint64_t offset) const noexcept {

@@ -31,8 +31,7 @@ class ObjectTransferTest : public testing::Test {
     node.reach();
     node.settle();
     caller = node.connect();
-    const test::Answer hello =
-        node.call(caller, wire::DirectoryMethod::kHello, test::hello_body(node, "b"));
+    const test::Answer hello = node.call(caller, wire::DirectoryMethod::kHello, test::hello_body(node, "b"));
     const uint64_t stream = hello.as<wire::HelloReply>().stream;
     const std::string holds = test::change_body(wire::ChangeKind::kHolds, id, kBirth, bytes.size());
     EXPECT_EQ(node.call(caller, wire::DirectoryMethod::kChanges,
@@ -45,11 +44,10 @@ class ObjectTransferTest : public testing::Test {
   ToldNode::Said say(uint16_t method, std::string_view body) {
     if (method == static_cast<uint16_t>(wire::DirectoryMethod::kHello)) {
       return {Code::kOk,
-              body_of(wire::HelloReply{.list_version = node.list.version,
-                                       .stream = 1,
-                                       .name_bytes = 1,
-                                       .reserved = {}},
-                      "b")};
+              body_of(
+                  wire::HelloReply{
+                      .list_version = node.list.version, .stream = 1, .name_bytes = 1, .reserved = {}},
+                  "b")};
     }
     if (method == static_cast<uint16_t>(wire::DirectoryMethod::kChanges)) {
       wire::ChangesRequest page{};
@@ -100,8 +98,8 @@ class ObjectTransferTest : public testing::Test {
   }
   [[nodiscard]] uint64_t start_get(uint64_t timeout_ns = 0) {
     const std::string body = test::await_body(id, timeout_ns);
-    const uint64_t call = client->start(
-        {.method = static_cast<uint16_t>(wire::Method::kAwait), .head = test::as_bytes(body)});
+    const uint64_t call =
+        client->start({.method = static_cast<uint16_t>(wire::Method::kAwait), .head = test::as_bytes(body)});
     REFRACT_CHECK(call != 0);
     return call;
   }
@@ -115,8 +113,7 @@ class ObjectTransferTest : public testing::Test {
   [[nodiscard]] std::string here() {
     const Result<Object> object = node.owner().store.find(test::as_bytes(id));
     if (!object) return "";
-    const std::byte* const first =
-        node.owner().writer.base() + object->object.value + ObjectParts::body_at();
+    const std::byte* const first = node.owner().writer.base() + object->object.value + ObjectParts::body_at();
     return {reinterpret_cast<const char*>(first), bytes.size()};
   }
   void expect_nothing_is_left() {
@@ -202,13 +199,12 @@ TEST_F(ObjectTransferTest, a_holder_that_lies_about_pieces_is_left_before_anythi
 TEST_F(ObjectTransferTest, an_answer_of_another_length_or_form_is_no_answer) {
   const auto none = [](const wire::TransferRequest&) { return ToldNode::Said(Code::kUnsupported, ""); };
   using Twist = std::function<void(wire::TransferReply&, std::string&)>;
-  const std::vector<Twist> twists = {
-      [](wire::TransferReply&, std::string& first) { first.pop_back(); },
-      [](wire::TransferReply&, std::string& first) { first += "x"; },
-      [](wire::TransferReply&, std::string& first) { first.clear(); },
-      [](wire::TransferReply& reply, std::string&) { reply.transfer = 0; },
-      [](wire::TransferReply& reply, std::string&) { reply.pieces = 1; },
-      [](wire::TransferReply& reply, std::string&) { reply.reserved = 1; }};
+  const std::vector<Twist> twists = {[](wire::TransferReply&, std::string& first) { first.pop_back(); },
+                                     [](wire::TransferReply&, std::string& first) { first += "x"; },
+                                     [](wire::TransferReply&, std::string& first) { first.clear(); },
+                                     [](wire::TransferReply& reply, std::string&) { reply.transfer = 0; },
+                                     [](wire::TransferReply& reply, std::string&) { reply.pieces = 1; },
+                                     [](wire::TransferReply& reply, std::string&) { reply.reserved = 1; }};
   for (size_t i = 0; i < twists.size(); ++i) {
     on_transfer = [&, i](const wire::TransferRequest& of) {
       if (of.by == TransferBy::kReads) return none(of);

@@ -35,7 +35,8 @@ constexpr uint64_t kRareTrial = 8;
 [[nodiscard]] constexpr bool is_clear(const PathMemory::Size& size) noexcept {
   if (!is_known(size)) return false;
   const size_t better = quicker(size);
-  const bool is_tried = size.by[0].pulls >= PathMemory::kTrials / 2 && size.by[1].pulls >= PathMemory::kTrials / 2;
+  const bool is_tried =
+      size.by[0].pulls >= PathMemory::kTrials / 2 && size.by[1].pulls >= PathMemory::kTrials / 2;
   return is_tried && size.by[1 - better].ns / 3 * 2 > size.by[better].ns;
 }
 
@@ -63,14 +64,15 @@ TransferBy PathMemory::choose(uint64_t bytes, const Channel& channel) noexcept {
   const uint64_t number = size.pulls++ % kPeriod;
   if (const auto clear = clearly_better(at)) {
     if (!is_clear(size)) return *clear;
-    // Paths change. The worse way is tried once in a while where the answer was found, and the more seldom the
-    // more that costs.
+    // Paths change. The worse way is tried once in a while where the answer was found, and the more seldom
+    // the more that costs.
     const size_t better = index_of(*clear);
     const uint64_t times_worse = size.by[1 - better].ns / size.by[better].ns + 1;
     const bool is_trial = size.pulls % (kPeriod * kRareTrial * times_worse) == 0;
     return is_trial ? way(1 - better) : *clear;
   }
-  const uint64_t from = channel.one_sided_bytes_min != 0 ? channel.one_sided_bytes_min : channel.message_bytes + 1;
+  const uint64_t from =
+      channel.one_sided_bytes_min != 0 ? channel.one_sided_bytes_min : channel.message_bytes + 1;
   const size_t first = bytes >= from ? 1 : 0;
   if (number < kTrials) return way(number % 2 == 0 ? first : 1 - first);
   return is_known(size) ? way(quicker(size)) : way(first);
@@ -108,7 +110,8 @@ void PathMemory::note_round_trip(uint64_t ns) noexcept {
 
 // The highest of late: what was slowed down by something else says nothing of the path.
 void PathMemory::note_rate(uint64_t bytes, uint64_t ns, bool is_full) noexcept {
-  const auto rate = static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<uint64_t>(ns, 1)));
+  const auto rate = static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 /
+                                          static_cast<double>(std::max<uint64_t>(ns, 1)));
   if (rate >= bytes_per_s_) {
     bytes_per_s_ = rate;
   } else if (is_full) {

@@ -50,7 +50,8 @@ TEST(PieceQueue, each_byte_is_brought_once_whatever_comes_back) {
     std::string seen(bytes, '\0');
     std::vector<PieceQueue::Piece> taken;
     while (!queue.is_done()) {
-      if (const PieceQueue::Piece piece = queue.take(1 + prng.below(20)); piece.bytes > 0) taken.push_back(piece);
+      if (const PieceQueue::Piece piece = queue.take(1 + prng.below(20)); piece.bytes > 0)
+        taken.push_back(piece);
       ASSERT_FALSE(taken.empty());
       const size_t at = prng.below(taken.size());
       const PieceQueue::Piece piece = taken[at];

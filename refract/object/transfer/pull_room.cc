@@ -87,10 +87,11 @@ Task<Code> PullRoom::take_in_turn(ObjectStore::NewObject object, bool is_awaited
     // Awaiting changes it, which the check does not see.
     runtime::Pending turn = parts_.shard.ops().begin(again_ns);  // NOLINT(misc-const-correctness)
     place.waiter() = turn.token();
+    const uint64_t pause_ns = turn.token() != 0 ? 0 : kRoomPause_ns;
     if (turn.token() != 0) (void)co_await turn;
     place.waiter() = 0;
     // The one before it in the line stands below on the stack.
-    co_await parts_.shard.sleep_for(turn.token() != 0 ? 0 : kRoomPause_ns);
+    co_await parts_.shard.sleep_for(pause_ns);
   }
 }
 

@@ -55,8 +55,8 @@ class PullRoom {
   void end_grace_of(std::span<const std::byte> id, uint64_t birth);
 
   struct Counts {
-    uint64_t waits = 0;  // Pulls that did not find room at once,
-    uint64_t fails = 0;  // and those that found none at all.
+    uint64_t waits = 0;   // Pulls that did not find room at once,
+    uint64_t fails = 0;   // and those that found none at all.
     uint64_t graces = 0;  // Copies that nothing may take now.
   };
   [[nodiscard]] Counts counts() const noexcept;

@@ -122,7 +122,8 @@ Code TransferGiver::begin(const rpc::Responder& from, const wire::TransferReques
   }
   std::vector<Open>& all = open_[from.session.bits];
   if (all.size() >= wire::kTransfersPerSession) return Code::kOverloaded;
-  Open open{.number = last_number_ + 1, .object = object.object, .bytes = {first, filled_bytes}, .window = {}};
+  Open open{
+      .number = last_number_ + 1, .object = object.object, .bytes = {first, filled_bytes}, .window = {}};
   if (by_reads) {
     if (parts_.windows == nullptr) return Code::kUnsupported;
     open.window = parts_.windows->open({first, filled_bytes}, {.read = true});
@@ -141,10 +142,8 @@ Code TransferGiver::begin(const rpc::Responder& from, const wire::TransferReques
     answer(from, Code::kOk, bytes_of(reply), wanted);
     return Code::kOk;
   }
-  const wire::TransferPiece piece{.address = open.window->address.bits,
-                                  .key = open.window->key.bits,
-                                  .offset = 0,
-                                  .bytes = filled_bytes};
+  const wire::TransferPiece piece{
+      .address = open.window->address.bits, .key = open.window->key.bits, .offset = 0, .bytes = filled_bytes};
   answer(from, Code::kOk, bytes_of(reply), bytes_of(piece));
   return Code::kOk;
 }
@@ -157,8 +156,7 @@ TransferGiver::Open* TransferGiver::find(rpc::SessionId session, uint64_t number
 }
 
 void TransferGiver::touch(Open& open) noexcept {
-  open.due_ns =
-      moment_after(parts_.shard.now_ns(), kIdle_ns + open.bytes.size() / kMiB * kIdlePerMiB_ns);
+  open.due_ns = moment_after(parts_.shard.now_ns(), kIdle_ns + open.bytes.size() / kMiB * kIdlePerMiB_ns);
 }
 
 void TransferGiver::data(const rpc::Responder& from, std::span<const std::byte> body, bool is_digest) {

@@ -40,9 +40,9 @@ class TransferGiver final : public rpc::Service {
     Writer& writer;
     kv::SessionPins& pins;  // Among the sources that the heap asks.
     runtime::Shard& shard;
-    Elsewhere& elsewhere;               // Which sessions may ask; it is told what they get.
-    kv::WindowSource* windows;          // Null: bytes go in messages alone.
-    std::function<void()> has_let_go;   // An object is not held for a transfer any more: room may have come.
+    Elsewhere& elsewhere;              // Which sessions may ask; it is told what they get.
+    kv::WindowSource* windows;         // Null: bytes go in messages alone.
+    std::function<void()> has_let_go;  // An object is not held for a transfer any more: room may have come.
   };
   explicit TransferGiver(Parts parts) : parts_(std::move(parts)) {}
   TransferGiver(const TransferGiver&) = delete;

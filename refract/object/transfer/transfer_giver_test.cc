@@ -190,14 +190,16 @@ TEST_F(TransferGiverTest, another_birth_or_other_lengths_are_refused) {
   asked.metadata_bytes = 1;
   EXPECT_EQ(transfer(asked).code, Code::kInvalidArgument);
   ASSERT_TRUE(node.owner().store.erase(test::as_bytes(id), kBirth).has_value());
-  EXPECT_EQ(transfer(request(TransferBy::kMessages, 10)).code, Code::kNotFound) << "evicted behind the look-up";
+  EXPECT_EQ(transfer(request(TransferBy::kMessages, 10)).code, Code::kNotFound)
+      << "evicted behind the look-up";
   EXPECT_EQ(open(), 0U);
   EXPECT_EQ(pins(), 0U);
 }
 
 TEST_F(TransferGiverTest, bytes_that_are_not_there_are_refused) {
-  const std::vector<std::pair<uint64_t, uint32_t>> outside = {
-      {filled_bytes(), 1}, {filled_bytes() - 1, 2}, {UINT64_MAX, 1}, {UINT64_MAX - 5, 10}, {0, UINT32_MAX}, {0, 4096}};
+  const std::vector<std::pair<uint64_t, uint32_t>> outside = {{filled_bytes(), 1}, {filled_bytes() - 1, 2},
+                                                              {UINT64_MAX, 1},     {UINT64_MAX - 5, 10},
+                                                              {0, UINT32_MAX},     {0, 4096}};
   const uint64_t number = transfer(request(TransferBy::kMessages, 10)).as<wire::TransferReply>().transfer;
   for (const auto& [offset, length] : outside) {
     EXPECT_EQ(transfer(request(TransferBy::kMessages, length, offset)).code, Code::kInvalidArgument)

@@ -153,7 +153,7 @@ class LongPaths {
   std::vector<std::unique_ptr<rpc::Session>> sessions_;
 };
 
-// The bars of issue 19: 0.85 of a path of 1 GB/s over 10 ms there and back, 1.8 of one with two holders. The
+// The bars: 0.85 of a path of 1 GB/s over 10 ms there and back, 1.8 of one with two holders. The
 // first pull finds out what the path needs.
 TEST(TransferRate, a_long_path_is_full_and_two_are_nearly_twice_as_fast) {
   LongPaths one(1);
@@ -193,8 +193,8 @@ class Four {
                 const TransferLimits& limits = {.piece_bytes = 32 * kKiB})
       : world(options), list(list_of(1, {"a", "b", "c", "d"})) {
     for (const cluster::Member& member : list.members) {
-      nodes.push_back(std::make_unique<SimMember>(world, member.name, list,
-                                                  SimMember::Options{.transfers = limits}));
+      nodes.push_back(
+          std::make_unique<SimMember>(world, member.name, list, SimMember::Options{.transfers = limits}));
     }
     for (const cluster::Member& member : list.members) {
       clients.push_back(std::make_unique<SimClient>(world, "client of " + member.name, member.name));
@@ -256,11 +256,13 @@ class Four {
 
 std::string body_of_bytes(size_t bytes, int seed = 1) {
   std::string body(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i) body[i] = static_cast<char>((i * 31 + i / 251) * static_cast<size_t>(seed));
+  for (size_t i = 0; i < bytes; ++i)
+    body[i] = static_cast<char>((i * 31 + i / 251) * static_cast<size_t>(seed));
   return body;
 }
 
-// Exact everywhere: what is here takes no message; a small pull one round trip; a large one two and the READs.
+// Exact everywhere: what is here takes no message; a small pull one round trip; a large one two and the
+// READs.
 TEST(TransferCounts, messages_of_pulls_are_exact) {
   Four four;
   const std::string small = four.id('a');
@@ -303,8 +305,8 @@ TEST(Transfer, objects_of_any_length_come_whole_by_messages_and_by_reads) {
     options.one_sided_bytes_min = one_sided;
     Four four(options);
     int number = 0;
-    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{16'300}, size_t{16'328}, size_t{16'336}, size_t{16'344},
-                               size_t{16'345}, 32 * size_t{1024} - 1, 32 * size_t{1024},
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{16'300}, size_t{16'328}, size_t{16'336},
+                               size_t{16'344}, size_t{16'345}, 32 * size_t{1024} - 1, 32 * size_t{1024},
                                32 * size_t{1024} + 1, size_t{1'000'003}}) {
       const std::string id = four.id('d', number++);
       const std::string body = body_of_bytes(bytes, number);
@@ -424,7 +426,8 @@ TEST(Transfer, a_set_larger_than_memory_ends_with_no_space_and_no_circle) {
   }
   EXPECT_GE(got, 3U);
   EXPECT_GE(refused, 4U);
-  EXPECT_LE(four.node('a').counts().pulls, got) << "a copy came twice: they took turns at evicting each other";
+  EXPECT_LE(four.node('a').counts().pulls, got)
+      << "a copy came twice: they took turns at evicting each other";
   // When they have let go, the others come.
   readers.clear();
   four.pass(kSecond_ns);

@@ -37,10 +37,10 @@ enum class TransferBy : uint8_t {
   kReads = 2,     // By READs of the pieces that the answer of kTransfer names.
 };
 
-// kTransfer: TransferRequest | id -> TransferReply, then `pieces` times a TransferPiece, then the `bytes` that
-// were asked for. The holder keeps the object in its place until kDone, the session's end, or until nothing
-// was asked of the transfer for a long time. kNotFound: this birth is not here. kInvalidArgument: it has
-// other lengths, or `bytes` do not fit the answer. kUnsupported: this holder has no windows.
+// kTransfer: TransferRequest | id -> TransferReply, then `pieces` times a TransferPiece, then the `bytes`
+// that were asked for. The holder keeps the object in its place until kDone, the session's end, or until
+// nothing was asked of the transfer for a long time. kNotFound: this birth is not here. kInvalidArgument: it
+// has other lengths, or `bytes` do not fit the answer. kUnsupported: this holder has no windows.
 struct TransferRequest {
   uint64_t birth;
   uint64_t body_bytes;

@@ -44,10 +44,8 @@ TEST(TransferFormat, the_page_shows_how_a_transfer_begins) {
       .transfer = 0, .digest = hash_key(test::as_bytes(kFilled), 0), .pieces = 0, .reserved = 0};
   expect_page_shows("### Its answer with all bytes in hex", test::body_of(all, kFilled));
   const TransferReply one{.transfer = 5, .digest = 0, .pieces = 1, .reserved = 0};
-  const TransferPiece piece{.address = RemotePointer::at(0x8002, 0).bits,
-                            .key = 0x1122'3344'5566'7700,
-                            .offset = 0,
-                            .bytes = 10};
+  const TransferPiece piece{
+      .address = RemotePointer::at(0x8002, 0).bits, .key = 0x1122'3344'5566'7700, .offset = 0, .bytes = 10};
   expect_page_shows("### Its answer with a piece in hex", test::body_of(one, test::body_of(piece)));
 }
 
