@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worked examples of docs/formats/objects.md, byte for byte.
+#include "refract/object/layout/object_paths_wire.h"
 #include "refract/object/layout/object_wire.h"
 
 #include <gtest/gtest.h>
@@ -180,6 +181,17 @@ TEST(ObjectFormat, the_page_shows_how_an_object_is_read) {
 
 TEST(ObjectFormat, the_page_shows_what_an_owner_tells_of_itself_and_of_other_nodes) {
   constexpr uint64_t k64KiB = 1 << 16;
+  expect_page_shows("### paths in hex", Bytes().add(PathsRequest{.first = 0, .reserved = 0}));
+  PathEntry path{.round_trip_ns = 40'000,
+                 .bytes_per_s = 1'000'000'000,
+                 .switch_bytes = 16 * 1024,
+                 .message_ns = {50'000},
+                 .read_ns = {100'000},
+                 .name_bytes = 1,
+                 .reserved = {}};
+  expect_page_shows("### Its answer: one node, in hex",
+                    Bytes().add(PathsReply{.count = 1, .next = 0}).add(path).text("b"));
+  EXPECT_EQ(static_cast<uint16_t>(PathMethod::kPaths), 0x420);
   expect_page_shows("### The answer of stat in hex", Bytes().add(StatReply{.limit = 1 << 30,
                                                                            .used = 25 * k64KiB,
                                                                            .sealed_bytes = 16 * k64KiB,
