@@ -180,7 +180,8 @@ class REFRACT_API Objects {
   // cannot be reached; ids of new_id() need no such node.
   [[nodiscard]] Result<NewObject> create(Bytes id, uint64_t body_bytes, uint32_t metadata_bytes = 0,
                                          const MakeOptions& options = {});
-  // Creates, fills and seals. Returns its birth.
+  // Creates, fills and seals. Returns its birth. Of `options.copies` it says only with copies_made() how many
+  // came in time; kUnsupported: the node shares its objects with no other, and nothing was made.
   [[nodiscard]] Result<uint64_t> put(Bytes id, Bytes body, Bytes metadata = {},
                                      const MakeOptions& options = {});
   // Many, each with its own outcome, in no particular order. None waits for room.
@@ -206,6 +207,15 @@ class REFRACT_API Objects {
   // Brings copies to this node, so that a get of them is a load; waits as get() does, and holds nothing. One
   // code each.
   [[nodiscard]] std::vector<Code> prefetch(std::span<const Bytes> ids, uint64_t timeout_ms = 0);
+  // So many copies are kept on different nodes: none of them is evicted, and the nodes replace one whose node
+  // has been away for a minute. Waits until there are so many. Fewer in the answer: nodes are away, have no
+  // room, or there are not so many; more copies come when that changes. 0: copies go when room is needed, all
+  // of them. At most kCopiesMax. kNotFound; kAway: the node that decides about this id cannot be reached, or
+  // its answer was lost. kUnsupported: the node shares its objects with no other.
+  static constexpr uint32_t kCopiesMax = 16;
+  [[nodiscard]] Result<ObjectCopies> set_copies(Bytes id, uint32_t copies, uint64_t timeout_ms = 5'000);
+  // How many there were when this thread's last put() with `copies` returned.
+  [[nodiscard]] uint32_t copies_made() const;
   // The objects from `cursor` on, some of them. Begin with 0, continue with `next`. One that is there
   // throughout comes at least once, and may come twice. `Listing::kAll` asks the server.
   [[nodiscard]] Result<ObjectPage> list(uint64_t cursor = 0, Listing listing = Listing::kSealed);
