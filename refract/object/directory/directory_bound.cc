@@ -132,15 +132,21 @@ Task<> Directory::State::ask_to_release(uint64_t bytes) {
   for (const Named& named : asked) {
     const Peer& home = *peer_at(home_of(named.first));
     if (!is_self(*home.index) && !home.has_reported) continue;
-    releasing.insert(named);
-    say({.kind = ChangeKind::kReleases, .id = named.first, .birth = named.second, .parts = {}});
+    releasing[named] = ++last_release;
+    say({.kind = ChangeKind::kReleases,
+         .id = named.first,
+         .birth = named.second,
+         .parts = {},
+         .ticket = last_release});
   }
 }
 
-// The home's word, in the stream in which it was asked for.
-void Directory::State::released(const Named& named, Code code) {
-  if (releasing.erase(named) == 0) return;
-  const auto& [id, birth] = named;
+// The home's word, in the stream in which it was asked for. A yes to what an order has cancelled is none.
+void Directory::State::released(const Change& change, Code code) {
+  const auto& [id, birth] = std::tie(change.id, change.birth);
+  const auto at = releasing.find(Named(id, birth));
+  if (at == releasing.end() || at->second != change.ticket) return;
+  releasing.erase(at);
   if (code != Code::kOk) return parts.store.put_behind(text_bytes(id), birth);
   ++counts.released;
   parts.store.set_copies(text_bytes(id), birth, {});
@@ -149,7 +155,7 @@ void Directory::State::released(const Named& named, Code code) {
 
 // A yes that comes behind the end of the stream is none.
 void Directory::State::end_releases(MemberIndex home) {
-  std::erase_if(releasing, [&](const Named& named) { return home_of(named.first) == home; });
+  std::erase_if(releasing, [&](const auto& one) { return home_of(one.first.first) == home; });
 }
 
 }  // namespace refract::object

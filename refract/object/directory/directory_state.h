@@ -172,7 +172,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void say_held(const std::string& id, const Object& object);
   void release_some(uint64_t bytes);
   [[nodiscard]] Task<> ask_to_release(uint64_t bytes);
-  void released(const Named& named, Code code);
+  void released(const Change& change, Code code);
   void end_releases(MemberIndex home);
 
   // --- directory_pulls.cc: what clients of this node want ---
@@ -242,7 +242,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   std::map<std::string, Binding> binding;  // What this member is to have, and does not have yet.
   std::deque<std::string> to_bring;
   size_t brought_now = 0;
-  std::set<Named> releasing;  // Asked in streams that stand.
+  std::map<Named, uint64_t> releasing;  // Asked in streams that stand, by which ticket.
+  uint64_t last_release = 0;
   uint64_t released_ns = 0;
   Counts counts;
 };

@@ -261,8 +261,8 @@ Task<Code> Directory::State::send_page(Peer& peer, rpc::Session& session, uint32
 
 void Directory::State::take_code(const Change& change, Code code) {
   // What another birth has the better right to, the home buries: it is dropped by its order.
+  if (change.kind == ChangeKind::kReleases) return released(change, code);
   if (change.ticket != 0) settle_claim(change.ticket, code);
-  if (change.kind == ChangeKind::kReleases) released(Named(change.id, change.birth), code);
 }
 
 void Directory::State::say(Change change) {

@@ -65,7 +65,7 @@ struct DirectoryTypes {
     std::string id;
     uint64_t birth = 0;
     ObjectParts parts;
-    uint64_t ticket = 0;     // Of a claim that is answered to the asker.
+    uint64_t ticket = 0;     // Of a claim, or a release: whose answer it is.
     CopiesWord copies = {};  // Of what is held.
   };
   // What the home says to a member. Drops go first; of one birth each order is given when the one before it
