@@ -293,13 +293,14 @@ Task<Result<wire::CopiesAnswer>> ObjectCalls::set_copies(std::span<const std::by
                                  .wanted = copies.wanted,
                                  .reserved = {}};
   const CallFront front({bytes_of(request), id});
-  const uint64_t waits_ns = std::min(copies.timeout_ns, kForever_ns / 4);
-  const Answer answer =
-      co_await ask({.method = Method::kCopies,
-                    .head = front.bytes(),
-                    .tail = {},
-                    .deadline_ns = deadline_ns != 0 ? deadline_ns : deadline_or_default(0) + waits_ns,
-                    .may_repeat = false});
+  if (deadline_ns == 0) {
+    deadline_ns = deadline_or_default(0) + std::min(copies.timeout_ns, kForever_ns / 4);
+  }
+  const Answer answer = co_await ask({.method = Method::kCopies,
+                                      .head = front.bytes(),
+                                      .tail = {},
+                                      .deadline_ns = deadline_ns,
+                                      .may_repeat = false});
   if (answer.reply.code != Code::kOk) co_return fail(write_outcome(answer));
   std::span<const std::byte> bytes = answer.reply.bytes;
   const auto said = take<wire::CopiesAnswer>(bytes);

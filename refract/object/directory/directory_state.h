@@ -138,7 +138,6 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   [[nodiscard]] Task<KeptCopies> ask_copies_of(Peer& home, const CopiesWish& wish);
   void copies(const rpc::Responder& from, std::span<const std::byte> body);
   [[nodiscard]] KeptCopies copies_here(const std::string& id, uint64_t birth, uint8_t wanted);
-  // Decides which members are to be told something of it.
   void place(const std::string& id, uint64_t birth, bool is_awaited = false);
   [[nodiscard]] std::vector<MemberIndex> by_place(std::string_view id) const;
   [[nodiscard]] MemberSet present() const;
