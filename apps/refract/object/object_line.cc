@@ -180,7 +180,9 @@ Reported<> finish(ObjectInvocation& to, const ObjectTexts& texts) {
   if (!texts.copies.empty()) {
     const char* const flag = to.action == "put" ? "--copies" : "--set";
     uint64_t copies = 0;
-    if (read = take(to, whole_number_of(flag, texts.copies), copies); !read) return read;
+    if (texts.copies != "0") {
+      if (read = take(to, whole_number_of(flag, texts.copies), copies); !read) return read;
+    }
     if (copies > Objects::kCopiesMax) {
       return refuse(to, fmt::format("{}: at most {} copies are kept", flag, Objects::kCopiesMax));
     }

@@ -115,6 +115,7 @@ TEST_F(Four, so_many_come_on_different_nodes_whoever_asks) {
     ASSERT_EQ(at('a').put(one, "bytes"), Code::kOk);
     EXPECT_EQ(known('c', one), "0 of 0");
     EXPECT_EQ(copies('b', one, 2), "2 of 2") << home;
+    pass(3 * kSecond_ns);
     EXPECT_EQ(bound_in(holders(one)), 2U) << holders(one);
     EXPECT_EQ(holders(one).size(), 2U) << holders(one);
     EXPECT_EQ(known('c', one), "2 of 2");
