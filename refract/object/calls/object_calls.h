@@ -144,10 +144,9 @@ class ObjectCalls {
     std::string name;
     wire::PathEntry path;
   };
-  // From number `first` on; `next` 0: that is all.
   struct Paths {
-    std::vector<Path> paths;
-    uint32_t next = 0;
+    std::vector<Path> paths;  // From number `first` on.
+    uint32_t next = 0;        // 0: that is all.
   };
   [[nodiscard]] runtime::Task<Result<Paths>> paths(uint32_t first, uint64_t deadline_ns = 0);
 

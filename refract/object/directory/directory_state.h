@@ -24,8 +24,6 @@
 #include "refract/object/directory/directory.h"
 #include "refract/object/directory/directory_types.h"
 #include "refract/object/owner/object_sessions.h"
-#include "refract/object/transfer/object_transfer.h"
-#include "refract/object/transfer/pull_room.h"
 #include "refract/runtime/task.h"
 
 namespace refract::object {
@@ -234,7 +232,6 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   std::unordered_map<std::string, Passed> passed;  // Where a copy went last.
   std::deque<std::pair<uint64_t, std::string>> passed_order;
   uint64_t passed_lost_until_ns = 0;  // Not all of them are known.
-
   std::map<Named, Placing> placings;  // Births of which some member was told to get a copy, or would not.
   std::set<Named> short_ones;         // Births with too few copies.
   bool is_caring = false;
