@@ -3,6 +3,7 @@
 // a release counts for that release alone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -32,8 +33,10 @@ class LateHomeTest : public testing::Test {
   void begin_stream() {
     node.reach();
     REFRACT_CHECK(node.run_until([&] { return node.directory().counts().streams == 1; }));
+    node.settle();
   }
   std::optional<ToldNode::Said> say(uint16_t method, std::string_view body) {
+    methods.push_back(method);
     switch (static_cast<Method>(method)) {
       case Method::kHello:
         return ToldNode::Said(Code::kOk, test::body_of(wire::HelloReply{.list_version = node.list.version,
@@ -47,7 +50,7 @@ class LateHomeTest : public testing::Test {
         return codes(std::vector<Code>(page.size(), Code::kOk));
       case Method::kLookUp:
         looked_up.emplace(body.substr(sizeof(wire::LookUpRequest)));
-        return ToldNode::Said(Code::kOk, test::body_of(wire::LookUpReply{}));
+        return ToldNode::Said(Code::kOk, found);
       default:
         return ToldNode::Said(Code::kUnavailable, "");
     }
@@ -121,6 +124,8 @@ class LateHomeTest : public testing::Test {
   uint64_t streams = 0;
   Page page;  // The last one that the home was sent.
   Ids looked_up;
+  std::string found = test::body_of(wire::LookUpReply{});  // The answer to look-ups.
+  std::vector<uint16_t> methods;                           // Of calls to the home.
   ToldNode::Peer client = node.connect();
 };
 
@@ -155,6 +160,63 @@ TEST_F(LateHomeTest, a_look_up_waits_for_what_is_still_to_be_sent_behind_another
   node.answer_late(codes({Code::kOk}));
   node.pass(kMillisecond_ns);
   EXPECT_EQ(looked_up, Ids{one});
+}
+
+// What happens during a report is said in its pages; what the first of these has no room for waits.
+TEST_F(LateHomeTest, a_look_up_waits_for_what_a_long_report_is_still_to_say) {
+  make(one);
+  for (int number = 2; number < 150; ++number) make(test::id_homed_at(node, "b", number));
+  is_late = true;
+  node.lose();
+  begin_stream();
+  for (int number = 150; number < 300; ++number) make(test::id_homed_at(node, "b", number));
+  evict(one);
+  // The second page has the rest of what was there, and the first changes.
+  node.answer_late(codes(std::vector<Code>(page.size(), Code::kOk)));
+  ASSERT_FALSE(page.empty());
+  ASSERT_NE(page.back(), std::pair(ChangeKind::kGone, one));
+  get(one);
+  EXPECT_TRUE(looked_up.empty());
+  is_late = false;
+  node.answer_late(codes(std::vector<Code>(page.size(), Code::kOk)));
+  node.pass(kMillisecond_ns);
+  EXPECT_EQ(looked_up, Ids{one});
+}
+
+// The home forgets at the end of a report which copies come, but for what the report names: pulls, and no
+// look-ups before them.
+TEST_F(LateHomeTest, a_pull_that_another_stream_has_overtaken_asks_the_home_again) {
+  ObjectStore& store = node.owner().store;
+  constexpr uint64_t kBytes = 1'500'000;
+  ASSERT_TRUE(store.create({.id = test::as_bytes("kept"), .birth = kBirth, .body_bytes = kBytes}));
+  ASSERT_TRUE(store.seal(test::as_bytes("kept"), kBirth));
+  ASSERT_EQ(store.keep(test::as_bytes("kept"), true), Code::kOk);
+  found = test::body_of(wire::LookUpReply{.birth = kBirth,
+                                          .body_bytes = kBytes,
+                                          .metadata_bytes = 0,
+                                          .holders = 1,
+                                          .doubtful = 0,
+                                          .wanted = 0,
+                                          .counted = 0},
+                        std::string(1, '\1'));
+  get(one);
+  ASSERT_EQ(looked_up, Ids{one});
+  // It waits for room, and the stream ends and begins again.
+  is_late = true;
+  make(other);
+  is_late = false;
+  node.answer_late({Code::kVersionMismatch, ""});
+  node.pass(300 * kMillisecond_ns);
+  ASSERT_EQ(streams, 2U);
+  methods.clear();
+  ASSERT_EQ(store.keep(test::as_bytes("kept"), false), Code::kOk);
+  node.pass(100 * kMillisecond_ns);
+  const auto first = std::ranges::find_if(methods, [](uint16_t method) {
+    return method == static_cast<uint16_t>(wire::Method::kFetch) ||
+           method == static_cast<uint16_t>(Method::kLookUp);
+  });
+  ASSERT_NE(first, methods.end());
+  EXPECT_EQ(*first, static_cast<uint16_t>(Method::kLookUp));
 }
 
 // --- Releases ---
