@@ -86,6 +86,7 @@ Task<> Directory::State::look(Search& search) {
     search.code = Code::kNotFound;
     search.runs.clear();
     for (const Peer* peer : by_index) search.runs.push_back(peer->run);
+    search.stream = peer_at(home_of(search.id))->stream_now();
     const Said said = co_await ask_home(search);
     if (said && said->birth != 0) {
       co_await take_found(*said, search);
@@ -112,7 +113,11 @@ Task<> Directory::State::look(Search& search) {
 Task<> Directory::State::take_found(const HomeTable::Found& found, Search& search) {
   if (search.pulls) {
     co_await pull_from(found.holders,
-                       {.id = search.id, .birth = found.birth, .parts = found.parts, .wish = search.wish},
+                       {.id = search.id,
+                        .birth = found.birth,
+                        .parts = found.parts,
+                        .wish = search.wish,
+                        .stream = search.stream},
                        search);
     if (search.code != Code::kOk) end_coming(search.id, found.birth);
     co_return;
@@ -344,6 +349,12 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
   if (parts.store.has_tombstone(id, pull.birth)) {
     (void)parts.store.end_creation(id, pull.birth);
     co_return Code::kCancelled;
+  }
+  // Another stream has begun, whose report did not name this pull: the home is to be asked again.
+  const uint64_t stream = peer_at(home_of(pull.id))->stream_now();
+  if (stream != 0 && stream != pull.stream) {
+    (void)parts.store.end_creation(id, pull.birth);
+    co_return Code::kUnavailable;
   }
   const Result<Creation> made = parts.store.creation(id, pull.birth);
   pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth, .parts = pull.parts});

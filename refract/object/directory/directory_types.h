@@ -90,7 +90,10 @@ struct DirectoryTypes {
     bool collects = false;             // which takes changes,
     bool has_reported = false;         // and, behind the report, claims.
     bool was_reported_to = false;      // Under this list, in whatever stream.
+    uint64_t begun = 0;                // So many streams have.
     uint64_t ended_ns = 0;             // When the last stream did.
+    // The stream that stands, by this member's own count. 0: none.
+    [[nodiscard]] uint64_t stream_now() const noexcept { return collects ? begun : 0; }
     std::deque<Change> changes;
     std::vector<Change> sending;  // Of the page that is under way.
     Signal changed;
@@ -143,6 +146,7 @@ struct DirectoryTypes {
     std::vector<uint32_t> runs = {};  // Of the sessions to all members, when it began.
     bool by_home = true;              // The home's word leads it.
     bool is_open = false;             // Some of them may have it all the same.
+    uint64_t stream = 0;              // In which the home was asked; 0: in none.
     Code code = Code::kNotFound;      // kOk: it is here. kNoSpace: there is no room for it.
     Elsewhere::Located located = {};
   };
@@ -157,6 +161,7 @@ struct DirectoryTypes {
     uint64_t birth = 0;
     ObjectParts parts;
     PullWish wish = {};
+    uint64_t stream = 0;  // Of the search.
   };
   // What is being pulled.
   struct Pulling {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worked examples of docs/formats/objects.md, byte for byte.
-#include "refract/object/layout/object_paths_wire.h"
 #include "refract/object/layout/object_wire.h"
 
 #include <gtest/gtest.h>
@@ -17,6 +16,7 @@
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_key.h"
 #include "refract/object/layout/object_layout.h"
+#include "refract/object/layout/object_paths_wire.h"
 
 namespace refract::object::wire {
 namespace {
