@@ -55,7 +55,7 @@ class Scale {
     if (most_ == least_) return 0;
     const double all = std::log(static_cast<double>(most_) / static_cast<double>(least_));
     const double part = std::log(static_cast<double>(ns) / static_cast<double>(least_));
-    return std::min(kPictureWidth - 1, static_cast<size_t>(part / all * (kPictureWidth - 1) + 0.5));
+    return std::min(kPictureWidth - 1, static_cast<size_t>(std::lround(part / all * (kPictureWidth - 1))));
   }
 
   uint64_t least_ = 0;
@@ -94,11 +94,12 @@ documents::Value row_of(const ObjectPath& path) {
       {"node", path.node}, {"round_trip_ns", path.round_trip_ns}, {"bytes_per_s", path.bytes_per_s}};
   if (path.switch_bytes) row.append_member("switch_bytes", *path.switch_bytes);
   std::vector<documents::Value> curve;
+  curve.reserve(path.curve.size());
   for (const ObjectPath::Point& point : path.curve) {
     curve.push_back(documents::Value{
         {"bytes", point.bytes}, {"message_ns", point.message_ns}, {"read_ns", point.read_ns}});
   }
-  row.append_member("curve", std::move(curve));
+  row.append_member("curve", curve);
   return row;
 }
 

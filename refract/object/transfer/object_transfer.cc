@@ -27,8 +27,8 @@ ObjectTransfer::ObjectTransfer(runtime::Shard& shard, const TransferOrder& order
   }
   // The nearest first; those of which nothing is known in between, so that they become known.
   const uint64_t bytes = order.parts.filled_bytes();
-  std::ranges::stable_sort(
-      sources_, {}, [bytes](const std::unique_ptr<Source>& one) { return one->path().time_of(bytes); });
+  std::ranges::sort(sources_, {},
+                    [bytes](const std::unique_ptr<Source>& one) { return one->path().time_of(bytes); });
 }
 
 ObjectTransfer::~ObjectTransfer() = default;

@@ -44,7 +44,7 @@ constexpr uint64_t kRareTrial = 8;
 
 size_t PathMemory::size_of(uint64_t bytes) noexcept {
   const auto log2 = static_cast<size_t>(std::bit_width(std::max<uint64_t>(bytes, 1)) - 1);
-  return std::min(log2 < kSizeFirst_log2 ? 0 : log2 - kSizeFirst_log2, kSizes - 1);
+  return std::min(log2 < kSizeFirstLog2 ? 0 : log2 - kSizeFirstLog2, kSizes - 1);
 }
 
 std::optional<TransferBy> PathMemory::clearly_better(size_t size) const noexcept {

@@ -22,7 +22,7 @@ namespace refract::object {
 class PathMemory {
  public:
   // Sizes from a power of two up to the next one; the first has all that is shorter, too.
-  static constexpr size_t kSizeFirst_log2 = 10;
+  static constexpr size_t kSizeFirstLog2 = 10;
   static constexpr size_t kSizes = 20;
   static constexpr uint64_t kPeriod = 64;
   static constexpr uint64_t kTrials = 6;
@@ -64,7 +64,7 @@ class PathMemory {
 
   [[nodiscard]] static size_t size_of(uint64_t bytes) noexcept;
   [[nodiscard]] static uint64_t bytes_of_size(size_t size) noexcept {
-    return uint64_t{1} << (kSizeFirst_log2 + size);
+    return uint64_t{1} << (kSizeFirstLog2 + size);
   }
 
  private:
