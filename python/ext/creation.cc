@@ -24,14 +24,18 @@ Creation::Creation(const SharedLink& link, NewObject made, std::string metadata)
     : link_(link), made_(std::move(made)), id_(made_->id()), birth_(made_->birth()), body_(made_->body()) {
   if (!metadata.empty()) std::memcpy(made_->metadata().data(), metadata.data(), metadata.size());
   if (body_.empty()) body_ = {&g_nothing, 0};
+  link->creations.push_back(this);
 }
 
 Creation::~Creation() {
+  // Held to the end of this, if it is there.
+  SharedLink link = link_.lock();
+  if (link != nullptr) std::erase(link->creations, this);
   if (!made_) return;
-  // Says so to the node, which may take a moment. The link is held meanwhile, if it is there.
-  (void)without_gil([this] {
-    const SharedLink link = link_.lock();
+  // Says so to the node, which may take a moment.
+  (void)without_gil([&] {
     made_.reset();
+    link.reset();
     return true;
   });
 }
@@ -40,6 +44,7 @@ std::span<std::byte> Creation::body() const {
   const char* why = nullptr;
   if (state_ == State::kSealed) why = "it was sealed, and get() has its bytes";
   if (state_ == State::kAborted) why = "it was aborted";
+  if (state_ == State::kClosed) why = "its client was closed, and that was the end of it";
   if (state_ == State::kBusy) why = "it is being sealed or aborted";
   if (why != nullptr) raise_invalid("the new object " + shown(id_) + " cannot be written: " + why);
   if (process_ != ::getpid()) raise(explain(Code::kForked, "the new object " + shown(id_)));
@@ -53,7 +58,7 @@ SharedLink Creation::begin(const char* call) {
   if (state_ == State::kAborted) raise_invalid(what + ": it was aborted before");
   if (process_ != ::getpid()) raise(explain(Code::kForked, what));
   SharedLink link = link_.lock();
-  if (link == nullptr) {
+  if (link == nullptr || state_ == State::kClosed) {
     raise_invalid(what + ": its client was closed, and that was the end of it", "make it again");
   }
   state_ = State::kBusy;
@@ -101,6 +106,17 @@ void Creation::abort() {
   (void)without_gil([&] { return made_->abandon(); });
   state_ = State::kAborted;
   drop_when_unseen();
+}
+
+bool Creation::end_with_client() noexcept {
+  if (state_ != State::kOpen || process_ != ::getpid()) return true;
+  state_ = State::kBusy;
+  if (exports_ > 0) made_->keep_memory();
+  // Over a network the node would wait some seconds for a creator that has gone.
+  const Code code = without_gil([&] { return made_->abandon(); });
+  state_ = State::kClosed;
+  drop_when_unseen();
+  return code != Code::kUnavailable && code != Code::kDeadlineExceeded;
 }
 
 void Creation::drop_when_unseen() noexcept {

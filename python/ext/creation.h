@@ -35,12 +35,14 @@ class Creation {
   void filled(uint64_t bytes);
   [[nodiscard]] pybind11::object seal();
   void abort();
+  // With its client: as abort(), and nothing is raised. False: the node did not answer.
+  bool end_with_client() noexcept;
 
   static int export_to(PyObject* self, Py_buffer* view, int flags) noexcept;
   static void end_export(PyObject* self, Py_buffer* view) noexcept;
 
  private:
-  enum class State : uint8_t { kOpen, kBusy, kSealed, kAborted };
+  enum class State : uint8_t { kOpen, kBusy, kSealed, kAborted, kClosed };
 
   // Raises where it is not open to calls. Then it is busy until state_ is set.
   [[nodiscard]] SharedLink begin(const char* call);

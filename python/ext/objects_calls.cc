@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/ext/objects_calls.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -110,6 +111,20 @@ Code fill(NewObject& made, const std::vector<Pickled::Part>& parts, const std::s
   }
   if (!metadata.empty()) std::memcpy(made.metadata().data(), metadata.data(), metadata.size());
   return Code::kOk;
+}
+
+// Until a node does not answer: then they end with their connection.
+void end_creations(ObjectsLink& link) noexcept {
+  // Others may come and go meanwhile.
+  std::vector<Creation*> done;
+  for (;;) {
+    const auto next = std::ranges::find_if(link.creations, [&](Creation* one) {
+      return one->is_open() && std::ranges::find(done, one) == done.end();
+    });
+    if (next == link.creations.end()) return;
+    done.push_back(*next);
+    if (!(*next)->end_with_client()) return;
+  }
 }
 
 const char* kind_text(ObjectNotice::Kind kind) {
@@ -420,8 +435,10 @@ py::object ObjectsClient::stat() {
 }
 
 void ObjectsClient::close() {
-  if (link_ == nullptr) return;
-  (void)without_gil([link = std::exchange(link_, nullptr)]() mutable {
+  SharedLink link = std::exchange(link_, nullptr);
+  if (link == nullptr) return;
+  end_creations(*link);
+  (void)without_gil([&] {
     link.reset();
     return true;
   });

@@ -219,21 +219,6 @@ class PlasmaClient:
             with contextlib.suppress(refract.NotFound):
                 self._client.delete(_binary(object_id))
 
-    def list(self) -> dict[ObjectID, dict[str, Any]]:
-        """What is there, by id: data_size, metadata_size, ref_count, state ('created' or 'sealed')."""
-        return {
-            ObjectID(each.id): {
-                "data_size": each.size,
-                "metadata_size": each.metadata_size,
-                "ref_count": each.holders or 0,
-                "create_time": 0,
-                "construct_duration": 0,
-                "state": "sealed" if each.is_sealed else "created",
-            }
-            for each in self._client.list(all=True)
-            if len(each.id) == ID_BYTES
-        }
-
     def subscribe(self) -> None:
         """Begins what get_next_notification() continues."""
         self._subscription = self._client.subscribe()
@@ -289,6 +274,22 @@ class PlasmaClient:
             if isinstance(each, Exception):
                 raise each
         return [each for each in found if not isinstance(each, Exception)]
+
+    # The last one: below it `list` is this.
+    def list(self) -> dict[ObjectID, dict[str, Any]]:
+        """What is there, by id: data_size, metadata_size, ref_count, state ('created' or 'sealed')."""
+        return {
+            ObjectID(each.id): {
+                "data_size": each.size,
+                "metadata_size": each.metadata_size,
+                "ref_count": each.holders or 0,
+                "create_time": 0,
+                "construct_duration": 0,
+                "state": "sealed" if each.is_sealed else "created",
+            }
+            for each in self._client.list(all=True)
+            if len(each.id) == ID_BYTES
+        }
 
 
 def connect(store_socket_name: str, num_retries: int = -1) -> PlasmaClient:
