@@ -52,6 +52,8 @@ ID_BYTES = 20
 # How often connect() tries, and how long it waits in between, as Plasma's client did.
 TRIES = 50
 PAUSE_S = 0.1
+# Plasma did not wait for readers to let go. The node removes what is not held in steps, which takes a moment.
+ROOM_TIMEOUT_S = 1.0
 
 
 class ObjectID:
@@ -66,9 +68,11 @@ class ObjectID:
 
     @staticmethod
     def from_random() -> ObjectID:
+        """One that no other program draws: 160 random bits."""
         return ObjectID(secrets.token_bytes(ID_BYTES))
 
     def binary(self) -> bytes:
+        """Its 20 bytes."""
         return self._bytes
 
     def __eq__(self, other: object) -> bool:
@@ -85,6 +89,7 @@ class ObjectID:
 
 
 def make_object_id(object_id: bytes) -> ObjectID:
+    """The ObjectID of these 20 bytes; what pickle calls."""
     return ObjectID(object_id)
 
 
@@ -113,17 +118,22 @@ class PlasmaClient:
 
     @property
     def store_socket_name(self) -> str:
+        """As connect() was given it."""
         return self._client.address
 
     def create(self, object_id: ObjectID, data_size: int, metadata: bytes = b"") -> NewObject:
         """A buffer to fill, which seal() makes an object. Raises PlasmaObjectExists, PlasmaStoreFull."""
-        new = self._client.create(_binary(object_id), data_size, metadata=metadata)
+        new = self._client.create(
+            _binary(object_id), data_size, metadata=metadata, room_timeout=ROOM_TIMEOUT_S
+        )
         self._new[object_id] = new
         return new
 
     def create_and_seal(self, object_id: ObjectID, data: bytes, metadata: bytes = b"") -> None:
         """An object of these bytes. Raises PlasmaObjectExists, PlasmaStoreFull."""
-        self._client.put(_binary(object_id), data, metadata=metadata)
+        self._client.put(
+            _binary(object_id), data, metadata=metadata, room_timeout=ROOM_TIMEOUT_S
+        )
 
     def seal(self, object_id: ObjectID) -> None:
         """From now on every process finds what create() of this client began.
@@ -163,7 +173,9 @@ class PlasmaClient:
     ) -> ObjectID:
         """An object of any C-contiguous buffer. The node decides how many threads copy."""
         target = object_id or ObjectID.from_random()
-        self._client.put(_binary(target), value, metadata=metadata)
+        self._client.put(
+            _binary(target), value, metadata=metadata, room_timeout=ROOM_TIMEOUT_S
+        )
         return target
 
     def put(
@@ -176,7 +188,7 @@ class PlasmaClient:
         """An object of any Python value that pickle takes. The node decides how many threads copy."""
         _refuse_context(serialization_context)
         target = object_id or ObjectID.from_random()
-        self._client.put_value(_binary(target), value)
+        self._client.put_value(_binary(target), value, room_timeout=ROOM_TIMEOUT_S)
         return target
 
     def get(
@@ -318,16 +330,12 @@ def start_plasma_store(
 
     The program is $REFRACTD, else refractd beside the package's build, else the one on $PATH.
     """
-    if use_valgrind or use_profiler or external_store:
-        _refuse("use_valgrind, use_profiler and external_store", "start refractd by yourself")
+    if use_valgrind or use_profiler or plasma_directory or use_hugepages or external_store:
+        _refuse("an option of start_plasma_store()", "start refractd by yourself: refractd --help")
     with tempfile.TemporaryDirectory(prefix="refract-plasma-") as folder:
         name = os.path.join(folder, "plasma.sock")
         command = [_refractd(), "--config", "/dev/null", "--socket-path", name]
         command += ["--objects-limit", str(plasma_store_memory)]
-        if use_hugepages:
-            command += ["--memory-large-pages", "huge"]
-        if plasma_directory:
-            command += ["--memory-folder", plasma_directory]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             while not os.path.exists(name):

@@ -140,11 +140,8 @@ class Plasma(unittest.TestCase):
         with self.assertRaises(plasma.PlasmaObjectNotFound):
             self.client.seal(object_id)
         self.client.create(object_id, 60 * MIB)
-        self.client._client.stat()
-        full = plasma.PlasmaClient(refract.objects.connect(self.name))
         with self.assertRaises(plasma.PlasmaStoreFull):
-            full._client.create("x", 60 * MIB, room_timeout=0)
-        full.disconnect()
+            self.other.create(plasma.ObjectID.from_random(), 60 * MIB)
         self.client.abort(object_id)
         for call in (self.client.get, self.client.contains, self.client.seal, self.client.hash,
                      lambda wrong: self.client.create(wrong, 1), lambda wrong: self.client.delete([wrong]),

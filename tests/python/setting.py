@@ -5,6 +5,8 @@ Each test program is called with REFRACTD REFRACT FOLDER_OF_THE_PACKAGE.
 """
 
 import contextlib
+import glob
+import importlib.util
 import os
 import subprocess
 import sys
@@ -21,11 +23,24 @@ class Package:
     folder = ""
 
 
+SKIPPED = 77
+
+
 def begin():
-    """Takes the paths out of the arguments. Before it the package cannot be imported."""
+    """Takes the paths out of the arguments. Before it the package cannot be imported.
+
+    Where the package or numpy is not there, the program ends: as skipped, or, where CI is in the environment,
+    as failed.
+    """
     Programs.refractd, Programs.refract, Package.folder = (os.path.abspath(path) for path in sys.argv[1:4])
     del sys.argv[1:4]
     sys.path.insert(0, Package.folder)
+    missing = [] if glob.glob(os.path.join(Package.folder, "refract", "_refract.*.so")) else ["the package"]
+    if importlib.util.find_spec("numpy") is None:
+        missing.append("numpy")
+    if missing:
+        print(f"skipped: {' and '.join(missing)} not there; scripts/setup python, then cmake again")
+        sys.exit(1 if "CI" in os.environ else SKIPPED)
 
 
 def node_of_objects(limit="64MiB", *flags):
