@@ -8,6 +8,7 @@
 
 #include "python/ext/errors.h"
 #include "python/ext/gil.h"
+
 #include "refract/client/objects.h"
 
 namespace refract::python {

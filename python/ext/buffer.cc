@@ -33,9 +33,10 @@ py::bytes digest_of(const ObjectBuffer& self) {
 }
 
 [[noreturn]] void refuse_dlpack() {
-  PyErr_SetString(PyExc_BufferError,
-                  "these bytes are read-only, which DLPack cannot say\n"
-                  "  torch.from_numpy(numpy.frombuffer(buffer, dtype).copy()) has a copy that may be changed");
+  PyErr_SetString(
+      PyExc_BufferError,
+      "these bytes are read-only, which DLPack cannot say\n"
+      "  torch.from_numpy(numpy.frombuffer(buffer, dtype).copy()) has a copy that may be changed");
   raise_pending();
 }
 
@@ -112,10 +113,12 @@ void add_buffers(py::module_& module) {
       .def("__len__", &Buffer::size)
       .def_property_readonly("size", &Buffer::size, "How many bytes.")
       .def_property_readonly("nbytes", &Buffer::size, "How many bytes.")
-      .def_property_readonly("is_copy", &Buffer::is_copy,
-                             "Whether the bytes are in this process's own memory, since the node is reached over "
-                             "a network.")
-      .def_property_readonly("is_mutable", [](const Buffer&) { return false; }, "False.")
+      .def_property_readonly(
+          "is_copy", &Buffer::is_copy,
+          "Whether the bytes are in this process's own memory, since the node is reached over "
+          "a network.")
+      .def_property_readonly(
+          "is_mutable", [](const Buffer&) { return false; }, "False.")
       .def(
           "to_pybytes", [](const Buffer& self) { return python_bytes(self.bytes()); },
           "to_pybytes($self)\n--\n\nA copy, as bytes; the same as bytes(buffer).")
@@ -142,7 +145,8 @@ void add_buffers(py::module_& module) {
            "digest($self)\n--\n\n16 bytes: XXH3, 128 bits, of bytes and metadata; reads them all.\n"
            "Without metadata it is what `xxhsum -H2` prints.")
       .def("value", &value_of,
-           "value($self)\n--\n\nThe Python object that put_value() made this of. Its arrays lie in the store's "
+           "value($self)\n--\n\nThe Python object that put_value() made this of. Its arrays lie in the "
+           "store's "
            "memory,\nread-only. Raises Malformed where it was made otherwise.\n\n"
            "This is pickle: what is read can have any code run. Read values of programs that you trust.")
       .def("__repr__", [](const ObjectBuffer& self) {

@@ -74,7 +74,8 @@ void Creation::filled(uint64_t bytes) {
     return told;
   });
   state_ = State::kOpen;
-  if (code != Code::kOk) raise(explain(code, "filled(" + std::to_string(bytes) + ") of " + shown(id_), trouble));
+  if (code != Code::kOk)
+    raise(explain(code, "filled(" + std::to_string(bytes) + ") of " + shown(id_), trouble));
 }
 
 py::object Creation::seal() {
@@ -100,7 +101,7 @@ py::object Creation::seal() {
   return py::cast(std::make_unique<ObjectBuffer>(std::move(held)));
 }
 
-void Creation::abort() {
+void Creation::abandon() {
   const SharedLink link = begin("abort()");
   if (exports_ > 0) made_->keep_memory();
   (void)without_gil([&] { return made_->abandon(); });
@@ -155,11 +156,12 @@ void add_creation(py::module_& module) {
     type->as_buffer.bf_releasebuffer = &Creation::end_export;
     type->ht_type.tp_as_buffer = &type->as_buffer;
   });
-  py::class_<Creation>(module, "NewObject", slots,
-                       "An object that is being made: a writable buffer, which no reader finds yet.\n\n"
-                       "memoryview(new) and numpy.frombuffer(new, dtype) write to it, until seal() or abort().\n"
-                       "What views of it write after that changes nothing. Aborted where it goes without a seal.\n"
-                       "As a context manager it is sealed at the end, and aborted by an exception.")
+  py::class_<Creation>(
+      module, "NewObject", slots,
+      "An object that is being made: a writable buffer, which no reader finds yet.\n\n"
+      "memoryview(new) and numpy.frombuffer(new, dtype) write to it, until seal() or abort().\n"
+      "What views of it write after that changes nothing. Aborted where it goes without a seal.\n"
+      "As a context manager it is sealed at the end, and aborted by an exception.")
       .def("__len__", &Creation::size)
       .def_property_readonly("size", &Creation::size, "How many bytes.")
       .def_property_readonly("nbytes", &Creation::size, "How many bytes.")
@@ -171,13 +173,15 @@ void add_creation(py::module_& module) {
           "to_pybytes($self)\n--\n\nA copy of what was written, as bytes.")
       .def(
           "filled", [](Creation& self, py::handle bytes) { self.filled(bytes_of(bytes, "bytes")); },
-          "filled($self, bytes)\n--\n\nThe first `bytes` bytes do not change any more: the node copies them while "
+          "filled($self, bytes)\n--\n\nThe first `bytes` bytes do not change any more: the node copies them "
+          "while "
           "the others are\nmade. Worth it from some MiB at a time; need not be called.")
       .def("seal", &Creation::seal,
            "seal($self)\n--\n\nAll is there: from now on every program finds it. Returns it, as an Object.\n"
-           "After Overloaded, Unavailable, DeadlineExceeded and NoSpace it may be called again. Indeterminate: it\n"
+           "After Overloaded, Unavailable, DeadlineExceeded and NoSpace it may be called again. "
+           "Indeterminate: it\n"
            "was sealed, or was not. Exists: another one of this id was sealed, since this creation was lost.")
-      .def("abort", &Creation::abort, "abort($self)\n--\n\nGives its room back.")
+      .def("abort", &Creation::abandon, "abort($self)\n--\n\nGives its room back.")
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__",
            [](Creation& self, py::handle type, const py::args&) {
@@ -185,12 +189,12 @@ void add_creation(py::module_& module) {
              if (type.is_none()) {
                (void)self.seal();
              } else {
-               self.abort();
+               self.abandon();
              }
            })
       .def("__repr__", [](const Creation& self) {
-        return "<refract.NewObject " + std::string(py::repr(self.id())) + " of " + std::to_string(self.size()) +
-               " bytes>";
+        return "<refract.NewObject " + std::string(py::repr(self.id())) + " of " +
+               std::to_string(self.size()) + " bytes>";
       });
 }
 

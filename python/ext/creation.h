@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An object that is being made: a writable buffer, which becomes an object by seal().
 //
-// The memory that is filled is used for other objects afterwards, so it stays where it is as long as a view of
-// it is left: what such a view writes after the seal changes nothing.
+// The memory that is filled is used for other objects afterwards, so it stays where it is as long as a view
+// of it is left: what such a view writes after the seal changes nothing.
 //
 // Threads: the GIL is held; calls that wait let go of it, and meanwhile all others are refused.
 #pragma once
@@ -34,7 +34,7 @@ class Creation {
   [[nodiscard]] std::span<std::byte> body() const;
   void filled(uint64_t bytes);
   [[nodiscard]] pybind11::object seal();
-  void abort();
+  void abandon();
   // With its client: as abort(), and nothing is raised. False: the node did not answer.
   bool end_with_client() noexcept;
 

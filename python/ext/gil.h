@@ -16,8 +16,8 @@ namespace refract::python {
 inline constexpr uint64_t kCopiedUnderLock = 64 * 1024;
 inline constexpr uint64_t kForever_ms = std::numeric_limits<uint64_t>::max();
 
-// Back under the lock. Where the interpreter has ended meanwhile, the thread stops here for good: CPython 3.11
-// would unwind it, and destructors of what Python has would run without the lock.
+// Back under the lock. Where the interpreter has ended meanwhile, the thread stops here for good:
+// CPython 3.11 would unwind it, and destructors of what Python has would run without the lock.
 void take_gil(PyThreadState* state);
 // Raises what a signal's handler raised.
 void check_signals();
@@ -33,8 +33,8 @@ auto without_gil(Call&& call) {
   return result;
 }
 
-// `wait(timeout_ms) -> bool` waits at most so long without the lock, and says whether the wait is over. In the
-// main thread it is called with `slice_ms` again and again, so that a handler of a signal runs meanwhile.
+// `wait(timeout_ms) -> bool` waits at most so long without the lock, and says whether the wait is over. In
+// the main thread it is called with `slice_ms` again and again, so that a handler of a signal runs meanwhile.
 template <typename Wait>
 void wait_in_slices(uint64_t timeout_ms, uint64_t slice_ms, Wait&& wait) {
   if (!is_main_thread()) {

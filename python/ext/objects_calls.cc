@@ -129,10 +129,14 @@ void end_creations(ObjectsLink& link) noexcept {
 
 const char* kind_text(ObjectNotice::Kind kind) {
   switch (kind) {
-    case ObjectNotice::Kind::kThere: return "there";
-    case ObjectNotice::Kind::kSealed: return "sealed";
-    case ObjectNotice::Kind::kRemoved: return "removed";
-    case ObjectNotice::Kind::kMissed: break;
+    case ObjectNotice::Kind::kThere:
+      return "there";
+    case ObjectNotice::Kind::kSealed:
+      return "sealed";
+    case ObjectNotice::Kind::kRemoved:
+      return "removed";
+    case ObjectNotice::Kind::kMissed:
+      break;
   }
   return "missed";
 }
@@ -230,7 +234,8 @@ py::list ObjectsClient::put_many(py::handle items) {
 
 py::bytes ObjectsClient::new_id() {
   const SharedLink held = link();
-  return id_bytes(value_or_raise(called<std::string>(held, [&] { return held->objects.new_id(); }), "new_id"));
+  return id_bytes(
+      value_or_raise(called<std::string>(held, [&] { return held->objects.new_id(); }), "new_id"));
 }
 
 Object ObjectsClient::got(const SharedLink& link, const std::string& id, py::handle timeout,
@@ -255,8 +260,7 @@ py::object ObjectsClient::get(py::handle id, py::handle timeout) {
 
 py::object ObjectsClient::get_value(py::handle id, py::handle timeout) {
   const SharedLink held = link();
-  const ObjectBuffer object(
-      std::make_shared<const Object>(got(held, id_of(id), timeout, "get_value")));
+  const ObjectBuffer object(std::make_shared<const Object>(got(held, id_of(id), timeout, "get_value")));
   return value_of(object);
 }
 
@@ -340,13 +344,10 @@ py::list ObjectsClient::list(bool all) {
   const SharedLink held = link();
   py::dict seen;  // One that is there may come twice.
   for (uint64_t cursor = 0;;) {
-    const ObjectPage page = value_or_raise(called<ObjectPage>(held,
-                                                              [&] {
-                                                                return held->objects.list(
-                                                                    cursor,
-                                                                    all ? Listing::kAll : Listing::kSealed);
-                                                              }),
-                                           "list");
+    const ObjectPage page = value_or_raise(
+        called<ObjectPage>(
+            held, [&] { return held->objects.list(cursor, all ? Listing::kAll : Listing::kSealed); }),
+        "list");
     for (const ListedObject& one : page.objects) {
       py::object holders = py::none();
       if (one.holders) holders = py::int_(*one.holders);
@@ -400,7 +401,8 @@ void ObjectsClient::keep(py::handle id, bool kept) {
 std::unique_ptr<Following> ObjectsClient::subscribe() {
   const SharedLink held = link();
   return std::make_unique<Following>(
-      held, value_or_raise(called<Subscription>(held, [&] { return held->objects.subscribe(); }), "subscribe"));
+      held,
+      value_or_raise(called<Subscription>(held, [&] { return held->objects.subscribe(); }), "subscribe"));
 }
 
 py::object Following::next(py::handle timeout) {
@@ -428,10 +430,11 @@ py::object Following::next(py::handle timeout) {
 
 py::object ObjectsClient::stat() {
   const SharedLink held = link();
-  const ObjectStat is = value_or_raise(called<ObjectStat>(held, [&] { return held->objects.stat(); }), "stat");
-  return record("Stat", is.limit, is.used, is.sealed_bytes, is.creation_bytes, is.removed_bytes, is.held_bytes,
-                is.kept_bytes, is.objects, is.creations, is.removed, is.held, is.sealed_ever, is.removed_ever,
-                is.evicted_ever, is.evicted_bytes_ever, is.aborted_ever);
+  const ObjectStat is =
+      value_or_raise(called<ObjectStat>(held, [&] { return held->objects.stat(); }), "stat");
+  return record("Stat", is.limit, is.used, is.sealed_bytes, is.creation_bytes, is.removed_bytes,
+                is.held_bytes, is.kept_bytes, is.objects, is.creations, is.removed, is.held, is.sealed_ever,
+                is.removed_ever, is.evicted_ever, is.evicted_bytes_ever, is.aborted_ever);
 }
 
 void ObjectsClient::close() {
@@ -449,7 +452,8 @@ std::string ObjectsClient::text() const {
          (is_closed() ? ", closed>" : ">");
 }
 
-std::unique_ptr<ObjectsClient> connect_objects(py::handle address, py::handle secret_file, py::handle timeout) {
+std::unique_ptr<ObjectsClient> connect_objects(py::handle address, py::handle secret_file,
+                                               py::handle timeout) {
   const std::string to = text_of(address, "address");
   const uint64_t timeout_ms = ms_of(timeout, "timeout");
   if (timeout_ms == 0 || timeout_ms > 86'400'000) {

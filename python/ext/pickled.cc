@@ -41,7 +41,8 @@ std::vector<Pickled::Part> Pickled::parts() const {
 py::object value_of(const ObjectBuffer& object) {
   const auto parts = read_pickled(object.bytes());
   if (!parts) {
-    raise({Code::kMalformed, "the object " + std::string(py::repr(object.id())) + " is no value of put_value()",
+    raise({Code::kMalformed,
+           "the object " + std::string(py::repr(object.id())) + " is no value of put_value()",
            "get() has its bytes"});
   }
   const auto slice = [&](std::span<const std::byte> bytes) {

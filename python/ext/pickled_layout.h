@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of an object that is a Python value: what pickle made of it, and the buffers that it refers to, such
-// as the data of arrays, each where a reader can use it in place. docs/formats/pickled.md.
+// The body of an object that is a Python value: what pickle made of it, and the buffers that it refers to,
+// such as the data of arrays, each where a reader can use it in place. docs/formats/pickled.md.
 //
 // Nothing here knows Python. Threads: none of it is shared.
 #pragma once
@@ -23,7 +23,7 @@ inline constexpr uint32_t kPickledBuffersMax = 1U << 24;
 struct PickledHeader {
   std::array<char, 8> mark;
   uint32_t version;
-  uint32_t buffers;      // So many PickledPiece follow.
+  uint32_t buffers;       // So many PickledPiece follow.
   uint64_t stream_bytes;  // Behind them.
 };
 static_assert(sizeof(PickledHeader) == 24 && offsetof(PickledHeader, stream_bytes) == 16);

@@ -13,11 +13,11 @@
     client.get_value("b")["weights"]                 # In the store's memory, read-only.
     client.get("d", timeout=None)                    # Waits until some process has made it.
 
-On the node's host a get costs microseconds whatever the size, also while the server is stopped. What it returns
-holds the object: the bytes stay until the last array over them is gone, also when the object was deleted, the
-client closed and the server killed. Over a network a get has a copy.
+On the node's host a get costs microseconds whatever the size, also while the server is stopped. What it
+returns holds the object: the bytes stay until the last array over them is gone, also when the object was
+deleted, the client closed and the server killed. Over a network a get has a copy.
 
-What is larger than 64 KiB is copied, and what waits waits, without the lock of the interpreter. Arrays that were
+What waits, and what copies more than 64 KiB, does so without the lock of the interpreter. Arrays that were
 made before a fork hold nothing in the child: there they are good only as long as the parent has them.
 """
 

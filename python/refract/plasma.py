@@ -98,7 +98,7 @@ class ObjectNotAvailable:
 
 
 class PlasmaBuffer(abc.ABC):
-    """What create() and get_buffers() return is one: a buffer with `size`, `is_mutable` and `to_pybytes()`."""
+    """What create() and get_buffers() return: a buffer with `size`, `is_mutable` and `to_pybytes()`."""
 
 
 PlasmaBuffer.register(Buffer)
@@ -151,7 +151,7 @@ class PlasmaClient:
     def get_buffers(
         self, object_ids: Iterable[ObjectID], timeout_ms: int = -1, with_meta: bool = False
     ) -> list[Any]:
-        """The objects as buffers, None for what did not come in time; with_meta: pairs of metadata and buffer."""
+        """The objects as buffers, None for what did not come in time; with_meta: (metadata, buffer)."""
         found = self._found(object_ids, timeout_ms)
         if not with_meta:
             return list(found)
@@ -199,8 +199,8 @@ class PlasmaClient:
     ) -> Any:
         """The values that put() was given, ObjectNotAvailable for what did not come in time.
 
-        Of one id the value, of a sequence a list. Arrays lie in the store's memory, read-only. This is pickle:
-        what is read can have any code run.
+        Of one id the value, of a sequence a list. Arrays lie in the store's memory, read-only. This is
+        pickle: what is read can have any code run.
         """
         _refuse_context(serialization_context)
         if isinstance(object_ids, Sequence):
@@ -236,7 +236,7 @@ class PlasmaClient:
         self._subscription = self._client.subscribe()
 
     def get_next_notification(self) -> tuple[ObjectID, int, int]:
-        """Waits for the next seal or removal: id, data size, metadata size. Of a removal both sizes are -1."""
+        """Waits for the next seal or removal: id and both sizes, which are -1 of a removal."""
         if self._subscription is None:
             raise refract.InvalidArgument("there is no subscription\n  call subscribe() first")
         while True:

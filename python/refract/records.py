@@ -42,7 +42,10 @@ class Places(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """Of all objects of a node; bytes are those of bodies and metadata, which is what the limit counts."""
+    """Of all objects of a node; bytes are those of bodies and metadata, which is what the limit counts.
+
+    What is held is as of the last 10 ms.
+    """
 
     limit: int
     used: int  # sealed_bytes, creation_bytes and removed_bytes together.

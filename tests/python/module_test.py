@@ -24,7 +24,7 @@ begin()
 import refract  # noqa: E402
 from refract import _refract, objects, plasma, records  # noqa: E402
 
-# libc, libstdc++, OpenSSL and fmt. RDMA's libraries are loaded where they are there; of Arrow there is nothing.
+# libc, libstdc++, OpenSSL and fmt. RDMA's libraries are loaded where they are; there is nothing of Arrow.
 NEEDED = {"linux-vdso", "ld-linux-x86-64", "libc", "libm", "libstdc++", "libgcc_s", "libcrypto", "libfmt"}
 SANITIZED = {"libclang_rt.asan-x86_64", "libdl", "libpthread", "librt", "libresolv"}
 # Of the protocols of Python 3.11 these are slots, and of no name in the class.
@@ -72,7 +72,7 @@ class Exceptions(unittest.TestCase):
 
     def test_are_one_for_each_code_with_its_name_and_retry(self):
         classes = {each.code: each for each in vars(_refract).values()
-                   if isinstance(each, type) and issubclass(each, refract.Error) and each is not refract.Error}
+                   if isinstance(each, type) and refract.Error in each.__mro__[1:]}
         rows = self.rows()
         self.assertEqual(set(classes), {text for text, _, _ in rows} - {"ok"})
         for text, retry, _ in rows[1:]:
@@ -107,8 +107,8 @@ class Texts(unittest.TestCase):
         classes, functions = {}, set()
         for node in self.stub().body:
             if isinstance(node, ast.ClassDef):
-                classes[node.name] = {each.name for each in node.body if isinstance(each, ast.FunctionDef)} | \
-                    {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)}
+                classes[node.name] = {getattr(each, "name", "") or each.target.id for each in node.body
+                                      if isinstance(each, (ast.FunctionDef, ast.AnnAssign))}
             elif isinstance(node, ast.FunctionDef):
                 functions.add(node.name)
         there = {name: each for name, each in vars(_refract).items() if not name.startswith("__")}
@@ -143,8 +143,8 @@ class Texts(unittest.TestCase):
             self.assertIn("from refract import", text)
             for name in module.__all__:
                 self.assertTrue(getattr(module, name).__doc__, name)
-        for one in (objects.Client, objects.Object, objects.NewObject, objects.Subscription, plasma.PlasmaClient,
-                    plasma.ObjectID):
+        for one in (objects.Client, objects.Object, objects.NewObject, objects.Subscription,
+                    plasma.PlasmaClient, plasma.ObjectID):
             for name, each in vars(one).items():
                 if not name.startswith("_"):
                     text = inspect.getdoc(each) or ""

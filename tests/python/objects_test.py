@@ -13,8 +13,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import MIB, Programs, begin, node_of_objects, run_python, until  # noqa: E402
+from setting import MIB, Programs, begin, held_now, node_of_objects, run_python, until  # noqa: E402
 
+GIB = 1 << 30
 begin()
 import numpy  # noqa: E402
 import refract  # noqa: E402
@@ -198,7 +199,7 @@ class EachCall:
         gc.collect()
         if self.is_tcp:
             return
-        self.assertEqual(self.client.stat().held_bytes, MIB)
+        self.assertEqual(held_now(self.client).held_bytes, MIB)
         self.assertEqual(self.client.delete("a"), 1)
         self.assertEqual(self.client.stat().removed_bytes, MIB)
         self.assertEqual(array.sum(), 0)
@@ -213,9 +214,9 @@ class EachCall:
         self.refused(refract.InvalidArgument, "was released", bytes, held)
         self.refused(refract.InvalidArgument, "was released", held.digest)
         if not self.is_tcp:
-            self.assertEqual(self.client.stat().held, 1)
+            self.assertEqual(held_now(self.client).held, 1)
         view.release()
-        until(lambda: self.client.stat().held == 0)
+        until(lambda: held_now(self.client).held == 0)
 
     def test_digests_are_of_bytes_and_metadata(self):
         self.client.put("a", b"12345")
@@ -280,7 +281,7 @@ class EachCall:
             self.refused(wrong, "an object with a buffer", client.put_many, [("new", data)])
             if data is not None:
                 self.refused(wrong, "metadata is", client.create, "new", 1, metadata=data)
-        for data in (numpy.arange(10)[::2], numpy.asfortranarray(numpy.ones((2, 3))), memoryview(b"abc")[::-1]):
+        for data in (numpy.arange(10)[::2], numpy.ones((2, 3), order="F"), memoryview(b"abc")[::-1]):
             self.refused(bad, "not contiguous", client.put, "new", data)
         self.refused(bad, "references to Python objects", client.put, "new", numpy.array([None]))
         self.refused(bad, "65,536", client.put, "new", b"", metadata=bytes(65537))
@@ -354,7 +355,7 @@ class OverSharedMemory(EachCall, unittest.TestCase):
         first, second = self.client.get_value("v")
         del first
         gc.collect()
-        self.assertGreater(self.client.stat().held_bytes, 2 * MIB)
+        self.assertGreater(held_now(self.client).held_bytes, 2 * MIB)
         self.client.delete("v")
         self.assertEqual(second.sum(), MIB)
         del second
@@ -369,7 +370,7 @@ class OverSharedMemory(EachCall, unittest.TestCase):
                 client.create("large", 1 << 40)
             except refract.TooLarge:
                 say("refused")
-            """, self.address, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30)))
+            """, self.address, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (GIB, GIB)))
         self.assertEqual((ended.returncode, ended.stdout), (0, "refused\n"), ended.stderr)
 
 

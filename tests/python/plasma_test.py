@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""refract.plasma: each call of pyarrow.plasma, as its documentation has it. A program that used it changes one
-import, which is the one below.
+"""refract.plasma: each call of pyarrow.plasma, as its documentation has it. A program that used it changes
+one import, which is the one below.
 
 Usage: plasma_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE [unittest arguments]
 """
@@ -230,7 +230,8 @@ class Plasma(unittest.TestCase):
             parameters = inspect.signature(getattr(plasma.PlasmaClient, name)).parameters.values()
             bare = [each.replace(annotation=inspect.Parameter.empty) for each in parameters]
             self.assertEqual(", ".join(str(each) for each in bare[1:]), arguments, name)
-        self.assertEqual(list(inspect.signature(plasma.connect).parameters), ["store_socket_name", "num_retries"])
+        of_connect = list(inspect.signature(plasma.connect).parameters)
+        self.assertEqual(of_connect, ["store_socket_name", "num_retries"])
         for name in ("ObjectID", "ObjectNotAvailable", "PlasmaBuffer", "PlasmaClient", "PlasmaObjectExists",
                      "PlasmaObjectNonexistent", "PlasmaStoreFull", "connect", "start_plasma_store"):
             self.assertTrue(hasattr(plasma, name), name)

@@ -15,7 +15,8 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import MIB, Programs, begin, beside, node_of_objects, run_python, until  # noqa: E402
+from setting import MIB, Programs, begin, beside, held_now, node_of_objects, run_python, \
+    until  # noqa: E402
 
 begin()
 import numpy  # noqa: E402
@@ -44,7 +45,8 @@ class Processes(unittest.TestCase):
                 held = client.get("numbers", timeout=None)
                 def own_bytes():
                     with open("/proc/self/status") as status:
-                        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) * 1024
+                        lines = [line for line in status if line.startswith("RssAnon")]
+                    return int(lines[0].split()[1]) * 1024
                 before = own_bytes()
                 numbers = numpy.frombuffer(held, dtype="<u8")
                 say(int(numbers.sum()), own_bytes() - before < 4 << 20, held.is_copy, numbers.flags.writeable)
@@ -57,9 +59,9 @@ class Processes(unittest.TestCase):
             self.client.put("numbers", wanted)
             self.assertEqual(self.line_of(reader), f"{wanted.sum()} True False False")
             self.assertEqual(self.line_of(reader), "refused")
-            self.assertEqual(self.client.stat().held_bytes, 32 * MIB)
+            self.assertEqual(held_now(self.client).held_bytes, 32 * MIB)
             self.assertTrue((numpy.frombuffer(self.client.get("numbers"), dtype="<u8") == wanted).all())
-        until(lambda: self.client.stat().held == 0)
+        until(lambda: held_now(self.client).held == 0)
 
     def test_a_killed_creator_leaves_its_objects_and_none_that_it_was_making(self):
         with beside("""
@@ -75,7 +77,7 @@ class Processes(unittest.TestCase):
             self.assertEqual(self.client.stat().creations, 1)
             creator.kill()
             creator.wait()
-            until(lambda: self.client.stat().creations == 0 and self.client.stat().held == 0)
+            until(lambda: self.client.stat().creations == 0 and held_now(self.client).held == 0)
         self.assertEqual(bytes(self.client.get("made")), b"12345")
         with self.client.create("making", 40 * MIB) as again:
             memoryview(again)[:1] = b"x"
@@ -156,7 +158,7 @@ class Processes(unittest.TestCase):
             cycle["itself"] = cycle
         del cycle
         gc.collect()
-        until(lambda: self.client.stat().held == 0)
+        until(lambda: held_now(self.client).held == 0)
 
     def test_many_handles_are_held_at_once_and_too_many_are_refused(self):
         self.client.put("a", b"12345")
@@ -169,7 +171,7 @@ class Processes(unittest.TestCase):
         self.assertEqual(bytes(held[-1]), b"12345")
         held.clear()
         self.assertEqual(bytes(self.client.get("a")), b"12345")
-        until(lambda: self.client.stat().held == 0)
+        until(lambda: held_now(self.client).held == 0)
 
     def test_threads_call_side_by_side(self):
         wrong = []
@@ -190,7 +192,7 @@ class Processes(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
         gc.collect()
-        until(lambda: self.client.stat().held == 0)
+        until(lambda: held_now(self.client).held == 0)
 
     def test_a_thread_computes_while_another_waits_and_while_one_puts(self):
         """Counts turns: with the lock held, a wait would let none through."""
@@ -293,7 +295,7 @@ class Processes(unittest.TestCase):
                     with open(path, "w") as file:
                         file.write("from refract import objects\\n"
                                    "def total(address):\\n"
-                                   "    return float(objects.connect(address).get_value('{method}').sum())\\n")
+                                   " return float(objects.connect(address).get_value('{method}').sum())\\n")
                     sys.path.insert(0, os.path.dirname(path))
                     import child_of_the_test
                     with context.Pool(2) as pool:
@@ -303,7 +305,7 @@ class Processes(unittest.TestCase):
 
     def test_a_process_ends_quietly_whatever_is_alive(self):
         endings = {
-            "arrays of a module": "arrays = [numpy.frombuffer(client.get('a'), dtype='u1') for _ in range(100)]",
+            "arrays of a module": "arrays = [numpy.frombuffer(client.get('a'), 'u1') for _ in range(100)]",
             "handles in a cycle": "held = [client.get('a')]; held.append(held)",
             "a new object and its view": "new = client.create('new', 1000); view = memoryview(new)",
             "an object's __del__": """
@@ -341,7 +343,7 @@ threading.Thread(target=lambda: globals().update(held=client.get('a'))).start()"
                     program = f"client = objects.connect(sys.argv[1])\n{ending}\n{end}\n"
                     done = run_python(program, self.node.socket)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
-        until(lambda: self.client.stat().held == 0 and self.client.stat().creations == 0)
+        until(lambda: held_now(self.client).held == 0 and self.client.stat().creations == 0)
 
     def test_memory_returns_when_a_reader_is_killed(self):
         self.client.put("a", bytes(30 * MIB))

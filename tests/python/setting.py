@@ -72,8 +72,8 @@ def run_python(program, *words, **options):
 @contextlib.contextmanager
 def beside(program, *words):
     """Another process while this one continues; it is killed at the end, if it is there still."""
-    with subprocess.Popen(command_of(program, *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                          env=environment()) as process:
+    with subprocess.Popen(command_of(program, *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True, env=environment()) as process:
         try:
             yield process
         finally:
@@ -87,3 +87,9 @@ def until(is_so):
         if time.monotonic() > end:
             raise AssertionError("it did not come to that")
         time.sleep(0.005)
+
+
+def held_now(client):
+    """The node looks at what is held every 10 ms: what it says now is younger than the call."""
+    time.sleep(0.02)
+    return client.stat()

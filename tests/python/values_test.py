@@ -93,7 +93,8 @@ class Values(unittest.TestCase):
             if turn % 2:
                 body[at] = chance.randrange(256)
             else:
-                struct.pack_into("<Q", body, at // 8 * 8, chance.choice([0, 1, 64, 2**31, 2**32, 2**63, 2**64 - 1]))
+                word = chance.choice([0, 1, 64, 2**31, 2**32, 2**63, 2**64 - 1])
+                struct.pack_into("<Q", body, at // 8 * 8, word)
             with self.client.create(f"{turn}", len(body)) as new:
                 memoryview(new)[:] = body
             try:
