@@ -44,7 +44,7 @@ class Places(NamedTuple):
 class Stat(NamedTuple):
     """Of all objects of a node; bytes are those of bodies and metadata, which is what the limit counts.
 
-    What is held is as of the last 10 ms.
+    What is held may be some 10 ms old.
     """
 
     limit: int

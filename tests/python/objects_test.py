@@ -13,7 +13,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import MIB, Programs, begin, held_now, node_of_objects, run_python, until  # noqa: E402
+from setting import MIB, Programs, begin, node_of_objects, run_python, until  # noqa: E402
 
 GIB = 1 << 30
 begin()
@@ -199,7 +199,7 @@ class EachCall:
         gc.collect()
         if self.is_tcp:
             return
-        self.assertEqual(held_now(self.client).held_bytes, MIB)
+        until(lambda: self.client.stat().held_bytes == MIB)
         self.assertEqual(self.client.delete("a"), 1)
         self.assertEqual(self.client.stat().removed_bytes, MIB)
         self.assertEqual(array.sum(), 0)
@@ -214,9 +214,9 @@ class EachCall:
         self.refused(refract.InvalidArgument, "was released", bytes, held)
         self.refused(refract.InvalidArgument, "was released", held.digest)
         if not self.is_tcp:
-            self.assertEqual(held_now(self.client).held, 1)
+            until(lambda: self.client.stat().held == 1)
         view.release()
-        until(lambda: held_now(self.client).held == 0)
+        until(lambda: self.client.stat().held == 0)
 
     def test_digests_are_of_bytes_and_metadata(self):
         self.client.put("a", b"12345")
@@ -355,7 +355,7 @@ class OverSharedMemory(EachCall, unittest.TestCase):
         first, second = self.client.get_value("v")
         del first
         gc.collect()
-        self.assertGreater(held_now(self.client).held_bytes, 2 * MIB)
+        until(lambda: self.client.stat().held_bytes > 2 * MIB)
         self.client.delete("v")
         self.assertEqual(second.sum(), MIB)
         del second

@@ -87,9 +87,3 @@ def until(is_so):
         if time.monotonic() > end:
             raise AssertionError("it did not come to that")
         time.sleep(0.005)
-
-
-def held_now(client):
-    """The node looks at what is held every 10 ms: what it says now is younger than the call."""
-    time.sleep(0.02)
-    return client.stat()
