@@ -309,7 +309,24 @@ py::object ObjectsClient::where(py::handle id) {
       called<ObjectPlaces>(held, [&] { return held->objects.where(name); }), "where of " + shown(name));
   py::list nodes;
   for (const std::string& node : places.nodes) nodes.append(py::str(node));
-  return record("Places", places.birth, places.body_bytes, places.metadata_bytes, nodes);
+  return record("Places", places.birth, places.body_bytes, places.metadata_bytes, nodes,
+                places.copies_wanted, places.copies);
+}
+
+py::object ObjectsClient::set_copies(py::handle id, py::handle copies, py::handle timeout) {
+  const SharedLink held = link();
+  const std::string name = id_of(id);
+  const uint64_t wanted = bytes_of(copies, "copies");
+  if (wanted > Objects::kCopiesMax) {
+    raise_invalid("there are at most " + std::to_string(Objects::kCopiesMax) + " copies, not " +
+                  std::to_string(wanted));
+  }
+  const uint64_t timeout_ms = ms_of(timeout, "timeout");
+  const ObjectCopies are = value_or_raise(
+      called<ObjectCopies>(
+          held, [&] { return held->objects.set_copies(name, static_cast<uint32_t>(wanted), timeout_ms); }),
+      "set_copies of " + shown(name));
+  return record("Copies", are.birth, are.wanted, are.copies);
 }
 
 py::list ObjectsClient::prefetch(py::handle ids, py::handle timeout) {

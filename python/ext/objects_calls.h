@@ -47,6 +47,8 @@ class ObjectsClient {
   [[nodiscard]] pybind11::object get_value(pybind11::handle id, pybind11::handle timeout);
   [[nodiscard]] bool contains(pybind11::handle id);
   [[nodiscard]] pybind11::object where(pybind11::handle id);
+  [[nodiscard]] pybind11::object set_copies(pybind11::handle id, pybind11::handle copies,
+                                            pybind11::handle timeout);
   [[nodiscard]] pybind11::list prefetch(pybind11::handle ids, pybind11::handle timeout);
   [[nodiscard]] pybind11::list list(bool all);
   [[nodiscard]] pybind11::bytes digest(pybind11::handle id);

@@ -64,6 +64,12 @@ void add_reading(py::class_<ObjectsClient>& type) {
            "Which nodes have it: Places. Raises NotFound, Away, Unsupported (the node shares its objects "
            "with\n"
            "no other).")
+      .def("set_copies", &ObjectsClient::set_copies, py::arg("id"), py::arg("copies"), py::kw_only(),
+           py::arg("timeout") = 5.0,
+           "set_copies($self, id, copies, *, timeout=5.0)\n--\n\n"
+           "So many copies, at most 16, are kept on different nodes, and none of them is evicted; 0: copies go\n"
+           "when room is needed. Waits until there are so many, and returns Copies. Raises NotFound, Away,\n"
+           "Unsupported (the node shares its objects with no other).")
       .def("prefetch", &ObjectsClient::prefetch, py::arg("ids"), py::arg("timeout") = 0.0,
            "prefetch($self, ids, timeout=0.0)\n--\n\n"
            "Brings copies of other nodes' objects to this one, so that a get of them is quick; waits as "

@@ -27,11 +27,12 @@ import os
 
 from refract._refract import Buffer, NewObject, Object, Subscription, connect_objects
 from refract._refract import ObjectsClient as Client
-from refract.records import Listed, Notice, Places, Stat
+from refract.records import Copies, Listed, Notice, Places, Stat
 
 __all__ = [
     "Buffer",
     "Client",
+    "Copies",
     "Listed",
     "NewObject",
     "Notice",

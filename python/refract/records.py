@@ -39,6 +39,16 @@ class Places(NamedTuple):
     size: int
     metadata_size: int
     nodes: list[str]
+    copies_wanted: int  # On different nodes, and never evicted. 0: none.
+    copies: int  # So many of these there are, on nodes that can be reached.
+
+
+class Copies(NamedTuple):
+    """How many copies of an object there are on different nodes, as set_copies() has it."""
+
+    birth: int
+    wanted: int  # Another number than was asked for: another program has changed it since.
+    copies: int  # So many there are, on nodes that can be reached.
 
 
 class Stat(NamedTuple):

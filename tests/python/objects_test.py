@@ -257,7 +257,7 @@ class EachCall:
         client, wrong, bad = self.client, TypeError, refract.InvalidArgument
         client.put("there", b"1")
         calls = [client.get, client.get_value, client.contains, client.delete, client.keep, client.where,
-                 client.digest, lambda id: client.put(id, b"1"), lambda id: client.put_value(id, 1),
+                 client.digest, lambda id: client.set_copies(id, 1), lambda id: client.put(id, b"1"), lambda id: client.put_value(id, 1),
                  lambda id: client.create(id, 1), lambda id: client.get_many([id]),
                  lambda id: client.prefetch([id]), lambda id: client.put_many([(id, b"")])]
         for number, call in enumerate(calls):
@@ -288,6 +288,9 @@ class EachCall:
         for size in (-1, 1 << 63, -(1 << 70)):
             self.refused(bad, "size is 0 to", client.create, "new", size)
             self.refused(bad, "size is 0 to", client.evict, size)
+        self.refused(bad, "at most 16", client.set_copies, "there", 17)
+        self.refused(bad, "copies is 0 to", client.set_copies, "there", -1)
+        self.refused(refract.Unsupported, "shares its objects with no other", client.set_copies, "there", 2)
         for size in (1.5, "1", None):
             self.refused(wrong, "size is a whole number", client.create, "new", size)
         self.refused(bad, "birth is 0 to", client.delete, "there", birth=-1)

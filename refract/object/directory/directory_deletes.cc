@@ -6,6 +6,7 @@
 #include "refract/kv/layout/wire.h"
 #include "refract/object/calls/call_front.h"
 #include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_use.h"
 
 namespace refract::object {
 
@@ -167,9 +168,11 @@ Code Directory::State::bury(std::string_view id, uint64_t birth) {
   return code == Code::kOverloaded ? Code::kOk : code;
 }
 
-void Directory::State::order(Peer& peer, Method method, std::string_view id, uint64_t birth) {
+void Directory::State::order(Peer& peer, Method method, std::string_view id, uint64_t birth, bool may_pull) {
   if (!peer.is_agreed) return;
-  const bool is_new = peer.orders.insert({.method = method, .id = std::string(id), .birth = birth}).second;
+  const bool is_new =
+      peer.orders.insert({.method = method, .id = std::string(id), .birth = birth, .may_pull = may_pull})
+          .second;
   if (is_new) peer.ordered.raise();
 }
 
@@ -228,6 +231,7 @@ void Directory::State::named(const rpc::Responder& from, Peer& peer, Method meth
 Code Directory::State::drop_here(std::string_view id, uint64_t birth, uint64_t& holders) {
   const Code code = parts.store.add_tombstone(text_bytes(id), birth);
   if (code != Code::kOk) return code;
+  releasing.erase(Named(id, birth));
   const auto pull = pulls.find(std::string(id));
   if (pull != pulls.end() && pull->second.birth == birth) pull->second.birth = 0;
   if (granted.erase(Named(id, birth)) > 0 && asker != nullptr) asker->lost(id, birth);
@@ -254,8 +258,15 @@ Task<> Directory::State::run_orders(Peer& peer, uint32_t run) {
       continue;
     }
     const Order order = std::move(peer.orders.extract(peer.orders.begin()).value());
-    const Code code = co_await send_order(session, order);
+    const bool is_bind = order.method == Method::kBind;
+    Code code = Code::kOk;
+    if (is_bind) {
+      code = co_await send_bind(session, *peer.index, order);
+    } else {
+      code = co_await send_order(session, order);
+    }
     if (!is_running(peer, run)) co_return;
+    if (is_bind) bind_answered(*peer.index, Named(order.id, order.birth), code);
     if (code == Code::kOk) continue;
     co_await parts.shard.sleep_for(kOrderPause_ns);
     if (!is_running(peer, run)) co_return;

@@ -65,7 +65,8 @@ struct DirectoryTypes {
     std::string id;
     uint64_t birth = 0;
     ObjectParts parts;
-    uint64_t ticket = 0;  // Of a claim that is answered to the asker.
+    uint64_t ticket = 0;     // Of a claim, or a release: whose answer it is.
+    CopiesWord copies = {};  // Of what is held.
   };
   // What the home says to a member. Drops go first; of one birth each order is given when the one before it
   // has been followed.
@@ -73,6 +74,7 @@ struct DirectoryTypes {
     Method method{};
     std::string id;
     uint64_t birth = 0;
+    bool may_pull = false;  // kBind.
     auto operator<=>(const Order&) const = default;
   };
   struct Peer {
@@ -97,6 +99,9 @@ struct DirectoryTypes {
     rpc::SessionId caller{};  // Where its stream comes from; none: it has none.
     uint64_t caller_stream = 0;
     std::array<uint64_t, 2> identity{};  // Of its memory, as it said last.
+    uint64_t begun_ns = 0;               // When its last stream began.
+    uint64_t grace_until_ns = 0;         // Without a stream, its bound copies are counted on until then.
+    size_t copies_ordered = 0;           // Copies that it was told to get.
   };
   struct Caller {
     Peer* peer = nullptr;  // Nothing: it has not said who it is.
@@ -152,6 +157,26 @@ struct DirectoryTypes {
   struct Pulling {
     uint64_t birth = 0;  // 0: it was deleted, and is not published any more.
     ObjectParts parts;
+  };
+  using KeptCopies = Elsewhere::KeptCopies;
+  using TakeCopies = Elsewhere::TakeCopies;
+  // So many copies a client wants.
+  struct CopiesWish {
+    std::string id;
+    uint64_t birth = 0;
+    uint8_t wanted = 0;
+    uint64_t until_ns = 0;
+  };
+  // Of a birth with too few copies: members by moments. A member is in one of both.
+  struct Placing {
+    std::map<MemberIndex, uint64_t> ordered;  // Told to get one, and believed until then.
+    std::map<MemberIndex, uint64_t> aside;    // Not asked again before.
+  };
+  // A copy that this member was told to get.
+  struct Binding {
+    uint64_t birth = 0;
+    CopiesWord word;
+    bool is_running = false;
   };
   // To which member a copy went.
   struct Passed {
