@@ -309,8 +309,8 @@ py::object ObjectsClient::where(py::handle id) {
       called<ObjectPlaces>(held, [&] { return held->objects.where(name); }), "where of " + shown(name));
   py::list nodes;
   for (const std::string& node : places.nodes) nodes.append(py::str(node));
-  return record("Places", places.birth, places.body_bytes, places.metadata_bytes, nodes,
-                places.copies_wanted, places.copies);
+  return record("Places", places.birth, places.body_bytes, places.metadata_bytes, nodes, places.copies_wanted,
+                places.copies);
 }
 
 py::object ObjectsClient::set_copies(py::handle id, py::handle copies, py::handle timeout) {

@@ -67,7 +67,8 @@ void add_reading(py::class_<ObjectsClient>& type) {
       .def("set_copies", &ObjectsClient::set_copies, py::arg("id"), py::arg("copies"), py::kw_only(),
            py::arg("timeout") = 5.0,
            "set_copies($self, id, copies, *, timeout=5.0)\n--\n\n"
-           "So many copies, at most 16, are kept on different nodes, and none of them is evicted; 0: copies go\n"
+           "So many copies, at most 16, are kept on different nodes, and none of them is evicted; 0: copies "
+           "go\n"
            "when room is needed. Waits until there are so many, and returns Copies. Raises NotFound, Away,\n"
            "Unsupported (the node shares its objects with no other).")
       .def("prefetch", &ObjectsClient::prefetch, py::arg("ids"), py::arg("timeout") = 0.0,

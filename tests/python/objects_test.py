@@ -257,7 +257,8 @@ class EachCall:
         client, wrong, bad = self.client, TypeError, refract.InvalidArgument
         client.put("there", b"1")
         calls = [client.get, client.get_value, client.contains, client.delete, client.keep, client.where,
-                 client.digest, lambda id: client.set_copies(id, 1), lambda id: client.put(id, b"1"), lambda id: client.put_value(id, 1),
+                 client.digest, lambda id: client.put(id, b"1"), lambda id: client.put_value(id, 1),
+                 lambda id: client.set_copies(id, 1),
                  lambda id: client.create(id, 1), lambda id: client.get_many([id]),
                  lambda id: client.prefetch([id]), lambda id: client.put_many([(id, b"")])]
         for number, call in enumerate(calls):
