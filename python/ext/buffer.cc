@@ -86,7 +86,7 @@ void Buffer::end_export(PyObject* self, Py_buffer* /*view*/) noexcept {
   if (--buffer.exports_ == 0 && buffer.is_released_) buffer.hold_.reset();
 }
 
-ObjectBuffer::ObjectBuffer(std::shared_ptr<const Object> object)
+ObjectBuffer::ObjectBuffer(const std::shared_ptr<const Object>& object)
     : Buffer(object, object->body(), object->is_copy()), id_(object->id()), birth_(object->birth()) {}
 
 const Object& ObjectBuffer::object() const {
@@ -96,7 +96,7 @@ const Object& ObjectBuffer::object() const {
 
 py::object python_object(Object&& object) {
   auto held = std::make_shared<const Object>(std::move(object));
-  return py::cast(std::make_unique<ObjectBuffer>(std::move(held)));
+  return py::cast(std::make_unique<ObjectBuffer>(held));
 }
 
 void add_buffers(py::module_& module) {

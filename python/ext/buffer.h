@@ -50,7 +50,7 @@ class Buffer {
 // A sealed object.
 class ObjectBuffer final : public Buffer {
  public:
-  explicit ObjectBuffer(std::shared_ptr<const Object> object);
+  explicit ObjectBuffer(const std::shared_ptr<const Object>& object);
 
   [[nodiscard]] pybind11::bytes id() const { return {id_}; }
   [[nodiscard]] uint64_t birth() const noexcept { return birth_; }

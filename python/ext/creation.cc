@@ -98,7 +98,7 @@ py::object Creation::seal() {
   auto held = std::make_shared<const Object>(std::move(*object));
   if (held->is_copy() && exports_ > 0) sealed_ = held;
   drop_when_unseen();
-  return py::cast(std::make_unique<ObjectBuffer>(std::move(held)));
+  return py::cast(std::make_unique<ObjectBuffer>(held));
 }
 
 void Creation::abandon() {

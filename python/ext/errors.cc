@@ -67,7 +67,7 @@ PyObject* make_class(py::module_& module, const char* name, const std::string& d
 }  // namespace
 
 void add_errors(py::module_& module) {
-  py::dict of_error;
+  const py::dict of_error;
   // KeyError would print its text in quotes.
   of_error["__str__"] = py::handle(PyExc_BaseException).attr("__str__");
   of_error["code"] = "";
@@ -80,7 +80,7 @@ void add_errors(py::module_& module) {
                  py::make_tuple(py::handle(PyExc_Exception)), of_error);
   for (const Row& row : rows()) {
     const CodeInfo& known = info(row.code);
-    py::dict content;
+    const py::dict content;
     content["code"] = std::string(known.text);
     content["retry"] = retry_text(known.retry);
     const py::tuple bases = row.base == nullptr ? py::make_tuple(py::handle(error))

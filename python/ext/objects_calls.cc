@@ -213,6 +213,7 @@ py::list ObjectsClient::put_many(py::handle items) {
     metadata.push_back(parts == 3 ? metadata_of(one[2]) : std::string());
   }
   std::vector<PutObject> puts;
+  puts.reserve(ids.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     puts.push_back({.id = ids[i], .body = sources[i].bytes(), .metadata = metadata[i]});
   }
@@ -359,7 +360,7 @@ py::list ObjectsClient::prefetch(py::handle ids, py::handle timeout) {
 
 py::list ObjectsClient::list(bool all) {
   const SharedLink held = link();
-  py::dict seen;  // One that is there may come twice.
+  const py::dict seen;  // One that is there may come twice.
   for (uint64_t cursor = 0;;) {
     const ObjectPage page = value_or_raise(
         called<ObjectPage>(

@@ -11,7 +11,7 @@ namespace refract::python {
 namespace py = pybind11;
 
 Pickled::Pickled(py::handle value) {
-  py::list buffers;
+  const py::list buffers;
   const py::object stream = py::module_::import("pickle").attr("dumps")(
       value, py::arg("protocol") = 5, py::arg("buffer_callback") = buffers.attr("append"));
   sources_.reserve(1 + buffers.size());

@@ -327,6 +327,7 @@ def work(number):
     while True:
         held, name = client.get('a'), f'{os.getpid()} {number}'
         client.put(name, bytes(100_000)); client.delete(name)
+        new = client.create(name, 1000); del new
         memoryview(held)
 for number in range(4): threading.Thread(target=work, args=(number,), daemon=True).start()
 time.sleep(0.1)""",
