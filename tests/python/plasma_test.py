@@ -42,6 +42,8 @@ class Plasma(unittest.TestCase):
         self.addCleanup(self.client.disconnect)
         self.addCleanup(self.other.disconnect)
         self.client.delete(self.client.list())
+        # An answer of the server: it knows what this one holds from now on.
+        self.other.store_capacity()
 
     def test_ids_have_20_bytes_and_are_keys_of_dictionaries(self):
         first = plasma.ObjectID(b"a" * 20)

@@ -134,6 +134,7 @@ class Processes(unittest.TestCase):
         thread.start()
         thread.join()
         gc.collect()
+        until(lambda: self.client.stat().held == 5)
         for name in range(4):
             self.client.delete(f"{name}")
         self.client.delete("value")
@@ -352,6 +353,7 @@ threading.Thread(target=lambda: globals().update(held=client.get('a'))).start()"
                 sys.stdin.readline()
                 """, self.node.socket) as reader:
             self.assertEqual(self.line_of(reader), "held")
+            until(lambda: self.client.stat().held == 1)
             self.assertEqual(self.client.delete("a"), 10)
             with self.assertRaises(refract.NoSpace):
                 self.client.put("b", bytes(40 * MIB), room_timeout=0.05)
