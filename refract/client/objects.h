@@ -89,9 +89,10 @@ class REFRACT_API Objects {
   // Waits for an object that is not there: not at all (0), for ever, or so long. Where nodes share their
   // objects, one that another node has is brought here first, however long that takes. kNotFound: it did not
   // come. kAway: it is not known that there is none, since some node cannot be reached. kNoSpace: no room for
-  // a copy.
-  // kOverloaded: this thread holds as many objects as it can.
+  // a copy. kOverloaded: this thread holds as many objects as it can.
   [[nodiscard]] Result<Object> get(Bytes id, uint64_t timeout_ms = 0);
+  // The same by loads alone, without a message or a wait. kInvalidated: get() has to be asked.
+  [[nodiscard]] Result<Object> get_at_once(Bytes id);
   // The same of many, all waited for together: one result each, in their order.
   [[nodiscard]] std::vector<Result<Object>> get(std::span<const Bytes> ids, uint64_t timeout_ms = 0);
   // Whether it is there, sealed: on this node or, where nodes share their objects, on any.

@@ -34,7 +34,8 @@ struct Creating {
   std::string id;
   SharedBufferHold buffer;
   object::Making making;
-  bool is_open = false;  // At the node.
+  bool is_open = false;       // At the node.
+  bool keeps_memory = false;  // Also when it is not open any more.
 };
 
 // "nodes b and c cannot be reached": of what the owner said last.
