@@ -37,6 +37,7 @@ Task<> Signal::wait_until(uint64_t moment_ns) {
 }
 
 Directory::State::State(const Parts& given) : parts(given) {
+  if (parts.outside != nullptr) outside = std::make_unique<Peer>(parts.shard, parts.outside->name());
   for (const ObjectStore::OpenCreation& found : parts.store.creations()) {
     if (found.is_pulled) {
       (void)parts.store.end_creation(found.id, found.birth);
@@ -74,6 +75,7 @@ Directory::State::Peer& Directory::State::peer_named(const std::string& name) {
 }
 
 MemberIndex Directory::State::home_of(std::string_view id) const noexcept {
+  if (outside != nullptr) return kOutside;
   uint8_t home = 0;
   (void)routing->nodes_of(cluster::slot_of(id), std::span(&home, 1));
   return home;
@@ -87,7 +89,8 @@ void Directory::State::follow(const cluster::Members& members) {
   list_version = list.version;
   followed_ns = parts.shard.now_ns();
   const std::string text = cluster::to_text(list);
-  list_digest = hash_key(text_bytes(text), 0);
+  // Members that have a home outside, and those that are homes themselves, agree upon nothing.
+  list_digest = hash_key(text_bytes(text), outside == nullptr ? 0 : 1);
   self = static_cast<MemberIndex>(members.self());
   for (const auto& [name, peer] : peers) peer->index.reset();
   by_index.assign(list.members.size(), nullptr);
@@ -109,6 +112,7 @@ void Directory::State::follow(const cluster::Members& members) {
   report_to_self();
   for (const auto& [id, want] : wants) want->news.raise();
   start_ticks();
+  reach_outside();
   parts.peers.reach(list, members.self_name(), *this);
 }
 
@@ -313,6 +317,7 @@ std::vector<std::string> Directory::away() const {
   for (const State::Peer* peer : state_->by_index) {
     if (!state_->is_self(*peer->index) && !peer->has_reported) names.push_back(peer->name);
   }
+  state_->add_outside_away(names);
   return names;
 }
 
@@ -361,6 +366,13 @@ Directory::Counts Directory::counts() const noexcept {
   counts.is_complete = state_->list_version != 0 && state_->table.is_complete();
   counts.tombstones = state_->parts.store.tombstones().size();
   for (const auto& [name, peer] : state_->peers) counts.streams += peer->collects ? 1 : 0;
+  if (state_->outside != nullptr) {
+    const OutsideHome::Counts outside = state_->parts.outside->counts();
+    counts.home = outside.home;
+    counts.is_complete = outside.is_complete && state_->outside->has_reported;
+    counts.conflicts += outside.conflicts;
+    counts.streams += state_->outside->collects ? 1 : 0;
+  }
   return counts;
 }
 

@@ -22,6 +22,7 @@
 #include "refract/cluster/peers.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/object/directory/home_table.h"
+#include "refract/object/directory/outside_home.h"
 #include "refract/object/owner/elsewhere.h"
 #include "refract/object/owner/object_store.h"
 #include "refract/rpc/server.h"
@@ -42,6 +43,7 @@ class Directory final : public rpc::Service, public Elsewhere {
     std::array<uint64_t, 2> identity{};  // Of this node's memory.
     // So long another member may believe in a session whose end this one has seen.
     uint64_t unseen_ns = 30 * kSecond_ns;
+    OutsideHome* outside = nullptr;  // The home of all ids; null: members are homes.
   };
   // Behind the store's recovery. Pulls that it has found are given up.
   explicit Directory(const Parts& parts);

@@ -163,6 +163,7 @@ HomeTable::MemberSet Directory::State::others() const noexcept {
 
 Task<Directory::State::Said> Directory::State::ask_home(Search& search) {
   Peer& home = *peer_at(home_of(search.id));
+  if (is_outside(home)) co_return co_await ask_outside(search);
   if (!is_self(*home.index)) co_return co_await ask_home_at(home, search);
   HomeTable::Found found = table.look_up(search.id);
   if (search.pulls && (found.birth != 0 || found.doubtful.any())) {

@@ -28,7 +28,7 @@
 
 namespace refract::object {
 
-struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
+struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, OutsideHome::Watcher {
   template <typename T = void>
   using Task = runtime::Task<T>;
 
@@ -53,13 +53,19 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   }
   void start(Task<> task);
   [[nodiscard]] Peer& peer_named(const std::string& name);
-  [[nodiscard]] Peer* peer_at(MemberIndex index) const noexcept { return by_index[index]; }
+  [[nodiscard]] Peer* peer_at(MemberIndex index) const noexcept {
+    return index == kOutside ? outside.get() : by_index[index];
+  }
   [[nodiscard]] MemberIndex home_of(std::string_view id) const noexcept;
   [[nodiscard]] bool is_self(MemberIndex index) const noexcept { return index == self; }
   // By whose ids of new_id() are told; nothing: no member has that memory.
   [[nodiscard]] std::optional<MemberIndex> maker_of(std::string_view id) const noexcept;
+  [[nodiscard]] bool is_outside(const Peer& peer) const noexcept { return &peer == outside.get(); }
+  [[nodiscard]] static bool is_reached(const Peer& peer) noexcept {
+    return peer.session != nullptr || peer.is_open_outside;
+  }
   [[nodiscard]] bool is_running(const Peer& peer, uint32_t run) const noexcept {
-    return peer.session != nullptr && peer.run == run;
+    return is_reached(peer) && peer.run == run;
   }
   // Holds a session while a task is in it.
   class Use;
@@ -70,11 +76,12 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void start_peer(Peer& peer);
   [[nodiscard]] Task<> run_stream(Peer& peer, uint32_t run);
   void stop_stream(Peer& peer);
-  [[nodiscard]] Task<Code> say_hello(Peer& peer, rpc::Session& session);
-  [[nodiscard]] Task<Code> report(Peer& peer, rpc::Session& session, uint32_t run);
-  [[nodiscard]] Task<Code> send_changes(Peer& peer, rpc::Session& session, uint32_t run);
-  [[nodiscard]] Task<Code> send_page(Peer& peer, rpc::Session& session, uint32_t run, const Page& page);
-  [[nodiscard]] size_t page_room(const rpc::Session& session) const noexcept;
+  // No session: the home outside.
+  [[nodiscard]] Task<Code> say_hello(Peer& peer, rpc::Session* session);
+  [[nodiscard]] Task<Code> report(Peer& peer, rpc::Session* session, uint32_t run);
+  [[nodiscard]] Task<Code> send_changes(Peer& peer, rpc::Session* session, uint32_t run);
+  [[nodiscard]] Task<Code> send_page(Peer& peer, rpc::Session* session, uint32_t run, const Page& page);
+  [[nodiscard]] size_t page_room(const rpc::Session* session) const noexcept;
   void take_code(const Change& change, Code code);
   [[nodiscard]] Change tombstone_of(const std::string& id, uint64_t birth) const;
   void say_tombstone(const std::string& id, uint64_t birth);
@@ -128,10 +135,24 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void order_drops(Peer& peer);
   void acknowledged(MemberIndex member, const std::string& id, uint64_t birth, uint64_t holders);
   void named(const rpc::Responder& from, Peer& peer, Method method, std::span<const std::byte> body);
+  [[nodiscard]] Code follow_order(Method method, std::string_view id, uint64_t birth);
   // This member refuses the birth from now on, and has it no more.
   [[nodiscard]] Code drop_here(std::string_view id, uint64_t birth, uint64_t& holders);
   [[nodiscard]] Task<> run_orders(Peer& peer, uint32_t run);
   [[nodiscard]] Task<Code> send_order(rpc::Session& session, const Order& order);
+
+  // --- directory_outside.cc: a home of all ids that is no member ---
+  void home_opened() noexcept override;
+  void home_closed() noexcept override;
+  void home_ordered(Method method, const std::string& id, uint64_t birth) noexcept override;
+  void home_heard(MemberIndex member, const std::string& id, uint64_t birth,
+                  uint64_t holders) noexcept override;
+  void reach_outside();
+  [[nodiscard]] Task<Code> send_outside(Peer& peer, uint32_t run, const Page& page);
+  [[nodiscard]] Task<Said> ask_outside(Search& search);
+  [[nodiscard]] Task<Removed> remove_outside(std::string id, uint64_t birth);
+  [[nodiscard]] Task<> drop_until_done();
+  void add_outside_away(std::vector<std::string>& names) const;
 
   // --- directory_pulls.cc: what clients of this node want ---
   void want(std::string_view id, uint64_t arrival);
@@ -172,6 +193,11 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   MemberIndex self = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers;
   std::vector<Peer*> by_index;
+  static constexpr MemberIndex kOutside = UINT8_MAX;
+  static_assert(cluster::kMembersMax <= kOutside);
+  std::unique_ptr<Peer> outside;  // Null: members are homes.
+  std::set<Named> undone_drops;   // That it has ordered, and for which there was no room.
+  bool is_dropping = false;
   std::unordered_map<uint64_t, Caller> callers;  // By session.
 
   HomeTable table;

@@ -32,9 +32,9 @@ void Directory::State::start_peer(Peer& peer) {
   peer.orders.clear();
   peer.changed.raise();
   peer.ordered.raise();
-  if (peer.session == nullptr || !peer.index || is_self(*peer.index)) return;
+  if (!is_reached(peer) || !peer.index || is_self(*peer.index)) return;
   start(run_stream(peer, peer.run));
-  start(run_orders(peer, peer.run));
+  if (!is_outside(peer)) start(run_orders(peer, peer.run));
 }
 
 // What was not answered stands in the next report, or is claimed again.
@@ -49,8 +49,9 @@ void Directory::State::stop_stream(Peer& peer) {
 }
 
 Task<> Directory::State::run_stream(Peer& peer, uint32_t run) {
-  rpc::Session& session = *peer.session;
-  const Use use(*this, session);
+  rpc::Session* const session = peer.session;
+  std::optional<Use> use;
+  if (session != nullptr) use.emplace(*this, *session);
   while (is_running(peer, run)) {
     Code code = co_await say_hello(peer, session);
     if (!is_running(peer, run)) co_return;
@@ -73,7 +74,8 @@ Task<> Directory::State::run_stream(Peer& peer, uint32_t run) {
   }
 }
 
-Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session& session) {
+Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session* session) {
+  if (session == nullptr) co_return co_await parts.outside->hello();
   const std::string& name = by_index[self]->name;
   const wire::HelloRequest request{.list_version = list_version,
                                    .list_digest = list_digest,
@@ -82,7 +84,7 @@ Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session& session) {
                                    .reserved = {}};
   const CallFront front({struct_bytes(request), text_bytes(name)});
   const runtime::OpResult reply =
-      co_await session.call({.method = static_cast<uint16_t>(DirectoryMethod::kHello), .head = front.bytes()},
+      co_await session->call({.method = static_cast<uint16_t>(DirectoryMethod::kHello), .head = front.bytes()},
                             parts.shard.now_ns() + kCallTimeout_ns);
   if (reply.value == 0) co_return Code::kUnavailable;
   if (reply.code != Code::kOk) co_return reply.code;
@@ -95,8 +97,9 @@ Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session& session) {
   co_return Code::kOk;
 }
 
-size_t Directory::State::page_room(const rpc::Session& session) const noexcept {
-  return std::min<size_t>(session.payload_bytes_max(), 64 * kKiB) - sizeof(wire::ChangesRequest);
+size_t Directory::State::page_room(const rpc::Session* session) const noexcept {
+  if (session == nullptr) return parts.outside->page_bytes_max();
+  return std::min<size_t>(session->payload_bytes_max(), 64 * kKiB) - sizeof(wire::ChangesRequest);
 }
 
 // --- The report ---
@@ -140,7 +143,7 @@ void Directory::State::say_tombstone(const std::string& id, uint64_t birth) {
 }
 
 // What happens meanwhile is said before its end.
-Task<Code> Directory::State::report(Peer& peer, rpc::Session& session, uint32_t run) {
+Task<Code> Directory::State::report(Peer& peer, rpc::Session* session, uint32_t run) {
   Page page{.changes = {}, .is_report = true, .is_last = false};
   const size_t room = page_room(session);
   std::vector<Change> gathered;
@@ -192,7 +195,7 @@ void Directory::State::report_to_self() {
 
 // --- Changes ---
 
-Task<Code> Directory::State::send_changes(Peer& peer, rpc::Session& session, uint32_t run) {
+Task<Code> Directory::State::send_changes(Peer& peer, rpc::Session* session, uint32_t run) {
   Page page;
   const size_t room = page_room(session);
   while (is_running(peer, run)) {
@@ -214,7 +217,8 @@ Task<Code> Directory::State::send_changes(Peer& peer, rpc::Session& session, uin
   co_return Code::kUnavailable;
 }
 
-Task<Code> Directory::State::send_page(Peer& peer, rpc::Session& session, uint32_t run, const Page& page) {
+Task<Code> Directory::State::send_page(Peer& peer, rpc::Session* session, uint32_t run, const Page& page) {
+  if (session == nullptr) co_return co_await send_outside(peer, run, page);
   const wire::ChangesRequest request{.list_version = list_version,
                                      .stream = peer.stream,
                                      .count = static_cast<uint32_t>(page.changes.size()),
@@ -236,7 +240,7 @@ Task<Code> Directory::State::send_page(Peer& peer, rpc::Session& session, uint32
   }
   peer.sending = page.changes;
   const runtime::OpResult reply =
-      co_await session.call({.method = static_cast<uint16_t>(DirectoryMethod::kChanges),
+      co_await session->call({.method = static_cast<uint16_t>(DirectoryMethod::kChanges),
                              .head = struct_bytes(request),
                              .tail = body},
                             parts.shard.now_ns() + kCallTimeout_ns);

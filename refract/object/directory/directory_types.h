@@ -59,6 +59,9 @@ struct DirectoryTypes {
   using MemberSet = HomeTable::MemberSet;
   using Named = HomeTable::Named;
 
+  // Beyond it no more deletes are taken: some member does not acknowledge.
+  static constexpr size_t kTombstonesMax = 65'536;
+
   // Of a stream.
   struct Change {
     wire::ChangeKind kind{};
@@ -81,6 +84,7 @@ struct DirectoryTypes {
     const std::string name;
     std::optional<MemberIndex> index;  // Nothing: it is in the list no more.
     rpc::Session* session = nullptr;   // To it.
+    bool is_open_outside = false;      // It is the home outside, and can be spoken to.
     uint32_t run = 0;                  // Of the tasks that use that session, under this list.
     bool is_agreed = false;            // It has taken our hello,
     uint64_t stream = 0;               // as the one of this number,
@@ -120,6 +124,7 @@ struct DirectoryTypes {
     std::string id;
     uint64_t birth = 0;
     uint64_t holders = 0;
+    MemberSet awaited = {};  // By the home outside.
     runtime::Token waiter = 0;
   };
   // What a home said of an id. Nothing: it did not answer.
