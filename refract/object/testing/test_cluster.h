@@ -17,7 +17,9 @@
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/testing/test_service.h"
+#include "refract/object/redis/redis_home.h"
 #include "refract/object/testing/sim_peers.h"
+#include "refract/object/testing/sim_redis.h"
 #include "refract/object/testing/test_objects.h"
 #include "refract/rpc/session.h"
 
@@ -37,8 +39,10 @@ class SimMember {
   static constexpr uint64_t kChunks = 24;
   static constexpr uint64_t kLimit = 12 * kMiB;
 
-  SimMember(sim::World& world, std::string_view name, cluster::MemberList list)
-      : host(world.add_host(name)), list_(std::move(list)), world_(world), name_(name) {
+  // With a Redis, that has the directory.
+  SimMember(sim::World& world, std::string_view name, cluster::MemberList list,
+            const RedisProcess* redis = nullptr)
+      : host(world.add_host(name)), list_(std::move(list)), world_(world), name_(name), redis_(redis) {
     begin_memory();
     host.on_restart([this](sim::Host&) { start(); });
     start();
@@ -60,22 +64,32 @@ class SimMember {
 
   struct Process {
     Process(sim::Host& host, const cluster::MemberList& list, const std::string& name,
-            const OwnerOptions& options)
+            const RedisProcess* redis, const OwnerOptions& options)
         : members(checked(cluster::Members::create(list, name))),
           peers(host.shard(), host.domain()),
-          owner(host.shard(), host.domain(), host.clock(), with(options, peers)) {
+          line(redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *redis)),
+          home(redis == nullptr ? nullptr
+                                : std::make_unique<RedisHome>(RedisHome::Parts{.line = *line,
+                                                                               .shard = host.shard(),
+                                                                               .seed = options.identity[0],
+                                                                               .by_shard_clock = true})),
+          owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get())) {
       owner.directory->follow(members);
     }
     static cluster::Members checked(Reported<cluster::Members> members) {
       REFRACT_CHECK(members.has_value());
       return std::move(*members);
     }
-    static OwnerOptions with(OwnerOptions options, SimPeers& peers) {
+    static OwnerOptions with(OwnerOptions options, SimPeers& peers, RedisHome* home) {
       options.peers = &peers;
+      options.outside = home;
+      if (home != nullptr) options.unseen_ns = 30 * kSecond_ns;
       return options;
     }
     cluster::Members members;
     SimPeers peers;
+    std::unique_ptr<SimRedisLine> line;
+    std::unique_ptr<RedisHome> home;
     Owner owner;
   };
   sim::Host& host;
@@ -102,7 +116,7 @@ class SimMember {
     identity_ = {world_.prng().next(), world_.prng().next()};
   }
   void start() {
-    process = &host.emplace<Process>(host, list_, name_,
+    process = &host.emplace<Process>(host, list_, name_, redis_,
                                      OwnerOptions{.base = memories_.back()->owner(),
                                                   .chunks = kChunks,
                                                   .log = memories_.back().get(),
@@ -114,6 +128,7 @@ class SimMember {
   cluster::MemberList list_;
   sim::World& world_;
   std::string name_;
+  const RedisProcess* redis_;
   std::array<uint64_t, 2> identity_{};
   std::vector<std::unique_ptr<sim::VisibleMemory>> memories_;
 };

@@ -65,6 +65,8 @@ struct OwnerOptions {
   uint64_t pull_piece_bytes = kv::PullFetcher::kPieceBytes;
   cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node.
   std::array<uint64_t, 2> identity{};
+  OutsideHome* outside = nullptr;
+  uint64_t unseen_ns = 8 * kMillisecond_ns;
 };
 
 // Recovers what the memory holds, and serves it.
@@ -98,7 +100,8 @@ struct Owner {
                            .growth = growth,
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
                            .identity = options.identity,
-                           .unseen_ns = 8 * kMillisecond_ns});
+                           .unseen_ns = options.unseen_ns,
+                           .outside = options.outside});
     }
     service =
         std::make_unique<ObjectService>(ObjectService::Parts{.store = store,

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Redis for tests, in a process of its own: a socket in a folder, a port if asked for, nothing on a disk.
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "refract/base/check.h"
+#include "refract/base/testing/processes/process.h"
+#include "refract/object/redis/redis_line.h"
+
+namespace refract::object::test {
+
+struct RedisContextDeleter {
+  void operator()(redisContext* context) const noexcept { redisFree(context); }
+};
+using RedisContext = std::unique_ptr<redisContext, RedisContextDeleter>;
+
+[[nodiscard]] inline RedisReply reply_of(const redisReply* from) {
+  if (from == nullptr) return {};
+  RedisReply reply;
+  switch (from->type) {
+    case REDIS_REPLY_INTEGER:
+      reply.kind = RedisReply::Kind::kNumber;
+      reply.number = from->integer;
+      break;
+    case REDIS_REPLY_NIL:
+      reply.kind = RedisReply::Kind::kNil;
+      break;
+    case REDIS_REPLY_ARRAY:
+      reply.kind = RedisReply::Kind::kList;
+      for (size_t i = 0; i < from->elements; ++i) reply.items.push_back(reply_of(from->element[i]));
+      break;
+    default:
+      reply.kind = from->type == REDIS_REPLY_ERROR ? RedisReply::Kind::kError : RedisReply::Kind::kText;
+      reply.text.assign(from->str, from->len);
+  }
+  return reply;
+}
+
+// No answer: the connection is of no use any more.
+[[nodiscard]] inline RedisReply ask_redis(redisContext* context, const std::vector<std::string>& arguments) {
+  std::vector<const char*> words;
+  std::vector<size_t> bytes;
+  for (const std::string& argument : arguments) {
+    words.push_back(argument.data());
+    bytes.push_back(argument.size());
+  }
+  auto* const reply = static_cast<redisReply*>(
+      redisCommandArgv(context, static_cast<int>(words.size()), words.data(), bytes.data()));
+  RedisReply copy = reply_of(reply);
+  if (reply != nullptr) freeReplyObject(reply);
+  return copy;
+}
+
+class RedisProcess {
+ public:
+  // Port 0: by its socket alone. Ends the program where there is no server to start.
+  explicit RedisProcess(uint16_t port = 0, std::vector<std::string> options = {})
+      : port_(port), options_(std::move(options)) {
+    start();
+  }
+  // Empty, on the same socket and port.
+  void start() {
+    // Debian's redis-tools has the server under the name of a tool that it is as well.
+    const std::string executable =
+        refract::test::is_in_path("redis-server") ? "redis-server" : "redis-check-rdb";
+    if (!refract::test::is_in_path(executable)) {
+      check_failed("there is no redis-server: scripts/setup test installs it", __FILE__, __LINE__);
+    }
+    std::vector<std::string> arguments{"redis-server", "--save",     "",       "--daemonize", "no",
+                                       "--port",       std::to_string(port_),  "--bind",      "127.0.0.1",
+                                       "--unixsocket", socket(), "--dir",      folder_.path(), "--appendonly",
+                                       "no"};
+    arguments.insert(arguments.end(), options_.begin(), options_.end());
+    process_ = refract::test::Process::execute({.arguments = std::move(arguments),
+                                                .output_path = folder_.path() + "/redis.log",
+                                                .executable = executable});
+    REFRACT_CHECK(refract::test::becomes_true([this] { return connect() != nullptr; }));
+  }
+  void kill() { process_.kill_now(); }
+  void stop() { process_.signal(SIGSTOP); }
+  void go_on() { process_.signal(SIGCONT); }
+
+  // Null: it does not answer.
+  [[nodiscard]] RedisContext connect() const {
+    RedisContext context(redisConnectUnix(socket().c_str()));
+    if (context == nullptr || context->err != 0) return nullptr;
+    if (!password.empty() && ask_redis(context.get(), {"AUTH", password}).kind == RedisReply::Kind::kNone) return nullptr;
+    if (ask_redis(context.get(), {"PING"}).text != "PONG") return nullptr;
+    return context;
+  }
+  [[nodiscard]] RedisReply ask(const std::vector<std::string>& arguments) const {
+    const RedisContext context = connect();
+    return context == nullptr ? RedisReply{} : ask_redis(context.get(), arguments);
+  }
+  [[nodiscard]] std::string socket() const { return folder_.path() + "/redis.sock"; }
+  [[nodiscard]] uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] std::string log() const { return refract::test::tail_of(folder_.path() + "/redis.log"); }
+
+  std::string password;
+
+ private:
+  refract::test::TemporaryFolder folder_;
+  uint16_t port_;
+  std::vector<std::string> options_;
+  refract::test::Process process_;
+};
+
+}  // namespace refract::object::test
