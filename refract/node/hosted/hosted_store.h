@@ -23,6 +23,7 @@
 #include "refract/base/units.h"
 #include "refract/cluster/members.h"
 #include "refract/cluster/peers.h"
+#include "refract/object/redis/redis_line.h"
 #include "refract/fabric/channel.h"
 #include "refract/fabric/shm/node_page.h"
 #include "refract/kv/owner/ports.h"
@@ -85,6 +86,8 @@ struct HostParts {
   // none is connected to.
   cluster::Members* members = nullptr;
   cluster::Peers* peers = nullptr;
+  // Of that shard: to the Redis that knows what is where. Null: the members do.
+  object::RedisLine* redis = nullptr;
   // Whether a session that lives is another node's, which has proven the cluster's secret.
   std::function<bool(rpc::SessionId)> is_node = {};
 };

@@ -19,6 +19,7 @@
 #include "refract/object/directory/directory.h"
 #include "refract/object/owner/object_service.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/redis/redis_home.h"
 
 namespace refract::node {
 
@@ -49,6 +50,7 @@ class HostedObjects final : public HostedStore {
   kv::Table::Recovery recovery_;
   object::ObjectStore store_;
   std::optional<kv::DomainWindows> windows_;      // Where sessions come over a network.
+  std::unique_ptr<object::RedisHome> redis_home_;  // Where the directory is in Redis.
   std::unique_ptr<object::Directory> directory_;  // Where the node shares its objects with others.
   std::unique_ptr<object::ObjectService> service_;
 };

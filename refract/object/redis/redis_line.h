@@ -58,7 +58,7 @@ class RedisLine {
   [[nodiscard]] virtual runtime::Task<RedisReply> call(std::vector<std::string> arguments) = 0;
 
   // "redis://10.0.0.9:6379"
-  [[nodiscard]] virtual std::string name() const = 0;
+  [[nodiscard]] virtual std::string place() const = 0;
   // Why it does not stand; code kOk: it does.
   [[nodiscard]] virtual Report trouble() const = 0;
 };

@@ -39,7 +39,7 @@ class SimRedisLine final : public RedisLine {
     if (number != number_) co_return RedisReply{};
     co_return reply;
   }
-  [[nodiscard]] std::string name() const override { return "redis://test"; }
+  [[nodiscard]] std::string place() const override { return "redis://test"; }
   [[nodiscard]] Report trouble() const override {
     return {commands_ == nullptr ? Code::kUnavailable : Code::kOk, "", ""};
   }
