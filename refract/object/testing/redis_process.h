@@ -61,8 +61,8 @@ using RedisContext = std::unique_ptr<redisContext, RedisContextDeleter>;
 class RedisProcess {
  public:
   // Port 0: by its socket alone. Ends the program where there is no server to start.
-  explicit RedisProcess(uint16_t port = 0, std::vector<std::string> options = {})
-      : port_(port), options_(std::move(options)) {
+  explicit RedisProcess(uint16_t port = 0, std::string password = {})
+      : port_(port), password_(std::move(password)) {
     start();
   }
   // Empty, on the same socket and port.
@@ -77,7 +77,7 @@ class RedisProcess {
                                        "--port",       std::to_string(port_),  "--bind",      "127.0.0.1",
                                        "--unixsocket", socket(), "--dir",      folder_.path(), "--appendonly",
                                        "no"};
-    arguments.insert(arguments.end(), options_.begin(), options_.end());
+    if (!password_.empty()) arguments.insert(arguments.end(), {"--requirepass", password_});
     process_ = refract::test::Process::execute({.arguments = std::move(arguments),
                                                 .output_path = folder_.path() + "/redis.log",
                                                 .executable = executable});
@@ -91,7 +91,7 @@ class RedisProcess {
   [[nodiscard]] RedisContext connect() const {
     RedisContext context(redisConnectUnix(socket().c_str()));
     if (context == nullptr || context->err != 0) return nullptr;
-    if (!password.empty() && ask_redis(context.get(), {"AUTH", password}).kind == RedisReply::Kind::kNone) return nullptr;
+    if (!password_.empty() && ask_redis(context.get(), {"AUTH", password_}).text != "OK") return nullptr;
     if (ask_redis(context.get(), {"PING"}).text != "PONG") return nullptr;
     return context;
   }
@@ -103,12 +103,10 @@ class RedisProcess {
   [[nodiscard]] uint16_t port() const noexcept { return port_; }
   [[nodiscard]] std::string log() const { return refract::test::tail_of(folder_.path() + "/redis.log"); }
 
-  std::string password;
-
  private:
   refract::test::TemporaryFolder folder_;
   uint16_t port_;
-  std::vector<std::string> options_;
+  std::string password_;
   refract::test::Process process_;
 };
 
