@@ -63,6 +63,8 @@ class RedisProcess {
   // Port 0: by its socket alone. Ends the program where there is no server to start.
   explicit RedisProcess(uint16_t port = 0, std::string password = {})
       : port_(port), password_(std::move(password)) {
+    // hiredis writes to a connection whose other end was killed.
+    (void)std::signal(SIGPIPE, SIG_IGN);
     start();
   }
   // Empty, on the same socket and port.
