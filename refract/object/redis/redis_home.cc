@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -16,12 +17,16 @@ using wire::NewsKind;
 
 namespace {
 
-constexpr uint64_t kAlivePause_ns = kSecond_ns;
+// So many words of a member that it is there within the time for which it may be silent.
+constexpr uint64_t kWordsWithin = 5;
 constexpr uint64_t kReopenPause_ns = 100 * kMillisecond_ns;
 // Each of these that is lost was won by another member.
 constexpr int kTriesMax = 64;
 // As a home that is a member does.
 constexpr uint64_t kTellsAgainFor_ns = 10 * kSecond_ns;
+
+// Of the script: "ok", the state, the number of births without a word, that of fields.
+constexpr size_t kAnswerParts = 4;
 
 std::string field_of(std::string_view id) {
   return std::string(1, wire::kRowPrefix).append(id);
@@ -181,6 +186,7 @@ std::vector<std::string> RedisHome::arguments_of(const Step& step, bool is_hello
   std::vector<std::string> arguments{
       key_,
       now(),
+      std::to_string(parts_.silent_after_ns / kMillisecond_ns),
       std::to_string(speaker_.self),
       std::to_string(step.rows.stream_of(speaker_.self)),
       step.stamp,
@@ -216,8 +222,8 @@ Task<RedisHome::Outcome> RedisHome::write(Step& step, bool is_hello, bool begins
   RedisReply reply;
   if (co_await run_script(std::move(arguments), reply) != Outcome::kDone) co_return Outcome::kOver;
   const std::string word = reply.items.empty() ? std::string() : reply.items[0].text;
-  if (word == "ok" && reply.is_list_of(2)) {
-    note_state(reply.items[1].text);
+  if (word == "ok" && reply.is_list_of(kAnswerParts)) {
+    note_answer(reply);
     counts_.conflicts += step.conflicts;
     co_return Outcome::kDone;
   }
@@ -263,11 +269,15 @@ Task<> RedisHome::note_silent(uint64_t member) {
   (void)co_await write(step);
 }
 
-void RedisHome::note_state(std::string_view bytes) {
+void RedisHome::note_answer(const RedisReply& reply) {
   HomeRows rows;
-  if (!rows.take_state(bytes, 0) || rows.members() != speaker_.members) return;
+  if (!rows.take_state(reply.items[1].text, 0) || rows.members() != speaker_.members) return;
   counts_.is_complete = rows.table.is_complete();
   counts_.unknown = rows.table.unknown();
+  counts_.home.lingering = counts_.unknown.none() ? 0 : number_in(reply.items[2].text);
+  // Beside rows it has the state, the number of births without a word, and a word of each member.
+  const auto fields = static_cast<uint64_t>(std::max<int64_t>(reply.items[3].number, 0));
+  counts_.home.ids = fields - std::min<uint64_t>(fields, 2 + rows.members());
 }
 
 // --- Look-ups and deletes ---
@@ -323,15 +333,16 @@ void RedisHome::bury_in(Step& step, const std::string& id, uint64_t birth) const
 
 Task<> RedisHome::keep_alive(uint64_t run_number) {
   while (is_live(run_number)) {
-    co_await parts_.shard.sleep_for(kAlivePause_ns);
+    co_await parts_.shard.sleep_for(parts_.silent_after_ns / kWordsWithin);
     if (!is_live(run_number)) co_return;
     RedisReply reply;
     // Of no row and no state.
-    std::vector<std::string> arguments = words(key_, now(), std::to_string(speaker_.self),
+    std::vector<std::string> arguments = words(key_, now(), std::to_string(parts_.silent_after_ns / kMillisecond_ns),
+                                               std::to_string(speaker_.self),
                                                std::to_string(stream_), "*", "", "0", "", "0", "0", "0", "0");
     const Outcome outcome = co_await run_script(std::move(arguments), reply);
     if (outcome != Outcome::kDone || !is_live(run_number)) co_return;
-    const bool is_ok = reply.is_list_of(2) && reply.items[0].text == "ok";
+    const bool is_ok = reply.is_list_of(kAnswerParts) && reply.items[0].text == "ok";
     HomeRows rows;
     // Another member has found it silent, if only for a moment.
     if (!is_ok || !rows.take_state(reply.items[1].text, 0) || rows.members() != speaker_.members ||
@@ -339,7 +350,7 @@ Task<> RedisHome::keep_alive(uint64_t run_number) {
       end_stream(true);
       co_return;
     }
-    note_state(reply.items[1].text);
+    note_answer(reply);
     if (counts_.is_complete && !conflicts_.empty()) co_await settle_conflicts();
   }
 }

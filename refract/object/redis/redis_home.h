@@ -30,6 +30,9 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
     RedisLine& line;        // Both outlive this.
     runtime::Shard& shard;
     uint64_t seed = 0;      // Of the numbers by which a directory is told from the one before it.
+    // A stream of which Redis has heard nothing for so long has ended. A quarter of what a member waits before
+    // it does without Redis's word (Directory::Parts::unseen_ns) at most: two words may be under way.
+    uint64_t silent_after_ns = 5 * kSecond_ns;
     // Streams end by the shard's clock in place of Redis's: where time is virtual.
     bool by_shard_clock = false;
   };
@@ -84,7 +87,7 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
   [[nodiscard]] runtime::Task<Outcome> run_script(std::vector<std::string> arguments, RedisReply& reply);
   [[nodiscard]] runtime::Task<Outcome> say(std::vector<std::string> arguments, RedisReply& reply);
   [[nodiscard]] runtime::Task<> note_silent(uint64_t member);
-  void note_state(std::string_view bytes);
+  void note_answer(const RedisReply& reply);
   [[nodiscard]] std::vector<std::string> arguments_of(const Step& step, bool is_hello, bool begins) const;
   [[nodiscard]] std::string now() const;
 

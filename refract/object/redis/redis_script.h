@@ -7,14 +7,11 @@
 
 namespace refract::object {
 
-// A stream of which nothing was heard for so long has ended; a moment that lies ahead comes of a clock that was
-// set back.
-inline constexpr int kSilentAfter_ms = 5'000;
-
-// KEYS: the directory. ARGV: now (empty: Redis's own), own member, own stream, the stamp of the state that was read (* any), the new
-// state or nothing, whether the directory begins, the members that must not be silent (numbers and commas), the
-// change of the number of births without a word, the number of rows, each a field, what it was, what it is; the number
-// of messages, each a member of the channel; the number of published ids, each an id and its message.
+// KEYS: the directory. ARGV: 1 now, in ms (empty: Redis's own), 2 for how long a stream may be silent, in ms, 3 own
+// member, 4 own stream, 5 the stamp of the state that was read (* any), 6 the new state or nothing, 7 whether the
+// directory begins, 8 the members that must not be silent (numbers and commas; "hello": this is one), 9 the change
+// of the number of births without a word, 10 the number of rows, and of each its field, what it was, what it is;
+// then the number of messages, and each; then the number of published ids, and of each its message.
 inline constexpr std::string_view kWriteScript = R"lua(
 local key = KEYS[1]
 local now = tonumber(ARGV[1])
@@ -22,29 +19,30 @@ if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
+local silent = tonumber(ARGV[2])
 local function heard(member)
   local said = redis.call('HGET', key, 'p' .. member)
   if not said then return nil, false end
   local stream, at = string.match(said, '^(%d+):(%d+)$')
   if not stream then return nil, false end
   local age = now - tonumber(at)
-  return stream, age <= 5000 and age >= -2000
+  return stream, age <= silent and age >= -silent / 2
 end
-local own, stream, begins = ARGV[2], ARGV[3], ARGV[6] == '1'
-local is_hello = ARGV[7] == 'hello'
+local own, stream, begins = ARGV[3], ARGV[4], ARGV[7] == '1'
+local is_hello = ARGV[8] == 'hello'
 local state = redis.call('HGET', key, 'g') or ''
 if not is_hello then
   local last, is_there = heard(own)
   if last ~= stream or not is_there then return {'over'} end
 end
-if ARGV[4] ~= '*' and string.sub(state, 1, 48) ~= ARGV[4] then return {'again'} end
+if ARGV[5] ~= '*' and string.sub(state, 1, 48) ~= ARGV[5] then return {'again'} end
 if not is_hello then
-  for member in string.gmatch(ARGV[7], '%d+') do
+  for member in string.gmatch(ARGV[8], '%d+') do
     local _, is_there = heard(member)
     if not is_there then return {'silent', member} end
   end
 end
-local at = 9
+local at = 10
 local rows = tonumber(ARGV[at])
 for i = 1, rows do
   local is = redis.call('HGET', key, ARGV[at + 1 + (i - 1) * 3]) or ''
@@ -52,12 +50,12 @@ for i = 1, rows do
 end
 if begins then redis.call('DEL', key) end
 redis.call('HSET', key, 'p' .. own, string.format('%s:%.0f', stream, now))
-if ARGV[5] ~= '' then redis.call('HSET', key, 'g', ARGV[5]) end
+if ARGV[6] ~= '' then redis.call('HSET', key, 'g', ARGV[6]) end
 for i = 1, rows do
   local field, is = ARGV[at + 1 + (i - 1) * 3], ARGV[at + 3 + (i - 1) * 3]
   if is == '' then redis.call('HDEL', key, field) else redis.call('HSET', key, field, is) end
 end
-local grown = tonumber(ARGV[8])
+local grown = tonumber(ARGV[9])
 if grown ~= 0 then
   local count = (tonumber(redis.call('HGET', key, 'l')) or 0) + grown
   redis.call('HSET', key, 'l', string.format('%.0f', math.max(count, 0)))
@@ -72,7 +70,7 @@ for i = 1, tonumber(ARGV[at]) do
   end
 end
 if rows == 0 and news == 0 then redis.call('EXPIRE', key, 86400) end
-return {'ok', ARGV[5] ~= '' and ARGV[5] or state}
+return {'ok', ARGV[6] ~= '' and ARGV[6] or state, redis.call('HGET', key, 'l') or '0', redis.call('HLEN', key)}
 )lua";
 
 }  // namespace refract::object

@@ -41,8 +41,13 @@ class SimMember {
 
   // With a Redis, that has the directory.
   SimMember(sim::World& world, std::string_view name, cluster::MemberList list,
-            const RedisProcess* redis = nullptr)
-      : host(world.add_host(name)), list_(std::move(list)), world_(world), name_(name), redis_(redis) {
+            const RedisProcess* redis = nullptr, uint64_t silent_after_ns = 5 * kSecond_ns)
+      : host(world.add_host(name)),
+        list_(std::move(list)),
+        world_(world),
+        name_(name),
+        redis_(redis),
+        silent_after_ns_(silent_after_ns) {
     begin_memory();
     host.on_restart([this](sim::Host&) { start(); });
     start();
@@ -64,7 +69,7 @@ class SimMember {
 
   struct Process {
     Process(sim::Host& host, const cluster::MemberList& list, const std::string& name,
-            const RedisProcess* redis, const OwnerOptions& options)
+            const RedisProcess* redis, uint64_t silent_after_ns, const OwnerOptions& options)
         : members(checked(cluster::Members::create(list, name))),
           peers(host.shard(), host.domain()),
           line(redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *redis)),
@@ -72,18 +77,20 @@ class SimMember {
                                 : std::make_unique<RedisHome>(RedisHome::Parts{.line = *line,
                                                                                .shard = host.shard(),
                                                                                .seed = options.identity[0],
+                                                                               .silent_after_ns = silent_after_ns,
                                                                                .by_shard_clock = true})),
-          owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get())) {
+          owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get(), silent_after_ns)) {
       owner.directory->follow(members);
     }
     static cluster::Members checked(Reported<cluster::Members> members) {
       REFRACT_CHECK(members.has_value());
       return std::move(*members);
     }
-    static OwnerOptions with(OwnerOptions options, SimPeers& peers, RedisHome* home) {
+    static OwnerOptions with(OwnerOptions options, SimPeers& peers, RedisHome* home,
+                             uint64_t silent_after_ns) {
       options.peers = &peers;
       options.outside = home;
-      if (home != nullptr) options.unseen_ns = 30 * kSecond_ns;
+      if (home != nullptr) options.unseen_ns = 6 * silent_after_ns;
       return options;
     }
     cluster::Members members;
@@ -116,7 +123,7 @@ class SimMember {
     identity_ = {world_.prng().next(), world_.prng().next()};
   }
   void start() {
-    process = &host.emplace<Process>(host, list_, name_, redis_,
+    process = &host.emplace<Process>(host, list_, name_, redis_, silent_after_ns_,
                                      OwnerOptions{.base = memories_.back()->owner(),
                                                   .chunks = kChunks,
                                                   .log = memories_.back().get(),
@@ -129,6 +136,7 @@ class SimMember {
   sim::World& world_;
   std::string name_;
   const RedisProcess* redis_;
+  uint64_t silent_after_ns_;
   std::array<uint64_t, 2> identity_{};
   std::vector<std::unique_ptr<sim::VisibleMemory>> memories_;
 };
