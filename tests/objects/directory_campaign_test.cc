@@ -42,7 +42,7 @@ object::test::RedisProcess& redis() {
   return process;
 }
 // So that streams end by silence within a run.
-constexpr uint64_t kSilentAfter_ns = 20 * kMillisecond_ns;
+constexpr uint64_t kSilentAfter_ns = 8 * kMillisecond_ns;
 
 struct RunOutcome {
   std::string wrong;
@@ -369,8 +369,8 @@ class DirectoryRun {
       ++outcome_.redis_losses;
       note(forgets ? "redis forgets" : "redis restarts", at);
     }
-    if (node.process == nullptr || !chance(0.02)) return;
-    const bool is_cut = chance(0.2);
+    if (node.process == nullptr || !chance(0.006)) return;
+    const bool is_cut = chance(0.4);
     node.process->line->cut(is_cut);
     outcome_.redis_cuts += is_cut ? 1 : 0;
     note(is_cut ? "cut from redis" : "with redis", at);

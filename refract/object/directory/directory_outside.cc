@@ -74,7 +74,7 @@ Task<Directory::State::Said> Directory::State::ask_outside(Search& search) {
 
 // --- Deletes ---
 
-// The tombstone first: what is buried there is refused here, whatever happens in between.
+// Nothing is changed here before the home has buried it: what fails until then was not done.
 Task<Removed> Directory::State::remove_outside(std::string id, uint64_t birth) {
   if (!is_reached(*outside) || !outside->is_agreed) co_return Removed{};
   const uint64_t version = list_version;
@@ -88,19 +88,15 @@ Task<Removed> Directory::State::remove_outside(std::string id, uint64_t birth) {
   if (found->birth != 0 && found->birth != birth) {
     co_return Removed{.code = Code::kVersionMismatch, .birth = found->birth, .missed = {}};
   }
-  if (parts.store.tombstones().size() >= kTombstonesMax) co_return Removed{};
-  if (const Code room = parts.store.add_tombstone(text_bytes(id), birth); room != Code::kOk) {
+  if (const Code room = room_for_tombstone(id, birth); room != Code::kOk) {
     co_return Removed{.code = room, .missed = {}};
   }
-  start_ticks();
   Removal removal{.id = id, .birth = birth};
   removal.awaited.set();
   removals.push_back(&removal);
   const OutsideHome::Buried buried = co_await parts.outside->bury(id, birth);
-  // Heard of meanwhile are those that are not awaited any more.
-  removal.awaited &= buried.missing & ~buried.unknown;
-  const bool is_under_way = buried.code == Code::kOk && version == list_version;
-  if (is_under_way && removal.awaited.any()) {
+  const Code code = buried.code != Code::kOk ? buried.code : await_removal_from(buried, removal, version);
+  if (code == Code::kOk && removal.awaited.any()) {
     // Awaiting changes it, which the check does not see.
     runtime::Pending all =  // NOLINT(misc-const-correctness)
         parts.shard.ops().begin(parts.shard.now_ns() + kBuryTimeout_ns);
@@ -108,12 +104,35 @@ Task<Removed> Directory::State::remove_outside(std::string id, uint64_t birth) {
     (void)co_await all;
   }
   std::erase(removals, &removal);
-  Removed removed{.code = buried.code, .birth = birth, .holders = removal.holders, .missed = {}};
+  Removed removed{.code = code, .birth = birth, .holders = removal.holders, .missed = {}};
   const MemberSet missed = removal.awaited | (buried.missing & buried.unknown);
-  for (size_t i = 0; is_under_way && i < by_index.size(); ++i) {
+  for (size_t i = 0; code == Code::kOk && i < by_index.size(); ++i) {
     if (missed[i]) removed.missed.push_back(by_index[i]->name);
   }
+  // Under another list it is not known who has not.
+  if (version != list_version) removed = {.code = Code::kIndeterminate, .missed = {}};
   co_return removed;
+}
+
+Code Directory::State::room_for_tombstone(std::string_view id, uint64_t birth) {
+  const auto bytes = text_bytes(id);
+  if (parts.store.has_tombstone(bytes, birth)) return Code::kOk;
+  if (parts.store.tombstones().size() >= kTombstonesMax) return Code::kUnavailable;
+  const Code code = parts.store.add_tombstone(bytes, birth);
+  if (code == Code::kOk) parts.store.remove_tombstone(bytes, birth);
+  return code;
+}
+
+// It is buried: this node sees to it, whatever becomes of the home.
+Code Directory::State::await_removal_from(const OutsideHome::Buried& buried, Removal& removal,
+                                          uint64_t version) {
+  // Heard of meanwhile are those that are not awaited any more.
+  removal.awaited &= buried.missing & ~buried.unknown;
+  // All have acknowledged it already, and forgotten.
+  if (removal.awaited.none() && buried.unknown.none()) return Code::kOk;
+  const Code code = parts.store.add_tombstone(text_bytes(removal.id), removal.birth);
+  start_ticks();
+  return code == Code::kOk && version == list_version ? Code::kOk : Code::kIndeterminate;
 }
 
 void Directory::State::home_heard(MemberIndex member, const std::string& id, uint64_t birth,

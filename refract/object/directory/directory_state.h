@@ -151,6 +151,9 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   [[nodiscard]] Task<Code> send_outside(Peer& peer, uint32_t run, const Page& page);
   [[nodiscard]] Task<Said> ask_outside(Search& search);
   [[nodiscard]] Task<Removed> remove_outside(std::string id, uint64_t birth);
+  [[nodiscard]] Code room_for_tombstone(std::string_view id, uint64_t birth);
+  [[nodiscard]] Code await_removal_from(const OutsideHome::Buried& buried, Removal& removal,
+                                        uint64_t version);
   [[nodiscard]] Task<> drop_until_done();
   void add_outside_away(std::vector<std::string>& names) const;
 
