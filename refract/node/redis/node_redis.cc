@@ -108,7 +108,7 @@ Task<RedisReply> NodeRedis::call(std::vector<std::string> arguments) {
   if (result.code == Code::kOk) co_return std::exchange(reply_, {});
   if (result.code == Code::kDeadlineExceeded) {
     drop({Code::kDeadlineExceeded,
-          fmt::format("no answer within {} s", options_.call_timeout_ns / kSecond_ns), "is it stopped?"});
+          fmt::format("no answer within {} ms", options_.call_timeout_ns / kMillisecond_ns), "is it stopped?"});
   }
   co_return RedisReply{};
 }
@@ -164,7 +164,7 @@ size_t NodeRedis::look_at_time() {
     case Stage::kLookup:
     case Stage::kConnect:
       fail({Code::kDeadlineExceeded,
-            fmt::format("no answer within {} s", options_.connect_timeout_ns / kSecond_ns),
+            fmt::format("no answer within {} ms", options_.connect_timeout_ns / kMillisecond_ns),
             "is it stopped, or its host away?"});
       break;
     case Stage::kUp:

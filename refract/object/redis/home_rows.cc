@@ -33,10 +33,13 @@ bool are_zero(const Reserved& reserved) noexcept {
 
 // --- The state ---
 
-void HomeRows::begin(size_t members, std::string_view run, uint64_t change) {
+void HomeRows::begin(size_t members, const Era& era, uint64_t change) {
   table.begin(members);
-  head_ = {.change = change, .members = static_cast<uint8_t>(members)};
-  std::memcpy(head_.run, run.data(), std::min(run.size(), sizeof(head_.run)));
+  head_ = {.change = change,
+           .list_version = era.list_version,
+           .list_digest = era.list_digest,
+           .members = static_cast<uint8_t>(members)};
+  std::memcpy(head_.run, era.run.data(), std::min(era.run.size(), sizeof(head_.run)));
   streams_.assign(members, {});
   lingering_ = silent_ = 0;
 }
@@ -64,9 +67,11 @@ bool HomeRows::take_state(std::string_view bytes, uint64_t lingering) {
   return true;
 }
 
-std::string_view HomeRows::run() const noexcept {
-  const std::string_view all(head_.run, sizeof(head_.run));
-  return all.substr(0, all.find('\0'));
+HomeRows::Era HomeRows::era() const {
+  const std::string_view run(head_.run, sizeof(head_.run));
+  return {.run = std::string(run.substr(0, run.find('\0'))),
+          .list_version = head_.list_version,
+          .list_digest = head_.list_digest};
 }
 
 void HomeRows::open_stream(MemberIndex member, const std::array<uint64_t, 2>& identity) {

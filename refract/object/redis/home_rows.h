@@ -22,14 +22,21 @@ namespace refract::object {
 
 class HomeRows {
  public:
-  // Of a directory that begins now, with this run and this number of the first change.
-  void begin(size_t members, std::string_view run, uint64_t change);
+  // Of which list and run a directory is.
+  struct Era {
+    std::string run;  // Of Redis: kRunBytes at most.
+    uint64_t list_version = 0;
+    uint64_t list_digest = 0;
+    bool operator==(const Era&) const = default;
+  };
+  // Of a directory that begins now, with this number of the first change.
+  void begin(size_t members, const Era& era, uint64_t change);
   // False: it is no state. `lingering` is the number of births without a word in all rows.
   [[nodiscard]] bool take_state(std::string_view bytes, uint64_t lingering);
   // False: it is no row. REQUIRES: the state was taken, the row was not.
   [[nodiscard]] bool take_row(std::string_view id, std::string_view bytes);
 
-  [[nodiscard]] std::string_view run() const noexcept;
+  [[nodiscard]] Era era() const;
   [[nodiscard]] size_t members() const noexcept { return streams_.size(); }
   [[nodiscard]] uint32_t stream_of(MemberIndex member) const noexcept { return table.streams_[member]; }
   [[nodiscard]] bool is_current(MemberIndex member) const noexcept { return table.current_[member]; }

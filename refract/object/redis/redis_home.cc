@@ -75,12 +75,17 @@ void RedisHome::reach(const Speaker& speaker, OutsideHome::Watcher& watcher) {
   run_.clear();
   counts_.is_complete = false;
   counts_.unknown.reset();
-  key_ = fmt::format("refract:{}:{:016x}", speaker.list_version, speaker.list_digest);
-  parts_.line.open(key_ + ":news", *this);
+  // A channel is one for all databases: it has the name of the list.
+  channel_ = fmt::format("{}:{}:{:016x}", kKey, speaker.list_version, speaker.list_digest);
+  parts_.line.open(channel_, *this);
 }
 
 size_t RedisHome::page_bytes_max() const noexcept {
   return 64 * kKiB;
+}
+
+HomeRows::Era RedisHome::era() const {
+  return {.run = run_, .list_version = speaker_.list_version, .list_digest = speaker_.list_digest};
 }
 
 Report RedisHome::trouble() const {
@@ -149,7 +154,7 @@ Task<RedisHome::Outcome> RedisHome::say(std::vector<std::string> arguments, Redi
 
 Task<RedisHome::Outcome> RedisHome::read(Step& step, const std::vector<std::string>& ids) {
   const uint64_t run_number = run_number_;
-  std::vector<std::string> arguments = words("HMGET", key_, wire::kStateField, wire::kLingeringField);
+  std::vector<std::string> arguments = words("HMGET", kKey, wire::kStateField, wire::kLingeringField);
   for (const std::string& id : ids) arguments.push_back(field_of(id));
   RedisReply reply;
   if (co_await say(std::move(arguments), reply) != Outcome::kDone) co_return Outcome::kOver;
@@ -159,7 +164,7 @@ Task<RedisHome::Outcome> RedisHome::read(Step& step, const std::vector<std::stri
   }
   step.stamp = reply.items[0].text.substr(0, wire::kStateStampBytes);
   const bool is_ours = step.rows.take_state(reply.items[0].text, number_in(reply.items[1].text)) &&
-                       step.rows.run() == run_ && step.rows.members() == speaker_.members &&
+                       step.rows.era() == era() && step.rows.members() == speaker_.members &&
                        step.rows.stream_of(speaker_.self) == stream_ &&
                        (!has_reported_ || step.rows.is_current(speaker_.self));
   bool is_sound = true;
@@ -170,7 +175,7 @@ Task<RedisHome::Outcome> RedisHome::read(Step& step, const std::vector<std::stri
   if (is_ours && is_sound) co_return Outcome::kDone;
   if (!is_sound) {
     must_begin_ = true;
-    trouble_ = {Code::kMalformed, fmt::format("a row of {} in {} is none", key_, name()),
+    trouble_ = {Code::kMalformed, fmt::format("a row of {} in {} is none", kKey, name()),
                 "something else writes there; the directory is begun again"};
   }
   end_stream(true);
@@ -184,7 +189,8 @@ std::vector<std::string> RedisHome::arguments_of(const Step& step, bool is_hello
     if (current[i] && i != speaker_.self) others += std::to_string(i) + ",";
   }
   std::vector<std::string> arguments{
-      key_,
+      std::string(kKey),
+      channel_,
       now(),
       std::to_string(parts_.silent_after_ns / kMillisecond_ns),
       std::to_string(speaker_.self),
@@ -246,7 +252,7 @@ Task<RedisHome::Outcome> RedisHome::run_script(std::vector<std::string> argument
     if (co_await say(std::move(load), reply) != Outcome::kDone) co_return Outcome::kOver;
     if (reply.kind == RedisReply::Kind::kText) sha_ = reply.text;
   }
-  const std::vector<std::string> head = words("EVALSHA", sha_, "1");
+  const std::vector<std::string> head = words("EVALSHA", sha_, "2");
   arguments.insert(arguments.begin(), head.begin(), head.end());
   if (co_await say(arguments, reply) != Outcome::kDone) co_return Outcome::kOver;
   if (reply.kind == RedisReply::Kind::kError && reply.text.starts_with("NOSCRIPT")) {
@@ -288,7 +294,7 @@ Task<std::optional<HomeTable::Found>> RedisHome::look_up(std::string id, LookUp 
   if (how.tells_later && stream_ != 0) {
     RedisReply reply;
     // Before the row is read, so that what is published in between is told.
-    std::vector<std::string> asked = words("SET", fmt::format("{}:w:{}", key_, id), "1", "PX",
+    std::vector<std::string> asked = words("SET", fmt::format("{}:w:{}", kKey, id), "1", "PX",
                                            std::to_string(kTellsAgainFor_ns / kMillisecond_ns));
     const Outcome outcome = co_await say(std::move(asked), reply);
     if (outcome != Outcome::kDone) co_return std::nullopt;
@@ -337,7 +343,7 @@ Task<> RedisHome::keep_alive(uint64_t run_number) {
     if (!is_live(run_number)) co_return;
     RedisReply reply;
     // Of no row and no state.
-    std::vector<std::string> arguments = words(key_, now(), std::to_string(parts_.silent_after_ns / kMillisecond_ns),
+    std::vector<std::string> arguments = words(kKey, channel_, now(), std::to_string(parts_.silent_after_ns / kMillisecond_ns),
                                                std::to_string(speaker_.self),
                                                std::to_string(stream_), "*", "", "0", "", "0", "0", "0", "0");
     const Outcome outcome = co_await run_script(std::move(arguments), reply);

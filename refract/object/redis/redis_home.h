@@ -25,6 +25,8 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
  public:
   // Ids in one step of the walk behind a report.
   static constexpr size_t kWalkedAtOnce = 512;
+  // The directory's one key; what is behind it and a colon is about ids that are waited for.
+  static constexpr std::string_view kKey = "refract:objects";
 
   struct Parts {
     RedisLine& line;        // Both outlive this.
@@ -87,10 +89,12 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
   [[nodiscard]] runtime::Task<Outcome> run_script(std::vector<std::string> arguments, RedisReply& reply);
   [[nodiscard]] runtime::Task<Outcome> say(std::vector<std::string> arguments, RedisReply& reply);
   [[nodiscard]] runtime::Task<> note_silent(uint64_t member);
+  [[nodiscard]] HomeRows::Era era() const;
   void note_answer(const RedisReply& reply);
   [[nodiscard]] std::vector<std::string> arguments_of(const Step& step, bool is_hello, bool begins) const;
   [[nodiscard]] std::string now() const;
 
+  [[nodiscard]] bool is_of_another_list(const HomeRows& rows);
   [[nodiscard]] runtime::Task<Code> say_page(Page page, std::vector<Code>& codes, std::vector<Order>& own);
   [[nodiscard]] Code apply(Step& step, const Change& change, bool is_report) const;
   void acknowledge(Step& step, const std::string& id, uint64_t birth, uint64_t holders) const;
@@ -106,7 +110,7 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
   Prng prng_;
   Speaker speaker_;
   OutsideHome::Watcher* watcher_ = nullptr;
-  std::string key_;
+  std::string channel_;
   std::string run_;          // Of Redis; empty: the line does not stand.
   uint32_t stream_ = 0;      // Ours; 0: there is none.
   uint64_t run_number_ = 0;  // Of our streams, all of them: what was begun in one of them ends with it.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stream of a member to a directory in Redis: hello, pages of changes, and what ends a report.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "refract/object/redis/redis_home.h"
@@ -25,15 +27,18 @@ Task<Code> RedisHome::hello() {
   conflicts_.clear();
   for (int tries = 0; tries < kPageTriesMax && !run_.empty(); ++tries) {
     RedisReply reply;
-    std::vector<std::string> arguments = words("HMGET", key_, wire::kStateField, wire::kLingeringField);
+    std::vector<std::string> arguments = words("HMGET", kKey, wire::kStateField, wire::kLingeringField);
     const Outcome asked = co_await say(std::move(arguments), reply);
     if (asked != Outcome::kDone || run_number != run_number_ || !reply.is_list_of(2)) break;
     Step step;
     const std::string& state = reply.items[0].text;
-    // Of another run of Redis nothing is believed.
-    const bool begins = must_begin_ || !step.rows.take_state(state, number_in(reply.items[1].text)) ||
-                        step.rows.run() != run_ || step.rows.members() != speaker_.members;
-    if (begins) step.rows.begin(speaker_.members, run_, prng_.next());
+    // Of another run of Redis, and of an earlier list, nothing is believed.
+    const bool is_sound =
+        !must_begin_ && step.rows.take_state(state, number_in(reply.items[1].text)) && step.rows.era().run == run_;
+    if (is_sound && is_of_another_list(step.rows)) co_return Code::kVersionMismatch;
+    const bool begins =
+        !is_sound || step.rows.era() != era() || step.rows.members() != speaker_.members;
+    if (begins) step.rows.begin(speaker_.members, era(), prng_.next());
     step.stamp = state.substr(0, wire::kStateStampBytes);
     step.rows.open_stream(speaker_.self, speaker_.identity);
     step.changes_state = true;
@@ -47,6 +52,21 @@ Task<Code> RedisHome::hello() {
     co_return Code::kOk;
   }
   co_return Code::kUnavailable;
+}
+
+// A later one, or one that another operator has made.
+bool RedisHome::is_of_another_list(const HomeRows& rows) {
+  const HomeRows::Era there = rows.era();
+  const bool is_another =
+      there.list_version == speaker_.list_version && there.list_digest != speaker_.list_digest;
+  if (!is_another && there.list_version <= speaker_.list_version) return false;
+  trouble_ = {Code::kVersionMismatch,
+              is_another ? fmt::format("the directory in {} has another list of version {}", name(),
+                                       speaker_.list_version)
+                         : fmt::format("the directory in {} has a list of version {}, and this node has version {}",
+                                       name(), there.list_version, speaker_.list_version),
+              "give all nodes the same list; another cluster needs another database: redis://HOST:PORT/NUMBER"};
+  return true;
 }
 
 Task<Code> RedisHome::changes(Page page, std::vector<Code>& codes) {
@@ -185,7 +205,7 @@ Task<Code> RedisHome::walk(std::set<HomeTable::Named>& drops) {
   do {
     RedisReply reply;
     std::vector<std::string> arguments =
-        words("HSCAN", key_, cursor, "MATCH", std::string(1, wire::kRowPrefix) + "*", "COUNT",
+        words("HSCAN", kKey, cursor, "MATCH", std::string(1, wire::kRowPrefix) + "*", "COUNT",
               std::to_string(kWalkedAtOnce));
     const Outcome outcome = co_await say(std::move(arguments), reply);
     if (outcome != Outcome::kDone) co_return Code::kUnavailable;

@@ -18,13 +18,7 @@ using test::redis;
 using test::SimClient;
 using test::Three;
 
-std::string key_of_directory() {
-  const RedisReply keys = redis().ask({"KEYS", "refract:*"});
-  for (const RedisReply& key : keys.items) {
-    if (key.text.find(":w:") == std::string::npos) return key.text;
-  }
-  return {};
-}
+const std::string kKey(RedisHome::kKey);
 
 class InRedis : public testing::Test {
  protected:
@@ -92,13 +86,12 @@ TEST_F(InRedis, nothing_is_granted_until_all_have_reported_in_its_run) {
 
 // As from an old file, or by a replica that takes over.
 TEST_F(InRedis, what_comes_from_another_run_is_not_believed) {
-  const std::string key = key_of_directory();
-  const std::string before = redis().ask({"DUMP", key}).text;
+  const std::string before = redis().ask({"DUMP", kKey}).text;
   ASSERT_FALSE(before.empty());
   put_one();
   redis().kill();
   redis().start();
-  ASSERT_EQ(redis().ask({"RESTORE", key, "0", before, "REPLACE"}).text, "OK");
+  ASSERT_EQ(redis().ask({"RESTORE", kKey, "0", before, "REPLACE"}).text, "OK");
   three.pass(10 * kMillisecond_ns);
   three.settle();
   expect_one();
@@ -106,23 +99,22 @@ TEST_F(InRedis, what_comes_from_another_run_is_not_believed) {
 
 TEST_F(InRedis, what_cannot_be_read_is_begun_again) {
   put_one();
-  const std::string key = key_of_directory();
   const std::vector<std::string> wrong = {"", "x", std::string(8, '\1'), std::string(300, '\xff')};
   for (const std::string& bytes : wrong) {
     if (!bytes.empty()) {
-      ASSERT_EQ(redis().ask({"HSET", key, "robject", bytes}).number, 0);
+      ASSERT_EQ(redis().ask({"HSET", kKey, "robject", bytes}).number, 0);
     }
     EXPECT_EQ(three.at('c').put("object", "another"), Code::kExists);
-    ASSERT_EQ(redis().ask({"HSET", key, "g", bytes}).kind, RedisReply::Kind::kNumber);
+    ASSERT_EQ(redis().ask({"HSET", kKey, "g", bytes}).kind, RedisReply::Kind::kNumber);
     EXPECT_EQ(three.at('a').put("object", "another"), Code::kExists);
     three.pass(2 * kSecond_ns);
     three.settle();
   }
-  ASSERT_EQ(redis().ask({"DEL", key}).number, 1);
-  ASSERT_EQ(redis().ask({"SET", key, "no hash"}).text, "OK");
+  ASSERT_EQ(redis().ask({"DEL", kKey}).number, 1);
+  ASSERT_EQ(redis().ask({"SET", kKey, "no hash"}).text, "OK");
   EXPECT_EQ(three.at('c').put("new", "x"), Code::kAway);
   EXPECT_NE(home('c').trouble().what.find("WRONGTYPE"), std::string::npos) << home('c').trouble().what;
-  ASSERT_EQ(redis().ask({"DEL", key}).number, 1);
+  ASSERT_EQ(redis().ask({"DEL", kKey}).number, 1);
   three.pass(2 * kSecond_ns);
   three.settle();
   expect_one();
@@ -174,15 +166,14 @@ TEST_F(InRedis, without_it_what_others_have_is_found_by_asking_all) {
 // What lay in a socket while Redis was stopped: a member's word does not renew a stream that was silent.
 TEST_F(InRedis, a_late_word_renews_no_stream) {
   three.pass(10 * kSecond_ns);
-  const std::string key = key_of_directory();
   const auto ping = [&](uint64_t now_ms, std::string_view stream) {
     return redis()
-        .ask({"EVAL", std::string(kWriteScript), "1", key, std::to_string(now_ms), "5000", "1", std::string(stream), "*",
+        .ask({"EVAL", std::string(kWriteScript), "2", kKey, "channel", std::to_string(now_ms), "5000", "1", std::string(stream), "*",
               "", "0", "", "0", "0", "0", "0"})
         .items.at(0)
         .text;
   };
-  const std::string said = redis().ask({"HGET", key, "p1"}).text;
+  const std::string said = redis().ask({"HGET", kKey, "p1"}).text;
   const std::string stream = said.substr(0, said.find(':'));
   const uint64_t last_ms = number_in(said.substr(said.find(':') + 1));
   EXPECT_EQ(ping(last_ms + 4'000, stream), "ok");
@@ -191,7 +182,7 @@ TEST_F(InRedis, a_late_word_renews_no_stream) {
   EXPECT_EQ(ping(last_ms + 6'499, stream), "over") << "a clock that was set back";
   EXPECT_EQ(ping(last_ms + 9'000, "77"), "over") << "another stream";
   // The member sees it by its next word, and reports again.
-  ASSERT_EQ(redis().ask({"HSET", key, "p1", stream + ":1"}).number, 0);
+  ASSERT_EQ(redis().ask({"HSET", kKey, "p1", stream + ":1"}).number, 0);
   three.pass(3 * kSecond_ns);
   three.settle();
   EXPECT_EQ(home('b').counts().streams_ended, 1U);
@@ -228,8 +219,7 @@ TEST_F(InRedis, a_report_takes_back_what_it_does_not_repeat) {
     ASSERT_TRUE(store.seal(bytes, 1 + i).has_value());
   }
   three.pass(kSecond_ns);
-  const std::string key = key_of_directory();
-  EXPECT_GE(redis().ask({"HLEN", key}).number, static_cast<int64_t>(count));
+  EXPECT_GE(redis().ask({"HLEN", kKey}).number, static_cast<int64_t>(count));
   line('a').cut(true);
   three.pass(10 * kMillisecond_ns);
   for (size_t i = 0; i + 10 < count; ++i) {
@@ -239,14 +229,14 @@ TEST_F(InRedis, a_report_takes_back_what_it_does_not_repeat) {
   line('a').cut(false);
   three.pass(kSecond_ns);
   three.settle();
-  EXPECT_LT(redis().ask({"HLEN", key}).number, 20);
+  EXPECT_LT(redis().ask({"HLEN", kKey}).number, 20);
   EXPECT_EQ(three.at('b').get("object1"), "not_found");
   EXPECT_NE(three.at('b').get("object" + std::to_string(count - 1)), "not_found");
 }
 
 TEST_F(InRedis, news_that_are_none_are_passed_over) {
   put_one();
-  const std::string channel = key_of_directory() + ":news";
+  const std::string channel = redis().ask({"PUBSUB", "CHANNELS"}).items.at(0).text;
   const std::string sound = news_of({.birth = 7, .kind = wire::NewsKind::kDrop, .member = 0}, "object");
   std::vector<std::string> messages = {"", "x", std::string(24, '\0'), std::string(400, '\xff'),
                                        sound.substr(0, 24), sound + std::string(300, 'i')};

@@ -7,7 +7,7 @@
 
 namespace refract::object {
 
-// KEYS: the directory. ARGV: 1 now, in ms (empty: Redis's own), 2 for how long a stream may be silent, in ms, 3 own
+// KEYS: the directory, its channel. ARGV: 1 now, in ms (empty: Redis's own), 2 for how long a stream may be silent, in ms, 3 own
 // member, 4 own stream, 5 the stamp of the state that was read (* any), 6 the new state or nothing, 7 whether the
 // directory begins, 8 the members that must not be silent (numbers and commas; "hello": this is one), 9 the change
 // of the number of births without a word, 10 the number of rows, and of each its field, what it was, what it is;
@@ -62,11 +62,11 @@ if grown ~= 0 then
 end
 at = at + 1 + rows * 3
 local news = tonumber(ARGV[at])
-for i = 1, news do redis.call('PUBLISH', key .. ':news', ARGV[at + i]) end
+for i = 1, news do redis.call('PUBLISH', KEYS[2], ARGV[at + i]) end
 at = at + 1 + news
 for i = 1, tonumber(ARGV[at]) do
   if redis.call('DEL', key .. ':w:' .. ARGV[at + i * 2 - 1]) == 1 then
-    redis.call('PUBLISH', key .. ':news', ARGV[at + i * 2])
+    redis.call('PUBLISH', KEYS[2], ARGV[at + i * 2])
   end
 end
 if rows == 0 and news == 0 then redis.call('EXPIRE', key, 86400) end

@@ -18,12 +18,14 @@ inline constexpr size_t kRunBytes = 40;
 struct StateHead {
   char run[kRunBytes]{};  // Redis's run_id; 0 behind a shorter one.
   uint64_t change = 0;    // Another one at each change, the first by chance.
+  uint64_t list_version = 0;
+  uint64_t list_digest = 0;  // As members say it in their hello.
   uint16_t version = kRowsVersion;
   uint8_t members = 0;
   uint8_t is_complete = 0;
   uint8_t reserved[4]{};
 };
-static_assert(sizeof(StateHead) == 56);
+static_assert(sizeof(StateHead) == 72);
 // By which a change of the state is noticed: run and change.
 inline constexpr size_t kStateStampBytes = kRunBytes + sizeof(uint64_t);
 

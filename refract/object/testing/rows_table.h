@@ -26,7 +26,7 @@ class RowsTable {
  public:
   void begin(size_t members) {
     HomeRows rows;
-    rows.begin(members, "run", 1);
+    rows.begin(members, {.run = "run"}, 1);
     state_ = rows.next_state();
     rows_.clear();
     lingering_ = 0;
