@@ -12,28 +12,17 @@
 #include "tests/cluster/shared_load.h"
 #include "tests/cluster/shared_nodes.h"
 
-#include "refract/fabric/tcp/socket.h"
-#include "refract/memory/host/descriptor.h"
 #include "refract/object/testing/redis_process.h"
 
 namespace refract::test {
 namespace {
 
+using object::test::free_port;
 using object::test::RedisProcess;
 using testing::HasSubstr;
 using testing::Not;
 
 constexpr std::string_view kPassword = "what only this Redis asks for";
-
-// One that was free just now.
-uint16_t free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
-  return fabric::tcp::local_address(socket.get()).port();
-}
 
 class RedisDirectory : public testing::Test {
  protected:

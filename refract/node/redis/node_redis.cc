@@ -317,7 +317,7 @@ void NodeRedis::stand() {
   up_ns_ = shard_.now_ns();
   wires_[kNews]->heard_ns = up_ns_;
   set_alarm(up_ns_ + kAskPause_ns);
-  if (!told_.empty()) log_info("the directory in {} is reached", to_text(address_));
+  if (!told_.empty() && !options_.is_quiet) log_info("the directory in {} is reached", to_text(address_));
   told_.clear();
   const std::string run = wires_[kCommands]->run;
   watcher_->line_opened(run);
@@ -415,7 +415,8 @@ void NodeRedis::pause(const Report& why) {
   const bool was_up = stage_ == Stage::kUp;
   if (was_up && shard_.now_ns() - up_ns_ >= kRedisWellAfter_ns) pause_ns_ = options_.pause_first_ns;
   trouble_ = {why.code, fmt::format("the directory in {}: {}", to_text(address_), why.what), why.next};
-  if (told_ != trouble_.what) log_warn("{}", trouble_.to_line());
+  ++counts_.failures;
+  if (told_ != trouble_.what && !options_.is_quiet) log_warn("{}", trouble_.to_line());
   told_ = trouble_.what;
   stage_ = Stage::kPause;
   close();

@@ -41,6 +41,7 @@ class NodeRedis final : public object::RedisLine, public runtime::Poller {
     uint64_t call_timeout_ns = 4 * kSecond_ns;     // Less than a stream may be silent.
     uint64_t pause_first_ns = 20 * kMillisecond_ns;
     uint64_t pause_longest_ns = 2 * kSecond_ns;
+    bool is_quiet = false;  // The log is told nothing.
   };
 
   // The shard and the password, which may be null, outlive this. Until open() is called, this costs nothing.
@@ -63,10 +64,14 @@ class NodeRedis final : public object::RedisLine, public runtime::Poller {
   [[nodiscard]] bool prepare_sleep() noexcept override;
   [[nodiscard]] std::string_view name() const noexcept override { return "redis"; }
 
+  // How often it could not be reached, or was lost.
+  [[nodiscard]] uint64_t failures() const noexcept { return counts_.failures; }
+
   struct Counts {
     uint64_t calls = 0;
     uint64_t opened = 0;  // Times that both connections stood.
     uint64_t news = 0;
+    uint64_t failures = 0;
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 

@@ -24,6 +24,7 @@ namespace refract::node {
 namespace {
 
 using object::RedisReply;
+using object::test::free_port;
 using object::test::RedisProcess;
 using testing::HasSubstr;
 using testing::Not;
@@ -46,13 +47,6 @@ Descriptor listening_socket(uint16_t& port) {
   EXPECT_EQ(::listen(socket.get(), 8), 0);
   port = fabric::tcp::local_address(socket.get()).port();
   return socket;
-}
-
-// One that was free just now.
-uint16_t free_port() {
-  uint16_t port = 0;
-  (void)listening_socket(port);
-  return port;
 }
 
 // Answers each thing that it reads by this text.

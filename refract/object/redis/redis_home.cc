@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "refract/base/log.h"
 #include "refract/object/redis/redis_script.h"
 
 namespace refract::object {
@@ -84,6 +85,13 @@ size_t RedisHome::page_bytes_max() const noexcept {
   return 64 * kKiB;
 }
 
+void RedisHome::complain(Report why) {
+  // However a server words it.
+  std::ranges::replace_if(why.what, [](char byte) { return byte < ' ' || byte > '~'; }, '?');
+  trouble_ = std::move(why);
+  if (std::exchange(told_, trouble_.what) != trouble_.what) log_warn("{}", trouble_.to_line());
+}
+
 HomeRows::Era RedisHome::era() const {
   return {.run = run_, .list_version = speaker_.list_version, .list_digest = speaker_.list_digest};
 }
@@ -143,9 +151,8 @@ Task<RedisHome::Outcome> RedisHome::say(std::vector<std::string> arguments, Redi
   const uint64_t run_number = run_number_;
   reply = co_await parts_.line.call(std::move(arguments));
   if (run_number != run_number_ || reply.kind == RedisReply::Kind::kNone) co_return Outcome::kOver;
-  if (reply.kind == RedisReply::Kind::kError) {
-    trouble_ = {Code::kUnavailable, fmt::format("{} refuses: {}", name(), reply.text),
-                "see what its administrator says to that"};
+  if (reply.kind == RedisReply::Kind::kError && !reply.text.starts_with("NOSCRIPT")) {
+    complain({Code::kUnavailable, fmt::format("the directory in {} refuses: {:.160}", name(), reply.text), ""});
   }
   co_return Outcome::kDone;
 }
@@ -175,8 +182,8 @@ Task<RedisHome::Outcome> RedisHome::read(Step& step, const std::vector<std::stri
   if (is_ours && is_sound) co_return Outcome::kDone;
   if (!is_sound) {
     must_begin_ = true;
-    trouble_ = {Code::kMalformed, fmt::format("a row of {} in {} is none", kKey, name()),
-                "something else writes there; the directory is begun again"};
+    complain({Code::kMalformed, fmt::format("a row of {} in {} is none", kKey, name()),
+              "something else writes there; the directory is begun again"});
   }
   end_stream(true);
   co_return Outcome::kOver;

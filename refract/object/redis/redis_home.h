@@ -90,6 +90,8 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
   [[nodiscard]] runtime::Task<Outcome> say(std::vector<std::string> arguments, RedisReply& reply);
   [[nodiscard]] runtime::Task<> note_silent(uint64_t member);
   [[nodiscard]] HomeRows::Era era() const;
+  // Says it to the log, once.
+  void complain(Report why);
   void note_answer(const RedisReply& reply);
   [[nodiscard]] std::vector<std::string> arguments_of(const Step& step, bool is_hello, bool begins) const;
   [[nodiscard]] std::string now() const;
@@ -119,6 +121,7 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
   std::string sha_;          // Of the script, as Redis told.
   std::set<std::string> conflicts_;
   Report trouble_;
+  std::string told_;  // The last trouble in the log.
   Counts counts_;
   runtime::Task<> keeping_;
   std::vector<runtime::Task<>> tasks_;

@@ -60,12 +60,13 @@ bool RedisHome::is_of_another_list(const HomeRows& rows) {
   const bool is_another =
       there.list_version == speaker_.list_version && there.list_digest != speaker_.list_digest;
   if (!is_another && there.list_version <= speaker_.list_version) return false;
-  trouble_ = {Code::kVersionMismatch,
-              is_another ? fmt::format("the directory in {} has another list of version {}", name(),
-                                       speaker_.list_version)
-                         : fmt::format("the directory in {} has a list of version {}, and this node has version {}",
-                                       name(), there.list_version, speaker_.list_version),
-              "give all nodes the same list; another cluster needs another database: redis://HOST:PORT/NUMBER"};
+  std::string what =
+      is_another
+          ? fmt::format("the directory in {} has another list of version {}", name(), there.list_version)
+          : fmt::format("the directory in {} has a list of version {}, and this node has version {}", name(),
+                        there.list_version, speaker_.list_version);
+  complain({Code::kVersionMismatch, std::move(what),
+            "give all nodes the same list; another cluster needs another database: redis://HOST:PORT/NUMBER"});
   return true;
 }
 
@@ -190,6 +191,7 @@ Task<Code> RedisHome::end_report(std::vector<Order>& own) {
     if (outcome == Outcome::kOver) co_return Code::kUnavailable;
     if (outcome == Outcome::kAgain) continue;
     has_reported_ = true;
+    told_.clear();
     for (const auto& [id, birth] : drops) {
       own.push_back({.method = DirectoryMethod::kDrop, .id = id, .birth = birth});
     }

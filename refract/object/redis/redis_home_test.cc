@@ -188,6 +188,30 @@ TEST_F(InRedis, a_late_word_renews_no_stream) {
   EXPECT_EQ(home('b').counts().streams_ended, 1U);
 }
 
+// The newest list is the directory's: a node that has the old one is told so, and grants nothing by itself.
+TEST_F(InRedis, a_node_with_an_old_list_is_refused_in_words) {
+  put_one();
+  const cluster::MemberList next = test::list_of(2, {"a", "b", "c"});
+  three.node('b').follow(next);
+  three.node('c').follow(next);
+  three.pass(2 * kSecond_ns);
+  EXPECT_EQ(three.at('a').put("new", "bytes"), Code::kAway);
+  EXPECT_NE(home('a').trouble().what.find("has a list of version 2, and this node has version 1"), std::string::npos)
+      << home('a').trouble().what;
+  EXPECT_EQ(three.at('b').put("new", "bytes"), Code::kAway) << "node a has not reported under it";
+  three.node('a').follow(next);
+  three.pass(kSecond_ns);
+  three.settle();
+  EXPECT_EQ(three.at('a').put("new", "bytes"), Code::kOk);
+  expect_one();
+  // Another one of the same version, as two operators make it.
+  three.node('a').follow(test::list_of(3, {"a", "b", "c"}));
+  three.node('b').follow(test::list_of(3, {"a", "b"}));
+  three.pass(kSecond_ns);
+  EXPECT_NE(home('b').trouble().what.find("has another list of version 3"), std::string::npos)
+      << home('b').trouble().what;
+}
+
 TEST_F(InRedis, of_two_that_claim_at_once_one_is_refused) {
   for (int i = 0; i < 20; ++i) {
     const std::string id = "raced" + std::to_string(i);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <csignal>
 #include <memory>
@@ -12,6 +14,7 @@
 
 #include "refract/base/check.h"
 #include "refract/base/testing/processes/process.h"
+#include "refract/memory/host/descriptor.h"
 #include "refract/object/redis/redis_line.h"
 
 namespace refract::object::test {
@@ -56,6 +59,19 @@ using RedisContext = std::unique_ptr<redisContext, RedisContextDeleter>;
   RedisReply copy = reply_of(reply);
   if (reply != nullptr) freeReplyObject(reply);
   return copy;
+}
+
+// One of the loopback that was free just now.
+[[nodiscard]] inline uint16_t free_port() {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  REFRACT_CHECK(::bind(socket.get(), any, bytes) == 0);
+  REFRACT_CHECK(::getsockname(socket.get(), any, &bytes) == 0);
+  return ntohs(address.sin_port);
 }
 
 class RedisProcess {
