@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three nodes whose directory is in a Redis: under a load of all of them it is killed and comes back empty, is
-// stopped, and forgets all; servers are killed beside it. What nodes hold is neither lost nor brought back.
+// Three nodes whose directory is in a Redis: under a load of all of them it is killed and comes back empty,
+// is stopped, and forgets all; servers are killed beside it. What nodes hold is not lost, and what
+// was removed does not come back.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -98,7 +99,8 @@ TEST_F(RedisDirectory, is_named_where_it_is_away) {
   EXPECT_TRUE(b.objects.get("here"));
   EXPECT_TRUE(b.objects.get(id));
   EXPECT_EQ(b.objects.put("here", "others").code(), Code::kExists);
-  EXPECT_THAT(nodes_.node(0).errors(), HasSubstr(fmt::format("the directory in redis://127.0.0.1:{}", redis_.port())));
+  EXPECT_THAT(nodes_.node(0).errors(),
+              HasSubstr(fmt::format("the directory in redis://127.0.0.1:{}", redis_.port())));
 }
 
 }  // namespace

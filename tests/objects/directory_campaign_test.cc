@@ -81,10 +81,11 @@ struct RunOutcome {
   [[nodiscard]] std::string text() const {
     return fmt::format(
         "{} puts, {} gets, {} misses, {} deletes, {} that missed a node, {} answers that a node is away, {} "
-        "pulls, {} times all were asked, {} kills, {} memories lost, {} lists, {} cuts, {} losses of Redis, {} "
+        "pulls, {} times all were asked, {} kills, {} memories lost, {} lists, {} cuts, {} losses of Redis, "
+        "{} "
         "cuts from it",
-        puts, gets, misses, deletes, partial_deletes, away, pulls, asked_all, kills, losses, lists, cuts, redis_losses,
-        redis_cuts);
+        puts, gets, misses, deletes, partial_deletes, away, pulls, asked_all, kills, losses, lists, cuts,
+        redis_losses, redis_cuts);
   }
 };
 
@@ -105,8 +106,8 @@ class DirectoryRun {
     for (const char name : has_four ? std::string("abcd") : std::string("abc")) names_.push_back({name});
     const cluster::MemberList list = make_list();
     for (const std::string& name : names_) {
-      nodes_.push_back(
-          std::make_unique<SimMember>(world_, name, list, is_in_redis_ ? &redis() : nullptr, kSilentAfter_ns));
+      nodes_.push_back(std::make_unique<SimMember>(world_, name, list, is_in_redis_ ? &redis() : nullptr,
+                                                   kSilentAfter_ns));
     }
     for (size_t i = 0; i < names_.size() * 2; ++i) {
       workers_.emplace_back().client =

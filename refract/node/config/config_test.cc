@@ -289,10 +289,9 @@ TEST_F(Config, a_directory_in_redis_is_checked_where_it_is_set_and_its_password_
   EXPECT_EQ(loaded({"--objects-directory=none"}).objects_directory, "");
   EXPECT_THAT(refusal({"--objects-directory=10.0.0.9:6379"}),
               HasSubstr("--objects-directory: a directory's address begins with redis://"));
-  for (const std::string& refused :
-       {refusal({"--objects-directory=redis://:hunter2@h:1"}),
-        refusal({}, {"REFRACT_OBJECTS_DIRECTORY=redis://:hunter2@h:1"}),
-        refusal_of_file("[objects]\ndirectory = 'redis://:hunter2@h:1'\n")}) {
+  for (const std::string& refused : {refusal({"--objects-directory=redis://:hunter2@h:1"}),
+                                     refusal({}, {"REFRACT_OBJECTS_DIRECTORY=redis://:hunter2@h:1"}),
+                                     refusal_of_file("[objects]\ndirectory = 'redis://:hunter2@h:1'\n")}) {
     EXPECT_THAT(refused, HasSubstr("name that in objects.directory_secret_file"));
     EXPECT_THAT(refused, Not(HasSubstr("hunter2")));
   }

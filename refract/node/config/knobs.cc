@@ -10,8 +10,8 @@
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/node/config/cluster_nodes.h"
-#include "refract/node/config/redis_address.h"
 #include "refract/node/config/config.h"
+#include "refract/node/config/redis_address.h"
 
 namespace refract::node {
 namespace {
@@ -477,17 +477,18 @@ constexpr std::array kTable = {
              "on the nodes. The same in all of them. none: the nodes know it, each of a part of the ids.",
          .store = store_directory,
          .show = show_or_none<&NodeConfig::objects_directory>},
-    Knob{.key = "objects.directory_secret_file",
-         .type = KnobType::kText,
-         .fallback = "none",
-         .fallback_words = "",
-         .path = PathForm::kPathOrNone,
-         .choices = "a path, or none",
-         .sentence =
-             "The file with the password of the Redis in objects.directory: 16 to 1024 bytes, readable by its "
-             "owner alone. It crosses the network as it is, as Redis wants it.",
-         .store = store_secret_file<&NodeConfig::objects_directory_secret_file>,
-         .show = show_or_none<&NodeConfig::objects_directory_secret_file>},
+    Knob{
+        .key = "objects.directory_secret_file",
+        .type = KnobType::kText,
+        .fallback = "none",
+        .fallback_words = "",
+        .path = PathForm::kPathOrNone,
+        .choices = "a path, or none",
+        .sentence =
+            "The file with the password of the Redis in objects.directory: 16 to 1024 bytes, readable by its "
+            "owner alone. It crosses the network as it is, as Redis wants it.",
+        .store = store_secret_file<&NodeConfig::objects_directory_secret_file>,
+        .show = show_or_none<&NodeConfig::objects_directory_secret_file>},
     Knob{.key = "cluster.nodes",
          .type = KnobType::kText,
          .fallback = "none",

@@ -38,14 +38,16 @@ Reported<RedisAddress> parse_redis_address(std::string_view text) {
   if (const size_t at = rest.rfind('@'); at != std::string_view::npos) {
     const std::string_view user = rest.substr(0, at);
     if (user.find(':') != std::string_view::npos) {
-      return report(Code::kInvalidArgument, "the address holds a password, which others would see",
-                    "write it into a file, name that in objects.directory_secret_file, and leave it out here");
+      return report(
+          Code::kInvalidArgument, "the address holds a password, which others would see",
+          "write it into a file, name that in objects.directory_secret_file, and leave it out here");
     }
     address.user = user;
     rest.remove_prefix(at + 1);
   }
   if (text.size() > kAddressBytesMax || !is_plain(text)) {
-    return refuse(fmt::format("an address of more than {} bytes, or with bytes that none has", kAddressBytesMax));
+    return refuse(
+        fmt::format("an address of more than {} bytes, or with bytes that none has", kAddressBytesMax));
   }
   if (const size_t slash = rest.find('/'); slash != std::string_view::npos) {
     const std::string_view number = rest.substr(slash + 1);

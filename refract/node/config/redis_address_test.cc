@@ -45,7 +45,8 @@ TEST(RedisAddress, that_is_none_is_refused_in_words) {
   EXPECT_THAT(refusal("redis://h:1/99999999999"), HasSubstr("no number of a database"));
   EXPECT_THAT(refusal("redis://h\n:1"), HasSubstr("bytes that none has"));
   EXPECT_THAT(refusal("redis://" + std::string(600, 'h') + ":1"), HasSubstr("more than 512 bytes"));
-  for (const std::string text : {"redis://:hunter2@h:1", "redis://me:hunter2@h:1/3", "redis://me:hun@ter2@h:1"}) {
+  for (const std::string text :
+       {"redis://:hunter2@h:1", "redis://me:hunter2@h:1/3", "redis://me:hun@ter2@h:1"}) {
     EXPECT_THAT(refusal(text), HasSubstr("name that in objects.directory_secret_file"));
     EXPECT_THAT(refusal(text), Not(HasSubstr("ter2")));
   }

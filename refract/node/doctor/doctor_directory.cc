@@ -59,8 +59,8 @@ Finding examine_directory(const DoctorInputs& inputs) {
   }
   Visitor visitor(*address, password.bytes().empty() ? nullptr : &password);
   if (const Report trouble = visitor.visit(); trouble.code != Code::kOk) return failed(trouble);
-  return {"directory", Health::kOk,
-          fmt::format("{} answers (run {:.8})", to_text(*address), visitor.run()), ""};
+  return {"directory", Health::kOk, fmt::format("{} answers (run {:.8})", to_text(*address), visitor.run()),
+          ""};
 }
 
 }  // namespace refract::node

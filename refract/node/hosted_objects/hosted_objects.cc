@@ -58,8 +58,8 @@ uint64_t HostedObjects::entry_count() const noexcept {
 void HostedObjects::serve(std::vector<HostedMethods>& methods) {
   if (parts_.network != nullptr) windows_.emplace(*parts_.network);
   if (parts_.redis != nullptr) {
-    redis_home_ = std::make_unique<object::RedisHome>(object::RedisHome::Parts{
-        .line = *parts_.redis, .shard = parts_.shard, .seed = secure_random_u64()});
+    redis_home_ = std::make_unique<object::RedisHome>(
+        object::RedisHome::Parts{.line = *parts_.redis, .shard = parts_.shard, .seed = secure_random_u64()});
   }
   if (parts_.peers != nullptr) {
     directory_ = std::make_unique<object::Directory>(

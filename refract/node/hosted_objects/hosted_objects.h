@@ -49,9 +49,9 @@ class HostedObjects final : public HostedStore {
   kv::Table table_;
   kv::Table::Recovery recovery_;
   object::ObjectStore store_;
-  std::optional<kv::DomainWindows> windows_;      // Where sessions come over a network.
+  std::optional<kv::DomainWindows> windows_;       // Where sessions come over a network.
   std::unique_ptr<object::RedisHome> redis_home_;  // Where the directory is in Redis.
-  std::unique_ptr<object::Directory> directory_;  // Where the node shares its objects with others.
+  std::unique_ptr<object::Directory> directory_;   // Where the node shares its objects with others.
   std::unique_ptr<object::ObjectService> service_;
 };
 

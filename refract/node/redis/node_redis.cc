@@ -96,7 +96,8 @@ Report NodeRedis::trouble() const {
 // --- Calls ---
 
 Task<RedisReply> NodeRedis::call(std::vector<std::string> arguments) {
-  if (stage_ != Stage::kUp || dropped_ || wires_[kCommands]->out.size() > kOutBytesMax) co_return RedisReply{};
+  if (stage_ != Stage::kUp || dropped_ || wires_[kCommands]->out.size() > kOutBytesMax)
+    co_return RedisReply{};
   runtime::Pending op =  // NOLINT(misc-const-correctness)
       shard_.ops().begin(shard_.now_ns() + options_.call_timeout_ns);
   if (op.token() == 0) co_return RedisReply{};
@@ -108,7 +109,8 @@ Task<RedisReply> NodeRedis::call(std::vector<std::string> arguments) {
   if (result.code == Code::kOk) co_return std::exchange(reply_, {});
   if (result.code == Code::kDeadlineExceeded) {
     drop({Code::kDeadlineExceeded,
-          fmt::format("no answer within {} ms", options_.call_timeout_ns / kMillisecond_ns), "is it stopped?"});
+          fmt::format("no answer within {} ms", options_.call_timeout_ns / kMillisecond_ns),
+          "is it stopped?"});
   }
   co_return RedisReply{};
 }
@@ -116,7 +118,8 @@ Task<RedisReply> NodeRedis::call(std::vector<std::string> arguments) {
 // --- The loop ---
 
 bool NodeRedis::has_work() const noexcept {
-  return dropped_ || !ended_wires_.empty() || !waiting_.empty() || shard_.now_ns() >= due_ns_ || shard_.now_ns() >= next_look_ns_;
+  return dropped_ || !ended_wires_.empty() || !waiting_.empty() || shard_.now_ns() >= due_ns_ ||
+         shard_.now_ns() >= next_look_ns_;
 }
 
 size_t NodeRedis::poll() noexcept {
@@ -247,8 +250,7 @@ void NodeRedis::try_place() {
 
 Reported<> NodeRedis::connect(Wire& wire) {
   const SocketAddress& address = places_[place_];
-  wire.socket = Descriptor(
-      ::socket(address.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  wire.socket = Descriptor(::socket(address.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!wire.socket) return report(Code::kSystem, "no socket: " + errno_text(errno), "see ulimit -n");
   fabric::tcp::tune(wire.socket.get());
   if (::connect(wire.socket.get(), address.get(), address.bytes) == 0 || errno == EINPROGRESS) return {};
@@ -383,7 +385,8 @@ Reported<> NodeRedis::read(Wire& wire) {
 
 Reported<> NodeRedis::take(Wire& wire, RedisReply& reply) {
   if (!wire.greetings.empty()) return greeted(wire, reply);
-  if (stage_ != Stage::kUp) return report(Code::kMalformed, "it answers what was not asked", "is it a Redis?");
+  if (stage_ != Stage::kUp)
+    return report(Code::kMalformed, "it answers what was not asked", "is it a Redis?");
   if (&wire == wires_[kNews].get()) {
     if (reply.is_list_of(3) && reply.items[0].text == "message") {
       ++counts_.news;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two connections of a node to the Redis that has its directory (object/redis/redis_line.h).
 //
-// Nothing here waits: a host that is given in numbers is connected to directly, a name is looked up by a thread
-// of its own. What fails or ends is begun again behind a pause: 20 ms at first, doubled up to 2 s, half of it
-// by chance. Both connections are asked for their run, and each second whether they are there.
+// Nothing here waits: a host that is given in numbers is connected to directly, a name is looked up by a
+// thread of its own. What fails or ends is begun again behind a pause: 20 ms at first, doubled up to 2 s,
+// half of it by chance. Both connections are asked for their run, and each second whether they are there.
 //
 // The password is sent as it is, and stands in no sentence; neither does what Redis says to it.
 //
@@ -130,11 +130,11 @@ class NodeRedis final : public object::RedisLine, public runtime::Poller {
   std::vector<fabric::tcp::SocketAddress> places_;
   size_t place_ = 0;
   Descriptor epoll_;
-  std::array<std::unique_ptr<Wire>, 2> wires_;  // Of commands, of news. Null: there are none.
+  std::array<std::unique_ptr<Wire>, 2> wires_;      // Of commands, of news. Null: there are none.
   std::vector<std::unique_ptr<Wire>> ended_wires_;  // Which this may be in the middle of.
-  std::deque<runtime::Token> waiting_;          // Calls, in the order of their replies.
-  object::RedisReply reply_;                    // To the call that is completed now.
-  std::optional<Report> dropped_;               // Since the last poll.
+  std::deque<runtime::Token> waiting_;              // Calls, in the order of their replies.
+  object::RedisReply reply_;                        // To the call that is completed now.
+  std::optional<Report> dropped_;                   // Since the last poll.
   Report trouble_;
   std::string told_;  // The last trouble in the log.
   Counts counts_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connections to a Redis: real ones that are killed, stopped and guarded by a password, and servers that
-// answer anything else. Whatever comes, calls end in time, the reason is told in words, and no password is in them.
+// answer anything else. Whatever comes, calls end in time, the reason is told in words, and no password is in
+// them.
 #include "refract/node/redis/node_redis.h"
 
 #include <fmt/format.h>
@@ -102,9 +103,9 @@ class NodeRedisTest : public testing::Test, protected object::RedisLine::Watcher
   void reach(uint16_t port, const fabric::tcp::Secret* password = nullptr, const std::string& further = "") {
     auto address = parse_redis_address(fmt::format("redis://127.0.0.1:{}{}", port, further));
     ASSERT_TRUE(address) << address.error().what;
-    line_ = std::make_unique<NodeRedis>(
-        shard_, *address, password,
-        NodeRedis::Options{.connect_timeout_ns = 300 * kMillisecond_ns, .call_timeout_ns = 500 * kMillisecond_ns});
+    line_ = std::make_unique<NodeRedis>(shard_, *address, password,
+                                        NodeRedis::Options{.connect_timeout_ns = 300 * kMillisecond_ns,
+                                                           .call_timeout_ns = 500 * kMillisecond_ns});
     line_->open("channel", *this);
   }
   [[nodiscard]] bool becomes(const std::function<bool()>& condition) {
@@ -217,7 +218,8 @@ TEST_F(NodeRedisTest, a_password_is_refused_in_words_that_do_not_repeat_it) {
   EXPECT_THAT(trouble_at(redis.port()), HasSubstr("see objects.directory_secret_file"));
   // A server that repeats what it was sent, as old ones do.
   const auto password = secret_of(kPassword);
-  FalseServer echo(shard_, fmt::format("-ERR unknown command 'AUTH', with args beginning with: '{}'\r\n", kPassword));
+  FalseServer echo(shard_,
+                   fmt::format("-ERR unknown command 'AUTH', with args beginning with: '{}'\r\n", kPassword));
   const std::string echoed = trouble_at(echo.port(), &password);
   EXPECT_THAT(echo.heard(), HasSubstr(kPassword)) << "so that the test sees something";
   EXPECT_THAT(echoed, Not(HasSubstr(kPassword)));

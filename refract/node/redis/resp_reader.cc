@@ -19,8 +19,8 @@ void append_command(std::span<const std::string> arguments, std::string& bytes) 
   }
 }
 
-// What hiredis builds a reply from: each part in its place. A null is its word for "no memory", which ends the
-// reply.
+// What hiredis builds a reply from: each part in its place. A null is its word for "no memory", which ends
+// the reply.
 struct RespReader::Building {
   RedisReply root;
   size_t parts = 0;
@@ -62,8 +62,11 @@ struct RespReader::Building {
   }
   static void end(void* /*reply*/) {}
 
-  inline static redisReplyObjectFunctions functions = {
-      .createString = text, .createArray = list, .createInteger = number, .createNil = nil, .freeObject = end};
+  inline static redisReplyObjectFunctions functions = {.createString = text,
+                                                       .createArray = list,
+                                                       .createInteger = number,
+                                                       .createNil = nil,
+                                                       .freeObject = end};
 };
 
 void RespReader::Free::operator()(redisReader* reader) const noexcept {

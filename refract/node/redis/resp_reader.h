@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Redis's protocol, by hiredis: commands as bytes, and replies out of the bytes that come, within bounds.
 //
-// What comes is hostile: a reply that is none, has too many parts or too many bytes ends the connection with a
-// reason, and nothing else. hiredis's own asynchronous client asserts what a server must not say; so only its
-// reader is used.
+// What comes is hostile: a reply that is none, has too many parts or too many bytes ends the connection with
+// a reason, and nothing else. hiredis's own asynchronous client asserts what a server must not say; so only
+// its reader is used.
 //
 // Threads: an object at a time one.
 #pragma once

@@ -66,8 +66,8 @@ Task<Code> Directory::State::send_outside(Peer& peer, uint32_t run, const Page& 
 Task<Directory::State::Said> Directory::State::ask_outside(Search& search) {
   if (!is_reached(*outside) || !outside->is_agreed) co_return std::nullopt;
   const uint64_t version = list_version;
-  Said said = co_await parts.outside->look_up(
-      search.id, {.pulls = search.pulls, .tells_later = search.tells_later});
+  Said said =
+      co_await parts.outside->look_up(search.id, {.pulls = search.pulls, .tells_later = search.tells_later});
   if (version != list_version) co_return std::nullopt;
   co_return said;
 }

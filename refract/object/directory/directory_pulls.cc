@@ -136,7 +136,8 @@ Task<> Directory::State::take_found(const HomeTable::Found& found, Search& searc
 // one that was never reported to may have deleted what others have still.
 bool Directory::State::may_ask_all(const Peer& home) const {
   if (is_self(*home.index)) return true;
-  const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, parts.unseen_ns);
+  const uint64_t unseen_ns = is_outside(home) ? parts.outside->unseen_ns() : parts.unseen_ns;
+  const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, unseen_ns);
   return home.was_reported_to && !home.collects && must_have_seen;
 }
 

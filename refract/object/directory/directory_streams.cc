@@ -83,9 +83,9 @@ Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session* session) {
                                    .name_bytes = static_cast<uint16_t>(name.size()),
                                    .reserved = {}};
   const CallFront front({struct_bytes(request), text_bytes(name)});
-  const runtime::OpResult reply =
-      co_await session->call({.method = static_cast<uint16_t>(DirectoryMethod::kHello), .head = front.bytes()},
-                            parts.shard.now_ns() + kCallTimeout_ns);
+  const runtime::OpResult reply = co_await session->call(
+      {.method = static_cast<uint16_t>(DirectoryMethod::kHello), .head = front.bytes()},
+      parts.shard.now_ns() + kCallTimeout_ns);
   if (reply.value == 0) co_return Code::kUnavailable;
   if (reply.code != Code::kOk) co_return reply.code;
   std::span<const std::byte> bytes = reply.bytes;
@@ -241,9 +241,9 @@ Task<Code> Directory::State::send_page(Peer& peer, rpc::Session* session, uint32
   peer.sending = page.changes;
   const runtime::OpResult reply =
       co_await session->call({.method = static_cast<uint16_t>(DirectoryMethod::kChanges),
-                             .head = struct_bytes(request),
-                             .tail = body},
-                            parts.shard.now_ns() + kCallTimeout_ns);
+                              .head = struct_bytes(request),
+                              .tail = body},
+                             parts.shard.now_ns() + kCallTimeout_ns);
   if (is_running(peer, run)) peer.sending.clear();
   if (reply.value == 0) co_return Code::kUnavailable;
   if (reply.code != Code::kOk) co_return reply.code;

@@ -4,8 +4,8 @@
 //
 // A member keeps one stream to it: a hello, a report, then changes in their order, one page at a time.
 //
-// Threads: only the shard that owns the objects. What a home says comes in a turn of its own, never inside of a
-// call.
+// Threads: only the shard that owns the objects. What a home says comes in a turn of its own, never inside of
+// a call.
 #pragma once
 
 #include <array>
@@ -59,9 +59,9 @@ class OutsideHome {
   struct Counts {
     HomeTable::Counts home;
     bool is_complete = false;
-    MemberSet unknown;         // Members that it has not heard from, as of its last word.
-    uint64_t conflicts = 0;    // Births that were buried because another one stays.
-    uint64_t repeated = 0;     // Writes that came too late, and were done again.
+    MemberSet unknown;           // Members that it has not heard from, as of its last word.
+    uint64_t conflicts = 0;      // Births that were buried because another one stays.
+    uint64_t repeated = 0;       // Writes that came too late, and were done again.
     uint64_t streams_ended = 0;  // Of this member, by the home or with a connection.
   };
 
@@ -72,7 +72,8 @@ class OutsideHome {
     virtual void home_opened() noexcept = 0;
     // It cannot be reached, or the stream is over. Calls under way end with kUnavailable.
     virtual void home_closed() noexcept = 0;
-    virtual void home_ordered(wire::DirectoryMethod method, const std::string& id, uint64_t birth) noexcept = 0;
+    virtual void home_ordered(wire::DirectoryMethod method, const std::string& id,
+                              uint64_t birth) noexcept = 0;
     // A member has dropped what was buried; so many processes held its memory.
     virtual void home_heard(MemberIndex member, const std::string& id, uint64_t birth,
                             uint64_t holders) noexcept = 0;
@@ -87,12 +88,16 @@ class OutsideHome {
   // No page of changes is longer, with ids and all.
   [[nodiscard]] virtual size_t page_bytes_max() const noexcept = 0;
 
+  // So long it may believe in a stream whose end this member has seen.
+  [[nodiscard]] virtual uint64_t unseen_ns() const noexcept = 0;
+
   // Begins a stream; the one before has ended.
   [[nodiscard]] virtual runtime::Task<Code> hello() = 0;
   // `codes` has one for each change, as in docs/formats/directory.md. kVersionMismatch: the stream is over.
   [[nodiscard]] virtual runtime::Task<Code> changes(Page page, std::vector<Code>& codes) = 0;
   // Nothing: it did not answer.
-  [[nodiscard]] virtual runtime::Task<std::optional<HomeTable::Found>> look_up(std::string id, LookUp how) = 0;
+  [[nodiscard]] virtual runtime::Task<std::optional<HomeTable::Found>> look_up(std::string id,
+                                                                               LookUp how) = 0;
   // From now on this birth is refused everywhere: each member is told, and this one too.
   [[nodiscard]] virtual runtime::Task<Buried> bury(std::string id, uint64_t birth) = 0;
 

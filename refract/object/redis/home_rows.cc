@@ -181,14 +181,15 @@ std::string HomeRows::row(std::string_view id) const {
     head.births = static_cast<uint16_t>(at->second.size());
     for (const HomeTable::Birth& birth : at->second) {
       const int flags = (birth.was_held ? wire::kWasHeld : 0) | (birth.is_claimed ? wire::kIsClaimed : 0);
-      append_struct(births, wire::RowBirth{.birth = birth.birth,
-                                           .body_bytes = birth.parts.body_bytes,
-                                           .metadata_bytes = birth.parts.metadata_bytes,
-                                           .id_bytes = birth.parts.id_bytes,
-                                           .words = static_cast<uint8_t>(birth.holders.size()),
-                                           .flags = static_cast<uint8_t>(flags),
-                                           .claim_stream = birth.is_claimed ? birth.claim.stream : 0,
-                                           .claim_member = birth.is_claimed ? birth.claim.member : uint8_t{0}});
+      append_struct(births,
+                    wire::RowBirth{.birth = birth.birth,
+                                   .body_bytes = birth.parts.body_bytes,
+                                   .metadata_bytes = birth.parts.metadata_bytes,
+                                   .id_bytes = birth.parts.id_bytes,
+                                   .words = static_cast<uint8_t>(birth.holders.size()),
+                                   .flags = static_cast<uint8_t>(flags),
+                                   .claim_stream = birth.is_claimed ? birth.claim.stream : 0,
+                                   .claim_member = birth.is_claimed ? birth.claim.member : uint8_t{0}});
       for (const HomeTable::Word& word : birth.holders) {
         append_struct(births, wire::RowWord{.stream = word.stream,
                                             .member = word.member,

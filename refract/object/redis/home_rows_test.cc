@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows and states, byte for byte as docs/formats/directory-in-redis.md shows them; and what is none is refused.
+// Rows and states, byte for byte as docs/formats/directory-in-redis.md shows them; and what is none is
+// refused.
 #include "refract/object/redis/home_rows.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +52,8 @@ TEST(HomeRows, the_page_shows_a_row) {
   rows.table.comes(1, "apple", apple(), kParts);
   rows.table.bury("apple", 7);
   ASSERT_FALSE(rows.table.acknowledge(0, "apple", 7));
-  expect_page_shows("### A row in hex: a has it, b is pulling it, another birth was deleted", rows.row("apple"));
+  expect_page_shows("### A row in hex: a has it, b is pulling it, another birth was deleted",
+                    rows.row("apple"));
 }
 
 TEST(HomeRows, the_page_shows_a_message) {

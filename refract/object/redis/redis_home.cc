@@ -96,6 +96,12 @@ HomeRows::Era RedisHome::era() const {
   return {.run = run_, .list_version = speaker_.list_version, .list_digest = speaker_.list_digest};
 }
 
+// Two words of this member may be under way, each of which may come when the one before it is about to be too
+// old; then Redis must hear nothing for as long again. As much again for a clock that is set.
+uint64_t RedisHome::unseen_ns() const noexcept {
+  return 6 * parts_.silent_after_ns;
+}
+
 Report RedisHome::trouble() const {
   if (run_.empty()) return parts_.line.trouble();
   return stream_ != 0 && has_reported_ ? Report{Code::kOk, "", ""} : trouble_;
@@ -152,7 +158,8 @@ Task<RedisHome::Outcome> RedisHome::say(std::vector<std::string> arguments, Redi
   reply = co_await parts_.line.call(std::move(arguments));
   if (run_number != run_number_ || reply.kind == RedisReply::Kind::kNone) co_return Outcome::kOver;
   if (reply.kind == RedisReply::Kind::kError && !reply.text.starts_with("NOSCRIPT")) {
-    complain({Code::kUnavailable, fmt::format("the directory in {} refuses: {:.160}", name(), reply.text), ""});
+    complain(
+        {Code::kUnavailable, fmt::format("the directory in {} refuses: {:.160}", name(), reply.text), ""});
   }
   co_return Outcome::kDone;
 }
@@ -195,18 +202,17 @@ std::vector<std::string> RedisHome::arguments_of(const Step& step, bool is_hello
   for (size_t i = 0; i < step.rows.members() && !is_hello; ++i) {
     if (current[i] && i != speaker_.self) others += std::to_string(i) + ",";
   }
-  std::vector<std::string> arguments{
-      std::string(kKey),
-      channel_,
-      now(),
-      std::to_string(parts_.silent_after_ns / kMillisecond_ns),
-      std::to_string(speaker_.self),
-      std::to_string(step.rows.stream_of(speaker_.self)),
-      step.stamp,
-      step.changes_state ? step.rows.next_state() : std::string(),
-      begins ? "1" : "0",
-      others,
-      std::to_string(step.rows.lingering_delta())};
+  std::vector<std::string> arguments{std::string(kKey),
+                                     channel_,
+                                     now(),
+                                     std::to_string(parts_.silent_after_ns / kMillisecond_ns),
+                                     std::to_string(speaker_.self),
+                                     std::to_string(step.rows.stream_of(speaker_.self)),
+                                     step.stamp,
+                                     step.changes_state ? step.rows.next_state() : std::string(),
+                                     begins ? "1" : "0",
+                                     others,
+                                     std::to_string(step.rows.lingering_delta())};
   size_t changed = 0;
   std::vector<std::string> rows;
   for (const auto& [id, was] : step.was) {
@@ -332,7 +338,8 @@ Task<OutsideHome::Buried> RedisHome::bury(std::string id, uint64_t birth) {
     const Outcome outcome = co_await write(step);
     if (outcome == Outcome::kDone) co_return buried;
     // It may have been written, and the answer was lost.
-    if (outcome == Outcome::kOver) co_return Buried{.code = Code::kIndeterminate, .missing = {}, .unknown = {}};
+    if (outcome == Outcome::kOver)
+      co_return Buried{.code = Code::kIndeterminate, .missing = {}, .unknown = {}};
   }
   co_return Buried{};
 }
@@ -350,9 +357,9 @@ Task<> RedisHome::keep_alive(uint64_t run_number) {
     if (!is_live(run_number)) co_return;
     RedisReply reply;
     // Of no row and no state.
-    std::vector<std::string> arguments = words(kKey, channel_, now(), std::to_string(parts_.silent_after_ns / kMillisecond_ns),
-                                               std::to_string(speaker_.self),
-                                               std::to_string(stream_), "*", "", "0", "", "0", "0", "0", "0");
+    std::vector<std::string> arguments =
+        words(kKey, channel_, now(), std::to_string(parts_.silent_after_ns / kMillisecond_ns),
+              std::to_string(speaker_.self), std::to_string(stream_), "*", "", "0", "", "0", "0", "0", "0");
     const Outcome outcome = co_await run_script(std::move(arguments), reply);
     if (outcome != Outcome::kDone || !is_live(run_number)) co_return;
     const bool is_ok = reply.is_list_of(kAnswerParts) && reply.items[0].text == "ok";

@@ -29,11 +29,10 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
   static constexpr std::string_view kKey = "refract:objects";
 
   struct Parts {
-    RedisLine& line;        // Both outlive this.
+    RedisLine& line;  // Both outlive this.
     runtime::Shard& shard;
-    uint64_t seed = 0;      // Of the numbers by which a directory is told from the one before it.
-    // A stream of which Redis has heard nothing for so long has ended. A quarter of what a member waits before
-    // it does without Redis's word (Directory::Parts::unseen_ns) at most: two words may be under way.
+    uint64_t seed = 0;  // Of the numbers by which a directory is told from the one before it.
+    // A stream of which Redis has heard nothing for so long has ended.
     uint64_t silent_after_ns = 5 * kSecond_ns;
     // Streams end by the shard's clock in place of Redis's: where time is virtual.
     bool by_shard_clock = false;
@@ -45,6 +44,7 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
 
   void reach(const Speaker& speaker, OutsideHome::Watcher& watcher) override;
   [[nodiscard]] size_t page_bytes_max() const noexcept override;
+  [[nodiscard]] uint64_t unseen_ns() const noexcept override;
   [[nodiscard]] runtime::Task<Code> hello() override;
   [[nodiscard]] runtime::Task<Code> changes(Page page, std::vector<Code>& codes) override;
   [[nodiscard]] runtime::Task<std::optional<HomeTable::Found>> look_up(std::string id, LookUp how) override;
@@ -62,12 +62,12 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
   // What is read, changed and written at once.
   struct Step {
     HomeRows rows;
-    std::string stamp;                                         // Of the state that was read.
-    std::vector<std::pair<std::string, std::string>> was;      // Id, row.
+    std::string stamp;                                     // Of the state that was read.
+    std::vector<std::pair<std::string, std::string>> was;  // Id, row.
     bool changes_state = false;
-    std::vector<std::string> news;                             // Messages,
+    std::vector<std::string> news;                               // Messages,
     std::vector<std::pair<std::string, std::string>> published;  // ids, each with its message,
-    std::vector<Order> own;                                    // and orders to this member alone.
+    std::vector<Order> own;                                      // and orders to this member alone.
     uint64_t conflicts = 0;
   };
   enum class Outcome : uint8_t { kDone, kAgain, kOver };

@@ -33,11 +33,10 @@ Task<Code> RedisHome::hello() {
     Step step;
     const std::string& state = reply.items[0].text;
     // Of another run of Redis, and of an earlier list, nothing is believed.
-    const bool is_sound =
-        !must_begin_ && step.rows.take_state(state, number_in(reply.items[1].text)) && step.rows.era().run == run_;
+    const bool is_sound = !must_begin_ && step.rows.take_state(state, number_in(reply.items[1].text)) &&
+                          step.rows.era().run == run_;
     if (is_sound && is_of_another_list(step.rows)) co_return Code::kVersionMismatch;
-    const bool begins =
-        !is_sound || step.rows.era() != era() || step.rows.members() != speaker_.members;
+    const bool begins = !is_sound || step.rows.era() != era() || step.rows.members() != speaker_.members;
     if (begins) step.rows.begin(speaker_.members, era(), prng_.next());
     step.stamp = state.substr(0, wire::kStateStampBytes);
     step.rows.open_stream(speaker_.self, speaker_.identity);
@@ -65,8 +64,9 @@ bool RedisHome::is_of_another_list(const HomeRows& rows) {
           ? fmt::format("the directory in {} has another list of version {}", name(), there.list_version)
           : fmt::format("the directory in {} has a list of version {}, and this node has version {}", name(),
                         there.list_version, speaker_.list_version);
-  complain({Code::kVersionMismatch, std::move(what),
-            "give all nodes the same list; another cluster needs another database: redis://HOST:PORT/NUMBER"});
+  complain(
+      {Code::kVersionMismatch, std::move(what),
+       "give all nodes the same list; another cluster needs another database: redis://HOST:PORT/NUMBER"});
   return true;
 }
 
@@ -237,7 +237,8 @@ Task<Code> RedisHome::walk_over(std::vector<std::string> ids, std::set<HomeTable
     const Outcome outcome = co_await write(step);
     if (outcome == Outcome::kOver) co_return Code::kUnavailable;
     if (outcome == Outcome::kAgain) continue;
-    for (HomeTable::Named& named : step.rows.table.unacknowledged(speaker_.self)) drops.insert(std::move(named));
+    for (HomeTable::Named& named : step.rows.table.unacknowledged(speaker_.self))
+      drops.insert(std::move(named));
     for (std::string& id : step.rows.conflicts()) conflicts_.insert(std::move(id));
     co_return Code::kOk;
   }

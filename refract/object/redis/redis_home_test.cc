@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory in a real Redis, which forgets, is restored from what was before, is written to by others, or is
-// out of reach of one member: one id stays one object, what is reachable is found, what was deleted stays away.
+// A directory in a real Redis, which forgets, is restored from what was before, is written to by others, or
+// is out of reach of one member: one id stays one object, what is reachable is found, what was deleted stays
+// away.
 #include "refract/object/redis/redis_home.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +56,8 @@ TEST_F(InRedis, what_is_forgotten_is_reported_again) {
 // Also where it was claimed alone.
 TEST_F(InRedis, a_claim_outlives_it) {
   const auto lengths = test::Lengths{.body = 100};
-  ASSERT_EQ(three.at('b').call(wire::Method::kCreate, test::create_body("claimed", 7, lengths)).code, Code::kOk);
+  ASSERT_EQ(three.at('b').call(wire::Method::kCreate, test::create_body("claimed", 7, lengths)).code,
+            Code::kOk);
   redis().kill();
   redis().start();
   EXPECT_EQ(three.at('c').put("claimed", "x"), Code::kExists);
@@ -168,8 +170,8 @@ TEST_F(InRedis, a_late_word_renews_no_stream) {
   three.pass(10 * kSecond_ns);
   const auto ping = [&](uint64_t now_ms, std::string_view stream) {
     return redis()
-        .ask({"EVAL", std::string(kWriteScript), "2", kKey, "channel", std::to_string(now_ms), "5000", "1", std::string(stream), "*",
-              "", "0", "", "0", "0", "0", "0"})
+        .ask({"EVAL", std::string(kWriteScript), "2", kKey, "channel", std::to_string(now_ms), "5000", "1",
+              std::string(stream), "*", "", "0", "", "0", "0", "0", "0"})
         .items.at(0)
         .text;
   };
@@ -196,7 +198,8 @@ TEST_F(InRedis, a_node_with_an_old_list_is_refused_in_words) {
   three.node('c').follow(next);
   three.pass(2 * kSecond_ns);
   EXPECT_EQ(three.at('a').put("new", "bytes"), Code::kAway);
-  EXPECT_NE(home('a').trouble().what.find("has a list of version 2, and this node has version 1"), std::string::npos)
+  EXPECT_NE(home('a').trouble().what.find("has a list of version 2, and this node has version 1"),
+            std::string::npos)
       << home('a').trouble().what;
   EXPECT_EQ(three.at('b').put("new", "bytes"), Code::kAway) << "node a has not reported under it";
   three.node('a').follow(next);
@@ -262,10 +265,15 @@ TEST_F(InRedis, news_that_are_none_are_passed_over) {
   put_one();
   const std::string channel = redis().ask({"PUBSUB", "CHANNELS"}).items.at(0).text;
   const std::string sound = news_of({.birth = 7, .kind = wire::NewsKind::kDrop, .member = 0}, "object");
-  std::vector<std::string> messages = {"", "x", std::string(24, '\0'), std::string(400, '\xff'),
-                                       sound.substr(0, 24), sound + std::string(300, 'i')};
+  std::vector<std::string> messages = {"",
+                                       "x",
+                                       std::string(24, '\0'),
+                                       std::string(400, '\xff'),
+                                       sound.substr(0, 24),
+                                       sound + std::string(300, 'i')};
   for (int kind = 0; kind < 256; ++kind) {
-    messages.push_back(news_of({.birth = 7, .kind = static_cast<wire::NewsKind>(kind), .member = 200}, "object"));
+    messages.push_back(
+        news_of({.birth = 7, .kind = static_cast<wire::NewsKind>(kind), .member = 200}, "object"));
   }
   for (const std::string& message : messages) ASSERT_EQ(redis().ask({"PUBLISH", channel, message}).number, 3);
   three.pass(100 * kMillisecond_ns);

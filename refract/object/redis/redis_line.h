@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two connections to one Redis, which stand and fall together: one for commands, one on which the messages of a
-// channel come. What carries them is the node's matter (node/redis).
+// Two connections to one Redis, which stand and fall together: one for commands, one on which the messages of
+// a channel come. What carries them is the node's matter (node/redis).
 //
 // Threads: only the shard's.
 #pragma once

@@ -7,11 +7,12 @@
 
 namespace refract::object {
 
-// KEYS: the directory, its channel. ARGV: 1 now, in ms (empty: Redis's own), 2 for how long a stream may be silent, in ms, 3 own
-// member, 4 own stream, 5 the stamp of the state that was read (* any), 6 the new state or nothing, 7 whether the
-// directory begins, 8 the members that must not be silent (numbers and commas; "hello": this is one), 9 the change
-// of the number of births without a word, 10 the number of rows, and of each its field, what it was, what it is;
-// then the number of messages, and each; then the number of published ids, and of each its message.
+// KEYS: the directory, its channel. ARGV: 1 now, in ms (empty: Redis's own), 2 for how long a stream may be
+// silent, in ms, 3 own member, 4 own stream, 5 the stamp of the state that was read (* any), 6 the new state
+// or nothing, 7 whether the directory begins, 8 the members that must not be silent (numbers and commas;
+// "hello": this is one), 9 the change of the number of births without a word, 10 the number of rows, and of
+// each its field, what it was, what it is; then the number of messages, and each; then the number of
+// published ids, and of each its message.
 inline constexpr std::string_view kWriteScript = R"lua(
 local key = KEYS[1]
 local now = tonumber(ARGV[1])
@@ -70,7 +71,8 @@ for i = 1, tonumber(ARGV[at]) do
   end
 end
 if rows == 0 and news == 0 then redis.call('EXPIRE', key, 86400) end
-return {'ok', ARGV[6] ~= '' and ARGV[6] or state, redis.call('HGET', key, 'l') or '0', redis.call('HLEN', key)}
+local next = ARGV[6] ~= '' and ARGV[6] or state
+return {'ok', next, redis.call('HGET', key, 'l') or '0', redis.call('HLEN', key)}
 )lua";
 
 }  // namespace refract::object

@@ -91,10 +91,10 @@ class RedisProcess {
     if (!refract::test::is_in_path(executable)) {
       check_failed("there is no redis-server: scripts/setup test installs it", __FILE__, __LINE__);
     }
-    std::vector<std::string> arguments{"redis-server", "--save",     "",       "--daemonize", "no",
-                                       "--port",       std::to_string(port_),  "--bind",      "127.0.0.1",
-                                       "--unixsocket", socket(), "--dir",      folder_.path(), "--appendonly",
-                                       "no"};
+    std::vector<std::string> arguments{
+        "redis-server",        "--save",       "",          "--daemonize",  "no",     "--port",
+        std::to_string(port_), "--bind",       "127.0.0.1", "--unixsocket", socket(), "--dir",
+        folder_.path(),        "--appendonly", "no"};
     if (!password_.empty()) arguments.insert(arguments.end(), {"--requirepass", password_});
     process_ = refract::test::Process::execute({.arguments = std::move(arguments),
                                                 .output_path = folder_.path() + "/redis.log",

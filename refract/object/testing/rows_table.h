@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A home's table that is kept as rows, as the one in Redis is: each call reads what it is about, changes it and
-// writes it back. The rows lie in a map.
+// A home's table that is kept as rows, as the one in Redis is: each call reads what it is about, changes it
+// and writes it back. The rows lie in a map.
 #pragma once
 
 #include <map>
@@ -57,7 +57,8 @@ class RowsTable {
   [[nodiscard]] HomeTable::MemberSet unknown() const { return read({}).table.unknown(); }
   [[nodiscard]] std::vector<HomeTable::Named> losers() const { return read(ids()).table.losers(); }
 
-  [[nodiscard]] Code holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts) {
+  [[nodiscard]] Code holds(MemberIndex member, std::string_view id, uint64_t birth,
+                           const ObjectParts& parts) {
     return change(id, [&](HomeTable& table) { return table.holds(member, id, birth, parts); });
   }
   void comes(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts) {

@@ -73,24 +73,23 @@ class SimMember {
         : members(checked(cluster::Members::create(list, name))),
           peers(host.shard(), host.domain()),
           line(redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *redis)),
-          home(redis == nullptr ? nullptr
-                                : std::make_unique<RedisHome>(RedisHome::Parts{.line = *line,
-                                                                               .shard = host.shard(),
-                                                                               .seed = options.identity[0],
-                                                                               .silent_after_ns = silent_after_ns,
-                                                                               .by_shard_clock = true})),
-          owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get(), silent_after_ns)) {
+          home(redis == nullptr
+                   ? nullptr
+                   : std::make_unique<RedisHome>(RedisHome::Parts{.line = *line,
+                                                                  .shard = host.shard(),
+                                                                  .seed = options.identity[0],
+                                                                  .silent_after_ns = silent_after_ns,
+                                                                  .by_shard_clock = true})),
+          owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get())) {
       owner.directory->follow(members);
     }
     static cluster::Members checked(Reported<cluster::Members> members) {
       REFRACT_CHECK(members.has_value());
       return std::move(*members);
     }
-    static OwnerOptions with(OwnerOptions options, SimPeers& peers, RedisHome* home,
-                             uint64_t silent_after_ns) {
+    static OwnerOptions with(OwnerOptions options, SimPeers& peers, RedisHome* home) {
       options.peers = &peers;
       options.outside = home;
-      if (home != nullptr) options.unseen_ns = 6 * silent_after_ns;
       return options;
     }
     cluster::Members members;

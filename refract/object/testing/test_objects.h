@@ -66,7 +66,6 @@ struct OwnerOptions {
   cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node.
   std::array<uint64_t, 2> identity{};
   OutsideHome* outside = nullptr;
-  uint64_t unseen_ns = 8 * kMillisecond_ns;
 };
 
 // Recovers what the memory holds, and serves it.
@@ -100,7 +99,7 @@ struct Owner {
                            .growth = growth,
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
                            .identity = options.identity,
-                           .unseen_ns = options.unseen_ns,
+                           .unseen_ns = 8 * kMillisecond_ns,
                            .outside = options.outside});
     }
     service =
@@ -146,7 +145,6 @@ struct Owner {
 };
 
 // --- Bodies ---
-
 template <typename T>
 [[nodiscard]] std::string body_of(const T& fixed, std::string_view behind = {}) {
   std::string body(reinterpret_cast<const char*>(&fixed), sizeof(fixed));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three simulated nodes that share their objects, with a client each; their directory is in the homes of the ids,
-// or in a real Redis.
+// Three simulated nodes that share their objects, with a client each; their directory is in the homes of the
+// ids, or in a real Redis.
 #pragma once
 
 #include <algorithm>
