@@ -100,6 +100,15 @@ Task<ObjectPeer::Outcome> keep_at(ObjectPeer& peer, Bytes id, bool is_kept) {
   co_return outcome;
 }
 
+// False: it says that it does not.
+Task<bool> shares_objects(ObjectPeer& peer) {
+  object::wire::StatReply reply{};
+  reply.shares = 1;
+  (void)co_await stat_of(peer, reply);
+  if (reply.shares == 0) client::note_shares_nothing(peer);
+  co_return reply.shares != 0;
+}
+
 }  // namespace
 
 Reported<Objects> Client::objects() {
@@ -131,8 +140,19 @@ Result<uint64_t> Objects::put(Bytes id, Bytes body, Bytes metadata, const MakeOp
   if (!is_id(id) || metadata.size() > kMetadataBytesMax) return fail(Code::kInvalidArgument);
   ThreadState* const mine = thread_of(*client_);
   if (mine == nullptr) return fail(Code::kForked);
-  return mine->wait_for(client::put_object(
-      mine->objects(), *client_, {.id = id, .body = body, .metadata = metadata}, room_timeout_of(options)));
+  if (options.copies > kCopiesMax) return fail(Code::kInvalidArgument);
+  ObjectPeer& peer = mine->objects();
+  peer.set_copies_made(0);
+  if (options.copies > 0 && !mine->wait_for(shares_objects(peer))) return fail(Code::kUnsupported);
+  const Result<uint64_t> birth = mine->wait_for(client::put_object(
+      peer, *client_, {.id = id, .body = body, .metadata = metadata}, room_timeout_of(options)));
+  if (!birth || options.copies == 0) return birth;
+  ObjectCopies copies{.birth = *birth, .wanted = options.copies};
+  const Code code =
+      mine->wait_for(client::set_object_copies(peer, id, copies, ns_of(options.copies_timeout_ms)));
+  // The one that was made is there in any case.
+  peer.set_copies_made(code == Code::kOk ? copies.copies : 1);
+  return birth;
 }
 
 void Objects::put_many(std::span<PutObject> objects) {
@@ -239,6 +259,21 @@ std::vector<Code> Objects::prefetch(std::span<const Bytes> ids, uint64_t timeout
   }
   mine->wait_for(client::prefetch_objects(mine->objects(), ids, codes, until_of(*mine, timeout_ms)));
   return codes;
+}
+
+Result<ObjectCopies> Objects::set_copies(Bytes id, uint32_t copies, uint64_t timeout_ms) {
+  if (!is_id(id) || copies > kCopiesMax) return fail(Code::kInvalidArgument);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  ObjectCopies made{.wanted = copies};
+  const Code code = mine->wait_for(client::set_object_copies(mine->objects(), id, made, ns_of(timeout_ms)));
+  if (code != Code::kOk) return fail(code);
+  return made;
+}
+
+uint32_t Objects::copies_made() const {
+  ThreadState* const mine = thread_of(*client_);
+  return mine == nullptr ? 0 : mine->objects().copies_made();
 }
 
 Result<uint64_t> Objects::evict(uint64_t bytes) {

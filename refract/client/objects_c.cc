@@ -230,6 +230,32 @@ int refract_object_contains(refract_objects* objects, const void* id, size_t id_
   return *found ? REFRACT_OK : REFRACT_NOT_FOUND;
 }
 
+int refract_object_where(refract_objects* objects, const void* id, size_t id_bytes, refract_places* places,
+                         size_t places_bytes, void (*visit)(void* context, const char* node), void* context) {
+  const auto said = objects->objects.where(bytes_of(id, id_bytes));
+  if (!said) return number_of(said.code());
+  const refract_places all{.birth = said->birth,
+                           .body_bytes = said->body_bytes,
+                           .metadata_bytes = said->metadata_bytes,
+                           .copies_wanted = said->copies_wanted,
+                           .copies = said->copies};
+  if (places != nullptr) std::memcpy(places, &all, std::min(places_bytes, sizeof(all)));
+  for (const std::string& node : said->nodes) visit(context, node.c_str());
+  return REFRACT_OK;
+}
+
+int refract_object_prefetch(refract_objects* objects, const void* id, size_t id_bytes, uint64_t timeout_ms) {
+  const refract::Bytes one = bytes_of(id, id_bytes);
+  return number_of(objects->objects.prefetch(std::span(&one, 1), timeout_ms).front());
+}
+
+int refract_object_set_copies(refract_objects* objects, const void* id, size_t id_bytes, uint32_t copies,
+                              uint64_t timeout_ms, uint32_t* made) {
+  const auto said = objects->objects.set_copies(bytes_of(id, id_bytes), copies, timeout_ms);
+  if (said && made != nullptr) *made = said->copies;
+  return number_of(said.code());
+}
+
 int refract_object_list(refract_objects* objects, uint64_t* cursor,
                         void (*visit)(void* context, const refract_listed* object), void* context) {
   const auto page = objects->objects.list(*cursor);

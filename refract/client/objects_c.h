@@ -127,6 +127,27 @@ REFRACT_C_API void refract_object_release(refract_object* object);
 // REFRACT_OK: it is there; REFRACT_NOT_FOUND: it is not.
 REFRACT_C_API int refract_object_contains(refract_objects* objects, const void* id, size_t id_bytes);
 
+// --- On several nodes; REFRACT_UNSUPPORTED: the node shares its objects with no other. ---
+
+typedef struct refract_places {
+  uint64_t birth;
+  uint64_t body_bytes;
+  uint32_t metadata_bytes;
+  uint32_t copies_wanted;  // On different nodes, and never evicted. 0: none.
+  uint32_t copies;         // So many of these there are.
+} refract_places;
+// Which nodes have it: calls `visit` with the name of each. The first `places_bytes` of `places`, as of
+// refract_objects_stat(); may be NULL.
+REFRACT_C_API int refract_object_where(refract_objects* objects, const void* id, size_t id_bytes,
+                                       refract_places* places, size_t places_bytes,
+                                       void (*visit)(void* context, const char* node), void* context);
+// Brings a copy to this node; waits as refract_object_get() does, and holds nothing.
+REFRACT_C_API int refract_object_prefetch(refract_objects* objects, const void* id, size_t id_bytes,
+                                          uint64_t timeout_ms);
+// So many copies (0 to 16) are kept on different nodes. `made`: how many there are; may be NULL.
+REFRACT_C_API int refract_object_set_copies(refract_objects* objects, const void* id, size_t id_bytes,
+                                            uint32_t copies, uint64_t timeout_ms, uint32_t* made);
+
 typedef struct refract_listed {
   const void* id;  // Valid during the call that shows it.
   size_t id_bytes;

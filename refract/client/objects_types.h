@@ -15,6 +15,11 @@ namespace refract {
 struct MakeOptions {
   // How long to wait for room that others hold; 0: not at all.
   uint64_t room_timeout_ms = 5'000;
+  // Of put() alone: so many copies on different nodes, the one that is made counted; 0: this one, which goes
+  // when room is needed. Objects::set_copies() says more.
+  uint32_t copies = 0;
+  // How long to wait for them.
+  uint64_t copies_timeout_ms = 5'000;
 };
 
 struct PutObject {
@@ -58,6 +63,14 @@ struct ObjectPlaces {
   uint64_t body_bytes = 0;
   uint32_t metadata_bytes = 0;
   std::vector<std::string> nodes;  // Their names. Those that get it just now are the last.
+  uint32_t copies_wanted = 0;      // On different nodes, and never evicted. 0: none.
+  uint32_t copies = 0;             // So many of these there are, on nodes that can be reached.
+};
+
+struct ObjectCopies {
+  uint64_t birth = 0;
+  uint32_t wanted = 0;  // Another number than was asked for: another program has changed it since.
+  uint32_t copies = 0;  // So many there are, on nodes that can be reached.
 };
 
 struct ObjectNotice {

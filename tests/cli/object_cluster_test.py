@@ -113,6 +113,29 @@ class SharedObjectCommands(unittest.TestCase):
                 digests = {self.do(reader, "digest", key) for reader in NAMES}
                 self.assertEqual(len(digests), 1, digests)
 
+    def test_keeps_copies_on_several_nodes(self):
+        key = self.homes["b"]
+        self.assertEqual(self.do("a", "put", "--copies", "2", key, data=b"12345"), "")
+        where = self.do("c", "where", key)
+        self.assertIn("  2 of 2 copies", where)
+        self.assertEqual(len(where.split("  ")[0].split()), 3, where)
+        place = self.row("b", "where", key)
+        self.assertEqual((place["copies_wanted"], place["copies"]), (2, 2))
+        self.assertEqual(self.do("c", "copies", "--set", "3", key), f"{key}: 3 of 3 copies\n")
+        row = self.row("a", "copies", "--set", "1", key)
+        self.assertEqual(row["copies_wanted"], 1)
+        self.assertGreaterEqual(row["copies"], 1, "as soon as there are enough")
+        # More than there are nodes: it says how many there are, and that these are fewer.
+        done = self.run_object("a", "copies", "--set", "4", key)
+        self.assertEqual((done.returncode, done.stdout.decode()), (NO, f"{key}: 3 of 4 copies\n"))
+        self.refused(NO, "is there, with 3 of 5 copies", "a", "put", "--copies", "5", "another", data=b"1")
+        self.refused(WRONG, "--copies: at most 16 copies are kept", "a", "put", "--copies", "17", "x",
+                     data=b"1")
+        self.refused(WRONG, "how many copies? --set 2, for example", "a", "copies", key)
+        self.refused(NO, "cannot set the copies of 'nothing'", "a", "copies", "--set", "2", "nothing")
+        self.assertEqual(self.do("a", "copies", "--set", "0", key), f"{key}: 0 of 0 copies\n")
+        self.assertNotIn("copies", self.do("a", "where", key))
+
     def test_says_where_objects_are_and_brings_copies(self):
         key = self.homes["b"]
         self.do("a", "put", key, "--metadata", "m", data=b"12345")

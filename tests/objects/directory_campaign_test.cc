@@ -3,7 +3,7 @@
 // servers killed, memories lost, links cut, hosts stopped, lists that change node by node. Puts, gets and
 // deletes by way of all nodes are judged as those of one register for each id: of two puts of one id one
 // succeeds, a get returns what was put and was not deleted, and says that there is none only if there is
-// none.
+// none. An object of which two copies were counted outlives the loss of any one memory.
 //
 // REFRACT_SEED=S replays one seed, REFRACT_SEEDS=N has as many as wanted. Rules that are broken on purpose
 // are the model's matter (tests/models).
@@ -16,6 +16,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "tests/objects/kept_copies.h"
 
 #include "refract/base/testing/linearizability/checker.h"
 #include "refract/base/testing/linearizability/history.h"
@@ -61,6 +63,8 @@ struct RunOutcome {
   uint64_t cuts = 0;
   uint64_t redis_losses = 0;
   uint64_t redis_cuts = 0;
+  uint64_t promises = 0;
+  uint64_t outlived = 0;
 
   void add(const RunOutcome& other) {
     puts += other.puts;
@@ -77,15 +81,16 @@ struct RunOutcome {
     cuts += other.cuts;
     redis_losses += other.redis_losses;
     redis_cuts += other.redis_cuts;
+    promises += other.promises;
+    outlived += other.outlived;
   }
   [[nodiscard]] std::string text() const {
     return fmt::format(
         "{} puts, {} gets, {} misses, {} deletes, {} that missed a node, {} answers that a node is away, {} "
-        "pulls, {} times all were asked, {} kills, {} memories lost, {} lists, {} cuts, {} losses of Redis, "
-        "{} "
-        "cuts from it",
+        "pulls, {} times all were asked, {} kills, {} memories lost, {} lists, {} cuts, {} times two copies "
+        "were counted, {} objects that outlived a memory, {} losses of Redis, {} cuts from it",
         puts, gets, misses, deletes, partial_deletes, away, pulls, asked_all, kills, losses, lists, cuts,
-        redis_losses, redis_cuts);
+        promises, outlived, redis_losses, redis_cuts);
   }
 };
 
@@ -150,6 +155,7 @@ class DirectoryRun {
     size_t operation = 0;
     size_t id = 0;
     std::string name = {};  // Of the id when it was begun.
+    uint64_t begun = 0;     // kCopies: KeptCopies::begin().
   };
 
   [[nodiscard]] bool chance(double of) { return world_.prng().chance(of); }
@@ -196,10 +202,12 @@ class DirectoryRun {
     worker.id = world_.prng().below(kIds);
     Id& id = ids_[worker.id];
     worker.name = id.name;
+    if (chance(0.1)) return wish(worker);
     Operation call{.client = worker.number, .key = id.key};
     std::string body;
     const uint64_t choice = world_.prng().below(10);
-    if (choice < 5) {
+    // Some are never deleted: their copies are to outlive memories.
+    if (choice < 5 || (choice >= 8 && worker.id % 2 == 1)) {
       worker.method = object::wire::Method::kFetch;
       call.kind = Kind::kGet;
       const uint64_t wait_ns = chance(0.2) ? world_.prng().below(5 * kMillisecond_ns) : 0;
@@ -214,11 +222,30 @@ class DirectoryRun {
       worker.method = object::wire::Method::kDelete;
       call.kind = Kind::kErase;
       body = object::test::id_body(id.name, 0);
+      kept_.given_up(id.name);
     }
     worker.call = worker.client->try_start(worker.method, body);
     if (worker.call == 0) return;
     worker.operation = recorder_.begin(call, world_.now_ns());
     id.operations.push_back(worker.operation);
+  }
+
+  // Seldom one copy: then two are promised no more.
+  void wish(Worker& worker) {
+    const auto wanted = static_cast<uint8_t>(chance(0.05) ? 1 : 2);
+    if (wanted < 2) kept_.given_up(worker.name);
+    worker.method = object::wire::Method::kCopies;
+    worker.begun = kept_.begin();
+    worker.call =
+        worker.client->try_start(worker.method, copies_body(worker.name, wanted, 20 * kMillisecond_ns));
+  }
+  [[nodiscard]] static std::string copies_body(const std::string& id, uint8_t wanted, uint64_t timeout_ns) {
+    return object::test::body_of(object::wire::CopiesCall{.birth = 0,
+                                                          .timeout_ns = timeout_ns,
+                                                          .id_bytes = object::test::short_of(id.size()),
+                                                          .wanted = wanted,
+                                                          .reserved = {}},
+                                 id);
   }
 
   // Long ones do not fit a message, so that they are read piece by piece.
@@ -233,6 +260,10 @@ class DirectoryRun {
 
   void finish(Worker& worker) {
     const object::test::Answer answer = worker.client->finish(std::exchange(worker.call, 0));
+    if (worker.method == object::wire::Method::kCopies) {
+      if (answer.code != Code::kOk) return;
+      return kept_.counted(worker.name, answer.as<object::wire::CopiesAnswer>().counted, worker.begun);
+    }
     Id& id = ids_[worker.id];
     // The id has ended meanwhile.
     if (id.name != worker.name) return;
@@ -354,6 +385,7 @@ class DirectoryRun {
     count(node);
     node.crash(true);
     ++outcome_.losses;
+    kept_.memory_lost();
     // A delete that did not reach all is forgotten with its home's memory.
     gone_.clear();
     for (size_t i = 0; i < kIds; ++i) new_id(i);
@@ -442,6 +474,16 @@ class DirectoryRun {
   }
   // All nodes say the same of each id, and that is judged with the rest.
   void compare() {
+    outcome_.promises = kept_.promises();
+    outcome_.outlived = kept_.outlived();
+    for (const std::string& id : kept_.ids()) {
+      Worker& worker = workers_[world_.prng().below(workers_.size())];
+      worker.client->connect();
+      const auto answer =
+          worker.client->call(object::wire::Method::kCopies, copies_body(id, 2, 20 * kSecond_ns));
+      const bool is_kept = answer.code == Code::kOk && answer.as<object::wire::CopiesAnswer>().counted >= 2;
+      if (!is_kept) outcome_.wrong = fmt::format("{} had two copies, and is lost: {}", id, text(answer.code));
+    }
     for (const std::string& id : gone_) {
       for (Worker& worker : workers_) {
         worker.client->connect();
@@ -518,6 +560,7 @@ class DirectoryRun {
   std::vector<Worker> workers_;
   std::vector<Id> ids_;
   linearizability::Recorder recorder_;
+  KeptCopies kept_;
   std::vector<std::string> gone_;  // Ids whose delete missed some nodes.
   std::vector<std::string> events_;
   std::vector<std::pair<size_t, size_t>> cuts_;
@@ -574,6 +617,8 @@ TEST(DirectoryCampaign, one_id_is_one_object_and_what_is_deleted_stays_away) {
   EXPECT_GT(all.losses, 10U);
   EXPECT_GT(all.lists, 10U);
   EXPECT_GT(all.cuts, 50U);
+  EXPECT_GT(all.promises, 300U);
+  EXPECT_GT(all.outlived, 10U);
 }
 
 TEST(DirectoryCampaign, a_seed_gives_the_same_run_again) {

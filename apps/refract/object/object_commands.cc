@@ -135,11 +135,27 @@ class Putter {
       const Code code = objects_.keep(id_);
       if (code != Code::kOk) return refuse(code);
     }
-    if (!invocation_.base.json) return kDone;
-    documents::Value row;
-    append_id(row, invocation_, id_);
-    row.update({{"birth", birth_}, {"body_bytes", bytes}, {"metadata_bytes", invocation_.metadata.size()}});
-    return write_json(row);
+    std::optional<ObjectCopies> copies;
+    if (invocation_.copies.value_or(0) > 0) {
+      const auto made = objects_.set_copies(id_, *invocation_.copies, options().copies_timeout_ms);
+      if (!made) return refuse(made.code());
+      copies = *made;
+    }
+    const Exit exit = copies && copies->copies < copies->wanted ? kNotDone : kDone;
+    int written = kDone;
+    if (invocation_.base.json) {
+      documents::Value row;
+      append_id(row, invocation_, id_);
+      row.update({{"birth", birth_}, {"body_bytes", bytes}, {"metadata_bytes", invocation_.metadata.size()}});
+      if (copies) row.update({{"copies_wanted", copies->wanted}, {"copies", copies->copies}});
+      written = write_json(row);
+    } else if (exit != kDone) {
+      return complain(
+          exit,
+          fmt::format("{} is there, with {}", in_quotes(id_), copies_text(copies->copies, copies->wanted)),
+          "refract object where names its nodes; more copies come when nodes and room do");
+    }
+    return written == kDone ? exit : written;
   }
 
   const ObjectInvocation& invocation_;

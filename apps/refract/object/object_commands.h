@@ -24,12 +24,15 @@ namespace refract::cli {
 [[nodiscard]] int follow_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int digest_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int locate_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int set_copies_of_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int prefetch_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 
 // What to tell a person about a call that failed: what was done, and why.
 [[nodiscard]] Report explain_object(const Client& client, const Objects& objects, Code code,
                                     std::string_view what);
 // The id as the invocation wants to see it: digits, or its bytes with what cannot be printed spelled.
+// "1 of 2 copies"
+[[nodiscard]] std::string copies_text(uint32_t copies, uint32_t wanted);
 [[nodiscard]] std::string id_text(const ObjectInvocation& invocation, std::string_view id);
 void append_id(documents::Value& row, const ObjectInvocation& invocation, std::string_view id);
 

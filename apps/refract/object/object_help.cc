@@ -21,6 +21,8 @@ a dash.
 Options
       --metadata TEXT  Up to 64 KiB that stand beside the bytes.
       --keep           Never evict it, until refract object keep --off.
+      --copies N       So many nodes keep a copy: refract object copies. Exit code 1 if
+                       there are fewer so far.
       --wait DURATION  How long to wait for room that others hold: 30s, no, forever.
                        Default 5s.
       --hex            ID is given as hexadecimal digits.
@@ -180,14 +182,33 @@ Usage: refract object where [options] ID...
 
 The id and the names of the nodes that have it, of a node that shares its objects with
 others (refractd --cluster-nodes, --cluster-secret-file). Those that get a copy just now
-are the last. Exit code 1 if no node has it.
+are the last. "1 of 2 copies": two are to be kept, and one is, on a node that can be
+reached. Exit code 1 if no node has it.
 
 Options
       --hex            ID is given as hexadecimal digits.
-      --json           An object a line: id, birth, lengths, nodes.
+      --json           An object a line: id, birth, lengths, nodes, copies.
 
 Examples
   $ refract object where weights
+)"},
+    HelpPage{"copies", "keep copies on several nodes",
+             R"(refract object copies: keep copies of objects on several nodes
+
+Usage: refract object copies --set N [options] ID...
+
+From now on N nodes keep a copy: they never evict it, and one that has been away for a
+minute is replaced by another one. Says how many there are. Exit code 1 if there are
+fewer so far: nodes are away, or have no room.
+
+Options
+      --set N          0 to 16. 0: copies go when room is needed, all of them.
+      --wait DURATION  Wait for the copies so long: 30s, no. Default 5s.
+      --hex            ID is given as hexadecimal digits.
+      --json           An object a line: id, birth, copies_wanted, copies.
+
+Examples
+  $ refract object copies --set 2 weights
 )"},
     HelpPage{"prefetch", "bring copies here", R"(refract object prefetch: bring copies of objects to this node
 

@@ -31,6 +31,7 @@ struct ObjectTexts {
   std::string birth;
   std::string bytes;
   std::string limit;
+  std::string copies;
   std::string file;
   Given id;
   std::vector<std::string> ids;
@@ -42,7 +43,7 @@ bool takes_one_id(std::string_view action) noexcept {
 }
 bool takes_ids(std::string_view action) noexcept {
   return action == "rm" || action == "keep" || action == "wait" || action == "digest" || action == "where" ||
-         action == "prefetch";
+         action == "prefetch" || action == "copies";
 }
 
 void add_node_options(Command& app, ObjectInvocation& to, ObjectTexts& texts) {
@@ -66,6 +67,7 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
   }
   if (action == "put") {
     app.add({.names = "FILE", .to = &texts.file});
+    app.add({.names = "--copies", .to = &texts.copies});
     app.add({.names = "--metadata", .to = &to.metadata});
     app.add({.names = "--keep", .to = &to.keeps});
   } else if (action == "get") {
@@ -83,6 +85,9 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
   } else if (action == "evict") {
     app.add({.names = "BYTES", .to = &texts.bytes});
   } else if (action == "prefetch") {
+    app.add({.names = "--wait", .to = &texts.wait});
+  } else if (action == "copies") {
+    app.add({.names = "--set", .to = &texts.copies});
     app.add({.names = "--wait", .to = &texts.wait});
   } else if (action == "wait") {
     app.add({.names = "--for", .to = &texts.wait});
@@ -172,6 +177,18 @@ Reported<> finish(ObjectInvocation& to, const ObjectTexts& texts) {
   if (!texts.limit.empty()) {
     if (read = take(to, whole_number_of("--limit", texts.limit), to.limit); !read) return read;
   }
+  if (!texts.copies.empty()) {
+    const char* const flag = to.action == "put" ? "--copies" : "--set";
+    uint64_t copies = 0;
+    if (texts.copies != "0") {
+      if (read = take(to, whole_number_of(flag, texts.copies), copies); !read) return read;
+    }
+    if (copies > Objects::kCopiesMax) {
+      return refuse(to, fmt::format("{}: at most {} copies are kept", flag, Objects::kCopiesMax));
+    }
+    to.copies = static_cast<uint32_t>(copies);
+  }
+  if (to.action == "copies" && !to.copies) return refuse(to, "how many copies? --set 2, for example");
   to.file = texts.file;
   if (takes_one_id(to.action) || takes_ids(to.action)) {
     if (read = read_ids(to, texts); !read) return read;

@@ -30,6 +30,7 @@ struct ObjectInvocation {
   uint64_t birth = 0;               // rm: 0: any.
   uint64_t bytes = 0;               // evict
   uint64_t limit = UINT64_MAX;      // ls, subscribe: lines.
+  std::optional<uint32_t> copies;   // put, copies
   std::string prefix;               // ls
   bool all = false;                 // ls
   bool is_off = false;              // keep

@@ -23,11 +23,19 @@ struct Action {
   int (*run)(const ObjectInvocation&, Objects&, Client&);
 };
 
-constexpr Action kActions[] = {
-    {"put", put_object},        {"get", get_object},        {"ls", list_objects},
-    {"rm", remove_objects},     {"stat", stat_objects},     {"keep", keep_objects},
-    {"evict", evict_objects},   {"wait", wait_for_objects}, {"subscribe", follow_objects},
-    {"digest", digest_objects}, {"where", locate_objects},  {"prefetch", prefetch_objects}};
+constexpr Action kActions[] = {{"put", put_object},
+                               {"get", get_object},
+                               {"ls", list_objects},
+                               {"rm", remove_objects},
+                               {"stat", stat_objects},
+                               {"keep", keep_objects},
+                               {"evict", evict_objects},
+                               {"wait", wait_for_objects},
+                               {"subscribe", follow_objects},
+                               {"digest", digest_objects},
+                               {"where", locate_objects},
+                               {"prefetch", prefetch_objects},
+                               {"copies", set_copies_of_objects}};
 
 // Does it with each id, says what is wrong with some, and returns the worst exit code.
 template <typename Do>
@@ -147,6 +155,10 @@ Report explain_object(const Client& client, const Objects& objects, Code code, s
       return explain(client, code, what);
   }
   return said;
+}
+
+std::string copies_text(uint32_t copies, uint32_t wanted) {
+  return fmt::format("{} of {} cop{}", copies, wanted, wanted == 1 ? "y" : "ies");
 }
 
 std::string id_text(const ObjectInvocation& invocation, std::string_view id) {
@@ -338,12 +350,36 @@ int locate_objects(const ObjectInvocation& invocation, Objects& objects, Client&
       row.update({{"birth", places->birth},
                   {"body_bytes", places->body_bytes},
                   {"metadata_bytes", places->metadata_bytes},
-                  {"nodes", places->nodes}});
+                  {"nodes", places->nodes},
+                  {"copies_wanted", places->copies_wanted},
+                  {"copies", places->copies}});
       return write_json(row);
     }
     std::string text = id_text(invocation, id) + ":";
     for (const std::string& node : places->nodes) text += " " + node;
+    if (places->copies_wanted > 0) text += "  " + copies_text(places->copies, places->copies_wanted);
     return write_text(text + "\n");
+  });
+}
+
+int set_copies_of_objects(const ObjectInvocation& invocation, Objects& objects, Client& client) {
+  return with_each(invocation, [&](const std::string& id) {
+    const auto made = objects.set_copies(id, *invocation.copies, invocation.wait_ms.value_or(5'000));
+    if (!made) {
+      return complain(explain_object(client, objects, made.code(),
+                                     fmt::format("cannot set the copies of {}", in_quotes(id))));
+    }
+    int written = kDone;
+    if (invocation.base.json) {
+      documents::Value row;
+      append_id(row, invocation, id);
+      row.update({{"birth", made->birth}, {"copies_wanted", made->wanted}, {"copies", made->copies}});
+      written = write_json(row);
+    } else {
+      written = write_text(
+          fmt::format("{}: {}\n", id_text(invocation, id), copies_text(made->copies, made->wanted)));
+    }
+    return written == kDone && made->copies < made->wanted ? static_cast<int>(kNotDone) : written;
   });
 }
 

@@ -86,6 +86,8 @@ class ObjectPeer {
   // Of the last remove: the nodes that it has not reached.
   [[nodiscard]] const std::vector<std::string>& missed() const noexcept { return missed_; }
   void set_missed(std::vector<std::string> missed) { missed_ = std::move(missed); }
+  [[nodiscard]] uint32_t copies_made() const noexcept { return copies_made_; }
+  void set_copies_made(uint32_t copies) noexcept { copies_made_ = copies; }
   // For object_birth.h.
   [[nodiscard]] uint64_t new_claim() noexcept;
   // Fills it with the node's identity and chance. REQUIRES: a node was reached.
@@ -129,6 +131,7 @@ class ObjectPeer {
   uint64_t messages_before_ = 0;  // Of earlier links.
   Report trouble_{Code::kOk, "", ""};
   std::vector<std::string> missed_;
+  uint32_t copies_made_ = 0;
   Prng claims_;  // Tells nothing else, so that none can be guessed.
   Prng prng_;
 };

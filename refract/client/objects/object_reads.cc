@@ -274,7 +274,18 @@ Task<Code> ask_where(ObjectLink& link, std::span<const std::byte> id, ObjectPlac
   places = {.birth = reply->reply.birth,
             .body_bytes = reply->reply.body_bytes,
             .metadata_bytes = reply->reply.metadata_bytes,
-            .nodes = std::move(reply->nodes)};
+            .nodes = std::move(reply->nodes),
+            .copies_wanted = reply->reply.wanted,
+            .copies = reply->reply.counted};
+  co_return Code::kOk;
+}
+
+Task<Code> ask_copies(ObjectLink& link, std::span<const std::byte> id, ObjectCopies& copies,
+                      uint64_t timeout_ns) {
+  const auto reply = co_await link.calls().set_copies(
+      id, {.birth = copies.birth, .timeout_ns = timeout_ns, .wanted = static_cast<uint8_t>(copies.wanted)});
+  if (!reply) co_return reply.code();
+  copies = {.birth = reply->birth, .wanted = reply->wanted, .copies = reply->counted};
   co_return Code::kOk;
 }
 
@@ -313,17 +324,34 @@ Task<> prefetch_objects(ObjectPeer& peer, std::span<const Bytes> ids, std::span<
   co_await team.tasks.run();
 }
 
+void note_shares_nothing(ObjectPeer& peer) {
+  peer.set_trouble({Code::kUnsupported, "the node shares its objects with no other node",
+                    "start it with --cluster-nodes and --cluster-secret-file"});
+}
+
 Task<Result<ObjectPlaces>> locate_object(ObjectPeer& peer, std::span<const std::byte> id) {
   ObjectPlaces places;
   const ObjectPeer::Outcome outcome =
       co_await peer.drive([&](ObjectLink& link) { return ask_where(link, id, places); });
   if (outcome.code == Code::kAway) note_away(peer);
-  if (outcome.code == Code::kUnsupported) {
-    peer.set_trouble({Code::kUnsupported, "the node shares its objects with no other node",
-                      "start it with --cluster-nodes and --cluster-secret-file"});
-  }
+  if (outcome.code == Code::kUnsupported) note_shares_nothing(peer);
   if (outcome.code != Code::kOk) co_return fail(outcome.code);
   co_return places;
+}
+
+Task<Code> set_object_copies(ObjectPeer& peer, std::span<const std::byte> id, ObjectCopies& copies,
+                             uint64_t timeout_ns) {
+  const ObjectPeer::Outcome outcome = co_await peer.drive(
+      [&](ObjectLink& link) { return ask_copies(link, id, copies, timeout_ns); }, /*may_repeat=*/false);
+  if (outcome.code == Code::kAway) note_away(peer);
+  if (outcome.code == Code::kUnsupported) {
+    peer.set_trouble(
+        {Code::kUnsupported,
+         "the node keeps no copies: it shares its objects with no other node, or has its directory "
+         "in a Redis",
+         "see --cluster-nodes, --cluster-secret-file and --objects-directory"});
+  }
+  co_return outcome.code;
 }
 
 Task<Result<ObjectRecord>> look_for_object(ObjectPeer& peer, std::span<const std::byte> id) {

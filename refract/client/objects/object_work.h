@@ -40,6 +40,9 @@ struct Creating {
 // "nodes b and c cannot be reached": of what the owner said last.
 [[nodiscard]] std::string away_text(ObjectPeer& peer);
 
+// What is to be said of a kUnsupported.
+void note_shares_nothing(ObjectPeer& peer);
+
 // Until when to look again for an object that is not there.
 struct Until {
   uint64_t moment_ns = 0;  // kForever_ns: for ever.
@@ -69,6 +72,9 @@ struct Until {
 [[nodiscard]] runtime::Task<> put_objects(ObjectPeer& peer, ClientState& client,
                                           std::span<PutObject> objects);
 
+// `copies`: how many there are to be, and then how many there are.
+[[nodiscard]] runtime::Task<Code> set_object_copies(ObjectPeer& peer, std::span<const std::byte> id,
+                                                    ObjectCopies& copies, uint64_t timeout_ns);
 // `missed`: nodes that have not dropped it yet.
 [[nodiscard]] runtime::Task<Result<uint64_t>> remove_object(ObjectPeer& peer, std::span<const std::byte> id,
                                                             uint64_t birth, std::vector<std::string>& missed);

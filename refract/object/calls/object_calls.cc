@@ -285,6 +285,29 @@ Task<Result<ObjectCalls::Places>> ObjectCalls::where(std::span<const std::byte> 
   co_return places;
 }
 
+Task<Result<wire::CopiesAnswer>> ObjectCalls::set_copies(std::span<const std::byte> id, KeptCopies copies,
+                                                         uint64_t deadline_ns) {
+  const wire::CopiesCall request{.birth = copies.birth,
+                                 .timeout_ns = copies.timeout_ns,
+                                 .id_bytes = static_cast<uint16_t>(id.size()),
+                                 .wanted = copies.wanted,
+                                 .reserved = {}};
+  const CallFront front({bytes_of(request), id});
+  if (deadline_ns == 0) {
+    deadline_ns = deadline_or_default(0) + std::min(copies.timeout_ns, kForever_ns / 4);
+  }
+  const Answer answer = co_await ask({.method = Method::kCopies,
+                                      .head = front.bytes(),
+                                      .tail = {},
+                                      .deadline_ns = deadline_ns,
+                                      .may_repeat = false});
+  if (answer.reply.code != Code::kOk) co_return fail(write_outcome(answer));
+  std::span<const std::byte> bytes = answer.reply.bytes;
+  const auto said = take<wire::CopiesAnswer>(bytes);
+  if (!said || !bytes.empty()) co_return fail(Code::kMalformed);
+  co_return *said;
+}
+
 Task<Code> ObjectCalls::keep(std::span<const std::byte> id, bool is_kept, uint64_t deadline_ns) {
   const wire::IdRequest request{.birth = 0,
                                 .id_bytes = static_cast<uint16_t>(id.size()),

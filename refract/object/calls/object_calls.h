@@ -134,6 +134,16 @@ class ObjectCalls {
   };
   [[nodiscard]] runtime::Task<Result<Places>> where(std::span<const std::byte> id, uint64_t deadline_ns = 0);
 
+  // So many copies on different nodes; ends when there are so many, or behind `timeout_ns`. Sent once.
+  struct KeptCopies {
+    uint64_t birth = 0;
+    uint64_t timeout_ns = 0;
+    uint8_t wanted = 0;
+  };
+  [[nodiscard]] runtime::Task<Result<wire::CopiesAnswer>> set_copies(std::span<const std::byte> id,
+                                                                     KeptCopies copies,
+                                                                     uint64_t deadline_ns = 0);
+
   struct Listed {
     std::string id;
     wire::ListedObject object;

@@ -7,7 +7,7 @@
 #include "refract/base/hash.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 
 namespace refract::object {
 
@@ -36,8 +36,8 @@ Task<> Signal::wait_until(uint64_t moment_ns) {
   co_await shard_.sleep_for(0);
 }
 
-Directory::State::State(const Parts& given) : parts(given) {
-  if (parts.outside != nullptr) outside = std::make_unique<Peer>(parts.shard, parts.outside->name());
+Directory::State::State(const Parts& given) : parts(given), care(given.shard) {
+  if (parts.outside != nullptr) outside = std::make_unique<Outside>(*this, *parts.outside);
   for (const ObjectStore::OpenCreation& found : parts.store.creations()) {
     if (found.is_pulled) {
       (void)parts.store.end_creation(found.id, found.birth);
@@ -74,6 +74,14 @@ Directory::State::Peer& Directory::State::peer_named(const std::string& name) {
   return *peer;
 }
 
+Directory::State::Peer* Directory::State::peer_at(MemberIndex index) const noexcept {
+  return index == kOutside ? &outside->peer : by_index[index];
+}
+
+bool Directory::State::is_running(const Peer& peer, uint32_t run) noexcept {
+  return peer.is_reached() && peer.run == run;
+}
+
 MemberIndex Directory::State::home_of(std::string_view id) const noexcept {
   if (outside != nullptr) return kOutside;
   uint8_t home = 0;
@@ -103,16 +111,20 @@ void Directory::State::follow(const cluster::Members& members) {
   for (auto& [session, caller] : callers) caller.is_agreed = false;
   watchers.clear();
   table.begin(list.members.size());
+  placings.clear();
+  short_ones.clear();
   for (const auto& [name, peer] : peers) {
     peer->caller = {};
     peer->was_reported_to = false;
+    peer->grace_until_ns = moment_after(followed_ns, parts.grace_ns);
+    peer->copies_ordered = 0;
   }
   for (auto& [ticket, claim] : claims) claim.is_asked = false;
   for (const auto& [name, peer] : peers) start_peer(*peer);
   report_to_self();
   for (const auto& [id, want] : wants) want->news.raise();
   start_ticks();
-  reach_outside();
+  if (outside != nullptr) outside->reach();
   parts.peers.reach(list, members.self_name(), *this);
 }
 
@@ -166,7 +178,15 @@ void Directory::State::session_closed(rpc::SessionId id) {
 void Directory::State::end_stream_of(Peer& peer, rpc::SessionId session) {
   if (peer.caller != session) return;
   peer.caller = {};
-  if (peer.index) table.close_stream(*peer.index);
+  // One that comes and goes is not counted on again and again.
+  const uint64_t now_ns = parts.shard.now_ns();
+  if (now_ns >= moment_after(peer.begun_ns, parts.grace_ns)) {
+    peer.grace_until_ns = moment_after(now_ns, parts.grace_ns);
+  }
+  if (!peer.index) return;
+  table.close_stream(*peer.index);
+  end_placings_of(*peer.index);
+  care_again();
 }
 
 void Directory::State::answer(const rpc::Responder& to, Code code, std::span<const std::byte> head,
@@ -199,6 +219,10 @@ void Directory::State::handle(const rpc::IncomingCall& call) {
       return remove(from, body);
     case DirectoryMethod::kAsk:
       return ask(from, body);
+    case DirectoryMethod::kCopies:
+      return copies(from, body);
+    case DirectoryMethod::kBind:
+      return bind(from, peer, body);
     case DirectoryMethod::kDrop:
     case DirectoryMethod::kForget:
     case DirectoryMethod::kAppeared:
@@ -236,6 +260,8 @@ void Directory::State::hello(const rpc::Responder& from, std::span<const std::by
   if (caller.peer != nullptr && caller.peer != &peer) end_stream_of(*caller.peer, from.session);
   caller.peer = &peer;
   if (request->list_version != list_version || request->list_digest != list_digest) {
+    // It is alive, and will be here soon.
+    peer.grace_until_ns = moment_after(parts.shard.now_ns(), parts.grace_ns);
     return answer(from, Code::kVersionMismatch, head, tail);
   }
   caller.is_agreed = true;
@@ -312,21 +338,28 @@ void Directory::locate(std::string_view id, TakeLocated take) {
   state_->start(state_->locate_for(std::string(id), std::move(take)));
 }
 
+void Directory::set_copies(std::string_view id, uint64_t birth, uint8_t wanted, uint64_t until_ns,
+                           TakeCopies take) {
+  state_->start(state_->set_copies_for_asker(
+      {.id = std::string(id), .birth = birth, .wanted = wanted, .until_ns = until_ns}, std::move(take)));
+}
+
+void Directory::release(uint64_t bytes) {
+  state_->release_some(bytes);
+}
+
 std::vector<std::string> Directory::away() const {
   std::vector<std::string> names;
   for (const State::Peer* peer : state_->by_index) {
     if (!state_->is_self(*peer->index) && !peer->has_reported) names.push_back(peer->name);
   }
-  state_->add_outside_away(names);
+  if (state_->outside != nullptr) state_->outside->add_away(names);
   return names;
 }
 
 void Directory::sealed(std::string_view id, const Object& object) {
   state_->granted.erase(State::Named(id, object.birth));
-  state_->say({.kind = wire::ChangeKind::kHolds,
-               .id = std::string(id),
-               .birth = object.birth,
-               .parts = object.parts});
+  state_->say_held(std::string(id), object);
   state_->raise_want(id);
 }
 
@@ -365,13 +398,15 @@ Directory::Counts Directory::counts() const noexcept {
   counts.home = state_->table.counts();
   counts.is_complete = state_->list_version != 0 && state_->table.is_complete();
   counts.tombstones = state_->parts.store.tombstones().size();
+  counts.short_ones = state_->short_ones.size();
   for (const auto& [name, peer] : state_->peers) counts.streams += peer->collects ? 1 : 0;
   if (state_->outside != nullptr) {
+    const State::Peer& peer = state_->outside->peer;
     const OutsideHome::Counts outside = state_->parts.outside->counts();
     counts.home = outside.home;
-    counts.is_complete = outside.is_complete && state_->outside->has_reported;
+    counts.is_complete = outside.is_complete && peer.has_reported;
     counts.conflicts += outside.conflicts;
-    counts.streams += state_->outside->collects ? 1 : 0;
+    counts.streams += peer.collects ? 1 : 0;
   }
   return counts;
 }

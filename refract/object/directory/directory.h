@@ -43,6 +43,8 @@ class Directory final : public rpc::Service, public Elsewhere {
     std::array<uint64_t, 2> identity{};  // Of this node's memory.
     // So long another member may believe in a session whose end this one has seen.
     uint64_t unseen_ns = 30 * kSecond_ns;
+    // So long the bound copies of a member that is away are counted on.
+    uint64_t grace_ns = 60 * kSecond_ns;
     OutsideHome* outside = nullptr;  // The home of all ids; null: members are homes.
   };
   // Behind the store's recovery. Pulls that it has found are given up.
@@ -68,6 +70,9 @@ class Directory final : public rpc::Service, public Elsewhere {
   void want(std::string_view id, uint64_t arrival) override;
   void remove(std::string_view id, uint64_t birth, uint64_t ticket) override;
   void locate(std::string_view id, TakeLocated take) override;
+  void set_copies(std::string_view id, uint64_t birth, uint8_t wanted, uint64_t until_ns,
+                  TakeCopies take) override;
+  void release(uint64_t bytes) override;
   [[nodiscard]] std::vector<std::string> away() const override;
   void sealed(std::string_view id, const Object& object) override;
   void deleted(std::string_view id, const Object& object) override;
@@ -89,6 +94,9 @@ class Directory final : public rpc::Service, public Elsewhere {
     uint64_t dropped = 0;         // Because another node's client deleted them.
     uint64_t tombstones = 0;      // Now, of this node.
     uint64_t streams = 0;         // Likewise, to other homes.
+    uint64_t short_ones = 0;      // Likewise: objects with fewer copies than they are to have.
+    uint64_t copies_ordered = 0;  // From members, by this home.
+    uint64_t released = 0;        // Bound copies of this node that became loose, for room.
   };
   [[nodiscard]] Counts counts() const noexcept;
   [[nodiscard]] const HomeTable& home() const noexcept;

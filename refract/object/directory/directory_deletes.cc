@@ -5,7 +5,8 @@
 
 #include "refract/kv/layout/wire.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
+#include "refract/object/directory/directory_use.h"
 
 namespace refract::object {
 
@@ -43,8 +44,8 @@ Task<> Directory::State::remove_for_asker(std::string id, uint64_t birth, uint64
     Peer& home = *peer_at(home_of(id));
     if (is_self(*home.index)) {
       removed = co_await remove_here(id, birth);
-    } else if (is_outside(home)) {
-      removed = co_await remove_outside(id, birth);
+    } else if (home.is_outside()) {
+      removed = co_await outside->remove(id, birth);
     } else if (home.session != nullptr && home.is_agreed) {
       removed = co_await remove_at(home, id, birth);
     }
@@ -167,14 +168,16 @@ Code Directory::State::bury(std::string_view id, uint64_t birth) {
   return code == Code::kOverloaded ? Code::kOk : code;
 }
 
-void Directory::State::order(Peer& peer, Method method, std::string_view id, uint64_t birth) {
+void Directory::State::order(Peer& peer, Method method, std::string_view id, uint64_t birth, bool may_pull) {
   if (!peer.is_agreed) return;
-  const bool is_new = peer.orders.insert({.method = method, .id = std::string(id), .birth = birth}).second;
+  const bool is_new =
+      peer.orders.insert({.method = method, .id = std::string(id), .birth = birth, .may_pull = may_pull})
+          .second;
   if (is_new) peer.ordered.raise();
 }
 
 void Directory::State::order_drops(Peer& peer) {
-  if (is_outside(peer) || !peer.index || !peer.is_agreed) return;
+  if (peer.is_outside() || !peer.index || !peer.is_agreed) return;
   for (const auto& [id, birth] : table.unacknowledged(*peer.index)) order(peer, Method::kDrop, id, birth);
 }
 
@@ -231,6 +234,7 @@ Code Directory::State::follow_order(Method method, std::string_view id, uint64_t
 Code Directory::State::drop_here(std::string_view id, uint64_t birth, uint64_t& holders) {
   const Code code = parts.store.add_tombstone(text_bytes(id), birth);
   if (code != Code::kOk) return code;
+  releasing.erase(Named(id, birth));
   const auto pull = pulls.find(std::string(id));
   if (pull != pulls.end() && pull->second.birth == birth) pull->second.birth = 0;
   if (granted.erase(Named(id, birth)) > 0 && asker != nullptr) asker->lost(id, birth);
@@ -257,8 +261,15 @@ Task<> Directory::State::run_orders(Peer& peer, uint32_t run) {
       continue;
     }
     const Order order = std::move(peer.orders.extract(peer.orders.begin()).value());
-    const Code code = co_await send_order(session, order);
+    const bool is_bind = order.method == Method::kBind;
+    Code code = Code::kOk;
+    if (is_bind) {
+      code = co_await send_bind(session, *peer.index, order);
+    } else {
+      code = co_await send_order(session, order);
+    }
     if (!is_running(peer, run)) co_return;
+    if (is_bind) bind_answered(*peer.index, Named(order.id, order.birth), code);
     if (code == Code::kOk) continue;
     co_await parts.shard.sleep_for(kOrderPause_ns);
     if (!is_running(peer, run)) co_return;

@@ -27,13 +27,15 @@ bool is_zero(const Reserved& reserved) noexcept {
 
 Code Directory::State::take_change(std::span<const std::byte>& body, Change& change) {
   const auto entry = take<wire::Change>(body);
-  if (!entry || entry->reserved != 0) return Code::kMalformed;
+  if (!entry || !is_zero(entry->reserved)) return Code::kMalformed;
   if (entry->birth == 0 && entry->kind != ChangeKind::kGone) return Code::kMalformed;
   const auto kind = static_cast<uint8_t>(entry->kind);
-  if (kind < static_cast<uint8_t>(ChangeKind::kHolds) || kind > static_cast<uint8_t>(ChangeKind::kDropped) ||
+  if (kind < static_cast<uint8_t>(ChangeKind::kHolds) || kind > static_cast<uint8_t>(ChangeKind::kReleases) ||
       entry->metadata_bytes > kMetadataBytesMax) {
     return Code::kMalformed;
   }
+  const CopiesWord copies{entry->copies};
+  if (!copies.is_sound() || (copies.bits != 0 && entry->kind != ChangeKind::kHolds)) return Code::kMalformed;
   TakenId id;
   const Code code = id.take(body, entry->id_bytes);
   if (code != Code::kOk) return code;
@@ -42,7 +44,8 @@ Code Directory::State::take_change(std::span<const std::byte>& body, Change& cha
             .birth = entry->birth,
             .parts = {.body_bytes = entry->body_bytes,
                       .metadata_bytes = entry->metadata_bytes,
-                      .id_bytes = entry->id_bytes}};
+                      .id_bytes = entry->id_bytes},
+            .copies = copies};
   return Code::kOk;
 }
 
@@ -82,6 +85,7 @@ void Directory::State::begin_stream(Peer& peer, rpc::SessionId session) {
   peer.caller = session;
   peer.caller_stream = caller.stream;
   peer.identity = caller.identity;
+  peer.begun_ns = parts.shard.now_ns();
   table.open_stream(*peer.index, peer.identity);
 }
 
@@ -89,6 +93,7 @@ void Directory::State::end_report(Peer& peer) {
   table.end_report(*peer.index);
   order_drops(peer);
   bury_losers();
+  care_again();
 }
 
 void Directory::State::bury_losers() {
@@ -120,7 +125,8 @@ void Directory::State::look_up(const rpc::Responder& from, const Peer& peer,
                                 .metadata_bytes = found.parts.metadata_bytes,
                                 .holders = static_cast<uint8_t>(found.holders.size()),
                                 .doubtful = static_cast<uint8_t>(found.doubtful.count()),
-                                .reserved = {}};
+                                .wanted = found.wish.wanted(),
+                                .counted = found.counted};
   if (request->pulls != 0 && (found.birth != 0 || found.doubtful.any())) {
     table.comes(*peer.index, id.text(), found.birth, found.parts);
   }

@@ -128,7 +128,7 @@ TEST_F(HostileMemberTest, nothing_but_hello_comes_first) {
   }
   (void)hello(peer);
   EXPECT_EQ(look_up(peer), Code::kOk);
-  EXPECT_EQ(node.call(peer, 0x609, named_body(kVersion, id, 7)).code, Code::kUnsupported);
+  EXPECT_EQ(node.call(peer, 0x60a, named_body(kVersion, id, 7)).code, Code::kUnsupported);
 }
 
 TEST_F(HostileMemberTest, a_member_of_another_list_is_refused_and_told_which_one_it_is) {
@@ -279,7 +279,8 @@ TEST_F(HostileMemberTest, a_page_that_makes_no_sense_changes_nothing) {
       with(offsetof(wire::ChangesRequest, is_last), 1),
       with(offsetof(wire::ChangesRequest, reserved), 1),
       with(entry + offsetof(wire::Change, kind), 0),
-      with(entry + offsetof(wire::Change, kind), 8),
+      with(entry + offsetof(wire::Change, kind), 9),
+      with(entry + offsetof(wire::Change, copies), kCopiesMax + 1),
       with(entry + offsetof(wire::Change, reserved), 1),
       with(entry + offsetof(wire::Change, birth), 0),
       with(entry + offsetof(wire::Change, metadata_bytes) + 3, 0x7f),

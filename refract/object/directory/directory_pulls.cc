@@ -6,7 +6,8 @@
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
+#include "refract/object/directory/directory_use.h"
 
 namespace refract::object {
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr uint64_t kAskTimeout_ns = kSecond_ns;
 constexpr uint64_t kRoomTimeout_ns = 2 * kSecond_ns;
+constexpr uint64_t kSaidPause_ns = 100 * kMicrosecond_ns;
 constexpr uint64_t kRoomPause_ns = 2 * kMillisecond_ns;
 // The home tells when something comes; this is for when it could not.
 constexpr uint64_t kLookAgain_ns = 5 * kSecond_ns;
@@ -46,7 +48,7 @@ class Landing final : public ObjectCalls::Room {
 void Directory::State::want(std::string_view id, uint64_t arrival) {
   auto [at, is_new] = wants.try_emplace(std::string(id));
   if (is_new) at->second = std::make_unique<Want>(parts.shard);
-  at->second->arrival = arrival;
+  at->second->arrival = std::max(at->second->arrival, arrival);
   is_new ? start(look_for(std::string(id))) : at->second->news.raise();
 }
 
@@ -64,6 +66,7 @@ Task<> Directory::State::look_for(std::string id) {
     Search search{.id = id, .pulls = true, .tells_later = tells_later};
     co_await look(search);
     if (asker == nullptr) break;
+    settle_binding(id);
     // It may have gone again already.
     if (search.code == Code::kOk && !asker->is_awaited(id)) break;
     if (search.code != Code::kOk) asker->absent(id, arrival, search.code);
@@ -128,7 +131,12 @@ Task<> Directory::State::take_found(const HomeTable::Found& found, Search& searc
     co_return;
   }
   search.code = Code::kOk;
-  search.located = {.code = Code::kOk, .birth = found.birth, .parts = found.parts, .holders = {}};
+  search.located = {.code = Code::kOk,
+                    .birth = found.birth,
+                    .parts = found.parts,
+                    .holders = {},
+                    .wanted = found.wish.wanted(),
+                    .counted = found.counted};
   for (const MemberIndex holder : found.holders) search.located.holders.push_back(by_index[holder]->name);
 }
 
@@ -136,7 +144,7 @@ Task<> Directory::State::take_found(const HomeTable::Found& found, Search& searc
 // one that was never reported to may have deleted what others have still.
 bool Directory::State::may_ask_all(const Peer& home) const {
   if (is_self(*home.index)) return true;
-  const uint64_t unseen_ns = is_outside(home) ? parts.outside->unseen_ns() : parts.unseen_ns;
+  const uint64_t unseen_ns = home.is_outside() ? parts.outside->unseen_ns() : parts.unseen_ns;
   const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, unseen_ns);
   return home.was_reported_to && !home.collects && must_have_seen;
 }
@@ -164,7 +172,7 @@ HomeTable::MemberSet Directory::State::others() const noexcept {
 
 Task<Directory::State::Said> Directory::State::ask_home(Search& search) {
   Peer& home = *peer_at(home_of(search.id));
-  if (is_outside(home)) co_return co_await ask_outside(search);
+  if (home.is_outside()) co_return co_await outside->ask(search);
   if (!is_self(*home.index)) co_return co_await ask_home_at(home, search);
   HomeTable::Found found = table.look_up(search.id);
   if (search.pulls && (found.birth != 0 || found.doubtful.any())) {
@@ -174,7 +182,9 @@ Task<Directory::State::Said> Directory::State::ask_home(Search& search) {
 }
 
 Task<Directory::State::Said> Directory::State::ask_home_at(Peer& home, Search& search) {
-  if (home.session == nullptr || !home.is_agreed) co_return std::nullopt;
+  // A look-up is no part of the stream, and must not overtake it: the home would forget that a copy comes.
+  const bool is_said = co_await all_is_said(search.id);
+  if (!is_said || home.session == nullptr || !home.is_agreed) co_return std::nullopt;
   rpc::Session& session = *home.session;
   const Use use(*this, session);
   const wire::LookUpRequest request{.list_version = list_version,
@@ -200,7 +210,9 @@ Task<Directory::State::Said> Directory::State::ask_home_at(Peer& home, Search& s
                                    .metadata_bytes = said->metadata_bytes,
                                    .id_bytes = static_cast<uint16_t>(search.id.size())},
                          .holders = {},
-                         .doubtful = {}};
+                         .doubtful = {},
+                         .wish = CopiesWord::of(0, said->wanted),
+                         .counted = said->counted};
   for (size_t i = 0; i < bytes.size(); ++i) {
     const auto member = static_cast<MemberIndex>(bytes[i]);
     if (member >= by_index.size()) co_return std::nullopt;
@@ -288,7 +300,9 @@ Task<std::string> Directory::State::ask_member(Peer& peer, Search& search) {
                                          .metadata_bytes = said->metadata_bytes,
                                          .id_bytes = static_cast<uint16_t>(search.id.size())},
                                .holders = {*peer.index},
-                               .doubtful = {}};
+                               .doubtful = {},
+                               .wish = {},
+                               .counted = 0};
   co_await take_found(found, search);
   co_return receiver;
 }
@@ -345,7 +359,7 @@ Task<Code> Directory::State::pull(Peer& holder, Pull pull) {
   // It was deleted meanwhile, which all may have forgotten already; or what is agreed upon now is not known.
   if (code == Code::kOk && is_over) code = Code::kCancelled;
   if (code == Code::kOk && list_version != version) code = Code::kUnavailable;
-  if (code == Code::kOk) code = parts.store.seal(id, pull.birth).code();
+  if (code == Code::kOk) code = parts.store.seal(id, pull.birth, word_for(pull.id, pull.birth)).code();
   if (code == Code::kOk) {
     ++counts.pulls;
     counts.pulled_bytes += pull.parts.counted_bytes();
@@ -375,6 +389,15 @@ Task<Code> Directory::State::take_room(const Pull& pull) {
     const uint64_t pause_ns = shortage.is_under_way ? 0 : kRoomPause_ns;
     co_await parts.shard.sleep_for(pause_ns);
   }
+}
+
+Task<bool> Directory::State::all_is_said(const std::string& id) {
+  const uint64_t until_ns = moment_after(parts.shard.now_ns(), kAskTimeout_ns);
+  while (has_unsaid(id)) {
+    if (parts.shard.now_ns() >= until_ns) co_return false;
+    co_await parts.shard.sleep_for(kSaidPause_ns);
+  }
+  co_return true;
 }
 
 bool Directory::State::has_unsaid(std::string_view id) const {

@@ -14,7 +14,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,7 +27,7 @@
 
 namespace refract::object {
 
-struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, OutsideHome::Watcher {
+struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   template <typename T = void>
   using Task = runtime::Task<T>;
 
@@ -53,22 +52,13 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   }
   void start(Task<> task);
   [[nodiscard]] Peer& peer_named(const std::string& name);
-  [[nodiscard]] Peer* peer_at(MemberIndex index) const noexcept {
-    return index == kOutside ? outside.get() : by_index[index];
-  }
+  [[nodiscard]] Peer* peer_at(MemberIndex index) const noexcept;
   [[nodiscard]] MemberIndex home_of(std::string_view id) const noexcept;
   [[nodiscard]] bool is_self(MemberIndex index) const noexcept { return index == self; }
   // By whose ids of new_id() are told; nothing: no member has that memory.
   [[nodiscard]] std::optional<MemberIndex> maker_of(std::string_view id) const noexcept;
-  [[nodiscard]] bool is_outside(const Peer& peer) const noexcept { return &peer == outside.get(); }
-  [[nodiscard]] static bool is_reached(const Peer& peer) noexcept {
-    return peer.session != nullptr || peer.is_open_outside;
-  }
-  [[nodiscard]] bool is_running(const Peer& peer, uint32_t run) const noexcept {
-    return is_reached(peer) && peer.run == run;
-  }
-  // Holds a session while a task is in it.
-  class Use;
+  [[nodiscard]] static bool is_running(const Peer& peer, uint32_t run) noexcept;
+  class Use;  // directory_use.h
   void end_use(rpc::Session& session);
   [[nodiscard]] Task<> let_go(rpc::Session& session);
 
@@ -76,7 +66,6 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   void start_peer(Peer& peer);
   [[nodiscard]] Task<> run_stream(Peer& peer, uint32_t run);
   void stop_stream(Peer& peer);
-  // No session: the home outside.
   [[nodiscard]] Task<Code> say_hello(Peer& peer, rpc::Session* session);
   [[nodiscard]] Task<Code> report(Peer& peer, rpc::Session* session, uint32_t run);
   [[nodiscard]] Task<Code> send_changes(Peer& peer, rpc::Session* session, uint32_t run);
@@ -92,6 +81,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   void report_to_self();
   void say(Change change);
   [[nodiscard]] Code apply(MemberIndex member, const Change& change, bool is_report);
+  [[nodiscard]] Code apply_alone(MemberIndex member, const Change& change, bool is_report);
   [[nodiscard]] Task<> bury_later(std::string id, uint64_t birth);
 
   // --- directory_claims.cc ---
@@ -131,7 +121,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   // From now on this birth is refused on all nodes, this one first.
   [[nodiscard]] Code bury(std::string_view id, uint64_t birth);
   [[nodiscard]] bool awaits_word_on(std::string_view id, uint64_t birth) const;
-  void order(Peer& peer, Method method, std::string_view id, uint64_t birth);
+  void order(Peer& peer, Method method, std::string_view id, uint64_t birth, bool may_pull = false);
   void order_drops(Peer& peer);
   void acknowledged(MemberIndex member, const std::string& id, uint64_t birth, uint64_t holders);
   void named(const rpc::Responder& from, Peer& peer, Method method, std::span<const std::byte> body);
@@ -141,21 +131,46 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   [[nodiscard]] Task<> run_orders(Peer& peer, uint32_t run);
   [[nodiscard]] Task<Code> send_order(rpc::Session& session, const Order& order);
 
-  // --- directory_outside.cc: a home of all ids that is no member ---
-  void home_opened() noexcept override;
-  void home_closed() noexcept override;
-  void home_ordered(Method method, const std::string& id, uint64_t birth) noexcept override;
-  void home_heard(MemberIndex member, const std::string& id, uint64_t birth,
-                  uint64_t holders) noexcept override;
-  void reach_outside();
-  [[nodiscard]] Task<Code> send_outside(Peer& peer, uint32_t run, const Page& page);
-  [[nodiscard]] Task<Said> ask_outside(Search& search);
-  [[nodiscard]] Task<Removed> remove_outside(std::string id, uint64_t birth);
-  [[nodiscard]] Code room_for_tombstone(std::string_view id, uint64_t birth);
-  [[nodiscard]] Code await_removal_from(const OutsideHome::Buried& buried, Removal& removal,
-                                        uint64_t version);
-  [[nodiscard]] Task<> drop_until_done();
-  void add_outside_away(std::vector<std::string>& names) const;
+  // --- directory_copies.cc: bound copies, at the member whose client wants them and at the home ---
+  [[nodiscard]] Task<> set_copies_for_asker(CopiesWish wish, TakeCopies take_kept);
+  [[nodiscard]] Task<KeptCopies> ask_copies_of(Peer& home, const CopiesWish& wish);
+  void copies(const rpc::Responder& from, std::span<const std::byte> body);
+  [[nodiscard]] KeptCopies copies_here(const std::string& id, uint64_t birth, uint8_t wanted);
+  void place(const std::string& id, uint64_t birth, bool is_awaited = false);
+  [[nodiscard]] std::vector<MemberIndex> by_place(std::string_view id) const;
+  [[nodiscard]] MemberSet present() const;
+  [[nodiscard]] bool are_all_heard() const;
+  [[nodiscard]] bool order_copies(const HomeTable::Bound& bound, const Named& named, size_t beyond,
+                                  bool is_awaited);
+  [[nodiscard]] bool can_be_ordered(MemberIndex member) const;
+  void order_bind(MemberIndex member, const Named& named, bool may_pull);
+  void end_order(Placing& placing, MemberIndex member);
+  void set_aside(Placing& placing, MemberIndex member);
+  void end_placings_of(MemberIndex member);
+  void placed(MemberIndex member, const Named& named, bool is_there);
+  void bind_answered(MemberIndex member, const Named& named, Code code);
+  [[nodiscard]] Code release_at_home(MemberIndex member, const Change& change);
+  void start_care();
+  // All that have a wish are looked at soon.
+  void care_again();
+  [[nodiscard]] Task<> care_for_copies();
+  [[nodiscard]] Task<> look_at_wishes();
+  [[nodiscard]] uint64_t next_grace_end_ns() const;
+  [[nodiscard]] Task<Code> send_bind(rpc::Session& session, MemberIndex member, const Order& order);
+
+  // --- directory_bound.cc: bound copies, at the member that has them ---
+  void bind(const rpc::Responder& from, const Peer& peer, std::span<const std::byte> body);
+  [[nodiscard]] Code take_bind(const Named& named, CopiesWord word, bool may_pull);
+  [[nodiscard]] Task<> bind_here(Named named, bool may_pull);
+  void bring_copies();
+  void settle_binding(const std::string& id);
+  // Of a pull that publishes it now.
+  [[nodiscard]] CopiesWord word_for(const std::string& id, uint64_t birth) const;
+  void say_held(const std::string& id, const Object& object);
+  void release_some(uint64_t bytes);
+  [[nodiscard]] Task<> ask_to_release(uint64_t bytes);
+  void released(const Change& change, Code code);
+  void end_releases(MemberIndex home);
 
   // --- directory_pulls.cc: what clients of this node want ---
   void want(std::string_view id, uint64_t arrival);
@@ -181,6 +196,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   void raise_want(std::string_view id);
   // Whether the home may not know yet what this member has, or had, of the id.
   [[nodiscard]] bool has_unsaid(std::string_view id) const;
+  // Until it knows. False: it takes too long.
+  [[nodiscard]] Task<bool> all_is_said(const std::string& id);
 
   const Parts parts;
   rpc::Server* server = nullptr;
@@ -196,11 +213,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   MemberIndex self = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers;
   std::vector<Peer*> by_index;
-  static constexpr MemberIndex kOutside = UINT8_MAX;
-  static_assert(cluster::kMembersMax <= kOutside);
-  std::unique_ptr<Peer> outside;  // Null: members are homes.
-  std::set<Named> undone_drops;   // That it has ordered, and for which there was no room.
-  bool is_dropping = false;
+  struct Outside;                                // directory_outside.h
+  std::unique_ptr<Outside> outside;              // A home of all ids; null: members are homes.
   std::unordered_map<uint64_t, Caller> callers;  // By session.
 
   HomeTable table;
@@ -217,21 +231,20 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher, Outside
   std::unordered_map<std::string, Passed> passed;  // Where a copy went last.
   std::deque<std::pair<uint64_t, std::string>> passed_order;
   uint64_t passed_lost_until_ns = 0;  // Not all of them are known.
+
+  std::map<Named, Placing> placings;  // Births of which some member was told to get a copy, or would not.
+  std::set<Named> short_ones;         // Births with too few copies.
+  bool is_caring = false;
+  bool looks_at_all = false;  // At all births with a wish, not at the short ones alone.
+  Signal care;
+
+  std::map<std::string, Binding> binding;  // What this member is to have, and does not have yet.
+  std::deque<std::string> to_bring;
+  size_t brought_now = 0;
+  std::map<Named, uint64_t> releasing;  // Asked in streams that stand, by which ticket.
+  uint64_t last_release = 0;
+  uint64_t released_ns = 0;
   Counts counts;
-};
-
-class Directory::State::Use {
- public:
-  Use(State& state, rpc::Session& session) : state_(state), session_(session) {
-    ++state_.uses[&session_].first;
-  }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
-  ~Use() { state_.end_use(session_); }
-
- private:
-  State& state_;
-  rpc::Session& session_;
 };
 
 }  // namespace refract::object

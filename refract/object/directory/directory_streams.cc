@@ -5,7 +5,8 @@
 
 #include "refract/kv/layout/wire.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
+#include "refract/object/directory/directory_use.h"
 
 namespace refract::object {
 
@@ -30,11 +31,12 @@ void Directory::State::start_peer(Peer& peer) {
   ++peer.run;
   stop_stream(peer);
   peer.orders.clear();
+  if (peer.index) end_placings_of(*peer.index);
   peer.changed.raise();
   peer.ordered.raise();
-  if (!is_reached(peer) || !peer.index || is_self(*peer.index)) return;
+  if (!peer.is_reached() || !peer.index || is_self(*peer.index)) return;
   start(run_stream(peer, peer.run));
-  if (!is_outside(peer)) start(run_orders(peer, peer.run));
+  if (!peer.is_outside()) start(run_orders(peer, peer.run));
 }
 
 // What was not answered stands in the next report, or is claimed again.
@@ -43,11 +45,13 @@ void Directory::State::stop_stream(Peer& peer) {
   peer.is_agreed = peer.collects = peer.has_reported = false;
   peer.changes.clear();
   peer.sending.clear();
+  if (peer.index) end_releases(*peer.index);
   for (auto& [ticket, claim] : claims) {
     if (peer.index && home_of(claim.id) == *peer.index) claim.is_asked = false;
   }
 }
 
+// Without a session the peer is the home outside, here and below.
 Task<> Directory::State::run_stream(Peer& peer, uint32_t run) {
   rpc::Session* const session = peer.session;
   std::optional<Use> use;
@@ -59,6 +63,7 @@ Task<> Directory::State::run_stream(Peer& peer, uint32_t run) {
       peer.is_agreed = peer.collects = true;
       // The home's word on deletes may come now.
       order_drops(peer);
+      care_again();
       code = co_await report(peer, session, run);
       if (!is_running(peer, run)) co_return;
       if (code == Code::kOk) {
@@ -111,7 +116,8 @@ uint64_t Directory::State::gather(MemberIndex home, uint64_t cursor, std::vector
     changes.push_back({.kind = ChangeKind::kHolds,
                        .id = std::string(id),
                        .birth = listed.object.birth,
-                       .parts = listed.object.parts});
+                       .parts = listed.object.parts,
+                       .copies = listed.object.copies});
   });
 }
 
@@ -191,6 +197,7 @@ void Directory::State::report_to_self() {
   for (const Change& change : changes) (void)apply(self, change, true);
   table.end_report(self);
   bury_losers();
+  care_again();
 }
 
 // --- Changes ---
@@ -218,7 +225,7 @@ Task<Code> Directory::State::send_changes(Peer& peer, rpc::Session* session, uin
 }
 
 Task<Code> Directory::State::send_page(Peer& peer, rpc::Session* session, uint32_t run, const Page& page) {
-  if (session == nullptr) co_return co_await send_outside(peer, run, page);
+  if (session == nullptr) co_return co_await outside->send_page(run, page);
   const wire::ChangesRequest request{.list_version = list_version,
                                      .stream = peer.stream,
                                      .count = static_cast<uint32_t>(page.changes.size()),
@@ -230,9 +237,10 @@ Task<Code> Directory::State::send_page(Peer& peer, rpc::Session* session, uint32
     const wire::Change entry{.birth = change.birth,
                              .body_bytes = change.parts.body_bytes,
                              .metadata_bytes = change.parts.metadata_bytes,
+                             .copies = change.copies.bits,
                              .id_bytes = static_cast<uint16_t>(change.id.size()),
                              .kind = change.kind,
-                             .reserved = 0};
+                             .reserved = {}};
     const auto head = struct_bytes(entry);
     body.insert(body.end(), head.begin(), head.end());
     const auto id = text_bytes(change.id);
@@ -258,6 +266,7 @@ Task<Code> Directory::State::send_page(Peer& peer, rpc::Session* session, uint32
 
 void Directory::State::take_code(const Change& change, Code code) {
   // What another birth has the better right to, the home buries: it is dropped by its order.
+  if (change.kind == ChangeKind::kReleases) return released(change, code);
   if (change.ticket != 0) settle_claim(change.ticket, code);
 }
 
@@ -265,7 +274,7 @@ void Directory::State::say(Change change) {
   if (list_version == 0) return;
   const MemberIndex home = home_of(change.id);
   if (is_self(home)) {
-    (void)apply(self, change, false);
+    take_code(change, apply(self, change, false));
     return;
   }
   Peer& peer = *peer_at(home);
@@ -284,9 +293,21 @@ Task<> Directory::State::bury_later(std::string id, uint64_t birth) {
 
 // At the home.
 Code Directory::State::apply(MemberIndex member, const Change& change, bool is_report) {
+  if (change.kind == ChangeKind::kReleases) return release_at_home(member, change);
+  const Code code = apply_alone(member, change, is_report);
+  // Behind a report, all are looked at.
+  const bool is_about_copies = change.kind == ChangeKind::kHolds || change.kind == ChangeKind::kGone;
+  if (is_about_copies && !is_report) {
+    placed(member, Named(change.id, change.birth), change.kind == ChangeKind::kHolds);
+    place(change.id, change.birth);
+  }
+  return code;
+}
+
+Code Directory::State::apply_alone(MemberIndex member, const Change& change, bool is_report) {
   switch (change.kind) {
     case ChangeKind::kHolds: {
-      const Code code = table.holds(member, change.id, change.birth, change.parts);
+      const Code code = table.holds(member, change.id, change.birth, change.parts, change.copies);
       if (code == Code::kExists) start(bury_later(change.id, change.birth));
       if (code != Code::kCancelled) note_published(change.id, change.birth);
       return code == Code::kExists ? Code::kOk : code;
@@ -322,6 +343,8 @@ Code Directory::State::apply(MemberIndex member, const Change& change, bool is_r
       }
       acknowledged(member, change.id, change.birth, change.parts.body_bytes);
       return Code::kOk;
+    case ChangeKind::kReleases:
+      break;
   }
   return Code::kUnsupported;
 }

@@ -62,13 +62,18 @@ struct DirectoryTypes {
   // Beyond it no more deletes are taken: some member does not acknowledge.
   static constexpr size_t kTombstonesMax = 65'536;
 
+  // In place of a member's: the home outside of the list.
+  static constexpr MemberIndex kOutside = UINT8_MAX;
+  static_assert(cluster::kMembersMax <= kOutside);
+
   // Of a stream.
   struct Change {
     wire::ChangeKind kind{};
     std::string id;
     uint64_t birth = 0;
     ObjectParts parts;
-    uint64_t ticket = 0;  // Of a claim that is answered to the asker.
+    uint64_t ticket = 0;     // Of a claim, or a release: whose answer it is.
+    CopiesWord copies = {};  // Of what is held.
   };
   // What the home says to a member. Drops go first; of one birth each order is given when the one before it
   // has been followed.
@@ -76,6 +81,7 @@ struct DirectoryTypes {
     Method method{};
     std::string id;
     uint64_t birth = 0;
+    bool may_pull = false;  // kBind.
     auto operator<=>(const Order&) const = default;
   };
   struct Peer {
@@ -98,9 +104,14 @@ struct DirectoryTypes {
     std::set<Order> orders;
     Signal ordered;
     // As a caller:
+    [[nodiscard]] bool is_outside() const noexcept { return index == kOutside; }
+    [[nodiscard]] bool is_reached() const noexcept { return session != nullptr || is_open_outside; }
     rpc::SessionId caller{};  // Where its stream comes from; none: it has none.
     uint64_t caller_stream = 0;
     std::array<uint64_t, 2> identity{};  // Of its memory, as it said last.
+    uint64_t begun_ns = 0;               // When its last stream began.
+    uint64_t grace_until_ns = 0;         // Without a stream, its bound copies are counted on until then.
+    size_t copies_ordered = 0;           // Copies that it was told to get.
   };
   struct Caller {
     Peer* peer = nullptr;  // Nothing: it has not said who it is.
@@ -157,6 +168,26 @@ struct DirectoryTypes {
   struct Pulling {
     uint64_t birth = 0;  // 0: it was deleted, and is not published any more.
     ObjectParts parts;
+  };
+  using KeptCopies = Elsewhere::KeptCopies;
+  using TakeCopies = Elsewhere::TakeCopies;
+  // So many copies a client wants.
+  struct CopiesWish {
+    std::string id;
+    uint64_t birth = 0;
+    uint8_t wanted = 0;
+    uint64_t until_ns = 0;
+  };
+  // Of a birth with too few copies: members by moments. A member is in one of both.
+  struct Placing {
+    std::map<MemberIndex, uint64_t> ordered;  // Told to get one, and believed until then.
+    std::map<MemberIndex, uint64_t> aside;    // Not asked again before.
+  };
+  // A copy that this member was told to get.
+  struct Binding {
+    uint64_t birth = 0;
+    CopiesWord word;
+    bool is_running = false;
   };
   // To which member a copy went.
   struct Passed {

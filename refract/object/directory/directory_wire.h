@@ -28,6 +28,8 @@ enum class DirectoryMethod : uint16_t {
   kForget = 0x605,
   kAsk = 0x606,
   kAppeared = 0x607,
+  kCopies = 0x608,
+  kBind = 0x609,
 };
 
 // kHello: who the caller is. HelloRequest | name -> HelloReply | name of the one that answers. It changes
@@ -68,17 +70,19 @@ enum class ChangeKind : uint8_t {
   kTombstone = 5,  // The caller refuses this birth. body_bytes 1: and still has it.
   kComing = 6,     // Is being pulled.
   kDropped = 7,    // What kDrop asked for is done. body_bytes: how many processes hold its memory.
+  kReleases = 8,   // Is to be bound no more. kUnavailable: too few others are, and it stays so.
 };
 struct Change {
   uint64_t birth;
   uint64_t body_bytes;
   uint32_t metadata_bytes;
+  uint32_t copies;  // kHolds: CopiesWord.
   uint16_t id_bytes;
   ChangeKind kind;
-  uint8_t reserved;
+  uint8_t reserved[5];
 };
-static_assert(sizeof(ChangesRequest) == 24 && sizeof(Change) == 24);
-static_assert(offsetof(Change, metadata_bytes) == 16 && offsetof(Change, kind) == 22);
+static_assert(sizeof(ChangesRequest) == 24 && sizeof(Change) == 32);
+static_assert(offsetof(Change, copies) == 20 && offsetof(Change, kind) == 26);
 
 // kLookUp: LookUpRequest | id -> LookUpReply, then the holders and the doubtful members, a byte each. Those
 // are doubtful of which the home cannot say that they do not have it.
@@ -96,7 +100,8 @@ struct LookUpReply {
   uint32_t metadata_bytes;
   uint8_t holders;
   uint8_t doubtful;
-  uint8_t reserved[2];
+  uint8_t wanted;   // Copies that are to be bound,
+  uint8_t counted;  // and that are.
 };
 static_assert(sizeof(LookUpRequest) == 16 && sizeof(LookUpReply) == 24);
 
@@ -118,6 +123,40 @@ struct RemoveReply {
   uint8_t reserved[7];
 };
 static_assert(sizeof(NamedRequest) == 24 && sizeof(RemoveReply) == 24);
+
+// kCopies, to the id's home: CopiesRequest | id (birth 0: whichever there is) -> CopiesReply. So many copies
+// are to be bound; kAsItIs changes nothing. kNotFound; kVersionMismatch with a CopiesReply: of another birth.
+// kUnavailable: the home does not know.
+struct CopiesRequest {
+  uint64_t list_version;
+  uint64_t birth;
+  uint16_t id_bytes;
+  uint8_t wanted;  // At most kCopiesMax, or kAsItIs.
+  uint8_t reserved[5];
+
+  static constexpr uint8_t kAsItIs = 255;
+};
+struct CopiesReply {
+  uint64_t birth;
+  uint8_t wanted;
+  uint8_t counted;
+  uint8_t reserved[6];
+};
+static_assert(sizeof(CopiesRequest) == 24 && sizeof(CopiesReply) == 16);
+
+// kBind, from the home: BindRequest | id. The member's copy is bound from now on, by this word, if that is
+// greater than the one it has; a copy that it does not have it pulls, if it may. The answer says only that
+// this was understood, or why it is not done: kCancelled, the birth was deleted; kExists, another birth is
+// here; kNotFound, it has none and may not pull. What has come of it the member says in its stream.
+struct BindRequest {
+  uint64_t list_version;
+  uint64_t birth;
+  uint32_t word;  // CopiesWord.
+  uint16_t id_bytes;
+  uint8_t may_pull;
+  uint8_t reserved;
+};
+static_assert(sizeof(BindRequest) == 24);
 
 // kAsk: whether the one that is asked has the object. AskRequest | id -> AskReply | name of the member to
 // which it has passed a copy last, where it remembers one | births of the id that it knows to be deleted, 8

@@ -14,6 +14,7 @@
 #include "refract/base/testing/golden.h"
 #include "refract/cluster/member_list.h"
 #include "refract/object/layout/object_birth.h"
+#include "refract/object/layout/object_layout.h"
 
 namespace refract::object::wire {
 namespace {
@@ -63,9 +64,10 @@ Change apple_is(ChangeKind kind, uint64_t body_bytes = 0, uint32_t metadata_byte
   return {.birth = apple(),
           .body_bytes = body_bytes,
           .metadata_bytes = metadata_bytes,
+          .copies = kind == ChangeKind::kHolds ? CopiesWord::of(3, 2).bits : 0,
           .id_bytes = 5,
           .kind = kind,
-          .reserved = 0};
+          .reserved = {}};
 }
 
 ChangesRequest page_of(uint32_t count, bool is_report) {
@@ -103,9 +105,10 @@ TEST(DirectoryFormat, the_page_shows_pages_of_a_stream) {
   const Change fig{.birth = birth_of(bytes_of("fig"), 0x42),
                    .body_bytes = 0,
                    .metadata_bytes = 0,
+                   .copies = 0,
                    .id_bytes = 3,
                    .kind = ChangeKind::kTombstone,
-                   .reserved = 0};
+                   .reserved = {}};
   expect_page_shows("### changes: a report of two in hex", Bytes()
                                                                .add(page_of(2, true))
                                                                .add(fig)
@@ -137,7 +140,8 @@ TEST(DirectoryFormat, the_page_shows_how_a_home_and_a_member_are_asked) {
                                          .metadata_bytes = 2,
                                          .holders = 2,
                                          .doubtful = 1,
-                                         .reserved = {}})
+                                         .wanted = 2,
+                                         .counted = 1})
                         .members({0, 1, 2}));
   expect_page_shows(
       "### ask in hex",
@@ -164,6 +168,25 @@ TEST(DirectoryFormat, the_page_shows_deletes) {
       Bytes().add(RemoveReply{.birth = apple(), .holders = 2, .missed = 1, .reserved = {}}).members({2}));
 }
 
+TEST(DirectoryFormat, the_page_shows_how_copies_are_bound) {
+  expect_page_shows(
+      "### copies in hex",
+      Bytes()
+          .add(CopiesRequest{
+              .list_version = kList, .birth = apple(), .id_bytes = 5, .wanted = 2, .reserved = {}})
+          .text("apple"));
+  expect_page_shows("### Its answer: one of two, in hex",
+                    Bytes().add(CopiesReply{.birth = apple(), .wanted = 2, .counted = 1, .reserved = {}}));
+  expect_page_shows("### bind in hex", Bytes()
+                                           .add(BindRequest{.list_version = kList,
+                                                            .birth = apple(),
+                                                            .word = CopiesWord::of(3, 2).bits,
+                                                            .id_bytes = 5,
+                                                            .may_pull = 1,
+                                                            .reserved = 0})
+                                           .text("apple"));
+}
+
 // The page's two tables name each number.
 TEST(DirectoryFormat, numbers_of_methods_and_kinds_stay_as_they_are) {
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kHello), 0x600);
@@ -174,9 +197,12 @@ TEST(DirectoryFormat, numbers_of_methods_and_kinds_stay_as_they_are) {
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kForget), 0x605);
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kAsk), 0x606);
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kAppeared), 0x607);
+  EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kCopies), 0x608);
+  EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kBind), 0x609);
   EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kGone), 2);
   EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kUnclaims), 4);
   EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kComing), 6);
+  EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kReleases), 8);
 }
 
 }  // namespace

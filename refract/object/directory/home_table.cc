@@ -14,6 +14,8 @@ void HomeTable::begin(size_t members) {
   entries_.clear();
   lingering_ = 0;
   tombstones_.clear();
+  wished_.clear();
+  heard_.reset();
 }
 
 HomeTable::MemberSet HomeTable::all() const noexcept {
@@ -36,6 +38,7 @@ void HomeTable::open_stream(MemberIndex member, const std::array<uint64_t, 2>& i
 void HomeTable::end_report(MemberIndex member) {
   const Word now = word_of(member);
   current_.set(member);
+  heard_.set(member);
   is_complete_ = is_complete_ || unknown().none();
   drop_words([&](const Word& word) { return word.member == member && word.stream != now.stream; });
 }
@@ -100,7 +103,7 @@ std::vector<HomeTable::Named> HomeTable::losers() const {
 
 // --- What a member says ---
 
-HomeTable::Birth* HomeTable::find(std::string_view id, uint64_t birth) {
+const HomeTable::Birth* HomeTable::find(std::string_view id, uint64_t birth) const {
   const auto at = entries_.find(std::string(id));
   if (at == entries_.end()) return nullptr;
   const auto found = std::ranges::find(at->second, birth, &Birth::birth);
@@ -114,8 +117,8 @@ HomeTable::Birth& HomeTable::birth_for(std::string_view id, uint64_t birth) {
     if (found->is_silent()) --lingering_;
     return *found;
   }
-  entry.push_back(
-      {.birth = birth, .parts = {}, .holders = {}, .was_held = false, .is_claimed = false, .claim = {}});
+  entry.emplace_back();
+  entry.back().birth = birth;
   return entry.back();
 }
 
@@ -130,12 +133,17 @@ void HomeTable::set_holder(Birth& birth, const Word& word) {
   }
 }
 
-Code HomeTable::holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts) {
+Code HomeTable::holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts,
+                      CopiesWord copies) {
   if (is_buried(id, birth)) return Code::kCancelled;
   const bool is_conflict = is_complete() && has_other(id, birth);
   Birth& entry = birth_for(id, birth);
   entry.parts = parts;
-  set_holder(entry, word_of(member));
+  Word word = word_of(member);
+  word.copies = copies;
+  set_holder(entry, word);
+  entry.wish = std::max(entry.wish, copies);
+  if (entry.wish.is_bound()) wished_.emplace(id, birth);
   entry.is_claimed = entry.is_claimed && entry.claim.member != member;
   end_word(id, 0, member);
   return is_conflict ? Code::kExists : Code::kOk;
@@ -210,7 +218,8 @@ void HomeTable::unclaims(MemberIndex member, std::string_view id, uint64_t birth
 
 HomeTable::Found HomeTable::look_up(std::string_view id) const {
   // Of a complete table's ids no other member can have any.
-  Found found{.birth = 0, .parts = {}, .holders = {}, .doubtful = is_complete() ? MemberSet() : unknown()};
+  Found found;
+  if (!is_complete()) found.doubtful = unknown();
   const auto at = entries_.find(std::string(id));
   if (at == entries_.end()) return found;
   const Birth& best = *std::ranges::min_element(at->second, is_better);
@@ -222,8 +231,10 @@ HomeTable::Found HomeTable::look_up(std::string_view id) const {
   }
   if (best.holders.empty() || best.birth == 0) return found;
   found.birth = best.birth;
+  found.wish = best.wish;
   found.parts = best.parts;
   for (const Word& word : best.holders) {
+    if (is_counted(best, word)) ++found.counted;
     found.holders.push_back(word.member);
     found.doubtful.reset(word.member);
   }

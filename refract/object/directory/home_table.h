@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -59,7 +60,9 @@ class HomeTable {
   // --- What a member says. REQUIRES: its stream is open. ---
 
   // kExists: the id has another birth, and the table is complete. kCancelled: this birth was deleted.
-  [[nodiscard]] Code holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts);
+  // `copies`: the word that the member's copy has.
+  [[nodiscard]] Code holds(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts,
+                           CopiesWord copies = {});
   // A copy goes to it: it may have it from now on, until it says more. `birth` 0: of whichever birth it
   // finds.
   void comes(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts);
@@ -76,6 +79,8 @@ class HomeTable {
     ObjectParts parts;
     std::vector<MemberIndex> holders;  // Those to which it comes are the last.
     MemberSet doubtful;                // They may have it, or another birth.
+    CopiesWord wish;                   // Of this birth: so many copies are to be bound.
+    uint8_t counted = 0;               // And are, at members that have a stream.
   };
   [[nodiscard]] Found look_up(std::string_view id) const;
   // Whether some other birth of the id is known, also in creation.
@@ -93,6 +98,30 @@ class HomeTable {
   // What this member has not acknowledged.
   [[nodiscard]] std::vector<Named> unacknowledged(MemberIndex member) const;
 
+  // --- Copies that are bound: home_copies.cc, docs/design/054-copies.md ---
+
+  // So many are to be bound from now on. False: there is no such birth, it is so already, or it was changed
+  // too often.
+  bool wish(std::string_view id, uint64_t birth, uint8_t wanted);
+  // A bound copy that its member would rather not have: kOk, it is not bound from now on. kUnavailable: too
+  // few others are.
+  [[nodiscard]] Code release(MemberIndex member, std::string_view id, uint64_t birth);
+  struct Bound {
+    CopiesWord wish;
+    MemberSet bound;       // Members that have said so; of some it is not known whether they still do.
+    MemberSet counted;     // Those of them that have the very wish, and a stream whose report has ended.
+    MemberSet behind;      // Those that have an older wish.
+    MemberSet loose;       // Have a copy that is not bound.
+    MemberSet coming;      // Get one just now.
+    bool is_alone = true;  // The id has no other birth.
+  };
+  [[nodiscard]] Bound bound(std::string_view id, uint64_t birth) const;
+  // Members that have ended a report since begin().
+  [[nodiscard]] MemberSet heard() const noexcept { return heard_; }
+  [[nodiscard]] bool is_current(MemberIndex member) const noexcept { return current_[member]; }
+  // Of all births that are to have bound copies, the next behind `last`.
+  [[nodiscard]] std::vector<Named> wished_behind(const Named& last, size_t most);
+
   struct Counts {
     size_t ids = 0;
     size_t lingering = 0;
@@ -109,10 +138,12 @@ class HomeTable {
     MemberIndex member = 0;
     uint32_t stream = 0;  // In which of its streams.
     bool is_coming = false;
+    CopiesWord copies = {};
   };
   struct Birth {
     uint64_t birth = 0;
     ObjectParts parts;
+    CopiesWord wish;
     std::vector<Word> holders;
     bool was_held = false;  // By some member, or a copy came to one.
     bool is_claimed = false;
@@ -123,9 +154,13 @@ class HomeTable {
   using Entry = std::vector<Birth>;  // Of one id. More than one: a conflict that is not decided yet.
   [[nodiscard]] MemberSet all() const noexcept;
   [[nodiscard]] Word word_of(MemberIndex member, bool is_coming = false) const {
-    return {member, streams_[member], is_coming};
+    return {.member = member, .stream = streams_[member], .is_coming = is_coming};
   }
-  [[nodiscard]] Birth* find(std::string_view id, uint64_t birth);
+  [[nodiscard]] Birth* find(std::string_view id, uint64_t birth) {
+    return const_cast<Birth*>(std::as_const(*this).find(id, birth));
+  }
+  [[nodiscard]] const Birth* find(std::string_view id, uint64_t birth) const;
+  [[nodiscard]] bool is_counted(const Birth& birth, const Word& word) const noexcept;
   // Makes it, if need be. REQUIRES: a word follows at once.
   [[nodiscard]] Birth& birth_for(std::string_view id, uint64_t birth);
   void set_holder(Birth& birth, const Word& word);
@@ -140,10 +175,12 @@ class HomeTable {
   std::vector<uint32_t> streams_;                    // The number of each member's stream, from 1 on.
   std::vector<std::array<uint64_t, 2>> identities_;  // Of each member's memory.
   MemberSet current_;                                // Have ended the report of their stream, which is open.
+  MemberSet heard_;
   bool is_complete_ = false;
   std::unordered_map<std::string, Entry> entries_;
   size_t lingering_ = 0;                   // Births without a word.
   std::map<Named, MemberSet> tombstones_;  // Who has acknowledged.
+  std::set<Named> wished_;                 // Births with a wish, and some that are gone.
 };
 
 }  // namespace refract::object

@@ -6,12 +6,12 @@
 //
 // The invariants that readers rely on; docs/design/050-objects.md argues them. (O1) A record of kind kSealed
 // is stored after the last byte of its object, and no byte of the object changes from then on until its
-// memory is given back. (O2) Memory is given back only when no record of any kind names it and no pin does:
-// the owner first removes the record, then fences, then looks at the pins. A reader first announces its pin,
-// then looks again whether the record still stands. So one of the two sees the other. (O3) Every object whose
-// memory is in use is named by a record: kSealed, kCreation, or kDeparted, which is stored before the record
-// that it follows is removed. So a server that was killed finds them all. docs/formats/objects.md has a
-// worked example: the golden test.
+// memory is given back, but for the header's word of copies, which no reader looks at. (O2) Memory is given
+// back only when no record of any kind names it and no pin does: the owner first removes the record, then
+// fences, then looks at the pins. A reader first announces its pin, then looks again whether the record still
+// stands. So one of the two sees the other. (O3) Every object whose memory is in use is named by a record:
+// kSealed, kCreation, or kDeparted, which is stored before the record that it follows is removed. So a server
+// that was killed finds them all. docs/formats/objects.md has a worked example: the golden test.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +50,25 @@ struct ObjectRecord {
 static_assert(sizeof(ObjectRecord) == 32 && offsetof(ObjectRecord, metadata_bytes) == 24);
 static_assert(std::has_unique_object_representations_v<ObjectRecord>);
 
+inline constexpr uint8_t kCopiesMax = 16;
+
+// How many nodes are to keep a copy of an object, as a number whose comparison says which wish is the later
+// one. The home of the id counts the changes; a copy that has such a word with `wanted` > 0 is bound: it is
+// never evicted. docs/design/054-copies.md
+struct CopiesWord {
+  uint32_t bits = 0;
+
+  static constexpr uint32_t kVersionMax = (uint32_t{1} << 24) - 1;
+  [[nodiscard]] static constexpr CopiesWord of(uint32_t version, uint8_t wanted) noexcept {
+    return {version << 8 | wanted};
+  }
+  [[nodiscard]] constexpr uint32_t version() const noexcept { return bits >> 8; }
+  [[nodiscard]] constexpr uint8_t wanted() const noexcept { return static_cast<uint8_t>(bits); }
+  [[nodiscard]] constexpr bool is_bound() const noexcept { return wanted() > 0; }
+  [[nodiscard]] constexpr bool is_sound() const noexcept { return wanted() <= kCopiesMax; }
+  auto operator<=>(const CopiesWord&) const = default;
+};
+
 struct ObjectHeader {
   uint64_t stamp;  // Of the heap, drawn when room was taken.
   uint64_t mark;   // kObjectMark: no kv::Lengths is these bytes.
@@ -58,7 +77,8 @@ struct ObjectHeader {
   uint32_t metadata_bytes;
   uint16_t id_bytes;
   uint16_t flags;
-  uint64_t reserved_end[3];
+  uint64_t copies;  // CopiesWord. Of each node its own.
+  uint64_t reserved_end[2];
 
   static constexpr uint16_t kPulled = 1;  // Its bytes come, or came, from another node.
 };

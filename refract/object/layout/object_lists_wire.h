@@ -83,8 +83,28 @@ struct WhereReply {
   uint64_t birth;
   uint64_t body_bytes;
   uint32_t metadata_bytes;
-  uint32_t holders;
+  uint16_t holders;
+  uint8_t wanted;   // Copies that are to be kept,
+  uint8_t counted;  // and that are.
 };
-static_assert(sizeof(WhereReply) == 24);
+static_assert(sizeof(WhereReply) == 24 && offsetof(WhereReply, holders) == 20);
+
+// kCopies: CopiesCall | id -> CopiesAnswer, when there are so many copies that count, or `timeout_ns` is
+// over. kNotFound; kVersionMismatch: of another birth (0: any). kAway: the id's home cannot be reached, and
+// nothing was changed, or the answer was lost. kUnsupported: the node shares nothing.
+struct CopiesCall {
+  uint64_t birth;
+  uint64_t timeout_ns;
+  uint16_t id_bytes;
+  uint8_t wanted;  // At most kCopiesMax; 0: those that gets leave.
+  uint8_t reserved[5];
+};
+struct CopiesAnswer {
+  uint64_t birth;
+  uint8_t wanted;  // Another number: another client has changed it meanwhile.
+  uint8_t counted;
+  uint8_t reserved[6];
+};
+static_assert(sizeof(CopiesCall) == 24 && sizeof(CopiesAnswer) == 16);
 
 }  // namespace refract::object::wire

@@ -37,6 +37,7 @@ enum class Method : uint16_t {
   kNotices = 0x40d,
   kStat = 0x40e,
   kWhere = 0x40f,
+  kCopies = 0x410,
 };
 
 // Of times to wait: no end.

@@ -96,6 +96,7 @@ TEST(ObjectFormat, the_page_shows_a_record_and_an_object) {
                                                                  .metadata_bytes = 2,
                                                                  .id_bytes = 5,
                                                                  .flags = ObjectHeader::kPulled,
+                                                                 .copies = CopiesWord::of(3, 2).bits,
                                                                  .reserved_end = {}})
                                                .text(kFilled)
                                                .text("apple"));
@@ -198,10 +199,22 @@ TEST(ObjectFormat, the_page_shows_what_an_owner_tells_of_itself_and_of_other_nod
   expect_page_shows(
       "### where in hex",
       Bytes().add(IdRequest{.birth = 0, .id_bytes = 5, .flag = 0, .reserved = {}}).text("apple"));
-  expect_page_shows("### Its answer: nodes a and c, in hex",
-                    Bytes()
-                        .add(WhereReply{.birth = birth(), .body_bytes = 3, .metadata_bytes = 2, .holders = 2})
-                        .text("\1a\1c"));
+  expect_page_shows("### Its answer: nodes a and c, in hex", Bytes()
+                                                                 .add(WhereReply{.birth = birth(),
+                                                                                 .body_bytes = 3,
+                                                                                 .metadata_bytes = 2,
+                                                                                 .holders = 2,
+                                                                                 .wanted = 3,
+                                                                                 .counted = 2})
+                                                                 .text("\1a\1c"));
+  expect_page_shows(
+      "### copies in hex",
+      Bytes()
+          .add(CopiesCall{
+              .birth = birth(), .timeout_ns = 5 * kSecond_ns, .id_bytes = 5, .wanted = 3, .reserved = {}})
+          .text("apple"));
+  expect_page_shows("### Its answer: two of three, in hex",
+                    Bytes().add(CopiesAnswer{.birth = birth(), .wanted = 3, .counted = 2, .reserved = {}}));
 }
 
 TEST(ObjectFormat, the_page_shows_lists_and_notices) {

@@ -74,9 +74,25 @@ class Elsewhere {
     uint64_t birth = 0;
     ObjectParts parts;
     std::vector<std::string> holders;
+    uint8_t wanted = 0;   // Copies that are to be kept,
+    uint8_t counted = 0;  // and those that are.
   };
   using TakeLocated = std::function<void(const Located&)>;
   virtual void locate(std::string_view id, TakeLocated take) = 0;
+
+  // So many copies of it are to be kept on different nodes; 0: none but those that gets leave. Waits for them
+  // until a moment of the shard's clock. `birth` 0: whichever there is.
+  struct KeptCopies {
+    Code code = Code::kUnavailable;  // kNotFound, kVersionMismatch, kUnavailable: as Removed's.
+    uint64_t birth = 0;
+    uint8_t wanted = 0;   // Another client may want another number meanwhile.
+    uint8_t counted = 0;  // Those that there are.
+  };
+  using TakeCopies = std::function<void(const KeptCopies&)>;
+  virtual void set_copies(std::string_view id, uint64_t birth, uint8_t wanted, uint64_t until_ns,
+                          TakeCopies take) = 0;
+  // So many bytes are missing here: copies that are kept may become others' for them.
+  virtual void release(uint64_t bytes) = 0;
 
   // The nodes with which nothing is agreed upon now: away, starting, or under another list.
   [[nodiscard]] virtual std::vector<std::string> away() const = 0;

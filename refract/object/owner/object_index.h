@@ -25,7 +25,7 @@ class ObjectIndex {
   enum class Standing : uint8_t {
     kCreation,
     kLoose,  // Sealed, and may be evicted.
-    kKept,
+    kKept,   // Sealed, and kept or bound.
     kDeparted,
   };
   static constexpr size_t kStandings = 4;
@@ -44,6 +44,8 @@ class ObjectIndex {
   [[nodiscard]] Number find(Offset object) const;
   [[nodiscard]] Offset object(Number number) const noexcept { return {node(number).object_at}; }
   [[nodiscard]] Standing standing(Number number) const noexcept { return node(number).standing; }
+  [[nodiscard]] bool is_kept(Number number) const noexcept { return node(number).is_kept; }
+  void set_kept(Number number, bool is_kept) noexcept { node(number).is_kept = is_kept; }
   // What a recovery remembers of it.
   [[nodiscard]] uint8_t& notes(Number number) noexcept { return node(number).notes; }
 
@@ -59,6 +61,7 @@ class ObjectIndex {
     Number newer = kNone;
     Standing standing = Standing::kCreation;
     uint8_t notes = 0;
+    bool is_kept = false;  // By its record.
   };
   struct List {
     Number oldest = kNone;

@@ -19,8 +19,8 @@ namespace {
 constexpr size_t kPayloadBytesMin = 512;
 
 constexpr std::array<std::string_view, ObjectService::kMethods> kNames = {
-    "create",     "filled", "seal",  "abort", "put",  "put_many", "await", "fetch",
-    "fetch_done", "delete", "evict", "keep",  "list", "notices",  "stat",  "where"};
+    "create", "filled", "seal", "abort", "put",     "put_many", "await", "fetch", "fetch_done",
+    "delete", "evict",  "keep", "list",  "notices", "stat",     "where", "copies"};
 
 }  // namespace
 
@@ -160,6 +160,7 @@ void ObjectService::State::handle(const rpc::IncomingCall& call) {
     case Method::kStat:
       return body.empty() ? answer(from, stat()) : answer(from, Code::kMalformed);
     case Method::kWhere:
+    case Method::kCopies:
       return answer(from, Code::kUnsupported);
   }
 }

@@ -49,6 +49,9 @@ bool ObjectService::State::handle_with_others(const rpc::IncomingCall& call, Ses
     case Method::kWhere:
       where(call.from, body);
       return true;
+    case Method::kCopies:
+      set_copies(call.from, body);
+      return true;
     default:
       return false;
   }
@@ -226,8 +229,29 @@ void ObjectService::State::tell_where(const rpc::Responder& from, const Elsewher
   const wire::WhereReply reply{.birth = located.birth,
                                .body_bytes = located.parts.body_bytes,
                                .metadata_bytes = located.parts.metadata_bytes,
-                               .holders = static_cast<uint32_t>(located.holders.size())};
+                               .holders = static_cast<uint16_t>(located.holders.size()),
+                               .wanted = located.wanted,
+                               .counted = located.counted};
   answer(from, reply, names_for(from, located.holders, sizeof(reply)));
+}
+
+void ObjectService::State::set_copies(const rpc::Responder& from, std::span<const std::byte> body) {
+  const auto request = take<wire::CopiesCall>(body);
+  if (!request || std::ranges::any_of(request->reserved, [](uint8_t byte) { return byte != 0; })) {
+    return answer(from, Code::kMalformed);
+  }
+  TakenId id;
+  Code code = id.take_last(body, request->id_bytes);
+  if (code == Code::kOk && request->wanted > kCopiesMax) code = Code::kInvalidArgument;
+  if (code != Code::kOk) return answer(from, code);
+  const uint64_t until_ns = moment_after(parts.shard.now_ns(), request->timeout_ns);
+  parts.elsewhere->set_copies(
+      id.text(), request->birth, request->wanted, until_ns, [this, from](const Elsewhere::KeptCopies& kept) {
+        if (kept.code != Code::kOk) return answer(from, told(kept.code));
+        answer(from,
+               wire::CopiesAnswer{
+                   .birth = kept.birth, .wanted = kept.wanted, .counted = kept.counted, .reserved = {}});
+      });
 }
 
 // Each behind its length.

@@ -46,6 +46,7 @@ void ObjectService::State::make(const MakeCall& making, Session& session) {
   const Code code = try_make(making, session);
   if (code == Code::kOk) return;
   if (code != Code::kNoSpace) return answer(making.from, code);
+  release_for(making);
   if (!room_may_come(making.until_ns)) return answer_no_space(making.from);
   Waiting one{.making = making};
   for (auto* part : {&one.making.id, &one.making.body, &one.making.metadata}) {
@@ -60,6 +61,14 @@ void ObjectService::State::make(const MakeCall& making, Session& session) {
     rest = rest.subspan(bytes);
   }
   if (!wait_for_room(one)) answer(making.from, Code::kOverloaded);
+}
+
+// Where copies are bound, others may have them instead.
+void ObjectService::State::release_for(const MakeCall& making) {
+  if (parts.elsewhere == nullptr || parts.store.shortage().is_under_way) return;
+  if (parts.store.shortage().wanted_bytes == 0) {
+    parts.elsewhere->release(making.body_bytes + making.metadata_bytes);
+  }
 }
 
 // kOk: it is answered.
@@ -216,6 +225,7 @@ void ObjectService::State::retry_waiting() {
 bool ObjectService::State::retry(Waiting& one, Session& session) {
   if (one.many != nullptr) return advance_many(*one.many, one.many->kept, session);
   const Code code = try_make(one.making, session);
+  if (code == Code::kNoSpace) release_for(one.making);
   if (code == Code::kNoSpace && room_may_come(one.making.until_ns)) return false;
   if (code == Code::kNoSpace) {
     answer_no_space(one.making.from);

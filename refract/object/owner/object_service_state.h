@@ -59,6 +59,7 @@ struct ObjectService::State final : private ObjectStore::Listener,
 
   // --- object_service_room.cc: what waits for room ---
   void make(const MakeCall& making, Session& session);
+  void release_for(const MakeCall& making);
   [[nodiscard]] Code try_make(const MakeCall& making, Session& session);
   [[nodiscard]] Code put_into(OpenCreation& open, const MakeCall& making);
   [[nodiscard]] Code finish_put(const MakeCall& making, const Creation& made);
@@ -144,6 +145,7 @@ struct ObjectService::State final : private ObjectStore::Listener,
                 std::span<const ClaimedId> claimed);
   void erase_everywhere(const rpc::Responder& from, std::span<const std::byte> body);
   void where(const rpc::Responder& from, std::span<const std::byte> body);
+  void set_copies(const rpc::Responder& from, std::span<const std::byte> body);
   void answer_away(const rpc::Responder& to);
   // As many as fit an answer with a head of so many bytes.
   [[nodiscard]] std::vector<std::byte> names_for(const rpc::Responder& to,

@@ -391,13 +391,14 @@ TEST_F(ObjectCalls, ids_have_1_to_255_bytes) {
 }
 
 TEST_F(ObjectCalls, methods_that_there_are_not_are_unsupported) {
-  for (const uint16_t number : std::array<uint16_t, 4>{0, 0x3ff, 0x410, 0xffff}) {
+  for (const uint16_t number : std::array<uint16_t, 4>{0, 0x3ff, 0x411, 0xffff}) {
     EXPECT_EQ(call(static_cast<Method>(number), "").code, Code::kUnsupported) << number;
     EXPECT_EQ(name(static_cast<Method>(number)), "");
   }
   EXPECT_EQ(call(Method::kWhere, id_body("apple", 0)).code, Code::kUnsupported) << "it shares nothing";
   EXPECT_EQ(name(Method::kCreate), "create");
   EXPECT_EQ(name(Method::kWhere), "where");
+  EXPECT_EQ(name(Method::kCopies), "copies");
 }
 
 // --- Windows ---

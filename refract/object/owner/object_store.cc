@@ -38,7 +38,8 @@ Object ObjectStore::State::object_of(Number number) const noexcept {
   return {.object = object,
           .birth = header_of(object).birth,
           .parts = parts_of(object),
-          .is_kept = index.standing(number) == Standing::kKept};
+          .is_kept = index.is_kept(number),
+          .copies = copies_of(object)};
 }
 
 Creation ObjectStore::State::creation_of(Number number) const noexcept {
@@ -106,6 +107,22 @@ void ObjectStore::State::set_standing(Number number, Standing standing) {
   index.move(number, standing);
 }
 
+// A word that cannot be is none: the rest of the object is what it is.
+CopiesWord ObjectStore::State::copies_of(Offset object) const noexcept {
+  const CopiesWord word{static_cast<uint32_t>(header_of(object).copies)};
+  return word.is_sound() && header_of(object).copies == word.bits ? word : CopiesWord();
+}
+
+ObjectStore::State::Standing ObjectStore::State::sealed_standing(Offset object, bool is_kept) const noexcept {
+  return is_kept || copies_of(object).is_bound() ? Standing::kKept : Standing::kLoose;
+}
+
+ObjectStore::State::Number ObjectStore::State::find_sealed(std::span<const std::byte> id, uint64_t birth) {
+  const Number number = find(KeyKind::kSealed, id);
+  if (number == ObjectIndex::kNone) return number;
+  return header_of(index.object(number)).birth == birth ? number : ObjectIndex::kNone;
+}
+
 void ObjectStore::State::forget(Number number) {
   count(index.standing(number), parts_of(index.object(number)), false);
   index.remove(number);
@@ -162,15 +179,43 @@ Code ObjectStore::keep(std::span<const std::byte> id, bool is_kept) {
   state.begin_step();
   const State::Number number = state.find(KeyKind::kSealed, id);
   if (number == ObjectIndex::kNone) return Code::kNotFound;
-  const auto wanted = is_kept ? State::Standing::kKept : State::Standing::kLoose;
-  if (state.index.standing(number) == wanted) return Code::kOk;
+  if (state.index.is_kept(number) == is_kept) return Code::kOk;
+  const Offset object = state.index.object(number);
   // What goes for the record's room is another object.
   state.set_standing(number, State::Standing::kKept);
-  const Code code =
-      state.put_with_room(ObjectKey(KeyKind::kSealed, id),
-                          state.record_of(state.index.object(number), is_kept ? ObjectRecord::kKept : 0));
-  if ((code == Code::kOk) != is_kept) state.set_standing(number, State::Standing::kLoose);
+  const Code code = state.put_with_room(ObjectKey(KeyKind::kSealed, id),
+                                        state.record_of(object, is_kept ? ObjectRecord::kKept : 0));
+  if (code == Code::kOk) state.index.set_kept(number, is_kept);
+  state.set_standing(number, state.sealed_standing(object, state.index.is_kept(number)));
   return code;
+}
+
+Code ObjectStore::set_copies(std::span<const std::byte> id, uint64_t birth, CopiesWord copies) {
+  State& state = *state_;
+  const State::Number number = state.find_sealed(id, birth);
+  if (number == ObjectIndex::kNone) return Code::kNotFound;
+  const Offset object = state.index.object(number);
+  state.parts.writer.publish(object.plus(offsetof(ObjectHeader, copies)), copies.bits);
+  state.set_standing(number, state.sealed_standing(object, state.index.is_kept(number)));
+  return Code::kOk;
+}
+
+void ObjectStore::visit_bound(
+    const std::function<bool(std::span<const std::byte> id, const Object&)>& visit) {
+  const State& state = *state_;
+  const auto& pins = state.parts.heap.look_at_pins();
+  for (State::Number number = state.index.oldest(State::Standing::kKept); number != ObjectIndex::kNone;
+       number = state.index.newer(number)) {
+    const Object object = state.object_of(number);
+    if (object.is_kept || pins.contains(object.object)) continue;
+    if (!visit(state.id_of(object.object), object)) return;
+  }
+}
+
+void ObjectStore::put_behind(std::span<const std::byte> id, uint64_t birth) {
+  State& state = *state_;
+  const State::Number number = state.find_sealed(id, birth);
+  if (number != ObjectIndex::kNone) state.index.move(number, state.index.standing(number));
 }
 
 size_t ObjectStore::release_departed() {
@@ -217,7 +262,8 @@ uint64_t ObjectStore::list(uint64_t cursor, const std::function<void(const Liste
                       .parts = {.body_bytes = record.body_bytes,
                                 .metadata_bytes = record.metadata_bytes,
                                 .id_bytes = static_cast<uint16_t>(named.id.size())},
-                      .is_kept = (record.flags & ObjectRecord::kKept) != 0},
+                      .is_kept = (record.flags & ObjectRecord::kKept) != 0,
+                      .copies = state.copies_of({record.object_at})},
            .is_sealed = named.kind == KeyKind::kSealed});
   };
   kv::Table::SlotRoom room;

@@ -50,6 +50,7 @@ struct Object {
   uint64_t birth = 0;
   ObjectParts parts;
   bool is_kept = false;
+  CopiesWord copies;
 };
 
 struct ObjectAccounts {
@@ -133,7 +134,7 @@ class ObjectStore {
   // object. kExists: sealed with another birth. kNotFound: there was no such creation, or it was ended.
   // kIndeterminate: the object was sealed and is gone, or that is too long ago to know: the last kBirths that
   // went are remembered, by this process. kNoSpace: the table has no room for its record; it is as it was.
-  [[nodiscard]] Result<Object> seal(std::span<const std::byte> id, uint64_t birth);
+  [[nodiscard]] Result<Object> seal(std::span<const std::byte> id, uint64_t birth, CopiesWord copies = {});
   static constexpr size_t kBirths = 4096;
   // kNotFound, kExists as creation(). REQUIRES: nothing writes its bytes any more.
   [[nodiscard]] Code end_creation(std::span<const std::byte> id, uint64_t birth);
@@ -157,8 +158,17 @@ class ObjectStore {
   [[nodiscard]] Result<uint64_t> erase(std::span<const std::byte> id, uint64_t birth);
   // kNotFound. kNoSpace: the table has no room for another record; nothing was changed.
   [[nodiscard]] Code keep(std::span<const std::byte> id, bool is_kept);
-  // Gives back what is not held and not kept, least recently used first, until it is so many bytes. Returns
-  // how many. At most kEvictedAtOnce objects; where it returns less and shortage().is_under_way, more can go.
+  // What is bound is never evicted, whatever keep() says. It needs no room, and survives the owner's process.
+  // kNotFound: there is none of this birth.
+  Code set_copies(std::span<const std::byte> id, uint64_t birth, CopiesWord copies);
+  // What is bound, not kept and not held, that which was bound or refused first at first, until `visit`
+  // returns false. It must not call the store.
+  void visit_bound(const std::function<bool(std::span<const std::byte> id, const Object&)>& visit);
+  // It goes to the end of those that are visited.
+  void put_behind(std::span<const std::byte> id, uint64_t birth);
+  // Gives back what is not held, kept or bound, least recently used first, until it is so many bytes; of
+  // those that were used longest ago first what was pulled from other nodes. Returns how many. At most
+  // kEvictedAtOnce objects; where it returns less and shortage().is_under_way, more can go.
   uint64_t evict(uint64_t bytes);
   static constexpr size_t kEvictedAtOnce = 1024;
   // Gives back departed objects that are not held any more. Returns how many are left.

@@ -69,6 +69,7 @@ void ObjectStore::State::write_header(Offset object, const NewObject& of) {
                             .metadata_bytes = of.metadata_bytes,
                             .id_bytes = lengths.id_bytes,
                             .flags = of.is_pulled ? ObjectHeader::kPulled : uint16_t{0},
+                            .copies = 0,
                             .reserved_end = {}};
   // What the memory held before says first that it is so no more.
   writer.withdraw(object);
@@ -121,7 +122,7 @@ std::span<std::byte> ObjectStore::room_of(const Creation& creation) noexcept {
   return {object + ObjectParts::body_at(), creation.parts.filled_bytes()};
 }
 
-Result<Object> ObjectStore::seal(std::span<const std::byte> id, uint64_t birth) {
+Result<Object> ObjectStore::seal(std::span<const std::byte> id, uint64_t birth, CopiesWord copies) {
   State& state = *state_;
   state.begin_step();
   const Result<Creation> creation = this->creation(id, birth);
@@ -132,11 +133,15 @@ Result<Object> ObjectStore::seal(std::span<const std::byte> id, uint64_t birth) 
   }
   const State::Number number = state.index.find(creation->object);
   if (creation->is_sealed) return state.object_of(number);
+  // Before the record: a server that is killed in between finds it bound, or not sealed.
+  if (copies.bits != 0) {
+    state.parts.writer.publish(creation->object.plus(offsetof(ObjectHeader, copies)), copies.bits);
+  }
   const Code code =
       state.put_with_room(ObjectKey(KeyKind::kSealed, id), state.record_of(creation->object, 0));
   if (code != Code::kOk) return fail(code);
   state.remove(ObjectKey(KeyKind::kCreation, id));
-  state.set_standing(number, State::Standing::kLoose);
+  state.set_standing(number, state.sealed_standing(creation->object, false));
   ++state.accounts.sealed_ever;
   const Object object = state.object_of(number);
   if (state.listener != nullptr) state.listener->sealed(state.id_of(object.object), object);

@@ -11,6 +11,8 @@ namespace {
 
 // Departures that found no memory for their record, before a batch is looked at as a whole.
 constexpr size_t kRefusedMax = 8;
+// Among so many of the least recently used ones, copies go first.
+constexpr size_t kLookedAtMin = 64;
 
 }  // namespace
 
@@ -66,6 +68,31 @@ ObjectStore::State::Gone ObjectStore::State::evict(std::span<const Number> batch
   return gone;
 }
 
+// Of the oldest few, those first of which another node has, or had, the original.
+void ObjectStore::State::choose_oldest(uint64_t bytes, std::vector<Number>& batch) const {
+  std::vector<Number> oldest;
+  uint64_t looked_at = 0;
+  const size_t most = std::max(kLookedAtMin, budget);
+  for (Number number = index.oldest(Standing::kLoose); number != ObjectIndex::kNone && oldest.size() < most &&
+                                                       (looked_at < bytes || oldest.size() < kLookedAtMin);
+       number = index.newer(number)) {
+    const Offset object = index.object(number);
+    // So are all that are newer.
+    if (parts.heap.pins_seen().contains(object)) break;
+    oldest.push_back(number);
+    looked_at += parts_of(object).counted_bytes();
+  }
+  std::ranges::stable_partition(oldest, [this](Number number) {
+    return (header_of(index.object(number)).flags & ObjectHeader::kPulled) != 0;
+  });
+  uint64_t chosen = 0;
+  for (const Number number : oldest) {
+    if (chosen >= bytes || batch.size() >= budget) break;
+    batch.push_back(number);
+    chosen += parts_of(index.object(number)).counted_bytes();
+  }
+}
+
 uint64_t ObjectStore::State::evict_oldest(uint64_t bytes) {
   note_uses();
   uint64_t freed = 0;
@@ -74,16 +101,7 @@ uint64_t ObjectStore::State::evict_oldest(uint64_t bytes) {
     (void)parts.heap.look_at_pins();
     note_held();
     batch.clear();
-    uint64_t chosen = 0;
-    for (Number number = index.oldest(Standing::kLoose);
-         number != ObjectIndex::kNone && chosen < bytes - freed && batch.size() < budget;
-         number = index.newer(number)) {
-      const Offset object = index.object(number);
-      // So are all that are newer.
-      if (parts.heap.pins_seen().contains(object)) break;
-      batch.push_back(number);
-      chosen += parts_of(object).counted_bytes();
-    }
+    choose_oldest(bytes - freed, batch);
     const Gone gone = evict(batch);
     freed += gone.bytes;
     if (gone.departed == 0) break;

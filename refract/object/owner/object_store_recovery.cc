@@ -118,10 +118,9 @@ const char* ObjectStore::State::adopt(const Named& named) {
   }
   index.notes(number) |= note;
   const uint8_t seen = index.notes(number);
-  const Standing sealed =
-      (named.record.flags & ObjectRecord::kKept) != 0 ? Standing::kKept : Standing::kLoose;
   if (note == kSealedSeen) {
-    index.move(number, sealed);
+    index.set_kept(number, (named.record.flags & ObjectRecord::kKept) != 0);
+    index.move(number, sealed_standing(object, index.is_kept(number)));
   } else if ((seen & kSealedSeen) == 0) {
     index.move(number, (seen & kDepartedSeen) != 0 ? Standing::kDeparted : Standing::kCreation);
   }
@@ -188,7 +187,10 @@ std::optional<ObjectStore::Damage> ObjectStore::damage() const noexcept {
       case KeyKind::kSealed:
         ++sums.objects;
         sums.sealed_bytes += bytes;
-        if ((named.record.flags & ObjectRecord::kKept) != 0) sums.kept_bytes += bytes;
+        if (state.sealed_standing({named.record.object_at}, (named.record.flags & ObjectRecord::kKept) !=
+                                                                0) == State::Standing::kKept) {
+          sums.kept_bytes += bytes;
+        }
         break;
       case KeyKind::kCreation:
         ++sums.creations;

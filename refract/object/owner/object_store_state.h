@@ -47,6 +47,11 @@ struct ObjectStore::State {
 
   Number add(Offset object, Standing standing);
   void set_standing(Number number, Standing standing);
+  // Of a sealed object whose record has, or has not, the flag kKept.
+  [[nodiscard]] Standing sealed_standing(Offset object, bool is_kept) const noexcept;
+  [[nodiscard]] CopiesWord copies_of(Offset object) const noexcept;
+  // kNone: there is none of this birth.
+  [[nodiscard]] Number find_sealed(std::span<const std::byte> id, uint64_t birth);
   void forget(Number number);
   void count(Standing standing, const ObjectParts& counted, bool is_added) noexcept;
 
@@ -86,6 +91,7 @@ struct ObjectStore::State {
     size_t departed = 0;  // and how many objects have no id any more.
   };
   Gone evict(std::span<const Number> batch);
+  void choose_oldest(uint64_t bytes, std::vector<Number>& batch) const;
   uint64_t evict_oldest(uint64_t bytes);
   [[nodiscard]] Code make_limit(uint64_t counted_bytes);
 

@@ -127,6 +127,7 @@ bool HomeRows::take_birth(std::string_view& rest, HomeTable::Entry& entry) {
                          .parts = {.body_bytes = said->body_bytes,
                                    .metadata_bytes = said->metadata_bytes,
                                    .id_bytes = said->id_bytes},
+                         .wish = {},
                          .holders = {},
                          .was_held = (said->flags & wire::kWasHeld) != 0,
                          .is_claimed = (said->flags & wire::kIsClaimed) != 0,

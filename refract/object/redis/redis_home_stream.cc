@@ -160,6 +160,9 @@ Code RedisHome::apply(Step& step, const Change& change, bool is_report) const {
       }
       acknowledge(step, id, change.birth, change.parts.body_bytes);
       return Code::kOk;
+    case ChangeKind::kReleases:
+      // Copies are not counted here: what is bound from before stays.
+      return Code::kUnavailable;
   }
   return Code::kUnsupported;
 }

@@ -22,13 +22,14 @@ inline constexpr uint64_t kListVersion = 7;
       id);
 }
 [[nodiscard]] inline std::string change_body(wire::ChangeKind kind, std::string_view id, uint64_t birth,
-                                             uint64_t body_bytes = 0) {
+                                             uint64_t body_bytes = 0, uint32_t copies = 0) {
   return body_of(wire::Change{.birth = birth,
                               .body_bytes = body_bytes,
                               .metadata_bytes = 0,
+                              .copies = copies,
                               .id_bytes = short_of(id.size()),
                               .kind = kind,
-                              .reserved = 0},
+                              .reserved = {}},
                  id);
 }
 struct PageOf {

@@ -23,7 +23,6 @@
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/object/directory/directory.h"
-#include "refract/object/directory/directory_wire.h"
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_layout.h"
 #include "refract/object/layout/object_wire.h"
