@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "refract/base/prng.h"
 #include "refract/node/observe/service.h"
 #include "refract/object/directory/directory_wire.h"
 #include "refract/object/layout/object_wire.h"
@@ -56,6 +57,10 @@ uint64_t HostedObjects::entry_count() const noexcept {
 
 void HostedObjects::serve(std::vector<HostedMethods>& methods) {
   if (parts_.network != nullptr) windows_.emplace(*parts_.network);
+  if (parts_.redis != nullptr) {
+    redis_home_ = std::make_unique<object::RedisHome>(
+        object::RedisHome::Parts{.line = *parts_.redis, .shard = parts_.shard, .seed = secure_random_u64()});
+  }
   if (parts_.peers != nullptr) {
     directory_ = std::make_unique<object::Directory>(
         object::Directory::Parts{.store = store_,
@@ -64,7 +69,8 @@ void HostedObjects::serve(std::vector<HostedMethods>& methods) {
                                  .growth = parts_.growth,
                                  .pins = &fetches_,
                                  .is_node = parts_.is_node,
-                                 .identity = {parts_.page.identity[0], parts_.page.identity[1]}});
+                                 .identity = {parts_.page.identity[0], parts_.page.identity[1]},
+                                 .outside = redis_home_.get()});
   }
   service_ = std::make_unique<object::ObjectService>(
       object::ObjectService::Parts{.store = store_,
@@ -152,6 +158,12 @@ void HostedObjects::add_directory(const observe::AddCounter& add) const {
   add("directory.claims_refused", counts.claims_refused);
   add("directory.conflicts", counts.conflicts);
   add("directory.dropped", counts.dropped);
+  if (redis_home_) {
+    const object::OutsideHome::Counts outside = redis_home_->counts();
+    add("directory.redis", redis_home_->trouble().code == Code::kOk ? 1 : 0);
+    add("directory.redis_repeated", outside.repeated);
+    add("directory.redis_streams_ended", outside.streams_ended);
+  }
   add("directory.pulls", counts.pulls);
   add("directory.pulled_bytes", counts.pulled_bytes);
   add("directory.pulls_failed", counts.pulls_failed);

@@ -22,6 +22,7 @@
 #include "refract/cluster/peers.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/object/directory/home_table.h"
+#include "refract/object/directory/outside_home.h"
 #include "refract/object/owner/elsewhere.h"
 #include "refract/object/owner/object_store.h"
 #include "refract/object/transfer/object_transfer.h"
@@ -49,6 +50,7 @@ class Directory final : public rpc::Service, public Elsewhere, public PathTeller
     // So long the bound copies of a member that is away are counted on.
     uint64_t grace_ns = 60 * kSecond_ns;
     TransferLimits transfers = {};
+    OutsideHome* outside = nullptr;  // The home of all ids; null: members are homes.
   };
   // Behind the store's recovery. Pulls that it has found are given up.
   explicit Directory(const Parts& parts);

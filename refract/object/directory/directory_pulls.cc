@@ -6,7 +6,7 @@
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 #include "refract/object/directory/directory_use.h"
 #include "refract/object/transfer/object_transfer.h"
 
@@ -136,7 +136,8 @@ Task<> Directory::State::take_found(const HomeTable::Found& found, Search& searc
 // one that was never reported to may have deleted what others have still.
 bool Directory::State::may_ask_all(const Peer& home) const {
   if (is_self(*home.index)) return true;
-  const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, parts.unseen_ns);
+  const uint64_t unseen_ns = home.is_outside() ? parts.outside->unseen_ns() : parts.unseen_ns;
+  const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, unseen_ns);
   return home.was_reported_to && !home.collects && must_have_seen;
 }
 
@@ -163,6 +164,7 @@ HomeTable::MemberSet Directory::State::others() const noexcept {
 
 Task<Directory::State::Said> Directory::State::ask_home(Search& search) {
   Peer& home = *peer_at(home_of(search.id));
+  if (home.is_outside()) co_return co_await outside->ask(search);
   if (!is_self(*home.index)) co_return co_await ask_home_at(home, search);
   HomeTable::Found found = table.look_up(search.id);
   if (search.pulls && (found.birth != 0 || found.doubtful.any())) {

@@ -60,6 +60,13 @@ struct DirectoryTypes {
   using MemberSet = HomeTable::MemberSet;
   using Named = HomeTable::Named;
 
+  // Beyond it no more deletes are taken: some member does not acknowledge.
+  static constexpr size_t kTombstonesMax = 65'536;
+
+  // In place of a member's: the home outside of the list.
+  static constexpr MemberIndex kOutside = UINT8_MAX;
+  static_assert(cluster::kMembersMax <= kOutside);
+
   // Of a stream.
   struct Change {
     wire::ChangeKind kind{};
@@ -84,6 +91,7 @@ struct DirectoryTypes {
     const std::string name;
     std::optional<MemberIndex> index;  // Nothing: it is in the list no more.
     rpc::Session* session = nullptr;   // To it.
+    bool is_open_outside = false;      // It is the home outside, and can be spoken to.
     uint32_t run = 0;                  // Of the tasks that use that session, under this list.
     bool is_agreed = false;            // It has taken our hello,
     uint64_t stream = 0;               // as the one of this number,
@@ -101,6 +109,8 @@ struct DirectoryTypes {
     Signal ordered;
     PathMemory path;  // What pulls from it have taught.
     // As a caller:
+    [[nodiscard]] bool is_outside() const noexcept { return index == kOutside; }
+    [[nodiscard]] bool is_reached() const noexcept { return session != nullptr || is_open_outside; }
     rpc::SessionId caller{};  // Where its stream comes from; none: it has none.
     uint64_t caller_stream = 0;
     std::array<uint64_t, 2> identity{};  // Of its memory, as it said last.
@@ -131,6 +141,7 @@ struct DirectoryTypes {
     std::string id;
     uint64_t birth = 0;
     uint64_t holders = 0;
+    MemberSet awaited = {};  // By the home outside.
     runtime::Token waiter = 0;
   };
   // What a home said of an id. Nothing: it did not answer.

@@ -17,7 +17,9 @@
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/testing/test_service.h"
+#include "refract/object/redis/redis_home.h"
 #include "refract/object/testing/sim_peers.h"
+#include "refract/object/testing/sim_redis.h"
 #include "refract/object/testing/test_objects.h"
 #include "refract/rpc/session.h"
 
@@ -38,6 +40,8 @@ class SimMember {
     uint64_t chunks = 24;
     uint64_t limit = 12 * kMiB;
     TransferLimits transfers = {};
+    const RedisProcess* redis = nullptr;  // That has the directory.
+    uint64_t silent_after_ns = 5 * kSecond_ns;
   };
 
   SimMember(sim::World& world, std::string_view name, cluster::MemberList list)
@@ -65,22 +69,33 @@ class SimMember {
 
   struct Process {
     Process(sim::Host& host, const cluster::MemberList& list, const std::string& name,
-            const OwnerOptions& options)
+            const RedisProcess* redis, uint64_t silent_after_ns, const OwnerOptions& options)
         : members(checked(cluster::Members::create(list, name))),
           peers(host.shard(), host.domain()),
-          owner(host.shard(), host.domain(), host.clock(), with(options, peers)) {
+          line(redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *redis)),
+          home(redis == nullptr
+                   ? nullptr
+                   : std::make_unique<RedisHome>(RedisHome::Parts{.line = *line,
+                                                                  .shard = host.shard(),
+                                                                  .seed = options.identity[0],
+                                                                  .silent_after_ns = silent_after_ns,
+                                                                  .by_shard_clock = true})),
+          owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get())) {
       owner.directory->follow(members);
     }
     static cluster::Members checked(Reported<cluster::Members> members) {
       REFRACT_CHECK(members.has_value());
       return std::move(*members);
     }
-    static OwnerOptions with(OwnerOptions options, SimPeers& peers) {
+    static OwnerOptions with(OwnerOptions options, SimPeers& peers, RedisHome* home) {
       options.peers = &peers;
+      options.outside = home;
       return options;
     }
     cluster::Members members;
     SimPeers peers;
+    std::unique_ptr<SimRedisLine> line;
+    std::unique_ptr<RedisHome> home;
     Owner owner;
   };
   sim::Host& host;
@@ -107,7 +122,7 @@ class SimMember {
     identity_ = {world_.prng().next(), world_.prng().next()};
   }
   void start() {
-    process = &host.emplace<Process>(host, list_, name_,
+    process = &host.emplace<Process>(host, list_, name_, options_.redis, options_.silent_after_ns,
                                      OwnerOptions{.base = memories_.back()->owner(),
                                                   .chunks = options_.chunks,
                                                   .log = memories_.back().get(),

@@ -23,7 +23,6 @@
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/object/directory/directory.h"
-#include "refract/object/directory/directory_wire.h"
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_layout.h"
 #include "refract/object/layout/object_wire.h"
@@ -64,6 +63,7 @@ struct OwnerOptions {
   cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node.
   std::array<uint64_t, 2> identity{};
   TransferLimits transfers = {};
+  OutsideHome* outside = nullptr;
 };
 
 // Recovers what the memory holds, and serves it.
@@ -99,7 +99,8 @@ struct Owner {
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
                            .identity = options.identity,
                            .unseen_ns = 8 * kMillisecond_ns,
-                           .transfers = options.transfers});
+                           .transfers = options.transfers,
+                           .outside = options.outside});
     }
     service =
         std::make_unique<ObjectService>(ObjectService::Parts{.store = store,
