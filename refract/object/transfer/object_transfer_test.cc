@@ -180,6 +180,10 @@ TEST_F(ObjectTransferTest, a_holder_that_lies_about_pieces_is_left_before_anythi
       {with(0, UINT64_MAX)},
       {with(1, bytes.size() - 1)},
       {with(0, 0), with(0, bytes.size())},
+      // As many bytes as the object has, in the wrong places.
+      {with(1, bytes.size())},
+      {with(0, 10), with(9, bytes.size() - 10)},
+      {with(0, 10), with(11, bytes.size() - 10)},
       {with(0, 10), with(9, bytes.size() - 9)},
       {with(0, 10), with(11, bytes.size() - 11)},
       {with(0, bytes.size()), with(bytes.size(), 1)},
