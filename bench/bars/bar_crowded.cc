@@ -25,7 +25,8 @@ namespace refract::bench {
 namespace {
 
 constexpr uint64_t kKeys = 40'000;
-constexpr int kBits = 24;  // More buckets than so many keys make.
+constexpr uint64_t kFewKeys = 2'000;  // Where nothing is judged.
+constexpr int kBits = 24;             // More buckets than so many keys make.
 constexpr size_t kClients = 4;
 constexpr size_t kManyKeys = 256;  // Of one multi_get or multi_put.
 constexpr uint64_t kHonestKeys = 10'000;
@@ -46,20 +47,24 @@ Reported<uint64_t> hash_seed_of(const PrivateNode& node) {
   return reinterpret_cast<const SpaceHeader*>((*channel)->local_view().base)->hash_seed;
 }
 
+uint64_t key_count(const BarRun& run) noexcept {
+  return run.options.judged ? kKeys : kFewKeys;
+}
+
 // All as long as the crowded ones.
-std::vector<std::string> ordinary_keys() {
+std::vector<std::string> ordinary_keys(uint64_t count) {
   std::vector<std::string> keys;
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < count; ++i) {
     const uint64_t word = mix(i);
     keys.emplace_back(reinterpret_cast<const char*>(&word), sizeof(word));
   }
   return keys;
 }
 
-std::vector<std::string> crowded_keys(uint64_t seed) {
+std::vector<std::string> crowded_keys(uint64_t seed, uint64_t count) {
   const test::KeysOfHash key_of(seed);
   std::vector<std::string> keys;
-  for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(key_of.of_bucket(i, 0x123, kBits));
+  for (uint64_t i = 0; i < count; ++i) keys.push_back(key_of.of_bucket(i, 0x123, kBits));
   return keys;
 }
 
@@ -85,11 +90,13 @@ struct Logged {
 };
 
 Reported<Logged> start_logged(const BarRun& run, bool is_crowded) {
-  Reported<DurableNode> node = DurableNode::start(run, {.entries = 8 * kKeys});
+  Reported<DurableNode> node = DurableNode::start(run, {.entries = 8 * key_count(run)});
   if (!node) return report(node.error());
   const Reported<uint64_t> seed = hash_seed_of(node->node());
   if (!seed) return report(seed.error());
-  Logged made{.node = std::move(*node), .keys = is_crowded ? crowded_keys(*seed) : ordinary_keys()};
+  const uint64_t count = key_count(run);
+  Logged made{.node = std::move(*node),
+              .keys = is_crowded ? crowded_keys(*seed, count) : ordinary_keys(count)};
   Reported<Client> client = connect_to(made.node.node());
   if (!client) return report(client.error());
   if (const Reported<> put = put_all(*client, made.keys); !put) return report(put.error());
@@ -98,7 +105,7 @@ Reported<Logged> start_logged(const BarRun& run, bool is_crowded) {
 }
 
 Reported<double> start_seconds(Logged& logged, uint64_t index) {
-  const std::string& key = logged.keys[index % kKeys];
+  const std::string& key = logged.keys[index % logged.keys.size()];
   const Reported<double> seconds = logged.node.start_again(key, key);
   logged.node.stop();
   return seconds;
@@ -176,7 +183,7 @@ Reported<Outcome> measure_crowded_restart(BarRun& run) {
   if (!ordinary) return report(ordinary.error());
   Reported<Logged> crowded = start_logged(run, true);
   if (!crowded) return report(crowded.error());
-  return in_turns(run, fmt::format("{} keys in the log, no snapshot", kKeys),
+  return in_turns(run, fmt::format("{} keys in the log, no snapshot", key_count(run)),
                   [&](uint64_t turn) {
                     const Reported<double> one = start_seconds(*ordinary, turn * 997);
                     return ratio_of({.ours = {"keys of one bucket", start_seconds(*crowded, turn * 997)},
@@ -190,15 +197,16 @@ Reported<Outcome> measure_crowded_restart(BarRun& run) {
 // Over shm the others put alone: gets of ordinary keys would ask the server for nothing. Over TCP all of them
 // are calls, whatever the keys.
 Reported<Outcome> measure_beside(BarRun& run, bool over_tcp) {
+  const uint64_t count = key_count(run);
   const NodeOptions options{.program = run.options.node_program,
-                            .memory_limit_bytes = node_memory_bytes(16 * kKeys),
+                            .memory_limit_bytes = node_memory_bytes(16 * count),
                             .listen_address = over_tcp ? "127.0.0.1" : ""};
   const Reported<PrivateNode> node = PrivateNode::start(options);
   if (!node) return report(node.error());
   const Reported<uint64_t> seed = hash_seed_of(*node);
   if (!seed) return report(seed.error());
-  const std::vector<std::string> ordinary = ordinary_keys();
-  const std::vector<std::string> crowded = crowded_keys(*seed);
+  const std::vector<std::string> ordinary = ordinary_keys(count);
+  const std::vector<std::string> crowded = crowded_keys(*seed, count);
   Reported<Client> loader = connect_to(*node);
   if (!loader) return report(loader.error());
   for (const auto* keys : {&ordinary, &crowded}) {
@@ -208,7 +216,7 @@ Reported<Outcome> measure_beside(BarRun& run, bool over_tcp) {
   return in_turns(
       run,
       fmt::format("{} clients over {} {} {} of {} keys at a time; the honest one on shm", kClients,
-                  over_tcp ? "TCP" : "shm", over_tcp ? "put and get" : "put", kManyKeys, kKeys),
+                  over_tcp ? "TCP" : "shm", over_tcp ? "put and get" : "put", kManyKeys, count),
       [&](uint64_t turn) -> Reported<Turn> {
         const Reported<Beside> one = honest_puts(run, node->socket_path(), others, ordinary, turn);
         if (!one) return report(one.error());

@@ -49,6 +49,7 @@ struct BarsCommand final : public BenchCommand {
     // First of all: it forks, and this process is small now.
     const Reported<std::unique_ptr<References>> references = References::start(timer);
     if (!references) return report(references.error());
+    if (smoke) (*references)->keep_first();
     BarRun bar_run{.options = options, .timer = timer, .references = **references};
     const auto show = [is_shown](const std::string& text) {
       if (is_shown) fmt::print("{}\n", text);

@@ -111,6 +111,7 @@ Reported<Found> GrowthCommand::run(const arguments::Command& /*app*/, bool is_sh
   // First of all: it forks, and this process is small now.
   const Reported<std::unique_ptr<References>> references = References::start(timer);
   if (!references) return report(references.error());
+  if (is_small) (*references)->keep_first();
   BarRun bar_run = {.options = bars, .timer = timer, .references = **references};
   GrowthRun growth_run = {.options = options, .bars = bar_run};
   if (is_shown) {

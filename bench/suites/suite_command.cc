@@ -48,6 +48,7 @@ class ClaimRunner {
       Reported<std::unique_ptr<References>> started = References::start(timer_);
       if (!started) return report(started.error());
       references_ = std::move(*started);
+      if (!options_.judged) references_->keep_first();
     }
     BarRun run = {.options = options_, .timer = timer_, .references = *references_};
     return measure_claim(suite, run);
