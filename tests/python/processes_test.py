@@ -232,7 +232,9 @@ class Processes(unittest.TestCase):
                  "client.create('large', 60 << 20, room_timeout=None)"]
         for wait in waits:
             with self.subTest(wait=wait), beside(f"""
-                    import threading
+                    import signal, threading
+                    # What a shell starts in the background ignores it otherwise.
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
                     client = objects.connect(sys.argv[1])
                     subscription = client.subscribe()
                     while subscription.next(0.01):
@@ -328,8 +330,14 @@ def work(number):
     while True:
         held, name = client.get('a'), f'{os.getpid()} {number}'
         client.put(name, bytes(100_000)); client.delete(name)
-        new = client.create(name, 1000); del new
         memoryview(held)
+for number in range(4): threading.Thread(target=work, args=(number,), daemon=True).start()
+time.sleep(0.1)""",
+            "daemons that abandon what they make": """
+import threading
+def work(number):
+    while True:
+        new = client.create(f'{os.getpid()} {number}', 1000); del new
 for number in range(4): threading.Thread(target=work, args=(number,), daemon=True).start()
 time.sleep(0.1)""",
             "atexit": "import atexit; atexit.register(lambda: (client.get('a'), client.close()))",

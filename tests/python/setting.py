@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
@@ -74,9 +75,13 @@ def beside(program, *words):
     """Another process while this one continues; it is killed at the end, if it is there still."""
     with subprocess.Popen(command_of(program, *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True, env=environment()) as process:
+        # A line that does not come is an empty one in the end.
+        patience = threading.Timer(PATIENCE_S, process.kill)
+        patience.start()
         try:
             yield process
         finally:
+            patience.cancel()
             process.kill()
 
 
