@@ -407,17 +407,16 @@ bool Meeting::State::attach(uint64_t id, Client& client, uint16_t version) noexc
   welcome.connection = id;
   welcome.space_bytes_max = options.space_bytes_max;
   welcome.connection_bytes = memory_bytes;
-  const std::array<int, 3> descriptors = {page_read.get(), memory->get(), client_end.get()};
-  if (!send_message(client.control.get(), object_bytes(welcome), descriptors)) return false;
-  if (!send_regions(client, 0)) return false;
   client.memory = std::move(*memory);
   client.doorbell = std::move(server_end);
   client.attached = true;
   --pending_count;
   ++attached_count;
   ++counters.attached;
+  // Before the client knows of its memory: what it pins there is announced to an owner that can know of it.
   if (options.on_attach) options.on_attach(client.attachment(id));
-  return true;
+  const std::array<int, 3> descriptors = {page_read.get(), client.memory.get(), client_end.get()};
+  return send_message(client.control.get(), object_bytes(welcome), descriptors) && send_regions(client, 0);
 }
 
 bool Meeting::State::send_regions(const Client& client, size_t first) noexcept {

@@ -82,7 +82,7 @@ int ShardServer::open() {
     return kExitRefused;
   }
   for (const fabric::shm::Attachment& attachment : birth_.meeting.attachments()) adopt(attachment);
-  pins_.add(domain_->pins());
+  pins_.add(local_pins_);
   if (const int code = open_store(); code != 0) return code;
   make_services();
   shard_.add(*this);
@@ -195,11 +195,10 @@ bool ShardServer::grow_now(uint64_t value_bytes) {
   const uint64_t before = heap_->end();
   want(value_bytes);
   while (asked_ && heap_->end() == before) {
+    if (take_waiting() > 0) continue;
+    if (has_ended_) return false;
     pollfd link{.fd = birth_.link.descriptor(), .events = POLLIN, .revents = 0};
     (void)::poll(&link, 1, -1);
-    bool ended = false;
-    while (auto received = birth_.link.receive(ended)) take(*received);
-    if (ended) return false;
   }
   return heap_->end() > before;
 }
@@ -220,10 +219,9 @@ fabric::Domain* ShardServer::network() noexcept {
 
 // The keeper makes memory while the shard fills what it has.
 void ShardServer::grow_ahead(uint64_t bytes) {
-  bool ended = false;
-  while (auto received = birth_.link.receive(ended)) take(*received);
+  (void)take_waiting();
   const uint64_t wanted = std::min(bytes, kAheadBytes);
-  if (!ended && can_grow(0) && heap_->stats().bytes_free < wanted) want(0);
+  if (!has_ended_ && can_grow(0) && heap_->stats().bytes_free < wanted) want(0);
 }
 
 void ShardServer::make_services() {
@@ -421,14 +419,44 @@ void ShardServer::serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKe
   }
 }
 
-size_t ShardServer::read_link() {
-  bool ended = false;
-  size_t count = 0;
-  while (auto received = birth_.link.receive(ended)) {
-    ++count;
-    take(*received);
+// What else the keeper says is for the server's own turn: this may be in the middle of a change of the heap.
+void ShardServer::adopt_waiting() {
+  while (auto received = birth_.link.receive(has_ended_)) {
+    if (received->message.kind == LinkKind::kAttach) {
+      take(*received);
+    } else {
+      unread_.push_back(std::move(*received));
+    }
   }
-  if (ended) shard_.stop();
+}
+
+// A reader pins, then looks again whether the record stands; the owner has removed it. So of a client that is
+// let in behind this look the second one fails.
+void ShardServer::LocalPins::collect(PinSet& pins) noexcept {
+  store_load_fence();
+  server_.adopt_waiting();
+  server_.domain_->pins().collect(pins);
+}
+
+size_t ShardServer::take_waiting() {
+  size_t count = 0;
+  while (true) {
+    if (unread_.empty()) {
+      auto received = birth_.link.receive(has_ended_);
+      if (!received) break;
+      unread_.push_back(std::move(*received));
+    }
+    const LinkEnd::Received received = std::move(unread_.front());
+    unread_.pop_front();
+    ++count;
+    take(received);
+  }
+  return count;
+}
+
+size_t ShardServer::read_link() {
+  const size_t count = take_waiting();
+  if (has_ended_) shard_.stop();
   return count;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -121,6 +122,10 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   [[nodiscard]] observe::Peer peer_of(const fabric::Channel& channel) const;
   void adopt(const fabric::shm::Attachment& attachment);
   void serve(uint16_t region, uint64_t base, uint64_t bytes, RemoteKey key);
+  // Clients that the keeper has let in, from then on they may pin.
+  void adopt_waiting();
+  // All that the keeper has said.
+  size_t take_waiting();
   size_t read_link();
   void take(const LinkEnd::Received& received);
   void map(const LinkMessage& message, int descriptor);
@@ -131,12 +136,24 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   [[nodiscard]] bool is_node(rpc::SessionId session) const noexcept;
   void take_members(int descriptor);
 
+  // What local clients have pinned, those among them that have just come: the keeper tells the server of a
+  // client before the client has the memory in which it announces its pins.
+  class LocalPins final : public PinSource {
+   public:
+    explicit LocalPins(ShardServer& server) noexcept : server_(server) {}
+    void collect(PinSet& pins) noexcept override;
+
+   private:
+    ShardServer& server_;
+  };
+
   // In the order in which they must be made.
   ShardBirth birth_;
   const std::string& name_;  // For the log.
   StoreClock clock_;
   runtime::Shard shard_;
   Writer writer_;
+  LocalPins local_pins_{*this};
   kv::PinSources pins_;
   std::optional<CopyTeam> copies_;  // Of what the domain READs. Nothing: its thread copies alone.
   std::unique_ptr<fabric::shm::ServerDomain> domain_;
@@ -161,6 +178,8 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
     uint32_t user = 0;
   };
   std::unordered_map<uint64_t, Owner> owners_;  // Of local connections.
+  std::deque<LinkEnd::Received> unread_;        // What came before a client that was adopted out of turn.
+  bool has_ended_ = false;                      // The keeper's end of the link.
   uint64_t polls_ = 0;
   bool asked_ = false;
   uint64_t refused_until_ns_ = 0;  // As much as this, or more.
