@@ -57,6 +57,9 @@ struct RunOutcome {
   uint64_t away = 0;
   uint64_t pulls = 0;
   uint64_t asked_all = 0;
+  uint64_t from_several = 0;
+  uint64_t givers_left = 0;
+  uint64_t reads = 0;
   uint64_t kills = 0;
   uint64_t losses = 0;
   uint64_t lists = 0;
@@ -75,6 +78,9 @@ struct RunOutcome {
     away += other.away;
     pulls += other.pulls;
     asked_all += other.asked_all;
+    from_several += other.from_several;
+    givers_left += other.givers_left;
+    reads += other.reads;
     kills += other.kills;
     losses += other.losses;
     lists += other.lists;
@@ -87,10 +93,11 @@ struct RunOutcome {
   [[nodiscard]] std::string text() const {
     return fmt::format(
         "{} puts, {} gets, {} misses, {} deletes, {} that missed a node, {} answers that a node is away, {} "
-        "pulls, {} times all were asked, {} kills, {} memories lost, {} lists, {} cuts, {} times two copies "
-        "were counted, {} objects that outlived a memory, {} losses of Redis, {} cuts from it",
-        puts, gets, misses, deletes, partial_deletes, away, pulls, asked_all, kills, losses, lists, cuts,
-        promises, outlived, redis_losses, redis_cuts);
+        "pulls, {} of them from several, {} holders left, {} READs, {} times all were asked, {} kills, {} "
+        "memories lost, {} lists, {} cuts, {} times two copies were counted, {} objects that outlived a "
+        "memory, {} losses of Redis, {} cuts from it",
+        puts, gets, misses, deletes, partial_deletes, away, pulls, from_several, givers_left, reads,
+        asked_all, kills, losses, lists, cuts, promises, outlived, redis_losses, redis_cuts);
   }
 };
 
@@ -110,9 +117,15 @@ class DirectoryRun {
     const bool has_four = options.seed % 3 == 0;
     for (const char name : has_four ? std::string("abcd") : std::string("abc")) names_.push_back({name});
     const cluster::MemberList list = make_list();
+    // A long value comes by several messages or READs, from two holders where there are so many.
+    const SimMember::Options small{.redis = is_in_redis_ ? &redis() : nullptr,
+                                   .silent_after_ns = kSilentAfter_ns,
+                                   .transfers = {.piece_bytes = 300,
+                                                 .message_bytes = 400,
+                                                 .stall_ns = 2 * kMillisecond_ns,
+                                                 .stall_alone_ns = 8 * kMillisecond_ns}};
     for (const std::string& name : names_) {
-      nodes_.push_back(std::make_unique<SimMember>(world_, name, list, is_in_redis_ ? &redis() : nullptr,
-                                                   kSilentAfter_ns));
+      nodes_.push_back(std::make_unique<SimMember>(world_, name, list, small));
     }
     for (size_t i = 0; i < names_.size() * 2; ++i) {
       workers_.emplace_back().client =
@@ -378,6 +391,9 @@ class DirectoryRun {
     const object::Directory::Counts counts = node.counts();
     outcome_.pulls += counts.pulls;
     outcome_.asked_all += counts.asked_all;
+    outcome_.from_several += counts.pulls_from_several;
+    outcome_.givers_left += counts.givers_left;
+    outcome_.reads += counts.transfer_reads;
   }
   void start(SimMember& node) { node.restart(); }
   // What was on it alone is gone.
@@ -613,6 +629,9 @@ TEST(DirectoryCampaign, one_id_is_one_object_and_what_is_deleted_stays_away) {
   EXPECT_GT(all.away, 100U);
   EXPECT_GT(all.pulls, 500U);
   EXPECT_GT(all.asked_all, 20U);
+  EXPECT_GT(all.from_several, 20U);
+  EXPECT_GT(all.givers_left, 20U);
+  EXPECT_GT(all.reads, 500U);
   EXPECT_GT(all.kills, 50U);
   EXPECT_GT(all.losses, 10U);
   EXPECT_GT(all.lists, 10U);

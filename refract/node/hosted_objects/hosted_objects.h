@@ -20,6 +20,7 @@
 #include "refract/object/owner/object_service.h"
 #include "refract/object/owner/object_store.h"
 #include "refract/object/redis/redis_home.h"
+#include "refract/object/transfer/transfer_giver.h"
 
 namespace refract::node {
 
@@ -53,6 +54,8 @@ class HostedObjects final : public HostedStore {
   std::unique_ptr<object::RedisHome> redis_home_;  // Where the directory is in Redis.
   std::unique_ptr<object::Directory> directory_;   // Where the node shares its objects with others.
   std::unique_ptr<object::ObjectService> service_;
+  std::unique_ptr<object::TransferGiver> giver_;  // Likewise the next.
+  std::optional<object::PathTeller> path_teller_;
 };
 
 // The first row of the shard of objects. Its area is that of a table.

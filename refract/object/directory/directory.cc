@@ -36,7 +36,10 @@ Task<> Signal::wait_until(uint64_t moment_ns) {
   co_await shard_.sleep_for(0);
 }
 
-Directory::State::State(const Parts& given) : parts(given), care(given.shard) {
+Directory::State::State(const Parts& given)
+    : parts(given),
+      pull_room({.store = given.store, .shard = given.shard, .growth = given.growth, .pins = given.pins}),
+      care(given.shard) {
   if (parts.outside != nullptr) outside = std::make_unique<Outside>(*this, *parts.outside);
   for (const ObjectStore::OpenCreation& found : parts.store.creations()) {
     if (found.is_pulled) {
@@ -311,6 +314,7 @@ void Directory::session_closed(rpc::SessionId session) noexcept {
 
 void Directory::answer_to(Asker* asker) noexcept {
   state_->asker = asker;
+  state_->pull_room.tell(asker);
 }
 
 bool Directory::needs_claim(std::string_view id) const noexcept {
@@ -326,8 +330,8 @@ void Directory::unclaim(std::string_view id, uint64_t birth) {
   state_->unclaim(id, birth);
 }
 
-void Directory::want(std::string_view id, uint64_t arrival) {
-  state_->want(id, arrival);
+void Directory::want(std::string_view id, uint64_t arrival, const PullWish& wish) {
+  state_->want(id, arrival, wish);
 }
 
 void Directory::remove(std::string_view id, uint64_t birth, uint64_t ticket) {
@@ -398,6 +402,7 @@ Directory::Counts Directory::counts() const noexcept {
   counts.home = state_->table.counts();
   counts.is_complete = state_->list_version != 0 && state_->table.is_complete();
   counts.tombstones = state_->parts.store.tombstones().size();
+  counts.room = state_->pull_room.counts();
   counts.short_ones = state_->short_ones.size();
   for (const auto& [name, peer] : state_->peers) counts.streams += peer->collects ? 1 : 0;
   if (state_->outside != nullptr) {
@@ -409,6 +414,14 @@ Directory::Counts Directory::counts() const noexcept {
     counts.streams += peer.collects ? 1 : 0;
   }
   return counts;
+}
+
+NamedPaths Directory::paths() const {
+  NamedPaths paths;
+  for (const State::Peer* peer : state_->by_index) {
+    if (!state_->is_self(*peer->index)) paths.emplace_back(peer->name, &peer->path);
+  }
+  return paths;
 }
 
 const HomeTable& Directory::home() const noexcept {

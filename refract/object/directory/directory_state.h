@@ -173,7 +173,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void end_releases(MemberIndex home);
 
   // --- directory_pulls.cc: what clients of this node want ---
-  void want(std::string_view id, uint64_t arrival);
+  void want(std::string_view id, uint64_t arrival, const PullWish& wish);
   [[nodiscard]] Task<> look_for(std::string id);
   // One look at all nodes: Search::code.
   [[nodiscard]] Task<> look(Search& search);
@@ -191,8 +191,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   [[nodiscard]] Task<> ask_members(Search& search);
   [[nodiscard]] Task<std::string> ask_member(Peer& peer, Search& search);
   [[nodiscard]] Task<> pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search);
-  [[nodiscard]] Task<Code> pull(Peer& holder, Pull pull);
-  [[nodiscard]] Task<Code> take_room(const Pull& pull);
+  [[nodiscard]] Task<Code> pull(std::vector<Peer*> givers, Pull pull);
+  void note_transfer(const TransferOutcome& outcome);
   void raise_want(std::string_view id);
   // Whether the home may not know yet what this member has, or had, of the id.
   [[nodiscard]] bool has_unsaid(std::string_view id) const;
@@ -227,11 +227,11 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   bool is_ending = false;
 
   std::unordered_map<std::string, std::unique_ptr<Want>> wants;
+  PullRoom pull_room;
   std::map<std::string, Pulling> pulls;
   std::unordered_map<std::string, Passed> passed;  // Where a copy went last.
   std::deque<std::pair<uint64_t, std::string>> passed_order;
   uint64_t passed_lost_until_ns = 0;  // Not all of them are known.
-
   std::map<Named, Placing> placings;  // Births of which some member was told to get a copy, or would not.
   std::set<Named> short_ones;         // Births with too few copies.
   bool is_caring = false;

@@ -61,6 +61,7 @@ Task<> Directory::State::run_stream(Peer& peer, uint32_t run) {
     if (!is_running(peer, run)) co_return;
     if (code == Code::kOk) {
       peer.is_agreed = peer.collects = true;
+      ++peer.begun;
       // The home's word on deletes may come now.
       order_drops(peer);
       care_again();
@@ -166,9 +167,10 @@ Task<Code> Directory::State::report(Peer& peer, rpc::Session* session, uint32_t 
         next = 0;
         if (is_walked && peer.changes.empty()) break;
         if (is_walked) {
-          gathered.assign(std::make_move_iterator(peer.changes.begin()),
-                          std::make_move_iterator(peer.changes.end()));
-          peer.changes.clear();
+          // Look-ups wait for what stands among the changes, or in the page.
+          if (bytes + bytes_in_page(peer.changes.front().id) > room) break;
+          gathered.push_back(std::move(peer.changes.front()));
+          peer.changes.pop_front();
           continue;
         }
         cursor = gather(*peer.index, cursor, gathered);

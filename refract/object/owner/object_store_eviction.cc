@@ -82,14 +82,15 @@ void ObjectStore::State::choose_oldest(uint64_t bytes, std::vector<Number>& batc
     oldest.push_back(number);
     looked_at += parts_of(object).counted_bytes();
   }
-  std::ranges::stable_partition(oldest, [this](Number number) {
-    return (header_of(index.object(number)).flags & ObjectHeader::kPulled) != 0;
-  });
   uint64_t chosen = 0;
-  for (const Number number : oldest) {
-    if (chosen >= bytes || batch.size() >= budget) break;
-    batch.push_back(number);
-    chosen += parts_of(index.object(number)).counted_bytes();
+  for (const bool is_pulled : {true, false}) {
+    for (const Number number : oldest) {
+      const uint16_t flags = header_of(index.object(number)).flags;
+      if (((flags & ObjectHeader::kPulled) != 0) != is_pulled) continue;
+      if (chosen >= bytes || batch.size() >= budget) return;
+      batch.push_back(number);
+      chosen += parts_of(index.object(number)).counted_bytes();
+    }
   }
 }
 

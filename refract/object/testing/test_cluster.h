@@ -36,18 +36,18 @@ inline cluster::MemberList list_of(uint64_t version, std::initializer_list<std::
 
 class SimMember {
  public:
-  static constexpr uint64_t kChunks = 24;
-  static constexpr uint64_t kLimit = 12 * kMiB;
+  struct Options {
+    uint64_t chunks = 24;
+    uint64_t limit = 12 * kMiB;
+    const RedisProcess* redis = nullptr;  // Has the directory; null: members are homes.
+    uint64_t silent_after_ns = 5 * kSecond_ns;
+    TransferLimits transfers = {};
+  };
 
-  // With a Redis, that has the directory.
-  SimMember(sim::World& world, std::string_view name, cluster::MemberList list,
-            const RedisProcess* redis = nullptr, uint64_t silent_after_ns = 5 * kSecond_ns)
-      : host(world.add_host(name)),
-        list_(std::move(list)),
-        world_(world),
-        name_(name),
-        redis_(redis),
-        silent_after_ns_(silent_after_ns) {
+  SimMember(sim::World& world, std::string_view name, cluster::MemberList list)
+      : SimMember(world, name, std::move(list), Options{}) {}
+  SimMember(sim::World& world, std::string_view name, cluster::MemberList list, const Options& options)
+      : host(world.add_host(name)), options_(options), list_(std::move(list)), world_(world), name_(name) {
     begin_memory();
     host.on_restart([this](sim::Host&) { start(); });
     start();
@@ -68,17 +68,17 @@ class SimMember {
   }
 
   struct Process {
-    Process(sim::Host& host, const cluster::MemberList& list, const std::string& name,
-            const RedisProcess* redis, uint64_t silent_after_ns, const OwnerOptions& options)
+    Process(sim::Host& host, const cluster::MemberList& list, const std::string& name, const Options& of,
+            const OwnerOptions& options)
         : members(checked(cluster::Members::create(list, name))),
           peers(host.shard(), host.domain()),
-          line(redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *redis)),
-          home(redis == nullptr
+          line(of.redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *of.redis)),
+          home(of.redis == nullptr
                    ? nullptr
                    : std::make_unique<RedisHome>(RedisHome::Parts{.line = *line,
                                                                   .shard = host.shard(),
                                                                   .seed = options.identity[0],
-                                                                  .silent_after_ns = silent_after_ns,
+                                                                  .silent_after_ns = of.silent_after_ns,
                                                                   .by_shard_clock = true})),
           owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get())) {
       owner.directory->follow(members);
@@ -111,31 +111,31 @@ class SimMember {
     struct alignas(4096) Page {
       std::byte bytes[4096];
     };
-    std::vector<Page> pages(kChunks * kChunkBytes / sizeof(Page));
+    const uint64_t bytes = options_.chunks * kChunkBytes;
+    std::vector<Page> pages(bytes / sizeof(Page));
     auto* base = static_cast<std::byte*>(pages.data()->bytes);
-    test::format_space(base, 2, kChunks, host.clock());
+    test::format_space(base, 2, options_.chunks, host.clock());
     memories_.push_back(std::make_unique<sim::VisibleMemory>(
-        sim::VisibleMemory::Options{
-            .bytes = kChunks * kChunkBytes, .bytes_max = kChunks * kChunkBytes, .seed = memories_.size() + 1},
+        sim::VisibleMemory::Options{.bytes = bytes, .bytes_max = bytes, .seed = memories_.size() + 1},
         std::vector<std::byte>(base, base + 2 * kChunkBytes)));
     host.attach(memories_.back().get());
     identity_ = {world_.prng().next(), world_.prng().next()};
   }
   void start() {
-    process = &host.emplace<Process>(host, list_, name_, redis_, silent_after_ns_,
+    process = &host.emplace<Process>(host, list_, name_, options_,
                                      OwnerOptions{.base = memories_.back()->owner(),
-                                                  .chunks = kChunks,
+                                                  .chunks = options_.chunks,
                                                   .log = memories_.back().get(),
-                                                  .limit = kLimit,
+                                                  .limit = options_.limit,
                                                   .growth = nullptr,
-                                                  .identity = identity_});
+                                                  .identity = identity_,
+                                                  .transfers = options_.transfers});
   }
 
+  const Options options_;
   cluster::MemberList list_;
   sim::World& world_;
   std::string name_;
-  const RedisProcess* redis_;
-  uint64_t silent_after_ns_;
   std::array<uint64_t, 2> identity_{};
   std::vector<std::unique_ptr<sim::VisibleMemory>> memories_;
 };

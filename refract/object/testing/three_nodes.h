@@ -33,8 +33,8 @@ class Three {
   explicit Three(bool is_in_redis) : world(three_network(1)), list(list_of(1, {"a", "b", "c"})) {
     if (is_in_redis) REFRACT_CHECK(redis().ask({"FLUSHALL"}).text == "OK");
     for (const cluster::Member& member : list.members) {
-      nodes.push_back(
-          std::make_unique<SimMember>(world, member.name, list, is_in_redis ? &redis() : nullptr));
+      nodes.push_back(std::make_unique<SimMember>(
+          world, member.name, list, SimMember::Options{.redis = is_in_redis ? &redis() : nullptr}));
       streams = is_in_redis ? 3 : 2;
     }
     for (const cluster::Member& member : list.members) {
