@@ -118,14 +118,14 @@ class DirectoryRun {
     for (const char name : has_four ? std::string("abcd") : std::string("abc")) names_.push_back({name});
     const cluster::MemberList list = make_list();
     // A long value comes by several messages or READs, from two holders where there are so many.
-    const SimMember::Options options_of_each{.transfers = {.piece_bytes = 300,
-                                                           .message_bytes = 400,
-                                                           .stall_ns = 2 * kMillisecond_ns,
-                                                           .stall_alone_ns = 8 * kMillisecond_ns},
-                                             .redis = is_in_redis_ ? &redis() : nullptr,
-                                             .silent_after_ns = kSilentAfter_ns};
+    const SimMember::Options small{.redis = is_in_redis_ ? &redis() : nullptr,
+                                   .silent_after_ns = kSilentAfter_ns,
+                                   .transfers = {.piece_bytes = 300,
+                                                 .message_bytes = 400,
+                                                 .stall_ns = 2 * kMillisecond_ns,
+                                                 .stall_alone_ns = 8 * kMillisecond_ns}};
     for (const std::string& name : names_) {
-      nodes_.push_back(std::make_unique<SimMember>(world_, name, list, options_of_each));
+      nodes_.push_back(std::make_unique<SimMember>(world_, name, list, small));
     }
     for (size_t i = 0; i < names_.size() * 2; ++i) {
       workers_.emplace_back().client =

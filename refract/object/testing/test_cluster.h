@@ -39,9 +39,9 @@ class SimMember {
   struct Options {
     uint64_t chunks = 24;
     uint64_t limit = 12 * kMiB;
-    TransferLimits transfers = {};
-    const RedisProcess* redis = nullptr;  // That has the directory.
+    const RedisProcess* redis = nullptr;  // Has the directory; null: members are homes.
     uint64_t silent_after_ns = 5 * kSecond_ns;
+    TransferLimits transfers = {};
   };
 
   SimMember(sim::World& world, std::string_view name, cluster::MemberList list)
@@ -68,17 +68,17 @@ class SimMember {
   }
 
   struct Process {
-    Process(sim::Host& host, const cluster::MemberList& list, const std::string& name,
-            const RedisProcess* redis, uint64_t silent_after_ns, const OwnerOptions& options)
+    Process(sim::Host& host, const cluster::MemberList& list, const std::string& name, const Options& of,
+            const OwnerOptions& options)
         : members(checked(cluster::Members::create(list, name))),
           peers(host.shard(), host.domain()),
-          line(redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *redis)),
-          home(redis == nullptr
+          line(of.redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *of.redis)),
+          home(of.redis == nullptr
                    ? nullptr
                    : std::make_unique<RedisHome>(RedisHome::Parts{.line = *line,
                                                                   .shard = host.shard(),
                                                                   .seed = options.identity[0],
-                                                                  .silent_after_ns = silent_after_ns,
+                                                                  .silent_after_ns = of.silent_after_ns,
                                                                   .by_shard_clock = true})),
           owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get())) {
       owner.directory->follow(members);
@@ -122,7 +122,7 @@ class SimMember {
     identity_ = {world_.prng().next(), world_.prng().next()};
   }
   void start() {
-    process = &host.emplace<Process>(host, list_, name_, options_.redis, options_.silent_after_ns,
+    process = &host.emplace<Process>(host, list_, name_, options_,
                                      OwnerOptions{.base = memories_.back()->owner(),
                                                   .chunks = options_.chunks,
                                                   .log = memories_.back().get(),
