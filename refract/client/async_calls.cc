@@ -128,17 +128,28 @@ bool AsyncCalls::pin_at_once(Connection::Reader& reader, Connection& connection,
 
 Code AsyncCalls::view_directly(Connection& connection, const kv::HashedKey& key, View& view) {
   Connection::Reader& reader = *connection.reader();
-  const uint64_t hash = key.hash(reader.hash_seed());
-  const kv::Found found = reader.get(key.bytes(), hash, OwnRoom{&view});
-  if (found.code == Code::kOk) {
-    view.size_ = found.value_bytes;
-    view.version_ = found.version;
+  const Connection::Reader::Pinned seen =
+      reader.copy_or_pin(key.bytes(), key.hash(reader.hash_seed()), view.own_);
+  if (seen.found.code != Code::kOk) return seen.found.code;
+  if (seen.pin >= 0) {
+    hold(view, connection, seen);
+  } else {
+    view.size_ = seen.found.value_bytes;
+    view.version_ = seen.found.version;
   }
-  if (found.code != Code::kTooLarge) return found.code;
-  const Connection::Reader::Pinned pinned = reader.pin(key.bytes(), hash);
-  if (pinned.found.code == Code::kOk) hold(view, connection, pinned);
-  return pinned.found.code;
+  return Code::kOk;
 }
+
+namespace {
+
+Code view_by_reader(Connection& connection, const kv::HashedKey& key, View& view) {
+  Connection::Reader& reader = *connection.reader();
+  const uint64_t hash = key.hash(reader.hash_seed());
+  if (AsyncCalls::view_at_once(reader, connection, Bytes(key.bytes()), hash, view)) return Code::kOk;
+  return AsyncCalls::view_directly(connection, key, view);
+}
+
+}  // namespace
 
 // Of a view that owns its bytes.
 struct AsyncCalls::CopyRoom {
@@ -159,7 +170,7 @@ Task<Result<View>> AsyncCalls::view(KeyOwner place) {
   Sink<CopyRoom> sink(room);
   const Code code = co_await peers_.read(
       place,
-      [&](Connection& connection, const kv::HashedKey& key) { return view_directly(connection, key, view); },
+      [&](Connection& connection, const kv::HashedKey& key) { return view_by_reader(connection, key, view); },
       [&](Connection& connection, const kv::HashedKey& key, uint64_t deadline_ns) {
         return ask_get(connection, key, sink, got, deadline_ns);
       });

@@ -65,7 +65,8 @@ class AsyncCalls {
   [[nodiscard]] Code get_directly(const KeyOwner& place, const Room& room, Got& got);
   // `begun_ns`: when an attempt began that has failed already; 0: there was none.
   [[nodiscard]] runtime::Task<Result<Got>> get_slowly(KeyOwner place, Room room, uint64_t begun_ns = 0);
-  // REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try view().
+  // What view_at_once() does not settle. REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try
+  // view().
   [[nodiscard]] static Code view_directly(Connection& connection, const kv::HashedKey& key, View& view);
   // The common case of it, inline. False: call the other.
   [[nodiscard, gnu::always_inline]] static bool view_at_once(Connection::Reader& reader,

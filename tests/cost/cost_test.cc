@@ -88,9 +88,17 @@ TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
 
 TEST_F(ClientCost, nor_is_a_view_that_holds_a_pin) {
   ASSERT_TRUE(node_.connect().put("long", std::string(200, 'v')));
-  expect_cost({"view of 200 bytes", 365, with_client([](Client& client) {
+  expect_cost({"view of 200 bytes", 384, with_client([](Client& client) {
                  const auto view = client.view("long");
                  return view && view->bytes().size() == 200 && !view->is_copy();
+               })});
+}
+
+TEST_F(ClientCost, nor_is_a_view_of_a_long_value) {
+  ASSERT_TRUE(node_.connect().put("long", std::string(8 * 1024, 'v')));
+  expect_cost({"view of 8 KiB", 639, with_client([](Client& client) {
+                 const auto view = client.view("long");
+                 return view && view->bytes().size() == 8 * 1024 && !view->is_copy();
                })});
 }
 

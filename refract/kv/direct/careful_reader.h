@@ -27,6 +27,11 @@ struct PinSink {
   Offset value{};
 };
 
+// A value that fits the room is copied into it, any other is pinned.
+struct CopyOrPin : PinSink {
+  std::span<std::byte> room;
+};
+
 template <typename Memory>
 class CarefulReader {
  public:
@@ -100,6 +105,14 @@ class CarefulReader {
 
   [[nodiscard]] Code take_value(const Seen& seen, NoCopy&) noexcept {
     return view_.is_current(seen) ? Code::kOk : Code::kInvalidated;
+  }
+
+  [[nodiscard]] Code take_value(const Seen& seen, CopyOrPin& sink) noexcept {
+    if (seen.lengths.value_bytes > sink.room.size()) {
+      return memory_.pins() == nullptr ? Code::kUnsupported : take_value(seen, static_cast<PinSink&>(sink));
+    }
+    const auto room = [&](uint64_t) noexcept { return sink.room.data(); };
+    return take_value(seen, room);
   }
 
   [[nodiscard]] Code take_value(const Seen& seen, PinSink& sink) noexcept {

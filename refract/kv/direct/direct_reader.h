@@ -92,10 +92,17 @@ class DirectReader {
                                                      Pinned& pinned) noexcept {
     PinHold hold{.pins = memory_.pins()};
     if (hold.pins == nullptr || !quick_.locate(key, hash, hold, pinned.found, pinned.value)) [[unlikely]]
-      return false;
-    pinned.pin = hold.pin;
-    hold.pins->note_stamp(hold.pin, pinned.found.version);
-    return true;
+      return pin_long_at_once(key, hash, pinned);
+    return took(hold, pinned);
+  }
+  // The same, but a value that fits `room` is copied into it, and `pin` is -1. For callers whose common cases
+  // (get_at_once, pin_at_once) have settled nothing: one search, where get and pin would be two.
+  [[nodiscard, gnu::noinline, gnu::cold]] Pinned copy_or_pin(std::span<const std::byte> key, uint64_t hash,
+                                                             std::span<std::byte> room) noexcept {
+    quick_.look_again();
+    CopyOrPin sink{{}, room};
+    const Found found = careful_.read(key, hash, sink);
+    return {.found = found, .pin = sink.pin, .value = sink.value};
   }
   void unpin(int pin) noexcept { memory_.pins()->unpin(pin); }
 
@@ -165,6 +172,17 @@ class DirectReader {
     }
     void undo() const noexcept { pins->unpin(pin); }
   };
+  [[nodiscard, gnu::always_inline]] static bool took(const PinHold& hold, Pinned& pinned) noexcept {
+    pinned.pin = hold.pin;
+    hold.pins->note_stamp(hold.pin, pinned.found.version);
+    return true;
+  }
+  [[nodiscard, gnu::noinline]] bool pin_long_at_once(std::span<const std::byte> key, uint64_t hash,
+                                                     Pinned& pinned) noexcept {
+    PinHold hold{.pins = memory_.pins()};
+    return hold.pins != nullptr && quick_.locate_long(key, hash, hold, pinned.found, pinned.value) &&
+           took(hold, pinned);
+  }
   [[nodiscard, gnu::noinline, gnu::cold]] Pinned pin_any(std::span<const std::byte> key,
                                                          uint64_t hash) noexcept {
     if (memory_.pins() == nullptr) return {.found = {.code = Code::kUnsupported}};

@@ -17,6 +17,7 @@
 
 #include "refract/base/result.h"
 #include "refract/kv/direct/known_table.h"
+#include "refract/kv/direct/slot_lead.h"
 #include "refract/kv/direct/table_view.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/memory/remote_visible.h"
@@ -42,10 +43,7 @@ class QuickReader {
   }
 
   // get in two halves, for callers that let time pass between them.
-  struct Lead {
-    Offset slot_at;
-    Slot slot;  // The first that matches. kNoSlot: the second half settles nothing.
-  };
+  using Lead = SlotLead;  // Of the first slot that matches. kNoSlot: the second half settles nothing.
   [[nodiscard, gnu::always_inline]] bool find(uint64_t hash, Lead& lead) const noexcept {
     // A copy: behind each load that others may change, members would be fetched again.
     Memory memory = memory_;
@@ -84,7 +82,7 @@ class QuickReader {
     found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
     if constexpr (requires { memory.hold(value); }) {
       if (const auto held = memory.hold(value); value_bytes <= held.kBytes) [[likely]] {
-        if (!still_holds(memory, lead, stamp)) [[unlikely]]
+        if (!lead.still_holds(memory, stamp)) [[unlikely]]
           return false;
         held.store(target, value_bytes);
         return true;
@@ -92,10 +90,10 @@ class QuickReader {
     }
     memory.copy(target, value, value_bytes);
     if constexpr (requires { Memory::kLooksTwice; }) {
-      if (!still_holds(memory, lead, stamp) || !memory.equals(value, {target, value_bytes})) [[unlikely]]
+      if (!lead.still_holds(memory, stamp) || !memory.equals(value, {target, value_bytes})) [[unlikely]]
         return false;
     }
-    return still_holds(memory, lead, stamp);
+    return lead.still_holds(memory, stamp);
   }
 
   // Of a key ahead of its get, in stages between which other keys have theirs, so that many misses overlap:
@@ -133,7 +131,7 @@ class QuickReader {
 
   // The same without the value's bytes: the buffer is held by `hold(buffer)` once its slot was seen, and is
   // the one that was meant if true is returned; else it was let go of by `hold.undo()`, if it was held at
-  // all. No bound on where the value ends is checked but the largest value that is settled here.
+  // all. No bound on where a small value ends is checked but the largest that such a value can have.
   template <typename Hold>
   [[nodiscard, gnu::always_inline]] bool locate(std::span<const std::byte> key, uint64_t hash, Hold& hold,
                                                 Found& found, Offset& value) const noexcept {
@@ -152,12 +150,27 @@ class QuickReader {
     const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
     if (value_bytes < Lengths::kAlignedValueBytes && lead.slot.names(stamp) &&
         memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[likely]] {
-      if (still_holds(memory, lead, stamp)) [[likely]] {
+      if (lead.still_holds(memory, stamp)) [[likely]] {
         found = {.code = Code::kOk, .version = stamp, .value_bytes = value_bytes};
         value = buffer.plus(sizeof(BufferHeader) + key.size());
         return true;
       }
     }
+    hold.undo();
+    return false;
+  }
+
+  // The same of long values. A search of its own, since all of it would cost the short ones.
+  template <typename Hold>
+  [[nodiscard, gnu::noinline]] bool locate_long(std::span<const std::byte> key, uint64_t hash, Hold& hold,
+                                                Found& found, Offset& value) const noexcept {
+    Lead lead;
+    if (!is_current() || key.size() > kKeyBytesMax || !find(hash, lead)) return false;
+    const Offset buffer = lead.slot.buffer();
+    if (buffer.value >= known_.buffers_end || !hold(buffer)) return false;
+    const uint64_t stamp = memory_.observe(buffer);
+    const uint64_t lengths = memory_.observe(buffer.plus(offsetof(BufferHeader, lengths)));
+    if (lead.locate_long(memory_, {.stamp = stamp, .lengths = lengths}, key, found, value)) return true;
     hold.undo();
     return false;
   }
@@ -205,12 +218,6 @@ class QuickReader {
     void undo() const noexcept {}
   };
 
-  // What was read since the stamp was seen is one content, published at a moment since then.
-  [[nodiscard, gnu::always_inline]] static bool still_holds(Memory& memory, const Lead& lead,
-                                                            uint64_t stamp) noexcept {
-    load_load_fence();
-    return memory.observe(lead.slot.buffer()) == stamp && memory.observe(lead.slot_at) == lead.slot.bits;
-  }
   // Wherever it is: no address makes a prefetch fail.
   void fetch(Memory memory, Offset buffer) const noexcept {
     memory.prefetch(buffer);

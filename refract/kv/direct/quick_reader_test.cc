@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -119,6 +121,119 @@ TEST(QuickReader, answers_nothing_while_the_bucket_count_is_none_that_a_table_ha
     EXPECT_EQ(quickly(reader, "key"), std::nullopt);
     space.writer().publish(kBucketCountAt, count);
   }
+}
+
+// Pins of one page, collected as the owner collects those of a client.
+class PagePins final : public PinSource {
+ public:
+  void collect(PinSet& pins) noexcept override { collect_pins(table, pins); }
+  PinTable table;
+};
+
+std::string any_bytes(size_t bytes, size_t salt) {
+  std::string value(bytes, ' ');
+  for (size_t i = 0; i < bytes; ++i) value[i] = static_cast<char>('a' + (i / 7 + salt) % 26);
+  return value;
+}
+
+TEST(QuickReader, pins_values_of_every_length) {
+  PagePins pins;
+  Space space({.pins = &pins});
+  PinWriter writer(&pins.table);
+  MappedMemory memory(space.base(), space.bytes(), &writer);
+  DirectReader reader(memory, space.clock());
+  EXPECT_EQ(carefully(reader, "nothing"), Code::kNotFound);
+  for (const size_t key_bytes : {1U, 16U, 40U}) {
+    const std::string key(key_bytes, 'k');
+    const uint64_t hash = reader.hash(bytes_of(key));
+    for (const size_t value_bytes : {0U, 4'095U, 4'096U, 5'000U, 300'000U}) {
+      const std::string value = any_bytes(value_bytes, key_bytes);
+      ASSERT_TRUE(space.table().put(bytes_of(key), bytes_of(value), {}));
+      DirectReader<MappedMemory>::Pinned pinned;
+      ASSERT_TRUE(reader.pin_at_once(bytes_of(key), hash, pinned)) << key_bytes << " + " << value_bytes;
+      EXPECT_EQ(pinned.found.value_bytes, value_bytes);
+      EXPECT_EQ(std::memcmp(memory.at(pinned.value), value.data(), value.size()), 0);
+      reader.unpin(pinned.pin);
+    }
+    ASSERT_TRUE(space.table().put(bytes_of(key), bytes_of(any_bytes(5'000, 1)),
+                                  {.expires_wall_ns = space.clock().wall_ns() + kSecond_ns}));
+    DirectReader<MappedMemory>::Pinned pinned;
+    EXPECT_FALSE(reader.pin_at_once(bytes_of(key), hash, pinned))
+        << "its time is the careful reader's to see";
+  }
+}
+
+// Whatever the first two words of a buffer say, no pin stays and no byte behind the space is named.
+TEST(QuickReader, pins_nothing_whose_length_makes_no_sense) {
+  PagePins pins;
+  Space space({.pins = &pins});
+  PinWriter writer(&pins.table);
+  MappedMemory memory(space.base(), space.bytes(), &writer);
+  DirectReader reader(memory, space.clock());
+  ASSERT_TRUE(space.table().put(bytes_of("k"), bytes_of(any_bytes(5'000, 0)), {}));
+  EXPECT_EQ(carefully(reader, "k"), Code::kOk);
+  const Offset buffer = space.table().standing(space.table().hashed(bytes_of("k"))).slot.buffer();
+  const Offset lengths_at = buffer.plus(offsetof(BufferHeader, lengths));
+  for (const Lengths lengths : {Lengths{.value_bytes = UINT32_MAX, .key_bytes = 1},
+                                Lengths{.value_bytes = static_cast<uint32_t>(space.bytes()), .key_bytes = 1},
+                                Lengths{.value_bytes = 5'000, .key_bytes = 2},
+                                Lengths{.value_bytes = 5'000, .key_bytes = 1, .flags = 4}}) {
+    space.writer().publish(lengths_at, lengths.word());
+    DirectReader<MappedMemory>::Pinned pinned;
+    EXPECT_FALSE(reader.pin_at_once(bytes_of("k"), reader.hash(bytes_of("k")), pinned));
+    PinSet held;
+    collect_pins(pins.table, held);
+    EXPECT_TRUE(held.empty());
+  }
+}
+
+// Memory in which something happens before one of the reader's looks.
+struct StoppedMemory : MappedMemory {
+  struct Stop {
+    int looks_left = 0;
+    std::function<void()> happens;
+  };
+  StoppedMemory(const Space& space, PinWriter& pins, Stop& at) noexcept
+      : MappedMemory(space.base(), space.bytes(), &pins), stop(&at) {}
+  [[nodiscard]] uint64_t observe(Offset at) const noexcept {
+    if (stop->looks_left > 0 && --stop->looks_left == 0) stop->happens();
+    return MappedMemory::observe(at);
+  }
+  Stop* stop;
+};
+
+// The owner replaces the value between any two looks of the reader, then writes over whatever memory is free:
+// what was pinned keeps its bytes, and is what its version names.
+TEST(QuickReader, pins_a_long_value_as_it_was_put_whenever_it_is_replaced) {
+  int refused = 0;
+  for (int looks = 1; looks <= 16; ++looks) {
+    PagePins pins;
+    Space space({.chunks = 8, .chunks_max = 8, .pins = &pins});
+    PinWriter writer(&pins.table);
+    StoppedMemory::Stop stop;
+    StoppedMemory memory(space, writer, stop);
+    DirectReader reader(memory, space.clock());
+    const std::string before = any_bytes(5'000, 1);
+    ASSERT_TRUE(space.table().put(bytes_of("k"), bytes_of(before), {}));
+    const uint64_t hash = reader.hash(bytes_of("k"));
+    const uint64_t version = reader.look(bytes_of("k"), hash).version;
+    stop = {.looks_left = looks, .happens = [&] {
+              for (size_t i = 0; i < 4; ++i) {
+                ASSERT_TRUE(space.table().put(bytes_of("k"), bytes_of(any_bytes(5'000, 2 + i)), {}));
+                space.heap().reclaim();
+              }
+            }};
+    DirectReader<StoppedMemory>::Pinned pinned;
+    if (!reader.pin_at_once(bytes_of("k"), hash, pinned)) {
+      ++refused;
+      continue;
+    }
+    const bool is_first = pinned.found.version == version;
+    const std::string expected = is_first ? before : any_bytes(5'000, 5);
+    EXPECT_EQ(std::memcmp(memory.at(pinned.value), expected.data(), expected.size()), 0) << looks;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, 16);
 }
 
 }  // namespace
