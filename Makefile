@@ -9,11 +9,12 @@ RUN_ARGS ?=
 TESTS ?= release
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test verbs bars check tidy lint format clean install
+.PHONY: help run build python test verbs bars check tidy lint format clean install
 
 help:
 	@echo 'make run       build and start a node here (RUN_ARGS="..." goes to refractd)'
 	@echo 'make build     the programs, in build/bin/'
+	@echo 'make python    the Python package, in build/python/'
 	@echo 'make test      release build and its tests, those that take long in short (TESTS=all: in full)'
 	@echo 'make verbs     the tests that need RDMA devices, in a machine that has them'
 	@echo 'make bars      measure what we promise, one line each'
@@ -29,6 +30,14 @@ build:
 	@scripts/setup build
 	@test -f $(BUILD)/build.ninja || cmake --preset programs
 	@ninja -C $(BUILD) programs
+
+# CMake leaves the package out where something is missing; what scripts/setup brings is looked for again.
+python:
+	@scripts/setup python
+	@test -f $(BUILD)/build.ninja || cmake --preset programs
+	@ninja -C $(BUILD) -t query python >/dev/null 2>&1 || cmake $(BUILD) >/dev/null
+	@ninja -C $(BUILD) python
+	@echo "PYTHONPATH=$(BUILD)/python python3 -c 'import refract; help(refract)'"
 
 # A node and its command line; what measures them is built by `make build` and `make bars`.
 run:

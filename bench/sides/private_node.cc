@@ -48,6 +48,7 @@ std::vector<std::string> arguments_for(const NodeOptions& options, const std::st
     add("--objects-limit", fmt::format("{}B", options.objects_limit_bytes));
   if (options.clients_max != 0) add("--clients-max", fmt::format("{}", options.clients_max));
   if (options.snapshots_at_full_speed) add("--data-snapshot-rate", "64TiB");
+  arguments.insert(arguments.end(), options.further.begin(), options.further.end());
   return arguments;
 }
 
@@ -80,7 +81,7 @@ Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
                                  .output_path = path + "/node.log"};
   std::string tcp_address;
   if (!options.listen_address.empty()) {
-    const Reported<uint16_t> port = free_port();
+    const Reported<uint16_t> port = options.listen_port != 0 ? options.listen_port : free_port();
     if (!port) return report(port.error());
     const std::string where = fmt::format("{}:{}", options.listen_address, *port);
     program.arguments.insert(program.arguments.end(), {"--listen-address", where});

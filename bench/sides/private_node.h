@@ -27,9 +27,11 @@ struct NodeOptions {
   std::string data_folder = {};     // Absolute; empty: one beside the socket, gone with the node.
   // Snapshots without a bound on their rate; else the knobs' defaults.
   bool snapshots_at_full_speed = false;
-  uint64_t clients_max = 0;          // The knob clients.max; 0: its default.
-  std::string eviction = {};         // The knob memory.eviction; empty: its default, none.
-  uint64_t objects_limit_bytes = 0;  // The knob objects.limit; 0: its default, no objects.
+  uint64_t clients_max = 0;               // The knob clients.max; 0: its default.
+  std::string eviction = {};              // The knob memory.eviction; empty: its default, none.
+  uint64_t objects_limit_bytes = 0;       // The knob objects.limit; 0: its default, no objects.
+  uint16_t listen_port = 0;               // With a listen_address; 0: one that is free.
+  std::vector<std::string> further = {};  // Arguments of refractd.
   // What the node is started by, such as "nsenter --net=FILE"; it must end up in the node's own process.
   std::vector<std::string> launcher = {};
 };

@@ -187,6 +187,19 @@ Result<Object> Objects::get(Bytes id, uint64_t timeout_ms) {
   return object;
 }
 
+Result<Object> Objects::get_at_once(Bytes id) {
+  Result<Object> object(std::in_place);
+  ThreadState* const mine = thread_of(*client_);
+  if (!is_id(id)) {
+    object = fail(Code::kInvalidArgument);
+  } else if (mine == nullptr) {
+    object = fail(Code::kForked);
+  } else if (!client::get_at_once(mine->objects(), id, object)) {
+    object = fail(Code::kInvalidated);
+  }
+  return object;
+}
+
 std::vector<Result<Object>> Objects::get(std::span<const Bytes> ids, uint64_t timeout_ms) {
   std::vector<Result<Object>> objects;
   objects.reserve(ids.size());
@@ -250,15 +263,22 @@ Result<ObjectPlaces> Objects::where(Bytes id) {
   return mine->wait_for(client::locate_object(mine->objects(), id));
 }
 
-std::vector<Code> Objects::prefetch(std::span<const Bytes> ids, uint64_t timeout_ms) {
+std::vector<Code> Objects::prefetch(std::span<const Bytes> ids, uint64_t timeout_ms,
+                                    const PrefetchOptions& options) {
   ThreadState* const mine = thread_of(*client_);
   std::vector<Code> codes(ids.size(), mine == nullptr ? Code::kForked : Code::kUnavailable);
   if (mine == nullptr) return codes;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (!is_id(ids[i])) codes[i] = Code::kInvalidArgument;
   }
-  mine->wait_for(client::prefetch_objects(mine->objects(), ids, codes, until_of(*mine, timeout_ms)));
+  mine->wait_for(client::prefetch_objects(mine->objects(), ids, codes, until_of(*mine, timeout_ms), options));
   return codes;
+}
+
+Result<std::vector<ObjectPath>> Objects::paths() {
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  return mine->wait_for(client::object_paths(mine->objects()));
 }
 
 Result<ObjectCopies> Objects::set_copies(Bytes id, uint32_t copies, uint64_t timeout_ms) {
@@ -365,7 +385,7 @@ Result<Object> NewObject::seal() {
   ThreadState* const mine = thread_of(*creating_->client);
   if (mine == nullptr) return fail(Code::kForked);
   Result<Object> object = mine->wait_for(client::seal_object(mine->objects(), *creating_));
-  if (!creating_->is_open) delete std::exchange(creating_, nullptr);
+  if (!creating_->is_open && !creating_->keeps_memory) delete std::exchange(creating_, nullptr);
   return object;
 }
 
@@ -374,8 +394,12 @@ Code NewObject::abandon() {
   ThreadState* const mine = thread_of(*creating_->client);
   if (mine == nullptr) return Code::kForked;
   const Code code = mine->wait_for(client::end_creation(mine->objects(), *creating_));
-  delete std::exchange(creating_, nullptr);
+  if (!creating_->keeps_memory) delete std::exchange(creating_, nullptr);
   return code;
+}
+
+void NewObject::keep_memory() noexcept {
+  if (creating_ != nullptr) creating_->keeps_memory = true;
 }
 
 }  // namespace refract

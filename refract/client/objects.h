@@ -89,9 +89,10 @@ class REFRACT_API Objects {
   // Waits for an object that is not there: not at all (0), for ever, or so long. Where nodes share their
   // objects, one that another node has is brought here first, however long that takes. kNotFound: it did not
   // come. kAway: it is not known that there is none, since some node cannot be reached. kNoSpace: no room for
-  // a copy.
-  // kOverloaded: this thread holds as many objects as it can.
+  // a copy. kOverloaded: this thread holds as many objects as it can.
   [[nodiscard]] Result<Object> get(Bytes id, uint64_t timeout_ms = 0);
+  // The same by loads alone, without a message or a wait. kInvalidated: get() has to be asked.
+  [[nodiscard]] Result<Object> get_at_once(Bytes id);
   // The same of many, all waited for together: one result each, in their order.
   [[nodiscard]] std::vector<Result<Object>> get(std::span<const Bytes> ids, uint64_t timeout_ms = 0);
   // Whether it is there, sealed: on this node or, where nodes share their objects, on any.
@@ -101,7 +102,8 @@ class REFRACT_API Objects {
   [[nodiscard]] Result<ObjectPlaces> where(Bytes id);
   // Brings copies to this node, so that a get of them is a load; waits as get() does, and holds nothing. One
   // code each.
-  [[nodiscard]] std::vector<Code> prefetch(std::span<const Bytes> ids, uint64_t timeout_ms = 0);
+  [[nodiscard]] std::vector<Code> prefetch(std::span<const Bytes> ids, uint64_t timeout_ms = 0,
+                                           const PrefetchOptions& options = {});
   // So many copies are kept on different nodes: none of them is evicted, and the nodes replace one whose node
   // has been away for a minute. Waits until there are so many. Fewer in the answer: nodes are away, have no
   // room, or there are not so many; more copies come when that changes. 0: copies go when room is needed, all
@@ -136,6 +138,8 @@ class REFRACT_API Objects {
 
   [[nodiscard]] Result<Subscription> subscribe();
   [[nodiscard]] Result<ObjectStat> stat();
+  // The node's ways to the others. kUnsupported: it shares its objects with none.
+  [[nodiscard]] Result<std::vector<ObjectPath>> paths();
   // What was wrong when a call of this thread last failed, for a person.
   [[nodiscard]] Report trouble() const;
 

@@ -99,6 +99,9 @@ class REFRACT_API NewObject {
   [[nodiscard]] Result<Object> seal();
   // Gives the room back. Also what the destructor does, where it does not say what came of it.
   Code abandon();
+  // From now on what body() and metadata() returned stays mapped after the end, too, until this goes, or the
+  // handle that seal() returned: for programs that cannot tell when the last pointer to it goes.
+  void keep_memory() noexcept;
 
  private:
   friend class Objects;

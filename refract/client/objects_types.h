@@ -73,6 +73,28 @@ struct ObjectCopies {
   uint32_t copies = 0;  // So many there are, on nodes that can be reached.
 };
 
+// How a copy comes from another node: in messages, or by its network's READs. By itself a node chooses what
+// it has found quicker for objects of that size.
+enum class Transfer : uint8_t { kAuto, kSend, kRead };
+struct PrefetchOptions {
+  Transfer transfer = Transfer::kAuto;
+  bool is_checked = false;  // The copy's bytes are compared with the other node's, by digests.
+};
+
+// What a node has learned of its way to another one. 0: not known.
+struct ObjectPath {
+  std::string node;
+  uint64_t round_trip_ns = 0;
+  uint64_t bytes_per_s = 0;
+  std::optional<uint64_t> switch_bytes;  // From here on READs are quicker. Nothing: at no size that is known.
+  struct Point {
+    uint64_t bytes = 0;       // Of the object,
+    uint64_t message_ns = 0;  // which takes so long in messages,
+    uint64_t read_ns = 0;     // and so long by READs.
+  };
+  std::vector<Point> curve;  // Of the sizes of which something is known.
+};
+
 struct ObjectNotice {
   enum class Kind : uint8_t {
     kThere,    // Was sealed before.

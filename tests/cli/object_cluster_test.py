@@ -162,6 +162,30 @@ class SharedObjectCommands(unittest.TestCase):
                      key)
         self.assertIn(key, self.do("b", "ls"))
 
+    def test_brings_copies_by_the_way_that_was_asked_for_and_shows_the_paths(self):
+        body = os.urandom(3 * MIB)
+        for number, (way, wanted) in enumerate((("send", "message_ns"), ("read", "read_ns"))):
+            for action in ("prefetch", "get"):
+                key = f"{{{self.homes['b']}}}{way}{action}"
+                self.do("a", "put", key, data=body)
+                options = ("--check",) if action == "prefetch" else ()
+                done = self.run_object("c", action, key, "--transfer", way, *options)
+                self.assertEqual(done.returncode, DONE, sentence(done))
+                got = self.run_object("c", "get", key)
+                self.assertTrue(got.stdout == body, f"{way} {action} brought other bytes")
+            rows = [json.loads(line) for line in self.do("c", "paths", "--json").splitlines()]
+            self.assertEqual([row["node"] for row in rows], ["a", "b"])
+            points = {point["bytes"]: point for point in rows[0]["curve"]}
+            self.assertGreater(points[2 * MIB][wanted], 0)
+            self.assertEqual(points[2 * MIB]["read_ns"] > 0, number == 1, "an earlier way is learned too")
+            self.assertGreater(rows[0]["round_trip_ns"], 0)
+        text = self.do("c", "paths")
+        self.assertIn("a: round trip ", text)
+        self.assertIn("2.0 MiB", text)
+        self.assertIn("b: nothing was pulled from it yet", text)
+        self.refused(WRONG, "--transfer is auto, send or read, not 'fast'", "c", "get", "x", "--transfer",
+                     "fast")
+
     def test_waits_on_one_for_what_another_puts(self):
         for command, wait in (("get", "--wait"), ("wait", "--for"), ("prefetch", "--wait")):
             key = f"{{{self.homes['c']}}}{command}"

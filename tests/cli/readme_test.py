@@ -3,7 +3,7 @@
 """README.md does what it says: each command is run as it is printed, in order, and what it prints has the
 shape that is printed below it. Numbers, sizes and times may differ; lines and labels may not.
 
-Usage: readme_test.py REFRACTD REFRACT PROJECT COMPILER [unittest arguments]
+Usage: readme_test.py REFRACTD REFRACT PROJECT COMPILER PYTHON PACKAGE [unittest arguments]
 
 The commands name /run/refract, /srv/refract and port 7400, and kill processes by name. So they run in
 namespaces of their own, for mounts, processes and the network, in which all of this is a scratch folder's.
@@ -120,15 +120,21 @@ class Person:
         self.node = None
         self.others = []
         self.said = os.path.join(folder, "node.said")
+        self.exported = {}
 
     def environment(self):
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(("REFRACT_", "XDG_"))}
-        return {**kept, "HOME": self.folder, "LC_ALL": "C.UTF-8"}
+        # `python3` is the one that the package was built for.
+        path = os.path.dirname(PYTHON) + os.pathsep + kept["PATH"]
+        return {**kept, "PATH": path, "HOME": self.folder, "LC_ALL": "C.UTF-8", **self.exported}
 
     def type(self, command):
         """A person takes a moment between two commands, in which an `everysec` log comes to the disk."""
         command = command.replace("HOST", "localhost")
+        if exported := re.fullmatch(r"export (\w+)=(\S+)", command):
+            self.exported[exported[1]] = exported[2]
+            return []
         if "^data" in command:
             time.sleep(1.5)
         if command.endswith(" &"):
@@ -219,6 +225,7 @@ class Readme(unittest.TestCase):
             os.makedirs(os.path.join(folder, "build/bin"))
             for program in (REFRACTD, REFRACT):
                 os.symlink(program, os.path.join(folder, "build/bin", os.path.basename(program)))
+            os.symlink(PACKAGE, os.path.join(folder, "build/python"))
             for place in ("/run", "/srv"):
                 mine = os.path.join(folder, place[1:])
                 os.mkdir(mine)
@@ -246,6 +253,8 @@ class Readme(unittest.TestCase):
                 flip_a_byte_of_the_log(person)
             last_heading = block.heading
             for command, wanted in block.steps:
+                if command.startswith("python3 ") and not IS_PACKAGE_HERE:
+                    continue
                 printed = person.type(command)
                 is_node = "refractd" in command and "pkill" not in command.split(";")[-1] and \
                     not command.endswith(" &")
@@ -301,6 +310,10 @@ if __name__ == "__main__":
     if not os.path.exists(DPKG_STATUS):
         print(f"skipped: README's commands load {DPKG_STATUS}, which is not here")
         sys.exit(SKIPPED)
-    REFRACTD, REFRACT, SOURCE, COMPILER = (os.path.abspath(path) for path in sys.argv[1:5])
+    REFRACTD, REFRACT, SOURCE, COMPILER, PYTHON, PACKAGE = (os.path.abspath(path) for path in sys.argv[1:7])
     PROJECT = pathlib.Path(SOURCE)
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
+    # A sanitized one needs more than a person types.
+    IS_PACKAGE_HERE = any(pathlib.Path(PACKAGE).glob("refract/_refract.*.so"))
+    if not IS_PACKAGE_HERE:
+        print("the Python package is not there, and README's commands that use it are left out")
+    unittest.main(argv=[sys.argv[0], *sys.argv[7:]])

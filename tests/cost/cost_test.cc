@@ -187,7 +187,7 @@ TEST(CallCost, nor_are_sixteen_gets_in_a_call) {
 }
 
 TEST(CallCost, nor_are_sixteen_puts_in_a_call) {
-  expect_cost({"16 puts, both ends", 19'361, by_call([](RingCalls& calls) {
+  expect_cost({"16 puts, both ends", 18'931, by_call([](RingCalls& calls) {
                  std::array<kv::RpcClient::PutItem, 16> items;
                  for (auto& item : items)
                    item = {.key = bytes_of(kKey), .value = bytes_of(kValue), .options = {}};

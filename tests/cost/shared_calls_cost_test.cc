@@ -98,7 +98,7 @@ TEST(SharedCallCost, sixteen_gets_in_one_call_are_no_longer_than_they_were) {
 }
 
 TEST(SharedCallCost, nor_are_sixteen_puts) {
-  expect_cost({"16 puts in a call, both ends", 18'273, rounds_of(&Lanes::put)});
+  expect_cost({"16 puts in a call, both ends", 17'839, rounds_of(&Lanes::put)});
 }
 
 }  // namespace

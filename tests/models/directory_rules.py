@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of the small world of directory_model.py, and what must hold in it."""
-from directory_state import ALL, CLOSED, ENDED, FIRST, HELLO, MEMBERS, REPORTED, Broken, Directory, World
+from directory_state import ALL, CLOSED, ENDED, FIRST, HELLO, MEMBERS, REPORTED, Directory, World
 from directory_worlds import MUTATIONS
+from schedules import Broken
 
 
 class Model:
+    world = World
+
     def __init__(self, broken=None, homes=(0, 1), who=None):
         assert broken is None or broken in MUTATIONS
         self.broken = broken
@@ -13,7 +16,7 @@ class Model:
 
     # --- What must hold. Says whether nothing is under way. ---
 
-    def check(self, w):
+    def is_quiet(self, w):
         copies = {copy for copy in w.copy if copy}
         if len(copies) > 1 and not w.deleted:
             raise Broken("two births of one id are live")
@@ -21,7 +24,7 @@ class Model:
             raise Broken("a deleted object is back")
         if w.told and any(d and FIRST in d.holder for d in w.homes):
             raise Broken("a deleted object is listed again")
-        if any(get is not None for get in w.get) or any(w.want) or any(w.up) or any(w.down):
+        if any(get is not None for get in w.get) or any(w.want) or any(w.up) or any(w.down) or any(w.look):
             return False
         if any(w.cut) or len(set(w.version)) > 1:
             return False
@@ -49,7 +52,7 @@ class Model:
     def left(self, w, budget, m):
         return getattr(w, budget) and m in self.who.get(budget, MEMBERS)
 
-    # --- Who talks to to_ask ---
+    # --- Which members talk to which ---
 
     def home(self, w, m):
         return self.homes[w.version[m] - 1]
@@ -75,21 +78,21 @@ class Model:
         w.stream[m] = CLOSED
         w.down[m] = tuple(message for message in w.down[m] if message[0] == "grant") \
             if self.broken == "late grant" else ()
-        w.cut[m] = w.want[m] = 0
+        w.cut[m] = w.want[m] = w.look[m] = 0
         if w.get[m] and w.get[m][0] == "look":
             w.get[m] = None
 
     # The home sees it. What it said may still arrive.
     def left_by(self, d, m):
         d.stream[m] = CLOSED
+        d.fresh &= ~(1 << m)
         if d.heard != ALL and self.broken != "heard in turns":
             d.heard &= ~(1 << m)
 
     # --- All steps ---
 
-    def steps(self, state):
+    def steps(self, w, state):
         for m in MEMBERS:
-            w = World(state)
             for text, step in self.choices(w, m):
                 after = World(state)
                 try:
@@ -112,6 +115,7 @@ class Model:
             yield f"home takes of {m}: {' '.join(map(str, w.up[m][0]))}", self.take_up
         if w.down[m]:
             yield f"{m} is told: {' '.join(map(str, w.down[m][0]))}", self.take_down
+        yield from self.look_steps(w, m, d)
         if m != home and d:
             if w.stream[m] == CLOSED:
                 yield f"{m} says hello", self.hello
@@ -135,6 +139,14 @@ class Model:
         if w.changes and w.version[m] == 1:
             yield f"{m} has the second list", self.change
 
+    # A look-up and its answer travel beside the stream, behind its hello.
+    def look_steps(self, w, m, d):
+        if w.look[m] == ("look",):
+            if d and d.stream[m] != CLOSED and not any(message[0] == "hello" for message in w.up[m]):
+                yield f"home takes the look-up of {m}", self.take_look
+        elif w.look[m]:
+            yield f"{m} hears of its look-up: {' '.join(map(str, w.look[m]))}", self.take_found
+
     # A stream breaks, which one end sees first, the other later.
     def stream_ends(self, w, m, home, d):
         may_break = self.left(w, "breaks", m)
@@ -157,6 +169,7 @@ class Model:
         w.breaks -= 1
         w.cut[m] = 1
         w.up[m] = ()
+        w.look[m] = 0
         self.left_by(self.directory(w, m), m)
 
     def home_sees(self, w, m, at):
@@ -245,22 +258,28 @@ class Model:
         home = self.home(w, m)
         if m == home:
             self.answer(w, m, *self.look_up(w, m, m))
-        elif w.stream[m] == ENDED:
+        elif w.stream[m] != CLOSED:
+            if self.has_unsaid(w, m) and self.broken != "look overtakes":
+                return False
             w.get[m] = ("look", w.sealed, True)
-            self.say(w, m, "look")
+            w.look[m] = 0 if w.cut[m] else ("look",)
         elif (w.ready[m] or self.broken == "ask all") and self.may_ask_all(w, m):
             w.get[m] = ("ask", w.sealed, ALL & ~(1 << m), True)
         else:
             return False
         w.gets -= 1
 
-    # Not while the home believes that it hears from this member, or may come to do so, and not when the
-    # report has said what is under way.
+    # Whether the home may not have taken yet what this member has said of the id, tombstones aside.
+    @staticmethod
+    def has_unsaid(w, m):
+        of_tombstones = (("forgot",), ("tombstone",))
+        return any(message not in of_tombstones and message[0] != "hello" and message != ("end", 0)
+                   for message in w.up[m])
+
+    # Not while the home believes that it hears from this member, or may come to do so.
     def may_ask_all(self, w, m):
         d = self.directory(w, m)
-        if w.stream[m] == CLOSED:
-            return self.broken == "ask at once" or not d or (d.stream[m] == CLOSED and not w.up[m])
-        return w.stream[m] == HELLO and (not d or d.stream[m] == HELLO)
+        return self.broken == "ask at once" or not d or (d.stream[m] == CLOSED and not w.up[m])
 
     # Members to ask, and whether `not_found` is said if they have nothing: holders; those that may be about
     # to have it; the one that makes it; those that may have it unknown to the home; those
@@ -325,19 +344,23 @@ class Model:
     def hello(self, w, m):
         w.stream[m] = HELLO
         w.up[m] = ()
+        # The report has pulls alone: a get that was asking before asks again.
+        if w.get[m] and w.get[m][0] == "ask" and self.broken != "asks go over":
+            w.get[m] = None
+        coming = w.get[m] is not None and w.get[m][0] == "pull"
         if self.broken == "sealed first":
-            self.say(w, m, "hello", w.ident[m], w.tomb[m], 0)
-            self.say(w, m, "hold", w.copy[m], w.get[m] is not None)
+            self.say(w, m, "hello", w.ident[m], w.tomb[m], 0, coming)
+            self.say(w, m, "hold", w.copy[m])
             return
         made = 0 if self.broken == "claims unsaid" else w.made[m]
         tomb = 0 if self.broken == "tombstones last" else w.tomb[m]
-        self.say(w, m, "hello", w.ident[m], tomb, made)
+        self.say(w, m, "hello", w.ident[m], tomb, made, coming)
 
     def report(self, w, m):
         if self.broken == "sealed first":
             return self.report_claims(w, m)
         w.stream[m] = REPORTED
-        self.say(w, m, "end", w.copy[m], w.get[m] is not None)
+        self.say(w, m, "end", w.copy[m])
         if self.broken == "tombstones last" and w.tomb[m]:
             self.say(w, m, "tombstone")
 
@@ -365,7 +388,8 @@ class Model:
         if w.makers[m] == birth:
             w.made[m] = birth
 
-    def told_found(self, w, m, to_ask, is_final):
+    def take_found(self, w, m):
+        (_, to_ask, is_final), w.look[m] = w.look[m], 0
         if w.get[m] and w.get[m][0] == "look":
             self.answer(w, m, to_ask, is_final and (w.get[m][2] or not to_ask))
 
@@ -403,7 +427,7 @@ class Model:
         (what, *rest), w.up[m] = w.up[m][0], w.up[m][1:]
         getattr(self, "took_" + what.replace(" ", "_"))(w, self.home(w, m), self.directory(w, m), m, *rest)
 
-    def took_hello(self, w, home, d, m, ident, tomb, made):
+    def took_hello(self, w, home, d, m, ident, tomb, made, coming):
         self.left_by(d, m)
         d.stream[m] = HELLO
         if self.broken == "sure at hello":
@@ -416,6 +440,9 @@ class Model:
             birth, d.holder[m], d.claim[m] = d.holder[m], 0, 0
             self.vanished(w, home, d, birth)
         d.claim[m] = made if made else (d.claim[m] | 4 if d.claim[m] else 0)
+        if coming:
+            d.coming |= 1 << m
+            d.fresh |= 1 << m
         if tomb and not w.tomb[home]:
             self.store_tombstone(w, home, d)
         elif w.tomb[home] and not d.acks >> m & 1:
@@ -435,11 +462,12 @@ class Model:
     def took_made(self, w, home, d, m, made):
         d.claim[m] = made if made else d.claim[m]
 
-    def took_end(self, w, home, d, m, copy, coming):
+    def took_end(self, w, home, d, m, copy):
         d.stream[m] = ENDED
         self.has(w, home, d, m, copy)
         d.claim[m] = 0 if d.claim[m] & 4 else d.claim[m]
-        d.coming = d.coming & ~(1 << m) | (1 << m if coming else 0)
+        d.coming &= ~(1 << m) | d.fresh
+        d.fresh &= ~(1 << m)
         d.heard |= 1 << m
         d.unsure &= ~(1 << m)
         self.tell(w, m, "ended")
@@ -458,14 +486,21 @@ class Model:
     def took_publish(self, w, home, d, m, birth):
         if d.claim[m] & 3 == birth:
             d.claim[m] = 0
-        d.coming &= ~(1 << m)
+        self.comes_no_more(d, m)
         self.has(w, home, d, m, birth)
 
+    # Of a birth the home has one word of each member: that it has it, or that a copy comes.
     def took_withdraw(self, w, home, d, m):
+        self.comes_no_more(d, m)
         self.has(w, home, d, m, 0)
 
     def took_gave_up(self, w, home, d, m):
+        self.comes_no_more(d, m)
+
+    @staticmethod
+    def comes_no_more(d, m):
         d.coming &= ~(1 << m)
+        d.fresh &= ~(1 << m)
 
     def took_claim(self, w, home, d, m, birth):
         if self.may_make(w, home, d, m, birth):
@@ -476,11 +511,13 @@ class Model:
         else:
             self.tell(w, m, "refused")
 
-    def took_look(self, w, home, d, m):
-        to_ask, is_final = self.look_up(w, home, m)
-        if to_ask:
+    def take_look(self, w, m):
+        d = self.directory(w, m)
+        to_ask, is_final = self.look_up(w, self.home(w, m), m)
+        if to_ask and not (d.holder[m] and self.broken == "old words stand"):
             d.coming |= 1 << m
-        self.tell(w, m, "found", to_ask, is_final)
+            d.fresh |= 1 << m if d.stream[m] == HELLO else 0
+        w.look[m] = ("found", to_ask, is_final)
 
     # --- Deleting ---
 
@@ -562,6 +599,7 @@ class Model:
             if n != home and w.version[n] == version:
                 w.cut[n] = 1 if w.stream[n] != CLOSED else 0
                 w.up[n] = ()
+                w.look[n] = 0
         w.homes[version - 1] = None
 
     def change(self, w, m):

@@ -18,9 +18,8 @@ def world_of(copy=NOTHING, makers=NOTHING, homes=(0, 1), closed=(), is_new=False
     assert not budgets
     sealed = 1 << FIRST if any(copy) else 0
     memory = ((1, 1, 1), copy, NOTHING, NOTHING, NOTHING)
-    process = (stream, (0, 1, 1), NOTHING, (None,) * 3, NOTHING, NOTHING, ((),) * 3, ((),) * 3)
-    homes_now = ((d.frozen(), None),)
-    return {"homes": homes, "who": who}, memory + process + homes_now + left + (makers, sealed, 0, 0)
+    process = (stream, (0, 1, 1), NOTHING, (None,) * 3, NOTHING, NOTHING, ((),) * 3, ((),) * 3, NOTHING)
+    return {"homes": homes, "who": who}, (memory + process, (d.frozen(), None), left + (makers, sealed, 0, 0))
 
 
 WORLDS = {
@@ -43,6 +42,10 @@ WORLDS = {
     "made again and pulled": world_of(copy=(0, 0, 1), makers=(2, 0, 0), deletes=1, gets=1,
                                       who={"gets": (1,)}),
     "made again, another list": world_of(copy=(0, 0, 1), makers=(2, 0, 0), deletes=1, changes=3),
+    "evicted twice, a get": world_of(
+        copy=(0, 1, 1), makers=(2, 0, 0), gets=1, evictions=2, who={"gets": (1,)}),
+    "evicted twice, a get beside a report": world_of(
+        copy=(0, 1, 1), makers=(2, 0, 0), closed=(1,), gets=1, evictions=2, who={"gets": (1,)}),
 }
 
 # Here broken rules are searched, too, but all states only with --large.
@@ -98,6 +101,15 @@ MUTATIONS = {
         "asks of all, a server is killed"),
     "nothing to come": (
         "a look-up does not make its asker one that may have the object",
+        "evicted and made again"),
+    "look overtakes": (
+        "a look-up overtakes the stream",
+        "evicted twice, a get"),
+    "old words stand": (
+        "a look-up during a report does not count where the home has a word from before it",
+        "evicted twice, a get beside a report"),
+    "asks go over": (
+        "a get that asks members continues when another stream begins, which does not name it",
         "evicted and made again"),
     "nothing unsure": (
         "a birth is forgotten with its last holder, though a member is cut off",

@@ -35,7 +35,16 @@ using object::test::SimMember;
 
 struct RunOptions {
   uint64_t seed = 1;
+  bool is_in_redis = false;  // The directory.
 };
+
+// For all runs, one after the other.
+object::test::RedisProcess& redis() {
+  static object::test::RedisProcess process;
+  return process;
+}
+// So that streams end by silence within a run.
+constexpr uint64_t kSilentAfter_ns = 8 * kMillisecond_ns;
 
 struct RunOutcome {
   std::string wrong;
@@ -48,10 +57,15 @@ struct RunOutcome {
   uint64_t away = 0;
   uint64_t pulls = 0;
   uint64_t asked_all = 0;
+  uint64_t from_several = 0;
+  uint64_t givers_left = 0;
+  uint64_t reads = 0;
   uint64_t kills = 0;
   uint64_t losses = 0;
   uint64_t lists = 0;
   uint64_t cuts = 0;
+  uint64_t redis_losses = 0;
+  uint64_t redis_cuts = 0;
   uint64_t promises = 0;
   uint64_t outlived = 0;
 
@@ -64,21 +78,26 @@ struct RunOutcome {
     away += other.away;
     pulls += other.pulls;
     asked_all += other.asked_all;
+    from_several += other.from_several;
+    givers_left += other.givers_left;
+    reads += other.reads;
     kills += other.kills;
     losses += other.losses;
     lists += other.lists;
     cuts += other.cuts;
+    redis_losses += other.redis_losses;
+    redis_cuts += other.redis_cuts;
     promises += other.promises;
     outlived += other.outlived;
   }
   [[nodiscard]] std::string text() const {
     return fmt::format(
         "{} puts, {} gets, {} misses, {} deletes, {} that missed a node, {} answers that a node is away, {} "
-        "pulls, {} times all were asked, {} kills, {} memories lost, {} lists, {} cuts, {} times two copies "
-        "were "
-        "counted, {} objects that outlived a memory",
-        puts, gets, misses, deletes, partial_deletes, away, pulls, asked_all, kills, losses, lists, cuts,
-        promises, outlived);
+        "pulls, {} of them from several, {} holders left, {} READs, {} times all were asked, {} kills, {} "
+        "memories lost, {} lists, {} cuts, {} times two copies were counted, {} objects that outlived a "
+        "memory, {} losses of Redis, {} cuts from it",
+        puts, gets, misses, deletes, partial_deletes, away, pulls, from_several, givers_left, reads,
+        asked_all, kills, losses, lists, cuts, promises, outlived, redis_losses, redis_cuts);
   }
 };
 
@@ -92,11 +111,22 @@ sim::WorldOptions network(uint64_t seed) {
 
 class DirectoryRun {
  public:
-  explicit DirectoryRun(const RunOptions& options) : world_(network(options.seed)) {
+  explicit DirectoryRun(const RunOptions& options)
+      : world_(network(options.seed)), is_in_redis_(options.is_in_redis) {
+    if (is_in_redis_) REFRACT_CHECK(redis().ask({"FLUSHALL"}).text == "OK");
     const bool has_four = options.seed % 3 == 0;
     for (const char name : has_four ? std::string("abcd") : std::string("abc")) names_.push_back({name});
     const cluster::MemberList list = make_list();
-    for (const std::string& name : names_) nodes_.push_back(std::make_unique<SimMember>(world_, name, list));
+    // A long value comes by several messages or READs, from two holders where there are so many.
+    const SimMember::Options options_of_each{.transfers = {.piece_bytes = 300,
+                                                           .message_bytes = 400,
+                                                           .stall_ns = 2 * kMillisecond_ns,
+                                                           .stall_alone_ns = 8 * kMillisecond_ns},
+                                             .redis = is_in_redis_ ? &redis() : nullptr,
+                                             .silent_after_ns = kSilentAfter_ns};
+    for (const std::string& name : names_) {
+      nodes_.push_back(std::make_unique<SimMember>(world_, name, list, options_of_each));
+    }
     for (size_t i = 0; i < names_.size() * 2; ++i) {
       workers_.emplace_back().client =
           std::make_unique<SimClient>(world_, fmt::format("client {}", i), names_[i % names_.size()]);
@@ -349,6 +379,7 @@ class DirectoryRun {
     }
     if (chance(0.004)) cut();
     if (chance(0.02)) heal();
+    if (is_in_redis_) trouble_redis(node, at);
     if (chance(0.002)) list_ = make_list(), ++outcome_.lists;
     // An operator comes to one node after the other.
     if (list_ && chance(0.05)) follow(node);
@@ -360,6 +391,9 @@ class DirectoryRun {
     const object::Directory::Counts counts = node.counts();
     outcome_.pulls += counts.pulls;
     outcome_.asked_all += counts.asked_all;
+    outcome_.from_several += counts.pulls_from_several;
+    outcome_.givers_left += counts.givers_left;
+    outcome_.reads += counts.transfer_reads;
   }
   void start(SimMember& node) { node.restart(); }
   // What was on it alone is gone.
@@ -371,6 +405,24 @@ class DirectoryRun {
     // A delete that did not reach all is forgotten with its home's memory.
     gone_.clear();
     for (size_t i = 0; i < kIds; ++i) new_id(i);
+  }
+  // It forgets all, is started again, or is out of reach of one node.
+  void trouble_redis(const SimMember& node, size_t at) {
+    const bool forgets = chance(0.002);
+    if (forgets || chance(0.0003)) {
+      if (!forgets) {
+        redis().kill();
+        redis().start();
+      }
+      REFRACT_CHECK(redis().ask({"FLUSHALL"}).text == "OK");
+      ++outcome_.redis_losses;
+      note(forgets ? "redis forgets" : "redis restarts", at);
+    }
+    if (node.process == nullptr || !chance(0.006)) return;
+    const bool is_cut = chance(0.4);
+    node.process->line->cut(is_cut);
+    outcome_.redis_cuts += is_cut ? 1 : 0;
+    note(is_cut ? "cut from redis" : "with redis", at);
   }
   void cut() {
     const size_t one = world_.prng().below(nodes_.size());
@@ -407,7 +459,9 @@ class DirectoryRun {
       if (node->process == nullptr) start(*node);
       if (node->host.paused()) world_.resume(node->host);
       if (list_) follow(*node);
+      if (is_in_redis_) node->process->line->cut(false);
     }
+    const size_t streams = nodes_.size() - (is_in_redis_ ? 0 : 1);
     const uint64_t until_ns = world_.now_ns() + kPatience_ns;
     bool is_calm = false;
     while (!is_calm && world_.now_ns() < until_ns) {
@@ -417,7 +471,7 @@ class DirectoryRun {
       }
       is_calm = std::ranges::all_of(nodes_, [&](const auto& node) {
         const object::Directory::Counts counts = node->counts();
-        return counts.is_complete && counts.streams + 1 == nodes_.size() && counts.tombstones == 0 &&
+        return counts.is_complete && counts.streams == streams && counts.tombstones == 0 &&
                counts.home.tombstones == 0 && counts.home.lingering == 0 && claims_at(*node) == 0;
       });
     }
@@ -530,6 +584,7 @@ class DirectoryRun {
   uint64_t version_ = 0;
   uint64_t last_id_ = 0;
   uint64_t last_value_ = 0;
+  bool is_in_redis_;
   RunOutcome outcome_;
 };
 
@@ -538,20 +593,33 @@ uint64_t seeds() {
   return wanted == nullptr ? REFRACT_CAMPAIGN_SEEDS : std::strtoull(wanted, nullptr, 10);
 }
 
-TEST(DirectoryCampaign, one_id_is_one_object_and_what_is_deleted_stays_away) {
+RunOutcome run_all(bool is_in_redis, uint64_t count) {
   const char* const only = std::getenv("REFRACT_SEED");
   const uint64_t first = only == nullptr ? 1 : std::strtoull(only, nullptr, 10);
-  const uint64_t last = only == nullptr ? seeds() : first;
+  const uint64_t last = only == nullptr ? count : first;
   RunOutcome all;
   for (uint64_t seed = first; seed <= last; ++seed) {
-    const RunOutcome outcome = DirectoryRun({.seed = seed}).run();
+    const RunOutcome outcome = DirectoryRun({.seed = seed, .is_in_redis = is_in_redis}).run();
     EXPECT_EQ(outcome.wrong, "") << "replay it with REFRACT_SEED=" << seed;
     all.add(outcome);
     if (!outcome.wrong.empty()) break;
   }
-  SCOPED_TRACE(all.text());
-  RecordProperty("what_happened", all.text());
+  testing::Test::RecordProperty("what_happened", all.text());
   if (only != nullptr) std::printf("%s\n", all.text().c_str());
+  return all;
+}
+
+// Redis takes real time: a few seeds.
+TEST(DirectoryCampaign, in_redis_one_id_is_one_object_and_what_is_deleted_stays_away) {
+  const RunOutcome all = run_all(true, std::max<uint64_t>(4, seeds() / 10));
+  SCOPED_TRACE(all.text());
+  EXPECT_GT(all.puts, 20U);
+  EXPECT_GT(all.gets, 20U);
+}
+
+TEST(DirectoryCampaign, one_id_is_one_object_and_what_is_deleted_stays_away) {
+  const RunOutcome all = run_all(false, seeds());
+  SCOPED_TRACE(all.text());
   if (seeds() < REFRACT_FULL_SEEDS) return;
   EXPECT_GT(all.puts, 1'000U);
   EXPECT_GT(all.gets, 2'000U);
@@ -561,6 +629,9 @@ TEST(DirectoryCampaign, one_id_is_one_object_and_what_is_deleted_stays_away) {
   EXPECT_GT(all.away, 100U);
   EXPECT_GT(all.pulls, 500U);
   EXPECT_GT(all.asked_all, 20U);
+  EXPECT_GT(all.from_several, 20U);
+  EXPECT_GT(all.givers_left, 20U);
+  EXPECT_GT(all.reads, 500U);
   EXPECT_GT(all.kills, 50U);
   EXPECT_GT(all.losses, 10U);
   EXPECT_GT(all.lists, 10U);

@@ -200,7 +200,12 @@ int put_object(const ObjectInvocation& invocation, Objects& objects, Client& cli
 
 int get_object(const ObjectInvocation& invocation, Objects& objects, Client& client) {
   const std::string& id = invocation.ids.front();
-  const auto object = objects.get(id, invocation.wait_ms.value_or(0));
+  const uint64_t wait_ms = invocation.wait_ms.value_or(0);
+  // What comes of it the get says.
+  if (const Bytes bytes(id); invocation.transfer != Transfer::kAuto) {
+    (void)objects.prefetch({&bytes, 1}, wait_ms, {.transfer = invocation.transfer});
+  }
+  const auto object = objects.get(id, wait_ms);
   if (!object) {
     return complain(
         explain_object(client, objects, object.code(), fmt::format("cannot get {}", in_quotes(id))));

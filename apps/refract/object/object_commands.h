@@ -26,6 +26,7 @@ namespace refract::cli {
 [[nodiscard]] int locate_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int set_copies_of_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int prefetch_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int show_paths(const ObjectInvocation& invocation, Objects& objects, Client& client);
 
 // What to tell a person about a call that failed: what was done, and why.
 [[nodiscard]] Report explain_object(const Client& client, const Objects& objects, Code code,

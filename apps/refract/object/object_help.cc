@@ -46,6 +46,8 @@ Options
       --metadata       The metadata instead of the bytes.
       --wait DURATION  Wait for it so long: 30s, forever. Default: not at all.
       --raw            The bytes as they are, also on a terminal.
+      --transfer WAY   How a copy from another node comes: send (in messages), read (by
+                       READs of the network), or auto. Default auto.
       --hex            ID is given as hexadecimal digits.
       --no-progress    Nothing on the standard error meanwhile.
 
@@ -221,10 +223,28 @@ goes when room is needed. Exit code 1 if some object is nowhere.
 Options
       --wait DURATION  Wait so long for objects that are not made yet: 30s, forever.
                        Default: not at all.
+      --transfer WAY   How the bytes come: send (in messages), read (by READs of the
+                       network), or auto, which takes what was quicker. Default auto.
+      --check          Compare the copy with the other node's bytes, by digests.
       --hex            ID is given as hexadecimal digits.
 
 Examples
   $ refract object prefetch weights tokenizer
+)"},
+    HelpPage{"paths", "what the node knows of its ways to others",
+             R"(refract object paths: what the node knows of its ways to others
+
+Usage: refract object paths [options]
+
+Of a node that shares its objects: for each other node the round trip, the rate, from
+which size on READs bring an object sooner than messages, and how long objects of each
+size took by both ways, as pulls have taught. Nothing is measured for this.
+
+Options
+      --json           An object a line: node, round trip, rate, curve.
+
+Examples
+  $ refract object paths
 )"},
 };
 

@@ -33,6 +33,7 @@ struct ObjectTexts {
   std::string limit;
   std::string copies;
   std::string file;
+  std::string transfer;
   Given id;
   std::vector<std::string> ids;
 };
@@ -59,7 +60,7 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
   add_node_options(app, to, texts);
   if (takes_one_id(action)) app.add({.names = "ID", .to = &texts.id});
   if (takes_ids(action)) app.add({.names = "ID", .to = &texts.ids});
-  if (action != "stat" && action != "evict") app.add({.names = "--hex", .to = &to.hex});
+  if (action != "stat" && action != "evict" && action != "paths") app.add({.names = "--hex", .to = &to.hex});
   if (action != "get" && action != "prefetch") app.add({.names = "--json", .to = &to.base.json});
   if (action == "put" || action == "get") {
     app.add({.names = "--wait", .to = &texts.wait});
@@ -74,6 +75,7 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
     app.add({.names = "-o,--output", .to = &texts.file});
     app.add({.names = "--metadata", .to = &to.shows_metadata});
     app.add({.names = "--raw", .to = &to.base.raw});
+    app.add({.names = "--transfer", .to = &texts.transfer});
   } else if (action == "rm") {
     app.add({.names = "--birth", .to = &texts.birth});
   } else if (action == "ls") {
@@ -86,6 +88,8 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
     app.add({.names = "BYTES", .to = &texts.bytes});
   } else if (action == "prefetch") {
     app.add({.names = "--wait", .to = &texts.wait});
+    app.add({.names = "--transfer", .to = &texts.transfer});
+    app.add({.names = "--check", .to = &to.is_checked});
   } else if (action == "copies") {
     app.add({.names = "--set", .to = &texts.copies});
     app.add({.names = "--wait", .to = &texts.wait});
@@ -164,8 +168,21 @@ Reported<> read_wait(ObjectInvocation& to, const char* flag, const std::string& 
   return {};
 }
 
+Reported<> read_transfer(ObjectInvocation& to, const std::string& text) {
+  if (text.empty() || text == "auto") return {};
+  if (text == "send") {
+    to.transfer = Transfer::kSend;
+  } else if (text == "read") {
+    to.transfer = Transfer::kRead;
+  } else {
+    return refuse(to, fmt::format("--transfer is auto, send or read, not {}", in_quotes(text)));
+  }
+  return {};
+}
+
 Reported<> finish(ObjectInvocation& to, const ObjectTexts& texts) {
-  Reported<> read;
+  Reported<> read = read_transfer(to, texts.transfer);
+  if (!read) return read;
   if (!texts.timeout.empty()) {
     if (read = take(to, duration_of("--timeout", texts.timeout), to.base.timeout_ns); !read) return read;
   }

@@ -15,6 +15,7 @@
 #include "apps/refract/help.h"
 
 #include "refract/base/report.h"
+#include "refract/client/objects_types.h"
 
 namespace refract::cli {
 
@@ -25,17 +26,19 @@ struct ObjectInvocation {
   std::vector<std::string> ids;
   std::string file;      // put: "-" or nothing is the standard input. get: where to; nothing: the output.
   std::string metadata;  // put
-  bool shows_metadata = false;      // get: instead of the body.
-  std::optional<uint64_t> wait_ms;  // For an object, or for room. Nothing: what the command does.
-  uint64_t birth = 0;               // rm: 0: any.
-  uint64_t bytes = 0;               // evict
-  uint64_t limit = UINT64_MAX;      // ls, subscribe: lines.
-  std::optional<uint32_t> copies;   // put, copies
-  std::string prefix;               // ls
-  bool all = false;                 // ls
-  bool is_off = false;              // keep
-  bool keeps = false;               // put
-  bool hex = false;                 // Ids are given and shown as hexadecimal digits.
+  bool shows_metadata = false;          // get: instead of the body.
+  std::optional<uint64_t> wait_ms;      // For an object, or for room. Nothing: what the command does.
+  uint64_t birth = 0;                   // rm: 0: any.
+  uint64_t bytes = 0;                   // evict
+  uint64_t limit = UINT64_MAX;          // ls, subscribe: lines.
+  std::optional<uint32_t> copies;       // put, copies
+  std::string prefix;                   // ls
+  bool all = false;                     // ls
+  bool is_off = false;                  // keep
+  bool keeps = false;                   // put
+  Transfer transfer = Transfer::kAuto;  // get, prefetch
+  bool is_checked = false;              // prefetch
+  bool hex = false;                     // Ids are given and shown as hexadecimal digits.
 };
 
 // The place of the word `object` among those of a command line, where it is the command.

@@ -35,7 +35,8 @@ constexpr Action kActions[] = {{"put", put_object},
                                {"digest", digest_objects},
                                {"where", locate_objects},
                                {"prefetch", prefetch_objects},
-                               {"copies", set_copies_of_objects}};
+                               {"copies", set_copies_of_objects},
+                               {"paths", show_paths}};
 
 // Does it with each id, says what is wrong with some, and returns the worst exit code.
 template <typename Do>
@@ -385,7 +386,8 @@ int set_copies_of_objects(const ObjectInvocation& invocation, Objects& objects, 
 
 int prefetch_objects(const ObjectInvocation& invocation, Objects& objects, Client& client) {
   const std::vector<Bytes> ids(invocation.ids.begin(), invocation.ids.end());
-  const auto codes = objects.prefetch(ids, invocation.wait_ms.value_or(0));
+  const auto codes = objects.prefetch(ids, invocation.wait_ms.value_or(0),
+                                      {.transfer = invocation.transfer, .is_checked = invocation.is_checked});
   int worst = kDone;
   for (size_t i = 0; i < codes.size(); ++i) {
     if (codes[i] == Code::kOk) continue;

@@ -24,6 +24,8 @@ namespace {
 // The node copies what is filled while the next piece is: worth a message from so much on.
 constexpr uint64_t kToldBytes = kMiB;
 constexpr int kRemovesMax = 8;
+// From so much on the node's limit is asked for before anything is taken: a message is nothing beside it.
+constexpr uint64_t kAskedBytes = 256 * kMiB;
 
 ObjectFacts facts_of(const Making& making) noexcept {
   return {.birth = making.birth(), .parts = making.parts};
@@ -60,6 +62,12 @@ Task<Code> ask_create(ObjectPeer& peer, ObjectLink& link, Making& making, uint64
   if (code == Code::kNoSpace) note_no_space(peer, link, making.parts.counted_bytes());
   if (code == Code::kAway) note_home_away(peer);
   co_return code;
+}
+
+Task<Code> ask_limit(ObjectLink& link, const Making& making) {
+  const auto answer = co_await link.calls().stat();
+  if (!answer) co_return answer.code();
+  co_return making.parts.counted_bytes() > answer->limit ? Code::kTooLarge : Code::kOk;
 }
 
 // The creator's handle: by a pin where the memory is mapped here, else with the memory that was filled.
@@ -205,6 +213,12 @@ std::span<std::byte> Creating::metadata() const noexcept {
 }
 
 Task<Code> create_object(ObjectPeer& peer, Creating& creating, uint64_t room_timeout_ns) {
+  if (creating.making.parts.counted_bytes() >= kAskedBytes) {
+    // What the node refuses must not take the memory of this host before.
+    const ObjectPeer::Outcome asked =
+        co_await peer.drive([&](ObjectLink& link) { return ask_limit(link, creating.making); });
+    if (asked.code != Code::kOk) co_return asked.code;
+  }
   // Whether the owner READs depends on where the bytes are, so they have their place before.
   const Code code = creating.take_memory();
   if (code != Code::kOk) {

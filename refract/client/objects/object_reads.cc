@@ -58,10 +58,10 @@ ObjectRecord record_of(const object::wire::ObjectReply& reply) noexcept {
 }
 
 // Coroutines of their own, because a lambda that captures must not be one.
-Task<Code> ask_await(ObjectLink& link, std::span<const std::byte> id, uint64_t slice_ns,
-                     ObjectRecord& record) {
+Task<Code> ask_await(ObjectLink& link, std::span<const std::byte> id, uint64_t slice_ns, ObjectRecord& record,
+                     ObjectCalls::CopyWish wish = {0, 0}) {
   const uint64_t deadline_ns = link.now_ns() + slice_ns + link.timeout_ns();
-  const auto reply = co_await link.calls().await(id, slice_ns, deadline_ns);
+  const auto reply = co_await link.calls().await(id, slice_ns, deadline_ns, wish);
   if (reply) record = record_of(*reply);
   co_return reply.code();
 }
@@ -148,11 +148,21 @@ Task<Result<Object>> fetch_object(ObjectPeer& peer, std::span<const std::byte> i
 }
 
 // Where the memory is mapped: until the owner says that it is there, or the slice is over.
-Task<Code> await_object(ObjectPeer& peer, std::span<const std::byte> id, Until until) {
+Task<Code> await_copy(ObjectPeer& peer, std::span<const std::byte> id, Until until,
+                      ObjectCalls::CopyWish wish) {
   ObjectRecord record{};
   const ObjectPeer::Outcome outcome = co_await peer.drive(
-      [&](ObjectLink& link) { return ask_await(link, id, slice_of(peer, until), record); });
+      [&](ObjectLink& link) { return ask_await(link, id, slice_of(peer, until), record, wish); });
+  if (outcome.code == Code::kNoSpace) {
+    peer.set_trouble(
+        {Code::kNoSpace, "the node has no room for a copy: what it has is held, kept or being made",
+         "let go of objects, or give the node more memory: refract object stat says what it has"});
+  }
   co_return outcome.code;
+}
+
+Task<Code> await_object(ObjectPeer& peer, std::span<const std::byte> id, Until until) {
+  co_return co_await await_copy(peer, id, until, {0, 0});
 }
 
 // Codes of the direct reader, and kUnavailable: there is no link to read by.
@@ -294,6 +304,7 @@ struct PrefetchTeam {
   std::span<const Bytes> ids;
   std::span<Code> codes;
   Until until;
+  ObjectCalls::CopyWish wish;
   size_t next;
   kv::TaskTeam tasks;
 };
@@ -304,7 +315,7 @@ Task<> prefetch_some(PrefetchTeam& team) {
     Code& code = team.codes[index];
     if (code == Code::kInvalidArgument) continue;
     do {
-      code = co_await await_object(team.peer, team.ids[index], team.until);
+      code = co_await await_copy(team.peer, team.ids[index], team.until, team.wish);
     } while (code == Code::kInvalidated || (code == Code::kNotFound && slice_of(team.peer, team.until) > 0));
     if (code == Code::kAway) note_away(team.peer);
   }
@@ -313,11 +324,16 @@ Task<> prefetch_some(PrefetchTeam& team) {
 
 }  // namespace
 
-Task<> prefetch_objects(ObjectPeer& peer, std::span<const Bytes> ids, std::span<Code> codes, Until until) {
+Task<> prefetch_objects(ObjectPeer& peer, std::span<const Bytes> ids, std::span<Code> codes, Until until,
+                        const PrefetchOptions& options) {
+  using object::wire::AwaitRequest;
+  const auto flags =
+      static_cast<uint8_t>(AwaitRequest::kInAdvance | (options.is_checked ? AwaitRequest::kChecked : 0));
   PrefetchTeam team{.peer = peer,
                     .ids = ids,
                     .codes = codes,
                     .until = until,
+                    .wish = {.transfer = static_cast<uint8_t>(options.transfer), .flags = flags},
                     .next = 0,
                     .tasks = kv::TaskTeam(peer.shard())};
   for (size_t i = 0; i < std::min(ids.size(), kSideBySideMax); ++i) team.tasks.add(prefetch_some(team));
@@ -327,6 +343,50 @@ Task<> prefetch_objects(ObjectPeer& peer, std::span<const Bytes> ids, std::span<
 void note_shares_nothing(ObjectPeer& peer) {
   peer.set_trouble({Code::kUnsupported, "the node shares its objects with no other node",
                     "start it with --cluster-nodes and --cluster-secret-file"});
+}
+
+namespace {
+
+[[nodiscard]] ObjectPath path_of(object::ObjectCalls::Path&& told) {
+  const object::wire::PathEntry& entry = told.path;
+  ObjectPath path{.node = std::move(told.name),
+                  .round_trip_ns = entry.round_trip_ns,
+                  .bytes_per_s = entry.bytes_per_s,
+                  .switch_bytes = std::nullopt,
+                  .curve = {}};
+  if (entry.switch_bytes != 0 && entry.switch_bytes != UINT64_MAX) path.switch_bytes = entry.switch_bytes;
+  for (size_t i = 0; i < object::wire::kPathSizes; ++i) {
+    if (entry.message_ns[i] == 0 && entry.read_ns[i] == 0) continue;
+    path.curve.push_back(
+        {.bytes = kKiB << i, .message_ns = entry.message_ns[i], .read_ns = entry.read_ns[i]});
+  }
+  return path;
+}
+
+Task<Code> ask_paths(ObjectLink& link, std::vector<ObjectPath>& paths) {
+  uint32_t next = 0;
+  paths.clear();
+  do {
+    auto page = co_await link.calls().paths(next);
+    if (!page) co_return page.code();
+    for (ObjectCalls::Path& told : page->paths) paths.push_back(path_of(std::move(told)));
+    next = page->next;
+  } while (next != 0);
+  co_return Code::kOk;
+}
+
+}  // namespace
+
+Task<Result<std::vector<ObjectPath>>> object_paths(ObjectPeer& peer) {
+  std::vector<ObjectPath> paths;
+  const ObjectPeer::Outcome outcome =
+      co_await peer.drive([&](ObjectLink& link) { return ask_paths(link, paths); });
+  if (outcome.code == Code::kUnsupported) {
+    peer.set_trouble({Code::kUnsupported, "the node shares its objects with no other node",
+                      "start it with --cluster-nodes and --cluster-secret-file"});
+  }
+  if (outcome.code != Code::kOk) co_return fail(outcome.code);
+  co_return paths;
 }
 
 Task<Result<ObjectPlaces>> locate_object(ObjectPeer& peer, std::span<const std::byte> id) {
@@ -344,7 +404,13 @@ Task<Code> set_object_copies(ObjectPeer& peer, std::span<const std::byte> id, Ob
   const ObjectPeer::Outcome outcome = co_await peer.drive(
       [&](ObjectLink& link) { return ask_copies(link, id, copies, timeout_ns); }, /*may_repeat=*/false);
   if (outcome.code == Code::kAway) note_away(peer);
-  if (outcome.code == Code::kUnsupported) note_shares_nothing(peer);
+  if (outcome.code == Code::kUnsupported) {
+    peer.set_trouble(
+        {Code::kUnsupported,
+         "the node keeps no copies: it shares its objects with no other node, or has its directory "
+         "in a Redis",
+         "see --cluster-nodes, --cluster-secret-file and --objects-directory"});
+  }
   co_return outcome.code;
 }
 

@@ -34,7 +34,8 @@ struct Creating {
   std::string id;
   SharedBufferHold buffer;
   object::Making making;
-  bool is_open = false;  // At the node.
+  bool is_open = false;       // At the node.
+  bool keeps_memory = false;  // Also when it is not open any more.
 };
 
 // "nodes b and c cannot be reached": of what the owner said last.
@@ -86,7 +87,9 @@ struct Until {
                                                                 std::span<const std::byte> id);
 // Has copies of them brought to the node. Those with kInvalidArgument are passed over.
 [[nodiscard]] runtime::Task<> prefetch_objects(ObjectPeer& peer, std::span<const Bytes> ids,
-                                               std::span<Code> codes, Until until);
+                                               std::span<Code> codes, Until until,
+                                               const PrefetchOptions& options);
+[[nodiscard]] runtime::Task<Result<std::vector<ObjectPath>>> object_paths(ObjectPeer& peer);
 [[nodiscard]] runtime::Task<Result<ObjectPage>> list_objects(ObjectPeer& peer, uint64_t cursor,
                                                              Listing listing);
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "refract/base/check.h"
+#include "refract/base/units.h"
 
 namespace refract::sim {
 namespace {
@@ -21,10 +23,22 @@ uint64_t word_at(const std::byte* image, uint64_t offset) noexcept {
 
 }  // namespace
 
+// Begins with a page, as memory that a provider registers does: what depends on places inside of pages is the
+// same in each run. In front of it stands where it was taken.
 VisibleMemory::Image VisibleMemory::zeroes(uint64_t bytes) {
-  Image image(static_cast<std::byte*>(std::calloc(bytes, 1)));  // The kernel's zero pages, where it is large.
-  REFRACT_CHECK(image != nullptr);
-  return image;
+  void* const taken = std::calloc(bytes + 2 * kPageBytes, 1);  // The kernel's zero pages, where it is large.
+  REFRACT_CHECK(taken != nullptr);
+  void* first = static_cast<std::byte*>(taken) + sizeof(taken);
+  size_t room = bytes + 2 * kPageBytes - sizeof(taken);
+  auto* const image = static_cast<std::byte*>(std::align(kPageBytes, bytes, first, room));
+  std::memcpy(image - sizeof(taken), &taken, sizeof(taken));
+  return Image(image);
+}
+
+void VisibleMemory::Free::operator()(std::byte* bytes) const noexcept {
+  void* taken = nullptr;
+  std::memcpy(&taken, bytes - sizeof(taken), sizeof(taken));
+  std::free(taken);
 }
 
 VisibleMemory::VisibleMemory(const Options& options)

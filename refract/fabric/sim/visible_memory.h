@@ -92,7 +92,7 @@ class VisibleMemory final : public StoreLog {
 
  private:
   struct Free {
-    void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+    void operator()(std::byte* bytes) const noexcept;
   };
   using Image = std::unique_ptr<std::byte[], Free>;
   [[nodiscard]] static Image zeroes(uint64_t bytes);

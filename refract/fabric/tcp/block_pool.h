@@ -24,10 +24,16 @@ class BlockPool {
   [[nodiscard]] Block* take() {
     ++taken_;
     if (free_.empty()) [[unlikely]]
-      return std::make_unique_for_overwrite<Block>().release();
+      make_one();
     Block* const block = free_.back().release();
     free_.pop_back();
     return block;
+  }
+  // What take() gives next, for bytes that may not come. Allocates likewise.
+  [[nodiscard]] Block& next() {
+    if (free_.empty()) [[unlikely]]
+      make_one();
+    return *free_.back();
   }
   void give_back(Block* block) noexcept {
     std::unique_ptr<Block> owned(block);
@@ -38,6 +44,9 @@ class BlockPool {
 
  private:
   static constexpr size_t kKept = 256;
+
+  // Not inlined: its registers would cost every look at a socket.
+  [[gnu::noinline]] void make_one() { free_.push_back(std::make_unique_for_overwrite<Block>()); }
 
   std::vector<std::unique_ptr<Block>> free_;
   size_t taken_ = 0;

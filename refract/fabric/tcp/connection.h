@@ -143,7 +143,7 @@ class Connection : public Channel {
   [[nodiscard]] bool changes_wait() noexcept;
   // True: something arrived.
   bool receive() noexcept;
-  void prepare_block() noexcept;
+  [[nodiscard]] Block& prepare_block() noexcept;
   void took(size_t bytes) noexcept;
   void release_block_if_empty() noexcept;
   void release_delivered() noexcept;

@@ -30,8 +30,8 @@ T Connection::payload() const noexcept {
 
 // REQUIRES: no whole frame lies in the block. True: something arrived.
 bool Connection::receive() noexcept {
-  prepare_block();
-  std::byte* const behind = block_->bytes + end_;
+  // Most looks of an end that polls find nothing, and take no block.
+  std::byte* const behind = prepare_block().bytes + end_;
   const size_t room = kBlockBytes - end_;
   std::array<iovec, 2> spans;
   size_t count = 0;
@@ -57,6 +57,7 @@ bool Connection::receive() noexcept {
     release_delivered();
     return false;
   }
+  if (block_ == nullptr) block_ = hub_.blocks.take();
   size_t asked = 0;
   for (const iovec& span : std::span(spans).first(count)) asked += span.iov_len;
   // Of a peer that hung up the end is read, too.
@@ -68,9 +69,9 @@ bool Connection::receive() noexcept {
   return true;
 }
 
-// An empty block begins where the next header will lie at a multiple of 8.
-void Connection::prepare_block() noexcept {
-  if (block_ == nullptr) block_ = hub_.blocks.take();
+// Where what comes belongs; not taken where the connection has none. An empty block begins where the next
+// header will lie at a multiple of 8.
+Block& Connection::prepare_block() noexcept {
   if (begin_ == end_) {
     begin_ = end_ = (8 - (transfer_.active ? transfer_.padding : 0)) % 8;
   } else if (kBlockBytes - begin_ < frame_bytes(kMessageBytesMax)) {
@@ -78,6 +79,7 @@ void Connection::prepare_block() noexcept {
     end_ -= begin_;
     begin_ = 0;
   }
+  return block_ != nullptr ? *block_ : hub_.blocks.next();
 }
 
 void Connection::took(size_t bytes) noexcept {

@@ -124,6 +124,8 @@ size_t Hub::poll_active(std::span<Completion> completions) noexcept {
     connection.set_active(false);
     if (has_ended) ended(connection);
   }
+  // All stay, and in their order.
+  if (kept == active_.size()) return count;
   const auto begin = active_.begin();
   active_.erase(begin + static_cast<ptrdiff_t>(kept), begin + static_cast<ptrdiff_t>(looked));
   std::rotate(active_.begin(), active_.begin() + static_cast<ptrdiff_t>(kept), active_.end());

@@ -349,6 +349,14 @@ Reported<> settle(LoadedConfig& loaded, uint64_t available_bytes) {
   if (loaded.config.cluster_nodes.empty() && !loaded.config.cluster_secret_file.empty()) {
     loaded.warnings.emplace_back("cluster.secret_file is of no effect without cluster.nodes");
   }
+  const bool shares = !loaded.config.cluster_nodes.empty() && !loaded.config.cluster_secret_file.empty();
+  if (!loaded.config.objects_directory.empty() && !shares) {
+    loaded.warnings.emplace_back(
+        "objects.directory is of no effect without cluster.nodes and cluster.secret_file");
+  }
+  if (loaded.config.objects_directory.empty() && !loaded.config.objects_directory_secret_file.empty()) {
+    loaded.warnings.emplace_back("objects.directory_secret_file is of no effect without objects.directory");
+  }
   return settle_addresses(loaded);
 }
 

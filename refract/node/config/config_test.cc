@@ -276,6 +276,33 @@ TEST_F(Config, nobody_listens_to_other_hosts_without_a_secret) {
   }
 }
 
+TEST_F(Config, a_directory_in_redis_is_checked_where_it_is_set_and_its_password_is_in_a_file) {
+  EXPECT_EQ(loaded({}).objects_directory, "");
+  const char* const redis = "--objects-directory=redis://10.0.0.9:6379";
+  const char* const list = "--cluster-nodes=a=h:1";
+  const char* const secret = "--cluster-secret-file=/a/secret";
+  const auto all = load({list, secret, redis, "--objects-directory-secret-file=/a/redis"});
+  ASSERT_TRUE(all);
+  EXPECT_THAT(all->warnings, IsEmpty());
+  EXPECT_EQ(all->config.objects_directory, "redis://10.0.0.9:6379");
+  EXPECT_EQ(all->config.objects_directory_secret_file, "/a/redis");
+  EXPECT_EQ(loaded({"--objects-directory=none"}).objects_directory, "");
+  EXPECT_THAT(refusal({"--objects-directory=10.0.0.9:6379"}),
+              HasSubstr("--objects-directory: a directory's address begins with redis://"));
+  for (const std::string& refused : {refusal({"--objects-directory=redis://:hunter2@h:1"}),
+                                     refusal({}, {"REFRACT_OBJECTS_DIRECTORY=redis://:hunter2@h:1"}),
+                                     refusal_of_file("[objects]\ndirectory = 'redis://:hunter2@h:1'\n")}) {
+    EXPECT_THAT(refused, HasSubstr("name that in objects.directory_secret_file"));
+    EXPECT_THAT(refused, Not(HasSubstr("hunter2")));
+  }
+  std::filesystem::remove(file);
+  const std::string alone = "objects.directory is of no effect without cluster.nodes and cluster.secret_file";
+  EXPECT_THAT(load({redis})->warnings, ElementsAre(alone));
+  EXPECT_THAT(load({redis, list})->warnings, ElementsAre(alone));
+  EXPECT_THAT(load({"--objects-directory-secret-file=/a/redis"})->warnings,
+              ElementsAre("objects.directory_secret_file is of no effect without objects.directory"));
+}
+
 TEST_F(Config, the_list_of_nodes_is_checked_where_it_is_set_and_a_file_of_it_named_by_its_path) {
   EXPECT_EQ(loaded({}).cluster_nodes, "");
   EXPECT_NE(loaded({}).cluster_self, "");

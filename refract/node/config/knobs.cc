@@ -11,6 +11,7 @@
 #include "refract/fabric/tcp/listen.h"
 #include "refract/node/config/cluster_nodes.h"
 #include "refract/node/config/config.h"
+#include "refract/node/config/redis_address.h"
 
 namespace refract::node {
 namespace {
@@ -174,6 +175,14 @@ std::string show_number(const NodeConfig& config) {
 Reported<> store_cluster_nodes(NodeConfig& config, const KnobValue& value) {
   config.cluster_nodes = value.text == kNone ? std::string() : value.text;
   return value.text == kNone ? Reported<>{} : check_cluster_nodes(value.text);
+}
+
+Reported<> store_directory(NodeConfig& config, const KnobValue& value) {
+  config.objects_directory.clear();
+  if (value.text == kNone) return {};
+  if (auto sound = parse_redis_address(value.text); !sound) return report(sound.error());
+  config.objects_directory = value.text;
+  return {};
 }
 
 Reported<> store_cluster_self(NodeConfig& config, const KnobValue& value) {
@@ -458,6 +467,28 @@ constexpr std::array kTable = {
              "is taken as for memory.limit. 0B: the node has no objects, and they cost nothing.",
          .store = store_number<&NodeConfig::objects_limit_bytes>,
          .show = show_bytes<&NodeConfig::objects_limit_bytes>},
+    Knob{.key = "objects.directory",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "redis://HOST:PORT, redis://USER@HOST:PORT/DATABASE, or none",
+         .sentence =
+             "The Redis that knows which node of cluster.nodes has which object; the objects themselves stay "
+             "on the nodes. The same in all of them. none: the nodes know it, each of a part of the ids.",
+         .store = store_directory,
+         .show = show_or_none<&NodeConfig::objects_directory>},
+    Knob{
+        .key = "objects.directory_secret_file",
+        .type = KnobType::kText,
+        .fallback = "none",
+        .fallback_words = "",
+        .path = PathForm::kPathOrNone,
+        .choices = "a path, or none",
+        .sentence =
+            "The file with the password of the Redis in objects.directory: 16 to 1024 bytes, readable by its "
+            "owner alone. It crosses the network as it is, as Redis wants it.",
+        .store = store_secret_file<&NodeConfig::objects_directory_secret_file>,
+        .show = show_or_none<&NodeConfig::objects_directory_secret_file>},
     Knob{.key = "cluster.nodes",
          .type = KnobType::kText,
          .fallback = "none",

@@ -288,7 +288,9 @@ DoctorInputs doctor_inputs(const NodeConfig& config) {
           .rdma_device = config.rdma_device,
           .durability = config.durability,
           .data_folder = config.data_folder,
-          .is_data_folder_default = config.is_data_folder_default};
+          .is_data_folder_default = config.is_data_folder_default,
+          .directory = config.objects_directory,
+          .directory_secret_file = config.objects_directory_secret_file};
 }
 
 Finding verdict(const DoctorInputs& inputs, std::span<const Finding> findings) {

@@ -20,6 +20,7 @@
 #include "refract/fabric/shm/wire.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/tcp/secret.h"
+#include "refract/node/doctor/doctor_directory.h"
 
 namespace refract::node {
 namespace {
@@ -172,6 +173,7 @@ Finding buffers(const DoctorInputs& inputs, bool is_loopback) {
 
 std::vector<Finding> examine_network(const DoctorInputs& inputs) {
   std::vector<Finding> findings = {sockets(inputs)};
+  if (!inputs.directory.empty()) findings.push_back(examine_directory(inputs));
   if (inputs.listen_address.empty()) return findings;
   const bool is_running = findings.front().health == Health::kWarn;
   const auto is_loopback = fabric::tcp::is_loopback(inputs.listen_address);

@@ -4,6 +4,7 @@
 // Method: a machine of our own that is healthy, and one thing after the other that is not.
 #include "refract/node/doctor/doctor.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -24,6 +25,7 @@
 #include "refract/memory/host/descriptor.h"
 #include "refract/memory/testing/child_process.h"
 #include "refract/memory/testing/fake_system.h"
+#include "refract/object/testing/redis_process.h"
 
 namespace refract::node {
 namespace {
@@ -208,6 +210,20 @@ TEST_F(Doctor, a_port_in_use_fails_and_so_does_an_address_of_others) {
   expect("port", Health::kFail, "192.0.2.1:7400", "ip address");
   inputs.listen_address = "127.0.0.1:0";
   expect("port", Health::kOk, "is free", "");
+}
+
+TEST_F(Doctor, a_directory_in_redis_must_answer) {
+  const uint16_t port = object::test::free_port();
+  inputs.directory = fmt::format("redis://127.0.0.1:{}", port);
+  expect("directory", Health::kFail, inputs.directory + ": cannot connect", "is Redis running there?");
+  const object::test::RedisProcess redis(port, "0123456789abcdef");
+  expect("directory", Health::kFail, "NOAUTH", "objects.directory_secret_file");
+  inputs.directory_secret_file = system.path() + "/secret";
+  expect("directory", Health::kFail, "cannot open secret file", "");
+  system.write("secret", "0123456789abcdef\n");
+  ASSERT_EQ(::chmod(inputs.directory_secret_file.c_str(), 0600), 0);
+  expect("directory", Health::kOk, inputs.directory + " answers", "");
+  EXPECT_EQ(finding("directory").found.find("0123456789"), std::string::npos);
 }
 
 TEST_F(Doctor, a_secret_must_be_there_and_for_its_owner_alone) {

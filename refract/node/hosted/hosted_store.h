@@ -35,6 +35,7 @@
 #include "refract/node/hosted/store_contents.h"
 #include "refract/node/observe/state.h"
 #include "refract/node/space/store_space.h"
+#include "refract/object/redis/redis_line.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
 #include "refract/storage/record.h"
@@ -85,6 +86,8 @@ struct HostParts {
   // none is connected to.
   cluster::Members* members = nullptr;
   cluster::Peers* peers = nullptr;
+  // Of that shard: to the Redis that knows what is where. Null: the members do.
+  object::RedisLine* redis = nullptr;
   // Whether a session that lives is another node's, which has proven the cluster's secret.
   std::function<bool(rpc::SessionId)> is_node = {};
 };

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "refract/base/prng.h"
 #include "refract/node/observe/service.h"
 #include "refract/object/directory/directory_wire.h"
 #include "refract/object/layout/object_wire.h"
@@ -56,14 +57,20 @@ uint64_t HostedObjects::entry_count() const noexcept {
 
 void HostedObjects::serve(std::vector<HostedMethods>& methods) {
   if (parts_.network != nullptr) windows_.emplace(*parts_.network);
+  if (parts_.redis != nullptr) {
+    redis_home_ = std::make_unique<object::RedisHome>(
+        object::RedisHome::Parts{.line = *parts_.redis, .shard = parts_.shard, .seed = secure_random_u64()});
+  }
   if (parts_.peers != nullptr) {
     directory_ = std::make_unique<object::Directory>(
         object::Directory::Parts{.store = store_,
                                  .shard = parts_.shard,
                                  .peers = *parts_.peers,
                                  .growth = parts_.growth,
+                                 .pins = &fetches_,
                                  .is_node = parts_.is_node,
-                                 .identity = {parts_.page.identity[0], parts_.page.identity[1]}});
+                                 .identity = {parts_.page.identity[0], parts_.page.identity[1]},
+                                 .outside = redis_home_.get()});
   }
   service_ = std::make_unique<object::ObjectService>(
       object::ObjectService::Parts{.store = store_,
@@ -75,15 +82,28 @@ void HostedObjects::serve(std::vector<HostedMethods>& methods) {
                                    .windows = windows_ ? &*windows_ : nullptr,
                                    .elsewhere = directory_.get()});
   methods.push_back({object::wire::kMethodsBegin, service_.get()});
+  if (directory_ == nullptr) return;
+  giver_ = std::make_unique<object::TransferGiver>(
+      object::TransferGiver::Parts{.store = store_,
+                                   .writer = parts_.writer,
+                                   .pins = fetches_,
+                                   .shard = parts_.shard,
+                                   .elsewhere = *directory_,
+                                   .windows = windows_ ? &*windows_ : nullptr,
+                                   .has_let_go = [this] { service_->on_store_changed(); }});
+  path_teller_.emplace(*directory_);
+  methods.push_back({object::wire::kPathMethodsBegin, &*path_teller_});
   // Calls of nodes wait for what other nodes do, and are no measure of this one.
-  if (directory_)
-    methods.push_back({object::wire::kDirectoryMethodsBegin, directory_.get(), /*is_sampled=*/false});
+  methods.push_back({object::wire::kDirectoryMethodsBegin, directory_.get(), /*is_sampled=*/false});
+  methods.push_back({object::wire::kTransferMethodsBegin, giver_.get(), /*is_sampled=*/false});
 }
 
 void HostedObjects::answer_through(rpc::Server* server) noexcept {
   service_->answer_through(server);
   if (!directory_) return;
   directory_->answer_through(server);
+  giver_->answer_through(server);
+  path_teller_->answer_through(server);
   parts_.members->call_on_change([this](const cluster::Members& members) { directory_->follow(members); });
   directory_->follow(*parts_.members);
 }
@@ -138,9 +158,29 @@ void HostedObjects::add_directory(const observe::AddCounter& add) const {
   add("directory.claims_refused", counts.claims_refused);
   add("directory.conflicts", counts.conflicts);
   add("directory.dropped", counts.dropped);
+  if (redis_home_) {
+    const object::OutsideHome::Counts outside = redis_home_->counts();
+    add("directory.redis", redis_home_->trouble().code == Code::kOk ? 1 : 0);
+    add("directory.redis_repeated", outside.repeated);
+    add("directory.redis_streams_ended", outside.streams_ended);
+  }
   add("directory.pulls", counts.pulls);
   add("directory.pulled_bytes", counts.pulled_bytes);
   add("directory.pulls_failed", counts.pulls_failed);
+  add("transfer.from_several", counts.pulls_from_several);
+  add("transfer.givers_left", counts.givers_left);
+  add("transfer.calls", counts.transfer_calls);
+  add("transfer.reads", counts.transfer_reads);
+  add("transfer.read_bytes", counts.read_bytes);
+  add("transfer.message_bytes", counts.message_bytes);
+  add("transfer.room_waits", counts.room.waits);
+  add("transfer.room_fails", counts.room.fails);
+  const object::TransferGiver::Counts given = giver_->counts();
+  add("transfer.given", given.transfers);
+  add("transfer.given_windows", given.windows);
+  add("transfer.given_bytes", given.message_bytes);
+  add("transfer.given_idle", given.idle);
+  add("transfer.giving", given.open);
 }
 
 void HostedObjects::tell(observe::ShardState& state) const {

@@ -19,6 +19,8 @@
 #include "refract/object/directory/directory.h"
 #include "refract/object/owner/object_service.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/redis/redis_home.h"
+#include "refract/object/transfer/transfer_giver.h"
 
 namespace refract::node {
 
@@ -48,9 +50,12 @@ class HostedObjects final : public HostedStore {
   kv::Table table_;
   kv::Table::Recovery recovery_;
   object::ObjectStore store_;
-  std::optional<kv::DomainWindows> windows_;      // Where sessions come over a network.
-  std::unique_ptr<object::Directory> directory_;  // Where the node shares its objects with others.
+  std::optional<kv::DomainWindows> windows_;       // Where sessions come over a network.
+  std::unique_ptr<object::RedisHome> redis_home_;  // Where the directory is in Redis.
+  std::unique_ptr<object::Directory> directory_;   // Where the node shares its objects with others.
   std::unique_ptr<object::ObjectService> service_;
+  std::unique_ptr<object::TransferGiver> giver_;  // Likewise the next.
+  std::optional<object::PathTeller> path_teller_;
 };
 
 // The first row of the shard of objects. Its area is that of a table.

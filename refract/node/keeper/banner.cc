@@ -7,6 +7,7 @@
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
 #include "refract/memory/host/limits.h"
+#include "refract/node/config/redis_address.h"
 
 namespace refract::node {
 
@@ -35,11 +36,17 @@ std::string data_line(const NodeConfig& config) {
          "keeps them)\n";
 }
 
+std::string directory_line(const NodeConfig& config) {
+  const auto address = parse_redis_address(config.objects_directory);
+  return address ? "  where    each is: in " + to_text(*address) + "\n" : "";
+}
+
 // Of a node that has objects and a list of nodes.
 std::string sharing_line(const NodeConfig& config) {
   const std::string& secret = config.cluster_secret_file;
   return secret.empty() ? "  sharing  no: objects stay on this node (--cluster-secret-file shares them)\n"
-                        : "  sharing  objects, with the nodes that know the secret in " + secret + "\n";
+                        : "  sharing  objects, with the nodes that know the secret in " + secret + "\n" +
+                              directory_line(config);
 }
 
 // What only some nodes have.

@@ -116,6 +116,11 @@ Reported<> Keeper::open_members() {
     if (!secret) return of_setting("cluster.secret_file", std::move(secret).error());
     cluster_secret_ = std::move(*secret);
   }
+  if (!config_.objects_directory_secret_file.empty()) {
+    auto secret = fabric::tcp::read_secret(config_.objects_directory_secret_file);
+    if (!secret) return of_setting("objects.directory_secret_file", std::move(secret).error());
+    redis_secret_ = std::move(*secret);
+  }
   // The server's shards that have the list now, and those of each next one.
   members_->call_on_change([this](const cluster::Members& now) {
     for (const auto& shard : shards_) {
@@ -319,6 +324,7 @@ void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
                             .link = std::move(links[plan.index]),
                             .members = plan.knows_members && members_ ? &*members_ : nullptr,
                             .cluster_secret = birth.cluster_secret,
+                            .redis_secret = redis_secret_.bytes().empty() ? nullptr : &redis_secret_,
                             .data = plan.is_on_disk ? &*data_ : nullptr});
   }
   _exit(run_server(std::move(birth)));

@@ -94,6 +94,7 @@ class Keeper {
   std::optional<cluster::Members> members_;  // Nothing: the node knows of no others.
   fabric::tcp::Secret secret_;
   fabric::tcp::Secret cluster_secret_;
+  fabric::tcp::Secret redis_secret_;
   Descriptor listener_;  // Kept here, so that the port and who waits in its backlog outlive every server.
   std::string tcp_address_;
   uint16_t tcp_port_ = 0;

@@ -91,6 +91,19 @@ TEST_F(OfKeeper, a_cluster_secret_is_read_as_that_of_clients_where_there_is_a_li
   EXPECT_TRUE(Keeper::open(config_));
 }
 
+TEST_F(OfKeeper, the_password_of_a_directory_is_read_likewise) {
+  config_.cluster_nodes = "me=h:1,you=h:2";
+  config_.cluster_self = "me";
+  config_.objects_directory = "redis://h:1";
+  config_.objects_directory_secret_file = folder_.path() + "/redis";
+  expect_refused(Code::kNotFound, "objects.directory_secret_file: cannot open secret file " + folder_.path());
+  folder_.write("redis", std::string(64, 's'));
+  fs::permissions(config_.objects_directory_secret_file, fs::perms::owner_all | fs::perms::others_read);
+  expect_refused(Code::kInvalidArgument, "can be reached by others");
+  fs::permissions(config_.objects_directory_secret_file, fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_TRUE(Keeper::open(config_));
+}
+
 TEST_F(OfKeeper, an_address_of_another_host_is_refused) {
   config_.listen_address = "192.0.2.1:7400";
   EXPECT_FALSE(Keeper::open(config_));

@@ -143,6 +143,7 @@ HostParts ShardServer::host_parts() {
   if (!peers_) return parts;
   parts.members = &*members_;
   parts.peers = &*peers_;
+  if (redis_) parts.redis = &*redis_;
   parts.is_node = [this](rpc::SessionId session) { return is_node(session); };
   return parts;
 }

@@ -32,6 +32,7 @@
 #include "refract/node/hosted/shard_plan.h"
 #include "refract/node/observe/service.h"
 #include "refract/node/peers/node_peers.h"
+#include "refract/node/redis/node_redis.h"
 #include "refract/node/server/link.h"
 #include "refract/node/space/store_space.h"
 #include "refract/rpc/server.h"
@@ -60,6 +61,7 @@ struct ShardBirth {
   LinkEnd link;
   const cluster::Members* members = nullptr;            // Null: this shard has no list of nodes.
   const fabric::tcp::Secret* cluster_secret = nullptr;  // Null: it reaches none of them.
+  const fabric::tcp::Secret* redis_secret = nullptr;    // Null: the directory's Redis asks for none.
   DataFolder* data = nullptr;                           // Null: nothing is kept on disk.
 };
 
@@ -147,6 +149,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::optional<cluster::Members> members_;
   std::optional<cluster::MembersService> members_service_;  // The first shard's.
   std::optional<NodePeers> peers_;                          // That of objects'.
+  std::optional<NodeRedis> redis_;                          // Likewise, where a Redis has the directory.
   std::unique_ptr<observe::Service> observe_;
   std::vector<std::unique_ptr<observe::FrontDoor>> doors_;
   std::unique_ptr<rpc::ServiceTable> services_;  // Null: the stores are being recovered or filled.

@@ -34,7 +34,11 @@ void ShardServer::make_members() {
   members_.emplace(std::move(*members));
   if (birth_.plan.index == 0) members_service_.emplace(*members_);
   const bool is_of_objects = birth_.plan.index == object_shard(birth_.config);
-  if (is_of_objects && birth_.cluster_secret != nullptr) peers_.emplace(shard_, *birth_.cluster_secret);
+  if (!is_of_objects || birth_.cluster_secret == nullptr) return;
+  peers_.emplace(shard_, *birth_.cluster_secret);
+  // None: members are homes.
+  auto address = parse_redis_address(birth_.config.objects_directory);
+  if (address) redis_.emplace(shard_, std::move(*address), birth_.redis_secret);
 }
 
 bool ShardServer::is_node(rpc::SessionId session) const noexcept {

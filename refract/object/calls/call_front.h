@@ -8,11 +8,15 @@
 #include <cstring>
 #include <initializer_list>
 #include <span>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace refract::object {
 
+// Of a struct, and of no text: that one's bytes are those of its characters.
 template <typename T>
+  requires std::is_trivially_copyable_v<T> && (!std::is_convertible_v<const T&, std::string_view>)
 [[nodiscard]] std::span<const std::byte> bytes_of(const T& value) noexcept {
   return std::as_bytes(std::span(&value, 1));
 }

@@ -135,9 +135,12 @@ void ObjectCalls::note_no_space(const Answer& answer) noexcept {
 }
 
 Task<Result<wire::ObjectReply>> ObjectCalls::await(std::span<const std::byte> id, uint64_t timeout_ns,
-                                                   uint64_t deadline_ns) {
-  const wire::AwaitRequest request{
-      .timeout_ns = timeout_ns, .id_bytes = static_cast<uint16_t>(id.size()), .reserved = {}};
+                                                   uint64_t deadline_ns, CopyWish wish) {
+  const wire::AwaitRequest request{.timeout_ns = timeout_ns,
+                                   .id_bytes = static_cast<uint16_t>(id.size()),
+                                   .transfer = wish.transfer,
+                                   .flags = wish.flags,
+                                   .reserved = {}};
   const CallFront front({bytes_of(request), id});
   const Answer answer = co_await ask({.method = Method::kAwait,
                                       .head = front.bytes(),
@@ -152,8 +155,11 @@ Task<Result<wire::ObjectReply>> ObjectCalls::await(std::span<const std::byte> id
 
 Task<Result<wire::ObjectReply>> ObjectCalls::fetch(std::span<const std::byte> id, uint64_t timeout_ns,
                                                    Room& room, uint64_t deadline_ns) {
-  const wire::AwaitRequest request{
-      .timeout_ns = timeout_ns, .id_bytes = static_cast<uint16_t>(id.size()), .reserved = {}};
+  const wire::AwaitRequest request{.timeout_ns = timeout_ns,
+                                   .id_bytes = static_cast<uint16_t>(id.size()),
+                                   .transfer = 0,
+                                   .flags = 0,
+                                   .reserved = {}};
   const CallFront front({bytes_of(request), id});
   for (int losses = 0;; ++losses) {
     const Answer answer = co_await ask({.method = Method::kFetch,
@@ -283,6 +289,29 @@ Task<Result<ObjectCalls::Places>> ObjectCalls::where(std::span<const std::byte> 
   if (!reply || !take_names(bytes, places.nodes)) co_return fail(Code::kMalformed);
   places.reply = *reply;
   co_return places;
+}
+
+Task<Result<ObjectCalls::Paths>> ObjectCalls::paths(uint32_t first, uint64_t deadline_ns) {
+  const wire::PathsRequest request{.first = first, .reserved = 0};
+  const Answer answer = co_await ask({.method = static_cast<Method>(wire::PathMethod::kPaths),
+                                      .head = bytes_of(request),
+                                      .tail = {},
+                                      .deadline_ns = deadline_or_default(deadline_ns)});
+  if (answer.reply.code != Code::kOk) co_return fail(read_outcome(answer));
+  std::span<const std::byte> bytes = answer.reply.bytes;
+  const auto reply = take<wire::PathsReply>(bytes);
+  Paths paths;
+  for (uint32_t i = 0; reply && i < reply->count; ++i) {
+    const auto entry = take<wire::PathEntry>(bytes);
+    if (!entry || entry->name_bytes > bytes.size()) co_return fail(Code::kMalformed);
+    paths.paths.push_back({.name = text_of(bytes.first(entry->name_bytes)), .path = *entry});
+    bytes = bytes.subspan(entry->name_bytes);
+  }
+  // It ends, since each page has what the one before it did not.
+  if (!reply || !bytes.empty() || (reply->next != 0 && reply->next <= first))
+    co_return fail(Code::kMalformed);
+  paths.next = reply->next;
+  co_return paths;
 }
 
 Task<Result<wire::CopiesAnswer>> ObjectCalls::set_copies(std::span<const std::byte> id, KeptCopies copies,

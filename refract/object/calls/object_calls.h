@@ -33,6 +33,7 @@
 #include "refract/memory/host/shared_buffer.h"
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_layout.h"
+#include "refract/object/layout/object_paths_wire.h"
 #include "refract/object/layout/object_wire.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
@@ -112,8 +113,13 @@ class ObjectCalls {
   // --- Reading ---
 
   // Once it is sealed; kNotFound when the time is over before.
+  struct CopyWish {
+    uint8_t transfer = 0;  // As AwaitRequest has them.
+    uint8_t flags = 0;
+  };
   [[nodiscard]] runtime::Task<Result<wire::ObjectReply>> await(std::span<const std::byte> id,
-                                                               uint64_t timeout_ns, uint64_t deadline_ns = 0);
+                                                               uint64_t timeout_ns, uint64_t deadline_ns = 0,
+                                                               CopyWish wish = {0, 0});
   // Where a fetched object goes.
   class Room {
    public:
@@ -133,6 +139,16 @@ class ObjectCalls {
     std::vector<std::string> nodes;
   };
   [[nodiscard]] runtime::Task<Result<Places>> where(std::span<const std::byte> id, uint64_t deadline_ns = 0);
+
+  struct Path {
+    std::string name;
+    wire::PathEntry path;
+  };
+  struct Paths {
+    std::vector<Path> paths;  // From number `first` on.
+    uint32_t next = 0;        // 0: that is all.
+  };
+  [[nodiscard]] runtime::Task<Result<Paths>> paths(uint32_t first, uint64_t deadline_ns = 0);
 
   // So many copies on different nodes; ends when there are so many, or behind `timeout_ns`. Sent once.
   struct KeptCopies {

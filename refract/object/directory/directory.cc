@@ -7,7 +7,7 @@
 #include "refract/base/hash.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 
 namespace refract::object {
 
@@ -36,7 +36,11 @@ Task<> Signal::wait_until(uint64_t moment_ns) {
   co_await shard_.sleep_for(0);
 }
 
-Directory::State::State(const Parts& given) : parts(given), care(given.shard) {
+Directory::State::State(const Parts& given)
+    : parts(given),
+      pull_room({.store = given.store, .shard = given.shard, .growth = given.growth, .pins = given.pins}),
+      care(given.shard) {
+  if (parts.outside != nullptr) outside = std::make_unique<Outside>(*this, *parts.outside);
   for (const ObjectStore::OpenCreation& found : parts.store.creations()) {
     if (found.is_pulled) {
       (void)parts.store.end_creation(found.id, found.birth);
@@ -73,7 +77,16 @@ Directory::State::Peer& Directory::State::peer_named(const std::string& name) {
   return *peer;
 }
 
+Directory::State::Peer* Directory::State::peer_at(MemberIndex index) const noexcept {
+  return index == kOutside ? &outside->peer : by_index[index];
+}
+
+bool Directory::State::is_running(const Peer& peer, uint32_t run) noexcept {
+  return peer.is_reached() && peer.run == run;
+}
+
 MemberIndex Directory::State::home_of(std::string_view id) const noexcept {
+  if (outside != nullptr) return kOutside;
   uint8_t home = 0;
   (void)routing->nodes_of(cluster::slot_of(id), std::span(&home, 1));
   return home;
@@ -87,7 +100,8 @@ void Directory::State::follow(const cluster::Members& members) {
   list_version = list.version;
   followed_ns = parts.shard.now_ns();
   const std::string text = cluster::to_text(list);
-  list_digest = hash_key(text_bytes(text), 0);
+  // Members that have a home outside, and those that are homes themselves, agree upon nothing.
+  list_digest = hash_key(text_bytes(text), outside == nullptr ? 0 : 1);
   self = static_cast<MemberIndex>(members.self());
   for (const auto& [name, peer] : peers) peer->index.reset();
   by_index.assign(list.members.size(), nullptr);
@@ -113,6 +127,7 @@ void Directory::State::follow(const cluster::Members& members) {
   report_to_self();
   for (const auto& [id, want] : wants) want->news.raise();
   start_ticks();
+  if (outside != nullptr) outside->reach();
   parts.peers.reach(list, members.self_name(), *this);
 }
 
@@ -299,6 +314,7 @@ void Directory::session_closed(rpc::SessionId session) noexcept {
 
 void Directory::answer_to(Asker* asker) noexcept {
   state_->asker = asker;
+  state_->pull_room.tell(asker);
 }
 
 bool Directory::needs_claim(std::string_view id) const noexcept {
@@ -314,8 +330,8 @@ void Directory::unclaim(std::string_view id, uint64_t birth) {
   state_->unclaim(id, birth);
 }
 
-void Directory::want(std::string_view id, uint64_t arrival) {
-  state_->want(id, arrival);
+void Directory::want(std::string_view id, uint64_t arrival, const PullWish& wish) {
+  state_->want(id, arrival, wish);
 }
 
 void Directory::remove(std::string_view id, uint64_t birth, uint64_t ticket) {
@@ -341,6 +357,7 @@ std::vector<std::string> Directory::away() const {
   for (const State::Peer* peer : state_->by_index) {
     if (!state_->is_self(*peer->index) && !peer->has_reported) names.push_back(peer->name);
   }
+  if (state_->outside != nullptr) state_->outside->add_away(names);
   return names;
 }
 
@@ -385,9 +402,26 @@ Directory::Counts Directory::counts() const noexcept {
   counts.home = state_->table.counts();
   counts.is_complete = state_->list_version != 0 && state_->table.is_complete();
   counts.tombstones = state_->parts.store.tombstones().size();
+  counts.room = state_->pull_room.counts();
   counts.short_ones = state_->short_ones.size();
   for (const auto& [name, peer] : state_->peers) counts.streams += peer->collects ? 1 : 0;
+  if (state_->outside != nullptr) {
+    const State::Peer& peer = state_->outside->peer;
+    const OutsideHome::Counts outside = state_->parts.outside->counts();
+    counts.home = outside.home;
+    counts.is_complete = outside.is_complete && peer.has_reported;
+    counts.conflicts += outside.conflicts;
+    counts.streams += peer.collects ? 1 : 0;
+  }
   return counts;
+}
+
+NamedPaths Directory::paths() const {
+  NamedPaths paths;
+  for (const State::Peer* peer : state_->by_index) {
+    if (!state_->is_self(*peer->index)) paths.emplace_back(peer->name, &peer->path);
+  }
+  return paths;
 }
 
 const HomeTable& Directory::home() const noexcept {

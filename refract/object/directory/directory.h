@@ -22,14 +22,18 @@
 #include "refract/cluster/peers.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/object/directory/home_table.h"
+#include "refract/object/directory/outside_home.h"
 #include "refract/object/owner/elsewhere.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/transfer/object_transfer.h"
+#include "refract/object/transfer/path_teller.h"
+#include "refract/object/transfer/pull_room.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::object {
 
-class Directory final : public rpc::Service, public Elsewhere {
+class Directory final : public rpc::Service, public Elsewhere, public PathTeller::Source {
  public:
   // All outlive the directory.
   struct Parts {
@@ -37,6 +41,7 @@ class Directory final : public rpc::Service, public Elsewhere {
     runtime::Shard& shard;
     cluster::Peers& peers;
     kv::GrowthSource& growth;
+    kv::SessionPins* pins = nullptr;  // PullRoom::Parts has it.
     // Whether a session is another member's. It must have proven that.
     std::function<bool(rpc::SessionId)> is_node;
     std::array<uint64_t, 2> identity{};  // Of this node's memory.
@@ -44,6 +49,8 @@ class Directory final : public rpc::Service, public Elsewhere {
     uint64_t unseen_ns = 30 * kSecond_ns;
     // So long the bound copies of a member that is away are counted on.
     uint64_t grace_ns = 60 * kSecond_ns;
+    TransferLimits transfers = {};
+    OutsideHome* outside = nullptr;  // The home of all ids; null: members are homes.
   };
   // Behind the store's recovery. Pulls that it has found are given up.
   explicit Directory(const Parts& parts);
@@ -65,7 +72,7 @@ class Directory final : public rpc::Service, public Elsewhere {
   [[nodiscard]] bool needs_claim(std::string_view id) const noexcept override;
   [[nodiscard]] std::optional<Code> claim(std::string_view id, uint64_t birth, uint64_t ticket) override;
   void unclaim(std::string_view id, uint64_t birth) override;
-  void want(std::string_view id, uint64_t arrival) override;
+  void want(std::string_view id, uint64_t arrival, const PullWish& wish) override;
   void remove(std::string_view id, uint64_t birth, uint64_t ticket) override;
   void locate(std::string_view id, TakeLocated take) override;
   void set_copies(std::string_view id, uint64_t birth, uint8_t wanted, uint64_t until_ns,
@@ -80,12 +87,19 @@ class Directory final : public rpc::Service, public Elsewhere {
 
   struct Counts {
     HomeTable::Counts home;
-    bool is_complete = false;     // The home has heard from all.
-    uint64_t look_ups = 0;        // For clients of this node,
-    uint64_t asked_all = 0;       // among them those that the home could not tell.
-    uint64_t pulls = 0;           // Copies that came,
-    uint64_t pulled_bytes = 0;    // their bytes,
-    uint64_t pulls_failed = 0;    // and attempts that brought none.
+    bool is_complete = false;         // The home has heard from all.
+    uint64_t look_ups = 0;            // For clients of this node,
+    uint64_t asked_all = 0;           // among them those that the home could not tell.
+    uint64_t pulls = 0;               // Copies that came,
+    uint64_t pulled_bytes = 0;        // their bytes,
+    uint64_t pulls_failed = 0;        // and attempts that brought none.
+    uint64_t pulls_from_several = 0;  // Among them: several holders brought pieces of one.
+    uint64_t givers_left = 0;         // Holders that did not bring what they were asked for.
+    uint64_t transfer_calls = 0;      // Of all pulls: round trips to holders,
+    uint64_t transfer_reads = 0;      // READs,
+    uint64_t read_bytes = 0;          // the bytes that those have brought,
+    uint64_t message_bytes = 0;       // and those that came in answers.
+    PullRoom::Counts room;
     uint64_t claims = 0;          // That were asked for,
     uint64_t claims_refused = 0;  // and that another birth had, or that were not answered.
     uint64_t conflicts = 0;       // Objects and creations of this node that another birth's home refused.
@@ -97,6 +111,7 @@ class Directory final : public rpc::Service, public Elsewhere {
     uint64_t released = 0;        // Bound copies of this node that became loose, for room.
   };
   [[nodiscard]] Counts counts() const noexcept;
+  [[nodiscard]] NamedPaths paths() const override;
   [[nodiscard]] const HomeTable& home() const noexcept;
 
  private:

@@ -77,7 +77,7 @@ void Directory::State::bring_copies() {
     if (at == binding.end() || at->second.is_running) continue;
     at->second.is_running = true;
     ++brought_now;
-    want(id, 0);
+    want(id, 0, {.is_in_advance = true});
   }
 }
 

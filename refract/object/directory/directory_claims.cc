@@ -2,7 +2,7 @@
 // One id, one birth: what this node is about to make is claimed at the id's home first.
 #include <algorithm>
 
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 
 namespace refract::object {
 
@@ -51,7 +51,7 @@ std::optional<Code> Directory::State::claim(std::string_view id, uint64_t birth,
 // Not for a moment only: it is not waited for.
 bool Directory::State::is_away(const Peer& home) const {
   const uint64_t now_ns = parts.shard.now_ns();
-  return home.session == nullptr && now_ns >= moment_after(home.ended_ns, kAwayAfter_ns) &&
+  return !home.is_reached() && now_ns >= moment_after(home.ended_ns, kAwayAfter_ns) &&
          now_ns >= moment_after(followed_ns, kClaimTimeout_ns);
 }
 
@@ -153,6 +153,7 @@ void Directory::State::look_after_claims() {
   }
   for (const auto& [ticket, code] : settled) settle_claim(ticket, code);
   for (Peer* peer : by_index) ask_claims_of(*peer);
+  if (outside != nullptr) ask_claims_of(outside->peer);
 }
 
 // What was granted, and came to nothing without a word.

@@ -40,7 +40,9 @@ Task<> Directory::State::set_copies_for_asker(CopiesWish wish, TakeCopies take_k
     if (wish.birth == 0 && object) wish.birth = object->birth;
     const bool is_here = object && object->birth == wish.birth;
     Peer& home = *peer_at(home_of(wish.id));
-    if (is_self(*home.index)) {
+    if (home.is_outside()) {
+      kept = {.code = Code::kUnsupported};
+    } else if (is_self(*home.index)) {
       kept = copies_here(wish.id, wish.birth, wish.wanted);
     } else if (home.session != nullptr && home.is_agreed) {
       kept = co_await ask_copies_of(home, wish);

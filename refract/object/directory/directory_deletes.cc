@@ -5,7 +5,7 @@
 
 #include "refract/kv/layout/wire.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 #include "refract/object/directory/directory_use.h"
 
 namespace refract::object {
@@ -20,8 +20,6 @@ constexpr uint64_t kOrderTimeout_ns = 2 * kSecond_ns;
 // So long a delete waits for members that have not acknowledged.
 constexpr uint64_t kRemoveTimeout_ns = kSecond_ns;
 constexpr uint64_t kOrderPause_ns = 100 * kMillisecond_ns;
-// Beyond it no more deletes are taken: some member does not acknowledge.
-constexpr size_t kTombstonesMax = 65'536;
 
 }  // namespace
 
@@ -46,6 +44,8 @@ Task<> Directory::State::remove_for_asker(std::string id, uint64_t birth, uint64
     Peer& home = *peer_at(home_of(id));
     if (is_self(*home.index)) {
       removed = co_await remove_here(id, birth);
+    } else if (home.is_outside()) {
+      removed = co_await outside->remove(id, birth);
     } else if (home.session != nullptr && home.is_agreed) {
       removed = co_await remove_at(home, id, birth);
     }
@@ -177,7 +177,7 @@ void Directory::State::order(Peer& peer, Method method, std::string_view id, uin
 }
 
 void Directory::State::order_drops(Peer& peer) {
-  if (!peer.index || !peer.is_agreed) return;
+  if (peer.is_outside() || !peer.index || !peer.is_agreed) return;
   for (const auto& [id, birth] : table.unacknowledged(*peer.index)) order(peer, Method::kDrop, id, birth);
 }
 
@@ -211,20 +211,23 @@ void Directory::State::named(const rpc::Responder& from, Peer& peer, Method meth
   if (code == Code::kOk && request.birth == 0) code = Code::kInvalidArgument;
   if (code == Code::kOk && home_of(id.text()) != *peer.index) code = Code::kAccessDenied;
   if (code != Code::kOk) return answer(from, code);
-  if (method == Method::kAppeared) raise_want(id.text());
-  if (method == Method::kForget) parts.store.remove_tombstone(id.bytes(), request.birth);
-  if (method == Method::kDrop) {
-    uint64_t holders = 0;
-    code = drop_here(id.text(), request.birth, holders);
-    // Behind its withdraw, so that nothing of the birth comes after it.
-    if (code == Code::kOk) {
-      say({.kind = wire::ChangeKind::kDropped,
-           .id = std::string(id.text()),
-           .birth = request.birth,
-           .parts = {.body_bytes = holders}});
-    }
+  answer(from, follow_order(method, id.text(), request.birth));
+}
+
+Code Directory::State::follow_order(Method method, std::string_view id, uint64_t birth) {
+  if (method == Method::kAppeared) raise_want(id);
+  if (method == Method::kForget) parts.store.remove_tombstone(text_bytes(id), birth);
+  if (method != Method::kDrop) return Code::kOk;
+  uint64_t holders = 0;
+  const Code code = drop_here(id, birth, holders);
+  // Behind its withdraw, so that nothing of the birth comes after it.
+  if (code == Code::kOk) {
+    say({.kind = wire::ChangeKind::kDropped,
+         .id = std::string(id),
+         .birth = birth,
+         .parts = {.body_bytes = holders}});
   }
-  answer(from, code);
+  return code;
 }
 
 // This member refuses the birth from now on, and has it no more. All steps are done each time.
@@ -235,6 +238,7 @@ Code Directory::State::drop_here(std::string_view id, uint64_t birth, uint64_t& 
   const auto pull = pulls.find(std::string(id));
   if (pull != pulls.end() && pull->second.birth == birth) pull->second.birth = 0;
   if (granted.erase(Named(id, birth)) > 0 && asker != nullptr) asker->lost(id, birth);
+  pull_room.end_grace_of(text_bytes(id), birth);
   const Result<uint64_t> erased = parts.store.erase(text_bytes(id), birth);
   if (erased) {
     holders += *erased;

@@ -28,7 +28,8 @@ bool is_of_the_contract(Code code) {
   constexpr std::array kCodes = {Code::kOk,          Code::kNotFound,     Code::kVersionMismatch,
                                  Code::kNoSpace,     Code::kOverloaded,   Code::kInvalidArgument,
                                  Code::kUnsupported, Code::kMalformed,    Code::kUnavailable,
-                                 Code::kCancelled,   Code::kAccessDenied, Code::kExists};
+                                 Code::kCancelled,   Code::kAccessDenied, Code::kExists,
+                                 Code::kInvalidated};
   return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
@@ -142,8 +143,13 @@ class World {
 
   // What cannot be guessed stands for itself where the input has 0: the list, and the number of the stream.
   void call(Caller& caller, Input& input) {
-    const auto method = static_cast<uint16_t>(wire::kDirectoryMethodsBegin + input.byte() % 10);
+    // Those of transfers stand behind.
+    const uint8_t number = input.byte() % 15;
+    const auto method = static_cast<uint16_t>(number < 10 ? wire::kDirectoryMethodsBegin + number
+                                                          : wire::kTransferMethodsBegin + number - 10);
     std::string body = input.text();
+    if (method >= wire::kTransferMethodsBegin)
+      return start(caller, method, of_transfer(method, body, input), true);
     put_where_zero(body, 0, node_.list.version);
     if (method == static_cast<uint16_t>(Method::kHello)) {
       put_where_zero(body, offsetof(wire::HelloRequest, list_digest), node_.digest());
@@ -159,6 +165,30 @@ class World {
       return;
     }
     start(caller, method, body, true);
+  }
+  // What cannot be guessed here: births and lengths of what the node has, where the input has no body at all,
+  // and numbers of transfers, where it has 0.
+  std::string of_transfer(uint16_t method, std::string body, Input& input) {
+    if (method != static_cast<uint16_t>(wire::TransferMethod::kTransfer)) {
+      put_where_zero(body, 0, uint64_t{1} + input.byte() % 4);
+      return body;
+    }
+    if (!body.empty()) return body;
+    const std::string& id = ids_[input.byte() % ids_.size()];
+    const auto object = node_.owner().store.find(test::as_bytes(id));
+    if (!object) return body;
+    const uint8_t how = input.byte();
+    return test::body_of(
+        wire::TransferRequest{.birth = object->birth,
+                              .body_bytes = object->parts.body_bytes,
+                              .offset = 0,
+                              .metadata_bytes = object->parts.metadata_bytes,
+                              .bytes = how % 2 == 0 ? uint32_t{0} : uint32_t{how},
+                              .id_bytes = test::short_of(id.size()),
+                              .by = how % 2 == 0 ? wire::TransferBy::kReads : wire::TransferBy::kMessages,
+                              .wants_digest = static_cast<uint8_t>(how >> 7),
+                              .reserved = {}},
+        id);
   }
   void use(Input& input) {
     const uint8_t what = input.byte();

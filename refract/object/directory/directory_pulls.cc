@@ -6,8 +6,9 @@
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 #include "refract/object/directory/directory_use.h"
+#include "refract/object/transfer/object_transfer.h"
 
 namespace refract::object {
 
@@ -18,37 +19,21 @@ using wire::DirectoryMethod;
 namespace {
 
 constexpr uint64_t kAskTimeout_ns = kSecond_ns;
-constexpr uint64_t kRoomTimeout_ns = 2 * kSecond_ns;
 constexpr uint64_t kSaidPause_ns = 100 * kMicrosecond_ns;
-constexpr uint64_t kRoomPause_ns = 2 * kMillisecond_ns;
 // The home tells when something comes; this is for when it could not.
 constexpr uint64_t kLookAgain_ns = 5 * kSecond_ns;
 constexpr int kRounds = 3;
 constexpr uint64_t kRoundPause_ns = 2 * kMillisecond_ns;
 
-// Where the bytes of a pull go: into the object itself.
-class Landing final : public ObjectCalls::Room {
- public:
-  Landing(std::span<std::byte> room, const ObjectParts& parts) noexcept : room_(room), parts_(parts) {}
-  [[nodiscard]] std::byte* room(const ObjectParts& parts) override {
-    const bool is_same =
-        parts.body_bytes == parts_.body_bytes && parts.metadata_bytes == parts_.metadata_bytes;
-    return is_same ? room_.data() : nullptr;
-  }
-
- private:
-  std::span<std::byte> room_;
-  ObjectParts parts_;
-};
-
 }  // namespace
 
 // --- Who waits ---
 
-void Directory::State::want(std::string_view id, uint64_t arrival) {
+void Directory::State::want(std::string_view id, uint64_t arrival, const PullWish& wish) {
   auto [at, is_new] = wants.try_emplace(std::string(id));
   if (is_new) at->second = std::make_unique<Want>(parts.shard);
   at->second->arrival = std::max(at->second->arrival, arrival);
+  if (is_new || !wish.is_in_advance) at->second->wish = wish;
   is_new ? start(look_for(std::string(id))) : at->second->news.raise();
 }
 
@@ -63,7 +48,7 @@ Task<> Directory::State::look_for(std::string id) {
   bool tells_later = false;
   while (asker != nullptr) {
     const uint64_t arrival = want.arrival;
-    Search search{.id = id, .pulls = true, .tells_later = tells_later};
+    Search search{.id = id, .pulls = true, .wish = want.wish, .tells_later = tells_later};
     co_await look(search);
     if (asker == nullptr) break;
     settle_binding(id);
@@ -101,6 +86,7 @@ Task<> Directory::State::look(Search& search) {
     search.code = Code::kNotFound;
     search.runs.clear();
     for (const Peer* peer : by_index) search.runs.push_back(peer->run);
+    search.stream = peer_at(home_of(search.id))->stream_now();
     const Said said = co_await ask_home(search);
     if (said && said->birth != 0) {
       co_await take_found(*said, search);
@@ -126,7 +112,13 @@ Task<> Directory::State::look(Search& search) {
 
 Task<> Directory::State::take_found(const HomeTable::Found& found, Search& search) {
   if (search.pulls) {
-    co_await pull_from(found.holders, {.id = search.id, .birth = found.birth, .parts = found.parts}, search);
+    co_await pull_from(found.holders,
+                       {.id = search.id,
+                        .birth = found.birth,
+                        .parts = found.parts,
+                        .wish = search.wish,
+                        .stream = search.stream},
+                       search);
     if (search.code != Code::kOk) end_coming(search.id, found.birth);
     co_return;
   }
@@ -144,7 +136,8 @@ Task<> Directory::State::take_found(const HomeTable::Found& found, Search& searc
 // one that was never reported to may have deleted what others have still.
 bool Directory::State::may_ask_all(const Peer& home) const {
   if (is_self(*home.index)) return true;
-  const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, parts.unseen_ns);
+  const uint64_t unseen_ns = home.is_outside() ? parts.outside->unseen_ns() : parts.unseen_ns;
+  const bool must_have_seen = parts.shard.now_ns() >= moment_after(home.ended_ns, unseen_ns);
   return home.was_reported_to && !home.collects && must_have_seen;
 }
 
@@ -171,6 +164,7 @@ HomeTable::MemberSet Directory::State::others() const noexcept {
 
 Task<Directory::State::Said> Directory::State::ask_home(Search& search) {
   Peer& home = *peer_at(home_of(search.id));
+  if (home.is_outside()) co_return co_await outside->ask(search);
   if (!is_self(*home.index)) co_return co_await ask_home_at(home, search);
   HomeTable::Found found = table.look_up(search.id);
   if (search.pulls && (found.birth != 0 || found.doubtful.any())) {
@@ -309,55 +303,88 @@ Task<std::string> Directory::State::ask_member(Peer& peer, Search& search) {
 
 // kNotFound: none of them brought it. Each of them may be away, or have it no more.
 Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search) {
+  std::vector<Peer*> givers;
+  const Peer& home = *peer_at(home_of(pull.id));
+  // Without the home's word: only as long as its next report is to come, which names the pull.
+  const bool may = search.by_home || is_self(*home.index) || may_ask_all(home);
   for (const MemberIndex holder : holders) {
     if (holder >= by_index.size()) break;
-    Code code = Code::kOk;
     if (is_self(holder)) {
-      const Result<Object> object = parts.store.find(text_bytes(pull.id));
-      if (!object) continue;
-    } else {
-      const Peer& home = *peer_at(home_of(pull.id));
-      // Without the home's word: only as long as its next report is to come, which names the pull.
-      const bool may = search.by_home || is_self(*home.index) || may_ask_all(home);
-      code = Code::kUnavailable;
-      if (may) code = co_await this->pull(*by_index[holder], pull);
-    }
-    if (code == Code::kOk || code == Code::kNoSpace || code == Code::kTooLarge) {
-      search.code = code == Code::kTooLarge ? Code::kNoSpace : code;
+      if (!parts.store.find(text_bytes(pull.id))) continue;
+      search.code = Code::kOk;
       co_return;
     }
+    Peer& giver = *by_index[holder];
+    if (may && giver.session != nullptr && giver.is_agreed) givers.push_back(&giver);
+  }
+  Code code = Code::kUnavailable;
+  if (!givers.empty()) code = co_await this->pull(givers, pull);
+  if (code == Code::kOk || code == Code::kNoSpace || code == Code::kTooLarge) {
+    search.code = code == Code::kTooLarge ? Code::kNoSpace : code;
+    co_return;
   }
   search.is_open = true;
 }
 
-Task<Code> Directory::State::pull(Peer& holder, Pull pull) {
+Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
   const auto id = text_bytes(pull.id);
-  if (holder.session == nullptr || !holder.is_agreed) co_return Code::kUnavailable;
   if (parts.store.has_tombstone(id, pull.birth)) co_return Code::kCancelled;
-  rpc::Session& session = *holder.session;
-  const Use use(*this, session);
+  std::deque<Use> held;
+  std::vector<TransferSource> sources;
+  for (Peer* const giver : givers) {
+    held.emplace_back(*this, *giver->session);
+    sources.push_back({.name = giver->name, .session = giver->session, .path = &giver->path});
+  }
   const uint64_t version = list_version;
-  Code code = co_await take_room(pull);
+  Code code = co_await pull_room.take({.id = id,
+                                       .birth = pull.birth,
+                                       .body_bytes = pull.parts.body_bytes,
+                                       .metadata_bytes = pull.parts.metadata_bytes,
+                                       .is_pulled = true},
+                                      !pull.wish.is_in_advance);
   if (code == Code::kExists) {
     const Result<Object> object = parts.store.find(id);
     co_return object && object->birth == pull.birth ? Code::kOk : Code::kExists;
   }
   if (code != Code::kOk) co_return code;
+  // The wait for room may have been long.
+  if (parts.store.has_tombstone(id, pull.birth)) {
+    (void)parts.store.end_creation(id, pull.birth);
+    co_return Code::kCancelled;
+  }
+  // Another stream has begun, whose report did not name this pull: the home is to be asked again.
+  const uint64_t stream = peer_at(home_of(pull.id))->stream_now();
+  if (stream != 0 && stream != pull.stream) {
+    (void)parts.store.end_creation(id, pull.birth);
+    co_return Code::kUnavailable;
+  }
   const Result<Creation> made = parts.store.creation(id, pull.birth);
   pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth, .parts = pull.parts});
   {
-    Landing landing(parts.store.room_of(*made), made->parts);
-    ObjectCalls calls(session, parts.shard);
-    const auto reply = co_await calls.fetch(id, 0, landing);
-    code = reply.code();
-    if (reply && reply->birth != pull.birth) code = Code::kNotFound;
+    ObjectTransfer transfer(parts.shard,
+                            {.id = id,
+                             .birth = pull.birth,
+                             .parts = made->parts,
+                             .writer = parts.store.writer(),
+                             .room = parts.store.room_of(*made),
+                             .wish = pull.wish.by,
+                             .is_checked = pull.wish.is_checked,
+                             .limits = parts.transfers},
+                            std::move(sources));
+    const TransferOutcome outcome = co_await transfer.run();
+    code = outcome.code;
+    note_transfer(outcome);
   }
   const bool is_over = pulls.at(pull.id).birth != pull.birth;
   pulls.erase(pull.id);
   // It was deleted meanwhile, which all may have forgotten already; or what is agreed upon now is not known.
   if (code == Code::kOk && is_over) code = Code::kCancelled;
   if (code == Code::kOk && list_version != version) code = Code::kUnavailable;
-  if (code == Code::kOk) code = parts.store.seal(id, pull.birth, word_for(pull.id, pull.birth)).code();
+  if (code == Code::kOk) {
+    const Result<Object> object = parts.store.seal(id, pull.birth, word_for(pull.id, pull.birth));
+    code = object.code();
+    if (object) pull_room.came(*object);
+  }
   if (code == Code::kOk) {
     ++counts.pulls;
     counts.pulled_bytes += pull.parts.counted_bytes();
@@ -369,24 +396,17 @@ Task<Code> Directory::State::pull(Peer& holder, Pull pull) {
   co_return code;
 }
 
-// As creators wait for it.
-Task<Code> Directory::State::take_room(const Pull& pull) {
-  const uint64_t until_ns = moment_after(parts.shard.now_ns(), kRoomTimeout_ns);
-  for (;;) {
-    const Result<Creation> made = parts.store.create({.id = text_bytes(pull.id),
-                                                      .birth = pull.birth,
-                                                      .body_bytes = pull.parts.body_bytes,
-                                                      .metadata_bytes = pull.parts.metadata_bytes,
-                                                      .is_pulled = true});
-    if (made) co_return made->is_sealed ? Code::kExists : Code::kOk;
-    if (made.error().code != Code::kNoSpace) co_return made.error().code;
-    const ObjectStore::Shortage shortage = parts.store.shortage();
-    if (shortage.wanted_bytes > 0) parts.growth.want(shortage.wanted_bytes);
-    if (parts.shard.now_ns() >= until_ns) co_return Code::kNoSpace;
-    if (asker != nullptr) asker->store_changed();
-    const uint64_t pause_ns = shortage.is_under_way ? 0 : kRoomPause_ns;
-    co_await parts.shard.sleep_for(pause_ns);
+void Directory::State::note_transfer(const TransferOutcome& outcome) {
+  size_t givers = 0;
+  for (const TransferShare& share : outcome.shares) {
+    counts.transfer_calls += share.calls;
+    counts.transfer_reads += share.reads;
+    const bool by_reads = share.by == wire::TransferBy::kReads;
+    (by_reads ? counts.read_bytes : counts.message_bytes) += share.bytes;
+    givers += share.bytes > 0 ? 1 : 0;
+    counts.givers_left += share.code != Code::kOk ? 1 : 0;
   }
+  counts.pulls_from_several += givers > 1 ? 1 : 0;
 }
 
 Task<bool> Directory::State::all_is_said(const std::string& id) {

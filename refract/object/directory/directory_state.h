@@ -14,7 +14,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -53,14 +52,12 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   }
   void start(Task<> task);
   [[nodiscard]] Peer& peer_named(const std::string& name);
-  [[nodiscard]] Peer* peer_at(MemberIndex index) const noexcept { return by_index[index]; }
+  [[nodiscard]] Peer* peer_at(MemberIndex index) const noexcept;
   [[nodiscard]] MemberIndex home_of(std::string_view id) const noexcept;
   [[nodiscard]] bool is_self(MemberIndex index) const noexcept { return index == self; }
   // By whose ids of new_id() are told; nothing: no member has that memory.
   [[nodiscard]] std::optional<MemberIndex> maker_of(std::string_view id) const noexcept;
-  [[nodiscard]] bool is_running(const Peer& peer, uint32_t run) const noexcept {
-    return peer.session != nullptr && peer.run == run;
-  }
+  [[nodiscard]] static bool is_running(const Peer& peer, uint32_t run) noexcept;
   class Use;  // directory_use.h
   void end_use(rpc::Session& session);
   [[nodiscard]] Task<> let_go(rpc::Session& session);
@@ -69,11 +66,11 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void start_peer(Peer& peer);
   [[nodiscard]] Task<> run_stream(Peer& peer, uint32_t run);
   void stop_stream(Peer& peer);
-  [[nodiscard]] Task<Code> say_hello(Peer& peer, rpc::Session& session);
-  [[nodiscard]] Task<Code> report(Peer& peer, rpc::Session& session, uint32_t run);
-  [[nodiscard]] Task<Code> send_changes(Peer& peer, rpc::Session& session, uint32_t run);
-  [[nodiscard]] Task<Code> send_page(Peer& peer, rpc::Session& session, uint32_t run, const Page& page);
-  [[nodiscard]] size_t page_room(const rpc::Session& session) const noexcept;
+  [[nodiscard]] Task<Code> say_hello(Peer& peer, rpc::Session* session);
+  [[nodiscard]] Task<Code> report(Peer& peer, rpc::Session* session, uint32_t run);
+  [[nodiscard]] Task<Code> send_changes(Peer& peer, rpc::Session* session, uint32_t run);
+  [[nodiscard]] Task<Code> send_page(Peer& peer, rpc::Session* session, uint32_t run, const Page& page);
+  [[nodiscard]] size_t page_room(const rpc::Session* session) const noexcept;
   void take_code(const Change& change, Code code);
   [[nodiscard]] Change tombstone_of(const std::string& id, uint64_t birth) const;
   void say_tombstone(const std::string& id, uint64_t birth);
@@ -128,6 +125,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void order_drops(Peer& peer);
   void acknowledged(MemberIndex member, const std::string& id, uint64_t birth, uint64_t holders);
   void named(const rpc::Responder& from, Peer& peer, Method method, std::span<const std::byte> body);
+  [[nodiscard]] Code follow_order(Method method, std::string_view id, uint64_t birth);
   // This member refuses the birth from now on, and has it no more.
   [[nodiscard]] Code drop_here(std::string_view id, uint64_t birth, uint64_t& holders);
   [[nodiscard]] Task<> run_orders(Peer& peer, uint32_t run);
@@ -175,7 +173,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void end_releases(MemberIndex home);
 
   // --- directory_pulls.cc: what clients of this node want ---
-  void want(std::string_view id, uint64_t arrival);
+  void want(std::string_view id, uint64_t arrival, const PullWish& wish);
   [[nodiscard]] Task<> look_for(std::string id);
   // One look at all nodes: Search::code.
   [[nodiscard]] Task<> look(Search& search);
@@ -193,8 +191,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   [[nodiscard]] Task<> ask_members(Search& search);
   [[nodiscard]] Task<std::string> ask_member(Peer& peer, Search& search);
   [[nodiscard]] Task<> pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search);
-  [[nodiscard]] Task<Code> pull(Peer& holder, Pull pull);
-  [[nodiscard]] Task<Code> take_room(const Pull& pull);
+  [[nodiscard]] Task<Code> pull(std::vector<Peer*> givers, Pull pull);
+  void note_transfer(const TransferOutcome& outcome);
   void raise_want(std::string_view id);
   // Whether the home may not know yet what this member has, or had, of the id.
   [[nodiscard]] bool has_unsaid(std::string_view id) const;
@@ -215,6 +213,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   MemberIndex self = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers;
   std::vector<Peer*> by_index;
+  struct Outside;                                // directory_outside.h
+  std::unique_ptr<Outside> outside;              // A home of all ids; null: members are homes.
   std::unordered_map<uint64_t, Caller> callers;  // By session.
 
   HomeTable table;
@@ -227,11 +227,11 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   bool is_ending = false;
 
   std::unordered_map<std::string, std::unique_ptr<Want>> wants;
+  PullRoom pull_room;
   std::map<std::string, Pulling> pulls;
   std::unordered_map<std::string, Passed> passed;  // Where a copy went last.
   std::deque<std::pair<uint64_t, std::string>> passed_order;
   uint64_t passed_lost_until_ns = 0;  // Not all of them are known.
-
   std::map<Named, Placing> placings;  // Births of which some member was told to get a copy, or would not.
   std::set<Named> short_ones;         // Births with too few copies.
   bool is_caring = false;

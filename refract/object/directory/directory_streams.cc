@@ -5,7 +5,7 @@
 
 #include "refract/kv/layout/wire.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 #include "refract/object/directory/directory_use.h"
 
 namespace refract::object {
@@ -34,9 +34,9 @@ void Directory::State::start_peer(Peer& peer) {
   if (peer.index) end_placings_of(*peer.index);
   peer.changed.raise();
   peer.ordered.raise();
-  if (peer.session == nullptr || !peer.index || is_self(*peer.index)) return;
+  if (!peer.is_reached() || !peer.index || is_self(*peer.index)) return;
   start(run_stream(peer, peer.run));
-  start(run_orders(peer, peer.run));
+  if (!peer.is_outside()) start(run_orders(peer, peer.run));
 }
 
 // What was not answered stands in the next report, or is claimed again.
@@ -51,14 +51,17 @@ void Directory::State::stop_stream(Peer& peer) {
   }
 }
 
+// Without a session the peer is the home outside, here and below.
 Task<> Directory::State::run_stream(Peer& peer, uint32_t run) {
-  rpc::Session& session = *peer.session;
-  const Use use(*this, session);
+  rpc::Session* const session = peer.session;
+  std::optional<Use> use;
+  if (session != nullptr) use.emplace(*this, *session);
   while (is_running(peer, run)) {
     Code code = co_await say_hello(peer, session);
     if (!is_running(peer, run)) co_return;
     if (code == Code::kOk) {
       peer.is_agreed = peer.collects = true;
+      ++peer.begun;
       // The home's word on deletes may come now.
       order_drops(peer);
       care_again();
@@ -77,7 +80,8 @@ Task<> Directory::State::run_stream(Peer& peer, uint32_t run) {
   }
 }
 
-Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session& session) {
+Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session* session) {
+  if (session == nullptr) co_return co_await parts.outside->hello();
   const std::string& name = by_index[self]->name;
   const wire::HelloRequest request{.list_version = list_version,
                                    .list_digest = list_digest,
@@ -85,9 +89,9 @@ Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session& session) {
                                    .name_bytes = static_cast<uint16_t>(name.size()),
                                    .reserved = {}};
   const CallFront front({struct_bytes(request), text_bytes(name)});
-  const runtime::OpResult reply =
-      co_await session.call({.method = static_cast<uint16_t>(DirectoryMethod::kHello), .head = front.bytes()},
-                            parts.shard.now_ns() + kCallTimeout_ns);
+  const runtime::OpResult reply = co_await session->call(
+      {.method = static_cast<uint16_t>(DirectoryMethod::kHello), .head = front.bytes()},
+      parts.shard.now_ns() + kCallTimeout_ns);
   if (reply.value == 0) co_return Code::kUnavailable;
   if (reply.code != Code::kOk) co_return reply.code;
   std::span<const std::byte> bytes = reply.bytes;
@@ -99,8 +103,9 @@ Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session& session) {
   co_return Code::kOk;
 }
 
-size_t Directory::State::page_room(const rpc::Session& session) const noexcept {
-  return std::min<size_t>(session.payload_bytes_max(), 64 * kKiB) - sizeof(wire::ChangesRequest);
+size_t Directory::State::page_room(const rpc::Session* session) const noexcept {
+  if (session == nullptr) return parts.outside->page_bytes_max();
+  return std::min<size_t>(session->payload_bytes_max(), 64 * kKiB) - sizeof(wire::ChangesRequest);
 }
 
 // --- The report ---
@@ -145,7 +150,7 @@ void Directory::State::say_tombstone(const std::string& id, uint64_t birth) {
 }
 
 // What happens meanwhile is said before its end.
-Task<Code> Directory::State::report(Peer& peer, rpc::Session& session, uint32_t run) {
+Task<Code> Directory::State::report(Peer& peer, rpc::Session* session, uint32_t run) {
   Page page{.changes = {}, .is_report = true, .is_last = false};
   const size_t room = page_room(session);
   std::vector<Change> gathered;
@@ -162,9 +167,10 @@ Task<Code> Directory::State::report(Peer& peer, rpc::Session& session, uint32_t 
         next = 0;
         if (is_walked && peer.changes.empty()) break;
         if (is_walked) {
-          gathered.assign(std::make_move_iterator(peer.changes.begin()),
-                          std::make_move_iterator(peer.changes.end()));
-          peer.changes.clear();
+          // Look-ups wait for what stands among the changes, or in the page.
+          if (bytes + bytes_in_page(peer.changes.front().id) > room) break;
+          gathered.push_back(std::move(peer.changes.front()));
+          peer.changes.pop_front();
           continue;
         }
         cursor = gather(*peer.index, cursor, gathered);
@@ -198,7 +204,7 @@ void Directory::State::report_to_self() {
 
 // --- Changes ---
 
-Task<Code> Directory::State::send_changes(Peer& peer, rpc::Session& session, uint32_t run) {
+Task<Code> Directory::State::send_changes(Peer& peer, rpc::Session* session, uint32_t run) {
   Page page;
   const size_t room = page_room(session);
   while (is_running(peer, run)) {
@@ -220,7 +226,8 @@ Task<Code> Directory::State::send_changes(Peer& peer, rpc::Session& session, uin
   co_return Code::kUnavailable;
 }
 
-Task<Code> Directory::State::send_page(Peer& peer, rpc::Session& session, uint32_t run, const Page& page) {
+Task<Code> Directory::State::send_page(Peer& peer, rpc::Session* session, uint32_t run, const Page& page) {
+  if (session == nullptr) co_return co_await outside->send_page(run, page);
   const wire::ChangesRequest request{.list_version = list_version,
                                      .stream = peer.stream,
                                      .count = static_cast<uint32_t>(page.changes.size()),
@@ -243,10 +250,10 @@ Task<Code> Directory::State::send_page(Peer& peer, rpc::Session& session, uint32
   }
   peer.sending = page.changes;
   const runtime::OpResult reply =
-      co_await session.call({.method = static_cast<uint16_t>(DirectoryMethod::kChanges),
-                             .head = struct_bytes(request),
-                             .tail = body},
-                            parts.shard.now_ns() + kCallTimeout_ns);
+      co_await session->call({.method = static_cast<uint16_t>(DirectoryMethod::kChanges),
+                              .head = struct_bytes(request),
+                              .tail = body},
+                             parts.shard.now_ns() + kCallTimeout_ns);
   if (is_running(peer, run)) peer.sending.clear();
   if (reply.value == 0) co_return Code::kUnavailable;
   if (reply.code != Code::kOk) co_return reply.code;

@@ -9,63 +9,25 @@
 #include <string>
 #include <vector>
 
-#include "refract/object/testing/test_cluster.h"
+#include "refract/object/testing/three_nodes.h"
 
 namespace refract::object {
 namespace {
 
-using test::id_at;
 using test::list_of;
 using test::SimClient;
-using test::SimMember;
+using test::Three;
 
-sim::WorldOptions network(uint64_t seed) {
-  sim::WorldOptions options{.seed = seed, .message_bytes_max = 16 * 1024, .short_post_chance = 0};
-  options.one_sided_bytes_min = 512;
-  options.link.break_ns = 5 * kMillisecond_ns;
-  options.steps_max = 200'000'000;
-  return options;
-}
-
-// Three nodes a, b and c with a client each.
-class Three {
- public:
-  explicit Three(uint64_t seed = 1) : world(network(seed)), list(list_of(1, {"a", "b", "c"})) {
-    for (const cluster::Member& member : list.members) {
-      nodes.push_back(std::make_unique<SimMember>(world, member.name, list));
-    }
-    for (const cluster::Member& member : list.members) {
-      clients.push_back(std::make_unique<SimClient>(world, "client of " + member.name, member.name));
-      clients.back()->connect();
-    }
-    settle();
-  }
-  SimMember& node(char name) { return *nodes[static_cast<size_t>(name - 'a')]; }
-  SimClient& at(char name) { return *clients[static_cast<size_t>(name - 'a')]; }
-  [[nodiscard]] std::string id(char home, int number = 0) const {
-    return id_at(list, std::string(1, home), number);
-  }
-  void pass(uint64_t ns) { REFRACT_CHECK(world.run_for(ns)); }
-  // All have heard from all.
-  void settle() {
-    REFRACT_CHECK(world.run_until([&] {
-      return std::ranges::all_of(nodes, [](const auto& node) {
-        if (node->process == nullptr) return true;
-        const Directory::Counts counts = node->counts();
-        return counts.is_complete && counts.streams == 2;
-      });
-    }));
-    pass(20 * kMillisecond_ns);
-  }
-
-  sim::World world;
-  cluster::MemberList list;
-  std::vector<std::unique_ptr<SimMember>> nodes;
-  std::vector<std::unique_ptr<SimClient>> clients;
+// Where the directory is: in the homes of the ids, or in Redis.
+class Directories : public testing::TestWithParam<bool> {
+ protected:
+  [[nodiscard]] static bool is_in_redis() { return GetParam(); }
 };
+INSTANTIATE_TEST_SUITE_P(Kinds, Directories, testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "redis" : "homes"; });
 
-TEST(Directory, what_one_node_seals_all_get) {
-  Three three;
+TEST_P(Directories, what_one_node_seals_all_get) {
+  Three three(is_in_redis());
   for (const char home : {'a', 'b', 'c'}) {
     for (const char maker : {'a', 'b', 'c'}) {
       const std::string id = three.id(home, maker);
@@ -79,8 +41,8 @@ TEST(Directory, what_one_node_seals_all_get) {
   EXPECT_EQ(three.at('a').get("nothing"), "not_found");
 }
 
-TEST(Directory, of_two_puts_of_one_id_one_is_refused_wherever_it_comes_from) {
-  Three three;
+TEST_P(Directories, of_two_puts_of_one_id_one_is_refused_wherever_it_comes_from) {
+  Three three(is_in_redis());
   for (const char home : {'a', 'b', 'c'}) {
     const std::string id = three.id(home);
     EXPECT_EQ(three.at('a').put(id, "first"), Code::kOk);
@@ -90,8 +52,8 @@ TEST(Directory, of_two_puts_of_one_id_one_is_refused_wherever_it_comes_from) {
   }
 }
 
-TEST(Directory, what_is_deleted_is_gone_everywhere_and_may_be_made_again) {
-  Three three;
+TEST_P(Directories, what_is_deleted_is_gone_everywhere_and_may_be_made_again) {
+  Three three(is_in_redis());
   for (const char home : {'a', 'b', 'c'}) {
     const std::string id = three.id(home);
     ASSERT_EQ(three.at('a').put(id, "old"), Code::kOk);
@@ -114,8 +76,8 @@ TEST(Directory, what_is_deleted_is_gone_everywhere_and_may_be_made_again) {
 }
 
 // A get that waits is told when it comes, wherever it is made.
-TEST(Directory, a_get_waits_for_what_another_node_makes) {
-  Three three;
+TEST_P(Directories, a_get_waits_for_what_another_node_makes) {
+  Three three(is_in_redis());
   const std::string id = three.id('c');
   const uint64_t waiting = three.at('b').start(wire::Method::kFetch, test::await_body(id, 3 * kSecond_ns));
   three.pass(300 * kMillisecond_ns);
@@ -128,27 +90,34 @@ TEST(Directory, a_get_waits_for_what_another_node_makes) {
   EXPECT_EQ(three.at('b').get(three.id('c', 1), 100 * kMillisecond_ns), "not_found");
 }
 
-TEST(Directory, an_object_is_found_while_its_home_is_dead) {
-  Three three;
+TEST_P(Directories, an_object_is_found_while_its_home_is_dead) {
+  Three three(is_in_redis());
   const std::string id = three.id('c');
   ASSERT_EQ(three.at('a').put(id, "bytes"), Code::kOk);
   three.node('c').crash();
   // Until then its home may believe that it hears all.
   three.pass(40 * kMillisecond_ns);
   EXPECT_EQ(three.at('b').get(id), "bytes");
+  const std::string other = three.id('c', 1);
+  if (is_in_redis()) {
+    // That home is no member.
+    EXPECT_EQ(three.at('b').get(other), "not_found");
+    EXPECT_EQ(three.at('b').put(other, "x"), Code::kOk);
+    return;
+  }
   // No node can say that there is none, or which may make one.
-  EXPECT_EQ(three.at('b').get(three.id('c', 1)), "away");
-  EXPECT_EQ(three.at('b').put(three.id('c', 1), "x"), Code::kAway);
+  EXPECT_EQ(three.at('b').get(other), "away");
+  EXPECT_EQ(three.at('b').put(other, "x"), Code::kAway);
   EXPECT_EQ(three.at('b').put(three.id('a', 1), "x"), Code::kOk);
   three.node('c').restart();
   three.settle();
-  EXPECT_EQ(three.at('b').get(three.id('c', 1)), "not_found");
-  EXPECT_EQ(three.at('b').put(three.id('c', 1), "x"), Code::kOk);
+  EXPECT_EQ(three.at('b').get(other), "not_found");
+  EXPECT_EQ(three.at('b').put(other, "x"), Code::kOk);
 }
 
-TEST(Directory, a_node_that_missed_a_delete_drops_the_object_when_it_returns) {
+TEST_P(Directories, a_node_that_missed_a_delete_drops_the_object_when_it_returns) {
   for (const bool home_dies_too : {false, true}) {
-    Three three;
+    Three three(is_in_redis());
     const std::string id = three.id('a');
     ASSERT_EQ(three.at('b').put(id, "old"), Code::kOk);
     ASSERT_EQ(three.at('c').get(id), "old");
@@ -172,8 +141,8 @@ TEST(Directory, a_node_that_missed_a_delete_drops_the_object_when_it_returns) {
   }
 }
 
-TEST(Directory, a_memory_that_is_lost_takes_its_objects_and_claims_with_it) {
-  Three three;
+TEST_P(Directories, a_memory_that_is_lost_takes_its_objects_and_claims_with_it) {
+  Three three(is_in_redis());
   const std::string id = three.id('a');
   ASSERT_EQ(three.at('b').put(id, "bytes"), Code::kOk);
   const auto lengths = test::Lengths{.body = 100};
@@ -189,8 +158,8 @@ TEST(Directory, a_memory_that_is_lost_takes_its_objects_and_claims_with_it) {
   EXPECT_EQ(three.at('c').put("claimed", "x"), Code::kOk);
 }
 
-TEST(Directory, an_aborted_creation_gives_its_id_back) {
-  Three three;
+TEST_P(Directories, an_aborted_creation_gives_its_id_back) {
+  Three three(is_in_redis());
   const std::string id = three.id('c');
   const auto lengths = test::Lengths{.body = 100};
   ASSERT_EQ(three.at('a').call(wire::Method::kCreate, test::create_body(id, 7, lengths)).code, Code::kOk);
@@ -201,11 +170,12 @@ TEST(Directory, an_aborted_creation_gives_its_id_back) {
 }
 
 // A new list: each id may have another home, which hears from all before it grants anything.
-TEST(Directory, a_new_list_moves_homes_and_loses_nothing) {
-  Three three;
+TEST_P(Directories, a_new_list_moves_homes_and_loses_nothing) {
+  Three three(is_in_redis());
   const cluster::MemberList two = list_of(2, {"a", "b"});
   std::vector<std::string> ids;
-  for (int i = 0; i < 60; ++i) {
+  // Puts that are refused take seconds.
+  for (int i = 0; i < (is_in_redis() ? 10 : 60); ++i) {
     ids.push_back("object" + std::to_string(i));
     ASSERT_EQ(three.at(i % 2 == 0 ? 'a' : 'b').put(ids.back(), ids.back()), Code::kOk);
   }
@@ -225,8 +195,8 @@ TEST(Directory, a_new_list_moves_homes_and_loses_nothing) {
   }
 }
 
-TEST(Directory, objects_longer_than_a_message_are_pulled) {
-  Three three;
+TEST_P(Directories, objects_longer_than_a_message_are_pulled) {
+  Three three(is_in_redis());
   const std::string id = three.id('b');
   std::string body(300'000, 'x');
   for (size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>(i * 7);
@@ -249,8 +219,8 @@ TEST(Directory, objects_longer_than_a_message_are_pulled) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes), body.size()), body);
 }
 
-TEST(Directory, where_tells_which_nodes_have_it) {
-  Three three;
+TEST_P(Directories, where_tells_which_nodes_have_it) {
+  Three three(is_in_redis());
   const std::string id = three.id('b');
   ASSERT_EQ(three.at('a').put(id, "bytes"), Code::kOk);
   ASSERT_EQ(three.at('c').get(id), "bytes");

@@ -19,6 +19,7 @@
 #include "refract/object/directory/directory_wire.h"
 #include "refract/object/directory/home_table.h"
 #include "refract/object/owner/elsewhere.h"
+#include "refract/object/transfer/path_memory.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
@@ -59,6 +60,13 @@ struct DirectoryTypes {
   using MemberSet = HomeTable::MemberSet;
   using Named = HomeTable::Named;
 
+  // Beyond it no more deletes are taken: some member does not acknowledge.
+  static constexpr size_t kTombstonesMax = 65'536;
+
+  // In place of a member's: the home outside of the list.
+  static constexpr MemberIndex kOutside = UINT8_MAX;
+  static_assert(cluster::kMembersMax <= kOutside);
+
   // Of a stream.
   struct Change {
     wire::ChangeKind kind{};
@@ -83,19 +91,26 @@ struct DirectoryTypes {
     const std::string name;
     std::optional<MemberIndex> index;  // Nothing: it is in the list no more.
     rpc::Session* session = nullptr;   // To it.
+    bool is_open_outside = false;      // It is the home outside, and can be spoken to.
     uint32_t run = 0;                  // Of the tasks that use that session, under this list.
     bool is_agreed = false;            // It has taken our hello,
     uint64_t stream = 0;               // as the one of this number,
     bool collects = false;             // which takes changes,
     bool has_reported = false;         // and, behind the report, claims.
     bool was_reported_to = false;      // Under this list, in whatever stream.
+    uint64_t begun = 0;                // So many streams have.
     uint64_t ended_ns = 0;             // When the last stream did.
+    // The stream that stands, by this member's own count. 0: none.
+    [[nodiscard]] uint64_t stream_now() const noexcept { return collects ? begun : 0; }
     std::deque<Change> changes;
     std::vector<Change> sending;  // Of the page that is under way.
     Signal changed;
     std::set<Order> orders;
     Signal ordered;
+    PathMemory path;  // What pulls from it have taught.
     // As a caller:
+    [[nodiscard]] bool is_outside() const noexcept { return index == kOutside; }
+    [[nodiscard]] bool is_reached() const noexcept { return session != nullptr || is_open_outside; }
     rpc::SessionId caller{};  // Where its stream comes from; none: it has none.
     uint64_t caller_stream = 0;
     std::array<uint64_t, 2> identity{};  // Of its memory, as it said last.
@@ -120,11 +135,13 @@ struct DirectoryTypes {
     explicit Want(runtime::Shard& shard) : news(shard) {}
     Signal news;
     uint64_t arrival = 0;  // The last one.
+    PullWish wish;
   };
   struct Removal {
     std::string id;
     uint64_t birth = 0;
     uint64_t holders = 0;
+    MemberSet awaited = {};  // By the home outside.
     runtime::Token waiter = 0;
   };
   // What a home said of an id. Nothing: it did not answer.
@@ -132,13 +149,15 @@ struct DirectoryTypes {
   // An attempt to find one object for clients of this node.
   struct Search {
     const std::string& id;
-    bool pulls = true;                // Else it is located only.
+    bool pulls = true;  // Else it is located only.
+    PullWish wish = {};
     bool tells_later = false;         // The home tells when it comes.
     MemberSet to_ask = {};            // Members that may have it,
     MemberSet asked = {};             // and were asked.
     std::vector<uint32_t> runs = {};  // Of the sessions to all members, when it began.
     bool by_home = true;              // The home's word leads it.
     bool is_open = false;             // Some of them may have it all the same.
+    uint64_t stream = 0;              // In which the home was asked; 0: in none.
     Code code = Code::kNotFound;      // kOk: it is here. kNoSpace: there is no room for it.
     Elsewhere::Located located = {};
   };
@@ -152,6 +171,8 @@ struct DirectoryTypes {
     const std::string& id;
     uint64_t birth = 0;
     ObjectParts parts;
+    PullWish wish = {};
+    uint64_t stream = 0;  // Of the search.
   };
   // What is being pulled.
   struct Pulling {

@@ -152,11 +152,14 @@ Code HomeTable::holds(MemberIndex member, std::string_view id, uint64_t birth, c
 void HomeTable::comes(MemberIndex member, std::string_view id, uint64_t birth, const ObjectParts& parts) {
   if (is_buried(id, birth)) return;
   Birth& entry = birth_for(id, birth);
-  const bool has_it = std::ranges::any_of(
-      entry.holders, [&](const Word& word) { return word.member == member && !word.is_coming; });
+  const Word comes = word_of(member, true);
+  // What it said before this report is forgotten at its end, if it is not said again.
+  const bool has_it = std::ranges::any_of(entry.holders, [&](const Word& word) {
+    return word.member == member && word.stream == comes.stream && !word.is_coming;
+  });
   if (has_it) return;
   if (entry.holders.empty()) entry.parts = parts;
-  set_holder(entry, word_of(member, true));
+  set_holder(entry, comes);
 }
 
 void HomeTable::gone(MemberIndex member, std::string_view id, uint64_t birth) {

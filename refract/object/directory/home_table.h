@@ -132,6 +132,8 @@ class HomeTable {
   [[nodiscard]] size_t count_claims() const noexcept;
 
  private:
+  friend class HomeRows;  // Of a home that keeps its entries outside.
+
   struct Word {  // What a member said of a birth.
     MemberIndex member = 0;
     uint32_t stream = 0;  // In which of its streams.

@@ -17,6 +17,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/object/directory/home_table.h"
+#include "refract/object/testing/rows_table.h"
 
 namespace refract::object {
 namespace {
@@ -36,6 +37,7 @@ struct Member {
   std::set<HomeTable::Named> refuses;
 };
 
+template <typename Table>
 class World {
  public:
   explicit World(uint64_t seed) : prng_(seed) {
@@ -259,19 +261,25 @@ class World {
   }
 
   Prng prng_;
-  HomeTable table_;
+  Table table_;
   std::array<Member, kMembers> members_;
   uint64_t last_birth_ = 0;
 };
 
-TEST(HomeTableRandom, what_it_says_follows_from_what_members_have) {
+// In the home's memory, and as rows that lie elsewhere.
+template <typename Table>
+class HomeTableRandom : public testing::Test {};
+using Tables = testing::Types<HomeTable, test::RowsTable>;
+TYPED_TEST_SUITE(HomeTableRandom, Tables);
+
+TYPED_TEST(HomeTableRandom, what_it_says_follows_from_what_members_have) {
   size_t granted = 0;
   size_t refused = 0;
   size_t lingered = 0;
   size_t forgotten = 0;
   for (uint64_t seed = 1; seed <= 700; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    World world(seed);
+    World<TypeParam> world(seed);
     for (int i = 0; i < 400; ++i) {
       world.step();
       world.check();

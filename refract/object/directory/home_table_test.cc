@@ -160,6 +160,18 @@ TEST_F(HomeTableTest, holders_stand_before_those_to_which_a_copy_comes) {
   EXPECT_EQ(table.look_up("id").holders, (Members{1, 2}));
 }
 
+// It is asked for during a report which does not say again that it is there.
+TEST_F(HomeTableTest, what_comes_counts_beside_what_was_said_before_the_report) {
+  report_all();
+  EXPECT_EQ(holds(1, 7), Code::kOk);
+  table.close_stream(1);
+  open(1);
+  table.comes(1, "id", 7, kParts);
+  table.end_report(1);
+  EXPECT_EQ(holders(), Members{1});
+  EXPECT_EQ(claims(0, 8), Code::kExists);
+}
+
 TEST_F(HomeTableTest, what_all_have_dropped_is_gone) {
   report_all();
   EXPECT_EQ(holds(1, 7), Code::kOk);

@@ -152,9 +152,14 @@ static_assert(sizeof(CountRequest) == 8);
 // may have it were not reached. kNoSpace: there is no room for a copy. kInvalidated: it is on its way, ask
 // again.
 struct AwaitRequest {
+  static constexpr uint8_t kInAdvance = 1;  // Others' gets take room first.
+  static constexpr uint8_t kChecked = 2;    // The holders' digests of what comes are compared.
+
   uint64_t timeout_ns;
   uint16_t id_bytes;
-  uint8_t reserved[6];
+  uint8_t transfer = 0;  // How a copy comes: 0 the node's choice, 1 in messages, 2 by READs.
+  uint8_t flags = 0;
+  uint8_t reserved[4];
 };
 struct ObjectReply {
   uint64_t object_at;

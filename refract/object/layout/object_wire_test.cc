@@ -16,6 +16,7 @@
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_key.h"
 #include "refract/object/layout/object_layout.h"
+#include "refract/object/layout/object_paths_wire.h"
 
 namespace refract::object::wire {
 namespace {
@@ -165,7 +166,9 @@ TEST(ObjectFormat, the_page_shows_objects_in_messages) {
 TEST(ObjectFormat, the_page_shows_how_an_object_is_read) {
   expect_page_shows(
       "### await and fetch in hex",
-      Bytes().add(AwaitRequest{.timeout_ns = kForever, .id_bytes = 5, .reserved = {}}).text("apple"));
+      Bytes()
+          .add(AwaitRequest{.timeout_ns = kForever, .id_bytes = 5, .transfer = 0, .flags = 0, .reserved = {}})
+          .text("apple"));
   expect_page_shows("### The answer of await in hex", Bytes().add(apple()));
   expect_page_shows("### The answer of fetch in hex",
                     Bytes().add(FetchReply{.object = apple(), .fetch = 0, .window = {}}).text(kFilled));
@@ -179,6 +182,17 @@ TEST(ObjectFormat, the_page_shows_how_an_object_is_read) {
 
 TEST(ObjectFormat, the_page_shows_what_an_owner_tells_of_itself_and_of_other_nodes) {
   constexpr uint64_t k64KiB = 1 << 16;
+  expect_page_shows("### paths in hex", Bytes().add(PathsRequest{.first = 0, .reserved = 0}));
+  PathEntry path{.round_trip_ns = 40'000,
+                 .bytes_per_s = 1'000'000'000,
+                 .switch_bytes = 16 * 1024,
+                 .message_ns = {50'000},
+                 .read_ns = {100'000},
+                 .name_bytes = 1,
+                 .reserved = {}};
+  expect_page_shows("### Its answer: one node, in hex",
+                    Bytes().add(PathsReply{.count = 1, .next = 0}).add(path).text("b"));
+  EXPECT_EQ(static_cast<uint16_t>(PathMethod::kPaths), 0x420);
   expect_page_shows("### The answer of stat in hex", Bytes().add(StatReply{.limit = 1 << 30,
                                                                            .used = 25 * k64KiB,
                                                                            .sealed_bytes = 16 * k64KiB,

@@ -27,6 +27,14 @@ struct Removed {
   std::vector<std::string> missed;  // Nodes that have not acknowledged it yet.
 };
 
+// How a copy is to come.
+enum class TransferWish : uint8_t { kAuto = 0, kSend = 1, kRead = 2 };
+struct PullWish {
+  TransferWish by = TransferWish::kAuto;
+  bool is_checked = false;     // The holders' digests of what comes are compared.
+  bool is_in_advance = false;  // Nothing needs it yet.
+};
+
 class Elsewhere {
  public:
   // The service, as it is told.
@@ -64,8 +72,8 @@ class Elsewhere {
   virtual void unclaim(std::string_view id, uint64_t birth) = 0;
 
   // is_awaited(id), and it is not here: from now on it is looked for, until it is here or not awaited.
-  // Arrivals are numbers that grow.
-  virtual void want(std::string_view id, uint64_t arrival) = 0;
+  // Arrivals are numbers that grow. Of several wishes the last one counts, and a get needs it now.
+  virtual void want(std::string_view id, uint64_t arrival, const PullWish& wish) = 0;
   // Deletes it on all nodes. `birth` 0: whichever there is. removed() follows.
   virtual void remove(std::string_view id, uint64_t birth, uint64_t ticket) = 0;
   // Which nodes have it, this one among them: a look as that of want(), without a pull.

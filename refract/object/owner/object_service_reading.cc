@@ -19,7 +19,9 @@ constexpr uint64_t kLook_ns = 2 * kSecond_ns;
 void ObjectService::State::await(const rpc::Responder& from, Session& session, bool is_fetch,
                                  std::span<const std::byte> body) {
   const auto request = take<wire::AwaitRequest>(body);
-  if (!request || std::ranges::any_of(request->reserved, [](uint8_t byte) { return byte != 0; })) {
+  constexpr uint8_t kFlags = wire::AwaitRequest::kInAdvance | wire::AwaitRequest::kChecked;
+  if (!request || std::ranges::any_of(request->reserved, [](uint8_t byte) { return byte != 0; }) ||
+      request->transfer > static_cast<uint8_t>(TransferWish::kRead) || request->flags > kFlags) {
     return answer(from, Code::kMalformed);
   }
   TakenId id;
@@ -39,7 +41,11 @@ void ObjectService::State::await(const rpc::Responder& from, Session& session, b
   added.is_looked_for = looks;
   added.arrival = ++last_arrival;
   awaiting_due_ns = std::min(awaiting_due_ns, due_of(added));
-  if (looks) parts.elsewhere->want(id.text(), last_arrival);
+  if (!looks) return;
+  parts.elsewhere->want(id.text(), last_arrival,
+                        {.by = static_cast<TransferWish>(request->transfer),
+                         .is_checked = (request->flags & wire::AwaitRequest::kChecked) != 0,
+                         .is_in_advance = (request->flags & wire::AwaitRequest::kInAdvance) != 0});
 }
 
 uint64_t ObjectService::State::due_of(const Awaiting& one) {

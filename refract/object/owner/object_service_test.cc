@@ -356,7 +356,7 @@ TEST_F(ObjectCalls, bodies_that_make_no_sense_are_refused_and_change_nothing) {
   const std::vector<std::pair<Method, size_t>> reserved = {
       {Method::kCreate, 30},  {Method::kCreate, 31}, {Method::kFilled, 42}, {Method::kSeal, 47},
       {Method::kAbort, 10},   {Method::kAbort, 15},  {Method::kPut, 26},    {Method::kPutMany, 4},
-      {Method::kPutMany, 39}, {Method::kAwait, 10},  {Method::kFetch, 15},  {Method::kDelete, 10},
+      {Method::kPutMany, 39}, {Method::kAwait, 12},  {Method::kFetch, 15},  {Method::kDelete, 10},
       {Method::kDelete, 11},  {Method::kKeep, 11}};
   for (const auto& [method, at] : reserved) {
     for (auto [of, body] : bodies) {

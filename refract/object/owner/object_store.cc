@@ -244,6 +244,10 @@ HeldBytes ObjectStore::held() {
   return held;
 }
 
+Writer& ObjectStore::writer() noexcept {
+  return state_->parts.writer;
+}
+
 uint64_t ObjectStore::holders_of(Offset object) {
   return state_->parts.heap.look_at_pins_of(object);
 }

@@ -130,6 +130,8 @@ class ObjectStore {
   [[nodiscard]] Result<Creation> creation(std::span<const std::byte> id, uint64_t birth);
   // Where its body, padding and metadata belong. REQUIRES: it is no object yet.
   [[nodiscard]] std::span<std::byte> room_of(const Creation& creation) noexcept;
+  // Through which they are stored.
+  [[nodiscard]] Writer& writer() noexcept;
   // Publishes it: one 8-byte store. REQUIRES: all of its bytes are there. Of one that is sealed already: its
   // object. kExists: sealed with another birth. kNotFound: there was no such creation, or it was ended.
   // kIndeterminate: the object was sealed and is gone, or that is too long ago to know: the last kBirths that

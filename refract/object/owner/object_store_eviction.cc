@@ -70,28 +70,27 @@ ObjectStore::State::Gone ObjectStore::State::evict(std::span<const Number> batch
 
 // Of the oldest few, those first of which another node has, or had, the original.
 void ObjectStore::State::choose_oldest(uint64_t bytes, std::vector<Number>& batch) const {
-  std::vector<Number> pulled;
-  std::vector<Number> others;
+  std::vector<Number> oldest;
   uint64_t looked_at = 0;
-  const auto looked_at_count = [&] { return pulled.size() + others.size(); };
   const size_t most = std::max(kLookedAtMin, budget);
-  for (Number number = index.oldest(Standing::kLoose);
-       number != ObjectIndex::kNone && looked_at_count() < most &&
-       (looked_at < bytes || looked_at_count() < kLookedAtMin);
+  for (Number number = index.oldest(Standing::kLoose); number != ObjectIndex::kNone && oldest.size() < most &&
+                                                       (looked_at < bytes || oldest.size() < kLookedAtMin);
        number = index.newer(number)) {
     const Offset object = index.object(number);
     // So are all that are newer.
     if (parts.heap.pins_seen().contains(object)) break;
-    const bool is_pulled = (header_of(object).flags & ObjectHeader::kPulled) != 0;
-    (is_pulled ? pulled : others).push_back(number);
+    oldest.push_back(number);
     looked_at += parts_of(object).counted_bytes();
   }
-  pulled.insert(pulled.end(), others.begin(), others.end());
   uint64_t chosen = 0;
-  for (const Number number : pulled) {
-    if (chosen >= bytes || batch.size() >= budget) break;
-    batch.push_back(number);
-    chosen += parts_of(index.object(number)).counted_bytes();
+  for (const bool is_pulled : {true, false}) {
+    for (const Number number : oldest) {
+      const uint16_t flags = header_of(index.object(number)).flags;
+      if (((flags & ObjectHeader::kPulled) != 0) != is_pulled) continue;
+      if (chosen >= bytes || batch.size() >= budget) return;
+      batch.push_back(number);
+      chosen += parts_of(index.object(number)).counted_bytes();
+    }
   }
 }
 

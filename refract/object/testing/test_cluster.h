@@ -17,7 +17,9 @@
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/testing/test_service.h"
+#include "refract/object/redis/redis_home.h"
 #include "refract/object/testing/sim_peers.h"
+#include "refract/object/testing/sim_redis.h"
 #include "refract/object/testing/test_objects.h"
 #include "refract/rpc/session.h"
 
@@ -34,11 +36,18 @@ inline cluster::MemberList list_of(uint64_t version, std::initializer_list<std::
 
 class SimMember {
  public:
-  static constexpr uint64_t kChunks = 24;
-  static constexpr uint64_t kLimit = 12 * kMiB;
+  struct Options {
+    uint64_t chunks = 24;
+    uint64_t limit = 12 * kMiB;
+    TransferLimits transfers = {};
+    const RedisProcess* redis = nullptr;  // That has the directory.
+    uint64_t silent_after_ns = 5 * kSecond_ns;
+  };
 
   SimMember(sim::World& world, std::string_view name, cluster::MemberList list)
-      : host(world.add_host(name)), list_(std::move(list)), world_(world), name_(name) {
+      : SimMember(world, name, std::move(list), Options{}) {}
+  SimMember(sim::World& world, std::string_view name, cluster::MemberList list, const Options& options)
+      : host(world.add_host(name)), options_(options), list_(std::move(list)), world_(world), name_(name) {
     begin_memory();
     host.on_restart([this](sim::Host&) { start(); });
     start();
@@ -60,22 +69,33 @@ class SimMember {
 
   struct Process {
     Process(sim::Host& host, const cluster::MemberList& list, const std::string& name,
-            const OwnerOptions& options)
+            const RedisProcess* redis, uint64_t silent_after_ns, const OwnerOptions& options)
         : members(checked(cluster::Members::create(list, name))),
           peers(host.shard(), host.domain()),
-          owner(host.shard(), host.domain(), host.clock(), with(options, peers)) {
+          line(redis == nullptr ? nullptr : std::make_unique<SimRedisLine>(host.shard(), *redis)),
+          home(redis == nullptr
+                   ? nullptr
+                   : std::make_unique<RedisHome>(RedisHome::Parts{.line = *line,
+                                                                  .shard = host.shard(),
+                                                                  .seed = options.identity[0],
+                                                                  .silent_after_ns = silent_after_ns,
+                                                                  .by_shard_clock = true})),
+          owner(host.shard(), host.domain(), host.clock(), with(options, peers, home.get())) {
       owner.directory->follow(members);
     }
     static cluster::Members checked(Reported<cluster::Members> members) {
       REFRACT_CHECK(members.has_value());
       return std::move(*members);
     }
-    static OwnerOptions with(OwnerOptions options, SimPeers& peers) {
+    static OwnerOptions with(OwnerOptions options, SimPeers& peers, RedisHome* home) {
       options.peers = &peers;
+      options.outside = home;
       return options;
     }
     cluster::Members members;
     SimPeers peers;
+    std::unique_ptr<SimRedisLine> line;
+    std::unique_ptr<RedisHome> home;
     Owner owner;
   };
   sim::Host& host;
@@ -91,26 +111,28 @@ class SimMember {
     struct alignas(4096) Page {
       std::byte bytes[4096];
     };
-    std::vector<Page> pages(kChunks * kChunkBytes / sizeof(Page));
+    const uint64_t bytes = options_.chunks * kChunkBytes;
+    std::vector<Page> pages(bytes / sizeof(Page));
     auto* base = static_cast<std::byte*>(pages.data()->bytes);
-    test::format_space(base, 2, kChunks, host.clock());
+    test::format_space(base, 2, options_.chunks, host.clock());
     memories_.push_back(std::make_unique<sim::VisibleMemory>(
-        sim::VisibleMemory::Options{
-            .bytes = kChunks * kChunkBytes, .bytes_max = kChunks * kChunkBytes, .seed = memories_.size() + 1},
+        sim::VisibleMemory::Options{.bytes = bytes, .bytes_max = bytes, .seed = memories_.size() + 1},
         std::vector<std::byte>(base, base + 2 * kChunkBytes)));
     host.attach(memories_.back().get());
     identity_ = {world_.prng().next(), world_.prng().next()};
   }
   void start() {
-    process = &host.emplace<Process>(host, list_, name_,
+    process = &host.emplace<Process>(host, list_, name_, options_.redis, options_.silent_after_ns,
                                      OwnerOptions{.base = memories_.back()->owner(),
-                                                  .chunks = kChunks,
+                                                  .chunks = options_.chunks,
                                                   .log = memories_.back().get(),
-                                                  .limit = kLimit,
+                                                  .limit = options_.limit,
                                                   .growth = nullptr,
-                                                  .identity = identity_});
+                                                  .identity = identity_,
+                                                  .transfers = options_.transfers});
   }
 
+  const Options options_;
   cluster::MemberList list_;
   sim::World& world_;
   std::string name_;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -86,8 +87,10 @@ class ToldNode {
   ~ToldNode() {
     owner_->service->answer_through(nullptr);
     owner_->directory->answer_through(nullptr);
+    owner_->giver->answer_through(nullptr);
     owner_->dispatcher.reset();
     owner_->server.reset();
+    owner_->giver.reset();
     owner_->service.reset();
     owner_->directory.reset();
   }
@@ -173,22 +176,39 @@ class ToldNode {
   fabric::LoopbackDomain other_domain{hub, "b", kLink};
   fabric::LoopbackDomain server_domain{hub, "a", kLink};
   ToldPeers peers;
-  // What the member "b" answers to a call.
+  // What the member "b" answers to a call. Nothing: the test says it later.
   using Said = std::pair<Code, std::string>;
-  std::function<Said(uint16_t method, std::string_view body)> says = [](uint16_t, std::string_view) {
-    return Said(Code::kUnavailable, "");
-  };
+  std::function<std::optional<Said>(uint16_t method, std::string_view body)> says =
+      [](uint16_t, std::string_view) { return Said(Code::kUnavailable, ""); };
+  // To the oldest call without an answer.
+  void answer_late(const Said& said) {
+    answers_.server->reply(answers_.open.front(), said.first, as_bytes(said.second));
+    answers_.open.pop_front();
+    settle();
+  }
+  // True: it answers that call later, by reply(), or never.
+  std::function<bool(const rpc::Responder& from)> keeps;
+  void reply(const rpc::Responder& to, const Said& said) {
+    answers_.server->reply(to, said.first, as_bytes(said.second));
+    settle();
+  }
 
  private:
   struct Answers final : rpc::Service {
     explicit Answers(ToldNode& of) : node(of) {}
     void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
       for (const rpc::IncomingCall& call : calls) {
-        const auto [code, body] = node.says(call.header.method, kv::test::text_of(call.payload));
-        server->reply(call.from, code, as_bytes(body));
+        if (node.keeps && node.keeps(call.from)) continue;
+        const std::optional<Said> said = node.says(call.header.method, kv::test::text_of(call.payload));
+        if (said) {
+          server->reply(call.from, said->first, as_bytes(said->second));
+        } else {
+          open.push_back(call.from);
+        }
       }
     }
     ToldNode& node;
+    std::deque<rpc::Responder> open;
     std::optional<rpc::Server> server;
   };
   std::optional<cluster::Members> members_;

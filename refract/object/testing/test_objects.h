@@ -23,22 +23,19 @@
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 #include "refract/object/directory/directory.h"
-#include "refract/object/directory/directory_wire.h"
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_layout.h"
 #include "refract/object/layout/object_wire.h"
 #include "refract/object/owner/object_service.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/testing/object_bodies.h"
 #include "refract/object/testing/test_roles.h"
+#include "refract/object/transfer/transfer_giver.h"
 #include "refract/rpc/server.h"
 #include "refract/rpc/service_table.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::object::test {
-
-inline std::span<const std::byte> as_bytes(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
 
 // A space with an empty table of objects.
 inline void format_space(std::byte* base, uint64_t chunks, uint64_t chunks_max, const Clock& clock) {
@@ -65,6 +62,8 @@ struct OwnerOptions {
   uint64_t pull_piece_bytes = kv::PullFetcher::kPieceBytes;
   cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node.
   std::array<uint64_t, 2> identity{};
+  TransferLimits transfers = {};
+  OutsideHome* outside = nullptr;
 };
 
 // Recovers what the memory holds, and serves it.
@@ -96,9 +95,12 @@ struct Owner {
                            .shard = shard,
                            .peers = *options.peers,
                            .growth = growth,
+                           .pins = &fetches,
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
                            .identity = options.identity,
-                           .unseen_ns = 8 * kMillisecond_ns});
+                           .unseen_ns = 8 * kMillisecond_ns,
+                           .transfers = options.transfers,
+                           .outside = options.outside});
     }
     service =
         std::make_unique<ObjectService>(ObjectService::Parts{.store = store,
@@ -112,8 +114,20 @@ struct Owner {
                                                              .notices = options.notices,
                                                              .elsewhere = directory.get()});
     if (directory != nullptr) {
-      services.emplace(std::initializer_list<rpc::ServiceTable::Row>{
-          {0, service.get()}, {wire::kDirectoryMethodsBegin, directory.get()}});
+      giver = std::make_unique<TransferGiver>(
+          TransferGiver::Parts{.store = store,
+                               .writer = writer,
+                               .pins = fetches,
+                               .shard = shard,
+                               .elsewhere = *directory,
+                               .windows = &windows,
+                               .has_let_go = [this] { service->on_store_changed(); }});
+      path_teller.emplace(*directory);
+      services.emplace(
+          std::initializer_list<rpc::ServiceTable::Row>{{0, service.get()},
+                                                        {wire::kPathMethodsBegin, &*path_teller},
+                                                        {wire::kDirectoryMethodsBegin, directory.get()},
+                                                        {wire::kTransferMethodsBegin, giver.get()}});
       roles.emplace(*services);
     }
     rpc::Service& all = roles ? static_cast<rpc::Service&>(*roles) : *service;
@@ -121,6 +135,8 @@ struct Owner {
     dispatcher = std::make_unique<fabric::Dispatcher>(domain, shard, server.get());
     service->answer_through(server.get());
     if (directory != nullptr) directory->answer_through(server.get());
+    if (giver != nullptr) giver->answer_through(server.get());
+    if (path_teller) path_teller->answer_through(server.get());
   }
   // All accounts are sums over what there is, and the table is sound.
   [[nodiscard]] bool is_sound() { return !table.validate().has_value() && !store.damage().has_value(); }
@@ -136,78 +152,13 @@ struct Owner {
   kv::DomainWindows windows;
   std::unique_ptr<Directory> directory;
   std::unique_ptr<ObjectService> service;
+  std::unique_ptr<TransferGiver> giver;
+  std::optional<PathTeller> path_teller;
   std::optional<rpc::ServiceTable> services;
   std::optional<Roles> roles;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<fabric::Dispatcher> dispatcher;
 };
-
-// --- Bodies ---
-
-template <typename T>
-[[nodiscard]] std::string body_of(const T& fixed, std::string_view behind = {}) {
-  std::string body(reinterpret_cast<const char*>(&fixed), sizeof(fixed));
-  return body.append(behind);
-}
-[[nodiscard]] inline uint16_t short_of(size_t bytes) {
-  return static_cast<uint16_t>(bytes);
-}
-
-struct Lengths {
-  uint64_t body = 0;
-  uint32_t metadata = 0;
-
-  [[nodiscard]] uint64_t filled() const {
-    return ObjectParts{.body_bytes = body, .metadata_bytes = metadata, .id_bytes = 0}.filled_bytes();
-  }
-};
-[[nodiscard]] inline std::string create_body(std::string_view id, uint64_t claim, const Lengths& lengths,
-                                             uint64_t timeout_ns = 0, bool wants_window = false) {
-  return body_of(wire::CreateRequest{.claim = claim,
-                                     .body_bytes = lengths.body,
-                                     .timeout_ns = timeout_ns,
-                                     .metadata_bytes = lengths.metadata,
-                                     .id_bytes = short_of(id.size()),
-                                     .wants_window = static_cast<uint8_t>(wants_window ? 1 : 0),
-                                     .reserved = 0},
-                 id);
-}
-[[nodiscard]] inline std::string fill_body(std::string_view id, uint64_t claim, uint64_t filled_bytes,
-                                           const wire::Place& source, uint64_t timeout_ns = kSecond_ns) {
-  return body_of(wire::FillRequest{.claim = claim,
-                                   .filled_bytes = filled_bytes,
-                                   .source = source,
-                                   .timeout_ns = timeout_ns,
-                                   .id_bytes = short_of(id.size()),
-                                   .reserved = {}},
-                 id);
-}
-[[nodiscard]] inline std::string id_body(std::string_view id, uint64_t birth_or_claim, uint8_t flag = 0) {
-  return body_of(
-      wire::IdRequest{.birth = birth_or_claim, .id_bytes = short_of(id.size()), .flag = flag, .reserved = {}},
-      id);
-}
-[[nodiscard]] inline std::string put_body(std::string_view id, uint64_t claim, std::string_view body,
-                                          std::string_view metadata = {}, uint64_t timeout_ns = 0) {
-  return body_of(wire::PutRequest{.claim = claim,
-                                  .timeout_ns = timeout_ns,
-                                  .body_bytes = static_cast<uint32_t>(body.size()),
-                                  .metadata_bytes = static_cast<uint32_t>(metadata.size()),
-                                  .id_bytes = short_of(id.size()),
-                                  .reserved = {}},
-                 id)
-      .append(body)
-      .append(metadata);
-}
-[[nodiscard]] inline std::string many_body(std::span<const std::string> puts) {
-  std::string body = body_of(wire::CountRequest{.count = static_cast<uint32_t>(puts.size()), .reserved = 0});
-  for (const std::string& put : puts) body.append((8 - body.size() % 8) % 8, '\0').append(put);
-  return body;
-}
-[[nodiscard]] inline std::string await_body(std::string_view id, uint64_t timeout_ns = 0) {
-  return body_of(
-      wire::AwaitRequest{.timeout_ns = timeout_ns, .id_bytes = short_of(id.size()), .reserved = {}}, id);
-}
 
 // --- Answers ---
 

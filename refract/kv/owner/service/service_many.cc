@@ -90,43 +90,39 @@ void TableService::get_many(const rpc::Responder& to, const Open& session, std::
 // is told why not.
 void TableService::put_many(const rpc::Responder& to, std::span<const std::byte> body) {
   struct One {
-    Table::HashedKey key;
     std::span<const std::byte> value;
     uint64_t ttl_ns = 0;
   };
   std::array<One, wire::kKeysPerCall> ones;
   many_room_.resize(std::max(many_room_.size(), body.size()));
   std::byte* room = many_room_.data();
-  const auto asked = std::span(ones).first(wire::take_count(body));
-  for (One& one : asked) {
+  const auto asked = std::span(sought_).first(wire::take_count(body));
+  for (size_t i = 0; i < asked.size(); ++i) {
     const auto put = wire::take<wire::PutOfMany>(body);
     const bool is_sound = put && put->key_bytes != 0 && put->reserved == 0 && put->key_bytes <= body.size() &&
                           put->value_bytes <= body.size() - put->key_bytes;
     if (!is_sound) return answer(to, Code::kMalformed);
     const std::span<const std::byte> key = wire::take_bytes(body, put->key_bytes);
     copy_possibly_torn(room, key.data(), key.size());
-    one = {.key = parts_.table.hashed({room, key.size()}),
-           .value = wire::take_bytes(body, put->value_bytes),
-           .ttl_ns = put->ttl_ns};
+    parts_.table.seek({room, key.size()}, asked[i]);
+    ones[i] = {.value = wire::take_bytes(body, put->value_bytes), .ttl_ns = put->ttl_ns};
     room += key.size();
-    parts_.table.prefetch_bucket(one.key.hash);
   }
   if (asked.empty() || !body.empty()) return answer(to, Code::kMalformed);
   executed_ += asked.size() - 1;
   ops_[static_cast<size_t>(Method::kPut)] += asked.size();
   look_at_uses(asked.size() - 1);
-  for (const One& one : asked) parts_.table.prefetch_buffers(one.key);
+  const uint64_t places_moved = parts_.table.fetch(asked);
 
   std::array<wire::ManyVersion, wire::kKeysPerCall> versions{};
   for (size_t i = 0; i < asked.size(); ++i) {
-    const One& one = asked[i];
-    if (!is_ours(one.key.hash)) {
+    if (!is_ours(asked[i].key.hash)) {
       versions[i].code = number_of(Code::kWrongShard);
       continue;
     }
-    const uint64_t expires_wall_ns = writes::expiry(parts_.shard.clock(), one.ttl_ns);
+    const uint64_t expires_wall_ns = writes::expiry(parts_.shard.clock(), ones[i].ttl_ns);
     const Result<uint64_t> version =
-        parts_.table.put(one.key, one.value, {.expires_wall_ns = expires_wall_ns});
+        parts_.table.put(asked[i], ones[i].value, {.expires_wall_ns = expires_wall_ns}, places_moved);
     versions[i].version = version.value_or(0);
     versions[i].code = number_of(version ? Code::kOk : Code::kOverloaded);
   }

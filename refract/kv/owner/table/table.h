@@ -27,23 +27,21 @@ namespace refract::kv {
 class Table {
  public:
   using Stats = TableStats;
-
   // How many bytes of the space's store area the table needs.
   [[nodiscard]] static uint64_t store_area_bytes(uint64_t chunks_max) noexcept { return chunks_max * 8; }
 
   // Makes the empty table in a freshly formatted space. kNoSpace: not even the first buckets fit.
   [[nodiscard]] static Result<> format(Writer& writer, Heap& heap);
 
-  // `writer`, `heap` and `clock` outlive the table. The space holds a table (format), and recover() comes
-  // first.
+  // `writer`, `heap` and `clock` outlive the table, whose space is formatted. recover() comes first.
   Table(Writer& writer, Heap& heap, const Clock& clock);
 
   // Finishes what a crash interrupted and tells the heap what is in use. kCorrupt: the bytes contradict
   // themselves; nothing was changed but what an interrupted split had left.
   //
-  // `last` is the last change in the log, if there is one: a crash can have fallen between its record and its
-  // slot, and then the table lacks it, and makes it now. Where it names a buffer, that has the value, if
-  // anything has; otherwise `value` is it. kNoSpace: there was no room for it.
+  // `last` is the log's last change, if there is one: a crash can have fallen between its record and its
+  // slot; then it is made now, of the buffer that it names or else of `value`. kNoSpace: there was no room
+  // for it.
   [[nodiscard]] Result<> recover(const ChangeLog::Change* last = nullptr);
   // Its steps, for a heap that others allocate from too: all mark what they have between the heap's
   // begin_recovery() and end_recovery(), then what is pinned; they finish behind it.
@@ -100,6 +98,10 @@ class Table {
   using Sought = TableSought;  // Of many, whose cache misses overlap: first seek() each, then find() all.
   void seek(std::span<const std::byte> key, Sought& sought) const noexcept;
   void find(std::span<Sought> many);
+  // Or looks for the places of puts, and gives what each of these takes, with nothing else in between.
+  [[nodiscard]] uint64_t fetch(std::span<Sought> many) noexcept;
+  [[nodiscard]] Result<uint64_t> put(const Sought& sought, std::span<const std::byte> value,
+                                     const PutOptions& options, uint64_t places_moved);
 
   // Which slot names the key's entry, expired or not, for callers that judge what clients would store there:
   // the only one that does and that readers are led to. At nowhere: there is none.
@@ -123,8 +125,7 @@ class Table {
 
   // What the buckets for so many entries take.
   [[nodiscard]] static uint64_t bucket_bytes_for(uint64_t entries) noexcept;
-  // For a table that is filled from a log, before it is read (replay.h). Buckets for so many entries,
-  // as far as there is memory. REQUIRES: it is empty.
+  // Buckets for so many entries of a log (replay.h), as far as there is memory. REQUIRES: the table is empty.
   void expect(uint64_t entries);
   // Makes the change with its own stamp, unless what stands there is as young. Returns whether anything was
   // changed. kNoSpace: nothing was. REQUIRES: no log is told (log_to).
@@ -134,15 +135,15 @@ class Table {
   void evict_by(RoomMaker* maker, SlotUses* uses) noexcept;
   // Whether the slot still names what it named when it was looked at.
   [[nodiscard]] bool stands(const Standing& standing) const noexcept;
-  // Takes away an entry that stands, as an erasure that the log is told of. What the log says without room.
+  // Erases an entry that stands, and tells the log, or gives what the log says without room.
   [[nodiscard]] Code evict(const Standing& standing);
   // A reader wrote down that it read the entry with this hash, if there is one.
   void was_read(uint64_t hash);
   void was_used(Offset slot_at) {
     if (uses_ != nullptr) uses_->used(slot_at);
   }
-  // The slots in use of the next lines of a walk over all buckets, round and round: of a bucket's, or of some
-  // of a crowded one's. The hand moves behind them. They are so until the table is changed.
+  // The slots in use of the next lines of a walk over all buckets, round and round, some of a crowded one's
+  // at a time. The hand moves behind them. They are so until the table is changed.
   using Hand = TableHand;
   using SlotRoom = TableSlotRoom;
   [[nodiscard]] std::span<const Standing> slots_at(Hand& hand, SlotRoom& room) const;
@@ -157,7 +158,6 @@ class Table {
   // Two stages to run over a batch before its operations, so that their cache misses overlap.
   void prefetch_bucket(uint64_t hash) const noexcept;
   void prefetch_buffers(const HashedKey& key) const noexcept;
-
   // Looks at so many lines for entries whose time has come, going round; returns how many were removed.
   size_t sweep(uint64_t lines_max);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many finds at once, in the stages of the direct reader (kv/direct/quick_reader.h): bucket; slot and buffer;
-// the line behind, of keys that no slot of the first may name; compare.
+// Many finds or puts at once, in the stages of the direct reader (kv/direct/quick_reader.h): bucket; slot and
+// buffer; the line behind, of keys that no slot of the first may name; compare.
 #include <bit>
 #include <cstddef>
 #include <span>
@@ -21,10 +21,46 @@ void Table::seek(std::span<const std::byte> key, Sought& sought) const noexcept 
   __builtin_prefetch(writer_.at(sought.line));
 }
 
-// The stages of many finds, between which the other keys have theirs.
+// The stages of many, between which the other keys have theirs.
 class Table::Search {
  public:
   explicit Search(Table& table) noexcept : table_(table), writer_(table.writer_) {}
+
+  // All stages but the last.
+  [[gnu::always_inline]] void fetch(std::span<Sought> many) const noexcept {
+    bool all_match = true;
+    for (Sought& one : many) {
+      fetch_buffers(one);
+      all_match = all_match && !one.line;
+    }
+    if (all_match) return;
+    for (Sought& one : many) fetch_behind(one);
+  }
+
+  // What most are: the first slot that matches, and a small value without an expiry and an identity.
+  [[nodiscard, gnu::always_inline]] bool find_at_once(Sought& sought) const {
+    const std::span<const std::byte> key = sought.key.bytes;
+    const uint64_t value_bytes = value_bytes_if_plain(sought.slot, key);
+    if (value_bytes == kNotPlain) [[unlikely]]
+      return false;
+    const Offset buffer = sought.slot.buffer();
+    table_.was_used(sought.slot_at);
+    sought.code = Code::kOk;
+    sought.version = writer_.load(buffer);
+    sought.value = {writer_.at(buffer) + sizeof(BufferHeader) + key.size(), value_bytes};
+    sought.expires_wall_ns = 0;
+    return true;
+  }
+  // What the slot that was found says now, if that still is such an entry of the key; else a free slot.
+  [[nodiscard, gnu::always_inline]] Slot slot_now(const Sought& sought) const noexcept {
+    if (!sought.slot) [[unlikely]]
+      return {};
+    const Slot slot = table_.slot_at(sought.slot_at);
+    return value_bytes_if_plain(slot, sought.key.bytes) != kNotPlain ? slot : Slot{};
+  }
+
+ private:
+  static constexpr uint64_t kNotPlain = UINT64_MAX;
 
   // What matches in the first line; where nothing does, the next line is fetched, and is looked at next.
   void fetch_buffers(Sought& sought) const noexcept {
@@ -42,28 +78,20 @@ class Table::Search {
     if (hits != 0) fetch_hits(hits, sought);
   }
 
-  // What most are: the first slot that matches, and a small value without an expiry and an identity.
-  [[nodiscard, gnu::always_inline]] bool find_at_once(Sought& sought) const {
-    if (!sought.slot) [[unlikely]]
-      return false;
-    const Offset buffer = sought.slot.buffer();
-    const std::span<const std::byte> key = sought.key.bytes;
+  [[nodiscard, gnu::always_inline]] uint64_t value_bytes_if_plain(
+      Slot slot, std::span<const std::byte> key) const noexcept {
+    if (!slot) [[unlikely]]
+      return kNotPlain;
+    const Offset buffer = slot.buffer();
     // The upper half is the key's length, and flags that must be clear: what is left is the value's.
     const uint64_t value_bytes =
         writer_.load(buffer.plus(offsetof(BufferHeader, lengths))) ^ (uint64_t{key.size()} << 32);
     const std::byte* const key_at = writer_.at(buffer) + sizeof(BufferHeader);
     if (value_bytes >= Lengths::kAlignedValueBytes || !same_bytes(key_at, key.data(), key.size()))
         [[unlikely]]
-      return false;
-    table_.was_used(sought.slot_at);
-    sought.code = Code::kOk;
-    sought.version = writer_.load(buffer);
-    sought.value = {key_at + key.size(), value_bytes};
-    sought.expires_wall_ns = 0;
-    return true;
+      return kNotPlain;
+    return value_bytes;
   }
-
- private:
   [[nodiscard]] uint32_t match(const Sought& sought) const noexcept {
     return match_slots(writer_.at(sought.line), Slot::fingerprint_of(sought.key.hash));
   }
@@ -87,16 +115,14 @@ class Table::Search {
   const Writer& writer_;
 };
 
+uint64_t Table::fetch(std::span<Sought> many) noexcept {
+  Search(*this).fetch(many);
+  return stats_.places_moved();
+}
+
 void Table::find(std::span<Sought> many) {
   const Search search(*this);
-  bool all_match = true;
-  for (Sought& one : many) {
-    search.fetch_buffers(one);
-    all_match = all_match && !one.line;
-  }
-  if (!all_match) {
-    for (Sought& one : many) search.fetch_behind(one);
-  }
+  search.fetch(many);
   for (Sought& one : many) {
     if (search.find_at_once(one)) [[likely]]
       continue;
@@ -107,6 +133,18 @@ void Table::find(std::span<Sought> many) {
     one.value = entry->value;
     one.expires_wall_ns = entry->expires_wall_ns;
   }
+}
+
+// The place is the key's still: only puts came in between, and none of them has moved a slot, so that the
+// line is one of the key's bucket.
+[[gnu::flatten]] Result<uint64_t> Table::put(const Sought& sought, std::span<const std::byte> value,
+                                             const PutOptions& options, uint64_t places_moved) {
+  if (places_moved == stats_.places_moved() && options.is_plain()) [[likely]] {
+    const TablePlace place{.slot_at = sought.slot_at, .slot = Search(*this).slot_now(sought), .tail = {}};
+    if (const uint64_t version = replace(sought.key, value, place); version != 0) [[likely]]
+      return version;
+  }
+  return put_at(locate(sought.key), sought.key, value, options);
 }
 
 }  // namespace refract::kv

@@ -2,8 +2,10 @@
 // An entry takes another's place in one pass or in several: what stands afterwards is the same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "refract/base/prng.h"
 #include "refract/kv/owner/table/table.h"
@@ -82,6 +84,67 @@ TEST(TableReplace, what_stands_is_what_was_put_last) {
     EXPECT_EQ(space.heap().stats().buffers_live, 0u);
     EXPECT_EQ(space.heap().stats().bytes_live, bytes_of_buckets);
   }
+}
+
+// Puts of one call look for their places before the first of them is made. Others of the call put the same
+// keys and split buckets meanwhile, and none of that shows.
+TEST(TableReplace, puts_that_looked_for_their_places_together_are_as_single_ones) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Space space({.chunks = 64, .chunks_max = 64, .hash_seed = seed});
+    Table& table = space.table();
+    Prng prng(seed);
+    Model model;
+    const uint64_t bytes_of_buckets = space.heap().stats().bytes_live;
+    uint64_t calls_that_moved_places = 0;
+    for (int call = 0; call < 600; ++call) {
+      std::vector<std::string> keys(1 + prng.below(16));
+      // Of few keys at first, so that they are put twice in a call, then of many.
+      std::ranges::generate(keys,
+                            [&] { return std::to_string(prng.below(10 + 5 * static_cast<uint64_t>(call))); });
+      std::vector<Table::Sought> many(keys.size());
+      for (size_t i = 0; i < keys.size(); ++i) table.seek(bytes_of(keys[i]), many[i]);
+      const uint64_t places_moved = table.fetch(many);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const PutOptions options = any_options(prng, space.clock().wall_ns());
+        const std::string value = any_value(prng);
+        const Result<uint64_t> version = table.put(many[i], bytes_of(value), options, places_moved);
+        ASSERT_TRUE(version.has_value());
+        model[keys[i]] = {.value = value, .version = *version, .expires_wall_ns = options.expires_wall_ns};
+      }
+      calls_that_moved_places += table.stats().places_moved() != places_moved ? 1 : 0;
+      if (call % 100 == 0) expect_as_in(space, model);
+    }
+    EXPECT_GT(calls_that_moved_places, 50u);
+    EXPECT_GT(table.stats().overflow_lines, 0u);
+    expect_as_in(space, model);
+    for (const auto& [key, stored] : model) ASSERT_TRUE(table.erase(bytes_of(key), 0)) << key;
+    space.heap().reclaim();
+    EXPECT_EQ(space.heap().stats().buffers_live, 0u);
+    EXPECT_GE(space.heap().stats().bytes_live, bytes_of_buckets);
+  }
+}
+
+// The memory of a line that has gone may be a value by now, whose client chooses its bytes.
+TEST(TableReplace, a_place_in_a_line_that_has_gone_is_not_written) {
+  Space space({.chunks = 8, .chunks_max = 8});
+  Table& table = space.table();
+  const test::LongBucket bucket(table);
+  const std::string& key = bucket.coming.front();
+  // A put of one pass takes a buffer that was given back.
+  ASSERT_TRUE(table.put(bytes_of(bucket.leaving.front()), bytes_of("new"), {}).has_value());
+  space.heap().reclaim();
+  Table::Sought sought;
+  table.seek(bytes_of(key), sought);
+  const uint64_t places_moved = table.fetch({&sought, 1});
+  const uint64_t lines = table.stats().overflow_lines;
+  ASSERT_TRUE(table.put(bytes_of("one more"), bytes_of("v"), {}).has_value());
+  ASSERT_LT(table.stats().overflow_lines, lines);
+  space.writer().publish(sought.slot_at, sought.slot.bits);
+  ASSERT_TRUE(table.put(sought, bytes_of("new"), {}, places_moved).has_value());
+  EXPECT_EQ(space.writer().load(sought.slot_at), sought.slot.bits);
+  const Result<Table::Entry> entry = table.find(bytes_of(key));
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(text_of(entry->value), "new");
 }
 
 // Whichever way a put takes, its record comes before its slot, and what a log still reads stays.

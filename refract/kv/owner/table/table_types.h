@@ -55,6 +55,8 @@ struct TableStats {
 
   // Where this changes, places that were looked up before are so no more.
   [[nodiscard]] uint64_t removed() const noexcept { return expired + evicted; }
+  // The same of places that have an entry, while puts are all that is done.
+  [[nodiscard]] uint64_t places_moved() const noexcept { return splits + removed(); }
 };
 
 // With which the table need not grow for so many entries.

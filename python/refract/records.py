@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calls return that is more than one value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Listed(NamedTuple):
+    """An object, as list() has it."""
+
+    id: bytes
+    birth: int
+    size: int
+    metadata_size: int
+    is_kept: bool
+    is_sealed: bool
+    holders: int | None  # Of list(all=True) alone.
+
+
+class Notice(NamedTuple):
+    """What happened to an object, as a Subscription has it.
+
+    kind: 'there' (was sealed before), 'sealed', 'removed' (by a program, or evicted), or 'missed': notices
+    were lost, no object is named, and all that are there follow.
+    """
+
+    kind: str
+    id: bytes
+    birth: int
+    size: int
+    metadata_size: int
+
+
+class Places(NamedTuple):
+    """Which nodes have an object, by their names; those that get it just now are the last."""
+
+    birth: int
+    size: int
+    metadata_size: int
+    nodes: list[str]
+    copies_wanted: int  # On different nodes, and never evicted. 0: none.
+    copies: int  # So many of these there are, on nodes that can be reached.
+
+
+class Copies(NamedTuple):
+    """How many copies of an object there are on different nodes, as set_copies() has it."""
+
+    birth: int
+    wanted: int  # Another number than was asked for: another program has changed it since.
+    copies: int  # So many there are, on nodes that can be reached.
+
+
+class Stat(NamedTuple):
+    """Of all objects of a node; bytes are those of bodies and metadata, which is what the limit counts.
+
+    What is held may be some 10 ms old.
+    """
+
+    limit: int
+    used: int  # sealed_bytes, creation_bytes and removed_bytes together.
+    sealed_bytes: int
+    creation_bytes: int  # Of objects that are being made.
+    removed_bytes: int  # Of objects without an id, which are held still.
+    held_bytes: int  # Of sealed ones that are held.
+    kept_bytes: int
+    objects: int  # Sealed.
+    creations: int
+    removed: int  # And held still.
+    held: int
+    sealed_ever: int
+    removed_ever: int
+    evicted_ever: int
+    evicted_bytes_ever: int
+    aborted_ever: int

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one holder is asked for, and what becomes of it.
+#include "refract/object/transfer/object_transfer_source.h"
+
+#include <algorithm>
+
+#include "refract/base/hash.h"
+#include "refract/kv/layout/wire.h"
+#include "refract/object/calls/call_front.h"
+
+namespace refract::object {
+
+using kv::wire::take;
+using runtime::OpResult;
+using runtime::Task;
+using wire::TransferBy;
+using wire::TransferMethod;
+
+namespace {
+
+constexpr uint64_t kDone_ns = kSecond_ns;
+// A pause of this length where nothing is under way and nothing can be posted.
+constexpr uint64_t kPostPause_ns = 50 * kMicrosecond_ns;
+// On a slow path pieces are as long as this takes.
+constexpr double kPieceTime_s = 0.2;
+// A wake-up costs as much as the next piece takes; for longer than this it does not.
+constexpr uint64_t kAwakeMax_ns = kMillisecond_ns;
+
+// Not inlined: the request is aligned more than a coroutine's frame.
+[[nodiscard, gnu::noinline]] bool try_post(fabric::Channel& channel, const fabric::RemoteSpan& source,
+                                           std::span<std::byte> target, runtime::Token token) noexcept {
+  const fabric::Request request = {
+      .token = token, .local = {target.data(), target.size()}, .remote = source, .op = fabric::Op::kRead};
+  return channel.post({&request, 1}) == 1;
+}
+
+[[nodiscard]] rpc::Call call_of(TransferMethod method, std::span<const std::byte> body) noexcept {
+  return {.method = static_cast<uint16_t>(method), .head = body, .tail = {}};
+}
+
+}  // namespace
+
+ObjectTransfer::Source::~Source() {
+  give_up_messages();
+  // Only a closed channel leaves the memory alone.
+  if (!reads_.empty()) session_.close();
+}
+
+bool ObjectTransfer::Source::is_ready() const noexcept {
+  if (is_running_ || is_left_ || failures_ >= kFailuresMax || !is_open()) return false;
+  // What it gave up, or was too busy for, may be had again.
+  return share.code == Code::kOk || share.code == Code::kAccessDenied || share.code == Code::kInvalidated ||
+         share.code == Code::kOverloaded;
+}
+
+void ObjectTransfer::Source::start() {
+  ++attempts_;
+  is_running_ = true;
+  code_ = Code::kOk;
+  progress_ns_ = transfer_.shard_.refresh_now();
+  task_ = work();
+  task_.start();
+}
+
+void ObjectTransfer::Source::leave() {
+  is_left_ = true;
+  fail(Code::kDeadlineExceeded);
+  give_up_messages();
+  if (!reads_.empty()) session_.close();
+  if (waiter_ != 0) (void)transfer_.shard_.ops().complete(std::exchange(waiter_, 0), {.code = Code::kOk});
+}
+
+Task<> ObjectTransfer::Source::work() {
+  if (transfer_number_ == 0) {
+    choose_way();
+    Code opened = co_await open();
+    if (opened == Code::kUnsupported && transfer_.order_.wish == TransferWish::kAuto &&
+        share.by == TransferBy::kReads) {
+      has_fallen_back_ = true;
+      choose_way();
+      opened = co_await open();
+    }
+    if (opened != Code::kOk) fail(opened);
+  }
+  if (code_ == Code::kOk && transfer_number_ != 0) {
+    Code came = Code::kOk;
+    if (share.by == TransferBy::kReads) {
+      came = co_await read();
+    } else {
+      came = co_await receive();
+    }
+    if (came != Code::kOk) fail(came);
+  }
+  if (transfer_.order_.is_checked) {
+    const Code checked = co_await check();
+    if (checked != Code::kOk) fail(checked);
+  }
+  share.code = code_;
+  if (code_ != Code::kOk) ++failures_;
+  if (code_ == Code::kAccessDenied || code_ == Code::kInvalidated) transfer_number_ = 0;
+  is_running_ = false;
+  transfer_.source_ended();
+}
+
+void ObjectTransfer::Source::choose_way() {
+  const TransferWish wish = transfer_.order_.wish;
+  if (wish != TransferWish::kAuto) {
+    share.by = wish == TransferWish::kRead ? TransferBy::kReads : TransferBy::kMessages;
+    return;
+  }
+  if (has_fallen_back_ || !is_open()) {
+    share.by = TransferBy::kMessages;
+    return;
+  }
+  const fabric::Channel* const channel = session_.channel();
+  const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
+  share.by = path_.choose(
+      filled_bytes,
+      {.one_sided_bytes_min = channel == nullptr ? 0 : channel->capabilities().one_sided_bytes_min,
+       .message_bytes = message_bytes(sizeof(wire::TransferReply))});
+  if (filled_bytes == 0) share.by = TransferBy::kMessages;
+}
+
+Code ObjectTransfer::Source::outcome_of(const OpResult& reply) const noexcept {
+  if (reply.value != 0) return reply.code;
+  return is_open() ? Code::kDeadlineExceeded : Code::kUnavailable;
+}
+
+// Until about so many bytes have come.
+void ObjectTransfer::Source::stay_awake_for(uint64_t bytes) noexcept {
+  const uint64_t ns = std::max(path_.time_of(bytes), path_.round_trip_ns());
+  if (ns > 0 && ns <= kAwakeMax_ns) transfer_.shard_.stay_awake_for(ns);
+}
+
+// One answer is waited for as long as a holder may stall.
+uint64_t ObjectTransfer::Source::give_up_ns() const noexcept {
+  const TransferLimits& limits = transfer_.order_.limits;
+  return transfer_.shard_.now_ns() + (transfer_.has_spare() ? limits.stall_ns : limits.stall_alone_ns);
+}
+
+uint64_t ObjectTransfer::Source::message_bytes(size_t head_bytes) const noexcept {
+  return std::min<uint64_t>(session_.payload_bytes_max() - head_bytes, transfer_.order_.limits.message_bytes);
+}
+
+// --- TRANSFER ---
+
+Task<Code> ObjectTransfer::Source::open() {
+  const TransferOrder& order = transfer_.order_;
+  PieceQueue::Piece first;
+  if (share.by == TransferBy::kMessages) {
+    first = transfer_.queue_.take(message_bytes(sizeof(wire::TransferReply)));
+    // Others bring all there is.
+    if (first.bytes == 0 && order.parts.filled_bytes() > 0) co_return Code::kOk;
+  }
+  const wire::TransferRequest request{.birth = order.birth,
+                                      .body_bytes = order.parts.body_bytes,
+                                      .offset = first.offset,
+                                      .metadata_bytes = order.parts.metadata_bytes,
+                                      .bytes = static_cast<uint32_t>(first.bytes),
+                                      .id_bytes = static_cast<uint16_t>(order.id.size()),
+                                      .by = share.by,
+                                      .wants_digest = static_cast<uint8_t>(order.is_checked ? 1 : 0),
+                                      .reserved = {}};
+  const CallFront front({bytes_of(request), order.id});
+  const uint64_t sent_ns = transfer_.shard_.refresh_now();
+  ++share.calls;
+  stay_awake_for(first.bytes);
+  const OpResult answer =
+      co_await session_.call(call_of(TransferMethod::kTransfer, front.bytes()), give_up_ns());
+  Code code = outcome_of(answer);
+  if (code == Code::kOk) {
+    std::span<const std::byte> bytes = answer.bytes;
+    const auto reply = take<wire::TransferReply>(bytes);
+    code = reply ? take_opened(*reply, bytes, first) : Code::kMalformed;
+  }
+  if (code != Code::kOk) {
+    transfer_.queue_.give_back(first);
+    co_return code;
+  }
+  const uint64_t now_ns = transfer_.shard_.refresh_now();
+  path_.note_round_trip(now_ns - sent_ns);
+  progress_ns_ = now_ns;
+  transfer_.is_opened_ = true;
+  co_return Code::kOk;
+}
+
+Code ObjectTransfer::Source::take_opened(const wire::TransferReply& reply, std::span<const std::byte> rest,
+                                         PieceQueue::Piece first) {
+  const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
+  if (reply.reserved != 0) return Code::kMalformed;
+  if (share.by == TransferBy::kReads) {
+    if (reply.transfer == 0) return Code::kMalformed;
+    const Code code = take_pieces(rest, reply.pieces);
+    if (code == Code::kOk) transfer_number_ = reply.transfer;
+    return code;
+  }
+  // Nothing is kept only where nothing is left to be asked for.
+  if (reply.pieces != 0 || rest.size() != first.bytes ||
+      (reply.transfer == 0 && first.bytes != filled_bytes)) {
+    return Code::kMalformed;
+  }
+  if (first.bytes > 0) store(first.offset, rest);
+  transfer_number_ = reply.transfer;
+  const std::span<const std::byte> came{room_at(first.offset), first.bytes};
+  if (transfer_.order_.is_checked && hash_key(came, 0) != reply.digest) return Code::kCorrupt;
+  transfer_.queue_.brought(first.bytes);
+  share.bytes += first.bytes;
+  return Code::kOk;
+}
+
+Code ObjectTransfer::Source::take_pieces(std::span<const std::byte> bytes, uint32_t count) {
+  if (count == 0 || bytes.size() != size_t{count} * sizeof(wire::TransferPiece)) return Code::kMalformed;
+  const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
+  uint64_t end = 0;
+  pieces_.clear();
+  while (!bytes.empty()) {
+    const auto piece = take<wire::TransferPiece>(bytes);
+    // A length that fits what is left of the object overflows nothing.
+    if (!piece || piece->offset != end || piece->bytes == 0 || piece->bytes > filled_bytes - end ||
+        piece->bytes > RemotePointer::kOffsetMask - RemotePointer{piece->address}.offset()) {
+      return Code::kMalformed;
+    }
+    end += piece->bytes;
+    pieces_.push_back(*piece);
+  }
+  return end == filled_bytes ? Code::kOk : Code::kMalformed;
+}
+
+// By the writer, so that what others READ of the copy later is what came.
+void ObjectTransfer::Source::store(uint64_t offset, std::span<const std::byte> bytes) noexcept {
+  Writer& writer = transfer_.order_.writer;
+  writer.copy(Offset{static_cast<uint64_t>(room_at(offset) - writer.base())}, bytes);
+}
+
+// --- DATA, in messages ---
+
+size_t ObjectTransfer::Source::messages_wanted() const noexcept {
+  if (path_.bytes_per_s() == 0) return kMessagesFirst;
+  const uint64_t messages = path_.bytes_under_way() / message_bytes(0);
+  return std::clamp<size_t>(messages + kMessagesFirst / 2, kMessagesFirst / 2, kMessagesMax);
+}
+
+void ObjectTransfer::Source::ask_messages() {
+  const size_t wanted = messages_wanted();
+  for (uint32_t place = 0; place < messages_.size() && messages_under_way_ < wanted; ++place) {
+    Message& message = messages_[place];
+    if (message.call != 0) continue;
+    const PieceQueue::Piece piece = transfer_.queue_.take(message_bytes(0));
+    if (piece.bytes == 0) return;
+    const wire::DataRequest request{.transfer = transfer_number_,
+                                    .offset = piece.offset,
+                                    .bytes = static_cast<uint32_t>(piece.bytes),
+                                    .reserved = 0};
+    const uint64_t call = session_.start(call_of(TransferMethod::kData, bytes_of(request)), *this, place);
+    if (call == 0) return transfer_.queue_.give_back(piece);
+    ++share.calls;
+    ++messages_under_way_;
+    message = {
+        .piece = piece, .call = call, .sent_ns = transfer_.shard_.now_ns(), .brought_before = share.bytes};
+  }
+}
+
+Task<Code> ObjectTransfer::Source::receive() {
+  while (code_ == Code::kOk) {
+    ask_messages();
+    if (messages_under_way_ == 0) {
+      if (transfer_.queue_.is_empty()) break;
+      if (!is_open()) co_return Code::kUnavailable;
+      co_await transfer_.shard_.sleep_for(kPostPause_ns);
+      continue;
+    }
+    stay_awake_for(message_bytes(0));
+    // Awaiting changes it, which the check does not see.
+    runtime::Pending news = transfer_.shard_.ops().begin(kForever_ns);  // NOLINT(misc-const-correctness)
+    if (news.token() == 0) {
+      co_await transfer_.shard_.sleep_for(kMillisecond_ns);
+      continue;
+    }
+    waiter_ = news.token();
+    (void)co_await news;
+    waiter_ = 0;
+  }
+  // What is still under way comes too late; others may be asked for it.
+  give_up_messages();
+  co_return code_;
+}
+
+void ObjectTransfer::Source::on_reply(uint32_t place, const OpResult& reply) noexcept {
+  const Message message = std::exchange(messages_[place], {});
+  --messages_under_way_;
+  Code code = outcome_of(reply);
+  if (code == Code::kOk && reply.bytes.size() != message.piece.bytes) code = Code::kMalformed;
+  if (code == Code::kOk) {
+    store(message.piece.offset, reply.bytes);
+    brought(message.piece, message.sent_ns, message.brought_before);
+  } else {
+    transfer_.queue_.give_back(message.piece);
+    fail(code);
+  }
+  if (waiter_ != 0) (void)transfer_.shard_.ops().complete(std::exchange(waiter_, 0), {.code = Code::kOk});
+}
+
+// Their answers, if they come, are dropped by the session.
+void ObjectTransfer::Source::give_up_messages() {
+  for (Message& message : messages_) {
+    if (message.call == 0) continue;
+    (void)session_.finish(message.call);
+    transfer_.queue_.give_back(message.piece);
+    message = {};
+    --messages_under_way_;
+  }
+}
+
+void ObjectTransfer::Source::brought(PieceQueue::Piece piece, uint64_t since_ns, uint64_t brought_before) {
+  transfer_.queue_.brought(piece.bytes);
+  share.bytes += piece.bytes;
+  if (transfer_.order_.is_checked) unchecked_.push_back(piece);
+  const uint64_t now_ns = transfer_.shard_.refresh_now();
+  progress_ns_ = now_ns;
+  // The beginning, when nothing had come yet, and the end show no full path.
+  const bool is_full = brought_before > 0 && !transfer_.queue_.is_empty();
+  path_.note_rate(share.bytes - brought_before, now_ns - since_ns, is_full);
+}
+
+// --- READs ---
+
+size_t ObjectTransfer::Source::reads_wanted() const noexcept {
+  if (path_.bytes_per_s() == 0) return kReadsFirst;
+  const uint64_t reads = path_.bytes_under_way() / read_bytes();
+  return std::clamp<size_t>(reads + 2, 2, kReadsMax);
+}
+
+uint64_t ObjectTransfer::Source::read_bytes() const noexcept {
+  const uint64_t most = transfer_.order_.limits.piece_bytes;
+  const uint64_t rate = path_.bytes_per_s();
+  if (rate == 0 || most <= kPieceBytesMin) return most;
+  const auto bytes = static_cast<uint64_t>(static_cast<double>(rate) * kPieceTime_s);
+  return std::clamp(bytes / kPieceBytesMin * kPieceBytesMin, kPieceBytesMin, most);
+}
+
+bool ObjectTransfer::Source::post_one() {
+  fabric::Channel* const channel = session_.channel();
+  if (channel == nullptr || !is_open()) {
+    fail(Code::kUnavailable);
+    return false;
+  }
+  PieceQueue::Piece piece = transfer_.queue_.take(read_bytes());
+  if (piece.bytes == 0) return false;
+  const auto behind = std::ranges::upper_bound(pieces_, piece.offset, {}, &wire::TransferPiece::offset);
+  const wire::TransferPiece& place = *std::prev(behind);
+  const uint64_t into = piece.offset - place.offset;
+  const uint64_t bytes = std::min(piece.bytes, place.bytes - into);
+  if (bytes < piece.bytes) {
+    transfer_.queue_.give_back({.offset = piece.offset + bytes, .bytes = piece.bytes - bytes});
+    piece.bytes = bytes;
+  }
+  // Without an end of its own: a READ ends by its completion, and the room stays until then.
+  runtime::Pending operation = transfer_.shard_.ops().begin(kForever_ns);
+  const RemotePointer first{place.address};
+  const bool is_posted =
+      operation.token() != 0 &&
+      try_post(*channel,
+               {.address = RemotePointer::at(first.region(), first.offset() + into), .key = {place.key}},
+               {room_at(piece.offset), piece.bytes}, operation.token());
+  if (!is_posted) {
+    transfer_.queue_.give_back(piece);
+    return false;
+  }
+  ++share.reads;
+  reads_.push_back({.piece = piece,
+                    .posted_ns = transfer_.shard_.now_ns(),
+                    .brought_before = share.bytes,
+                    .operation = std::move(operation)});
+  return true;
+}
+
+Task<Code> ObjectTransfer::Source::read() {
+  for (;;) {
+    while (code_ == Code::kOk && reads_.size() < reads_wanted() && post_one()) {
+    }
+    if (!reads_.empty()) {
+      stay_awake_for(reads_.front().piece.bytes);
+      co_await finish_one();
+      continue;
+    }
+    if (code_ != Code::kOk || transfer_.queue_.is_empty()) break;
+    co_await transfer_.shard_.sleep_for(kPostPause_ns);
+  }
+  co_return code_;
+}
+
+Task<> ObjectTransfer::Source::finish_one() {
+  // Awaiting changes it, which the check does not see.
+  Read& oldest = reads_.front();  // NOLINT(misc-const-correctness)
+  const OpResult result = co_await oldest.operation;
+  const PieceQueue::Piece piece = oldest.piece;
+  if (result.code == Code::kOk) {
+    brought(piece, oldest.posted_ns, oldest.brought_before);
+  } else {
+    transfer_.queue_.give_back(piece);
+    fail(result.code);
+  }
+  reads_.pop_front();
+}
+
+// --- Digests ---
+
+Task<Code> ObjectTransfer::Source::check() {
+  Code code = Code::kOk;
+  while (!unchecked_.empty()) {
+    const PieceQueue::Piece piece = unchecked_.back();
+    unchecked_.pop_back();
+    Code one = code;
+    // Of a holder that failed in this nothing is believed any more.
+    if (code == Code::kOk) one = co_await check_piece(piece);
+    if (one == Code::kOk) continue;
+    code = one;
+    transfer_.queue_.reject(piece);
+    share.bytes -= piece.bytes;
+  }
+  co_return code;
+}
+
+Task<Code> ObjectTransfer::Source::check_piece(PieceQueue::Piece piece) {
+  if (!is_open() || is_left_) co_return Code::kUnavailable;
+  const wire::DataRequest request{.transfer = transfer_number_,
+                                  .offset = piece.offset,
+                                  .bytes = static_cast<uint32_t>(piece.bytes),
+                                  .reserved = 0};
+  ++share.calls;
+  const OpResult answer =
+      co_await session_.call(call_of(TransferMethod::kDigest, bytes_of(request)), give_up_ns());
+  const Code code = outcome_of(answer);
+  if (code != Code::kOk) co_return code;
+  std::span<const std::byte> bytes = answer.bytes;
+  const auto reply = take<wire::DigestReply>(bytes);
+  if (!reply || !bytes.empty()) co_return Code::kMalformed;
+  progress_ns_ = transfer_.shard_.now_ns();
+  const std::span<const std::byte> came{room_at(piece.offset), piece.bytes};
+  co_return hash_key(came, 0) == reply->digest ? Code::kOk : Code::kCorrupt;
+}
+
+// --- DONE ---
+
+// Its answer is of no interest. Where it cannot be said, the session's end or the holder's patience says it.
+Task<> ObjectTransfer::Source::say_done() {
+  if (transfer_number_ == 0 || !is_open()) co_return;
+  const wire::DoneRequest request{std::exchange(transfer_number_, 0)};
+  const rpc::Call call = call_of(TransferMethod::kDone, bytes_of(request));
+  ++share.calls;
+  const uint64_t started = session_.start(call);
+  if (started != 0) {
+    (void)session_.finish(started);
+    co_return;
+  }
+  (void)co_await session_.call(call, transfer_.shard_.now_ns() + kDone_ns);
+}
+
+}  // namespace refract::object

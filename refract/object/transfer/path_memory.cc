@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/object/transfer/path_memory.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "refract/base/units.h"
+
+namespace refract::object {
+
+using wire::TransferBy;
+
+namespace {
+
+// Of the mean, that one more pull changes.
+constexpr uint64_t kShare = 8;
+// One pull that waited for something else says little of its way.
+constexpr uint64_t kOutlier = 4;
+// Of so many periods: where one way is clearly the worse one, times how much worse it is.
+constexpr uint64_t kRareTrial = 8;
+
+[[nodiscard]] constexpr size_t index_of(TransferBy by) noexcept {
+  return by == TransferBy::kReads ? 1 : 0;
+}
+[[nodiscard]] constexpr TransferBy way(size_t index) noexcept {
+  return index == 1 ? TransferBy::kReads : TransferBy::kMessages;
+}
+[[nodiscard]] constexpr bool is_known(const PathMemory::Size& size) noexcept {
+  return size.by[0].ns != 0 && size.by[1].ns != 0;
+}
+// Of both ways the quicker one; REQUIRES: both are known.
+[[nodiscard]] constexpr size_t quicker(const PathMemory::Size& size) noexcept {
+  return size.by[1].ns < size.by[0].ns ? 1 : 0;
+}
+[[nodiscard]] constexpr bool is_clear(const PathMemory::Size& size) noexcept {
+  if (!is_known(size)) return false;
+  const size_t better = quicker(size);
+  const bool is_tried =
+      size.by[0].pulls >= PathMemory::kTrials / 2 && size.by[1].pulls >= PathMemory::kTrials / 2;
+  return is_tried && size.by[1 - better].ns / 3 * 2 > size.by[better].ns;
+}
+
+}  // namespace
+
+size_t PathMemory::size_of(uint64_t bytes) noexcept {
+  const auto log2 = static_cast<size_t>(std::bit_width(std::max<uint64_t>(bytes, 1)) - 1);
+  return std::min(log2 < kSizeFirstLog2 ? 0 : log2 - kSizeFirstLog2, kSizes - 1);
+}
+
+std::optional<TransferBy> PathMemory::clearly_better(size_t size) const noexcept {
+  // READs that are better by half at a smaller size are so at this one; messages, at a larger one.
+  for (size_t i = 0; i <= size; ++i) {
+    if (is_clear(sizes_[i]) && quicker(sizes_[i]) == 1) return TransferBy::kReads;
+  }
+  for (size_t i = size; i < kSizes; ++i) {
+    if (is_clear(sizes_[i]) && quicker(sizes_[i]) == 0) return TransferBy::kMessages;
+  }
+  return std::nullopt;
+}
+
+TransferBy PathMemory::choose(uint64_t bytes, const Channel& channel) noexcept {
+  const size_t at = size_of(bytes);
+  Size& size = sizes_[at];
+  const uint64_t number = size.pulls++ % kPeriod;
+  if (const auto clear = clearly_better(at)) {
+    if (!is_clear(size)) return *clear;
+    // Paths change. The worse way is tried once in a while where the answer was found, and the more seldom
+    // the more that costs.
+    const size_t better = index_of(*clear);
+    const uint64_t times_worse = size.by[1 - better].ns / size.by[better].ns + 1;
+    const bool is_trial = size.pulls % (kPeriod * kRareTrial * times_worse) == 0;
+    return is_trial ? way(1 - better) : *clear;
+  }
+  const uint64_t from =
+      channel.one_sided_bytes_min != 0 ? channel.one_sided_bytes_min : channel.message_bytes + 1;
+  const size_t first = bytes >= from ? 1 : 0;
+  if (number < kTrials) return way(number % 2 == 0 ? first : 1 - first);
+  return is_known(size) ? way(quicker(size)) : way(first);
+}
+
+void PathMemory::learn(TransferBy by, uint64_t bytes, uint64_t ns) noexcept {
+  if (bytes == 0 || ns == 0) return;
+  const size_t at = size_of(bytes);
+  Point& point = sizes_[at].by[index_of(by)];
+  ++point.pulls;
+  // As if it had the first power of two: a class has objects of twice the length, too.
+  const uint64_t whole = bytes_of_size(at);
+  uint64_t one_ns = ns;
+  if (bytes > whole) one_ns = std::max<uint64_t>(1, ns / bytes * whole + ns % bytes * whole / bytes);
+  if (point.ns == 0) {
+    point.ns = one_ns;
+    return;
+  }
+  // What was quick shows what the way can do; what was slow may have waited for something else.
+  const uint64_t share = one_ns < point.ns / 2 ? 2 : kShare;
+  one_ns = std::min(one_ns, point.ns * kOutlier);
+  point.ns = std::max<uint64_t>(1, point.ns - point.ns / share + one_ns / share);
+}
+
+// The shortest of late: what waited behind something else says nothing of the path.
+void PathMemory::note_round_trip(uint64_t ns) noexcept {
+  ns = std::max<uint64_t>(ns, 1);
+  if (round_trip_ns_ == 0 || ns < round_trip_ns_) {
+    round_trip_ns_ = ns;
+  } else {
+    const uint64_t step = std::min(ns, round_trip_ns_ * kOutlier) - round_trip_ns_;
+    round_trip_ns_ += step / (kShare * 2);
+  }
+}
+
+// The highest of late: what was slowed down by something else says nothing of the path.
+void PathMemory::note_rate(uint64_t bytes, uint64_t ns, bool is_full) noexcept {
+  const auto rate = static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 /
+                                          static_cast<double>(std::max<uint64_t>(ns, 1)));
+  if (rate >= bytes_per_s_) {
+    bytes_per_s_ = rate;
+  } else if (is_full) {
+    bytes_per_s_ -= (bytes_per_s_ - rate) / (kShare * 4);
+  }
+}
+
+uint64_t PathMemory::bytes_under_way() const noexcept {
+  const double bytes = static_cast<double>(bytes_per_s_) * static_cast<double>(round_trip_ns_) / 1e9;
+  return static_cast<uint64_t>(2 * bytes);
+}
+
+uint64_t PathMemory::time_of(uint64_t bytes) const noexcept {
+  if (bytes_per_s_ == 0) return 0;
+  const double ns = static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_s_);
+  return round_trip_ns_ + static_cast<uint64_t>(ns);
+}
+
+std::optional<uint64_t> PathMemory::switch_bytes() const noexcept {
+  std::optional<uint64_t> from;
+  for (size_t i = kSizes; i-- > 0;) {
+    if (!is_known(sizes_[i])) continue;
+    if (quicker(sizes_[i]) == 0) break;
+    from = bytes_of_size(i);
+  }
+  return from;
+}
+
+}  // namespace refract::object

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/object/transfer/path_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "refract/base/prng.h"
+#include "refract/base/units.h"
+
+namespace refract::object {
+namespace {
+
+using wire::TransferBy;
+
+constexpr PathMemory::Channel kChannel{.one_sided_bytes_min = 16 * kKiB, .message_bytes = 32 * kKiB};
+
+// A path on which a message costs so much for each byte, and a READ something at its beginning.
+struct Path {
+  uint64_t read_ns = 100'000;
+  double message_ns_a_byte = 1.0;
+  double read_ns_a_byte = 0.2;
+
+  [[nodiscard]] uint64_t time(TransferBy by, uint64_t bytes) const {
+    const auto size = static_cast<double>(bytes);
+    return by == TransferBy::kReads ? read_ns + static_cast<uint64_t>(read_ns_a_byte * size)
+                                    : 20'000 + static_cast<uint64_t>(message_ns_a_byte * size);
+  }
+};
+
+TEST(PathMemory, the_first_pull_goes_by_what_the_channel_says) {
+  for (const uint64_t bytes : {uint64_t{1}, 16 * kKiB - 1, 16 * kKiB, 64 * kMiB}) {
+    PathMemory path;
+    EXPECT_EQ(path.choose(bytes, kChannel), bytes < 16 * kKiB ? TransferBy::kMessages : TransferBy::kReads);
+  }
+  // A channel that says nothing: what fits one message goes by it.
+  const PathMemory::Channel silent{.one_sided_bytes_min = 0, .message_bytes = 1000};
+  PathMemory path;
+  EXPECT_EQ(path.choose(1000, silent), TransferBy::kMessages);
+  EXPECT_EQ(PathMemory().choose(1001, silent), TransferBy::kReads);
+}
+
+// At each size alone, and at all in any order: what auto takes in all is within a tenth of the better way.
+TEST(PathMemory, auto_is_within_a_tenth_of_the_better_way_wherever_the_two_meet) {
+  for (const uint64_t meets_at : {2 * kKiB, 30 * kKiB, 128 * kKiB, 3 * kMiB}) {
+    Path way;
+    way.read_ns = 20'000 + static_cast<uint64_t>(0.8 * static_cast<double>(meets_at));
+    for (uint64_t bytes = kKiB; bytes <= 64 * kMiB; bytes *= 4) {
+      PathMemory path;
+      uint64_t taken = 0;
+      uint64_t best = 0;
+      for (int i = 0; i < 4096; ++i) {
+        const TransferBy by = path.choose(bytes, kChannel);
+        path.learn(by, bytes, way.time(by, bytes));
+        if (i < 64) continue;
+        taken += way.time(by, bytes);
+        best += std::min(way.time(TransferBy::kReads, bytes), way.time(TransferBy::kMessages, bytes));
+      }
+      EXPECT_LT(taken, best + best / 10) << "meets at " << meets_at << ", size " << bytes;
+    }
+    PathMemory path;
+    Prng prng(meets_at);
+    uint64_t taken = 0;
+    uint64_t best = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      const uint64_t bytes = (kKiB << prng.below(16)) + prng.below(1024);
+      const TransferBy by = path.choose(bytes, kChannel);
+      path.learn(by, bytes, way.time(by, bytes));
+      if (i < 2000) continue;
+      taken += way.time(by, bytes);
+      best += std::min(way.time(TransferBy::kReads, bytes), way.time(TransferBy::kMessages, bytes));
+    }
+    EXPECT_LT(taken, best + best / 10) << meets_at;
+    ASSERT_TRUE(path.switch_bytes().has_value());
+    EXPECT_GE(*path.switch_bytes() * 4, meets_at);
+    EXPECT_LE(*path.switch_bytes(), meets_at * 4);
+  }
+}
+
+// Nothing is learned for ever.
+TEST(PathMemory, a_path_that_changes_is_learned_anew) {
+  PathMemory path;
+  Path way;
+  const uint64_t bytes = 256 * kKiB;
+  const auto pull = [&] {
+    const TransferBy by = path.choose(bytes, kChannel);
+    path.learn(by, bytes, way.time(by, bytes));
+    return by;
+  };
+  for (int i = 0; i < 200; ++i) (void)pull();
+  EXPECT_EQ(pull(), TransferBy::kReads);
+  way.read_ns = 10 * kMillisecond_ns;
+  int reads = 0;
+  for (int i = 0; i < 4000; ++i) reads += pull() == TransferBy::kReads ? 1 : 0;
+  EXPECT_LT(reads, 400);
+  way.read_ns = 10'000;
+  for (int i = 0; i < 40'000; ++i) (void)pull();
+  EXPECT_EQ(pull(), TransferBy::kReads);
+}
+
+TEST(PathMemory, what_is_under_way_follows_from_rate_and_delay) {
+  PathMemory path;
+  EXPECT_EQ(path.bytes_under_way(), 0U);
+  EXPECT_EQ(path.time_of(kMiB), 0U);
+  path.note_round_trip(10 * kMillisecond_ns);
+  path.note_rate(10'000'000, 10 * kMillisecond_ns, true);
+  EXPECT_EQ(path.bytes_per_s(), 1'000'000'000U);
+  EXPECT_EQ(path.bytes_under_way(), 20'000'000U);
+  EXPECT_EQ(path.time_of(1'000'000), 11 * kMillisecond_ns);
+  // A pull that had too little to ask for says nothing of the path, unless it was quicker.
+  path.note_rate(1000, 10 * kMillisecond_ns, false);
+  EXPECT_EQ(path.bytes_per_s(), 1'000'000'000U);
+  path.note_rate(20'000'000, 10 * kMillisecond_ns, false);
+  EXPECT_EQ(path.bytes_per_s(), 2'000'000'000U);
+  for (int i = 0; i < 400; ++i) path.note_rate(1'000'000, 10 * kMillisecond_ns, true);
+  EXPECT_LT(path.bytes_per_s(), 110'000'000U) << "it has become slower";
+  // One answer that waited behind others is no delay of the path.
+  path.note_round_trip(kSecond_ns);
+  EXPECT_LT(path.round_trip_ns(), 20 * kMillisecond_ns);
+}
+
+TEST(PathMemory, sizes_are_powers_of_two) {
+  EXPECT_EQ(PathMemory::size_of(0), 0U);
+  EXPECT_EQ(PathMemory::size_of(1023), 0U);
+  EXPECT_EQ(PathMemory::size_of(2047), 0U);
+  EXPECT_EQ(PathMemory::size_of(2048), 1U);
+  EXPECT_EQ(PathMemory::size_of(UINT64_MAX), PathMemory::kSizes - 1);
+  EXPECT_EQ(PathMemory::bytes_of_size(PathMemory::size_of(4 * kMiB)), 4 * kMiB);
+  PathMemory path;
+  path.learn(TransferBy::kReads, UINT64_MAX, UINT64_MAX);
+  path.learn(TransferBy::kReads, 0, 5);
+  EXPECT_FALSE(path.switch_bytes().has_value());
+}
+
+}  // namespace
+}  // namespace refract::object

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The package as it is built: what it needs, what it shows, its exceptions, types and texts.
+
+Usage: module_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE FOLDER_OF_THE_PROJECT [unittest arguments]
+"""
+
+import ast
+import glob
+import inspect
+import os
+import pickle
+import pydoc
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from setting import Package, begin, run_python  # noqa: E402
+
+PROJECT = os.path.abspath(sys.argv.pop(4))
+begin()
+import refract  # noqa: E402
+from refract import _refract, objects, plasma, records  # noqa: E402
+
+# libc, libstdc++, OpenSSL and fmt. RDMA's libraries are loaded where they are; there is nothing of Arrow.
+NEEDED = {"linux-vdso", "ld-linux-x86-64", "libc", "libm", "libstdc++", "libgcc_s", "libcrypto", "libfmt"}
+SANITIZED = {"libclang_rt.asan-x86_64", "libdl", "libpthread", "librt", "libresolv"}
+# Of the protocols of Python 3.11 these are slots, and of no name in the class.
+SLOTS = {"__bytes__", "__buffer__"}
+
+
+def extension():
+    [path] = glob.glob(os.path.join(Package.folder, "refract", "_refract.*.so"))
+    return path
+
+
+class Extension(unittest.TestCase):
+    def test_needs_no_library_but_these(self):
+        said = subprocess.run(["ldd", extension()], capture_output=True, text=True, check=True).stdout
+        names = {os.path.basename(line.split()[0]).split(".so")[0] for line in said.splitlines()}
+        self.assertEqual(names - NEEDED - (SANITIZED if is_sanitized() else set()), set(), said)
+
+    def test_shows_nothing_of_ours_but_its_beginning(self):
+        names = subprocess.run(["nm", "-DC", "--defined-only", extension()], capture_output=True, text=True,
+                               check=True).stdout
+        ours = [line for line in names.splitlines() if " T " in line and "refract::" in line]
+        self.assertEqual(ours, [])
+        self.assertIn("PyInit__refract", names)
+
+    def test_is_imported_without_numpy(self):
+        done = run_python("""
+            del sys.modules["numpy"]
+            sys.modules["numpy"] = None
+            for name in [name for name in sys.modules if name.startswith("refract")]:
+                del sys.modules[name]
+            from refract import objects, plasma
+            say(objects.connect.__name__)
+            """)
+        self.assertEqual((done.returncode, done.stdout), (0, "connect\n"), done.stderr)
+
+
+def is_sanitized():
+    return "libclang_rt.asan" in os.environ.get("LD_PRELOAD", "")
+
+
+class Exceptions(unittest.TestCase):
+    def rows(self):
+        with open(os.path.join(PROJECT, "refract/base/codes.def"), encoding="utf-8") as table:
+            return re.findall(r'REFRACT_CODE\(k\w+, \d+, "(\w+)", \w+, k(\w+), "([^"]+)"', table.read())
+
+    def test_are_one_for_each_code_with_its_name_and_retry(self):
+        classes = {each.code: each for each in vars(_refract).values()
+                   if isinstance(each, type) and refract.Error in each.__mro__[1:]}
+        rows = self.rows()
+        self.assertEqual(set(classes), {text for text, _, _ in rows} - {"ok"})
+        for text, retry, _ in rows[1:]:
+            one = classes[text]
+            self.assertEqual(one.retry, retry.lower())
+            self.assertTrue(one.__doc__.startswith(text + ": "))
+            self.assertIs(getattr(refract, one.__name__), one)
+            self.assertIn(one.__name__, refract.__all__)
+
+    def test_are_those_of_python_too(self):
+        for one, base in ((refract.NotFound, KeyError), (refract.InvalidArgument, ValueError),
+                          (refract.Unavailable, ConnectionError), (refract.Away, ConnectionError),
+                          (refract.DeadlineExceeded, TimeoutError), (refract.AccessDenied, PermissionError),
+                          (refract.Forked, RuntimeError), (refract.SystemRefused, OSError)):
+            self.assertTrue(issubclass(one, base))
+        self.assertEqual(refract.Indeterminate.__mro__[1:3], (refract.Error, Exception))
+
+    def test_print_their_sentence_and_can_be_sent_to_other_processes(self):
+        for one in (refract.NotFound, refract.NoSpace, refract.Unavailable):
+            error = one("a sentence\n  what to do")
+            self.assertEqual(str(error), "a sentence\n  what to do")
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), str(again)), (one, str(error)))
+
+
+class Texts(unittest.TestCase):
+    def stub(self):
+        with open(os.path.join(Package.folder, "refract", "_refract.pyi"), encoding="utf-8") as file:
+            return ast.parse(file.read())
+
+    def test_stubs_have_each_name_of_the_extension_and_no_other(self):
+        classes, functions = {}, set()
+        for node in self.stub().body:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name] = {getattr(each, "name", "") or each.target.id for each in node.body
+                                      if isinstance(each, (ast.FunctionDef, ast.AnnAssign))}
+            elif isinstance(node, ast.FunctionDef):
+                functions.add(node.name)
+        there = {name: each for name, each in vars(_refract).items() if not name.startswith("__")}
+        self.assertEqual(set(classes) | functions, set(there))
+        inherited = set(dir(object)) | {"__module__", "__dict__", "__weakref__", "__doc__"}
+        for name, known in classes.items():
+            own = {each for each in vars(there[name])
+                   if each not in inherited and not each.startswith("_pybind11")}
+            # A stub says again what returns the subclass.
+            above = {each for base in there[name].__mro__[1:] for each in vars(base)}
+            if not issubclass(there[name], Exception):
+                self.assertEqual(known - SLOTS - (above - own), own - {"__repr__"}, name)
+
+    def test_stubs_have_the_parameters_of_the_extension(self):
+        for node in self.stub().body:
+            if not isinstance(node, ast.ClassDef) or node.name.endswith("Error"):
+                continue
+            for each in node.body:
+                if not isinstance(each, ast.FunctionDef) or each.name.startswith("__") or each.decorator_list:
+                    continue
+                real = inspect.signature(getattr(getattr(_refract, node.name), each.name))
+                known = [argument.arg for argument in each.args.args[1:] + each.args.kwonlyargs]
+                self.assertEqual([name for name in real.parameters if name != "self"], known, each.name)
+
+    def test_the_package_says_that_it_has_types(self):
+        self.assertTrue(os.path.exists(os.path.join(Package.folder, "refract", "py.typed")))
+
+    def test_help_explains_each_public_name(self):
+        for module in (refract, objects, plasma):
+            text = pydoc.render_doc(module, renderer=pydoc.plaintext)
+            self.assertNotIn("pybind11_object", text.replace("pybind11_builtins.pybind11_object", ""))
+            self.assertIn("from refract import", text)
+            for name in module.__all__:
+                self.assertTrue(getattr(module, name).__doc__, name)
+        for one in (objects.Client, objects.Object, objects.NewObject, objects.Subscription,
+                    plasma.PlasmaClient, plasma.ObjectID):
+            for name, each in vars(one).items():
+                if not name.startswith("_"):
+                    text = inspect.getdoc(each) or ""
+                    is_plasma_s = name in ("get_notification_socket", "decode_notifications", "to_capsule")
+                    self.assertTrue(text or is_plasma_s, name)
+                    self.assertNotIn("self: ", text, f"{name} shows what pybind11 writes")
+        self.assertTrue(records.Stat.__doc__)
+
+    def test_the_page_lists_each_call_of_plasma_that_differs(self):
+        with open(os.path.join(PROJECT, "docs/python.md"), encoding="utf-8") as file:
+            page = file.read()
+        for name in ("get_notification_socket", "decode_notifications", "to_capsule", "set_client_options",
+                     "serialization_context", "memcopy_threads", "delete", "create", "hash", "list", "evict",
+                     "start_plasma_store", "PlasmaBuffer", "ArrowException"):
+            self.assertIn(f"`{name}", page)
+
+
+if __name__ == "__main__":
+    unittest.main()

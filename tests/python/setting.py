@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the package share: a node with objects, and processes that use it.
+
+Each test program is called with REFRACTD REFRACT FOLDER_OF_THE_PACKAGE.
+"""
+
+import contextlib
+import glob
+import importlib.util
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+from node import PATIENCE_S, Node, Programs, clean_environment  # noqa: E402
+
+MIB = 1024 * 1024
+
+
+class Package:
+    folder = ""
+
+
+SKIPPED = 77
+
+
+def begin():
+    """Takes the paths out of the arguments. Before it the package cannot be imported.
+
+    Where the package or numpy is not there, the program ends: as skipped, or, where CI is in the environment,
+    as failed.
+    """
+    Programs.refractd, Programs.refract, Package.folder = (os.path.abspath(path) for path in sys.argv[1:4])
+    del sys.argv[1:4]
+    sys.path.insert(0, Package.folder)
+    missing = [] if glob.glob(os.path.join(Package.folder, "refract", "_refract.*.so")) else ["the package"]
+    if importlib.util.find_spec("numpy") is None:
+        missing.append("numpy")
+    if missing:
+        print(f"skipped: {' and '.join(missing)} not there; scripts/setup python, then cmake again")
+        sys.exit(1 if "CI" in os.environ else SKIPPED)
+
+
+def node_of_objects(limit="64MiB", *flags):
+    return Node("--objects-limit", limit, "--memory-limit", "64MiB", *flags)
+
+
+def command_of(program, *words):
+    preamble = """
+        import os, sys, time
+        import numpy
+        import refract
+        from refract import objects
+        def say(*words):
+            print(*words, flush=True)
+        """
+    return [sys.executable, "-B", "-c", textwrap.dedent(preamble) + textwrap.dedent(program), *words]
+
+
+def environment():
+    return {**clean_environment(), "PYTHONPATH": Package.folder}
+
+
+def run_python(program, *words, **options):
+    """Another process: what it printed, and how it ended."""
+    return subprocess.run(command_of(program, *words), capture_output=True, text=True, timeout=PATIENCE_S,
+                          check=False, env=environment(), **options)
+
+
+@contextlib.contextmanager
+def beside(program, *words):
+    """Another process while this one continues; it is killed at the end, if it is there still."""
+    with subprocess.Popen(command_of(program, *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True, env=environment()) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(is_so):
+    """Nothing is measured: this ends a test that would hang."""
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come to that")
+        time.sleep(0.005)
