@@ -61,6 +61,25 @@ TEST_P(Reading, get_list_and_digest_go_on_while_the_server_is_stopped) {
   EXPECT_EQ(opened.objects.remove("object").value_or(99), 0U) << "holders: every handle has gone";
 }
 
+// The server hears of a client by the keeper, and of its pin by nothing but the client's memory.
+TEST_P(Reading, of_a_program_that_has_just_come_is_known_to_a_delete) {
+  Node node(with_objects("256MiB", GetParam()));
+  ASSERT_TRUE(node.is_up()) << node.errors();
+  ObjectClient maker = open_objects(node);
+  for (uint64_t number = 1; number <= 40; ++number) {
+    const std::string id = "read by a new one";
+    ASSERT_TRUE(put_sealed(maker.objects, id, number, 100'000));
+    ObjectClient fresh = open_objects(node);
+    const auto held = fresh.objects.get(id);
+    ASSERT_TRUE(held) << text(held.code());
+    EXPECT_EQ(maker.objects.remove(id).value_or(99), 1U) << number;
+    // What has no holder is given to the next ones.
+    ASSERT_TRUE(put_sealed(maker.objects, "next", number + 1'000, 100'000));
+    EXPECT_EQ(number_of(*held), number);
+    ASSERT_TRUE(maker.objects.remove("next"));
+  }
+}
+
 TEST_P(Reading, goes_on_where_the_server_is_not_started_again) {
   NodeOptions options = with_objects("256MiB", GetParam());
   options.arguments.insert(options.arguments.end(), {"--restart-limit", "1"});
