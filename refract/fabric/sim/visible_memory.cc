@@ -31,13 +31,13 @@ VisibleMemory::Image VisibleMemory::zeroes(uint64_t bytes) {
   void* first = static_cast<std::byte*>(taken) + sizeof(taken);
   size_t room = bytes + 2 * kPageBytes - sizeof(taken);
   auto* const image = static_cast<std::byte*>(std::align(kPageBytes, bytes, first, room));
-  std::memcpy(image - sizeof(taken), &taken, sizeof(taken));
+  std::memcpy(image - sizeof(taken), static_cast<const void*>(&taken), sizeof(taken));
   return Image(image);
 }
 
 void VisibleMemory::Free::operator()(std::byte* bytes) const noexcept {
   void* taken = nullptr;
-  std::memcpy(&taken, bytes - sizeof(taken), sizeof(taken));
+  std::memcpy(static_cast<void*>(&taken), bytes - sizeof(taken), sizeof(taken));
   std::free(taken);
 }
 
