@@ -62,7 +62,7 @@ struct RespReader::Building {
   }
   static void end(void* /*reply*/) {}
 
-  inline static redisReplyObjectFunctions functions = {.createString = text,
+  inline static redisReplyObjectFunctions functions_ = {.createString = text,
                                                        .createArray = list,
                                                        .createInteger = number,
                                                        .createNil = nil,
@@ -74,7 +74,7 @@ void RespReader::Free::operator()(redisReader* reader) const noexcept {
 }
 
 RespReader::RespReader()
-    : building_(std::make_unique<Building>()), reader_(redisReaderCreateWithFunctions(&Building::functions)) {
+    : building_(std::make_unique<Building>()), reader_(redisReaderCreateWithFunctions(&Building::functions_)) {
   reader_->privdata = building_.get();
 }
 

@@ -18,7 +18,7 @@
 #include "refract/base/report.h"
 #include "refract/object/redis/redis_line.h"
 
-struct redisReader;
+struct redisReader;  // hiredis has this name. NOLINT(readability-identifier-naming)
 
 namespace refract::node {
 

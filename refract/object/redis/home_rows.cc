@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <span>
 
 namespace refract::object {
 
@@ -14,7 +15,8 @@ template <typename T>
 std::optional<T> take_struct(std::string_view& rest) noexcept {
   if (rest.size() < sizeof(T)) return std::nullopt;
   T value;
-  std::memcpy(&value, rest.data(), sizeof(T));
+  const auto bytes = std::as_bytes(std::span(rest)).first(sizeof(T));
+  std::memcpy(&value, bytes.data(), bytes.size());
   rest.remove_prefix(sizeof(T));
   return value;
 }

@@ -182,7 +182,7 @@ void RedisHome::acknowledge(Step& step, const std::string& id, uint64_t birth, u
 Task<Code> RedisHome::end_report(std::vector<Order>& own) {
   const uint64_t run_number = run_number_;
   std::set<HomeTable::Named> drops;
-  Code code = co_await walk(drops);
+  const Code code = co_await walk(drops);
   for (int tries = 0; code == Code::kOk && tries < kPageTriesMax; ++tries) {
     if (!is_live(run_number)) co_return Code::kUnavailable;
     Step step;
