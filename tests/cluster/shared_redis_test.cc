@@ -60,7 +60,7 @@ TEST_F(RedisDirectory, may_be_killed_stopped_emptied_and_restarted_under_load) {
     load_.go_on(60);
   }
   // For less and for more than a stream may be silent.
-  for (const uint64_t pause_ms : {500, 5'500}) {
+  for (const uint64_t pause_ms : {uint64_t{500}, uint64_t{5'500}}) {
     redis_.stop();
     sleep_ms(pause_ms);
     redis_.go_on();
