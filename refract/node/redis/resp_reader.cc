@@ -63,10 +63,10 @@ struct RespReader::Building {
   static void end(void* /*reply*/) {}
 
   inline static redisReplyObjectFunctions functions_ = {.createString = text,
-                                                       .createArray = list,
-                                                       .createInteger = number,
-                                                       .createNil = nil,
-                                                       .freeObject = end};
+                                                        .createArray = list,
+                                                        .createInteger = number,
+                                                        .createNil = nil,
+                                                        .freeObject = end};
 };
 
 void RespReader::Free::operator()(redisReader* reader) const noexcept {
@@ -74,7 +74,8 @@ void RespReader::Free::operator()(redisReader* reader) const noexcept {
 }
 
 RespReader::RespReader()
-    : building_(std::make_unique<Building>()), reader_(redisReaderCreateWithFunctions(&Building::functions_)) {
+    : building_(std::make_unique<Building>()),
+      reader_(redisReaderCreateWithFunctions(&Building::functions_)) {
   reader_->privdata = building_.get();
 }
 
