@@ -105,10 +105,10 @@ class REFRACT_API Objects {
   [[nodiscard]] std::vector<Code> prefetch(std::span<const Bytes> ids, uint64_t timeout_ms = 0,
                                            const PrefetchOptions& options = {});
   // So many copies are kept on different nodes: none of them is evicted, and the nodes replace one whose node
-  // has been away for a minute. Waits until there are so many. Fewer in the answer: nodes are away, have no
-  // room, or there are not so many; more copies come when that changes. 0: copies go when room is needed, all
-  // of them. At most kCopiesMax. kNotFound; kAway: the node that decides about this id cannot be reached, or
-  // its answer was lost. kUnsupported: the node shares its objects with no other.
+  // has been away for a minute. Waits for them, a minute at most. Fewer in the answer: nodes are away, have
+  // no room, or there are not so many; more copies come when that changes. 0: copies go when room is needed,
+  // all of them. At most kCopiesMax. kNotFound; kAway: the node that decides about this id cannot be reached,
+  // or its answer was lost. kUnsupported: the node shares its objects with no other.
   static constexpr uint32_t kCopiesMax = 16;
   [[nodiscard]] Result<ObjectCopies> set_copies(Bytes id, uint32_t copies, uint64_t timeout_ms = 5'000);
   // How many there were when this thread's last put() with `copies` returned.

@@ -158,6 +158,8 @@ bool Directory::State::are_all_heard() const {
 void Directory::State::place(const std::string& id, uint64_t birth, bool is_awaited) {
   const Named named(id, birth);
   const HomeTable::Bound bound = table.bound(id, birth);
+  // Most objects never have a wish; of one that was deleted nothing is expected.
+  if (bound.wish == CopiesWord()) return end_placing(named);
   for (size_t i = 0; i < by_index.size(); ++i) {
     if (bound.behind[i]) order_bind(static_cast<MemberIndex>(i), named, false);
   }
@@ -226,6 +228,14 @@ void Directory::State::set_aside(Placing& placing, MemberIndex member) {
   if (!placing.ordered.contains(member)) return;
   end_order(placing, member);
   placing.aside[member] = moment_after(parts.shard.now_ns(), kOrdered_ns);
+}
+
+void Directory::State::end_placing(const Named& named) {
+  if (!short_ones.empty()) short_ones.erase(named);
+  const auto at = placings.empty() ? placings.end() : placings.find(named);
+  if (at == placings.end()) return;
+  for (const auto& [member, until_ns] : at->second.ordered) --by_index[member]->copies_ordered;
+  placings.erase(at);
 }
 
 void Directory::State::end_placings_of(MemberIndex member) {

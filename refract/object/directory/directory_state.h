@@ -146,12 +146,12 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void order_bind(MemberIndex member, const Named& named, bool may_pull);
   void end_order(Placing& placing, MemberIndex member);
   void set_aside(Placing& placing, MemberIndex member);
+  void end_placing(const Named& named);
   void end_placings_of(MemberIndex member);
   void placed(MemberIndex member, const Named& named, bool is_there);
   void bind_answered(MemberIndex member, const Named& named, Code code);
   [[nodiscard]] Code release_at_home(MemberIndex member, const Change& change);
   void start_care();
-  // All that have a wish are looked at soon.
   void care_again();
   [[nodiscard]] Task<> care_for_copies();
   [[nodiscard]] Task<> look_at_wishes();

@@ -15,6 +15,8 @@ using wire::Method;
 
 namespace {
 
+constexpr uint64_t kCopiesWaitMax_ns = 60 * kSecond_ns;
+
 // What a client is told of a node that it does not know.
 Code told(Code code) noexcept {
   return code == Code::kUnavailable ? Code::kAway : code;
@@ -244,7 +246,9 @@ void ObjectService::State::set_copies(const rpc::Responder& from, std::span<cons
   Code code = id.take_last(body, request->id_bytes);
   if (code == Code::kOk && request->wanted > kCopiesMax) code = Code::kInvalidArgument;
   if (code != Code::kOk) return answer(from, code);
-  const uint64_t until_ns = moment_after(parts.shard.now_ns(), request->timeout_ns);
+  // A client that has gone is not waited for without end.
+  const uint64_t until_ns =
+      moment_after(parts.shard.now_ns(), std::min(request->timeout_ns, kCopiesWaitMax_ns));
   parts.elsewhere->set_copies(
       id.text(), request->birth, request->wanted, until_ns, [this, from](const Elsewhere::KeptCopies& kept) {
         if (kept.code != Code::kOk) return answer(from, told(kept.code));
