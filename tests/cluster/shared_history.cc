@@ -49,7 +49,25 @@ SharedHistory::Wrong SharedHistory::refused(uint64_t number, uint64_t now_ns) {
     const bool is_removed = other.missed.empty() && other.removed_ns < mine.begun_ns;
     if (other.begun_ns <= now_ns && other.gone_ns >= mine.begun_ns && !is_removed) return std::nullopt;
   }
-  return fmt::format("{} #{} was refused although there is no other", mine.id, number);
+  return fmt::format("{} #{} was refused although there is no other{}", mine.id, number, story_of(number));
+}
+
+// All that is known of its id, in milliseconds from the moment at which it was begun.
+std::string SharedHistory::story_of(uint64_t number) const {
+  const Birth& mine = births_.at(number);
+  const auto when = [&mine](uint64_t at_ns) {
+    if (at_ns == kNever) return std::string("never");
+    return fmt::format("{:.1f}", (static_cast<double>(at_ns) - static_cast<double>(mine.begun_ns)) / 1e6);
+  };
+  std::string story;
+  for (const uint64_t other_number : by_id_.at(mine.id)) {
+    const Birth& one = births_.at(other_number);
+    story += fmt::format(
+        "\n  #{} ({:x}) by node {}: begun {}, sealed {}, refused {}, {} removals from {}, removed {}, missed by {}",
+        other_number, one.birth, one.node, when(one.begun_ns), when(one.sealed_ns), when(one.gone_ns),
+        one.removals, when(one.removal_begun_ns), when(one.removed_ns), one.missed.size());
+  }
+  return story;
 }
 
 void SharedHistory::not_made(uint64_t number, uint64_t now_ns) {

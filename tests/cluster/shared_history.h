@@ -68,6 +68,7 @@ class SharedHistory {
     std::set<size_t> missed;
   };
   [[nodiscard]] bool may_be_lost(const Birth& one) const { return lost_.contains(one.node); }
+  [[nodiscard]] std::string story_of(uint64_t number) const;
   [[nodiscard]] Wrong seal(uint64_t number, uint64_t birth, uint64_t now_ns);
 
   mutable std::mutex mutex_;

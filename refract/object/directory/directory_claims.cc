@@ -27,7 +27,7 @@ std::optional<Code> Directory::State::claim(std::string_view id, uint64_t birth,
   if (granted.contains(Named(id, birth))) return Code::kOk;
   ++counts.claims;
   const MemberIndex home = home_of(id);
-  if (is_self(home)) {
+  if (is_self(home) && !is_leaving(id)) {
     const Code code = table.claims(self, id, birth, false);
     if (code == Code::kOk) granted.emplace(Named(id, birth), 0);
     if (code != Code::kUnavailable) {
@@ -48,6 +48,12 @@ std::optional<Code> Directory::State::claim(std::string_view id, uint64_t birth,
   return std::nullopt;
 }
 
+// Its place here is taken until the pull of an object that was deleted meanwhile has ended.
+bool Directory::State::is_leaving(std::string_view id) const {
+  const auto pull = pulls.find(std::string(id));
+  return pull != pulls.end() && pull->second.birth == 0;
+}
+
 // Not for a moment only: it is not waited for.
 bool Directory::State::is_away(const Peer& home) const {
   const uint64_t now_ns = parts.shard.now_ns();
@@ -59,7 +65,7 @@ bool Directory::State::is_away(const Peer& home) const {
 void Directory::State::ask_claims_of(const Peer& peer) {
   if (!peer.index || !peer.collects || !peer.has_reported) return;
   for (auto& [ticket, claim] : claims) {
-    if (claim.is_asked || home_of(claim.id) != *peer.index) continue;
+    if (claim.is_asked || home_of(claim.id) != *peer.index || is_leaving(claim.id)) continue;
     claim.is_asked = true;
     Peer& to = *peer_at(*peer.index);
     to.changes.push_back(
@@ -146,7 +152,7 @@ void Directory::State::look_after_claims() {
   }
   std::vector<std::pair<uint64_t, Code>> settled;
   for (auto& [ticket, claim] : claims) {
-    if (claim.is_asked) continue;
+    if (claim.is_asked || is_leaving(claim.id)) continue;
     const MemberIndex home = home_of(claim.id);
     if (!is_self(home)) continue;
     settled.emplace_back(ticket, table.claims(self, claim.id, claim.birth, false));

@@ -352,9 +352,12 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
     (void)parts.store.end_creation(id, pull.birth);
     co_return Code::kCancelled;
   }
-  // Another stream has begun, whose report did not name this pull: the home is to be asked again.
+  // Another stream has begun, whose report did not name this pull: the home is to be asked again. Or the home
+  // has granted the id to this node: what was to come has gone everywhere.
   const uint64_t stream = peer_at(home_of(pull.id))->stream_now();
-  if (stream != 0 && stream != pull.stream) {
+  const auto claimed = granted.lower_bound(Named(pull.id, 0));
+  const bool is_claimed = claimed != granted.end() && claimed->first.first == pull.id;
+  if (is_claimed || (stream != 0 && stream != pull.stream)) {
     (void)parts.store.end_creation(id, pull.birth);
     co_return Code::kUnavailable;
   }

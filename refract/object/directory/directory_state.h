@@ -86,6 +86,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
 
   // --- directory_claims.cc ---
   [[nodiscard]] std::optional<Code> claim(std::string_view id, uint64_t birth, uint64_t ticket);
+  [[nodiscard]] bool is_leaving(std::string_view id) const;
   [[nodiscard]] bool is_away(const Peer& home) const;
   void settle_claim(uint64_t ticket, Code code);
   void unclaim(std::string_view id, uint64_t birth);

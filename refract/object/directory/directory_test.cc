@@ -169,6 +169,36 @@ TEST_P(Directories, an_aborted_creation_gives_its_id_back) {
   EXPECT_EQ(three.at('b').put(id, "x"), Code::kOk);
 }
 
+TEST_P(Directories, a_creation_that_is_refused_gives_its_id_back_at_once) {
+  Three three(is_in_redis());
+  const std::string id = three.id('c');
+  const auto lengths = test::Lengths{.body = 1 << 30};
+  EXPECT_EQ(three.at('a').call(wire::Method::kCreate, test::create_body(id, 7, lengths)).code,
+            Code::kTooLarge);
+  three.pass(5 * kMillisecond_ns);
+  EXPECT_EQ(three.at('b').put(id, "x"), Code::kOk);
+}
+
+// The pull of what was deleted has its place still: a put waits for its end, and leaves no claim behind.
+TEST_P(Directories, an_id_that_was_deleted_while_it_came_is_free_again) {
+  Three three(is_in_redis());
+  const std::string id = three.id('a');
+  const std::string body(300'000, 'x');
+  ASSERT_EQ(three.at('b').put(id, "short"), Code::kOk);
+  ASSERT_EQ(three.at('b').call(wire::Method::kDelete, test::id_body(id, 0)).code, Code::kOk);
+  ObjectStore& store = three.node('b').process->owner.store;
+  ASSERT_TRUE(store.create({.id = test::as_bytes(id), .birth = 77, .body_bytes = body.size()}).has_value());
+  ASSERT_TRUE(store.seal(test::as_bytes(id), 77).has_value());
+  three.pass(5 * kMillisecond_ns);
+  three.node('b').host.slow_down(20 * kMillisecond_ns);
+  ASSERT_NE(three.at('c').start(wire::Method::kAwait, test::await_body(id)), 0U);
+  ObjectStore& there = three.node('c').process->owner.store;
+  ASSERT_TRUE(three.world.run_until([&] { return there.creation(test::as_bytes(id), 77).has_value(); }));
+  EXPECT_EQ(three.at('a').call(wire::Method::kDelete, test::id_body(id, 0)).code, Code::kOk);
+  EXPECT_EQ(three.at('c').put(id, "new"), Code::kOk);
+  EXPECT_EQ(three.at('a').get(id), "new");
+}
+
 // A new list: each id may have another home, which hears from all before it grants anything.
 TEST_P(Directories, a_new_list_moves_homes_and_loses_nothing) {
   Three three(is_in_redis());

@@ -144,7 +144,7 @@ void ObjectService::State::claimed(uint64_t ticket, Code code) noexcept {
   store_changed();
 }
 
-// The call as it came. What is made of it now; what is not, its claim ends by itself.
+// The call as it came.
 void ObjectService::State::make_claimed(Claiming& claim) {
   Session* const session = find(claim.from.session);
   if (session == nullptr) return;
@@ -154,18 +154,21 @@ void ObjectService::State::make_claimed(Claiming& claim) {
   method == Method::kPut ? put(claim.from, *session, claim.body) : create(claim.from, *session, claim.body);
 }
 
+// Others may have the id at once, not only when the directory finds that nothing became of its claim.
+void ObjectService::State::unclaim_unmade(std::span<const std::byte> id, uint64_t birth) {
+  if (parts.elsewhere == nullptr || is_making(text_of(id), birth) || parts.store.creation(id, birth)) return;
+  parts.elsewhere->unclaim(text_of(id), birth);
+}
+
 bool ObjectService::State::is_making(std::string_view id, uint64_t birth) const noexcept {
   const OpenCreation* const open = opens.find(id);
   if (open != nullptr && open->birth() == birth) return true;
-  for (const Waiting& one : waiting) {
-    if (one.many == nullptr) {
-      if (one.making.birth == birth) return true;
-      continue;
-    }
-    const bool is_among = std::ranges::any_of(
-        one.many->entries, [birth](const PutMany::Entry& entry) { return entry.birth == birth; });
-    if (is_among) return true;
-  }
+  const auto makes_it = [birth](const Waiting& one) {
+    if (one.many == nullptr) return one.making.birth == birth;
+    return std::ranges::any_of(one.many->entries,
+                               [birth](const PutMany::Entry& entry) { return entry.birth == birth; });
+  };
+  if (std::ranges::any_of(waiting, makes_it) || std::ranges::any_of(retried, makes_it)) return true;
   return std::ranges::any_of(claiming, [birth](const auto& one) {
     return std::ranges::any_of(one.second->ids,
                                [birth](const ClaimedId& claimed) { return claimed.birth == birth; });

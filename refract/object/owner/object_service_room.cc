@@ -45,9 +45,9 @@ void fill(Writer& writer, const Creation& creation, const MakeCall& making) {
 void ObjectService::State::make(const MakeCall& making, Session& session) {
   const Code code = try_make(making, session);
   if (code == Code::kOk) return;
-  if (code != Code::kNoSpace) return answer(making.from, code);
+  if (code != Code::kNoSpace) return refuse(making, code);
   release_for(making);
-  if (!room_may_come(making.until_ns)) return answer_no_space(making.from);
+  if (!room_may_come(making.until_ns)) return refuse(making, code);
   Waiting one{.making = making};
   for (auto* part : {&one.making.id, &one.making.body, &one.making.metadata}) {
     const size_t at = one.bytes.size();
@@ -60,7 +60,12 @@ void ObjectService::State::make(const MakeCall& making, Session& session) {
     *part = rest.first(bytes);
     rest = rest.subspan(bytes);
   }
-  if (!wait_for_room(one)) answer(making.from, Code::kOverloaded);
+  if (!wait_for_room(one)) refuse(making, Code::kOverloaded);
+}
+
+void ObjectService::State::refuse(const MakeCall& making, Code code) {
+  unclaim_unmade(making.id, making.birth);
+  code == Code::kNoSpace ? answer_no_space(making.from) : answer(making.from, code);
 }
 
 // Where copies are bound, others may have them instead.
@@ -201,9 +206,9 @@ void ObjectService::State::retry_waiting() {
   for (const uint64_t number : std::exchange(unrecorded, {})) {
     if (OpenCreation* open = opens.find(number)) advance(*open);
   }
-  std::deque<Waiting> before = std::exchange(waiting, {});
+  retried = std::exchange(waiting, {});
   waiting_bytes = 0;
-  for (Waiting& one : before) {
+  for (Waiting& one : retried) {
     Session* const session = find(one.session());
     if (session == nullptr) continue;
     if (!is_turn_of_first() && retry(one, *session)) continue;
@@ -211,6 +216,7 @@ void ObjectService::State::retry_waiting() {
     waiting_bytes += one.bytes_kept();
     waiting.push_back(std::move(one));
   }
+  retried.clear();
   // Of what went just now, all have had their turn; of the next step they have theirs at once.
   room_may_have_come = false;
   if (waiting.empty() && unrecorded.empty()) {
@@ -227,11 +233,7 @@ bool ObjectService::State::retry(Waiting& one, Session& session) {
   const Code code = try_make(one.making, session);
   if (code == Code::kNoSpace) release_for(one.making);
   if (code == Code::kNoSpace && room_may_come(one.making.until_ns)) return false;
-  if (code == Code::kNoSpace) {
-    answer_no_space(one.making.from);
-  } else if (code != Code::kOk) {
-    answer(one.making.from, code);
-  }
+  if (code != Code::kOk) refuse(one.making, code);
   return true;
 }
 
@@ -321,6 +323,9 @@ bool ObjectService::State::advance_many(PutMany& many, std::span<const std::byte
                  session);
     // Only for what is on its way.
     if (code == Code::kNoSpace && room_may_come(0)) return false;
+    if (code != Code::kOk) {
+      unclaim_unmade(std::span(many.ids).subspan(entry.id_at, request.id_bytes), entry.birth);
+    }
     many.codes.push_back(static_cast<uint16_t>(code));
   }
   answer(many.from, Code::kOk, std::as_bytes(std::span(many.codes)));

@@ -59,6 +59,7 @@ struct ObjectService::State final : private ObjectStore::Listener,
 
   // --- object_service_room.cc: what waits for room ---
   void make(const MakeCall& making, Session& session);
+  void refuse(const MakeCall& making, Code code);
   void release_for(const MakeCall& making);
   [[nodiscard]] Code try_make(const MakeCall& making, Session& session);
   [[nodiscard]] Code put_into(OpenCreation& open, const MakeCall& making);
@@ -141,6 +142,7 @@ struct ObjectService::State final : private ObjectStore::Listener,
   [[nodiscard]] bool claim_first(const rpc::IncomingCall& call, Session& session);
   [[nodiscard]] static bool read_ids(const rpc::IncomingCall& call, std::vector<ClaimedId>& ids);
   void make_claimed(Claiming& claiming);
+  void unclaim_unmade(std::span<const std::byte> id, uint64_t birth);
   void put_many(const rpc::Responder& from, Session& session, std::span<const std::byte> body,
                 std::span<const ClaimedId> claimed);
   void erase_everywhere(const rpc::Responder& from, std::span<const std::byte> body);
@@ -172,6 +174,7 @@ struct ObjectService::State final : private ObjectStore::Listener,
   std::unordered_map<uint64_t, std::unique_ptr<Session>> sessions;
 
   std::deque<Waiting> waiting;
+  std::deque<Waiting> retried;  // While these try again.
   size_t waiting_bytes = 0;
   uint64_t rooms_taken = 0;
   bool is_held_back = false;         // The last try, by the turn of the first that waits.
