@@ -6,6 +6,9 @@
 // on hosts with the testbed's ports, delays and cores; what comes out follows from the file and its seed
 // alone. On shm and tcp the same systems run here, and only ratios can be held against the paper.
 //
+// The experiment "pulls" has objects pulled from one node to another, in the ways of a published system; its
+// inputs are costs of single steps, and vary() says how much each figure depends on each of them.
+//
 // Another kind (experiment = "bars") stands for a sentence of README.md: the bars by which it is shown
 // (claim.h).
 #pragma once
@@ -44,8 +47,10 @@ struct Cost {
 
 struct System {
   std::string name;
-  // Of kv: a name of kv::designs. Of chase: "reads" or "chain".
+  // Of kv: a name of kv::designs. Of chase: "reads" or "chain". Of pulls: "socket", "send", "send-pieces",
+  // "read" or "read-each" (suite_pulls.cc).
   std::string design;
+  std::string against;  // Of pulls by READs: the system of which it is asked from which size on READs win.
   uint32_t cores = 1;
   Cost read;
   Cost chain;
@@ -67,6 +72,14 @@ struct Load {
   double spare = 0;               // Room in the index for so many times the keys.
   std::vector<uint32_t> clients;  // With one operation each under way; the best rate of these is the peak.
   double run_us = 0;              // Of each rate, in virtual time.
+  std::vector<uint64_t> sizes;    // Pulls: bytes of the objects.
+};
+
+// What one step takes, by a name of kPullCosts.
+struct StepCost {
+  std::string name;
+  double value = 0;  // In the unit of its name.
+  std::string source;
 };
 
 struct Figure {
@@ -75,6 +88,8 @@ struct Figure {
   std::string place;
   std::string over;  // A system; the figure is then the ratio of both. Empty: it stands for itself.
   double paper = 0;
+  double within_times = 0;   // Ours is off beyond paper x or / this; 0: beyond the suite's tolerance.
+  bool is_at_least = false;  // Ours is off only below the paper's.
   std::string source;
   std::string because;  // By which mechanism ours differs, where it does by more than the tolerance.
 };
@@ -82,13 +97,14 @@ struct Figure {
 struct Suite {
   std::string name;
   std::string title;
-  enum class Experiment : uint8_t { kChase, kKv, kBars } experiment = Experiment::kChase;
+  enum class Experiment : uint8_t { kChase, kKv, kPulls, kBars } experiment = Experiment::kChase;
   uint64_t seed = 1;
   double tolerance = 0;
   Testbed testbed;
   Load load;
   std::vector<System> systems;
   std::vector<Place> places;
+  std::vector<StepCost> costs;  // Of kPulls.
   std::vector<Figure> figures;
   // Of kBars alone, which has nothing else of the above.
   std::string claim;              // The sentence, as README.md has it but for its line breaks.
@@ -124,26 +140,40 @@ struct Compared {
   bool is_judged = true;  // On the simulated testbed alone.
 };
 
+// All figures with one cost changed, in their order.
+struct Varied {
+  const StepCost* cost = nullptr;  // Of the suite.
+  double times = 1;
+  std::vector<double> ours;
+};
+
 struct SuiteResult {
   SuiteFabric fabric = SuiteFabric::kSim;
   std::vector<Measured> measured;
   std::vector<Compared> compared;
+  std::vector<Varied> varied;  // By vary().
 };
 
 [[nodiscard]] Reported<SuiteResult> run_suite(const Suite& suite, SuiteFabric fabric);
+// Each cost halved and doubled, the others as they are; simulated. Nothing for a suite without costs.
+[[nodiscard]] Reported<std::vector<Varied>> vary(const Suite& suite);
 // Null: nothing was measured by these names.
 [[nodiscard]] const Measured* find(const std::vector<Measured>& measured, std::string_view what,
                                    std::string_view system, std::string_view place);
 // Whether a figure that is judged is further off than the suite allows and nothing says why.
 [[nodiscard]] bool has_unexplained(const Suite& suite, const SuiteResult& result);
 
+// Whether ours is further from the paper's than the figure allows.
+[[nodiscard]] bool is_off(const Suite& suite, const Figure& figure, double ours) noexcept;
+
 // suite_results.cc
 [[nodiscard]] std::string lines_of(const Suite& suite, const SuiteResult& result);
 void add_to(Findings& findings, const Suite& suite, const SuiteResult& result);
 
-// suite_chase.cc, suite_kv.cc: the two experiments on the simulated fabric.
+// suite_chase.cc, suite_kv.cc, suite_pulls.cc: the experiments on the simulated fabric.
 [[nodiscard]] Reported<std::vector<Measured>> simulate_chase(const Suite& suite);
 [[nodiscard]] Reported<std::vector<Measured>> simulate_kv(const Suite& suite);
+[[nodiscard]] Reported<std::vector<Measured>> simulate_pulls(const Suite& suite);
 // suite_real.cc: the same on this machine. `fabric` is kShm or kTcp.
 [[nodiscard]] Reported<std::vector<Measured>> run_real_chase(const Suite& suite, SuiteFabric fabric);
 [[nodiscard]] Reported<std::vector<Measured>> run_real_kv(const Suite& suite, SuiteFabric fabric);

@@ -63,8 +63,13 @@ class ClaimRunner {
 // What is off and not explained is a failure: what comes out of the simulator is the same everywhere.
 Reported<> run_published(const SuiteCommand& asked, Suite& suite, bool is_shown, Found& all) {
   if (asked.is_small) make_small(suite);
-  const Reported<SuiteResult> result = run_suite(suite, asked.fabric);
+  Reported<SuiteResult> result = run_suite(suite, asked.fabric);
   if (!result) return report(result.error());
+  if (!asked.is_small) {
+    Reported<std::vector<Varied>> varied = vary(suite);
+    if (!varied) return report(varied.error());
+    result->varied = std::move(*varied);
+  }
   if (is_shown) fmt::print("{}\n", lines_of(suite, *result));
   add_to(*all.findings, suite, *result);
   all.has_failed = all.has_failed || (!asked.is_small && has_unexplained(suite, *result));

@@ -13,6 +13,7 @@
 #include "bench/bars/bars.h"
 #include "bench/suite_texts.h"
 #include "bench/suites/suite.h"
+#include "bench/suites/suite_pulls.h"
 
 #include "refract/documents/toml.h"
 
@@ -87,6 +88,10 @@ class Fields {
     if (node.is_text()) field = node.as_text();
     return node.is_text();
   }
+  [[nodiscard]] static bool convert(const Value& node, bool& field) {
+    if (node.is_bool()) field = node.as_bool();
+    return node.is_bool();
+  }
   [[nodiscard]] static bool convert(const Value& node, double& field) {
     const double number = node.is_number() ? node.as_number() : -1;
     if (!(number >= 0) || number > 1e12) return false;
@@ -148,6 +153,7 @@ void take_cost(Fields& fields, const char* name, Cost& cost) {
 void take_system(Fields& fields, System& system) {
   fields.take("name", system.name);
   fields.take("design", system.design);
+  fields.may_take("against", system.against);
   fields.may_take("cores", system.cores);
   fields.may_take("get_check_us", system.get_check_us);
   take_cost(fields, "read", system.read);
@@ -156,7 +162,18 @@ void take_system(Fields& fields, System& system) {
   if (system.cores == 0) fields.refuse("a server has at least one core");
 }
 
+void take_sizes(Fields& fields, Load& load) {
+  constexpr uint64_t kSizeMax = uint64_t{1} << 30;
+  fields.take("operations", load.operations);
+  fields.take("sizes", load.sizes);
+  if (load.operations == 0 || load.sizes.empty() || std::ranges::min(load.sizes) == 0 ||
+      std::ranges::max(load.sizes) > kSizeMax) {
+    fields.refuse("operations are at least 1, and sizes are numbers from 1 to 1 GiB");
+  }
+}
+
 void take_load(Fields& fields, Suite::Experiment experiment, Load& load) {
+  if (experiment == Suite::Experiment::kPulls) return take_sizes(fields, load);
   fields.take("operations", load.operations);
   fields.take("value_bytes", load.value_bytes);
   if (load.operations == 0 || load.value_bytes == 0 || load.value_bytes > 32'768) {
@@ -186,6 +203,11 @@ void take_figure(Fields& fields, Figure& figure) {
   fields.take("paper", figure.paper);
   fields.take("source", figure.source);
   fields.may_take("because", figure.because);
+  fields.may_take("within_times", figure.within_times);
+  fields.may_take("is_at_least", figure.is_at_least);
+  if (figure.within_times != 0 && (figure.within_times < 1 || figure.is_at_least)) {
+    fields.refuse("within_times is at least 1, and not there with is_at_least");
+  }
   if (figure.paper <= 0) fields.refuse("a paper's figure is above 0");
 }
 
@@ -194,10 +216,20 @@ bool is_named(const std::vector<T>& things, const std::string& name) {
   return std::ranges::any_of(things, [&name](const T& thing) { return thing.name == name; });
 }
 
+void check_pulls(Fields& fields, const Suite& suite) {
+  for (const System& system : suite.systems) {
+    if (!pull_design_of(system.design)) fields.refuse(fmt::format("no way to pull is '{}'", system.design));
+    if (!system.against.empty() && !is_named(suite.systems, system.against))
+      fields.refuse(fmt::format("no system is '{}'", system.against));
+  }
+  if (const Reported<PullCosts> costs = pull_costs_of(suite); !costs) fields.refuse(costs.error().what);
+}
+
 void check_names(Fields& fields, const Suite& suite) {
   if (suite.systems.empty()) fields.refuse("there is no [[system]]");
   if (suite.experiment == Suite::Experiment::kChase && suite.places.empty())
     fields.refuse("there is no [[place]]");
+  if (suite.experiment == Suite::Experiment::kPulls) check_pulls(fields, suite);
   for (const Figure& figure : suite.figures) {
     if (!is_named(suite.systems, figure.system))
       fields.refuse(fmt::format("no system is '{}'", figure.system));
@@ -234,8 +266,13 @@ void take_suite(Fields& fields, Suite& suite) {
   if (experiment == "bars") return take_claim(fields, suite);
   fields.take("seed", suite.seed);
   fields.take("tolerance", suite.tolerance);
-  if (experiment != "chase" && experiment != "kv") fields.refuse("experiment is 'chase', 'kv' or 'bars'");
-  suite.experiment = experiment == "kv" ? Suite::Experiment::kKv : Suite::Experiment::kChase;
+  if (experiment == "kv") {
+    suite.experiment = Suite::Experiment::kKv;
+  } else if (experiment == "pulls") {
+    suite.experiment = Suite::Experiment::kPulls;
+  } else if (experiment != "chase") {
+    fields.refuse("experiment is 'chase', 'kv', 'pulls' or 'bars'");
+  }
   if (const Value* table = fields.table("testbed", /*is_needed=*/true)) {
     Fields inner(*table, fields.path());
     take_testbed(inner, suite.testbed);
@@ -251,6 +288,12 @@ void take_suite(Fields& fields, Suite& suite) {
     Place& place = suite.places.emplace_back();
     each.take("name", place.name);
     each.take("adds_us", place.adds_us);
+  });
+  fields.each("cost", [&suite](Fields& each) {
+    StepCost& cost = suite.costs.emplace_back();
+    each.take("name", cost.name);
+    each.take("value", cost.value);
+    each.take("source", cost.source);
   });
   fields.each("figure", [&suite](Fields& each) { take_figure(each, suite.figures.emplace_back()); });
   check_names(fields, suite);
@@ -300,6 +343,9 @@ void make_small(Suite& suite) noexcept {
   load.operations = std::min<uint64_t>(load.operations, 50);
   load.keys = std::min<uint64_t>(load.keys, 500);
   load.run_us = std::min(load.run_us, 40.0);
+  std::erase_if(load.sizes, [&load](uint64_t bytes) {
+    return bytes > (uint64_t{4} << 20) && bytes != load.sizes.front();
+  });
   if (!load.clients.empty()) load.clients = {std::min<uint32_t>(load.clients.back(), 40)};
 }
 

@@ -11,7 +11,7 @@ namespace refract::bench {
 namespace {
 
 bool is_off(const Suite& suite, const Compared& compared) {
-  return std::abs(compared.difference) > suite.tolerance;
+  return bench::is_off(suite, *compared.figure, compared.ours);
 }
 
 std::string subject_of(const Figure& figure) {
@@ -40,7 +40,52 @@ std::string_view label_of(SuiteFabric fabric) {
   return kLabels[static_cast<size_t>(fabric)];
 }
 
+// A row for each cost and factor, a column for each figure that is no order; the orders share one.
+std::string lines_of_varied(const Suite& suite, const SuiteResult& result) {
+  std::string lines = "\nthe same with one cost changed (! is off)\n";
+  lines += fmt::format("{:<16}{:>10}{:>6}", "cost", "", "times");
+  for (const Compared& compared : result.compared) {
+    if (compared.figure->is_at_least) continue;
+    lines +=
+        fmt::format("  {:<26}", fmt::format("{} {}", compared.figure->what, subject_of(*compared.figure)));
+  }
+  lines += "  orders\n";
+  for (const Varied& varied : result.varied) {
+    lines += fmt::format("{:<16}{:>10.4g}{:>6}", varied.cost->name, varied.cost->value, varied.times);
+    bool has_order = true;
+    for (size_t i = 0; i < varied.ours.size(); ++i) {
+      const Figure& figure = *result.compared[i].figure;
+      const bool is_bad = is_off(suite, figure, varied.ours[i]);
+      if (figure.is_at_least) {
+        has_order = has_order && !is_bad;
+        continue;
+      }
+      lines += fmt::format("  {:<26}", fmt::format("{:.3g}{}", varied.ours[i], is_bad ? " !" : ""));
+    }
+    lines += has_order ? "  as the paper's\n" : "  others !\n";
+  }
+  return lines;
+}
+
+Section section_of_varied(const Suite& suite, const SuiteResult& result) {
+  Section section{.title = suite.name + ": with one cost changed"};
+  for (const Varied& varied : result.varied) {
+    for (size_t i = 0; i < varied.ours.size(); ++i) {
+      const Compared& compared = result.compared[i];
+      section.add(fmt::format("{} of {}", compared.figure->what, subject_of(*compared.figure)),
+                  fmt::format("{} x {:g}", varied.cost->name, varied.times), compared.unit, {varied.ours[i]});
+    }
+  }
+  return section;
+}
+
 Reported<std::vector<Measured>> measure(const Suite& suite, SuiteFabric fabric) {
+  if (suite.experiment == Suite::Experiment::kPulls) {
+    if (fabric == SuiteFabric::kSim) return simulate_pulls(suite);
+    return report(Code::kInvalidArgument,
+                  fmt::format("{} has a testbed's costs, and runs on sim", suite.name),
+                  "refract-bench bars --only object-pull-auto measures pulls here");
+  }
   const bool is_kv = suite.experiment == Suite::Experiment::kKv;
   if (fabric == SuiteFabric::kSim) return is_kv ? simulate_kv(suite) : simulate_chase(suite);
   return is_kv ? run_real_kv(suite, fabric) : run_real_chase(suite, fabric);
@@ -62,6 +107,14 @@ Reported<Compared> compare(const Figure& figure, const SuiteResult& result) {
 }
 
 }  // namespace
+
+bool is_off(const Suite& suite, const Figure& figure, double ours) noexcept {
+  if (figure.is_at_least) return ours < figure.paper;
+  if (figure.within_times > 0) {
+    return ours > figure.paper * figure.within_times || ours * figure.within_times < figure.paper;
+  }
+  return std::abs(ours / figure.paper - 1) > suite.tolerance;
+}
 
 std::string_view text(SuiteFabric fabric) noexcept {
   constexpr std::array kNames = {"sim", "shm", "tcp"};
@@ -101,10 +154,10 @@ std::string lines_of(const Suite& suite, const SuiteResult& result) {
   std::string lines = fmt::format("{}\n{}; seed {}\n\n", suite.title, label_of(result.fabric), suite.seed);
   lines += fmt::format(kRow, "what", "of", "ours", "paper", "", "", "", "the paper's figure is from");
   for (const Compared& compared : result.compared) {
-    lines += fmt::format(kRow, compared.figure->what, subject_of(*compared.figure),
-                         fmt::format("{:.3g}", compared.ours), fmt::format("{:.3g}", compared.figure->paper),
-                         compared.unit, difference_of(compared), verdict_of(suite, compared),
-                         compared.figure->source);
+    lines += fmt::format(
+        kRow, compared.figure->what, subject_of(*compared.figure), fmt::format("{:.3g}", compared.ours),
+        fmt::format("{}{:.3g}", compared.figure->is_at_least ? ">= " : "", compared.figure->paper),
+        compared.unit, difference_of(compared), verdict_of(suite, compared), compared.figure->source);
   }
   lines += "\nmeasured besides\n";
   std::string last;
@@ -117,6 +170,7 @@ std::string lines_of(const Suite& suite, const SuiteResult& result) {
                          measured.unit);
   }
   lines += '\n';
+  if (!result.varied.empty()) lines += lines_of_varied(suite, result);
   for (const Compared& compared : result.compared) {
     if (!compared.is_judged || !is_off(suite, compared) || compared.figure->because.empty()) continue;
     lines += fmt::format("\n{} of {}: {}\n", compared.figure->what, subject_of(*compared.figure),
@@ -132,10 +186,12 @@ void add_to(Findings& findings, const Suite& suite, const SuiteResult& result) {
   for (const Compared& compared : result.compared) {
     const Figure& figure = *compared.figure;
     Series& series = section.add(figure.what, subject_of(figure), compared.unit, {compared.ours});
-    series.limit = {.at_least = figure.paper * (1 - suite.tolerance),
-                    .at_most = figure.paper * (1 + suite.tolerance),
+    const double low = figure.within_times > 0 ? 1 / figure.within_times : 1 - suite.tolerance;
+    const double high = figure.within_times > 0 ? figure.within_times : 1 + suite.tolerance;
+    series.limit = {.at_least = figure.paper * (figure.is_at_least ? 1 : low),
                     .text = fmt::format("the paper: {:g}, {}", figure.paper, figure.source),
                     .verdict = std::string(verdict_of(suite, compared))};
+    if (!figure.is_at_least) series.limit->at_most = figure.paper * high;
     series.details = {{"paper", figure.paper, compared.unit}, {"off by", 100 * compared.difference, "%"}};
     series.note = figure.because;
   }
@@ -148,6 +204,7 @@ void add_to(Findings& findings, const Suite& suite, const SuiteResult& result) {
         measured.unit, {measured.value});
   }
   findings.sections.push_back(std::move(rest));
+  if (!result.varied.empty()) findings.sections.push_back(section_of_varied(suite, result));
 }
 
 }  // namespace refract::bench

@@ -16,9 +16,10 @@ uint64_t ns_of(double us) noexcept {
   return static_cast<uint64_t>(std::llround(us * 1e3));
 }
 
+}  // namespace
+
 sim::WorldOptions world_of(const Suite& suite, double adds_us) {
   sim::WorldOptions options = {.seed = suite.seed};
-  // Everything that takes time is in the machines and in this one delay.
   options.link = {.delay_ns = one_way_ns(suite.testbed, adds_us),
                   .jitter_ns = 0,
                   .tail_chance = 0,
@@ -38,8 +39,6 @@ sim::MachineOptions machine_of(const Testbed& testbed) {
           .packet_bytes_max = testbed.packet_bytes_max,
           .one_sided_request_bytes = testbed.one_sided_request_bytes};
 }
-
-}  // namespace
 
 uint64_t one_way_ns(const Testbed& testbed, double adds_us) noexcept {
   const double wire_bytes =

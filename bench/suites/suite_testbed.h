@@ -32,6 +32,11 @@ class SimTestbed {
 // From one end to the other, without the bytes' time on the wire.
 [[nodiscard]] uint64_t one_way_ns(const Testbed& testbed, double adds_us) noexcept;
 
+// Ports and headers, and no work.
+[[nodiscard]] sim::MachineOptions machine_of(const Testbed& testbed);
+// Everything that takes time is in the machines and in one delay, and nothing is drawn by chance.
+[[nodiscard]] sim::WorldOptions world_of(const Suite& suite, double adds_us);
+
 // What `arrival` costs a server of this system: by its kind.
 [[nodiscard]] sim::Work work_of(const System& system, const sim::Arrival& arrival) noexcept;
 
