@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast a node gets objects that another one has, over TCP on loopback.
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,8 +26,6 @@
 namespace refract::bench {
 namespace {
 
-constexpr uint64_t kGrace_ns = 150 * kMillisecond_ns;  // So long a copy stays, whatever lacks room.
-
 // Two nodes of a list: the objects are a's, the copies b's.
 class TwoNodes {
  public:
@@ -37,7 +34,9 @@ class TwoNodes {
     Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
     if (!folder) return report(folder.error());
     const std::string secret = folder->path() + "/secret";
-    if (const Reported<> written = write_secret(secret); !written) return report(written.error());
+    if (const Reported<> written = write_node_secret(secret, "what the nodes of a benchmark know\n");
+        !written)
+      return report(written.error());
     std::array<uint16_t, 2> ports{};
     for (uint16_t& port : ports) {
       const Reported<uint16_t> found = free_port();
@@ -93,7 +92,7 @@ class TwoNodes {
       taken_ns += now_ns() - start_ns;
       if (code != Code::kOk) return failed("prefetch", code);
     }
-    if (const Reported<> empty = forget(); !empty) return report(empty.error());
+    if (const Reported<> empty = forget_copies(puller()); !empty) return report(empty.error());
     return static_cast<double>(taken_ns) / 1e9;
   }
   [[nodiscard]] Reported<> check(uint64_t number, uint64_t bytes) {
@@ -104,24 +103,6 @@ class TwoNodes {
 
  private:
   TwoNodes() = default;
-  [[nodiscard]] static Reported<> write_secret(const std::string& path) {
-    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    constexpr std::string_view kSecret = "what the nodes of a benchmark know\n";
-    if (file && ::write(file.get(), kSecret.data(), kSecret.size()) == std::ssize(kSecret)) return {};
-    return report(Code::kSystem, fmt::format("cannot write {}", path));
-  }
-  [[nodiscard]] Reported<> forget() {
-    for (int attempt = 0; attempt < 100; ++attempt) {
-      const auto gone = puller().evict(UINT64_MAX);
-      if (!gone) return failed("evict", gone.code());
-      const auto stat = puller().stat();
-      if (!stat) return failed("stat", stat.code());
-      if (stat->used == 0) return {};
-      sleep_ns(kGrace_ns / 4);
-    }
-    return report(Code::kInUse, "copies stay where nothing holds them");
-  }
-
   std::optional<test::TemporaryFolder> folder_;
   std::array<std::optional<ObjectNode>, 2> ends_;
 };

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bars/object_node.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <utility>
 
 #include "bench/bars/loaded_node.h"
 
+#include "refract/base/units.h"
+#include "refract/memory/host/descriptor.h"
+
 namespace refract::bench {
 namespace {
+
+constexpr uint64_t kGrace_ns = 150 * kMillisecond_ns;  // So long a copy stays, whatever lacks room.
 
 constexpr std::byte byte_of(uint64_t number, uint64_t at) noexcept {
   return static_cast<std::byte>(number * 37 + at * 131 + at / 4096);
@@ -44,6 +51,24 @@ Reported<> check_object(Objects& objects, uint64_t number, Bytes body) {
   if (found.size() != body.size() || std::memcmp(found.data(), body.data(), body.size()) != 0)
     return report(Code::kCorrupt, "an object is not what was put");
   return {};
+}
+
+Reported<> forget_copies(Objects& objects) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const auto gone = objects.evict(UINT64_MAX);
+    if (!gone) return failed("evict", gone.code());
+    const auto stat = objects.stat();
+    if (!stat) return failed("stat", stat.code());
+    if (stat->used == 0) return {};
+    sleep_ns(kGrace_ns / 4);
+  }
+  return report(Code::kInUse, "copies stay where nothing holds them");
+}
+
+Reported<> write_node_secret(const std::string& path, std::string_view secret) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file && ::write(file.get(), secret.data(), secret.size()) == std::ssize(secret)) return {};
+  return report(Code::kSystem, fmt::format("cannot write {}", path));
 }
 
 Reported<> remove_objects(Objects& objects, uint64_t count) {

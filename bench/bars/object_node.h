@@ -31,6 +31,10 @@ void fill_body(std::span<std::byte> body, uint64_t number);
 
 // Whether that object has exactly these bytes: looks at all of them.
 [[nodiscard]] Reported<> check_object(Objects& objects, uint64_t number, Bytes body);
+// Nothing of what a node has got from others is left there, once it may go.
+[[nodiscard]] Reported<> forget_copies(Objects& objects);
+// What nodes of one list know, into a file of this user.
+[[nodiscard]] Reported<> write_node_secret(const std::string& path, std::string_view secret);
 // The numbers below `count`: nothing of them is left.
 [[nodiscard]] Reported<> remove_objects(Objects& objects, uint64_t count);
 

@@ -64,6 +64,7 @@ ROOMS = {
         "suites": ["measure", "report", "load", "sides", "bars"],
         "kv": ["measure", "report", "load", "sides", "suites"],
         "growth": ["measure", "report", "load", "sides", "bars", "suites"],
+        "ranks": ["measure", "report", "load", "sides", "bars"],
     },
 }
 
