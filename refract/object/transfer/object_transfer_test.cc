@@ -65,7 +65,7 @@ class ObjectTransferTest : public testing::Test {
     if (one == TransferMethod::kDone) return {Code::kOk, ""};
     wire::DataRequest wanted{};
     std::memcpy(&wanted, body.data(), sizeof(wanted));
-    return on_data(wanted);
+    return one == TransferMethod::kDigest ? on_digest(wanted) : on_data(wanted);
   }
   // An honest holder's.
   [[nodiscard]] ToldNode::Said by_messages(const wire::TransferRequest& of) const {
@@ -96,16 +96,16 @@ class ObjectTransferTest : public testing::Test {
             .offset = offset,
             .bytes = memory.size()};
   }
-  [[nodiscard]] uint64_t start_get(uint64_t timeout_ns = 0) {
-    const std::string body = test::await_body(id, timeout_ns);
+  [[nodiscard]] uint64_t start_get(uint64_t timeout_ns = 0, uint8_t flags = 0) {
+    const std::string body = test::await_body(id, timeout_ns, TransferWish::kAuto, flags);
     const uint64_t call =
         client->start({.method = static_cast<uint16_t>(wire::Method::kAwait), .head = test::as_bytes(body)});
     REFRACT_CHECK(call != 0);
     return call;
   }
   // The code of a get.
-  [[nodiscard]] Code get() {
-    const uint64_t call = start_get();
+  [[nodiscard]] Code get(uint8_t flags = 0) {
+    const uint64_t call = start_get(0, flags);
     REFRACT_CHECK(node.run_until([&] { return client->done(call); }));
     return client->finish(call).code;
   }
@@ -135,6 +135,10 @@ class ObjectTransferTest : public testing::Test {
       [this](const wire::TransferRequest& of) { return by_messages(of); };
   std::function<ToldNode::Said(const wire::DataRequest&)> on_data = [this](const wire::DataRequest& of) {
     return ToldNode::Said(Code::kOk, bytes.substr(of.offset, of.bytes));
+  };
+  std::function<ToldNode::Said(const wire::DataRequest&)> on_digest = [this](const wire::DataRequest& of) {
+    const std::string piece = bytes.substr(of.offset, of.bytes);
+    return ToldNode::Said(Code::kOk, body_of(wire::DigestReply{hash_key(test::as_bytes(piece), 0)}));
   };
 };
 
@@ -230,6 +234,51 @@ TEST_F(ObjectTransferTest, an_answer_of_another_length_or_form_is_no_answer) {
     EXPECT_NE(get(), Code::kOk) << wrong;
     expect_nothing_is_left();
   }
+}
+
+// One bit of the first piece, of a later one, and of what a READ brings. A get that is not checked does not
+// notice it: digests cost a walk over all bytes at both ends.
+TEST_F(ObjectTransferTest, a_checked_get_finds_a_bit_that_was_flipped_on_the_way) {
+  constexpr uint8_t kChecked = wire::AwaitRequest::kChecked;
+  const auto flipped_at = [](std::string text, size_t at) {
+    text[at] = static_cast<char>(text[at] ^ 1);
+    return text;
+  };
+  const auto messages = [this](const wire::TransferRequest& of) {
+    return of.by == TransferBy::kReads ? ToldNode::Said(Code::kUnsupported, "") : by_messages(of);
+  };
+  const auto honest_data = on_data;
+  on_transfer = [&](const wire::TransferRequest& of) {
+    ToldNode::Said said = messages(of);
+    if (of.by == TransferBy::kMessages) said.second = flipped_at(said.second, said.second.size() - 1);
+    return said;
+  };
+  EXPECT_NE(get(kChecked), Code::kOk);
+  expect_nothing_is_left();
+  on_transfer = messages;
+  on_data = [&](const wire::DataRequest& of) {
+    ToldNode::Said said = honest_data(of);
+    if (of.offset > 10'000) said.second = flipped_at(said.second, 0);
+    return said;
+  };
+  EXPECT_NE(get(kChecked), Code::kOk);
+  expect_nothing_is_left();
+  std::string memory = flipped_at(bytes, 5'000);
+  const wire::TransferPiece piece = window(0x9001, memory);
+  on_transfer = [&](const wire::TransferRequest&) { return by_reads({piece}); };
+  EXPECT_NE(get(kChecked), Code::kOk);
+  expect_nothing_is_left();
+  memory = bytes;
+  EXPECT_EQ(get(kChecked), Code::kOk);
+  EXPECT_EQ(here(), bytes);
+}
+
+TEST_F(ObjectTransferTest, a_get_that_is_not_checked_takes_other_bytes_of_the_right_length) {
+  std::string memory = bytes;
+  memory[5'000] = static_cast<char>(memory[5'000] ^ 1);
+  on_transfer = [&](const wire::TransferRequest&) { return by_reads({window(0x9001, memory)}); };
+  EXPECT_EQ(get(), Code::kOk);
+  EXPECT_EQ(here(), memory);
 }
 
 // The holder forgot the transfer once: it is begun again, and only what was missing is asked for.
