@@ -131,6 +131,9 @@ Reported<double> RankPuller::pull_plain(const RankShape& shape, bool by_mpi) {
     if (const Reported<> told = ranks_.tell(rank, shape.bytes); !told) return report(told.error());
     if (const Reported<> told = ranks_.tell(rank, held_by(ranks_, shape, rank)); !told)
       return report(told.error());
+    // It slept; from here on it polls.
+    std::byte awake{};
+    if (const Reported<> came = ranks_.receive(rank, {&awake, 1}); !came) return report(came.error());
   }
   const std::span<std::byte> into = std::span(target_).first(shape.bytes);
   const uint64_t start_ns = now_ns();
@@ -200,6 +203,8 @@ Reported<std::vector<RanksPoint>> RankPuller::measure() {
 
 // What rank 0 asks for by messages.
 Reported<> answer(Ranks& ranks, std::span<const std::byte> bytes, uint64_t times) {
+  const std::byte awake{};
+  if (const Reported<> sent = ranks.send(0, {&awake, 1}); !sent) return sent;
   for (uint64_t i = 0; i < times; ++i) {
     uint64_t wanted = 0;
     if (const Reported<> came = ranks.receive(0, std::as_writable_bytes(std::span(&wanted, 1))); !came)
