@@ -113,6 +113,7 @@ Reported<DelayedPath> DelayedPath::create(const Options& options) {
   };
 
   DelayedPath path;
+  path.near_address_ = address(1);
   path.far_address_ = address(2);
   path.other_far_address_ = address(3);
   Reported<Descriptor> made = make_namespace();
@@ -147,7 +148,11 @@ Reported<DelayedPath> DelayedPath::create(const Options& options) {
 }
 
 std::vector<std::string> DelayedPath::launcher() const {
-  return {"nsenter", fmt::format("--net=/proc/{}/fd/{}", ::getpid(), namespace_.get())};
+  return {"nsenter", "--net=" + far_network()};
+}
+
+std::string DelayedPath::far_network() const {
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), namespace_.get());
 }
 
 Reported<double> DelayedPath::stream_rate(double seconds) const {

@@ -28,10 +28,14 @@ class DelayedPath {
   // process.
   [[nodiscard]] static Reported<DelayedPath> create(const Options& options);
 
+  // Of this end, as the far end reaches it.
+  [[nodiscard]] const std::string& near_address() const noexcept { return near_address_; }
   // Of the far end, without a port.
   [[nodiscard]] const std::string& far_address() const noexcept { return far_address_; }
   // A second one of the far end, which leads there by the same packets.
   [[nodiscard]] const std::string& other_far_address() const noexcept { return other_far_address_; }
+  // The far end's network, for setns(). As long as the path lives.
+  [[nodiscard]] std::string far_network() const;
   // What starts a program at the far end. As long as the path lives.
   [[nodiscard]] std::vector<std::string> launcher() const;
   // Bytes a second of one plain connection from the far end to here, with large buffers, over `seconds`; the
@@ -42,6 +46,7 @@ class DelayedPath {
   DelayedPath() = default;
 
   Descriptor namespace_;
+  std::string near_address_;
   std::string far_address_;
   std::string other_far_address_;
   std::unique_ptr<HeldPackets> packets_;

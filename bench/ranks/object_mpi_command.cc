@@ -44,20 +44,28 @@ void ObjectMpiCommand::describe(arguments::Command& app) {
            .to = &ranks,
            .help = "so many processes of this host instead of those that mpirun starts; needs no MPI",
            .limit = Between<int>{2, kRanksMax}});
+  app.add({.names = "--apart",
+           .to = &options.is_apart,
+           .help =
+               "two forks, at the two ends of a path of 0.1 ms there and back through a network namespace; "
+               "needs root"});
   app.add({.names = "--smoke", .to = &is_small, .help = "two sizes and one turn: whether everything runs"});
   app.add({.names = "--node-program",
            .to = &options.node_program,
            .help = "refractd (default: beside this program)"});
 }
 
-void settle(ObjectMpiCommand& command) {
+Reported<> settle(ObjectMpiCommand& command) {
   RanksOptions& options = command.options;
+  if (options.is_apart && command.ranks != 2)
+    return report(Code::kInvalidArgument, "--apart is for two forks", "give --ranks 2");
   if (options.sizes.empty()) options.sizes = times(kKiB, 64 * kMiB, 4);
   if (options.node_program.empty()) options.node_program = default_node_program();
-  if (!command.is_small) return;
+  if (!command.is_small) return {};
   options.sizes = {kKiB, 256 * kKiB};
   options.turns = 1;
   options.turn_bytes = kMiB;
+  return {};
 }
 
 std::string size_text(uint64_t bytes) {
@@ -128,7 +136,7 @@ Reported<std::unique_ptr<Ranks>> ranks_of(const ObjectMpiCommand& command) {
 }
 
 Reported<Found> ObjectMpiCommand::run(const arguments::Command& /*app*/, bool is_shown) {
-  settle(*this);
+  if (const Reported<> settled = settle(*this); !settled) return report(settled.error());
   const Reported<std::unique_ptr<Ranks>> joined = ranks_of(*this);
   if (!joined) return report(joined.error());
   Ranks& all = **joined;

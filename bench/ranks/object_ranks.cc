@@ -62,6 +62,10 @@ uint64_t bytes_of(std::span<const RankShape> shapes) noexcept {
   return bytes;
 }
 
+RankNodeOptions node_of(const RanksOptions& options, std::span<const RankShape> shapes) {
+  return {.program = options.node_program, .objects_bytes = bytes_of(shapes), .is_apart = options.is_apart};
+}
+
 // Nodes that have just started have not all heard from each other.
 Reported<> make(Objects& objects, uint64_t number, uint64_t bytes) {
   constexpr int kAttempts = 3000;
@@ -103,7 +107,7 @@ class RankPuller {
 
 Reported<> RankPuller::start() {
   target_.resize(plain_.size());
-  Reported<RankNode> node = start_rank_node(ranks_, options_.node_program, bytes_of(shapes_));
+  Reported<RankNode> node = start_rank_node(ranks_, node_of(options_, shapes_));
   if (!node) return report(node.error());
   node_.emplace(std::move(*node));
   const Reported<std::vector<std::string>> ports = ranks_.gather("0");
@@ -232,7 +236,7 @@ Reported<std::vector<RanksPoint>> measure_pulls(Ranks& ranks, const RanksOptions
 Reported<> hold_objects(Ranks& ranks, const RanksOptions& options) {
   const std::vector<RankShape> shapes = shapes_of(ranks, options);
   const std::vector<std::byte> plain = plain_body(shapes);
-  Reported<RankNode> node = start_rank_node(ranks, options.node_program, bytes_of(shapes));
+  Reported<RankNode> node = start_rank_node(ranks, node_of(options, shapes));
   if (!node) return report(node.error());
   PieceHolder pieces;
   const Reported<uint16_t> port = pieces.start(node->addresses[ranks.index()], plain);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/ranks/rank_node.h"
 
-#include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <netdb.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <sstream>
 #include <utility>
 
 #include "bench/bars/loaded_node.h"
@@ -64,6 +67,33 @@ Reported<std::vector<std::string>> addresses_of(Ranks& ranks) {
   return ranks.gather(*own);
 }
 
+Reported<> enter_network(const std::string& path) {
+  const Descriptor network(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (network && ::setns(network.get(), CLONE_NEWNET) == 0) return {};
+  return report(Code::kSystem, fmt::format("cannot enter the network {}: {}", path, errno_text(errno)));
+}
+
+// By rank. A short way, so that what is measured are the two ends.
+Reported<std::vector<std::string>> part_ways(Ranks& ranks, std::unique_ptr<DelayedPath>& path) {
+  std::string said;
+  if (ranks.index() == 0) {
+    Reported<DelayedPath> made =
+        DelayedPath::create({.round_trip_ns = 100 * kMicrosecond_ns, .bytes_per_s = 1'000'000'000});
+    if (!made) return report(made.error());
+    path = std::make_unique<DelayedPath>(std::move(*made));
+    said = fmt::format("{} {} {}", path->far_network(), path->near_address(), path->far_address());
+  }
+  const Reported<std::vector<std::string>> all = ranks.gather(said);
+  if (!all) return report(all.error());
+  std::istringstream words(all->front());
+  std::string network;
+  std::vector<std::string> addresses(2);
+  words >> network >> addresses[0] >> addresses[1];
+  if (ranks.index() == 0) return addresses;
+  if (const Reported<> entered = enter_network(network); !entered) return report(entered.error());
+  return addresses;
+}
+
 // Drawn by rank 0, for all.
 Reported<std::string> secret_of(Ranks& ranks) {
   std::array<unsigned char, 24> drawn{};
@@ -87,10 +117,12 @@ Reported<std::string> list_of(Ranks& ranks, const std::vector<std::string>& addr
 
 }  // namespace
 
-Reported<RankNode> start_rank_node(Ranks& ranks, const std::string& program, uint64_t objects_bytes) {
+Reported<RankNode> start_rank_node(Ranks& ranks, const RankNodeOptions& options) {
   Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
-  const Reported<std::vector<std::string>> addresses = addresses_of(ranks);
+  std::unique_ptr<DelayedPath> path;
+  const Reported<std::vector<std::string>> addresses =
+      options.is_apart ? part_ways(ranks, path) : addresses_of(ranks);
   if (!addresses) return report(addresses.error());
   const Reported<std::string> secret = secret_of(ranks);
   if (!secret) return report(secret.error());
@@ -102,11 +134,11 @@ Reported<RankNode> start_rank_node(Ranks& ranks, const std::string& program, uin
   const Reported<std::string> list = list_of(ranks, *addresses, *port);
   if (!list) return report(list.error());
   Reported<PrivateNode> node = PrivateNode::start(
-      {.program = program,
+      {.program = options.program,
        .memory_limit_bytes = node_memory_bytes(1000),
        .is_bound = false,
        .listen_address = (*addresses)[ranks.index()],
-       .objects_limit_bytes = objects_bytes + kSlackBytes,
+       .objects_limit_bytes = options.objects_bytes + kSlackBytes,
        .listen_port = *port,
        .further = {"--cluster-nodes", *list, "--cluster-self", fmt::format("rank{}", ranks.index()),
                    "--cluster-secret-file", secret_path}});
@@ -116,7 +148,8 @@ Reported<RankNode> start_rank_node(Ranks& ranks, const std::string& program, uin
   Reported<Objects> objects = client->objects();
   if (!objects) return report(objects.error());
   if (const auto all = ranks.gather("started"); !all) return report(all.error());
-  return RankNode{.folder = std::move(*folder),
+  return RankNode{.path = std::move(path),
+                  .folder = std::move(*folder),
                   .ends = {*std::move(node), *std::move(client), *objects},
                   .addresses = *addresses};
 }

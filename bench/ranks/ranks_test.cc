@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forked ranks hear what each of them gave, and none waits for one that has ended.
+// Forked ranks hear what each of them gave, none waits for one that has ended, and pulls between their nodes
+// bring all bytes in each way, over loopback and over a path between two networks.
 #include "bench/ranks/ranks.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,11 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "bench/ranks/object_ranks.h"
+#include "bench/sides/private_node.h"
+
+#include "refract/base/units.h"
 
 namespace refract::bench {
 namespace {
@@ -59,6 +65,36 @@ TEST(Ranks, forks_have_no_messages_of_mpi) {
   EXPECT_FALSE((*made)->has_messages());
   EXPECT_EQ((*made)->send(1, {}).error().code, Code::kUnsupported);
   EXPECT_EQ((*made)->receive(1, {}).error().code, Code::kUnsupported);
+}
+
+// measure_pulls() compares bytes.
+void expect_pulls(size_t count, bool is_apart) {
+  const RanksOptions options{.sizes = {kKiB, 100'001, 3 * kMiB},
+                             .turns = 1,
+                             .turn_bytes = kMiB,
+                             .node_program = default_node_program(),
+                             .is_apart = is_apart};
+  const Reported<std::unique_ptr<Ranks>> ranks =
+      fork_ranks(count, [&options](Ranks& each) { return hold_objects(each, options).has_value() ? 0 : 1; });
+  ASSERT_TRUE(ranks.has_value());
+  const Reported<std::vector<RanksPoint>> points = measure_pulls(**ranks, options);
+  if (!points && points.error().code == Code::kUnsupported) GTEST_SKIP() << points.error().to_string();
+  ASSERT_TRUE(points.has_value()) << points.error().to_string();
+  ASSERT_EQ(points->size(), options.sizes.size());
+  for (const RanksPoint& point : *points) {
+    for (const PullWay way : kPullWays) {
+      const size_t turns = way == PullWay::kMpi ? 0 : 1;
+      EXPECT_EQ(point.rates[static_cast<size_t>(way)].size(), turns) << text(way);
+    }
+  }
+}
+
+TEST(RankPulls, bring_all_bytes_by_each_way_from_two_holders) {
+  expect_pulls(3, false);
+}
+
+TEST(RankPulls, bring_all_bytes_between_two_networks) {
+  expect_pulls(2, true);
 }
 
 }  // namespace
