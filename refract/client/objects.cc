@@ -34,9 +34,10 @@ bool is_id(const Bytes& id) noexcept {
 }
 
 // Null in a child of the process that made the Client, and behind its end.
-ThreadState* thread_of(ClientState& client) {
-  if (client.has_ended()) return nullptr;
-  ThreadState* const mine = client.mine();
+[[gnu::always_inline]] inline ThreadState* thread_of(ClientState& client) {
+  if (client.has_ended()) [[unlikely]]
+    return nullptr;
+  ThreadState* const mine = client.has_mine_at_once() ? &ClientState::mine_at_once() : client.mine();
   return mine == nullptr || mine->is_child() ? nullptr : mine;
 }
 

@@ -10,12 +10,6 @@ namespace refract {
 UseWriter::UseWriter(UseTable* table) noexcept
     : table_(table), written_(observe_u64(&table->written)), next_(written_ % kUsesMax) {}
 
-void UseWriter::write(uint64_t hash) noexcept {
-  publish_u64(&table_->hash[next_], hash);
-  if (++next_ == kUsesMax) next_ = 0;
-  publish_u64(&table_->written, ++written_);
-}
-
 void UseSampler::start(uint64_t reads_per_use, uint64_t reads) noexcept {
   gap_max_ = reads_per_use == 0 ? 0 : 2 * reads_per_use - 1;
   due_ = kNever;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/memory/remote_visible.h"
 
 namespace refract {
 
@@ -35,7 +36,11 @@ class UseWriter {
   // Continues where the table stands.
   explicit UseWriter(UseTable* table) noexcept;
 
-  void write(uint64_t hash) noexcept;
+  void write(uint64_t hash) noexcept {
+    publish_u64(&table_->hash[next_], hash);
+    if (++next_ == kUsesMax) next_ = 0;
+    publish_u64(&table_->written, ++written_);
+  }
 
  private:
   UseTable* table_ = nullptr;

@@ -49,7 +49,7 @@ class ShardedCost : public ClientCost {
 };
 
 TEST_F(ClientCost, a_get_of_64_bytes_is_no_longer_than_it_was) {
-  expect_cost({"get", 196, with_client([](Client& client) {
+  expect_cost({"get", 194, with_client([](Client& client) {
                  std::array<std::byte, 64> value;
                  const auto got = client.get_into(kKey, value);
                  return got && got->value_bytes == 64;
@@ -57,7 +57,7 @@ TEST_F(ClientCost, a_get_of_64_bytes_is_no_longer_than_it_was) {
 }
 
 TEST_F(ClientCost, nor_is_one_by_the_reader_of_a_thread) {
-  expect_cost({"get, inline", 150, [this] {
+  expect_cost({"get, inline", 144, [this] {
                  struct Held {
                    Client client;
                    Result<Reader> reader;
@@ -80,7 +80,7 @@ TEST_F(ClientCost, nor_is_one_of_a_key_that_is_not_there) {
 }
 
 TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
-  expect_cost({"view", 195, with_client([](Client& client) {
+  expect_cost({"view", 192, with_client([](Client& client) {
                  const auto view = client.view(kKey);
                  return view && view->bytes().size() == 64;
                })});
@@ -88,7 +88,7 @@ TEST_F(ClientCost, nor_is_a_view_that_is_given_back) {
 
 TEST_F(ClientCost, nor_is_a_view_that_holds_a_pin) {
   ASSERT_TRUE(node_.connect().put("long", std::string(200, 'v')));
-  expect_cost({"view of 200 bytes", 384, with_client([](Client& client) {
+  expect_cost({"view of 200 bytes", 376, with_client([](Client& client) {
                  const auto view = client.view("long");
                  return view && view->bytes().size() == 200 && !view->is_copy();
                })});
@@ -96,7 +96,7 @@ TEST_F(ClientCost, nor_is_a_view_that_holds_a_pin) {
 
 TEST_F(ClientCost, nor_is_a_view_of_a_long_value) {
   ASSERT_TRUE(node_.connect().put("long", std::string(8 * 1024, 'v')));
-  expect_cost({"view of 8 KiB", 639, with_client([](Client& client) {
+  expect_cost({"view of 8 KiB", 624, with_client([](Client& client) {
                  const auto view = client.view("long");
                  return view && view->bytes().size() == 8 * 1024 && !view->is_copy();
                })});
@@ -113,7 +113,7 @@ TEST_F(ClientCost, nor_are_sixteen_in_a_call) {
 }
 
 TEST_F(ShardedCost, a_get_from_one_of_two_shards_is_hardly_longer) {
-  expect_cost({"get from a shard", 280, with_client([](Client& client) {
+  expect_cost({"get from a shard", 275, with_client([](Client& client) {
                  std::array<std::byte, 64> value;
                  const auto got = client.get_into(kKey, value);
                  return got && got->value_bytes == 64;
@@ -121,7 +121,7 @@ TEST_F(ShardedCost, a_get_from_one_of_two_shards_is_hardly_longer) {
 }
 
 TEST_F(ShardedCost, nor_is_a_look_whether_a_key_is_there) {
-  expect_cost({"exists in a shard", 245, with_client([](Client& client) {
+  expect_cost({"exists in a shard", 242, with_client([](Client& client) {
                  const auto got = client.exists(kKey);
                  return got && got->value_bytes == 64;
                })});

@@ -42,6 +42,7 @@ void ObjectLink::come_up() {
 
 void ObjectLink::note_change() noexcept {
   uses_left_ = reader_ != nullptr ? transport().reads_per_use() : 0;
+  if (uses_left_ > 0) uses_ = transport().uses();
 }
 
 void ObjectLink::end() noexcept {
@@ -51,7 +52,7 @@ void ObjectLink::end() noexcept {
 
 void ObjectLink::write_use(uint64_t object_at) noexcept {
   uses_left_ = transport().reads_per_use();
-  if (uses_left_ > 0) transport().uses()->write(object_at);
+  if (uses_left_ > 0) uses_->write(object_at);
 }
 
 bool ObjectLink::refresh() noexcept {

@@ -86,7 +86,8 @@ class ObjectLink final : public PinningLink {
   std::optional<StoreClock> store_clock_;
   std::optional<Reader> reader_memory_;
   Reader* reader_ = nullptr;
-  uint64_t uses_left_ = 0;  // Reads until one is written down; 0: none is.
+  uint64_t uses_left_ = 0;     // Reads until one is written down; 0: none is.
+  UseWriter* uses_ = nullptr;  // Where. Set once some are.
 };
 
 }  // namespace refract::client

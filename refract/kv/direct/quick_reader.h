@@ -36,23 +36,22 @@ class QuickReader {
   template <typename Sink>
   [[nodiscard, gnu::always_inline]] bool get(std::span<const std::byte> key, uint64_t hash, Sink& sink,
                                              Found& found) noexcept {
-    if (!is_current() || key.size() > kKeyBytesMax) [[unlikely]]
+    // A copy: behind each load that others may change, members would be fetched again.
+    Memory memory = memory_;
+    if (!is_current(memory) || key.size() > kKeyBytesMax) [[unlikely]]
       return false;
     Lead lead;
-    return find(hash, lead) && get(lead, key, sink, found);
+    return find(memory, hash, lead) && get(memory, lead, key, sink, found);
   }
 
   // get in two halves, for callers that let time pass between them.
   using Lead = SlotLead;  // Of the first slot that matches. kNoSlot: the second half settles nothing.
-  [[nodiscard, gnu::always_inline]] bool find(uint64_t hash, Lead& lead) const noexcept {
-    // A copy: behind each load that others may change, members would be fetched again.
-    Memory memory = memory_;
+  [[nodiscard, gnu::always_inline]] bool find(Memory& memory, uint64_t hash, Lead& lead) const noexcept {
     const Offset bucket = known_.bucket_of(hash);
     const uint32_t hits = memory.match(bucket, Slot::fingerprint_of(hash));
     if (hits == 0) [[unlikely]]
       return false;
-    const auto first = static_cast<uint32_t>(std::countr_zero(hits));
-    lead.slot_at = bucket.plus(uint64_t{first} * sizeof(Slot));
+    lead.slot_at = slot_at(bucket, hits);
     lead.slot = Slot{memory.observe(lead.slot_at)};
     return true;
   }
@@ -63,6 +62,11 @@ class QuickReader {
   [[nodiscard, gnu::always_inline]] bool get(const Lead& lead, std::span<const std::byte> key, Sink& sink,
                                              Found& found) noexcept {
     Memory memory = memory_;
+    return get(memory, lead, key, sink, found);
+  }
+  template <typename Sink>
+  [[nodiscard, gnu::always_inline]] bool get(Memory& memory, const Lead& lead, std::span<const std::byte> key,
+                                             Sink& sink, Found& found) noexcept {
     const Offset buffer = lead.slot.buffer();
     if (buffer.value >= known_.buffers_end) [[unlikely]]
       return false;
@@ -135,12 +139,12 @@ class QuickReader {
   template <typename Hold>
   [[nodiscard, gnu::always_inline]] bool locate(std::span<const std::byte> key, uint64_t hash, Hold& hold,
                                                 Found& found, Offset& value) const noexcept {
-    if (!is_current() || key.size() > kKeyBytesMax) [[unlikely]]
+    Memory memory = memory_;
+    if (!is_current(memory) || key.size() > kKeyBytesMax) [[unlikely]]
       return false;
     Lead lead;
-    if (!find(hash, lead)) [[unlikely]]
+    if (!find(memory, hash, lead)) [[unlikely]]
       return false;
-    Memory memory = memory_;
     const Offset buffer = lead.slot.buffer();
     // Before its bytes are looked at: a hold takes effect while the miss of the buffer is under way.
     if (buffer.value >= known_.buffers_end || !hold(buffer)) [[unlikely]]
@@ -164,13 +168,14 @@ class QuickReader {
   template <typename Hold>
   [[nodiscard, gnu::noinline]] bool locate_long(std::span<const std::byte> key, uint64_t hash, Hold& hold,
                                                 Found& found, Offset& value) const noexcept {
+    Memory memory = memory_;
     Lead lead;
-    if (!is_current() || key.size() > kKeyBytesMax || !find(hash, lead)) return false;
+    if (!is_current(memory) || key.size() > kKeyBytesMax || !find(memory, hash, lead)) return false;
     const Offset buffer = lead.slot.buffer();
     if (buffer.value >= known_.buffers_end || !hold(buffer)) return false;
-    const uint64_t stamp = memory_.observe(buffer);
-    const uint64_t lengths = memory_.observe(buffer.plus(offsetof(BufferHeader, lengths)));
-    if (lead.locate_long(memory_, {.stamp = stamp, .lengths = lengths}, key, found, value)) return true;
+    const uint64_t stamp = memory.observe(buffer);
+    const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
+    if (lead.locate_long(memory, {.stamp = stamp, .lengths = lengths}, key, found, value)) return true;
     hold.undo();
     return false;
   }
@@ -184,7 +189,7 @@ class QuickReader {
   }
 
   // Whether it knows the table as it is.
-  [[nodiscard]] bool is_current() const noexcept { return memory_.observe(kBucketCountAt) == known_.count; }
+  [[nodiscard]] bool is_current() const noexcept { return is_current(memory_); }
 
   // What get() knows beforehand, brought up to date: the bucket count with where its chunks lie, and how much
   // of the space may be read. get() answers nothing while the table has another count.
@@ -218,6 +223,14 @@ class QuickReader {
     void undo() const noexcept {}
   };
 
+  [[nodiscard]] bool is_current(Memory& memory) const noexcept {
+    return memory.observe(kBucketCountAt) == known_.count;
+  }
+  // Of the first of some slots.
+  [[nodiscard, gnu::always_inline]] static Offset slot_at(Offset line, uint32_t hits) noexcept {
+    return line.plus(uint64_t{static_cast<uint32_t>(std::countr_zero(hits))} * sizeof(Slot));
+  }
+
   // Wherever it is: no address makes a prefetch fail.
   void fetch(Memory memory, Offset buffer) const noexcept {
     memory.prefetch(buffer);
@@ -226,14 +239,11 @@ class QuickReader {
   // Ends with `ahead.line`: the first hit is read; of the others one will be, if that is another key's.
   [[gnu::always_inline]] void fetch_hits(uint32_t hits, Ahead& ahead) const noexcept {
     Memory memory = memory_;
-    const auto slot_of = [&](uint32_t left) noexcept {
-      return ahead.line.plus(static_cast<uint64_t>(std::countr_zero(left)) * sizeof(Slot));
-    };
-    ahead.lead.slot_at = slot_of(hits);
+    ahead.lead.slot_at = slot_at(ahead.line, hits);
     ahead.lead.slot = Slot{memory.observe(ahead.lead.slot_at)};
     fetch(memory, ahead.lead.slot.buffer());
     while ((hits &= hits - 1) != 0) [[unlikely]]
-      fetch(memory, Slot{memory.observe(slot_of(hits))}.buffer());
+      fetch(memory, Slot{memory.observe(slot_at(ahead.line, hits))}.buffer());
     ahead.line = {};
   }
 

@@ -79,12 +79,16 @@ void ObjectService::State::release_for(const MakeCall& making) {
 // kOk: it is answered.
 Code ObjectService::State::try_make(const MakeCall& making, Session& session) {
   const bool is_put = making.method != Method::kCreate;
+  const ObjectStore::NewObject object{.id = making.id,
+                                      .birth = making.birth,
+                                      .body_bytes = making.body_bytes,
+                                      .metadata_bytes = making.metadata_bytes};
   OpenCreation* const open = opens.find(text_of(making.id));
   if (open != nullptr && open->birth() == making.birth) {
     // The same call, sent again.
     if (open->is_ending) return Code::kOverloaded;
     if (!has_lengths_of(open->made.parts, making)) return Code::kInvalidArgument;
-    if (is_put) return put_into(*open, making);
+    if (is_put) return put_into(*open, making, object);
     const Code code = claim(*open, session);
     if (code == Code::kOk) (void)answer_create(making.from, *open, making.wants_window);
     return code;
@@ -92,13 +96,10 @@ Code ObjectService::State::try_make(const MakeCall& making, Session& session) {
   is_held_back = is_turn_of_first();
   if (is_held_back) return Code::kNoSpace;
   if (!is_put && session.creations.size() >= wire::kCreationsPerSession) return Code::kOverloaded;
-  const Result<Creation> made = parts.store.create({.id = making.id,
-                                                    .birth = making.birth,
-                                                    .body_bytes = making.body_bytes,
-                                                    .metadata_bytes = making.metadata_bytes});
+  if (is_put) return put_whole(making, object);
+  const Result<Creation> made = parts.store.create(object);
   if (!made) return made.error().code;
   ++rooms_taken;
-  if (is_put) return finish_put(making, *made);
   if (made->is_sealed) {
     wire::CreateReply reply{};
     reply.object_at = made->object.value;
@@ -113,28 +114,22 @@ Code ObjectService::State::try_make(const MakeCall& making, Session& session) {
   return Code::kOk;
 }
 
-// Of a put whose owner was killed between taking room and sealing.
-Code ObjectService::State::put_into(OpenCreation& open, const MakeCall& making) {
+// A creation that was begun by another call of this birth.
+Code ObjectService::State::put_into(OpenCreation& open, const MakeCall& making,
+                                    const ObjectStore::NewObject& object) {
   if (open.bytes_under_way > 0) return Code::kOverloaded;
-  const Creation made = open.made;
   refuse_seals(open, Code::kAccessDenied);
   close_window(open);
   remove(open);
-  return finish_put(making, made);
+  return put_whole(making, object);
 }
 
-Code ObjectService::State::finish_put(const MakeCall& making, const Creation& made) {
-  uint64_t object_at = made.object.value;
-  if (!made.is_sealed) {
-    fill(parts.writer, made, making);
-    const Result<Object> object = parts.store.seal(making.id, making.birth);
-    if (!object) {
-      (void)parts.store.end_creation(making.id, making.birth);
-      return object.error().code;
-    }
-    object_at = object->object.value;
-  }
-  if (making.method == Method::kPut) answer(making.from, wire::SealReply{object_at});
+Code ObjectService::State::put_whole(const MakeCall& making, const ObjectStore::NewObject& object) {
+  const Result<Object> made =
+      parts.store.make(object, [&](const Creation& room) { fill(parts.writer, room, making); });
+  if (!made) return made.error().code;
+  ++rooms_taken;
+  if (making.method == Method::kPut) answer(making.from, wire::SealReply{made->object.value});
   return Code::kOk;
 }
 

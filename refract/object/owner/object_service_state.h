@@ -62,8 +62,9 @@ struct ObjectService::State final : private ObjectStore::Listener,
   void refuse(const MakeCall& making, Code code);
   void release_for(const MakeCall& making);
   [[nodiscard]] Code try_make(const MakeCall& making, Session& session);
-  [[nodiscard]] Code put_into(OpenCreation& open, const MakeCall& making);
-  [[nodiscard]] Code finish_put(const MakeCall& making, const Creation& made);
+  [[nodiscard]] Code put_into(OpenCreation& open, const MakeCall& making,
+                              const ObjectStore::NewObject& object);
+  [[nodiscard]] Code put_whole(const MakeCall& making, const ObjectStore::NewObject& object);
   // The first that waits has been overtaken so often that nothing else takes room for a moment.
   [[nodiscard]] bool is_turn_of_first() const;
   void give_turn(Waiting& first);

@@ -117,7 +117,11 @@ class ObjectStore {
     bool is_pulled = false;  // From another node: a birth that went here may come again.
   };
   [[nodiscard]] Result<Creation> create(const NewObject& object);
-  // What the last create(), seal() or keep() lacked, which said kNoSpace.
+  // create() and seal() in one, with one record: of what is there as a whole. `fill` stores all that belongs
+  // into the creation's room, and calls nothing of the store. A step that is interrupted has made nothing.
+  using Fill = std::function<void(const Creation&)>;
+  [[nodiscard]] Result<Object> make(const NewObject& object, const Fill& fill);
+  // What the last create(), make(), seal() or keep() lacked, which said kNoSpace.
   struct Shortage {
     // So much memory in one piece, which can come: the caller asks for it. Nothing was evicted.
     uint64_t wanted_bytes = 0;

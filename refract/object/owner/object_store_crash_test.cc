@@ -180,6 +180,29 @@ TEST_F(CrashTest, from_creation_to_deletion) {
   EXPECT_GT(recoveries, 0U);
 }
 
+TEST_F(CrashTest, what_is_put_as_a_whole) {
+  EXPECT_GT(interrupt([&] { ASSERT_TRUE(world.put("a", 1, 1000, 50)); }), 8U);
+  EXPECT_EQ(contents_of(world)["a"], "sealed 1");
+  EXPECT_EQ(world.table().stats().entries, 1U) << "one record";
+  // Again, and by another birth.
+  EXPECT_EQ(interrupt([&] { ASSERT_TRUE(world.put("a", 1, 1000, 50)); }), 0U);
+  EXPECT_EQ(interrupt([&] { ASSERT_EQ(world.put("a", 2, 1000).code(), Code::kExists); }), 0U);
+  // What was begun as a creation.
+  ASSERT_TRUE(world.create("b", 3, 500));
+  EXPECT_GT(interrupt([&] { ASSERT_TRUE(world.put("b", 3, 500)); }), 4U);
+  EXPECT_EQ(contents_of(world)["b"], "sealed 3");
+  EXPECT_EQ(world.accounts().creations, 0U);
+}
+
+// Each word of its body is a moment to be killed at: it is short.
+TEST_F(CrashTest, what_is_put_as_a_whole_where_another_goes_for_it) {
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(world.make("old " + std::to_string(i), 10 + i, 100 * kKiB));
+  ASSERT_TRUE(world.make("rest", 9, 47 * kKiB));
+  hold("old 0");
+  EXPECT_GT(interrupt([&] { ASSERT_TRUE(world.put("new", 1, 2 * kKiB)); }), 256U);
+  EXPECT_EQ(world.accounts().evicted_ever, 1U);
+}
+
 TEST_F(CrashTest, a_deletion_of_what_is_held_and_its_end) {
   ASSERT_TRUE(world.make("a", 1, 20 * kKiB));
   ASSERT_TRUE(world.make("b", 2, 20 * kKiB));

@@ -15,8 +15,8 @@ Code ObjectStore::State::check(const NewObject& object) const noexcept {
 }
 
 Code ObjectStore::State::look_for_birth(const NewObject& object, Number& number) {
-  const Number sealed = find(KeyKind::kSealed, object.id);
-  number = sealed != ObjectIndex::kNone ? sealed : find(KeyKind::kCreation, object.id);
+  number = find(KeyKind::kSealed, object.id);
+  if (number == ObjectIndex::kNone && accounts.creations > 0) number = find(KeyKind::kCreation, object.id);
   if (number != ObjectIndex::kNone) {
     const ObjectHeader& header = header_of(index.object(number));
     const bool is_same_object =
@@ -88,20 +88,55 @@ Result<Creation> ObjectStore::create(const NewObject& object) {
   if (const Code code = state.look_for_birth(object, number); code != Code::kOk) return fail(code);
   if (number != ObjectIndex::kNone) return state.creation_of(number);
 
-  const ObjectParts lengths{.body_bytes = object.body_bytes,
-                            .metadata_bytes = object.metadata_bytes,
-                            .id_bytes = static_cast<uint16_t>(object.id.size())};
-  const Result<Offset> room = state.take_room(lengths);
-  if (!room) return fail(room.error());
-  state.write_header(*room, object);
-  number = state.add(*room, State::Standing::kCreation);
-  const Code code = state.put_with_room(ObjectKey(KeyKind::kCreation, object.id), state.record_of(*room, 0));
+  const Result<State::Number> taken = state.take_unrecorded(object);
+  if (!taken) return fail(taken.error());
+  const Code code = state.put_with_room(ObjectKey(KeyKind::kCreation, object.id),
+                                        state.record_of(state.index.object(*taken), 0));
   if (code != Code::kOk) {
-    state.forget(number);
-    state.parts.heap.release(*room, lengths.total_bytes());
+    state.give_back(*taken);
     return fail(code);
   }
-  return state.creation_of(number);
+  return state.creation_of(*taken);
+}
+
+// As long as it has no record its memory is free for the next owner.
+Result<ObjectStore::State::Number> ObjectStore::State::take_unrecorded(const NewObject& object) {
+  const Result<Offset> room = take_room({.body_bytes = object.body_bytes,
+                                         .metadata_bytes = object.metadata_bytes,
+                                         .id_bytes = static_cast<uint16_t>(object.id.size())});
+  if (!room) return fail(room.error());
+  write_header(*room, object);
+  return add(*room, Standing::kCreation);
+}
+
+void ObjectStore::State::give_back(Number number) {
+  const Offset object = index.object(number);
+  const uint64_t bytes = parts_of(object).total_bytes();
+  forget(number);
+  parts.heap.release(object, bytes);
+}
+
+Result<Object> ObjectStore::make(const NewObject& object, const Fill& fill_room) {
+  State& state = *state_;
+  state.begin_step();
+  if (const Code code = state.check(object); code != Code::kOk) return fail(code);
+  State::Number number = ObjectIndex::kNone;
+  if (const Code code = state.look_for_birth(object, number); code != Code::kOk) return fail(code);
+  if (number != ObjectIndex::kNone) {
+    const Creation known = state.creation_of(number);
+    if (known.is_sealed) return state.object_of(number);
+    fill_room(known);
+    Result<Object> sealed = seal(object.id, object.birth);
+    if (!sealed) (void)state.give_up(object.id, object.birth);
+    return sealed;
+  }
+  const Result<State::Number> taken = state.take_unrecorded(object);
+  if (!taken) return fail(taken.error());
+  fill_room(state.creation_of(*taken));
+  const Code code = state.publish(*taken, object.id, false);
+  if (code == Code::kOk) return state.object_of(*taken);
+  state.give_back(*taken);
+  return fail(code);
 }
 
 Result<Creation> ObjectStore::creation(std::span<const std::byte> id, uint64_t birth) {
@@ -137,15 +172,21 @@ Result<Object> ObjectStore::seal(std::span<const std::byte> id, uint64_t birth, 
   if (copies.bits != 0) {
     state.parts.writer.publish(creation->object.plus(offsetof(ObjectHeader, copies)), copies.bits);
   }
-  const Code code =
-      state.put_with_room(ObjectKey(KeyKind::kSealed, id), state.record_of(creation->object, 0));
+  const Code code = state.publish(number, id, true);
   if (code != Code::kOk) return fail(code);
-  state.remove(ObjectKey(KeyKind::kCreation, id));
-  state.set_standing(number, state.sealed_standing(creation->object, false));
-  ++state.accounts.sealed_ever;
-  const Object object = state.object_of(number);
-  if (state.listener != nullptr) state.listener->sealed(state.id_of(object.object), object);
-  return object;
+  return state.object_of(number);
+}
+
+Code ObjectStore::State::publish(Number number, std::span<const std::byte> id, bool has_record) {
+  const Offset at = index.object(number);
+  const Code code = put_with_room(ObjectKey(KeyKind::kSealed, id), record_of(at, 0));
+  if (code != Code::kOk) return code;
+  if (has_record) remove(ObjectKey(KeyKind::kCreation, id));
+  set_standing(number, sealed_standing(at, false));
+  ++accounts.sealed_ever;
+  const Object object = object_of(number);
+  if (listener != nullptr) listener->sealed(id_of(at), object);
+  return Code::kOk;
 }
 
 // Readers were never led to it: no pin can be of this object. So its memory goes with its record.
@@ -159,9 +200,7 @@ Code ObjectStore::State::give_up(std::span<const std::byte> id, uint64_t birth) 
   const Offset object = index.object(number);
   if (header_of(object).birth != birth) return Code::kExists;
   remove(ObjectKey(KeyKind::kCreation, id));
-  const uint64_t bytes = parts_of(object).total_bytes();
-  forget(number);
-  parts.heap.release(object, bytes);
+  give_back(number);
   ++accounts.aborted_ever;
   return Code::kOk;
 }

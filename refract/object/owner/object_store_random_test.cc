@@ -31,7 +31,10 @@ class Campaign : public ObjectStore::Listener {
   }
 
   void sealed(std::span<const std::byte> id, const Object& object) override {
-    const Made& made = ids.at(test::text_of(id));
+    const std::string name = test::text_of(id);
+    // What comes whole may not have been a creation.
+    if (name == putting) ids.try_emplace(name, Made{object.birth, object.parts, object.object});
+    const Made& made = ids.at(name);
     EXPECT_EQ(object.birth, made.birth);
     EXPECT_EQ(object.object.value, made.object.value);
   }
@@ -58,8 +61,9 @@ class Campaign : public ObjectStore::Listener {
       case 1:
       case 2:
       case 3:
-      case 4:
         return create(id, birth);
+      case 4:
+        return put(id, birth);
       case 5:
       case 6:
       case 7:
@@ -89,15 +93,37 @@ class Campaign : public ObjectStore::Listener {
     if (prng.below(10) == 0) restart();
   }
 
+  struct Bytes {
+    uint64_t body = 0;
+    uint32_t metadata = 0;
+  };
+  // Those that it has, or any.
+  Bytes bytes_of(const std::string& id) {
+    const auto at = ids.find(id);
+    if (at != ids.end()) return {at->second.parts.body_bytes, at->second.parts.metadata_bytes};
+    const uint64_t body = prng.below(4) == 0 ? prng.below(2 * kMiB) : prng.below(3000) * prng.below(60);
+    return {body, static_cast<uint32_t>(prng.below(100))};
+  }
+  // Also of what is a creation, or sealed.
+  void put(const std::string& id, uint64_t birth) {
+    const Bytes bytes = bytes_of(id);
+    putting = id;
+    const Result<Object> made = world.put(id, birth, bytes.body, bytes.metadata);
+    putting.clear();
+    if (made) {
+      ASSERT_TRUE(ids.contains(id)) << "nothing was told of it";
+      ids.at(id).is_sealed = true;
+      return;
+    }
+    EXPECT_EQ(made.code(), Code::kNoSpace);
+    // A creation that could not be sealed ends.
+    const auto at = ids.find(id);
+    if (at != ids.end() && !at->second.is_sealed) ids.erase(at);
+  }
   void create(const std::string& id, uint64_t birth) {
     const auto at = ids.find(id);
-    uint64_t body = prng.below(4) == 0 ? prng.below(2 * kMiB) : prng.below(3000) * prng.below(60);
-    auto metadata = static_cast<uint32_t>(prng.below(100));
-    if (at != ids.end()) {
-      body = at->second.parts.body_bytes;
-      metadata = at->second.parts.metadata_bytes;
-    }
-    const Result<Creation> made = world.create(id, birth, body, metadata);
+    const Bytes bytes = bytes_of(id);
+    const Result<Creation> made = world.create(id, birth, bytes.body, bytes.metadata);
     if (!made) {
       EXPECT_EQ(made.code(), Code::kNoSpace);
       return;
@@ -195,6 +221,7 @@ class Campaign : public ObjectStore::Listener {
   std::map<std::string, Made> ids;
   std::vector<Held> held;
   std::string deleting;
+  std::string putting;
   uint64_t evicted = 0;
   uint64_t last_birth = 1;
 };

@@ -62,6 +62,11 @@ struct ObjectStore::State {
   [[nodiscard]] Code look_for_birth(const NewObject& object, Number& number);
   [[nodiscard]] Code give_up(std::span<const std::byte> id, uint64_t birth);
   [[nodiscard]] Result<Offset> take_room(const ObjectParts& of);
+  // A creation without a record; to be published or given back within the step.
+  [[nodiscard]] Result<Number> take_unrecorded(const NewObject& object);
+  void give_back(Number number);
+  // `has_record`: of a creation, which goes behind the object's.
+  [[nodiscard]] Code publish(Number number, std::span<const std::byte> id, bool has_record);
   void write_header(Offset object, const NewObject& of);
 
   // --- Departures: object_store_departures.cc ---

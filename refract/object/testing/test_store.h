@@ -102,6 +102,13 @@ class StoreWorld {
     options_.chunks += count;
   }
 
+  // What comes whole, in one step.
+  [[nodiscard]] Result<Object> put(std::string_view id, uint64_t birth, uint64_t body_bytes,
+                                   uint32_t metadata_bytes = 0) {
+    return store().make(
+        {.id = id_of(id), .birth = birth, .body_bytes = body_bytes, .metadata_bytes = metadata_bytes},
+        [this](const Creation& made) { fill(made); });
+  }
   // What a creator does, from its room to its seal.
   [[nodiscard]] Result<Object> make(std::string_view id, uint64_t birth, uint64_t body_bytes,
                                     uint32_t metadata_bytes = 0) {

@@ -80,7 +80,7 @@ bool SlotIndex::remove(uint64_t hash, uint64_t place) {
     for (size_t at = home_of(tag); segment->words[at] != 0; at = behind(at)) {
       if (segment->words[at] != wanted) continue;
       erase_at(*segment, at);
-      if (--size_ == 0) begin();
+      if (--size_ == 0 && segments_ > 1) begin();
       return true;
     }
   }
