@@ -63,7 +63,7 @@ std::string SharedHistory::story_of(uint64_t number) const {
   for (const uint64_t other_number : by_id_.at(mine.id)) {
     const Birth& one = births_.at(other_number);
     story += fmt::format(
-        "\n  #{} ({:x}) by node {}: begun {}, sealed {}, refused {}, {} removals from {}, removed {}, missed by {}",
+        "\n  #{} ({:x}) by node {}: begun {}, sealed {}, refused {}, {} removals, {} to {}, {} missed",
         other_number, one.birth, one.node, when(one.begun_ns), when(one.sealed_ns), when(one.gone_ns),
         one.removals, when(one.removal_begun_ns), when(one.removed_ns), one.missed.size());
   }

@@ -194,27 +194,7 @@ class QuickReader {
   // What get() knows beforehand, brought up to date: the bucket count with where its chunks lie, and how much
   // of the space may be read. get() answers nothing while the table has another count.
   [[gnu::noinline, gnu::cold]] void look_again() noexcept {
-    const uint64_t bytes = memory_.bytes();
-    const uint64_t count = memory_.observe(kBucketCountAt);
-    if (count == 0 || (count - 1) / kBucketsPerChunk >= directory_words_ || bytes < kSmallReach) {
-      known_ = {};
-      return;
-    }
-    known_.buffers_end = bytes - kSmallReach + 1;
-    if (count == known_.count) return;
-    // Behind the count, which covers a chunk only once its place is stored. A place never changes.
-    if (count < known_.count) chunks_.clear();
-    for (uint64_t chunk = chunks_.size(); chunk <= (count - 1) / kBucketsPerChunk; ++chunk) {
-      const Offset start = line_at(memory_.observe({directory_ + chunk * 8}));
-      if (start.value == 0 || start.value > bytes - kChunkBytes) {
-        known_ = {};
-        return;
-      }
-      chunks_.push_back({start.value - chunk * kChunkBytes});
-    }
-    known_.chunks = chunks_.data();
-    known_.mask = ~uint64_t{0} >> std::countl_zero(count);
-    known_.count = count;
+    known_.look_at(memory_, {.at = directory_, .words = directory_words_}, kSmallReach, chunks_);
   }
 
  private:

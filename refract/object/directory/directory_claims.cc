@@ -106,6 +106,7 @@ void Directory::State::say_tombstones() {
   }
 }
 
+// Of tombstones for which there was no room.
 void Directory::State::drop_again() {
   for (const auto& [id, birth] : table.unacknowledged(self)) (void)bury(id, birth);
 }

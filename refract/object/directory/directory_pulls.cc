@@ -326,6 +326,17 @@ Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, 
   search.is_open = true;
 }
 
+// Behind the wait for room, which may have been long. kUnavailable: the home is to be asked again. Another
+// stream has begun, whose report did not name this pull; or the home has granted the id to this node, so what
+// was to come has gone everywhere.
+Code Directory::State::judge_wanted(const Pull& pull) {
+  if (parts.store.has_tombstone(text_bytes(pull.id), pull.birth)) return Code::kCancelled;
+  const auto claimed = granted.lower_bound(Named(pull.id, 0));
+  if (claimed != granted.end() && claimed->first.first == pull.id) return Code::kUnavailable;
+  const uint64_t stream = peer_at(home_of(pull.id))->stream_now();
+  return stream != 0 && stream != pull.stream ? Code::kUnavailable : Code::kOk;
+}
+
 Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
   const auto id = text_bytes(pull.id);
   if (parts.store.has_tombstone(id, pull.birth)) co_return Code::kCancelled;
@@ -347,19 +358,10 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
     co_return object && object->birth == pull.birth ? Code::kOk : Code::kExists;
   }
   if (code != Code::kOk) co_return code;
-  // The wait for room may have been long.
-  if (parts.store.has_tombstone(id, pull.birth)) {
+  code = judge_wanted(pull);
+  if (code != Code::kOk) {
     (void)parts.store.end_creation(id, pull.birth);
-    co_return Code::kCancelled;
-  }
-  // Another stream has begun, whose report did not name this pull: the home is to be asked again. Or the home
-  // has granted the id to this node: what was to come has gone everywhere.
-  const uint64_t stream = peer_at(home_of(pull.id))->stream_now();
-  const auto claimed = granted.lower_bound(Named(pull.id, 0));
-  const bool is_claimed = claimed != granted.end() && claimed->first.first == pull.id;
-  if (is_claimed || (stream != 0 && stream != pull.stream)) {
-    (void)parts.store.end_creation(id, pull.birth);
-    co_return Code::kUnavailable;
+    co_return code;
   }
   const Result<Creation> made = parts.store.creation(id, pull.birth);
   pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth, .parts = pull.parts});

@@ -96,7 +96,6 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   [[nodiscard]] Task<> run_ticks();
   void look_after_claims();
   void look_after_granted();
-  // Of tombstones for which there was no room.
   void drop_again();
   void say_tombstones();
 
@@ -127,7 +126,6 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   void acknowledged(MemberIndex member, const std::string& id, uint64_t birth, uint64_t holders);
   void named(const rpc::Responder& from, Peer& peer, Method method, std::span<const std::byte> body);
   [[nodiscard]] Code follow_order(Method method, std::string_view id, uint64_t birth);
-  // This member refuses the birth from now on, and has it no more.
   [[nodiscard]] Code drop_here(std::string_view id, uint64_t birth, uint64_t& holders);
   [[nodiscard]] Task<> run_orders(Peer& peer, uint32_t run);
   [[nodiscard]] Task<Code> send_order(rpc::Session& session, const Order& order);
@@ -192,6 +190,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   [[nodiscard]] Task<> ask_members(Search& search);
   [[nodiscard]] Task<std::string> ask_member(Peer& peer, Search& search);
   [[nodiscard]] Task<> pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search);
+  [[nodiscard]] Code judge_wanted(const Pull& pull);
   [[nodiscard]] Task<Code> pull(std::vector<Peer*> givers, Pull pull);
   void note_transfer(const TransferOutcome& outcome);
   void raise_want(std::string_view id);
