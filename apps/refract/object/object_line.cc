@@ -12,6 +12,7 @@
 
 #include "refract/arguments/command.h"
 #include "refract/base/units.h"
+#include "refract/client/objects.h"
 #include "refract/node/config/knobs.h"
 
 namespace refract::cli {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "refract/base/units.h"
 
@@ -77,7 +78,7 @@ void BringEstimate::add(uint64_t bytes, std::span<const Holder> holders) {
     offers.push_back(
         {.done_ns = sum_or_most(busy_ns_[holder.member], alone.ns), .alone = alone, .member = holder.member});
   }
-  std::ranges::stable_sort(offers, {}, &Offer::done_ns);
+  std::ranges::sort(offers, {}, [](const Offer& offer) { return std::pair(offer.done_ns, offer.member); });
   const size_t together =
       std::clamp<uint64_t>(bytes / kBytesOfHolder, 1, std::min(offers.size(), kHoldersMax));
   double objects_per_ns = 0;

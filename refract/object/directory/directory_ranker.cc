@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -37,7 +38,9 @@ template <typename Reserved>
 // The quickest first; behind them those that cannot have all, then those of which nothing is known.
 [[nodiscard]] auto place_of(const Elsewhere::RankedMember& member) noexcept {
   const int trouble = member.code == Code::kOk ? 0 : member.code == Code::kNoSpace ? 1 : 2;
-  return std::tuple(trouble, member.unreachable, member.time_ns, member.missing_bytes);
+  // Names are the order of the list.
+  return std::tuple(trouble, member.unreachable, member.time_ns, member.missing_bytes,
+                    std::string_view(member.name));
 }
 
 [[nodiscard]] Code told_of_member(const runtime::OpResult& reply, bool is_open) noexcept {
@@ -103,7 +106,7 @@ Task<> Directory::State::Ranker::run(uint64_t number, TakeRanked take_ranked) {
     ranked.code = Code::kOk;
     for (const Wanted& wanted : done->wanted) ranked.ids.push_back(wanted.code);
     ranked.members = std::move(done->members);
-    std::ranges::stable_sort(ranked.members, {}, place_of);
+    std::ranges::sort(ranked.members, {}, place_of);
   }
   take_ranked(ranked);
 }
