@@ -107,6 +107,11 @@ TEST_P(Ranks, a_node_whose_path_is_slow_stands_later_and_the_estimate_is_what_a_
   EXPECT_GT(slow_ns, 10 * quick_ns);
   const uint64_t took_ns = bring('c', id);
   EXPECT_NEAR(static_cast<double>(slow_ns), static_cast<double>(took_ns), static_cast<double>(took_ns) / 5);
+  // Of two holders the one with the better path.
+  const std::string of_both = three.id('b', 2);
+  make('a', of_both, kLarge);
+  (void)bring('b', of_both);
+  EXPECT_LT(rank('a', {of_both}).of("c").time_ns, slow_ns / 5);
 }
 
 TEST_P(Ranks, of_paths_without_a_pull_the_first_round_trip_decides) {
