@@ -633,6 +633,7 @@ TEST(DirectoryCampaign, in_redis_one_id_is_one_object_and_what_is_deleted_stays_
   SCOPED_TRACE(all.text());
   EXPECT_GT(all.puts, 20U);
   EXPECT_GT(all.gets, 20U);
+  EXPECT_GT(all.promises, 20U);
 }
 
 TEST(DirectoryCampaign, one_id_is_one_object_and_what_is_deleted_stays_away) {

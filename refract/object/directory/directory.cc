@@ -419,6 +419,7 @@ Directory::Counts Directory::counts() const noexcept {
     counts.home = outside.home;
     counts.is_complete = outside.is_complete && peer.has_reported;
     counts.conflicts += outside.conflicts;
+    counts.short_ones = state_->outside->unsettled.size();
     counts.streams += peer.collects ? 1 : 0;
   }
   return counts;
