@@ -6,6 +6,8 @@ what is said while a node is stopped.
 Usage: nodes_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE [unittest arguments]
 """
 
+import contextlib
+import glob
 import json
 import os
 import socket
@@ -38,6 +40,15 @@ def answer_of(call):
         return call()
     except refract.Error as error:
         return type(error)
+
+
+def is_stopped(process):
+    """All of its threads: each may do something more before the signal is there."""
+    for path in glob.glob(f"/proc/{process}/task/*/stat"):
+        with open(path, encoding="ascii") as file:
+            if file.read().rsplit(")", 1)[1].split()[0] != "T":
+                return False
+    return True
 
 
 class SharedNodes(unittest.TestCase):
@@ -85,6 +96,12 @@ class SharedNodes(unittest.TestCase):
                 self.a.put("refused", b"", copies=copies)
         self.assertFalse(self.a.contains("refused"))
 
+    @contextlib.contextmanager
+    def stopped(self, name):
+        with self.nodes[name].stopped_server() as server:
+            until(lambda: is_stopped(server))
+            yield
+
     def id_decided_by(self, name):
         """One that this node decides about."""
         for number in range(1000):
@@ -101,7 +118,7 @@ class SharedNodes(unittest.TestCase):
         self.assertIsNone(outcomes[0])
         self.assertIsInstance(outcomes[1], refract.NotFound)
         until(lambda: sorted(self.b.where(name).nodes) == ["a", "c"])
-        with self.nodes["c"].stopped_server():
+        with self.stopped("c"):
             # Read where it lies, by a client of its host.
             self.assertEqual(bytes(self.c.get(name)), b"12345")
             self.a.delete(name)
@@ -123,7 +140,7 @@ class SharedNodes(unittest.TestCase):
         self.b.put("second", bytes(MIB))
         of_c = next(one for one in self.a.rank(["second"], None).nodes if one.node == "c")
         self.assertFalse(of_c.is_guessed, "a pull has measured this path")
-        with self.nodes["c"].stopped_server():
+        with self.stopped("c"):
             last = self.b.rank(["first"], timeout=0.3).nodes[-1]
             self.assertEqual((last.node, last.missing_objects), ("c", 0))
             self.assertIsInstance(last.error, (refract.DeadlineExceeded, refract.Away))
