@@ -9,6 +9,7 @@
 
 #include "python/ext/arguments.h"
 #include "python/ext/buffer.h"
+#include "python/ext/called.h"
 #include "python/ext/errors.h"
 #include "python/ext/gil.h"
 #include "python/ext/pickled.h"
@@ -22,38 +23,6 @@ namespace {
 // The node copies what is filled while the next piece is.
 constexpr uint64_t kPieceBytes = 1024 * 1024;
 
-// A named tuple of refract.records.
-template <typename... Values>
-py::object record(const char* name, Values&&... values) {
-  return py::module_::import("refract.records").attr(name)(std::forward<Values>(values)...);
-}
-
-py::bytes id_bytes(const std::string& id) {
-  return {id};
-}
-
-// What a call without the GIL came to, with what the client knows of a failure of the same thread.
-template <typename T>
-struct Outcome {
-  Result<T> result = fail(Code::kUnavailable);
-  Report trouble{Code::kOk, "", ""};
-};
-
-template <typename T, typename Call>
-Outcome<T> called(const SharedLink& link, Call&& call) {
-  return without_gil([&] {
-    Outcome<T> outcome{.result = std::forward<Call>(call)()};
-    if (!outcome.result) outcome.trouble = link->objects.trouble();
-    return outcome;
-  });
-}
-
-template <typename T>
-T value_or_raise(Outcome<T>&& outcome, const std::string& what) {
-  if (!outcome.result) raise(explain(outcome.result.code(), what, outcome.trouble));
-  return std::move(*outcome.result);
-}
-
 // Waits for room in turns, so that a signal ends it.
 template <typename T, typename Call>
 Outcome<T> called_for_room(const SharedLink& link, py::handle room_timeout, Call&& call) {
@@ -64,30 +33,6 @@ Outcome<T> called_for_room(const SharedLink& link, py::handle room_timeout, Call
     return outcome.result.code() != Code::kNoSpace;
   });
   return outcome;
-}
-
-std::vector<std::string> ids_of(py::handle ids) {
-  if (PyUnicode_Check(ids.ptr()) != 0 || PyObject_CheckBuffer(ids.ptr()) != 0) {
-    raise_type("ids is a list of ids, not one id");
-  }
-  const py::object all = py::reinterpret_steal<py::object>(PySequence_List(ids.ptr()));
-  if (!all) raise_pending();
-  std::vector<std::string> texts;
-  for (const py::handle id : py::reinterpret_borrow<py::list>(all)) texts.push_back(id_of(id));
-  return texts;
-}
-
-std::vector<Bytes> lent(const std::vector<std::string>& ids, const std::vector<size_t>& wanted) {
-  std::vector<Bytes> some;
-  some.reserve(wanted.size());
-  for (const size_t index : wanted) some.emplace_back(ids[index]);
-  return some;
-}
-
-std::vector<size_t> counted(size_t count) {
-  std::vector<size_t> all(count);
-  for (size_t i = 0; i < count; ++i) all[i] = i;
-  return all;
 }
 
 // Copies the value into a creation, and has the node copy what is there meanwhile.
@@ -165,12 +110,18 @@ std::unique_ptr<Creation> ObjectsClient::create(py::handle id, py::handle size, 
   return std::make_unique<Creation>(held, std::move(made), std::move(beside));
 }
 
-uint64_t ObjectsClient::put(py::handle id, py::handle data, py::handle metadata, py::handle room_timeout) {
+uint64_t ObjectsClient::put(py::handle id, py::handle data, py::handle metadata, py::handle room_timeout,
+                            py::handle copies, py::handle copies_timeout) {
   const SharedLink held = link();
   const std::string name = id_of(id);
   const std::string beside = metadata_of(metadata);
   const Source source(data, "data");
-  auto outcome = called_for_room<uint64_t>(held, room_timeout, [&](const MakeOptions& options) {
+  const uint32_t wanted = copies_of(copies);
+  const uint64_t copies_timeout_ms = ms_of(copies_timeout, "copies_timeout");
+  auto outcome = called_for_room<uint64_t>(held, room_timeout, [&](const MakeOptions& room) {
+    MakeOptions options = room;
+    options.copies = wanted;
+    options.copies_timeout_ms = copies_timeout_ms;
     return held->objects.put(name, source.bytes(), beside, options);
   });
   return value_or_raise(std::move(outcome), "put of " + shown(name));
@@ -303,61 +254,6 @@ bool ObjectsClient::contains(py::handle id) {
                         "contains of " + shown(name));
 }
 
-py::object ObjectsClient::where(py::handle id) {
-  const SharedLink held = link();
-  const std::string name = id_of(id);
-  const ObjectPlaces places = value_or_raise(
-      called<ObjectPlaces>(held, [&] { return held->objects.where(name); }), "where of " + shown(name));
-  py::list nodes;
-  for (const std::string& node : places.nodes) nodes.append(py::str(node));
-  return record("Places", places.birth, places.body_bytes, places.metadata_bytes, nodes, places.copies_wanted,
-                places.copies);
-}
-
-py::object ObjectsClient::set_copies(py::handle id, py::handle copies, py::handle timeout) {
-  const SharedLink held = link();
-  const std::string name = id_of(id);
-  const uint64_t wanted = bytes_of(copies, "copies");
-  if (wanted > Objects::kCopiesMax) {
-    raise_invalid("there are at most " + std::to_string(Objects::kCopiesMax) + " copies, not " +
-                  std::to_string(wanted));
-  }
-  const uint64_t timeout_ms = ms_of(timeout, "timeout");
-  const ObjectCopies are = value_or_raise(
-      called<ObjectCopies>(
-          held, [&] { return held->objects.set_copies(name, static_cast<uint32_t>(wanted), timeout_ms); }),
-      "set_copies of " + shown(name));
-  return record("Copies", are.birth, are.wanted, are.copies);
-}
-
-py::list ObjectsClient::prefetch(py::handle ids, py::handle timeout) {
-  const SharedLink held = link();
-  const std::vector<std::string> names = ids_of(ids);
-  std::vector<Code> codes(names.size(), Code::kNotFound);
-  std::vector<size_t> wanted = counted(names.size());
-  wait_in_slices(ms_of(timeout, "timeout"), kSlice_ms, [&](uint64_t ms) {
-    return without_gil([&] {
-      const std::vector<Code> now = held->objects.prefetch(lent(names, wanted), ms);
-      std::vector<size_t> missing;
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        codes[wanted[i]] = now[i];
-        if (now[i] == Code::kNotFound) missing.push_back(wanted[i]);
-      }
-      wanted = std::move(missing);
-      return wanted.empty();
-    });
-  });
-  py::list outcomes;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (codes[i] == Code::kOk) {
-      outcomes.append(py::none());
-    } else {
-      outcomes.append(error_of(explain(codes[i], "prefetch of " + shown(names[i]))));
-    }
-  }
-  return outcomes;
-}
-
 py::list ObjectsClient::list(bool all) {
   const SharedLink held = link();
   const py::dict seen;  // One that is there may come twice.
@@ -390,12 +286,6 @@ uint64_t ObjectsClient::remove(py::handle id, py::handle birth) {
   const uint64_t named = birth_of(birth);
   return value_or_raise(called<uint64_t>(held, [&] { return held->objects.remove(name, named); }),
                         "delete of " + shown(name));
-}
-
-py::list ObjectsClient::missed() {
-  py::list nodes;
-  for (const std::string& node : link()->objects.missed()) nodes.append(py::str(node));
-  return nodes;
 }
 
 uint64_t ObjectsClient::evict(py::handle size) {

@@ -37,7 +37,8 @@ class ObjectsClient {
   [[nodiscard]] std::unique_ptr<Creation> create(pybind11::handle id, pybind11::handle size,
                                                  pybind11::handle metadata, pybind11::handle room_timeout);
   [[nodiscard]] uint64_t put(pybind11::handle id, pybind11::handle data, pybind11::handle metadata,
-                             pybind11::handle room_timeout);
+                             pybind11::handle room_timeout, pybind11::handle copies,
+                             pybind11::handle copies_timeout);
   [[nodiscard]] uint64_t put_value(pybind11::handle id, pybind11::handle value, pybind11::handle metadata,
                                    pybind11::handle room_timeout);
   [[nodiscard]] pybind11::list put_many(pybind11::handle items);
@@ -50,10 +51,12 @@ class ObjectsClient {
   [[nodiscard]] pybind11::object set_copies(pybind11::handle id, pybind11::handle copies,
                                             pybind11::handle timeout);
   [[nodiscard]] pybind11::list prefetch(pybind11::handle ids, pybind11::handle timeout);
+  [[nodiscard]] pybind11::object rank(pybind11::handle ids, pybind11::handle timeout);
   [[nodiscard]] pybind11::list list(bool all);
   [[nodiscard]] pybind11::bytes digest(pybind11::handle id);
   [[nodiscard]] uint64_t remove(pybind11::handle id, pybind11::handle birth);
   [[nodiscard]] pybind11::list missed();
+  [[nodiscard]] uint32_t copies_made();
   [[nodiscard]] uint64_t evict(pybind11::handle size);
   void keep(pybind11::handle id, bool kept);
   [[nodiscard]] std::unique_ptr<Following> subscribe();

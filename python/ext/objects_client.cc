@@ -18,10 +18,16 @@ void add_making(py::class_<ObjectsClient>& type) {
            "room_timeout: how many seconds to wait for room that others hold; None: without an end.\n"
            "Raises Exists, TooLarge, NoSpace (it names what is held, kept and being made), Away.")
       .def("put", &ObjectsClient::put, py::arg("id"), py::arg("data"), py::kw_only(),
-           py::arg("metadata") = py::bytes(), py::arg("room_timeout") = 5.0,
-           "put($self, id, data, *, metadata=b'', room_timeout=5.0)\n--\n\n"
+           py::arg("metadata") = py::bytes(), py::arg("room_timeout") = 5.0, py::arg("copies") = 0,
+           py::arg("copies_timeout") = 5.0,
+           "put($self, id, data, *, metadata=b'', room_timeout=5.0, copies=0, copies_timeout=5.0)\n--\n\n"
            "Makes an object of any C-contiguous buffer: bytes, bytearray, memoryview, a numpy array.\n"
-           "Returns its birth. Arguments and errors as create().")
+           "Returns its birth. Arguments and errors as create().\n\n"
+           "copies: so many are kept on different nodes, as set_copies() has it, and waited for so many "
+           "seconds;\n"
+           "copies_made() says how many there are then. Raises Unsupported, and makes nothing, where the "
+           "node\n"
+           "keeps no copies.")
       .def("put_value", &ObjectsClient::put_value, py::arg("id"), py::arg("value"), py::kw_only(),
            py::arg("metadata") = py::bytes(), py::arg("room_timeout") = 5.0,
            "put_value($self, id, value, *, metadata=b'', room_timeout=5.0)\n--\n\n"
@@ -76,6 +82,15 @@ void add_reading(py::class_<ObjectsClient>& type) {
            "Brings copies of other nodes' objects to this one, so that a get of them is quick; waits as "
            "get()\n"
            "does. Returns an outcome for each: None, or an exception (not raised).")
+      .def("rank", &ObjectsClient::rank, py::arg("ids"), py::arg("timeout") = 1.0,
+           "rank($self, ids, timeout=1.0)\n--\n\n"
+           "In how much time each node could have these objects, the quickest first: Rank. A program that "
+           "reads\n"
+           "them should run on the first. Nodes say what they lack, and estimate by the paths that their "
+           "pulls have\n"
+           "measured; nodes that do not say so within `timeout` seconds are the last. At most 256 ids. "
+           "Raises\n"
+           "Unsupported (the node shares its objects with no other), Away (the list of nodes changed).")
       .def("list", &ObjectsClient::list, py::kw_only(), py::arg("all") = false,
            "list($self, *, all=False)\n--\n\n"
            "What is there: a list of Listed, in no particular order. all: also what is being made, and how "
@@ -91,6 +106,9 @@ void add_ending(py::class_<ObjectsClient>& type) {
            "Frees the id now, and the memory with its last holder; on all nodes that share their objects.\n"
            "Returns how many hold it. birth: only the object of this birth; 0: any.\n"
            "Raises NotFound, VersionMismatch (the id is another's), Away, Indeterminate.")
+      .def("copies_made", &ObjectsClient::copies_made,
+           "copies_made($self)\n--\n\n"
+           "How many copies there were when this thread's last put() with copies returned.")
       .def("missed", &ObjectsClient::missed,
            "missed($self)\n--\n\n"
            "Names of nodes that had not dropped it when this thread's last delete() returned. They do when "

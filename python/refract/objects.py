@@ -27,7 +27,7 @@ import os
 
 from refract._refract import Buffer, NewObject, Object, Subscription, connect_objects
 from refract._refract import ObjectsClient as Client
-from refract.records import Copies, Listed, Notice, Places, Stat
+from refract.records import Copies, Listed, Notice, Places, Rank, RankedNode, Stat
 
 __all__ = [
     "Buffer",
@@ -38,6 +38,8 @@ __all__ = [
     "Notice",
     "Object",
     "Places",
+    "Rank",
+    "RankedNode",
     "Stat",
     "Subscription",
     "connect",

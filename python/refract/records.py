@@ -51,6 +51,25 @@ class Copies(NamedTuple):
     copies: int  # So many there are, on nodes that can be reached.
 
 
+class RankedNode(NamedTuple):
+    """What one node lacks of some objects, and about how long it would take to get it, as rank() has it."""
+
+    node: str
+    error: Exception | None  # NoSpace: all are more than its limit. Else nothing is known of it: all is 0.
+    missing_objects: int
+    missing_bytes: int
+    seconds: float  # By its paths to those that have them.
+    is_guessed: bool  # Not all of these paths were measured by pulls.
+    unreachable_objects: int  # Of the missing ones: it reaches no node that has them. Not in the seconds.
+
+
+class Rank(NamedTuple):
+    """The nodes by the time in which they could have some objects, as rank() has it."""
+
+    nodes: list[RankedNode]  # The quickest first.
+    errors: list[Exception | None]  # Of each id, in their order. Those with an error do not count.
+
+
 class Stat(NamedTuple):
     """Of all objects of a node; bytes are those of bodies and metadata, which is what the limit counts.
 

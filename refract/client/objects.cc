@@ -26,6 +26,7 @@ using runtime::Task;
 static_assert(Objects::kIdBytesMax == object::kIdBytesMax);
 static_assert(Objects::kMetadataBytesMax == object::kMetadataBytesMax);
 static_assert(Objects::kForever == object::wire::kForever);
+static_assert(Objects::kRankIdsMax == object::wire::kRankIdsMax);
 
 namespace {
 
@@ -280,6 +281,14 @@ Result<std::vector<ObjectPath>> Objects::paths() {
   ThreadState* const mine = thread_of(*client_);
   if (mine == nullptr) return fail(Code::kForked);
   return mine->wait_for(client::object_paths(mine->objects()));
+}
+
+Result<ObjectRank> Objects::rank(std::span<const Bytes> ids, uint64_t timeout_ms) {
+  const bool are_sound = !ids.empty() && ids.size() <= kRankIdsMax && std::ranges::all_of(ids, is_id);
+  if (!are_sound) return fail(Code::kInvalidArgument);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  return mine->wait_for(client::rank_nodes(mine->objects(), ids, ns_of(timeout_ms)));
 }
 
 Result<ObjectCopies> Objects::set_copies(Bytes id, uint32_t copies, uint64_t timeout_ms) {

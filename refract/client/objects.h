@@ -138,6 +138,14 @@ class REFRACT_API Objects {
 
   [[nodiscard]] Result<Subscription> subscribe();
   [[nodiscard]] Result<ObjectStat> stat();
+  // In how much time each node could have these objects, the quickest first: where a program that reads them
+  // should run. Each node says what it lacks, and estimates by the paths that its pulls have measured; what
+  // was never measured is guessed, and marked so. One that does not say so in time stands behind the others,
+  // with a code. An id without an object is told in `ids`, and does not count. Nothing is brought anywhere.
+  // kInvalidArgument: no ids, or more than kRankIdsMax. kTooLarge: they are too long for one message. kAway:
+  // the list of nodes has changed meanwhile. kUnsupported: the node shares its objects with no other.
+  static constexpr size_t kRankIdsMax = 256;
+  [[nodiscard]] Result<ObjectRank> rank(std::span<const Bytes> ids, uint64_t timeout_ms = 1'000);
   // The node's ways to the others. kUnsupported: it shares its objects with none.
   [[nodiscard]] Result<std::vector<ObjectPath>> paths();
   // What was wrong when a call of this thread last failed, for a person.

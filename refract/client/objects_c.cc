@@ -54,7 +54,7 @@ static_assert(is_same(REFRACT_OK, Code::kOk) && is_same(REFRACT_NOT_FOUND, Code:
               is_same(REFRACT_OVERLOADED, Code::kOverloaded) &&
               is_same(REFRACT_ACCESS_DENIED, Code::kAccessDenied) &&
               is_same(REFRACT_UNSUPPORTED, Code::kUnsupported) && is_same(REFRACT_FORKED, Code::kForked) &&
-              is_same(REFRACT_SYSTEM, Code::kSystem));
+              is_same(REFRACT_SYSTEM, Code::kSystem) && is_same(REFRACT_AWAY, Code::kAway));
 static_assert(REFRACT_NEW_ID_BYTES == Objects::kNewIdBytes && REFRACT_FOREVER == Objects::kForever);
 
 int number_of(Code code) noexcept {
@@ -254,6 +254,27 @@ int refract_object_set_copies(refract_objects* objects, const void* id, size_t i
   const auto said = objects->objects.set_copies(bytes_of(id, id_bytes), copies, timeout_ms);
   if (said && made != nullptr) *made = said->copies;
   return number_of(said.code());
+}
+
+int refract_objects_rank(refract_objects* objects, refract_rank_id* ids, size_t count, uint64_t timeout_ms,
+                         void (*visit)(void* context, const refract_ranked* node), void* context) {
+  std::vector<refract::Bytes> wanted;
+  wanted.reserve(count);
+  for (const refract_rank_id& one : std::span(ids, count)) wanted.push_back(bytes_of(one.id, one.id_bytes));
+  const auto rank = objects->objects.rank(wanted, timeout_ms);
+  if (!rank) return number_of(rank.code());
+  for (size_t i = 0; i < count; ++i) ids[i].code = number_of(rank->ids[i]);
+  for (const refract::RankedNode& one : rank->nodes) {
+    const refract_ranked node{.node = one.node.c_str(),
+                              .code = number_of(one.code),
+                              .is_guessed = one.is_guessed ? 1 : 0,
+                              .time_ns = one.time_ns,
+                              .missing_bytes = one.missing_bytes,
+                              .missing_objects = one.missing_objects,
+                              .unreachable_objects = one.unreachable_objects};
+    visit(context, &node);
+  }
+  return REFRACT_OK;
 }
 
 int refract_object_list(refract_objects* objects, uint64_t* cursor,

@@ -46,7 +46,8 @@ enum {
   REFRACT_ACCESS_DENIED = 12,
   REFRACT_UNSUPPORTED = 13,
   REFRACT_FORKED = 16,
-  REFRACT_SYSTEM = 18
+  REFRACT_SYSTEM = 18,
+  REFRACT_AWAY = 23
 };
 // A sentence for a person. Never NULL.
 REFRACT_C_API const char* refract_code_text(int code);
@@ -147,6 +148,27 @@ REFRACT_C_API int refract_object_prefetch(refract_objects* objects, const void* 
 // So many copies (0 to 16) are kept on different nodes. `made`: how many there are; may be NULL.
 REFRACT_C_API int refract_object_set_copies(refract_objects* objects, const void* id, size_t id_bytes,
                                             uint32_t copies, uint64_t timeout_ms, uint32_t* made);
+
+typedef struct refract_ranked {
+  const char* node;  // Its name. Valid during the call that shows it.
+  int code;          // REFRACT_OK, REFRACT_NO_SPACE; else nothing is known of it, and the numbers are 0.
+  int is_guessed;    // Not all of its paths were measured.
+  uint64_t time_ns;
+  uint64_t missing_bytes;
+  uint64_t missing_objects;
+  uint64_t unreachable_objects;  // Of the missing ones: it reaches no node that has them.
+} refract_ranked;
+typedef struct refract_rank_id {
+  const void* id;
+  size_t id_bytes;
+  int code;  // Filled in. Only objects with REFRACT_OK count.
+} refract_rank_id;
+// In how much time each node could have these objects: calls `visit` for each, the quickest first. At most
+// 256.
+REFRACT_C_API int refract_objects_rank(refract_objects* objects, refract_rank_id* ids, size_t count,
+                                       uint64_t timeout_ms,
+                                       void (*visit)(void* context, const refract_ranked* node),
+                                       void* context);
 
 typedef struct refract_listed {
   const void* id;  // Valid during the call that shows it.

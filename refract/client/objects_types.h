@@ -95,6 +95,26 @@ struct ObjectPath {
   std::vector<Point> curve;  // Of the sizes of which something is known.
 };
 
+// What one node lacks of some objects, and in how much time it could have them: Objects::rank().
+struct RankedNode {
+  std::string node;
+  // kOk: the node has said so. kNoSpace: likewise, and its objects.limit is less than all of them. Else
+  // nothing is known of it, and the numbers are 0. kAway: it is not reached. kDeadlineExceeded: no answer in
+  // time. kUnsupported: its version does not know the question. kMalformed: its answer made no sense.
+  Code code = Code::kUnavailable;
+  uint64_t missing_objects = 0;
+  uint64_t missing_bytes = 0;        // Bodies and metadata.
+  uint64_t time_ns = 0;              // An estimate, by its paths to those that have them.
+  bool is_guessed = false;           // Not all of these paths were measured by pulls.
+  uint64_t unreachable_objects = 0;  // Of the missing ones: it reaches no holder. Not in the time.
+};
+struct ObjectRank {
+  std::vector<RankedNode> nodes;  // The quickest first.
+  // Of each id, in their order. kNotFound: no node has it. kAway: some that may have it cannot be reached.
+  // kDeadlineExceeded: it was not found out in time. Only those with kOk count.
+  std::vector<Code> ids;
+};
+
 struct ObjectNotice {
   enum class Kind : uint8_t {
     kThere,    // Was sealed before.

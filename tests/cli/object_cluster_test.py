@@ -186,6 +186,48 @@ class SharedObjectCommands(unittest.TestCase):
         self.refused(WRONG, "--transfer is auto, send or read, not 'fast'", "c", "get", "x", "--transfer",
                      "fast")
 
+    def test_ranks_the_nodes_by_the_time_in_which_they_could_have_objects(self):
+        def ranked(*words):
+            said = self.do("c", "rank", "--for", "1min", "--json", *words)
+            return [json.loads(line) for line in said.splitlines()]
+
+        key, other = (f"{{{self.homes['a']}}}{number}" for number in range(2))
+        self.do("a", "put", key, data=bytes(MIB))
+        rows = ranked(key)
+        self.assertEqual(sorted(row["node"] for row in rows), ["a", "b", "c"])
+        self.assertEqual(rows[0], {"node": "a", "code": "ok", "missing_objects": 0, "missing_bytes": 0,
+                                   "time_ns": 0, "is_guessed": False, "unreachable_objects": 0})
+        for row in rows[1:]:
+            self.assertEqual((row["code"], row["missing_objects"], row["missing_bytes"]), ("ok", 1, MIB))
+            self.assertGreater(row["time_ns"], 0)
+            self.assertTrue(row["is_guessed"], "nothing was pulled yet")
+        self.do("c", "prefetch", key)
+        self.assertEqual([row["node"] for row in ranked(key)], ["a", "c", "b"])
+        # What c has pulled from a, it knows of the way there; b knows nothing.
+        self.do("a", "put", other, data=bytes(MIB))
+        guessed = {row["node"]: row["is_guessed"] for row in ranked(other)}
+        self.assertEqual(guessed, {"a": False, "b": True, "c": False})
+        lines = self.do("b", "rank", "--for", "1min", key, other).splitlines()
+        self.assertEqual(lines[0].split(), ["node", "missing", "bytes", "time"])
+        self.assertEqual(lines[1].split(), ["a", "0", "0", "0", "s"])
+        # A guess may be less than what was measured.
+        self.assertRegex("\n".join(sorted(lines[2:])),
+                         r"^b +2 +2,097,152 +~[0-9.]+ [mu]?s\nc +1 +1,048,576 +[0-9.]+ [mu]?s$")
+
+        done = self.run_object("b", "rank", "nothing", key)
+        self.assertEqual(done.returncode, NO)
+        self.assertIn("'nothing' does not count: no node has it", sentence(done))
+        self.assertEqual(done.stdout.decode().splitlines()[1].split()[:2], ["a", "0"])
+        with self.nodes["b"].stopped_server():
+            # It may still answer before the signal is there.
+            self.until(lambda: self.do("a", "rank", "--for", "300ms", key).splitlines()[-1] in
+                       ("b     it did not answer in time", "b     it cannot be reached"))
+        self.stop("b")
+        self.until(lambda: ranked(key)[-1] == {"node": "b", "code": "away"})
+        self.refused(WRONG, "the object's id is missing", "a", "rank")
+        self.refused(WRONG, "at most 256 ids are ranked at once, and 257 are named", "a", "rank",
+                     *(str(number) for number in range(257)))
+
     def test_waits_on_one_for_what_another_puts(self):
         for command, wait in (("get", "--wait"), ("wait", "--for"), ("prefetch", "--wait")):
             key = f"{{{self.homes['c']}}}{command}"
@@ -264,13 +306,15 @@ class SharedObjectCommands(unittest.TestCase):
             self.assertIn("sharing  no: objects stay on this node (--cluster-secret-file", alone.banner)
             self.assertEqual(alone.run("object", "put", "own", data=b"x").returncode, DONE)
             self.assertEqual(alone.run("object", "get", "another's").returncode, NO)
-            done = alone.run("object", "where", "own")
-            self.assertEqual(done.returncode, ELSE, sentence(done))
-            self.assertIn("--cluster-secret-file", sentence(done))
+            for action in ("where", "rank"):
+                done = alone.run("object", action, "own")
+                self.assertEqual(done.returncode, ELSE, sentence(done))
+                self.assertIn("--cluster-secret-file", sentence(done))
 
     def test_help_names_each_action_and_what_it_takes(self):
         page = run_client("object", "--help").stdout.decode()
-        for action, option in (("where", "--json"), ("prefetch", "--wait"), ("rm", "--birth")):
+        for action, option in (("where", "--json"), ("prefetch", "--wait"), ("rank", "--for"),
+                               ("rm", "--birth")):
             self.assertIn(f"  {action} ", page)
             own = run_client("object", action, "--help")
             self.assertEqual(own.returncode, DONE)

@@ -13,6 +13,7 @@
 #include "tests/cluster/shared_load.h"
 #include "tests/cluster/shared_nodes.h"
 
+#include "refract/base/units.h"
 #include "refract/object/testing/redis_process.h"
 
 namespace refract::test {
@@ -78,6 +79,30 @@ TEST_F(RedisDirectory, may_be_killed_stopped_emptied_and_restarted_under_load) {
   for (size_t i = 0; i < SharedNodes::kNodes; ++i) {
     EXPECT_THAT(nodes_.node(i).errors(), Not(HasSubstr(kPassword)));
   }
+}
+
+TEST_F(RedisDirectory, counts_copies_that_are_kept_and_they_outlive_it_and_a_server) {
+  ObjectClient a = nodes_.open(0);
+  ObjectClient b = nodes_.open(1);
+  ASSERT_TRUE(a.objects.put("kept", std::string(100'000, 'x'), "",
+                            {.copies = 2, .copies_timeout_ms = kPatience_ns / kMillisecond_ns}));
+  EXPECT_EQ(a.objects.copies_made(), 2U);
+  const auto three = b.objects.set_copies("kept", 3, kPatience_ns / kMillisecond_ns);
+  ASSERT_TRUE(three) << b.objects.trouble().to_string();
+  EXPECT_EQ(three->copies, 3U);
+  redis_.kill();
+  const pid_t server = nodes_.node(0).server();
+  send_signal(server, SIGKILL);
+  ASSERT_GT(nodes_.node(0).next_server(server), 0);
+  redis_.start();
+  EXPECT_EQ(nodes_.trouble_to_agree(), "");
+  EXPECT_TRUE(becomes_true([&] {
+    const auto places = b.objects.where("kept");
+    return places && places->copies == 3 && places->copies_wanted == 3;
+  }));
+  const auto none = b.objects.set_copies("kept", 0);
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->copies, 0U);
 }
 
 // Nothing is granted and nothing is denied without it; what is here is had all the same.

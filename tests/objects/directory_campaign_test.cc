@@ -22,6 +22,7 @@
 #include "refract/base/testing/linearizability/checker.h"
 #include "refract/base/testing/linearizability/history.h"
 #include "refract/base/testing/linearizability/picture.h"
+#include "refract/object/testing/rank_bodies.h"
 #include "refract/object/testing/test_cluster.h"
 
 namespace refract::campaign {
@@ -52,6 +53,7 @@ struct RunOutcome {
   uint64_t puts = 0;
   uint64_t gets = 0;
   uint64_t misses = 0;
+  uint64_t ranks = 0;
   uint64_t deletes = 0;
   uint64_t partial_deletes = 0;
   uint64_t away = 0;
@@ -73,6 +75,7 @@ struct RunOutcome {
     puts += other.puts;
     gets += other.gets;
     misses += other.misses;
+    ranks += other.ranks;
     deletes += other.deletes;
     partial_deletes += other.partial_deletes;
     away += other.away;
@@ -92,11 +95,12 @@ struct RunOutcome {
   }
   [[nodiscard]] std::string text() const {
     return fmt::format(
-        "{} puts, {} gets, {} misses, {} deletes, {} that missed a node, {} answers that a node is away, {} "
+        "{} puts, {} gets, {} misses, {} ranks, {} deletes, {} that missed a node, {} answers that a node is "
+        "away, {} "
         "pulls, {} of them from several, {} holders left, {} READs, {} times all were asked, {} kills, {} "
         "memories lost, {} lists, {} cuts, {} times two copies were counted, {} objects that outlived a "
         "memory, {} losses of Redis, {} cuts from it",
-        puts, gets, misses, deletes, partial_deletes, away, pulls, from_several, givers_left, reads,
+        puts, gets, misses, ranks, deletes, partial_deletes, away, pulls, from_several, givers_left, reads,
         asked_all, kills, losses, lists, cuts, promises, outlived, redis_losses, redis_cuts);
   }
 };
@@ -225,6 +229,11 @@ class DirectoryRun {
       call.kind = Kind::kGet;
       const uint64_t wait_ns = chance(0.2) ? world_.prng().below(5 * kMillisecond_ns) : 0;
       body = object::test::await_body(id.name, wait_ns);
+      // Where nodes are ranked, "no node has it" is a get's answer, too.
+      if (chance(0.1)) {
+        worker.method = object::wire::Method::kRank;
+        body = object::test::rank_body({id.name}, 10 * kMillisecond_ns);
+      }
     } else if (choice < 8) {
       worker.method = object::wire::Method::kPut;
       call.kind = Kind::kPut;
@@ -285,7 +294,7 @@ class DirectoryRun {
     outcome_.away += answer.code == Code::kAway ? 1 : 0;
     switch (recorder_.operation(worker.operation).kind) {
       case Kind::kGet:
-        got(answer, result);
+        worker.method == object::wire::Method::kRank ? ranked(answer, result) : got(answer, result);
         break;
       case Kind::kPut:
         result.outcome = put_outcome(answer.code);
@@ -298,6 +307,15 @@ class DirectoryRun {
     recorder_.end(worker.operation, result);
   }
 
+  void ranked(const object::test::Answer& answer, linearizability::Recorder::Return& result) {
+    const object::test::Ranked ranked = object::test::ranked_of(answer);
+    if (ranked.code != Code::kOk) return;
+    ++outcome_.ranks;
+    if (ranked.codes.size() != 1 || ranked.nodes.empty()) outcome_.wrong = "a rank without an id or a node";
+    if (ranked.codes.front() != Code::kNotFound) return;
+    result.outcome = Outcome::kAbsent;
+    ++outcome_.misses;
+  }
   void got(const object::test::Answer& answer, linearizability::Recorder::Return& result) {
     if (answer.code == Code::kNotFound) {
       result.outcome = Outcome::kAbsent;
@@ -615,6 +633,7 @@ TEST(DirectoryCampaign, in_redis_one_id_is_one_object_and_what_is_deleted_stays_
   SCOPED_TRACE(all.text());
   EXPECT_GT(all.puts, 20U);
   EXPECT_GT(all.gets, 20U);
+  EXPECT_GT(all.promises, 20U);
 }
 
 TEST(DirectoryCampaign, one_id_is_one_object_and_what_is_deleted_stays_away) {
@@ -624,6 +643,7 @@ TEST(DirectoryCampaign, one_id_is_one_object_and_what_is_deleted_stays_away) {
   EXPECT_GT(all.puts, 1'000U);
   EXPECT_GT(all.gets, 2'000U);
   EXPECT_GT(all.misses, 500U);
+  EXPECT_GT(all.ranks, 200U);
   EXPECT_GT(all.deletes, 200U);
   EXPECT_GT(all.partial_deletes, 20U);
   EXPECT_GT(all.away, 100U);

@@ -27,10 +27,13 @@ namespace refract::cli {
 [[nodiscard]] int set_copies_of_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int prefetch_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int show_paths(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int rank_nodes(const ObjectInvocation& invocation, Objects& objects, Client& client);
 
 // What to tell a person about a call that failed: what was done, and why.
 [[nodiscard]] Report explain_object(const Client& client, const Objects& objects, Code code,
                                     std::string_view what);
+// "1.5 ms"; "-" of 0.
+[[nodiscard]] std::string time_text(uint64_t ns);
 // The id as the invocation wants to see it: digits, or its bytes with what cannot be printed spelled.
 // "1 of 2 copies"
 [[nodiscard]] std::string copies_text(uint32_t copies, uint32_t wanted);

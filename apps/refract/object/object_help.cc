@@ -246,6 +246,26 @@ Options
 Examples
   $ refract object paths
 )"},
+    HelpPage{"rank", "which node could have objects soonest",
+             R"(refract object rank: which node could have objects soonest
+
+Usage: refract object rank [options] ID...
+
+Of a node that shares its objects: for each node, the quickest first, how many of these
+objects it lacks, how many bytes these are, and about how long it would take to get
+them: where a program that reads them should run. Each node estimates by the paths that
+its pulls have measured (refract object paths). With ~ before it a time is a guess,
+since some path was not used yet. Nodes of which nothing is known are the last, with
+the reason. Nothing is brought anywhere. Exit code 1 if some object is nowhere.
+
+Options
+      --for DURATION   Wait so long for what nodes say: 200ms, 5s. Default 1s.
+      --hex            ID is given as hexadecimal digits.
+      --json           A node a line: name, code, missing objects and bytes, time.
+
+Examples
+  $ refract object rank weights tokenizer
+)"},
 };
 
 constexpr std::string_view kNodeOptions = R"(

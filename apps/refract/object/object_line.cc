@@ -12,6 +12,7 @@
 
 #include "refract/arguments/command.h"
 #include "refract/base/units.h"
+#include "refract/client/objects.h"
 #include "refract/node/config/knobs.h"
 
 namespace refract::cli {
@@ -44,7 +45,7 @@ bool takes_one_id(std::string_view action) noexcept {
 }
 bool takes_ids(std::string_view action) noexcept {
   return action == "rm" || action == "keep" || action == "wait" || action == "digest" || action == "where" ||
-         action == "prefetch" || action == "copies";
+         action == "prefetch" || action == "copies" || action == "rank";
 }
 
 void add_node_options(Command& app, ObjectInvocation& to, ObjectTexts& texts) {
@@ -93,7 +94,7 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
   } else if (action == "copies") {
     app.add({.names = "--set", .to = &texts.copies});
     app.add({.names = "--wait", .to = &texts.wait});
-  } else if (action == "wait") {
+  } else if (action == "wait" || action == "rank") {
     app.add({.names = "--for", .to = &texts.wait});
   } else if (action == "subscribe") {
     app.add({.names = "--for", .to = &texts.wait});
@@ -186,7 +187,8 @@ Reported<> finish(ObjectInvocation& to, const ObjectTexts& texts) {
   if (!texts.timeout.empty()) {
     if (read = take(to, duration_of("--timeout", texts.timeout), to.base.timeout_ns); !read) return read;
   }
-  const char* const wait_flag = to.action == "wait" || to.action == "subscribe" ? "--for" : "--wait";
+  const bool is_for = to.action == "wait" || to.action == "subscribe" || to.action == "rank";
+  const char* const wait_flag = is_for ? "--for" : "--wait";
   if (read = read_wait(to, wait_flag, texts.wait); !read) return read;
   if (!texts.birth.empty()) {
     if (read = take(to, whole_number_of("--birth", texts.birth), to.birth); !read) return read;
@@ -209,6 +211,10 @@ Reported<> finish(ObjectInvocation& to, const ObjectTexts& texts) {
   to.file = texts.file;
   if (takes_one_id(to.action) || takes_ids(to.action)) {
     if (read = read_ids(to, texts); !read) return read;
+  }
+  if (to.action == "rank" && to.ids.size() > Objects::kRankIdsMax) {
+    return refuse(to, fmt::format("at most {} ids are ranked at once, and {} are named", Objects::kRankIdsMax,
+                                  to.ids.size()));
   }
   if (to.action == "rm" && to.birth != 0 && to.ids.size() > 1) {
     return refuse(to, "--birth is that of one object, and several are named");

@@ -36,7 +36,8 @@ constexpr Action kActions[] = {{"put", put_object},
                                {"where", locate_objects},
                                {"prefetch", prefetch_objects},
                                {"copies", set_copies_of_objects},
-                               {"paths", show_paths}};
+                               {"paths", show_paths},
+                               {"rank", rank_nodes}};
 
 // Does it with each id, says what is wrong with some, and returns the worst exit code.
 template <typename Do>

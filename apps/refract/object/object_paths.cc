@@ -17,15 +17,6 @@ namespace {
 
 constexpr size_t kPictureWidth = 36;
 
-std::string time_text(uint64_t ns) {
-  if (ns == 0) return "-";
-  const auto value = static_cast<double>(ns);
-  if (ns < 1'000) return fmt::format("{} ns", ns);
-  if (ns < 1'000'000) return fmt::format("{:.3g} us", value / 1e3);
-  if (ns < 1'000'000'000) return fmt::format("{:.3g} ms", value / 1e6);
-  return fmt::format("{:.3g} s", value / 1e9);
-}
-
 // Where times stand in a picture, from the shortest to the longest, each step a factor.
 class Scale {
  public:
@@ -104,6 +95,15 @@ documents::Value row_of(const ObjectPath& path) {
 }
 
 }  // namespace
+
+std::string time_text(uint64_t ns) {
+  if (ns == 0) return "-";
+  const auto value = static_cast<double>(ns);
+  if (ns < 1'000) return fmt::format("{} ns", ns);
+  if (ns < 1'000'000) return fmt::format("{:.3g} us", value / 1e3);
+  if (ns < 1'000'000'000) return fmt::format("{:.3g} ms", value / 1e6);
+  return fmt::format("{:.3g} s", value / 1e9);
+}
 
 int show_paths(const ObjectInvocation& invocation, Objects& objects, Client& client) {
   const auto paths = objects.paths();

@@ -404,13 +404,7 @@ Task<Code> set_object_copies(ObjectPeer& peer, std::span<const std::byte> id, Ob
   const ObjectPeer::Outcome outcome = co_await peer.drive(
       [&](ObjectLink& link) { return ask_copies(link, id, copies, timeout_ns); }, /*may_repeat=*/false);
   if (outcome.code == Code::kAway) note_away(peer);
-  if (outcome.code == Code::kUnsupported) {
-    peer.set_trouble(
-        {Code::kUnsupported,
-         "the node keeps no copies: it shares its objects with no other node, or has its directory "
-         "in a Redis",
-         "see --cluster-nodes, --cluster-secret-file and --objects-directory"});
-  }
+  if (outcome.code == Code::kUnsupported) note_shares_nothing(peer);
   co_return outcome.code;
 }
 

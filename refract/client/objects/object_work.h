@@ -90,6 +90,9 @@ struct Until {
                                                std::span<Code> codes, Until until,
                                                const PrefetchOptions& options);
 [[nodiscard]] runtime::Task<Result<std::vector<ObjectPath>>> object_paths(ObjectPeer& peer);
+// In how much time each node could have them, found out within `timeout_ns`.
+[[nodiscard]] runtime::Task<Result<ObjectRank>> rank_nodes(ObjectPeer& peer, std::span<const Bytes> ids,
+                                                           uint64_t timeout_ns);
 [[nodiscard]] runtime::Task<Result<ObjectPage>> list_objects(ObjectPeer& peer, uint64_t cursor,
                                                              Listing listing);
 

@@ -54,6 +54,25 @@ constexpr uint64_t kSoundBytesMax = uint64_t{1} << 48;
   return true;
 }
 
+// The answer of rank about so many ids.
+[[nodiscard]] bool take_ranked(std::span<const std::byte> bytes, size_t ids, ObjectAnswers::Ranked& ranked) {
+  const auto reply = take<wire::RankReply>(bytes);
+  if (!reply || reply->ids != ids || reply->told > reply->nodes) return false;
+  for (size_t i = 0; i < ids; ++i) {
+    const auto code = take<uint16_t>(bytes);
+    if (!code) return false;
+    ranked.ids.push_back(code_from_wire(*code));
+  }
+  for (size_t i = 0; i < reply->told; ++i) {
+    const auto node = take<wire::RankedNode>(bytes);
+    if (!node || node->name_bytes == 0 || node->name_bytes > bytes.size()) return false;
+    ranked.nodes.push_back(
+        {.name = text_of(bytes.first(node->name_bytes)), .code = code_from_wire(node->code), .node = *node});
+    bytes = bytes.subspan(node->name_bytes);
+  }
+  return bytes.empty();
+}
+
 // What follows `count` times: a struct, then an id.
 template <typename Entry, typename Take>
 [[nodiscard]] bool take_entries(std::span<const std::byte> bytes, uint32_t count, Take take_one) {
@@ -335,6 +354,26 @@ Task<Result<wire::CopiesAnswer>> ObjectCalls::set_copies(std::span<const std::by
   const auto said = take<wire::CopiesAnswer>(bytes);
   if (!said || !bytes.empty()) co_return fail(Code::kMalformed);
   co_return *said;
+}
+
+Task<Result<ObjectCalls::Ranked>> ObjectCalls::rank(std::span<const std::span<const std::byte>> ids,
+                                                    uint64_t timeout_ns, uint64_t deadline_ns) {
+  if (ids.empty() || ids.size() > wire::kRankIdsMax) co_return fail(Code::kInvalidArgument);
+  const wire::RankRequest request{
+      .timeout_ns = timeout_ns, .count = static_cast<uint16_t>(ids.size()), .reserved = {}};
+  std::vector<std::byte> body(bytes_of(request).begin(), bytes_of(request).end());
+  for (const std::span<const std::byte> id : ids) {
+    body.push_back(static_cast<std::byte>(id.size()));
+    body.insert(body.end(), id.begin(), id.end());
+  }
+  if (body.size() > session_.payload_bytes_max()) co_return fail(Code::kTooLarge);
+  if (deadline_ns == 0) deadline_ns = deadline_or_default(0) + std::min(timeout_ns, kForever_ns / 4);
+  const Answer answer =
+      co_await ask({.method = Method::kRank, .head = body, .tail = {}, .deadline_ns = deadline_ns});
+  if (answer.reply.code != Code::kOk) co_return fail(read_outcome(answer));
+  Ranked ranked;
+  if (!take_ranked(answer.reply.bytes, ids.size(), ranked)) co_return fail(Code::kMalformed);
+  co_return std::move(ranked);
 }
 
 Task<Code> ObjectCalls::keep(std::span<const std::byte> id, bool is_kept, uint64_t deadline_ns) {

@@ -31,9 +31,9 @@
 #include "refract/base/units.h"
 #include "refract/kv/calls/lender.h"
 #include "refract/memory/host/shared_buffer.h"
+#include "refract/object/calls/object_answers.h"
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/layout/object_layout.h"
-#include "refract/object/layout/object_paths_wire.h"
 #include "refract/object/layout/object_wire.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
@@ -74,7 +74,7 @@ struct Making {
   [[nodiscard]] uint64_t birth() const noexcept { return birth_of(id, claim); }
 };
 
-class ObjectCalls {
+class ObjectCalls : public ObjectAnswers {
  public:
   // Both outlive this.
   ObjectCalls(rpc::Session& session, runtime::Shard& shard, const ObjectCallsOptions& options = {});
@@ -134,31 +134,17 @@ class ObjectCalls {
                                                                uint64_t timeout_ns, Room& room,
                                                                uint64_t deadline_ns = 0);
 
-  struct Places {
-    wire::WhereReply reply{};
-    std::vector<std::string> nodes;
-  };
   [[nodiscard]] runtime::Task<Result<Places>> where(std::span<const std::byte> id, uint64_t deadline_ns = 0);
 
-  struct Path {
-    std::string name;
-    wire::PathEntry path;
-  };
-  struct Paths {
-    std::vector<Path> paths;  // From number `first` on.
-    uint32_t next = 0;        // 0: that is all.
-  };
   [[nodiscard]] runtime::Task<Result<Paths>> paths(uint32_t first, uint64_t deadline_ns = 0);
 
-  // So many copies on different nodes; ends when there are so many, or behind `timeout_ns`. Sent once.
-  struct KeptCopies {
-    uint64_t birth = 0;
-    uint64_t timeout_ns = 0;
-    uint8_t wanted = 0;
-  };
   [[nodiscard]] runtime::Task<Result<wire::CopiesAnswer>> set_copies(std::span<const std::byte> id,
                                                                      KeptCopies copies,
                                                                      uint64_t deadline_ns = 0);
+  // In how much time each node could have them, found out within `timeout_ns`. kTooLarge: they do not fit one
+  // message.
+  [[nodiscard]] runtime::Task<Result<Ranked>> rank(std::span<const std::span<const std::byte>> ids,
+                                                   uint64_t timeout_ns, uint64_t deadline_ns = 0);
 
   struct Listed {
     std::string id;

@@ -8,6 +8,7 @@
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/object/directory/directory_outside.h"
+#include "refract/object/directory/directory_ranker.h"
 
 namespace refract::object {
 
@@ -38,6 +39,7 @@ Task<> Signal::wait_until(uint64_t moment_ns) {
 
 Directory::State::State(const Parts& given)
     : parts(given),
+      ranker(std::make_unique<Ranker>(*this)),
       pull_room({.store = given.store, .shard = given.shard, .growth = given.growth, .pins = given.pins}),
       care(given.shard) {
   if (parts.outside != nullptr) outside = std::make_unique<Outside>(*this, *parts.outside);
@@ -226,6 +228,8 @@ void Directory::State::handle(const rpc::IncomingCall& call) {
       return copies(from, body);
     case DirectoryMethod::kBind:
       return bind(from, peer, body);
+    case DirectoryMethod::kEstimate:
+      return ranker->estimate(from, body);
     case DirectoryMethod::kDrop:
     case DirectoryMethod::kForget:
     case DirectoryMethod::kAppeared:
@@ -348,6 +352,10 @@ void Directory::set_copies(std::string_view id, uint64_t birth, uint8_t wanted, 
       {.id = std::string(id), .birth = birth, .wanted = wanted, .until_ns = until_ns}, std::move(take)));
 }
 
+void Directory::rank(std::vector<std::string> ids, uint64_t until_ns, TakeRanked take) {
+  state_->ranker->rank(std::move(ids), until_ns, std::move(take));
+}
+
 void Directory::release(uint64_t bytes) {
   state_->release_some(bytes);
 }
@@ -411,6 +419,7 @@ Directory::Counts Directory::counts() const noexcept {
     counts.home = outside.home;
     counts.is_complete = outside.is_complete && peer.has_reported;
     counts.conflicts += outside.conflicts;
+    counts.short_ones = state_->outside->unsettled.size();
     counts.streams += peer.collects ? 1 : 0;
   }
   return counts;

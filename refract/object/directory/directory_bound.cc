@@ -2,7 +2,7 @@
 // Bound copies at the member that has them: it binds what a home says, brings what it does not have, and asks
 // before it lets one go (docs/design/054-copies.md).
 #include "refract/kv/layout/wire.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 
 namespace refract::object {
 
@@ -25,7 +25,9 @@ void Directory::State::bind(const rpc::Responder& from, const Peer& peer, std::s
   Code code = id.take_last(body, request->id_bytes);
   const CopiesWord word{request->word};
   if (code == Code::kOk && (request->birth == 0 || !word.is_sound())) code = Code::kInvalidArgument;
-  if (code == Code::kOk && home_of(id.text()) != *peer.index) code = Code::kAccessDenied;
+  // Of a home that is no member each member may say it.
+  const bool may_say = outside != nullptr || home_of(id.text()) == *peer.index;
+  if (code == Code::kOk && !may_say) code = Code::kAccessDenied;
   if (code == Code::kOk) code = take_bind(Named(id.text(), request->birth), word, request->may_pull != 0);
   answer(from, code);
 }
@@ -103,6 +105,7 @@ CopiesWord Directory::State::word_for(const std::string& id, uint64_t birth) con
 }
 
 void Directory::State::say_held(const std::string& id, const Object& object) {
+  if (outside != nullptr && object.copies.is_bound()) outside->look_after(Named(id, object.birth));
   say({.kind = ChangeKind::kHolds,
        .id = id,
        .birth = object.birth,
@@ -147,7 +150,10 @@ void Directory::State::released(const Change& change, Code code) {
   const auto at = releasing.find(Named(id, birth));
   if (at == releasing.end() || at->second != change.ticket) return;
   releasing.erase(at);
-  if (code != Code::kOk) return parts.store.put_behind(text_bytes(id), birth);
+  if (code != Code::kOk) {
+    if (outside != nullptr) start(outside->bring_one_more(Named(id, birth)));
+    return parts.store.put_behind(text_bytes(id), birth);
+  }
   ++counts.released;
   parts.store.set_copies(text_bytes(id), birth, {});
   if (asker != nullptr) asker->store_changed();

@@ -5,7 +5,7 @@
 
 #include "refract/kv/layout/wire.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/directory/directory_state.h"
+#include "refract/object/directory/directory_outside.h"
 #include "refract/object/directory/directory_use.h"
 
 namespace refract::object {
@@ -40,8 +40,8 @@ Task<> Directory::State::set_copies_for_asker(CopiesWish wish, TakeCopies take_k
     if (wish.birth == 0 && object) wish.birth = object->birth;
     const bool is_here = object && object->birth == wish.birth;
     Peer& home = *peer_at(home_of(wish.id));
-    if (home.is_outside()) {
-      kept = {.code = Code::kUnsupported};
+    if (home.is_outside() && home.is_reached() && home.is_agreed) {
+      kept = co_await outside->keep_copies(wish);
     } else if (is_self(*home.index)) {
       kept = copies_here(wish.id, wish.birth, wish.wanted);
     } else if (home.session != nullptr && home.is_agreed) {
@@ -130,7 +130,7 @@ std::vector<MemberIndex> Directory::State::by_place(std::string_view id) const {
   std::vector<MemberIndex> members(by_index.size());
   members.resize(routing->nodes_of(cluster::slot_of(id), members));
   const auto home = std::ranges::find(members, self);
-  if (home != members.end()) std::rotate(home, home + 1, members.end());
+  if (outside == nullptr && home != members.end()) std::rotate(home, home + 1, members.end());
   return members;
 }
 
@@ -138,7 +138,8 @@ HomeTable::MemberSet Directory::State::present() const {
   MemberSet present;
   const uint64_t now_ns = parts.shard.now_ns();
   for (size_t i = 0; i < by_index.size(); ++i) {
-    const bool is_here = i == self || by_index[i]->caller.bits != 0;
+    const bool has_stream = outside == nullptr ? by_index[i]->caller.bits != 0 : outside->current[i];
+    const bool is_here = i == self || has_stream;
     present.set(i, is_here || now_ns < by_index[i]->grace_until_ns);
   }
   return present;
@@ -146,7 +147,7 @@ HomeTable::MemberSet Directory::State::present() const {
 
 // A home that has just begun does not know yet what others have.
 bool Directory::State::are_all_heard() const {
-  const MemberSet heard = table.heard();
+  const MemberSet heard = outside == nullptr ? table.heard() : outside->heard;
   const uint64_t now_ns = parts.shard.now_ns();
   for (size_t i = 0; i < by_index.size(); ++i) {
     if (!heard[i] && now_ns < by_index[i]->grace_until_ns) return false;
@@ -209,12 +210,13 @@ bool Directory::State::order_copies(const HomeTable::Bound& bound, const Named& 
 
 bool Directory::State::can_be_ordered(MemberIndex member) const {
   const Peer& peer = *by_index[member];
-  return table.is_current(member) && (is_self(member) || peer.is_agreed) && peer.copies_ordered < kOrderedMax;
+  const bool is_current = outside == nullptr ? table.is_current(member) : outside->current[member];
+  return is_current && (is_self(member) || peer.is_agreed) && peer.copies_ordered < kOrderedMax;
 }
 
 void Directory::State::order_bind(MemberIndex member, const Named& named, bool may_pull) {
   if (is_self(member)) {
-    start(bind_here(named, may_pull));
+    start(outside == nullptr ? bind_here(named, may_pull) : outside->bind_here(named, may_pull));
   } else {
     order(*by_index[member], Method::kBind, named.first, named.second, may_pull);
   }
@@ -263,14 +265,22 @@ Code Directory::State::release_at_home(MemberIndex member, const Change& change)
 }
 
 Task<Code> Directory::State::send_bind(rpc::Session& session, MemberIndex member, const Order& order) {
+  const Named named(order.id, order.birth);
   const HomeTable::Bound bound = table.bound(order.id, order.birth);
-  const auto placing = placings.find(Named(order.id, order.birth));
+  const auto placing = placings.find(named);
   const bool is_ordered = placing != placings.end() && placing->second.ordered.contains(member);
+  bool is_behind = bound.behind[member];
+  CopiesWord word = bound.wish;
+  if (outside != nullptr) {
+    const auto at = outside->words.find(named);
+    is_behind = at != outside->words.end();
+    word = is_behind ? at->second : CopiesWord();
+  }
   // It has changed since.
-  if (order.may_pull ? !is_ordered : !bound.behind[member]) co_return Code::kOk;
+  if (order.may_pull ? !is_ordered || !word.is_bound() : !is_behind) co_return Code::kOk;
   const wire::BindRequest request{.list_version = list_version,
                                   .birth = order.birth,
-                                  .word = bound.wish.bits,
+                                  .word = word.bits,
                                   .id_bytes = static_cast<uint16_t>(order.id.size()),
                                   .may_pull = static_cast<uint8_t>(order.may_pull ? 1 : 0),
                                   .reserved = 0};

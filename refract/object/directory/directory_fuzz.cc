@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/object/testing/rank_bodies.h"
 #include "refract/object/testing/test_directory.h"
 
 namespace {
@@ -136,6 +137,7 @@ class World {
         if (node_.list.version < kLatestVersion) node_.follow(node_.list.version + 1);
         return;
       default:
+        if (what == 15 || what == 23) return rank(input, what == 23);
         ends_at_once_ = what > 250;
         return node_.settle();
     }
@@ -144,9 +146,10 @@ class World {
   // What cannot be guessed stands for itself where the input has 0: the list, and the number of the stream.
   void call(Caller& caller, Input& input) {
     // Those of transfers stand behind.
-    const uint8_t number = input.byte() % 15;
-    const auto method = static_cast<uint16_t>(number < 10 ? wire::kDirectoryMethodsBegin + number
-                                                          : wire::kTransferMethodsBegin + number - 10);
+    const uint8_t number = input.byte() % 16;
+    auto method = static_cast<uint16_t>(number < 10 ? wire::kDirectoryMethodsBegin + number
+                                                    : wire::kTransferMethodsBegin + number - 10);
+    if (number == 15) method = static_cast<uint16_t>(Method::kEstimate);
     std::string body = input.text();
     if (method >= wire::kTransferMethodsBegin)
       return start(caller, method, of_transfer(method, body, input), true);
@@ -210,6 +213,14 @@ class World {
         return start(client_, method(wire::Method::kEvict), test::body_of(wire::EvictRequest{100}), false);
     }
   }
+  // Of ids that there may be, or with a body of the input's.
+  void rank(Input& input, bool has_body) {
+    const uint64_t timeout_ns = input.byte() * 20 * refract::kMillisecond_ns;
+    const std::string body =
+        has_body ? input.text()
+                 : test::rank_body({ids_.begin(), ids_.begin() + input.byte() % 7}, timeout_ns);
+    start(client_, static_cast<uint16_t>(wire::Method::kRank), body, false);
+  }
   void start(Caller& caller, uint16_t method, const std::string& body, bool is_checked) {
     if (caller.calls.size() == kCallsMax) return;
     const uint64_t id = caller.peer->start({.method = method, .head = test::as_bytes(body)});
@@ -239,6 +250,9 @@ class World {
     }
     if (method == static_cast<uint16_t>(Method::kLookUp)) {
       return {Code::kOk, test::body_of(wire::LookUpReply{})};
+    }
+    if (method == static_cast<uint16_t>(Method::kEstimate)) {
+      return {Code::kOk, test::body_of(wire::EstimateReply{})};
     }
     if (method == static_cast<uint16_t>(Method::kAsk)) return {Code::kOk, test::body_of(wire::AskReply{})};
     return {method >= wire::kDirectoryMethodsBegin ? Code::kOk : Code::kNotFound, ""};

@@ -65,7 +65,9 @@ class HostileMemberTest : public testing::Test {
             {Method::kDrop, body},
             {Method::kForget, body},
             {Method::kAsk, test::ask_body(kVersion, id)},
-            {Method::kAppeared, body}};
+            {Method::kAppeared, body},
+            {Method::kEstimate,
+             test::body_of(wire::EstimateRequest{.list_version = kVersion, .count = 0, .reserved = {}})}};
   }
 
   ToldNode node;
@@ -128,7 +130,7 @@ TEST_F(HostileMemberTest, nothing_but_hello_comes_first) {
   }
   (void)hello(peer);
   EXPECT_EQ(look_up(peer), Code::kOk);
-  EXPECT_EQ(node.call(peer, 0x60a, named_body(kVersion, id, 7)).code, Code::kUnsupported);
+  EXPECT_EQ(node.call(peer, 0x60b, named_body(kVersion, id, 7)).code, Code::kUnsupported);
 }
 
 TEST_F(HostileMemberTest, a_member_of_another_list_is_refused_and_told_which_one_it_is) {

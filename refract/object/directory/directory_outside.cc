@@ -22,6 +22,11 @@ void Directory::State::Outside::reach() {
   peer.index = kOutside;
   peer.was_reported_to = false;
   peer.is_open_outside = false;
+  current.reset();
+  heard.reset();
+  words.clear();
+  unsettled.clear();
+  start_care();
   state.start_peer(peer);
   home.reach({.list_version = state.list_version,
               .list_digest = state.list_digest,
@@ -39,6 +44,9 @@ void Directory::State::Outside::home_opened() noexcept {
 void Directory::State::Outside::home_closed() noexcept {
   peer.is_open_outside = false;
   undone_drops_.clear();
+  current.reset();
+  heard.reset();
+  words.clear();
   state.start_peer(peer);
 }
 
@@ -48,7 +56,11 @@ Task<Code> Directory::State::Outside::send_page(uint32_t run, const Page& page) 
   std::vector<OutsideHome::Change> changes;
   changes.reserve(page.changes.size());
   for (const Change& change : page.changes) {
-    changes.push_back({.kind = change.kind, .id = change.id, .birth = change.birth, .parts = change.parts});
+    changes.push_back({.kind = change.kind,
+                       .id = change.id,
+                       .birth = change.birth,
+                       .parts = change.parts,
+                       .copies = change.copies});
   }
   peer.sending = page.changes;
   std::vector<Code> codes;

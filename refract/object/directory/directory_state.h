@@ -216,7 +216,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   struct Outside;                                // directory_outside.h
   std::unique_ptr<Outside> outside;              // A home of all ids; null: members are homes.
   std::unordered_map<uint64_t, Caller> callers;  // By session.
-
+  struct Ranker;                                 // directory_ranker.h
+  std::unique_ptr<Ranker> ranker;
   HomeTable table;
   std::unordered_map<std::string, std::map<MemberIndex, uint64_t>> watchers;  // Members to tell, until when.
   std::vector<Removal*> removals;                                             // In their tasks' frames.
@@ -225,7 +226,6 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   std::map<Named, char> granted;     // What this node makes, or may make.
   bool is_ticking = false;
   bool is_ending = false;
-
   std::unordered_map<std::string, std::unique_ptr<Want>> wants;
   PullRoom pull_room;
   std::map<std::string, Pulling> pulls;
@@ -237,7 +237,6 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   bool is_caring = false;
   bool looks_at_all = false;  // At all births with a wish, not at the short ones alone.
   Signal care;
-
   std::map<std::string, Binding> binding;  // What this member is to have, and does not have yet.
   std::deque<std::string> to_bring;
   size_t brought_now = 0;

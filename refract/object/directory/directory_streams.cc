@@ -89,9 +89,10 @@ Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session* session) {
                                    .name_bytes = static_cast<uint16_t>(name.size()),
                                    .reserved = {}};
   const CallFront front({struct_bytes(request), text_bytes(name)});
+  const uint64_t began_ns = parts.shard.refresh_now();
   const runtime::OpResult reply = co_await session->call(
       {.method = static_cast<uint16_t>(DirectoryMethod::kHello), .head = front.bytes()},
-      parts.shard.now_ns() + kCallTimeout_ns);
+      began_ns + kCallTimeout_ns);
   if (reply.value == 0) co_return Code::kUnavailable;
   if (reply.code != Code::kOk) co_return reply.code;
   std::span<const std::byte> bytes = reply.bytes;
@@ -100,6 +101,7 @@ Task<Code> Directory::State::say_hello(Peer& peer, rpc::Session* session) {
   // Another node answers at that address.
   if (bytes.size() != said->name_bytes || text_of(bytes) != peer.name) co_return Code::kNotFound;
   peer.stream = said->stream;
+  peer.hello_ns = std::max<uint64_t>(parts.shard.refresh_now() - began_ns, 1);
   co_return Code::kOk;
 }
 

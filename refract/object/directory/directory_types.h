@@ -93,6 +93,7 @@ struct DirectoryTypes {
     rpc::Session* session = nullptr;   // To it.
     bool is_open_outside = false;      // It is the home outside, and can be spoken to.
     uint32_t run = 0;                  // Of the tasks that use that session, under this list.
+    uint64_t hello_ns = 0;             // What its last answer to a hello took.
     bool is_agreed = false;            // It has taken our hello,
     uint64_t stream = 0;               // as the one of this number,
     bool collects = false;             // which takes changes,

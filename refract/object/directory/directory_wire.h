@@ -30,6 +30,7 @@ enum class DirectoryMethod : uint16_t {
   kAppeared = 0x607,
   kCopies = 0x608,
   kBind = 0x609,
+  kEstimate = 0x60a,
 };
 
 // kHello: who the caller is. HelloRequest | name -> HelloReply | name of the one that answers. It changes
@@ -175,5 +176,33 @@ struct AskReply {
   uint8_t tombstones;
 };
 static_assert(sizeof(AskRequest) == 16 && sizeof(AskReply) == 24);
+
+// kEstimate: in how much time the one that is asked could have some objects. EstimateRequest, then `count`
+// times a WantedObject | id | holders, a byte each -> EstimateReply. It changes nothing.
+struct EstimateRequest {
+  uint64_t list_version;
+  uint16_t count;  // At most kRankIdsMax; 0: only whether there is an answer.
+  uint8_t reserved[6];
+};
+struct WantedObject {
+  uint64_t birth;
+  uint64_t body_bytes;
+  uint32_t metadata_bytes;
+  uint16_t id_bytes;
+  uint8_t holders;  // At most kHoldersMax of them.
+  uint8_t reserved;
+
+  static constexpr size_t kHoldersMax = 16;
+};
+struct EstimateReply {
+  uint64_t time_ns;        // By its own paths, for what is missing and can be had.
+  uint64_t missing_bytes;  // Bodies and metadata of what is not there.
+  uint64_t room_bytes;     // It may have so many bytes of objects, all together.
+  uint32_t missing;        // Objects,
+  uint32_t unreachable;    // and those of them of which it has no session to a holder.
+  uint8_t is_guessed;      // 1: a path of these was not measured yet.
+  uint8_t reserved[7];
+};
+static_assert(sizeof(EstimateRequest) == 16 && sizeof(WantedObject) == 24 && sizeof(EstimateReply) == 40);
 
 }  // namespace refract::object::wire

@@ -187,6 +187,28 @@ TEST(DirectoryFormat, the_page_shows_how_copies_are_bound) {
                                            .text("apple"));
 }
 
+TEST(DirectoryFormat, the_page_shows_how_a_member_estimates) {
+  expect_page_shows("### estimate in hex",
+                    Bytes()
+                        .add(EstimateRequest{.list_version = kList, .count = 1, .reserved = {}})
+                        .add(WantedObject{.birth = apple(),
+                                          .body_bytes = 3,
+                                          .metadata_bytes = 2,
+                                          .id_bytes = 5,
+                                          .holders = 2,
+                                          .reserved = 0})
+                        .text("apple")
+                        .members({0, 2}));
+  expect_page_shows("### Its answer: in 50 us, at a guess, in hex",
+                    Bytes().add(EstimateReply{.time_ns = 50'000,
+                                              .missing_bytes = 5,
+                                              .room_bytes = 1 << 30,
+                                              .missing = 1,
+                                              .unreachable = 0,
+                                              .is_guessed = 1,
+                                              .reserved = {}}));
+}
+
 // The page's two tables name each number.
 TEST(DirectoryFormat, numbers_of_methods_and_kinds_stay_as_they_are) {
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kHello), 0x600);
@@ -199,6 +221,7 @@ TEST(DirectoryFormat, numbers_of_methods_and_kinds_stay_as_they_are) {
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kAppeared), 0x607);
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kCopies), 0x608);
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kBind), 0x609);
+  EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kEstimate), 0x60a);
   EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kGone), 2);
   EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kUnclaims), 4);
   EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kComing), 6);

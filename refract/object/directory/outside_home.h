@@ -33,6 +33,7 @@ class OutsideHome {
     std::string id;
     uint64_t birth = 0;
     ObjectParts parts;
+    CopiesWord copies = {};  // Of what is held.
   };
   struct Page {
     std::span<const Change> changes;
@@ -48,6 +49,13 @@ class OutsideHome {
     MemberSet missing;  // Have not acknowledged,
     MemberSet unknown;  // and without a stream now.
   };
+  // What is known of the bound copies of an object.
+  struct Copies {
+    Code code = Code::kUnavailable;  // kNotFound; kVersionMismatch: of another birth, which is told.
+    uint64_t birth = 0;
+    HomeTable::Bound bound;
+    MemberSet current;  // Members that have a stream, and have ended its report.
+  };
   // Who speaks, under which list.
   struct Speaker {
     uint64_t list_version = 0;
@@ -62,6 +70,7 @@ class OutsideHome {
     MemberSet unknown;           // Members that it has not heard from, as of its last word.
     uint64_t conflicts = 0;      // Births that were buried because another one stays.
     uint64_t repeated = 0;       // Writes that came too late, and were done again.
+    uint64_t streams_begun = 0;  // By all members, as of its last word.
     uint64_t streams_ended = 0;  // Of this member, by the home or with a connection.
   };
 
@@ -100,6 +109,10 @@ class OutsideHome {
                                                                                LookUp how) = 0;
   // From now on this birth is refused everywhere: each member is told, and this one too.
   [[nodiscard]] virtual runtime::Task<Buried> bury(std::string id, uint64_t birth) = 0;
+
+  // So many copies are to be bound from now on (wire::CopiesRequest::kAsItIs: nothing is changed); `birth` 0:
+  // of whichever birth there is. kIndeterminate: it may be so.
+  [[nodiscard]] virtual runtime::Task<Copies> copies(std::string id, uint64_t birth, uint8_t wanted) = 0;
 
   [[nodiscard]] virtual Counts counts() const noexcept = 0;
   // Where it is, for people.

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "refract/object/layout/object_lists_wire.h"
+#include "refract/object/layout/object_rank_wire.h"
 
 namespace refract::object::wire {
 
@@ -38,6 +39,7 @@ enum class Method : uint16_t {
   kStat = 0x40e,
   kWhere = 0x40f,
   kCopies = 0x410,
+  kRank = 0x411,
 };
 
 // Of times to wait: no end.

@@ -231,6 +231,35 @@ TEST(ObjectFormat, the_page_shows_what_an_owner_tells_of_itself_and_of_other_nod
                     Bytes().add(CopiesAnswer{.birth = birth(), .wanted = 3, .counted = 2, .reserved = {}}));
 }
 
+TEST(ObjectFormat, the_page_shows_how_nodes_are_ranked) {
+  expect_page_shows(
+      "### rank in hex",
+      Bytes().add(RankRequest{.timeout_ns = kSecond_ns, .count = 2, .reserved = {}}).text("\5apple\3fig"));
+  const RankedNode here{.time_ns = 0,
+                        .missing_bytes = 0,
+                        .missing = 0,
+                        .unreachable = 0,
+                        .code = 0,
+                        .is_guessed = 0,
+                        .name_bytes = 1,
+                        .reserved = {}};
+  RankedNode there = here;
+  there.time_ns = 50'000;
+  there.missing_bytes = 5;
+  there.missing = 1;
+  there.is_guessed = 1;
+  expect_page_shows("### Its answer: a has it, and c not yet, in hex",
+                    Bytes()
+                        .add(RankReply{.ids = 2, .told = 2, .nodes = 2, .reserved = {}})
+                        .add(uint16_t{0})
+                        .add(static_cast<uint16_t>(Code::kNotFound))
+                        .add(here)
+                        .text("a")
+                        .add(there)
+                        .text("c"));
+  EXPECT_EQ(static_cast<uint16_t>(Method::kRank), 0x411);
+}
+
 TEST(ObjectFormat, the_page_shows_lists_and_notices) {
   expect_page_shows("### list in hex", Bytes().add(ListRequest{0}));
   expect_page_shows("### Its answer, one object, in hex",

@@ -99,6 +99,24 @@ class Elsewhere {
   using TakeCopies = std::function<void(const KeptCopies&)>;
   virtual void set_copies(std::string_view id, uint64_t birth, uint8_t wanted, uint64_t until_ns,
                           TakeCopies take) = 0;
+  // In how much time each node could have these objects, the quickest first; at most wire::kRankIdsMax. Ends
+  // at that moment of the shard's clock at the latest.
+  struct RankedMember {
+    std::string name;
+    Code code = Code::kDeadlineExceeded;  // As wire::RankedNode has it, but kUnavailable for kAway.
+    uint64_t time_ns = 0;
+    uint64_t missing_bytes = 0;
+    uint32_t missing = 0;
+    uint32_t unreachable = 0;
+    bool is_guessed = false;
+  };
+  struct Ranked {
+    Code code = Code::kUnavailable;  // kOverloaded: too many are under way.
+    std::vector<Code> ids;           // kUnavailable: some node that may have it was not reached.
+    std::vector<RankedMember> members;
+  };
+  using TakeRanked = std::function<void(const Ranked&)>;
+  virtual void rank(std::vector<std::string> ids, uint64_t until_ns, TakeRanked take) = 0;
   // So many bytes are missing here: copies that are kept may become others' for them.
   virtual void release(uint64_t bytes) = 0;
 

@@ -19,8 +19,8 @@ namespace {
 constexpr size_t kPayloadBytesMin = 512;
 
 constexpr std::array<std::string_view, ObjectService::kMethods> kNames = {
-    "create", "filled", "seal", "abort", "put",     "put_many", "await", "fetch", "fetch_done",
-    "delete", "evict",  "keep", "list",  "notices", "stat",     "where", "copies"};
+    "create", "filled", "seal", "abort", "put",     "put_many", "await", "fetch",  "fetch_done",
+    "delete", "evict",  "keep", "list",  "notices", "stat",     "where", "copies", "rank"};
 
 }  // namespace
 
@@ -161,6 +161,7 @@ void ObjectService::State::handle(const rpc::IncomingCall& call) {
       return body.empty() ? answer(from, stat()) : answer(from, Code::kMalformed);
     case Method::kWhere:
     case Method::kCopies:
+    case Method::kRank:
       return answer(from, Code::kUnsupported);
   }
 }

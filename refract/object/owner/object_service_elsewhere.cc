@@ -54,6 +54,9 @@ bool ObjectService::State::handle_with_others(const rpc::IncomingCall& call, Ses
     case Method::kCopies:
       set_copies(call.from, body);
       return true;
+    case Method::kRank:
+      rank(call.from, body);
+      return true;
     default:
       return false;
   }

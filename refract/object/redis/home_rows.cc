@@ -100,7 +100,8 @@ std::string HomeRows::next_state() const {
 // --- Rows ---
 
 bool HomeRows::is_sound(const wire::RowWord& word) const noexcept {
-  return word.member < streams_.size() && word.is_coming <= 1 && word.reserved == 0;
+  return word.member < streams_.size() && word.is_coming <= 1 && word.reserved == 0 &&
+         CopiesWord{word.copies}.is_sound() && (word.is_coming == 0 || word.copies == 0);
 }
 
 bool HomeRows::is_void(MemberIndex member, uint32_t stream) const noexcept {
@@ -124,12 +125,15 @@ bool HomeRows::take_row(std::string_view id, std::string_view bytes) {
 
 bool HomeRows::take_birth(std::string_view& rest, HomeTable::Entry& entry) {
   const auto said = take_struct<wire::RowBirth>(rest);
-  if (!said || !are_zero(said->reserved) || said->flags > (wire::kWasHeld | wire::kIsClaimed)) return false;
+  if (!said || !are_zero(said->reserved) || said->reserved_too != 0 ||
+      said->flags > (wire::kWasHeld | wire::kIsClaimed) || !CopiesWord{said->wish}.is_sound()) {
+    return false;
+  }
   HomeTable::Birth birth{.birth = said->birth,
                          .parts = {.body_bytes = said->body_bytes,
                                    .metadata_bytes = said->metadata_bytes,
                                    .id_bytes = said->id_bytes},
-                         .wish = {},
+                         .wish = CopiesWord{said->wish},
                          .holders = {},
                          .was_held = (said->flags & wire::kWasHeld) != 0,
                          .is_claimed = (said->flags & wire::kIsClaimed) != 0,
@@ -146,8 +150,10 @@ bool HomeRows::take_birth(std::string_view& rest, HomeTable::Entry& entry) {
     if (!word || !is_sound(*word) || named[word->member]) return false;
     named.set(word->member);
     if (is_void(word->member, word->stream)) continue;
-    birth.holders.push_back(
-        {.member = word->member, .stream = word->stream, .is_coming = word->is_coming != 0});
+    birth.holders.push_back({.member = word->member,
+                             .stream = word->stream,
+                             .is_coming = word->is_coming != 0,
+                             .copies = CopiesWord{word->copies}});
   }
   const bool is_known = std::ranges::find(entry, birth.birth, &HomeTable::Birth::birth) != entry.end();
   if (is_known) return false;
@@ -184,19 +190,20 @@ std::string HomeRows::row(std::string_view id) const {
     head.births = static_cast<uint16_t>(at->second.size());
     for (const HomeTable::Birth& birth : at->second) {
       const int flags = (birth.was_held ? wire::kWasHeld : 0) | (birth.is_claimed ? wire::kIsClaimed : 0);
-      append_struct(births,
-                    wire::RowBirth{.birth = birth.birth,
-                                   .body_bytes = birth.parts.body_bytes,
-                                   .metadata_bytes = birth.parts.metadata_bytes,
-                                   .id_bytes = birth.parts.id_bytes,
-                                   .words = static_cast<uint8_t>(birth.holders.size()),
-                                   .flags = static_cast<uint8_t>(flags),
-                                   .claim_stream = birth.is_claimed ? birth.claim.stream : 0,
-                                   .claim_member = birth.is_claimed ? birth.claim.member : uint8_t{0}});
+      append_struct(births, wire::RowBirth{.birth = birth.birth,
+                                           .body_bytes = birth.parts.body_bytes,
+                                           .metadata_bytes = birth.parts.metadata_bytes,
+                                           .id_bytes = birth.parts.id_bytes,
+                                           .words = static_cast<uint8_t>(birth.holders.size()),
+                                           .flags = static_cast<uint8_t>(flags),
+                                           .claim_stream = birth.is_claimed ? birth.claim.stream : 0,
+                                           .claim_member = birth.is_claimed ? birth.claim.member : uint8_t{0},
+                                           .wish = birth.wish.bits});
       for (const HomeTable::Word& word : birth.holders) {
         append_struct(births, wire::RowWord{.stream = word.stream,
                                             .member = word.member,
-                                            .is_coming = static_cast<uint8_t>(word.is_coming ? 1 : 0)});
+                                            .is_coming = static_cast<uint8_t>(word.is_coming ? 1 : 0),
+                                            .copies = word.copies.bits});
       }
     }
   }

@@ -48,7 +48,7 @@ TEST(HomeRows, the_page_shows_a_state) {
 TEST(HomeRows, the_page_shows_a_row) {
   HomeRows rows = rows_of_two();
   rows.open_stream(1, kOther);
-  ASSERT_EQ(rows.table.holds(0, "apple", apple(), kParts), Code::kOk);
+  ASSERT_EQ(rows.table.holds(0, "apple", apple(), kParts, CopiesWord::of(3, 2)), Code::kOk);
   rows.table.comes(1, "apple", apple(), kParts);
   rows.table.bury("apple", 7);
   ASSERT_FALSE(rows.table.acknowledge(0, "apple", 7));
@@ -108,6 +108,35 @@ TEST(HomeRows, words_of_an_earlier_memory_are_void) {
     EXPECT_EQ(read.table.missing("buried", 7)[0], is_another);
     EXPECT_EQ(read.lingering_delta(), is_another ? 2 : 0) << "it may be somewhere all the same";
   }
+}
+
+// A count, and what may be let go, follow from rows as they do from what members say themselves.
+TEST(HomeRows, bound_copies_are_counted_and_released_by_what_is_read) {
+  HomeRows rows = rows_of_two();
+  rows.open_stream(1, kOther);
+  rows.table.end_report(1);
+  const CopiesWord word = CopiesWord::of(2, 1);
+  ASSERT_EQ(rows.table.holds(0, "held", 6, kParts, word), Code::kOk);
+  ASSERT_EQ(rows.table.holds(1, "held", 6, kParts, CopiesWord::of(1, 1)), Code::kOk);
+  HomeRows read;
+  ASSERT_TRUE(read.take_state(rows.next_state(), 0));
+  ASSERT_TRUE(read.take_row("held", rows.row("held")));
+  const HomeTable::Bound bound = read.table.bound("held", 6);
+  EXPECT_EQ(bound.wish, word);
+  EXPECT_EQ(bound.counted.to_ulong(), 1U) << "the other has an older word";
+  EXPECT_EQ(bound.behind.to_ulong(), 2U);
+  EXPECT_EQ(read.table.release(0, "held", 6), Code::kUnavailable);
+  EXPECT_EQ(read.table.release(1, "held", 6), Code::kOk);
+  HomeRows later;
+  ASSERT_TRUE(later.take_state(rows.next_state(), 0));
+  ASSERT_TRUE(later.take_row("held", read.row("held")));
+  EXPECT_EQ(later.table.bound("held", 6).loose.to_ulong(), 2U);
+  // No number of copies is that large.
+  std::string row = rows.row("held");
+  row[sizeof(wire::RowHead) + offsetof(wire::RowBirth, wish)] = kCopiesMax + 1;
+  HomeRows refused;
+  ASSERT_TRUE(refused.take_state(rows.next_state(), 0));
+  EXPECT_FALSE(refused.take_row("held", row));
 }
 
 // A birth without a word is of no account once all are known, and goes with the next change of its row.

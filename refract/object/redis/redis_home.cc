@@ -293,6 +293,10 @@ void RedisHome::note_answer(const RedisReply& reply) {
   if (!rows.take_state(reply.items[1].text, 0) || rows.members() != speaker_.members) return;
   counts_.is_complete = rows.table.is_complete();
   counts_.unknown = rows.table.unknown();
+  counts_.streams_begun = 0;
+  for (size_t i = 0; i < rows.members(); ++i) {
+    counts_.streams_begun += rows.stream_of(static_cast<MemberIndex>(i));
+  }
   counts_.home.lingering = counts_.unknown.none() ? 0 : number_in(reply.items[2].text);
   // Beside rows it has the state, the number of births without a word, and a word of each member.
   const auto fields = static_cast<uint64_t>(std::max<int64_t>(reply.items[3].number, 0));
@@ -342,6 +346,36 @@ Task<OutsideHome::Buried> RedisHome::bury(std::string id, uint64_t birth) {
       co_return Buried{.code = Code::kIndeterminate, .missing = {}, .unknown = {}};
   }
   co_return Buried{};
+}
+
+Task<OutsideHome::Copies> RedisHome::copies(std::string id, uint64_t birth, uint8_t wanted) {
+  const uint64_t run_number = run_number_;
+  const std::vector<std::string> one(1, id);
+  for (int tries = 0; tries < kTriesMax && is_live(run_number); ++tries) {
+    Step step;
+    if (co_await read(step, one) != Outcome::kDone) break;
+    HomeTable& table = step.rows.table;
+    const HomeTable::Found found = table.look_up(id);
+    Copies copies{.code = Code::kOk, .birth = found.birth, .bound = {}, .current = step.rows.current()};
+    if (found.birth == 0) {
+      copies.code = found.doubtful.none() ? Code::kNotFound : Code::kUnavailable;
+      co_return copies;
+    }
+    if (birth != 0 && birth != found.birth) {
+      copies.code = Code::kVersionMismatch;
+      co_return copies;
+    }
+    const bool is_changed = wanted != wire::CopiesRequest::kAsItIs && table.wish(id, found.birth, wanted);
+    copies.bound = table.bound(id, found.birth);
+    // Also where nothing is changed: who is silent does not count.
+    const Outcome outcome = co_await write(step);
+    if (outcome == Outcome::kDone) co_return copies;
+    if (outcome == Outcome::kAgain) continue;
+    // It may have been written, and the answer was lost.
+    copies.code = is_changed ? Code::kIndeterminate : Code::kUnavailable;
+    co_return copies;
+  }
+  co_return Copies{};
 }
 
 void RedisHome::bury_in(Step& step, const std::string& id, uint64_t birth) const {

@@ -49,6 +49,7 @@ class RedisHome final : public OutsideHome, RedisLine::Watcher {
   [[nodiscard]] runtime::Task<Code> changes(Page page, std::vector<Code>& codes) override;
   [[nodiscard]] runtime::Task<std::optional<HomeTable::Found>> look_up(std::string id, LookUp how) override;
   [[nodiscard]] runtime::Task<Buried> bury(std::string id, uint64_t birth) override;
+  [[nodiscard]] runtime::Task<Copies> copies(std::string id, uint64_t birth, uint8_t wanted) override;
   [[nodiscard]] Counts counts() const noexcept override { return counts_; }
   [[nodiscard]] std::string name() const override { return parts_.line.place(); }
   [[nodiscard]] Report trouble() const override;

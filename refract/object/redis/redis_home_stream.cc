@@ -115,7 +115,7 @@ Code RedisHome::apply(Step& step, const Change& change, bool is_report) const {
   const bool is_buried = table.is_buried(id, change.birth);
   switch (change.kind) {
     case ChangeKind::kHolds: {
-      const Code code = table.holds(self, id, change.birth, change.parts);
+      const Code code = table.holds(self, id, change.birth, change.parts, change.copies);
       if (code == Code::kOk) {
         step.published.emplace_back(
             id, news_of({.birth = change.birth, .kind = NewsKind::kAppeared, .member = self}, id));
@@ -161,8 +161,7 @@ Code RedisHome::apply(Step& step, const Change& change, bool is_report) const {
       acknowledge(step, id, change.birth, change.parts.body_bytes);
       return Code::kOk;
     case ChangeKind::kReleases:
-      // Copies are not counted here: what is bound from before stays.
-      return Code::kUnavailable;
+      return table.release(self, id, change.birth);
   }
   return Code::kUnsupported;
 }

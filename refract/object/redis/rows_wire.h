@@ -11,7 +11,7 @@
 
 namespace refract::object::wire {
 
-inline constexpr uint16_t kRowsVersion = 1;
+inline constexpr uint16_t kRowsVersion = 2;
 inline constexpr size_t kRunBytes = 40;
 
 // The field "g": the streams of all members. Behind it a StreamState for each member of the list.
@@ -60,8 +60,10 @@ struct RowBirth {
   uint32_t claim_stream = 0;
   uint8_t claim_member = 0;
   uint8_t reserved[3]{};
+  uint32_t wish = 0;  // CopiesWord: so many copies are to be bound.
+  uint32_t reserved_too = 0;
 };
-static_assert(sizeof(RowBirth) == 32);
+static_assert(sizeof(RowBirth) == 40);
 
 struct RowTombstone {
   uint64_t birth = 0;
@@ -75,8 +77,9 @@ struct RowWord {
   uint8_t member = 0;
   uint8_t is_coming = 0;
   uint16_t reserved = 0;
+  uint32_t copies = 0;  // CopiesWord of the member's copy.
 };
-static_assert(sizeof(RowWord) == 8);
+static_assert(sizeof(RowWord) == 12);
 
 // A message of the channel; the id is behind it.
 enum class NewsKind : uint8_t {

@@ -42,6 +42,7 @@ class SimMember {
     const RedisProcess* redis = nullptr;  // Has the directory; null: members are homes.
     uint64_t silent_after_ns = 5 * kSecond_ns;
     TransferLimits transfers = {};
+    uint64_t grace_ns = 60 * kSecond_ns;
   };
 
   SimMember(sim::World& world, std::string_view name, cluster::MemberList list)
@@ -129,7 +130,8 @@ class SimMember {
                                                   .limit = options_.limit,
                                                   .growth = nullptr,
                                                   .identity = identity_,
-                                                  .transfers = options_.transfers});
+                                                  .transfers = options_.transfers,
+                                                  .grace_ns = options_.grace_ns});
   }
 
   const Options options_;

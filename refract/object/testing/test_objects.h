@@ -64,6 +64,7 @@ struct OwnerOptions {
   std::array<uint64_t, 2> identity{};
   TransferLimits transfers = {};
   OutsideHome* outside = nullptr;
+  uint64_t grace_ns = 60 * kSecond_ns;
 };
 
 // Recovers what the memory holds, and serves it.
@@ -99,6 +100,7 @@ struct Owner {
                            .is_node = [this](rpc::SessionId session) { return roles->is_node(session); },
                            .identity = options.identity,
                            .unseen_ns = 8 * kMillisecond_ns,
+                           .grace_ns = options.grace_ns,
                            .transfers = options.transfers,
                            .outside = options.outside});
     }
