@@ -48,6 +48,7 @@ class EveryoneIsANode final : public Elsewhere {
   void set_copies(std::string_view /*id*/, uint64_t /*birth*/, uint8_t /*wanted*/, uint64_t /*until_ns*/,
                   TakeCopies /*take*/) override {}
   void release(uint64_t /*bytes*/) override {}
+  void rank(std::vector<std::string> /*ids*/, uint64_t /*until_ns*/, TakeRanked /*take*/) override {}
   [[nodiscard]] std::vector<std::string> away() const override { return {}; }
   void sealed(std::string_view /*id*/, const Object& /*object*/) override {}
   void deleted(std::string_view /*id*/, const Object& /*object*/) override {}
