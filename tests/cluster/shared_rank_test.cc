@@ -90,7 +90,7 @@ TEST_F(SharedRank, is_there_for_programs_in_c) {
   ASSERT_EQ(seen.size(), 3U);
   EXPECT_EQ(seen[0].first, "a");
   EXPECT_EQ(seen[0].second.missing_objects, 0U);
-  for (size_t i : {1, 2}) {
+  for (const size_t i : {size_t{1}, size_t{2}}) {
     EXPECT_EQ(seen[i].second.code, REFRACT_OK);
     EXPECT_EQ(seen[i].second.missing_objects, 1U);
     EXPECT_EQ(seen[i].second.missing_bytes, 5U);

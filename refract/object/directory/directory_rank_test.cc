@@ -66,7 +66,7 @@ TEST_P(Ranks, a_node_that_has_all_is_the_first_whoever_asks) {
     EXPECT_EQ(ranked.nodes[0].node.missing_bytes, 0U);
     EXPECT_EQ(ranked.nodes[0].node.time_ns, 0U);
     EXPECT_EQ(ranked.nodes[0].node.is_guessed, 0);
-    for (size_t i : {1, 2}) {
+    for (const size_t i : {size_t{1}, size_t{2}}) {
       EXPECT_EQ(ranked.code_of(i), Code::kOk);
       EXPECT_EQ(ranked.nodes[i].node.missing, 2U);
       EXPECT_EQ(ranked.nodes[i].node.missing_bytes, 1500U);
