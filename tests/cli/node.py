@@ -102,7 +102,7 @@ class Node:
                 with open(f"/proc/{server}/stat", encoding="ascii") as file:
                     if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
                         return
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 return
             time.sleep(0.001)
         raise RuntimeError("the server does not die")
