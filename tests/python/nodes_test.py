@@ -45,9 +45,13 @@ def answer_of(call):
 def is_stopped(process):
     """All of its threads: each may do something more before the signal is there."""
     for path in glob.glob(f"/proc/{process}/task/*/stat"):
-        with open(path, encoding="ascii") as file:
-            if file.read().rsplit(")", 1)[1].split()[0] != "T":
-                return False
+        try:
+            with open(path, encoding="ascii") as file:
+                state = file.read().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):  # It has just ended.
+            return False
+        if state != "T":
+            return False
     return True
 
 
