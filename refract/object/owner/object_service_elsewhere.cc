@@ -17,11 +17,6 @@ namespace {
 
 constexpr uint64_t kCopiesWaitMax_ns = 60 * kSecond_ns;
 
-// What a client is told of a node that it does not know.
-Code told(Code code) noexcept {
-  return code == Code::kUnavailable ? Code::kAway : code;
-}
-
 }  // namespace
 
 bool ObjectService::State::is_node(const Session& session) const {

@@ -14,11 +14,6 @@ namespace {
 
 constexpr uint64_t kRankWaitMax_ns = 60 * kSecond_ns;
 
-// What a client is told of a node that this one does not reach.
-Code told_to_client(Code code) noexcept {
-  return code == Code::kUnavailable ? Code::kAway : code;
-}
-
 template <typename T>
 void append_value(std::vector<std::byte>& bytes, const T& value) {
   const auto added = std::as_bytes(std::span(&value, 1));
@@ -52,11 +47,11 @@ void ObjectService::State::rank(const rpc::Responder& from, std::span<const std:
 }
 
 void ObjectService::State::tell_rank(const rpc::Responder& from, const Elsewhere::Ranked& ranked) {
-  if (ranked.code != Code::kOk) return answer(from, told_to_client(ranked.code));
+  if (ranked.code != Code::kOk) return answer(from, told(ranked.code));
   const Session* const session = find(from.session);
   const size_t room = session == nullptr ? 0 : session->payload_bytes_max;
   std::vector<std::byte> bytes;
-  for (const Code code : ranked.ids) append_value(bytes, static_cast<uint16_t>(told_to_client(code)));
+  for (const Code code : ranked.ids) append_value(bytes, static_cast<uint16_t>(told(code)));
   wire::RankReply reply{.ids = static_cast<uint16_t>(ranked.ids.size()),
                         .told = 0,
                         .nodes = static_cast<uint16_t>(ranked.members.size()),
@@ -67,7 +62,7 @@ void ObjectService::State::tell_rank(const rpc::Responder& from, const Elsewhere
                                          .missing_bytes = member.missing_bytes,
                                          .missing = member.missing,
                                          .unreachable = member.unreachable,
-                                         .code = static_cast<uint16_t>(told_to_client(member.code)),
+                                         .code = static_cast<uint16_t>(told(member.code)),
                                          .is_guessed = static_cast<uint8_t>(member.is_guessed ? 1 : 0),
                                          .name_bytes = static_cast<uint8_t>(member.name.size()),
                                          .reserved = {}});

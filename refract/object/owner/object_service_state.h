@@ -28,6 +28,11 @@
 
 namespace refract::object {
 
+// What a client is told where another node was not reached.
+[[nodiscard]] inline Code told(Code code) noexcept {
+  return code == Code::kUnavailable ? Code::kAway : code;
+}
+
 struct ObjectService::State final : private ObjectStore::Listener,
                                     private kv::PullFetcher::Taker,
                                     private Elsewhere::Asker {
