@@ -49,6 +49,8 @@ class EveryoneIsANode final : public Elsewhere {
                   TakeCopies /*take*/) override {}
   void release(uint64_t /*bytes*/) override {}
   void rank(std::vector<std::string> /*ids*/, uint64_t /*until_ns*/, TakeRanked /*take*/) override {}
+  void broadcast(std::string_view /*id*/, std::vector<std::string> /*nodes*/, uint64_t /*until_ns*/,
+                 TakeBroadcasted /*take*/) override {}
   [[nodiscard]] std::vector<std::string> away() const override { return {}; }
   void sealed(std::string_view /*id*/, const Object& /*object*/) override {}
   void deleted(std::string_view /*id*/, const Object& /*object*/) override {}

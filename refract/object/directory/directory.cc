@@ -352,6 +352,11 @@ void Directory::set_copies(std::string_view id, uint64_t birth, uint8_t wanted, 
       {.id = std::string(id), .birth = birth, .wanted = wanted, .until_ns = until_ns}, std::move(take)));
 }
 
+void Directory::broadcast(std::string_view /*id*/, std::vector<std::string> /*nodes*/, uint64_t /*until_ns*/,
+                          TakeBroadcasted take) {
+  take({.code = Code::kUnsupported, .birth = 0, .nodes = {}});
+}
+
 void Directory::rank(std::vector<std::string> ids, uint64_t until_ns, TakeRanked take) {
   state_->ranker->rank(std::move(ids), until_ns, std::move(take));
 }

@@ -78,6 +78,8 @@ class Directory final : public rpc::Service, public Elsewhere, public PathTeller
   void set_copies(std::string_view id, uint64_t birth, uint8_t wanted, uint64_t until_ns,
                   TakeCopies take) override;
   void rank(std::vector<std::string> ids, uint64_t until_ns, TakeRanked take) override;
+  void broadcast(std::string_view id, std::vector<std::string> nodes, uint64_t until_ns,
+                 TakeBroadcasted take) override;
   void release(uint64_t bytes) override;
   [[nodiscard]] std::vector<std::string> away() const override;
   void sealed(std::string_view id, const Object& object) override;

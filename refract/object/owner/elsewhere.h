@@ -117,6 +117,23 @@ class Elsewhere {
   };
   using TakeRanked = std::function<void(const Ranked&)>;
   virtual void rank(std::vector<std::string> ids, uint64_t until_ns, TakeRanked take) = 0;
+  // Brings copies to these nodes, all at once: each passes on what has come to it
+  // (docs/design/061-broadcast.md). No names: to all nodes. Ends at that moment of the shard's clock at the
+  // latest.
+  struct BroadcastNode {
+    std::string name;
+    // kOk: it has a copy. kUnavailable: it is away. kNoSpace. kExists: another birth is there. kCancelled: it
+    // was deleted meanwhile. kNotFound: none of those that were to give it had it any more.
+    Code code = Code::kDeadlineExceeded;
+  };
+  struct Broadcasted {
+    Code code = Code::kUnavailable;  // kNotFound; kInvalidArgument: a name that no node has; kOverloaded.
+    uint64_t birth = 0;
+    std::vector<BroadcastNode> nodes;  // In the order in which they were named; else in the list's.
+  };
+  using TakeBroadcasted = std::function<void(const Broadcasted&)>;
+  virtual void broadcast(std::string_view id, std::vector<std::string> nodes, uint64_t until_ns,
+                         TakeBroadcasted take) = 0;
   // So many bytes are missing here: copies that are kept may become others' for them.
   virtual void release(uint64_t bytes) = 0;
 
