@@ -194,12 +194,15 @@ void Directory::State::Broadcaster::send(uint64_t number, size_t receiver) {
 Task<> Directory::State::Broadcaster::send_to(uint64_t number, MemberIndex member,
                                               std::vector<MemberIndex> before) {
   uint64_t come_back_ns = 0;  // 0: it has not got the order yet.
+  uint64_t next_ns = 0;
   for (;;) {
     const Sending* const sending = at(number);
     if (sending == nullptr) co_return;
     const uint64_t now_ns = state.parts.shard.now_ns();
     const Peer& peer = *state.by_index[member];
-    if (peer.session == nullptr || !peer.is_agreed) {
+    // One that has just ended may stand there still.
+    const bool is_there = peer.session != nullptr && peer.is_agreed && now_ns >= next_ns;
+    if (!is_there) {
       if (now_ns >= come_back_ns) co_return settle(number, member, Code::kUnavailable);
       co_await state.parts.shard.sleep_for(kComeBackLook_ns);
       continue;
@@ -216,7 +219,9 @@ Task<> Directory::State::Broadcaster::send_to(uint64_t number, MemberIndex membe
       co_return settle(number, member, Code::kDeadlineExceeded);
     }
     // It may have the object, and can be asked again when it is back.
-    come_back_ns = moment_after(state.parts.shard.now_ns(), kComeBack_ns);
+    const uint64_t ended_ns = state.parts.shard.now_ns();
+    come_back_ns = moment_after(ended_ns, kComeBack_ns);
+    next_ns = moment_after(ended_ns, kComeBackLook_ns);
   }
 }
 

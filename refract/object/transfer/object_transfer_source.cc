@@ -23,6 +23,8 @@ constexpr uint64_t kDone_ns = kSecond_ns;
 constexpr uint64_t kPostPause_ns = 50 * kMicrosecond_ns;
 // On a slow path pieces are as long as this takes.
 constexpr double kPieceTime_s = 0.2;
+// Where what comes is passed on, a READ waits for what goes to others.
+constexpr uint64_t kReadsInPlan = 4;
 // A wake-up costs as much as the next piece takes; for longer than this it does not.
 constexpr uint64_t kAwakeMax_ns = kMillisecond_ns;
 
@@ -220,6 +222,7 @@ Code ObjectTransfer::Source::take_answer(std::span<const std::byte> bytes, Piece
   const auto reply = take<wire::FollowReply>(bytes);
   if (!reply || reply->ready > filled_bytes) return Code::kMalformed;
   ready_ = reply->ready;
+  asked_ready_ = ready_;
   // What is not there yet is asked for later.
   const uint64_t bytes_there = std::max(ready_, first.offset) - first.offset;
   const PieceQueue::Piece there{.offset = first.offset, .bytes = std::min(first.bytes, bytes_there)};
@@ -313,7 +316,7 @@ Task<Code> ObjectTransfer::Source::receive() {
     if (messages_under_way_ == 0) {
       if (transfer_.queue_.is_empty()) break;
       if (!is_open()) co_return Code::kUnavailable;
-      if (progress_call_ == 0) {
+      if (progress_under_way_ == 0) {
         co_await transfer_.shard_.sleep_for(kPostPause_ns);
         continue;
       }
@@ -340,7 +343,7 @@ Task<> ObjectTransfer::Source::wait_for_news() {
 }
 
 void ObjectTransfer::Source::on_reply(uint32_t place, const OpResult& reply) noexcept {
-  if (place == kProgressPlace) return on_progress(reply);
+  if (place >= kProgressPlace) return on_progress(place - kProgressPlace, reply);
   const Message message = std::exchange(messages_[place], {});
   --messages_under_way_;
   Code code = outcome_of(reply);
@@ -393,7 +396,9 @@ size_t ObjectTransfer::Source::reads_wanted() const noexcept {
   // A path over which only what was still coming was asked for has no round trip.
   if (path_.bytes_per_s() == 0 || path_.round_trip_ns() == 0) return kReadsFirst;
   const uint64_t reads = path_.bytes_under_way() / read_bytes();
-  return std::clamp<size_t>(reads + 2, 2, kReadsMax);
+  // Where pieces are short, wake-ups of both ends take as long as a piece.
+  const uint64_t least = transfer_.order_.plan == 0 ? 2 : kReadsInPlan;
+  return std::clamp<size_t>(std::max(reads + 2, least), 2, kReadsMax);
 }
 
 uint64_t ObjectTransfer::Source::read_bytes() const noexcept {
@@ -450,7 +455,7 @@ Task<Code> ObjectTransfer::Source::read() {
       continue;
     }
     if (code_ != Code::kOk || transfer_.queue_.is_empty()) break;
-    if (progress_call_ != 0) {
+    if (progress_under_way_ != 0) {
       co_await wait_for_news();
     } else {
       co_await transfer_.shard_.sleep_for(kPostPause_ns);

@@ -22,7 +22,7 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   static constexpr size_t kMessagesFirst = 8;
   static constexpr size_t kReadsFirst = 8;
   static constexpr int kFailuresMax = 3;
-  // In place of a message's.
+  // In place of a message's: the first of kProgressCalls.
   static constexpr uint32_t kProgressPlace = kMessagesMax;
 
   Source(ObjectTransfer& transfer, TransferSource given, bool is_followed)
@@ -78,7 +78,7 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   // --- Of what is still coming to it: object_transfer_follow.cc ---
   [[nodiscard]] bool is_whole() const noexcept { return ready_ >= transfer_.order_.parts.filled_bytes(); }
   void ask_progress();
-  void on_progress(const runtime::OpResult& reply) noexcept;
+  void on_progress(uint32_t place, const runtime::OpResult& reply) noexcept;
   [[nodiscard]] bool has_nothing_to_do() const noexcept;
   void give_up_progress() noexcept;
   // Until a message or a READ has come, or more is ready.
@@ -127,7 +127,9 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   uint64_t progress_ns_ = 0;
   uint64_t ready_ = 0;  // What can be asked of it.
   uint64_t news_ns_ = 0;  // When it had more than before.
-  uint64_t progress_call_ = 0;  // Under way; 0: none.
+  std::array<uint64_t, wire::kProgressCalls> progress_calls_{};  // Under way; 0: none.
+  size_t progress_under_way_ = 0;
+  uint64_t asked_ready_ = 0;  // So much the last of them waits for.
   std::vector<wire::TransferPiece> pieces_;
   std::array<Message, kMessagesMax> messages_;
   size_t messages_under_way_ = 0;

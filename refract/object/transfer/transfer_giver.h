@@ -79,6 +79,12 @@ class TransferGiver final : public rpc::Service, private Arrivals::Giver {
   [[nodiscard]] Counts counts() const noexcept;
 
  private:
+  // Of kProgress, which is answered when so many bytes are ready, or at that moment.
+  struct Asker {
+    rpc::Responder from;
+    uint64_t least = 0;
+    uint64_t answer_ns = 0;
+  };
   struct Open {
     uint64_t number = 0;
     Offset object;
@@ -87,9 +93,7 @@ class TransferGiver final : public rpc::Service, private Arrivals::Giver {
     uint64_t due_ns = 0;  // Unless something is asked.
     uint64_t ready = 0;   // Of the bytes, so many can be asked for.
     bool is_arriving = false;
-    std::optional<rpc::Responder> asker = {};  // Of kProgress, which is answered
-    uint64_t least = 0;                        // when so many bytes are ready,
-    uint64_t answer_ns = 0;                    // or at this moment.
+    std::vector<Asker> askers = {};  // The oldest first.
   };
   // What a transfer gives.
   struct Given {
@@ -139,7 +143,9 @@ class TransferGiver final : public rpc::Service, private Arrivals::Giver {
                                                std::string_view id);
   [[nodiscard]] bool may_come(std::string_view id, uint64_t birth);
   void progress(const rpc::Responder& from, std::span<const std::byte> body);
-  void answer_progress(Open& open) noexcept;
+  // Those to which that applies.
+  void answer_askers(Open& open, uint64_t now_ns) noexcept;
+  void answer_progress(const Open& open, const Asker& asker) noexcept;
   // In the next turn: answers what the arrivals have brought.
   void start_telling() noexcept;
   [[nodiscard]] runtime::Task<> run_telling();

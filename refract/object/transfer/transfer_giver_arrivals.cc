@@ -43,13 +43,17 @@ void TransferGiver::arrival_sealed(const Arrivals::Arrival& arrival) noexcept {
 
 // The windows first, then the room, which is the caller's part.
 void TransferGiver::arrival_failed(const Arrivals::Arrival& arrival) noexcept {
+  std::vector<Open> over;
   for (auto& [session, all] : open_) {
-    std::erase_if(all, [&](const Open& open) {
+    std::erase_if(all, [&](Open& open) {
       if (!open.is_arriving || !is_of(open.bytes, arrival)) return false;
-      if (open.asker) answer(*open.asker, Code::kInvalidated);
-      end(open);
+      over.push_back(std::move(open));
       return true;
     });
+  }
+  for (const Open& open : over) {
+    end(open);
+    for (const Asker& asker : open.askers) answer(asker.from, Code::kInvalidated);
   }
 }
 
@@ -67,17 +71,14 @@ Task<> TransferGiver::run_telling() {
 }
 
 void TransferGiver::tell_all() {
+  const uint64_t now_ns = parts_.shard.now_ns();
   for (auto& [session, all] : open_) {
     for (Open& open : all) {
-      if (!open.is_arriving) {
-        if (open.asker) answer_progress(open);
-        continue;
-      }
       const auto is_same = [&](const Arrivals::Arrival& one) { return is_of(open.bytes, one); };
-      if (const Arrivals::Arrival* const arrival = parts_.arrivals->find_if(is_same)) {
-        open.ready = arrival->ready;
-      }
-      if (open.asker && open.ready >= open.least) answer_progress(open);
+      const Arrivals::Arrival* const arrival =
+          open.is_arriving ? parts_.arrivals->find_if(is_same) : nullptr;
+      if (arrival != nullptr) open.ready = arrival->ready;
+      answer_askers(open, now_ns);
     }
   }
   // What is answered may lead to others.
@@ -152,17 +153,29 @@ void TransferGiver::progress(const rpc::Responder& from, std::span<const std::by
   Open* const open = find(from.session, request->transfer);
   if (open == nullptr) return answer(from, Code::kInvalidated);
   touch(*open);
-  if (open->asker) answer_progress(*open);
-  open->asker = from;
-  open->least = std::min<uint64_t>(request->least, open->bytes.size());
-  open->answer_ns = moment_after(parts_.shard.now_ns(), wire::kProgressWait_ns);
-  if (open->ready >= open->least) return answer_progress(*open);
-  start_late_timer();
+  if (open->askers.size() >= wire::kProgressCalls) {
+    answer_progress(*open, open->askers.front());
+    open->askers.erase(open->askers.begin());
+  }
+  const uint64_t now_ns = parts_.shard.now_ns();
+  open->askers.push_back({.from = from,
+                          .least = std::min<uint64_t>(request->least, open->bytes.size()),
+                          .answer_ns = moment_after(now_ns, wire::kProgressWait_ns)});
+  answer_askers(*open, now_ns);
+  if (!open->askers.empty()) start_late_timer();
 }
 
-void TransferGiver::answer_progress(Open& open) noexcept {
+void TransferGiver::answer_askers(Open& open, uint64_t now_ns) noexcept {
+  std::erase_if(open.askers, [&](const Asker& asker) {
+    if (open.ready < asker.least && asker.answer_ns > now_ns) return false;
+    answer_progress(open, asker);
+    return true;
+  });
+}
+
+void TransferGiver::answer_progress(const Open& open, const Asker& asker) noexcept {
   const wire::ProgressReply reply{open.ready};
-  answer(*std::exchange(open.asker, std::nullopt), Code::kOk, bytes_of(reply));
+  answer(asker.from, Code::kOk, bytes_of(reply));
 }
 
 // --- What waits ---
@@ -189,8 +202,8 @@ bool TransferGiver::answer_late(uint64_t now_ns) {
   bool is_waited = !waiting_.empty();
   for (auto& [session, all] : open_) {
     for (Open& open : all) {
-      if (open.asker && open.answer_ns <= now_ns) answer_progress(open);
-      is_waited = is_waited || open.asker.has_value();
+      answer_askers(open, now_ns);
+      is_waited = is_waited || !open.askers.empty();
     }
   }
   return is_waited;

@@ -106,7 +106,8 @@ struct FollowReply {
 static_assert(sizeof(FollowRequest) == 56 && sizeof(FollowReply) == 32);
 
 // kProgress: ProgressRequest -> ProgressReply, as soon as `least` bytes are ready, at once if all are, or
-// after kProgressWait_ns. One for a transfer at a time: another one has the first answered at once.
+// after kProgressWait_ns. Several may be under way: at one more than kProgressCalls the first is answered at
+// once.
 struct ProgressRequest {
   uint64_t transfer;
   uint64_t least;
@@ -117,6 +118,7 @@ struct ProgressReply {
 static_assert(sizeof(ProgressRequest) == 16 && sizeof(ProgressReply) == 8);
 
 inline constexpr uint64_t kFollowWait_ns = kSecond_ns;
+inline constexpr size_t kProgressCalls = 4;
 inline constexpr uint64_t kProgressWait_ns = 500 * kMillisecond_ns;
 
 }  // namespace refract::object::wire
