@@ -3,9 +3,9 @@
 """Every schedule by which one object comes to some nodes that pass it on (docs/design/061-broadcast.md).
 
 Node 0 has the object; others are told to get it, each with its forebears: those from which it is to pull,
-the nearest first. A node that pulls gives its children what it has from the beginning up to its first gap. Orders
-come late. Pulls fail and begin again in room that another object has had meanwhile; nodes are killed, stopped,
-full, evict what they have; servers begin again; the object is deleted; gets pull without a plan.
+the nearest first. A node that pulls gives its children what it has from the beginning up to its first gap.
+Orders come late. Pulls fail and begin again in room that another object has had meanwhile; nodes are killed,
+stopped, full, evict what they have; servers begin again; the object is deleted; gets pull without a plan.
 
 What only time can tell is left open: a node leaves one that is away or does not have it at any later moment,
 and one from which nothing comes. No other patience is needed to come to an end.

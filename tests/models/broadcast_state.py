@@ -37,8 +37,8 @@ class World:
 
     def frozen(self):
         lists = (self.st, self.plan, self.have, self.good, self.src, self.link, self.known, self.news,
-                 self.gen, self.win, self.rounds, self.dropped, self.tomb, self.ack, self.life, self.orders, self.owed,
-                 self.told, self.spoiled)
+                 self.gen, self.win, self.rounds, self.dropped, self.tomb, self.ack, self.life, self.orders,
+                 self.owed, self.told, self.spoiled)
         rest = (self.kills, self.stops, self.restarts, self.failures, self.impatient, self.evictions,
                 self.shortages, self.gets, self.deletes, self.deleted, self.rooted)
         return tuple(map(tuple, lists)), rest
