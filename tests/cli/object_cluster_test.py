@@ -234,7 +234,7 @@ class SharedObjectCommands(unittest.TestCase):
             rows = [json.loads(line) for line in done.stdout.splitlines()]
             return done.returncode, [(row["node"], row["code"]) for row in rows]
 
-        key, other = (f"{{{self.homes['a']}}}{number}" for number in range(2))
+        key, other, third = (f"{{{self.homes['a']}}}{number}" for number in range(3))
         body = os.urandom(4 * MIB + 1)
         self.do("a", "put", key, "--no-progress", data=body)
         self.assertEqual(self.do("b", "broadcast", key), "a  has it\nb  has it\nc  has it\n")
@@ -252,8 +252,9 @@ class SharedObjectCommands(unittest.TestCase):
                      "broadcast", key, *("b" for _ in range(256)))
         self.refused(WRONG, "the name of a node is never empty", "a", "broadcast", key, "")
 
+        self.do("a", "put", third, data=b"678")
         with self.nodes["b"].stopped_server():
-            code, rows = brought("c", other, "--for", "1s")
+            code, rows = brought("c", third, "--for", "1s")
             self.assertEqual((code, rows[0], rows[2]), (NO, ("a", "ok"), ("c", "ok")))
             self.assertIn(rows[1], (("b", "deadline_exceeded"), ("b", "away")))
         self.stop("b")
