@@ -56,18 +56,23 @@ void ObjectService::State::tell_broadcast(const rpc::Responder& from, const Else
   // Of what was wrongly named the names are told.
   const bool has_names = done.code == Code::kOk || done.code == Code::kInvalidArgument;
   if (!has_names) return answer(from, told(done.code));
-  std::vector<const Elsewhere::BroadcastNode*> nodes;
+  using Node = Elsewhere::BroadcastNode;
+  std::vector<const Node*> nodes;
   size_t bytes_wanted = sizeof(wire::BroadcastReply);
-  for (const Elsewhere::BroadcastNode& node : done.nodes) {
+  size_t missed = 0;
+  for (const Node& node : done.nodes) {
     nodes.push_back(&node);
+    missed += node.code == Code::kOk ? 0 : 1;
     bytes_wanted += sizeof(wire::BroadcastNode) + node.name.size();
   }
   const Session* const session = find(from.session);
   const size_t room = session == nullptr ? 0 : session->payload_bytes_max;
-  const auto is_missed = [](const Elsewhere::BroadcastNode* node) { return node->code != Code::kOk; };
-  if (bytes_wanted > room) std::ranges::stable_partition(nodes, is_missed);
+  if (bytes_wanted > room) {
+    // In their order all the same.
+    std::ranges::sort(nodes, {}, [](const Node* node) { return std::pair(node->code == Code::kOk, node); });
+  }
   ReplyPage page(room - std::min(room, sizeof(wire::BroadcastReply)));
-  for (const Elsewhere::BroadcastNode* node : nodes) {
+  for (const Node* node : nodes) {
     const wire::BroadcastNode entry{.code = static_cast<uint16_t>(told(node->code)),
                                     .name_bytes = static_cast<uint8_t>(node->name.size()),
                                     .reserved = 0};
@@ -75,7 +80,7 @@ void ObjectService::State::tell_broadcast(const rpc::Responder& from, const Else
   }
   const wire::BroadcastReply reply{.told = static_cast<uint16_t>(page.count()),
                                    .nodes = static_cast<uint16_t>(nodes.size()),
-                                   .missed = static_cast<uint16_t>(std::ranges::count_if(nodes, is_missed)),
+                                   .missed = static_cast<uint16_t>(missed),
                                    .reserved = {}};
   answer(from, done.code, std::as_bytes(std::span(&reply, 1)), page.bytes());
 }
