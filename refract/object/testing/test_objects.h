@@ -103,7 +103,8 @@ struct Owner {
                            .unseen_ns = 8 * kMillisecond_ns,
                            .grace_ns = options.grace_ns,
                            .transfers = options.transfers,
-                           .outside = options.outside});
+                           .outside = options.outside,
+                           .arrivals = &arrivals});
     }
     service = std::make_unique<ObjectService>(
         ObjectService::Parts{.store = store,
@@ -124,7 +125,8 @@ struct Owner {
                                .shard = shard,
                                .elsewhere = *directory,
                                .windows = &windows,
-                               .has_let_go = [this] { service->on_store_changed(); }});
+                               .has_let_go = [this] { service->on_store_changed(); },
+                               .arrivals = &arrivals});
       path_teller.emplace(*directory);
       services.emplace(
           std::initializer_list<rpc::ServiceTable::Row>{{0, service.get()},
@@ -153,6 +155,7 @@ struct Owner {
   kv::Table table;
   ObjectStore store;
   kv::DomainWindows windows;
+  Arrivals arrivals;
   std::unique_ptr<Directory> directory;
   std::unique_ptr<ObjectService> service;
   std::unique_ptr<TransferGiver> giver;
