@@ -131,11 +131,13 @@ Code Directory::State::Broadcaster::make_plan(Sending& sending, const Located& l
   sending.root = is_here ? state.self : holders.front();
   sending.birth = located.birth;
   sending.plan = secure_random_u64() | 1;
-  sending.receivers = sending.members;
-  std::erase(sending.receivers, sending.root);
-  std::ranges::stable_partition(sending.receivers, [&](MemberIndex member) {
-    return std::ranges::find(holders, member) != holders.end();
-  });
+  std::vector<MemberIndex> others;
+  for (const MemberIndex member : sending.members) {
+    if (member == sending.root) continue;
+    const bool is_holder = std::ranges::find(holders, member) != holders.end();
+    (is_holder ? sending.receivers : others).push_back(member);
+  }
+  sending.receivers.insert(sending.receivers.end(), others.begin(), others.end());
   sending.shape =
       broadcast_shape(sending.receivers.size(), located.parts.filled_bytes(), paths_of(sending));
   return Code::kOk;
