@@ -2,6 +2,7 @@
 """A node and its command line client as the tests of this folder use them: real processes."""
 
 import contextlib
+import glob
 import os
 import signal
 import subprocess
@@ -27,6 +28,18 @@ def run_client(*words, socket=None, data=b"", environment=None):
         command[1:1] = ["--socket", socket]
     return subprocess.run(command, input=data, capture_output=True, timeout=PATIENCE_S, check=False,
                           env={**clean_environment(), **(environment or {})})
+
+
+def stands(process):
+    """Whether all of its threads are stopped."""
+    states = []
+    for path in glob.glob(f"/proc/{process}/task/*/stat"):
+        try:
+            with open(path, encoding="ascii") as file:
+                states.append(file.read().rsplit(")", 1)[1].split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # It has ended meanwhile.
+    return bool(states) and all(state in "TtZX" for state in states)
 
 
 class Node:
@@ -85,8 +98,14 @@ class Node:
 
     @contextlib.contextmanager
     def stopped_server(self):
+        """Its threads stand when the block begins: what one of them has begun may be done until then."""
         server = self.server()
         os.kill(server, signal.SIGSTOP)
+        end = time.monotonic() + PATIENCE_S
+        while not stands(server):
+            if time.monotonic() > end:
+                raise RuntimeError("the server does not stop")
+            time.sleep(0.001)
         try:
             yield server
         finally:

@@ -55,22 +55,30 @@ void Directory::State::Broadcaster::broadcast(std::string_view id, std::vector<s
   sending->until_ns = until_ns;
   sending->id = id;
   const Code code = take_names(nodes, *sending);
-  if (code != Code::kOk) return refuse(code);
+  if (code != Code::kOk) return take_done({.code = code, .birth = 0, .nodes = std::move(sending->nodes)});
   sendings_.emplace(++last_, std::move(sending));
   state.start(run(last_, std::move(take_done)));
 }
 
-// Each once.
+// Each once. kInvalidArgument: `sending.nodes` are those that are of no member.
 Code Directory::State::Broadcaster::take_names(std::span<const std::string> names, Sending& sending) const {
   const auto add = [&](const Peer& peer) {
     if (std::ranges::find(sending.members, *peer.index) != sending.members.end()) return;
     sending.members.push_back(*peer.index);
     sending.nodes.push_back({.name = peer.name});
   };
+  std::vector<BroadcastNode> unknown;
   for (const std::string& name : names) {
     const auto peer = state.peers.find(name);
-    if (peer == state.peers.end() || !peer->second->index) return Code::kInvalidArgument;
-    add(*peer->second);
+    if (peer != state.peers.end() && peer->second->index) {
+      add(*peer->second);
+    } else {
+      unknown.push_back({.name = name, .code = Code::kInvalidArgument});
+    }
+  }
+  if (!unknown.empty()) {
+    sending.nodes = std::move(unknown);
+    return Code::kInvalidArgument;
   }
   if (!names.empty()) return Code::kOk;
   for (const Peer* peer : state.by_index) add(*peer);
@@ -123,11 +131,13 @@ Code Directory::State::Broadcaster::make_plan(Sending& sending, const Located& l
   sending.root = is_here ? state.self : holders.front();
   sending.birth = located.birth;
   sending.plan = secure_random_u64() | 1;
-  sending.receivers = sending.members;
-  std::erase(sending.receivers, sending.root);
-  std::ranges::stable_partition(sending.receivers, [&](MemberIndex member) {
-    return std::ranges::find(holders, member) != holders.end();
-  });
+  std::vector<MemberIndex> others;
+  for (const MemberIndex member : sending.members) {
+    if (member == sending.root) continue;
+    const bool is_holder = std::ranges::find(holders, member) != holders.end();
+    (is_holder ? sending.receivers : others).push_back(member);
+  }
+  sending.receivers.insert(sending.receivers.end(), others.begin(), others.end());
   sending.shape =
       broadcast_shape(sending.receivers.size(), located.parts.filled_bytes(), paths_of(sending));
   return Code::kOk;

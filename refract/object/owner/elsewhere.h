@@ -139,7 +139,8 @@ class Elsewhere {
     Code code = Code::kDeadlineExceeded;
   };
   struct Broadcasted {
-    Code code = Code::kUnavailable;  // kNotFound; kInvalidArgument: a name that no node has; kOverloaded.
+    // kNotFound; kOverloaded; kInvalidArgument: some names are of no node, and `nodes` has these alone.
+    Code code = Code::kUnavailable;
     uint64_t birth = 0;
     std::vector<BroadcastNode> nodes;  // In the order in which they were named; else in the list's.
   };

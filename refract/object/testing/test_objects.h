@@ -60,7 +60,8 @@ struct OwnerOptions {
   kv::GrowthSource* growth = nullptr;  // Null: there is none.
   size_t notices = ObjectService::kNotices;
   uint64_t pull_piece_bytes = kv::PullFetcher::kPieceBytes;
-  cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node.
+  cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node,
+  Elsewhere* elsewhere = nullptr;   // but as this has it.
   std::array<uint64_t, 2> identity{};
   TransferLimits transfers = {};
   OutsideHome* outside = nullptr;
@@ -105,17 +106,17 @@ struct Owner {
                            .outside = options.outside,
                            .arrivals = &arrivals});
     }
-    service =
-        std::make_unique<ObjectService>(ObjectService::Parts{.store = store,
-                                                             .heap = heap,
-                                                             .writer = writer,
-                                                             .pins = fetches,
-                                                             .growth = growth,
-                                                             .shard = shard,
-                                                             .windows = &windows,
-                                                             .pull_piece_bytes = options.pull_piece_bytes,
-                                                             .notices = options.notices,
-                                                             .elsewhere = directory.get()});
+    service = std::make_unique<ObjectService>(
+        ObjectService::Parts{.store = store,
+                             .heap = heap,
+                             .writer = writer,
+                             .pins = fetches,
+                             .growth = growth,
+                             .shard = shard,
+                             .windows = &windows,
+                             .pull_piece_bytes = options.pull_piece_bytes,
+                             .notices = options.notices,
+                             .elsewhere = directory ? directory.get() : options.elsewhere});
     if (directory != nullptr) {
       giver = std::make_unique<TransferGiver>(
           TransferGiver::Parts{.store = store,
