@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who gets an object from whom, when one holder gives it to many (docs/design/061-broadcast.md): a tree in
-// which each node has so many children, which is a chain where it has one.
+// From which node each gets an object, when one holder gives it to many (docs/design/061-broadcast.md): a
+// tree in which each node has so many children, which is a chain where it has one.
 //
 // Threads: any.
 #pragma once

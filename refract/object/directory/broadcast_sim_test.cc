@@ -339,7 +339,7 @@ TEST(Broadcast, cuts_between_two_of_them_cost_no_one_the_object) {
   }
 }
 
-// Nobody has the whole any more: each is told, and what has come of it goes, windows first.
+// No node has the whole any more: each is told, and what has come of it goes, windows first.
 TEST(Broadcast, when_the_only_holder_dies_all_are_told_and_nothing_is_left) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     Chain chain(seed, 2'000'000);

@@ -321,6 +321,37 @@ Code Directory::State::Broadcaster::outcome_of(const Order& order, Code code) co
   return code == Code::kOk ? Code::kNotFound : code;
 }
 
+// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too
+// late for another one.
+bool Directory::State::Broadcaster::may_look_again(Search& search) const {
+  const Course* const course = course_of(search.id, std::exchange(search.wish.plan, 0));
+  return course == nullptr || state.parts.shard.now_ns() < course->until_ns;
+}
+
+// Those of the plan are first, and behind them the one that has it.
+void Directory::State::Broadcaster::add_forebears(Pull& pull, std::vector<Peer*>& givers) const {
+  const Course* const course = course_of(pull.id, pull.wish.plan);
+  if (course == nullptr || course->list_version != state.list_version) {
+    pull.wish.plan = 0;
+    return;
+  }
+  pull.piece_bytes = course->piece_bytes;
+  std::vector<Peer*> first;
+  const auto add = [&](const std::string& name) {
+    const auto peer = state.peers.find(name);
+    if (peer == state.peers.end() || !peer->second->index || state.is_self(*peer->second->index)) return;
+    if (peer->second->session != nullptr && peer->second->is_agreed) first.push_back(peer->second.get());
+  };
+  for (const std::string& name : course->forebears) add(name);
+  pull.forebears = first.size();
+  add(course->root);
+  // A forebear is not asked for the whole: it may wait for one that waits for this member.
+  for (Peer* const giver : givers) {
+    if (std::ranges::find(first, giver) == first.end()) first.push_back(giver);
+  }
+  givers = std::move(first);
+}
+
 void Directory::State::Broadcaster::look_begins(std::string_view id) {
   for (Order& order : orders_) order.is_looked_for = order.is_looked_for || order.id == id;
 }

@@ -2,8 +2,8 @@
 // One object to many members at once (docs/design/061-broadcast.md): at the member whose client asks for it,
 // which makes the plan and sends the orders, and at the members that follow them.
 //
-// An order is followed by a look and a pull as any other; only from whom it pulls is different. So nothing of
-// what the homes know and allow is different either.
+// An order is followed by a look and a pull as any other; only the nodes that it pulls from are different. So
+// nothing of what the homes know and allow is different either.
 //
 // Threads: only the shard that owns the objects.
 #pragma once
@@ -37,6 +37,10 @@ struct Directory::State::Broadcaster {
   void look_ended(const Search& search);
   // Of an order that is being followed; null: it is over. Until the next call of the broadcaster.
   [[nodiscard]] const Course* course_of(std::string_view id, uint64_t plan) const;
+  // Behind a look that has found nothing. False: it is too late for another one.
+  [[nodiscard]] bool may_look_again(Search& search) const;
+  // If it follows a plan: who gives it, in the order in which they are asked.
+  void add_forebears(Pull& pull, std::vector<Peer*>& givers) const;
   // Whether an order came meanwhile.
   [[nodiscard]] bool is_awaited(std::string_view id) const;
 

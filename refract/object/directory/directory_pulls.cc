@@ -26,6 +26,18 @@ constexpr uint64_t kLookAgain_ns = 5 * kSecond_ns;
 constexpr int kRounds = 3;
 constexpr uint64_t kRoundPause_ns = 2 * kMillisecond_ns;
 
+// What comes from whole copies alone is given to all; else to those that follow the same plan, so that none
+// waits for itself.
+[[nodiscard]] Arrivals::Arrival arrival_of(const DirectoryTypes::Pull& pull, const Creation& made,
+                                           std::span<std::byte> room) {
+  return {.id = pull.id,
+          .birth = pull.birth,
+          .parts = made.parts,
+          .plan = pull.forebears > 0 ? pull.wish.plan : 0,
+          .object = made.object,
+          .room = room};
+}
+
 }  // namespace
 
 // --- Who waits ---
@@ -87,7 +99,7 @@ Task<> Directory::State::look(Search& search) {
   ++counts.look_ups;
   for (int round = 0; round < kRounds; ++round) {
     if (round > 0) co_await parts.shard.sleep_for(kRoundPause_ns << round);
-    if (round > 0 && !take_course_back(search)) break;
+    if (round > 0 && !broadcaster->may_look_again(search)) break;
     search.asked.reset();
     search.is_open = false;
     search.code = Code::kNotFound;
@@ -115,13 +127,6 @@ Task<> Directory::State::look(Search& search) {
     if (search.code != Code::kNotFound || !search.is_open) co_return;
   }
   search.code = Code::kUnavailable;
-}
-
-// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too
-// late for another one.
-bool Directory::State::take_course_back(Search& search) const {
-  const Course* const course = broadcaster->course_of(search.id, std::exchange(search.wish.plan, 0));
-  return course == nullptr || parts.shard.now_ns() < course->until_ns;
 }
 
 Task<> Directory::State::take_found(const HomeTable::Found& found, Search& search) {
@@ -338,7 +343,7 @@ Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, 
     if (may && giver.session != nullptr && giver.is_agreed) givers.push_back(&giver);
   }
   if (!search.by_home) pull.wish.plan = 0;
-  pull.forebears = add_forebears(pull, givers);
+  broadcaster->add_forebears(pull, givers);
   Code code = Code::kUnavailable;
   if (!givers.empty()) code = co_await this->pull(givers, pull);
   if (code == Code::kOk || code == Code::kNoSpace || code == Code::kTooLarge) {
@@ -346,32 +351,6 @@ Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, 
     co_return;
   }
   search.is_open = true;
-}
-
-// Those of the plan are first, and behind them the one that has it. Returns how many of those are that may
-// have a part only.
-size_t Directory::State::add_forebears(Pull& pull, std::vector<Peer*>& givers) const {
-  const Course* const course = broadcaster->course_of(pull.id, pull.wish.plan);
-  if (course == nullptr || course->list_version != list_version) {
-    pull.wish.plan = 0;
-    return 0;
-  }
-  pull.piece_bytes = course->piece_bytes;
-  std::vector<Peer*> first;
-  const auto add = [&](const std::string& name) {
-    const auto peer = peers.find(name);
-    if (peer == peers.end() || !peer->second->index || is_self(*peer->second->index)) return;
-    if (peer->second->session != nullptr && peer->second->is_agreed) first.push_back(peer->second.get());
-  };
-  for (const std::string& name : course->forebears) add(name);
-  const size_t forebears = first.size();
-  add(course->root);
-  // A forebear is not asked for the whole: it may wait for one that waits for this member.
-  for (Peer* const giver : givers) {
-    if (std::ranges::find(first, giver) == first.end()) first.push_back(giver);
-  }
-  givers = std::move(first);
-  return forebears;
 }
 
 // Behind the wait for room, which may have been long. kUnavailable: the home is to be asked again. Another
@@ -413,8 +392,11 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
   }
   const Result<Creation> made = parts.store.creation(id, pull.birth);
   std::optional<Arrivals::Entry> arrival;
-  begin_arrival(pull, *made, arrival);
-  code = co_await transfer(pull, *made, arrival, std::move(sources));
+  if (parts.arrivals != nullptr && !pull.wish.is_checked) {
+    arrival.emplace(*parts.arrivals, arrival_of(pull, *made, parts.store.room_of(*made)));
+  }
+  Arrivals::Entry* const entry = arrival ? &*arrival : nullptr;
+  code = co_await bring(pull, *made, entry, std::move(sources));
   const bool is_over = pulls.at(pull.id).birth != pull.birth;
   pulls.erase(pull.id);
   // It was deleted meanwhile, which all may have forgotten already; or what is agreed upon now is not known.
@@ -439,22 +421,8 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
   co_return code;
 }
 
-// What comes from whole copies alone is given to all; else to those that follow the same plan, so that none
-// waits for itself.
-void Directory::State::begin_arrival(const Pull& pull, const Creation& made,
-                                     std::optional<Arrivals::Entry>& arrival) const {
-  if (parts.arrivals == nullptr || pull.wish.is_checked) return;
-  arrival.emplace(*parts.arrivals, Arrivals::Arrival{.id = pull.id,
-                                                     .birth = pull.birth,
-                                                     .parts = made.parts,
-                                                     .plan = pull.forebears > 0 ? pull.wish.plan : 0,
-                                                     .object = made.object,
-                                                     .room = parts.store.room_of(made)});
-}
-
-Task<Code> Directory::State::transfer(const Pull& pull, Creation made,
-                                      std::optional<Arrivals::Entry>& arrival,
-                                      std::vector<TransferSource> sources) {
+Task<Code> Directory::State::bring(const Pull& pull, Creation made, Arrivals::Entry* arrival,
+                                   Sources sources) {
   TransferOrder order{.id = text_bytes(pull.id),
                       .birth = pull.birth,
                       .parts = made.parts,
@@ -463,15 +431,13 @@ Task<Code> Directory::State::transfer(const Pull& pull, Creation made,
                       .wish = pull.wish.by,
                       .is_checked = pull.wish.is_checked,
                       .limits = parts.transfers};
-  if (arrival) order.arrival = &*arrival;
+  order.arrival = arrival;
   order.plan = pull.wish.plan;
   order.forebears = pull.forebears;
   order.limits.piece_bytes = std::min(order.limits.piece_bytes, pull.piece_bytes);
   ObjectTransfer transfer(parts.shard, order, std::move(sources));
-  pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth,
-                                          .parts = pull.parts,
-                                          .transfer = &transfer,
-                                          .arrival = arrival ? &*arrival : nullptr});
+  pulls.insert_or_assign(
+      pull.id, Pulling{.birth = pull.birth, .parts = pull.parts, .transfer = &transfer, .arrival = arrival});
   const TransferOutcome outcome = co_await transfer.run();
   Pulling& pulling = pulls.at(pull.id);
   pulling.transfer = nullptr;

@@ -28,9 +28,6 @@
 namespace refract::object {
 
 struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
-  template <typename T = void>
-  using Task = runtime::Task<T>;
-
   explicit State(const Parts& given);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -58,7 +55,10 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   // By whose ids of new_id() are told; nothing: no member has that memory.
   [[nodiscard]] std::optional<MemberIndex> maker_of(std::string_view id) const noexcept;
   [[nodiscard]] static bool is_running(const Peer& peer, uint32_t run) noexcept;
-  class Use;  // directory_use.h
+  class Use;
+  struct Outside;
+  struct Ranker;
+  struct Broadcaster;
   void end_use(rpc::Session& session);
   [[nodiscard]] Task<> let_go(rpc::Session& session);
 
@@ -189,12 +189,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   // Those of search.to_ask that were not asked yet.
   [[nodiscard]] Task<> ask_members(Search& search);
   [[nodiscard]] Task<std::string> ask_member(Peer& peer, Search& search);
-  [[nodiscard]] bool take_course_back(Search& search) const;
   [[nodiscard]] Task<> pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search);
-  [[nodiscard]] size_t add_forebears(Pull& pull, std::vector<Peer*>& givers) const;
-  void begin_arrival(const Pull& pull, const Creation& made, std::optional<Arrivals::Entry>& arrival) const;
-  [[nodiscard]] Task<Code> transfer(const Pull& pull, Creation made, std::optional<Arrivals::Entry>& arrival,
-                                    std::vector<TransferSource> sources);
+  [[nodiscard]] Task<Code> bring(const Pull& pull, Creation made, Arrivals::Entry* arrival, Sources sources);
   [[nodiscard]] Code judge_wanted(const Pull& pull);
   [[nodiscard]] Task<Code> pull(std::vector<Peer*> givers, Pull pull);
   void note_transfer(const TransferOutcome& outcome);
@@ -218,10 +214,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   MemberIndex self = 0;
   std::map<std::string, std::unique_ptr<Peer>> peers;
   std::vector<Peer*> by_index;
-  struct Outside;                                // directory_outside.h
   std::unique_ptr<Outside> outside;              // A home of all ids; null: members are homes.
   std::unordered_map<uint64_t, Caller> callers;  // By session.
-  struct Ranker;                                 // directory_ranker.h
   std::unique_ptr<Ranker> ranker;
   struct Broadcaster;  // directory_broadcast.h
   std::unique_ptr<Broadcaster> broadcaster;

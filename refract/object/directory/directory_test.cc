@@ -179,7 +179,7 @@ TEST_P(Directories, a_creation_that_is_refused_gives_its_id_back_at_once) {
   EXPECT_EQ(three.at('b').put(id, "x"), Code::kOk);
 }
 
-// The pull of what was deleted ends, and leaves neither its place nor a claim behind.
+// The pull of what was deleted ends, and leaves no place and no claim behind.
 TEST_P(Directories, an_id_that_was_deleted_while_it_came_is_free_again) {
   Three three(is_in_redis());
   const std::string id = three.id('a');

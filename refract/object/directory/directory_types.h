@@ -58,6 +58,8 @@ class Signal {
 };
 
 struct DirectoryTypes {
+  template <typename T = void>
+  using Task = runtime::Task<T>;
   using Method = wire::DirectoryMethod;
   using MemberSet = HomeTable::MemberSet;
   using Named = HomeTable::Named;
@@ -197,6 +199,7 @@ struct DirectoryTypes {
     ObjectTransfer* transfer = nullptr;  // Null: it is not under way.
     Arrivals::Entry* arrival = nullptr;  // Null: it is given to no one.
   };
+  using Sources = std::vector<TransferSource>;
   using KeptCopies = Elsewhere::KeptCopies;
   using TakeCopies = Elsewhere::TakeCopies;
   // So many copies a client wants.

@@ -80,7 +80,7 @@ TEST(ObjectStoreTest, a_creation_that_was_given_up_may_come_again_and_an_aborted
   EXPECT_TRUE(world.create("a", 10, 5000));
 }
 
-// A client that ends its creation once more, of which a copy comes back from another node: READs are under
+// A client that ends its creation again, of which a copy comes back from another node: READs are under
 // way into that room.
 TEST(ObjectStoreTest, what_is_pulled_is_ended_by_its_puller_alone) {
   StoreWorld world;

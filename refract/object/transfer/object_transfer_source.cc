@@ -195,9 +195,8 @@ Task<Code> ObjectTransfer::Source::open() {
   const uint64_t sent_ns = transfer_.shard_.refresh_now();
   ++share.calls;
   if (!is_followed_) stay_awake_for(first.bytes);
-  const OpResult answer = co_await session_.call(
-      call_of(is_followed_ ? TransferMethod::kFollow : TransferMethod::kTransfer, front.bytes()),
-      give_up_ns());
+  const auto method = is_followed_ ? TransferMethod::kFollow : TransferMethod::kTransfer;
+  const OpResult answer = co_await session_.call(call_of(method, front.bytes()), give_up_ns());
   Code code = outcome_of(answer);
   if (code == Code::kOk) code = take_answer(answer.bytes, first);
   if (code != Code::kOk) {

@@ -187,7 +187,7 @@ TEST_F(ArrivalTest, a_holder_that_is_about_to_get_it_is_waited_for_so_long) {
   EXPECT_EQ(counts().waiting, 0U);
 }
 
-// Whoever asks learns within half a second that the holder lives.
+// The one that asks learns within half a second that the holder lives.
 TEST_F(ArrivalTest, progress_is_answered_in_time_and_four_calls_wait) {
   begin();
   const auto reply = call(Method::kFollow, follow_body(TransferBy::kReads)).as<wire::FollowReply>();
