@@ -2,6 +2,7 @@
 """A node and its command line client as the tests of this folder use them: real processes."""
 
 import contextlib
+import glob
 import os
 import signal
 import subprocess
@@ -27,6 +28,27 @@ def run_client(*words, socket=None, data=b"", environment=None):
         command[1:1] = ["--socket", socket]
     return subprocess.run(command, input=data, capture_output=True, timeout=PATIENCE_S, check=False,
                           env={**clean_environment(), **(environment or {})})
+
+
+def _until(is_so, what):
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > end:
+            raise RuntimeError(f"the server {what}")
+        time.sleep(0.001)
+
+
+def _state_in(path):
+    """The letter of such a file of /proc; None: what it is of has ended."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _states_of_threads(process):
+    return [_state_in(path) for path in glob.glob(f"/proc/{process}/task/*/stat")]
 
 
 class Node:
@@ -85,9 +107,11 @@ class Node:
 
     @contextlib.contextmanager
     def stopped_server(self):
+        """All of its threads stand: each may answer something more before the signal is there."""
         server = self.server()
         os.kill(server, signal.SIGSTOP)
         try:
+            _until(lambda: all(state == "T" for state in _states_of_threads(server)), "does not stop")
             yield server
         finally:
             os.kill(server, signal.SIGCONT)
@@ -96,13 +120,4 @@ class Node:
         """Returns when it is dead: a call that it takes before that may be answered or not."""
         server = self.server()
         os.kill(server, signal.SIGKILL)
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            try:
-                with open(f"/proc/{server}/stat", encoding="ascii") as file:
-                    if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
-                        return
-            except (FileNotFoundError, ProcessLookupError):
-                return
-            time.sleep(0.001)
-        raise RuntimeError("the server does not die")
+        _until(lambda: _state_in(f"/proc/{server}/stat") in ("Z", "X", None), "does not die")
