@@ -52,6 +52,8 @@ class ObjectsClient {
                                             pybind11::handle timeout);
   [[nodiscard]] pybind11::list prefetch(pybind11::handle ids, pybind11::handle timeout);
   [[nodiscard]] pybind11::object rank(pybind11::handle ids, pybind11::handle timeout);
+  [[nodiscard]] pybind11::object broadcast(pybind11::handle id, pybind11::handle nodes,
+                                           pybind11::handle timeout);
   [[nodiscard]] pybind11::list list(bool all);
   [[nodiscard]] pybind11::bytes digest(pybind11::handle id);
   [[nodiscard]] uint64_t remove(pybind11::handle id, pybind11::handle birth);

@@ -82,6 +82,15 @@ void add_reading(py::class_<ObjectsClient>& type) {
            "Brings copies of other nodes' objects to this one, so that a get of them is quick; waits as "
            "get()\n"
            "does. Returns an outcome for each: None, or an exception (not raised).")
+      .def("broadcast", &ObjectsClient::broadcast, py::arg("id"), py::arg("nodes") = py::none(),
+           py::arg("timeout") = 60.0,
+           "broadcast($self, id, nodes=None, timeout=60.0)\n--\n\n"
+           "Brings copies to these nodes, all at once, or to all nodes: each passes on what has come to it, "
+           "so\n"
+           "many have it in about the time of one. Waits so many seconds; what is under way then continues.\n"
+           "Returns Broadcast: `missed` is 0 where all have it. Raises NotFound, Away, InvalidArgument (more "
+           "than\n"
+           "255 names, or one that no node has), Unsupported (the node shares its objects with no other).")
       .def("rank", &ObjectsClient::rank, py::arg("ids"), py::arg("timeout") = 1.0,
            "rank($self, ids, timeout=1.0)\n--\n\n"
            "In how much time each node could have these objects, the quickest first: Rank. A program that "

@@ -95,6 +95,51 @@ py::list ObjectsClient::prefetch(py::handle ids, py::handle timeout) {
   return outcomes;
 }
 
+namespace {
+
+// None: all nodes.
+std::vector<std::string> node_names_of(py::handle nodes) {
+  std::vector<std::string> names;
+  if (nodes.is_none()) return names;
+  if (PyUnicode_Check(nodes.ptr()) != 0) raise_type("nodes is a list of names of nodes, not one name");
+  const py::object all = py::reinterpret_steal<py::object>(PySequence_List(nodes.ptr()));
+  if (!all) raise_pending();
+  for (const py::handle name : py::reinterpret_borrow<py::list>(all)) {
+    names.push_back(text_of(name, "a name of nodes"));
+    if (names.back().empty() || names.back().size() > UINT8_MAX) {
+      raise_invalid("a node's name has 1 to 255 bytes, and one of nodes has " +
+                    std::to_string(names.back().size()));
+    }
+  }
+  if (names.empty()) raise_invalid("nodes has no name in it", "None stands for all nodes");
+  if (names.size() > Objects::kBroadcastNodesMax) {
+    raise_invalid("broadcast takes at most " + std::to_string(Objects::kBroadcastNodesMax) +
+                  " names of nodes, not " + std::to_string(names.size()));
+  }
+  return names;
+}
+
+}  // namespace
+
+py::object ObjectsClient::broadcast(py::handle id, py::handle nodes, py::handle timeout) {
+  const SharedLink held = link();
+  const std::string name = id_of(id);
+  const std::vector<std::string> wanted = node_names_of(nodes);
+  const uint64_t timeout_ms = ms_of(timeout, "timeout");
+  const ObjectBroadcast done = value_or_raise(
+      called<ObjectBroadcast>(held, [&] { return held->objects.broadcast(name, wanted, timeout_ms); }),
+      "broadcast of " + shown(name));
+  py::list outcomes;
+  for (const BroadcastNode& one : done.nodes) {
+    py::object error = py::none();
+    if (one.code != Code::kOk) {
+      error = error_of(explain(one.code, "broadcast of " + shown(name) + " to node " + one.node));
+    }
+    outcomes.append(record("BroadcastNode", py::str(one.node), error));
+  }
+  return record("Broadcast", outcomes, done.missed, done.untold);
+}
+
 py::object ObjectsClient::rank(py::handle ids, py::handle timeout) {
   const SharedLink held = link();
   const std::vector<std::string> names = ids_of(ids);

@@ -27,9 +27,21 @@ import os
 
 from refract._refract import Buffer, NewObject, Object, Subscription, connect_objects
 from refract._refract import ObjectsClient as Client
-from refract.records import Copies, Listed, Notice, Places, Rank, RankedNode, Stat
+from refract.records import (
+    Broadcast,
+    BroadcastNode,
+    Copies,
+    Listed,
+    Notice,
+    Places,
+    Rank,
+    RankedNode,
+    Stat,
+)
 
 __all__ = [
+    "Broadcast",
+    "BroadcastNode",
     "Buffer",
     "Client",
     "Copies",

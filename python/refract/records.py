@@ -51,6 +51,21 @@ class Copies(NamedTuple):
     copies: int  # So many there are, on nodes that can be reached.
 
 
+class BroadcastNode(NamedTuple):
+    """What has become of an object at a node to which it was to be brought, as broadcast() has it."""
+
+    node: str
+    error: Exception | None  # None: it has a copy.
+
+
+class Broadcast(NamedTuple):
+    """To which nodes an object was brought, as broadcast() has it."""
+
+    nodes: list[BroadcastNode]  # As they were named, or as the list of nodes has them.
+    missed: int  # So many did not get it.
+    untold: int  # Of so many more there was no room to say what has become of it.
+
+
 class RankedNode(NamedTuple):
     """What one node lacks of some objects, and about how long it would take to get it, as rank() has it."""
 

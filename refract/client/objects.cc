@@ -27,6 +27,7 @@ static_assert(Objects::kIdBytesMax == object::kIdBytesMax);
 static_assert(Objects::kMetadataBytesMax == object::kMetadataBytesMax);
 static_assert(Objects::kForever == object::wire::kForever);
 static_assert(Objects::kRankIdsMax == object::wire::kRankIdsMax);
+static_assert(Objects::kBroadcastNodesMax == object::wire::kBroadcastNodesMax);
 
 namespace {
 
@@ -289,6 +290,16 @@ Result<ObjectRank> Objects::rank(std::span<const Bytes> ids, uint64_t timeout_ms
   ThreadState* const mine = thread_of(*client_);
   if (mine == nullptr) return fail(Code::kForked);
   return mine->wait_for(client::rank_nodes(mine->objects(), ids, ns_of(timeout_ms)));
+}
+
+Result<ObjectBroadcast> Objects::broadcast(Bytes id, std::span<const std::string> nodes,
+                                           uint64_t timeout_ms) {
+  const auto is_name = [](const std::string& name) { return !name.empty() && name.size() <= UINT8_MAX; };
+  const bool are_sound = nodes.size() <= kBroadcastNodesMax && std::ranges::all_of(nodes, is_name);
+  if (!is_id(id) || !are_sound) return fail(Code::kInvalidArgument);
+  ThreadState* const mine = thread_of(*client_);
+  if (mine == nullptr) return fail(Code::kForked);
+  return mine->wait_for(client::broadcast_object(mine->objects(), id, nodes, ns_of(timeout_ms)));
 }
 
 Result<ObjectCopies> Objects::set_copies(Bytes id, uint32_t copies, uint64_t timeout_ms) {

@@ -104,6 +104,16 @@ class REFRACT_API Objects {
   // code each.
   [[nodiscard]] std::vector<Code> prefetch(std::span<const Bytes> ids, uint64_t timeout_ms = 0,
                                            const PrefetchOptions& options = {});
+  // Brings copies to these nodes, all at once, or to all nodes of the list: each passes on what has come to
+  // it, so that many have it in about the time of one. Copies are as those of prefetch(): they go when room
+  // is needed. One that a node has already is no trouble. Waits so long, an hour at most; what is under way
+  // then continues. Each node has a code. kNotFound; kAway: it is not known where it is, since some node
+  // cannot be reached. kInvalidArgument: more than kBroadcastNodesMax names, or one that no node has, which
+  // trouble() names. kTooLarge: the names do not fit one message. kUnsupported: the node shares its objects
+  // with no other.
+  static constexpr size_t kBroadcastNodesMax = 255;
+  [[nodiscard]] Result<ObjectBroadcast> broadcast(Bytes id, std::span<const std::string> nodes = {},
+                                                  uint64_t timeout_ms = 60'000);
   // So many copies are kept on different nodes: none of them is evicted, and the nodes replace one whose node
   // has been away for a minute. Waits for them, a minute at most. Fewer in the answer: nodes are away, have
   // no room, or there are not so many; more copies come when that changes. 0: copies go when room is needed,

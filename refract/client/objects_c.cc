@@ -54,7 +54,8 @@ static_assert(is_same(REFRACT_OK, Code::kOk) && is_same(REFRACT_NOT_FOUND, Code:
               is_same(REFRACT_OVERLOADED, Code::kOverloaded) &&
               is_same(REFRACT_ACCESS_DENIED, Code::kAccessDenied) &&
               is_same(REFRACT_UNSUPPORTED, Code::kUnsupported) && is_same(REFRACT_FORKED, Code::kForked) &&
-              is_same(REFRACT_SYSTEM, Code::kSystem) && is_same(REFRACT_AWAY, Code::kAway));
+              is_same(REFRACT_SYSTEM, Code::kSystem) && is_same(REFRACT_CANCELLED, Code::kCancelled) &&
+              is_same(REFRACT_AWAY, Code::kAway));
 static_assert(REFRACT_NEW_ID_BYTES == Objects::kNewIdBytes && REFRACT_FOREVER == Objects::kForever);
 
 int number_of(Code code) noexcept {
@@ -254,6 +255,22 @@ int refract_object_set_copies(refract_objects* objects, const void* id, size_t i
   const auto said = objects->objects.set_copies(bytes_of(id, id_bytes), copies, timeout_ms);
   if (said && made != nullptr) *made = said->copies;
   return number_of(said.code());
+}
+
+int refract_object_broadcast(refract_objects* objects, const void* id, size_t id_bytes,
+                             const char* const* nodes, size_t count, uint64_t timeout_ms, uint64_t* missed,
+                             void (*visit)(void* context, const refract_brought* node), void* context) {
+  std::vector<std::string> names;
+  names.reserve(count);
+  for (const char* const name : std::span(nodes, count)) names.emplace_back(name);
+  const auto done = objects->objects.broadcast(bytes_of(id, id_bytes), names, timeout_ms);
+  if (!done) return number_of(done.code());
+  if (missed != nullptr) *missed = done->missed;
+  for (const refract::BroadcastNode& one : done->nodes) {
+    const refract_brought node{.node = one.node.c_str(), .code = number_of(one.code)};
+    visit(context, &node);
+  }
+  return REFRACT_OK;
 }
 
 int refract_objects_rank(refract_objects* objects, refract_rank_id* ids, size_t count, uint64_t timeout_ms,

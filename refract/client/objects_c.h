@@ -47,6 +47,7 @@ enum {
   REFRACT_UNSUPPORTED = 13,
   REFRACT_FORKED = 16,
   REFRACT_SYSTEM = 18,
+  REFRACT_CANCELLED = 21,
   REFRACT_AWAY = 23
 };
 // A sentence for a person. Never NULL.
@@ -148,6 +149,19 @@ REFRACT_C_API int refract_object_prefetch(refract_objects* objects, const void* 
 // So many copies (0 to 16) are kept on different nodes. `made`: how many there are; may be NULL.
 REFRACT_C_API int refract_object_set_copies(refract_objects* objects, const void* id, size_t id_bytes,
                                             uint32_t copies, uint64_t timeout_ms, uint32_t* made);
+
+typedef struct refract_brought {
+  const char* node;  // Its name. Valid during the call that shows it.
+  int code;          // REFRACT_OK: it has a copy. Else why it has none.
+} refract_brought;
+// Brings copies to these nodes, all at once, or to all nodes of the list with a `count` of 0: each passes on
+// what has come to it. Calls `visit` for each. REFRACT_INVALID_ARGUMENT: more than 255, or a name that no
+// node has. `missed`: how many nodes did not get it; may be NULL.
+REFRACT_C_API int refract_object_broadcast(refract_objects* objects, const void* id, size_t id_bytes,
+                                           const char* const* nodes, size_t count, uint64_t timeout_ms,
+                                           uint64_t* missed,
+                                           void (*visit)(void* context, const refract_brought* node),
+                                           void* context);
 
 typedef struct refract_ranked {
   const char* node;  // Its name. Valid during the call that shows it.

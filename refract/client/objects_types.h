@@ -115,6 +115,22 @@ struct ObjectRank {
   std::vector<Code> ids;
 };
 
+// What has become of one object at one of the nodes to which it was to be brought: Objects::broadcast().
+struct BroadcastNode {
+  std::string node;
+  // kOk: it has a copy. kAway: it is not reached. kNoSpace. kExists: another object of the id is there.
+  // kCancelled: the object was removed meanwhile. kNotFound: none of the nodes that were to give it had it
+  // any more. kDeadlineExceeded: it has not come in time, and may still. kUnsupported: its version cannot.
+  Code code = Code::kUnavailable;
+};
+struct ObjectBroadcast {
+  // In the order in which they were named, else in the list's; where they are more than one message has room
+  // for, those that did not get it first.
+  std::vector<BroadcastNode> nodes;
+  uint64_t missed = 0;  // So many did not get it.
+  uint64_t untold = 0;  // Of so many more there was no room to say what has become of it.
+};
+
 struct ObjectNotice {
   enum class Kind : uint8_t {
     kThere,    // Was sealed before.

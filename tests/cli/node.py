@@ -47,8 +47,10 @@ def _state_in(path):
         return None
 
 
-def _states_of_threads(process):
-    return [_state_in(path) for path in glob.glob(f"/proc/{process}/task/*/stat")]
+def stands(process):
+    """Whether all of its threads are stopped."""
+    states = [_state_in(path) for path in glob.glob(f"/proc/{process}/task/*/stat")]
+    return bool(states) and all(state is None or state in "TtZX" for state in states)
 
 
 class Node:
@@ -107,11 +109,11 @@ class Node:
 
     @contextlib.contextmanager
     def stopped_server(self):
-        """All of its threads stand: each may answer something more before the signal is there."""
+        """Its threads stand when the block begins: what one of them has begun may be done until then."""
         server = self.server()
         os.kill(server, signal.SIGSTOP)
         try:
-            _until(lambda: all(state == "T" for state in _states_of_threads(server)), "does not stop")
+            _until(lambda: stands(server), "does not stop")
             yield server
         finally:
             os.kill(server, signal.SIGCONT)

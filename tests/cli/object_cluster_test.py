@@ -209,6 +209,40 @@ class SharedObjectCommands(unittest.TestCase):
         self.refused(WRONG, "at most 256 ids are ranked at once, and 257 are named", "a", "rank",
                      *(str(number) for number in range(257)))
 
+    def test_brings_an_object_to_many_nodes_at_once(self):
+        def brought(name, *words):
+            done = self.run_object(name, "broadcast", "--json", *words)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            return done.returncode, [(row["node"], row["code"]) for row in rows]
+
+        key, other, third = (f"{{{self.homes['a']}}}{number}" for number in range(3))
+        body = os.urandom(4 * MIB + 1)
+        self.do("a", "put", key, "--no-progress", data=body)
+        self.assertEqual(self.do("b", "broadcast", key), "a  has it\nb  has it\nc  has it\n")
+        self.assertEqual(sorted(self.row("b", "where", key)["nodes"]), ["a", "b", "c"])
+        for name in NAMES:
+            self.assertEqual(self.run_object(name, "get", key).stdout, body)
+        self.do("a", "put", other, data=b"12345")
+        self.assertEqual(brought("a", other, "c", "a", "c"), (DONE, [("c", "ok"), ("a", "ok")]))
+        self.assertEqual(self.row("b", "where", other)["nodes"], ["a", "c"])
+
+        self.refused(NO, "there is no such object", "a", "broadcast", "nothing", "b")
+        self.refused(WRONG, "no node of the list is called 'd', 'e'", "a", "broadcast", key, "d", "b", "e")
+        self.refused(WRONG, "the object's id is missing", "a", "broadcast")
+        self.refused(WRONG, "an object is brought to at most 255 nodes at once, and 256 are named", "a",
+                     "broadcast", key, *("b" for _ in range(256)))
+        self.refused(WRONG, "the name of a node is never empty", "a", "broadcast", key, "")
+
+        self.do("a", "put", third, data=b"678")
+        with self.nodes["b"].stopped_server():
+            code, rows = brought("c", third, "--for", "1s")
+            self.assertEqual((code, rows[0], rows[2]), (NO, ("a", "ok"), ("c", "ok")))
+            self.assertIn(rows[1], (("b", "deadline_exceeded"), ("b", "away")))
+        self.stop("b")
+        self.until(lambda: brought("c", other, "--for", "1s")[1][1] == ("b", "away"))
+        said = self.run_object("c", "broadcast", other, "b", "--for", "1s")
+        self.assertEqual((said.returncode, said.stdout), (NO, b"b  cannot be reached\n"))
+
     def test_waits_on_one_for_what_another_puts(self):
         for command, wait in (("get", "--wait"), ("wait", "--for"), ("prefetch", "--wait")):
             key = f"{{{self.homes['c']}}}{command}"
@@ -287,7 +321,7 @@ class SharedObjectCommands(unittest.TestCase):
             self.assertIn("sharing  no: objects stay on this node (--cluster-secret-file", alone.banner)
             self.assertEqual(alone.run("object", "put", "own", data=b"x").returncode, DONE)
             self.assertEqual(alone.run("object", "get", "another's").returncode, NO)
-            for action in ("where", "rank"):
+            for action in ("where", "rank", "broadcast"):
                 done = alone.run("object", action, "own")
                 self.assertEqual(done.returncode, ELSE, sentence(done))
                 self.assertIn("--cluster-secret-file", sentence(done))
@@ -295,7 +329,7 @@ class SharedObjectCommands(unittest.TestCase):
     def test_help_names_each_action_and_what_it_takes(self):
         page = run_client("object", "--help").stdout.decode()
         for action, option in (("where", "--json"), ("prefetch", "--wait"), ("rank", "--for"),
-                               ("rm", "--birth")):
+                               ("broadcast", "--for"), ("rm", "--birth")):
             self.assertIn(f"  {action} ", page)
             own = run_client("object", action, "--help")
             self.assertEqual(own.returncode, DONE)

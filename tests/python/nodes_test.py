@@ -67,12 +67,12 @@ class SharedNodes(unittest.TestCase):
                 self.a.put("refused", b"", copies=copies)
         self.assertFalse(self.a.contains("refused"))
 
-    def id_decided_by(self, name):
+    def id_decided_by(self, name, begin="id"):
         """One that this node decides about."""
         for number in range(1000):
-            row = self.nodes["a"].run("cluster", "--nodes", "1", "--json", f"id {number}")
+            row = self.nodes["a"].run("cluster", "--nodes", "1", "--json", f"{begin} {number}")
             if json.loads(row.stdout)["nodes"] == [name]:
-                return f"id {number}"
+                return f"{begin} {number}"
         raise AssertionError("no id has this home")
 
     def test_copies_are_brought_and_a_delete_names_nodes_that_it_did_not_reach(self):
@@ -89,6 +89,34 @@ class SharedNodes(unittest.TestCase):
             self.a.delete(name)
             self.assertEqual(self.a.missed(), ["c"])
         until(lambda: answer_of(lambda: self.c.get(name)) is refract.NotFound)
+
+    def test_brings_an_object_to_many_nodes_at_once(self):
+        data = os.urandom(2 * MIB + 1)
+        self.a.put("wanted", data)
+        done = self.b.broadcast("wanted")
+        self.assertEqual(done, ([("a", None), ("b", None), ("c", None)], 0, 0))
+        self.assertEqual(sorted(self.a.where("wanted").nodes), ["a", "b", "c"])
+        self.assertEqual(bytes(self.c.get("wanted")), data)
+        self.assertEqual(self.c.broadcast("wanted", ["c", "a"], timeout=None).nodes,
+                         [("c", None), ("a", None)])
+        with self.assertRaises(refract.NotFound):
+            self.a.broadcast("nothing of the kind")
+        with self.assertRaises(refract.InvalidArgument) as caught:
+            self.a.broadcast("wanted", iter(["b", "nowhere", "d"]))
+        self.assertIn("no node of the list is called 'nowhere', 'd'", str(caught.exception))
+        for nodes in ([], [""], ["x" * 256], ["b"] * 256):
+            with self.assertRaises(refract.InvalidArgument):
+                self.a.broadcast("wanted", nodes)
+        for nodes in ("b", [1], 1):
+            with self.assertRaises(TypeError):
+                self.a.broadcast("wanted", nodes)
+        name = self.id_decided_by("b", "small")
+        self.a.put(name, b"12345")
+        with self.nodes["c"].stopped_server():
+            done = self.a.broadcast(name, timeout=1)
+            self.assertEqual((done.missed, done.nodes[:2]), (1, [("a", None), ("b", None)]))
+            self.assertEqual(done.nodes[2].node, "c")
+            self.assertIsInstance(done.nodes[2].error, (refract.DeadlineExceeded, refract.Away))
 
     def test_ranks_the_nodes_by_the_time_in_which_they_could_have_objects(self):
         self.b.put("first", bytes(MIB))
@@ -118,7 +146,8 @@ class SharedNodes(unittest.TestCase):
     def test_a_node_alone_says_that_it_shares_nothing(self):
         with node_of_objects() as alone, objects.connect(alone.socket) as client:
             for call in (lambda: client.put("x", b"", copies=2), lambda: client.set_copies("x", 2),
-                         lambda: client.where("x"), lambda: client.rank(["x"])):
+                         lambda: client.where("x"), lambda: client.rank(["x"]),
+                         lambda: client.broadcast("x")):
                 with self.assertRaises(refract.Unsupported) as caught:
                     call()
                 self.assertIn("--cluster-nodes", str(caught.exception))

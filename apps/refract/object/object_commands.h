@@ -28,6 +28,7 @@ namespace refract::cli {
 [[nodiscard]] int prefetch_objects(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int show_paths(const ObjectInvocation& invocation, Objects& objects, Client& client);
 [[nodiscard]] int rank_nodes(const ObjectInvocation& invocation, Objects& objects, Client& client);
+[[nodiscard]] int broadcast_object(const ObjectInvocation& invocation, Objects& objects, Client& client);
 
 // What to tell a person about a call that failed: what was done, and why.
 [[nodiscard]] Report explain_object(const Client& client, const Objects& objects, Code code,

@@ -231,6 +231,27 @@ Options
 Examples
   $ refract object prefetch weights tokenizer
 )"},
+    HelpPage{"broadcast", "bring copies to many nodes",
+             R"(refract object broadcast: bring copies of one object to many nodes
+
+Usage: refract object broadcast [options] ID [NODE...]
+
+Of a node that shares its objects: each of these nodes, or all nodes where none is
+named, gets a copy, at the same time. Each passes on what has come to it, so many have
+it in about the time of one. A line a node says whether it has it, or why not. Copies
+go when room is needed, as those of refract object prefetch. Exit code 1 if some node
+did not get it, or no node has it.
+
+Options
+      --for DURATION   Wait so long: 30s, forever. Default 1min, at most an hour. What
+                       is under way then continues.
+      --hex            ID is given as hexadecimal digits.
+      --json           A node a line: name, code.
+
+Examples
+  $ refract object broadcast weights
+  $ refract object broadcast weights b c
+)"},
     HelpPage{"paths", "what the node knows of its ways to others",
              R"(refract object paths: what the node knows of its ways to others
 

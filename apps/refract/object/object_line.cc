@@ -37,11 +37,12 @@ struct ObjectTexts {
   std::string transfer;
   Given id;
   std::vector<std::string> ids;
+  std::vector<std::string> nodes;
 };
 
 // How many ids an action takes.
 bool takes_one_id(std::string_view action) noexcept {
-  return action == "put" || action == "get";
+  return action == "put" || action == "get" || action == "broadcast";
 }
 bool takes_ids(std::string_view action) noexcept {
   return action == "rm" || action == "keep" || action == "wait" || action == "digest" || action == "where" ||
@@ -95,6 +96,9 @@ Command& add_action(Command& root, std::string_view action, ObjectInvocation& to
     app.add({.names = "--set", .to = &texts.copies});
     app.add({.names = "--wait", .to = &texts.wait});
   } else if (action == "wait" || action == "rank") {
+    app.add({.names = "--for", .to = &texts.wait});
+  } else if (action == "broadcast") {
+    app.add({.names = "NODE", .to = &texts.nodes});
     app.add({.names = "--for", .to = &texts.wait});
   } else if (action == "subscribe") {
     app.add({.names = "--for", .to = &texts.wait});
@@ -187,7 +191,8 @@ Reported<> finish(ObjectInvocation& to, const ObjectTexts& texts) {
   if (!texts.timeout.empty()) {
     if (read = take(to, duration_of("--timeout", texts.timeout), to.base.timeout_ns); !read) return read;
   }
-  const bool is_for = to.action == "wait" || to.action == "subscribe" || to.action == "rank";
+  const bool is_for =
+      to.action == "wait" || to.action == "subscribe" || to.action == "rank" || to.action == "broadcast";
   const char* const wait_flag = is_for ? "--for" : "--wait";
   if (read = read_wait(to, wait_flag, texts.wait); !read) return read;
   if (!texts.birth.empty()) {
@@ -215,6 +220,14 @@ Reported<> finish(ObjectInvocation& to, const ObjectTexts& texts) {
   if (to.action == "rank" && to.ids.size() > Objects::kRankIdsMax) {
     return refuse(to, fmt::format("at most {} ids are ranked at once, and {} are named", Objects::kRankIdsMax,
                                   to.ids.size()));
+  }
+  to.nodes = texts.nodes;
+  if (to.nodes.size() > Objects::kBroadcastNodesMax) {
+    return refuse(to, fmt::format("an object is brought to at most {} nodes at once, and {} are named",
+                                  Objects::kBroadcastNodesMax, to.nodes.size()));
+  }
+  if (std::ranges::any_of(to.nodes, &std::string::empty)) {
+    return refuse(to, "the name of a node is never empty");
   }
   if (to.action == "rm" && to.birth != 0 && to.ids.size() > 1) {
     return refuse(to, "--birth is that of one object, and several are named");

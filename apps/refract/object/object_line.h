@@ -24,6 +24,7 @@ struct ObjectInvocation {
   Invocation base;     // Its command is empty where text is to be printed.
   std::string action;  // "put"
   std::vector<std::string> ids;
+  std::vector<std::string> nodes;  // broadcast: nothing: all nodes.
   std::string file;      // put: "-" or nothing is the standard input. get: where to; nothing: the output.
   std::string metadata;  // put
   bool shows_metadata = false;          // get: instead of the body.

@@ -37,7 +37,8 @@ constexpr Action kActions[] = {{"put", put_object},
                                {"prefetch", prefetch_objects},
                                {"copies", set_copies_of_objects},
                                {"paths", show_paths},
-                               {"rank", rank_nodes}};
+                               {"rank", rank_nodes},
+                               {"broadcast", broadcast_object}};
 
 // Does it with each id, says what is wrong with some, and returns the worst exit code.
 template <typename Do>
@@ -134,12 +135,14 @@ Report explain_object(const Client& client, const Objects& objects, Code code, s
       said.next = "refract object ls --json names it";
       break;
     case Code::kTooLarge:
+      if (trouble.code == code) return {code, fmt::format("{}: {}", what, trouble.what), trouble.next};
       said.what = fmt::format("{}: it is larger than all objects of the node may be together", what);
       said.next = "start the node with a larger --objects-limit";
       break;
     case Code::kIndeterminate:
       said.next = "the server or the connection broke meanwhile; look with refract object ls";
       break;
+    case Code::kInvalidArgument:
     case Code::kNoSpace:
     case Code::kOverloaded:
     case Code::kUnsupported:

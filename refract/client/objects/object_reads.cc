@@ -124,13 +124,6 @@ class FetchRoom final : public ObjectCalls::Room {
   uint64_t asked_bytes_ = 0;
 };
 
-void note_away(ObjectPeer& peer) {
-  peer.set_trouble(
-      {Code::kAway,
-       fmt::format("it is not here; {}, and may have it, or know which node has", away_text(peer)),
-       "look whether all nodes run, with the same list: refract cluster"});
-}
-
 uint64_t slice_of(const ObjectPeer& peer, Until until) noexcept {
   const uint64_t now_ns = peer.shard().refresh_now();
   return until.moment_ns > now_ns ? std::min(until.moment_ns - now_ns, kSlice_ns) : 0;
@@ -344,6 +337,13 @@ Task<> prefetch_objects(ObjectPeer& peer, std::span<const Bytes> ids, std::span<
                     .tasks = kv::TaskTeam(peer.shard())};
   for (size_t i = 0; i < std::min(ids.size(), kSideBySideMax); ++i) team.tasks.add(prefetch_some(team));
   co_await team.tasks.run();
+}
+
+void note_away(ObjectPeer& peer) {
+  peer.set_trouble(
+      {Code::kAway,
+       fmt::format("it is not here; {}, and may have it, or know which node has", away_text(peer)),
+       "look whether all nodes run, with the same list: refract cluster"});
 }
 
 void note_shares_nothing(ObjectPeer& peer) {

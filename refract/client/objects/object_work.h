@@ -41,7 +41,8 @@ struct Creating {
 // "nodes b and c cannot be reached": of what the owner said last.
 [[nodiscard]] std::string away_text(ObjectPeer& peer);
 
-// What is to be said of a kUnsupported.
+// What is to be said of a kAway about an object that is not here, and of a kUnsupported.
+void note_away(ObjectPeer& peer);
 void note_shares_nothing(ObjectPeer& peer);
 
 // Until when to look again for an object that is not there.
@@ -93,6 +94,11 @@ struct Until {
 // In how much time each node could have them, found out within `timeout_ns`.
 [[nodiscard]] runtime::Task<Result<ObjectRank>> rank_nodes(ObjectPeer& peer, std::span<const Bytes> ids,
                                                            uint64_t timeout_ns);
+// Has copies of it brought to these nodes, or to all.
+[[nodiscard]] runtime::Task<Result<ObjectBroadcast>> broadcast_object(ObjectPeer& peer,
+                                                                      std::span<const std::byte> id,
+                                                                      std::span<const std::string> nodes,
+                                                                      uint64_t timeout_ns);
 [[nodiscard]] runtime::Task<Result<ObjectPage>> list_objects(ObjectPeer& peer, uint64_t cursor,
                                                              Listing listing);
 

@@ -20,15 +20,27 @@ uint64_t Machine::wire_ns(uint64_t bytes) const noexcept {
 
 uint64_t Machine::transmit(uint64_t now_ns, uint64_t wire_bytes) noexcept {
   facts_.sent_bytes += wire_bytes;
-  sending_until_ns_ = std::max(now_ns, sending_until_ns_) + wire_ns(wire_bytes);
-  return sending_until_ns_;
+  if (is_one_packet(wire_bytes)) return passes_between(sending_, now_ns, wire_bytes);
+  sending_.all_ns = std::max(now_ns, sending_.all_ns) + wire_ns(wire_bytes);
+  return sending_.all_ns;
 }
 
 // The bytes come in while they leave the other end, so the port is busy with them up to `at_ns` already.
 uint64_t Machine::receive(uint64_t at_ns, uint64_t wire_bytes) noexcept {
   facts_.received_bytes += wire_bytes;
-  receiving_until_ns_ = std::max(at_ns, receiving_until_ns_ + wire_ns(wire_bytes));
-  return receiving_until_ns_;
+  if (is_one_packet(wire_bytes)) {
+    const uint64_t began_ns = at_ns - std::min(at_ns, wire_ns(wire_bytes));
+    return passes_between(receiving_, began_ns, wire_bytes);
+  }
+  receiving_.all_ns = std::max(at_ns, receiving_.all_ns + wire_ns(wire_bytes));
+  return receiving_.all_ns;
+}
+
+uint64_t Machine::passes_between(Lanes& lanes, uint64_t from_ns, uint64_t wire_bytes) const noexcept {
+  const uint64_t ns = wire_ns(wire_bytes);
+  lanes.packets_ns = std::max(from_ns, lanes.packets_ns) + ns;
+  lanes.all_ns = std::max(lanes.all_ns + ns, lanes.packets_ns);
+  return lanes.packets_ns;
 }
 
 uint64_t Machine::serve(uint64_t now_ns, const Arrival& arrival) {

@@ -35,6 +35,9 @@ struct MachineOptions {
   uint32_t message_header_bytes = 0;
   uint32_t one_sided_header_bytes = 0;
   uint32_t packet_bytes_max = 1024;
+  // What fits one packet passes between the packets of what is longer, as the queues of a card take turns. Else
+  // all goes first come, first served.
+  bool interleaves = false;
   // What a one-sided request takes besides (address, key, length); its answer has no such part.
   uint32_t one_sided_request_bytes = 0;
   uint64_t one_sided_gap_ns = 0;  // From the beginning of one one-sided request to that of the next.
@@ -70,12 +73,22 @@ class Machine {
   [[nodiscard]] const MachineOptions& options() const noexcept { return options_; }
 
  private:
+  // One direction of the port: when each lane is free again.
+  struct Lanes {
+    uint64_t all_ns = 0;
+    uint64_t packets_ns = 0;  // Of what fits one packet.
+  };
   [[nodiscard]] uint64_t wire_ns(uint64_t bytes) const noexcept;
+  // Both lanes are busy with it.
+  [[nodiscard]] uint64_t passes_between(Lanes& lanes, uint64_t from_ns, uint64_t wire_bytes) const noexcept;
+  [[nodiscard]] bool is_one_packet(uint64_t wire_bytes) const noexcept {
+    return options_.interleaves && wire_bytes <= options_.packet_bytes_max;
+  }
   [[nodiscard]] uint64_t with_headers(size_t bytes, uint32_t header_bytes) const noexcept;
 
   MachineOptions options_;
-  uint64_t sending_until_ns_ = 0;
-  uint64_t receiving_until_ns_ = 0;
+  Lanes sending_;
+  Lanes receiving_;
   uint64_t next_one_sided_ns_ = 0;
   std::vector<uint64_t> cores_;  // When each is free; a heap whose front is the earliest.
   Facts facts_;

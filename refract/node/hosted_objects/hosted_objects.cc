@@ -70,7 +70,8 @@ void HostedObjects::serve(std::vector<HostedMethods>& methods) {
                                  .pins = &fetches_,
                                  .is_node = parts_.is_node,
                                  .identity = {parts_.page.identity[0], parts_.page.identity[1]},
-                                 .outside = redis_home_.get()});
+                                 .outside = redis_home_.get(),
+                                 .arrivals = &arrivals_});
   }
   service_ = std::make_unique<object::ObjectService>(
       object::ObjectService::Parts{.store = store_,
@@ -90,7 +91,8 @@ void HostedObjects::serve(std::vector<HostedMethods>& methods) {
                                    .shard = parts_.shard,
                                    .elsewhere = *directory_,
                                    .windows = windows_ ? &*windows_ : nullptr,
-                                   .has_let_go = [this] { service_->on_store_changed(); }});
+                                   .has_let_go = [this] { service_->on_store_changed(); },
+                                   .arrivals = &arrivals_});
   path_teller_.emplace(*directory_);
   methods.push_back({object::wire::kPathMethodsBegin, &*path_teller_});
   // Calls of nodes wait for what other nodes do, and are no measure of this one.

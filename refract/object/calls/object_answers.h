@@ -44,6 +44,15 @@ struct ObjectAnswers {
     std::vector<Code> ids;
     std::vector<RankedNode> nodes;
   };
+
+  struct BroadcastNode {
+    std::string name;
+    Code code = Code::kUnavailable;
+  };
+  struct Broadcasted {
+    wire::BroadcastReply reply{};
+    std::vector<BroadcastNode> nodes;
+  };
 };
 
 }  // namespace refract::object

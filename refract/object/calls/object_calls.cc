@@ -73,6 +73,21 @@ constexpr uint64_t kSoundBytesMax = uint64_t{1} << 48;
   return bytes.empty();
 }
 
+// The answer of broadcast.
+[[nodiscard]] bool take_broadcasted(std::span<const std::byte> bytes, ObjectAnswers::Broadcasted& done) {
+  const auto reply = take<wire::BroadcastReply>(bytes);
+  if (!reply || reply->told > reply->nodes || reply->missed > reply->nodes) return false;
+  done = {.reply = *reply, .nodes = {}};
+  for (size_t i = 0; i < reply->told; ++i) {
+    const auto node = take<wire::BroadcastNode>(bytes);
+    if (!node || node->name_bytes == 0 || node->name_bytes > bytes.size()) return false;
+    done.nodes.push_back(
+        {.name = text_of(bytes.first(node->name_bytes)), .code = code_from_wire(node->code)});
+    bytes = bytes.subspan(node->name_bytes);
+  }
+  return bytes.empty();
+}
+
 // What follows `count` times: a struct, then an id.
 template <typename Entry, typename Take>
 [[nodiscard]] bool take_entries(std::span<const std::byte> bytes, uint32_t count, Take take_one) {
@@ -374,6 +389,30 @@ Task<Result<ObjectCalls::Ranked>> ObjectCalls::rank(std::span<const std::span<co
   Ranked ranked;
   if (!take_ranked(answer.reply.bytes, ids.size(), ranked)) co_return fail(Code::kMalformed);
   co_return std::move(ranked);
+}
+
+Task<Code> ObjectCalls::broadcast(std::span<const std::byte> id, std::span<const std::string> nodes,
+                                  uint64_t timeout_ns, Broadcasted& done, uint64_t deadline_ns) {
+  if (nodes.size() > wire::kBroadcastNodesMax) co_return Code::kInvalidArgument;
+  const wire::BroadcastRequest request{.timeout_ns = timeout_ns,
+                                       .id_bytes = static_cast<uint16_t>(id.size()),
+                                       .count = static_cast<uint8_t>(nodes.size()),
+                                       .reserved = {}};
+  std::vector<std::byte> body(bytes_of(request).begin(), bytes_of(request).end());
+  body.insert(body.end(), id.begin(), id.end());
+  for (const std::string& node : nodes) {
+    const auto name = std::as_bytes(std::span(node));
+    body.push_back(static_cast<std::byte>(name.size()));
+    body.insert(body.end(), name.begin(), name.end());
+  }
+  if (body.size() > session_.payload_bytes_max()) co_return Code::kTooLarge;
+  if (deadline_ns == 0) deadline_ns = deadline_or_default(0) + std::min(timeout_ns, kForever_ns / 4);
+  const Answer answer =
+      co_await ask({.method = Method::kBroadcast, .head = body, .tail = {}, .deadline_ns = deadline_ns});
+  const bool has_nodes = answer.reply.code == Code::kOk ||
+                         (answer.reply.code == Code::kInvalidArgument && !answer.reply.bytes.empty());
+  if (has_nodes && !take_broadcasted(answer.reply.bytes, done)) co_return Code::kMalformed;
+  co_return read_outcome(answer);
 }
 
 Task<Code> ObjectCalls::keep(std::span<const std::byte> id, bool is_kept, uint64_t deadline_ns) {

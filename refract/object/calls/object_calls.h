@@ -146,6 +146,11 @@ class ObjectCalls : public ObjectAnswers {
   // message.
   [[nodiscard]] runtime::Task<Result<Ranked>> rank(std::span<const std::span<const std::byte>> ids,
                                                    uint64_t timeout_ns, uint64_t deadline_ns = 0);
+  // Has copies of it brought to these nodes, or to all, within `timeout_ns`. kInvalidArgument: `done` has the
+  // names that are of no node. kTooLarge: they do not fit one message.
+  [[nodiscard]] runtime::Task<Code> broadcast(std::span<const std::byte> id,
+                                              std::span<const std::string> nodes, uint64_t timeout_ns,
+                                              Broadcasted& done, uint64_t deadline_ns = 0);
 
   struct Listed {
     std::string id;

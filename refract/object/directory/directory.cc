@@ -8,6 +8,7 @@
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/object/directory/directory_outside.h"
+#include "refract/object/directory/directory_broadcast.h"
 #include "refract/object/directory/directory_ranker.h"
 
 namespace refract::object {
@@ -40,12 +41,13 @@ Task<> Signal::wait_until(uint64_t moment_ns) {
 Directory::State::State(const Parts& given)
     : parts(given),
       ranker(std::make_unique<Ranker>(*this)),
+      broadcaster(std::make_unique<Broadcaster>(*this)),
       pull_room({.store = given.store, .shard = given.shard, .growth = given.growth, .pins = given.pins}),
       care(given.shard) {
   if (parts.outside != nullptr) outside = std::make_unique<Outside>(*this, *parts.outside);
   for (const ObjectStore::OpenCreation& found : parts.store.creations()) {
     if (found.is_pulled) {
-      (void)parts.store.end_creation(found.id, found.birth);
+      (void)parts.store.end_pull(found.id, found.birth);
     } else {
       granted.emplace(Named(text_of(found.id), found.birth), 0);
     }
@@ -230,6 +232,8 @@ void Directory::State::handle(const rpc::IncomingCall& call) {
       return bind(from, peer, body);
     case DirectoryMethod::kEstimate:
       return ranker->estimate(from, body);
+    case DirectoryMethod::kBring:
+      return broadcaster->bring(from, body);
     case DirectoryMethod::kDrop:
     case DirectoryMethod::kForget:
     case DirectoryMethod::kAppeared:
@@ -352,9 +356,9 @@ void Directory::set_copies(std::string_view id, uint64_t birth, uint8_t wanted, 
       {.id = std::string(id), .birth = birth, .wanted = wanted, .until_ns = until_ns}, std::move(take)));
 }
 
-void Directory::broadcast(std::string_view /*id*/, std::vector<std::string> /*nodes*/, uint64_t /*until_ns*/,
+void Directory::broadcast(std::string_view id, std::vector<std::string> nodes, uint64_t until_ns,
                           TakeBroadcasted take) {
-  take({.code = Code::kUnsupported, .birth = 0, .nodes = {}});
+  state_->broadcaster->broadcast(id, std::move(nodes), until_ns, std::move(take));
 }
 
 void Directory::rank(std::vector<std::string> ids, uint64_t until_ns, TakeRanked take) {

@@ -25,6 +25,7 @@
 #include "refract/object/directory/outside_home.h"
 #include "refract/object/owner/elsewhere.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/transfer/arrivals.h"
 #include "refract/object/transfer/object_transfer.h"
 #include "refract/object/transfer/path_teller.h"
 #include "refract/object/transfer/pull_room.h"
@@ -51,6 +52,7 @@ class Directory final : public rpc::Service, public Elsewhere, public PathTeller
     uint64_t grace_ns = 60 * kSecond_ns;
     TransferLimits transfers = {};
     OutsideHome* outside = nullptr;  // The home of all ids; null: members are homes.
+    Arrivals* arrivals = nullptr;    // Null: what is on its way here is not given to others.
   };
   // Behind the store's recovery. Pulls that it has found are given up.
   explicit Directory(const Parts& parts);

@@ -236,7 +236,10 @@ Code Directory::State::drop_here(std::string_view id, uint64_t birth, uint64_t& 
   if (code != Code::kOk) return code;
   releasing.erase(Named(id, birth));
   const auto pull = pulls.find(std::string(id));
-  if (pull != pulls.end() && pull->second.birth == birth) pull->second.birth = 0;
+  if (pull != pulls.end() && pull->second.birth == birth) {
+    pull->second.birth = 0;
+    if (pull->second.transfer != nullptr) pull->second.transfer->stop();
+  }
   if (granted.erase(Named(id, birth)) > 0 && asker != nullptr) asker->lost(id, birth);
   pull_room.end_grace_of(text_bytes(id), birth);
   const Result<uint64_t> erased = parts.store.erase(text_bytes(id), birth);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/object/testing/broadcast_bodies.h"
 #include "refract/object/testing/rank_bodies.h"
 #include "refract/object/testing/test_directory.h"
 
@@ -138,6 +139,7 @@ class World {
         return;
       default:
         if (what == 15 || what == 23) return rank(input, what == 23);
+        if (what == 31 || what == 39) return broadcast(input, what == 39);
         ends_at_once_ = what > 250;
         return node_.settle();
     }
@@ -220,6 +222,19 @@ class World {
         has_body ? input.text()
                  : test::rank_body({ids_.begin(), ids_.begin() + input.byte() % 7}, timeout_ns);
     start(client_, static_cast<uint16_t>(wire::Method::kRank), body, false);
+  }
+  // Of an id that there may be to some nodes, or to all, or with a body of the input's.
+  void broadcast(Input& input, bool has_body) {
+    static const std::vector<std::string> names = {"a", "b", "c", "none"};
+    const uint64_t timeout_ns = input.byte() * 20 * refract::kMillisecond_ns;
+    const std::string& id = ids_[input.byte() % ids_.size()];
+    std::vector<std::string> nodes;
+    for (uint8_t set = input.byte() % 16; const std::string& name : names) {
+      if ((set & 1) != 0) nodes.push_back(name);
+      set >>= 1;
+    }
+    const std::string body = has_body ? input.text() : test::broadcast_body(id, nodes, timeout_ns);
+    start(client_, static_cast<uint16_t>(wire::Method::kBroadcast), body, false);
   }
   void start(Caller& caller, uint16_t method, const std::string& body, bool is_checked) {
     if (caller.calls.size() == kCallsMax) return;

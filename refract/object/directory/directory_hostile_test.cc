@@ -130,7 +130,7 @@ TEST_F(HostileMemberTest, nothing_but_hello_comes_first) {
   }
   (void)hello(peer);
   EXPECT_EQ(look_up(peer), Code::kOk);
-  EXPECT_EQ(node.call(peer, 0x60b, named_body(kVersion, id, 7)).code, Code::kUnsupported);
+  EXPECT_EQ(node.call(peer, 0x60c, named_body(kVersion, id, 7)).code, Code::kUnsupported);
 }
 
 TEST_F(HostileMemberTest, a_member_of_another_list_is_refused_and_told_which_one_it_is) {

@@ -6,6 +6,7 @@
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/object/calls/call_front.h"
+#include "refract/object/directory/directory_broadcast.h"
 #include "refract/object/directory/directory_outside.h"
 #include "refract/object/directory/directory_use.h"
 #include "refract/object/transfer/object_transfer.h"
@@ -49,9 +50,12 @@ Task<> Directory::State::look_for(std::string id) {
   while (asker != nullptr) {
     const uint64_t arrival = want.arrival;
     Search search{.id = id, .pulls = true, .wish = want.wish, .tells_later = tells_later};
+    broadcaster->look_begins(id);
     co_await look(search);
     if (asker == nullptr) break;
     settle_binding(id);
+    broadcaster->look_ended(search);
+    if (broadcaster->is_awaited(id)) continue;
     // It may have gone again already.
     if (search.code == Code::kOk && !asker->is_awaited(id)) break;
     if (search.code != Code::kOk) asker->absent(id, arrival, search.code);
@@ -81,6 +85,7 @@ Task<> Directory::State::look(Search& search) {
   ++counts.look_ups;
   for (int round = 0; round < kRounds; ++round) {
     if (round > 0) co_await parts.shard.sleep_for(kRoundPause_ns << round);
+    if (round > 0 && !take_course_back(search)) break;
     search.asked.reset();
     search.is_open = false;
     search.code = Code::kNotFound;
@@ -110,7 +115,20 @@ Task<> Directory::State::look(Search& search) {
   search.code = Code::kUnavailable;
 }
 
+// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too late
+// for another one.
+bool Directory::State::take_course_back(Search& search) const {
+  const std::shared_ptr<const PullCourse> course = std::exchange(search.wish.course, nullptr);
+  return course == nullptr || parts.shard.now_ns() < course->until_ns;
+}
+
 Task<> Directory::State::take_found(const HomeTable::Found& found, Search& search) {
+  const PullCourse* const course = search.wish.course.get();
+  if (course != nullptr && course->birth != found.birth) {
+    search.code = Code::kExists;
+    end_coming(search.id, found.birth);
+    co_return;
+  }
   if (search.pulls) {
     co_await pull_from(found.holders,
                        {.id = search.id,
@@ -317,6 +335,7 @@ Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, 
     Peer& giver = *by_index[holder];
     if (may && giver.session != nullptr && giver.is_agreed) givers.push_back(&giver);
   }
+  if (search.by_home) pull.forebears = add_forebears(pull, givers);
   Code code = Code::kUnavailable;
   if (!givers.empty()) code = co_await this->pull(givers, pull);
   if (code == Code::kOk || code == Code::kNoSpace || code == Code::kTooLarge) {
@@ -324,6 +343,31 @@ Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, 
     co_return;
   }
   search.is_open = true;
+}
+
+// Those of the plan are first, and behind them the one that has it. Returns how many of those are that may
+// have a part only.
+size_t Directory::State::add_forebears(Pull& pull, std::vector<Peer*>& givers) const {
+  const PullCourse* const course = pull.wish.course.get();
+  if (course == nullptr || course->list_version != list_version) {
+    pull.wish.course = nullptr;
+    return 0;
+  }
+  std::vector<Peer*> first;
+  const auto add = [&](const std::string& name) {
+    const auto peer = peers.find(name);
+    if (peer == peers.end() || !peer->second->index || is_self(*peer->second->index)) return;
+    if (peer->second->session != nullptr && peer->second->is_agreed) first.push_back(peer->second.get());
+  };
+  for (const std::string& name : course->forebears) add(name);
+  const size_t forebears = first.size();
+  add(course->root);
+  // A forebear is not asked for the whole: it may wait for one that waits for this member.
+  for (Peer* const giver : givers) {
+    if (std::ranges::find(first, giver) == first.end()) first.push_back(giver);
+  }
+  givers = std::move(first);
+  return forebears;
 }
 
 // Behind the wait for room, which may have been long. kUnavailable: the home is to be asked again. Another
@@ -360,26 +404,13 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
   if (code != Code::kOk) co_return code;
   code = judge_wanted(pull);
   if (code != Code::kOk) {
-    (void)parts.store.end_creation(id, pull.birth);
+    (void)parts.store.end_pull(id, pull.birth);
     co_return code;
   }
   const Result<Creation> made = parts.store.creation(id, pull.birth);
-  pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth, .parts = pull.parts});
-  {
-    ObjectTransfer transfer(parts.shard,
-                            {.id = id,
-                             .birth = pull.birth,
-                             .parts = made->parts,
-                             .writer = parts.store.writer(),
-                             .room = parts.store.room_of(*made),
-                             .wish = pull.wish.by,
-                             .is_checked = pull.wish.is_checked,
-                             .limits = parts.transfers},
-                            std::move(sources));
-    const TransferOutcome outcome = co_await transfer.run();
-    code = outcome.code;
-    note_transfer(outcome);
-  }
+  std::optional<Arrivals::Entry> arrival;
+  begin_arrival(pull, *made, arrival);
+  code = co_await transfer(pull, *made, arrival, std::move(sources));
   const bool is_over = pulls.at(pull.id).birth != pull.birth;
   pulls.erase(pull.id);
   // It was deleted meanwhile, which all may have forgotten already; or what is agreed upon now is not known.
@@ -389,16 +420,59 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
     const Result<Object> object = parts.store.seal(id, pull.birth, word_for(pull.id, pull.birth));
     code = object.code();
     if (object) pull_room.came(*object);
+    if (object && arrival) arrival->sealed();
   }
+  // Others READ from its room no more.
+  arrival.reset();
   if (code == Code::kOk) {
     ++counts.pulls;
     counts.pulled_bytes += pull.parts.counted_bytes();
   } else {
     ++counts.pulls_failed;
-    (void)parts.store.end_creation(id, pull.birth);
+    (void)parts.store.end_pull(id, pull.birth);
   }
   if (asker != nullptr) asker->store_changed();
   co_return code;
+}
+
+// What comes from whole copies alone is given to all; else to those that follow the same plan, so that none
+// waits for itself.
+void Directory::State::begin_arrival(const Pull& pull, const Creation& made,
+                                     std::optional<Arrivals::Entry>& arrival) const {
+  if (parts.arrivals == nullptr || pull.wish.is_checked) return;
+  arrival.emplace(*parts.arrivals,
+                  Arrivals::Arrival{.id = pull.id,
+                                    .birth = pull.birth,
+                                    .parts = made.parts,
+                                    .plan = pull.forebears > 0 ? pull.wish.course->plan : 0,
+                                    .object = made.object,
+                                    .room = parts.store.room_of(made)});
+}
+
+Task<Code> Directory::State::transfer(const Pull& pull, Creation made,
+                                      std::optional<Arrivals::Entry>& arrival,
+                                      std::vector<TransferSource> sources) {
+  TransferOrder order{.id = text_bytes(pull.id),
+                      .birth = pull.birth,
+                      .parts = made.parts,
+                      .writer = parts.store.writer(),
+                      .room = parts.store.room_of(made),
+                      .wish = pull.wish.by,
+                      .is_checked = pull.wish.is_checked,
+                      .limits = parts.transfers};
+  if (arrival) order.grew = [&arrival](uint64_t ready) { arrival->grew(ready); };
+  if (const PullCourse* const course = pull.wish.course.get()) {
+    order.plan = course->plan;
+    order.forebears = pull.forebears;
+    order.limits.piece_bytes = std::min(order.limits.piece_bytes, course->piece_bytes);
+  }
+  ObjectTransfer transfer(parts.shard, order, std::move(sources));
+  pulls.insert_or_assign(pull.id,
+                         Pulling{.birth = pull.birth, .parts = pull.parts, .transfer = &transfer});
+  const TransferOutcome outcome = co_await transfer.run();
+  pulls.at(pull.id).transfer = nullptr;
+  note_transfer(outcome);
+  co_return outcome.code;
 }
 
 void Directory::State::note_transfer(const TransferOutcome& outcome) {

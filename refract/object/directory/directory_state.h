@@ -189,7 +189,12 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   // Those of search.to_ask that were not asked yet.
   [[nodiscard]] Task<> ask_members(Search& search);
   [[nodiscard]] Task<std::string> ask_member(Peer& peer, Search& search);
+  [[nodiscard]] bool take_course_back(Search& search) const;
   [[nodiscard]] Task<> pull_from(std::vector<MemberIndex> holders, Pull pull, Search& search);
+  [[nodiscard]] size_t add_forebears(Pull& pull, std::vector<Peer*>& givers) const;
+  void begin_arrival(const Pull& pull, const Creation& made, std::optional<Arrivals::Entry>& arrival) const;
+  [[nodiscard]] Task<Code> transfer(const Pull& pull, Creation made, std::optional<Arrivals::Entry>& arrival,
+                                    std::vector<TransferSource> sources);
   [[nodiscard]] Code judge_wanted(const Pull& pull);
   [[nodiscard]] Task<Code> pull(std::vector<Peer*> givers, Pull pull);
   void note_transfer(const TransferOutcome& outcome);
@@ -218,6 +223,8 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   std::unordered_map<uint64_t, Caller> callers;  // By session.
   struct Ranker;                                 // directory_ranker.h
   std::unique_ptr<Ranker> ranker;
+  struct Broadcaster;                            // directory_broadcast.h
+  std::unique_ptr<Broadcaster> broadcaster;
   HomeTable table;
   std::unordered_map<std::string, std::map<MemberIndex, uint64_t>> watchers;  // Members to tell, until when.
   std::vector<Removal*> removals;                                             // In their tasks' frames.

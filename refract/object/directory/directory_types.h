@@ -19,6 +19,7 @@
 #include "refract/object/directory/directory_wire.h"
 #include "refract/object/directory/home_table.h"
 #include "refract/object/owner/elsewhere.h"
+#include "refract/object/transfer/object_transfer.h"
 #include "refract/object/transfer/path_memory.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
@@ -173,12 +174,14 @@ struct DirectoryTypes {
     uint64_t birth = 0;
     ObjectParts parts;
     PullWish wish = {};
-    uint64_t stream = 0;  // Of the search.
+    uint64_t stream = 0;   // Of the search.
+    size_t forebears = 0;  // Of its givers, the first: the object is coming to them, too.
   };
   // What is being pulled.
   struct Pulling {
     uint64_t birth = 0;  // 0: it was deleted, and is not published any more.
     ObjectParts parts;
+    ObjectTransfer* transfer = nullptr;
   };
   using KeptCopies = Elsewhere::KeptCopies;
   using TakeCopies = Elsewhere::TakeCopies;

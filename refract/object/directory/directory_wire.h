@@ -31,6 +31,7 @@ enum class DirectoryMethod : uint16_t {
   kCopies = 0x608,
   kBind = 0x609,
   kEstimate = 0x60a,
+  kBring = 0x60b,
 };
 
 // kHello: who the caller is. HelloRequest | name -> HelloReply | name of the one that answers. It changes
@@ -158,6 +159,25 @@ struct BindRequest {
   uint8_t reserved;
 };
 static_assert(sizeof(BindRequest) == 24);
+
+// kBring: BringRequest | id | members, a byte each -> nothing, when it is here. The caller's client wants a
+// copy there. It comes from the first of these members, to which it is coming itself, else from the next one;
+// the last one has it. kExists: another birth is here. kCancelled: this one was deleted. kNotFound: none of
+// them brought it. kNoSpace. kUnavailable: the home of the id was not reached, or one that may have it.
+// kOverloaded.
+struct BringRequest {
+  uint64_t list_version;
+  uint64_t birth;
+  uint64_t plan;         // Not 0. All orders of one broadcast have the same, and no other one has.
+  uint32_t timeout_ms;   // No other attempt begins behind it.
+  uint32_t piece_bytes;  // kBroadcastPieceMin to kBroadcastPieceMax.
+  uint16_t id_bytes;
+  uint8_t forebears;  // 1 to kForebearsMax.
+  uint8_t reserved[5];
+
+  static constexpr size_t kForebearsMax = 8;
+};
+static_assert(sizeof(BringRequest) == 40 && offsetof(BringRequest, forebears) == 34);
 
 // kAsk: whether the one that is asked has the object. AskRequest | id -> AskReply | name of the member to
 // which it has passed a copy last, where it remembers one | births of the id that it knows to be deleted, 8

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "refract/object/layout/object_broadcast_wire.h"
 #include "refract/object/layout/object_lists_wire.h"
 #include "refract/object/layout/object_rank_wire.h"
 
@@ -40,6 +41,7 @@ enum class Method : uint16_t {
   kWhere = 0x40f,
   kCopies = 0x410,
   kRank = 0x411,
+  kBroadcast = 0x412,
 };
 
 // Of times to wait: no end.

@@ -260,6 +260,20 @@ TEST(ObjectFormat, the_page_shows_how_nodes_are_ranked) {
   EXPECT_EQ(static_cast<uint16_t>(Method::kRank), 0x411);
 }
 
+TEST(ObjectFormat, the_page_shows_how_an_object_is_brought_to_many_nodes) {
+  expect_page_shows(
+      "### broadcast to b and c in hex",
+      Bytes()
+          .add(BroadcastRequest{.timeout_ns = kSecond_ns, .id_bytes = 5, .count = 2, .reserved = {}})
+          .text("apple\1b\1c"));
+  BroadcastNode node{.code = 0, .name_bytes = 1, .reserved = 0};
+  Bytes answer;
+  answer.add(BroadcastReply{.told = 2, .nodes = 2, .missed = 1, .reserved = {}}).add(node).text("b");
+  node.code = static_cast<uint16_t>(Code::kAway);
+  expect_page_shows("### Its answer: b has it, and c is away, in hex", answer.add(node).text("c"));
+  EXPECT_EQ(static_cast<uint16_t>(Method::kBroadcast), 0x412);
+}
+
 TEST(ObjectFormat, the_page_shows_lists_and_notices) {
   expect_page_shows("### list in hex", Bytes().add(ListRequest{0}));
   expect_page_shows("### Its answer, one object, in hex",

@@ -19,8 +19,8 @@ namespace {
 constexpr size_t kPayloadBytesMin = 512;
 
 constexpr std::array<std::string_view, ObjectService::kMethods> kNames = {
-    "create", "filled", "seal", "abort", "put",     "put_many", "await", "fetch",  "fetch_done",
-    "delete", "evict",  "keep", "list",  "notices", "stat",     "where", "copies", "rank"};
+    "create", "filled", "seal", "abort",   "put",  "put_many", "await",  "fetch", "fetch_done", "delete",
+    "evict",  "keep",   "list", "notices", "stat", "where",    "copies", "rank",  "broadcast"};
 
 }  // namespace
 
@@ -162,6 +162,7 @@ void ObjectService::State::handle(const rpc::IncomingCall& call) {
     case Method::kWhere:
     case Method::kCopies:
     case Method::kRank:
+    case Method::kBroadcast:
       return answer(from, Code::kUnsupported);
   }
 }

@@ -81,7 +81,7 @@ class ObjectService final : public rpc::Service {
   // As a client gets it. Looks at all pins and objects, at most every some milliseconds.
   [[nodiscard]] wire::StatReply stat();
 
-  static constexpr size_t kMethods = 18;
+  static constexpr size_t kMethods = 19;
   struct Counts {
     std::array<uint64_t, kMethods> calls{};  // By method, from kMethodsBegin on.
     uint64_t overloaded = 0;                 // Answers.

@@ -40,8 +40,13 @@ bool is_same(const fabric::RemoteSpan& one, const fabric::RemoteSpan& other) noe
 // What a restart has found waits for its creators.
 void ObjectService::State::adopt_recovered() {
   for (const ObjectStore::OpenCreation& found : parts.store.creations()) {
+    // The directory has ended these, where there is one.
+    if (found.is_pulled) {
+      (void)parts.store.end_pull(found.id, found.birth);
+      continue;
+    }
     const Result<Creation> made = parts.store.creation(found.id, found.birth);
-    if (!made || made->is_sealed || (found.is_pulled && parts.elsewhere != nullptr)) continue;
+    if (!made || made->is_sealed) continue;
     leave(opens.add(text_of(found.id), *made), false);
   }
 }

@@ -52,6 +52,9 @@ bool ObjectService::State::handle_with_others(const rpc::IncomingCall& call, Ses
     case Method::kRank:
       rank(call.from, body);
       return true;
+    case Method::kBroadcast:
+      broadcast(call.from, body);
+      return true;
     default:
       return false;
   }

@@ -156,6 +156,8 @@ struct ObjectService::State final : private ObjectStore::Listener,
   void set_copies(const rpc::Responder& from, std::span<const std::byte> body);
   void rank(const rpc::Responder& from, std::span<const std::byte> body);  // object_service_rank.cc
   void tell_rank(const rpc::Responder& from, const Elsewhere::Ranked& ranked);
+  void broadcast(const rpc::Responder& from, std::span<const std::byte> body);  // object_service_broadcast.cc
+  void tell_broadcast(const rpc::Responder& from, const Elsewhere::Broadcasted& done);
   void answer_away(const rpc::Responder& to);
   // As many as fit an answer with a head of so many bytes.
   [[nodiscard]] std::vector<std::byte> names_for(const rpc::Responder& to,

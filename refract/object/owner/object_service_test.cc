@@ -391,7 +391,7 @@ TEST_F(ObjectCalls, ids_have_1_to_255_bytes) {
 }
 
 TEST_F(ObjectCalls, methods_that_there_are_not_are_unsupported) {
-  for (const uint16_t number : std::array<uint16_t, 4>{0, 0x3ff, 0x412, 0xffff}) {
+  for (const uint16_t number : std::array<uint16_t, 4>{0, 0x3ff, 0x413, 0xffff}) {
     EXPECT_EQ(call(static_cast<Method>(number), "").code, Code::kUnsupported) << number;
     EXPECT_EQ(name(static_cast<Method>(number)), "");
   }
@@ -400,6 +400,7 @@ TEST_F(ObjectCalls, methods_that_there_are_not_are_unsupported) {
   EXPECT_EQ(name(Method::kWhere), "where");
   EXPECT_EQ(name(Method::kCopies), "copies");
   EXPECT_EQ(name(Method::kRank), "rank");
+  EXPECT_EQ(name(Method::kBroadcast), "broadcast");
 }
 
 // --- Windows ---

@@ -143,7 +143,9 @@ class ObjectStore {
   [[nodiscard]] Result<Object> seal(std::span<const std::byte> id, uint64_t birth, CopiesWord copies = {});
   static constexpr size_t kBirths = 4096;
   // kNotFound, kExists as creation(). REQUIRES: nothing writes its bytes any more.
+  // Of one that comes from another node as of none: end_pull() ends that.
   [[nodiscard]] Code end_creation(std::span<const std::byte> id, uint64_t birth);
+  [[nodiscard]] Code end_pull(std::span<const std::byte> id, uint64_t birth);
   // The same by its creator's will. The birth is remembered, also where there is no such creation: from then
   // on create() says kNotFound of it.
   [[nodiscard]] Code abort_creation(std::span<const std::byte> id, uint64_t birth);

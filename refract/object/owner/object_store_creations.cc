@@ -21,7 +21,12 @@ Code ObjectStore::State::look_for_birth(const NewObject& object, Number& number)
     const ObjectHeader& header = header_of(index.object(number));
     const bool is_same_object =
         header.body_bytes == object.body_bytes && header.metadata_bytes == object.metadata_bytes;
-    if (header.birth == object.birth) return is_same_object ? Code::kOk : Code::kInvalidArgument;
+    // A copy that comes from another node is none of its first creator's, and the other way round.
+    const bool is_pulled = (header.flags & ObjectHeader::kPulled) != 0;
+    const bool is_same = is_pulled == object.is_pulled || index.standing(number) != Standing::kCreation;
+    if (header.birth == object.birth && is_same) {
+      return is_same_object ? Code::kOk : Code::kInvalidArgument;
+    }
   }
   // What went here is there elsewhere.
   if (object.is_pulled) return number != ObjectIndex::kNone ? Code::kExists : Code::kOk;
@@ -127,7 +132,7 @@ Result<Object> ObjectStore::make(const NewObject& object, const Fill& fill_room)
     if (known.is_sealed) return state.object_of(number);
     fill_room(known);
     Result<Object> sealed = seal(object.id, object.birth);
-    if (!sealed) (void)state.give_up(object.id, object.birth);
+    if (!sealed) (void)state.give_up(object.id, object.birth, object.is_pulled);
     return sealed;
   }
   const Result<State::Number> taken = state.take_unrecorded(object);
@@ -190,7 +195,8 @@ Code ObjectStore::State::publish(Number number, std::span<const std::byte> id, b
 }
 
 // Readers were never led to it: no pin can be of this object. So its memory goes with its record.
-Code ObjectStore::State::give_up(std::span<const std::byte> id, uint64_t birth) {
+// What comes from another node is not its first creator's: READs are under way into its room.
+Code ObjectStore::State::give_up(std::span<const std::byte> id, uint64_t birth, bool is_pulled) {
   const Number number = find(KeyKind::kCreation, id);
   if (number == ObjectIndex::kNone) {
     const Number sealed = find(KeyKind::kSealed, id);
@@ -199,6 +205,7 @@ Code ObjectStore::State::give_up(std::span<const std::byte> id, uint64_t birth) 
   }
   const Offset object = index.object(number);
   if (header_of(object).birth != birth) return Code::kExists;
+  if (((header_of(object).flags & ObjectHeader::kPulled) != 0) != is_pulled) return Code::kNotFound;
   remove(ObjectKey(KeyKind::kCreation, id));
   give_back(number);
   ++accounts.aborted_ever;
@@ -206,12 +213,16 @@ Code ObjectStore::State::give_up(std::span<const std::byte> id, uint64_t birth) 
 }
 
 Code ObjectStore::end_creation(std::span<const std::byte> id, uint64_t birth) {
-  return state_->give_up(id, birth);
+  return state_->give_up(id, birth, false);
+}
+
+Code ObjectStore::end_pull(std::span<const std::byte> id, uint64_t birth) {
+  return state_->give_up(id, birth, true);
 }
 
 Code ObjectStore::abort_creation(std::span<const std::byte> id, uint64_t birth) {
   state_->births.add(birth, RecentBirths::End::kAborted);
-  return state_->give_up(id, birth);
+  return state_->give_up(id, birth, false);
 }
 
 std::vector<ObjectStore::OpenCreation> ObjectStore::creations() const {

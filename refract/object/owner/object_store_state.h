@@ -60,7 +60,7 @@ struct ObjectStore::State {
   [[nodiscard]] Code check(const NewObject& object) const noexcept;
   // The creation, or the object, that has this birth; kOk: there may be one.
   [[nodiscard]] Code look_for_birth(const NewObject& object, Number& number);
-  [[nodiscard]] Code give_up(std::span<const std::byte> id, uint64_t birth);
+  [[nodiscard]] Code give_up(std::span<const std::byte> id, uint64_t birth, bool is_pulled);
   [[nodiscard]] Result<Offset> take_room(const ObjectParts& of);
   // A creation without a record; to be published or given back within the step.
   [[nodiscard]] Result<Number> take_unrecorded(const NewObject& object);

@@ -80,6 +80,25 @@ TEST(ObjectStoreTest, a_creation_that_was_given_up_may_come_again_and_an_aborted
   EXPECT_TRUE(world.create("a", 10, 5000));
 }
 
+// A client that ends its creation once more, of which a copy comes back from another node: READs are under
+// way into that room.
+TEST(ObjectStoreTest, what_is_pulled_is_ended_by_its_puller_alone) {
+  StoreWorld world;
+  ASSERT_TRUE(world.store().create({.id = id_of("a"), .birth = 7, .body_bytes = 1000, .is_pulled = true}));
+  EXPECT_EQ(world.store().abort_creation(id_of("a"), 7), Code::kNotFound);
+  EXPECT_EQ(world.store().end_creation(id_of("a"), 7), Code::kNotFound);
+  EXPECT_EQ(world.create("a", 7, 1000).code(), Code::kNotFound) << "it was aborted";
+  EXPECT_EQ(world.create("a", 6, 1000).code(), Code::kExists);
+  EXPECT_EQ(world.accounts().creations, 1U);
+  EXPECT_EQ(world.store().end_pull(id_of("a"), 7), Code::kOk);
+  EXPECT_EQ(world.accounts().creations, 0U);
+  ASSERT_TRUE(world.create("a", 8, 1000));
+  const ObjectStore::NewObject again{.id = id_of("a"), .birth = 8, .body_bytes = 1000, .is_pulled = true};
+  EXPECT_EQ(world.store().create(again).code(), Code::kExists);
+  EXPECT_EQ(world.store().end_pull(id_of("a"), 8), Code::kNotFound);
+  EXPECT_EQ(world.store().end_creation(id_of("a"), 8), Code::kOk);
+}
+
 TEST(ObjectStoreTest, lengths_are_compared_one_by_one) {
   StoreWorld world({.limit = 4 * kMiB});
   EXPECT_EQ(world.create("a", 1, UINT64_MAX - 100).code(), Code::kTooLarge);

@@ -155,7 +155,7 @@ TEST(PulledCreationTest, the_next_owner_is_told_which_ones_were_pulled) {
     }
     ASSERT_TRUE(world.restart());
   }
-  EXPECT_EQ(world.store().end_creation(id_of("pulled"), 7), Code::kOk);
+  EXPECT_EQ(world.store().end_pull(id_of("pulled"), 7), Code::kOk);
   EXPECT_EQ(world.damage(), "");
 }
 

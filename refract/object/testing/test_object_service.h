@@ -22,6 +22,7 @@ struct ServedOptions {
   fabric::LoopbackOptions link = {
       .depth = 64, .message_bytes_max = 4096, .one_sided_bytes_min = 512, .reads_bypass_cpu = true};
   size_t notices = ObjectService::kNotices;
+  Elsewhere* elsewhere = nullptr;  // Null: it shares its objects with no other node.
 };
 
 class Served {
@@ -64,7 +65,8 @@ class Served {
                                                  .log = nullptr,
                                                  .limit = options_.limit,
                                                  .growth = &growth,
-                                                 .notices = options_.notices});
+                                                 .notices = options_.notices,
+                                                 .elsewhere = options_.elsewhere});
     client_dispatcher_ = std::make_unique<fabric::Dispatcher>(*client_domain, shard);
     idler_.watch(*client_domain);
     idler_.watch(*server_domain);

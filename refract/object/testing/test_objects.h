@@ -60,7 +60,8 @@ struct OwnerOptions {
   kv::GrowthSource* growth = nullptr;  // Null: there is none.
   size_t notices = ObjectService::kNotices;
   uint64_t pull_piece_bytes = kv::PullFetcher::kPieceBytes;
-  cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node.
+  cluster::Peers* peers = nullptr;  // Null: it shares its objects with no other node,
+  Elsewhere* elsewhere = nullptr;   // but as this has it.
   std::array<uint64_t, 2> identity{};
   TransferLimits transfers = {};
   OutsideHome* outside = nullptr;
@@ -102,19 +103,20 @@ struct Owner {
                            .unseen_ns = 8 * kMillisecond_ns,
                            .grace_ns = options.grace_ns,
                            .transfers = options.transfers,
-                           .outside = options.outside});
+                           .outside = options.outside,
+                           .arrivals = &arrivals});
     }
-    service =
-        std::make_unique<ObjectService>(ObjectService::Parts{.store = store,
-                                                             .heap = heap,
-                                                             .writer = writer,
-                                                             .pins = fetches,
-                                                             .growth = growth,
-                                                             .shard = shard,
-                                                             .windows = &windows,
-                                                             .pull_piece_bytes = options.pull_piece_bytes,
-                                                             .notices = options.notices,
-                                                             .elsewhere = directory.get()});
+    service = std::make_unique<ObjectService>(
+        ObjectService::Parts{.store = store,
+                             .heap = heap,
+                             .writer = writer,
+                             .pins = fetches,
+                             .growth = growth,
+                             .shard = shard,
+                             .windows = &windows,
+                             .pull_piece_bytes = options.pull_piece_bytes,
+                             .notices = options.notices,
+                             .elsewhere = directory ? directory.get() : options.elsewhere});
     if (directory != nullptr) {
       giver = std::make_unique<TransferGiver>(
           TransferGiver::Parts{.store = store,
@@ -123,7 +125,8 @@ struct Owner {
                                .shard = shard,
                                .elsewhere = *directory,
                                .windows = &windows,
-                               .has_let_go = [this] { service->on_store_changed(); }});
+                               .has_let_go = [this] { service->on_store_changed(); },
+                               .arrivals = &arrivals});
       path_teller.emplace(*directory);
       services.emplace(
           std::initializer_list<rpc::ServiceTable::Row>{{0, service.get()},
@@ -152,6 +155,7 @@ struct Owner {
   kv::Table table;
   ObjectStore store;
   kv::DomainWindows windows;
+  Arrivals arrivals;
   std::unique_ptr<Directory> directory;
   std::unique_ptr<ObjectService> service;
   std::unique_ptr<TransferGiver> giver;

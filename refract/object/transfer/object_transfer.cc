@@ -23,8 +23,10 @@ ObjectTransfer::ObjectTransfer(runtime::Shard& shard, const TransferOrder& order
                                std::vector<TransferSource> sources)
     : shard_(shard), order_(order), queue_(order.parts.filled_bytes()) {
   for (TransferSource& source : sources) {
-    sources_.push_back(std::make_unique<Source>(*this, std::move(source)));
+    const bool is_followed = sources_.size() < order.forebears;
+    sources_.push_back(std::make_unique<Source>(*this, std::move(source), is_followed));
   }
+  if (order.plan != 0) return;
   // The nearest first; those of which nothing is known in between, so that they become known.
   const uint64_t bytes = order.parts.filled_bytes();
   std::ranges::sort(sources_, {},
@@ -34,19 +36,27 @@ ObjectTransfer::ObjectTransfer(runtime::Shard& shard, const TransferOrder& order
 ObjectTransfer::~ObjectTransfer() = default;
 
 Task<TransferOutcome> ObjectTransfer::run() {
-  const uint64_t began_ns = shard_.refresh_now();
+  began_ns_ = shard_.refresh_now();
   for (;;) {
-    if (!is_done()) start_sources();
+    if (!is_done() && !is_stopped_) start_sources();
     if (running_ == 0) break;
     co_await wait();
     leave_stalled();
   }
-  learn(began_ns);
+  learn();
   for (const auto& source : sources_) co_await source->say_done();
   co_return outcome();
 }
 
+void ObjectTransfer::stop() {
+  is_stopped_ = true;
+  for (const auto& source : sources_) {
+    if (source->is_running()) source->stop();
+  }
+}
+
 size_t ObjectTransfer::sources_wanted() const noexcept {
+  if (order_.plan != 0) return 1;
   const uint64_t pieces = order_.parts.filled_bytes() / order_.limits.piece_bytes;
   return std::clamp<size_t>(pieces / kPiecesEach, 1, kSourcesMax);
 }
@@ -105,13 +115,13 @@ void ObjectTransfer::leave_stalled() {
 }
 
 // What several brought tells nothing of one path.
-void ObjectTransfer::learn(uint64_t began_ns) {
-  if (!is_done()) return;
+void ObjectTransfer::learn() {
+  if (!is_done() || order_.plan != 0) return;
   const auto asked = [](const auto& one) { return one->attempts() > 0; };
   if (std::ranges::count_if(sources_, asked) != 1) return;
   Source& source = **std::ranges::find_if(sources_, asked);
   if (source.attempts() == 1 && !order_.is_checked) {
-    source.learn(order_.parts.filled_bytes(), shard_.refresh_now() - began_ns);
+    source.learn(order_.parts.filled_bytes(), shard_.refresh_now() - began_ns_);
   }
 }
 
@@ -122,6 +132,7 @@ TransferOutcome ObjectTransfer::outcome() const {
     outcome.shares.push_back(share);
     if (share.code != Code::kOk) outcome.code = share.code;
   }
+  if (is_stopped_) outcome.code = Code::kCancelled;
   if (is_done()) outcome.code = Code::kOk;
   return outcome;
 }

@@ -10,11 +10,15 @@
 // has completed, or its channel has closed, which is what becomes of a holder that stalls in one. A transfer
 // that is dropped closes the sessions in which READs are under way.
 //
+// It may follow a plan (docs/design/061-broadcast.md): then the first sources are members to which the object
+// is coming, too, and of which it takes what they have. One source at a time brings it, in their order.
+//
 // Threads: only the shard that owns the objects.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,6 +62,10 @@ struct TransferOrder {
   TransferWish wish = TransferWish::kAuto;
   bool is_checked = false;  // The holders' digests of what came are compared.
   TransferLimits limits = {};
+  // So many of the first bytes have come and stay as they are. Not told of what is_checked.
+  std::function<void(uint64_t ready)> grew = {};
+  uint64_t plan = 0;      // 0: it follows none.
+  size_t forebears = 0;   // Of the sources, the first: those that follow the same plan.
 };
 
 // What one member has done for it.
@@ -90,6 +98,8 @@ class ObjectTransfer {
 
   // Once.
   [[nodiscard]] runtime::Task<TransferOutcome> run();
+  // Nothing more is asked for. What is under way comes to its end, and run() ends with kCancelled.
+  void stop();
 
  private:
   class Source;
@@ -105,7 +115,7 @@ class ObjectTransfer {
   [[nodiscard]] runtime::Task<> wait();
   void leave_stalled();
   void source_ended() noexcept;
-  void learn(uint64_t began_ns);
+  void learn();
   [[nodiscard]] TransferOutcome outcome() const;
 
   runtime::Shard& shard_;
@@ -114,6 +124,8 @@ class ObjectTransfer {
   std::vector<std::unique_ptr<Source>> sources_;
   size_t running_ = 0;
   bool is_opened_ = false;  // Some holder has said that it has it.
+  bool is_stopped_ = false;
+  uint64_t began_ns_ = 0;
   runtime::Token waiter_ = 0;
 };
 

@@ -23,6 +23,8 @@ constexpr uint64_t kDone_ns = kSecond_ns;
 constexpr uint64_t kPostPause_ns = 50 * kMicrosecond_ns;
 // On a slow path pieces are as long as this takes.
 constexpr double kPieceTime_s = 0.2;
+// Where what comes is passed on, a READ waits for what goes to others.
+constexpr uint64_t kReadsInPlan = 4;
 // A wake-up costs as much as the next piece takes; for longer than this it does not.
 constexpr uint64_t kAwakeMax_ns = kMillisecond_ns;
 
@@ -42,12 +44,15 @@ constexpr uint64_t kAwakeMax_ns = kMillisecond_ns;
 
 ObjectTransfer::Source::~Source() {
   give_up_messages();
+  give_up_progress();
   // Only a closed channel leaves the memory alone.
   if (!reads_.empty()) session_.close();
 }
 
 bool ObjectTransfer::Source::is_ready() const noexcept {
   if (is_running_ || is_left_ || failures_ >= kFailuresMax || !is_open()) return false;
+  // What does not come to it any more will hardly come to it in time.
+  if (is_followed_ && share.code == Code::kInvalidated) return false;
   // What it gave up, or was too busy for, may be had again.
   return share.code == Code::kOk || share.code == Code::kAccessDenied || share.code == Code::kInvalidated ||
          share.code == Code::kOverloaded;
@@ -67,6 +72,16 @@ void ObjectTransfer::Source::leave() {
   fail(Code::kDeadlineExceeded);
   give_up_messages();
   if (!reads_.empty()) session_.close();
+  wake();
+}
+
+void ObjectTransfer::Source::stop() {
+  fail(Code::kCancelled);
+  give_up_messages();
+  wake();
+}
+
+void ObjectTransfer::Source::wake() noexcept {
   if (waiter_ != 0) (void)transfer_.shard_.ops().complete(std::exchange(waiter_, 0), {.code = Code::kOk});
 }
 
@@ -91,6 +106,7 @@ Task<> ObjectTransfer::Source::work() {
     }
     if (came != Code::kOk) fail(came);
   }
+  give_up_progress();
   if (transfer_.order_.is_checked) {
     const Code checked = co_await check();
     if (checked != Code::kOk) fail(checked);
@@ -114,10 +130,11 @@ void ObjectTransfer::Source::choose_way() {
   }
   const fabric::Channel* const channel = session_.channel();
   const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
-  share.by = path_.choose(
-      filled_bytes,
-      {.one_sided_bytes_min = channel == nullptr ? 0 : channel->capabilities().one_sided_bytes_min,
-       .message_bytes = message_bytes(sizeof(wire::TransferReply))});
+  const PathMemory::Channel of{
+      .one_sided_bytes_min = channel == nullptr ? 0 : channel->capabilities().one_sided_bytes_min,
+      .message_bytes = message_bytes(sizeof(wire::FollowReply))};
+  // What waits for others is no trial.
+  share.by = transfer_.order_.plan != 0 ? path_.known_way(filled_bytes, of) : path_.choose(filled_bytes, of);
   if (filled_bytes == 0) share.by = TransferBy::kMessages;
 }
 
@@ -144,44 +161,76 @@ uint64_t ObjectTransfer::Source::message_bytes(size_t head_bytes) const noexcept
 
 // --- TRANSFER ---
 
+// So long it may wait for what has not begun to come to it: all of them together.
+uint32_t ObjectTransfer::Source::wait_ms() const noexcept {
+  const uint64_t waited_ns = transfer_.shard_.now_ns() - transfer_.began_ns_;
+  if (waited_ns >= wire::kFollowWait_ns) return 0;
+  return static_cast<uint32_t>((wire::kFollowWait_ns - waited_ns) / kMillisecond_ns);
+}
+
 Task<Code> ObjectTransfer::Source::open() {
   const TransferOrder& order = transfer_.order_;
   PieceQueue::Piece first;
   if (share.by == TransferBy::kMessages) {
-    first = transfer_.queue_.take(message_bytes(sizeof(wire::TransferReply)));
+    first = transfer_.queue_.take(
+        message_bytes(is_followed_ ? sizeof(wire::FollowReply) : sizeof(wire::TransferReply)));
     // Others bring all there is.
     if (first.bytes == 0 && order.parts.filled_bytes() > 0) co_return Code::kOk;
   }
-  const wire::TransferRequest request{.birth = order.birth,
-                                      .body_bytes = order.parts.body_bytes,
-                                      .offset = first.offset,
-                                      .metadata_bytes = order.parts.metadata_bytes,
-                                      .bytes = static_cast<uint32_t>(first.bytes),
-                                      .id_bytes = static_cast<uint16_t>(order.id.size()),
-                                      .by = share.by,
-                                      .wants_digest = static_cast<uint8_t>(order.is_checked ? 1 : 0),
-                                      .reserved = {}};
-  const CallFront front({bytes_of(request), order.id});
+  const wire::FollowRequest request{
+      .transfer = {.birth = order.birth,
+                   .body_bytes = order.parts.body_bytes,
+                   .offset = first.offset,
+                   .metadata_bytes = order.parts.metadata_bytes,
+                   .bytes = static_cast<uint32_t>(first.bytes),
+                   .id_bytes = static_cast<uint16_t>(order.id.size()),
+                   .by = share.by,
+                   .wants_digest = static_cast<uint8_t>(order.is_checked ? 1 : 0),
+                   .reserved = {}},
+      .plan = order.plan,
+      .wait_ms = wait_ms(),
+      .reserved = 0};
+  const auto asked = is_followed_ ? bytes_of(request) : bytes_of(request.transfer);
+  const CallFront front({asked, order.id});
   const uint64_t sent_ns = transfer_.shard_.refresh_now();
   ++share.calls;
-  stay_awake_for(first.bytes);
-  const OpResult answer =
-      co_await session_.call(call_of(TransferMethod::kTransfer, front.bytes()), give_up_ns());
+  if (!is_followed_) stay_awake_for(first.bytes);
+  const OpResult answer = co_await session_.call(
+      call_of(is_followed_ ? TransferMethod::kFollow : TransferMethod::kTransfer, front.bytes()),
+      give_up_ns());
   Code code = outcome_of(answer);
-  if (code == Code::kOk) {
-    std::span<const std::byte> bytes = answer.bytes;
-    const auto reply = take<wire::TransferReply>(bytes);
-    code = reply ? take_opened(*reply, bytes, first) : Code::kMalformed;
-  }
+  if (code == Code::kOk) code = take_answer(answer.bytes, first);
   if (code != Code::kOk) {
     transfer_.queue_.give_back(first);
     co_return code;
   }
   const uint64_t now_ns = transfer_.shard_.refresh_now();
-  path_.note_round_trip(now_ns - sent_ns);
+  if (!is_followed_) path_.note_round_trip(now_ns - sent_ns);
   progress_ns_ = now_ns;
+  news_ns_ = now_ns;
   transfer_.is_opened_ = true;
   co_return Code::kOk;
+}
+
+Code ObjectTransfer::Source::take_answer(std::span<const std::byte> bytes, PieceQueue::Piece first) {
+  const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
+  if (!is_followed_) {
+    const auto reply = take<wire::TransferReply>(bytes);
+    ready_ = filled_bytes;
+    return reply ? take_opened(*reply, bytes, first) : Code::kMalformed;
+  }
+  const auto reply = take<wire::FollowReply>(bytes);
+  if (!reply || reply->ready > filled_bytes) return Code::kMalformed;
+  ready_ = reply->ready;
+  asked_ready_ = ready_;
+  // What is not there yet is asked for later.
+  const uint64_t bytes_there = std::max(ready_, first.offset) - first.offset;
+  const PieceQueue::Piece there{.offset = first.offset, .bytes = std::min(first.bytes, bytes_there)};
+  const Code code = take_opened(reply->transfer, bytes, there);
+  if (code == Code::kOk) {
+    transfer_.queue_.give_back({.offset = there.offset + there.bytes, .bytes = first.bytes - there.bytes});
+  }
+  return code;
 }
 
 Code ObjectTransfer::Source::take_opened(const wire::TransferReply& reply, std::span<const std::byte> rest,
@@ -203,7 +252,7 @@ Code ObjectTransfer::Source::take_opened(const wire::TransferReply& reply, std::
   transfer_number_ = reply.transfer;
   const std::span<const std::byte> came{room_at(first.offset), first.bytes};
   if (transfer_.order_.is_checked && hash_key(came, 0) != reply.digest) return Code::kCorrupt;
-  transfer_.queue_.brought(first.bytes);
+  note_brought(first);
   share.bytes += first.bytes;
   return Code::kOk;
 }
@@ -245,7 +294,7 @@ void ObjectTransfer::Source::ask_messages() {
   for (uint32_t place = 0; place < messages_.size() && messages_under_way_ < wanted; ++place) {
     Message& message = messages_[place];
     if (message.call != 0) continue;
-    const PieceQueue::Piece piece = transfer_.queue_.take(message_bytes(0));
+    const PieceQueue::Piece piece = transfer_.queue_.take(message_bytes(0), ready_);
     if (piece.bytes == 0) return;
     const wire::DataRequest request{.transfer = transfer_number_,
                                     .offset = piece.offset,
@@ -263,29 +312,38 @@ void ObjectTransfer::Source::ask_messages() {
 Task<Code> ObjectTransfer::Source::receive() {
   while (code_ == Code::kOk) {
     ask_messages();
+    ask_progress();
     if (messages_under_way_ == 0) {
       if (transfer_.queue_.is_empty()) break;
       if (!is_open()) co_return Code::kUnavailable;
-      co_await transfer_.shard_.sleep_for(kPostPause_ns);
-      continue;
+      if (progress_under_way_ == 0) {
+        co_await transfer_.shard_.sleep_for(kPostPause_ns);
+        continue;
+      }
+    } else {
+      stay_awake_for(message_bytes(0));
     }
-    stay_awake_for(message_bytes(0));
-    // Awaiting changes it, which the check does not see.
-    runtime::Pending news = transfer_.shard_.ops().begin(kForever_ns);  // NOLINT(misc-const-correctness)
-    if (news.token() == 0) {
-      co_await transfer_.shard_.sleep_for(kMillisecond_ns);
-      continue;
-    }
-    waiter_ = news.token();
-    (void)co_await news;
-    waiter_ = 0;
+    co_await wait_for_news();
   }
   // What is still under way comes too late; others may be asked for it.
   give_up_messages();
   co_return code_;
 }
 
+Task<> ObjectTransfer::Source::wait_for_news() {
+  // Awaiting changes it, which the check does not see.
+  runtime::Pending news = transfer_.shard_.ops().begin(kForever_ns);  // NOLINT(misc-const-correctness)
+  if (news.token() == 0) {
+    co_await transfer_.shard_.sleep_for(kMillisecond_ns);
+    co_return;
+  }
+  waiter_ = news.token();
+  (void)co_await news;
+  waiter_ = 0;
+}
+
 void ObjectTransfer::Source::on_reply(uint32_t place, const OpResult& reply) noexcept {
+  if (place >= kProgressPlace) return on_progress(place - kProgressPlace, reply);
   const Message message = std::exchange(messages_[place], {});
   --messages_under_way_;
   Code code = outcome_of(reply);
@@ -297,7 +355,7 @@ void ObjectTransfer::Source::on_reply(uint32_t place, const OpResult& reply) noe
     transfer_.queue_.give_back(message.piece);
     fail(code);
   }
-  if (waiter_ != 0) (void)transfer_.shard_.ops().complete(std::exchange(waiter_, 0), {.code = Code::kOk});
+  wake();
 }
 
 // Their answers, if they come, are dropped by the session.
@@ -312,22 +370,35 @@ void ObjectTransfer::Source::give_up_messages() {
 }
 
 void ObjectTransfer::Source::brought(PieceQueue::Piece piece, uint64_t since_ns, uint64_t brought_before) {
-  transfer_.queue_.brought(piece.bytes);
+  note_brought(piece);
   share.bytes += piece.bytes;
   if (transfer_.order_.is_checked) unchecked_.push_back(piece);
   const uint64_t now_ns = transfer_.shard_.refresh_now();
   progress_ns_ = now_ns;
   // The beginning, when nothing had come yet, and the end show no full path.
-  const bool is_full = brought_before > 0 && !transfer_.queue_.is_empty();
+  const bool is_full = brought_before > 0 && !transfer_.queue_.is_empty() && is_whole();
   path_.note_rate(share.bytes - brought_before, now_ns - since_ns, is_full);
+}
+
+void ObjectTransfer::Source::note_brought(PieceQueue::Piece piece) {
+  const TransferOrder& order = transfer_.order_;
+  const uint64_t before = transfer_.queue_.whole();
+  transfer_.queue_.brought(piece);
+  if (order.is_checked || !order.grew || transfer_.queue_.whole() == before) return;
+  // Those that READ it are led to it by no publish.
+  order.writer.fence();
+  order.grew(transfer_.queue_.whole());
 }
 
 // --- READs ---
 
 size_t ObjectTransfer::Source::reads_wanted() const noexcept {
-  if (path_.bytes_per_s() == 0) return kReadsFirst;
+  // A path over which only what was still coming was asked for has no round trip.
+  if (path_.bytes_per_s() == 0 || path_.round_trip_ns() == 0) return kReadsFirst;
   const uint64_t reads = path_.bytes_under_way() / read_bytes();
-  return std::clamp<size_t>(reads + 2, 2, kReadsMax);
+  // Where pieces are short, wake-ups of both ends take as long as a piece.
+  const uint64_t least = transfer_.order_.plan == 0 ? 2 : kReadsInPlan;
+  return std::clamp<size_t>(std::max(reads + 2, least), 2, kReadsMax);
 }
 
 uint64_t ObjectTransfer::Source::read_bytes() const noexcept {
@@ -344,7 +415,7 @@ bool ObjectTransfer::Source::post_one() {
     fail(Code::kUnavailable);
     return false;
   }
-  PieceQueue::Piece piece = transfer_.queue_.take(read_bytes());
+  PieceQueue::Piece piece = transfer_.queue_.take(read_bytes(), ready_);
   if (piece.bytes == 0) return false;
   const auto behind = std::ranges::upper_bound(pieces_, piece.offset, {}, &wire::TransferPiece::offset);
   const wire::TransferPiece& place = *std::prev(behind);
@@ -376,17 +447,26 @@ bool ObjectTransfer::Source::post_one() {
 
 Task<Code> ObjectTransfer::Source::read() {
   for (;;) {
-    while (code_ == Code::kOk && reads_.size() < reads_wanted() && post_one()) {
-    }
+    post_reads();
+    ask_progress();
     if (!reads_.empty()) {
       stay_awake_for(reads_.front().piece.bytes);
       co_await finish_one();
       continue;
     }
     if (code_ != Code::kOk || transfer_.queue_.is_empty()) break;
-    co_await transfer_.shard_.sleep_for(kPostPause_ns);
+    if (progress_under_way_ != 0) {
+      co_await wait_for_news();
+    } else {
+      co_await transfer_.shard_.sleep_for(kPostPause_ns);
+    }
   }
   co_return code_;
+}
+
+void ObjectTransfer::Source::post_reads() {
+  while (code_ == Code::kOk && reads_.size() < reads_wanted() && post_one()) {
+  }
 }
 
 Task<> ObjectTransfer::Source::finish_one() {

@@ -22,9 +22,11 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   static constexpr size_t kMessagesFirst = 8;
   static constexpr size_t kReadsFirst = 8;
   static constexpr int kFailuresMax = 3;
+  // In place of a message's: the first of kProgressCalls.
+  static constexpr uint32_t kProgressPlace = kMessagesMax;
 
-  Source(ObjectTransfer& transfer, TransferSource given)
-      : transfer_(transfer), session_(*given.session), path_(*given.path) {
+  Source(ObjectTransfer& transfer, TransferSource given, bool is_followed)
+      : transfer_(transfer), session_(*given.session), path_(*given.path), is_followed_(is_followed) {
     share.name = std::move(given.name);
   }
   Source(const Source&) = delete;
@@ -40,6 +42,8 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   void start();
   // Nothing is awaited from it any more.
   void leave();
+  // Nothing more is asked of it.
+  void stop();
   // The object may go there.
   [[nodiscard]] runtime::Task<> say_done();
   void learn(uint64_t bytes, uint64_t ns) { path_.learn(share.by, bytes, ns); }
@@ -63,16 +67,29 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   [[nodiscard]] runtime::Task<> work();
   void choose_way();
   [[nodiscard]] runtime::Task<Code> open();
+  [[nodiscard]] Code take_answer(std::span<const std::byte> bytes, PieceQueue::Piece first);
   [[nodiscard]] Code take_opened(const wire::TransferReply& reply, std::span<const std::byte> rest,
                                  PieceQueue::Piece first);
+  [[nodiscard]] uint32_t wait_ms() const noexcept;
   [[nodiscard]] Code take_pieces(std::span<const std::byte> bytes, uint32_t count);
   // Until nothing is left to be taken.
   [[nodiscard]] runtime::Task<Code> receive();
   void ask_messages();
+  // --- Of what is still coming to it: object_transfer_follow.cc ---
+  [[nodiscard]] bool is_whole() const noexcept { return ready_ >= transfer_.order_.parts.filled_bytes(); }
+  void ask_progress();
+  void on_progress(uint32_t place, const runtime::OpResult& reply) noexcept;
+  [[nodiscard]] bool has_nothing_to_do() const noexcept;
+  void give_up_progress() noexcept;
+  // Until a message or a READ has come, or more is ready.
+  [[nodiscard]] runtime::Task<> wait_for_news();
+  void wake() noexcept;
   [[nodiscard]] size_t messages_wanted() const noexcept;
   void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept override;
   void give_up_messages();
+  void note_brought(PieceQueue::Piece piece);
   [[nodiscard]] runtime::Task<Code> read();
+  void post_reads();
   // False: nothing can be posted now.
   [[nodiscard]] bool post_one();
   [[nodiscard]] size_t reads_wanted() const noexcept;
@@ -99,6 +116,7 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   rpc::Session& session_;
   PathMemory& path_;
   runtime::Task<> task_;
+  const bool is_followed_;  // It may have a part only.
   bool is_running_ = false;
   bool is_left_ = false;
   bool has_fallen_back_ = false;  // From READs, which this member does not serve.
@@ -107,6 +125,11 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   Code code_ = Code::kOk;
   uint64_t transfer_number_ = 0;  // 0: none is open there.
   uint64_t progress_ns_ = 0;
+  uint64_t ready_ = 0;  // What can be asked of it.
+  uint64_t news_ns_ = 0;  // When it had more than before.
+  std::array<uint64_t, wire::kProgressCalls> progress_calls_{};  // Under way; 0: none.
+  size_t progress_under_way_ = 0;
+  uint64_t asked_ready_ = 0;  // So much the last of them waits for.
   std::vector<wire::TransferPiece> pieces_;
   std::array<Message, kMessagesMax> messages_;
   size_t messages_under_way_ = 0;

@@ -44,6 +44,13 @@ constexpr uint64_t kRareTrials = 2;  // One may wait for something else.
   return is_tried && size.by[1 - better].ns / 3 * 2 > size.by[better].ns;
 }
 
+// As long as nothing is learned.
+[[nodiscard]] constexpr size_t first_way(uint64_t bytes, const PathMemory::Channel& channel) noexcept {
+  const uint64_t from =
+      channel.one_sided_bytes_min != 0 ? channel.one_sided_bytes_min : channel.message_bytes + 1;
+  return bytes >= from ? 1 : 0;
+}
+
 }  // namespace
 
 size_t PathMemory::size_of(uint64_t bytes) noexcept {
@@ -76,11 +83,15 @@ TransferBy PathMemory::choose(uint64_t bytes, const Channel& channel) noexcept {
     const bool is_trial = size.pulls % (kPeriod * kRareTrial * times_worse) < kRareTrials;
     return is_trial ? way(1 - better) : *clear;
   }
-  const uint64_t from =
-      channel.one_sided_bytes_min != 0 ? channel.one_sided_bytes_min : channel.message_bytes + 1;
-  const size_t first = bytes >= from ? 1 : 0;
+  const size_t first = first_way(bytes, channel);
   if (number < kTrials) return way(number % 2 == 0 ? first : 1 - first);
   return is_known(size) ? way(quicker(size)) : way(first);
+}
+
+TransferBy PathMemory::known_way(uint64_t bytes, const Channel& channel) const noexcept {
+  const size_t at = size_of(bytes);
+  if (const auto clear = clearly_better(at)) return *clear;
+  return way(is_known(sizes_[at]) ? quicker(sizes_[at]) : first_way(bytes, channel));
 }
 
 void PathMemory::learn(TransferBy by, uint64_t bytes, uint64_t ns) noexcept {

@@ -34,6 +34,8 @@ class PathMemory {
     uint64_t message_bytes = 0;
   };
   [[nodiscard]] wire::TransferBy choose(uint64_t bytes, const Channel& channel) noexcept;
+  // The same of one that is no trial.
+  [[nodiscard]] wire::TransferBy known_way(uint64_t bytes, const Channel& channel) const noexcept;
   // One that this member alone brought, whole.
   void learn(wire::TransferBy by, uint64_t bytes, uint64_t ns) noexcept;
 

@@ -27,7 +27,10 @@ TEST(PieceQueue, all_bytes_are_taken_once_and_what_is_given_back_again) {
   EXPECT_EQ(again.offset, 0U);
   EXPECT_EQ(again.bytes, 3U);
   EXPECT_EQ(queue.take(3).bytes, 1U);
-  queue.brought(10);
+  queue.brought({.offset = 4, .bytes = 6});
+  EXPECT_EQ(queue.whole(), 0U);
+  queue.brought({.offset = 0, .bytes = 4});
+  EXPECT_EQ(queue.whole(), 10U);
   EXPECT_TRUE(queue.is_done());
   queue.reject(rest);
   EXPECT_FALSE(queue.is_done());
@@ -60,7 +63,7 @@ TEST(PieceQueue, each_byte_is_brought_once_whatever_comes_back) {
         queue.give_back(piece);
         continue;
       }
-      queue.brought(piece.bytes);
+      queue.brought(piece);
       if (prng.chance(0.1)) {
         queue.reject(piece);
         continue;

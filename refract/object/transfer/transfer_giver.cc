@@ -7,7 +7,6 @@
 #include "refract/base/hash.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/object/calls/call_front.h"
-#include "refract/object/owner/object_sessions.h"
 
 namespace refract::object {
 
@@ -27,8 +26,15 @@ constexpr uint64_t kIdleLook_ns = kSecond_ns;
 
 }  // namespace
 
+TransferGiver::TransferGiver(Parts parts) : parts_(std::move(parts)) {
+  if (parts_.arrivals != nullptr) parts_.arrivals->tell(this);
+}
+
 TransferGiver::~TransferGiver() {
+  if (parts_.arrivals != nullptr) parts_.arrivals->tell(nullptr);
   timer_ = {};
+  telling_ = {};
+  late_timer_ = {};
   for (const auto& [session, all] : open_) {
     for (const Open& one : all) {
       if (one.window) (void)parts_.windows->close(*one.window);
@@ -45,6 +51,7 @@ void TransferGiver::answer(const rpc::Responder& to, Code code, std::span<const 
 void TransferGiver::session_opened(rpc::SessionId /*session*/) noexcept {}
 
 void TransferGiver::session_closed(rpc::SessionId session) noexcept {
+  std::erase_if(waiting_, [session](const Waiting& one) { return one.from.session == session; });
   const auto at = open_.find(session.bits);
   if (at == open_.end()) return;
   const std::vector<Open> all = std::move(at->second);
@@ -70,19 +77,27 @@ void TransferGiver::handle(std::span<const rpc::IncomingCall> calls) noexcept {
       case TransferMethod::kDone:
         done(from, call.payload);
         break;
+      case TransferMethod::kFollow:
+        follow(from, call.payload);
+        break;
+      case TransferMethod::kProgress:
+        progress(from, call.payload);
+        break;
       default:
         answer(from, Code::kUnsupported);
     }
   }
 }
 
+bool TransferGiver::is_sound(const wire::TransferRequest& request) noexcept {
+  return std::ranges::all_of(request.reserved, [](uint8_t byte) { return byte == 0; }) &&
+         (request.by == TransferBy::kMessages || request.by == TransferBy::kReads) &&
+         request.wants_digest <= 1;
+}
+
 void TransferGiver::transfer(const rpc::Responder& from, std::span<const std::byte> body) {
   const auto request = take<wire::TransferRequest>(body);
-  if (!request || std::ranges::any_of(request->reserved, [](uint8_t byte) { return byte != 0; }) ||
-      (request->by != TransferBy::kMessages && request->by != TransferBy::kReads) ||
-      request->wants_digest > 1) {
-    return answer(from, Code::kMalformed);
-  }
+  if (!request || !is_sound(*request)) return answer(from, Code::kMalformed);
   TakenId id;
   const Code code = id.take_last(body, request->id_bytes);
   if (code != Code::kOk) return answer(from, code);
@@ -90,62 +105,78 @@ void TransferGiver::transfer(const rpc::Responder& from, std::span<const std::by
   if (!parts_.elsewhere.may_fetch(from.session)) return answer(from, Code::kVersionMismatch);
   const Result<Object> object = parts_.store.find(id.bytes());
   if (!object || object->birth != request->birth) return answer(from, Code::kNotFound);
-  const Code begun = begin(from, *request, *object);
+  const Given given{.object = object->object, .parts = object->parts, .ready = object->parts.filled_bytes()};
+  wire::TransferReply reply{};
+  wire::TransferPiece place{};
+  const Code begun = begin(from, *request, given, sizeof(reply), reply, place);
   if (begun != Code::kOk) return answer(from, begun);
+  answer(from, Code::kOk, bytes_of(reply), reply.pieces != 0 ? bytes_of(place) : wanted_of(given, *request));
   parts_.elsewhere.passed_on(from.session, id.text());
 }
 
-// kOk: it is answered.
+std::span<const std::byte> TransferGiver::bytes_of_given(const Given& given) const noexcept {
+  return {parts_.writer.base() + given.object.value + ObjectParts::body_at(), given.parts.filled_bytes()};
+}
+
 Code TransferGiver::begin(const rpc::Responder& from, const wire::TransferRequest& request,
-                          const Object& object) {
-  const ObjectParts& parts = object.parts;
+                          const Given& given, size_t head_bytes, wire::TransferReply& reply,
+                          wire::TransferPiece& place) {
+  const ObjectParts& parts = given.parts;
   const bool by_reads = request.by == TransferBy::kReads;
-  const uint64_t filled_bytes = parts.filled_bytes();
+  const std::span<const std::byte> bytes = bytes_of_given(given);
   const size_t room = server_ == nullptr ? 0 : server_->payload_bytes_max(from.session);
   if (request.body_bytes != parts.body_bytes || request.metadata_bytes != parts.metadata_bytes ||
-      !is_within(request.offset, request.bytes, filled_bytes) || room < sizeof(wire::TransferReply) ||
-      request.bytes > room - sizeof(wire::TransferReply) || (by_reads && request.bytes != 0)) {
+      !is_within(request.offset, request.bytes, bytes.size()) || room < head_bytes ||
+      request.bytes > room - head_bytes || (by_reads && request.bytes != 0)) {
     return Code::kInvalidArgument;
   }
-  std::byte* const first = parts_.writer.base() + object.object.value + ObjectParts::body_at();
-  const std::span<const std::byte> wanted{first + request.offset, request.bytes};
-  wire::TransferReply reply{.transfer = 0,
-                            .digest = request.wants_digest != 0 ? hash_key(wanted, 0) : 0,
-                            .pieces = 0,
-                            .reserved = 0};
+  const std::span<const std::byte> wanted = wanted_of(given, request);
+  if (request.wants_digest != 0) reply.digest = hash_key(wanted, 0);
   ++counts_.messages;
   counts_.message_bytes += wanted.size();
-  if (wanted.size() == filled_bytes) {
+  // All that there is, and ever will be: nothing is kept.
+  if (wanted.size() == bytes.size()) {
     ++counts_.transfers;
-    answer(from, Code::kOk, bytes_of(reply), wanted);
     return Code::kOk;
   }
   std::vector<Open>& all = open_[from.session.bits];
   if (all.size() >= wire::kTransfersPerSession) return Code::kOverloaded;
-  Open open{
-      .number = last_number_ + 1, .object = object.object, .bytes = {first, filled_bytes}, .window = {}};
+  Open open{.number = last_number_ + 1,
+            .object = given.object,
+            .bytes = bytes,
+            .window = {},
+            .ready = given.ready,
+            .is_arriving = given.is_arriving};
   if (by_reads) {
     if (parts_.windows == nullptr) return Code::kUnsupported;
-    open.window = parts_.windows->open({first, filled_bytes}, {.read = true});
+    const std::span<std::byte> whole{parts_.writer.base() + (bytes.data() - parts_.writer.base()),
+                                     bytes.size()};
+    open.window = parts_.windows->open(whole, {.read = true});
     if (!open.window) return Code::kOverloaded;
     ++counts_.windows;
     reply.pieces = 1;
+    place = {.address = open.window->address.bits,
+             .key = open.window->key.bits,
+             .offset = 0,
+             .bytes = bytes.size()};
   }
   ++counts_.transfers;
+  counts_.arriving += given.is_arriving ? 1 : 0;
   ++last_number_;
+  // Of what is arriving, too: it protects from the moment at which it is an object.
   parts_.pins.pin(open.object);
   touch(open);
   all.push_back(open);
   start_timer();
   reply.transfer = open.number;
-  if (!by_reads) {
-    answer(from, Code::kOk, bytes_of(reply), wanted);
-    return Code::kOk;
-  }
-  const wire::TransferPiece piece{
-      .address = open.window->address.bits, .key = open.window->key.bits, .offset = 0, .bytes = filled_bytes};
-  answer(from, Code::kOk, bytes_of(reply), bytes_of(piece));
   return Code::kOk;
+}
+
+// Those that are ready.
+std::span<const std::byte> TransferGiver::wanted_of(const Given& given,
+                                                    const wire::TransferRequest& request) const noexcept {
+  const uint64_t first = std::min(request.offset, given.ready);
+  return bytes_of_given(given).subspan(first, std::min<uint64_t>(request.bytes, given.ready - first));
 }
 
 TransferGiver::Open* TransferGiver::find(rpc::SessionId session, uint64_t number) noexcept {
@@ -165,7 +196,7 @@ void TransferGiver::data(const rpc::Responder& from, std::span<const std::byte> 
   Open* const open = find(from.session, request->transfer);
   if (open == nullptr) return answer(from, Code::kInvalidated);
   const uint64_t most = is_digest ? wire::kDigestBytesMax : server_->payload_bytes_max(from.session);
-  if (request->bytes > most || !is_within(request->offset, request->bytes, open->bytes.size())) {
+  if (request->bytes > most || !is_within(request->offset, request->bytes, open->ready)) {
     return answer(from, Code::kInvalidArgument);
   }
   touch(*open);
@@ -235,6 +266,7 @@ uint64_t TransferGiver::end_idle(uint64_t now_ns) {
 TransferGiver::Counts TransferGiver::counts() const noexcept {
   Counts counts = counts_;
   for (const auto& [session, all] : open_) counts.open += all.size();
+  counts.waiting = waiting_.size();
   return counts;
 }
 

@@ -6,6 +6,9 @@
 // ends, or nothing was asked of the transfer for kIdle_ns and kIdlePerMiB_ns for each MiB. A window is closed
 // before its object is let go, so a late READ is refused. A holder that gives nothing needs no CPU.
 //
+// What is on its way here is given to those that follow the same plan (docs/design/061-broadcast.md): its
+// room is not pinned, as no object is there yet, so each window on it is closed before that room goes.
+//
 // Threads: only the shard that owns the objects.
 #pragma once
 
@@ -13,6 +16,8 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -21,7 +26,9 @@
 #include "refract/kv/owner/service/session_state.h"
 #include "refract/memory/writer.h"
 #include "refract/object/owner/elsewhere.h"
+#include "refract/object/owner/object_sessions.h"
 #include "refract/object/owner/object_store.h"
+#include "refract/object/transfer/arrivals.h"
 #include "refract/object/transfer/transfer_wire.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/shard.h"
@@ -29,7 +36,7 @@
 
 namespace refract::object {
 
-class TransferGiver final : public rpc::Service {
+class TransferGiver final : public rpc::Service, private Arrivals::Giver {
  public:
   static constexpr uint64_t kIdle_ns = 30 * kSecond_ns;
   static constexpr uint64_t kIdlePerMiB_ns = kSecond_ns;
@@ -43,8 +50,9 @@ class TransferGiver final : public rpc::Service {
     Elsewhere& elsewhere;              // Which sessions may ask; it is told what they get.
     kv::WindowSource* windows;         // Null: bytes go in messages alone.
     std::function<void()> has_let_go;  // An object is not held for a transfer any more: room may have come.
+    Arrivals* arrivals = nullptr;      // Null: what is on its way here is not given.
   };
-  explicit TransferGiver(Parts parts) : parts_(std::move(parts)) {}
+  explicit TransferGiver(Parts parts);
   TransferGiver(const TransferGiver&) = delete;
   TransferGiver& operator=(const TransferGiver&) = delete;
   ~TransferGiver() override;
@@ -63,29 +71,61 @@ class TransferGiver final : public rpc::Service {
     uint64_t messages = 0;       // With bytes,
     uint64_t message_bytes = 0;  // and how many of them.
     uint64_t digests = 0;
-    uint64_t idle = 0;  // Transfers that ended because nothing was asked of them.
-    uint64_t open = 0;  // Now.
+    uint64_t idle = 0;      // Transfers that ended because nothing was asked of them.
+    uint64_t arriving = 0;  // Of what was on its way here itself.
+    uint64_t open = 0;      // Now.
+    uint64_t waiting = 0;   // Likewise: for what has not begun to come here.
   };
   [[nodiscard]] Counts counts() const noexcept;
 
  private:
+  // Of kProgress, which is answered when so many bytes are ready, or at that moment.
+  struct Asker {
+    rpc::Responder from;
+    uint64_t least = 0;
+    uint64_t answer_ns = 0;
+  };
   struct Open {
     uint64_t number = 0;
     Offset object;
     std::span<const std::byte> bytes;
     std::optional<kv::Window> window;
     uint64_t due_ns = 0;  // Unless something is asked.
+    uint64_t ready = 0;   // Of the bytes, so many can be asked for.
+    bool is_arriving = false;
+    std::vector<Asker> askers = {};  // The oldest first.
+  };
+  // What a transfer gives.
+  struct Given {
+    Offset object;
+    ObjectParts parts;
+    uint64_t ready = 0;
+    bool is_arriving = false;
+  };
+  // A kFollow of what is not here, and may begin to come.
+  struct Waiting {
+    rpc::Responder from;
+    wire::FollowRequest request;
+    std::string id;
+    uint64_t due_ns = 0;
   };
 
+  // --- transfer_giver.cc ---
   void answer(const rpc::Responder& to, Code code, std::span<const std::byte> head = {},
               std::span<const std::byte> tail = {}) noexcept;
+  [[nodiscard]] static bool is_sound(const wire::TransferRequest& request) noexcept;
   void transfer(const rpc::Responder& from, std::span<const std::byte> body);
+  // kOk: `reply` is to be answered, and behind it `place`, if it names a piece, else wanted_of().
   [[nodiscard]] Code begin(const rpc::Responder& from, const wire::TransferRequest& request,
-                           const Object& object);
+                           const Given& given, size_t head_bytes, wire::TransferReply& reply,
+                           wire::TransferPiece& place);
+  [[nodiscard]] std::span<const std::byte> wanted_of(const Given& given,
+                                                     const wire::TransferRequest& request) const noexcept;
   void data(const rpc::Responder& from, std::span<const std::byte> body, bool is_digest);
   void done(const rpc::Responder& from, std::span<const std::byte> body);
   [[nodiscard]] Open* find(rpc::SessionId session, uint64_t number) noexcept;
   void touch(Open& open) noexcept;
+  [[nodiscard]] std::span<const std::byte> bytes_of_given(const Given& given) const noexcept;
   // It stands in no list any more.
   void end(const Open& open);
   void start_timer();
@@ -93,12 +133,40 @@ class TransferGiver final : public rpc::Service {
   // When the next one is due.
   [[nodiscard]] uint64_t end_idle(uint64_t now_ns);
 
+  // --- transfer_giver_arrivals.cc ---
+  void arrival_grew(const Arrivals::Arrival& arrival) noexcept override;
+  void arrival_sealed(const Arrivals::Arrival& arrival) noexcept override;
+  void arrival_failed(const Arrivals::Arrival& arrival) noexcept override;
+  void follow(const rpc::Responder& from, std::span<const std::byte> body);
+  // Nothing: it is answered. Else whether it may come.
+  [[nodiscard]] std::optional<Code> try_follow(const rpc::Responder& from, const wire::FollowRequest& request,
+                                               std::string_view id);
+  [[nodiscard]] bool may_come(std::string_view id, uint64_t birth);
+  void progress(const rpc::Responder& from, std::span<const std::byte> body);
+  // Those to which that applies.
+  void answer_askers(Open& open, uint64_t now_ns) noexcept;
+  void answer_progress(const Open& open, const Asker& asker) noexcept;
+  // In the next turn: answers what the arrivals have brought.
+  void start_telling() noexcept;
+  [[nodiscard]] runtime::Task<> run_telling();
+  void tell_all();
+  // What waits is answered in time, news or not.
+  void start_late_timer();
+  [[nodiscard]] runtime::Task<> run_late_timer();
+  // Whether something waits still.
+  [[nodiscard]] bool answer_late(uint64_t now_ns);
+
   const Parts parts_;
   rpc::Server* server_ = nullptr;
   std::unordered_map<uint64_t, std::vector<Open>> open_;  // By session.
   uint64_t last_number_ = 0;
   bool is_timing_ = false;
   runtime::Task<> timer_;
+  std::vector<Waiting> waiting_;
+  bool is_telling_ = false;
+  runtime::Task<> telling_;
+  bool is_late_timing_ = false;
+  runtime::Task<> late_timer_;
   Counts counts_;
 };
 

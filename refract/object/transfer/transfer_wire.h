@@ -24,6 +24,8 @@ enum class TransferMethod : uint16_t {
   kData = 0x611,
   kDone = 0x612,
   kDigest = 0x613,
+  kFollow = 0x614,
+  kProgress = 0x615,
 };
 
 // What one session may have open at a holder; beyond it kOverloaded.
@@ -84,5 +86,39 @@ struct DoneRequest {
   uint64_t transfer;
 };
 static_assert(sizeof(DataRequest) == 24 && sizeof(DigestReply) == 8 && sizeof(DoneRequest) == 8);
+
+// kFollow: FollowRequest | id -> FollowReply, then pieces and bytes as of kTransfer: of the `bytes` that were
+// asked for, those in front of `ready`. An object that is on its way to the holder is given, too, if it
+// follows the same plan, or none. Where it is not here, the answer may take `wait_ms`, kFollowWait_ns at most:
+// it may be about to come.
+// kDone and kDigest as of kTransfer, and kData in front of `ready`. kInvalidated, to any of them: it does not
+// come to this holder any more.
+struct FollowRequest {
+  TransferRequest transfer;
+  uint64_t plan;  // Not 0.
+  uint32_t wait_ms;
+  uint32_t reserved;
+};
+struct FollowReply {
+  TransferReply transfer;  // `transfer` 0: the answer has all bytes of the object, and nothing is kept.
+  uint64_t ready;          // So many bytes can be asked for, or READ.
+};
+static_assert(sizeof(FollowRequest) == 56 && sizeof(FollowReply) == 32);
+
+// kProgress: ProgressRequest -> ProgressReply, as soon as `least` bytes are ready, at once if all are, or
+// after kProgressWait_ns. Several may be under way: at one more than kProgressCalls the first is answered at
+// once.
+struct ProgressRequest {
+  uint64_t transfer;
+  uint64_t least;
+};
+struct ProgressReply {
+  uint64_t ready;
+};
+static_assert(sizeof(ProgressRequest) == 16 && sizeof(ProgressReply) == 8);
+
+inline constexpr uint64_t kFollowWait_ns = kSecond_ns;
+inline constexpr size_t kProgressCalls = 4;
+inline constexpr uint64_t kProgressWait_ns = 500 * kMillisecond_ns;
 
 }  // namespace refract::object::wire
