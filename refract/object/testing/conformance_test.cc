@@ -81,7 +81,7 @@ TEST_P(ObjectConformance, of_every_length_are_made_and_got_as_they_were_filled) 
   uint64_t number = 0;
   int puts = 0;
   for (const uint64_t bytes : lengths) {
-    for (const uint32_t metadata : {0U, 1U, 77U}) {
+    for (const uint32_t metadata : {0U, 77U}) {
       const Lengths all{.body = bytes, .metadata = metadata};
       number += 2;
       ASSERT_EQ(make("object", all, number), Code::kOk) << bytes << " and " << metadata;
@@ -98,7 +98,7 @@ TEST_P(ObjectConformance, of_every_length_are_made_and_got_as_they_were_filled) 
       ASSERT_EQ(remove("object", whole.birth()), Code::kOk);
     }
   }
-  EXPECT_GT(puts, 20) << "else puts show nothing";
+  EXPECT_GT(puts, 12) << "else puts show nothing";
   expect_nothing_is_left();
 }
 
