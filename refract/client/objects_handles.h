@@ -94,8 +94,9 @@ class REFRACT_API NewObject {
   // All is there. From now on every reader finds the object, and its bytes cannot be changed by any process.
   // kExists: another program has sealed an object of this id since this creation was lost. kAccessDenied:
   // another one continues it. kIndeterminate: the server or the connection broke; the object was sealed, or
-  // was not. kOverloaded: this thread holds as many objects as it can. After kOverloaded, kUnavailable and
-  // kDeadlineExceeded it may be sealed again; after all else it has ended.
+  // was not. kOverloaded: this thread holds as many objects as it can, or the
+  // node cannot take the memory in which it was filled: trouble() says which. After kOverloaded, kUnavailable
+  // and kDeadlineExceeded it may be sealed again; after all else it has ended.
   [[nodiscard]] Result<Object> seal();
   // Gives the room back. Also what the destructor does, where it does not say what came of it.
   Code abandon();

@@ -30,16 +30,27 @@ def run_client(*words, socket=None, data=b"", environment=None):
                           env={**clean_environment(), **(environment or {})})
 
 
+def _until(is_so, what):
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        if time.monotonic() > end:
+            raise RuntimeError(f"the server {what}")
+        time.sleep(0.001)
+
+
+def _state_in(path):
+    """The letter of such a file of /proc; None: what it is of has ended."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def stands(process):
     """Whether all of its threads are stopped."""
-    states = []
-    for path in glob.glob(f"/proc/{process}/task/*/stat"):
-        try:
-            with open(path, encoding="ascii") as file:
-                states.append(file.read().rsplit(")", 1)[1].split()[0])
-        except (FileNotFoundError, ProcessLookupError):
-            pass  # It has ended meanwhile.
-    return bool(states) and all(state in "TtZX" for state in states)
+    states = [_state_in(path) for path in glob.glob(f"/proc/{process}/task/*/stat")]
+    return bool(states) and all(state is None or state in "TtZX" for state in states)
 
 
 class Node:
@@ -101,12 +112,8 @@ class Node:
         """Its threads stand when the block begins: what one of them has begun may be done until then."""
         server = self.server()
         os.kill(server, signal.SIGSTOP)
-        end = time.monotonic() + PATIENCE_S
-        while not stands(server):
-            if time.monotonic() > end:
-                raise RuntimeError("the server does not stop")
-            time.sleep(0.001)
         try:
+            _until(lambda: stands(server), "does not stop")
             yield server
         finally:
             os.kill(server, signal.SIGCONT)
@@ -115,13 +122,4 @@ class Node:
         """Returns when it is dead: a call that it takes before that may be answered or not."""
         server = self.server()
         os.kill(server, signal.SIGKILL)
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            try:
-                with open(f"/proc/{server}/stat", encoding="ascii") as file:
-                    if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
-                        return
-            except (FileNotFoundError, ProcessLookupError):
-                return
-            time.sleep(0.001)
-        raise RuntimeError("the server does not die")
+        _until(lambda: _state_in(f"/proc/{server}/stat") in ("Z", "X", None), "does not die")

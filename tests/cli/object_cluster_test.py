@@ -8,18 +8,16 @@ Usage: object_cluster_test.py REFRACTD REFRACT [unittest arguments]
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from listed_nodes import NAMES, ListedNodes  # noqa: E402
 from node import PATIENCE_S, Node, Programs, clean_environment, run_client  # noqa: E402
 
 DONE, NO, WRONG, NO_NODE, ELSE = range(5)
-NAMES = ("a", "b", "c")
 MIB = 1024 * 1024
 
 
@@ -28,25 +26,10 @@ def sentence(done):
     return " ".join(done.stderr.decode().split())
 
 
-def free_ports(count):
-    """Of loopback, that nothing listens at now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 class SharedObjectCommands(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="refract-cli-")
-        self.addCleanup(folder.cleanup)
-        self.secret = os.path.join(folder.name, "secret")
-        with open(os.open(self.secret, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
-            file.write("what the nodes of this test know")
-        self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)))}
+        self.listed = ListedNodes()
+        self.addCleanup(self.listed.cleanup)
         self.nodes = {}
         for name in NAMES:
             self.start(name)
@@ -62,9 +45,7 @@ class SharedObjectCommands(unittest.TestCase):
                 self.until(lambda on=name, of=key: self.run_object(on, "get", of).returncode == NO)
 
     def start(self, name):
-        nodes = ",".join(f"{one}={address}" for one, address in self.addresses.items())
-        node = Node("--cluster-nodes", nodes, "--cluster-self", name, "--cluster-secret-file", self.secret,
-                    "--objects-limit", "64MiB", "--listen-address", self.addresses[name],
+        node = Node("--objects-limit", "64MiB", *self.listed.flags(name),
                     # The number of the shard of objects differs from node to node.
                     "--server-shards", str(1 + NAMES.index(name)))
         self.addCleanup(node.__exit__)
@@ -108,7 +89,7 @@ class SharedObjectCommands(unittest.TestCase):
                     self.assertEqual((got.returncode, got.stdout), (DONE, body), sentence(got))
                     self.assertEqual(self.do(reader, "get", key, "--metadata"), f"by {maker}")
                     self.refused(NO, "there is an object of this id", reader, "put", key, data=b"another")
-                far = run_client("--address", f"tcp:{self.addresses['c']}", "object", "get", key)
+                far = run_client("--address", f"tcp:{self.listed.addresses['c']}", "object", "get", key)
                 self.assertEqual((far.returncode, far.stdout), (DONE, body), sentence(far))
                 digests = {self.do(reader, "digest", key) for reader in NAMES}
                 self.assertEqual(len(digests), 1, digests)
@@ -333,7 +314,7 @@ class SharedObjectCommands(unittest.TestCase):
         self.assertEqual(self.do("c", "get", missing), "back")
 
     def test_the_banner_says_what_is_shared(self):
-        self.assertIn(f"sharing  objects, with the nodes that know the secret in {self.secret}\n",
+        self.assertIn(f"sharing  objects, with the nodes that know the secret in {self.listed.secret}\n",
                       self.nodes["a"].banner)
         with Node("--cluster-nodes", "alone=127.0.0.1:1", "--cluster-self", "alone", "--listen-address",
                   "127.0.0.1:0", "--objects-limit", "64MiB") as alone:

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "tests/process/limited_cgroup.h"
 #include "tests/process/load.h"
 #include "tests/process/node_process.h"
 #include "tests/process/sealed.h"
@@ -77,46 +78,17 @@ TEST(Growth, makes_a_region_for_a_value_that_fits_into_none) {
   EXPECT_EQ(number_in("huge", attached.view("huge").value().text()), 1U);
 }
 
-// A cgroup with a memory limit, below the test's own. Its path is empty where that is not permitted.
-class LimitedCgroup {
- public:
-  explicit LimitedCgroup(uint64_t bytes) {
-    for (const auto& [root, limit] : {std::pair{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
-                                      std::pair{"/sys/fs/cgroup", "memory.max"}}) {
-      const std::string folder = std::string(root) + "/refract-test-" + std::to_string(::getpid());
-      if (::mkdir(folder.c_str(), 0755) != 0) continue;
-      if (::access((folder + "/" + limit).c_str(), W_OK) == 0 &&
-          write_whole(folder + "/" + limit, std::to_string(bytes))) {
-        path_ = folder;
-        return;
-      }
-      (void)::rmdir(folder.c_str());
-    }
-  }
-  LimitedCgroup(const LimitedCgroup&) = delete;
-  LimitedCgroup& operator=(const LimitedCgroup&) = delete;
-  ~LimitedCgroup() {
-    // Its last process may not be quite gone.
-    if (!path_.empty()) (void)becomes_true([this] { return ::rmdir(path_.c_str()) == 0; });
-  }
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-
- private:
-  std::string path_;
-};
-
 TEST(Growth, stops_at_the_cgroups_limit_with_a_sentence_that_names_it) {
   const LimitedCgroup cgroup(200 * kMiB);
   if (cgroup.path().empty()) GTEST_SKIP() << "no memory cgroup may be made here";
-  Node node({.arguments = {"--memory-initial", "16MiB", "--memory-limit", "180MiB"}, .before = [&] {
-               (void)write_whole(cgroup.path() + "/cgroup.procs", std::to_string(::getpid()));
-             }});
+  Node node({.arguments = {"--memory-initial", "16MiB", "--memory-limit", "180MiB"},
+             .before = [&] { cgroup.join(); }});
   ASSERT_TRUE(node.is_up()) << node.errors();
   const pid_t server = node.server();
   // A neighbour takes most of what the node was to have.
   const SharedLedger shared;
   Process neighbour = Process::run([&]() -> int {
-    (void)write_whole(cgroup.path() + "/cgroup.procs", std::to_string(::getpid()));
+    cgroup.join();
     std::string taken(100 * kMiB, 'n');
     shared->clients[0].operations.store(taken.size());
     for (;;) sleep_ms(taken.size());

@@ -24,8 +24,9 @@ begin()
 import refract  # noqa: E402
 from refract import _refract, objects, plasma, records  # noqa: E402
 
-# libc, libstdc++, OpenSSL and fmt. RDMA's libraries are loaded where they are; there is nothing of Arrow.
-NEEDED = {"linux-vdso", "ld-linux-x86-64", "libc", "libm", "libstdc++", "libgcc_s", "libcrypto", "libfmt"}
+# libc, libstdc++ and OpenSSL; fmt is inside. RDMA's libraries are loaded where they are; there is nothing of
+# Arrow.
+NEEDED = {"linux-vdso", "ld-linux-x86-64", "libc", "libm", "libstdc++", "libgcc_s", "libcrypto"}
 SANITIZED = {"libclang_rt.asan-x86_64", "libdl", "libpthread", "librt", "libresolv"}
 # Of the protocols of Python 3.11 these are slots, and of no name in the class.
 SLOTS = {"__bytes__", "__buffer__"}

@@ -6,32 +6,19 @@ what is said while a node is stopped.
 Usage: nodes_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE [unittest arguments]
 """
 
-import contextlib
-import glob
 import json
 import os
-import socket
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from setting import MIB, Programs, begin, node_of_objects, until  # noqa: E402
 
-NAMES = ("a", "b", "c")
+from listed_nodes import NAMES, ListedNodes  # noqa: E402
+
 begin()
 import refract  # noqa: E402
 from refract import objects  # noqa: E402
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def answer_of(call):
@@ -42,34 +29,14 @@ def answer_of(call):
         return type(error)
 
 
-def is_stopped(process):
-    """All of its threads: each may do something more before the signal is there."""
-    for path in glob.glob(f"/proc/{process}/task/*/stat"):
-        try:
-            with open(path, encoding="ascii") as file:
-                state = file.read().rsplit(")", 1)[1].split()[0]
-        except (FileNotFoundError, ProcessLookupError):  # It has just ended.
-            return False
-        if state != "T":
-            return False
-    return True
-
-
 class SharedNodes(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="refract-python-")
-        cls.addClassCleanup(folder.cleanup)
-        secret = os.path.join(folder.name, "secret")
-        with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
-            file.write("what the nodes of this test know")
-        addresses = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)))}
-        nodes = ",".join(f"{name}={address}" for name, address in addresses.items())
+        listed = ListedNodes()
+        cls.addClassCleanup(listed.cleanup)
         cls.nodes, cls.clients = {}, {}
         for name in NAMES:
-            cls.nodes[name] = node_of_objects(
-                "64MiB", "--cluster-nodes", nodes, "--cluster-self", name, "--cluster-secret-file", secret,
-                "--listen-address", addresses[name])
+            cls.nodes[name] = node_of_objects("64MiB", *listed.flags(name))
             cls.addClassCleanup(cls.nodes[name].__exit__)
             cls.clients[name] = objects.connect(cls.nodes[name].socket)
             cls.addClassCleanup(cls.clients[name].close)
@@ -100,12 +67,6 @@ class SharedNodes(unittest.TestCase):
                 self.a.put("refused", b"", copies=copies)
         self.assertFalse(self.a.contains("refused"))
 
-    @contextlib.contextmanager
-    def stopped(self, name):
-        with self.nodes[name].stopped_server() as server:
-            until(lambda: is_stopped(server))
-            yield
-
     def id_decided_by(self, name, begin="id"):
         """One that this node decides about."""
         for number in range(1000):
@@ -122,7 +83,7 @@ class SharedNodes(unittest.TestCase):
         self.assertIsNone(outcomes[0])
         self.assertIsInstance(outcomes[1], refract.NotFound)
         until(lambda: sorted(self.b.where(name).nodes) == ["a", "c"])
-        with self.stopped("c"):
+        with self.nodes["c"].stopped_server():
             # Read where it lies, by a client of its host.
             self.assertEqual(bytes(self.c.get(name)), b"12345")
             self.a.delete(name)
@@ -172,7 +133,7 @@ class SharedNodes(unittest.TestCase):
         self.b.put("second", bytes(MIB))
         of_c = next(one for one in self.a.rank(["second"], None).nodes if one.node == "c")
         self.assertFalse(of_c.is_guessed, "a pull has measured this path")
-        with self.stopped("c"):
+        with self.nodes["c"].stopped_server():
             last = self.b.rank(["first"], timeout=0.3).nodes[-1]
             self.assertEqual((last.node, last.missing_objects), ("c", 0))
             self.assertIsInstance(last.error, (refract.DeadlineExceeded, refract.Away))

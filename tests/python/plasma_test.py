@@ -159,6 +159,22 @@ class Plasma(unittest.TestCase):
         self.assertEqual(array.sum(), 100)
         self.assertEqual(self.client.list(), {})
 
+    def test_an_id_that_was_deleted_is_free_while_its_object_is_held(self):
+        object_id = self.client.put(numpy.ones(100))
+        array = self.other.get(object_id)
+        self.client.delete([object_id])
+        self.client.put(numpy.zeros(100), object_id)
+        self.assertEqual((array.sum(), self.other.get(object_id).sum()), (100, 0))
+
+    def test_a_delete_before_the_seal_is_of_nothing_and_a_second_seal_an_error(self):
+        object_id = plasma.ObjectID.from_random()
+        self.client.create(object_id, 10)
+        self.other.delete([object_id])
+        self.client.seal(object_id)
+        self.assertTrue(self.other.contains(object_id))
+        with self.assertRaises(refract.NotFound):
+            self.client.seal(object_id)
+
     def test_evict_says_how_many_bytes_went(self):
         held = self.client.put_raw_buffer(bytes(1000))
         [buffer] = self.client.get_buffers([held])

@@ -12,17 +12,18 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tests/network/node_use.h"
 #include "tests/process/load.h"
 #include "tests/process/node_process.h"
+#include "tests/soak/flat_use.h"
 #include "tests/soak/passers_by.h"
 
 #include "refract/base/clock.h"
@@ -60,20 +61,13 @@ struct Use {
   uint64_t files = 0;
   uint64_t file_bytes = 0;
 };
-// A row for each: its name, and by how much it may be higher at the end: by a share, and by so much.
-struct Bound {
-  const char* name;
-  uint64_t Use::* what;
-  double share;
-  uint64_t further;
-};
 // The load is at random, so that what it stores varies: its large values have up to 112 KB each, and a
 // value's class of buffers takes a chunk of 1 MiB. A passer-by has a connection to each shard, and a
 // descriptor or some for each. Of files a snapshot that is being written and a segment or two may be there or
 // not. A process's own memory is what its allocator keeps of bursts; what leaks with calls, visits or
 // snapshots, of which there are many thousands, some thousands and some dozens, would be more before long.
-const std::vector<Bound>& bounds() {
-  static const std::vector<Bound> all = {
+const std::vector<Bound<Use>>& bounds() {
+  static const std::vector<Bound<Use>> all = {
       {"server's memory", &Use::server_bytes, 0.1, 4 * kMiB + sanitizer_bytes()},
       {"keeper's memory", &Use::keeper_bytes, 0.1, kMiB + sanitizer_bytes()},
       {"server's descriptors", &Use::server_descriptors, 0, 24},
@@ -88,25 +82,6 @@ const std::vector<Bound>& bounds() {
       {"bytes of files", &Use::file_bytes, 0.2, 256 * kMiB},
   };
   return all;
-}
-
-uint64_t threads_of(pid_t process) {
-  const std::string status = read_whole("/proc/" + std::to_string(process) + "/status");
-  const size_t at = status.find("Threads:");
-  return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + 8, nullptr, 10);
-}
-
-// The middle of many moments, since each is one of much coming and going.
-Use middle_of(const std::vector<Use>& moments) {
-  Use middle;
-  for (const Bound& bound : bounds()) {
-    std::vector<uint64_t> values;
-    values.reserve(moments.size());
-    for (const Use& moment : moments) values.push_back(moment.*bound.what);
-    std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(values.size() / 2));
-    middle.*bound.what = values[values.size() / 2];
-  }
-  return middle;
 }
 
 class Soak : public testing::Test {
@@ -254,16 +229,7 @@ TEST_F(Soak, loses_nothing_and_takes_no_more_as_time_goes_by) {
   ASSERT_NO_FATAL_FAILURE(watch(client, rest_ns + third_ns * 5 / 3, settling));
   ASSERT_NO_FATAL_FAILURE(watch(client, rest_ns + third_ns * 2, after));
   end_load();
-  const Use first = middle_of(before);
-  const Use last = middle_of(after);
-  for (const Bound& bound : bounds()) {
-    const uint64_t was = first.*bound.what;
-    const uint64_t is = last.*bound.what;
-    std::printf("%-22s %12lu %12lu\n", bound.name, was, is);
-    EXPECT_LE(static_cast<double>(is),
-              static_cast<double>(was) * (1 + bound.share) + static_cast<double>(bound.further))
-        << bound.name;
-  }
+  expect_flat(std::span<const Bound<Use>>(bounds()), before, after);
   report_latency(*passing_);
   std::printf("%lu deaths, %lu operations of clients that stayed, %lu visits, %lu calls unanswered\n", deaths,
               ledger_.operations(), passing_->visits.load(), passing_->unanswered.load());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The suites of key-value stores and of PRISM's chains over RDMA devices, with both ends in one thread: READs
-// of the owner's memory, and chains, over queue pairs that were connected by exchange and by librdmacm. Calls
-// are under way in each of them, since what neither of the two can do is a call.
+// The suites of key-value stores, of PRISM's chains and of objects over RDMA devices, with both ends in one
+// thread: READs of the owner's memory, and chains, over queue pairs that were connected by exchange and by
+// librdmacm. Calls are under way in each of them, since what neither of the two can do is a call.
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +12,7 @@
 #include "refract/kv/testing/conformance.h"
 #include "refract/kv/testing/conformance_ways.h"
 #include "refract/kv/testing/test_owner.h"
+#include "refract/object/testing/conformance.h"
 #include "refract/prism/snic/test_fabrics.h"
 
 namespace refract {
@@ -20,6 +21,7 @@ namespace {
 using fabric::verbs::ConnectBy;
 using fabric::verbs::Options;
 using fabric::verbs::TwoEnds;
+using fabric::verbs::Wakeful;
 
 constexpr uint64_t kPatience_ns = 60 * kSecond_ns;
 
@@ -50,19 +52,6 @@ class VerbsStore final : public kv::StoreFixture {
   }
 
  private:
-  // No thread sleeps: the handshakes of the other end are this thread's work, too.
-  class Wakeful final : public runtime::Idler {
-   public:
-    explicit Wakeful(TwoEnds& ends) noexcept : ends_(ends) {}
-    [[nodiscard]] bool idle(uint64_t) noexcept override {
-      ends_.pump();
-      return true;
-    }
-
-   private:
-    TwoEnds& ends_;
-  };
-
   kv::ShiftedClock clock_;
   TwoEnds ends_;
   Wakeful idler_{ends_};
@@ -91,6 +80,26 @@ class VerbsEnds final : public prism::snic::Ends {
   TwoEnds ends_;
 };
 
+// The owner READs what is filled, and the client what it gets.
+class VerbsObjects final : public object::ObjectWay {
+ public:
+  [[nodiscard]] object::ObjectCalls& calls() override { return open_.calls(); }
+  [[nodiscard]] runtime::Shard& shard() override { return shard_; }
+  [[nodiscard]] size_t message_bytes_max() override {
+    return open_.channel().capabilities().message_bytes_max;
+  }
+  [[nodiscard]] object::test::Owner& owner() override { return owner_; }
+
+ private:
+  TwoEnds ends_;
+  Wakeful idler_{ends_};
+  runtime::Shard shard_{system_clock(), {.idler = &idler_}};
+  object::OwnersMemory memory_{system_clock()};
+  object::test::Owner owner_{shard_, ends_.server(), system_clock(), memory_.options()};
+  fabric::Dispatcher dispatcher_{ends_.client(), shard_};
+  object::OpenCalls open_{ends_.client(), ends_.node().address(), shard_, true};
+};
+
 }  // namespace
 
 namespace kv {
@@ -111,6 +120,14 @@ INSTANTIATE_TEST_SUITE_P(RdmaCm, KvConformance,
                          store_name);
 
 }  // namespace kv
+
+namespace object {
+
+INSTANTIATE_TEST_SUITE_P(Verbs, ObjectConformance,
+                         testing::Values(Way{"verbs", [] { return std::make_unique<VerbsObjects>(); }}),
+                         name_of_way);
+
+}  // namespace object
 
 namespace prism::snic {
 

@@ -28,6 +28,7 @@ namespace refract::object {
 namespace {
 
 using fabric::verbs::TwoEnds;
+using fabric::verbs::Wakeful;
 using wire::TransferBy;
 
 constexpr uint64_t kPatience_ns = 60 * kSecond_ns;
@@ -57,19 +58,6 @@ class EveryoneIsANode final : public Elsewhere {
   [[nodiscard]] bool is_node(rpc::SessionId /*session*/) const noexcept override { return true; }
   void passed_on(rpc::SessionId /*session*/, std::string_view /*id*/) override {}
   [[nodiscard]] bool may_fetch(rpc::SessionId /*session*/) const noexcept override { return true; }
-};
-
-// No thread sleeps: the handshakes of the other end are this thread's work, too.
-class Wakeful final : public runtime::Idler {
- public:
-  explicit Wakeful(TwoEnds& ends) noexcept : ends_(ends) {}
-  [[nodiscard]] bool idle(uint64_t) noexcept override {
-    ends_.pump();
-    return true;
-  }
-
- private:
-  TwoEnds& ends_;
 };
 
 // What the holder's device serves: goes with the server.

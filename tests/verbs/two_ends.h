@@ -18,6 +18,7 @@
 #include "refract/base/testing/needed.h"
 #include "refract/fabric/tcp/test_node.h"
 #include "refract/fabric/verbs/domain.h"
+#include "refract/runtime/shard.h"
 
 namespace refract::fabric::verbs {
 
@@ -81,6 +82,19 @@ class TwoEnds {
   std::unique_ptr<tcp::ClientDomain> tcp_client_;
   std::unique_ptr<ServerDomain> server_;
   std::unique_ptr<ClientDomain> client_;
+};
+
+// No thread sleeps: the handshakes of the other end are this thread's work, too.
+class Wakeful final : public runtime::Idler {
+ public:
+  explicit Wakeful(TwoEnds& ends) noexcept : ends_(ends) {}
+  [[nodiscard]] bool idle(uint64_t) noexcept override {
+    ends_.pump();
+    return true;
+  }
+
+ private:
+  TwoEnds& ends_;
 };
 
 }  // namespace refract::fabric::verbs

@@ -10,6 +10,7 @@
 #include "refract/base/units.h"
 #include "refract/client/objects/object_handles.h"
 #include "refract/client/objects/object_work.h"
+#include "refract/memory/host/limits.h"
 
 namespace refract::client {
 
@@ -156,6 +157,16 @@ Task<Code> ask_fill_and_seal(ObjectLink& link, Creating& creating, const ObjectC
   co_return code;
 }
 
+void note_refused_memory(ObjectPeer& peer, const object::Making& making, Code code) {
+  if (code != Code::kOverloaded || !making.is_read_refused) return;
+  peer.set_trouble(
+      {code,
+       fmt::format("the node cannot take the {} bytes that were filled: it has as many open files "
+                   "as it may have, or as much memory of programs",
+                   making.parts.filled_bytes()),
+       "seal it again when less is being made, or raise the node's limit of open files (ulimit -n)"});
+}
+
 Task<Result<uint64_t>> put_large(ObjectPeer& peer, ClientState& client, ObjectCalls::Put put,
                                  uint64_t room_timeout_ns) {
   Creating creating(client, std::string(Bytes(put.id).text()));
@@ -170,6 +181,7 @@ Task<Result<uint64_t>> put_large(ObjectPeer& peer, ClientState& client, ObjectCa
       [&](ObjectLink& link) { return ask_fill_and_seal(link, creating, put, filled_bytes); });
   code = outcome.code;
   if (code == Code::kOk) co_return put.birth();
+  note_refused_memory(peer, creating.making, code);
   // One that may have been sealed is no creation, or ends with the link.
   if (!creating.making.maybe_sealed) (void)co_await end_creation(peer, creating);
   co_return fail(code);
@@ -222,9 +234,13 @@ Task<Code> create_object(ObjectPeer& peer, Creating& creating, uint64_t room_tim
   // Whether the owner READs depends on where the bytes are, so they have their place before.
   const Code code = creating.take_memory();
   if (code != Code::kOk) {
+    const uint64_t bytes = creating.making.parts.filled_bytes();
+    const Reported<> fits = check_own_room(bytes, true);
+    const std::string why = fits ? "" : ": " + fits.error().what;
     peer.set_trouble(
-        {code, fmt::format("this process gets no memory for {} bytes", creating.making.parts.filled_bytes()),
-         "the object is filled there before the node copies it: is there a limit on this process?"});
+        {code, fmt::format("this process gets no memory for {} bytes{}", bytes, why),
+         "the object is filled there before the node copies it: look at this process's limits of "
+         "memory, open files (ulimit -n) and file sizes (ulimit -f)"});
     co_return code;
   }
   const ObjectPeer::Outcome outcome = co_await peer.drive(
@@ -247,6 +263,7 @@ Task<Result<Object>> seal_object(ObjectPeer& peer, Creating& creating) {
   const bool may_go_again = code == Code::kOverloaded || code == Code::kUnavailable ||
                             code == Code::kDeadlineExceeded || code == Code::kNoSpace;
   creating.is_open = may_go_again;
+  note_refused_memory(peer, creating.making, code);
   if (code != Code::kOk) co_return fail(code);
   const bool is_mapped = peer.link() != nullptr && peer.link()->reader() != nullptr;
   if (object.birth() != 0) co_return std::move(object);

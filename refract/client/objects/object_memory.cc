@@ -6,6 +6,7 @@
 
 #include "refract/base/units.h"
 #include "refract/client/client_state.h"
+#include "refract/memory/host/limits.h"
 #include "refract/object/layout/object_layout.h"
 
 namespace refract::client {
@@ -16,6 +17,7 @@ ObjectMemory* ObjectMemory::make(uint64_t bytes, std::string id) noexcept {
   const uint64_t rounded = round_up(bytes, object::kBodyAlignment);
   std::byte* memory = nullptr;
   if (bytes > 0) {
+    if (!check_own_room(rounded, false)) return nullptr;
     memory = static_cast<std::byte*>(std::aligned_alloc(object::kBodyAlignment, rounded));
     if (memory == nullptr) return nullptr;
   }

@@ -10,6 +10,7 @@
 #include "refract/client/objects/object_handles.h"
 #include "refract/client/objects/object_work.h"
 #include "refract/kv/calls/task_team.h"
+#include "refract/memory/host/limits.h"
 
 namespace refract::client {
 
@@ -106,10 +107,12 @@ class FetchRoom final : public ObjectCalls::Room {
 
   [[nodiscard]] std::byte* room(const ObjectParts& parts) override {
     drop();
+    asked_bytes_ = parts.filled_bytes();
     memory_ = ObjectMemory::make(parts.filled_bytes(), std::string(Bytes(id_).text()));
     return memory_ == nullptr ? nullptr : memory_->bytes();
   }
   [[nodiscard]] ObjectMemory* take() noexcept { return std::exchange(memory_, nullptr); }
+  [[nodiscard]] uint64_t asked_bytes() const noexcept { return asked_bytes_; }
 
  private:
   void drop() noexcept {
@@ -118,6 +121,7 @@ class FetchRoom final : public ObjectCalls::Room {
 
   std::span<const std::byte> id_;
   ObjectMemory* memory_ = nullptr;
+  uint64_t asked_bytes_ = 0;
 };
 
 uint64_t slice_of(const ObjectPeer& peer, Until until) noexcept {
@@ -132,7 +136,9 @@ Task<Result<Object>> fetch_object(ObjectPeer& peer, std::span<const std::byte> i
   const ObjectPeer::Outcome outcome = co_await peer.drive(
       [&](ObjectLink& link) { return ask_fetch(link, id, slice_of(peer, until), room, record); });
   if (outcome.code == Code::kTooLarge) {
-    peer.set_trouble({Code::kNoSpace, "there is no memory in this process for the object", ""});
+    const Reported<> fits = check_own_room(room.asked_bytes(), false);
+    peer.set_trouble(fits ? Report{Code::kNoSpace, "there is no memory in this process for the object", ""}
+                          : fits.error());
     co_return fail(Code::kNoSpace);
   }
   if (outcome.code != Code::kOk) co_return fail(outcome.code);

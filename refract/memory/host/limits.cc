@@ -2,6 +2,7 @@
 #include "refract/memory/host/limits.h"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -206,7 +207,8 @@ Reported<MemoryLimits> memory_limits(const SystemRoot& system) {
                              .mend = "run 'ulimit -f unlimited' before the start",
                              .limit_bytes = file_bytes,
                              .used_bytes = 0,
-                             .is_hard = true});
+                             .is_hard = true,
+                             .is_of_files = true});
   }
   result.lockable_bytes = process_limit("Max locked memory", system);
   if (const uint64_t addresses = process_limit("Max address space", system); addresses != kUnlimited) {
@@ -227,6 +229,22 @@ Reported<> check_room(uint64_t bytes, uint64_t headroom_bytes, const SystemRoot&
   if (bytes <= available) what += fmt::format(", and {} must stay free", bytes_text(headroom_bytes));
   return report(Code::kNoSpace, std::move(what),
                 fmt::format("lower memory.limit (--memory-limit), or {}", binding.mend));
+}
+
+Reported<> check_own_room(uint64_t bytes, bool is_file, const SystemRoot& system) {
+  rlimit file_size{};
+  const bool is_bound = is_file && ::getrlimit(RLIMIT_FSIZE, &file_size) == 0 && bytes > file_size.rlim_cur;
+  if (!is_bound && bytes < kLookedAtBytes) return {};
+  Reported<MemoryLimits> limits = memory_limits(system);
+  if (!limits) return {};
+  if (!is_file) std::erase_if(limits->limits, [](const MemoryLimit& limit) { return limit.is_of_files; });
+  const uint64_t available = limits->available_bytes();
+  if (bytes <= available) return {};
+  const MemoryLimit& binding = limits->tightest();
+  return report(Code::kNoSpace,
+                fmt::format("{} of memory do not fit: {} allows {} more", bytes_text(bytes), binding.holder,
+                            bytes_text(available)),
+                binding.mend);
 }
 
 HugePages huge_pages(const SystemRoot& system) {

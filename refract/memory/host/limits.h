@@ -29,6 +29,7 @@ struct MemoryLimit {
   uint64_t limit_bytes = 0;
   uint64_t used_bytes = 0;
   bool is_hard = true;  // False for memory.high: beyond it the kernel slows us down and kills no process.
+  bool is_of_files = false;  // Binds memfds alone.
 
   [[nodiscard]] uint64_t left_bytes() const noexcept {
     return limit_bytes > used_bytes ? limit_bytes - used_bytes : 0;
@@ -65,6 +66,14 @@ struct MemoryCgroup {
 
 // kNoSpace, with the limit that binds and the way out, unless `bytes` fit and `headroom_bytes` stay free.
 [[nodiscard]] Reported<> check_room(uint64_t bytes, uint64_t headroom_bytes, const SystemRoot& system = {});
+
+// For memory that a program takes for itself, beside a node's regions: kNoSpace, with the limit that binds
+// and the way out, where so many bytes would end the process instead of being refused. `is_file`: of a memfd,
+// which the limit of file sizes binds too. Of less than kLookedAtBytes nothing but that limit is looked at:
+// the look takes some 0.1 ms, which is more than such memory does. A machine that does not say what it has
+// refuses nothing.
+inline constexpr uint64_t kLookedAtBytes = 16ULL << 20;
+[[nodiscard]] Reported<> check_own_room(uint64_t bytes, bool is_file, const SystemRoot& system = {});
 
 inline constexpr uint64_t kHugePageBytes = 2ULL << 20;
 

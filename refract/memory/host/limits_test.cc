@@ -227,6 +227,26 @@ TEST(CheckRoom, the_limit_of_file_sizes_binds_too) {
   EXPECT_THAT(refused.error().next, HasSubstr("ulimit -f unlimited"));
 }
 
+TEST(CheckOwnRoom, refuses_what_would_end_the_process_and_names_the_limit) {
+  const SecondVersion system;
+  EXPECT_TRUE(check_own_room(3 * kGiB, true, system.root()));
+  const Reported<> refused = check_own_room(64 * kGiB, true, system.root());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNoSpace);
+  EXPECT_EQ(refused.error().what,
+            "64 GiB of memory do not fit: the cgroup /system.slice (version 2) allows 3 GiB more");
+  EXPECT_EQ(refused.error().next, "raise /sys/fs/cgroup/system.slice/memory.max");
+  const FakeSystem small;
+  small.write("proc/self/limits",
+              "Max file size             1048576              unlimited            bytes\n");
+  EXPECT_FALSE(check_own_room(kLookedAtBytes, true, small.root()));
+  EXPECT_TRUE(check_own_room(kLookedAtBytes, false, small.root())) << "it is no file";
+  EXPECT_TRUE(check_own_room(kLookedAtBytes - 1, true, small.root())) << "this process's own limit allows it";
+  const FakeSystem silent;
+  silent.write("proc/meminfo", "");
+  EXPECT_TRUE(check_own_room(64 * kGiB, true, silent.root())) << "nothing is known";
+}
+
 TEST(HugePages, promised_pages_are_not_free) {
   const FakeSystem system;
   EXPECT_EQ(huge_pages(system.root()).total, 0U);

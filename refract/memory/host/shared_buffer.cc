@@ -13,6 +13,7 @@
 
 #include "refract/base/units.h"
 #include "refract/memory/host/large_pages.h"
+#include "refract/memory/host/limits.h"
 
 namespace refract {
 namespace {
@@ -65,6 +66,7 @@ void SharedBufferHold::let_go() noexcept {
 Reported<SharedBufferHold> SharedBuffer::make(uint64_t bytes) {
   bytes = round_up(bytes, bytes >= kLargePageBytes ? kLargePageBytes : kPageBytes);
   if (bytes == 0) return report(Code::kInvalidArgument, "a shared buffer has at least one byte");
+  if (const Reported<> room = check_own_room(bytes, true); !room) return report(room.error());
   SharedBufferHold buffer = (new SharedBuffer)->hold();
   buffer->descriptor_ = make_file();
   const int file = buffer->descriptor_.get();

@@ -64,9 +64,9 @@ struct Making {
   bool is_sealed = false;
   bool maybe_sealed = false;  // A seal was sent, and its answer was lost.
   const ObjectCalls* at = nullptr;
-  uint64_t opened_ns = 0;   // The session of `at` that has the creation.
-  bool is_written = false;  // Through the window, since the owner does not READ.
-  bool is_read_refused = false;
+  uint64_t opened_ns = 0;        // The session of `at` that has the creation.
+  bool is_written = false;       // Through the window, since the owner does not READ.
+  bool is_read_refused = false;  // The owner, or its process, could not take what was lent.
   wire::Place window{};
   uint64_t written_bytes = 0;
   uint64_t told_bytes = 0;  // By filled().
@@ -89,7 +89,8 @@ class ObjectCalls : public ObjectAnswers {
   // The first `bytes` of what it is filled with are final. Where the owner READs them it does not wait.
   [[nodiscard]] runtime::Task<Code> filled(Making& making, uint64_t bytes, uint64_t deadline_ns = 0);
   // Continues a creation that another session had. kExists, kNotFound, kAccessDenied, kIndeterminate as
-  // object_wire.h has them.
+  // object_wire.h has them. kOverloaded with is_read_refused: the owner cannot take the bytes now; it may be
+  // sealed again.
   [[nodiscard]] runtime::Task<Code> seal(Making& making, uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<Code> end_creation(Making& making, uint64_t deadline_ns = 0);
 

@@ -189,7 +189,8 @@ Task<ObjectCalls::Answer> ObjectCalls::seal_once(Making& making, uint64_t deadli
                          .tail = {},
                          .deadline_ns = deadline_ns,
                          .may_repeat = false});
-  if (answer.is_answered() && loan) loan.settle();
+  // Refused memory is taken back, so that the next seal lends it as if for the first time.
+  if (answer.is_answered() && loan && answer.reply.code != Code::kAccessDenied) loan.settle();
   co_return answer;
 }
 
@@ -198,12 +199,15 @@ Task<Code> ObjectCalls::seal(Making& making, uint64_t deadline_ns) {
       deadline_ns != 0 ? deadline_ns
                        : deadline_or_default(0) + making.parts.filled_bytes() / kMiB * kReadPerMiB_ns;
   int adoptions = 0;
-  bool is_open = true;  // As far as is known: it is a creation, of some session.
+  making.is_read_refused = false;  // What an earlier one met may be over.
+  bool is_open = true;             // As far as is known: it is a creation, of some session.
   while (!making.is_sealed) {
     // Where a seal may have been executed, the owner is asked first: taking room again would bring back what
     // was removed since.
     if (!has(making) && !making.maybe_sealed) {
       const Code code = co_await take_back(making, give_up_ns);
+      // There is no other way to its bytes, and this one is there again when the owner has what it lacked.
+      if (code == Code::kUnsupported && making.is_read_refused) co_return Code::kOverloaded;
       if (code != Code::kOk) co_return code;
       continue;
     }

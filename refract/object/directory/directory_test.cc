@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -177,6 +178,25 @@ TEST_P(Directories, a_creation_that_is_refused_gives_its_id_back_at_once) {
             Code::kTooLarge);
   three.pass(5 * kMillisecond_ns);
   EXPECT_EQ(three.at('b').put(id, "x"), Code::kOk);
+}
+
+// Each of many by itself: one has no room here, and another node may make it at once; the other is made.
+TEST_P(Directories, of_puts_that_come_together_each_that_is_refused_gives_its_id_back_at_once) {
+  Three three(is_in_redis());
+  const std::string refused = three.id('c');
+  const std::string made = three.id('b');
+  const test::Lengths most{.body = 12 * kMiB - 1};
+  ASSERT_EQ(three.at('a').call(wire::Method::kCreate, test::create_body("most", 7, most)).code, Code::kOk);
+  const std::array puts = {test::put_body(refused, 8, "too long"), test::put_body(made, 9, "x")};
+  const test::Answer answer = three.at('a').call(wire::Method::kPutMany, test::many_body(puts));
+  ASSERT_EQ(answer.code, Code::kOk);
+  const auto codes = answer.as<std::array<uint16_t, 2>>();
+  EXPECT_EQ(codes[0], static_cast<uint16_t>(Code::kNoSpace));
+  EXPECT_EQ(codes[1], static_cast<uint16_t>(Code::kOk));
+  three.pass(5 * kMillisecond_ns);
+  EXPECT_EQ(three.at('b').put(refused, "y"), Code::kOk);
+  EXPECT_EQ(three.at('c').get(refused), "y");
+  EXPECT_EQ(three.at('c').put(made, "y"), Code::kExists);
 }
 
 // The pull of what was deleted ends, and leaves no place and no claim behind.

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "refract/fabric/sim/visible_memory.h"
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/testing/test_service.h"
 #include "refract/object/testing/test_objects.h"
+#include "refract/object/testing/test_sim_node.h"
 #include "refract/rpc/session.h"
 
 namespace refract::object {
@@ -27,50 +27,12 @@ using test::id_body;
 using test::put_body;
 using wire::Method;
 
-constexpr uint64_t kChunks = 64;
-constexpr uint64_t kLimit = 40 * kMiB;
-
 sim::WorldOptions slow_network(uint64_t seed = 7) {
   sim::WorldOptions options{.seed = seed, .message_bytes_max = 16 * 1024, .short_post_chance = 0};
   options.one_sided_bytes_min = 512;
   options.link.bytes_per_us = 1000;
   return options;
 }
-
-// The host "server" and the memory that outlives its process.
-class SimNode {
- public:
-  explicit SimNode(sim::World& world)
-      : host(world.add_host("server")),
-        memory_({.bytes = kChunks * kChunkBytes, .bytes_max = kChunks * kChunkBytes, .seed = 1},
-                empty(host)) {
-    host.attach(&memory_);
-    host.on_restart([this](sim::Host&) { start(); });
-    start();
-  }
-
-  sim::Host& host;
-  test::Owner* process = nullptr;
-
- private:
-  static std::vector<std::byte> empty(sim::Host& host) {
-    struct alignas(4096) Page {
-      std::byte bytes[4096];
-    };
-    std::vector<Page> pages(kChunks * kChunkBytes / sizeof(Page));
-    auto* base = static_cast<std::byte*>(pages.data()->bytes);
-    test::format_space(base, 2, kChunks, host.clock());
-    return {base, base + 2 * kChunkBytes};
-  }
-  void start() {
-    process = &host.emplace<test::Owner>(
-        host.shard(), host.domain(), host.clock(),
-        test::OwnerOptions{
-            .base = memory_.owner(), .chunks = kChunks, .log = &memory_, .limit = kLimit, .growth = nullptr});
-  }
-
-  sim::VisibleMemory memory_;
-};
 
 class SimPeer {
  public:
@@ -159,7 +121,7 @@ class ObjectReads : public testing::Test {
 
  public:
   sim::World world{slow_network()};
-  SimNode node{world};
+  test::SimNode node{world};
   SimPeer peer{world, "client"};
   std::string memory = patterned(kBytes);
   wire::Place place = peer.lend(memory);

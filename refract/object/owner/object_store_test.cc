@@ -207,5 +207,25 @@ TEST(ObjectStoreTest, what_was_not_used_for_longest_goes_first) {
   EXPECT_EQ(world.damage(), "");
 }
 
+// A header and the id beside it, the record, a slot of the table. Of the shortest bodies, since buffers of
+// long ones are rounded up by a share.
+TEST(ObjectStoreTest, what_lies_beside_a_body_is_at_most_256_bytes) {
+  StoreWorld world;
+  constexpr uint64_t kObjects = 2'000;
+  const auto used = [&] {
+    return world.heap().stats().bytes_live + world.table().stats().buckets * kLineBytes;
+  };
+  for (const uint64_t body_bytes : {uint64_t{0}, uint64_t{64}, uint64_t{128}}) {
+    const uint64_t before = used();
+    for (uint64_t i = 0; i < kObjects; ++i) {
+      ASSERT_TRUE(
+          world.put(std::to_string(body_bytes) + " of twenty bytes" + std::to_string(i), i + 1, body_bytes));
+    }
+    const uint64_t beside = (used() - before) / kObjects - body_bytes;
+    EXPECT_LE(beside, 256U) << body_bytes;
+    EXPECT_GE(beside, 64U) << "else something is not counted";
+  }
+}
+
 }  // namespace
 }  // namespace refract::object

@@ -30,12 +30,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (!rows.take_row("id", row)) return 0;
   const ObjectParts parts{.body_bytes = 1, .metadata_bytes = 0, .id_bytes = 2};
-  (void)rows.table.look_up("id");
+  const HomeTable::Found found = rows.table.look_up("id");
   (void)rows.conflicts();
   if (choice & 8) (void)rows.table.claims(member, "id", 7, (choice & 16) != 0);
   if (choice & 32) (void)rows.table.holds(member, "id", 7, parts);
   if (choice & 64) rows.table.comes(member, "id", 0, parts);
   if (choice & 128) rows.table.end_report(member);
+  // Of a birth that the row has, where it has one.
+  const uint64_t birth_of_copies = found.birth != 0 ? found.birth : 7;
+  if (data[0] & 16) (void)rows.table.wish("id", birth_of_copies, static_cast<uint8_t>(1 + data[0] % 3));
+  (void)rows.table.bound("id", birth_of_copies);
+  if (data[0] & 32) (void)rows.table.release(member, "id", birth_of_copies);
   for (const auto& [id, birth] : rows.table.losers()) rows.table.bury(id, birth);
   (void)rows.table.acknowledge(member, "id", 7);
   (void)rows.lingering_delta();

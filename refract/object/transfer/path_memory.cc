@@ -16,8 +16,12 @@ namespace {
 constexpr uint64_t kShare = 8;
 // One pull that waited for something else says little of its way.
 constexpr uint64_t kOutlier = 4;
+constexpr uint64_t kSlowPull = 2;
+// Of a way's pulls: the first ones meet what is cold, so of these the quickest counts.
+constexpr uint64_t kFirstPulls = PathMemory::kTrials / 2;
 // Of so many periods: where one way is clearly the worse one, times how much worse it is.
 constexpr uint64_t kRareTrial = 8;
+constexpr uint64_t kRareTrials = 2;  // One may wait for something else.
 
 [[nodiscard]] constexpr size_t index_of(TransferBy by) noexcept {
   return by == TransferBy::kReads ? 1 : 0;
@@ -55,11 +59,12 @@ size_t PathMemory::size_of(uint64_t bytes) noexcept {
 }
 
 std::optional<TransferBy> PathMemory::clearly_better(size_t size) const noexcept {
+  if (is_clear(sizes_[size])) return way(quicker(sizes_[size]));
   // READs that are better by half at a smaller size are so at this one; messages, at a larger one.
-  for (size_t i = 0; i <= size; ++i) {
+  for (size_t i = size; i-- > 0;) {
     if (is_clear(sizes_[i]) && quicker(sizes_[i]) == 1) return TransferBy::kReads;
   }
-  for (size_t i = size; i < kSizes; ++i) {
+  for (size_t i = size + 1; i < kSizes; ++i) {
     if (is_clear(sizes_[i]) && quicker(sizes_[i]) == 0) return TransferBy::kMessages;
   }
   return std::nullopt;
@@ -75,7 +80,7 @@ TransferBy PathMemory::choose(uint64_t bytes, const Channel& channel) noexcept {
     // the more that costs.
     const size_t better = index_of(*clear);
     const uint64_t times_worse = size.by[1 - better].ns / size.by[better].ns + 1;
-    const bool is_trial = size.pulls % (kPeriod * kRareTrial * times_worse) == 0;
+    const bool is_trial = size.pulls % (kPeriod * kRareTrial * times_worse) < kRareTrials;
     return is_trial ? way(1 - better) : *clear;
   }
   const size_t first = first_way(bytes, channel);
@@ -98,13 +103,13 @@ void PathMemory::learn(TransferBy by, uint64_t bytes, uint64_t ns) noexcept {
   const uint64_t whole = bytes_of_size(at);
   uint64_t one_ns = ns;
   if (bytes > whole) one_ns = std::max<uint64_t>(1, ns / bytes * whole + ns % bytes * whole / bytes);
-  if (point.ns == 0) {
-    point.ns = one_ns;
+  if (point.pulls <= kFirstPulls) {
+    point.ns = point.pulls == 1 ? one_ns : std::min(point.ns, one_ns);
     return;
   }
   // What was quick shows what the way can do; what was slow may have waited for something else.
   const uint64_t share = one_ns < point.ns / 2 ? 2 : kShare;
-  one_ns = std::min(one_ns, point.ns * kOutlier);
+  one_ns = std::min(one_ns, point.ns * kSlowPull);
   point.ns = std::max<uint64_t>(1, point.ns - point.ns / share + one_ns / share);
 }
 

@@ -4,8 +4,8 @@
 //
 // Pulls themselves are the trials (docs/design/055-object-transport.md): of kPeriod pulls of about one size,
 // kTrials take the two ways in turns, and the rest the one that was quicker. Where one way was quicker by
-// half at a smaller or larger size already, there are no trials: what a message costs for each byte, and a
-// READ at its beginning, does not turn around.
+// half at this size, or else at a smaller or larger one, there are no trials: what a message costs for each
+// byte, and a READ at its beginning, does not turn around.
 //
 // Threads: only the shard that owns the objects.
 #pragma once
@@ -25,7 +25,7 @@ class PathMemory {
   static constexpr size_t kSizeFirstLog2 = 10;
   static constexpr size_t kSizes = 20;
   static constexpr uint64_t kPeriod = 64;
-  static constexpr uint64_t kTrials = 6;
+  static constexpr uint64_t kTrials = 8;
 
   // The way that one more pull of so many bytes takes. `one_sided_bytes_min`: the channel's word, as long as
   // nothing is learned; 0 stands for `message_bytes`, above which messages need several.

@@ -66,9 +66,10 @@ Task<Code> PullRoom::take(ObjectStore::NewObject object, bool is_awaited) {
   co_return code;
 }
 
-// As creators wait for it.
+// As creators wait for it: memory that can come is waited for however long it takes, by those behind the
+// first, too.
 Task<Code> PullRoom::take_in_turn(ObjectStore::NewObject object, bool is_awaited) {
-  const uint64_t until_ns = moment_after(parts_.shard.now_ns(), kTimeout_ns);
+  const uint64_t begun_ns = parts_.shard.now_ns();
   Place place(*this, is_awaited);
   for (;;) {
     if (place.is_first()) {
@@ -76,11 +77,16 @@ Task<Code> PullRoom::take_in_turn(ObjectStore::NewObject object, bool is_awaited
       const Code code = try_take(object);
       if (code != Code::kNoSpace) co_return code;
     }
+    const ObjectStore::Shortage shortage =
+        place.is_first() ? parts_.store.shortage() : ObjectStore::Shortage{};
+    if (shortage.wanted_bytes > 0) {
+      parts_.growth.want(shortage.wanted_bytes);
+      memory_comes_ns_ = parts_.shard.now_ns();
+    }
+    const uint64_t until_ns = moment_after(std::max(begun_ns, memory_comes_ns_), kTimeout_ns);
     if (parts_.shard.now_ns() >= until_ns) co_return Code::kNoSpace;
     uint64_t again_ns = until_ns;
     if (place.is_first()) {
-      const ObjectStore::Shortage shortage = parts_.store.shortage();
-      if (shortage.wanted_bytes > 0) parts_.growth.want(shortage.wanted_bytes);
       if (asker_ != nullptr) asker_->store_changed();
       again_ns = parts_.shard.now_ns() + (shortage.is_under_way ? 0 : kRoomPause_ns);
     }

@@ -47,7 +47,7 @@ class PullRoom {
   void tell(Elsewhere::Asker* asker) noexcept { asker_ = asker; }
 
   // Makes the creation. kExists: that birth is sealed here already, or another one. kNoSpace: within
-  // kTimeout_ns there was none.
+  // kTimeout_ns there was none, not counting the time in which memory was on its way.
   [[nodiscard]] runtime::Task<Code> take(ObjectStore::NewObject object, bool is_awaited);
   // A copy is there.
   void came(const Object& object);
@@ -82,7 +82,8 @@ class PullRoom {
   const Parts parts_;
   Elsewhere::Asker* asker_ = nullptr;
   std::list<Waiting> line_;
-  std::deque<Grace> graces_;  // The oldest first.
+  uint64_t memory_comes_ns_ = 0;  // When the first in the line last waited for memory that can come.
+  std::deque<Grace> graces_;      // The oldest first.
   bool is_timing_ = false;
   runtime::Task<> timer_;
   Counts counts_;
