@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "bench/bars/loaded_node.h"
+#include "bench/measure/tcp_socket.h"
 
 #include "refract/base/units.h"
 #include "refract/memory/host/descriptor.h"
@@ -17,6 +18,10 @@ namespace refract::bench {
 namespace {
 
 constexpr uint64_t kGrace_ns = 150 * kMillisecond_ns;  // So long a copy stays, whatever lacks room.
+
+std::string name_of(size_t node) {
+  return {static_cast<char>('a' + node)};
+}
 
 constexpr std::byte byte_of(uint64_t number, uint64_t at) noexcept {
   return static_cast<std::byte>(number * 37 + at * 131 + at / 4096);
@@ -34,6 +39,52 @@ Reported<ObjectNode> start_object_node(const BarRun& run, uint64_t entries, uint
   Reported<Objects> objects = client->objects();
   if (!objects) return report(objects.error());
   return ObjectNode{*std::move(node), *std::move(client), *objects};
+}
+
+Reported<ListedNodes> start_listed_nodes(const BarRun& run, size_t count, uint64_t objects_limit_bytes) {
+  Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
+  if (!folder) return report(folder.error());
+  ListedNodes listed{.folder = std::move(*folder), .nodes = {}};
+  const std::string secret = listed.folder.path() + "/secret";
+  if (const Reported<> written = write_node_secret(secret, "what the nodes of a benchmark know\n"); !written)
+    return report(written.error());
+  std::vector<uint16_t> ports;
+  std::string list = "version=1";
+  for (size_t i = 0; i < count; ++i) {
+    const Reported<uint16_t> port = free_port();
+    if (!port) return report(port.error());
+    ports.push_back(*port);
+    list += fmt::format(",{}=127.0.0.1:{}", name_of(i), *port);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    Reported<PrivateNode> node =
+        PrivateNode::start({.program = run.options.node_program,
+                            .memory_limit_bytes = node_memory_bytes(1000),
+                            .is_bound = false,
+                            .listen_address = "127.0.0.1",
+                            .objects_limit_bytes = objects_limit_bytes,
+                            .listen_port = ports[i],
+                            .further = {"--cluster-nodes", list, "--cluster-self", name_of(i),
+                                        "--cluster-secret-file", secret}});
+    if (!node) return report(node.error());
+    Reported<Client> client = connect_to(*node);
+    if (!client) return report(client.error());
+    Reported<Objects> objects = client->objects();
+    if (!objects) return report(objects.error());
+    listed.nodes.push_back({*std::move(node), *std::move(client), *objects});
+  }
+  return listed;
+}
+
+Reported<> put_listed(Objects& objects, uint64_t number, std::span<const std::byte> body) {
+  constexpr int kAttempts = 3000;
+  Code code = Code::kAway;
+  for (int attempt = 0; attempt < kAttempts && code == Code::kAway; ++attempt) {
+    if (attempt > 0) sleep_ns(10 * kMillisecond_ns);
+    code = objects.put(object_id(number), Bytes(body)).code();
+  }
+  if (code != Code::kOk) return failed("put of an object", code);
+  return {};
 }
 
 std::string object_id(uint64_t number) {
