@@ -7,7 +7,6 @@
 
 #include "bench/bars/bars.h"
 #include "bench/bars/object_node.h"
-#include "bench/measure/measure.h"
 #include "bench/suites/simulated_broadcast.h"
 
 #include "refract/base/units.h"
@@ -46,7 +45,8 @@ Reported<Outcome> measure_simulated(BarRun& run) {
                      {"a quarter of the bytes", ratio_of(*quarter), "x"},
                      {"the same, ports first come, first served", ratio_of(*in_order), "x"}};
   outcome.note = fmt::format(
-      "{} MiB to {} nodes, ports of {} MB/s, {} us one way, no work, simulated with seed {}; small messages pass "
+      "{} MiB to {} nodes, ports of {} MB/s, {} us one way, no work, simulated with seed {}; small messages "
+      "pass "
       "between the packets of large ones; where they do not, READ requests wait behind whole pieces",
       bytes / kMiB, testbed.receivers, testbed.port_bytes_per_us, testbed.one_way_ns / kMicrosecond_ns,
       testbed.seed);
@@ -58,24 +58,6 @@ Reported<Outcome> measure_simulated(BarRun& run) {
 constexpr size_t kReceivers = 3;
 constexpr uint64_t kNumber = 1;
 
-Reported<double> seconds_of_broadcast(Objects& objects) {
-  const uint64_t start_ns = now_ns();
-  const Result<ObjectBroadcast> told = objects.broadcast(object_id(kNumber));
-  const double seconds = static_cast<double>(now_ns() - start_ns) / 1e9;
-  if (!told) return failed("broadcast", told.code());
-  if (told->missed != 0) return report(Code::kUnavailable, "a node did not get the object");
-  return seconds;
-}
-
-Reported<double> seconds_of_pull(Objects& objects) {
-  const std::string id = object_id(kNumber);
-  const Bytes bytes(id);
-  const uint64_t start_ns = now_ns();
-  const Code code = objects.prefetch({&bytes, 1}).front();
-  if (code != Code::kOk) return failed("prefetch", code);
-  return static_cast<double>(now_ns() - start_ns) / 1e9;
-}
-
 Reported<> empty_all(ListedNodes& listed) {
   for (size_t i = 1; i < listed.nodes.size(); ++i) {
     if (const Reported<> empty = forget_copies(listed.nodes[i].objects); !empty) return empty;
@@ -85,7 +67,8 @@ Reported<> empty_all(ListedNodes& listed) {
 
 Reported<> check_all(ListedNodes& listed, const std::vector<std::byte>& body) {
   for (ObjectNode& node : listed.nodes) {
-    if (const Reported<> right = check_object(node.objects, kNumber, std::span<const std::byte>(body)); !right)
+    if (const Reported<> right = check_object(node.objects, kNumber, std::span<const std::byte>(body));
+        !right)
       return right;
   }
   return {};
@@ -95,7 +78,7 @@ Reported<> check_all(ListedNodes& listed, const std::vector<std::byte>& body) {
 Reported<double> seconds_of_pulls(ListedNodes& listed, double& first) {
   double all = 0;
   for (size_t i = 1; i < listed.nodes.size(); ++i) {
-    const Reported<double> seconds = seconds_of_pull(listed.nodes[i].objects);
+    const Reported<double> seconds = seconds_of_pull(listed.nodes[i].objects, kNumber);
     if (!seconds) return report(seconds.error());
     if (i == 1) first = *seconds;
     all += *seconds;
@@ -111,13 +94,16 @@ Reported<Outcome> measure_real(BarRun& run) {
   fill_body(body, kNumber);
   if (const Reported<> made = put_listed(listed->nodes[0].objects, kNumber, body); !made)
     return report(made.error());
+  if (const Reported<> there = await_others(listed->nodes[0].objects, kNumber + 1); !there)
+    return report(there.error());
+  if (const Reported<> empty = empty_all(*listed); !empty) return report(empty.error());
   return in_turns(
       run,
       fmt::format("{} MiB to {} nodes over loopback, where they share the host's cores; 'refract-bench "
                   "object-mpi --broadcast' has MPI_Bcast beside it",
                   bytes / kMiB, kReceivers),
       [&](uint64_t) -> Reported<Turn> {
-        const Reported<double> ours = seconds_of_broadcast(listed->nodes[0].objects);
+        const Reported<double> ours = seconds_of_broadcast(listed->nodes[0].objects, kNumber);
         if (!ours) return report(ours.error());
         if (const Reported<> right = check_all(*listed, body); !right) return report(right.error());
         if (const Reported<> empty = empty_all(*listed); !empty) return report(empty.error());

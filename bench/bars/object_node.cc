@@ -87,6 +87,39 @@ Reported<> put_listed(Objects& objects, uint64_t number, std::span<const std::by
   return {};
 }
 
+Reported<double> seconds_of_broadcast(Objects& objects, uint64_t number) {
+  const uint64_t start_ns = now_ns();
+  const Result<ObjectBroadcast> told = objects.broadcast(object_id(number));
+  const double seconds = static_cast<double>(now_ns() - start_ns) / 1e9;
+  if (!told) return failed("broadcast", told.code());
+  for (const BroadcastNode& node : told->nodes) {
+    if (node.code != Code::kOk) return failed("broadcast to " + node.node, node.code);
+  }
+  return seconds;
+}
+
+Reported<double> seconds_of_pull(Objects& objects, uint64_t number) {
+  const std::string id = object_id(number);
+  const Bytes bytes(id);
+  const uint64_t start_ns = now_ns();
+  const Code code = objects.prefetch({&bytes, 1}).front();
+  const double seconds = static_cast<double>(now_ns() - start_ns) / 1e9;
+  if (code != Code::kOk) return failed("prefetch", code);
+  return seconds;
+}
+
+Reported<> await_others(Objects& objects, uint64_t number) {
+  constexpr int kAttempts = 3000;
+  const std::byte body{};
+  if (const Reported<> made = put_listed(objects, number, {&body, 1}); !made) return made;
+  for (int attempt = 0;; ++attempt) {
+    const Reported<double> seconds = seconds_of_broadcast(objects, number);
+    if (seconds) return {};
+    if (attempt == kAttempts) return report(seconds.error());
+    sleep_ns(10 * kMillisecond_ns);
+  }
+}
+
 std::string object_id(uint64_t number) {
   return fmt::format("object-{}", number);
 }

@@ -33,8 +33,15 @@ struct ListedNodes {
 };
 [[nodiscard]] Reported<ListedNodes> start_listed_nodes(const BarRun& run, size_t count,
                                                        uint64_t objects_limit_bytes);
-// Puts an object; until all nodes have heard from each other it waits.
+// Puts an object; until the id's home has heard from all nodes it waits.
 [[nodiscard]] Reported<> put_listed(Objects& objects, uint64_t number, std::span<const std::byte> body);
+// Seconds until all nodes of the list have a copy of it.
+[[nodiscard]] Reported<double> seconds_of_broadcast(Objects& objects, uint64_t number);
+// Of a pull by the node itself.
+[[nodiscard]] Reported<double> seconds_of_pull(Objects& objects, uint64_t number);
+// Until this node has heard from all others and they from each other: makes an object with this number and
+// brings it to all.
+[[nodiscard]] Reported<> await_others(Objects& objects, uint64_t number);
 
 [[nodiscard]] std::string object_id(uint64_t number);
 // So many bytes that follow from the number.

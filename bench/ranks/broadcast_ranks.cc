@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -27,7 +28,8 @@ enum class Order : uint64_t {
 
 RankNodeOptions node_of(const RanksOptions& options) {
   return {.program = options.node_program,
-          .objects_bytes = std::accumulate(options.sizes.begin(), options.sizes.end(), uint64_t{0})};
+          .objects_bytes = std::accumulate(options.sizes.begin(), options.sizes.end(), uint64_t{0}),
+          .spin = options.spin};
 }
 
 std::vector<std::byte> body_of(const RanksOptions& options, uint64_t number) {
@@ -77,7 +79,7 @@ Reported<> BroadcastRoot::make() {
   for (uint64_t number = 0; number < options_.sizes.size(); ++number) {
     if (const Reported<> made = put_listed(objects_, number, body_of(options_, number)); !made) return made;
   }
-  return {};
+  return await_others(objects_, options_.sizes.size());
 }
 
 Reported<> BroadcastRoot::tell_all(Order order, uint64_t number) {
@@ -96,11 +98,8 @@ Reported<std::string> BroadcastRoot::ask_all(Order order, uint64_t number) {
 }
 
 Reported<double> BroadcastRoot::by_objects(uint64_t number) {
-  const uint64_t start_ns = now_ns();
-  const Result<ObjectBroadcast> told = objects_.broadcast(object_id(number));
-  const double seconds = static_cast<double>(now_ns() - start_ns) / 1e9;
-  if (!told) return failed("broadcast", told.code());
-  if (told->missed != 0) return report(Code::kUnavailable, "a node did not get the object");
+  const Reported<double> seconds = seconds_of_broadcast(objects_, number);
+  if (!seconds) return seconds;
   if (const auto checked = ask_all(Order::kCheck, number); !checked) return report(checked.error());
   return seconds;
 }
@@ -163,14 +162,10 @@ Reported<> check(Objects& objects, uint64_t number, std::span<const std::byte> b
 }
 
 Reported<std::string> pull(Objects& objects, uint64_t number) {
-  const std::string id = object_id(number);
-  const Bytes bytes(id);
-  const uint64_t start_ns = now_ns();
-  const Code code = objects.prefetch({&bytes, 1}).front();
-  const uint64_t taken_ns = now_ns() - start_ns;
-  if (code != Code::kOk) return failed("prefetch", code);
+  const Reported<double> seconds = seconds_of_pull(objects, number);
+  if (!seconds) return report(seconds.error());
   if (const Reported<> empty = forget_copies(objects); !empty) return report(empty.error());
-  return std::to_string(taken_ns);
+  return std::to_string(std::llround(*seconds * 1e9));
 }
 
 Reported<> take_by_mpi(Ranks& ranks, std::span<const std::byte> body) {
@@ -189,8 +184,7 @@ Reported<std::string> follow(Ranks& ranks, Objects& objects, Order order, uint64
     if (ranks.index() == 1) return pull(objects, number);
     return "";
   }
-  const Reported<> done =
-      order == Order::kMpi ? take_by_mpi(ranks, body) : check(objects, number, body);
+  const Reported<> done = order == Order::kMpi ? take_by_mpi(ranks, body) : check(objects, number, body);
   if (!done) return report(done.error());
   return "";
 }
@@ -220,8 +214,8 @@ Reported<> take_broadcasts(Ranks& ranks, const RanksOptions& options) {
     const Reported<uint64_t> number = ranks.hear();
     if (!number) return report(number.error());
     if (static_cast<Order>(*order) == Order::kEnd) return {};
-    const Reported<std::string> said = follow(ranks, node->ends.objects, static_cast<Order>(*order), *number,
-                                              body_of(options, *number));
+    const Reported<std::string> said =
+        follow(ranks, node->ends.objects, static_cast<Order>(*order), *number, body_of(options, *number));
     if (!said) return report(said.error());
     if (const auto all = ranks.gather(*said); !all) return report(all.error());
   }

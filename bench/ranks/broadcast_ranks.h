@@ -20,7 +20,8 @@ enum class BroadcastWay : uint8_t {
   kMpi,      // MPI_Bcast of the bytes alone, until each rank has told rank 0 that it has them.
   kPull,     // By one rank: a prefetch from rank 0's node.
 };
-inline constexpr std::array kBroadcastWays = {BroadcastWay::kObjects, BroadcastWay::kMpi, BroadcastWay::kPull};
+inline constexpr std::array kBroadcastWays = {BroadcastWay::kObjects, BroadcastWay::kMpi,
+                                              BroadcastWay::kPull};
 [[nodiscard]] std::string_view text(BroadcastWay way) noexcept;
 
 struct BroadcastPoint {

@@ -51,6 +51,9 @@ void ObjectMpiCommand::describe(arguments::Command& app) {
            .help =
                "two forks, at the two ends of a path of 0.1 ms there and back through a network namespace; "
                "needs root"});
+  app.add({.names = "--spin",
+           .to = &options.spin,
+           .help = "the knob server.spin of the nodes, such as 0ns where there are more of them than cores"});
   app.add({.names = "--broadcast",
            .to = &is_broadcast,
            .help = "rank 0 gives one object to all others, beside MPI_Bcast and one pull"});
@@ -65,7 +68,8 @@ Reported<> settle(ObjectMpiCommand& command) {
   if (options.is_apart && command.ranks != 2)
     return report(Code::kInvalidArgument, "--apart is for two forks", "give --ranks 2");
   if (options.is_apart && command.is_broadcast)
-    return report(Code::kInvalidArgument, "--apart is for pulls", "leave one of --apart and --broadcast away");
+    return report(Code::kInvalidArgument, "--apart is for pulls",
+                  "leave one of --apart and --broadcast away");
   if (options.sizes.empty()) options.sizes = times((command.is_broadcast ? 64 : 1) * kKiB, 64 * kMiB, 4);
   if (options.node_program.empty()) options.node_program = default_node_program();
   if (!command.is_small) return {};
@@ -142,17 +146,20 @@ double median_of(const BroadcastPoint& point, BroadcastWay way) {
 // Ours by another way, where that was measured.
 std::string share_text(const BroadcastPoint& point, BroadcastWay way) {
   if (point.seconds[static_cast<size_t>(way)].empty()) return "";
-  return fmt::format("  {:.2f} of {}", median_of(point, BroadcastWay::kObjects) / median_of(point, way), text(way));
+  return fmt::format("  {:.2f} of {}", median_of(point, BroadcastWay::kObjects) / median_of(point, way),
+                     text(way));
 }
 
 std::string lines_of(const std::vector<BroadcastPoint>& points, const Ranks& ranks) {
   std::string lines = fmt::format(
       "{} ranks{}; rank 0 gives one object to all others; ms, the median of the turns and their range\n"
-      "broadcast: until all have a sealed copy; MPI_Bcast: the bytes alone, until all have said that they are there\n\n"
+      "broadcast: until all have a sealed copy; MPI_Bcast: the bytes alone, until all have said that they "
+      "are there\n\n"
       "{:<9}",
       ranks.count(), ranks.has_messages() ? " of MPI" : ", forks", "object");
   for (const BroadcastWay way : kBroadcastWays) {
-    if (!points.front().seconds[static_cast<size_t>(way)].empty()) lines += fmt::format("  {:<22}", text(way));
+    if (!points.front().seconds[static_cast<size_t>(way)].empty())
+      lines += fmt::format("  {:<22}", text(way));
   }
   lines += "  broadcast\n";
   for (const BroadcastPoint& point : points) {
@@ -171,9 +178,10 @@ std::string lines_of(const std::vector<BroadcastPoint>& points, const Ranks& ran
 Findings findings_of(const std::vector<BroadcastPoint>& points, const Ranks& ranks) {
   Findings findings = findings_here("object-mpi", "broadcasts to the nodes of ranks",
                                     {{"ranks", ranks.count()}, {"mpi", ranks.has_messages()}});
-  Section section{.title = "broadcasts of objects",
-                  .how = "broadcast until all have a sealed copy, MPI_Bcast the bytes alone, one pull by rank 1",
-                  .axis = "bytes of an object"};
+  Section section{
+      .title = "broadcasts of objects",
+      .how = "broadcast until all have a sealed copy, MPI_Bcast the bytes alone, one pull by rank 1",
+      .axis = "bytes of an object"};
   for (const BroadcastWay way : kBroadcastWays) {
     for (const BroadcastPoint& point : points) {
       const std::vector<double>& seconds = point.seconds[static_cast<size_t>(way)];
@@ -191,7 +199,8 @@ Findings findings_of(const std::vector<BroadcastPoint>& points, const Ranks& ran
 // --- Ranks ---
 
 Reported<> follow_rank_0(const ObjectMpiCommand& command, Ranks& ranks) {
-  return command.is_broadcast ? take_broadcasts(ranks, command.options) : hold_objects(ranks, command.options);
+  return command.is_broadcast ? take_broadcasts(ranks, command.options)
+                              : hold_objects(ranks, command.options);
 }
 
 template <typename Point>

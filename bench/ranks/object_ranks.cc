@@ -63,7 +63,10 @@ uint64_t bytes_of(std::span<const RankShape> shapes) noexcept {
 }
 
 RankNodeOptions node_of(const RanksOptions& options, std::span<const RankShape> shapes) {
-  return {.program = options.node_program, .objects_bytes = bytes_of(shapes), .is_apart = options.is_apart};
+  return {.program = options.node_program,
+          .objects_bytes = bytes_of(shapes),
+          .spin = options.spin,
+          .is_apart = options.is_apart};
 }
 
 Reported<> make(Objects& objects, uint64_t number, uint64_t bytes) {

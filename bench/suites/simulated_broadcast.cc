@@ -55,8 +55,7 @@ struct Node {
         owner(host.shard(), host.domain(), host.clock(), with(options, peers)) {
     owner.directory->follow(members);
   }
-  static object::test::OwnerOptions with(object::test::OwnerOptions options,
-                                         object::test::SimPeers& peers) {
+  static object::test::OwnerOptions with(object::test::OwnerOptions options, object::test::SimPeers& peers) {
     options.peers = &peers;
     return options;
   }
@@ -141,9 +140,8 @@ Reported<> SimulatedBroadcast::settle() {
 Reported<> SimulatedBroadcast::start() {
   list_.version = 1;
   for (uint32_t i = 0; i <= testbed_.receivers; ++i) {
-    list_.members.push_back({.name = fmt::format("node{:03}", i),
-                             .host = "127.0.0.1",
-                             .port = static_cast<uint16_t>(7400 + i)});
+    list_.members.push_back(
+        {.name = fmt::format("node{:03}", i), .host = "127.0.0.1", .port = static_cast<uint16_t>(7400 + i)});
   }
   for (const cluster::Member& member : list_.members) {
     if (const Reported<> added = add(member.name); !added) return added;
@@ -190,8 +188,10 @@ std::span<const std::byte> SimulatedBroadcast::body_at(size_t node, const std::s
 Reported<> SimulatedBroadcast::check(size_t node, const std::string& id) {
   const std::span<const std::byte> wanted = body_at(0, id);
   const std::span<const std::byte> found = body_at(node, id);
-  if (found.empty()) return report(Code::kUnavailable, fmt::format("{} has no copy", list_.members[node].name));
-  if (found.size() == wanted.size() && std::memcmp(found.data(), wanted.data(), wanted.size()) == 0) return {};
+  if (found.empty())
+    return report(Code::kUnavailable, fmt::format("{} has no copy", list_.members[node].name));
+  if (found.size() == wanted.size() && std::memcmp(found.data(), wanted.data(), wanted.size()) == 0)
+    return {};
   return report(Code::kCorrupt, fmt::format("{} has other bytes", list_.members[node].name));
 }
 
@@ -211,9 +211,8 @@ Reported<uint64_t> SimulatedBroadcast::broadcast() {
   if (const Reported<> made = make(id, kBirth + 1); !made) return report(made.error());
   std::optional<Elsewhere::Broadcasted> outcome;
   const uint64_t began_ns = world_.now_ns();
-  nodes_[0]->owner.directory->broadcast(
-      id, {}, began_ns + 3600 * kSecond_ns,
-      [&outcome](const Elsewhere::Broadcasted& told) { outcome = told; });
+  nodes_[0]->owner.directory->broadcast(id, {}, began_ns + 3600 * kSecond_ns,
+                                        [&outcome](const Elsewhere::Broadcasted& told) { outcome = told; });
   (void)world_.run_until([&outcome] { return outcome.has_value(); });
   const uint64_t taken_ns = world_.now_ns() - began_ns;
   if (!outcome || outcome->code != Code::kOk)

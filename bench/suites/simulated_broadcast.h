@@ -15,7 +15,7 @@ namespace refract::bench {
 
 struct BroadcastTestbed {
   uint32_t receivers = 16;
-  uint64_t bytes = 256 * kMiB;      // Of the object; each node needs memory for it, two nodes twice as much.
+  uint64_t bytes = 256 * kMiB;  // Of the object; each node needs memory for it, two nodes twice as much.
   uint64_t port_bytes_per_us = 1000;  // Each way.
   uint64_t one_way_ns = 5 * kMicrosecond_ns;
   // sim::MachineOptions::interleaves

@@ -115,8 +115,8 @@ Task<> Directory::State::look(Search& search) {
   search.code = Code::kUnavailable;
 }
 
-// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too late
-// for another one.
+// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too
+// late for another one.
 bool Directory::State::take_course_back(Search& search) const {
   const std::shared_ptr<const PullCourse> course = std::exchange(search.wish.course, nullptr);
   return course == nullptr || parts.shard.now_ns() < course->until_ns;
@@ -440,13 +440,12 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
 void Directory::State::begin_arrival(const Pull& pull, const Creation& made,
                                      std::optional<Arrivals::Entry>& arrival) const {
   if (parts.arrivals == nullptr || pull.wish.is_checked) return;
-  arrival.emplace(*parts.arrivals,
-                  Arrivals::Arrival{.id = pull.id,
-                                    .birth = pull.birth,
-                                    .parts = made.parts,
-                                    .plan = pull.forebears > 0 ? pull.wish.course->plan : 0,
-                                    .object = made.object,
-                                    .room = parts.store.room_of(made)});
+  arrival.emplace(*parts.arrivals, Arrivals::Arrival{.id = pull.id,
+                                                     .birth = pull.birth,
+                                                     .parts = made.parts,
+                                                     .plan = pull.forebears > 0 ? pull.wish.course->plan : 0,
+                                                     .object = made.object,
+                                                     .room = parts.store.room_of(made)});
 }
 
 Task<Code> Directory::State::transfer(const Pull& pull, Creation made,
@@ -467,8 +466,7 @@ Task<Code> Directory::State::transfer(const Pull& pull, Creation made,
     order.limits.piece_bytes = std::min(order.limits.piece_bytes, course->piece_bytes);
   }
   ObjectTransfer transfer(parts.shard, order, std::move(sources));
-  pulls.insert_or_assign(pull.id,
-                         Pulling{.birth = pull.birth, .parts = pull.parts, .transfer = &transfer});
+  pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth, .parts = pull.parts, .transfer = &transfer});
   const TransferOutcome outcome = co_await transfer.run();
   pulls.at(pull.id).transfer = nullptr;
   note_transfer(outcome);

@@ -42,9 +42,9 @@ struct PullCourse {
 };
 struct PullWish {
   TransferWish by = TransferWish::kAuto;
-  bool is_checked = false;                         // The holders' digests of what comes are compared.
-  bool is_in_advance = false;                      // Nothing needs it yet.
-  std::shared_ptr<const PullCourse> course = {};   // Null: it follows no plan.
+  bool is_checked = false;                        // The holders' digests of what comes are compared.
+  bool is_in_advance = false;                     // Nothing needs it yet.
+  std::shared_ptr<const PullCourse> course = {};  // Null: it follows no plan.
 };
 
 class Elsewhere {

@@ -64,8 +64,8 @@ struct TransferOrder {
   TransferLimits limits = {};
   // So many of the first bytes have come and stay as they are. Not told of what is_checked.
   std::function<void(uint64_t ready)> grew = {};
-  uint64_t plan = 0;      // 0: it follows none.
-  size_t forebears = 0;   // Of the sources, the first: those that follow the same plan.
+  uint64_t plan = 0;     // 0: it follows none.
+  size_t forebears = 0;  // Of the sources, the first: those that follow the same plan.
 };
 
 // What one member has done for it.
