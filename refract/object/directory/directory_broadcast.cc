@@ -100,8 +100,12 @@ Task<> Directory::State::Broadcaster::run(uint64_t number, TakeBroadcasted take_
   if (sending.list_version == state.list_version) code = make_plan(sending, search.located);
   if (code == Code::kOk) {
     sending.running = sending.members.size();
-    settle(number, sending.root, Code::kOk);
-    for (size_t i = 0; i < sending.receivers.size(); ++i) send(number, i);
+    if (std::ranges::find(sending.members, sending.root) != sending.members.end()) {
+      send(number, sending.root, {});
+    }
+    for (size_t i = 0; i < sending.receivers.size(); ++i) {
+      send(number, sending.receivers[i], forebears(sending, i));
+    }
     runtime::Shard& shard = state.parts.shard;
     while (sending.running > 0 && sending.list_version == state.list_version &&
            shard.refresh_now() < sending.until_ns) {
@@ -111,7 +115,9 @@ Task<> Directory::State::Broadcaster::run(uint64_t number, TakeBroadcasted take_
   }
   const std::unique_ptr<Sending> done = std::move(sendings_.at(number));
   sendings_.erase(number);
-  Broadcasted broadcasted{.code = code, .birth = done->birth, .nodes = {}};
+  Broadcasted broadcasted;
+  broadcasted.code = code;
+  broadcasted.birth = done->birth;
   if (code == Code::kOk) broadcasted.nodes = std::move(done->nodes);
   take_done(broadcasted);
 }
@@ -138,7 +144,8 @@ Code Directory::State::Broadcaster::make_plan(Sending& sending, const Located& l
     (is_holder ? sending.receivers : others).push_back(member);
   }
   sending.receivers.insert(sending.receivers.end(), others.begin(), others.end());
-  sending.shape = broadcast_shape(sending.receivers.size(), located.parts.filled_bytes(), paths_of(sending));
+  sending.shape =
+      broadcast_shape(sending.receivers.size(), located.parts.filled_bytes(), paths_of(sending));
   return Code::kOk;
 }
 
@@ -147,7 +154,8 @@ BroadcastPaths Directory::State::Broadcaster::paths_of(const Sending& sending) c
   BroadcastPaths paths;
   for (const MemberIndex member : sending.members) {
     const Peer& peer = *state.by_index[member];
-    const uint64_t round_trip_ns = peer.path.round_trip_ns() != 0 ? peer.path.round_trip_ns() : peer.hello_ns;
+    const uint64_t round_trip_ns =
+        peer.path.round_trip_ns() != 0 ? peer.path.round_trip_ns() : peer.hello_ns;
     if (round_trip_ns != 0 && (paths.round_trip_ns == 0 || round_trip_ns < paths.round_trip_ns)) {
       paths.round_trip_ns = round_trip_ns;
     }
@@ -182,19 +190,19 @@ wire::BringRequest Directory::State::Broadcaster::request_of(const Sending& send
           .reserved = {}};
 }
 
-void Directory::State::Broadcaster::send(uint64_t number, size_t receiver) {
+// The root has none before it: it may have evicted the object since the look.
+void Directory::State::Broadcaster::send(uint64_t number, MemberIndex member,
+                                         std::vector<MemberIndex> before) {
   const Sending& sending = *sendings_.at(number);
-  const MemberIndex member = sending.receivers[receiver];
-  std::vector<MemberIndex> before = forebears(sending, receiver);
   if (!state.is_self(member)) return state.start(send_to(number, member, std::move(before)));
-  auto course = std::make_shared<PullCourse>(PullCourse{.list_version = sending.list_version,
-                                                        .plan = sending.plan,
-                                                        .birth = sending.birth,
-                                                        .piece_bytes = sending.shape.piece_bytes,
-                                                        .until_ns = sending.until_ns,
-                                                        .forebears = {},
-                                                        .root = {}});
-  if (add_forebears(before, *course) != Code::kOk) return settle(number, member, Code::kUnavailable);
+  Course course{.list_version = sending.list_version,
+                .plan = sending.plan,
+                .birth = sending.birth,
+                .piece_bytes = sending.shape.piece_bytes,
+                .until_ns = sending.until_ns,
+                .forebears = {},
+                .root = {}};
+  if (add_forebears(before, course) != Code::kOk) return settle(number, member, Code::kUnavailable);
   take_order(sending.id, std::move(course),
              [this, number, member](Code code) { settle(number, member, code); });
 }
@@ -219,8 +227,9 @@ Task<> Directory::State::Broadcaster::send_to(uint64_t number, MemberIndex membe
     const Use use(state, session);
     const wire::BringRequest request = request_of(*sending, before.size(), now_ns);
     const CallFront front({struct_bytes(request), text_bytes(sending->id), std::as_bytes(std::span(before))});
-    const runtime::OpResult reply = co_await session.call(
-        {.method = static_cast<uint16_t>(Method::kBring), .head = front.bytes()}, sending->until_ns);
+    const runtime::OpResult reply =
+        co_await session.call({.method = static_cast<uint16_t>(Method::kBring), .head = front.bytes()},
+                              sending->until_ns);
     if (reply.value != 0) co_return settle(number, member, told_of_node(reply.code));
     if (session.state() == rpc::Session::State::kOpen) {
       co_return settle(number, member, Code::kDeadlineExceeded);
@@ -236,8 +245,6 @@ void Directory::State::Broadcaster::settle(uint64_t number, MemberIndex member, 
   Sending* const sending = at(number);
   if (sending == nullptr) return;
   const auto found = std::ranges::find(sending->members, member);
-  // The root need not be among those that were named.
-  if (found == sending->members.end()) return;
   sending->nodes[static_cast<size_t>(found - sending->members.begin())].code = code;
   if (--sending->running == 0) sending->news.raise();
 }
@@ -251,8 +258,8 @@ void Directory::State::Broadcaster::bring(const rpc::Responder& from, std::span<
   if (!is_sound) return state.answer(from, Code::kMalformed);
   TakenId id;
   Code code = id.take(body, request->id_bytes);
-  auto course = std::make_shared<PullCourse>();
-  if (code == Code::kOk) code = take_course(*request, body, *course);
+  Course course;
+  if (code == Code::kOk) code = take_course(*request, body, course);
   if (code != Code::kOk) return state.answer(from, code);
   take_order(std::string(id.text()), std::move(course),
              [this, from](Code outcome) { state.answer(from, outcome); });
@@ -260,9 +267,9 @@ void Directory::State::Broadcaster::bring(const rpc::Responder& from, std::span<
 
 Code Directory::State::Broadcaster::take_course(const wire::BringRequest& request,
                                                 std::span<const std::byte> members,
-                                                PullCourse& course) const {
+                                                Course& course) const {
   if (members.size() != request.forebears) return Code::kMalformed;
-  const bool is_sound = request.birth != 0 && request.plan != 0 && request.forebears > 0 &&
+  const bool is_sound = request.birth != 0 && request.plan != 0 &&
                         request.forebears <= wire::BringRequest::kForebearsMax &&
                         request.piece_bytes >= kBroadcastPieceMin &&
                         request.piece_bytes <= kBroadcastPieceMax;
@@ -278,7 +285,7 @@ Code Directory::State::Broadcaster::take_course(const wire::BringRequest& reques
 }
 
 Code Directory::State::Broadcaster::add_forebears(std::span<const MemberIndex> members,
-                                                  PullCourse& course) const {
+                                                  Course& course) const {
   for (size_t i = 0; i < members.size(); ++i) {
     const bool is_again = std::ranges::find(members.first(i), members[i]) != members.first(i).end();
     if (members[i] >= state.by_index.size() || state.is_self(members[i]) || is_again) {
@@ -286,30 +293,36 @@ Code Directory::State::Broadcaster::add_forebears(std::span<const MemberIndex> m
     }
     course.forebears.push_back(state.by_index[members[i]]->name);
   }
+  if (members.empty()) return Code::kOk;
   course.root = course.forebears.back();
   course.forebears.pop_back();
   return Code::kOk;
 }
 
-void Directory::State::Broadcaster::take_order(const std::string& id,
-                                               std::shared_ptr<const PullCourse> course,
+void Directory::State::Broadcaster::take_order(const std::string& id, Course course,
                                                std::function<void(Code)> done) {
-  Order order{.id = id, .birth = course->birth, .done = std::move(done)};
+  const uint64_t plan = course.plan;
+  Order order{.id = id, .course = std::move(course), .done = std::move(done)};
   const Code code = outcome_of(order, Code::kNotFound);
   if (code != Code::kNotFound) return order.done(code);
   if (state.asker == nullptr) return order.done(Code::kUnavailable);
   if (orders_.size() >= kOrdersMax) return order.done(Code::kOverloaded);
   orders_.push_back(std::move(order));
-  PullWish wish{.is_in_advance = true};
-  wish.course = std::move(course);
-  state.want(id, 0, wish);
+  state.want(id, 0, {.is_in_advance = true, .plan = plan});
+}
+
+const Directory::State::Course* Directory::State::Broadcaster::course_of(std::string_view id,
+                                                                         uint64_t plan) const {
+  const auto order = std::ranges::find_if(
+      orders_, [&](const Order& one) { return one.course.plan == plan && one.id == id; });
+  return plan == 0 || order == orders_.end() ? nullptr : &order->course;
 }
 
 // What is here counts, whatever a look has said.
 Code Directory::State::Broadcaster::outcome_of(const Order& order, Code code) const {
-  if (state.parts.store.has_tombstone(text_bytes(order.id), order.birth)) return Code::kCancelled;
+  if (state.parts.store.has_tombstone(text_bytes(order.id), order.course.birth)) return Code::kCancelled;
   const Result<Object> object = state.parts.store.find(text_bytes(order.id));
-  if (object) return object->birth == order.birth ? Code::kOk : Code::kExists;
+  if (object) return object->birth == order.course.birth ? Code::kOk : Code::kExists;
   return code == Code::kOk ? Code::kNotFound : code;
 }
 

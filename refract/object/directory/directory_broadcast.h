@@ -35,6 +35,8 @@ struct Directory::State::Broadcaster {
   // A look for this id begins: its outcome is that of the orders that have come by now.
   void look_begins(std::string_view id);
   void look_ended(const Search& search);
+  // Of an order that is being followed; null: it is over. Until the next call of the broadcaster.
+  [[nodiscard]] const Course* course_of(std::string_view id, uint64_t plan) const;
   // Whether an order came meanwhile.
   [[nodiscard]] bool is_awaited(std::string_view id) const;
 
@@ -58,7 +60,7 @@ struct Directory::State::Broadcaster {
   };
   struct Order {
     std::string id;
-    uint64_t birth = 0;
+    Course course;
     bool is_looked_for = false;
     std::function<void(Code)> done;
   };
@@ -71,15 +73,15 @@ struct Directory::State::Broadcaster {
   [[nodiscard]] Code make_plan(Sending& sending, const Located& located) const;
   [[nodiscard]] BroadcastPaths paths_of(const Sending& sending) const;
   [[nodiscard]] std::vector<MemberIndex> forebears(const Sending& sending, size_t receiver) const;
-  void send(uint64_t number, size_t receiver);
+  void send(uint64_t number, MemberIndex member, std::vector<MemberIndex> before);
   [[nodiscard]] Task<> send_to(uint64_t number, MemberIndex member, std::vector<MemberIndex> forebears);
   [[nodiscard]] static wire::BringRequest request_of(const Sending& sending, size_t forebears,
                                                      uint64_t now_ns);
   void settle(uint64_t number, MemberIndex member, Code code);
   [[nodiscard]] Code take_course(const wire::BringRequest& request, std::span<const std::byte> members,
-                                 PullCourse& course) const;
-  [[nodiscard]] Code add_forebears(std::span<const MemberIndex> members, PullCourse& course) const;
-  void take_order(const std::string& id, std::shared_ptr<const PullCourse> course,
+                                 Course& course) const;
+  [[nodiscard]] Code add_forebears(std::span<const MemberIndex> members, Course& course) const;
+  void take_order(const std::string& id, Course course,
                   std::function<void(Code)> done);
   [[nodiscard]] Code outcome_of(const Order& order, Code code) const;
 

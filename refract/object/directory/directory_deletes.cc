@@ -238,6 +238,7 @@ Code Directory::State::drop_here(std::string_view id, uint64_t birth, uint64_t& 
   const auto pull = pulls.find(std::string(id));
   if (pull != pulls.end() && pull->second.birth == birth) {
     pull->second.birth = 0;
+    if (pull->second.arrival != nullptr) pull->second.arrival->end();
     if (pull->second.transfer != nullptr) pull->second.transfer->stop();
   }
   if (granted.erase(Named(id, birth)) > 0 && asker != nullptr) asker->lost(id, birth);

@@ -34,7 +34,9 @@ void Directory::State::want(std::string_view id, uint64_t arrival, const PullWis
   auto [at, is_new] = wants.try_emplace(std::string(id));
   if (is_new) at->second = std::make_unique<Want>(parts.shard);
   at->second->arrival = std::max(at->second->arrival, arrival);
-  if (is_new || !wish.is_in_advance) at->second->wish = wish;
+  // A newer plan may be of another birth. A look that is under way has the one it began with.
+  const bool is_newer_plan = wish.plan != 0 && at->second->wish.is_in_advance;
+  if (is_new || !wish.is_in_advance || is_newer_plan) at->second->wish = wish;
   is_new ? start(look_for(std::string(id))) : at->second->news.raise();
 }
 
@@ -115,15 +117,15 @@ Task<> Directory::State::look(Search& search) {
   search.code = Code::kUnavailable;
 }
 
-// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too
-// late for another one.
+// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too late
+// for another one.
 bool Directory::State::take_course_back(Search& search) const {
-  const std::shared_ptr<const PullCourse> course = std::exchange(search.wish.course, nullptr);
+  const Course* const course = broadcaster->course_of(search.id, std::exchange(search.wish.plan, 0));
   return course == nullptr || parts.shard.now_ns() < course->until_ns;
 }
 
 Task<> Directory::State::take_found(const HomeTable::Found& found, Search& search) {
-  const PullCourse* const course = search.wish.course.get();
+  const Course* const course = broadcaster->course_of(search.id, search.wish.plan);
   if (course != nullptr && course->birth != found.birth) {
     search.code = Code::kExists;
     end_coming(search.id, found.birth);
@@ -335,7 +337,8 @@ Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, 
     Peer& giver = *by_index[holder];
     if (may && giver.session != nullptr && giver.is_agreed) givers.push_back(&giver);
   }
-  if (search.by_home) pull.forebears = add_forebears(pull, givers);
+  if (!search.by_home) pull.wish.plan = 0;
+  pull.forebears = add_forebears(pull, givers);
   Code code = Code::kUnavailable;
   if (!givers.empty()) code = co_await this->pull(givers, pull);
   if (code == Code::kOk || code == Code::kNoSpace || code == Code::kTooLarge) {
@@ -348,11 +351,12 @@ Task<> Directory::State::pull_from(std::vector<MemberIndex> holders, Pull pull, 
 // Those of the plan are first, and behind them the one that has it. Returns how many of those are that may
 // have a part only.
 size_t Directory::State::add_forebears(Pull& pull, std::vector<Peer*>& givers) const {
-  const PullCourse* const course = pull.wish.course.get();
+  const Course* const course = broadcaster->course_of(pull.id, pull.wish.plan);
   if (course == nullptr || course->list_version != list_version) {
-    pull.wish.course = nullptr;
+    pull.wish.plan = 0;
     return 0;
   }
+  pull.piece_bytes = course->piece_bytes;
   std::vector<Peer*> first;
   const auto add = [&](const std::string& name) {
     const auto peer = peers.find(name);
@@ -440,12 +444,13 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
 void Directory::State::begin_arrival(const Pull& pull, const Creation& made,
                                      std::optional<Arrivals::Entry>& arrival) const {
   if (parts.arrivals == nullptr || pull.wish.is_checked) return;
-  arrival.emplace(*parts.arrivals, Arrivals::Arrival{.id = pull.id,
-                                                     .birth = pull.birth,
-                                                     .parts = made.parts,
-                                                     .plan = pull.forebears > 0 ? pull.wish.course->plan : 0,
-                                                     .object = made.object,
-                                                     .room = parts.store.room_of(made)});
+  arrival.emplace(*parts.arrivals,
+                  Arrivals::Arrival{.id = pull.id,
+                                    .birth = pull.birth,
+                                    .parts = made.parts,
+                                    .plan = pull.forebears > 0 ? pull.wish.plan : 0,
+                                    .object = made.object,
+                                    .room = parts.store.room_of(made)});
 }
 
 Task<Code> Directory::State::transfer(const Pull& pull, Creation made,
@@ -459,16 +464,19 @@ Task<Code> Directory::State::transfer(const Pull& pull, Creation made,
                       .wish = pull.wish.by,
                       .is_checked = pull.wish.is_checked,
                       .limits = parts.transfers};
-  if (arrival) order.grew = [&arrival](uint64_t ready) { arrival->grew(ready); };
-  if (const PullCourse* const course = pull.wish.course.get()) {
-    order.plan = course->plan;
-    order.forebears = pull.forebears;
-    order.limits.piece_bytes = std::min(order.limits.piece_bytes, course->piece_bytes);
-  }
+  if (arrival) order.arrival = &*arrival;
+  order.plan = pull.wish.plan;
+  order.forebears = pull.forebears;
+  order.limits.piece_bytes = std::min(order.limits.piece_bytes, pull.piece_bytes);
   ObjectTransfer transfer(parts.shard, order, std::move(sources));
-  pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth, .parts = pull.parts, .transfer = &transfer});
+  pulls.insert_or_assign(pull.id, Pulling{.birth = pull.birth,
+                                          .parts = pull.parts,
+                                          .transfer = &transfer,
+                                          .arrival = arrival ? &*arrival : nullptr});
   const TransferOutcome outcome = co_await transfer.run();
-  pulls.at(pull.id).transfer = nullptr;
+  Pulling& pulling = pulls.at(pull.id);
+  pulling.transfer = nullptr;
+  pulling.arrival = nullptr;
   note_transfer(outcome);
   co_return outcome.code;
 }

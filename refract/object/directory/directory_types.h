@@ -19,6 +19,7 @@
 #include "refract/object/directory/directory_wire.h"
 #include "refract/object/directory/home_table.h"
 #include "refract/object/owner/elsewhere.h"
+#include "refract/object/transfer/arrivals.h"
 #include "refract/object/transfer/object_transfer.h"
 #include "refract/object/transfer/path_memory.h"
 #include "refract/rpc/session.h"
@@ -176,12 +177,24 @@ struct DirectoryTypes {
     PullWish wish = {};
     uint64_t stream = 0;   // Of the search.
     size_t forebears = 0;  // Of its givers, the first: the object is coming to them, too.
+    uint64_t piece_bytes = kMiB;  // At most.
+  };
+  // The part of a broadcast's plan that one member follows.
+  struct Course {
+    uint64_t list_version = 0;
+    uint64_t plan = 0;
+    uint64_t birth = 0;
+    uint64_t piece_bytes = 0;
+    uint64_t until_ns = 0;               // Behind it no other attempt begins.
+    std::vector<std::string> forebears;  // To which it comes, too; that from which it comes here is the first.
+    std::string root;                    // Has it. None: this member should have it.
   };
   // What is being pulled.
   struct Pulling {
     uint64_t birth = 0;  // 0: it was deleted, and is not published any more.
     ObjectParts parts;
-    ObjectTransfer* transfer = nullptr;
+    ObjectTransfer* transfer = nullptr;  // Null: it is not under way.
+    Arrivals::Entry* arrival = nullptr;  // Null: it is given to no one.
   };
   using KeptCopies = Elsewhere::KeptCopies;
   using TakeCopies = Elsewhere::TakeCopies;

@@ -162,7 +162,7 @@ static_assert(sizeof(BindRequest) == 24);
 
 // kBring: BringRequest | id | members, a byte each -> nothing, when it is here. The caller's client wants a
 // copy there. It comes from the first of these members, to which it is coming itself, else from the next one;
-// the last one has it. kExists: another birth is here. kCancelled: this one was deleted. kNotFound: none of
+// the last one has it. Of none: the one that is asked should have it. kExists: another birth is here. kCancelled: this one was deleted. kNotFound: none of
 // them brought it. kNoSpace. kUnavailable: the home of the id was not reached, or one that may have it.
 // kOverloaded.
 struct BringRequest {
@@ -172,7 +172,7 @@ struct BringRequest {
   uint32_t timeout_ms;   // No other attempt begins behind it.
   uint32_t piece_bytes;  // kBroadcastPieceMin to kBroadcastPieceMax.
   uint16_t id_bytes;
-  uint8_t forebears;  // 1 to kForebearsMax.
+  uint8_t forebears;  // At most kForebearsMax.
   uint8_t reserved[5];
 
   static constexpr size_t kForebearsMax = 8;

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,21 +29,11 @@ struct Removed {
 
 // How a copy is to come.
 enum class TransferWish : uint8_t { kAuto = 0, kSend = 1, kRead = 2 };
-// The part of a broadcast's plan that one member follows (docs/design/061-broadcast.md).
-struct PullCourse {
-  uint64_t list_version = 0;
-  uint64_t plan = 0;
-  uint64_t birth = 0;
-  uint64_t piece_bytes = 0;
-  uint64_t until_ns = 0;               // Behind it no other attempt begins.
-  std::vector<std::string> forebears;  // To which it comes, too; that from which this member gets it first.
-  std::string root;                    // Has it.
-};
 struct PullWish {
   TransferWish by = TransferWish::kAuto;
-  bool is_checked = false;                        // The holders' digests of what comes are compared.
-  bool is_in_advance = false;                     // Nothing needs it yet.
-  std::shared_ptr<const PullCourse> course = {};  // Null: it follows no plan.
+  bool is_checked = false;     // The holders' digests of what comes are compared.
+  bool is_in_advance = false;  // Nothing needs it yet.
+  uint64_t plan = 0;           // Of a broadcast (docs/design/061-broadcast.md); 0: it follows none.
 };
 
 class Elsewhere {

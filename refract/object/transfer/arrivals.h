@@ -55,24 +55,31 @@ class Arrivals {
     }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
-    ~Entry() {
-      if (arrivals_.giver_ != nullptr && !is_sealed_) arrivals_.giver_->arrival_failed(*arrival_);
-      arrivals_.all_.erase(Named(arrival_->id, arrival_->birth));
-    }
+    ~Entry() { end(); }
     void grew(uint64_t ready) noexcept {
+      if (arrival_ == nullptr) return;
       arrival_->ready = ready;
       if (arrivals_.giver_ != nullptr) arrivals_.giver_->arrival_grew(*arrival_);
     }
     // REQUIRES: it was sealed in this turn.
     void sealed() noexcept {
+      if (arrival_ == nullptr) return;
       is_sealed_ = true;
       arrival_->ready = arrival_->room.size();
       if (arrivals_.giver_ != nullptr) arrivals_.giver_->arrival_sealed(*arrival_);
     }
+    // From now on nothing of it is given; likewise where its room goes, or it was deleted.
+    void end() noexcept {
+      if (arrival_ == nullptr) return;
+      const Named name(arrival_->id, arrival_->birth);
+      if (arrivals_.giver_ != nullptr && !is_sealed_) arrivals_.giver_->arrival_failed(*arrival_);
+      arrival_ = nullptr;
+      arrivals_.all_.erase(name);
+    }
 
    private:
     Arrivals& arrivals_;
-    Arrival* arrival_ = nullptr;
+    Arrival* arrival_ = nullptr;  // Null: it is over.
     bool is_sealed_ = false;
   };
 

@@ -18,7 +18,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,6 +28,7 @@
 #include "refract/memory/writer.h"
 #include "refract/object/layout/object_layout.h"
 #include "refract/object/owner/elsewhere.h"
+#include "refract/object/transfer/arrivals.h"
 #include "refract/object/transfer/path_memory.h"
 #include "refract/object/transfer/piece_queue.h"
 #include "refract/object/transfer/transfer_wire.h"
@@ -62,10 +62,9 @@ struct TransferOrder {
   TransferWish wish = TransferWish::kAuto;
   bool is_checked = false;  // The holders' digests of what came are compared.
   TransferLimits limits = {};
-  // So many of the first bytes have come and stay as they are. Not told of what is_checked.
-  std::function<void(uint64_t ready)> grew = {};
-  uint64_t plan = 0;     // 0: it follows none.
-  size_t forebears = 0;  // Of the sources, the first: those that follow the same plan.
+  Arrivals::Entry* arrival = nullptr;  // Told of what has come. Null: nothing is.
+  uint64_t plan = 0;      // 0: it follows none.
+  size_t forebears = 0;   // Of the sources, the first: those that follow the same plan.
 };
 
 // What one member has done for it.

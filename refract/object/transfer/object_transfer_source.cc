@@ -384,10 +384,10 @@ void ObjectTransfer::Source::note_brought(PieceQueue::Piece piece) {
   const TransferOrder& order = transfer_.order_;
   const uint64_t before = transfer_.queue_.whole();
   transfer_.queue_.brought(piece);
-  if (order.is_checked || !order.grew || transfer_.queue_.whole() == before) return;
+  if (order.arrival == nullptr || transfer_.queue_.whole() == before) return;
   // Those that READ it are led to it by no publish.
   order.writer.fence();
-  order.grew(transfer_.queue_.whole());
+  order.arrival->grew(transfer_.queue_.whole());
 }
 
 // --- READs ---

@@ -239,7 +239,7 @@ TEST_F(TransferGiverTest, calls_that_make_no_sense_change_nothing) {
   EXPECT_EQ(call(Method::kData, body_of(bad, "x")).code, Code::kMalformed);
   EXPECT_EQ(call(Method::kDigest, body_of(bad).substr(1)).code, Code::kMalformed);
   EXPECT_EQ(call(Method::kDone, "1234567").code, Code::kMalformed);
-  EXPECT_EQ(node.call(peer, 0x614, good).code, Code::kUnsupported);
+  EXPECT_EQ(node.call(peer, 0x616, good).code, Code::kUnsupported);
   EXPECT_EQ(open(), 0U);
 }
 
