@@ -7,7 +7,7 @@
 
 #include "bench/bars/bars.h"
 #include "bench/bars/object_node.h"
-#include "bench/suites/simulated_broadcast.h"
+#include "bench/sides/simulated_broadcast.h"
 
 #include "refract/base/units.h"
 

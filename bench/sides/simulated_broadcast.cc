@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/suites/simulated_broadcast.h"
+#include "bench/sides/simulated_broadcast.h"
 
 #include <fmt/core.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A simulated broadcast brings all bytes to all in about the time of one pull, most of them from other
 // receivers.
-#include "bench/suites/simulated_broadcast.h"
+#include "bench/sides/simulated_broadcast.h"
 
 #include <gtest/gtest.h>
 
