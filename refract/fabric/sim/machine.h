@@ -35,8 +35,8 @@ struct MachineOptions {
   uint32_t message_header_bytes = 0;
   uint32_t one_sided_header_bytes = 0;
   uint32_t packet_bytes_max = 1024;
-  // What fits one packet passes between the packets of what is longer, as the queues of a card take turns. Else
-  // all goes first come, first served.
+  // What fits one packet passes between the packets of what is longer, as the queues of a card take turns.
+  // Else all goes first come, first served.
   bool interleaves = false;
   // What a one-sided request takes besides (address, key, length); its answer has no such part.
   uint32_t one_sided_request_bytes = 0;

@@ -53,7 +53,7 @@ class HostedObjects final : public HostedStore {
   std::optional<kv::DomainWindows> windows_;       // Where sessions come over a network.
   std::unique_ptr<object::RedisHome> redis_home_;  // Where the directory is in Redis.
   object::Arrivals arrivals_;
-  std::unique_ptr<object::Directory> directory_;   // Where the node shares its objects with others.
+  std::unique_ptr<object::Directory> directory_;  // Where the node shares its objects with others.
   std::unique_ptr<object::ObjectService> service_;
   std::unique_ptr<object::TransferGiver> giver_;  // Likewise the next.
   std::optional<object::PathTeller> path_teller_;

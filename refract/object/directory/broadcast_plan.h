@@ -17,7 +17,7 @@ struct BroadcastPaths {
   uint64_t bytes_per_s = 0;    // Likewise.
 };
 struct BroadcastShape {
-  size_t degree = 1;         // Children of a node; as many as there are receivers: all get it from the holder.
+  size_t degree = 1;  // Children of a node; as many as there are receivers: all get it from the holder.
   uint64_t piece_bytes = 0;  // That are passed on at once.
 };
 inline constexpr uint64_t kBroadcastPieceMin = 64 * 1024;

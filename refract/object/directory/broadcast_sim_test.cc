@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One object to many nodes over the simulated network: how long that takes, and what becomes of the others when
-// nodes die, stand still, are cut off, have no room, or are told of a delete in the middle.
+// One object to many nodes over the simulated network: how long that takes, and what becomes of the others
+// when nodes die, stand still, are cut off, have no room, or are told of a delete in the middle.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,16 +52,14 @@ class Nodes {
   Nodes(size_t count, const Options& options) : world(options.network) {
     list.version = 1;
     for (size_t i = 0; i < count; ++i) {
-      list.members.push_back({.name = name_of(i),
-                              .host = "127.0.0.1",
-                              .port = static_cast<uint16_t>(7400 + i)});
+      list.members.push_back(
+          {.name = name_of(i), .host = "127.0.0.1", .port = static_cast<uint16_t>(7400 + i)});
     }
     for (const cluster::Member& member : list.members) {
       nodes.push_back(std::make_unique<SimMember>(
           world, member.name, list,
-          SimMember::Options{.chunks = options.limit / kMiB * 2,
-                             .limit = options.limit,
-                             .transfers = options.limits}));
+          SimMember::Options{
+              .chunks = options.limit / kMiB * 2, .limit = options.limit, .transfers = options.limits}));
       nodes.back()->host.install({.bytes_per_us = options.port_bytes_per_us, .interleaves = true});
     }
     settle();
@@ -133,9 +131,7 @@ class Nodes {
     return told;
   }
   // Bytes that this node has given to others.
-  [[nodiscard]] uint64_t given_by(char name) {
-    return node(name).host.machine()->facts().sent_bytes;
-  }
+  [[nodiscard]] uint64_t given_by(char name) { return node(name).host.machine()->facts().sent_bytes; }
   // Nothing is open, pinned or held anywhere, some time later.
   void expect_clean() {
     pass(45 * kSecond_ns);
@@ -208,8 +204,8 @@ TEST(Broadcast, objects_of_any_length_come_by_messages_and_by_reads) {
     options.network.one_sided_bytes_min = one_sided;
     Nodes nodes(5, options);
     uint64_t birth = 100;
-    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{5000}, size_t{16'400}, size_t{130'000}, size_t{131'072},
-                               size_t{1'000'003}}) {
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{5000}, size_t{16'400}, size_t{130'000},
+                               size_t{131'072}, size_t{1'000'003}}) {
       const std::string id = id_at(nodes.list, "d", static_cast<int>(birth - 100));
       const std::string body = body_of_bytes(bytes, birth);
       nodes.make('b', id, body, birth++);
@@ -372,7 +368,8 @@ TEST(Broadcast, a_delete_in_the_middle_leaves_it_nowhere) {
     EXPECT_EQ(client.remove(chain.id), Code::kOk);
     chain.nodes.finish(told);
     chain.nodes.pass(kSecond_ns);
-    for (const char name : std::string("abcdefgh")) EXPECT_EQ(chain.nodes.body_at(name, chain.id), "") << name;
+    for (const char name : std::string("abcdefgh"))
+      EXPECT_EQ(chain.nodes.body_at(name, chain.id), "") << name;
     chain.nodes.expect_clean();
   }
 }
@@ -389,7 +386,8 @@ TEST(Broadcast, what_is_deleted_stops_coming) {
   EXPECT_EQ(client.put(chain.id, "other"), Code::kOk);
   chain.nodes.finish(told);
   uint64_t bytes = 0;
-  for (const auto& node : chain.nodes.nodes) bytes += node->counts().read_bytes + node->counts().message_bytes;
+  for (const auto& node : chain.nodes.nodes)
+    bytes += node->counts().read_bytes + node->counts().message_bytes;
   EXPECT_LT(bytes, 7 * chain.body.size() / 2);
 }
 
@@ -432,7 +430,8 @@ TEST(Broadcast, goes_on_when_the_one_that_asked_for_it_dies) {
   chain.nodes.node('h').crash();
   REFRACT_CHECK(chain.nodes.world.run_until([&] { return chain.nodes.node('g').has(chain.id); }));
   chain.nodes.pass(20 * kMillisecond_ns);
-  for (const char name : std::string("bcdefg")) EXPECT_TRUE(chain.nodes.body_at(name, chain.id) == chain.body);
+  for (const char name : std::string("bcdefg"))
+    EXPECT_TRUE(chain.nodes.body_at(name, chain.id) == chain.body);
   chain.nodes.expect_clean();
 }
 

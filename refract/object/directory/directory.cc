@@ -7,8 +7,8 @@
 #include "refract/base/hash.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
-#include "refract/object/directory/directory_outside.h"
 #include "refract/object/directory/directory_broadcast.h"
+#include "refract/object/directory/directory_outside.h"
 #include "refract/object/directory/directory_ranker.h"
 
 namespace refract::object {

@@ -144,8 +144,7 @@ Code Directory::State::Broadcaster::make_plan(Sending& sending, const Located& l
     (is_holder ? sending.receivers : others).push_back(member);
   }
   sending.receivers.insert(sending.receivers.end(), others.begin(), others.end());
-  sending.shape =
-      broadcast_shape(sending.receivers.size(), located.parts.filled_bytes(), paths_of(sending));
+  sending.shape = broadcast_shape(sending.receivers.size(), located.parts.filled_bytes(), paths_of(sending));
   return Code::kOk;
 }
 
@@ -154,8 +153,7 @@ BroadcastPaths Directory::State::Broadcaster::paths_of(const Sending& sending) c
   BroadcastPaths paths;
   for (const MemberIndex member : sending.members) {
     const Peer& peer = *state.by_index[member];
-    const uint64_t round_trip_ns =
-        peer.path.round_trip_ns() != 0 ? peer.path.round_trip_ns() : peer.hello_ns;
+    const uint64_t round_trip_ns = peer.path.round_trip_ns() != 0 ? peer.path.round_trip_ns() : peer.hello_ns;
     if (round_trip_ns != 0 && (paths.round_trip_ns == 0 || round_trip_ns < paths.round_trip_ns)) {
       paths.round_trip_ns = round_trip_ns;
     }
@@ -227,9 +225,8 @@ Task<> Directory::State::Broadcaster::send_to(uint64_t number, MemberIndex membe
     const Use use(state, session);
     const wire::BringRequest request = request_of(*sending, before.size(), now_ns);
     const CallFront front({struct_bytes(request), text_bytes(sending->id), std::as_bytes(std::span(before))});
-    const runtime::OpResult reply =
-        co_await session.call({.method = static_cast<uint16_t>(Method::kBring), .head = front.bytes()},
-                              sending->until_ns);
+    const runtime::OpResult reply = co_await session.call(
+        {.method = static_cast<uint16_t>(Method::kBring), .head = front.bytes()}, sending->until_ns);
     if (reply.value != 0) co_return settle(number, member, told_of_node(reply.code));
     if (session.state() == rpc::Session::State::kOpen) {
       co_return settle(number, member, Code::kDeadlineExceeded);
@@ -266,13 +263,11 @@ void Directory::State::Broadcaster::bring(const rpc::Responder& from, std::span<
 }
 
 Code Directory::State::Broadcaster::take_course(const wire::BringRequest& request,
-                                                std::span<const std::byte> members,
-                                                Course& course) const {
+                                                std::span<const std::byte> members, Course& course) const {
   if (members.size() != request.forebears) return Code::kMalformed;
-  const bool is_sound = request.birth != 0 && request.plan != 0 &&
-                        request.forebears <= wire::BringRequest::kForebearsMax &&
-                        request.piece_bytes >= kBroadcastPieceMin &&
-                        request.piece_bytes <= kBroadcastPieceMax;
+  const bool is_sound =
+      request.birth != 0 && request.plan != 0 && request.forebears <= wire::BringRequest::kForebearsMax &&
+      request.piece_bytes >= kBroadcastPieceMin && request.piece_bytes <= kBroadcastPieceMax;
   if (!is_sound) return Code::kInvalidArgument;
   course.list_version = request.list_version;
   course.plan = request.plan;

@@ -81,8 +81,7 @@ struct Directory::State::Broadcaster {
   [[nodiscard]] Code take_course(const wire::BringRequest& request, std::span<const std::byte> members,
                                  Course& course) const;
   [[nodiscard]] Code add_forebears(std::span<const MemberIndex> members, Course& course) const;
-  void take_order(const std::string& id, Course course,
-                  std::function<void(Code)> done);
+  void take_order(const std::string& id, Course course, std::function<void(Code)> done);
   [[nodiscard]] Code outcome_of(const Order& order, Code code) const;
 
   std::map<uint64_t, std::unique_ptr<Sending>> sendings_;

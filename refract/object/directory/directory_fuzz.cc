@@ -140,6 +140,8 @@ class World {
       default:
         if (what == 15 || what == 23) return rank(input, what == 23);
         if (what == 31 || what == 39) return broadcast(input, what == 39);
+        if (what == 47) return order(input);
+        if (what == 55 || what == 63) return follow(input, what == 55);
         ends_at_once_ = what > 250;
         return node_.settle();
     }
@@ -170,6 +172,51 @@ class World {
       return;
     }
     start(caller, method, body, true);
+  }
+  // An order of a broadcast, of members of the list or others.
+  void order(Input& input) {
+    Caller& caller = members_[input.byte() % 2];
+    const std::string& id = ids_[input.byte() % ids_.size()];
+    const auto object = node_.owner().store.find(test::as_bytes(id));
+    const uint8_t birth = input.byte();
+    const uint8_t forebears = input.byte();
+    const std::string rest = input.text();
+    const wire::BringRequest request{.list_version = node_.list.version,
+                                     .birth = birth == 0 && object ? object->birth : birth,
+                                     .plan = input.byte(),
+                                     .timeout_ms = input.byte() * 100U,
+                                     .piece_bytes = 64 * 1024,
+                                     .id_bytes = test::short_of(id.size()),
+                                     .forebears = forebears,
+                                     .reserved = {}};
+    start(caller, static_cast<uint16_t>(Method::kBring), test::body_of(request, id + rest), true);
+  }
+  // Of what is here, or coming here, or neither; or how much of it is.
+  void follow(Input& input, bool begins) {
+    Caller& caller = members_[input.byte() % 2];
+    const uint8_t number = input.byte();
+    if (!begins) {
+      const wire::ProgressRequest progress{.transfer = number % 4U, .least = input.byte() * 1000U};
+      return start(caller, static_cast<uint16_t>(wire::TransferMethod::kProgress), test::body_of(progress),
+                   true);
+    }
+    const std::string& id = ids_[number % ids_.size()];
+    const auto object = node_.owner().store.find(test::as_bytes(id));
+    const uint8_t how = input.byte();
+    const wire::FollowRequest request{
+        .transfer = {.birth = object ? object->birth : how,
+                     .body_bytes = object ? object->parts.body_bytes : how,
+                     .offset = 0,
+                     .metadata_bytes = object ? object->parts.metadata_bytes : 0,
+                     .bytes = how % 2 == 0 ? uint32_t{0} : uint32_t{how},
+                     .id_bytes = test::short_of(id.size()),
+                     .by = how % 2 == 0 ? wire::TransferBy::kReads : wire::TransferBy::kMessages,
+                     .wants_digest = 0,
+                     .reserved = {}},
+        .plan = input.byte(),
+        .wait_ms = input.byte() * 10U,
+        .reserved = 0};
+    start(caller, static_cast<uint16_t>(wire::TransferMethod::kFollow), test::body_of(request, id), true);
   }
   // What cannot be guessed here: births and lengths of what the node has, where the input has no body at all,
   // and numbers of transfers, where it has 0.

@@ -121,6 +121,40 @@ TEST_F(RoleTest, a_node_without_a_list_answers_nothing) {
   }
 }
 
+// Orders that no plan gives.
+TEST_F(HostileMemberTest, an_order_of_a_broadcast_that_makes_no_sense_is_refused) {
+  const ToldNode::Peer peer = node.connect();
+  (void)hello(peer);
+  const wire::BringRequest good{.list_version = kVersion,
+                                .birth = 7,
+                                .plan = 3,
+                                .timeout_ms = 100,
+                                .piece_bytes = 64 * 1024,
+                                .id_bytes = test::short_of(id.size()),
+                                .forebears = 2,
+                                .reserved = {}};
+  const auto answer = [&](const wire::BringRequest& request, std::string_view members) {
+    return node.call(peer, Method::kBring, test::body_of(request, id + std::string(members))).code;
+  };
+  EXPECT_EQ(answer(good, "\x01"), Code::kMalformed) << "one is missing";
+  EXPECT_EQ(answer(good, std::string_view("\x01\x00", 2)), Code::kInvalidArgument) << "it is itself";
+  EXPECT_EQ(answer(good, "\x01\x01"), Code::kInvalidArgument) << "twice";
+  EXPECT_EQ(answer(good, "\x01\x07"), Code::kInvalidArgument) << "no member";
+  const auto with = [&](auto change) {
+    wire::BringRequest request = good;
+    change(request);
+    return answer(request, "\x01\x02");
+  };
+  EXPECT_EQ(with([](auto& one) { one.birth = 0; }), Code::kInvalidArgument);
+  EXPECT_EQ(with([](auto& one) { one.plan = 0; }), Code::kInvalidArgument);
+  EXPECT_EQ(with([](auto& one) { one.piece_bytes = 1; }), Code::kInvalidArgument);
+  EXPECT_EQ(with([](auto& one) { one.piece_bytes = 1U << 31; }), Code::kInvalidArgument);
+  EXPECT_EQ(with([](auto& one) { one.reserved[4] = 1; }), Code::kMalformed);
+  EXPECT_EQ(with([](auto& one) { one.id_bytes = 0; }), Code::kInvalidArgument);
+  EXPECT_EQ(with([](auto& one) { one.forebears = 9; }), Code::kMalformed);
+  EXPECT_EQ(with([](auto&) {}), Code::kUnavailable) << "its home has not heard from all";
+}
+
 TEST_F(HostileMemberTest, nothing_but_hello_comes_first) {
   const ToldNode::Peer peer = node.connect();
   for (const auto& [method, body] : calls()) {

@@ -117,8 +117,8 @@ Task<> Directory::State::look(Search& search) {
   search.code = Code::kUnavailable;
 }
 
-// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too late
-// for another one.
+// Another attempt follows no plan: what others get by that does not wait for this member. False: it is too
+// late for another one.
 bool Directory::State::take_course_back(Search& search) const {
   const Course* const course = broadcaster->course_of(search.id, std::exchange(search.wish.plan, 0));
   return course == nullptr || parts.shard.now_ns() < course->until_ns;
@@ -444,13 +444,12 @@ Task<Code> Directory::State::pull(std::vector<Peer*> givers, Pull pull) {
 void Directory::State::begin_arrival(const Pull& pull, const Creation& made,
                                      std::optional<Arrivals::Entry>& arrival) const {
   if (parts.arrivals == nullptr || pull.wish.is_checked) return;
-  arrival.emplace(*parts.arrivals,
-                  Arrivals::Arrival{.id = pull.id,
-                                    .birth = pull.birth,
-                                    .parts = made.parts,
-                                    .plan = pull.forebears > 0 ? pull.wish.plan : 0,
-                                    .object = made.object,
-                                    .room = parts.store.room_of(made)});
+  arrival.emplace(*parts.arrivals, Arrivals::Arrival{.id = pull.id,
+                                                     .birth = pull.birth,
+                                                     .parts = made.parts,
+                                                     .plan = pull.forebears > 0 ? pull.wish.plan : 0,
+                                                     .object = made.object,
+                                                     .room = parts.store.room_of(made)});
 }
 
 Task<Code> Directory::State::transfer(const Pull& pull, Creation made,

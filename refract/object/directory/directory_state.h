@@ -223,7 +223,7 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   std::unordered_map<uint64_t, Caller> callers;  // By session.
   struct Ranker;                                 // directory_ranker.h
   std::unique_ptr<Ranker> ranker;
-  struct Broadcaster;                            // directory_broadcast.h
+  struct Broadcaster;  // directory_broadcast.h
   std::unique_ptr<Broadcaster> broadcaster;
   HomeTable table;
   std::unordered_map<std::string, std::map<MemberIndex, uint64_t>> watchers;  // Members to tell, until when.

@@ -175,8 +175,8 @@ struct DirectoryTypes {
     uint64_t birth = 0;
     ObjectParts parts;
     PullWish wish = {};
-    uint64_t stream = 0;   // Of the search.
-    size_t forebears = 0;  // Of its givers, the first: the object is coming to them, too.
+    uint64_t stream = 0;          // Of the search.
+    size_t forebears = 0;         // Of its givers, the first: the object is coming to them, too.
     uint64_t piece_bytes = kMiB;  // At most.
   };
   // The part of a broadcast's plan that one member follows.
@@ -185,9 +185,10 @@ struct DirectoryTypes {
     uint64_t plan = 0;
     uint64_t birth = 0;
     uint64_t piece_bytes = 0;
-    uint64_t until_ns = 0;               // Behind it no other attempt begins.
-    std::vector<std::string> forebears;  // To which it comes, too; that from which it comes here is the first.
-    std::string root;                    // Has it. None: this member should have it.
+    uint64_t until_ns = 0;  // Behind it no other attempt begins.
+    std::vector<std::string>
+        forebears;     // To which it comes, too; that from which it comes here is the first.
+    std::string root;  // Has it. None: this member should have it.
   };
   // What is being pulled.
   struct Pulling {

@@ -162,9 +162,9 @@ static_assert(sizeof(BindRequest) == 24);
 
 // kBring: BringRequest | id | members, a byte each -> nothing, when it is here. The caller's client wants a
 // copy there. It comes from the first of these members, to which it is coming itself, else from the next one;
-// the last one has it. Of none: the one that is asked should have it. kExists: another birth is here. kCancelled: this one was deleted. kNotFound: none of
-// them brought it. kNoSpace. kUnavailable: the home of the id was not reached, or one that may have it.
-// kOverloaded.
+// the last one has it. Of none: the one that is asked should have it. kExists: another birth is here.
+// kCancelled: this one was deleted. kNotFound: none of them brought it. kNoSpace. kUnavailable: the home of
+// the id was not reached, or one that may have it. kOverloaded.
 struct BringRequest {
   uint64_t list_version;
   uint64_t birth;

@@ -187,6 +187,20 @@ TEST(DirectoryFormat, the_page_shows_how_copies_are_bound) {
                                            .text("apple"));
 }
 
+TEST(DirectoryFormat, the_page_shows_an_order_of_a_broadcast) {
+  expect_page_shows("### bring in hex", Bytes()
+                                            .add(BringRequest{.list_version = kList,
+                                                              .birth = apple(),
+                                                              .plan = 0x0102'0304'0506'0709,
+                                                              .timeout_ms = 30'000,
+                                                              .piece_bytes = 64 * 1024,
+                                                              .id_bytes = 5,
+                                                              .forebears = 2,
+                                                              .reserved = {}})
+                                            .text("apple")
+                                            .text("\x03\x01"));
+}
+
 TEST(DirectoryFormat, the_page_shows_how_a_member_estimates) {
   expect_page_shows("### estimate in hex",
                     Bytes()
@@ -221,6 +235,7 @@ TEST(DirectoryFormat, numbers_of_methods_and_kinds_stay_as_they_are) {
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kAppeared), 0x607);
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kCopies), 0x608);
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kBind), 0x609);
+  EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kBring), 0x60b);
   EXPECT_EQ(static_cast<uint16_t>(DirectoryMethod::kEstimate), 0x60a);
   EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kGone), 2);
   EXPECT_EQ(static_cast<uint8_t>(ChangeKind::kUnclaims), 4);

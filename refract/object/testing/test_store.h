@@ -151,8 +151,8 @@ class StoreWorld {
   void empty() {
     readers.let_go_of_all();
     for (const ObjectStore::OpenCreation& open : store().creations()) {
-      const Code code = open.is_pulled ? store().end_pull(open.id, open.birth)
-                                       : store().end_creation(open.id, open.birth);
+      const Code code =
+          open.is_pulled ? store().end_pull(open.id, open.birth) : store().end_creation(open.id, open.birth);
       REFRACT_CHECK(code == Code::kOk);
     }
     for (const auto& [id, object] : objects()) REFRACT_CHECK(store().erase(id_of(id), 0).has_value());

@@ -63,8 +63,8 @@ struct TransferOrder {
   bool is_checked = false;  // The holders' digests of what came are compared.
   TransferLimits limits = {};
   Arrivals::Entry* arrival = nullptr;  // Told of what has come. Null: nothing is.
-  uint64_t plan = 0;      // 0: it follows none.
-  size_t forebears = 0;   // Of the sources, the first: those that follow the same plan.
+  uint64_t plan = 0;                   // 0: it follows none.
+  size_t forebears = 0;                // Of the sources, the first: those that follow the same plan.
 };
 
 // What one member has done for it.

@@ -125,8 +125,8 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   Code code_ = Code::kOk;
   uint64_t transfer_number_ = 0;  // 0: none is open there.
   uint64_t progress_ns_ = 0;
-  uint64_t ready_ = 0;  // What can be asked of it.
-  uint64_t news_ns_ = 0;  // When it had more than before.
+  uint64_t ready_ = 0;                                           // What can be asked of it.
+  uint64_t news_ns_ = 0;                                         // When it had more than before.
   std::array<uint64_t, wire::kProgressCalls> progress_calls_{};  // Under way; 0: none.
   size_t progress_under_way_ = 0;
   uint64_t asked_ready_ = 0;  // So much the last of them waits for.

@@ -75,8 +75,7 @@ void TransferGiver::tell_all() {
   for (auto& [session, all] : open_) {
     for (Open& open : all) {
       const auto is_same = [&](const Arrivals::Arrival& one) { return is_of(open.bytes, one); };
-      const Arrivals::Arrival* const arrival =
-          open.is_arriving ? parts_.arrivals->find_if(is_same) : nullptr;
+      const Arrivals::Arrival* const arrival = open.is_arriving ? parts_.arrivals->find_if(is_same) : nullptr;
       if (arrival != nullptr) open.ready = arrival->ready;
       answer_askers(open, now_ns);
     }
@@ -95,7 +94,8 @@ void TransferGiver::tell_all() {
 
 void TransferGiver::follow(const rpc::Responder& from, std::span<const std::byte> body) {
   const auto request = take<wire::FollowRequest>(body);
-  if (!request || !is_sound(request->transfer) || request->plan == 0 || request->reserved != 0) return answer(from, Code::kMalformed);
+  if (!request || !is_sound(request->transfer) || request->plan == 0 || request->reserved != 0)
+    return answer(from, Code::kMalformed);
   TakenId id;
   const Code taken = id.take_last(body, request->transfer.id_bytes);
   if (taken != Code::kOk) return answer(from, taken);
@@ -105,10 +105,11 @@ void TransferGiver::follow(const rpc::Responder& from, std::span<const std::byte
   if (request->wait_ms == 0) return answer(from, Code::kNotFound);
   if (waiting_.size() >= kWaitingMax) return answer(from, Code::kOverloaded);
   const uint64_t wait_ns = request->wait_ms * kMillisecond_ns;
-  waiting_.push_back({.from = from,
-                      .request = *request,
-                      .id = std::string(id.text()),
-                      .due_ns = moment_after(parts_.shard.now_ns(), std::min(wait_ns, wire::kFollowWait_ns))});
+  waiting_.push_back(
+      {.from = from,
+       .request = *request,
+       .id = std::string(id.text()),
+       .due_ns = moment_after(parts_.shard.now_ns(), std::min(wait_ns, wire::kFollowWait_ns))});
   start_late_timer();
 }
 

@@ -89,10 +89,9 @@ static_assert(sizeof(DataRequest) == 24 && sizeof(DigestReply) == 8 && sizeof(Do
 
 // kFollow: FollowRequest | id -> FollowReply, then pieces and bytes as of kTransfer: of the `bytes` that were
 // asked for, those in front of `ready`. An object that is on its way to the holder is given, too, if it
-// follows the same plan, or none. Where it is not here, the answer may take `wait_ms`, kFollowWait_ns at most:
-// it may be about to come.
-// kDone and kDigest as of kTransfer, and kData in front of `ready`. kInvalidated, to any of them: it does not
-// come to this holder any more.
+// follows the same plan, or none. Where it is not here, the answer may take `wait_ms`, kFollowWait_ns at
+// most: it may be about to come. kDone and kDigest as of kTransfer, and kData in front of `ready`.
+// kInvalidated, to any of them: it does not come to this holder any more.
 struct FollowRequest {
   TransferRequest transfer;
   uint64_t plan;  // Not 0.

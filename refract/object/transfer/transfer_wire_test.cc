@@ -58,11 +58,39 @@ TEST(TransferFormat, the_page_shows_how_it_continues_and_ends) {
   expect_page_shows("### done in hex", test::body_of(DoneRequest{5}));
 }
 
+TEST(TransferFormat, the_page_shows_how_what_is_coming_is_followed) {
+  const FollowRequest request{.transfer = {.birth = birth_of(test::as_bytes("apple"), 0x1122'3344'5566'7788),
+                                           .body_bytes = 2 * kMiB,
+                                           .offset = 0,
+                                           .metadata_bytes = 0,
+                                           .bytes = 0,
+                                           .id_bytes = 5,
+                                           .by = TransferBy::kReads,
+                                           .wants_digest = 0,
+                                           .reserved = {}},
+                              .plan = 0x0102'0304'0506'0709,
+                              .wait_ms = 1000,
+                              .reserved = 0};
+  expect_page_shows("### follow in hex", test::body_of(request, "apple"));
+  const FollowReply reply{.transfer = {.transfer = 5, .digest = 0, .pieces = 1, .reserved = 0},
+                          .ready = 64 * kKiB};
+  const TransferPiece piece{.address = RemotePointer::at(0x8002, 0).bits,
+                            .key = 0x1122'3344'5566'7700,
+                            .offset = 0,
+                            .bytes = 2 * kMiB};
+  expect_page_shows("### Its answer in hex", test::body_of(reply, test::body_of(piece)));
+  expect_page_shows("### progress in hex",
+                    test::body_of(ProgressRequest{.transfer = 5, .least = 128 * kKiB}));
+  expect_page_shows("### The answer of progress in hex", test::body_of(ProgressReply{128 * kKiB}));
+}
+
 TEST(TransferFormat, numbers_of_methods_stay_as_they_are) {
   EXPECT_EQ(static_cast<uint16_t>(TransferMethod::kTransfer), 0x610);
   EXPECT_EQ(static_cast<uint16_t>(TransferMethod::kData), 0x611);
   EXPECT_EQ(static_cast<uint16_t>(TransferMethod::kDone), 0x612);
   EXPECT_EQ(static_cast<uint16_t>(TransferMethod::kDigest), 0x613);
+  EXPECT_EQ(static_cast<uint16_t>(TransferMethod::kFollow), 0x614);
+  EXPECT_EQ(static_cast<uint16_t>(TransferMethod::kProgress), 0x615);
   EXPECT_EQ(static_cast<uint8_t>(TransferBy::kMessages), 1);
   EXPECT_EQ(static_cast<uint8_t>(TransferBy::kReads), 2);
 }
