@@ -98,7 +98,7 @@ Reported<std::string> BroadcastRoot::ask_all(Order order, uint64_t number) {
 }
 
 Reported<double> BroadcastRoot::by_objects(uint64_t number) {
-  const Reported<double> seconds = seconds_of_broadcast(objects_, number);
+  Reported<double> seconds = seconds_of_broadcast(objects_, number);
   if (!seconds) return seconds;
   if (const auto checked = ask_all(Order::kCheck, number); !checked) return report(checked.error());
   return seconds;
