@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "bench/bars/bars.h"
-#include "bench/bars/loaded_node.h"
 #include "bench/bars/object_node.h"
 #include "bench/measure/tcp_socket.h"
 #include "bench/sides/private_node.h"
@@ -30,54 +29,19 @@ namespace {
 class TwoNodes {
  public:
   [[nodiscard]] static Reported<std::unique_ptr<TwoNodes>> start(const BarRun& run, uint64_t bytes) {
-    auto two = std::unique_ptr<TwoNodes>(new TwoNodes);
-    Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
-    if (!folder) return report(folder.error());
-    const std::string secret = folder->path() + "/secret";
-    if (const Reported<> written = write_node_secret(secret, "what the nodes of a benchmark know\n");
-        !written)
-      return report(written.error());
-    std::array<uint16_t, 2> ports{};
-    for (uint16_t& port : ports) {
-      const Reported<uint16_t> found = free_port();
-      if (!found) return report(found.error());
-      port = *found;
-    }
-    const std::string list = fmt::format("version=1,a=127.0.0.1:{},b=127.0.0.1:{}", ports[0], ports[1]);
-    for (size_t i = 0; i < ports.size(); ++i) {
-      Reported<PrivateNode> node =
-          PrivateNode::start({.program = run.options.node_program,
-                              .memory_limit_bytes = node_memory_bytes(1000),
-                              .is_bound = false,
-                              .listen_address = "127.0.0.1",
-                              .objects_limit_bytes = bytes + 64 * kMiB,
-                              .listen_port = ports[i],
-                              .further = {"--cluster-nodes", list, "--cluster-self", i == 0 ? "a" : "b",
-                                          "--cluster-secret-file", secret}});
-      if (!node) return report(node.error());
-      Reported<Client> client = connect_to(*node);
-      if (!client) return report(client.error());
-      Reported<Objects> objects = client->objects();
-      if (!objects) return report(objects.error());
-      two->ends_[i].emplace(ObjectNode{*std::move(node), *std::move(client), *objects});
-    }
-    two->folder_.emplace(std::move(*folder));
-    return two;
+    Reported<ListedNodes> listed = start_listed_nodes(run, 2, bytes + 64 * kMiB);
+    if (!listed) return report(listed.error());
+    return std::unique_ptr<TwoNodes>(new TwoNodes(std::move(*listed)));
   }
 
-  [[nodiscard]] Objects& maker() { return ends_[0]->objects; }
-  [[nodiscard]] Objects& puller() { return ends_[1]->objects; }
+  [[nodiscard]] Objects& maker() { return listed_.nodes[0].objects; }
+  [[nodiscard]] Objects& puller() { return listed_.nodes[1].objects; }
   // Under a name of their own, once the nodes have heard from each other.
   [[nodiscard]] Reported<> make(uint64_t first, uint64_t count, uint64_t bytes) {
     std::vector<std::byte> body(bytes);
     for (uint64_t i = 0; i < count; ++i) {
       fill_body(body, first + i);
-      Code code = Code::kAway;
-      for (int attempt = 0; attempt < 1000 && code == Code::kAway; ++attempt) {
-        if (attempt > 0) sleep_ns(10 * kMillisecond_ns);
-        code = maker().put(object_id(first + i), Bytes(std::span<const std::byte>(body))).code();
-      }
-      if (code != Code::kOk) return failed("put of an object", code);
+      if (const Reported<> made = put_listed(maker(), first + i, body); !made) return made;
     }
     return {};
   }
@@ -102,9 +66,8 @@ class TwoNodes {
   }
 
  private:
-  TwoNodes() = default;
-  std::optional<test::TemporaryFolder> folder_;
-  std::array<std::optional<ObjectNode>, 2> ends_;
+  explicit TwoNodes(ListedNodes listed) : listed_(std::move(listed)) {}
+  ListedNodes listed_;
 };
 
 // The same bytes asked for with one short message each, and sent by a thread that has them in memory.

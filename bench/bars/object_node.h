@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bench/bars/bars.h"
 #include "bench/sides/private_node.h"
@@ -24,6 +25,23 @@ struct ObjectNode {
 // With room for `entries` and for so many bytes of objects.
 [[nodiscard]] Reported<ObjectNode> start_object_node(const BarRun& run, uint64_t entries,
                                                      uint64_t objects_limit_bytes);
+
+// Some nodes of one list over TCP on loopback, named a, b, and so on. No process of them is bound.
+struct ListedNodes {
+  test::TemporaryFolder folder;  // Has what the nodes know.
+  std::vector<ObjectNode> nodes;
+};
+[[nodiscard]] Reported<ListedNodes> start_listed_nodes(const BarRun& run, size_t count,
+                                                       uint64_t objects_limit_bytes);
+// Puts an object; until the id's home has heard from all nodes it waits.
+[[nodiscard]] Reported<> put_listed(Objects& objects, uint64_t number, std::span<const std::byte> body);
+// Seconds until all nodes of the list have a copy of it.
+[[nodiscard]] Reported<double> seconds_of_broadcast(Objects& objects, uint64_t number);
+// Of a pull by the node itself.
+[[nodiscard]] Reported<double> seconds_of_pull(Objects& objects, uint64_t number);
+// Until this node has heard from all others and they from each other: makes an object with this number and
+// brings it to all.
+[[nodiscard]] Reported<> await_others(Objects& objects, uint64_t number);
 
 [[nodiscard]] std::string object_id(uint64_t number);
 // So many bytes that follow from the number.

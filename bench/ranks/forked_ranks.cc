@@ -93,6 +93,9 @@ class ForkedRanks final : public Ranks {
   [[nodiscard]] Reported<> receive(size_t /*from*/, std::span<std::byte> /*bytes*/) override {
     return report(Code::kUnsupported, "forks have no messages of MPI");
   }
+  [[nodiscard]] Reported<> broadcast(std::span<std::byte> /*bytes*/) override {
+    return report(Code::kUnsupported, "forks have no messages of MPI");
+  }
   void give_up() noexcept override {
     sockets_.clear();
     for (test::Process& process : processes_) (void)process.wait();

@@ -90,6 +90,12 @@ class MpiRanks final : public Ranks {
       return failed_call("MPI_Recv");
     return {};
   }
+  [[nodiscard]] Reported<> broadcast(std::span<std::byte> bytes) override {
+    if (bytes.size() > INT_MAX) return report(Code::kTooLarge, "too many bytes for MPI_Bcast");
+    if (MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
+      return failed_call("MPI_Bcast");
+    return {};
+  }
   void give_up() noexcept override { MPI_Abort(MPI_COMM_WORLD, 1); }
 
  private:

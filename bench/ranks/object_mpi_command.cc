@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "bench/measure/measure.h"
+#include "bench/ranks/broadcast_ranks.h"
 #include "bench/ranks/object_ranks.h"
 #include "bench/report/command.h"
 #include "bench/sides/private_node.h"
@@ -22,6 +23,7 @@ struct ObjectMpiCommand final : public BenchCommand {
   RanksOptions options;
   int ranks = 0;  // Forks; 0: those of MPI.
   bool is_small = false;
+  bool is_broadcast = false;
 
   ObjectMpiCommand()
       : BenchCommand("object-mpi", "pulls of objects between nodes, one of each rank of an MPI program") {}
@@ -49,6 +51,12 @@ void ObjectMpiCommand::describe(arguments::Command& app) {
            .help =
                "two forks, at the two ends of a path of 0.1 ms there and back through a network namespace; "
                "needs root"});
+  app.add({.names = "--spin",
+           .to = &options.spin,
+           .help = "the knob server.spin of the nodes, such as 0ns where there are more of them than cores"});
+  app.add({.names = "--broadcast",
+           .to = &is_broadcast,
+           .help = "rank 0 gives one object to all others, beside MPI_Bcast and one pull"});
   app.add({.names = "--smoke", .to = &is_small, .help = "two sizes and one turn: whether everything runs"});
   app.add({.names = "--node-program",
            .to = &options.node_program,
@@ -59,7 +67,10 @@ Reported<> settle(ObjectMpiCommand& command) {
   RanksOptions& options = command.options;
   if (options.is_apart && command.ranks != 2)
     return report(Code::kInvalidArgument, "--apart is for two forks", "give --ranks 2");
-  if (options.sizes.empty()) options.sizes = times(kKiB, 64 * kMiB, 4);
+  if (options.is_apart && command.is_broadcast)
+    return report(Code::kInvalidArgument, "--apart is for pulls",
+                  "leave one of --apart and --broadcast away");
+  if (options.sizes.empty()) options.sizes = times((command.is_broadcast ? 64 : 1) * kKiB, 64 * kMiB, 4);
   if (options.node_program.empty()) options.node_program = default_node_program();
   if (!command.is_small) return {};
   options.sizes = {kKiB, 256 * kKiB};
@@ -126,10 +137,89 @@ Findings findings_of(const std::vector<RanksPoint>& points, const Ranks& ranks) 
   return findings;
 }
 
+// --- Broadcasts ---
+
+double median_of(const BroadcastPoint& point, BroadcastWay way) {
+  return spread_of(point.seconds[static_cast<size_t>(way)]).median;
+}
+
+// Ours by another way, where that was measured.
+std::string share_text(const BroadcastPoint& point, BroadcastWay way) {
+  if (point.seconds[static_cast<size_t>(way)].empty()) return "";
+  return fmt::format("  {:.2f} of {}", median_of(point, BroadcastWay::kObjects) / median_of(point, way),
+                     text(way));
+}
+
+std::string lines_of(const std::vector<BroadcastPoint>& points, const Ranks& ranks) {
+  std::string lines = fmt::format(
+      "{} ranks{}; rank 0 gives one object to all others; ms, the median of the turns and their range\n"
+      "broadcast: until all have a sealed copy; MPI_Bcast: the bytes alone, until all have said that they "
+      "are there\n\n"
+      "{:<9}",
+      ranks.count(), ranks.has_messages() ? " of MPI" : ", forks", "object");
+  for (const BroadcastWay way : kBroadcastWays) {
+    if (!points.front().seconds[static_cast<size_t>(way)].empty())
+      lines += fmt::format("  {:<22}", text(way));
+  }
+  lines += "  broadcast\n";
+  for (const BroadcastPoint& point : points) {
+    lines += fmt::format("{:<9}", size_text(point.bytes));
+    for (const std::vector<double>& seconds : point.seconds) {
+      if (seconds.empty()) continue;
+      const Spread spread = spread_of(seconds);
+      lines += fmt::format("  {:<22}", fmt::format("{:.4g} ({:.4g}..{:.4g})", spread.median * 1e3,
+                                                   spread.min * 1e3, spread.max * 1e3));
+    }
+    lines += share_text(point, BroadcastWay::kMpi) + share_text(point, BroadcastWay::kPull) + "\n";
+  }
+  return lines;
+}
+
+Findings findings_of(const std::vector<BroadcastPoint>& points, const Ranks& ranks) {
+  Findings findings = findings_here("object-mpi", "broadcasts to the nodes of ranks",
+                                    {{"ranks", ranks.count()}, {"mpi", ranks.has_messages()}});
+  Section section{
+      .title = "broadcasts of objects",
+      .how = "broadcast until all have a sealed copy, MPI_Bcast the bytes alone, one pull by rank 1",
+      .axis = "bytes of an object"};
+  for (const BroadcastWay way : kBroadcastWays) {
+    for (const BroadcastPoint& point : points) {
+      const std::vector<double>& seconds = point.seconds[static_cast<size_t>(way)];
+      if (seconds.empty()) continue;
+      Series& series = section.series_of("time", text(way), "s");
+      series.is_reference = way != BroadcastWay::kObjects;
+      series.points.push_back(
+          {.x = static_cast<double>(point.bytes), .place = size_text(point.bytes), .samples = seconds});
+    }
+  }
+  findings.sections.push_back(std::move(section));
+  return findings;
+}
+
+// --- Ranks ---
+
+Reported<> follow_rank_0(const ObjectMpiCommand& command, Ranks& ranks) {
+  return command.is_broadcast ? take_broadcasts(ranks, command.options)
+                              : hold_objects(ranks, command.options);
+}
+
+template <typename Point>
+Reported<Found> found_of(const Reported<std::vector<Point>>& points, Ranks& ranks, bool is_shown) {
+  if (!points) {
+    std::fprintf(stderr, "rank 0: %s\n", points.error().to_string().c_str());
+    ranks.give_up();
+    return report(points.error());
+  }
+  if (is_shown) fmt::print("{}\n", lines_of(*points, ranks));
+  Found found;
+  found.findings = findings_of(*points, ranks);
+  return found;
+}
+
 Reported<std::unique_ptr<Ranks>> ranks_of(const ObjectMpiCommand& command) {
   if (command.ranks == 0) return join_mpi();
   return fork_ranks(static_cast<size_t>(command.ranks), [&command](Ranks& ranks) {
-    const Reported<> held = hold_objects(ranks, command.options);
+    const Reported<> held = follow_rank_0(command, ranks);
     if (!held) std::fprintf(stderr, "rank %zu: %s\n", ranks.index(), held.error().to_string().c_str());
     return held ? 0 : 1;
   });
@@ -144,23 +234,15 @@ Reported<Found> ObjectMpiCommand::run(const arguments::Command& /*app*/, bool is
     return report(Code::kInvalidArgument, "one rank has no other to pull from", "mpirun -np 2 or more");
   }
   if (all.index() != 0) {
-    const Reported<> held = hold_objects(all, options);
+    const Reported<> held = follow_rank_0(*this, all);
     if (held) return Found{};
     // Giving up may end this process before it says why.
     std::fprintf(stderr, "rank %zu: %s\n", all.index(), held.error().to_string().c_str());
     all.give_up();
     return report(held.error());
   }
-  const Reported<std::vector<RanksPoint>> points = measure_pulls(all, options);
-  if (!points) {
-    std::fprintf(stderr, "rank 0: %s\n", points.error().to_string().c_str());
-    all.give_up();
-    return report(points.error());
-  }
-  if (is_shown) fmt::print("{}\n", lines_of(*points, all));
-  Found found;
-  found.findings = findings_of(*points, all);
-  return found;
+  if (is_broadcast) return found_of(measure_broadcasts(all, options), all, is_shown);
+  return found_of(measure_pulls(all, options), all, is_shown);
 }
 
 }  // namespace

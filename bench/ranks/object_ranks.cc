@@ -63,21 +63,16 @@ uint64_t bytes_of(std::span<const RankShape> shapes) noexcept {
 }
 
 RankNodeOptions node_of(const RanksOptions& options, std::span<const RankShape> shapes) {
-  return {.program = options.node_program, .objects_bytes = bytes_of(shapes), .is_apart = options.is_apart};
+  return {.program = options.node_program,
+          .objects_bytes = bytes_of(shapes),
+          .spin = options.spin,
+          .is_apart = options.is_apart};
 }
 
-// Nodes that have just started have not all heard from each other.
 Reported<> make(Objects& objects, uint64_t number, uint64_t bytes) {
-  constexpr int kAttempts = 3000;
   std::vector<std::byte> body(bytes);
   fill_body(body, number);
-  Code code = Code::kAway;
-  for (int attempt = 0; attempt < kAttempts && code == Code::kAway; ++attempt) {
-    if (attempt > 0) sleep_ns(10 * kMillisecond_ns);
-    code = objects.put(object_id(number), Bytes(std::span<const std::byte>(body))).code();
-  }
-  if (code != Code::kOk) return failed("put of an object", code);
-  return {};
+  return put_listed(objects, number, body);
 }
 
 // Rank 0.

@@ -32,6 +32,7 @@ struct RanksOptions {
   int turns = 5;                    // That count, behind one that does not.
   uint64_t turn_bytes = 16 * kMiB;  // Of each way and size, but at most 64 objects, and one of each holder.
   std::string node_program;
+  std::string spin = {};  // RankNodeOptions::spin
   bool is_apart = false;  // RankNodeOptions::is_apart
 };
 

@@ -136,6 +136,7 @@ Reported<RankNode> start_rank_node(Ranks& ranks, const RankNodeOptions& options)
   Reported<PrivateNode> node = PrivateNode::start(
       {.program = options.program,
        .memory_limit_bytes = node_memory_bytes(1000),
+       .spin = options.spin,
        .is_bound = false,
        .listen_address = (*addresses)[ranks.index()],
        .objects_limit_bytes = options.objects_bytes + kSlackBytes,

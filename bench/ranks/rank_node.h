@@ -25,6 +25,7 @@ struct RankNode {
 struct RankNodeOptions {
   std::string program;         // refractd
   uint64_t objects_bytes = 0;  // Of objects that a node must hold.
+  std::string spin = {};       // The knob server.spin; empty: its default.
   // Two forks of root: rank 1 goes to the far end of a path, into a network of its own, for good.
   bool is_apart = false;
 };

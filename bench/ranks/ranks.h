@@ -32,11 +32,13 @@ class Ranks {
   [[nodiscard]] virtual Reported<> tell(size_t rank, uint64_t number) = 0;
   [[nodiscard]] virtual Reported<uint64_t> hear() = 0;
 
-  // Whether these two are there.
+  // Whether these three are there.
   [[nodiscard]] virtual bool has_messages() const noexcept = 0;
   // MPI_Send and MPI_Recv, blocking, `bytes` of any length.
   [[nodiscard]] virtual Reported<> send(size_t to, std::span<const std::byte> bytes) = 0;
   [[nodiscard]] virtual Reported<> receive(size_t from, std::span<std::byte> bytes) = 0;
+  // MPI_Bcast from rank 0.
+  [[nodiscard]] virtual Reported<> broadcast(std::span<std::byte> bytes) = 0;
 
   // Something went wrong here: the others end, too.
   virtual void give_up() noexcept = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forked ranks hear what each of them gave, none waits for one that has ended, and pulls between their nodes
-// bring all bytes in each way, over loopback and over a path between two networks.
+// bring all bytes in each way, over loopback and over a path between two networks; so do broadcasts.
 #include "bench/ranks/ranks.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/ranks/broadcast_ranks.h"
 #include "bench/ranks/object_ranks.h"
 #include "bench/sides/private_node.h"
 
@@ -65,6 +66,7 @@ TEST(Ranks, forks_have_no_messages_of_mpi) {
   EXPECT_FALSE((*made)->has_messages());
   EXPECT_EQ((*made)->send(1, {}).error().code, Code::kUnsupported);
   EXPECT_EQ((*made)->receive(1, {}).error().code, Code::kUnsupported);
+  EXPECT_EQ((*made)->broadcast({}).error().code, Code::kUnsupported);
 }
 
 // measure_pulls() compares bytes.
@@ -95,6 +97,24 @@ TEST(RankPulls, bring_all_bytes_by_each_way_from_two_holders) {
 
 TEST(RankPulls, bring_all_bytes_between_two_networks) {
   expect_pulls(2, true);
+}
+
+// Each rank compares all bytes.
+TEST(RankBroadcasts, bring_all_bytes_to_each_rank) {
+  const RanksOptions options{
+      .sizes = {100'001, 3 * kMiB}, .turns = 2, .node_program = default_node_program()};
+  const Reported<std::unique_ptr<Ranks>> ranks =
+      fork_ranks(4, [&options](Ranks& each) { return take_broadcasts(each, options).has_value() ? 0 : 1; });
+  ASSERT_TRUE(ranks.has_value());
+  const Reported<std::vector<BroadcastPoint>> points = measure_broadcasts(**ranks, options);
+  ASSERT_TRUE(points.has_value()) << points.error().to_string();
+  ASSERT_EQ(points->size(), options.sizes.size());
+  for (const BroadcastPoint& point : *points) {
+    for (const BroadcastWay way : kBroadcastWays) {
+      const size_t turns = way == BroadcastWay::kMpi ? 0 : 2;
+      EXPECT_EQ(point.seconds[static_cast<size_t>(way)].size(), turns) << text(way);
+    }
+  }
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ namespace refract::object::test {
 class SimPeers final : public cluster::Peers {
  public:
   SimPeers(runtime::Shard& shard, fabric::Domain& domain) : shard_(shard), domain_(domain) {}
+  SimPeers(const SimPeers&) = delete;
+  SimPeers& operator=(const SimPeers&) = delete;
   ~SimPeers() override {
     for (const auto& link : links_) link->task = {};
   }

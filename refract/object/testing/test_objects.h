@@ -194,7 +194,8 @@ template <typename Head, typename Entry>
   while (!rest.empty()) {
     Entry entry;
     REFRACT_CHECK(rest.size() >= sizeof(entry));
-    std::memcpy(&entry, rest.data(), sizeof(entry));
+    const std::span<const char> head = std::span(rest).first(sizeof(entry));
+    std::memcpy(&entry, head.data(), head.size());
     rest.remove_prefix(sizeof(entry));
     REFRACT_CHECK(rest.size() >= entry.id_bytes);
     entries.emplace_back(entry, rest.substr(0, entry.id_bytes));
