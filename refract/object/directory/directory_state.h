@@ -217,7 +217,6 @@ struct Directory::State final : DirectoryTypes, cluster::Peers::Watcher {
   std::unique_ptr<Outside> outside;              // A home of all ids; null: members are homes.
   std::unordered_map<uint64_t, Caller> callers;  // By session.
   std::unique_ptr<Ranker> ranker;
-  struct Broadcaster;  // directory_broadcast.h
   std::unique_ptr<Broadcaster> broadcaster;
   HomeTable table;
   std::unordered_map<std::string, std::map<MemberIndex, uint64_t>> watchers;  // Members to tell, until when.

@@ -163,6 +163,7 @@ class TransferGiver final : public rpc::Service, private Arrivals::Giver {
   bool is_timing_ = false;
   runtime::Task<> timer_;
   std::vector<Waiting> waiting_;
+  bool has_news_ = false;
   bool is_telling_ = false;
   runtime::Task<> telling_;
   bool is_late_timing_ = false;

@@ -59,15 +59,19 @@ void TransferGiver::arrival_failed(const Arrivals::Arrival& arrival) noexcept {
 
 void TransferGiver::start_telling() noexcept {
   if (open_.empty() && waiting_.empty()) return;
+  has_news_ = true;
   if (std::exchange(is_telling_, true)) return;
   telling_ = run_telling();
   telling_.start();
 }
 
 Task<> TransferGiver::run_telling() {
-  co_await parts_.shard.sleep_for(0);
+  while (has_news_) {
+    co_await parts_.shard.sleep_for(0);
+    has_news_ = false;
+    tell_all();
+  }
   is_telling_ = false;
-  tell_all();
 }
 
 void TransferGiver::tell_all() {
