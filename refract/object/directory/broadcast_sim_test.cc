@@ -132,9 +132,10 @@ class Nodes {
   }
   // Bytes that this node has given to others.
   [[nodiscard]] uint64_t given_by(char name) { return node(name).host.machine()->facts().sent_bytes; }
-  // Nothing is open, pinned or held anywhere, some time later.
-  void expect_clean() {
-    pass(45 * kSecond_ns);
+  // Nothing is open, pinned or held anywhere, some time later: where a node was lost, a holder waits 30 s for
+  // its word.
+  void expect_clean(uint64_t later_ns = 2 * kSecond_ns) {
+    pass(later_ns);
     for (const auto& one : nodes) {
       if (one->process == nullptr) continue;
       test::Owner& owner = one->process->owner;
@@ -286,7 +287,7 @@ class Chain {
 
 TEST(Broadcast, the_children_of_a_node_that_dies_go_on_from_another_one) {
   int under_way = 0;
-  for (uint64_t seed = 1; seed <= 16; ++seed) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
     Chain chain(seed, 1'000'000, seed % 2 == 0 ? 4096 : 0x7fff'ffff);
     const Nodes::Told& told = chain.nodes.start('a', chain.id);
     chain.nodes.pass(100'000 + seed * 90'000);
@@ -302,17 +303,17 @@ TEST(Broadcast, the_children_of_a_node_that_dies_go_on_from_another_one) {
     }
     chain.nodes.node(victim).restart();
     chain.nodes.settle();
-    if (seed % 4 == 0) chain.nodes.expect_clean();
+    if (seed % 8 == 0) chain.nodes.expect_clean(45 * kSecond_ns);
   }
-  EXPECT_GT(under_way, 8) << "too few of them met a broadcast";
+  EXPECT_GT(under_way, 4) << "too few of them met a broadcast";
 }
 
 // Below it all wait for it, and answer: so only its own child leaves it.
 TEST(Broadcast, a_node_that_stands_still_is_left_by_its_child_alone) {
   for (const uint32_t one_sided : {uint32_t{4096}, uint32_t{0x7fff'ffff}}) {
-    Chain chain(3, 2'000'000, one_sided);
+    Chain chain(3, 1'200'000, one_sided);
     const Nodes::Told& told = chain.nodes.start('a', chain.id, "bcdefgh", 20 * kSecond_ns);
-    chain.nodes.pass(900'000);
+    chain.nodes.pass(700'000);
     ASSERT_FALSE(told.outcome);
     chain.nodes.world.pause(chain.nodes.node('d').host);
     const uint64_t began_ns = chain.nodes.world.now_ns();
@@ -341,8 +342,8 @@ TEST(Broadcast, cuts_between_two_of_them_cost_no_one_the_object) {
 
 // No node has the whole any more: each is told, and what has come of it goes, windows first.
 TEST(Broadcast, when_the_only_holder_dies_all_are_told_and_nothing_is_left) {
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
-    Chain chain(seed, 2'000'000);
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Chain chain(seed, 1'500'000);
     const Nodes::Told& told = chain.nodes.start('h', chain.id, "bcdefg");
     chain.nodes.pass(300'000 + seed * 50'000);
     ASSERT_FALSE(told.outcome);
@@ -354,15 +355,15 @@ TEST(Broadcast, when_the_only_holder_dies_all_are_told_and_nothing_is_left) {
     }
     chain.nodes.node('a').restart();
     chain.nodes.settle();
-    if (seed % 4 == 0) chain.nodes.expect_clean();
+    if (seed % 4 == 0) chain.nodes.expect_clean(45 * kSecond_ns);
   }
 }
 
 TEST(Broadcast, a_delete_in_the_middle_leaves_it_nowhere) {
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
     Chain chain(seed, 1'000'000);
     const Nodes::Told& told = chain.nodes.start('a', chain.id);
-    chain.nodes.pass(100'000 + seed * 200'000);
+    chain.nodes.pass(100'000 + seed * 150'000);
     SimClient client(chain.nodes.world, "client", "c");
     client.connect();
     EXPECT_EQ(client.remove(chain.id), Code::kOk);
