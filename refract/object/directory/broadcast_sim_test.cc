@@ -436,6 +436,22 @@ TEST(Broadcast, goes_on_when_the_one_that_asked_for_it_dies) {
   chain.nodes.expect_clean();
 }
 
+// Who is a member is not agreed upon any more: it is told now, not when its time is over.
+TEST(Broadcast, ends_when_the_list_changes) {
+  Chain chain;
+  chain.nodes.world.pause(chain.nodes.node('d').host);
+  const Nodes::Told& told = chain.nodes.start('a', chain.id);
+  chain.nodes.pass(kMillisecond_ns);
+  ASSERT_FALSE(told.outcome);
+  chain.nodes.list.version = 2;
+  const uint64_t began_ns = chain.nodes.world.now_ns();
+  chain.nodes.node('a').follow(chain.nodes.list);
+  chain.nodes.finish(told);
+  EXPECT_EQ(told.outcome->code, Code::kUnavailable);
+  EXPECT_LT(chain.nodes.world.now_ns() - began_ns, kSecond_ns);
+  chain.nodes.world.resume(chain.nodes.node('d').host);
+}
+
 TEST(Broadcast, ends_at_its_time) {
   Chain chain;
   chain.nodes.world.pause(chain.nodes.node('d').host);

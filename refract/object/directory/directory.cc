@@ -114,6 +114,7 @@ void Directory::State::follow(const cluster::Members& members) {
     peer.index = static_cast<MemberIndex>(i);
     by_index[i] = &peer;
   }
+  broadcaster->list_changed();
   // No caller has said hello under this list.
   for (auto& [session, caller] : callers) caller.is_agreed = false;
   watchers.clear();

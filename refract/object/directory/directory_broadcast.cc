@@ -246,6 +246,10 @@ void Directory::State::Broadcaster::settle(uint64_t number, MemberIndex member, 
   if (--sending->running == 0) sending->news.raise();
 }
 
+void Directory::State::Broadcaster::list_changed() noexcept {
+  for (const auto& [number, sending] : sendings_) sending->news.raise();
+}
+
 // --- At a member that is to get it ---
 
 void Directory::State::Broadcaster::bring(const rpc::Responder& from, std::span<const std::byte> body) {

@@ -30,6 +30,8 @@ struct Directory::State::Broadcaster {
 
   void broadcast(std::string_view id, std::vector<std::string> nodes, uint64_t until_ns,
                  TakeBroadcasted take);
+  // There is another list: what is under way ends, and is told as such.
+  void list_changed() noexcept;
   // Another member's order.
   void bring(const rpc::Responder& from, std::span<const std::byte> body);
   // A look for this id begins: its outcome is that of the orders that have come by now.
