@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/object/testing/broadcast_bodies.h"
 #include "refract/object/testing/three_nodes.h"
 
 namespace refract::object {
@@ -222,6 +223,25 @@ TEST_P(Directories, an_id_that_was_deleted_while_it_came_is_free_again) {
   EXPECT_FALSE(there.creation(test::as_bytes(id), 77).has_value());
   EXPECT_EQ(three.at('c').put(id, "new"), Code::kOk);
   EXPECT_EQ(three.at('a').get(id), "new");
+}
+
+TEST_P(Directories, an_object_is_brought_to_all_nodes_at_once) {
+  Three three(is_in_redis());
+  const std::string id = three.id('b');
+  const std::string body(400'000, 'x');
+  ObjectStore& store = three.node('c').process->owner.store;
+  const Result<Creation> made =
+      store.create({.id = test::as_bytes(id), .birth = 77, .body_bytes = body.size()});
+  ASSERT_TRUE(made.has_value());
+  store.writer().copy(made->object.plus(ObjectParts::body_at()), test::as_bytes(body));
+  ASSERT_TRUE(store.seal(test::as_bytes(id), 77).has_value());
+  three.pass(20 * kMillisecond_ns);
+  const std::string wanted = test::broadcast_body(id, {}, 5 * kSecond_ns);
+  const test::Broadcasted told = test::broadcasted_of(three.at('a').call(wire::Method::kBroadcast, wanted));
+  EXPECT_EQ(told.code, Code::kOk);
+  EXPECT_EQ(told.nodes.size(), 3U);
+  for (const auto& [name, code] : told.nodes) EXPECT_EQ(code, Code::kOk) << name;
+  for (const char name : {'a', 'b', 'c'}) EXPECT_TRUE(three.node(name).has(id)) << name;
 }
 
 // A new list: each id may have another home, which hears from all before it grants anything.
