@@ -28,8 +28,9 @@ namespace {
 // Two nodes of a list: the objects are a's, the copies b's.
 class TwoNodes {
  public:
-  [[nodiscard]] static Reported<std::unique_ptr<TwoNodes>> start(const BarRun& run, uint64_t bytes) {
-    Reported<ListedNodes> listed = start_listed_nodes(run, 2, bytes + 64 * kMiB);
+  [[nodiscard]] static Reported<std::unique_ptr<TwoNodes>> start(const BarRun& run, uint64_t bytes,
+                                                                 const DelayedPath* path = nullptr) {
+    Reported<ListedNodes> listed = start_listed_nodes(run, 2, bytes + 64 * kMiB, path);
     if (!listed) return report(listed.error());
     return std::unique_ptr<TwoNodes>(new TwoNodes(std::move(*listed)));
   }
@@ -45,7 +46,7 @@ class TwoNodes {
     }
     return {};
   }
-  // Seconds until all of them are here, one after the other; then they are not any more.
+  // Seconds until all of them are here, one after the other. They stay until forget().
   [[nodiscard]] Reported<double> pull(uint64_t first, uint64_t count, Transfer way) {
     uint64_t taken_ns = 0;
     for (uint64_t i = 0; i < count; ++i) {
@@ -56,14 +57,16 @@ class TwoNodes {
       taken_ns += now_ns() - start_ns;
       if (code != Code::kOk) return failed("prefetch", code);
     }
-    if (const Reported<> empty = forget_copies(puller()); !empty) return report(empty.error());
     return static_cast<double>(taken_ns) / 1e9;
   }
+  // Of one that pull() brought.
   [[nodiscard]] Reported<> check(uint64_t number, uint64_t bytes) {
     std::vector<std::byte> body(bytes);
     fill_body(body, number);
     return check_object(puller(), number, Bytes(std::span<const std::byte>(body)));
   }
+  // Behind each pull and its check: a get behind it would bring the object, and the next pull find it there.
+  [[nodiscard]] Reported<> forget() { return forget_copies(puller()); }
 
  private:
   explicit TwoNodes(ListedNodes listed) : listed_(std::move(listed)) {}
@@ -218,11 +221,12 @@ class RedisGets {
 struct Shape {
   uint64_t bytes;
   uint64_t count;
+  uint64_t rounds = 1;  // In a turn.
 };
 Shape shape_of(const BarRun& run, uint64_t bytes) {
   constexpr uint64_t kWalkBytes = 128 * kMiB;
-  if (!run.options.judged) return {bytes / 16, 2};
-  return {bytes, kWalkBytes / bytes};
+  if (!run.options.judged) return {.bytes = bytes / 16, .count = 2};
+  return {.bytes = bytes, .count = kWalkBytes / bytes};
 }
 
 enum class Rival : uint8_t { kRaw, kRedis };
@@ -254,8 +258,9 @@ Reported<Outcome> measure(BarRun& run, uint64_t bytes, Rival rival) {
           shape.count, shape.bytes / kKiB),
       [&](uint64_t) -> Reported<Turn> {
         const Reported<double> ours = rate((*nodes)->pull(0, shape.count, Transfer::kAuto));
-        const Reported<double> theirs = rate(raw ? raw->run() : redis->run());
         if (const Reported<> right = (*nodes)->check(0, shape.bytes); !right) return report(right.error());
+        if (const Reported<> gone = (*nodes)->forget(); !gone) return report(gone.error());
+        const Reported<double> theirs = rate(raw ? raw->run() : redis->run());
         return ratio_of({.ours = {"pull", ours},
                          .theirs = {raw ? "raw exchange" : redis->name(), theirs},
                          .unit = "GB/s",
@@ -264,49 +269,122 @@ Reported<Outcome> measure(BarRun& run, uint64_t bytes, Rival rival) {
       {.over = Over::kTcp});
 }
 
-// At each size: auto beside the better of the two ways.
-Reported<Outcome> measure_auto(BarRun& run) {
+// The holder is here, and the puller at the far end, 10 ms away.
+Reported<Outcome> measure_far(BarRun& run) {
+  const DelayedPath::Options path_options;
+  const Reported<DelayedPath> path = DelayedPath::create(path_options);
+  if (!path) return report(path.error());
+  const Shape shape =
+      run.options.judged ? Shape{.bytes = 256 * kMiB, .count = 1} : Shape{.bytes = kMiB, .count = 1};
+  Reported<std::unique_ptr<TwoNodes>> nodes = TwoNodes::start(run, shape.bytes, &*path);
+  if (!nodes) return report(nodes.error());
+  if (const Reported<> made = (*nodes)->make(0, shape.count, shape.bytes); !made) return report(made.error());
+  const auto bandwidth = static_cast<double>(path_options.bytes_per_s);
+  return in_turns(
+      run,
+      fmt::format(
+          "an object of {} MiB, from look-up to seal; {} ms there and back, {:.2g} GB/s each way, headers "
+          "included; a thread of this program holds the packets back",
+          shape.bytes / kMiB, path_options.round_trip_ns / kMillisecond_ns, bandwidth * 1e-9),
+      [&](uint64_t) -> Reported<Turn> {
+        const Reported<double> stream = path->stream_rate(run.options.path_seconds);
+        if (!stream) return report(stream.error());
+        // What was sent on the plain connection until its end is still on the path, some round trips long.
+        sleep_ns(20 * path_options.round_trip_ns);
+        const Reported<double> seconds = (*nodes)->pull(0, shape.count, Transfer::kAuto);
+        if (!seconds) return report(seconds.error());
+        if (const Reported<> right = (*nodes)->check(0, shape.bytes); !right) return report(right.error());
+        if (const Reported<> gone = (*nodes)->forget(); !gone) return report(gone.error());
+        const double rate = static_cast<double>(shape.bytes) / *seconds;
+        return Turn{rate / *stream,
+                    {{"pull", rate * 1e-9, "GB/s"}, {"one plain connection", *stream * 1e-9, "GB/s"}}};
+      },
+      {.over = Over::kTcp});
+}
+
+// Of pulls of one size by each way: seconds, the mean of a turn.
+struct WayTimes {
+  std::array<double, 3> taken{};  // As kWays.
+  [[nodiscard]] double share() const noexcept { return std::min(taken[0], taken[1]) / taken[2]; }
+};
+constexpr std::array<Transfer, 3> kWays = {Transfer::kSend, Transfer::kRead, Transfer::kAuto};
+constexpr std::array<std::string_view, 3> kWayNames = {"send", "read", "auto"};
+
+// One pull after the other goes another way, so that what else the machine does meets all of them; and each
+// object goes each way, in turns. `shape.count` objects for each way and round.
+Reported<WayTimes> pull_each_way(TwoNodes& nodes, uint64_t first, const Shape& shape, uint64_t turn) {
+  WayTimes times;
+  for (uint64_t round = 0; round < shape.rounds; ++round) {
+    for (uint64_t i = 0; i < shape.count * kWays.size(); ++i) {
+      const size_t way = (i + round + turn) % kWays.size();
+      const Reported<double> seconds = nodes.pull(first + i, 1, kWays[way]);
+      if (!seconds) return report(seconds.error());
+      times.taken[way] += *seconds / static_cast<double>(shape.count * shape.rounds);
+    }
+    if (const Reported<> gone = nodes.forget(); !gone) return report(gone.error());
+  }
+  return times;
+}
+
+std::string size_text(uint64_t bytes) {
+  return bytes < kMiB ? fmt::format("{} KiB", bytes / kKiB) : fmt::format("{} MiB", bytes / kMiB);
+}
+
+std::vector<Shape> shapes_of_auto(const BarRun& run) {
   std::vector<Shape> shapes;
-  uint64_t all_bytes = 0;
   for (uint64_t bytes = kKiB; bytes <= 64 * kMiB; bytes *= 4) {
     if (!run.options.judged && bytes > kMiB) break;
-    const uint64_t count = std::clamp<uint64_t>(16 * kMiB / bytes, 2, run.options.judged ? 64 : 4);
-    shapes.push_back({bytes, count});
-    all_bytes += bytes * count;
+    constexpr uint64_t kPullsMin = 8;  // By each way in a turn.
+    const uint64_t count = std::clamp<uint64_t>(16 * kMiB / bytes, 1, run.options.judged ? 64 : 2);
+    const uint64_t rounds = run.options.judged ? (kPullsMin + count - 1) / count : 1;
+    shapes.push_back({.bytes = bytes, .count = count, .rounds = rounds});
   }
+  return shapes;
+}
+
+// At each size: auto beside the better of the two ways. The samples are those of the size with the lowest
+// median: the lowest share of a turn tells what else the machine did in one of 27 measurements.
+Reported<Outcome> measure_auto(BarRun& run) {
+  const std::vector<Shape> shapes = shapes_of_auto(run);
+  uint64_t all_bytes = 0;
+  for (const Shape& shape : shapes) all_bytes += shape.bytes * shape.count * kWays.size();
   Reported<std::unique_ptr<TwoNodes>> nodes = TwoNodes::start(run, all_bytes);
   if (!nodes) return report(nodes.error());
   uint64_t first = 0;
   for (const Shape& shape : shapes) {
-    if (const Reported<> made = (*nodes)->make(first, shape.count, shape.bytes); !made)
-      return report(made.error());
-    first += shape.count;
+    const uint64_t count = shape.count * kWays.size();
+    if (const Reported<> made = (*nodes)->make(first, count, shape.bytes); !made) return report(made.error());
+    first += count;
   }
-  return in_turns(run, "objects of 1 KiB, 4 KiB and so on to 64 MiB; the sample is the worst size",
-                  [&](uint64_t) -> Reported<Turn> {
-                    Turn turn{.sample = 1e9};
-                    uint64_t at = 0;
-                    for (const Shape& shape : shapes) {
-                      std::array<double, 3> seconds{};
-                      // In turns, so that what else the machine does meets all.
-                      for (const Transfer way : {Transfer::kSend, Transfer::kRead, Transfer::kAuto}) {
-                        const Reported<double> taken = (*nodes)->pull(at, shape.count, way);
-                        if (!taken) return report(taken.error());
-                        const size_t index = way == Transfer::kSend ? 0 : way == Transfer::kRead ? 1 : 2;
-                        seconds[index] = *taken / static_cast<double>(shape.count) * 1e6;
-                      }
-                      const double share = std::min(seconds[0], seconds[1]) / seconds[2];
-                      turn.sample = std::min(turn.sample, share);
-                      const std::string size = shape.bytes < kMiB ? fmt::format("{} KiB", shape.bytes / kKiB)
-                                                                  : fmt::format("{} MiB", shape.bytes / kMiB);
-                      turn.details.push_back({size + " send", seconds[0], "us"});
-                      turn.details.push_back({size + " read", seconds[1], "us"});
-                      turn.details.push_back({size + " auto", seconds[2], "us"});
-                      at += shape.count;
-                    }
-                    return turn;
-                  },
-                  {.over = Over::kTcp});
+  std::vector<std::vector<double>> shares;  // By size: the turns that count.
+  Reported<Outcome> outcome =
+      in_turns(run, "objects of 1 KiB, 4 KiB and so on to 64 MiB",
+               [&](uint64_t turn) -> Reported<Turn> {
+                 if (turn == 0) shares.assign(shapes.size(), {});
+                 Turn found;
+                 uint64_t at = 0;
+                 for (size_t i = 0; i < shapes.size(); ++i) {
+                   const Shape& shape = shapes[i];
+                   const Reported<WayTimes> times = pull_each_way(**nodes, at, shape, turn);
+                   if (!times) return report(times.error());
+                   if (turn > 0) shares[i].push_back(times->share());
+                   const std::string size = size_text(shape.bytes);
+                   for (size_t way = 0; way < kWays.size(); ++way) {
+                     found.details.push_back(
+                         {fmt::format("{} {}", size, kWayNames[way]), times->taken[way] * 1e6, "us"});
+                   }
+                   found.details.push_back({size + " share", times->share(), "x"});
+                   at += shape.count * kWays.size();
+                 }
+                 return found;
+               },
+               {.over = Over::kTcp});
+  if (!outcome) return outcome;
+  const auto worst = std::ranges::min_element(
+      shares, {}, [](const std::vector<double>& of_size) { return spread_of(of_size).median; });
+  outcome->note += "; the worst is " + size_text(shapes[static_cast<size_t>(worst - shares.begin())].bytes);
+  outcome->samples = *worst;
+  return outcome;
 }
 
 const BarRows kRows = {
@@ -318,6 +396,8 @@ const BarRows kRows = {
      [](BarRun& run) { return measure(run, 4 * kMiB, Rival::kRedis); }},
     {"object-pull-64m-redis", "the same of 64 MiB", "at least 1.20", Sense::kAtLeast, 1.2, "x",
      [](BarRun& run) { return measure(run, 64 * kMiB, Rival::kRedis); }},
+    {"object-pull-far", "pull of 256 MiB, 10 ms away / one plain connection", "at least 0.85",
+     Sense::kAtLeast, 0.85, "x", measure_far},
     {"object-pull-auto", "the better of send and read over tcp / auto, worst size", "at least 0.90",
      Sense::kAtLeast, 0.9, "x", measure_auto},
 };

@@ -41,7 +41,12 @@ Reported<ObjectNode> start_object_node(const BarRun& run, uint64_t entries, uint
   return ObjectNode{*std::move(node), *std::move(client), *objects};
 }
 
-Reported<ListedNodes> start_listed_nodes(const BarRun& run, size_t count, uint64_t objects_limit_bytes) {
+Reported<ListedNodes> start_listed_nodes(const BarRun& run, size_t count, uint64_t objects_limit_bytes,
+                                         const DelayedPath* path) {
+  const auto address_of = [path](size_t node) -> std::string {
+    if (path == nullptr) return "127.0.0.1";
+    return node == 0 ? path->near_address() : path->far_address();
+  };
   Reported<test::TemporaryFolder> folder = test::TemporaryFolder::make();
   if (!folder) return report(folder.error());
   ListedNodes listed{.folder = std::move(*folder), .nodes = {}};
@@ -54,18 +59,18 @@ Reported<ListedNodes> start_listed_nodes(const BarRun& run, size_t count, uint64
     const Reported<uint16_t> port = free_port();
     if (!port) return report(port.error());
     ports.push_back(*port);
-    list += fmt::format(",{}=127.0.0.1:{}", name_of(i), *port);
+    list += fmt::format(",{}={}:{}", name_of(i), address_of(i), *port);
   }
   for (size_t i = 0; i < count; ++i) {
-    Reported<PrivateNode> node =
-        PrivateNode::start({.program = run.options.node_program,
-                            .memory_limit_bytes = node_memory_bytes(1000),
-                            .is_bound = false,
-                            .listen_address = "127.0.0.1",
-                            .objects_limit_bytes = objects_limit_bytes,
-                            .listen_port = ports[i],
-                            .further = {"--cluster-nodes", list, "--cluster-self", name_of(i),
-                                        "--cluster-secret-file", secret}});
+    Reported<PrivateNode> node = PrivateNode::start(
+        {.program = run.options.node_program,
+         .memory_limit_bytes = node_memory_bytes(1000),
+         .is_bound = false,
+         .listen_address = address_of(i),
+         .objects_limit_bytes = objects_limit_bytes,
+         .listen_port = ports[i],
+         .further = {"--cluster-nodes", list, "--cluster-self", name_of(i), "--cluster-secret-file", secret},
+         .launcher = path == nullptr || i == 0 ? std::vector<std::string>() : path->launcher()});
     if (!node) return report(node.error());
     Reported<Client> client = connect_to(*node);
     if (!client) return report(client.error());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/bars/bars.h"
+#include "bench/measure/delayed_path.h"
 #include "bench/sides/private_node.h"
 
 #include "refract/client/client.h"
@@ -26,13 +27,15 @@ struct ObjectNode {
 [[nodiscard]] Reported<ObjectNode> start_object_node(const BarRun& run, uint64_t entries,
                                                      uint64_t objects_limit_bytes);
 
-// Some nodes of one list over TCP on loopback, named a, b, and so on. No process of them is bound.
+// Some nodes of one list over TCP on loopback, named a, b, and so on; or with a path, which outlives them:
+// all but the first are at its far end. No process of them is bound.
 struct ListedNodes {
   test::TemporaryFolder folder;  // Has what the nodes know.
   std::vector<ObjectNode> nodes;
 };
 [[nodiscard]] Reported<ListedNodes> start_listed_nodes(const BarRun& run, size_t count,
-                                                       uint64_t objects_limit_bytes);
+                                                       uint64_t objects_limit_bytes,
+                                                       const DelayedPath* path = nullptr);
 // Puts an object; until the id's home has heard from all nodes it waits.
 [[nodiscard]] Reported<> put_listed(Objects& objects, uint64_t number, std::span<const std::byte> body);
 // Seconds until all nodes of the list have a copy of it.

@@ -10,19 +10,12 @@
 #include "tests/cluster/shared_nodes.h"
 
 #include "refract/base/units.h"
-#include "refract/client/objects_c.h"
 
 namespace refract::test {
 namespace {
 
-constexpr size_t kA = 0;
-constexpr size_t kB = 1;
-constexpr size_t kC = 2;
-constexpr uint64_t kPatience_ms = 60'000;
-
-class SharedBroadcast : public testing::Test {
+class SharedBroadcast : public AgreedNodes {
  protected:
-  void SetUp() override { ASSERT_EQ(nodes_.trouble_to_agree(), ""); }
   // "a:ok c:away"
   [[nodiscard]] static std::string outcome(const Result<ObjectBroadcast>& done) {
     if (!done) return std::string(text(done.code()));
@@ -32,8 +25,6 @@ class SharedBroadcast : public testing::Test {
     }
     return all;
   }
-
-  SharedNodes nodes_;
 };
 
 TEST_F(SharedBroadcast, brings_an_object_to_all_nodes_for_clients_of_each_way) {
@@ -71,12 +62,8 @@ TEST_F(SharedBroadcast, is_there_for_programs_in_c) {
   ObjectClient a = nodes_.open(kA);
   const std::string id = nodes_.id_at(kB, "id");
   ASSERT_TRUE(a.objects.put(id, "12345"));
-  refract_objects* objects = nullptr;
-  std::array<char, REFRACT_WHY_BYTES> why{};
-  ASSERT_EQ(
-      refract_objects_open(nodes_.node(kC).socket_path().c_str(), nullptr, &objects, why.data(), why.size()),
-      REFRACT_OK)
-      << why.data();
+  refract_objects* const objects = open_in_c(kC);
+  ASSERT_NE(objects, nullptr);
   using Seen = std::vector<std::pair<std::string, int>>;
   Seen seen;
   const auto visit = [](void* context, const refract_brought* node) {

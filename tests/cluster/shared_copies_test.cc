@@ -18,13 +18,8 @@
 namespace refract::test {
 namespace {
 
-constexpr size_t kA = 0;
-constexpr size_t kB = 1;
-constexpr size_t kC = 2;
-
-class SharedCopies : public testing::Test {
+class SharedCopies : public AgreedNodes {
  protected:
-  void SetUp() override { ASSERT_EQ(nodes_.trouble_to_agree(), ""); }
   [[nodiscard]] Result<uint64_t> put(Objects& objects, const std::string& id, uint64_t number,
                                      uint32_t copies) {
     return objects.put(id, sealed_value(id, number, 100'000), "", {.copies = copies});
@@ -36,8 +31,6 @@ class SharedCopies : public testing::Test {
       return places && places->copies == copies && places->copies_wanted == wanted;
     });
   }
-
-  SharedNodes nodes_;
 };
 
 TEST_F(SharedCopies, are_made_by_a_put_and_counted_for_its_program) {

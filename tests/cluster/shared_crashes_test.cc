@@ -23,9 +23,8 @@ uint64_t kills_wanted() {
   return static_cast<uint64_t>(set == nullptr ? 100 : std::max(1, std::atoi(set)));
 }
 
-class SharedUnderLoad : public testing::Test {
+class SharedUnderLoad : public AgreedNodes {
  protected:
-  void SetUp() override { ASSERT_EQ(nodes_.trouble_to_agree(), ""); }
   void expect_good_end(const std::vector<size_t>& nodes) {
     load_.stop();
     EXPECT_EQ(nodes_.trouble_to_agree(nodes), "");
@@ -37,7 +36,6 @@ class SharedUnderLoad : public testing::Test {
     RecordProperty("load", load_.counts_text());
   }
 
-  SharedNodes nodes_;
   SharedLoad load_{nodes_};
 };
 

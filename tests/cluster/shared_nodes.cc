@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cstdlib>
 #include <span>
 #include <utility>
@@ -63,6 +64,26 @@ std::string SharedNodes::trouble_to_agree(const std::vector<size_t>& nodes) {
   return {};
 }
 
+bool SharedNodes::is_empty(const ObjectStat& stat) {
+  return stat.used == 0 && stat.objects == 0 && stat.creations == 0 && stat.removed == 0 && stat.held == 0;
+}
+
+std::string SharedNodes::left_over(const std::function<bool(const ObjectStat&)>& is_good) {
+  for (size_t i = 0; i < kNodes; ++i) {
+    ObjectClient opened = open(i);
+    ObjectStat stat;
+    const bool becomes_good = becomes_true([&] {
+      const auto now = opened.objects.stat();
+      if (now) stat = *now;
+      return now && is_good(stat);
+    });
+    if (becomes_good) continue;
+    return fmt::format("node {} has {} bytes of {} objects, {} creations, {} removed and {} held ones",
+                       set_.name(i), stat.used, stat.objects, stat.creations, stat.removed, stat.held);
+  }
+  return {};
+}
+
 size_t SharedNodes::home_of(std::string_view id) const {
   uint8_t home = 0;
   (void)routing_.nodes_of(cluster::slot_of(id), std::span(&home, 1));
@@ -74,6 +95,15 @@ std::string SharedNodes::id_at(size_t home, const std::string& begin) const {
     std::string id = fmt::format("{}-{}", begin, i);
     if (home_of(id) == home) return id;
   }
+}
+
+refract_objects* AgreedNodes::open_in_c(size_t index) {
+  refract_objects* objects = nullptr;
+  std::array<char, REFRACT_WHY_BYTES> why{};
+  const std::string& path = nodes_.node(index).socket_path();
+  EXPECT_EQ(refract_objects_open(path.c_str(), nullptr, &objects, why.data(), why.size()), REFRACT_OK)
+      << why.data();
+  return objects;
 }
 
 Code code_when(Objects& objects, const std::string& id, Code wanted) {

@@ -4,8 +4,11 @@
 // Threads: one; clients and ids may be asked for by any number once the nodes are up.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "tests/objects/object_node.h"
 
 #include "refract/client/objects.h"
+#include "refract/client/objects_c.h"
 #include "refract/cluster/routing.h"
 
 namespace refract::test {
@@ -41,6 +45,11 @@ class SharedNodes {
   // so each has heard from all. Empty: so it is. Else what one said.
   [[nodiscard]] std::string trouble_to_agree(const std::vector<size_t>& nodes = {0, 1, 2});
 
+  // Waits until each node's accounts are so: by default, until it has nothing left, no object, no copy, no
+  // creation and no holder. Empty: they are. Else what one has.
+  [[nodiscard]] std::string left_over(const std::function<bool(const ObjectStat&)>& is_good = is_empty);
+  [[nodiscard]] static bool is_empty(const ObjectStat& stat);
+
   // The node that decides about an id, under the list of all three.
   [[nodiscard]] size_t home_of(std::string_view id) const;
   // An id that begins so, and has this home.
@@ -50,6 +59,21 @@ class SharedNodes {
   TemporaryFolder folder_;
   NodeSet set_;
   cluster::Routing routing_;
+};
+
+// Tests of nodes that have agreed.
+class AgreedNodes : public testing::Test {
+ protected:
+  static constexpr size_t kA = 0;
+  static constexpr size_t kB = 1;
+  static constexpr size_t kC = 2;
+  static constexpr uint64_t kPatience_ms = 60'000;
+
+  void SetUp() override { ASSERT_EQ(nodes_.trouble_to_agree(), ""); }
+  // As programs in C have it. Null: the test has failed.
+  [[nodiscard]] refract_objects* open_in_c(size_t index);
+
+  SharedNodes nodes_;
 };
 
 // Waits until a get of the id is answered so. Returns the last answer.

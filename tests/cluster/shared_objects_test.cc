@@ -21,30 +21,13 @@
 namespace refract::test {
 namespace {
 
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr size_t kA = 0;
-constexpr size_t kB = 1;
-constexpr size_t kC = 2;
-
-class SharedObjects : public testing::Test {
+class SharedObjects : public AgreedNodes {
  protected:
-  void SetUp() override { ASSERT_EQ(nodes_.trouble_to_agree(), ""); }
-
-  // Waits until no node has anything left: no object, no copy, no creation.
-  void expect_all_empty() {
-    for (size_t i = 0; i < SharedNodes::kNodes; ++i) {
-      ObjectClient opened = nodes_.open(i);
-      ObjectStat stat;
-      EXPECT_TRUE(becomes_true([&] {
-        const auto now = opened.objects.stat();
-        if (now) stat = *now;
-        return now && stat.used == 0 && stat.objects == 0 && stat.creations == 0 && stat.removed == 0;
-      })) << nodes_.set().name(i)
-          << ": " << stat.used << " bytes of " << stat.objects << " objects";
-    }
-  }
+  void expect_all_empty() { EXPECT_EQ(nodes_.left_over(), ""); }
 
   // One body and its metadata through each node and way; and nothing is left behind its removal.
   void expect_same_everywhere(const std::string& id, const std::string& body, const std::string& metadata,
@@ -71,8 +54,6 @@ class SharedObjects : public testing::Test {
     ASSERT_TRUE(removed) << id << ": " << text(removed.code());
     EXPECT_THAT(made.objects.missed(), IsEmpty());
   }
-
-  SharedNodes nodes_;
 };
 
 TEST_F(SharedObjects, are_got_on_each_node_whichever_made_them_by_each_way) {
@@ -330,6 +311,8 @@ TEST_F(SharedObjects,
   }
   ASSERT_TRUE(a.objects.get(id)) << "a copy";
   nodes_.node(kC).kill_everything();
+  // The first one may be under way to the home before this node sees that the home is dead.
+  EXPECT_THAT(a.objects.remove(id).code(), AnyOf(Code::kAway, Code::kIndeterminate));
   EXPECT_EQ(a.objects.remove(id).code(), Code::kAway);
   EXPECT_EQ(code_when(b.objects, id, Code::kOk), Code::kOk);
   nodes_.set().start_again(kC);

@@ -11,27 +11,18 @@
 #include "tests/cluster/shared_nodes.h"
 
 #include "refract/base/units.h"
-#include "refract/client/objects_c.h"
 
 namespace refract::test {
 namespace {
 
-constexpr size_t kA = 0;
-constexpr size_t kB = 1;
-constexpr size_t kC = 2;
-constexpr uint64_t kPatience_ms = 60'000;
-
-class SharedRank : public testing::Test {
+class SharedRank : public AgreedNodes {
  protected:
-  void SetUp() override { ASSERT_EQ(nodes_.trouble_to_agree(), ""); }
   [[nodiscard]] static std::string order(const Result<ObjectRank>& rank) {
     if (!rank) return std::string(text(rank.code()));
     std::string names;
     for (const RankedNode& one : rank->nodes) names += one.node;
     return names;
   }
-
-  SharedNodes nodes_;
 };
 
 TEST_F(SharedRank, orders_nodes_by_what_they_lack_for_clients_of_each_way) {
@@ -71,12 +62,8 @@ TEST_F(SharedRank, is_there_for_programs_in_c) {
   ObjectClient a = nodes_.open(kA);
   const std::string id = nodes_.id_at(kB, "id");
   ASSERT_TRUE(a.objects.put(id, "12345"));
-  refract_objects* objects = nullptr;
-  std::array<char, REFRACT_WHY_BYTES> why{};
-  ASSERT_EQ(
-      refract_objects_open(nodes_.node(kC).socket_path().c_str(), nullptr, &objects, why.data(), why.size()),
-      REFRACT_OK)
-      << why.data();
+  refract_objects* const objects = open_in_c(kC);
+  ASSERT_NE(objects, nullptr);
   std::array<refract_rank_id, 2> ids{
       {{.id = id.data(), .id_bytes = id.size(), .code = -1}, {.id = "none", .id_bytes = 4, .code = -1}}};
   std::vector<std::pair<std::string, refract_ranked>> seen;

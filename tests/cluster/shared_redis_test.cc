@@ -12,6 +12,7 @@
 
 #include "tests/cluster/shared_load.h"
 #include "tests/cluster/shared_nodes.h"
+#include "tests/cluster/shared_steps.h"
 
 #include "refract/base/units.h"
 #include "refract/object/testing/redis_process.h"
@@ -103,6 +104,21 @@ TEST_F(RedisDirectory, counts_copies_that_are_kept_and_they_outlive_it_and_a_ser
   const auto none = b.objects.set_copies("kept", 0);
   ASSERT_TRUE(none);
   EXPECT_EQ(none->copies, 0U);
+}
+
+TEST_F(RedisDirectory, may_be_killed_or_stopped_in_each_step) {
+  SharedSteps steps(
+      nodes_, {.hit = [&](StepBlow blow) { blow == StepBlow::kStopped ? redis_.stop() : redis_.kill(); },
+               .mend = [&](StepBlow blow) { blow == StepBlow::kStopped ? redis_.go_on() : redis_.start(); }});
+  for (const SharedStep step :
+       {SharedStep::kCreate, SharedStep::kSeal, SharedStep::kPull, SharedStep::kBroadcast}) {
+    for (const StepBlow blow : {StepBlow::kStopped, StepBlow::kKilled}) {
+      const StepTrouble trouble{.step = step, .victim = StepVictim::kRedis, .blow = blow};
+      ASSERT_EQ(steps.run(trouble), "") << text_of(trouble) << "\n" << steps.told();
+    }
+  }
+  RecordProperty("told", steps.told());
+  EXPECT_GT(steps.met(), 2U) << "too few calls were under way";
 }
 
 // Nothing is granted and nothing is denied without it; what is here is had all the same.

@@ -18,6 +18,7 @@
 #include "refract/fabric/dispatcher.h"
 #include "refract/kv/owner/service/domain_windows.h"
 #include "refract/kv/owner/service/session_state.h"
+#include "refract/object/testing/quiet_elsewhere.h"
 #include "refract/object/testing/test_store.h"
 #include "refract/object/transfer/object_transfer.h"
 #include "refract/object/transfer/transfer_giver.h"
@@ -34,30 +35,9 @@ using wire::TransferBy;
 constexpr uint64_t kPatience_ns = 60 * kSecond_ns;
 
 // The holder knows who asks, and nothing else of other nodes.
-class EveryoneIsANode final : public Elsewhere {
+class EveryoneIsANode final : public test::QuietElsewhere {
  public:
-  void answer_to(Asker* /*asker*/) noexcept override {}
-  [[nodiscard]] bool needs_claim(std::string_view /*id*/) const noexcept override { return false; }
-  [[nodiscard]] std::optional<Code> claim(std::string_view /*id*/, uint64_t /*birth*/,
-                                          uint64_t /*ticket*/) override {
-    return Code::kOk;
-  }
-  void unclaim(std::string_view /*id*/, uint64_t /*birth*/) override {}
-  void want(std::string_view /*id*/, uint64_t /*arrival*/, const PullWish& /*wish*/) override {}
-  void remove(std::string_view /*id*/, uint64_t /*birth*/, uint64_t /*ticket*/) override {}
-  void locate(std::string_view /*id*/, TakeLocated /*take*/) override {}
-  void set_copies(std::string_view /*id*/, uint64_t /*birth*/, uint8_t /*wanted*/, uint64_t /*until_ns*/,
-                  TakeCopies /*take*/) override {}
-  void release(uint64_t /*bytes*/) override {}
-  void rank(std::vector<std::string> /*ids*/, uint64_t /*until_ns*/, TakeRanked /*take*/) override {}
-  void broadcast(std::string_view /*id*/, std::vector<std::string> /*nodes*/, uint64_t /*until_ns*/,
-                 TakeBroadcasted /*take*/) override {}
-  [[nodiscard]] std::vector<std::string> away() const override { return {}; }
-  void sealed(std::string_view /*id*/, const Object& /*object*/) override {}
-  void deleted(std::string_view /*id*/, const Object& /*object*/) override {}
   [[nodiscard]] bool is_node(rpc::SessionId /*session*/) const noexcept override { return true; }
-  void passed_on(rpc::SessionId /*session*/, std::string_view /*id*/) override {}
-  [[nodiscard]] bool may_fetch(rpc::SessionId /*session*/) const noexcept override { return true; }
 };
 
 // What the holder's device serves: goes with the server.

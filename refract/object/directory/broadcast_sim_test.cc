@@ -14,6 +14,7 @@
 #include "refract/fabric/sim/machine.h"
 #include "refract/object/directory/broadcast_plan.h"
 #include "refract/object/testing/test_cluster.h"
+#include "refract/object/testing/test_sim_client.h"
 
 namespace refract::object {
 namespace {
@@ -79,21 +80,11 @@ class Nodes {
     pass(20 * kMillisecond_ns);
   }
   void make(char name, const std::string& its_id, const std::string& body, uint64_t birth = kBirth) {
-    ObjectStore& store = node(name).process->owner.store;
-    const Result<Creation> made =
-        store.create({.id = test::as_bytes(its_id), .birth = birth, .body_bytes = body.size()});
-    REFRACT_CHECK(made.has_value());
-    store.writer().copy(made->object.plus(ObjectParts::body_at()), test::as_bytes(body));
-    REFRACT_CHECK(store.seal(test::as_bytes(its_id), birth).has_value());
+    node(name).make(its_id, body, birth);
     pass(5 * kMillisecond_ns);
   }
   [[nodiscard]] std::string body_at(char name, const std::string& its_id) {
-    if (node(name).process == nullptr) return "dead";
-    test::Owner& owner = node(name).process->owner;
-    const Result<Object> object = owner.store.find(test::as_bytes(its_id));
-    if (!object) return "";
-    const std::byte* const first = owner.writer.base() + object->object.value + ObjectParts::body_at();
-    return {reinterpret_cast<const char*>(first), object->parts.body_bytes};
+    return node(name).body_of(its_id);
   }
   // A get of this node's client, as the directory has it.
   void want(char name, const std::string& its_id) {
@@ -136,16 +127,7 @@ class Nodes {
   // its word.
   void expect_clean(uint64_t later_ns = 2 * kSecond_ns) {
     pass(later_ns);
-    for (const auto& one : nodes) {
-      if (one->process == nullptr) continue;
-      test::Owner& owner = one->process->owner;
-      EXPECT_EQ(owner.giver->counts().open, 0U);
-      EXPECT_EQ(owner.giver->counts().waiting, 0U);
-      EXPECT_EQ(owner.windows.open_count(), 0U);
-      EXPECT_EQ(owner.fetches.count(), 0U);
-      EXPECT_EQ(owner.store.accounts().creations, 0U);
-      EXPECT_TRUE(owner.is_sound());
-    }
+    for (const auto& one : nodes) EXPECT_EQ(one->left_over(), "");
   }
 
   sim::World world;

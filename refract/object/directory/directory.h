@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/cluster/members.h"
 #include "refract/cluster/peers.h"
@@ -51,6 +52,9 @@ class Directory final : public rpc::Service, public Elsewhere, public PathTeller
     // So long the bound copies of a member that is away are counted on.
     uint64_t grace_ns = 60 * kSecond_ns;
     TransferLimits transfers = {};
+    uint64_t seed = secure_random_u64();  // Of what it leaves to chance; of each process another one.
+    // Children of each node in every broadcast. 0: as many as its plan finds best. Tests have others.
+    size_t broadcast_degree = 0;
     OutsideHome* outside = nullptr;  // The home of all ids; null: members are homes.
     Arrivals* arrivals = nullptr;    // Null: what is on its way here is not given to others.
   };

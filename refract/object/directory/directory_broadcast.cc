@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "refract/base/prng.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/memory/remote_visible.h"
 #include "refract/object/calls/call_front.h"
@@ -42,6 +41,8 @@ constexpr uint64_t kComeBackLook_ns = 100 * kMillisecond_ns;
 }
 
 }  // namespace
+
+Directory::State::Broadcaster::Broadcaster(State& of) : state(of), prng_(of.parts.seed) {}
 
 // --- For a client of this node ---
 
@@ -123,7 +124,7 @@ Task<> Directory::State::Broadcaster::run(uint64_t number, TakeBroadcasted take_
 }
 
 // Those that the home has named are first: they have it, or soon will.
-Code Directory::State::Broadcaster::make_plan(Sending& sending, const Located& located) const {
+Code Directory::State::Broadcaster::make_plan(Sending& sending, const Located& located) {
   if (located.code != Code::kOk) return located.code;
   if (located.holders.empty()) return Code::kNotFound;
   std::vector<MemberIndex> holders;
@@ -136,7 +137,7 @@ Code Directory::State::Broadcaster::make_plan(Sending& sending, const Located& l
   if (!is_here && holders.empty()) return Code::kUnavailable;
   sending.root = is_here ? state.self : holders.front();
   sending.birth = located.birth;
-  sending.plan = secure_random_u64() | 1;
+  sending.plan = prng_.next() | 1;
   std::vector<MemberIndex> others;
   for (const MemberIndex member : sending.members) {
     if (member == sending.root) continue;
@@ -145,6 +146,7 @@ Code Directory::State::Broadcaster::make_plan(Sending& sending, const Located& l
   }
   sending.receivers.insert(sending.receivers.end(), others.begin(), others.end());
   sending.shape = broadcast_shape(sending.receivers.size(), located.parts.filled_bytes(), paths_of(sending));
+  if (state.parts.broadcast_degree != 0) sending.shape.degree = state.parts.broadcast_degree;
   return Code::kOk;
 }
 

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/base/prng.h"
 #include "refract/object/directory/broadcast_plan.h"
 #include "refract/object/directory/directory_state.h"
 
@@ -26,7 +27,7 @@ struct Directory::State::Broadcaster {
   static constexpr size_t kSendingsMax = 16;  // Under way; beyond them kOverloaded.
   static constexpr size_t kOrdersMax = 1024;  // Likewise, of other members and this one.
 
-  explicit Broadcaster(State& of) : state(of) {}
+  explicit Broadcaster(State& of);
 
   void broadcast(std::string_view id, std::vector<std::string> nodes, uint64_t until_ns,
                  TakeBroadcasted take);
@@ -76,7 +77,7 @@ struct Directory::State::Broadcaster {
   [[nodiscard]] Sending* at(uint64_t number) noexcept;
   [[nodiscard]] Task<> run(uint64_t number, TakeBroadcasted take);
   // kOk: the orders can be sent.
-  [[nodiscard]] Code make_plan(Sending& sending, const Located& located) const;
+  [[nodiscard]] Code make_plan(Sending& sending, const Located& located);
   [[nodiscard]] BroadcastPaths paths_of(const Sending& sending) const;
   [[nodiscard]] std::vector<MemberIndex> forebears(const Sending& sending, size_t receiver) const;
   void send(uint64_t number, MemberIndex member, std::vector<MemberIndex> before);
@@ -92,6 +93,7 @@ struct Directory::State::Broadcaster {
 
   std::map<uint64_t, std::unique_ptr<Sending>> sendings_;
   uint64_t last_ = 0;
+  Prng prng_;  // Of plans.
   std::vector<Order> orders_;
 };
 

@@ -29,9 +29,6 @@ namespace refract::object {
 [[nodiscard]] inline std::span<const std::byte> bytes_of(std::string_view text) noexcept {
   return std::as_bytes(std::span(text));
 }
-[[nodiscard]] inline uint64_t moment_after(uint64_t now_ns, uint64_t ns) noexcept {
-  return ns > kForever_ns - now_ns ? kForever_ns : now_ns + ns;
-}
 
 // A copy of an id that a peer sent.
 class TakenId {

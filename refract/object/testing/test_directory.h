@@ -74,7 +74,7 @@ class ToldNode {
     owner_ = std::make_unique<Owner>(shard, server_domain, clock,
                                      OwnerOptions{.base = base,
                                                   .chunks = kChunks,
-                                                  .log = nullptr,
+                                                  .log = &fences,
                                                   .limit = 2 * kMiB,
                                                   .growth = nullptr,
                                                   .peers = &peers,
@@ -167,6 +167,11 @@ class ToldNode {
   std::vector<Page> pages_;
 
  public:
+  struct Fences final : StoreLog {
+    void stored(Offset /*at*/, std::span<const std::byte> /*bytes*/) noexcept override {}
+    void fenced() noexcept override { ++count; }
+    uint64_t count = 0;
+  } fences;
   cluster::MemberList list;
   ManualClock clock;
 

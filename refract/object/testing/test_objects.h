@@ -3,6 +3,8 @@
 // tests that speak to it by hand.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -64,6 +66,8 @@ struct OwnerOptions {
   Elsewhere* elsewhere = nullptr;   // but as this has it.
   std::array<uint64_t, 2> identity{};
   TransferLimits transfers = {};
+  uint64_t seed = secure_random_u64();  // Directory::Parts has it,
+  size_t broadcast_degree = 0;          // and it.
   OutsideHome* outside = nullptr;
   uint64_t grace_ns = 60 * kSecond_ns;
 };
@@ -103,6 +107,8 @@ struct Owner {
                            .unseen_ns = 8 * kMillisecond_ns,
                            .grace_ns = options.grace_ns,
                            .transfers = options.transfers,
+                           .seed = options.seed,
+                           .broadcast_degree = options.broadcast_degree,
                            .outside = options.outside,
                            .arrivals = &arrivals});
     }
@@ -145,6 +151,31 @@ struct Owner {
   }
   // All accounts are sums over what there is, and the table is sound.
   [[nodiscard]] bool is_sound() { return !table.validate().has_value() && !store.damage().has_value(); }
+  // An object that is made here.
+  void make(std::string_view id, std::string_view body, uint64_t birth) {
+    const Result<Creation> made =
+        store.create({.id = as_bytes(id), .birth = birth, .body_bytes = body.size()});
+    REFRACT_CHECK(made.has_value());
+    writer.copy(made->object.plus(ObjectParts::body_at()), as_bytes(body));
+    REFRACT_CHECK(store.seal(as_bytes(id), birth).has_value());
+  }
+  // Empty: it is not here.
+  [[nodiscard]] std::string body_of(std::string_view id) {
+    const Result<Object> object = store.find(as_bytes(id));
+    if (!object) return {};
+    const std::byte* const first = writer.base() + object->object.value + ObjectParts::body_at();
+    return {reinterpret_cast<const char*>(first), object->parts.body_bytes};
+  }
+  // What is given to others, open to their READs, pinned or being made. Empty: nothing, and all is sound.
+  [[nodiscard]] std::string left_over() {
+    const TransferGiver::Counts given = giver->counts();
+    const size_t creations = store.accounts().creations;
+    const bool is_clean = given.open == 0 && given.waiting == 0 && windows.open_count() == 0 &&
+                          fetches.count() == 0 && creations == 0 && is_sound();
+    if (is_clean) return {};
+    return fmt::format("{} transfers, {} that wait, {} windows, {} pins, {} creations, sound: {}", given.open,
+                       given.waiting, windows.open_count(), fetches.count(), creations, is_sound());
+  }
 
   kv::SessionPins fetches;
   kv::SessionPins readers;  // Of clients that map the memory.

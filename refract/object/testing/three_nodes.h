@@ -10,6 +10,7 @@
 
 #include "refract/object/testing/redis_process.h"
 #include "refract/object/testing/test_cluster.h"
+#include "refract/object/testing/test_sim_client.h"
 
 namespace refract::object::test {
 

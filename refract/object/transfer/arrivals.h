@@ -29,7 +29,9 @@ class Arrivals {
     uint64_t plan = 0;
     Offset object;
     std::span<std::byte> room;  // All of its bytes, those that have not come yet, too.
-    uint64_t ready = 0;         // So many from the first on are as they will stay.
+    // So many from the first on are as they will stay. This thread has stored them, and no fence stands
+    // behind that yet.
+    uint64_t ready = 0;
   };
   // What gives them.
   class Giver {

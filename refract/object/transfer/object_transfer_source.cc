@@ -132,7 +132,8 @@ void ObjectTransfer::Source::choose_way() {
   const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
   const PathMemory::Channel of{
       .one_sided_bytes_min = channel == nullptr ? 0 : channel->capabilities().one_sided_bytes_min,
-      .message_bytes = message_bytes(sizeof(wire::FollowReply))};
+      .message_bytes = message_bytes(sizeof(wire::FollowReply)),
+      .messages_max = kMessagesMax};
   // What waits for others is no trial.
   share.by = transfer_.order_.plan != 0 ? path_.known_way(filled_bytes, of) : path_.choose(filled_bytes, of);
   if (filled_bytes == 0) share.by = TransferBy::kMessages;
@@ -169,38 +170,22 @@ uint32_t ObjectTransfer::Source::wait_ms() const noexcept {
 }
 
 Task<Code> ObjectTransfer::Source::open() {
-  const TransferOrder& order = transfer_.order_;
-  PieceQueue::Piece first;
+  TransferOpening opening{
+      .order = transfer_.order_, .by = share.by, .is_followed = is_followed_, .wait_ms = wait_ms()};
   if (share.by == TransferBy::kMessages) {
-    first = transfer_.queue_.take(
-        message_bytes(is_followed_ ? sizeof(wire::FollowReply) : sizeof(wire::TransferReply)));
+    opening.first = transfer_.queue_.take(message_bytes(TransferOpening::head_bytes(is_followed_)));
     // Others bring all there is.
-    if (first.bytes == 0 && order.parts.filled_bytes() > 0) co_return Code::kOk;
+    if (opening.first.bytes == 0 && opening.order.parts.filled_bytes() > 0) co_return Code::kOk;
   }
-  const wire::FollowRequest request{
-      .transfer = {.birth = order.birth,
-                   .body_bytes = order.parts.body_bytes,
-                   .offset = first.offset,
-                   .metadata_bytes = order.parts.metadata_bytes,
-                   .bytes = static_cast<uint32_t>(first.bytes),
-                   .id_bytes = static_cast<uint16_t>(order.id.size()),
-                   .by = share.by,
-                   .wants_digest = static_cast<uint8_t>(order.is_checked ? 1 : 0),
-                   .reserved = {}},
-      .plan = order.plan,
-      .wait_ms = wait_ms(),
-      .reserved = 0};
-  const auto asked = is_followed_ ? bytes_of(request) : bytes_of(request.transfer);
-  const CallFront front({asked, order.id});
+  const CallFront front = opening.front();
   const uint64_t sent_ns = transfer_.shard_.refresh_now();
   ++share.calls;
-  if (!is_followed_) stay_awake_for(first.bytes);
-  const auto method = is_followed_ ? TransferMethod::kFollow : TransferMethod::kTransfer;
-  const OpResult answer = co_await session_.call(call_of(method, front.bytes()), give_up_ns());
+  if (!is_followed_) stay_awake_for(opening.first.bytes);
+  const OpResult answer = co_await session_.call(call_of(opening.method(), front.bytes()), give_up_ns());
   Code code = outcome_of(answer);
-  if (code == Code::kOk) code = take_answer(answer.bytes, first);
+  if (code == Code::kOk) code = take_answer(opening, answer.bytes);
   if (code != Code::kOk) {
-    transfer_.queue_.give_back(first);
+    transfer_.queue_.give_back(opening.first);
     co_return code;
   }
   const uint64_t now_ns = transfer_.shard_.refresh_now();
@@ -211,67 +196,24 @@ Task<Code> ObjectTransfer::Source::open() {
   co_return Code::kOk;
 }
 
-Code ObjectTransfer::Source::take_answer(std::span<const std::byte> bytes, PieceQueue::Piece first) {
-  const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
-  if (!is_followed_) {
-    const auto reply = take<wire::TransferReply>(bytes);
-    ready_ = filled_bytes;
-    return reply ? take_opened(*reply, bytes, first) : Code::kMalformed;
-  }
-  const auto reply = take<wire::FollowReply>(bytes);
-  if (!reply || reply->ready > filled_bytes) return Code::kMalformed;
-  ready_ = reply->ready;
+// After an error all of `opening.first` is still to be brought.
+Code ObjectTransfer::Source::take_answer(const TransferOpening& opening, std::span<const std::byte> answer) {
+  const Result<TransferOpening::Opened> opened = opening.take(answer);
+  if (!opened) return opened.code();
+  ready_ = opened->ready;
   asked_ready_ = ready_;
-  // What is not there yet is asked for later.
-  const uint64_t bytes_there = std::max(ready_, first.offset) - first.offset;
-  const PieceQueue::Piece there{.offset = first.offset, .bytes = std::min(first.bytes, bytes_there)};
-  const Code code = take_opened(reply->transfer, bytes, there);
-  if (code == Code::kOk) {
-    transfer_.queue_.give_back({.offset = there.offset + there.bytes, .bytes = first.bytes - there.bytes});
-  }
-  return code;
-}
-
-Code ObjectTransfer::Source::take_opened(const wire::TransferReply& reply, std::span<const std::byte> rest,
-                                         PieceQueue::Piece first) {
-  const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
-  if (reply.reserved != 0) return Code::kMalformed;
-  if (share.by == TransferBy::kReads) {
-    if (reply.transfer == 0) return Code::kMalformed;
-    const Code code = take_pieces(rest, reply.pieces);
-    if (code == Code::kOk) transfer_number_ = reply.transfer;
-    return code;
-  }
-  // Nothing is kept only where nothing is left to be asked for.
-  if (reply.pieces != 0 || rest.size() != first.bytes ||
-      (reply.transfer == 0 && first.bytes != filled_bytes)) {
-    return Code::kMalformed;
-  }
-  if (first.bytes > 0) store(first.offset, rest);
-  transfer_number_ = reply.transfer;
-  const std::span<const std::byte> came{room_at(first.offset), first.bytes};
-  if (transfer_.order_.is_checked && hash_key(came, 0) != reply.digest) return Code::kCorrupt;
-  note_brought(first);
-  share.bytes += first.bytes;
+  pieces_ = opened->pieces;
+  transfer_number_ = opened->transfer;
+  if (share.by == TransferBy::kReads) return Code::kOk;
+  const PieceQueue::Piece first = opening.first;
+  const PieceQueue::Piece came{.offset = first.offset, .bytes = opened->came.size()};
+  if (came.bytes > 0) store(came.offset, opened->came);
+  const std::span<const std::byte> stored{room_at(came.offset), came.bytes};
+  if (opening.order.is_checked && hash_key(stored, 0) != opened->digest) return Code::kCorrupt;
+  note_brought(came);
+  share.bytes += came.bytes;
+  transfer_.queue_.give_back({.offset = came.offset + came.bytes, .bytes = first.bytes - came.bytes});
   return Code::kOk;
-}
-
-Code ObjectTransfer::Source::take_pieces(std::span<const std::byte> bytes, uint32_t count) {
-  if (count == 0 || bytes.size() != size_t{count} * sizeof(wire::TransferPiece)) return Code::kMalformed;
-  const uint64_t filled_bytes = transfer_.order_.parts.filled_bytes();
-  uint64_t end = 0;
-  pieces_.clear();
-  while (!bytes.empty()) {
-    const auto piece = take<wire::TransferPiece>(bytes);
-    // A length that fits what is left of the object overflows nothing.
-    if (!piece || piece->offset != end || piece->bytes == 0 || piece->bytes > filled_bytes - end ||
-        piece->bytes > RemotePointer::kOffsetMask - RemotePointer{piece->address}.offset()) {
-      return Code::kMalformed;
-    }
-    end += piece->bytes;
-    pieces_.push_back(*piece);
-  }
-  return end == filled_bytes ? Code::kOk : Code::kMalformed;
 }
 
 // By the writer, so that what others READ of the copy later is what came.
@@ -384,8 +326,6 @@ void ObjectTransfer::Source::note_brought(PieceQueue::Piece piece) {
   const uint64_t before = transfer_.queue_.whole();
   transfer_.queue_.brought(piece);
   if (order.arrival == nullptr || transfer_.queue_.whole() == before) return;
-  // Those that READ it are led to it by no publish.
-  order.writer.fence();
   order.arrival->grew(transfer_.queue_.whole());
 }
 

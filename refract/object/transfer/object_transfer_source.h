@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "refract/object/transfer/object_transfer.h"
+#include "refract/object/transfer/transfer_opening.h"
 
 namespace refract::object {
 
@@ -67,11 +68,8 @@ class ObjectTransfer::Source final : private rpc::ReplyTaker {
   [[nodiscard]] runtime::Task<> work();
   void choose_way();
   [[nodiscard]] runtime::Task<Code> open();
-  [[nodiscard]] Code take_answer(std::span<const std::byte> bytes, PieceQueue::Piece first);
-  [[nodiscard]] Code take_opened(const wire::TransferReply& reply, std::span<const std::byte> rest,
-                                 PieceQueue::Piece first);
+  [[nodiscard]] Code take_answer(const TransferOpening& opening, std::span<const std::byte> answer);
   [[nodiscard]] uint32_t wait_ms() const noexcept;
-  [[nodiscard]] Code take_pieces(std::span<const std::byte> bytes, uint32_t count);
   // Until nothing is left to be taken.
   [[nodiscard]] runtime::Task<Code> receive();
   void ask_messages();

@@ -44,6 +44,12 @@ constexpr uint64_t kRareTrials = 2;  // One may wait for something else.
   return is_tried && size.by[1 - better].ns / 3 * 2 > size.by[better].ns;
 }
 
+// Two of each way at once, the rest apart: few pulls of a size pay for few trials.
+[[nodiscard]] constexpr bool has_trial(uint64_t number) noexcept {
+  static_assert(PathMemory::kTrials == 8 && PathMemory::kPeriod == 64);
+  return number < 4 || number / 2 == 8 || number / 2 == 16;
+}
+
 // As long as nothing is learned.
 [[nodiscard]] constexpr size_t first_way(uint64_t bytes, const PathMemory::Channel& channel) noexcept {
   const uint64_t from =
@@ -58,8 +64,20 @@ size_t PathMemory::size_of(uint64_t bytes) noexcept {
   return std::min(log2 < kSizeFirstLog2 ? 0 : log2 - kSizeFirstLog2, kSizes - 1);
 }
 
-std::optional<TransferBy> PathMemory::clearly_better(size_t size) const noexcept {
+// Each round trip brings what may be under way, and no more: that takes longer by half than READs do, which
+// have a round trip more at their beginning.
+bool PathMemory::messages_cannot_fill(uint64_t bytes, const Channel& channel) const noexcept {
+  const uint64_t window_bytes = channel.messages_max * channel.message_bytes;
+  if (window_bytes == 0 || bytes_per_s_ == 0) return false;
+  const double windows = static_cast<double>(bytes) / static_cast<double>(window_bytes);
+  const double least_ns = windows * static_cast<double>(round_trip_ns_);
+  return least_ns > 1.5 * static_cast<double>(round_trip_ns_ + time_of(bytes));
+}
+
+std::optional<TransferBy> PathMemory::clearly_better(uint64_t bytes, const Channel& channel) const noexcept {
+  const size_t size = size_of(bytes);
   if (is_clear(sizes_[size])) return way(quicker(sizes_[size]));
+  if (messages_cannot_fill(bytes, channel)) return TransferBy::kReads;
   // READs that are better by half at a smaller size are so at this one; messages, at a larger one.
   for (size_t i = size; i-- > 0;) {
     if (is_clear(sizes_[i]) && quicker(sizes_[i]) == 1) return TransferBy::kReads;
@@ -71,10 +89,9 @@ std::optional<TransferBy> PathMemory::clearly_better(size_t size) const noexcept
 }
 
 TransferBy PathMemory::choose(uint64_t bytes, const Channel& channel) noexcept {
-  const size_t at = size_of(bytes);
-  Size& size = sizes_[at];
+  Size& size = sizes_[size_of(bytes)];
   const uint64_t number = size.pulls++ % kPeriod;
-  if (const auto clear = clearly_better(at)) {
+  if (const auto clear = clearly_better(bytes, channel)) {
     if (!is_clear(size)) return *clear;
     // Paths change. The worse way is tried once in a while where the answer was found, and the more seldom
     // the more that costs.
@@ -84,14 +101,14 @@ TransferBy PathMemory::choose(uint64_t bytes, const Channel& channel) noexcept {
     return is_trial ? way(1 - better) : *clear;
   }
   const size_t first = first_way(bytes, channel);
-  if (number < kTrials) return way(number % 2 == 0 ? first : 1 - first);
+  if (has_trial(number)) return way(number % 2 == 0 ? first : 1 - first);
   return is_known(size) ? way(quicker(size)) : way(first);
 }
 
 TransferBy PathMemory::known_way(uint64_t bytes, const Channel& channel) const noexcept {
-  const size_t at = size_of(bytes);
-  if (const auto clear = clearly_better(at)) return *clear;
-  return way(is_known(sizes_[at]) ? quicker(sizes_[at]) : first_way(bytes, channel));
+  if (const auto clear = clearly_better(bytes, channel)) return *clear;
+  const Size& size = sizes_[size_of(bytes)];
+  return way(is_known(size) ? quicker(size) : first_way(bytes, channel));
 }
 
 void PathMemory::learn(TransferBy by, uint64_t bytes, uint64_t ns) noexcept {

@@ -3,9 +3,11 @@
 // second come, and from which size on READs bring an object sooner than messages.
 //
 // Pulls themselves are the trials (docs/design/055-object-transport.md): of kPeriod pulls of about one size,
-// kTrials take the two ways in turns, and the rest the one that was quicker. Where one way was quicker by
-// half at this size, or else at a smaller or larger one, there are no trials: what a message costs for each
-// byte, and a READ at its beginning, does not turn around.
+// kTrials take the two ways in turns, half of them at once and the others apart, and the rest the way that
+// was quicker. Where one way was quicker by half at this size, or else at a smaller or larger one, there are
+// no trials: what a message costs for each byte, and a READ at its beginning, does not turn around. There are
+// none either where what messages may have under way does not fill the path: a trial of many round trips
+// would cost more than all pulls by READs.
 //
 // Threads: only the shard that owns the objects.
 #pragma once
@@ -28,10 +30,12 @@ class PathMemory {
   static constexpr uint64_t kTrials = 8;
 
   // The way that one more pull of so many bytes takes. `one_sided_bytes_min`: the channel's word, as long as
-  // nothing is learned; 0 stands for `message_bytes`, above which messages need several.
+  // nothing is learned; 0 stands for `message_bytes`, above which messages need several. `messages_max`: so
+  // many are under way at most; 0: any number.
   struct Channel {
     uint32_t one_sided_bytes_min = 0;
     uint64_t message_bytes = 0;
+    uint64_t messages_max = 0;
   };
   [[nodiscard]] wire::TransferBy choose(uint64_t bytes, const Channel& channel) noexcept;
   // The same of one that is no trial.
@@ -71,7 +75,9 @@ class PathMemory {
 
  private:
   // By half, at this size or one that says the same of it. Nothing: it must be tried.
-  [[nodiscard]] std::optional<wire::TransferBy> clearly_better(size_t size) const noexcept;
+  [[nodiscard]] std::optional<wire::TransferBy> clearly_better(uint64_t bytes,
+                                                               const Channel& channel) const noexcept;
+  [[nodiscard]] bool messages_cannot_fill(uint64_t bytes, const Channel& channel) const noexcept;
 
   std::array<Size, kSizes> sizes_{};
   uint64_t round_trip_ns_ = 0;

@@ -78,6 +78,21 @@ TEST(PathMemory, auto_is_within_a_tenth_of_the_better_way_wherever_the_two_meet)
   }
 }
 
+// Of the first dozen of a size, where the ways differ by a third, two go the worse one.
+TEST(PathMemory, few_pulls_of_a_size_pay_for_few_trials) {
+  PathMemory path;
+  int worse = 0;
+  for (int i = 0; i < 64; ++i) {
+    const TransferBy by = path.choose(16 * kMiB, kChannel);
+    worse += by == TransferBy::kMessages ? 1 : 0;
+    path.learn(by, 16 * kMiB, by == TransferBy::kReads ? 9'000'000 : 12'000'000);
+    if (i == 11) {
+      EXPECT_EQ(worse, 2);
+    }
+  }
+  EXPECT_EQ(worse, 4);
+}
+
 // The first pulls of each way meet what is cold, and on a busy machine each third one waits for something
 // else: that does not make auto keep to the worse way. Measured by what the ways take without such waits.
 TEST(PathMemory, what_is_cold_or_waits_for_something_else_does_not_fix_the_worse_way) {
@@ -121,6 +136,39 @@ TEST(PathMemory, a_size_that_was_tried_itself_is_overruled_by_no_other) {
   int reads = 0;
   for (int i = 0; i < 64; ++i) reads += path.choose(64 * kKiB, kChannel) == TransferBy::kReads ? 1 : 0;
   EXPECT_LE(reads, 2);
+}
+
+// 10 ms there and back, 1 GB/s, and a window of 1 MiB: after the first pull, which shows rate and delay, no
+// pull of many windows goes by messages, which would take nine times as long. One of two windows is tried.
+TEST(PathMemory, messages_that_cannot_fill_a_long_path_are_not_tried) {
+  constexpr PathMemory::Channel kWindows{
+      .one_sided_bytes_min = 16 * kKiB, .message_bytes = 32 * kKiB, .messages_max = 32};
+  constexpr uint64_t kDelay_ns = 10 * kMillisecond_ns;
+  for (const uint64_t bytes : {8 * kMiB, 64 * kMiB, 256 * kMiB}) {
+    PathMemory path;
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_EQ(path.choose(bytes, kWindows), TransferBy::kReads) << i;
+      EXPECT_EQ(path.known_way(bytes, kWindows), TransferBy::kReads) << i;
+      path.note_round_trip(kDelay_ns);
+      path.note_rate(10'000'000, kDelay_ns, true);
+      path.learn(TransferBy::kReads, bytes, 2 * kDelay_ns + bytes);
+    }
+    int messages = 0;
+    for (int i = 0; i < 64; ++i) messages += path.choose(2 * kMiB, kWindows) == TransferBy::kMessages ? 1 : 0;
+    EXPECT_EQ(messages, 4);
+  }
+}
+
+// On loopback the window is wide enough.
+TEST(PathMemory, messages_are_tried_at_any_size_where_they_fill_the_path) {
+  constexpr PathMemory::Channel kWindows{
+      .one_sided_bytes_min = 16 * kKiB, .message_bytes = 32 * kKiB, .messages_max = 32};
+  PathMemory path;
+  path.note_round_trip(60 * kMicrosecond_ns);
+  path.note_rate(3'000'000, kMillisecond_ns, true);
+  int messages = 0;
+  for (int i = 0; i < 64; ++i) messages += path.choose(256 * kMiB, kWindows) == TransferBy::kMessages ? 1 : 0;
+  EXPECT_EQ(messages, 4);
 }
 
 // Nothing is learned for ever.

@@ -9,8 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "refract/object/calls/piece_traffic.h"
-#include "refract/object/testing/test_directory.h"
+#include "refract/object/testing/test_transfers.h"
 
 namespace refract::object {
 namespace {
@@ -18,19 +17,13 @@ namespace {
 using test::body_of;
 using test::ToldNode;
 using wire::TransferBy;
-using Method = wire::TransferMethod;
 
-constexpr uint64_t kBirth = 7;
 constexpr uint64_t kPlan = 11;
 constexpr uint64_t kBytes = 20'000;
 constexpr uint64_t kHere = 8'192;
 
-class ArrivalTest : public testing::Test {
+class ArrivalTest : public test::AskedGiver {
  protected:
-  ArrivalTest() {
-    REFRACT_CHECK(node.call(peer, wire::DirectoryMethod::kHello, test::hello_body(node, "b")).code ==
-                  Code::kOk);
-  }
   // Its room is taken, and so many of its bytes are there.
   void begin(uint64_t plan = kPlan, uint64_t ready = kHere) {
     const Result<Creation> made =
@@ -67,9 +60,6 @@ class ArrivalTest : public testing::Test {
                                        .reserved = 0},
                    id);
   }
-  [[nodiscard]] test::Answer call(Method method, std::string_view body) {
-    return node.call(peer, static_cast<uint16_t>(method), body);
-  }
   [[nodiscard]] uint64_t start(Method method, std::string_view body) {
     const uint64_t started =
         peer->start({.method = static_cast<uint16_t>(method), .head = test::as_bytes(body), .tail = {}});
@@ -80,21 +70,8 @@ class ArrivalTest : public testing::Test {
   [[nodiscard]] static std::string progress_body(uint64_t number, uint64_t least) {
     return body_of(wire::ProgressRequest{.transfer = number, .least = least});
   }
-  [[nodiscard]] Code read(const wire::TransferPiece& piece, std::string& into) {
-    into.assign(piece.bytes, '\0');
-    PieceTraffic traffic(*peer, node.shard, kSecond_ns);
-    auto* const target = reinterpret_cast<std::byte*>(into.data());
-    return block_on(node.shard, traffic.carry({.op = fabric::Op::kRead,
-                                               .window = {.address = piece.address, .key = piece.key},
-                                               .offset = 0,
-                                               .local = {target, into.size()}}));
-  }
-  [[nodiscard]] TransferGiver::Counts counts() { return node.owner().giver->counts(); }
 
-  ToldNode node;
-  const std::string id = test::id_homed_at(node, "a");
   const std::string bytes = std::string(kBytes / 2, 'x') + std::string(kBytes / 2, 'y');
-  ToldNode::Peer peer = node.connect();
   std::optional<Arrivals::Entry> entry;
 };
 
@@ -105,13 +82,9 @@ TEST_F(ArrivalTest, what_is_ready_is_given_and_no_more) {
   const auto reply = answer.as<wire::FollowReply>();
   EXPECT_EQ(reply.ready, kHere);
   EXPECT_EQ(answer.behind<wire::FollowReply>(), bytes.substr(6000, kHere - 6000));
-  const auto data = [&](uint64_t offset, uint32_t length) {
-    return call(Method::kData,
-                body_of(wire::DataRequest{
-                    .transfer = reply.transfer.transfer, .offset = offset, .bytes = length, .reserved = 0}));
-  };
-  EXPECT_EQ(data(0, 100).bytes, bytes.substr(0, 100));
-  EXPECT_EQ(data(kHere - 100, 101).code, Code::kInvalidArgument);
+  const uint64_t number = reply.transfer.transfer;
+  EXPECT_EQ(data(number, 0, 100).bytes, bytes.substr(0, 100));
+  EXPECT_EQ(data(number, kHere - 100, 101).code, Code::kInvalidArgument);
   const uint64_t waiting = start(Method::kProgress, progress_body(reply.transfer.transfer, kHere + 2000));
   entry->grew(kHere + 1000);
   node.settle();
@@ -123,14 +96,14 @@ TEST_F(ArrivalTest, what_is_ready_is_given_and_no_more) {
                 .as<wire::ProgressReply>()
                 .ready,
             kHere + 2000);
-  EXPECT_EQ(data(kHere, 2000).bytes, bytes.substr(kHere, 2000));
+  EXPECT_EQ(data(number, kHere, 2000).bytes, bytes.substr(kHere, 2000));
   seal();
   EXPECT_EQ(
       call(Method::kProgress, progress_body(reply.transfer.transfer, kBytes)).as<wire::ProgressReply>().ready,
       kBytes);
-  EXPECT_EQ(data(kBytes - 10, 10).bytes, bytes.substr(kBytes - 10));
+  EXPECT_EQ(data(number, kBytes - 10, 10).bytes, bytes.substr(kBytes - 10));
   EXPECT_EQ(node.owner().fetches.count(), 1U) << "it stays where it is";
-  EXPECT_EQ(call(Method::kDone, body_of(wire::DoneRequest{reply.transfer.transfer})).code, Code::kOk);
+  EXPECT_EQ(done(number), Code::kOk);
   EXPECT_EQ(node.owner().fetches.count(), 0U);
 }
 
@@ -225,6 +198,26 @@ TEST_F(ArrivalTest, what_was_deleted_is_not_waited_for) {
   const uint64_t began_ns = node.shard.refresh_now();
   EXPECT_EQ(call(Method::kFollow, follow_body(TransferBy::kReads, 0, kPlan, 1000)).code, Code::kNotFound);
   EXPECT_LT(node.shard.refresh_now() - began_ns, 100 * kMillisecond_ns);
+}
+
+// What comes costs a fence only where it is told of: one for all that has come in a turn.
+TEST_F(ArrivalTest, fences_are_for_followers_and_once_a_turn) {
+  begin(kPlan, 0);
+  const auto fences_of_pieces = [&] {
+    const uint64_t before = node.fences.count;
+    for (uint64_t piece = 1; piece <= 16; ++piece) entry->grew(piece * 512);
+    node.settle();
+    return node.fences.count - before;
+  };
+  EXPECT_EQ(fences_of_pieces(), 0U);
+  const test::Answer answer = call(Method::kFollow, follow_body(TransferBy::kReads));
+  ASSERT_EQ(answer.code, Code::kOk);
+  EXPECT_EQ(answer.as<wire::FollowReply>().ready, kHere);
+  EXPECT_EQ(fences_of_pieces(), 1U);
+  EXPECT_EQ(done(answer.as<wire::FollowReply>().transfer.transfer), Code::kOk);
+  EXPECT_EQ(fences_of_pieces(), 0U);
+  entry.reset();
+  EXPECT_EQ(counts().open, 0U);
 }
 
 }  // namespace

@@ -162,10 +162,12 @@ Code TransferGiver::begin(const rpc::Responder& from, const wire::TransferReques
   }
   ++counts_.transfers;
   counts_.arriving += given.is_arriving ? 1 : 0;
+  counts_.arriving_messages += given.is_arriving && !wanted.empty() ? 1 : 0;
   ++last_number_;
   // Of what is arriving, too: it protects from the moment at which it is an object.
   parts_.pins.pin(open.object);
   touch(open);
+  followers_ += open.is_arriving ? 1 : 0;
   all.push_back(open);
   start_timer();
   reply.transfer = open.number;
@@ -207,6 +209,7 @@ void TransferGiver::data(const rpc::Responder& from, std::span<const std::byte> 
     return answer(from, Code::kOk, bytes_of(reply));
   }
   ++counts_.messages;
+  counts_.arriving_messages += open->is_arriving ? 1 : 0;
   counts_.message_bytes += bytes.size();
   answer(from, Code::kOk, {}, bytes);
 }
@@ -224,6 +227,7 @@ void TransferGiver::done(const rpc::Responder& from, std::span<const std::byte> 
 
 // The window first: what comes into the memory afterwards is not the reader's.
 void TransferGiver::end(const Open& open) {
+  followers_ -= open.is_arriving ? 1 : 0;
   if (open.window) (void)parts_.windows->close(*open.window);
   parts_.pins.unpin(open.object);
   if (parts_.has_let_go) parts_.has_let_go();

@@ -7,7 +7,9 @@
 // before its object is let go, so a late READ is refused. A holder that gives nothing needs no CPU.
 //
 // What is on its way here is given to those that follow the same plan (docs/design/061-broadcast.md): its
-// room is not pinned, as no object is there yet, so each window on it is closed before that room goes.
+// room is not pinned, as no object is there yet, so each window on it is closed before that room goes. No
+// word that is published leads a READ to it, only what is said here of `ready`: so a fence stands between the
+// stores of those bytes and the first answer that tells of them. Where nothing is followed there is none.
 //
 // Threads: only the shard that owns the objects.
 #pragma once
@@ -71,10 +73,11 @@ class TransferGiver final : public rpc::Service, private Arrivals::Giver {
     uint64_t messages = 0;       // With bytes,
     uint64_t message_bytes = 0;  // and how many of them.
     uint64_t digests = 0;
-    uint64_t idle = 0;      // Transfers that ended because nothing was asked of them.
-    uint64_t arriving = 0;  // Of what was on its way here itself.
-    uint64_t open = 0;      // Now.
-    uint64_t waiting = 0;   // Likewise: for what has not begun to come here.
+    uint64_t idle = 0;               // Transfers that ended because nothing was asked of them.
+    uint64_t arriving = 0;           // Of what was on its way here itself,
+    uint64_t arriving_messages = 0;  // and the messages with bytes of it, as long as it was.
+    uint64_t open = 0;               // Now.
+    uint64_t waiting = 0;            // Likewise: for what has not begun to come here.
   };
   [[nodiscard]] Counts counts() const noexcept;
 
@@ -145,6 +148,8 @@ class TransferGiver final : public rpc::Service, private Arrivals::Giver {
   void progress(const rpc::Responder& from, std::span<const std::byte> body);
   // Those to which that applies.
   void answer_askers(Open& open, uint64_t now_ns) noexcept;
+  // What has come of the arrivals by now may be told.
+  void take_ready() noexcept;
   void answer_progress(const Open& open, const Asker& asker) noexcept;
   // In the next turn: answers what the arrivals have brought.
   void start_telling() noexcept;
@@ -159,6 +164,7 @@ class TransferGiver final : public rpc::Service, private Arrivals::Giver {
   const Parts parts_;
   rpc::Server* server_ = nullptr;
   std::unordered_map<uint64_t, std::vector<Open>> open_;  // By session.
+  size_t followers_ = 0;                                  // Of them, those of what is arriving.
   uint64_t last_number_ = 0;
   bool is_timing_ = false;
   runtime::Task<> timer_;

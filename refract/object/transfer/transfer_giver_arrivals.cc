@@ -27,14 +27,16 @@ constexpr size_t kWaitingMax = 1024;
 // --- What the arrivals tell ---
 
 void TransferGiver::arrival_grew(const Arrivals::Arrival& /*arrival*/) noexcept {
-  start_telling();
+  if (followers_ > 0 || !waiting_.empty()) start_telling();
 }
 
+// The seal has published it, behind all of its bytes.
 void TransferGiver::arrival_sealed(const Arrivals::Arrival& arrival) noexcept {
   for (auto& [session, all] : open_) {
     for (Open& open : all) {
       if (!open.is_arriving || !is_of(open.bytes, arrival)) continue;
       open.is_arriving = false;
+      --followers_;
       open.ready = open.bytes.size();
     }
   }
@@ -74,15 +76,27 @@ Task<> TransferGiver::run_telling() {
   is_telling_ = false;
 }
 
-void TransferGiver::tell_all() {
-  const uint64_t now_ns = parts_.shard.now_ns();
+// Once in a turn, however many pieces have come in it. Behind the fence, every answer of this turn and of
+// later ones may tell of what was stored before it: the pull stores in this thread, and what a device has
+// brought was there when its READ ended. An answer that goes out in between tells what an earlier turn has
+// taken.
+void TransferGiver::take_ready() noexcept {
+  if (followers_ == 0) return;
+  parts_.writer.fence();
   for (auto& [session, all] : open_) {
     for (Open& open : all) {
+      if (!open.is_arriving) continue;
       const auto is_same = [&](const Arrivals::Arrival& one) { return is_of(open.bytes, one); };
-      const Arrivals::Arrival* const arrival = open.is_arriving ? parts_.arrivals->find_if(is_same) : nullptr;
-      if (arrival != nullptr) open.ready = arrival->ready;
-      answer_askers(open, now_ns);
+      if (const auto* const arrival = parts_.arrivals->find_if(is_same)) open.ready = arrival->ready;
     }
+  }
+}
+
+void TransferGiver::tell_all() {
+  take_ready();
+  const uint64_t now_ns = parts_.shard.now_ns();
+  for (auto& [session, all] : open_) {
+    for (Open& open : all) answer_askers(open, now_ns);
   }
   // What is answered may lead to others.
   std::vector<Waiting> waiting = std::exchange(waiting_, {});
@@ -131,6 +145,8 @@ std::optional<Code> TransferGiver::try_follow(const rpc::Responder& from, const 
   } else if (arrival != nullptr) {
     // What follows another plan may wait for the one that asks.
     if (arrival->plan != 0 && arrival->plan != request.plan) return Code::kNotFound;
+    // As in take_ready(): this one begins at what is there now.
+    parts_.writer.fence();
     given = {
         .object = arrival->object, .parts = arrival->parts, .ready = arrival->ready, .is_arriving = true};
   } else {

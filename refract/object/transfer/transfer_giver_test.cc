@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "refract/base/hash.h"
-#include "refract/object/calls/piece_traffic.h"
-#include "refract/object/testing/test_directory.h"
+#include "refract/object/testing/test_transfers.h"
 
 namespace refract::object {
 namespace {
@@ -18,30 +17,12 @@ namespace {
 using test::body_of;
 using test::ToldNode;
 using wire::TransferBy;
-using Method = wire::TransferMethod;
 
-constexpr uint64_t kBirth = 7;
-
-class TransferGiverTest : public testing::Test {
+class TransferGiverTest : public test::AskedGiver {
  protected:
   TransferGiverTest() {
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31 % 251);
-    make(id, kBirth, bytes);
-    hello(peer);
-  }
-  void make(std::string_view its_id, uint64_t birth, std::string_view body) {
-    ObjectStore& store = node.owner().store;
-    const Result<Creation> made =
-        store.create({.id = test::as_bytes(its_id), .birth = birth, .body_bytes = body.size()});
-    ASSERT_TRUE(made.has_value());
-    store.writer().copy(made->object.plus(ObjectParts::body_at()), test::as_bytes(body));
-    ASSERT_TRUE(store.seal(test::as_bytes(its_id), birth).has_value());
-  }
-  void hello(const ToldNode::Peer& from) {
-    ASSERT_EQ(node.call(from, wire::DirectoryMethod::kHello, test::hello_body(node, "b")).code, Code::kOk);
-  }
-  [[nodiscard]] test::Answer call(Method method, std::string_view body) {
-    return node.call(peer, static_cast<uint16_t>(method), body);
+    node.owner().make(id, bytes, kBirth);
   }
   [[nodiscard]] wire::TransferRequest request(TransferBy by, uint32_t asked = 0, uint64_t offset = 0) const {
     return {.birth = kBirth,
@@ -57,38 +38,17 @@ class TransferGiverTest : public testing::Test {
   [[nodiscard]] test::Answer transfer(const wire::TransferRequest& asked) {
     return call(Method::kTransfer, body_of(asked, id));
   }
-  [[nodiscard]] test::Answer data(uint64_t number, uint64_t offset, uint32_t length,
-                                  Method method = Method::kData) {
-    return call(method, body_of(wire::DataRequest{
-                            .transfer = number, .offset = offset, .bytes = length, .reserved = 0}));
-  }
-  [[nodiscard]] Code done(uint64_t number) {
-    return call(Method::kDone, body_of(wire::DoneRequest{number})).code;
-  }
   [[nodiscard]] uint64_t filled_bytes() const {
     return ObjectParts{.body_bytes = bytes.size(), .metadata_bytes = 0, .id_bytes = 0}.filled_bytes();
   }
-  // By READ; the code, or kOk and the bytes are `bytes`.
-  [[nodiscard]] Code read(const wire::TransferPiece& piece, std::string& into) {
-    into.assign(piece.bytes, '\0');
-    PieceTraffic traffic(*peer, node.shard, kSecond_ns);
-    auto* const target = reinterpret_cast<std::byte*>(into.data());
-    return block_on(node.shard, traffic.carry({.op = fabric::Op::kRead,
-                                               .window = {.address = piece.address, .key = piece.key},
-                                               .offset = 0,
-                                               .local = {target, into.size()}}));
-  }
-  [[nodiscard]] uint64_t open() { return node.owner().giver->counts().open; }
+  [[nodiscard]] uint64_t open() { return counts().open; }
   [[nodiscard]] uint64_t pins() { return node.owner().fetches.count(); }
 
-  ToldNode node;
-  const std::string id = test::id_homed_at(node, "a");
   std::string bytes = std::string(20'000, '\0');
-  ToldNode::Peer peer = node.connect();
 };
 
 TEST_F(TransferGiverTest, what_fits_an_answer_takes_one_call_and_nothing_is_kept) {
-  make("small", kBirth, "red");
+  node.owner().make("small", "red", kBirth);
   wire::TransferRequest asked = request(TransferBy::kMessages, 8);
   asked.body_bytes = 3;
   asked.id_bytes = 5;
@@ -176,7 +136,7 @@ TEST_F(TransferGiverTest, a_transfer_of_which_nothing_is_asked_ends) {
   node.pass(TransferGiver::kIdle_ns + 3 * kSecond_ns);
   EXPECT_EQ(open(), 0U);
   EXPECT_EQ(pins(), 0U);
-  EXPECT_EQ(node.owner().giver->counts().idle, 2U);
+  EXPECT_EQ(counts().idle, 2U);
 }
 
 TEST_F(TransferGiverTest, another_birth_or_other_lengths_are_refused) {

@@ -11,6 +11,7 @@
 
 #include "refract/fabric/sim/machine.h"
 #include "refract/object/testing/test_cluster.h"
+#include "refract/object/testing/test_sim_client.h"
 #include "refract/object/transfer/object_transfer.h"
 
 namespace refract::object {
@@ -216,20 +217,11 @@ class Four {
   void pass(uint64_t ns) { REFRACT_CHECK(world.run_for(ns)); }
   // Fills it as its owner.
   void make(char name, const std::string& its_id, uint64_t birth, const std::string& body) {
-    ObjectStore& store = node(name).process->owner.store;
-    const Result<Creation> made =
-        store.create({.id = test::as_bytes(its_id), .birth = birth, .body_bytes = body.size()});
-    REFRACT_CHECK(made.has_value());
-    store.writer().copy(made->object.plus(ObjectParts::body_at()), test::as_bytes(body));
-    REFRACT_CHECK(store.seal(test::as_bytes(its_id), birth).has_value());
+    node(name).make(its_id, body, birth);
     pass(5 * kMillisecond_ns);
   }
   [[nodiscard]] std::string body_at(char name, const std::string& its_id) {
-    const Result<Object> object = node(name).process->owner.store.find(test::as_bytes(its_id));
-    if (!object) return "";
-    const std::byte* const first =
-        node(name).process->owner.writer.base() + object->object.value + ObjectParts::body_at();
-    return {reinterpret_cast<const char*>(first), object->parts.body_bytes};
+    return node(name).body_of(its_id);
   }
   [[nodiscard]] Code await(char name, const std::string& its_id, uint64_t timeout_ns = 0) {
     return at(name).call(wire::Method::kAwait, test::await_body(its_id, timeout_ns)).code;
@@ -237,15 +229,7 @@ class Four {
   // Nothing is open, pinned or held anywhere, some time later.
   void expect_clean() {
     pass(40 * kSecond_ns);
-    for (const auto& node : nodes) {
-      if (node->process == nullptr) continue;
-      test::Owner& owner = node->process->owner;
-      EXPECT_EQ(owner.giver->counts().open, 0U);
-      EXPECT_EQ(owner.windows.open_count(), 0U);
-      EXPECT_EQ(owner.fetches.count(), 0U);
-      EXPECT_EQ(owner.store.accounts().creations, 0U);
-      EXPECT_TRUE(owner.is_sound());
-    }
+    for (const auto& node : nodes) EXPECT_EQ(node->left_over(), "");
   }
 
   sim::World world;
