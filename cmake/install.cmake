@@ -9,7 +9,9 @@ include(CMakePackageConfigHelpers)
 set(REFRACT_ABI 0)
 
 # What programs include; scripts/tidy/layers.py watches over what they bring along.
-set(REFRACT_PUBLIC_HEADERS refract/client/verified.h refract/client/async_client.h refract/client/reader.h
+set(REFRACT_PUBLIC_HEADERS refract/client/transactions/batch.h
+  refract/client/transactions/transaction.h refract/client/verified.h
+  refract/client/async_client.h refract/client/reader.h
   refract/client/objects.h refract/client/objects_c.h)
 
 # refract_layers_below(OUT TARGET): TARGET and every layer that it links, each once.

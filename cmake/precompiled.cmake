@@ -3,11 +3,16 @@
 # compiler. None of ours is among them, so that a change recompiles what includes it and no more.
 #
 # A source still includes what it uses, as the other builds see: only what clang builds with the address
-# sanitizer begins with these. g++ 12 takes more of the standard library's code for wrong when it comes from
-# such a file; and clang-tidy and clangd read commands for which nothing needs to be built before.
+# sanitizer begins with these, and tests with the thread sanitizer. g++ 12 takes more of the standard
+# library's code for wrong when it comes from such a file; and clang-tidy and clangd read the thread build's
+# commands for libraries and programs, for which nothing needs to be built before.
 set(REFRACT_PRECOMPILED OFF)
+set(REFRACT_PRECOMPILED_TESTS OFF)
 if(REFRACT_SANITIZE STREQUAL "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(REFRACT_PRECOMPILED ON)
+endif()
+if(REFRACT_TESTS AND REFRACT_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(REFRACT_PRECOMPILED_TESTS ON)
 endif()
 
 set(REFRACT_STANDARD_HEADERS
@@ -48,16 +53,18 @@ function(refract_precompile_layer target)
   endif()
 endfunction()
 
-if(REFRACT_PRECOMPILED)
+if(REFRACT_PRECOMPILED OR REFRACT_PRECOMPILED_TESTS)
   # Else two runs of the same compiler differ in a time, and ccache has no use for what the other made.
   set(REFRACT_PRECOMPILED_OPTIONS "SHELL:-Xclang -fno-pch-timestamp")
   # The same for the build folder's path, which ccache does not look for behind -Xclang, where CMake has it.
   set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH -Xclang -emit-pch -include <PCH_HEADER> -x c++-header)
   set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include-pch <PCH_FILE>)
+endif()
+if(REFRACT_PRECOMPILED)
   refract_precompiled(refract_layer_headers HEADERS ${REFRACT_STANDARD_HEADERS})
   refract_precompiled(refract_unoptimized_headers HEADERS ${REFRACT_STANDARD_HEADERS} OPTIONS -O0)
 endif()
-if(REFRACT_PRECOMPILED AND REFRACT_TESTS)
+if(REFRACT_PRECOMPILED_TESTS)
   refract_precompiled(refract_test_headers HEADERS ${REFRACT_TEST_HEADERS}
     OPTIONS ${REFRACT_TEST_OPTIONS} -fPIE LINKS GTest::gtest GTest::gmock)
   # As an executable has it, not as a library.

@@ -11,6 +11,7 @@
 #include "apps/records/shown_text.h"
 
 #include "refract/base/hash.h"
+#include "refract/kv/layout/decision_words.h"
 
 namespace refract::inspect {
 namespace {
@@ -200,6 +201,22 @@ Part TableLook::buffer_content(Part part, Offset at, uint64_t room) {
     part.text("writer", hex(words_.observe(at.plus(lengths.identity_at()))));
     part.number("writer_sequence", words_.observe(at.plus(lengths.identity_at() + 8)));
   }
+  if ((lengths.flags & Lengths::kBatch) != 0) {
+    const Offset trailer = at.plus(lengths.trailer_at());
+    const uint64_t number = words_.observe(trailer.plus(offsetof(kv::Trailer, number)));
+    const uint64_t decided = words_.observe(kv::kDecisionAt);
+    part.number("batch", number);
+    part.text("replaced", hex(words_.observe(trailer.plus(offsetof(kv::Trailer, replaced)))));
+    const kv::DecisionPlace place{words_.observe(trailer.plus(offsetof(kv::Trailer, decision_at)))};
+    if (lengths.is_pending() && place.is_word()) {
+      part.text("pending", fmt::format("as the decision word at {:#x} of shard {} says", place.at().value,
+                                       place.shard()));
+    } else if (lengths.is_pending()) {
+      part.text("pending", decided == kv::Decision::committed(number).bits
+                               ? "the batch has happened"
+                               : "the key's entry is what this one replaces");
+    }
+  }
   const std::vector<std::byte> key = words_.copy(at.plus(lengths.key_at()), lengths.key_bytes);
   const std::vector<std::byte> value =
       words_.copy(at.plus(lengths.value_at()), std::min<uint64_t>(lengths.value_bytes, kValueBytesShown));
@@ -278,6 +295,12 @@ Part TableLook::header_place(uint64_t at) {
     const uint64_t first = (at - directory) / 8 * kv::kBucketsPerChunk;
     part.heading = fmt::format("the directory's word for the buckets from {} on", first);
     part.offset("chunk_at", word.bits);
+  } else if (at < directory + kv::table_area_bytes(words_.chunks_max())) {
+    const kv::Decision decision{word.bits};
+    part.heading = fmt::format("decision word {}", (at - directory) / 8 - words_.chunks_max());
+    part.number("number", decision.number());
+    part.text("says", decision.commits(decision.number()) ? "this transaction has happened"
+                                                          : "none up to this number has happened");
   } else {
     return raw_bytes({words_.at({0}), words_.bytes()}, at / 16 * 16);
   }

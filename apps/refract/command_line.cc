@@ -27,6 +27,8 @@ struct Texts {
   std::string interval;
   std::string connections;
   std::string duration;
+  std::string accounts;
+  std::string threads;
   std::string records;
   std::string ttl;
   std::string if_version;
@@ -116,6 +118,15 @@ void add_node_commands(Command& app, Invocation& to, Texts& texts) {
   const std::string command = app.name();
   add_json(app, to);
   if (command == "ping") app.add({.names = "--why", .to = &to.why});
+  if (command == "txn") {
+    add_verbose(app, to);
+    app.add({.names = "FILE", .to = &to.path});
+  }
+  if (command == "bank") {
+    app.add({.names = "--accounts", .to = &texts.accounts});
+    app.add({.names = "--threads", .to = &texts.threads});
+    app.add({.names = "--for", .to = &texts.duration});
+  }
   if (command == "cluster") {
     app.add({.names = "KEY", .to = &to.keys});
     app.add({.names = "--nodes", .to = &texts.nodes});
@@ -331,6 +342,8 @@ Reported<> finish(Invocation& to, const Texts& texts) {
   if (read = read_number(to, "--limit", texts.limit, to.limit); !read) return read;
   if (read = read_duration(to, "--interval", texts.interval, to.interval_ns); !read) return read;
   if (read = read_duration(to, "--for", texts.duration, to.duration_ns); !read) return read;
+  if (read = read_number(to, "--accounts", texts.accounts, to.accounts); !read) return read;
+  if (read = read_number(to, "--threads", texts.threads, to.threads); !read) return read;
   if (read = read_number(to, "--connections", texts.connections, to.connections_max); !read) return read;
   if (read = read_number(to, "--records", texts.records, to.records_max); !read) return read;
   if (read = read_number(to, "--nodes", texts.nodes, to.nodes_max); !read) return read;
@@ -348,6 +361,11 @@ Reported<> finish(Invocation& to, const Texts& texts) {
   pass_on("--data-folder", texts.data_folder);
   if (to.if_absent && to.if_version != 0) {
     return refuse(to, "--if-absent and --if-version contradict each other");
+  }
+  if (to.command == "txn" && to.path.empty())
+    return refuse(to, "which file has the changes? \"-\" is the input");
+  if (to.command == "bank" && (to.accounts < 2 || to.accounts > 1'000 || to.threads > 64)) {
+    return refuse(to, "--accounts is 2 to 1000, --threads 1 to 64");
   }
   if (to.command == "load" && to.files.empty()) return refuse(to, "which file is to be loaded?");
   if (to.command == "restore" && to.files.empty()) {

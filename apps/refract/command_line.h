@@ -88,12 +88,17 @@ struct Invocation {
   std::vector<std::string> keys;
   uint64_t nodes_max = 3;  // Of each key.
 
+  // bank (also duration_ns)
+  uint64_t accounts = 100;
+  uint64_t threads = 4;
+
   // snapshot (also no_progress)
   bool no_wait = false;
 
   // ping, check, doctor (also no_progress), inspect
   bool why = false;
-  std::string path;  // A folder of region files or a node's data, or a file of that; inspect's: of regions.
+  std::string path;  // txn: a file, or "-". A folder of region files or a node's data, or a file of that;
+                     // inspect's: of regions.
   std::vector<std::string> node_flags;  // doctor: as refractd would get them.
   // restore (also files, no_progress)
   bool salvage = false;

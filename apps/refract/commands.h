@@ -29,6 +29,8 @@ namespace refract::cli {
 [[nodiscard]] int run_chain(const Invocation& invocation);
 [[nodiscard]] int run_doctor(const Invocation& invocation);
 [[nodiscard]] int run_snapshot(const Invocation& invocation);
+[[nodiscard]] int run_txn(const Invocation& invocation);
+[[nodiscard]] int run_bank(const Invocation& invocation);
 [[nodiscard]] int run_cluster(const Invocation& invocation);
 
 // Where the invocation says that the node is.

@@ -108,6 +108,48 @@ Examples
   $ refract cas state idle busy && echo started
   $ refract cas counter 41 42
 )"},
+    HelpPage{"txn", "make several changes at one moment", R"(refract txn: make several changes at one moment
+
+Usage: refract txn [options] FILE
+
+FILE, or "-" for the standard input, has a line for each condition and each change. If
+all conditions hold, all changes are made at one moment: no reader sees some of them,
+and no kill leaves some. Else exit code 1, nothing is changed, and the line is named.
+
+  if-absent KEY   if-exists KEY   if-version KEY N   if-value KEY VALUE
+  put KEY VALUE [TTL]   erase KEY   add KEY N
+
+A word in quotes is a JSON string; a line that begins with # is left out. What add
+makes is printed, a line each.
+
+Options
+  -v, --verbose        Print each new version.
+      --json           Print what was made as a JSON object.
+
+Examples
+  $ refract txn pay-order.txt
+  $ printf 'add alice -10\nadd bob 10\n' | refract txn -
+)"},
+    HelpPage{"bank", "move money between accounts, and count it",
+             R"(refract bank: move money between accounts, and count it
+
+Usage: refract bank [options]
+
+Makes accounts of 1,000 each, then moves random amounts between random ones, each by
+one transaction, from several threads, while another thread counts all the money
+again and again. Exit code 1 if a count is ever wrong. Kill the server meanwhile: the
+sums stay right. The accounts are erased at the end.
+
+Options
+      --accounts N     2 to 1000; 100 without it.
+      --threads N      That move money; 4 without it.
+      --for DURATION   1s without it.
+      --json           Print the figures as a JSON object.
+
+Examples
+  $ refract bank --for 10s
+  $ refract bank --accounts 2 --threads 8
+)"},
     HelpPage{"scan", "list the keys", R"(refract scan: list the keys, in no particular order
 
 Usage: refract scan [options]

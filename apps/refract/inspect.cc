@@ -51,11 +51,15 @@ int show(const Invocation& invocation, const inspect::Region& region, const insp
   return found && !part.is_nothing ? kDone : kNotDone;
 }
 
-// Which shard a key belongs to: all of them hash with one seed, which each has in its header.
+// Which shard a key belongs to: each has in its header the seed that all hash with, and how keys are routed.
 uint32_t shard_of_key(std::span<const std::byte> space, const std::string& key, uint64_t shards) {
   if (space.size() < sizeof(SpaceHeader) || shards == 0) return 0;
   const uint64_t seed = observe_u64(space.data() + offsetof(SpaceHeader, hash_seed));
-  return kv::shard_of(hash_key(std::as_bytes(std::span(key)), seed), static_cast<uint32_t>(shards));
+  const uint64_t copies = observe_u64(space.data() + offsetof(SpaceHeader, copies));
+  const kv::KeyRouting routing{.shards = static_cast<uint32_t>(shards),
+                               .copies = static_cast<uint32_t>(copies)};
+  const auto bytes = std::as_bytes(std::span(key));
+  return routing.shard_of(bytes, hash_key(bytes, seed));
 }
 
 int inspect_node(const Invocation& invocation, const inspect::Question& question) {

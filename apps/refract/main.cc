@@ -26,7 +26,8 @@ constexpr Command kCommands[] = {
     {"trace", refract::cli::run_trace},       {"check", refract::cli::run_check},
     {"restore", refract::cli::run_restore},   {"inspect", refract::cli::run_inspect},
     {"chain", refract::cli::run_chain},       {"doctor", refract::cli::run_doctor},
-    {"snapshot", refract::cli::run_snapshot}, {"cluster", refract::cli::run_cluster}};
+    {"snapshot", refract::cli::run_snapshot}, {"cluster", refract::cli::run_cluster},
+    {"txn", refract::cli::run_txn},           {"bank", refract::cli::run_bank}};
 
 }  // namespace
 

@@ -18,6 +18,7 @@
 #include "refract/base/report.h"
 #include "refract/client/link/settings.h"
 #include "refract/client/paths/connection.h"
+#include "refract/kv/layout/routing.h"
 #include "refract/node/observe/watcher.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
@@ -45,6 +46,10 @@ class NodeLink {
   [[nodiscard]] bool is_lost() const noexcept;
 
   [[nodiscard]] size_t shard_count() const noexcept { return shards_.size(); }
+  [[nodiscard]] kv::KeyRouting routing() const noexcept {
+    return {.shards = static_cast<uint32_t>(shard_count()),
+            .copies = shards_.front().connection->facts().copies};
+  }
   // REQUIRES, for these: shard < shard_count().
   [[nodiscard]] observe::Watcher& watcher(size_t shard) noexcept { return *shards_[shard].watcher; }
   [[nodiscard]] kv::RpcClient& client(size_t shard) noexcept { return shards_[shard].connection->rpc(); }

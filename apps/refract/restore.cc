@@ -26,9 +26,13 @@ using progress::bytes_text;
 using progress::count_text;
 
 [[nodiscard]] documents::Value json_of(const node::Salvaged& done, const std::string& to) {
-  return {{"restored", to},          {"shards", done.facts.shard_count},
-          {"entries", done.entries}, {"bytes", done.bytes},
-          {"changes", done.changes}, {"left_out", cli::json_of(done.left_out)},
+  return {{"restored", to},
+          {"shards", done.facts.shard_count},
+          {"copies", done.facts.copies},
+          {"entries", done.entries},
+          {"bytes", done.bytes},
+          {"changes", done.changes},
+          {"left_out", cli::json_of(done.left_out)},
           {"notes", done.notes}};
 }
 
@@ -38,8 +42,9 @@ using progress::count_text;
   for (const std::string& note : done.notes) out += "note: " + note + "\n";
   return out + fmt::format(
                    "restored {} entries, {}, into {}\n  refractd --data-durability everysec "
-                   "--data-folder {} --server-shards {}\n",
-                   count_text(done.entries), bytes_text(done.bytes), to, to, done.facts.shard_count);
+                   "--data-folder {} --server-shards {}{}\n",
+                   count_text(done.entries), bytes_text(done.bytes), to, to, done.facts.shard_count,
+                   done.facts.copies == 0 ? "" : fmt::format(" --kv-copies {}", done.facts.copies));
 }
 
 [[nodiscard]] Reported<node::Salvaged> restore(const Invocation& invocation, storage::Disk& to,

@@ -65,7 +65,8 @@ sim::Work work_of(const SimulatedOptions& options, const sim::Arrival& arrival) 
 }
 
 uint32_t shard_of(uint64_t index, uint32_t shards) {
-  return kv::shard_of(hash_key(Key::of(index).bytes(), kHashSeed), shards);
+  const Key key = Key::of(index);
+  return kv::KeyRouting{.shards = shards}.shard_of(key.bytes(), hash_key(key.bytes(), kHashSeed));
 }
 
 // An empty table, of which the heap and the table that serve know by recovering it, as after a restart.
@@ -99,7 +100,7 @@ struct SimulatedShards::ServedShard {
                  .growth = growth,
                  .shard = host.shard(),
                  .shard_index = index,
-                 .shard_count = count}),
+                 .routing = {.shards = count}}),
         server(service, host.shard()),
         dispatcher(host.domain(), host.shard(), &server) {
     pins.add(session_pins);

@@ -44,6 +44,7 @@ const std::vector<Row> kPinned = {
     {Code::kCancelled, 21, "cancelled"},
     {Code::kReadOnly, 22, "read_only"},
     {Code::kAway, 23, "away"},
+    {Code::kConflict, 24, "conflict"},
 };
 
 TEST(Codes, keep_their_numbers_and_texts) {

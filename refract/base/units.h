@@ -23,4 +23,9 @@ inline constexpr uint64_t kForever_ns = UINT64_MAX;
   return (value + unit - 1) / unit * unit;
 }
 
+// A moment of a clock; beyond its end: never.
+[[nodiscard]] constexpr uint64_t moment_after(uint64_t now_ns, uint64_t ns) noexcept {
+  return ns > kForever_ns - now_ns ? kForever_ns : now_ns + ns;
+}
+
 }  // namespace refract

@@ -72,6 +72,10 @@ class Sink final : public kv::ValueSink {
   const Room& room_;
 };
 
+[[nodiscard]] inline Result<> result_of(Code code) {
+  return code == Code::kOk ? Result<>() : fail(code);
+}
+
 [[nodiscard]] inline Code check_key(const Bytes& key) noexcept {
   if (key.empty()) return Code::kInvalidArgument;
   return key.size() > kv::kKeyBytesMax ? Code::kTooLarge : Code::kOk;

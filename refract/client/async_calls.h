@@ -23,6 +23,10 @@
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
+namespace refract::txn {
+struct Effort;
+}
+
 namespace refract::client {
 
 class Write;
@@ -46,6 +50,15 @@ class AsyncCalls {
                                                     uint64_t begun_ns = 0);
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
                                                       RequestId request = {});
+  [[nodiscard]] runtime::Task<Result<>> commit(Batch& batch, RequestId request = {});
+  // Its keys are the caller's. An identity is drawn where the batch writes. `effort` counts its refusals.
+  [[nodiscard]] runtime::Task<Result<>> change(kv::RpcBatch& batch, txn::Effort& effort,
+                                               RequestId request = {});
+  [[nodiscard]] runtime::Task<Result<>> transaction(AsyncClient::Body body, TransactionOptions options,
+                                                    bool is_read_only);
+  // kConflict: what was read did not stand together.
+  [[nodiscard]] runtime::Task<Result<>> validate(const txn::Changes& changes);
+  [[nodiscard]] runtime::Task<Result<>> commit(const txn::Changes& changes, txn::Effort& effort);
   // All shards at once, each at its own pace.
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
@@ -84,6 +97,8 @@ class AsyncCalls {
                                                        Write& write, uint64_t begun_ns = 0);
   // Those of several keys whose shards answer directly; the others are left to `rest`, as indices.
   void get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest);
+  // The same where keys are routed by their slots, and there are several shards.
+  [[gnu::noinline]] void get_by_slot(std::span<GetItem> items, std::vector<uint32_t>& rest);
   [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);
 
  private:
@@ -110,6 +125,7 @@ class AsyncCalls {
   // All at once.
   template <typename Job>
   [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncCalls::*work)(Job&));
+  [[nodiscard]] runtime::Task<Result<>> change_over_shards(kv::RpcBatch& batch, txn::Effort& effort);
   [[nodiscard]] runtime::Task<> get_of_shard(ShardGets& job);
   [[nodiscard]] runtime::Task<> put_of_shard(ShardPuts& job);
 

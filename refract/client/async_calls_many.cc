@@ -26,20 +26,48 @@ constexpr size_t kShortCall = 16;
 constexpr size_t kBlock = 8;
 constexpr size_t kStages = 4;
 
+using Ahead = Connection::Reader::Ahead;
+
 // The reader of a node's only shard, which there is.
 struct OneReader {
   ShardReader only;
 
-  [[nodiscard]] bool has(uint64_t /*hash*/) const noexcept { return true; }
-  [[nodiscard]] const ShardReader& of(uint64_t /*hash*/) const noexcept { return only; }
+  void begin(Bytes /*key*/, const Ahead& /*ahead*/) const noexcept {}
+  [[nodiscard]] bool has(uint64_t /*hash*/, const Ahead& /*ahead*/) const noexcept { return true; }
+  [[nodiscard]] const ShardReader& of(uint64_t /*hash*/, const Ahead& /*ahead*/) const noexcept {
+    return only;
+  }
 };
 
-// Those of several shards, some of which may have none.
+// Those of several shards, some of which may have none; and the key's hash says which.
 struct ReaderOfEach {
   const ShortWays& ways;
 
-  [[nodiscard]] const ShardReader& of(uint64_t hash) const noexcept { return ways.at(hash); }
-  [[nodiscard]] bool has(uint64_t hash) const noexcept { return of(hash).reader != nullptr; }
+  void begin(Bytes /*key*/, const Ahead& /*ahead*/) const noexcept {}
+  [[nodiscard]] const ShardReader& of(uint64_t hash, const Ahead& /*ahead*/) const noexcept {
+    return ways.at(hash);
+  }
+  [[nodiscard]] bool has(uint64_t hash, const Ahead& ahead) const noexcept {
+    return of(hash, ahead).reader != nullptr;
+  }
+};
+
+// The same, and its slot does, which is computed once a key.
+struct ReaderOfSlots {
+  const ShortWays& ways;
+  const Ahead* aheads;
+  const ShardReader** found;  // Of each of the aheads.
+
+  void begin(Bytes key, const Ahead& ahead) const noexcept { found[index_of(ahead)] = &ways.at_slot_of(key); }
+  [[nodiscard]] const ShardReader& of(uint64_t /*hash*/, const Ahead& ahead) const noexcept {
+    return *found[index_of(ahead)];
+  }
+  [[nodiscard]] bool has(uint64_t hash, const Ahead& ahead) const noexcept {
+    return of(hash, ahead).reader != nullptr;
+  }
+  [[nodiscard]] size_t index_of(const Ahead& ahead) const noexcept {
+    return static_cast<size_t>(&ahead - aheads);
+  }
 };
 
 }  // namespace
@@ -62,18 +90,16 @@ class AsyncCalls::StagedGets {
     for (size_t begin = 0; begin < items_.size() + (kStages - 1) * block; begin += block) {
       each(begin, block, [&](GetItem& item, Ahead& ahead) { fetch_bucket(item, ahead); });
       each(begin - block, block, [&](GetItem& /*item*/, Ahead& ahead) {
-        if (readers_.has(ahead.hash)) readers_.of(ahead.hash).reader->fetch_buffer(ahead);
+        if (readers_.has(ahead.hash, ahead)) readers_.of(ahead.hash, ahead).reader->fetch_buffer(ahead);
       });
       each(begin - 2 * block, block, [&](GetItem& /*item*/, Ahead& ahead) {
-        if (readers_.has(ahead.hash)) readers_.of(ahead.hash).reader->fetch_behind(ahead);
+        if (readers_.has(ahead.hash, ahead)) readers_.of(ahead.hash, ahead).reader->fetch_behind(ahead);
       });
       each(begin - 3 * block, block, [&](GetItem& item, Ahead& ahead) { read(item, ahead); });
     }
   }
 
  private:
-  using Ahead = Connection::Reader::Ahead;
-
   // Of no key where `begin`, which may be below 0, lies outside of the call.
   template <typename Work>
   [[gnu::always_inline]] void each(size_t begin, size_t block, Work work) {
@@ -86,15 +112,16 @@ class AsyncCalls::StagedGets {
 
   [[gnu::always_inline]] void fetch_bucket(const GetItem& item, Ahead& ahead) {
     const uint64_t hash = hash_of(item.key);
-    if (readers_.has(hash)) {
-      readers_.of(hash).reader->fetch_bucket(hash, ahead);
+    readers_.begin(item.key, ahead);
+    if (readers_.has(hash, ahead)) {
+      readers_.of(hash, ahead).reader->fetch_bucket(hash, ahead);
     } else {
       ahead.hash = hash;
     }
   }
   [[gnu::always_inline]] void read(GetItem& item, const Ahead& ahead) {
-    if (item.key.size() - 1 < kv::kKeyBytesMax && readers_.has(ahead.hash)) [[likely]] {
-      const auto& way = readers_.of(ahead.hash);
+    if (item.key.size() - 1 < kv::kKeyBytesMax && readers_.has(ahead.hash, ahead)) [[likely]] {
+      const auto& way = readers_.of(ahead.hash, ahead);
       calls_.note_read(*way.connection, item.key);
       kv::Found found;
       const StringRoom room{&item.value};
@@ -104,16 +131,16 @@ class AsyncCalls::StagedGets {
         return;
       }
     }
-    if (!read_again(item, ahead.hash)) rest_.push_back(static_cast<uint32_t>(&item - items_.data()));
+    if (!read_again(item, ahead.hash, ahead)) rest_.push_back(static_cast<uint32_t>(&item - items_.data()));
   }
   // False: ask the key's shard.
-  [[nodiscard, gnu::noinline, gnu::cold]] bool read_again(GetItem& item, uint64_t hash) {
+  [[nodiscard, gnu::noinline, gnu::cold]] bool read_again(GetItem& item, uint64_t hash, const Ahead& ahead) {
     if (const Code code = check_key(item.key); code != Code::kOk) {
       item.result = fail(code);
       return true;
     }
-    if (!readers_.has(hash)) return false;
-    const kv::Found found = readers_.of(hash).reader->get(item.key, hash, StringRoom{&item.value});
+    if (!readers_.has(hash, ahead)) return false;
+    const kv::Found found = readers_.of(hash, ahead).reader->get(item.key, hash, StringRoom{&item.value});
     item.result = found.code == Code::kOk ? Result<Got>(got_of(found)) : fail(found.code);
     return found.code != Code::kInvalidated && found.code != Code::kCorrupt;
   }
@@ -132,6 +159,7 @@ void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& r
     ways.reader->begin();
     return StagedGets(*this, items, OneReader{{ways.reader, ways.connection}}, rest).run();
   }
+  if (!ways.by_slot.empty()) return get_by_slot(items, rest);
   if (ways.shards.empty()) {
     rest.resize(items.size());
     std::iota(rest.begin(), rest.end(), 0U);
@@ -141,6 +169,16 @@ void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& r
     if (way.reader != nullptr) way.reader->begin();
   }
   StagedGets(*this, items, ReaderOfEach{ways}, rest).run();
+}
+
+// Out of line: else the stages of a node's only shard were no longer inlined where they are called.
+void AsyncCalls::get_by_slot(std::span<GetItem> items, std::vector<uint32_t>& rest) {
+  const ShortWays& ways = peers_.short_ways();
+  for (const ShardReader& way : ways.by_slot) {
+    if (way.reader != nullptr) way.reader->begin();
+  }
+  std::array<const ShardReader*, std::tuple_size_v<decltype(aheads_)>> found{};
+  StagedGets(*this, items, ReaderOfSlots{ways, aheads_.data(), found.data()}, rest).run();
 }
 
 // What one shard is asked for: what is still open, and whose it is.

@@ -23,6 +23,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +32,7 @@
 #include "refract/base/report.h"
 #include "refract/base/result.h"
 #include "refract/client/client.h"
+#include "refract/client/transactions/transaction.h"
 #include "refract/client/types.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
@@ -51,6 +53,32 @@ struct Room {
 };
 }  // namespace client
 
+// As Transaction: client/transaction.h.
+class REFRACT_API AsyncTransaction {
+ public:
+  AsyncTransaction(const AsyncTransaction&) = delete;
+  AsyncTransaction& operator=(const AsyncTransaction&) = delete;
+  ~AsyncTransaction() = default;
+
+  // Keys live until the task has ended.
+  [[nodiscard]] runtime::Task<Result<std::string>> get(Bytes key);
+  [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
+  [[nodiscard]] runtime::Task<Result<bool>> exists(Bytes key);
+  [[nodiscard]] Result<> put(Bytes key, Bytes value, uint64_t ttl_ns = 0);
+  [[nodiscard]] Result<> erase(Bytes key);
+  [[nodiscard]] Result<> add(Bytes key, int64_t addend);
+  [[nodiscard]] runtime::Task<Result<>> validate();
+
+ private:
+  friend class client::AsyncCalls;
+  AsyncTransaction(client::AsyncCalls& calls, txn::Changes& changes, bool is_read_only) noexcept
+      : calls_(calls), changes_(changes), is_read_only_(is_read_only) {}
+
+  client::AsyncCalls& calls_;
+  txn::Changes& changes_;
+  bool is_read_only_;
+};
+
 class REFRACT_API AsyncClient {
  public:
   [[nodiscard]] static runtime::Task<Reported<std::unique_ptr<AsyncClient>>> connect(
@@ -69,6 +97,11 @@ class REFRACT_API AsyncClient {
   [[nodiscard]] Put put(Bytes key, Bytes value, const PutOptions& options = {}) noexcept;
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
                                                       RequestId request = {});
+  // As of Client. The batch lives as long as the task.
+  [[nodiscard]] runtime::Task<Result<>> commit(Batch& batch, RequestId request = {});
+  using Body = std::function<runtime::Task<Result<>>(AsyncTransaction&)>;
+  [[nodiscard]] runtime::Task<Result<>> transaction(Body body, TransactionOptions options = {});
+  [[nodiscard]] runtime::Task<Result<>> read_only(Body body, TransactionOptions options = {});
   // All shards at once, each at its own pace.
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);

@@ -29,6 +29,7 @@ struct Way {
   Paths paths = Paths::kAuto;
   bool tcp = false;
   int shards = 1;
+  const char* copies = "0";
 };
 void PrintTo(const Way& way, std::ostream* out) {
   *out << way.name;
@@ -47,7 +48,8 @@ class AsyncClientTest : public testing::TestWithParam<Way> {
   [[nodiscard]] static bool is_direct() { return !GetParam().tcp && GetParam().paths == Paths::kAuto; }
 
   TestNode node_{{"--listen-address", "127.0.0.1:0", "--server-shards", std::to_string(GetParam().shards),
-                  "--cluster-nodes", "version=3,b=h:2,a=[::1]:1", "--cluster-self", "b"}};
+                  "--kv-copies", GetParam().copies, "--cluster-nodes", "version=3,b=h:2,a=[::1]:1",
+                  "--cluster-self", "b"}};
   Shard shard_{system_clock()};
   std::unique_ptr<AsyncClient> client_;
 };
@@ -57,6 +59,8 @@ INSTANTIATE_TEST_SUITE_P(AllWays, AsyncClientTest,
                                          Way{.name = "Tcp", .tcp = true},
                                          Way{.name = "DirectShards", .shards = 3},
                                          Way{.name = "TcpShards", .tcp = true, .shards = 3},
+                                         Way{.name = "DirectSlots", .shards = 3, .copies = "1"},
+                                         Way{.name = "TcpSlots", .tcp = true, .shards = 3, .copies = "1"},
                                          Way{.name = "Chain", .paths = Paths::kChain},
                                          Way{.name = "ChainTcp", .paths = Paths::kChain, .tcp = true}),
                          [](const auto& way) { return way.param.name; });

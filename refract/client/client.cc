@@ -103,7 +103,25 @@ template <typename Room>
   return get_carefully(client, place_of(mine, key, hash), room);
 }
 
-// The short way of a node with several shards, of which the key's hash names one.
+// The short way of a node with several shards, of which the key's slot names one. Apart, so that the ways by
+// the hash are what they would be if there were no slots.
+template <typename Room>
+[[gnu::noinline]] Result<Got> get_by_slot(ClientState& client, Bytes key, Room room) {
+  if (!client.has_mine_at_once() || !ClientState::mine_at_once().has_shards_of_slots()) {
+    return get_carefully(client, {.key = key}, room);
+  }
+  ThreadState& mine = ClientState::mine_at_once();
+  const uint64_t hash = mine.hash(key);
+  if (Connection::Reader* const reader = mine.slot_at_once(key).reader; reader != nullptr) [[likely]] {
+    kv::Found found;
+    if (reader->get_at_once(key, hash, room, found)) [[likely]]
+      return got_of(found);
+    mine.count_again();
+  }
+  return get_carefully(client, place_of(mine, key, hash), room);
+}
+
+// The same, of which the key's hash names one.
 template <typename Room>
 [[gnu::noinline]] Result<Got> get_at_length(ClientState& client, Bytes key, Room room) {
   if (client.has_mine_at_once() && ClientState::mine_at_once().has_shards()) [[likely]] {
@@ -117,7 +135,7 @@ template <typename Room>
       return got_of(found);
     return get_again(client, key, room, hash);
   }
-  return get_carefully(client, {.key = key}, room);
+  return get_by_slot(client, key, room);
 }
 
 // The common get stands alone, because how many gets overlap is decided by the instructions of each.
@@ -156,9 +174,24 @@ template <typename Room>
   return view_carefully(client, place_of(mine, key, hash));
 }
 
+[[gnu::noinline]] Result<View> view_by_slot(ClientState& client, Bytes key) {
+  if (!client.has_mine_at_once() || !ClientState::mine_at_once().has_shards_of_slots()) {
+    return view_carefully(client, {.key = key});
+  }
+  ThreadState& mine = ClientState::mine_at_once();
+  const uint64_t hash = mine.hash(key);
+  const client::ShardReader way = mine.slot_at_once(key);
+  if (way.reader == nullptr) [[unlikely]]
+    return view_carefully(client, place_of(mine, key, hash));
+  Result<View> view(std::in_place);
+  if (!AsyncCalls::view_at_once(*way.reader, *way.connection, key, hash, *view)) [[unlikely]]
+    view = view_again(client, key, hash);
+  return view;
+}
+
 [[gnu::noinline]] Result<View> view_at_length(ClientState& client, Bytes key) {
   if (!client.has_mine_at_once() || !ClientState::mine_at_once().has_shards()) {
-    return view_carefully(client, {.key = key});
+    return view_by_slot(client, key);
   }
   ThreadState& mine = ClientState::mine_at_once();
   const uint64_t hash = mine.hash(key);
@@ -191,9 +224,24 @@ template <typename Room>
   return exists_carefully(client, place_of(mine, key, hash));
 }
 
+[[gnu::noinline]] Result<Got> exists_by_slot(ClientState& client, Bytes key) {
+  if (!client.has_mine_at_once() || !ClientState::mine_at_once().has_shards_of_slots()) {
+    return exists_carefully(client, {.key = key});
+  }
+  ThreadState& mine = ClientState::mine_at_once();
+  const uint64_t hash = mine.hash(key);
+  Connection::Reader* const reader = mine.slot_at_once(key).reader;
+  if (reader == nullptr) [[unlikely]]
+    return exists_carefully(client, place_of(mine, key, hash));
+  kv::Found found;
+  if (reader->look_at_once(key, hash, found)) [[likely]]
+    return got_of(found);
+  return exists_again(client, key, hash);
+}
+
 [[gnu::noinline]] Result<Got> exists_at_length(ClientState& client, Bytes key) {
   if (!client.has_mine_at_once() || !ClientState::mine_at_once().has_shards()) {
-    return exists_carefully(client, {.key = key});
+    return exists_by_slot(client, key);
   }
   ThreadState& mine = ClientState::mine_at_once();
   const uint64_t hash = mine.hash(key);

@@ -34,6 +34,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,6 +45,8 @@
 #include "refract/base/report.h"
 #include "refract/base/result.h"
 #include "refract/client/reservation.h"
+#include "refract/client/transactions/batch.h"
+#include "refract/client/transactions/transaction.h"
 #include "refract/client/types.h"
 
 namespace refract {
@@ -144,6 +147,24 @@ class REFRACT_API Client {
   // An identity for one write of this thread; repeat that write with the same one. kForked.
   [[nodiscard]] Result<RequestId> new_request();
 
+  // All changes of the batch at one moment, or none: batch.h. A condition's code, kInvalidArgument,
+  // kTooLarge (also where the node has a log, and the writes have more than a quarter of its ring: 4 MiB);
+  // failed() says which, of several any. Keys of one shard take one round trip, of several shards two.
+  // kConflict: other transactions were in the way until the timeout. kUnsupported: its keys are of several
+  // shards, and the node keeps its data on disk, or a `request` is given (where kv.copies is 1 keys with one
+  // {tag} share a shard). `request`: as of put(), and drawn by itself otherwise.
+  [[nodiscard]] Result<> commit(Batch& batch, const RequestId& request = {});
+  // Runs the body, then makes what it has written, at one moment at which all that it has read stands; else
+  // the body runs again: transaction.h. Strictly serialisable, together with all other gets, puts and erases.
+  // The body's own error, if its reads were valid together: then nothing is changed. kConflict: other writers
+  // were quicker until the timeout; likewise. kUnsupported: as of commit().
+  [[nodiscard]] Result<> transaction(const std::function<Result<>(Transaction&)>& body,
+                                     const TransactionOptions& options = {});
+  // The same of a body that writes nothing: what it has read when it returns kOk stood together. Where memory
+  // is read directly and all keys are there, no message is sent.
+  [[nodiscard]] Result<> read_only(const std::function<Result<>(Transaction&)>& body,
+                                   const TransactionOptions& options = {});
+
   // The keys from `cursor` on, some `keys_min` of them or fewer. Begin with 0, go on with `next`. An entry
   // that is there throughout a scan comes at least once, also across growth and restarts; one may come twice.
   [[nodiscard]] Result<ScanPage> scan(uint64_t cursor, size_t keys_min = 128);
@@ -169,6 +190,11 @@ class REFRACT_API Client {
 
  private:
   friend class client::ClientState;
+  friend class Transaction;
+  [[nodiscard]] Result<> validate(const txn::Changes& changes);
+  [[nodiscard]] Result<> commit(const txn::Changes& changes, txn::Effort& effort);
+  [[nodiscard]] Result<> run_transaction(const std::function<Result<>(Transaction&)>& body,
+                                         const TransactionOptions& options, bool is_read_only);
   explicit Client(client::ClientState* state) noexcept : state_(state) {}
   client::ClientState* state_;  // Null: moved from.
 };

@@ -10,6 +10,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "refract/base/units.h"
@@ -27,6 +28,7 @@ struct Way {
   Paths paths = Paths::kAuto;
   bool tcp = false;
   int shards = 1;
+  std::string copies = "0";
 };
 void PrintTo(const Way& way, std::ostream* out) {
   *out << way.name;
@@ -37,11 +39,11 @@ class ClientContract : public testing::TestWithParam<Way> {
   static void TearDownTestSuite() { nodes_.clear(); }
   // Nodes live as long as the suite: each test has keys of its own.
   [[nodiscard]] static TestNode& node() {
-    auto& node = nodes_[GetParam().shards];
+    auto& node = nodes_[{GetParam().shards, GetParam().copies}];
     if (node == nullptr) {
       node = std::make_unique<TestNode>(std::vector<std::string>{
           "--listen-address", "127.0.0.1:0", "--server-shards", std::to_string(GetParam().shards),
-          "--memory-limit", GetParam().shards == 1 ? "192MiB" : "384MiB"});
+          "--kv-copies", GetParam().copies, "--memory-limit", GetParam().shards == 1 ? "192MiB" : "384MiB"});
     }
     return *node;
   }
@@ -53,19 +55,23 @@ class ClientContract : public testing::TestWithParam<Way> {
   Client client_ = connect();
 
  private:
-  static std::map<int, std::unique_ptr<TestNode>> nodes_;
+  using Nodes = std::map<std::pair<int, std::string>, std::unique_ptr<TestNode>>;
+  static Nodes nodes_;
 };
-std::map<int, std::unique_ptr<TestNode>> ClientContract::nodes_;
+ClientContract::Nodes ClientContract::nodes_;
 
 INSTANTIATE_TEST_SUITE_P(
     AllWays, ClientContract,
-    testing::Values(Way{.name = "Direct"}, Way{.name = "Rpc", .paths = Paths::kRpc},
-                    Way{.name = "Tcp", .tcp = true}, Way{.name = "DirectShards", .shards = 3},
-                    Way{.name = "RpcShards", .paths = Paths::kRpc, .shards = 3},
-                    Way{.name = "TcpShards", .tcp = true, .shards = 3},
-                    Way{.name = "Chain", .paths = Paths::kChain},
-                    Way{.name = "ChainTcp", .paths = Paths::kChain, .tcp = true},
-                    Way{.name = "ChainTcpShards", .paths = Paths::kChain, .tcp = true, .shards = 3}),
+    testing::Values(
+        Way{.name = "Direct"}, Way{.name = "Rpc", .paths = Paths::kRpc}, Way{.name = "Tcp", .tcp = true},
+        Way{.name = "DirectShards", .shards = 3}, Way{.name = "RpcShards", .paths = Paths::kRpc, .shards = 3},
+        Way{.name = "TcpShards", .tcp = true, .shards = 3},
+        Way{.name = "DirectSlots", .shards = 3, .copies = "1"},
+        Way{.name = "TcpSlots", .tcp = true, .shards = 3, .copies = "1"},
+        Way{.name = "ChainTcpSlots", .paths = Paths::kChain, .tcp = true, .shards = 3, .copies = "1"},
+        Way{.name = "Chain", .paths = Paths::kChain},
+        Way{.name = "ChainTcp", .paths = Paths::kChain, .tcp = true},
+        Way{.name = "ChainTcpShards", .paths = Paths::kChain, .tcp = true, .shards = 3}),
     [](const auto& way) { return way.param.name; });
 
 TEST_P(ClientContract, get_returns_what_put_stored_whatever_the_lengths) {

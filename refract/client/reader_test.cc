@@ -158,6 +158,7 @@ TEST_P(ReaderTest, a_child_has_none) {
 INSTANTIATE_TEST_SUITE_P(
     Ways, ReaderTest,
     testing::Values(Way{.name = "Direct"}, Way{.name = "DirectShards", .flags = {"--server-shards", "3"}},
+                    Way{.name = "DirectSlots", .flags = {"--server-shards", "3", "--kv-copies", "1"}},
                     Way{.name = "Tcp", .flags = {"--listen-address", "127.0.0.1:0"}, .tcp = true}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 

@@ -50,8 +50,10 @@ class alignas(64) ThreadState {
   }
   // Whose reader that is. REQUIRES: reader_at_once() gave one just now.
   [[nodiscard]] Connection& sole_connection() const noexcept { return *ways_.connection; }
-  // Whether the node has several shards, each with a reader of its own.
+  // Whether the node has several shards, each with a reader of its own, and keys are routed by their hash.
   [[nodiscard]] bool has_shards() const noexcept { return !ways_.shards.empty(); }
+  // The same, and keys are routed by their slot.
+  [[nodiscard]] bool has_shards_of_slots() const noexcept { return !ways_.by_slot.empty(); }
   // The seed of all shards' hashes, and a key's hash with it.
   [[nodiscard]] uint64_t hash_seed() const noexcept { return ways_.hash_seed; }
   [[nodiscard, gnu::flatten]] uint64_t hash(std::span<const std::byte> key) const noexcept {
@@ -60,13 +62,11 @@ class alignas(64) ThreadState {
   // As reader_at_once(), of the shard that owns keys of this hash. Null inside: go through reading_at().
   // REQUIRES: has_shards().
   [[nodiscard, gnu::always_inline]] ShardReader shard_at_once(uint64_t hash) noexcept {
-    const ShardReader way = ways_.at(hash);
-    const uint64_t left = ticket_->reads();
-    if (!ReadTicket::is_good(left) || way.reader == nullptr || way.connection->is_node_stopping())
-        [[unlikely]]
-      return {};
-    ticket_->take(left);
-    return way;
+    return take_way(ways_.at(hash));
+  }
+  // As shard_at_once(), of the shard that owns this key. REQUIRES: has_shards_of_slots().
+  [[nodiscard, gnu::always_inline]] ShardReader slot_at_once(std::span<const std::byte> key) noexcept {
+    return take_way(ways_.at_slot_of(key));
   }
   // The one that gave a reader just now, to a key of this hash. REQUIRES: one did.
   [[nodiscard]] ShardReader way_of(uint64_t hash) const noexcept {
@@ -77,9 +77,10 @@ class alignas(64) ThreadState {
   [[nodiscard]] Connection::Reader* reader_for(const Connection::Key& key) noexcept {
     if (guard_.is_child()) [[unlikely]]
       return nullptr;
-    if (ways_.reader != nullptr || ways_.shards.empty()) [[likely]]
+    if (ways_.reader != nullptr) [[likely]]
       return ways_.reader;
-    return ways_.at(key.hash(ways_.hash_seed)).reader;
+    if (has_shards()) return ways_.at(key.hash(ways_.hash_seed)).reader;
+    return has_shards_of_slots() ? ways_.at_slot_of(key.bytes()).reader : nullptr;
   }
   // What reader_at_once() counted is read by other means, and counted there.
   void count_again() noexcept { ticket_.grant(ticket_.made() - 1, ticket_->reads() + 1); }
@@ -135,6 +136,14 @@ class alignas(64) ThreadState {
   // After so long a silence a connection without a page to look at is polled before it is used.
   static constexpr uint64_t kStale_ns = kMillisecond_ns;
 
+  [[nodiscard, gnu::always_inline]] ShardReader take_way(ShardReader way) noexcept {
+    const uint64_t left = ticket_->reads();
+    if (!ReadTicket::is_good(left) || way.reader == nullptr || way.connection->is_node_stopping())
+        [[unlikely]]
+      return {};
+    ticket_->take(left);
+    return way;
+  }
   [[nodiscard]] bool is_node_stopping() const noexcept {
     return observe_u64(ways_.server_state) == static_cast<uint64_t>(ServerState::kStopping);
   }

@@ -1,32 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes an id or key belongs to. A key has one of 16,384 slots, by the rule of Redis Cluster; a slot
-// has an order of the nodes, by rendezvous hash of slot and name. Every process with the same names computes
-// the same.
+// Which nodes an id or key belongs to. A key has a slot (slot.h); a slot has an order of the nodes, by
+// rendezvous hash of slot and name. Every process with the same names computes the same.
 //
-// Both functions are for ever: what is stored depends on them. The tests pin them.
+// The function is for ever: what is stored depends on it. The tests pin it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "refract/cluster/member_list.h"
+#include "refract/cluster/slot.h"
 
 namespace refract::cluster {
-
-inline constexpr uint32_t kSlots = 16'384;
-
-// CRC-16/XMODEM: polynomial 0x1021, from 0, high bits first.
-[[nodiscard]] uint16_t crc16(std::span<const std::byte> bytes) noexcept;
-
-// Of the key; of the part in braces alone, where the first { has a } behind it and something in between. So
-// a user has keys together: {user:7}:name and {user:7}:photo are in one slot.
-[[nodiscard]] uint16_t slot_of(std::span<const std::byte> key) noexcept;
-[[nodiscard]] inline uint16_t slot_of(std::string_view key) noexcept {
-  return slot_of(std::as_bytes(std::span(key)));
-}
 
 // The order of a list's nodes for each slot. Making it hashes each name with each slot, some milliseconds for
 // a hundred nodes; a look-up of the first few nodes is a load.

@@ -83,14 +83,15 @@ struct SpaceHeader {
   // say so before a change has a higher one. 0: not filled, or by an earlier release.
   uint64_t floor_stamp;
   SpaceStore stores[kSpaceStoresMax];  // Beside the table; no name: no store has the place.
-  uint64_t reserved_end[358];
+  uint64_t copies;                     // kv.copies at its birth, by which its keys are routed.
+  uint64_t reserved_end[357];
 };
 static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
 static_assert(offsetof(SpaceHeader, shard_index) == 56 && offsetof(SpaceHeader, shard_count) == 60);
 static_assert(offsetof(SpaceHeader, stamp_limit) == 64 && offsetof(SpaceHeader, store_root) == 128);
 static_assert(offsetof(SpaceHeader, time) == 1024 && offsetof(SpaceHeader, use) == 1072);
 static_assert(offsetof(SpaceHeader, floor_stamp) == 1072 + sizeof(SpaceUse));
-static_assert(offsetof(SpaceHeader, stores) == 1104 && offsetof(SpaceHeader, reserved_end) == 1232);
+static_assert(offsetof(SpaceHeader, stores) == 1104 && offsetof(SpaceHeader, copies) == 1232);
 
 enum class ChunkKind : uint8_t {
   kFree = 0,

@@ -5,6 +5,6 @@
 
 namespace refract {
 
-const uint32_t kSpaceLayoutVersion = 1;
+const uint32_t kSpaceLayoutVersion = 2;
 
 }  // namespace refract

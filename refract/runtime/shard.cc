@@ -19,8 +19,17 @@ namespace {
 
 // A look at the clock costs 20 to 30 ns, as much as some idle polls, and whatever arrives meanwhile waits for
 // it: with eight polls between two looks it took a sixth of the time of a server that waits for its next
-// call.
+// call. A poll of TCP connections is a call of the kernel for each: 64 of them take a third of a millisecond,
+// and a spin ends at a look only. So the number of polls follows from the time that they take.
 constexpr unsigned kPollsBetweenLooks = 64;
+constexpr uint64_t kLooksAreClose_ns = 8'000;
+constexpr uint64_t kLooksAreFar_ns = 20'000;
+
+unsigned polls_for(uint64_t elapsed_ns, unsigned polls) noexcept {
+  if (elapsed_ns > kLooksAreFar_ns) return std::max(polls / 2, 1U);
+  if (elapsed_ns < kLooksAreClose_ns) return std::min(polls * 2, kPollsBetweenLooks);
+  return polls;
+}
 
 // The longest sleep where the clock is moved by hand, or where there is nothing to wake us.
 constexpr uint64_t kNap_ns = kMillisecond_ns;
@@ -153,9 +162,21 @@ size_t Shard::poll_once() noexcept {
   return did;
 }
 
+// At the next poll's end.
+void Shard::look_soon() noexcept {
+  polls_until_look_ = 1;
+  look_is_early_ = true;
+}
+
 size_t Shard::look_at_time() noexcept {
-  polls_until_look_ = polls_between_looks_;
   refresh_now();
+  // Of an early look it is not known how many polls were before it. Virtual time is not theirs.
+  if (!look_is_early_ && clock_->runs_by_itself()) {
+    polls_between_looks_ = polls_for(now_ns_ - looked_at_ns_, polls_between_looks_);
+  }
+  looked_at_ns_ = now_ns_;
+  look_is_early_ = false;
+  polls_until_look_ = polls_between_looks_;
   return fire_timers() + ops_.expire(now_ns_);
 }
 
@@ -201,7 +222,7 @@ Shard::Sleep Shard::sleep_until(uint64_t moment_ns) noexcept {
 uint64_t Shard::add_timer(uint64_t moment_ns, std::coroutine_handle<> waiter) noexcept {
   // A moment in the past would overtake timers that are due and waited longer.
   const uint64_t moment = std::max(moment_ns, now_ns_);
-  if (moment == now_ns_) polls_until_look_ = 1;
+  if (moment == now_ns_) look_soon();
   timers_.push_back({moment, next_sequence_, waiter});
   std::push_heap(timers_.begin(), timers_.end());
   return next_sequence_++;
@@ -239,7 +260,7 @@ uint64_t Shard::next_timer_ns() const noexcept {
 bool Shard::wait(uint64_t deadline_ns) noexcept {
   const uint64_t until_ns = std::min(deadline_ns, next_timer_ns());
   if (options_.idler != nullptr) {
-    polls_until_look_ = 1;
+    look_soon();
     return options_.idler->idle(until_ns);
   }
   // Something is due already, or a task only gave way to others.
@@ -253,7 +274,7 @@ bool Shard::wait(uint64_t deadline_ns) noexcept {
       return true;
     }
   }
-  polls_until_look_ = 1;
+  look_soon();
   if (yields_ < options_.yield_count || now_ns_ < awake_until_ns_) {
     yields_ = std::min(yields_ + 1, options_.yield_count);
     sched_yield();

@@ -174,6 +174,7 @@ class REFRACT_API Shard {
   uint64_t add_timer(uint64_t moment_ns, std::coroutine_handle<> waiter) noexcept;
   void cancel_timer(uint64_t sequence) noexcept;
   size_t fire_timers() noexcept;
+  void look_soon() noexcept;
   size_t look_at_time() noexcept;
   void forget_removed_pollers() noexcept;
   [[nodiscard]] bool wait(uint64_t deadline_ns) noexcept;
@@ -186,6 +187,8 @@ class REFRACT_API Shard {
   uint64_t now_ns_;
   unsigned polls_between_looks_;  // At the clock, which costs more than an idle poll.
   unsigned polls_until_look_ = 1;
+  bool look_is_early_ = true;
+  uint64_t looked_at_ns_ = 0;
   uint64_t idle_polls_ = 0;
   uint64_t idle_since_ns_ = 0;
   uint64_t awake_until_ns_ = 0;

@@ -164,6 +164,79 @@ TEST(ShardWait, a_wake_up_before_the_sleep_prevents_it) {
   shard.remove(poller);
 }
 
+// Time passes by polls alone, so many ns for each; it counts how often it is asked.
+class PolledClock final : public Clock {
+ public:
+  [[nodiscard]] uint64_t now_ns() const noexcept override {
+    ++looks;
+    return now;
+  }
+  [[nodiscard]] uint64_t wall_ns() const noexcept override { return now; }
+  [[nodiscard]] bool runs_by_itself() const noexcept override { return true; }
+  mutable uint64_t looks = 0;
+  uint64_t now = kSecond_ns;
+};
+
+// Works in its first polls, then is idle.
+class SlowPoller final : public Poller {
+ public:
+  SlowPoller(PolledClock& clock, uint64_t poll_ns) : clock_(&clock), poll_ns_(poll_ns) {}
+  size_t poll() noexcept override {
+    clock_->now += poll_ns_;
+    if (work > 0) {
+      --work;
+      worked_until_ns = clock_->now;
+      return 1;
+    }
+    return 0;
+  }
+  [[nodiscard]] bool prepare_sleep() noexcept override {
+    if (slept_at_ns == 0) slept_at_ns = clock_->now;
+    return false;
+  }
+  [[nodiscard]] std::string_view name() const noexcept override { return "slow"; }
+  unsigned work = 500;
+  uint64_t worked_until_ns = 0;
+  uint64_t slept_at_ns = 0;
+
+ private:
+  PolledClock* clock_;
+  uint64_t poll_ns_;
+};
+
+struct Spun {
+  uint64_t spin_ns = 0;     // From the last work to the first attempt to sleep.
+  uint64_t work_looks = 0;  // At the clock, while there was work.
+};
+
+Spun spin_of(uint64_t poll_ns) {
+  PolledClock clock;
+  Shard shard(clock, {.spin_ns = 50'000, .yield_count = 0});
+  SlowPoller poller(clock, poll_ns);
+  shard.add(poller);
+  Spun spun;
+  EXPECT_TRUE(shard.run_until([&] { return poller.work == 0; }));
+  spun.work_looks = clock.looks;
+  EXPECT_TRUE(shard.run_until([&] { return poller.slept_at_ns != 0; }));
+  spun.spin_ns = poller.slept_at_ns - poller.worked_until_ns;
+  shard.remove(poller);
+  return spun;
+}
+
+TEST(ShardWait, spins_as_long_as_it_is_told_however_long_a_poll_takes) {
+  for (const uint64_t poll_ns : {30u, 300u, 1'000u, 5'000u, 15'000u}) {
+    const Spun spun = spin_of(poll_ns);
+    EXPECT_GE(spun.spin_ns, 50'000u) << poll_ns;
+    // Two looks are at most 20 us apart, or a poll.
+    EXPECT_LE(spun.spin_ns, 50'000u + 2 * 20'000u + 2 * poll_ns) << poll_ns;
+  }
+}
+
+TEST(ShardWait, looks_at_the_clock_seldom_where_polls_are_short) {
+  EXPECT_LE(spin_of(30).work_looks, 500u / 64 + 3);
+  EXPECT_LE(spin_of(300).work_looks, 500u / 32 + 3);
+}
+
 // Has work that only its second look finds, as often as a number says.
 class ReluctantPoller final : public Poller {
  public:

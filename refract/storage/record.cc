@@ -6,6 +6,7 @@
 #include "refract/base/check.h"
 #include "refract/base/hash.h"
 #include "refract/base/prng.h"
+#include "refract/storage/group.h"
 
 namespace refract::storage {
 namespace {
@@ -18,12 +19,22 @@ constexpr size_t kChecksumBytes = sizeof(RecordHeader::checksum);
   return XXH3_64bits(record + kChecksumBytes, bytes - kChecksumBytes) ^ key_of_log;
 }
 
+constexpr uint64_t kHappened = 1;
+constexpr uint64_t kNeverHappens = 2;
+
+// What stands where puts have their expiry.
+[[nodiscard]] uint64_t expiry_word_of(const Record& record) noexcept {
+  if (record.kind == RecordKind::kHosted) return record.store.bits;
+  if (record.kind == RecordKind::kSettled) return record.has_happened ? kHappened : kNeverHappens;
+  return is_group(record.kind) ? record.group_end : record.expires_wall_ns;
+}
+
 [[nodiscard]] RecordHeader header_of(const Record& record) noexcept {
   return {.checksum = 0,
           .position = record.position,
           .stamp = record.stamp,
           .synced_position = record.synced_position,
-          .expires_wall_ns = record.kind == RecordKind::kHosted ? record.store.bits : record.expires_wall_ns,
+          .expires_wall_ns = expiry_word_of(record),
           .client = record.client,
           .sequence = record.sequence,
           .value_bytes = static_cast<uint32_t>(record.value_bytes),
@@ -32,14 +43,35 @@ constexpr size_t kChecksumBytes = sizeof(RecordHeader::checksum);
           .form = record.form};
 }
 
-[[nodiscard]] bool has_sane_fields(const RecordHeader& header) noexcept {
+[[nodiscard]] bool is_sane_kind(const RecordHeader& header) noexcept {
   const bool is_inline = header.form == RecordForm::kInline;
-  const bool kind = header.kind == RecordKind::kPut ||
-                    (header.kind == RecordKind::kErase && header.value_bytes == 0 && is_inline) ||
-                    (header.kind == RecordKind::kHosted && header.expires_wall_ns != 0 && is_inline);
+  const bool has_changes = header.expires_wall_ns > header.stamp;
+  switch (header.kind) {
+    case RecordKind::kPut:
+      return true;
+    case RecordKind::kErase:
+      return header.value_bytes == 0 && is_inline;
+    case RecordKind::kHosted:
+      return header.expires_wall_ns != 0 && is_inline;
+    case RecordKind::kGroup:
+      return has_changes && is_inline;
+    case RecordKind::kPrepared:
+      return has_changes && is_inline && header.client != 0;
+    case RecordKind::kDecided:
+      return (has_changes || header.expires_wall_ns == header.stamp) && is_inline && header.client != 0;
+    case RecordKind::kSettled:
+      return (header.expires_wall_ns == kHappened || header.expires_wall_ns == kNeverHappens) &&
+             header.value_bytes == 0 && is_inline && header.client != 0;
+  }
+  return false;
+}
+
+[[nodiscard]] bool has_sane_fields(const RecordHeader& header) noexcept {
+  const bool kind = is_sane_kind(header);
   const bool form = header.form == RecordForm::kInline || header.form == RecordForm::kReference ||
                     header.form == RecordForm::kAbsent;
-  return kind && form && header.key_bytes > 0 && header.value_bytes <= kRecordValueBytesMax;
+  const bool key = (header.key_bytes != 0) == has_key(header.kind);
+  return kind && form && key && header.value_bytes <= kRecordValueBytesMax;
 }
 
 }  // namespace
@@ -48,26 +80,31 @@ uint64_t log_key(const StoreId& store, uint32_t shard) noexcept {
   return hash_key(store, mix(shard));
 }
 
+void seal_record(std::byte* record, uint64_t bytes, uint64_t key_of_log) noexcept {
+  const uint64_t checksum = checksum_of(record, bytes, key_of_log);
+  std::memcpy(record, &checksum, sizeof(checksum));
+}
+
 uint64_t encode_record(const Record& record, uint64_t key_of_log, std::byte* place) noexcept {
   REFRACT_DCHECK(record.position % kRecordUnit == 0);
-  REFRACT_DCHECK(!record.key.empty() && record.key.size() <= kRecordKeyBytesMax);
+  REFRACT_DCHECK(record.key.empty() != has_key(record.kind));
+  REFRACT_DCHECK(record.key.size() <= kRecordKeyBytesMax);
   const uint64_t bytes = stored_bytes(record.form, record.key.size(), record.value_bytes);
   // The zero bytes at the end, before they are partly covered.
   std::memset(place + bytes - kRecordUnit, 0, kRecordUnit);
-  RecordHeader header = header_of(record);
+  const RecordHeader header = header_of(record);
   std::memcpy(place, &header, sizeof(header));
   std::byte* next = place + sizeof(header);
   if (record.form == RecordForm::kReference) {
     std::memcpy(next, &record.reference, sizeof(record.reference));
     next += sizeof(record.reference);
   }
-  std::memcpy(next, record.key.data(), record.key.size());
+  if (!record.key.empty()) std::memcpy(next, record.key.data(), record.key.size());
   next += record.key.size();
   if (record.form == RecordForm::kInline && !record.value.empty()) {
     std::memcpy(next, record.value.data(), record.value.size());
   }
-  header.checksum = checksum_of(place, bytes, key_of_log);
-  std::memcpy(place, &header.checksum, sizeof(header.checksum));
+  seal_record(place, bytes, key_of_log);
   return bytes;
 }
 
@@ -125,27 +162,33 @@ RecordFault decode_record(std::span<const std::byte> bytes, uint64_t position, u
   if (checksum_of(bytes.data(), stored, key_of_log) != header.checksum) return RecordFault::kChecksum;
   uint64_t at = sizeof(header);
   const bool is_hosted = header.kind == RecordKind::kHosted;
-  record = {.kind = header.kind,
-            .form = header.form,
-            .position = header.position,
-            .stamp = header.stamp,
-            .synced_position = header.synced_position,
-            .expires_wall_ns = is_hosted ? 0 : header.expires_wall_ns,
-            .client = header.client,
-            .sequence = header.sequence,
-            .key = {},
-            .value = {},
-            .value_bytes = header.value_bytes,
-            .reference = 0,
-            .store = {is_hosted ? header.expires_wall_ns : 0}};
+  const bool is_group = storage::is_group(header.kind);
+  const bool is_settled = header.kind == RecordKind::kSettled;
+  Record found{.kind = header.kind,
+               .form = header.form,
+               .position = header.position,
+               .stamp = header.stamp,
+               .synced_position = header.synced_position,
+               .expires_wall_ns = is_hosted || is_group || is_settled ? 0 : header.expires_wall_ns,
+               .client = header.client,
+               .sequence = header.sequence,
+               .key = {},
+               .value = {},
+               .value_bytes = header.value_bytes,
+               .reference = 0,
+               .store = {is_hosted ? header.expires_wall_ns : 0},
+               .group_end = is_group ? header.expires_wall_ns : 0,
+               .has_happened = is_settled && header.expires_wall_ns == kHappened};
   if (header.form == RecordForm::kReference) {
-    std::memcpy(&record.reference, bytes.data() + at, sizeof(record.reference));
-    at += sizeof(record.reference);
+    std::memcpy(&found.reference, bytes.data() + at, sizeof(found.reference));
+    at += sizeof(found.reference);
   }
-  record.key = bytes.subspan(at, header.key_bytes);
+  found.key = bytes.subspan(at, header.key_bytes);
   if (header.form == RecordForm::kInline) {
-    record.value = bytes.subspan(at + header.key_bytes, header.value_bytes);
+    found.value = bytes.subspan(at + header.key_bytes, header.value_bytes);
   }
+  if (is_group && !is_sound_group(found)) return RecordFault::kFields;
+  record = found;
   return RecordFault::kNone;
 }
 

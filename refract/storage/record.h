@@ -35,7 +35,20 @@ enum class RecordKind : uint8_t {
   kErase = 2,
   // 3 is a mark's (kLogMarkKind).
   kHosted = 4,  // A change of a store beside the key-value table; key and value are that store's to read.
+  kGroup = 5,   // Several puts and erasures that take effect together: group.h. Always inline, without a key.
+  // Of transactions over several shards, each of which client and sequence name by its place and its number.
+  kPrepared = 6,  // A group that takes effect if the home's log has a kDecided of this name.
+  kDecided = 7,   // The home's own group, which may be empty: all of the transaction has happened.
+  kSettled = 8,   // A kPrepared has taken effect, or never will: header alone.
 };
+// Whether it is a group: its value are changes.
+[[nodiscard]] constexpr bool is_group(RecordKind kind) noexcept {
+  return kind == RecordKind::kGroup || kind == RecordKind::kPrepared || kind == RecordKind::kDecided;
+}
+// Whether it has a key, as all have but groups and what is said of one.
+[[nodiscard]] constexpr bool has_key(RecordKind kind) noexcept {
+  return !is_group(kind) && kind != RecordKind::kSettled;
+}
 enum class RecordForm : uint8_t {
   kInline = 1,     // Header, key, value.
   kReference = 2,  // Header, the value's offset in the space (8 bytes), key. In rings only.
@@ -51,7 +64,8 @@ struct RecordHeader {
   uint64_t position;         // Of this record's first byte in the log, or in the snapshot.
   uint64_t stamp;            // Higher than all before it in the log.
   uint64_t synced_position;  // When it was appended, fdatasync had confirmed everything before this position.
-  uint64_t expires_wall_ns;  // 0: never. Of kHosted: the name of the store.
+  uint64_t expires_wall_ns;  // 0: never. Of kHosted: the store's name; of a group: its last stamp; of
+                             // kSettled: 1, it has taken effect, 2, it never will.
   uint64_t client;           // Which client asked for the change, under which number; 0: unknown.
   uint64_t sequence;
   uint32_t value_bytes;
@@ -100,9 +114,19 @@ struct Record {
   // kInline only; otherwise empty, and value_bytes says how many there are.
   std::span<const std::byte> value = {};
   uint64_t value_bytes = 0;
-  uint64_t reference = 0;  // kReference: where the value lies in the space.
-  StoreName store = {};    // kHosted: whose change it is.
+  uint64_t reference = 0;     // kReference: where the value lies in the space.
+  StoreName store = {};       // kHosted: whose change it is.
+  uint64_t group_end = 0;     // A group: the stamp of its last change; `stamp` is below that of the first.
+  bool has_happened = false;  // kSettled.
 };
+
+// The highest in it.
+[[nodiscard]] constexpr uint64_t last_stamp_of(const Record& record) noexcept {
+  return is_group(record.kind) ? record.group_end : record.stamp;
+}
+[[nodiscard]] constexpr uint64_t last_stamp_of(const RecordHeader& header) noexcept {
+  return is_group(header.kind) ? header.expires_wall_ns : header.stamp;
+}
 
 // From record to record in the log, whatever the form.
 [[nodiscard]] constexpr uint64_t log_bytes(uint64_t key_bytes, uint64_t value_bytes) noexcept {
@@ -121,6 +145,9 @@ struct Record {
 // Writes the record and returns its stored_bytes. REQUIRES: room for them at `place`, lengths within the
 // limits, `position` a multiple of kRecordUnit, value_bytes == value.size() for kInline.
 uint64_t encode_record(const Record& record, uint64_t key_of_log, std::byte* place) noexcept;
+
+// Gives a record that lies complete at `record`, header first, its checksum.
+void seal_record(std::byte* record, uint64_t bytes, uint64_t key_of_log) noexcept;
 
 // The header of a record whose parts lie apart, with its checksum: for a large value that is written from
 // where it is. Behind key and value come zero bytes up to log_bytes. REQUIRES: as above, and form kInline.

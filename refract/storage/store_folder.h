@@ -43,17 +43,19 @@ struct StorePage {
   uint64_t created_wall_ns;
   SpaceTime time;
   RingUse rings;
-  uint64_t reserved[46];
+  uint64_t copies;  // kv.copies, by which the store's keys are routed.
+  uint64_t reserved[45];
   uint64_t checksum;  // XXH3 of everything before.
 };
 static_assert(sizeof(StorePage) == kSectorBytes && std::is_trivially_copyable_v<StorePage>);
 static_assert(std::has_unique_object_representations_v<StorePage>, "no padding may be stored");
 static_assert(offsetof(StorePage, store) == 16 && offsetof(StorePage, time) == 48 &&
-              offsetof(StorePage, rings) == 88);
+              offsetof(StorePage, rings) == 88 && offsetof(StorePage, copies) == 136);
 
 struct StoreFacts {
   StoreId store = {};
   uint32_t shard_count = 1;
+  uint32_t copies = 0;
   uint64_t hash_seed = 0;
   uint64_t created_wall_ns = 0;
   SpaceTime time = {};

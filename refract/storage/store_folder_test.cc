@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "refract/base/testing/needed.h"
 #include "refract/base/testing/processes/files.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr StoreFacts kWanted{.store = {std::byte{7}},
                              .shard_count = 3,
+                             .copies = 1,
                              .hash_seed = 42,
                              .created_wall_ns = 1'800'000'000'000'000'000,
                              .time = {.offset_ns = 5, .boot = {1, 2}, .left_ns = 0, .left_wall_ns = 0}};
@@ -52,9 +54,22 @@ TEST_F(StoreFolderTest, keeps_the_facts_of_whoever_began_it) {
   EXPECT_TRUE(second->existed());
   EXPECT_EQ(second->facts().store, kWanted.store);
   EXPECT_EQ(second->facts().shard_count, 3U);
+  EXPECT_EQ(second->facts().copies, 1U);
   EXPECT_EQ(second->facts().hash_seed, 42U);
   EXPECT_EQ(second->facts().created_wall_ns, kWanted.created_wall_ns);
   EXPECT_EQ(second->facts().time.boot[1], 2U);
+}
+
+// docs/formats/log.md.
+TEST(StoreFolder, has_its_copies_where_its_page_says) {
+  SimulatedDisk disk({});
+  ASSERT_TRUE(write_store_page(disk, kWanted));
+  const std::vector<std::byte> bytes = disk.bytes_of("store");
+  ASSERT_EQ(bytes.size(), kSectorBytes);
+  EXPECT_EQ(bytes[8], std::byte{3}) << "the version";
+  EXPECT_EQ(bytes[12], std::byte{3}) << "shards";
+  EXPECT_EQ(bytes[136], std::byte{1});
+  for (size_t i = 137; i < 504; ++i) ASSERT_EQ(bytes[i], std::byte{0}) << i;
 }
 
 TEST_F(StoreFolderTest, is_one_nodes_at_a_time) {
@@ -135,7 +150,7 @@ TEST_F(StoreFolderTest, refuses_another_version_with_a_sentence) {
   const auto found = open();
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::kUnsupported);
-  EXPECT_NE(found.error().what.find("version 18, this program reads 2"), std::string::npos)
+  EXPECT_NE(found.error().what.find("version 19, this program reads 3"), std::string::npos)
       << found.error().what;
 }
 

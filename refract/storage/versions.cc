@@ -8,9 +8,9 @@
 
 namespace refract::storage {
 
-const uint32_t kRingVersion = 2;
-const uint32_t kSegmentVersion = 1;
-const uint32_t kSnapshotVersion = 1;
-const uint32_t kStoreVersion = 2;
+const uint32_t kRingVersion = 3;
+const uint32_t kSegmentVersion = 2;
+const uint32_t kSnapshotVersion = 2;
+const uint32_t kStoreVersion = 3;
 
 }  // namespace refract::storage

@@ -101,6 +101,25 @@ TEST_P(DurableStore, what_was_acknowledged_is_there_or_was_evicted) {
   fmt::print("evicted {}: {}\n", all.evicted, describe(all));
 }
 
+// Several puts at one moment: table and log have all of them or none, whatever dies when.
+TEST_P(DurableStore, a_batch_is_in_table_and_log_or_in_neither) {
+  const uint64_t only = number_from_environment("REFRACT_SEED", 0);
+  const uint64_t first = only == 0 ? 1 : only;
+  const uint64_t ordinary = std::max<uint64_t>(REFRACT_CAMPAIGN_SEEDS / 5, 1);
+  const uint64_t count = number_from_environment("REFRACT_SEEDS", only == 0 ? ordinary : 1);
+  RivalOutcome all;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const RivalOutcome outcome = run_rivals({.seed = seed, .durability = GetParam(), .batches = true});
+    ASSERT_EQ(outcome.wrong, "") << report(seed, outcome);
+    all.add(outcome);
+  }
+  EXPECT_EQ(all.undecided, 0U);
+  if (!kIsFull || count < ordinary) return;
+  EXPECT_GT(all.batches, 300U);
+  EXPECT_GT(all.crashes, 20U);
+  fmt::print("batches {}: {}\n", all.batches, describe(all));
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, DurableStore, testing::Values(Durability::kEverySecond, Durability::kAlways),
                          [](const auto& mode) {
                            return mode.param == Durability::kAlways ? "always" : "everysec";

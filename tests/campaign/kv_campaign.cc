@@ -165,6 +165,9 @@ void KvOutcome::add(const KvOutcome& other) {
   listed += other.listed;
   splits += other.splits;
   shared += other.shared;
+  batches += other.batches;
+  batches_refused += other.batches_refused;
+  batches_unknown += other.batches_unknown;
   lines_linked += other.lines_linked;
   lines_unlinked += other.lines_unlinked;
   crowded += other.crowded;

@@ -37,7 +37,10 @@ struct KvOutcome {
   uint64_t views_over_crash = 0;
   uint64_t listed = 0;  // Keys that scans gave.
   uint64_t splits = 0;
-  uint64_t shared = 0;  // Operations without a call of their own.
+  uint64_t batches = 0;          // That changed several keys at one moment,
+  uint64_t batches_refused = 0;  // for a condition that did not hold,
+  uint64_t batches_unknown = 0;  // and whose fate no client learned.
+  uint64_t shared = 0;           // Operations without a call of their own.
   uint64_t lines_linked = 0;
   uint64_t lines_unlinked = 0;
   uint64_t crowded = 0;  // The server's turns with a crowded bucket.

@@ -99,6 +99,10 @@ ServerProcess::ServerProcess(sim::Host& host, Keeper& keeper, KvOutcome& tally)
   for (const Keeper::Region& region : keeper_.regions_) heap_.add({region.base}, region.bytes);
   regions_taken_ = keeper_.regions_.size();
   host_.shard().add(*this);
+  if (keeper.options_.process != nullptr) {
+    decisions_ = &keeper.options_.process->begin();
+    parts_.emplace(table_, *decisions_);
+  }
   if (keeper.options_.log != nullptr) keeper.options_.log->server_restarted(keeper.memory_);
   // What comes back from a log is compared with it: nothing of that goes.
   if (keeper.options_.log == nullptr) begin_eviction();
@@ -133,13 +137,15 @@ void ServerProcess::begin_eviction() {
 StoreLog* ServerProcess::log() noexcept {
   const bool is_of_log = mutation() == Mutation::kClearBeforeCount ||
                          mutation() == Mutation::kCountBeforeCopies ||
-                         mutation() == Mutation::kAcknowledgeEarly;
+                         mutation() == Mutation::kAcknowledgeEarly || mutation() == Mutation::kDecideLate ||
+                         mutation() == Mutation::kWordFirst;
   if (is_of_log) return &mutated_log_;
   return &keeper_.memory_;
 }
 
 // As a mutation, one bucket looks empty meanwhile.
 Result<> ServerProcess::recover_table() {
+  if (keeper_.options_.process != nullptr) return keeper_.options_.process->recover(table_);
   if (mutation() != Mutation::kForgetBucket) {
     ModelLog* const log = keeper_.options_.log;
     const bool has_log = log != nullptr && keeper_.is_filled_;
@@ -214,7 +220,7 @@ void ServerProcess::serve() {
                                            .growth = *this,
                                            .shard = host_.shard(),
                                            .shard_index = keeper_.options_.shard_index,
-                                           .shard_count = keeper_.options_.shard_count,
+                                           .routing = {.shards = keeper_.options_.shard_count},
                                            .pull_piece_bytes = kKiB,
                                            .eviction = eviction_ ? &*eviction_ : nullptr});
   const bool compares_put_early = mutation() == Mutation::kCompareBeforeRoom;
@@ -223,6 +229,7 @@ void ServerProcess::serve() {
   rpc::Service* service = &*service_;
   if (compares_put_early || mutation() == Mutation::kEarlyCompare) service = &*early_compare_;
   if (mutation() == Mutation::kNoOutcomes) service = &forgetful_.emplace(*service_);
+  if (parts_) service = &keeper_.options_.process->round_table(shared_shard(), *service);
   chains_.emplace(
       kv::ChainServer::Parts{.table = table_,
                              .heap = heap_,
@@ -232,15 +239,36 @@ void ServerProcess::serve() {
                              .service = {.key_seed = mix(keeper_.options_.seed + host_.crash_count()) | 1}});
   remote_.emplace(host_.domain(), host_.clock());
   for (const Keeper::Region& region : keeper_.regions_) offer(region);
-  services_.emplace(std::initializer_list<rpc::ServiceTable::Row>{
-      {0, service}, {kv::wire::kRemoteMethodsBegin, &*remote_}, {prism::kMethodsBegin, &chains_->service()}});
+  std::vector<rpc::ServiceTable::Row> rows{{0, service}, {kv::wire::kRemoteMethodsBegin, &*remote_}};
+  if (parts_) rows.push_back({kv::wire::kTransactionMethodsBegin, &serve_transactions()});
+  rows.push_back({prism::kMethodsBegin, &chains_->service()});
+  services_.emplace(std::span<const rpc::ServiceTable::Row>(rows));
   server_.emplace(*services_, host_.shard());
+  if (parts_) {
+    transactions_->answer_through(&*server_);
+    keeper_.options_.process->answer_through(keeper_.options_.shard_index, *server_);
+  }
   service_->answer_through(&*server_);
   chains_->answer_through(&*server_);
   remote_->answer_through(&*server_);
   fabric::Domain* domain = &host_.domain();
   if (mutation() == Mutation::kEarlyReads) domain = &early_reads_.emplace(*domain);
   dispatcher_.emplace(*domain, host_.shard(), &*server_);
+}
+
+SharedProcess::Shard ServerProcess::shared_shard() noexcept {
+  return {
+      .index = keeper_.options_.shard_index, .table = table_, .log = mutated_log_, .clock = host_.clock()};
+}
+
+rpc::Service& ServerProcess::serve_transactions() {
+  transactions_.emplace(kv::TransactionService::Parts{.table = table_,
+                                                      .decisions = *decisions_,
+                                                      .shard = host_.shard(),
+                                                      .shard_index = keeper_.options_.shard_index,
+                                                      .routing = {.shards = keeper_.options_.shard_count},
+                                                      .upkeep = *service_});
+  return keeper_.options_.process->round_transactions(shared_shard(), *transactions_);
 }
 
 void ServerProcess::offer(const Keeper::Region& region) {

@@ -24,9 +24,12 @@
 #include "refract/fabric/sim/host.h"
 #include "refract/fabric/sim/visible_memory.h"
 #include "refract/kv/owner/chains/chain_server.h"
+#include "refract/kv/owner/parts/decisions.h"
+#include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/remote_server.h"
 #include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/service/transaction_service.h"
 #include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
@@ -39,6 +42,29 @@
 namespace refract::campaign {
 
 class ServerProcess;
+
+// What the shards of a process share that takes transactions over several of them, and as a mutation what
+// stands round the code that serves them: tests/transactions.
+class SharedProcess {
+ public:
+  struct Shard {
+    uint32_t index = 0;
+    kv::Table& table;
+    MutatedLog& log;
+    const Clock& clock;
+  };
+  // A shard begins. The decision words of all; stay while the process lives.
+  [[nodiscard]] virtual kv::Decisions& begin() = 0;
+  // With what its parts take up.
+  [[nodiscard]] virtual Result<> recover(kv::Table& table) = 0;
+  // What serves in their place; stay as long as the shard.
+  [[nodiscard]] virtual rpc::Service& round_table(const Shard& shard, rpc::Service& service) = 0;
+  [[nodiscard]] virtual rpc::Service& round_transactions(const Shard& shard, rpc::Service& service) = 0;
+  virtual void answer_through(uint32_t shard, rpc::Server& server) = 0;
+
+ protected:
+  ~SharedProcess() = default;
+};
 
 // What stays when the server dies: the space, and the pages in which clients announce their pins.
 class Keeper {
@@ -55,6 +81,7 @@ class Keeper {
     kv::EvictionPolicy eviction = kv::EvictionPolicy::kNone;
     const EvictionNotes* evictions = nullptr;  // Told of what is evicted; null: no notes.
     ModelLog* log = nullptr;                   // Null: changes are in memory only. Outlives the keeper.
+    SharedProcess* process = nullptr;  // Null: there are no transactions over several shards. Likewise.
   };
   Keeper(sim::World& world, sim::Host& server, const Options& options);
 
@@ -102,6 +129,9 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   [[nodiscard]] const std::string& damage() const noexcept { return damage_; }
   [[nodiscard]] Heap& heap() noexcept { return heap_; }
   [[nodiscard]] kv::Table& table() noexcept { return table_; }
+  // REQUIRES: the keeper has a shared process.
+  [[nodiscard]] const kv::Table::Parts& parts() const noexcept { return *parts_; }
+  [[nodiscard]] const kv::TransactionService& transactions() const noexcept { return *transactions_; }
 
   [[nodiscard]] bool can_grow(uint64_t bytes) const noexcept override;
   void want(uint64_t bytes) noexcept override;
@@ -138,6 +168,8 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   void fill_from_log();
   void recycle_stamps() noexcept;
   void serve();
+  [[nodiscard]] SharedProcess::Shard shared_shard() noexcept;
+  [[nodiscard]] rpc::Service& serve_transactions();
   void offer(const Keeper::Region& region);
   void count_lines() noexcept;
 
@@ -152,6 +184,8 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   kv::PinSources pins_;
   Heap heap_;
   kv::Table table_;
+  kv::Decisions* decisions_ = nullptr;  // Null: it takes no transactions over several shards.
+  std::optional<kv::Table::Parts> parts_;
   AnyUses uses_;
   std::optional<kv::Eviction> eviction_;
   std::optional<EvictionWitness> witness_;
@@ -159,6 +193,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   std::optional<kv::TableService> service_;
   std::optional<EarlyCompareService> early_compare_;
   std::optional<ForgetfulService> forgetful_;
+  std::optional<kv::TransactionService> transactions_;
   std::optional<kv::ChainServer> chains_;
   std::optional<kv::RemoteServer> remote_;
   std::optional<rpc::ServiceTable> services_;

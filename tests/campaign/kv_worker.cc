@@ -108,6 +108,8 @@ Task<> Worker::step() {
     co_await erase();
   } else if (draw < 55) {
     co_await work_in_lanes();
+  } else if (draw < 63) {
+    co_await change();
   } else if (draw < 65) {
     const std::string key = any_key();
     if (!read_directly(key)) co_await get(key);

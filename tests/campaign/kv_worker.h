@@ -101,6 +101,14 @@ class Worker {
   void end_write(const Write& write, const Result<uint64_t>& result);
   void judge_condition(const Write& write, const Result<uint64_t>& result);
 
+  // kv_batches.cc
+  struct Batch;
+  [[nodiscard]] runtime::Task<> change();
+  [[nodiscard]] Batch draw_batch();
+  void add_condition(Batch& batch, const std::string& key);
+  void end_batch(Batch& batch, Code code);
+  [[nodiscard]] std::string fault_of(const Batch& batch, Code code) const;
+
   // False: the direct path gave up, the server must be asked.
   bool read_directly(const std::string& key);
   [[nodiscard]] runtime::Task<> get(std::string key);

@@ -60,6 +60,22 @@ Model::Wrong Model::end(const std::string& key, uint64_t number, const End& end)
   return std::nullopt;
 }
 
+void Model::join(const std::vector<Part>& parts) {
+  for (const Part& part : parts) histories_[part.key].operations[part.number].batch = batches_.size();
+  batches_.push_back(parts);
+}
+
+void Model::saw(const std::string& key, uint64_t number) {
+  History& history = histories_[key];
+  const Operation& operation = history.operations[number];
+  history.seen = std::max(history.seen, number);
+  if (operation.batch == SIZE_MAX) return;
+  for (const Part& part : batches_[operation.batch]) {
+    uint64_t& seen = histories_[part.key].seen;
+    seen = std::max(seen, part.number);
+  }
+}
+
 bool Model::may_write(const std::string& key) const {
   const auto found = histories_.find(key);
   return found == histories_.end() || (!found->second.unknown && !found->second.busy);
@@ -107,7 +123,7 @@ Model::Wrong Model::judge(const std::string& key, const Moment& before, const An
     constexpr size_t kTelling = 64;
     const bool is_proof =
         operation.version != 0 || (answer.value != nullptr && answer.value_bytes >= kTelling);
-    if (answer.found && is_proof) history.seen = std::max(history.seen, number);
+    if (answer.found && is_proof) saw(key, number);
     // It had ended before the read began, and nothing else was written until the read ended. What may have
     // expired may still be there by another's clock.
     const bool is_last = number == before.acknowledged && number + 1 == history.operations.size();

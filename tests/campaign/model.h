@@ -59,6 +59,13 @@ class Model {
   };
   [[nodiscard]] Wrong end(const std::string& key, uint64_t number, const End& end);
   [[nodiscard]] bool may_write(const std::string& key) const;
+  // The operations, each begun and not ended, take effect at one moment or not at all: a read that meets one
+  // of them has met them all.
+  struct Part {
+    std::string key;
+    uint64_t number = 0;
+  };
+  void join(const std::vector<Part>& parts);
 
   // What the key's writer knows of it between two operations.
   struct State {
@@ -96,6 +103,7 @@ class Model {
     uint64_t ttl_ns = 0;
     uint64_t expires_from_ns = UINT64_MAX;   // Before that it is there;
     uint64_t expires_until_ns = UINT64_MAX;  // after that it is gone.
+    size_t batch = SIZE_MAX;                 // In batches_, if it is part of one.
   };
   struct History {
     std::vector<Operation> operations = {{}};  // Number 0: the key was never written.
@@ -114,11 +122,14 @@ class Model {
   };
 
   [[nodiscard]] uint64_t begin(const std::string& key, const Operation& operation);
+  // A read has returned it: what was before it is over.
+  void saw(const std::string& key, uint64_t number);
   [[nodiscard]] bool fits(const Operation& operation, uint64_t number, const Reading& reading) const;
 
   const Options options_{};
   std::map<std::string, History> histories_;
   std::vector<std::string> keys_;
+  std::vector<std::vector<Part>> batches_;
   uint64_t judged_ = 0;
   uint64_t highest_version_ = 0;
 };

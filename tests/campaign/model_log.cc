@@ -64,6 +64,7 @@ void ModelLog::server_restarted(sim::VisibleMemory& memory) {
       if (records_.back().server != servers_ || store_position < crashed_at) break;
       // Between two stores: before or behind the record.
       if (store_position == crashed_at && prng_.chance(0.5)) break;
+      while (splits_group(records_.size() - 1)) records_.pop_back();
       records_.pop_back();
       ++counts_.taken_back;
     }
@@ -75,7 +76,8 @@ void ModelLog::server_restarted(sim::VisibleMemory& memory) {
 }
 
 std::vector<ModelLog::Lost> ModelLog::host_crashed() {
-  const size_t kept = synced_ + prng_.below(written_ - synced_ + 1);
+  size_t kept = synced_ + prng_.below(written_ - synced_ + 1);
+  while (splits_group(kept)) --kept;
   std::vector<Lost> lost;
   for (size_t i = kept; i < records_.size(); ++i) {
     const Record& record = records_[i];
@@ -98,6 +100,13 @@ const kv::ChangeLog::Change* ModelLog::last_change() {
   if (records_.empty() || options_.mutation == Mutation::kNoRedo) return nullptr;
   const Record& record = records_.back();
   last_ = change_of(record);
+  if (record.group != 0) {
+    last_group_.clear();
+    for (const Record& each : records_) {
+      if (each.group == record.group) last_group_.push_back(each.stamp);
+    }
+    last_ = {.kind = Kind::kGroup, .stamp = record.group, .group = last_group_};
+  }
   if (record.is_reference) {
     last_.buffer = record.buffer;
     last_.value = {};
@@ -106,6 +115,7 @@ const kv::ChangeLog::Change* ModelLog::last_change() {
 }
 
 void ModelLog::count_redone(uint64_t version_before) noexcept {
+  if (last_.kind == Kind::kGroup) return;
   const bool is_made = last_.kind == Kind::kErase ? version_before == 0 : version_before == last_.stamp;
   counts_.redone += is_made ? 0 : 1;
 }
@@ -191,6 +201,23 @@ void ModelLog::append(const Change& change) noexcept {
   records_.push_back(std::move(record));
 }
 
+Code ModelLog::room_for_group(uint64_t changes, uint64_t bytes) const noexcept {
+  const uint64_t wanted = changes * kRecordBytes + bytes;
+  if (wanted > kRingBytes / 4) return Code::kTooLarge;
+  if (failed_) return Code::kReadOnly;
+  if (appended() - end_of(written_) + wanted <= kRingBytes) return Code::kOk;
+  ++counts_.refused;
+  return Code::kOverloaded;
+}
+
+// One store for all of them.
+void ModelLog::append_group(uint64_t number, std::span<const Change> changes) noexcept {
+  for (const Change& change : changes) {
+    append(change);
+    records_.back().group = number;
+  }
+}
+
 uint64_t ModelLog::confirmed() const noexcept {
   if (options_.mutation == Mutation::kAnswerUnconfirmed) return appended();
   if (options_.durability == Durability::kAlways) return end_of(synced_);
@@ -210,7 +237,8 @@ uint64_t ModelLog::needed_until(Offset buffer) const noexcept {
 }
 
 void ModelLog::write_some(size_t count) {
-  const size_t end = written_ + count;
+  size_t end = written_ + count;
+  while (splits_group(end)) ++end;
   // Another thread sees the records; so what was stored before them has happened.
   memory_->make_visible(std::min(records_[end - 1].store_position, memory_->position()));
   for (; written_ < end; ++written_) {

@@ -59,6 +59,8 @@ class ModelLog final : public kv::ChangeLog {
 
   [[nodiscard]] Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept override;
   void append(const Change& change) noexcept override;
+  [[nodiscard]] Code room_for_group(uint64_t changes, uint64_t bytes) const noexcept override;
+  void append_group(uint64_t number, std::span<const Change> changes) noexcept override;
   [[nodiscard]] uint64_t appended() const noexcept override { return end_of(records_.size()); }
   [[nodiscard]] uint64_t confirmed() const noexcept override;
   [[nodiscard]] Code failure() const noexcept override { return failed_ ? Code::kIndeterminate : Code::kOk; }
@@ -96,8 +98,14 @@ class ModelLog final : public kv::ChangeLog {
     uint64_t store_position = 0;  // Of the space, when it was appended.
     uint64_t server = 0;          // Which one appended it.
     uint64_t moment = 0;
+    uint64_t group = 0;  // Its number, which its records share; 0: it is alone.
   };
 
+  // Whether a cut in front of this record would leave a part of its group.
+  [[nodiscard]] bool splits_group(size_t index) const noexcept {
+    return index > 0 && index < records_.size() && records_[index].group != 0 &&
+           records_[index].group == records_[index - 1].group;
+  }
   [[nodiscard]] static Change change_of(const Record& record);
   [[nodiscard]] uint64_t end_of(size_t count) const noexcept {
     return count == 0 ? base_ : records_[count - 1].end;
@@ -119,6 +127,7 @@ class ModelLog final : public kv::ChangeLog {
   uint64_t first_stamp_ = 0;  // On the disk.
   bool failed_ = false;
   Change last_;
+  std::vector<uint64_t> last_group_;
   mutable Counts counts_;
 };
 

@@ -50,6 +50,11 @@ bool MutatedLog::is_held(Offset at, uint64_t word) noexcept {
       if (!is_copy && at != kv::kBucketCountAt) catch_up();
       return is_copy;
     }
+    case Mutation::kDecideLate:
+      if (at == kv::kDecisionAt) return true;
+      // The next entry that is placed or removed.
+      if (is_in_chunk(at, ChunkKind::kBuckets) || is_in_chunk(at, ChunkKind::kLines)) catch_up();
+      return false;
     case Mutation::kAcknowledgeEarly:
       if (word == 0 || !(is_in_chunk(at, ChunkKind::kBuckets) || is_in_chunk(at, ChunkKind::kLines))) {
         return false;
@@ -61,7 +66,18 @@ bool MutatedLog::is_held(Offset at, uint64_t word) noexcept {
   }
 }
 
+void MutatedLog::hold_all(bool held) noexcept {
+  holds_all_ = held && mutation_ == Mutation::kWordFirst;
+  if (!holds_all_) catch_up();
+}
+
 void MutatedLog::stored(Offset at, std::span<const std::byte> bytes) noexcept {
+  if (holds_all_) {
+    for (uint64_t word = at.value / 8 * 8; word < at.value + bytes.size(); word += 8) {
+      held_.push_back(Offset{word});
+    }
+    return;
+  }
   if (bytes.size() == sizeof(uint64_t) && is_held(at, word_at(memory_.owner(), at))) {
     held_.push_back(at);
     return;

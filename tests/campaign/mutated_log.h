@@ -24,6 +24,9 @@ class MutatedLog final : public StoreLog {
   void stored(Offset at, std::span<const std::byte> bytes) noexcept override;
   void fenced() noexcept override;
 
+  // As Mutation::kWordFirst: what is stored from now on is told later, at the end of it.
+  void hold_all(bool held) noexcept;
+
  private:
   // True: this store is told later.
   [[nodiscard]] bool is_held(Offset at, uint64_t word) noexcept;
@@ -34,6 +37,7 @@ class MutatedLog final : public StoreLog {
 
   sim::VisibleMemory& memory_;
   Mutation mutation_;
+  bool holds_all_ = false;
   std::vector<Offset> held_;  // Words, in the order in which they were stored.
 };
 

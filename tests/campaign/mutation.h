@@ -12,12 +12,14 @@ namespace refract::campaign {
 enum class Mutation : uint8_t {
   kNone,
   // Direct readers.
-  kBlindReaders,   // They never notice that a stamp or slot changed while they read.
-  kNoStampCheck,   // They take every stamp for the one that the slot names.
-  kNoSecondSlot,   // They do not look at the slot again.
-  kNoSecondCount,  // They accept a miss though the table was split meanwhile.
-  kStoppedClock,   // They serve what has expired.
-  kShortChains,    // They take the last line that they follow for the chain's end.
+  kBlindReaders,    // They never notice that a stamp or slot changed while they read.
+  kNoStampCheck,    // They take every stamp for the one that the slot names.
+  kNoSecondSlot,    // They do not look at the slot again.
+  kNoSecondCount,   // They accept a miss though the table was split meanwhile.
+  kStoppedClock,    // They serve what has expired.
+  kBelievePending,  // They take what a batch has pending for decided.
+  kShortChains,     // They take the last line that they follow for the chain's end.
+  kIgnoreWords,     // What is pending of a transaction over several shards is never decided for them.
   // Clients that read the server's memory over the network.
   kNoSlotLook,  // They do not look at the slot again.
   // Clients that lend the server the value of a put.
@@ -30,6 +32,7 @@ enum class Mutation : uint8_t {
   kAcknowledgeEarly,   // A put is answered before its slot is stored.
   kClearBeforeCount,   // A split clears the old slots before it publishes the new count.
   kCountBeforeCopies,  // A split publishes the count before the entries stand in the second place.
+  kDecideLate,         // A batch is decided behind the stores that apply it.
   kEarlyCompare,       // A large put compares versions when it begins, not when it takes effect.
   kCompareBeforeRoom,  // A put compares versions before it makes room, and not again.
   kNoOutcomes,         // It takes every write for a new one.
@@ -45,6 +48,21 @@ enum class Mutation : uint8_t {
   // Callers.
   kLateFirstSent,  // A write that is sent again under its identity says that it is sent for the first time.
   kBlindRetry,     // A put of unknown fate is simply sent again.
+  // Transactions over several shards (tests/transactions): their callers,
+  kOneLook,  // A transaction that writes nothing does not look again at what it has read.
+  // and the shards.
+  kNoReadMarks,      // What a condition is about is not held until its part is settled.
+  kDropHeld,         // A put takes a held key without a decision against the transaction that holds it.
+  kNoHomeChecks,     // The home does not look at its own conditions.
+  kWordFirst,        // The home stores the word before its own entries.
+  kWordLast,         // The home applies its own entries before it stores the word.
+  kEarlySettle,      // What is settled before it is decided is applied.
+  kSettleUndoes,     // What is settled is undone, also if the word has committed it.
+  kGiveUpUndecided,  // What is settled before it is decided is undone, and the word may still commit it.
+  kReuseWords,       // A word is given out again though parts still look at it.
+  kOutcomeIsNo,      // Asked what became of a transaction, the home says that nothing did.
+  kLateDecisions,    // A word is decided by a session that was not given it.
+  kForgetWords,      // Recovery takes every word for undecided.
 };
 
 struct MutationRow {
@@ -87,6 +105,25 @@ inline constexpr std::array kDurableMutations = {
     MutationRow{Mutation::kEraseUnstamped, "an erasure without a stamp"},
     MutationRow{Mutation::kNoRedo, "the last record is not redone"},
     MutationRow{Mutation::kStampsComeBack, "stamps that were lost come back"},
+};
+
+// Those that the campaign of transactions must find.
+inline constexpr std::array kTransactionMutations = {
+    MutationRow{Mutation::kBelievePending, "readers believe what is pending"},
+    MutationRow{Mutation::kIgnoreWords, "readers ignore the home's word"},
+    MutationRow{Mutation::kOneLook, "a transaction that writes nothing looks once"},
+    MutationRow{Mutation::kNoReadMarks, "what was read is not held"},
+    MutationRow{Mutation::kDropHeld, "a put takes a held key"},
+    MutationRow{Mutation::kNoHomeChecks, "the home skips its own conditions"},
+    MutationRow{Mutation::kWordFirst, "the home stores the word before its entries"},
+    MutationRow{Mutation::kWordLast, "the home applies its entries before it stores the word"},
+    MutationRow{Mutation::kEarlySettle, "what is undecided is applied"},
+    MutationRow{Mutation::kSettleUndoes, "what is committed is undone"},
+    MutationRow{Mutation::kGiveUpUndecided, "a part is given up without a decision"},
+    MutationRow{Mutation::kReuseWords, "a word is used again before all parts are settled"},
+    MutationRow{Mutation::kOutcomeIsNo, "a lost answer is taken for no"},
+    MutationRow{Mutation::kLateDecisions, "a later session decides"},
+    MutationRow{Mutation::kForgetWords, "recovery ignores the words"},
 };
 
 }  // namespace refract::campaign

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client's network that delivers some messages twice, the second time later: those of writes with an
-// identity, which must be executed once. All others rely on channels that deliver a message once, as every
-// provider of ours does.
+// identity, and prepares and settles of transactions over several shards, which must be executed once. All
+// others rely on channels that deliver a message once, as every provider of ours does.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/fabric/wrap/wrapped_domain.h"
+#include "refract/kv/layout/transaction_wire.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/rpc/message.h"
 
@@ -72,6 +73,19 @@ class RepeatedSends final : public fabric::WrappedDomain {
     return id;
   }
 
+  // One that names a transaction.
+  [[nodiscard]] static bool is_of_transaction(uint16_t number) noexcept {
+    const auto method = static_cast<kv::wire::TransactionMethod>(number);
+    return method == kv::wire::TransactionMethod::kPrepare || method == kv::wire::TransactionMethod::kSettle;
+  }
+  [[nodiscard]] static bool is_identified(const rpc::DecodedMessage& message) noexcept {
+    const auto method = static_cast<kv::wire::Method>(message.header.method);
+    if (method != kv::wire::Method::kPut && method != kv::wire::Method::kErase) return false;
+    kv::wire::KeyRef ref;
+    std::memcpy(&ref, message.payload.data(), sizeof(ref));
+    return (ref.flags & kv::wire::KeyRef::kIdentified) != 0 && ref.staged == 0;
+  }
+
   void keep(fabric::WrappedChannel& channel, const fabric::Request& request) {
     Copy copy{.channel = &channel, .bytes = {}};
     const auto append = [&copy](const fabric::LocalSpan& span) {
@@ -81,11 +95,7 @@ class RepeatedSends final : public fabric::WrappedDomain {
     append(request.tail);
     const auto message = rpc::decode(copy.bytes);
     if (!message || message->payload.size() < sizeof(kv::wire::KeyRef)) return;
-    const auto method = static_cast<kv::wire::Method>(message->header.method);
-    if (method != kv::wire::Method::kPut && method != kv::wire::Method::kErase) return;
-    kv::wire::KeyRef ref;
-    std::memcpy(&ref, message->payload.data(), sizeof(ref));
-    if ((ref.flags & kv::wire::KeyRef::kIdentified) == 0 || ref.staged != 0) return;
+    if (!is_of_transaction(message->header.method) && !is_identified(*message)) return;
     const uint64_t id = message->header.id | uint64_t{1} << 63;
     std::memcpy(copy.bytes.data(), &id, sizeof(id));
     copies_.push_back(std::move(copy));

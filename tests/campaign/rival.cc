@@ -162,7 +162,11 @@ Task<> Rival::step() {
   } else if (draw < 86) {
     co_await get_many();
   } else if (draw < 97) {
-    co_await put_many();
+    if (stage_.run.batches) {
+      co_await put_together();
+    } else {
+      co_await put_many();
+    }
   } else {
     co_await scan();
   }
@@ -380,6 +384,28 @@ Result<uint64_t> Rival::what_is_known(const Result<uint64_t>& answer, int times)
   if (is_no_answer(answer.code())) return fail(Code::kIndeterminate);
   if (answer.code() != Code::kIndeterminate) ++stage_.outcome.repeated_answered;
   return answer;
+}
+
+// Some of one shard at one moment. Each is an operation of the history; that they come and go together shows
+// when the table is compared with its log.
+Task<> Rival::put_together() {
+  std::vector<Put> puts;
+  for (int tries = 0; tries < 8 && puts.size() < 3; ++tries) {
+    const std::string key = any_key();
+    const bool is_there = std::ranges::find(puts, key, &Put::key) != puts.end();
+    if (is_there || (!puts.empty() && reach_of(key).index != reach_of(puts.front().key).index)) continue;
+    puts.push_back(begin_put(key, kTellingBytes + prng_.below(160), {}));
+  }
+  std::vector<kv::RpcBatchWrite> writes;
+  for (const Put& put : puts) {
+    writes.push_back({.key = bytes_of(put.key), .kind = kv::WriteKind::kPut, .value = bytes_of(put.value)});
+  }
+  kv::RpcBatch batch{.conditions = {}, .writes = writes};
+  const Result<> result = co_await reach_of(puts.front().key).client->change(batch);
+  stage_.outcome.batches += result && puts.size() > 1 ? 1 : 0;
+  for (size_t i = 0; i < puts.size(); ++i) {
+    end_put(puts[i], result ? Result<uint64_t>(writes[i].version) : fail(result.code()));
+  }
 }
 
 // Several at once, as a pipeline.

@@ -168,6 +168,7 @@ class Rival {
   [[nodiscard]] runtime::Task<> put();
   [[nodiscard]] runtime::Task<> doubt(std::string key);
   [[nodiscard]] runtime::Task<> put_many();
+  [[nodiscard]] runtime::Task<> put_together();
   [[nodiscard]] runtime::Task<> erase();
   [[nodiscard]] runtime::Task<> get(std::string key);
   [[nodiscard]] runtime::Task<> get_many();

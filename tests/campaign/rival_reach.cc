@@ -27,7 +27,8 @@ std::string RivalStage::name_of(size_t life, const std::string& key) const {
 
 uint32_t RivalStage::shard_of(size_t life, const std::string& key) const noexcept {
   const Node& node = nodes[life - 1];
-  return kv::shard_of(hash_key(bytes_of(key), node.hash_seed), static_cast<uint32_t>(node.shards.size()));
+  const kv::KeyRouting routing{.shards = static_cast<uint32_t>(node.shards.size())};
+  return routing.shard_of(bytes_of(key), hash_key(bytes_of(key), node.hash_seed));
 }
 
 // Another node stands at the server's address, with another memory.

@@ -317,6 +317,7 @@ void RivalOutcome::add(const RivalOutcome& other) {
   excluded_max = std::max(excluded_max, other.excluded_max);
   chain_gets += other.chain_gets;
   chain_puts += other.chain_puts;
+  batches += other.batches;
   chain_conflicts += other.chain_conflicts;
   remote_gets += other.remote_gets;
   remote_calls += other.remote_calls;

@@ -21,6 +21,8 @@ struct RivalRun {
   Durability durability = Durability::kNone;
   // The node is small, and evicts: each eviction is an erasure in the history.
   bool evicts = false;
+  // What else is put in a pipeline is put at one moment.
+  bool batches = false;
 };
 
 struct RivalOutcome {
@@ -53,6 +55,7 @@ struct RivalOutcome {
   uint64_t excluded_max = 0;  // Mismatches that one entry of unknown version met.
   uint64_t chain_gets = 0;    // Answered by chains; by clients that lived to tell, likewise below.
   uint64_t chain_puts = 0;
+  uint64_t batches = 0;
   uint64_t chain_conflicts = 0;  // Swaps that met what another client had stored meanwhile.
   uint64_t remote_gets = 0;      // Answered by READs of the server's memory,
   uint64_t remote_calls = 0;     // and left to calls by clients that read like that.

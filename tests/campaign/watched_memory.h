@@ -6,15 +6,27 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "tests/campaign/mutation.h"
 
 #include "refract/fabric/sim/visible_memory.h"
+#include "refract/kv/layout/decision_words.h"
 #include "refract/kv/testing/test_sim_reader_memory.h"
 #include "refract/memory/space.h"
 
 namespace refract::campaign {
+
+// Words of a node's shards, for readers of one of them (TableView's observe_word()).
+class WordSource {
+ public:
+  // Nothing: the reader does not reach it.
+  [[nodiscard]] virtual std::optional<uint64_t> word_at(kv::DecisionPlace place) noexcept = 0;
+
+ protected:
+  ~WordSource() = default;
+};
 
 class WatchedMemory {
  public:
@@ -31,6 +43,13 @@ class WatchedMemory {
                 Mutation mutation) noexcept
       : memory_(memory, pins), image_(image), looks_(&looks), mutation_(mutation) {}
 
+  // Outlives the readers. Null: they reach no word.
+  void reach(WordSource* words) noexcept { words_ = words; }
+  [[nodiscard]] std::optional<uint64_t> observe_word(kv::DecisionPlace place) noexcept {
+    if (words_ == nullptr) return std::nullopt;
+    return mutation_ == Mutation::kIgnoreWords ? std::optional<uint64_t>(0) : words_->word_at(place);
+  }
+
   // Forgets what was looked at so far. Ends with whether a buffer was reused since.
   void begin_read() noexcept { *looks_ = {}; }
   [[nodiscard]] bool overtaken() const noexcept { return looks_->overtaken; }
@@ -39,7 +58,7 @@ class WatchedMemory {
     const uint64_t word = as_wanted(at, memory_.observe(at));
     const auto [first, is_first] = looks_->first.try_emplace(at.value, word);
     if (is_first || first->second == word) return word;
-    // The only words of buffers that are looked at twice are stamps.
+    // The only words of buffers that are looked at twice are stamps, and the flags of what is pending.
     const bool is_stamp = is_in_buffer(at);
     looks_->overtaken = looks_->overtaken || is_stamp;
     if (!is_hidden(at, is_stamp)) first->second = word;
@@ -76,6 +95,7 @@ class WatchedMemory {
   // A stamp that fits the slot that was looked at before it.
   [[nodiscard]] uint64_t as_wanted(Offset at, uint64_t word) {
     if (mutation_ == Mutation::kShortChains) return end_of_chain(at, word);
+    if (mutation_ == Mutation::kBelievePending) return is_lengths(at) ? without_pending(word) : word;
     if (mutation_ != Mutation::kNoStampCheck) return word;
     if (!is_in_buffer(at)) {
       const kv::Slot slot{word};
@@ -87,6 +107,13 @@ class WatchedMemory {
     const uint64_t stamp = (uint64_t{1} << 63) | (slot->second >> kv::Slot::kStampShift & 0xffff);
     looks_->true_stamps.try_emplace(stamp, word);
     return stamp;
+  }
+  // A buffer's second word, whose first was looked at before it.
+  [[nodiscard]] bool is_lengths(Offset at) const noexcept {
+    return is_in_buffer(at) && looks_->first.contains(at.value - offsetof(kv::BufferHeader, lengths));
+  }
+  [[nodiscard]] static uint64_t without_pending(uint64_t word) noexcept {
+    return kv::Lengths::from_word(word).without_batch().word();
   }
   [[nodiscard]] ChunkKind kind_at(Offset at) const noexcept {
     const uint64_t chunk = at.value / kChunkBytes;
@@ -101,6 +128,7 @@ class WatchedMemory {
   const std::byte* image_;
   Looks* looks_;
   Mutation mutation_;
+  WordSource* words_ = nullptr;
 };
 
 }  // namespace refract::campaign

@@ -58,6 +58,98 @@ class Folder(unittest.TestCase):
         return json.loads(node.run("stat", "--json").stdout)["data"]
 
 
+class Copies(Folder):
+    """What a store that routes keys by slot (kv.copies 1) becomes in another folder or store."""
+
+    KEYS = [f"{what}:{{{number}}}" for number in range(20) for what in ("order", "item")]
+
+    def fill(self, node):
+        lines = "".join(json.dumps({"key": key, "value": "of " + key}) + "\n" for key in self.KEYS)
+        done = node.run("load", "--format", "jsonl", "-", data=lines.encode())
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def expect_all(self, node):
+        for key in (self.KEYS[0], self.KEYS[7], self.KEYS[-1]):
+            self.assertEqual(node.run("get", key).stdout.decode(), "of " + key)
+        self.assertEqual(sorted(node.run("scan").stdout.decode().split()), sorted(self.KEYS))
+
+    def test_a_snapshot_is_restored_with_them_and_a_dump_is_loaded_with_and_without(self):
+        node = self.node("--server-shards", "3", "--kv-copies", "1")
+        self.fill(node)
+        self.assertEqual(node.run("snapshot").returncode, 0)
+        dump = os.path.join(os.path.dirname(self.folder), "all.jsonl")
+        self.assertEqual(node.run("dump", "-o", dump).returncode, 0)
+        node.__exit__()
+        first = self.folder
+        self.folder = os.path.join(os.path.dirname(first), "restored")
+        done = subprocess.run([Programs.refract, "restore", first, "--to", self.folder], capture_output=True,
+                              timeout=PATIENCE_S, check=False, env=clean_environment())
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn(b"--server-shards 3 --kv-copies 1\n", done.stdout)
+        again = self.node("--server-shards", "3", "--kv-copies", "1")
+        self.expect_all(again)
+        again.__exit__()
+        for copies, shards in (("0", "3"), ("1", "2")):
+            with Node(*SMALL, "--server-shards", shards, "--kv-copies", copies) as other:
+                self.assertEqual(other.run("load", dump).returncode, 0)
+                self.expect_all(other)
+
+    def test_who_looks_at_a_key_from_outside_finds_its_shard(self):
+        with tempfile.TemporaryDirectory(prefix="refract-store-") as store:
+            with Node(*SMALL, "--server-shards", "3", "--kv-copies", "1", "--memory-backing", "file:" + store,
+                      "--listen-address", "127.0.0.1:0") as node:
+                self.fill(node)
+                for key in self.KEYS[:8]:
+                    looked = node.run("inspect", "--key", key)
+                    self.assertEqual(looked.returncode, 0, looked)
+                    files = node.run("inspect", "--file", store, "--key", key)
+                    self.assertEqual(files.returncode, 0, files)
+                    self.assertIn(key.encode(), files.stdout)
+                    traced = node.run("trace", "get", key)
+                    self.assertEqual(traced.returncode, 0, traced)
+                    self.assertRegex(traced.stdout.decode(), r"shard \d of 3, by slot \d+ of the key")
+                self.assertEqual(node.run("trace", "put", self.KEYS[0], "changed").returncode, 0)
+                self.assertEqual(node.run("get", self.KEYS[0]).stdout, b"changed")
+
+
+class Bank(Folder):
+    """Transactions beside the death of all processes: no money is made or lost."""
+
+    def money(self, node):
+        dumped = node.run("dump", "--format", "jsonl")
+        self.assertEqual(dumped.returncode, 0, dumped.stderr)
+        return [int(json.loads(line)["value"]) for line in dumped.stdout.decode().splitlines()]
+
+    def test_its_sum_is_right_behind_a_kill_of_everything(self):
+        for durability in ("everysec", "always"):
+            self.folder += "-" + durability
+            node = self.node(durability=durability)
+            bank = subprocess.Popen([Programs.refract, "--socket", node.socket, "bank", "--for", "50s"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                    env=clean_environment())
+            self.addCleanup(bank.wait)
+            self.addCleanup(bank.kill)
+            eventually(lambda: len(set(self.money(node))) > 20, "the bank moves money")
+            # Before it closes, and takes its accounts away.
+            bank.kill()
+            kill_everything(node)
+            again = self.node(durability=durability)
+            accounts = self.money(again)
+            self.assertEqual((len(accounts), sum(accounts)), (100, 100 * 1000))
+            again.__exit__()
+
+    def test_so_it_is_while_only_the_server_is_killed(self):
+        node = self.node()
+        bank = subprocess.Popen([Programs.refract, "--socket", node.socket, "bank", "--for", "600ms"],
+                                stdout=subprocess.PIPE, env=clean_environment())
+        self.addCleanup(bank.stdout.close)
+        for _ in range(3):
+            time.sleep(0.1)
+            node.kill_server()
+        self.assertEqual(bank.wait(PATIENCE_S), 0)
+        self.assertRegex(bank.stdout.read().decode(), r"counts of 100 accounts: 100000 each time\n")
+
+
 class Snapshots(Folder):
     def test_one_is_written_now_and_a_node_starts_from_it(self):
         node = self.node("--server-shards", "2")

@@ -119,7 +119,9 @@ std::string difference(const std::vector<MadeChange>& changes, const Promise& pr
   for (size_t made = 0;; ++made) {
     const bool is_next_promised = made < changes.size() && changes[made].end <= promise.synced_position;
     is_reached |= !is_next_promised;
-    if (is_reached && model == found) return {};
+    // What a batch has changed is there together.
+    const bool is_within = made > 0 && made < changes.size() && changes[made].end == changes[made - 1].end;
+    if (is_reached && !is_within && model == found) return {};
     if (made == changes.size()) break;
     const MadeChange& change = changes[made];
     if (change.entry)

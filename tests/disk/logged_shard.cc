@@ -75,7 +75,7 @@ Reported<> LoggedShard::recover() {
                                         .name = fmt::format("shard {}: ", shard_),
                                         .hosted = {}});
   if (!filled) return report(filled.error());
-  if (auto begun = log_->begin(*filled); !begun) return begun;
+  if (auto begun = log_->begin(filled->reading); !begun) return begun;
   if (const auto damage = space_.table().validate()) {
     return report(Code::kCorrupt, "the table is damaged after the recovery");
   }
@@ -87,7 +87,56 @@ Reported<> LoggedShard::start() {
   return log_->start([] {});
 }
 
+ModelEntry LoggedShard::some_entry() {
+  ModelEntry entry;
+  entry.value.assign(some_value_bytes(prng_), '\0');
+  for (char& letter : entry.value) letter = static_cast<char>(prng_.next() >> 56);
+  // So far away that nothing expires here.
+  if (prng_.chance(0.2)) entry.expires_wall_ns = (uint64_t{1} << 62) + prng_.below(1'000);
+  if (prng_.chance(0.3)) entry.request = {.client = 1 + prng_.below(9), .sequence = ++sequence_};
+  return entry;
+}
+
+// Several keys at one moment: in the log they stand together, or not at all.
+void LoggedShard::change_some() {
+  std::map<std::string, std::optional<ModelEntry>> wanted;
+  for (uint64_t count = 2 + prng_.below(4); count > 0; --count) {
+    auto& entry = wanted[fmt::format("key {}", prng_.below(kLoggedKeys))];
+    if (prng_.chance(0.7)) entry = some_entry();
+  }
+  std::vector<kv::BatchWrite> writes;
+  kv::RequestId request;
+  ModelEntry* first = nullptr;
+  for (auto& [key, entry] : wanted) {
+    kv::BatchWrite write{.key = space_.table().hashed(bytes_of(key)), .kind = kv::WriteKind::kErase};
+    if (entry) {
+      write.kind = kv::WriteKind::kPut;
+      write.value = bytes_of(entry->value);
+      write.expires_wall_ns = entry->expires_wall_ns;
+      if (first == nullptr) first = &*entry;
+      request = entry->request;
+      entry->request = {};
+    }
+    writes.push_back(write);
+  }
+  // The first entry says which batch made it.
+  if (first != nullptr) first->request = request;
+  kv::TableBatch batch{
+      .conditions = {}, .writes = writes, .request = first == nullptr ? kv::RequestId{} : request};
+  if (!space_.table().change_at_once(batch)) return;
+  const kv::BatchWrite* write = writes.data();
+  for (auto& [key, entry] : wanted) {
+    if (entry) entry->stamp = write->version;
+    // An erasure of nothing leaves nothing in the log.
+    if (write++->version != 0) {
+      changes_.push_back({.key = key, .entry = std::move(entry), .end = log_->appended()});
+    }
+  }
+  log_->ring_bell();
+}
+
 void LoggedShard::change() {
+  if (prng_.chance(0.06)) return change_some();
   const std::string key = fmt::format("key {}", prng_.below(kLoggedKeys));
   if (prng_.chance(0.2)) {
     const auto erased = space_.table().erase(bytes_of(key), 0);
@@ -95,12 +144,7 @@ void LoggedShard::change() {
     if (erased) log_->ring_bell();
     return;
   }
-  ModelEntry entry;
-  entry.value.assign(some_value_bytes(prng_), '\0');
-  for (char& letter : entry.value) letter = static_cast<char>(prng_.next() >> 56);
-  // So far away that nothing expires here.
-  if (prng_.chance(0.2)) entry.expires_wall_ns = (uint64_t{1} << 62) + prng_.below(1'000);
-  if (prng_.chance(0.3)) entry.request = {.client = 1 + prng_.below(9), .sequence = ++sequence_};
+  ModelEntry entry = some_entry();
   const auto version =
       space_.table().put(bytes_of(key), bytes_of(entry.value),
                          {.expires_wall_ns = entry.expires_wall_ns, .request = entry.request});
@@ -154,6 +198,17 @@ Code LoggedShard::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexc
 
 void LoggedShard::append(const Change& change) noexcept {
   log_->append(node::log_change_of(change));
+}
+
+Code LoggedShard::room_for_group(uint64_t changes, uint64_t bytes) const noexcept {
+  return log_->room_for_group(changes, bytes) == storage::ShardLog::Room::kYes ? Code::kOk
+                                                                               : Code::kOverloaded;
+}
+
+void LoggedShard::append_group(uint64_t number, std::span<const Change> changes) noexcept {
+  std::vector<storage::Record> records;
+  for (const Change& change : changes) records.push_back(node::record_of(change));
+  log_->append_group(number, records);
 }
 
 std::optional<std::span<const std::byte>> LoggedShard::value_of(const storage::Record& record) noexcept {

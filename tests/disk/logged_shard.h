@@ -25,7 +25,7 @@ inline constexpr uint32_t kLoggedShards = 2;
 inline constexpr uint64_t kLoggedKeys = 60;
 inline constexpr storage::StoreId kLoggedStore{std::byte{0x2a}};
 
-// What one change left: the key's entry, or nothing. In the order of the log.
+// What one change left: the key's entry, or nothing. In the order of the log. Those of a batch have one end.
 struct MadeChange {
   std::string key;
   std::optional<kv::test::ModelEntry> entry;
@@ -50,7 +50,7 @@ class LoggedShard final : public kv::ChangeLog, public storage::ValueSource {
   // REQUIRES: recover(). With the log's thread, or without, for a log that is stepped by hand.
   [[nodiscard]] Reported<> start();
 
-  // One change, when the log has room.
+  // One change, when the log has room; now and then a batch of some.
   void change();
   // Begins a snapshot, unless one is under way; continues it. Once one is there, the log drops what it
   // has.
@@ -69,6 +69,8 @@ class LoggedShard final : public kv::ChangeLog, public storage::ValueSource {
 
   [[nodiscard]] Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept override;
   void append(const Change& change) noexcept override;
+  [[nodiscard]] Code room_for_group(uint64_t changes, uint64_t bytes) const noexcept override;
+  void append_group(uint64_t number, std::span<const Change> changes) noexcept override;
   [[nodiscard]] uint64_t appended() const noexcept override { return log_->appended(); }
   [[nodiscard]] uint64_t confirmed() const noexcept override { return log_->confirmed(); }
   [[nodiscard]] Code failure() const noexcept override { return Code::kIndeterminate; }
@@ -79,6 +81,9 @@ class LoggedShard final : public kv::ChangeLog, public storage::ValueSource {
       const storage::Record& record) noexcept override;
 
  private:
+  [[nodiscard]] kv::test::ModelEntry some_entry();
+  void change_some();
+
   storage::Disk& disk_;
   uint32_t shard_;
   storage::Durability durability_;

@@ -114,8 +114,9 @@ class Hosted : public testing::TestWithParam<Setup> {
   [[nodiscard]] static std::string key(CounterClient& client, const std::string& begin) {
     std::string key = begin;
     const auto shard_of_it = [&] {
-      return kv::shard_of(hash_key(std::as_bytes(std::span(key)), client.link().hash_seed()),
-                          GetParam().shards);
+      const auto bytes = std::as_bytes(std::span(key));
+      const kv::KeyRouting routing{.shards = GetParam().shards};
+      return routing.shard_of(bytes, hash_key(bytes, client.link().hash_seed()));
     };
     while (shard_of_it() != GetParam().shards - 1) key += '+';
     return key;

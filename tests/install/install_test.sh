@@ -30,8 +30,9 @@ mv "$prefix" "$work/moved"
 readonly moved=$work/moved
 library_folder=$(dirname "$(find "$moved" -name librefract.so)")
 
-# Only what is marked REFRACT_API or REFRACT_C_API: 225 names at most, each of a public class or function.
-classes='(Async|Verifying|)Client|Reader|View|Reservation|(New|)Object|Objects|Subscription'
+# Only what is marked REFRACT_API or REFRACT_C_API: 254 names at most, each of a public class or function.
+classes='(Async|Verifying|)Client|(Async|)Transaction|Batch|Reader|View|Reservation'
+classes=$classes'|(New|)Object|Objects|Subscription'
 readonly classes=$classes'|runtime::(Shard|OpTable|Pending|FramePool)'
 readonly functions='with_checksum|verify|info|system_clock|check_failed'
 nm -DC --defined-only "$library_folder/librefract.so" | cut -d' ' -f3- >"$work/exported"
@@ -42,7 +43,7 @@ if grep -Ev "^(refract::(($classes)::|($functions)[[(])|($of_c)$)" "$work/export
   exit 1
 fi
 exported=$(wc -l <"$work/exported")
-((exported <= 225)) || { echo "the library exports $exported names, 225 are allowed"; exit 1; }
+((exported <= 254)) || { echo "the library exports $exported names, 253 are allowed"; exit 1; }
 # All that is in it, hidden or not.
 nm -C --defined-only "$library_folder/librefract.so" >"$work/inside"
 grep -q 'refract::client::Connection::' "$work/inside" || { echo "the library has lost its names"; exit 1; }

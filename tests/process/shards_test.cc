@@ -37,7 +37,8 @@ std::vector<std::unique_ptr<ShardLink>> links_to(const Node& node, uint32_t shar
 }
 
 uint32_t owner_of(const ShardLink& link, const std::string& key, uint32_t shards = kShards) {
-  return kv::shard_of(hash_key(std::as_bytes(std::span(key)), link.hash_seed()), shards);
+  const auto bytes = std::as_bytes(std::span(key));
+  return kv::KeyRouting{.shards = shards}.shard_of(bytes, hash_key(bytes, link.hash_seed()));
 }
 
 NodeOptions shards(uint32_t count, std::vector<std::string> further = {}) {

@@ -53,7 +53,8 @@ class SecretFile {
 };
 
 uint32_t owner_of(uint64_t hash_seed, const std::string& key, uint32_t shards) {
-  return kv::shard_of(hash_key(std::as_bytes(std::span(key)), hash_seed), shards);
+  const auto bytes = std::as_bytes(std::span(key));
+  return kv::KeyRouting{.shards = shards}.shard_of(bytes, hash_key(bytes, hash_seed));
 }
 
 TEST(Tcp, the_banner_names_the_address_and_the_welcome_tells_who_is_there) {

@@ -72,7 +72,7 @@ class DamagedFolder : public testing::Test {
       cursor = page.next;
     } while (cursor != 0);
     if (!puts) return content;
-    if (auto begun = (*log)->begin(*filled); !begun) return report(begun.error());
+    if (auto begun = (*log)->begin(filled->reading); !begun) return report(begun.error());
     const std::string key = "since-" + std::to_string(shard);
     const Version since{.stamp = space.heap().next_stamp(), .value = "a value"};
     (*log)->append({.stamp = since.stamp,
@@ -309,6 +309,7 @@ TEST_F(DamagedFolder, without_its_page_the_store_is_salvaged_by_what_its_other_f
   ASSERT_TRUE(done) << done.error().to_string();
   EXPECT_EQ(done->facts.hash_seed, 77U) << "or keys would be sought in the wrong shard";
   EXPECT_EQ(done->facts.shard_count, 2U);
+  EXPECT_EQ(done->facts.copies, 1U);
 }
 
 TEST_F(DamagedFolder, an_older_snapshot_is_not_used_where_it_would_bring_back_what_was_erased) {

@@ -10,6 +10,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/kv/owner/snapshot/snapshot_block.h"
+#include "refract/storage/group.h"
 #include "refract/storage/log/shard_log.h"
 
 namespace refract::salvage {
@@ -44,11 +45,56 @@ void append_entry(std::vector<std::byte>& to, const std::string& key, const Vers
   to.resize(round_up(to.size(), 8));
 }
 
+// Now and then three changes that take effect together.
+class SmallGroup {
+ public:
+  // The stamp is a group's number, and no change has it.
+  [[nodiscard]] static bool begins_with(uint64_t stamp) noexcept {
+    return stamp > 0 && stamp % kEach == 0 && stamp / kEach != SmallStore::kSnapshotStamp / kEach;
+  }
+  [[nodiscard]] static bool takes(uint64_t stamp) noexcept {
+    const uint64_t behind = stamp % kEach;
+    return begins_with(stamp - behind) && behind >= 1 && behind <= 3;
+  }
+  // An erasure has no version.
+  void add(const std::string& key, const Version* version, uint64_t stamp) {
+    changes_.push_back({.key = key, .version = version == nullptr ? Version{} : *version, .stamp = stamp});
+    changes_.back().is_erase = version == nullptr;
+  }
+  void append_to(storage::ShardLog& log) {
+    std::vector<Record> records;
+    for (const Change& one : changes_) {
+      records.push_back({.kind = one.is_erase ? storage::RecordKind::kErase : storage::RecordKind::kPut,
+                         .stamp = one.stamp,
+                         .expires_wall_ns = one.version.expires_wall_ns,
+                         .key = std::as_bytes(std::span(one.key)),
+                         .value = std::as_bytes(std::span(one.version.value)),
+                         .value_bytes = one.version.value.size()});
+    }
+    log.append_group(changes_.front().stamp - 1, records);
+    (void)log.step();
+    changes_.clear();
+  }
+
+ private:
+  static constexpr uint64_t kEach = 12;
+  struct Change {
+    std::string key;
+    Version version;
+    uint64_t stamp = 0;
+    bool is_erase = false;
+  };
+  std::vector<Change> changes_;
+};
+
 }  // namespace
 
 SmallStore::SmallStore(bool logs_from_the_start) {
-  facts_ = {
-      .store = {std::byte{9}, std::byte{8}}, .shard_count = kShards, .hash_seed = 77, .created_wall_ns = 5};
+  facts_ = {.store = {std::byte{9}, std::byte{8}},
+            .shard_count = kShards,
+            .copies = 1,
+            .hash_seed = 77,
+            .created_wall_ns = 5};
   REFRACT_CHECK(storage::write_store_page(disk_, facts_).has_value());
   for (uint32_t shard = 0; shard < kShards; ++shard) make_shard(shard, logs_from_the_start);
   REFRACT_CHECK(disk_.open("lock", storage::OpenMode::kCreate).has_value());
@@ -61,11 +107,14 @@ SmallStore::SmallStore(bool logs_from_the_start) {
 void SmallStore::make_shard(uint32_t shard, bool logs_from_the_start) {
   ManualClock clock;
   clock.set_now_ns(kSecond_ns);
-  storage::ShardLogSpec spec{
-      .log = {.store = facts_.store, .shard = shard, .shard_count = kShards, .hash_seed = facts_.hash_seed},
-      .disk = &disk_,
-      .clock = &clock,
-      .reference_bytes = 4096};
+  storage::ShardLogSpec spec{.log = {.store = facts_.store,
+                                     .shard = shard,
+                                     .shard_count = kShards,
+                                     .copies = facts_.copies,
+                                     .hash_seed = facts_.hash_seed},
+                             .disk = &disk_,
+                             .clock = &clock,
+                             .reference_bytes = 4096};
   spec.options = {.durability = storage::Durability::kAlways, .segment_bytes = 8192};
   spec.ring_bytes = storage::kRingBytesMin;
   std::unique_ptr<storage::ShardLog> log;
@@ -77,6 +126,7 @@ void SmallStore::make_shard(uint32_t shard, bool logs_from_the_start) {
     REFRACT_CHECK(log->begin(reading).has_value());
   };
   if (logs_from_the_start) begin(0);
+  SmallGroup group;
   for (uint64_t stamp = 1; stamp <= kStamps; ++stamp) {
     if (stamp == SmallStore::kSnapshotStamp) {
       // The moment takes a stamp.
@@ -84,6 +134,7 @@ void SmallStore::make_shard(uint32_t shard, bool logs_from_the_start) {
       if (!logs_from_the_start) begin(stamp);
       continue;
     }
+    if (group.begins_with(stamp)) continue;
     // Some keys are changed no more behind the snapshot.
     const uint64_t number = stamp % (stamp < SmallStore::kSnapshotStamp ? 19 : 10);
     const std::string key = "key-" + std::to_string(shard) + "-" + std::to_string(number);
@@ -98,6 +149,11 @@ void SmallStore::make_shard(uint32_t shard, bool logs_from_the_start) {
       versions_[key].push_back(version);
     }
     if (log == nullptr) continue;
+    if (group.takes(stamp)) {
+      group.add(key, is_erase ? nullptr : &version, stamp);
+      if (!group.takes(stamp + 1)) group.append_to(*log);
+      continue;
+    }
     log->append({.kind = is_erase ? storage::RecordKind::kErase : storage::RecordKind::kPut,
                  .stamp = stamp,
                  .expires_wall_ns = is_erase ? 0 : version.expires_wall_ns,
@@ -113,6 +169,7 @@ void SmallStore::write_snapshot(uint32_t shard, uint64_t stamp, const Content& c
   const storage::SnapshotFacts facts{.store = facts_.store,
                                      .shard_index = shard,
                                      .shard_count = kShards,
+                                     .copies = facts_.copies,
                                      .hash_seed = facts_.hash_seed,
                                      .stamp = stamp,
                                      .wall_ns = kSecond_ns,
@@ -138,11 +195,21 @@ void SmallStore::find_places() {
   for (uint32_t shard = 0; shard < kShards; ++shard) {
     const LogId id{.store = facts_.store, .shard = shard};
     const storage::LogFiles files = test::needed(storage::find_log_files(disk_, id));
+    uint64_t group_bytes = 0;
     (void)storage::read_log(disk_, id, nullptr, nullptr, {}, [&](const Record& record) {
       const auto after =
           std::ranges::upper_bound(files.segments, record.position, {}, &storage::Segment::first_position);
       const storage::Segment& segment = *(after - 1);
       const uint64_t begin = storage::kSegmentHeaderBytes + record.position - segment.first_position;
+      const uint64_t in_group = storage::group_change_bytes(record.key.size(), record.value_bytes);
+      // Those of a group have one place.
+      if (!places_.empty() && places_.back().file == segment.name && places_.back().begin == begin) {
+        group_bytes += in_group;
+        places_.back().end = begin + group_bytes;
+        places_.back().keys.insert(text_of(record.key));
+        return;
+      }
+      group_bytes = sizeof(storage::RecordHeader) + in_group;
       places_.push_back({.file = segment.name,
                          .begin = begin,
                          .end = begin + storage::log_bytes(record.key.size(), record.value_bytes),

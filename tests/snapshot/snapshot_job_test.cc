@@ -23,6 +23,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/testing/test_random_owner.h"
 #include "refract/kv/testing/test_snapshot.h"
 #include "refract/node/durable/snapshot_entries.h"
 #include "refract/node/durable/snapshot_restore.h"
@@ -88,10 +89,15 @@ class Shard {
     job_ = std::move(*job);
     moments_[job_->facts().stamp] = owner_.model();
   }
-  // Continues to change the table until the job is over.
+  // Continues to change the table until the job is over, or, where the job has hardly any processor, until
+  // the old values that are kept for it would fill the memory.
   Reported<storage::SnapshotTotals> work_until_ended() {
-    while (!job_->ended()) {
-      work(20);
+    for (int steps = 0; !job_->ended(); steps += 20) {
+      if (steps < kStepsMax) {
+        work(20);
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
       (void)job_->poll();
     }
     Reported<storage::SnapshotTotals> outcome = job_->outcome();
@@ -110,6 +116,8 @@ class Shard {
   const std::map<uint64_t, Model>& moments() const { return moments_; }
 
  private:
+  static constexpr int kStepsMax = 30'000;
+
   storage::Disk& disk_;
   AheadClock clock_;
   Space space_;

@@ -14,14 +14,14 @@
 
 namespace refract {
 
-const uint32_t kSpaceLayoutVersion = 2;
+const uint32_t kSpaceLayoutVersion = 3;
 
 namespace storage {
 
-const uint32_t kRingVersion = 3;
-const uint32_t kSegmentVersion = 2;
-const uint32_t kSnapshotVersion = 2;
-const uint32_t kStoreVersion = 3;
+const uint32_t kRingVersion = 4;
+const uint32_t kSegmentVersion = 3;
+const uint32_t kSnapshotVersion = 3;
+const uint32_t kStoreVersion = 4;
 
 }  // namespace storage
 
@@ -29,14 +29,14 @@ namespace fabric::shm {
 
 const uint16_t kWireVersionLowest = 1;
 const uint16_t kWireVersionHighest = 2;
-const uint64_t kNodePageVersion = 3;
+const uint64_t kNodePageVersion = 4;
 
 }  // namespace fabric::shm
 
 namespace fabric::tcp {
 
-const uint16_t kWireVersion = 2;
-const uint16_t kWireVersionOldest = 1;
+const uint16_t kWireVersion = 3;
+const uint16_t kWireVersionOldest = 2;
 
 }  // namespace fabric::tcp
 

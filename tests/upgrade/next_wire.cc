@@ -14,14 +14,14 @@
 
 namespace refract {
 
-const uint32_t kSpaceLayoutVersion = 1;
+const uint32_t kSpaceLayoutVersion = 2;
 
 namespace storage {
 
-const uint32_t kRingVersion = 2;
-const uint32_t kSegmentVersion = 1;
-const uint32_t kSnapshotVersion = 1;
-const uint32_t kStoreVersion = 2;
+const uint32_t kRingVersion = 3;
+const uint32_t kSegmentVersion = 2;
+const uint32_t kSnapshotVersion = 2;
+const uint32_t kStoreVersion = 3;
 
 }  // namespace storage
 
@@ -29,14 +29,14 @@ namespace fabric::shm {
 
 const uint16_t kWireVersionLowest = 1;
 const uint16_t kWireVersionHighest = 3;
-const uint64_t kNodePageVersion = 2;
+const uint64_t kNodePageVersion = 3;
 
 }  // namespace fabric::shm
 
 namespace fabric::tcp {
 
-const uint16_t kWireVersion = 3;
-const uint16_t kWireVersionOldest = 2;
+const uint16_t kWireVersion = 4;
+const uint16_t kWireVersionOldest = 3;
 
 }  // namespace fabric::tcp
 

@@ -120,7 +120,7 @@ class Files(Upgrade):
         before = contents(self.folder)
         code, said = self.files.refused(*self.log)
         self.assertEqual(code, 1, said)
-        for word in (self.folder + "/store", "version 2", "reads 3", "refract dump", "refract load"):
+        for word in (self.folder + "/store", "version 3", "reads 4", "refract dump", "refract load"):
             self.assertIn(word, said)
         self.assertEqual(contents(self.folder), before)
         again = self.now.node(self, *self.log)
@@ -144,7 +144,7 @@ class Files(Upgrade):
         node.__exit__()
         code, said = self.now.refused(*self.log)
         self.assertEqual(code, 1, said)
-        self.assertIn("has version 3, this program reads 2", said)
+        self.assertIn("has version 4, this program reads 3", said)
         self.expect_all(self.files.node(self, *self.log), self.files)
 
     def test_memory_in_files_of_another_version_is_refused_and_dump_and_load_take_it_over(self):
@@ -156,7 +156,7 @@ class Files(Upgrade):
         before = contents(self.folder)
         code, said = self.files.refused(*backing)
         self.assertEqual(code, 1, said)
-        for word in ("layout version 1", "reads 2", "refract dump", "refract load"):
+        for word in ("layout version 2", "reads 3", "refract dump", "refract load"):
             self.assertIn(word, said)
         self.assertEqual(contents(self.folder), before)
         self.expect_all(self.now.node(self, *backing), self.now)
@@ -166,7 +166,7 @@ class Files(Upgrade):
         self.fill(node, self.files)
         done = self.now.run(node.socket, "get", "key-1")
         self.assertEqual(done.returncode, 4, done)
-        self.assertRegex(done.stderr.decode(), r"layout version 3, this client reads 2")
+        self.assertRegex(done.stderr.decode(), r"layout version 4, this client reads 3")
         self.assertEqual(self.now.run_tcp(node, "get", "key-1").stdout, b"value-1")
 
 

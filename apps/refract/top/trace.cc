@@ -53,25 +53,26 @@ std::string head_text(const Invocation& invocation, const NodeLink& node, std::s
                      node.transport());
 }
 
-std::string place_text(uint64_t hash, uint32_t shard, size_t shards) {
+std::string place_text(const NodeLink& node, const std::string& key, uint64_t hash, uint32_t shard) {
   std::string out = fmt::format("{:>9}  hash  {:#018x}, by XXH3 with the node's seed\n", "", hash);
-  if (shards > 1) {
-    out += fmt::format("{:>9}  shard {} of {}, by bits 16 to 47 of the hash\n", "", shard, shards);
-  }
-  return out;
+  const kv::KeyRouting routing = node.routing();
+  if (routing.shards == 1) return out;
+  const std::string by = routing.is_by_slot() ? fmt::format("slot {} of the key", cluster::slot_of(key))
+                                              : std::string("bits 16 to 47 of the hash");
+  return out + fmt::format("{:>9}  shard {} of {}, by {}\n", "", shard, routing.shards, by);
 }
 
 uint64_t hash_of(const NodeLink& node, const std::string& key) {
   return hash_key(std::as_bytes(std::span(key)), node.hash_seed());
 }
 
-uint32_t shard_of(const NodeLink& node, uint64_t hash) {
-  return kv::shard_of(hash, static_cast<uint32_t>(node.shard_count()));
+uint32_t shard_of(const NodeLink& node, const std::string& key, uint64_t hash) {
+  return node.routing().shard_of(std::as_bytes(std::span(key)), hash);
 }
 
 int trace_direct_get(const Invocation& invocation, NodeLink& node, const std::string& key, uint64_t hash) {
   const auto bytes = std::as_bytes(std::span(key));
-  const uint32_t shard = shard_of(node, hash);
+  const uint32_t shard = shard_of(node, key, hash);
   const std::span<const std::byte> view = node.memory(shard);
   GetTrace trace;
   trace.hash = hash;
@@ -96,7 +97,7 @@ int trace_direct_get(const Invocation& invocation, NodeLink& node, const std::st
     const uint64_t took_ns = system_clock().now_ns() - trace.begun_ns;
     if (round == 0) first_ns = took_ns;
     if (round == 0) continue;
-    std::string out = head_text(invocation, node, key) + place_text(hash, shard, node.shard_count());
+    std::string out = head_text(invocation, node, key) + place_text(node, key, hash, shard);
     out += look_lines(trace);
     const std::string outcome =
         found.code == Code::kOk
@@ -186,7 +187,7 @@ std::string call_lines(const observe::Recording& recording, const Done& done, bo
 int trace_call(const Invocation& invocation, NodeLink& node, const std::string& key,
                const std::string& value) {
   const uint64_t hash = hash_of(node, key);
-  const uint32_t shard = shard_of(node, hash);
+  const uint32_t shard = shard_of(node, key, hash);
   // So that the traced call meets a server that is awake, as those of a busy program do.
   (void)block_on(node.shard(), node.client(shard).ping(1));
   const auto started = node.watcher(shard).start_trace(kMargin_ns, kOneCallRecords);
@@ -194,7 +195,7 @@ int trace_call(const Invocation& invocation, NodeLink& node, const std::string& 
   const Done done = run_call(node.client(shard), invocation, key, value);
   const auto recording = node.watcher(shard).recording();
   if (!recording) return complain(recording.error());
-  std::string out = head_text(invocation, node, key) + place_text(hash, shard, node.shard_count());
+  std::string out = head_text(invocation, node, key) + place_text(node, key, hash, shard);
   out += call_lines(*recording, done, node.transport() == "shm");
   out += done.code == Code::kOk ? fmt::format("\nversion {}", done.version)
                                 : fmt::format("\n{}", info(done.code).sentence);
@@ -220,7 +221,7 @@ int run_trace(const Invocation& invocation) {
   auto link = NodeLink::open(link_options(invocation));
   if (!link) return complain(with_what_to_start(link.error()));
   const uint64_t hash = hash_of(**link, *key);
-  const bool is_mapped = !(*link)->memory(shard_of(**link, hash)).empty();
+  const bool is_mapped = !(*link)->memory(shard_of(**link, *key, hash)).empty();
   if (invocation.traced == "get" && is_mapped) return trace_direct_get(invocation, **link, *key, hash);
   return trace_call(invocation, **link, *key, value);
 }

@@ -57,6 +57,7 @@ class ShmTransport final : public Transport {
     const fabric::Channel::LocalView view = channel_.local_view();
     if (view.base != nullptr && Heap::check_header({view.base, view.bytes})) {
       facts.hash_seed = observe_u64(view.base + offsetof(SpaceHeader, hash_seed));
+      facts.copies = static_cast<uint32_t>(observe_u64(view.base + offsetof(SpaceHeader, copies)));
     }
     return facts;
   }

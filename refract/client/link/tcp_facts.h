@@ -12,6 +12,7 @@ namespace refract::client {
           .hash_seed = facts.hash_seed,
           .shard_index = facts.shard_index,
           .shard_count = facts.shard_count,
+          .copies = facts.copies,
           .boot_id = facts.boot_id,
           .socket_path = facts.socket_path};
 }

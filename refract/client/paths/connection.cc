@@ -26,7 +26,8 @@ Connection::Connection(runtime::Shard& shard, const TransportRow& row, const Tra
       copies_(request.copies),
       lender_(this->transport().domain()),
       rpc_(session(), shard,
-           kv::RpcClientOptions{.timeout_ns = timeout_ns_, .pipeline = kPipeline, .lender = &lender_}) {
+           kv::RpcClientOptions{.timeout_ns = timeout_ns_, .pipeline = kPipeline, .lender = &lender_}),
+      transactions_(session(), shard) {
   if (paths != Paths::kChain) return;
   chains_.emplace(rpc_, shard, kv::ChainClientOptions{.timeout_ns = timeout_ns_, .pipeline = kPipeline});
 }
@@ -69,6 +70,7 @@ void Connection::come_up() {
     return;
   }
   memory_.emplace(view.base, view.bytes, pins(), copies_);
+  memory_->reach(spaces_);
   reader_ =
       &reader_memory_.emplace(*memory_, store_clock_.emplace(shard().clock(), time_offset_ns(view.base)));
 }
@@ -76,6 +78,11 @@ void Connection::come_up() {
 runtime::Task<Result<cluster::ToldMembers>> Connection::members(uint64_t deadline_ns) {
   return cluster::ask_members(session(),
                               deadline_ns != 0 ? deadline_ns : shard().refresh_now() + timeout_ns_);
+}
+
+void Connection::reach(const kv::MappedSpaces* spaces) noexcept {
+  spaces_ = spaces;
+  if (memory_) memory_->reach(spaces_);
 }
 
 void Connection::note_change() noexcept {

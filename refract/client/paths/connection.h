@@ -19,6 +19,7 @@
 #include "refract/cluster/members_call.h"
 #include "refract/kv/calls/lender.h"
 #include "refract/kv/calls/rpc_client.h"
+#include "refract/kv/calls/transaction_calls.h"
 #include "refract/kv/chains/chain_client.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
@@ -91,10 +92,19 @@ class Connection final : public PinningLink {
   }
   // For what chains cannot do.
   [[nodiscard]] kv::RpcClient& rpc() noexcept { return rpc_; }
+  // Of transactions over several shards.
+  [[nodiscard]] kv::TransactionCalls& transactions() noexcept { return transactions_; }
   // For the shortest way of a single call. Null: the server is not asked by calls.
   [[nodiscard]] kv::RpcClient* rpc_alone() noexcept { return chains_ ? nullptr : &rpc_; }
   // The same of gets.
   [[nodiscard]] kv::RpcClient* rpc_alone_for_gets() noexcept { return remote_ ? nullptr : rpc_alone(); }
+
+  // Whose words the reads may look at beside this shard's own.
+  void reach(const kv::MappedSpaces* spaces) noexcept;
+  // The shard's memory, as far as it is mapped here for reads. Null: it is not.
+  [[nodiscard]] const std::byte* space() const noexcept {
+    return reader_ != nullptr ? memory_->at({0}) : nullptr;
+  }
 
   // What the node says of all nodes. A deadline of 0 is the timeout.
   [[nodiscard]] runtime::Task<Result<cluster::ToldMembers>> members(uint64_t deadline_ns);
@@ -117,8 +127,10 @@ class Connection final : public PinningLink {
   CopyTeam* copies_;   // Of the settings. May be null.
   kv::Lender lender_;  // Over the transport's domain.
   kv::RpcClient rpc_;
+  kv::TransactionCalls transactions_;
   std::optional<kv::ChainClient> chains_;   // Over rpc_.
   std::optional<kv::RemoteClient> remote_;  // Likewise; made when it has come up.
+  const kv::MappedSpaces* spaces_ = nullptr;
   std::optional<kv::MappedMemory> memory_;
   std::optional<StoreClock> store_clock_;
   std::optional<Reader> reader_memory_;

@@ -34,6 +34,7 @@ Peers::~Peers() {
   ways_->connection = nullptr;
   ways_->answering = nullptr;
   ways_->shards.clear();
+  ways_->by_slot.clear();
   if (ways_->ticket != nullptr) ways_->ticket->reader = nullptr;
 }
 
@@ -64,13 +65,15 @@ void Peers::update_short_ways() {
     ticket->reader = ways_->reader == nullptr ? nullptr : &ways_->reader->quick();
   }
   ways_->shards.clear();
+  ways_->by_slot.clear();
   if (peers_.size() == 1) return;
+  std::vector<ShardReader>& ways = routing_.is_by_slot() ? ways_->by_slot : ways_->shards;
   for (const Connection::Owned& peer : peers_) {
     // One with another seed belongs to another node, and is about to be put aside.
     const bool has_reader =
         peer != nullptr && peer->reader() != nullptr && peer->reader()->hash_seed() == hash_seed_;
     Connection::Reader* const reader = has_reader ? peer->reader() : nullptr;
-    ways_->shards.push_back({.reader = reader, .connection = reader == nullptr ? nullptr : peer.get()});
+    ways.push_back({.reader = reader, .connection = reader == nullptr ? nullptr : peer.get()});
   }
 }
 
@@ -126,6 +129,7 @@ void Peers::take_first(Discovery discovery) {
   }
   // Who is connecting to one of the others looks whether it is still there.
   peers_.resize(std::max<uint32_t>(facts.shard_count, 1));
+  routing_ = {.shards = count(), .copies = facts.copies};
   hash_seed_ = facts.hash_seed;
   row_ = &discovery.connection->row();
   address_ = std::move(discovery.address);
@@ -133,6 +137,7 @@ void Peers::take_first(Discovery discovery) {
   others_ = std::move(discovery.others);
   peers_[0] = std::move(discovery.connection);
   peers_[0]->watch(this);
+  peers_[0]->reach(this);
   ++connections_;
   update_short_ways();
 }
@@ -147,6 +152,7 @@ bool Peers::begin_other(uint32_t index) {
   if (peers_[index] != nullptr) put_aside(std::move(peers_[index]));
   peers_[index] = std::move(*begun);
   peers_[index]->watch(this);
+  peers_[index]->reach(this);
   update_short_ways();
   return true;
 }
@@ -172,6 +178,7 @@ void Peers::put_aside(Connection::Owned connection) {
   messages_before_ += connection->messages_sent();
   losses_before_ += connection->server_losses();
   connection->watch(nullptr);
+  connection->reach(nullptr);
   connection->close();
   ended_.push_back(std::move(connection));
 }

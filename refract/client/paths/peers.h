@@ -54,7 +54,7 @@ struct Unsent {
   }
 };
 
-class Peers final : public Link::Watcher {
+class Peers final : public Link::Watcher, public kv::MappedSpaces {
  public:
   // Both outlive the peers. Nothing is connected yet.
   Peers(runtime::Shard& shard, const Settings& settings);
@@ -72,7 +72,8 @@ class Peers final : public Link::Watcher {
   // May be count(), where the node has fewer shards than it had.
   [[nodiscard]] uint32_t index_of(const KeyOwner& place) const noexcept {
     if (place.key.empty()) return std::min(place.shard, count());
-    return count() == 1 ? 0 : kv::shard_of(place.key.hash(hash_seed_), count());
+    if (routing_.shards == 1) return 0;
+    return routing_.shard_of(place.key.bytes(), place.key.hash(hash_seed_));
   }
   // Null: never reached.
   [[nodiscard]] Connection* at(uint32_t index) const noexcept { return peers_[index].get(); }
@@ -185,6 +186,9 @@ class Peers final : public Link::Watcher {
   };
 
   void link_changed(Link& link) noexcept override;
+  [[nodiscard]] const std::byte* space_of(uint32_t shard) const noexcept override {
+    return shard < count() && at(shard) != nullptr ? at(shard)->space() : nullptr;
+  }
 
  private:
   void begin_attempt(Patience& patience) const noexcept {
@@ -206,6 +210,7 @@ class Peers final : public Link::Watcher {
   ShortWays own_ways_;
   ShortWays* ways_ = &own_ways_;
   uint64_t hash_seed_ = 0;
+  kv::KeyRouting routing_;  // Of count() shards.
   // Of the node that was found.
   const TransportRow* row_ = nullptr;
   std::string address_;

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "refract/client/paths/connection.h"
@@ -27,14 +29,22 @@ struct ShortWays {
   Connection* connection = nullptr;
   const uint64_t* server_state = nullptr;  // Never null once there are peers.
   ReadTicket* ticket = nullptr;  // Has the only reader, too. Outlives the peers. Null: nothing asks for it.
-  std::vector<ShardReader> shards;  // Empty: there is one.
+  // Empty: there is one shard, or by_slot has them.
+  std::vector<ShardReader> shards;
+  // The same where keys are routed by their slots. Apart, so that no read by the hash asks which it is.
+  std::vector<ShardReader> by_slot;
   // Of the only shard: its server answers now, and gets are calls. Null: ask the peers.
   Connection* answering = nullptr;
   uint64_t hash_seed = 0;
 
   // REQUIRES: `shards` is not empty.
   [[nodiscard]] const ShardReader& at(uint64_t hash) const noexcept {
-    return shards[kv::shard_of(hash, static_cast<uint32_t>(shards.size()))];
+    return shards[kv::KeyRouting::shard_of_hash(hash, static_cast<uint32_t>(shards.size()))];
+  }
+  // REQUIRES: `by_slot` is not empty.
+  [[nodiscard]] const ShardReader& at_slot_of(std::span<const std::byte> key) const noexcept {
+    const auto count = static_cast<uint32_t>(by_slot.size());
+    return by_slot[kv::KeyRouting::shard_of_slot(cluster::slot_of(key), count)];
   }
 };
 

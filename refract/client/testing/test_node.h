@@ -60,7 +60,7 @@ class TestNode {
 
   // For the next start().
   void set_flags(std::vector<std::string> flags) { flags_ = std::move(flags); }
-  // Again on the same socket, after end().
+  // Again on the same socket, after end(). By a thread that outlives the node.
   void start() {
     const std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "refractd";
     std::vector<std::string> arguments = {program,         "--config",        "/dev/null",
@@ -72,6 +72,20 @@ class TestNode {
       auto client = Client::connect(socket());
       return client.has_value() && client->ping().has_value();
     })) << "the node did not start; is refractd built beside this test?";
+  }
+
+  // Keeper and server at once: what they had in memory is gone.
+  void kill_everything() {
+    pid_t server = 0;
+    {
+      auto client = Client::connect(socket());
+      // One that has just begun has no server yet, or none that answers.
+      if (client && client->ping()) server = static_cast<pid_t>(client->route().server_pid);
+    }
+    keeper_.signal(SIGKILL);
+    if (server > 0) ::kill(server, SIGKILL);
+    (void)keeper_.wait();
+    (void)becomes_true([&] { return server <= 0 || has_ended(server); });
   }
 
   void end(int signal) {

@@ -62,6 +62,8 @@ class Host {
   }
   // Called by World::restart, to start the process's work again.
   void on_restart(std::function<void(Host&)> start) { start_ = std::move(start); }
+  // Called at the moment at which the host is killed, before anything of it ends: for what dies with it.
+  void on_crash(std::function<void(Host&)> crashed) { crashed_ = std::move(crashed); }
 
   // The wall clock is set forward or back, as by an administrator.
   void step_wall_clock_ns(int64_t by_ns) noexcept { clock_.offset_ns += static_cast<uint64_t>(by_ns); }
@@ -128,6 +130,7 @@ class Host {
   std::unique_ptr<SimDomain> domain_;
   std::vector<std::unique_ptr<Belonging>> belongings_;
   std::function<void(Host&)> start_;
+  std::function<void(Host&)> crashed_;
   VisibleMemory* memory_ = nullptr;
   std::unique_ptr<Machine> machine_;
   bool paused_ = false;

@@ -229,6 +229,7 @@ void World::doom(Host& host, uint64_t position, CrashMemory memory) noexcept {
   host.crash_memory_ = memory;
   host.domain_->silence();
   if (host.memory_ != nullptr) host.memory_->freeze(position);
+  if (host.crashed_) host.crashed_(host);
 }
 
 void World::finish_crash(Host& host) {

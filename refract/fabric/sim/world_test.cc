@@ -385,6 +385,33 @@ TEST(World, a_machine_that_loses_its_memory_comes_back_empty) {
   EXPECT_EQ(pair.client_port->closed, std::vector<Code>{Code::kUnavailable});
 }
 
+// Two hosts that are one process.
+TEST(World, what_dies_with_a_host_dies_before_anything_of_it_ends) {
+  World world({.seed = 1});
+  Host& one = world.add_host("one");
+  Host& other = world.add_host("other");
+  struct Witness {
+    explicit Witness(Host& watched, bool& saw) noexcept : other(watched), was_dead(saw) {}
+    Witness(const Witness&) = delete;
+    Witness& operator=(const Witness&) = delete;
+    ~Witness() { was_dead = !other.alive(); }
+    Host& other;
+    bool& was_dead;
+  };
+  bool was_dead = false;
+  one.emplace<Witness>(other, was_dead);
+  one.on_crash([&](Host&) { world.crash(other); });
+  other.on_crash([&](Host&) { world.crash(one); });
+  world.crash(one);
+  EXPECT_TRUE(was_dead);
+  EXPECT_EQ(one.crash_count(), 1U);
+  EXPECT_EQ(other.crash_count(), 1U);
+  world.restart(one);
+  world.restart(other);
+  world.crash(other);
+  EXPECT_FALSE(one.alive());
+}
+
 TEST(World, a_slow_host_answers_late_and_the_others_do_not_wait) {
   Pair pair({.seed = 9});
   pair.server.slow_down(50 * kMillisecond_ns);

@@ -47,6 +47,7 @@ NodeFacts example_facts() {
                   .hash_seed = 0x4444,
                   .shard_index = 2,
                   .shard_count = 4,
+                  .copies = 1,
                   .boot_id = {},
                   .socket_path = "/run/refract/node.sock.2"};
   count_up(facts.boot_id, 0x80);
@@ -87,7 +88,7 @@ TEST(TcpFormat, handshake_frames_are_the_documented_bytes) {
             "11 11 00 00 00 00 00 00 22 22 00 00 00 00 00 00 "
             "03 00 00 00 00 00 00 00 44 44 00 00 00 00 00 00 "
             "02 00 00 00 04 00 00 00 80 81 82 83 84 85 86 87 "
-            "88 89 8a 8b 8c 8d 8e 8f 18 00 00 00 00 00 00 00 "
+            "88 89 8a 8b 8c 8d 8e 8f 18 00 00 00 01 00 00 00 "
             "2f 72 75 6e 2f 72 65 66 72 61 63 74 2f 6e 6f 64 "
             "65 2e 73 6f 63 6b 2e 32 00 00 00 00 00 00 00 00 "
             "00 00 00 00 00 00 00 00");
@@ -102,8 +103,8 @@ TEST(TcpFormat, proofs_are_the_documented_hmacs) {
             "85 a5 f8 21 4d 40 45 37 01 e5 97 6a 65 3d cc b9 "
             "8a 30 2b dd 75 6c 4e e1 99 bb 33 98 18 95 02 9a");
   EXPECT_EQ(hex_of(node_mac(secret, example_transcript(), facts_to_wire(example_facts()))),
-            "8d 16 24 de ad 93 4a 49 61 07 9a 96 9a 1b 36 1e "
-            "c6 ae 27 16 c0 ba 1d 3d 63 e8 e0 a1 9d dd c4 f6");
+            "c9 90 ba ec 67 a4 f4 12 30 bb cc 56 28 30 13 8d "
+            "a5 cb 95 6d 53 f3 ab b7 c1 99 c0 c8 ec 97 48 47");
 }
 
 TEST(TcpFormat, proofs_of_the_node_role_are_the_documented_hmacs) {
@@ -115,8 +116,8 @@ TEST(TcpFormat, proofs_of_the_node_role_are_the_documented_hmacs) {
             "28 b0 8a 1f 79 19 ea 94 97 26 6a 99 b5 54 6c 2c "
             "c9 2d 33 74 3f 05 71 04 03 1f cf 54 6d fb 5a f7");
   EXPECT_EQ(hex_of(node_mac(secret, transcript, facts_to_wire(example_facts()))),
-            "d0 7f c9 84 69 9b e9 c9 39 12 92 20 43 c0 7f e4 "
-            "83 04 b1 71 68 44 ff 91 c0 92 06 dc 33 e5 a8 b0");
+            "36 9c 58 3b 46 74 90 36 8c 85 a6 9d bb 0e 61 07 "
+            "65 e1 25 56 f0 c1 af 7e 3b ff 04 4b 17 c7 78 75");
 }
 
 // What really goes over a socket for a message and a one-sided request.
@@ -140,7 +141,7 @@ TEST(TcpFormat, what_is_posted_leaves_as_documented) {
   const auto turn = [&] { client.turn(); };
   ASSERT_TRUE(settle_with(turn, [&] { return peer.take_frame(reader); }));
   peer.send_frame(FrameKind::kChallenge,
-                  Challenge{.version = 1, .secret_wanted = 0, .reserved = 0, .nonce = {}});
+                  Challenge{.version = kWireVersion, .secret_wanted = 0, .reserved = 0, .nonce = {}});
   reader.reset();
   ASSERT_TRUE(settle_with(turn, [&] { return peer.take_frame(reader); }));
   peer.send_frame(FrameKind::kWelcome, Welcome{.mac = {}, .facts = facts_to_wire(example_facts())});

@@ -34,7 +34,8 @@ inline constexpr uint32_t kWireMagic = 0x70637452;  // The bytes "Rtcp".
 // versions.cc
 extern const uint16_t kWireVersion;
 extern const uint16_t kWireVersionOldest;
-inline constexpr uint16_t kWireVersionOfRoles = 2;  // The first one in which Hello names a role.
+inline constexpr uint16_t kWireVersionOfRoles = 2;   // The first one in which Hello names a role.
+inline constexpr uint16_t kWireVersionOfCopies = 3;  // The first one whose clients look at Facts::copies.
 
 // "version 1", "versions 1 to 2".
 [[nodiscard]] std::string versions_text(uint16_t oldest, uint16_t newest);
@@ -68,7 +69,7 @@ struct Facts {
   uint32_t shard_count;
   std::array<std::byte, 16> boot_id;
   uint32_t socket_path_bytes;
-  uint32_t reserved;
+  uint32_t copies;  // Not 0: only to a client that speaks kWireVersionOfCopies.
   std::array<char, 112> socket_path;
 };
 struct Welcome {

@@ -213,7 +213,7 @@ TEST_F(Hostile, a_node_that_does_not_know_the_secret_is_found_out) {
   HandshakeReader reader;
   ASSERT_TRUE(settle_with(client_turn, [&] { return impostor.take_frame(reader); }));
   impostor.send_frame(FrameKind::kChallenge,
-                      Challenge{.version = 1, .secret_wanted = 1, .reserved = 0, .nonce = {}});
+                      Challenge{.version = kWireVersion, .secret_wanted = 1, .reserved = 0, .nonce = {}});
   reader.reset();
   ASSERT_TRUE(settle_with(client_turn, [&] { return impostor.take_frame(reader); }));
   // The client's own proof, sent back: the roles differ.
@@ -247,6 +247,34 @@ TEST_F(Hostile, other_versions_are_refused_by_name) {
   ASSERT_TRUE(settle([&] { return peer.take_frame(reader); }));
   ASSERT_EQ(reader.kind(), FrameKind::kChallenge);
   EXPECT_EQ(reader.frame<Challenge>().value().version, kWireVersion);
+}
+
+// It would look for keys in the wrong shards. With one shard, or routing by the hash, it finds them.
+TEST_F(Hostile, a_client_that_knows_no_slots_is_refused_only_where_it_would_go_astray) {
+  struct Case {
+    uint32_t shards;
+    uint32_t copies;
+    uint16_t version;
+    bool is_let_in;
+  };
+  constexpr uint16_t kBefore = kWireVersionOfCopies - 1;
+  for (const Case& each : {Case{3, 1, kBefore, false}, Case{3, 0, kBefore, true}, Case{1, 1, kBefore, true},
+                           Case{3, 1, kWireVersionOfCopies, true}}) {
+    make({.shards = each.shards});
+    ends->node.facts().copies = each.copies;
+    Hello hello = RawPeer::hello();
+    hello.version = each.version;
+    RawPeer peer(ends->node.address());
+    peer.send_frame(FrameKind::kHello, hello);
+    HandshakeReader reader;
+    ASSERT_TRUE(settle([&] { return peer.take_frame(reader); }));
+    ASSERT_EQ(reader.kind(), each.is_let_in ? FrameKind::kChallenge : FrameKind::kRefused) << each.shards;
+    if (each.is_let_in) continue;
+    const Report refusal = refused_from_wire(test::needed(reader.frame<Refused>()));
+    EXPECT_EQ(refusal.code, Code::kUnsupported);
+    EXPECT_NE(refusal.what.find("routes keys by slot (kv.copies)"), std::string::npos) << refusal.what;
+    EXPECT_EQ(refusal.next, "update the client");
+  }
 }
 
 TEST_F(Hostile, who_does_not_finish_the_handshake_is_dropped_in_time) {
@@ -472,7 +500,7 @@ TEST(HostileNode, answers_of_the_wrong_length_close_the_channel) {
     HandshakeReader reader;
     ASSERT_TRUE(settle_with(client_turn, [&] { return node.take_frame(reader); }));
     node.send_frame(FrameKind::kChallenge,
-                    Challenge{.version = 1, .secret_wanted = 0, .reserved = 0, .nonce = {}});
+                    Challenge{.version = kWireVersion, .secret_wanted = 0, .reserved = 0, .nonce = {}});
     reader.reset();
     ASSERT_TRUE(settle_with(client_turn, [&] { return node.take_frame(reader); }));
     node.send_frame(FrameKind::kWelcome,

@@ -78,6 +78,7 @@ struct Reception::State {
   void step(Handshake& handshake);
   [[nodiscard]] const Secret* secret_of(Role role) const noexcept;
   [[nodiscard]] Reported<Role> role_in(const Hello& hello, uint16_t version) const;
+  [[nodiscard]] bool knows_routing(const Hello& hello, uint16_t version) const;
   [[nodiscard]] bool take_hello(Handshake& handshake);
   [[nodiscard]] bool take_proof(Handshake& handshake);
   bool refuse(Handshake& handshake, const Report& why);
@@ -295,6 +296,13 @@ Reported<Role> Reception::State::role_in(const Hello& hello, uint16_t version) c
   return role;
 }
 
+// An older client would look for keys in the wrong shards, and find none.
+bool Reception::State::knows_routing(const Hello& hello, uint16_t version) const {
+  if (version >= kWireVersionOfCopies) return true;
+  const NodeFacts facts = options.facts(hello.shard);
+  return facts.copies == 0 || facts.shard_count == 1;
+}
+
 bool Reception::State::take_hello(Handshake& handshake) {
   const auto hello = handshake.reader.frame<Hello>();
   if (!hello || hello->magic != kWireMagic) {
@@ -319,6 +327,14 @@ bool Reception::State::take_hello(Handshake& handshake) {
   }
   const auto role = role_in(*hello, version);
   if (!role) return refuse(handshake, role.error());
+  if (*role == Role::kClient && !knows_routing(*hello, version)) {
+    return refuse(handshake,
+                  {Code::kUnsupported,
+                   fmt::format("this node routes keys by slot (kv.copies), which clients know from "
+                               "version {} of the TCP wire on, and the client speaks {}",
+                               kWireVersionOfCopies, version),
+                   "update the client"});
+  }
   Challenge challenge{.version = version,
                       .secret_wanted = static_cast<uint16_t>(secret_of(*role) != nullptr ? 1 : 0),
                       .reserved = 0,

@@ -253,7 +253,7 @@ TEST_F(Roles, roles_that_a_version_or_this_node_does_not_know_are_refused_in_wor
   old_peer.send_frame(FrameKind::kHello, older);
   const Report of_version = refusal_of(old_peer);
   EXPECT_EQ(of_version.code, Code::kUnsupported);
-  EXPECT_TRUE(says(of_version, "version 1 of the TCP wire has no roles")) << of_version.to_string();
+  EXPECT_TRUE(says(of_version, "the client speaks version 1 of the TCP wire")) << of_version.to_string();
 
   for (const uint32_t unknown : {2U, 0x01000000U, ~0U}) {
     Hello strange = RawPeer::hello();
@@ -270,11 +270,11 @@ TEST_F(Roles, roles_that_a_version_or_this_node_does_not_know_are_refused_in_wor
 TEST_F(Roles, a_client_of_the_version_before_is_served_as_a_client) {
   make({.secret = &client_secret(), .cluster_secret = &cluster_secret()});
   Hello older = RawPeer::hello();
-  older.version = 1;
-  older.version_oldest = 1;
+  older.version = kWireVersionOldest;
+  older.version_oldest = kWireVersionOldest;
   RawPeer peer(ends->node.address());
   const Challenge challenge = challenge_of(peer, older);
-  EXPECT_EQ(challenge.version, 1u);
+  EXPECT_EQ(challenge.version, kWireVersionOldest);
   const Proof proof{client_mac(client_secret(), RawPeer::transcript_of(older, challenge))};
   EXPECT_EQ(answer_to(peer, proof), FrameKind::kWelcome);
 }

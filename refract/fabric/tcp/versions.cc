@@ -5,7 +5,7 @@
 
 namespace refract::fabric::tcp {
 
-const uint16_t kWireVersion = 2;
-const uint16_t kWireVersionOldest = 1;
+const uint16_t kWireVersion = 3;
+const uint16_t kWireVersionOldest = 2;
 
 }  // namespace refract::fabric::tcp

@@ -103,6 +103,11 @@ class RpcClient {
   };
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items, uint64_t deadline_ns = 0);
 
+  // All changes of the batch, or none: a condition's code, kInvalidArgument (a key twice, an add to what is
+  // no number), kTooLarge (kBatchKeysMax, kBatchBytesMax). The batch lives as long as the task.
+  [[nodiscard]] runtime::Task<Result<>> change(RpcBatch& batch, uint64_t deadline_ns = 0,
+                                               RpcAttempt attempt = {});
+
   [[nodiscard]] runtime::Task<Result<wire::StatReply>> stat(uint64_t deadline_ns = 0);
   [[nodiscard]] runtime::Task<Result<wire::PingReply>> ping(uint64_t nonce, uint64_t deadline_ns = 0);
 
@@ -127,6 +132,7 @@ class RpcClient {
 
  private:
   class StagedPlace;
+  class StagedBatch;
   class OpenHandle;
   class RetryBudget;
   class Posted;
@@ -159,6 +165,11 @@ class RpcClient {
 
   [[nodiscard]] runtime::Task<runtime::OpResult> call_keyed(Keyed call, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<runtime::OpResult> call_with_staged_key(Keyed call, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> change_once(RpcBatch& batch, std::span<const std::byte> body,
+                                                Writing& writing, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> stage_batch(std::span<const std::byte> body, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> take_batch_answer(RpcBatch& batch, std::span<const std::byte> bytes,
+                                                      Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Code> transfer(Transfer& job);
   [[nodiscard]] runtime::Task<> read_pieces(Transfer& job);
   [[nodiscard]] runtime::Task<> write_pieces(Transfer& job);
@@ -201,6 +212,7 @@ class RpcClient {
   RpcClientOptions options_;
   size_t body_bytes_max_;
   std::array<bool, wire::kStagedKeysPerSession> places_in_use_{};
+  bool is_batch_staged_ = false;  // One at a time.
   rpc::TransferRoom reading_;
   rpc::TransferRoom writing_;
   rpc::TransferRoom pulled_;  // Of calls, not of bytes.

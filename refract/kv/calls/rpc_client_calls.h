@@ -68,6 +68,15 @@ struct RpcClient::Writing {
     return reply->version;
   }
 
+  // As it travels, over a session that was opened last at `opened_ns`. All 0: it has none.
+  [[nodiscard]] wire::Identity identity(uint64_t opened_ns) const noexcept {
+    if (!attempt.request) return {};
+    const uint64_t before_ns = opened_ns > attempt.first_sent_ns ? opened_ns - attempt.first_sent_ns : 0;
+    return {.client = attempt.request.client,
+            .sequence = attempt.request.sequence,
+            .repeats_ns = repeats ? 1 + before_ns : 0};
+  }
+
   // The outcome for the caller, of an attempt that is the last.
   [[nodiscard]] Code outcome(Code code) const noexcept {
     switch (code) {
@@ -139,12 +148,9 @@ struct RpcClient::Keyed {
 
   // REQUIRES: the session was opened last at `opened_ns`, and sends the call before it is opened again.
   void identify(const Writing& writing, uint64_t opened_ns) noexcept {
-    const RpcAttempt& attempt = writing.attempt;
-    if (!attempt.request) return;
+    if (!writing.attempt.request) return;
     fixed.key.flags |= wire::KeyRef::kIdentified;
-    identity = {.client = attempt.request.client, .sequence = attempt.request.sequence, .repeats_ns = 0};
-    if (!writing.repeats) return;
-    identity.repeats_ns = 1 + (opened_ns > attempt.first_sent_ns ? opened_ns - attempt.first_sent_ns : 0);
+    identity = writing.identity(opened_ns);
   }
 
   [[nodiscard]] bool wants_window() const noexcept {

@@ -2,7 +2,9 @@
 // What callers give to RpcClient and get from it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "refract/kv/layout/contract.h"
 
@@ -30,6 +32,31 @@ struct RpcPutOptions {
   RpcAttempt attempt = {};
   // The value lies in it, if it does: then the owner may fetch it from there. Null: not known.
   SharedBuffer* shared = nullptr;
+};
+
+// Several changes of one shard at one moment, if all conditions hold then (contract.h, design/062).
+struct RpcCondition {
+  std::span<const std::byte> key;
+  ConditionKind kind = ConditionKind::kExists;
+  uint64_t version = 0;                   // kVersion.
+  std::span<const std::byte> value = {};  // kValue.
+};
+struct RpcBatchWrite {
+  std::span<const std::byte> key;  // No key twice.
+  WriteKind kind = WriteKind::kPut;
+  std::span<const std::byte> value = {};  // kPut.
+  uint64_t ttl_ns = 0;                    // kPut; 0: it stays.
+  int64_t addend = 0;                     // kAdd.
+  // The outcome: made or erased, and the sum of an add. 0: there was nothing to erase; or the answer to an
+  // earlier attempt was lost, and the entry has been written again since.
+  uint64_t version = 0;
+  int64_t sum = 0;
+};
+struct RpcBatch {
+  std::span<const RpcCondition> conditions;
+  std::span<RpcBatchWrite> writes;
+  // Which one a failure is about: a condition, or behind those a write; as many as there are: none of them.
+  size_t failed = 0;
 };
 
 }  // namespace refract::kv

@@ -228,11 +228,16 @@ ChainSearch::Seen ChainSearch::look(const Candidate& at, std::span<const std::by
   }
   if (lengths.key_bytes != wanted_.key.size()) return Seen::kOther;
   const uint64_t key_end = lengths.key_at() + lengths.key_bytes;
-  const uint64_t needed = wanted_.value ? lengths.total_bytes() : key_end;
+  const uint64_t needed = wanted_.value ? lengths.content_bytes() : key_end;
   exact_bytes_ = needed;
   if (key_end > buffer.size()) return Seen::kLonger;
   if (std::memcmp(buffer.data() + lengths.key_at(), wanted_.key.data(), wanted_.key.size()) != 0) {
     return Seen::kOther;
+  }
+  // The owner decides what is pending before it looks at the next message.
+  if (lengths.is_pending()) {
+    why_ = ByRpc::kRefused;
+    return Seen::kUnusable;
   }
   if ((lengths.flags & Lengths::kExpires) != 0) {
     why_ = ByRpc::kExpires;
@@ -253,7 +258,7 @@ void ChainSearch::learn() const noexcept {
                      .word = found_.word,
                      .stamp = found_.stamp,
                      // A little more, so that the next value may be a little longer.
-                     .bytes = round_up(found_.lengths.total_bytes(), 64)});
+                     .bytes = round_up(found_.lengths.content_bytes(), 64)});
 }
 
 }  // namespace refract::kv

@@ -84,13 +84,18 @@ class CarefulReader {
                                  Found& found) noexcept {
     Seen seen{.slot_at = slot_at, .slot = slot};
     if (!view_.see(seen, found.code)) return true;
-    const Lengths lengths = seen.lengths;
-    const Offset buffer = slot.buffer();
-    if (lengths.key_bytes != key.size() || !memory_.equals(buffer.plus(lengths.key_at()), key)) {
+    if (!has_key(seen, key)) {
       if (view_.is_current(seen)) return false;
       found.code = Code::kInvalidated;
       return true;
     }
+    if (seen.lengths.is_pending()) [[unlikely]] {
+      found.code = view_.settle(seen);
+      if (found.code == Code::kNotFound && !view_.is_current(seen)) found.code = Code::kInvalidated;
+      if (found.code != Code::kOk) return true;
+    }
+    const Lengths lengths = seen.lengths;
+    const Offset buffer = seen.slot.buffer();
     found = {.code = Code::kOk, .version = seen.stamp, .value_bytes = lengths.value_bytes};
     if ((lengths.flags & Lengths::kExpires) != 0) {
       found.expires_wall_ns = memory_.observe(buffer.plus(kExpiryAt));
@@ -101,6 +106,11 @@ class CarefulReader {
     }
     found.code = take_value(seen, sink);
     return true;
+  }
+
+  [[nodiscard]] bool has_key(const Seen& seen, std::span<const std::byte> key) noexcept {
+    return seen.lengths.key_bytes == key.size() &&
+           memory_.equals(seen.slot.buffer().plus(seen.lengths.key_at()), key);
   }
 
   [[nodiscard]] Code take_value(const Seen& seen, NoCopy&) noexcept {

@@ -78,6 +78,11 @@ class DirectScan {
     if (!seen.slot) return Code::kNotFound;
     Code code = Code::kOk;
     if (!view_.see(seen, code)) return code;
+    if (seen.lengths.is_pending()) [[unlikely]] {
+      code = view_.settle(seen);
+      if (code == Code::kNotFound && !view_.is_current(seen)) code = Code::kInvalidated;
+      if (code != Code::kOk) return code;
+    }
     key.key.resize(seen.lengths.key_bytes);
     view_.memory().copy(key.key.data(), seen.slot.buffer().plus(seen.lengths.key_at()), key.key.size());
     key.version = seen.stamp;

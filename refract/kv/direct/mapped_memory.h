@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 
 #include "refract/kv/direct/held_bytes.h"
+#include "refract/kv/layout/decision_words.h"
 #include "refract/kv/layout/same_bytes.h"
 #include "refract/kv/layout/slot_match.h"
 #include "refract/memory/copy_team.h"
@@ -15,6 +17,16 @@
 #include "refract/memory/remote_visible.h"
 
 namespace refract::kv {
+
+// The spaces of a node's shards, as far as this process has mapped them.
+class MappedSpaces {
+ public:
+  // Null: it is not mapped.
+  [[nodiscard]] virtual const std::byte* space_of(uint32_t shard) const noexcept = 0;
+
+ protected:
+  ~MappedSpaces() = default;
+};
 
 class MappedMemory {
  public:
@@ -49,6 +61,20 @@ class MappedMemory {
   [[nodiscard]] uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] PinWriter* pins() const noexcept { return pins_; }
 
+  // From now on words of other shards are looked for there; null: they are not.
+  void reach(const MappedSpaces* spaces) noexcept { spaces_ = spaces; }
+  [[nodiscard, gnu::noinline, gnu::cold]] std::optional<uint64_t> observe_word(
+      DecisionPlace place) const noexcept {
+    const auto& own = *reinterpret_cast<const SpaceHeader*>(base_);
+    const std::byte* home = place.shard() == own.shard_index ? base_ : nullptr;
+    if (home == nullptr && spaces_ != nullptr) home = spaces_->space_of(place.shard());
+    if (home == nullptr) return std::nullopt;
+    // The same seed: it is the memory of the same node.
+    const auto& header = *reinterpret_cast<const SpaceHeader*>(home);
+    if (header.hash_seed != own.hash_seed || !leads_to_word(place, header)) return std::nullopt;
+    return observe_u64(home + place.at().value);
+  }
+
   [[nodiscard]] const std::byte* at(Offset at) const noexcept { return base_ + at.value; }
   void set_bytes(uint64_t bytes) noexcept { bytes_ = bytes; }
 
@@ -57,6 +83,7 @@ class MappedMemory {
   uint64_t bytes_;
   PinWriter* pins_;
   CopyTeam* team_;
+  const MappedSpaces* spaces_ = nullptr;
 };
 
 }  // namespace refract::kv

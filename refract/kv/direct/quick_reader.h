@@ -74,7 +74,7 @@ class QuickReader {
     const uint64_t stamp = memory.observe(buffer);
     const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
     // The upper half is the key's length, and flags that must be clear: what is left is the value's.
-    const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
+    const uint64_t value_bytes = value_bytes_of(lengths, key);
     if (value_bytes >= Lengths::kAlignedValueBytes) [[unlikely]]
       return false;
     if (!lead.slot.names(stamp) || !memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[unlikely]]
@@ -151,7 +151,7 @@ class QuickReader {
       return false;
     const uint64_t stamp = memory.observe(buffer);
     const uint64_t lengths = memory.observe(buffer.plus(offsetof(BufferHeader, lengths)));
-    const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
+    const uint64_t value_bytes = value_bytes_of(lengths, key);
     if (value_bytes < Lengths::kAlignedValueBytes && lead.slot.names(stamp) &&
         memory.equals(buffer.plus(sizeof(BufferHeader)), key)) [[likely]] {
       if (lead.still_holds(memory, stamp)) [[likely]] {
@@ -205,6 +205,16 @@ class QuickReader {
 
   [[nodiscard]] bool is_current(Memory& memory) const noexcept {
     return memory.observe(kBucketCountAt) == known_.count;
+  }
+  // What a batch has left behind the value does not matter. Large where key or flags are others.
+  [[nodiscard, gnu::always_inline]] static uint64_t value_bytes_of(uint64_t lengths,
+                                                                   std::span<const std::byte> key) noexcept {
+    constexpr uint64_t kBatch = Lengths{.flags = Lengths::kBatch}.word();
+    const uint64_t value_bytes = lengths ^ (uint64_t{key.size()} << 32);
+    // A mask before the comparison would cost all others a register.
+    if (value_bytes < Lengths::kAlignedValueBytes) [[likely]]
+      return value_bytes;
+    return value_bytes ^ kBatch;
   }
   // Of the first of some slots.
   [[nodiscard, gnu::always_inline]] static Offset slot_at(Offset line, uint32_t hits) noexcept {

@@ -17,11 +17,12 @@ struct SlotLead {
   Offset slot_at;
   Slot slot;
 
-  // What was read since the stamp was seen is one content, published at a moment since then.
+  // What was read since the stamp was seen is one content, published at a moment since then. In this order:
+  // TableView::is_current().
   template <typename Memory>
   [[nodiscard, gnu::always_inline]] bool still_holds(Memory& memory, uint64_t stamp) const noexcept {
     load_load_fence();
-    return memory.observe(slot.buffer()) == stamp && memory.observe(slot_at) == slot.bits;
+    return memory.observe(slot_at) == slot.bits && memory.observe(slot.buffer()) == stamp;
   }
 
   // Whether the buffer is that of an entry of the key with a long value, without an expiry and an identity,
@@ -31,7 +32,8 @@ struct SlotLead {
   [[nodiscard]] bool locate_long(Memory& memory, const BufferHeader& seen, std::span<const std::byte> key,
                                  Found& found, Offset& value) const noexcept {
     const Lengths lengths = Lengths::from_word(seen.lengths);
-    if (lengths.flags != 0 || lengths.key_bytes != key.size() || !lengths.is_sound()) return false;
+    if ((lengths.flags & ~Lengths::kBatch) != 0 || lengths.key_bytes != key.size() || !lengths.is_sound())
+      return false;
     const uint64_t end = memory.bytes();
     const uint64_t bytes = lengths.total_bytes();
     if (bytes > end || slot.buffer().value > end - bytes) return false;

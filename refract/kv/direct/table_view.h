@@ -12,15 +12,20 @@
 //   uint64_t bytes()                              how much of the space may be read
 //   PinWriter* pins()                             where this client pins large values; null: it cannot
 //   kLooksTwice                                   optional: a short value is compared again behind its copy
+//   optional<uint64_t> observe_word(DecisionPlace) optional: a word in the space of another shard, or nothing
 //
 // Threads: one. `memory` outlives the view.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "refract/base/hash.h"
 #include "refract/base/result.h"
+#include "refract/kv/layout/decision_words.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/memory/remote_visible.h"
 
@@ -48,6 +53,11 @@ class TableView {
     Slot slot{};
     uint64_t stamp = 0;
     Lengths lengths{};
+    // Where it is what a pending entry replaces, that is not decided: the entry that stands in the slot.
+    // Free: this is the one.
+    Slot pending{};
+    uint64_t pending_stamp = 0;
+    uint64_t pending_lengths = 0;
   };
 
   // REQUIRES: the space's header passed Heap::check_header.
@@ -98,11 +108,39 @@ class TableView {
     return false;
   }
 
-  // Whether what was read since see() is one content, published at a moment since then.
+  // Of an entry that is pending: goes over to what the owner's decision says that the key's entry is. kOk:
+  // `seen` is it. kNotFound: there is none, if is_current(seen). kInvalidated: again. kCorrupt: the trailer
+  // leads nowhere. docs/design/062-pending-entries.md.
+  [[nodiscard, gnu::noinline, gnu::cold]] Code settle(Seen& seen) noexcept {
+    const Offset at = seen.slot.buffer().plus(seen.lengths.trailer_at());
+    const Trailer trailer{.number = memory_.observe(at.plus(offsetof(Trailer, number))),
+                          .generation = memory_.observe(at.plus(offsetof(Trailer, generation))),
+                          .decision_at = memory_.observe(at.plus(offsetof(Trailer, decision_at))),
+                          .replaced = memory_.observe(at.plus(offsetof(Trailer, replaced)))};
+    if (!is_current(seen)) return Code::kInvalidated;
+    const DecisionPlace place{trailer.decision_at};
+    const bool is_sound = place.is_word() || place.bits == kDecisionAt.value;
+    if (trailer.generation != 0 || !is_sound) return Code::kCorrupt;
+    const std::optional<Decision> decided = decision_at(place);
+    if (!decided) return Code::kInvalidated;
+    if (decided->commits(trailer.number)) {
+      return (seen.lengths.flags & Lengths::kTombstone) != 0 ? Code::kNotFound : Code::kOk;
+    }
+    // A later batch: all of this one is settled, so another look finds that. Of a word that has gone on all
+    // is settled where it was committed; else what was there stays.
+    if (!place.is_word() && decided->number() > trailer.number) return Code::kInvalidated;
+    return see_replaced(seen, Slot{trailer.replaced});
+  }
+
+  // Whether what was read since see() is one content, published at a moment since then. The slot first: a
+  // buffer that carried its stamp before and behind that look was its entry's at that look. For one that is
+  // pinned the other order would not do: it could be used again between two looks, with equal stamp bits.
   [[nodiscard]] bool is_current(const Seen& seen) noexcept {
     load_load_fence();
-    return (seen.stamp == 0 || memory_.observe(seen.slot.buffer()) == seen.stamp) &&
-           memory_.observe(seen.slot_at) == seen.slot.bits;
+    if (seen.pending) [[unlikely]]
+      return is_pending_still(seen) && (seen.stamp == 0 || memory_.observe(seen.slot.buffer()) == seen.stamp);
+    return memory_.observe(seen.slot_at) == seen.slot.bits &&
+           (seen.stamp == 0 || memory_.observe(seen.slot.buffer()) == seen.stamp);
   }
 
   // Whether the buffer still carries what see() saw.
@@ -117,6 +155,50 @@ class TableView {
   [[nodiscard]] uint64_t directory_words() const noexcept { return directory_words_; }
 
  private:
+  // Nothing: that memory is not in this reader's reach, or the place leads nowhere.
+  [[nodiscard]] std::optional<Decision> decision_at(DecisionPlace place) noexcept {
+    if (!place.is_word()) return Decision{memory_.observe(kDecisionAt)};
+    if constexpr (requires { memory_.observe_word(place); }) {
+      const std::optional<uint64_t> word = memory_.observe_word(place);
+      if (word) return Decision{*word};
+    }
+    return std::nullopt;
+  }
+  // Undecided when the decision was looked at; and as long as its flag is set what it replaces is not reused.
+  [[nodiscard]] Code see_replaced(Seen& seen, Slot replaced) noexcept {
+    const Seen pending = seen;
+    seen = {.slot_at = pending.slot_at,
+            .slot = replaced,
+            .pending = pending.slot,
+            .pending_stamp = pending.stamp,
+            .pending_lengths = pending.lengths.word()};
+    if (!replaced) return Code::kNotFound;
+    Code code = Code::kOk;
+    if (!see(seen, code)) return code;
+    // Damage: it is another key's, or is pending as well.
+    if (seen.lengths.is_pending() || !has_key_of(seen, pending)) {
+      return is_current(seen) ? Code::kCorrupt : Code::kInvalidated;
+    }
+    return Code::kOk;
+  }
+  [[nodiscard]] bool has_key_of(const Seen& seen, const Seen& pending) noexcept {
+    std::array<std::byte, 256> room;
+    const size_t bytes = pending.lengths.key_bytes;
+    if (seen.lengths.key_bytes != bytes) return false;
+    for (size_t from = 0; from < bytes; from += room.size()) {
+      const auto piece = std::span(room).first(std::min(room.size(), bytes - from));
+      memory_.copy(piece.data(), pending.slot.buffer().plus(pending.lengths.key_at() + from), piece.size());
+      if (!memory_.equals(seen.slot.buffer().plus(seen.lengths.key_at() + from), piece)) return false;
+    }
+    return true;
+  }
+  [[nodiscard, gnu::noinline, gnu::cold]] bool is_pending_still(const Seen& seen) noexcept {
+    const Offset pending = seen.pending.buffer();
+    return memory_.observe(seen.slot_at) == seen.pending.bits &&
+           memory_.observe(pending.plus(offsetof(BufferHeader, lengths))) == seen.pending_lengths &&
+           memory_.observe(pending) == seen.pending_stamp;
+  }
+
   Memory& memory_;
   const uint64_t hash_seed_;
   const uint64_t directory_;

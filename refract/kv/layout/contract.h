@@ -39,6 +39,23 @@ struct PutOptions {
   }
 };
 
+// What a batch asks of a key: it holds at the moment at which the batch takes effect, or nothing changes.
+enum class ConditionKind : uint8_t {
+  kAbsent = 1,   // Else kExists.
+  kExists = 2,   // Else kNotFound.
+  kVersion = 3,  // Else kVersionMismatch; kNotFound if absent.
+  kValue = 4,    // Likewise.
+};
+enum class WriteKind : uint8_t {
+  kPut = 1,
+  kErase = 2,  // Of an absent key: nothing.
+  // To the decimal number that the value is (an absent one is 0), in 64 bits with a sign; the time to live
+  // stays. kInvalidArgument: it is no such number, or the sum would be none.
+  kAdd = 3,
+};
+inline constexpr size_t kBatchKeysMax = 4096;                   // Conditions and writes together.
+inline constexpr uint64_t kBatchBytesMax = uint64_t{16} << 20;  // Of all keys and values.
+
 // Where a value goes.
 class ValueSink {
  public:

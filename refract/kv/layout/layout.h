@@ -3,7 +3,7 @@
 //
 //   bucket (64 B)  slot 0 | slot 1 | ... | slot 6 | overflow        one cache line, 8-byte words
 //   slot           fingerprint 8 | stamp 16 | size hint 4 | expires 1 | granule 35      0: free
-//   buffer         stamp 8 | lengths 8 | [expiry 8] | [identity 16] | key | [padding] | value
+//   buffer         stamp 8 | lengths 8 | [expiry 8] | [identity 16] | key | [padding] | value | [trailer 32]
 //
 // The invariants that readers rely on; NOTES.md argues them, table_interleaving_test.cc tries every order of
 // loads: (I1) One 8-byte store of a slot publishes, replaces or erases an entry. Values are never changed in
@@ -41,13 +41,16 @@ struct TableRoot {
   // For people and for checks, written now and then; the owner counts again at restart.
   uint64_t directory;  // Offset of one word a bucket chunk: where it lies.
   uint64_t directory_words;
-  uint64_t reserved[6];
+  uint64_t decision;  // Of the owner's batches: Decision::bits. 0: there was none.
+  uint64_t reserved[5];
 };
-static_assert(sizeof(TableRoot) == 128 && offsetof(TableRoot, directory) == 64);
+static_assert(sizeof(TableRoot) == 128 && offsetof(TableRoot, directory) == 64 &&
+              offsetof(TableRoot, decision) == 80);
 static_assert(sizeof(TableRoot) <= sizeof(SpaceHeader::store_root));
 
 inline constexpr Offset kRootAt{offsetof(SpaceHeader, store_root)};
 inline constexpr Offset kBucketCountAt{kRootAt.value + offsetof(TableRoot, bucket_count)};
+inline constexpr Offset kDecisionAt{kRootAt.value + offsetof(TableRoot, decision)};
 
 inline constexpr uint64_t kSlotsPerBucket = 7;
 inline constexpr uint64_t kOverflowWord = 7;
@@ -150,6 +153,11 @@ struct Lengths {
 
   static constexpr uint16_t kExpires = 1;
   static constexpr uint16_t kIdentified = 2;  // The RequestId of the put that made the entry.
+  // Written by a batch: a Trailer stands behind the value, to the end of the buffer's life.
+  static constexpr uint16_t kPending = 4;  // Not believed without a look at its decision. Cleared once.
+  static constexpr uint16_t kBatch = 8;
+  static constexpr uint16_t kTombstone = 32;  // With kPending: what it decides is an erasure.
+  // Planned, and not written yet: 16 tagged, 64 hidden, 128 client flags, 8 to 11 type. 12 to 15 stay 0.
 
   [[nodiscard]] static constexpr Lengths from_word(uint64_t word) noexcept {
     return std::bit_cast<Lengths>(word);
@@ -165,17 +173,50 @@ struct Lengths {
     const uint64_t end = key_at() + key_bytes;
     return value_bytes < kAlignedValueBytes ? end : (end + 63) / 64 * 64;
   }
-  [[nodiscard]] constexpr uint64_t total_bytes() const noexcept { return value_at() + value_bytes; }
+  // To the value's end.
+  [[nodiscard]] constexpr uint64_t content_bytes() const noexcept { return value_at() + value_bytes; }
+  // Where kBatch is set.
+  [[nodiscard]] constexpr uint64_t trailer_at() const noexcept { return (content_bytes() + 7) / 8 * 8; }
+  [[nodiscard]] constexpr uint64_t total_bytes() const noexcept {
+    return (flags & kBatch) == 0 ? content_bytes() : trailer_at() + kTrailerBytes;
+  }
+  [[nodiscard]] constexpr bool is_pending() const noexcept { return (flags & kPending) != 0; }
   [[nodiscard]] constexpr bool is_sound() const noexcept {
-    return key_bytes > 0 && value_bytes <= kValueBytesMax && (flags & ~(kExpires | kIdentified)) == 0;
+    constexpr uint16_t kKnown = kExpires | kIdentified | kPending | kBatch | kTombstone;
+    // What is pending has a trailer, and only that erases.
+    const bool agrees = ((flags & kPending) == 0 || (flags & kBatch) != 0) &&
+                        ((flags & kTombstone) == 0 || (flags & kPending) != 0);
+    return key_bytes > 0 && value_bytes <= kValueBytesMax && (flags & ~kKnown) == 0 && agrees;
+  }
+  // Once it is decided; of an entry that is not pending it changes nothing.
+  [[nodiscard]] constexpr Lengths applied() const noexcept {
+    return {.value_bytes = value_bytes,
+            .key_bytes = key_bytes,
+            .flags = static_cast<uint16_t>(flags & ~kPending)};
+  }
+  // As a file has it, where nothing is pending and no trailer follows.
+  [[nodiscard]] constexpr Lengths without_batch() const noexcept {
+    return {.value_bytes = value_bytes,
+            .key_bytes = key_bytes,
+            .flags = static_cast<uint16_t>(flags & (kExpires | kIdentified))};
   }
 
   static constexpr uint32_t kAlignedValueBytes = 4096;
+  static constexpr uint64_t kTrailerBytes = 32;
 };
 static_assert(sizeof(Lengths) == 8 && std::has_unique_object_representations_v<Lengths>);
 // What stands in front of a key at most.
 inline constexpr uint64_t kFrontBytesMax =
     Lengths{.flags = Lengths::kExpires | Lengths::kIdentified}.key_at();
+
+// Behind the value of an entry that a batch of several keys wrote, at Lengths::trailer_at().
+struct Trailer {
+  uint64_t number;       // Of the batch: a stamp.
+  uint64_t generation;   // Of the memory that has the decision; 0: of the entry's own.
+  uint64_t decision_at;  // Offset there; of a transaction over several shards DecisionPlace::bits.
+  uint64_t replaced;     // What the slot named before: Slot::bits. 0: nothing.
+};
+static_assert(sizeof(Trailer) == Lengths::kTrailerBytes && offsetof(Trailer, replaced) == 24);
 
 struct BufferHeader {
   uint64_t stamp;    // Also the entry's version. 0: being written.

@@ -18,12 +18,18 @@ using test::bytes_of;
 using test::Space;
 
 TEST(Layout, the_page_shows_the_bytes) {
-  Space space({.chunks = 8, .chunks_max = 8, .hash_seed = 42});
+  Space space({.chunks = 8, .chunks_max = 8, .hash_seed = 42, .copies = 1});
   ASSERT_TRUE(space.table().put(bytes_of("user:7"), bytes_of("Ada"), {}));
   ASSERT_TRUE(
       space.table().put(bytes_of("lease"), bytes_of("held"), {.expires_wall_ns = 1'800'000'000'000'000'000}));
   ASSERT_TRUE(space.table().put(bytes_of("once"), bytes_of("done"),
                                 {.request = {.client = 0x1122334455667788, .sequence = 5}}));
+  const TableKey first = space.table().hashed(bytes_of("a"));
+  const TableKey second = space.table().hashed(bytes_of("user:7"));
+  std::vector<BatchWrite> writes{{.key = first, .kind = WriteKind::kAdd, .addend = 42},
+                                 {.key = second, .kind = WriteKind::kPut, .value = bytes_of("Bo")}};
+  TableBatch batch{.conditions = {}, .writes = writes};
+  ASSERT_TRUE(space.table().change_at_once(batch));
   const auto lines = golden::lines_of(REFRACT_SOURCE_DIR "/docs/formats/kv-table.md");
   EXPECT_GT(lines.size(), 10U);
   const std::vector<std::byte> image = golden::image_of(lines, space.bytes());

@@ -10,6 +10,8 @@ std::string_view name(Method method) noexcept {
       "put_begin", "put_piece", "put_commit", "put_abandon", "view_piece", "view_close", "stage_key"};
   if (method == Method::kGetMany) return "get_many";
   if (method == Method::kPutMany) return "put_many";
+  if (method == Method::kBatch) return "batch";
+  if (method == Method::kBatchPiece) return "batch_piece";
   const auto number = static_cast<size_t>(method);
   return number < kNames.size() ? kNames[number] : std::string_view();
 }

@@ -43,6 +43,8 @@ enum class Method : uint16_t {
   kPutPulled = 15,  // pull_wire.h; people and counters see a put.
   kGetMany = 16,    // many_wire.h; counters see each get,
   kPutMany = 17,    // likewise each put.
+  kBatch = 18,      // batch_wire.h
+  kBatchPiece = 19,
 };
 inline constexpr size_t kMethods = 15;  // Numbers of those that are counted are below; 0 is none.
 
@@ -55,8 +57,7 @@ inline constexpr size_t kViewsPerSession = 16;
 inline constexpr size_t kStagedKeysPerSession = 4;
 // Of all its uploads, and of all its views; one alone may be larger. Enough for a path of 10 ms at 5 GB/s.
 inline constexpr uint64_t kOpenBytesPerSession = uint64_t{64} << 20;
-// A channel whose messages are smaller cannot carry these bodies.
-inline constexpr size_t kBodyBytesMin = 512;
+inline constexpr size_t kBodyBytesMin = 512;  // A channel must carry these.
 
 // Which key a call is about. It stands behind the struct it is part of, unless it was staged.
 struct KeyRef {
@@ -85,7 +86,6 @@ struct Identity {
 static_assert(sizeof(Identity) == 24 && offsetof(Identity, repeats_ns) == 16);
 
 // kGet, kExists: KeyRef | key.
-
 struct GetReply {  // | the value's first bytes: all of them where view is 0.
   uint64_t version;
   uint64_t value_bytes;      // Of the whole value.
@@ -130,9 +130,8 @@ struct EraseRequest {  // | key
 };
 static_assert(sizeof(EraseRequest) == 16);
 
-// kPutBegin's reply where the write was identified and has been executed already: nothing is open.
-struct AlreadyPutReply {
-  uint64_t no_upload;  // 0
+struct AlreadyPutReply {  // To kPutBegin, of a write that has been executed already: nothing is open.
+  uint64_t no_upload;     // 0
   uint64_t version;
 };
 static_assert(sizeof(AlreadyPutReply) == 16);
@@ -146,7 +145,7 @@ static_assert(sizeof(Handle) == 8);
 
 struct PutPieceRequest {  // | bytes
   uint64_t upload;
-  uint64_t offset;  // In the value. Pieces follow on each other, so that a commit knows that none is missing.
+  uint64_t offset;  // In the value. Pieces follow on each other.
 };
 static_assert(sizeof(PutPieceRequest) == 16);
 
@@ -182,7 +181,7 @@ struct ScanReply {  // | the page's first bytes: all of them where view is 0.
 };
 static_assert(sizeof(ScanReply) == 32 && offsetof(ScanReply, keys) == 24);
 
-struct ScanEntry {  // | key; the next entry follows at once, at any alignment.
+struct ScanEntry {  // | key; the next follows at once, at any alignment.
   uint64_t version;
   uint32_t value_bytes;
   uint16_t key_bytes;
@@ -199,7 +198,7 @@ struct PingReply {
 };
 static_assert(sizeof(PingRequest) == 8 && sizeof(PingReply) == 16);
 
-// kStat's request has no body. Later versions append words; a reader takes what it knows.
+// Later versions append words; a reader takes what it knows.
 struct StatReply {
   uint64_t uptime_ns;
   uint64_t connections;
@@ -230,13 +229,14 @@ struct StatReply {
   uint64_t closed_malformed;  // Sessions: for bytes that make no sense, for more calls than granted; refused.
   uint64_t closed_overrun;
   uint64_t refused_sessions;
+  uint64_t batches;  // Executed; below, those of which a condition did not hold.
+  uint64_t batches_refused;
 };
 inline constexpr size_t kStatBytesMin = 32 * 8;  // The first version ended with `ops`.
-static_assert(sizeof(StatReply) == 43 * 8 && offsetof(StatReply, ops) == 17 * 8 &&
-              offsetof(StatReply, upload_bytes) == kStatBytesMin);
+static_assert(sizeof(StatReply) == 45 * 8 && offsetof(StatReply, upload_bytes) == kStatBytesMin);
 
-// A struct from the front of `body`, which then holds the rest; nothing where the body is too short. One
-// copy: the sender may still write, so what was checked is never read again.
+// A struct from the front of `body`, which then holds the rest; nothing: it is too short. Copied once: the
+// sender may still write.
 template <typename T>
   requires(std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>)
 [[nodiscard]] std::optional<T> take(std::span<const std::byte>& body) noexcept {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/kv/layout/batch_wire.h"
 #include "refract/kv/layout/many_wire.h"
 #include "refract/kv/layout/pull_wire.h"
 #include "refract/kv/layout/remote_wire.h"
@@ -63,6 +64,37 @@ TEST(Wire, a_pulled_put_lies_as_the_format_page_says) {
             "8877665544332211"
             "00ca9a3b00000000"
             "6170706c65");
+}
+
+TEST(Wire, a_batch_lies_as_the_format_page_says) {
+  EXPECT_EQ(hex(BatchRequest{.conditions = 1,
+                             .writes = 1,
+                             .staged_bytes = 0,
+                             .identity = {.client = 0, .sequence = 0, .repeats_ns = 0}}) +
+                hex(ConditionOfBatch{.version = 7,
+                                     .value_bytes = 0,
+                                     .key_bytes = 5,
+                                     .kind = static_cast<uint8_t>(ConditionKind::kVersion),
+                                     .reserved = 0},
+                    "apple") +
+                hex(WriteOfBatch{.argument = static_cast<uint64_t>(-2),
+                                 .value_bytes = 0,
+                                 .key_bytes = 3,
+                                 .kind = static_cast<uint8_t>(WriteKind::kAdd),
+                                 .reserved = 0},
+                    "fig"),
+            "0100010000000000"
+            "000000000000000000000000000000000000000000000000"
+            "07000000000000000000000005000300"
+            "6170706c65"
+            "feffffffffffffff0000000003000300"
+            "666967");
+  EXPECT_EQ(hex(BatchReply{.code = 0, .failed = 2, .bytes = 16, .view = 0}) +
+                hex(WrittenOfBatch{.version = 9, .sum = 40}),
+            "0000020010000000"
+            "0000000000000000"
+            "0900000000000000"
+            "2800000000000000");
 }
 
 TEST(Wire, keys_of_one_call_lie_as_the_format_page_says) {

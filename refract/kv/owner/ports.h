@@ -14,6 +14,7 @@
 #include "refract/base/check.h"
 #include "refract/base/result.h"
 #include "refract/kv/layout/contract.h"
+#include "refract/kv/layout/decision_words.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/memory/pins.h"
 #include "refract/memory/remote_pointer.h"
@@ -112,7 +113,11 @@ class WindowSource {
 // bytes of the log and only grow. An implementation talks to its own thread by itself.
 class ChangeLog {
  public:
-  enum class Kind : uint8_t { kPut = 1, kErase = 2 };
+  enum class Kind : uint8_t {
+    kPut = 1,
+    kErase = 2,
+    kGroup = 3,  // Of the last change that a recovery is told of, alone: it was a group.
+  };
 
   struct Change {
     Kind kind = Kind::kPut;
@@ -123,6 +128,8 @@ class ChangeLog {
     // Of a put: its bytes lie in `buffer`, and stay as they are there.
     std::span<const std::byte> value = {};
     Offset buffer{};
+    // Of kGroup: the stamps of its changes, which rise. `stamp` is its number, and nothing else is said.
+    std::span<const uint64_t> group = {};
   };
 
   virtual ~ChangeLog() = default;
@@ -133,6 +140,14 @@ class ChangeLog {
   // REQUIRES: room_for() said kOk since the last append.
   virtual void append(const Change& change) noexcept = 0;
 
+  // Likewise, for a group of so many changes, whose keys and values together have so many bytes. kTooLarge:
+  // never.
+  [[nodiscard]] virtual Code room_for_group(uint64_t changes, uint64_t bytes) const noexcept = 0;
+  // All of these, which a recovery finds together or not at all. Values of any length are copied: no buffer
+  // is needed_until() for it. `number` is a stamp below theirs. REQUIRES: room_for_group() said kOk since the
+  // last append; stamps rise; at most one change has an identity.
+  virtual void append_group(uint64_t number, std::span<const Change> changes) noexcept = 0;
+
   // Where the last change ends, and up to where changes may be acknowledged.
   [[nodiscard]] virtual uint64_t appended() const noexcept = 0;
   [[nodiscard]] virtual uint64_t confirmed() const noexcept = 0;
@@ -142,6 +157,23 @@ class ChangeLog {
   // Whether the bytes of this buffer, which is replaced or erased now, are still to be read: then it must not
   // be reused before confirmed() has reached the position that is returned. 0: not needed.
   [[nodiscard]] virtual uint64_t needed_until(Offset buffer) const noexcept = 0;
+};
+
+// The same log, of transactions over several shards (docs/design/067). Each append as of ChangeLog, and with
+// room_for_group() or, of what is settled, room_for(0, 0).
+class PartLog {
+ public:
+  virtual ~PartLog() = default;
+
+  // A group that takes effect if the transaction's home tells its log that it is decided. At least one
+  // change.
+  virtual void append_prepared(const TransactionName& name, uint64_t number,
+                               std::span<const ChangeLog::Change> changes) noexcept = 0;
+  // The transaction has happened, and with it these, its home's own; there may be none.
+  virtual void append_decided(const TransactionName& name, uint64_t number,
+                              std::span<const ChangeLog::Change> changes) noexcept = 0;
+  // What was prepared has taken effect, or never will.
+  virtual void append_settled(const TransactionName& name, uint64_t stamp, bool has_happened) noexcept = 0;
 };
 
 // A snapshot learns that an entry is about to leave its place in the table, which it has not read yet
@@ -172,6 +204,19 @@ class ChainUpkeep {
                                          std::span<const std::byte> /*reply*/) noexcept {
     return false;
   }
+};
+
+// What the table's service does for one that serves transactions over several shards, between their turns.
+class PartUpkeep {
+ public:
+  virtual ~PartUpkeep() = default;
+  // Keys are free again.
+  virtual void on_settled() noexcept = 0;
+  // A turn that wanted room for so many bytes has ended. What its caller is told.
+  [[nodiscard]] virtual Code on_turn(Code code, uint64_t bytes) noexcept = 0;
+  // As ChainUpkeep's: a turn whose answer tells of the table is to be answered.
+  [[nodiscard]] virtual bool keeps_reply(const rpc::Responder& to,
+                                         std::span<const std::byte> reply) noexcept = 0;
 };
 
 }  // namespace refract::kv

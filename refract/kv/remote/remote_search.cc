@@ -273,7 +273,7 @@ RemoteSearch::Seen RemoteSearch::look_at_content(const Candidate& candidate, con
   if (!lengths.is_sound()) return Seen::kUnusable;
   if (lengths.key_bytes != wanted_.key.size()) return Seen::kOther;
   const uint64_t key_end = lengths.key_at() + lengths.key_bytes;
-  exact_bytes_ = wanted_.value ? lengths.total_bytes() : key_end;
+  exact_bytes_ = wanted_.value ? lengths.content_bytes() : key_end;
   if (exact_bytes_ > link_.options.buffer_bytes_max) {
     why_ = WhyCalled::kLarge;
     return Seen::kUnusable;
@@ -282,6 +282,8 @@ RemoteSearch::Seen RemoteSearch::look_at_content(const Candidate& candidate, con
   if (std::memcmp(buffer.data() + lengths.key_at(), wanted_.key.data(), wanted_.key.size()) != 0) {
     return Seen::kOther;
   }
+  // The owner decides what is pending before it looks at the next message.
+  if (lengths.is_pending()) return Seen::kUnusable;
   if (exact_bytes_ > buffer.size()) return Seen::kLonger;
   found_ = {.stamp = header.stamp, .lengths = lengths, .buffer = buffer};
   if ((lengths.flags & Lengths::kExpires) == 0) return Seen::kIt;
@@ -299,7 +301,7 @@ RemoteSearch::Seen RemoteSearch::look_at_time(uint64_t expires_wall_ns, uint64_t
 }
 
 RemoteSearch::State RemoteSearch::found(const Candidate& candidate) noexcept {
-  const uint64_t bytes = found_.lengths.total_bytes();
+  const uint64_t bytes = found_.lengths.content_bytes();
   const Location location{.hash = wanted_.hash,
                           .slot_at = candidate.slot_at,
                           .word = candidate.slot.bits,

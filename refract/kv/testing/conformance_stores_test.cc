@@ -12,6 +12,7 @@
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/testing/conformance.h"
 #include "refract/kv/testing/conformance_ways.h"
+#include "refract/kv/testing/test_log.h"
 #include "refract/kv/testing/test_owner.h"
 #include "refract/kv/testing/test_service.h"
 #include "refract/kv/testing/test_sim_service.h"
@@ -35,12 +36,43 @@ class LoopbackStore : public StoreFixture {
   }
 
  protected:
+  [[nodiscard]] test::Served& served() noexcept { return served_; }
   [[nodiscard]] test::Space& space() noexcept { return served_.space; }
 
  private:
   test::Served served_;
   test::Served::Peer peer_;
   size_t message_bytes_max_;
+};
+
+// With a log, which confirms what was appended a turn later.
+class LoggedStore final : public LoopbackStore, public runtime::Poller {
+ public:
+  explicit LoggedStore(const fabric::LoopbackOptions& link) : LoopbackStore(link) {
+    log_.waits = true;
+    space().table().log_to(&log_);
+    shard().add(*this);
+  }
+  LoggedStore(const LoggedStore&) = delete;
+  LoggedStore& operator=(const LoggedStore&) = delete;
+  // Such a row would show nothing.
+  ~LoggedStore() override {
+    shard().remove(*this);
+    space().table().log_to(nullptr);
+    EXPECT_EQ(held_ > 0, log_.position > 0);
+  }
+  size_t poll() noexcept override {
+    if (log_.confirmed_position == log_.position) return 0;
+    held_ += served().service.log_stats().held_answers;
+    log_.confirm_all();
+    return 1 + served().service.on_log_progress();
+  }
+  [[nodiscard]] bool prepare_sleep() noexcept override { return log_.confirmed_position == log_.position; }
+  [[nodiscard]] std::string_view name() const noexcept override { return "log"; }
+
+ private:
+  test::ManualLog log_;
+  uint64_t held_ = 0;
 };
 
 // Reads by plain loads from the owner's memory, as a client on its host does.
@@ -198,6 +230,10 @@ std::vector<Store> stores() {
   add_loopback("small_messages", {.depth = 32, .message_bytes_max = 1024});
   add_loopback("large_messages", {.depth = 32, .message_bytes_max = 32 * 1024});
   add_loopback("windows", {.depth = 32, .message_bytes_max = 32 * 1024, .one_sided_bytes_min = 64 * 1024});
+  all.push_back({"logged", [] {
+                   return std::make_unique<LoggedStore>(
+                       fabric::LoopbackOptions{.depth = 32, .message_bytes_max = 1024});
+                 }});
   all.push_back({"direct", [] { return std::make_unique<DirectStore>(); }});
   const auto add_sim = [&all](std::string name, const sim::WorldOptions& options) {
     all.push_back({std::move(name), [options] { return std::make_unique<SimStore>(options); }});

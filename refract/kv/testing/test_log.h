@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "refract/base/check.h"
@@ -26,6 +27,7 @@ class ManualLog final : public ChangeLog {
     std::string value;
     Offset buffer{};
     uint64_t end = 0;
+    uint64_t group = 0;  // Of which it is; 0: of none.
 
     // Valid as long as the record stays where it is.
     [[nodiscard]] Change change() const {
@@ -39,6 +41,24 @@ class ManualLog final : public ChangeLog {
   };
 
   [[nodiscard]] Code room_for(uint64_t, uint64_t) const noexcept override { return room; }
+  [[nodiscard]] Code room_for_group(uint64_t changes, uint64_t bytes) const noexcept override {
+    return bytes + changes > group_bytes_max ? Code::kTooLarge : room;
+  }
+  // One position for all of them.
+  void append_group(uint64_t number, std::span<const Change> changes) noexcept override {
+    REFRACT_CHECK(!changes.empty() && changes.front().stamp > number);
+    const auto heard = std::exchange(on_append, nullptr);
+    const uint64_t needed_before = std::exchange(needed_bytes_min, UINT64_MAX);
+    position += 1'000;
+    for (const Change& change : changes) {
+      position -= 1'000;
+      append(change);
+      records.back().group = number;
+    }
+    needed_bytes_min = needed_before;
+    on_append = heard;
+    if (on_append) on_append(records.back());
+  }
   void append(const Change& change) noexcept override {
     REFRACT_CHECK(room == Code::kOk);
     REFRACT_CHECK(records.empty() || change.stamp > records.back().stamp);
@@ -78,6 +98,7 @@ class ManualLog final : public ChangeLog {
   bool waits = false;  // For confirm_all(); else everything is confirmed at once.
   Code room = Code::kOk;
   Code failed = Code::kOk;
+  uint64_t group_bytes_max = UINT64_MAX;
   uint64_t needed_bytes_min = UINT64_MAX;  // Longer values are still to be read from their buffers.
   std::function<void(const Record&)> on_append;
   std::deque<Record> records;

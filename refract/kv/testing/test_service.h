@@ -16,7 +16,9 @@
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/domain_windows.h"
 #include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/service/transaction_service.h"
 #include "refract/kv/owner/table/eviction.h"
+#include "refract/kv/testing/test_growth.h"
 #include "refract/kv/testing/test_space.h"
 #include "refract/prism/operation.h"
 #include "refract/rpc/server.h"
@@ -25,48 +27,6 @@
 #include "refract/runtime/shard.h"
 
 namespace refract::kv::test {
-
-// Time stands still while there is work, and jumps to the next timer when there is none.
-class JumpingIdler final : public runtime::Idler {
- public:
-  explicit JumpingIdler(ManualClock& clock) noexcept : clock_(clock) {}
-  void watch(fabric::Domain& domain) { domains_.push_back(&domain); }
-  void forget_domains() { domains_.clear(); }
-
-  [[nodiscard]] bool idle(uint64_t until_ns) noexcept override {
-    bool quiet = true;
-    for (fabric::Domain* domain : domains_) {
-      quiet = domain->prepare_sleep() && quiet;
-      domain->woke();
-    }
-    if (!quiet) return true;
-    if (until_ns == kForever_ns) return false;
-    clock_.set_now_ns(until_ns);
-    return true;
-  }
-
- private:
-  ManualClock& clock_;
-  std::vector<fabric::Domain*> domains_;
-};
-
-class ManualGrowth final : public GrowthSource {
- public:
-  [[nodiscard]] bool can_grow(uint64_t bytes) const noexcept override {
-    return allowed && bytes < refused_bytes;
-  }
-  void want(uint64_t bytes) noexcept override {
-    ++asked;
-    wanted_bytes = bytes;
-    wanted_bytes_max = std::max(wanted_bytes_max, bytes);
-  }
-
-  bool allowed = false;
-  uint64_t refused_bytes = UINT64_MAX;  // As much, or more.
-  uint64_t asked = 0;
-  uint64_t wanted_bytes = 0;      // The last time,
-  uint64_t wanted_bytes_max = 0;  // and at most.
-};
 
 // What must stand before the space that asks it.
 struct Pins {
@@ -82,6 +42,7 @@ struct ServedOptions {
   uint64_t upload_bytes_max = kGiB;
   uint32_t shard_index = 0;
   uint32_t shard_count = 1;
+  uint32_t copies = 0;
   bool chains_write = true;
   EvictionPolicy eviction = EvictionPolicy::kNone;
   prism::snic::Guard* guard = nullptr;          // In place of the table's own.
@@ -92,6 +53,7 @@ class Served {
  public:
   explicit Served(const ServedOptions& options = {})
       : space(SpaceOptions{.chunks = options.chunks, .chunks_max = options.chunks_max, .pins = &pins.all}),
+        shard_count_(options.shard_count),
         idler_(space.clock()),
         shard(space.clock(), {.idler = &idler_}),
         plain_client_domain_(hub_, "client", options.link),
@@ -110,7 +72,7 @@ class Served {
                  .growth = growth,
                  .shard = shard,
                  .shard_index = options.shard_index,
-                 .shard_count = options.shard_count,
+                 .routing = {.shards = options.shard_count, .copies = options.copies},
                  .windows = &windows,
                  .upload_bytes_max = options.upload_bytes_max,
                  .eviction = eviction.get()}),
@@ -121,12 +83,20 @@ class Served {
                 .may_write = options.chains_write,
                 .upkeep = &service,
                 .guard = options.guard}),
-        services_({{0, &service}, {options.methods_end, &chains.service()}}),
+        transactions({.table = space.table(),
+                      .decisions = decisions,
+                      .shard = shard,
+                      .shard_index = options.shard_index,
+                      .routing = {.shards = options.shard_count, .copies = options.copies},
+                      .upkeep = service}),
+        services_(std::span<const rpc::ServiceTable::Row>(rows(options))),
         server(services_, shard),
         server_dispatcher_(server_domain_, shard, &server),
         client_dispatcher_(counted, shard) {
     service.answer_through(&server);
     chains.answer_through(&server);
+    transactions.answer_through(&server);
+    for (uint32_t i = 0; i < options.shard_count; ++i) decisions.recovered();
     idler_.watch(counted);
     idler_.watch(server_domain_);
   }
@@ -173,6 +143,7 @@ class Served {
   Space space;
 
  private:
+  uint32_t shard_count_;
   JumpingIdler idler_;
 
  public:
@@ -187,10 +158,26 @@ class Served {
   fabric::CountDomain counted{plain_client_domain_};  // What all clients together send.
   DomainWindows windows;
   std::unique_ptr<Eviction> eviction;  // Null: nothing is evicted.
+  Decisions decisions{homes_of(space, shard_count_)};
+  Table::Parts parts{space.table(), decisions};
   TableService service;
   ChainServer chains;
+  TransactionService transactions;
 
  private:
+  // All are this space: of others there is none.
+  [[nodiscard]] static std::vector<Decisions::Home> homes_of(Space& space, uint32_t shards) {
+    return std::vector<Decisions::Home>(shards, Decisions::Home{.space = space.base()});
+  }
+  [[nodiscard]] std::vector<rpc::ServiceTable::Row> rows(const ServedOptions& options) {
+    std::vector<rpc::ServiceTable::Row> rows{{0, &service}};
+    if (options.methods_end > wire::kTransactionMethodsBegin) {
+      rows.push_back({wire::kTransactionMethodsBegin, &transactions});
+    }
+    rows.push_back({options.methods_end, &chains.service()});
+    return rows;
+  }
+
   rpc::ServiceTable services_;
 
  public:

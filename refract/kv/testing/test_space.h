@@ -34,6 +34,7 @@ struct SpaceOptions {
   uint64_t hash_seed = 42;
   uint32_t shard_index = 0;
   uint32_t shard_count = 1;
+  uint32_t copies = 0;
   PinSource* pins = nullptr;
 };
 
@@ -47,18 +48,19 @@ class Space {
                           .store_area_bytes = Table::store_area_bytes(options_.chunks_max),
                           .hash_seed = options_.hash_seed,
                           .shard_index = options_.shard_index,
-                          .shard_count = options_.shard_count});
+                          .shard_count = options_.shard_count,
+                          .copies = options_.copies});
     open();
     REFRACT_CHECK(Table::format(*writer_, *heap_).has_value());
     restart();
   }
 
-  // Forgets all private state and recovers from the bytes.
+  // Forgets all private state and recovers from the bytes, and from the log's last change where there is one.
   void restart() { REFRACT_CHECK(try_restart().has_value()); }
-  [[nodiscard]] Result<> try_restart() {
+  [[nodiscard]] Result<> try_restart(const ChangeLog::Change* last = nullptr) {
     open();
     table_ = std::make_unique<Table>(*writer_, *heap_, clock_);
-    return table_->recover();
+    return table_->recover(last);
   }
   void add_chunks(uint64_t count) {
     heap_->add({heap_->end()}, count * kChunkBytes);

@@ -64,6 +64,7 @@ struct NodeConfig {
   uint32_t restart_limit = 0;  // Crashes within a minute after which the keeper gives up.
   uint64_t restart_backoff_ns = 0;
   uint64_t ttl_sweep_ns = 0;
+  uint32_t kv_copies = 0;  // How keys are routed: kv/layout/routing.h.
   bool chains_write = false;
   uint64_t objects_limit_bytes = 0;  // Data and metadata of all objects. 0: no shard has objects.
   std::string objects_directory;     // "redis://HOST:PORT". Empty: each id has a home among the nodes.

@@ -303,6 +303,28 @@ TEST_F(Config, a_directory_in_redis_is_checked_where_it_is_set_and_its_password_
               ElementsAre("objects.directory_secret_file is of no effect without objects.directory"));
 }
 
+TEST_F(Config, copies_are_none_or_one_and_others_are_refused_with_what_is_allowed) {
+  EXPECT_EQ(loaded({}).kv_copies, 0U);
+  EXPECT_EQ(loaded({"--kv-copies=0"}).kv_copies, 0U);
+  EXPECT_EQ(loaded({"--kv-copies=1"}).kv_copies, 1U);
+  EXPECT_EQ(loaded({}, {"REFRACT_KV_COPIES=1"}).kv_copies, 1U);
+  for (const char* value : {"2", "4", "6", "-1", "4294967297"}) {
+    const std::string flag = std::string("--kv-copies=") + value;
+    EXPECT_THAT(refusal({flag.c_str()}),
+                HasSubstr(std::string("--kv-copies: expected 0 or 1, found '") + value + "'"));
+  }
+  for (const char* value : {"3", "5"}) {
+    const std::string variable = std::string("REFRACT_KV_COPIES=") + value;
+    EXPECT_THAT(refusal({}, {variable.c_str()}),
+                HasSubstr(std::string("REFRACT_KV_COPIES: expected 0 or 1, found '") + value +
+                          "': keys with several copies are not there yet"));
+  }
+  EXPECT_THAT(refusal({"--kv-copies=one"}), HasSubstr("--kv-copies: expected an integer, found 'one'"));
+  EXPECT_THAT(refusal_of_file("[kv]\ncopies = 3\n"),
+              HasSubstr("FILE:2: kv.copies: expected 0 or 1, found '3'"));
+  std::filesystem::remove(file);
+}
+
 TEST_F(Config, the_list_of_nodes_is_checked_where_it_is_set_and_a_file_of_it_named_by_its_path) {
   EXPECT_EQ(loaded({}).cluster_nodes, "");
   EXPECT_NE(loaded({}).cluster_self, "");

@@ -143,6 +143,7 @@ std::string environment_of(const Knob& knob) {
 
 std::string range_of(const Knob& knob) {
   if (knob.type == KnobType::kText || knob.type == KnobType::kBool) return expectation(knob);
+  if (!knob.choices.empty()) return std::string(knob.choices);
   return fmt::format("{} to {}{}", show_as(knob, knob.least), show_as(knob, knob.most),
                      knob.may_be_share ? ", or 1% to 100%" : "");
 }

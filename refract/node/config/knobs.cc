@@ -1,195 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/config/knobs.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 
-#include "refract/base/default_socket.h"
-#include "refract/base/units.h"
-#include "refract/fabric/tcp/listen.h"
-#include "refract/node/config/cluster_nodes.h"
 #include "refract/node/config/config.h"
-#include "refract/node/config/redis_address.h"
+#include "refract/node/config/knob_values.h"
 
 namespace refract::node {
 namespace {
 
+using knob_values::show_bytes;
+using knob_values::show_durability;
+using knob_values::show_duration;
+using knob_values::show_eviction;
+using knob_values::show_number;
+using knob_values::show_or_none;
+using knob_values::store_backing;
+using knob_values::store_cluster_nodes;
+using knob_values::store_cluster_self;
+using knob_values::store_copies;
+using knob_values::store_data_folder;
+using knob_values::store_directory;
+using knob_values::store_durability;
+using knob_values::store_eviction;
+using knob_values::store_listen_address;
+using knob_values::store_log_level;
+using knob_values::store_number;
+using knob_values::store_rdma_connect_by;
+using knob_values::store_rdma_device;
+using knob_values::store_secret_file;
+using knob_values::store_socket_path;
+
 constexpr int64_t kTebibyte = int64_t{1} << 40;
 constexpr int64_t kSizeMost = 64 * kTebibyte;
-
-// The command line's have been made absolute before.
-std::unexpected<Report> no_path(const std::string& text, std::string_view wanted) {
-  return report(Code::kInvalidArgument, fmt::format("expected {}, found '{}'", wanted, text),
-                "a path may be relative on the command line and in the environment, not in a file");
-}
-
-Reported<> store_socket_path(NodeConfig& config, const KnobValue& value) {
-  if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
-    return no_path(value.text, "an absolute path");
-  }
-  if (value.text.size() > kSocketPathBytesMax) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("expected a path of at most {} bytes (the system allows no more "
-                              "for a socket), found one of {}",
-                              kSocketPathBytesMax, value.text.size()));
-  }
-  config.socket_path = value.text;
-  return {};
-}
-
-// The word for what is not there, since an empty variable means that nothing was said.
-constexpr std::string_view kNone = "none";
-
-Reported<> store_rdma_device(NodeConfig& config, const KnobValue& value) {
-  config.rdma_device = value.text == kNone ? std::string() : value.text;
-  if (value.text.empty() || value.text.find_first_of(std::string_view("/ \0", 3)) != std::string::npos) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("expected the name of a device, found '{}'", value.text));
-  }
-  return {};
-}
-
-Reported<> store_rdma_connect_by(NodeConfig& config, const KnobValue& value) {
-  const auto by = fabric::verbs::connect_by(value.text);
-  if (!by) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("expected auto, exchange or cm, found '{}'", value.text));
-  }
-  config.rdma_connect_by = *by;
-  return {};
-}
-
-Reported<> store_listen_address(NodeConfig& config, const KnobValue& value) {
-  config.listen_address.clear();
-  if (value.text == kNone) return {};
-  if (auto sound = fabric::tcp::is_loopback(value.text); !sound) return report(sound.error());
-  config.listen_address = value.text;
-  return {};
-}
-
-template <auto kMember>
-Reported<> store_secret_file(NodeConfig& config, const KnobValue& value) {
-  (config.*kMember).clear();
-  if (value.text == kNone) return {};
-  if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
-    return no_path(value.text, "an absolute path or none");
-  }
-  config.*kMember = value.text;
-  return {};
-}
-
-template <auto kMember>
-std::string show_or_none(const NodeConfig& config) {
-  return (config.*kMember).empty() ? std::string(kNone) : config.*kMember;
-}
-
-Reported<> store_backing(NodeConfig& config, const KnobValue& value) {
-  Reported<Backing> backing = parse_backing(value.text);
-  if (!backing) return report(backing.error());
-  config.memory_backing = std::move(*backing);
-  return {};
-}
-
-struct DurabilityName {
-  std::string_view name;
-  Durability durability;
-};
-constexpr std::array<DurabilityName, 3> kDurabilities = {
-    {{"none", Durability::kNone}, {"everysec", Durability::kEverySecond}, {"always", Durability::kAlways}}};
-
-Reported<> store_durability(NodeConfig& config, const KnobValue& value) {
-  for (const DurabilityName& each : kDurabilities) {
-    if (each.name != value.text) continue;
-    config.durability = each.durability;
-    return {};
-  }
-  return report(Code::kInvalidArgument,
-                fmt::format("expected none, everysec or always, found '{}'", value.text));
-}
-
-std::string show_durability(const NodeConfig& config) {
-  return std::string(kDurabilities[static_cast<size_t>(config.durability)].name);
-}
-
-struct EvictionName {
-  std::string_view name;
-  kv::EvictionPolicy policy;
-};
-constexpr std::array<EvictionName, 3> kEvictions = {{{"none", kv::EvictionPolicy::kNone},
-                                                     {"lru", kv::EvictionPolicy::kLeastRecentlyUsed},
-                                                     {"lfu", kv::EvictionPolicy::kLeastOftenUsed}}};
-
-Reported<> store_eviction(NodeConfig& config, const KnobValue& value) {
-  for (const EvictionName& each : kEvictions) {
-    if (each.name != value.text) continue;
-    config.memory_eviction = each.policy;
-    return {};
-  }
-  return report(Code::kInvalidArgument, fmt::format("expected none, lru or lfu, found '{}'", value.text));
-}
-
-std::string show_eviction(const NodeConfig& config) {
-  return std::string(kEvictions[static_cast<size_t>(config.memory_eviction)].name);
-}
-
-Reported<> store_data_folder(NodeConfig& config, const KnobValue& value) {
-  if (!value.text.starts_with('/') || value.text.find('\0') != std::string::npos) {
-    return no_path(value.text, "an absolute path");
-  }
-  config.data_folder = value.text;
-  return {};
-}
-
-Reported<> store_log_level(NodeConfig& config, const KnobValue& value) {
-  const Result<LogLevel> level = log_level_from_text(value.text);
-  if (!level) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("expected error, warn, info or debug, found '{}'", value.text));
-  }
-  config.log_level = *level;
-  return {};
-}
-
-// Stores a number that parse_value has found in range.
-template <auto kMember>
-Reported<> store_number(NodeConfig& config, const KnobValue& value) {
-  using Number = std::remove_reference_t<decltype(config.*kMember)>;
-  config.*kMember = static_cast<Number>(value.number);
-  return {};
-}
-template <auto kMember>
-std::string show_bytes(const NodeConfig& config) {
-  return exact_bytes(config.*kMember);
-}
-template <auto kMember>
-std::string show_duration(const NodeConfig& config) {
-  return exact_duration(config.*kMember);
-}
-template <auto kMember>
-std::string show_number(const NodeConfig& config) {
-  return fmt::format("{}", config.*kMember);
-}
-
-Reported<> store_cluster_nodes(NodeConfig& config, const KnobValue& value) {
-  config.cluster_nodes = value.text == kNone ? std::string() : value.text;
-  return value.text == kNone ? Reported<>{} : check_cluster_nodes(value.text);
-}
-
-Reported<> store_directory(NodeConfig& config, const KnobValue& value) {
-  config.objects_directory.clear();
-  if (value.text == kNone) return {};
-  if (auto sound = parse_redis_address(value.text); !sound) return report(sound.error());
-  config.objects_directory = value.text;
-  return {};
-}
-
-Reported<> store_cluster_self(NodeConfig& config, const KnobValue& value) {
-  // Whatever it is, it must stand in the list, where names are checked.
-  config.cluster_self = value.text;
-  return {};
-}
 
 constexpr std::array kTable = {
     Knob{.key = "socket.path",
@@ -441,6 +285,18 @@ constexpr std::array kTable = {
             "long this is.",
         .store = store_number<&NodeConfig::ttl_sweep_ns>,
         .show = show_duration<&NodeConfig::ttl_sweep_ns>},
+    Knob{.key = "kv.copies",
+         .type = KnobType::kInteger,
+         .fallback = "0",
+         .fallback_words = "",
+         .choices = "0 or 1",
+         .sentence = "How keys are shared out among the shards. 0: by their hash. 1: by their slot, as in "
+                     "Redis Cluster, "
+                     "and a slot lies in one shard, so that keys with the same tag do: order:{42} and "
+                     "item:{42}. It needs "
+                     "no cluster.nodes. A store keeps the value it was made with.",
+         .store = store_copies,
+         .show = show_number<&NodeConfig::kv_copies>},
     Knob{
         .key = "chains.write",
         .type = KnobType::kBool,

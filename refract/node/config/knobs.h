@@ -48,7 +48,8 @@ struct Knob {
   int64_t most = INT64_MAX;
   bool may_be_share = false;  // kBytes: percents are accepted.
   PathForm path = PathForm::kNone;
-  std::string_view choices;   // kText: what it may be, for people: "error, warn, info or debug".
+  // What it may be, for people: "error, warn, info or debug". Of a number: where `store` takes only some.
+  std::string_view choices;
   std::string_view sentence;  // What it does; for --help and the documentation.
   // Stores a value that is in range; the sentence of a refusal says what was expected.
   Reported<> (*store)(NodeConfig& config, const KnobValue& value);

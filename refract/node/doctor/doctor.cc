@@ -283,6 +283,7 @@ DoctorInputs doctor_inputs(const NodeConfig& config) {
           .socket_path = config.socket_path,
           .clients_max = config.clients_max,
           .shards = config.server_shards,
+          .copies = config.kv_copies,
           .listen_address = config.listen_address,
           .secret_file = config.auth_secret_file,
           .rdma_device = config.rdma_device,

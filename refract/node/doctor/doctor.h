@@ -43,6 +43,7 @@ struct DoctorInputs {
   std::string socket_path = {};
   uint32_t clients_max = 0;
   uint32_t shards = 1;
+  uint32_t copies = 0;               // kv.copies
   std::string listen_address = {};   // Empty: no TCP.
   std::string secret_file = {};      // Empty: none.
   std::string rdma_device = "auto";  // Of the configuration, or the name of one; empty: none.

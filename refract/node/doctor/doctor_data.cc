@@ -94,6 +94,12 @@ Finding data_folder(const DoctorInputs& inputs) {
                         inputs.shards),
             fmt::format("start with --server-shards {}", (*facts)->shard_count)};
   }
+  if ((*facts)->copies != inputs.copies) {
+    return {
+        "data folder", Health::kFail,
+        fmt::format("{} has a store of kv.copies {}, and this is {}", path, (*facts)->copies, inputs.copies),
+        fmt::format("start with --kv-copies {}", (*facts)->copies)};
+  }
   return {"data folder", Health::kOk, fmt::format("{} has a store{}", path, held), ""};
 }
 

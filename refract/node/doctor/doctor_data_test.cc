@@ -74,6 +74,16 @@ TEST_F(DoctorData, a_store_of_other_shards_fails_and_one_that_fits_does_not) {
   expect("data folder", Health::kOk, "has a store", "");
 }
 
+TEST_F(DoctorData, a_store_of_other_copies_fails_and_one_that_fits_does_not) {
+  {
+    (void)test::needed(storage::StoreFolder::open(test::needed(storage::open_posix_disk(inputs_.data_folder)),
+                                                  {.shard_count = 1, .copies = 1}));
+  }
+  expect("data folder", Health::kFail, "kv.copies 1, and this is 0", "--kv-copies 1");
+  inputs_.copies = 1;
+  expect("data folder", Health::kOk, "has a store", "");
+}
+
 TEST_F(DoctorData, a_folder_in_use_is_told_from_one_that_is_free) {
   {
     const storage::StoreFolder holding = begin_store(1);

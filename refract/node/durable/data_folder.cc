@@ -45,6 +45,7 @@ Reported<storage::StoreFolder> take_folder(const NodeConfig& config) {
   if (auto made = make_parents(config); !made) return report(made.error());
   const storage::StoreFacts wanted{.store = storage::random_store_id(),
                                    .shard_count = config.server_shards,
+                                   .copies = config.kv_copies,
                                    .hash_seed = secure_random_u64(),
                                    .created_wall_ns = system_clock().wall_ns(),
                                    .time = begin_time(system_clock(), host_boot_id())};
@@ -60,15 +61,9 @@ Reported<storage::StoreFolder> take_folder(const NodeConfig& config) {
 Reported<DataFolder> DataFolder::open(const NodeConfig& config) {
   auto folder = take_folder(config);
   if (!folder) return report(std::move(folder).error());
-  if (folder->facts().shard_count != config.server_shards) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("the store in {} was made with server.shards {}, and this node has {}",
-                              config.data_folder, folder->facts().shard_count, config.server_shards),
-                  fmt::format("start with --server-shards {}; to have another number, save the store with "
-                              "refract dump and load it into a node on an empty folder",
-                              folder->facts().shard_count));
-  }
   const storage::StoreFacts& facts = folder->facts();
+  const StoreShape shape{.shards = facts.shard_count, .copies = facts.copies};
+  if (auto fits = check_shape(config, config.data_folder, shape); !fits) return report(fits.error());
   const SpaceTime time =
       folder->existed() ? resume_time(facts.time, system_clock(), host_boot_id()) : facts.time;
   // A node that died while it wrote one left its beginning.

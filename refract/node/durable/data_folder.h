@@ -19,8 +19,8 @@ namespace refract::node {
 
 class DataFolder {
  public:
-  // Refused: a folder that another node has, that was made with another number of shards, that is damaged, or
-  // whose rings are gone with what was acknowledged.
+  // Refused: a folder that another node has, that was made with another number of shards or other kv.copies,
+  // that is damaged, or whose rings are gone with what was acknowledged.
   [[nodiscard]] static Reported<DataFolder> open(const NodeConfig& config);
 
   [[nodiscard]] storage::Disk& disk() noexcept { return folder_.disk(); }
@@ -30,8 +30,11 @@ class DataFolder {
   [[nodiscard]] Reported<> move_rings_to_memory() { return rings_.move_to_memory(folder_); }
   [[nodiscard]] storage::LogId log_of(uint32_t shard) const noexcept {
     const storage::StoreFacts& facts = folder_.facts();
-    return {
-        .store = facts.store, .shard = shard, .shard_count = facts.shard_count, .hash_seed = facts.hash_seed};
+    return {.store = facts.store,
+            .shard = shard,
+            .shard_count = facts.shard_count,
+            .copies = facts.copies,
+            .hash_seed = facts.hash_seed};
   }
   // What the memory is made with: the seed of the store, and its time.
   [[nodiscard]] StoreOrigin origin() const noexcept;

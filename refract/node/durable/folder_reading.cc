@@ -392,6 +392,7 @@ Reported<FoundFacts> find_facts(Disk& disk) {
       if (id && *id && found.facts.shard_count == 0) {
         found.facts.store = (*id)->store;
         found.facts.shard_count = (*id)->shard_count;
+        found.facts.copies = (*id)->copies;
         found.facts.hash_seed = (*id)->hash_seed;
       }
     }
@@ -400,6 +401,7 @@ Reported<FoundFacts> find_facts(Disk& disk) {
     if (!file || !(*file)->has_header()) continue;
     found.facts.store = (*file)->facts().store;
     found.facts.shard_count = (*file)->facts().shard_count;
+    found.facts.copies = (*file)->facts().copies;
     found.facts.hash_seed = (*file)->facts().hash_seed;
   }
   const bool is_known = found.facts.shard_count != 0;

@@ -35,6 +35,12 @@ using storage::Disk;
 // What one shard's files gave.
 struct ShardFind {
   KeptEntries entries;
+  // Of the snapshot: what it says of transactions over several shards.
+  struct OfParts {
+    uint64_t kind = 0;
+    std::vector<std::byte> payload;
+  };
+  std::vector<OfParts> parts;
   uint64_t highest_stamp = 0;  // Of all that is known to have been given.
 
   void know(uint64_t stamp) noexcept { highest_stamp = std::max(highest_stamp, stamp); }
@@ -56,6 +62,8 @@ class Salvage {
     return storage::write_store_page(to_, done_.facts);
   }
 
+  // Before any: what shards have prepared has happened where another one's files say so.
+  void learn_decided(Disk& from, const storage::LogId& id);
   [[nodiscard]] Reported<> salvage_shard(Disk& from, const storage::LogId& id);
   [[nodiscard]] Reported<SnapshotReading> read_snapshot(Disk& from, const std::string& name,
                                                         ShardFind& found);
@@ -91,7 +99,30 @@ class Salvage {
   const Clock& clock_;
   Salvaged done_;
   storage::RingUse rings_ = {};  // Of the old folder.
+  storage::DecidedNumbers decided_;
 };
+
+// What cannot be read here is told by those that need it.
+void Salvage::learn_decided(Disk& from, const storage::LogId& id) {
+  const auto names = storage::list_snapshots(from);
+  for (size_t i = 0; names && i < names->size(); ++i) {
+    if ((*names)[i].shard_index != id.shard) continue;
+    const auto snapshot = storage::SnapshotReader::salvage(from, (*names)[i].name);
+    const auto file = snapshot ? (*snapshot)->open_file() : report(snapshot.error());
+    if (!file) continue;
+    // They stand in front of all others.
+    std::vector<std::byte> room;
+    for (uint64_t block = 0; block < (*snapshot)->block_count(); ++block) {
+      const auto read = (*snapshot)->read(**file, block, room);
+      if (!read || read->kind != storage::kSnapshotDecided) break;
+      (void)decided_.add_block(read->payload);
+    }
+  }
+  const auto know = [&](const storage::Record& record) {
+    if (record.kind == storage::RecordKind::kDecided) decided_.add(record.client, record.sequence);
+  };
+  (void)read_shard_log(request_of(from, id), {.salvage = true}, know);
+}
 
 Reported<SnapshotReading> Salvage::read_snapshot(Disk& from, const std::string& name, ShardFind& found) {
   auto read = read_snapshot_entries(from, name,
@@ -99,6 +130,11 @@ Reported<SnapshotReading> Salvage::read_snapshot(Disk& from, const std::string& 
                                          [&](const kv::SnapshotEntry& entry) {
                                            found.know(entry.stamp);
                                            found.entries.apply(change_of_entry(entry));
+                                         },
+                                     .on_parts =
+                                         [&](uint64_t kind, std::span<const std::byte> payload) {
+                                           found.parts.push_back({kind, {payload.begin(), payload.end()}});
+                                           return true;
                                          },
                                      .on_progress = options_.on_progress});
   if (!read) return read;
@@ -150,6 +186,7 @@ Reported<Salvage::Base> Salvage::find_base(Disk& from, const storage::LogId& id,
     if (is_base || is_youngest) {
       base.has_any = true;
       found.entries = std::move(tried.entries);
+      found.parts = std::move(tried.parts);
     }
     if (is_base) {
       base.stamp = read->facts.stamp;
@@ -170,13 +207,16 @@ Reported<> Salvage::apply_log(Disk& from, const storage::LogId& id, const Base& 
   log_options.on_progress = [&](uint64_t done, uint64_t) {
     if (options_.on_progress) options_.on_progress(done - std::min(done, std::exchange(told, done)));
   };
-  const auto apply = [&](const storage::Record& record) {
-    if (record.kind == storage::RecordKind::kHosted) {
-      has_hosted = true;
-      return;
-    }
+  const auto apply_change = [&](const storage::Record& record) {
     ++done_.changes;
     found.entries.apply(change_of(record));
+  };
+  storage::LogParts parts(apply_change);
+  for (const ShardFind::OfParts& one : found.parts) (void)parts.load(one.kind, one.payload);
+  const auto apply = [&](const storage::Record& record) {
+    if (storage::LogParts::concerns(record)) return parts.take(record);
+    if (record.kind != storage::RecordKind::kHosted) return apply_change(record);
+    has_hosted = true;
   };
   ShardLogRequest request = request_of(from, id);
   auto log = read_shard_log(request, log_options, apply);
@@ -187,6 +227,7 @@ Reported<> Salvage::apply_log(Disk& from, const storage::LogId& id, const Base& 
     log = read_shard_log(request, log_options, apply);
   }
   if (!log) return report(std::move(log).error());
+  (void)parts.settle(decided_);
   if (has_hosted) note_hosted(id.shard);
   found.know(log->end.stamp);
   note_log(id, *log, base);
@@ -206,10 +247,14 @@ void Salvage::note_log(const storage::LogId& id, const storage::LogReading& log,
     note(id.shard, fmt::format("{}: changes up to version {} may be missing", what, log.begins_after_stamp));
   }
   if (has_hole) {
-    note(id.shard,
-         "the log has a hole: later changes of the same keys were applied over it, and a key whose last "
-         "change "
-         "was in it has the value of before, or is back though it had been erased");
+    std::string what =
+        "the log has a hole: later changes of the same keys were applied over it, and a key whose last "
+        "change "
+        "was in it has the value of before, or is back though it had been erased";
+    if (done_.facts.shard_count > 1) {
+      what += "; of a transaction over several shards one may have its changes and another one not";
+    }
+    note(id.shard, what);
   }
   if (log.torn_position != 0) note(id.shard, "the log's end was torn by a crash: " + log.torn.to_string());
 }
@@ -227,6 +272,7 @@ Reported<> Salvage::write_shard(uint32_t shard, const ShardFind& found) {
   const storage::SnapshotFacts snapshot{.store = facts.store,
                                         .shard_index = shard,
                                         .shard_count = facts.shard_count,
+                                        .copies = facts.copies,
                                         .hash_seed = facts.hash_seed,
                                         // No entry has it; and a start continues far above it.
                                         .stamp = found.highest_stamp + 1,
@@ -267,7 +313,11 @@ Reported<Salvaged> salvage_folder(Disk& from, Disk& to, const SalvageOptions& op
                         .what = found->page_damage->what,
                         .lost = "the store's time: entries expire by this host's clock"}});
   }
-  for (uint32_t shard = 0; shard < found->facts.shard_count; ++shard) {
+  const uint32_t shards = found->facts.shard_count;
+  for (uint32_t shard = 0; shards > 1 && shard < shards; ++shard) {
+    salvage.learn_decided(from, {.store = found->facts.store, .shard = shard});
+  }
+  for (uint32_t shard = 0; shard < shards; ++shard) {
     const storage::LogId id{.store = found->facts.store, .shard = shard};
     if (auto done = salvage.salvage_shard(from, id); !done) return report(std::move(done).error());
   }
@@ -312,8 +362,10 @@ Reported<Salvaged> salvage_snapshots(const std::vector<SnapshotSourceFile>& file
                   "name one for each shard: snapshot-000-..., snapshot-001-...");
   }
   Salvage salvage(to, options);
-  const storage::StoreFacts old{
-      .store = first->store, .shard_count = first->shard_count, .hash_seed = first->hash_seed};
+  const storage::StoreFacts old{.store = first->store,
+                                .shard_count = first->shard_count,
+                                .copies = first->copies,
+                                .hash_seed = first->hash_seed};
   if (auto begun = salvage.begin(old, false); !begun) return report(std::move(begun).error());
   for (const auto& [shard, file] : by_shard) {
     ShardFind found;

@@ -116,7 +116,7 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, Progress& progress
 
 }  // namespace
 
-Reported<storage::LogReading> fill_shard(const FillParts& parts) {
+Reported<Filled> fill_shard(const FillParts& parts) {
   const uint64_t begun_ns = system_clock().now_ns();
   Progress progress(parts.name);
   const auto snapshot = fill_from_snapshot(parts, progress);
@@ -133,10 +133,14 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
   });
   if (!reading) return report(std::move(reading).error());
   if (!replayed) return report(std::move(replayed).error());
-  const Code flushed = parts.filling.flush();
   if (auto served = may_serve(parts.disk, parts.name, *reading, *snapshot); !served) {
     return report(std::move(served).error());
   }
+  FillTogether alone(1);
+  FillTogether& together = parts.together != nullptr ? *parts.together : alone;
+  const FillTogether::Found& found = together.exchange(parts.filling.decided(), parts.filling.has_open());
+  std::vector<storage::LogParts::Settled> settled = parts.filling.settle(found.decided);
+  const Code flushed = parts.filling.flush();
   if (flushed == Code::kNoSpace) return too_small(parts);
   // A log that has a file, and nothing in it, may have lost what readers have seen, unless its ring is there.
   const bool has_lost_nothing = parts.log.has_ring() || reading->fresh_position == storage::kFirstPosition;
@@ -151,7 +155,7 @@ Reported<storage::LogReading> fill_shard(const FillParts& parts) {
   if (reading->torn_position != 0) {
     log_warn("{}the log's end was torn by a crash, and cut: {}", parts.name, reading->torn.to_string());
   }
-  return std::move(*reading);
+  return Filled{.reading = std::move(*reading), .settled = std::move(settled), .any_settled = found.has_open};
 }
 
 }  // namespace refract::node

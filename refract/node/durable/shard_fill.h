@@ -8,9 +8,11 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "refract/base/report.h"
 #include "refract/memory/heap.h"
+#include "refract/node/durable/fill_together.h"
 #include "refract/node/durable/hosted_keeping.h"
 #include "refract/storage/disk.h"
 #include "refract/storage/log/shard_log.h"
@@ -29,11 +31,17 @@ struct FillParts {
   std::function<void(uint64_t)> grow_ahead = {};
   std::string name;  // For the log: "shard 2: ".
   const HostedKeeping& hosted;
+  FillTogether* together = nullptr;  // With the other shards of the node; null: there are none.
 };
 
-// Returns what the log is to begin behind. kCorrupt: damage, with place and extent; kNoSpace: the memory is
-// too small for what the disk has.
-[[nodiscard]] Reported<storage::LogReading> fill_shard(const FillParts& parts);
+struct Filled {
+  storage::LogReading reading;  // What the log is to begin behind.
+  // What this log had left open, for the log to be told; and whether any shard's had something.
+  std::vector<storage::LogParts::Settled> settled = {};
+  bool any_settled = false;
+};
+// kCorrupt: damage, with place and extent; kNoSpace: the memory is too small for what the disk has.
+[[nodiscard]] Reported<Filled> fill_shard(const FillParts& parts);
 
 // Whether a log that was read behind a snapshot with this stamp (0: there is none) may be served: kCorrupt,
 // and why not. `name`: as in FillParts.

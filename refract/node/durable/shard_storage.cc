@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "refract/base/check.h"
@@ -20,6 +21,25 @@ constexpr Offset kFloorStampAt{offsetof(SpaceHeader, floor_stamp)};
 storage::LogOptions log_options(const NodeConfig& config) {
   return {.durability = config.durability == Durability::kAlways ? storage::Durability::kAlways
                                                                  : storage::Durability::kEverySecond};
+}
+
+storage::GroupRole role_of(storage::RecordKind kind, const kv::TransactionName& name) noexcept {
+  return {.kind = kind, .place = name.place.bits, .number = name.number};
+}
+
+Code code_of(storage::ShardLog::Room room) noexcept {
+  switch (room) {
+    case storage::ShardLog::Room::kYes:
+      return Code::kOk;
+    case storage::ShardLog::Room::kLater:
+      return Code::kOverloaded;
+    case storage::ShardLog::Room::kNoSpace:
+    case storage::ShardLog::Room::kFailed:
+      return Code::kReadOnly;
+    case storage::ShardLog::Room::kTooLarge:
+      return Code::kTooLarge;
+  }
+  return Code::kReadOnly;
 }
 
 }  // namespace
@@ -80,13 +100,33 @@ Reported<> ShardStorage::fill(Heap& heap, const Growth& growth) {
                             .grow = growth.now,
                             .grow_ahead = growth.ahead,
                             .name = parts_.name,
-                            .hosted = hosted_});
+                            .hosted = hosted_,
+                            .together = parts_.together});
   if (!filled) return report(filled.error());
-  if (auto begun = log_->begin(*filled); !begun) return begun;
-  reading_ = std::move(*filled);
+  if (auto begun = log_->begin(filled->reading); !begun) return begun;
+  reading_ = std::move(filled->reading);
+  if (filled->any_settled) {
+    if (auto told = tell_settled(filled->settled, heap); !told) return told;
+  }
   parts_.writer.publish(kFloorStampAt, reading_.end.stamp);
   set_fill_state(kFillComplete);
+  if (parts_.together != nullptr) parts_.together->wait_until_filled();
   return {};
+}
+
+// Before anything else is: later changes of the same keys stand behind it, and its home forgets it.
+Reported<> ShardStorage::tell_settled(const std::vector<storage::LogParts::Settled>& settled, Heap& heap) {
+  // What it follows from, first: of all shards.
+  bool is_told = log_->drain();
+  if (is_told && parts_.together != nullptr) parts_.together->wait_until_synced();
+  for (const storage::LogParts::Settled& one : settled) {
+    is_told = is_told && log_->room_for(0, 0) == storage::ShardLog::Room::kYes;
+    if (is_told) log_->append_settled(heap.next_stamp(), one.name, one.has_happened);
+  }
+  if (is_told && log_->drain()) return {};
+  return report(Code::kNoSpace, fmt::format("{}the log cannot be written: {}", parts_.name, log_->trouble()),
+                "the death of all processes has left transactions half done, and how they ended has to be "
+                "written first: give the disk room, and start again; nothing was lost");
 }
 
 // A server that died before its log had begun, for want of room, has appended nothing.
@@ -144,20 +184,42 @@ Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
 }
 
 Code ShardStorage::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
-  switch (log_->room_for(key_bytes, value_bytes)) {
-    case storage::ShardLog::Room::kYes:
-      return Code::kOk;
-    case storage::ShardLog::Room::kLater:
-      return Code::kOverloaded;
-    case storage::ShardLog::Room::kNoSpace:
-    case storage::ShardLog::Room::kFailed:
-      return Code::kReadOnly;
-  }
-  return Code::kReadOnly;
+  return code_of(log_->room_for(key_bytes, value_bytes));
 }
 
 void ShardStorage::append(const kv::ChangeLog::Change& change) noexcept {
   log_->append(log_change_of(change));
+}
+
+Code ShardStorage::room_for_group(uint64_t changes, uint64_t bytes) const noexcept {
+  return code_of(log_->room_for_group(changes, bytes));
+}
+
+void ShardStorage::append_group(uint64_t number, std::span<const kv::ChangeLog::Change> changes) noexcept {
+  append_as({}, number, changes);
+}
+
+void ShardStorage::append_as(const storage::GroupRole& role, uint64_t number,
+                             std::span<const kv::ChangeLog::Change> changes) noexcept {
+  std::vector<storage::Record> records;
+  records.reserve(changes.size());
+  std::ranges::transform(changes, std::back_inserter(records), record_of);
+  log_->append_group(number, records, role);
+}
+
+void ShardStorage::append_prepared(const kv::TransactionName& name, uint64_t number,
+                                   std::span<const kv::ChangeLog::Change> changes) noexcept {
+  append_as(role_of(storage::RecordKind::kPrepared, name), number, changes);
+}
+
+void ShardStorage::append_decided(const kv::TransactionName& name, uint64_t number,
+                                  std::span<const kv::ChangeLog::Change> changes) noexcept {
+  append_as(role_of(storage::RecordKind::kDecided, name), number, changes);
+}
+
+void ShardStorage::append_settled(const kv::TransactionName& name, uint64_t stamp,
+                                  bool has_happened) noexcept {
+  log_->append_settled(stamp, role_of(storage::RecordKind::kSettled, name), has_happened);
 }
 
 void ShardStorage::append_hosted(const HostedChange& change) noexcept {

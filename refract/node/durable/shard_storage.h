@@ -35,6 +35,8 @@
 
 namespace refract::node {
 
+class FillTogether;
+
 class ShardStorage final : public HostedLog, public storage::ValueSource, public runtime::Poller {
  public:
   // All outlive the storage.
@@ -46,8 +48,9 @@ class ShardStorage final : public HostedLog, public storage::ValueSource, public
     StoreSpace& space;
     Writer& writer;
     runtime::Shard& shard;
-    ValueOf value_of;  // Of the first row.
-    std::string name;  // For the log: "shard 2: ", nothing where there is only one.
+    ValueOf value_of;                  // Of the first row.
+    std::string name;                  // For the log: "shard 2: ", nothing where there is only one.
+    FillTogether* together = nullptr;  // The shards of the node, where they are filled; null: there is one.
   };
   // Before the space's heap is made: where a server died while it filled the memory, the space is emptied.
   [[nodiscard]] static Reported<std::unique_ptr<ShardStorage>> open(Parts parts);
@@ -89,6 +92,13 @@ class ShardStorage final : public HostedLog, public storage::ValueSource, public
 
   [[nodiscard]] Code room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept override;
   void append(const kv::ChangeLog::Change& change) noexcept override;
+  [[nodiscard]] Code room_for_group(uint64_t changes, uint64_t bytes) const noexcept override;
+  void append_group(uint64_t number, std::span<const kv::ChangeLog::Change> changes) noexcept override;
+  void append_prepared(const kv::TransactionName& name, uint64_t number,
+                       std::span<const kv::ChangeLog::Change> changes) noexcept override;
+  void append_decided(const kv::TransactionName& name, uint64_t number,
+                      std::span<const kv::ChangeLog::Change> changes) noexcept override;
+  void append_settled(const kv::TransactionName& name, uint64_t stamp, bool has_happened) noexcept override;
   void append_hosted(const HostedChange& change) noexcept override;
   [[nodiscard]] uint64_t appended() const noexcept override { return log_->appended(); }
   [[nodiscard]] uint64_t confirmed() const noexcept override { return log_->confirmed(); }
@@ -108,6 +118,9 @@ class ShardStorage final : public HostedLog, public storage::ValueSource, public
   explicit ShardStorage(Parts parts) noexcept : parts_(std::move(parts)) {}
   [[nodiscard]] Reported<std::unique_ptr<storage::ShardLog>> open_log(bool empties_ring);
   [[nodiscard]] Reported<> begin_behind(Heap& heap);
+  void append_as(const storage::GroupRole& role, uint64_t number,
+                 std::span<const kv::ChangeLog::Change> changes) noexcept;
+  [[nodiscard]] Reported<> tell_settled(const std::vector<storage::LogParts::Settled>& settled, Heap& heap);
   void set_fill_state(uint64_t state) noexcept;
   void note_state() noexcept;
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "refract/storage/log/log_parts.h"
+
 namespace refract::node {
 namespace {
 
@@ -43,6 +45,11 @@ class EntryReader {
   void take(uint64_t index, const SnapshotReader::Block& block) {
     if (block.kind == storage::kSnapshotHosted) {
       ++reading_.hosted_blocks;
+      return;
+    }
+    if (storage::LogParts::concerns(block.kind)) {
+      if (options_.on_parts && !options_.on_parts(block.kind, block.payload))
+        note(index, "it makes no sense", 0);
       return;
     }
     const kv::SnapshotBlock content{.kind = static_cast<kv::SnapshotBlockKind>(block.kind),

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct SnapshotReading {
 struct SnapshotEntriesOptions {
   // The spans stay until it returns. May be empty.
   std::function<void(const kv::SnapshotEntry&)> on_entry = {};
+  // A block of transactions over several shards (storage::LogParts); false: it makes no sense. May be empty.
+  std::function<bool(uint64_t kind, std::span<const std::byte> payload)> on_parts = {};
   std::function<void(uint64_t bytes)> on_progress = {};  // So many more were read. May be empty.
 };
 

@@ -40,6 +40,9 @@
 #include "refract/runtime/shard.h"
 #include "refract/storage/record.h"
 
+namespace refract::kv {
+class Decisions;
+}
 namespace refract::node {
 
 // Of a change, key and value together; of a piece of a snapshot.
@@ -56,7 +59,7 @@ struct HostedChange {
 // The log of a node that keeps its data on disk. A store asks room_for(), takes a stamp of the heap, appends,
 // and then stores, all in one turn; it answers when the log has confirmed what was appended. append() is the
 // first row's.
-class HostedLog : public kv::ChangeLog {
+class HostedLog : public kv::ChangeLog, public kv::PartLog {
  public:
   // REQUIRES: room_for() said kOk since the last append; kHostedChangeBytesMax at most.
   virtual void append_hosted(const HostedChange& change) noexcept = 0;
@@ -75,10 +78,11 @@ struct HostParts {
   kv::GrowthSource& growth;
   UseSource& uses;  // What readers of the shared memory have written down.
   fabric::shm::NodePage& page;
-  uint64_t bytes_max;       // Of the space, in its life.
-  fabric::Domain* network;  // Of sessions that came over a network. Null: there are none.
-  fabric::Domain* bypass;   // Of those whose READs need no CPU of this host. Null: there are none.
-  HostedLog* log;           // Null: nothing is kept on disk.
+  uint64_t bytes_max;                  // Of the space, in its life.
+  fabric::Domain* network;             // Of sessions that came over a network. Null: there are none.
+  fabric::Domain* bypass;              // Of those whose READs need no CPU of this host. Null: there are none.
+  HostedLog* log;                      // Null: nothing is kept on disk.
+  kv::Decisions* decisions = nullptr;  // Of the shards with keys, which share them. Null: there is one shard.
 
   // Of the shard of objects, where the node has a list and a cluster secret; null: it shares nothing with
   // other nodes. A store that does has the peers reach the list's members when it is told to answer, and

@@ -8,10 +8,13 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "refract/base/check.h"
 #include "refract/base/clock.h"
 #include "refract/base/result.h"
 #include "refract/kv/owner/ports.h"
+#include "refract/storage/log/log_parts.h"
 #include "refract/storage/log/shard_log.h"
 #include "refract/storage/record.h"
 #include "refract/storage/snapshot/snapshot_file.h"
@@ -35,9 +38,16 @@ class StoreFilling {
   // False where pieces of a large entry are missing behind the last block.
   [[nodiscard]] virtual bool is_complete() const noexcept = 0;
 
-  // May keep the change back until flush(), which says kNoSpace if the memory was too small for any.
+  // May keep the change back until flush(), which says kNoSpace if the memory was too small for any. Of
+  // transactions over several shards, too (storage::LogParts).
   virtual void replay(const storage::Record& change) = 0;
   [[nodiscard]] virtual Code flush() = 0;
+  // What this shard's files say has been decided; and ends what they leave open by what all shards' files do.
+  // Before the last flush().
+  [[nodiscard]] virtual const storage::DecidedNumbers& decided() const noexcept = 0;
+  [[nodiscard]] virtual bool has_open() const noexcept = 0;
+  [[nodiscard]] virtual std::vector<storage::LogParts::Settled> settle(
+      const storage::DecidedNumbers& of_all_shards) = 0;
   [[nodiscard]] virtual uint64_t entries() const noexcept = 0;
   // Behind all that. Returns the lowest stamp that a new change can have: far above all of these, and above
   // `known_stamp`.
@@ -80,6 +90,7 @@ class StoreSnapshot {
 // The change of a record that bears no name; its spans are the record's.
 [[nodiscard]] inline kv::ChangeLog::Change change_of(const storage::Record& record) noexcept {
   using kv::ChangeLog;
+  REFRACT_DCHECK(record.kind == storage::RecordKind::kPut || record.kind == storage::RecordKind::kErase);
   return {.kind = record.kind == storage::RecordKind::kPut ? ChangeLog::Kind::kPut : ChangeLog::Kind::kErase,
           .stamp = record.stamp,
           .expires_wall_ns = record.expires_wall_ns,
@@ -99,6 +110,19 @@ class StoreSnapshot {
           .key = change.key,
           .value = change.value,
           .buffer = change.buffer.value};
+}
+
+// ... and for a group.
+[[nodiscard]] inline storage::Record record_of(const kv::ChangeLog::Change& change) noexcept {
+  const storage::ShardLog::Change one = log_change_of(change);
+  return {.kind = one.kind,
+          .stamp = one.stamp,
+          .expires_wall_ns = one.expires_wall_ns,
+          .client = one.client,
+          .sequence = one.sequence,
+          .key = one.key,
+          .value = one.value,
+          .value_bytes = one.value.size()};
 }
 
 }  // namespace refract::node

@@ -8,8 +8,15 @@
 #include "refract/kv/layout/remote_wire.h"
 #include "refract/node/observe/service.h"
 #include "refract/prism/operation.h"
+#include "refract/storage/group.h"
 
 namespace refract::node {
+
+namespace {
+
+constexpr Offset kFloorStampAt{offsetof(SpaceHeader, floor_stamp)};
+
+}  // namespace
 
 std::unique_ptr<HostedStore> host_kv(const HostParts& parts) {
   return std::make_unique<HostedKv>(parts);
@@ -18,6 +25,7 @@ std::unique_ptr<HostedStore> host_kv(const HostParts& parts) {
 HostedKv::HostedKv(const HostParts& parts)
     : parts_(parts), table_(parts.writer, parts.heap, parts.shard.clock()) {
   parts_.pins.add(session_pins_);
+  if (parts_.decisions != nullptr) transaction_parts_.emplace(table_, *parts_.decisions);
   make_eviction();
 }
 
@@ -33,12 +41,39 @@ void HostedKv::make_eviction() {
 }
 
 Result<> HostedKv::mark_live(const storage::Record* last) {
-  if (last != nullptr) last_ = change_of(*last);
+  if (last != nullptr) take_last(*last);
   return table_.mark_live(last_ ? &*last_ : nullptr, recovery_);
+}
+
+// Behind what it says of transactions over several shards the table lacks nothing.
+void HostedKv::take_last(const storage::Record& last) {
+  if (last.kind == storage::RecordKind::kDecided) {
+    last_decided_ = {.place = {last.client}, .number = last.sequence};
+  }
+  if (storage::LogParts::concerns(last)) return;
+  if (last.kind != storage::RecordKind::kGroup) {
+    last_ = change_of(last);
+    return;
+  }
+  storage::GroupReader changes(last);
+  while (const auto change = changes.next()) last_group_.push_back(change->stamp);
+  last_ =
+      kv::ChangeLog::Change{.kind = kv::ChangeLog::Kind::kGroup, .stamp = last.stamp, .group = last_group_};
 }
 
 Result<> HostedKv::finish_recovery() {
   return table_.finish_recovery(last_ ? &*last_ : nullptr, recovery_);
+}
+
+void HostedKv::begin_logging() {
+  table_.log_to(parts_.log);
+  if (transaction_parts_) transaction_parts_->log_to(parts_.log);
+}
+
+// What other shards wait for comes first: a client that is answered may tell them.
+size_t HostedKv::on_log_progress() noexcept {
+  const size_t done = transactions_ ? transactions_->on_log_progress() : 0;
+  return done + service_->on_log_progress();
 }
 
 std::optional<HostedStore::Damage> HostedKv::damage() {
@@ -54,27 +89,33 @@ bool HostedKv::make_room(uint64_t bytes) {
 }
 
 std::unique_ptr<StoreSnapshot> HostedKv::begin_snapshot(const StoreSnapshot::Options& options) {
-  const KvSnapshot::Parts parts{
+  KvSnapshot::Parts parts{
       .table = table_, .heap = parts_.heap, .writer = parts_.writer, .clock = parts_.shard.clock()};
+  if (transaction_parts_) {
+    parts.prepared = &*transaction_parts_;
+    for (const kv::TransactionName& name : transaction_parts_->decisions_to_keep()) {
+      parts.decided.add(name.place.bits, name.number);
+    }
+  }
   return std::make_unique<KvSnapshot>(parts, options);
 }
 
 void HostedKv::serve(std::vector<HostedMethods>& methods) {
   const NodeConfig& config = parts_.config;
   if (parts_.network != nullptr) windows_.emplace(*parts_.network);
-  service_ =
-      std::make_unique<kv::TableService>(kv::TableService::Parts{.table = table_,
-                                                                 .heap = parts_.heap,
-                                                                 .writer = parts_.writer,
-                                                                 .pins = session_pins_,
-                                                                 .growth = parts_.growth,
-                                                                 .shard = parts_.shard,
-                                                                 .sweep_round_ns = config.ttl_sweep_ns,
-                                                                 .shard_index = parts_.shard_index,
-                                                                 .shard_count = config.server_shards,
-                                                                 .windows = windows_ ? &*windows_ : nullptr,
-                                                                 .upload_bytes_max = parts_.bytes_max / 2,
-                                                                 .eviction = eviction_.get()});
+  service_ = std::make_unique<kv::TableService>(
+      kv::TableService::Parts{.table = table_,
+                              .heap = parts_.heap,
+                              .writer = parts_.writer,
+                              .pins = session_pins_,
+                              .growth = parts_.growth,
+                              .shard = parts_.shard,
+                              .sweep_round_ns = config.ttl_sweep_ns,
+                              .shard_index = parts_.shard_index,
+                              .routing = {.shards = config.server_shards, .copies = config.kv_copies},
+                              .windows = windows_ ? &*windows_ : nullptr,
+                              .upload_bytes_max = parts_.bytes_max / 2,
+                              .eviction = eviction_.get()});
   chains_ = std::make_unique<kv::ChainServer>(kv::ChainServer::Parts{.table = table_,
                                                                      .heap = parts_.heap,
                                                                      .writer = parts_.writer,
@@ -86,11 +127,24 @@ void HostedKv::serve(std::vector<HostedMethods>& methods) {
     remote_ = std::make_unique<kv::RemoteServer>(*parts_.bypass, parts_.shard.clock());
     methods.push_back({kv::wire::kRemoteMethodsBegin, remote_.get()});
   }
+  if (transaction_parts_) {
+    transaction_parts_->take_up(last_decided_);
+    transactions_ = std::make_unique<kv::TransactionService>(
+        kv::TransactionService::Parts{.table = table_,
+                                      .decisions = *parts_.decisions,
+                                      .shard = parts_.shard,
+                                      .shard_index = parts_.shard_index,
+                                      .routing = {.shards = config.server_shards, .copies = config.kv_copies},
+                                      .upkeep = *service_,
+                                      .floor_stamp = parts_.writer.load(kFloorStampAt)});
+    methods.push_back({kv::wire::kTransactionMethodsBegin, transactions_.get()});
+  }
   methods.push_back({prism::kMethodsBegin, &chains_->service(), /*is_sampled=*/false});
 }
 
 void HostedKv::answer_through(rpc::Server* server) noexcept {
   if (remote_) remote_->answer_through(server);
+  if (transactions_) transactions_->answer_through(server);
   service_->answer_through(server);
   chains_->answer_through(server);
 }
@@ -113,12 +167,26 @@ void HostedKv::add_counters(const observe::AddCounter& add) const {
   add_chain_counters(add);
   add_log_counters(add);
   add_eviction_counters(add);
+  add_transaction_counters(add);
   if (!remote_) return;
   const kv::PullFetcher::Counts& pulls = service_->pulls().counts();
   add("pulls.values", pulls.values);
   add("pulls.bytes", pulls.bytes);
   add("pulls.failed", pulls.failed);
   add("pulls.reads", pulls.reads);
+}
+
+void HostedKv::add_transaction_counters(const observe::AddCounter& add) const {
+  if (!transactions_) return;
+  const kv::TransactionService::Counts& counts = transactions_->counts();
+  add("transactions.prepared", counts.prepared);
+  add("transactions.decided", counts.decided);
+  add("transactions.conflicts", counts.conflicts);
+  add("transactions.refused", counts.refused);
+  add("transactions.waited", counts.waited);
+  add("transactions.overdue", counts.overdue);
+  add("transactions.orphaned", counts.orphaned);
+  add("transactions.parts", transaction_parts_->count());
 }
 
 void HostedKv::add_chain_counters(const observe::AddCounter& add) const {

@@ -13,6 +13,7 @@
 #include "refract/kv/owner/service/domain_windows.h"
 #include "refract/kv/owner/service/remote_server.h"
 #include "refract/kv/owner/service/service.h"
+#include "refract/kv/owner/service/transaction_service.h"
 #include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/node/hosted/hosted_store.h"
@@ -35,8 +36,8 @@ class HostedKv final : public HostedStore {
     return std::make_unique<KvFilling>(table_, parts_.heap, grow);
   }
   [[nodiscard]] std::unique_ptr<StoreSnapshot> begin_snapshot(const StoreSnapshot::Options& options) override;
-  void begin_logging() override { table_.log_to(parts_.log); }
-  size_t on_log_progress() noexcept override { return service_->on_log_progress(); }
+  void begin_logging() override;
+  size_t on_log_progress() noexcept override;
 
   void serve(std::vector<HostedMethods>& methods) override;
   void answer_through(rpc::Server* server) noexcept override;
@@ -49,6 +50,8 @@ class HostedKv final : public HostedStore {
 
  private:
   void make_eviction();
+  void take_last(const storage::Record& last);
+  void add_transaction_counters(const observe::AddCounter& add) const;
   void add_chain_counters(const observe::AddCounter& add) const;
   void add_log_counters(const observe::AddCounter& add) const;
   void add_eviction_counters(const observe::AddCounter& add) const;
@@ -56,11 +59,15 @@ class HostedKv final : public HostedStore {
   const HostParts parts_;
   kv::SessionPins session_pins_;
   kv::Table table_;
-  std::optional<kv::ChangeLog::Change> last_;  // Of the log, where the memory may lack it.
+  std::optional<kv::Table::Parts> transaction_parts_;  // Where the node takes transactions over its shards.
+  std::optional<kv::ChangeLog::Change> last_;          // Of the log, where the memory may lack it.
+  std::vector<uint64_t> last_group_;                   // What that refers to.
+  std::optional<kv::TransactionName> last_decided_;    // The log's last record says that this has happened.
   kv::Table::Recovery recovery_;
   std::unique_ptr<kv::Eviction> eviction_;    // Null: what does not fit is refused.
   std::optional<kv::DomainWindows> windows_;  // Where sessions come over a network.
   std::unique_ptr<kv::TableService> service_;
+  std::unique_ptr<kv::TransactionService> transactions_;
   std::unique_ptr<kv::ChainServer> chains_;
   std::unique_ptr<kv::RemoteServer> remote_;  // Where there is RDMA.
 };

@@ -2,6 +2,7 @@
 #include "refract/node/hosted_kv/kv_contents.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "refract/base/units.h"
@@ -21,7 +22,8 @@ KvFilling::KvFilling(kv::Table& table, Heap& heap, const Grow& grow)
       heap_(heap),
       grow_(grow),
       replay_(table, heap),
-      loader_(std::make_unique<kv::SnapshotLoader>(replay_)) {
+      loader_(std::make_unique<kv::SnapshotLoader>(replay_)),
+      parts_([this](const storage::Record& change) { replay_change(change); }) {
   changes_.reserve(kChangesMax);
   bytes_.reserve(kBytesMax);
 }
@@ -34,6 +36,9 @@ void KvFilling::expect(uint64_t entries) {
 }
 
 Code KvFilling::load(const storage::SnapshotReader::Block& block) {
+  if (storage::LogParts::concerns(block.kind)) {
+    return parts_.load(block.kind, block.payload) ? Code::kOk : Code::kMalformed;
+  }
   Result<> loaded = loader_->load({.kind = static_cast<kv::SnapshotBlockKind>(block.kind),
                                    .entries = block.entries,
                                    .bytes = block.payload});
@@ -50,6 +55,15 @@ bool KvFilling::more_memory() {
 }
 
 void KvFilling::replay(const storage::Record& record) {
+  if (storage::LogParts::concerns(record)) return parts_.take(record);
+  replay_change(record);
+}
+
+std::vector<storage::LogParts::Settled> KvFilling::settle(const storage::DecidedNumbers& of_all_shards) {
+  return parts_.settle(of_all_shards);
+}
+
+void KvFilling::replay_change(const storage::Record& record) {
   if (full_) return;
   kv::ChangeLog::Change change = change_of(record);
   const uint64_t bytes = change.key.size() + change.value.size();
@@ -91,16 +105,59 @@ uint64_t KvFilling::finish(uint64_t known_stamp) {
 
 KvSnapshot::KvSnapshot(const Parts& parts, Options options)
     : options_(std::move(options)),
-      feed_(parts.table, parts.heap, parts.writer, parts.clock, {}),
+      of_parts_(blocks_of(parts)),
+      feed_(parts.table, parts.heap, parts.writer, parts.clock, feed_options(parts)),
       // The space may grow meanwhile, and never beyond this.
       memory_(parts.writer.base(), parts.writer.view<SpaceHeader>({0}).chunks_max * kChunkBytes, nullptr),
       run_(memory_, feed_, *this, options_.clock,
            {.bytes_per_second = options_.bytes_per_second, .wait = options_.wait}) {}
 
+std::optional<Code> KvSnapshot::run(const std::atomic<bool>* is_relieved) {
+  for (; !of_parts_.empty(); of_parts_.pop_front()) {
+    const PartsBlock& block = of_parts_.front();
+    const Code code = options_.write({.kind = block.kind, .payload = block.payload});
+    if (code != Code::kOk) {
+      feed_.give_up(code);
+      return code;
+    }
+  }
+  return run_.run(is_relieved);
+}
+
+std::deque<KvSnapshot::PartsBlock> KvSnapshot::blocks_of(const Parts& parts) {
+  std::deque<PartsBlock> blocks;
+  for (std::vector<std::byte>& payload : parts.decided.to_blocks(storage::kSnapshotPayloadMax)) {
+    blocks.push_back({.kind = storage::kSnapshotDecided, .payload = std::move(payload)});
+  }
+  if (parts.prepared == nullptr) return blocks;
+  storage::PreparedStream stream;
+  for (const kv::Table::Parts::Prepared& one : parts.prepared->prepared()) {
+    std::vector<storage::Record> changes;
+    changes.reserve(one.changes.size());
+    std::ranges::transform(one.changes, std::back_inserter(changes), record_of);
+    stream.add(one.name.place.bits, one.name.number, changes);
+  }
+  for (std::vector<std::byte>& payload : stream.to_blocks(storage::kSnapshotPayloadMax)) {
+    blocks.push_back({.kind = storage::kSnapshotPrepared, .payload = std::move(payload)});
+  }
+  return blocks;
+}
+
+kv::SnapshotFeed::Options KvSnapshot::feed_options(const Parts& parts) {
+  kv::SnapshotFeed::Options options{.has_parts = parts.prepared != nullptr};
+  if (parts.prepared == nullptr) return options;
+  for (const kv::Table::Parts::Prepared& one : parts.prepared->prepared()) {
+    for (const kv::ChangeLog::Change& change : one.changes) options.pending.push_back(change.stamp);
+  }
+  std::ranges::sort(options.pending);
+  return options;
+}
+
 storage::SnapshotFacts KvSnapshot::facts() const noexcept {
   const kv::SnapshotFeed::Moment& moment = feed_.moment();
   return {.shard_index = moment.shard_index,
           .shard_count = moment.shard_count,
+          .copies = moment.copies,
           .hash_seed = moment.hash_seed,
           .stamp = moment.stamp,
           .wall_ns = moment.wall_ns,

@@ -2,6 +2,7 @@
 // The table's contents on their way from a disk and to one.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "refract/base/units.h"
 #include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/snapshot/snapshot_feed.h"
 #include "refract/kv/owner/snapshot/snapshot_load.h"
 #include "refract/kv/owner/snapshot/snapshot_run.h"
@@ -25,16 +27,26 @@ class KvFilling final : public StoreFilling {
  public:
   // All outlive it.
   KvFilling(kv::Table& table, Heap& heap, const Grow& grow);
+  KvFilling(const KvFilling&) = delete;
+  KvFilling& operator=(const KvFilling&) = delete;
+  ~KvFilling() override = default;
 
   void expect(uint64_t entries) override;
   [[nodiscard]] Code load(const storage::SnapshotReader::Block& block) override;
-  [[nodiscard]] bool is_complete() const noexcept override { return loader_->is_complete(); }
+  [[nodiscard]] bool is_complete() const noexcept override {
+    return loader_->is_complete() && parts_.is_complete();
+  }
   void replay(const storage::Record& change) override;
+  [[nodiscard]] const storage::DecidedNumbers& decided() const noexcept override { return parts_.decided(); }
+  [[nodiscard]] bool has_open() const noexcept override { return parts_.has_open(); }
+  [[nodiscard]] std::vector<storage::LogParts::Settled> settle(
+      const storage::DecidedNumbers& of_all_shards) override;
   [[nodiscard]] Code flush() override;
   [[nodiscard]] uint64_t entries() const noexcept override { return table_.stats().entries; }
   uint64_t finish(uint64_t known_stamp) override;
 
  private:
+  void replay_change(const storage::Record& change);
   [[nodiscard]] bool more_memory();
   [[nodiscard]] std::span<const std::byte> keep(std::span<const std::byte> bytes);
   void apply(std::span<const kv::ChangeLog::Change> changes);
@@ -44,6 +56,7 @@ class KvFilling final : public StoreFilling {
   const Grow& grow_;
   kv::Replay replay_;
   std::unique_ptr<kv::SnapshotLoader> loader_;
+  storage::LogParts parts_;
   uint64_t wanted_ = kMiB;  // When the memory was too small for a block.
   uint64_t changes_before_ = 0;
   std::vector<kv::ChangeLog::Change> changes_;
@@ -59,14 +72,15 @@ class KvSnapshot final : public StoreSnapshot, private kv::SnapshotSink {
     Heap& heap;
     Writer& writer;
     const Clock& clock;
+    // Of transactions over several shards: what others may have to learn from it, and what is prepared here.
+    storage::DecidedNumbers decided = {};
+    const kv::Table::Parts* prepared = nullptr;
   };
   KvSnapshot(const Parts& parts, Options options);
 
   [[nodiscard]] storage::SnapshotFacts facts() const noexcept override;
   bool poll() noexcept override { return feed_.poll(); }
-  [[nodiscard]] std::optional<Code> run(const std::atomic<bool>* is_relieved) override {
-    return run_.run(is_relieved);
-  }
+  [[nodiscard]] std::optional<Code> run(const std::atomic<bool>* is_relieved) override;
   [[nodiscard]] Progress progress() const noexcept override;
   [[nodiscard]] bool is_urgent() const noexcept override { return feed_.is_urgent(); }
   [[nodiscard]] Code code() const noexcept override { return feed_.code(); }
@@ -76,6 +90,14 @@ class KvSnapshot final : public StoreSnapshot, private kv::SnapshotSink {
   [[nodiscard]] Code write(const kv::SnapshotBlock& block) override;
 
   const Options options_;
+  struct PartsBlock {
+    uint64_t kind = 0;
+    std::vector<std::byte> payload;
+  };
+  static std::deque<PartsBlock> blocks_of(const Parts& parts);
+  static kv::SnapshotFeed::Options feed_options(const Parts& parts);
+
+  std::deque<PartsBlock> of_parts_;  // Those that are not written yet.
   kv::SnapshotFeed feed_;
   kv::MappedMemory memory_;
   kv::SnapshotRun run_;

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <utility>
@@ -14,11 +15,16 @@
 #include "refract/fabric/shm/node_page.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/tcp/reception.h"
+#include "refract/kv/owner/parts/decisions.h"
 #include "refract/memory/space.h"
+#include "refract/memory/writer.h"
+#include "refract/node/durable/fill_together.h"
 #include "refract/runtime/shard_thread.h"
 
 namespace refract::node {
 namespace {
+
+constexpr Offset kFillStateAt{offsetof(SpaceHeader, fill_state)};
 
 void settle_in(pid_t keeper) {
   // Die with the keeper: without it no client could attach, and the memory would have two owners after a new
@@ -41,6 +47,7 @@ class Server {
         listener_(birth.listener),
         secret_(birth.secret),
         cluster_secret_(birth.cluster_secret) {
+    share_decisions(birth.shards);
     for (ShardBirth& shard : birth.shards) {
       facts_.push_back(facts_of(shard));
       shards_.push_back(std::make_unique<ShardServer>(std::move(shard)));
@@ -61,6 +68,35 @@ class Server {
   }
 
  private:
+  void share_decisions(std::vector<ShardBirth>& shards) {
+    if (config_.server_shards < 2) return;
+    std::vector<kv::Decisions::Home> homes;
+    for (const ShardBirth& shard : shards) {
+      if (shard.plan.index >= config_.server_shards) continue;
+      homes.push_back({.space = shard.space.addresses().base()});
+    }
+    decisions_ = std::make_unique<kv::Decisions>(homes);
+    if (shards.front().data != nullptr && !are_filled(homes)) fill_together(homes);
+    for (ShardBirth& shard : shards) {
+      if (shard.plan.index >= config_.server_shards) continue;
+      shard.decisions = decisions_.get();
+      shard.together = together_.get();
+    }
+  }
+  [[nodiscard]] static bool are_filled(const std::vector<kv::Decisions::Home>& homes) {
+    return std::ranges::all_of(homes, [](const kv::Decisions::Home& home) {
+      return Writer(home.space).load(kFillStateAt) == kFillComplete;
+    });
+  }
+  // Where one memory is new or half filled, all are filled: each shard's log has what others ask for.
+  void fill_together(const std::vector<kv::Decisions::Home>& homes) {
+    together_ = std::make_unique<FillTogether>(config_.server_shards);
+    for (const kv::Decisions::Home& home : homes) {
+      Writer writer(home.space);
+      if (writer.load(kFillStateAt) == kFillComplete) writer.publish(kFillStateAt, kFillBegun);
+    }
+  }
+
   [[nodiscard]] fabric::tcp::NodeFacts facts_of(const ShardBirth& shard) const {
     const fabric::shm::NodePage& page = shard.meeting.node_page();
     return {.identity = {page.identity[0], page.identity[1]},
@@ -68,6 +104,7 @@ class Server {
             .hash_seed = reinterpret_cast<const SpaceHeader*>(shard.space.addresses().base())->hash_seed,
             .shard_index = shard.plan.index,
             .shard_count = config_.server_shards,
+            .copies = config_.kv_copies,
             .boot_id = host_boot_id().value_or(BootId{}),
             .socket_path = shard.meeting.path()};
   }
@@ -114,6 +151,8 @@ class Server {
   int listener_;
   const fabric::tcp::Secret* secret_;
   const fabric::tcp::Secret* cluster_secret_;
+  std::unique_ptr<kv::Decisions> decisions_;  // Null: one shard has all keys.
+  std::unique_ptr<FillTogether> together_;    // Null: likewise, or no memory is new.
   std::vector<fabric::tcp::NodeFacts> facts_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
   std::vector<fabric::tcp::ServerDomain*> tcp_domains_;  // The shards' own.

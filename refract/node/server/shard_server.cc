@@ -106,7 +106,8 @@ int ShardServer::open_store() {
                                        .writer = writer_,
                                        .shard = shard_,
                                        .value_of = birth_.plan.stores.front().value_of,
-                                       .name = name_});
+                                       .name = name_,
+                                       .together = birth_.together});
     if (!storage) return fail_with(storage.error());
     storage_ = std::move(*storage);
   }
@@ -139,7 +140,8 @@ HostParts ShardServer::host_parts() {
                   .bytes_max = birth_.space.bytes_max(),
                   .network = network(),
                   .bypass = rdma_.get(),
-                  .log = storage_.get()};
+                  .log = storage_.get(),
+                  .decisions = birth_.decisions};
   if (!peers_) return parts;
   parts.members = &*members_;
   parts.peers = &*peers_;

@@ -22,6 +22,7 @@
 #include "refract/fabric/shm/meeting.h"
 #include "refract/fabric/tcp/domain.h"
 #include "refract/fabric/verbs/domain.h"
+#include "refract/kv/owner/parts/decisions.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/memory/copy_team.h"
 #include "refract/memory/heap.h"
@@ -64,6 +65,8 @@ struct ShardBirth {
   const fabric::tcp::Secret* cluster_secret = nullptr;  // Null: it reaches none of them.
   const fabric::tcp::Secret* redis_secret = nullptr;    // Null: the directory's Redis asks for none.
   DataFolder* data = nullptr;                           // Null: nothing is kept on disk.
+  kv::Decisions* decisions = nullptr;                   // Of the shards with keys. Null: there is one.
+  FillTogether* together = nullptr;                     // Of those, where their memories are new.
 };
 
 class ShardServer final : public runtime::Poller, public kv::GrowthSource {

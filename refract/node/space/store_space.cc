@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <string_view>
 
 #include "refract/base/boot_id.h"
 #include "refract/base/clock.h"
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/memory/store_time.h"
+#include "refract/node/config/knobs.h"
 
 namespace refract::node {
 namespace {
@@ -73,17 +75,26 @@ Reported<StoredStart> stored_start(const Backing& backing) {
   return start;
 }
 
-std::unexpected<Report> made_otherwise(const NodeConfig& config, uint32_t count) {
+// Another value of what is fixed when a store is made.
+std::unexpected<Report> made_otherwise(const std::string& folder, std::string_view key, uint32_t made_with,
+                                       uint32_t now) {
   return report(
       Code::kInvalidArgument,
-      fmt::format("the store in {} was made with server.shards {}, and this node has {}",
-                  config.memory_backing.folder, count, config.server_shards),
-      fmt::format("start with --server-shards {}; to have another number, save the store with refract "
-                  "dump and load it into a node on an empty folder",
-                  count));
+      fmt::format("the store in {} was made with {} {}, and this node has {}", folder, key, made_with, now),
+      fmt::format("start with {} {}; to have another number, save the store with refract dump and "
+                  "load it into a node on an empty folder",
+                  flag_of(*find_knob(key)), made_with));
 }
 
 }  // namespace
+
+Reported<> check_shape(const NodeConfig& config, const std::string& folder, const StoreShape& shape) {
+  if (shape.shards != config.server_shards)
+    return made_otherwise(folder, "server.shards", shape.shards, config.server_shards);
+  if (shape.copies != config.kv_copies)
+    return made_otherwise(folder, "kv.copies", shape.copies, config.kv_copies);
+  return {};
+}
 
 Reported<StoreOrigin> find_store(const NodeConfig& config) {
   StoreOrigin origin;
@@ -96,8 +107,10 @@ Reported<StoreOrigin> find_store(const NodeConfig& config) {
     if (!start->is_there && shard < config.server_shards && !missing) missing = shard;
     if (!start->header) continue;
     const SpaceHeader& header = *start->header;
-    const uint32_t count = std::max<uint32_t>(header.shard_count, 1);
-    if (count != config.server_shards) return made_otherwise(config, count);
+    const StoreShape shape{.shards = std::max<uint32_t>(header.shard_count, 1),
+                           .copies = static_cast<uint32_t>(header.copies)};
+    if (auto fits = check_shape(config, config.memory_backing.folder, shape); !fits)
+      return report(fits.error());
     if (header.shard_index != shard || (origin.existed && header.hash_seed != origin.hash_seed)) {
       return report(Code::kCorrupt, fmt::format("{} belongs to another store", region_path(backing, 0)),
                     "put the files of one store, and no others, into the folder");
@@ -226,6 +239,7 @@ Reported<> StoreSpace::make_store(const Region& first, const SpaceTime& time) {
                                 .hash_seed = hash_seed_,
                                 .shard_index = plan_.backing.shard,
                                 .shard_count = plan_.shard_count,
+                                .copies = plan_.copies,
                                 .time = time};
   Writer writer(addresses_.base());
   NobodyPins pins;

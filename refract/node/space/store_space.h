@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "refract/base/report.h"
@@ -32,8 +33,17 @@ struct StoreOrigin {
   std::optional<SpaceTime> time = {};
 };
 
-// Looks at the files of a `file:` backing and changes nothing. Refused: a store that was made with another
-// number of shards, or of which a shard is missing. Shard 0 is made last; so, where it is there, all are.
+// What of a configuration is fixed when a store is made, since the place of each key depends on it.
+struct StoreShape {
+  uint32_t shards = 1;
+  uint32_t copies = 0;
+};
+// Whether the node may have the store in `folder`, which was made in this shape.
+[[nodiscard]] Reported<> check_shape(const NodeConfig& config, const std::string& folder,
+                                     const StoreShape& shape);
+
+// Looks at the files of a `file:` backing and changes nothing. Refused: a store that was made in another
+// shape, or of which a shard is missing. Shard 0 is made last; so, where it is there, all are.
 [[nodiscard]] Reported<StoreOrigin> find_store(const NodeConfig& config);
 
 class StoreSpace {

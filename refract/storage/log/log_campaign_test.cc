@@ -3,7 +3,8 @@
 //
 // Method: a seed decides on appends, rounds, failures and deaths, on a disk that keeps no more than it must.
 // A model knows what was appended and what was promised. After each death the log is read back and judged:
-// what is handed out are the appended records, in order, without a hole, as many as were promised or more.
+// what is handed out are the appended records, in order, without a hole, as many as were promised or more,
+// and of each group all or none.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,8 +33,12 @@ struct Entry {
   uint64_t stamp = 0;
   std::string key;
   std::vector<std::byte> value;
-  uint64_t end = 0;  // Position.
+  uint64_t end = 0;    // Position.
+  uint64_t group = 0;  // Its number; 0: it is alone.
+  bool is_identified = true;
   bool may_be_absent = false;
+
+  [[nodiscard]] bool is_apart() const noexcept { return group == 0 && value.size() >= kReferenceBytes; }
 };
 
 // The memory of a shard that has nothing but large values in it.
@@ -151,6 +156,7 @@ class Campaign {
   uint64_t recycled = 0;
   uint64_t references = 0;
   uint64_t stalls = 0;
+  uint64_t groups = 0;
 
  private:
   void turn(uint64_t dice) {
@@ -167,17 +173,54 @@ class Campaign {
     advance();
   }
 
+  [[nodiscard]] Entry some_entry(uint64_t stamp) {
+    Entry entry;
+    entry.stamp = stamp;
+    entry.kind = chance_.chance(0.8) ? RecordKind::kPut : RecordKind::kErase;
+    entry.key = std::string(1 + chance_.below(40), static_cast<char>('a' + chance_.below(26)));
+    if (entry.kind == RecordKind::kPut) {
+      const uint64_t size = chance_.chance(0.1) ? chance_.below(30'000) : chance_.below(1500);
+      entry.value.resize(size);
+      for (std::byte& byte : entry.value) byte = static_cast<std::byte>(chance_.next());
+    }
+    return entry;
+  }
+
+  void append_group() {
+    std::vector<Entry> group;
+    uint64_t bytes = 0;
+    const uint64_t number = stamp_ + 1;
+    for (uint64_t count = 1 + chance_.below(5); count > 0; --count) {
+      group.push_back(some_entry(number + group.size() + 1));
+      group.back().group = number;
+      group.back().is_identified = group.size() == 1;
+      bytes += group.back().key.size() + group.back().value.size();
+    }
+    if (log_->room_for_group(group.size(), bytes) != ShardLog::Room::kYes) return;
+    std::vector<Record> records;
+    for (const Entry& entry : group) {
+      records.push_back({.kind = entry.kind,
+                         .stamp = entry.stamp,
+                         .client = entry.is_identified ? 9U : 0U,
+                         .sequence = entry.is_identified ? entry.stamp : 0,
+                         .key = std::as_bytes(std::span(entry.key)),
+                         .value = entry.value,
+                         .value_bytes = entry.value.size()});
+    }
+    log_->append_group(number, records);
+    appended_stamp_ = stamp_ = group.back().stamp;
+    may_have_given_ = true;
+    ++groups;
+    for (Entry& entry : group) {
+      entry.end = log_->appended();
+      entries_.push_back(std::move(entry));
+    }
+  }
+
   void append() {
+    if (chance_.chance(0.3)) append_group();
     for (uint64_t count = chance_.below(8); count > 0; --count) {
-      Entry entry;
-      entry.stamp = stamp_ + 1 + chance_.below(3);
-      entry.kind = chance_.chance(0.8) ? RecordKind::kPut : RecordKind::kErase;
-      entry.key = std::string(1 + chance_.below(40), static_cast<char>('a' + chance_.below(26)));
-      if (entry.kind == RecordKind::kPut) {
-        const uint64_t size = chance_.chance(0.1) ? chance_.below(30'000) : chance_.below(1500);
-        entry.value.resize(size);
-        for (std::byte& byte : entry.value) byte = static_cast<std::byte>(chance_.next());
-      }
+      Entry entry = some_entry(stamp_ + 1 + chance_.below(3));
       if (log_->room_for(entry.key.size(), entry.value.size()) != ShardLog::Room::kYes) return;
       stamp_ = entry.stamp;
       appended_stamp_ = stamp_;
@@ -229,7 +272,10 @@ class Campaign {
 
   void snapshot() {
     if (entries_.empty() || log_->state() == LogState::kFailed) return;
-    base_ = std::max(base_, entries_[chance_.below(entries_.size())].stamp);
+    // A moment lies between two turns.
+    size_t last = chance_.below(entries_.size());
+    while (is_within(last + 1)) ++last;
+    base_ = std::max(base_, entries_[last].stamp);
     log_->drop_up_to(base_);
     (void)log_->step();
   }
@@ -242,13 +288,13 @@ class Campaign {
     reopen();
     if (disk_.is_dead() || log_ == nullptr) return;
     const std::optional<Record> last = log_->last_record();
-    expect(log_->has_ring() && (!last || last->stamp == appended_stamp_),
+    expect(log_->has_ring() && (!last || last_stamp_of(*last) == appended_stamp_),
            "the ring has forgotten its last record");
     if (!contradiction.empty()) return;
     // A buffer that was not protected while no server ran.
     if (chance_.chance(0.3)) {
       values_.buffers.clear();
-      for (Entry& entry : entries_) entry.may_be_absent |= entry.value.size() >= kReferenceBytes;
+      for (Entry& entry : entries_) entry.may_be_absent |= entry.is_apart();
     }
     begin({}, floor_);
     if (disk_.is_dead() || !contradiction.empty()) return;
@@ -307,12 +353,33 @@ class Campaign {
     entry.stamp = record.stamp;
     entry.key.assign(reinterpret_cast<const char*>(record.key.data()), record.key.size());
     entry.value.assign(record.value.begin(), record.value.end());
-    expect(record.client == 9 && record.sequence == record.stamp, "an identity is another's");
+    entry.is_identified = record.client != 0;
+    expect(!entry.is_identified || (record.client == 9 && record.sequence == record.stamp),
+           "an identity is another's");
     return entry;
+  }
+
+  // Whether the entry is of the group that the one before it is of, too.
+  [[nodiscard]] bool is_within(size_t index) const noexcept {
+    return index < entries_.size() && entries_[index].group != 0 &&
+           entries_[index].group == entries_[index - 1].group;
+  }
+
+  void expect_whole_groups(const std::vector<Entry>& found) {
+    std::map<uint64_t, size_t> sizes;
+    for (const Entry& entry : entries_) sizes[entry.group] += entry.stamp > base_ ? 1 : 0;
+    std::map<uint64_t, uint64_t> group_of;
+    for (const Entry& entry : entries_) group_of[entry.stamp] = entry.group;
+    std::map<uint64_t, size_t> seen;
+    for (const Entry& entry : found) ++seen[group_of[entry.stamp]];
+    for (const auto& [group, count] : seen) {
+      expect(group == 0 || count == sizes[group], "half of the group " + std::to_string(group));
+    }
   }
 
   // `found` must be the entries behind the base, up to the promised ones or further.
   void judge(const std::vector<Entry>& found, bool host_died) {
+    expect_whole_groups(found);
     size_t next = 0;
     std::vector<Entry> kept;
     for (Entry& entry : entries_) {
@@ -320,18 +387,19 @@ class Campaign {
       const bool is_found = next < found.size() && found[next].stamp == entry.stamp;
       if (is_found) {
         const Entry& same = found[next];
-        expect(same.key == entry.key && same.value == entry.value && same.kind == entry.kind,
+        expect(same.key == entry.key && same.value == entry.value && same.kind == entry.kind &&
+                   same.is_identified == entry.is_identified,
                "another record at stamp " + std::to_string(entry.stamp));
         ++next;
       } else if (!is_below && next == found.size()) {
         // Behind the last one that was found: lost, which must not have been promised. A large value that
         // only the memory had is not promised before it was written.
-        const bool was_apart = entry.value.size() >= kReferenceBytes && !host_died;
+        const bool was_apart = entry.is_apart() && !host_died;
         expect(entry.end > promised_ || entry.may_be_absent || was_apart,
                "confirmed and lost: stamp " + std::to_string(entry.stamp));
         continue;
       } else if (!is_below) {
-        const bool was_apart = entry.value.size() >= kReferenceBytes && !host_died;
+        const bool was_apart = entry.is_apart() && !host_died;
         expect(entry.may_be_absent || was_apart, "a hole at stamp " + std::to_string(entry.stamp));
         continue;
       }
@@ -395,13 +463,13 @@ TEST(LogCampaign, what_was_confirmed_is_found_behind_any_death_and_nothing_else_
   const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
   const uint64_t count = one != nullptr ? 1 : many != nullptr ? std::strtoull(many, nullptr, 10) : 60;
   const test::Folder folder;
-  uint64_t totals[7] = {};
+  uint64_t totals[8] = {};
   for (uint64_t seed = first; seed < first + count; ++seed) {
     Campaign campaign(seed, folder.path());
     campaign.run();
     ASSERT_EQ(campaign.contradiction, "") << "REFRACT_SEED=" << seed;
-    const uint64_t seen[] = {campaign.deaths,   campaign.failures,   campaign.torn,  campaign.dropped,
-                             campaign.recycled, campaign.references, campaign.stalls};
+    const uint64_t seen[] = {campaign.deaths,   campaign.failures,   campaign.torn,   campaign.dropped,
+                             campaign.recycled, campaign.references, campaign.stalls, campaign.groups};
     for (size_t i = 0; i < std::size(seen); ++i) totals[i] += seen[i];
   }
   if (one != nullptr) return;

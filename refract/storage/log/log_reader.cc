@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "refract/base/units.h"
+#include "refract/storage/group.h"
 #include "refract/storage/log/segment_scan.h"
 
 namespace refract::storage {
@@ -17,6 +18,13 @@ namespace {
 constexpr uint64_t kProgressBytes = 16 * kMiB;
 // A record has a key.
 constexpr uint64_t kRecordBytesMin = log_bytes(1, 0);
+
+// How many changes so many bytes can have held at most: those of a group are shorter than others.
+constexpr uint64_t changes_max(uint64_t bytes) noexcept {
+  const uint64_t apart = bytes / kRecordBytesMin;
+  if (bytes < sizeof(RecordHeader)) return apart;
+  return std::max(apart, (bytes - sizeof(RecordHeader)) / group_change_bytes(1, 0));
+}
 
 class LogScan {
  public:
@@ -50,7 +58,8 @@ class LogScan {
                                              uint64_t hole, RecordFault fault, std::string what);
   [[nodiscard]] Reported<> note_torn(SegmentScan& scan, const Segment& segment, uint64_t hole, uint64_t limit,
                                      const SegmentScan::Behind& behind);
-  void hand_out(const Record& record);
+  [[nodiscard]] uint64_t hand_out(const Record& record);
+  void hand_out_one(const Record& change);
   void note_damage(const Segment& segment, uint64_t from, uint64_t to, std::string what,
                    uint64_t before_stamp);
   void note_file_damage(const std::string& name, uint64_t position, uint64_t bytes, std::string what);
@@ -75,7 +84,7 @@ class LogScan {
 void LogScan::note_damage(const Segment& segment, uint64_t from, uint64_t to, std::string what,
                           uint64_t before_stamp) {
   const std::string path = disk_.path_of(segment.name);
-  uint64_t changes = (to - from) / kRecordBytesMin;
+  uint64_t changes = changes_max(to - from);
   if (before_stamp != 0) changes = std::min(changes, before_stamp - std::min(before_stamp, last_stamp_ + 1));
   if (!reading_.damages.empty()) {
     LogDamage& last = reading_.damages.back();
@@ -112,10 +121,23 @@ void LogScan::note_missing_file(uint64_t position) {
   reading_.damages.back().changes_max = UINT64_MAX;
 }
 
-void LogScan::hand_out(const Record& record) {
-  last_stamp_ = record.stamp;
-  if (record.stamp <= options_.after_stamp) return;
-  reading_.end.stamp = std::max(reading_.end.stamp, record.stamp);
+// Returns how many changes it has. A group that is not whole is no record, and never comes here. Those of
+// transactions over several shards go out as they are.
+uint64_t LogScan::hand_out(const Record& record) {
+  if (record.kind != RecordKind::kGroup) {
+    hand_out_one(record);
+    return 1;
+  }
+  uint64_t count = 0;
+  GroupReader changes(record);
+  for (auto change = changes.next(); change; change = changes.next(), ++count) hand_out_one(*change);
+  return count;
+}
+
+void LogScan::hand_out_one(const Record& record) {
+  last_stamp_ = last_stamp_of(record);
+  if (last_stamp_ <= options_.after_stamp) return;
+  reading_.end.stamp = std::max(reading_.end.stamp, last_stamp_);
   if (record.form != RecordForm::kInline) {
     ++reading_.absent_values;
     return;
@@ -152,9 +174,9 @@ Reported<> LogScan::read_segment(const Segment& segment, const Extent& extent) {
     }
     if (*fault == RecordFault::kNone) {
       const uint64_t bytes = log_bytes(record.key.size(), record.value_bytes);
-      if (found.records++ == 0) found.first_stamp = record.stamp;
-      found.last_stamp = record.stamp;
-      hand_out(record);
+      if (found.records == 0) found.first_stamp = record.stamp;
+      found.records += hand_out(record);
+      found.last_stamp = last_stamp_;
       position += bytes;
       found.end_position = position;
       progress(bytes);
@@ -234,7 +256,7 @@ void LogScan::read_ring(const Ring& ring, ValueSource* values) {
                                   .file_offset = mark.taken,
                                   .bytes = appended - mark.taken,
                                   .after_stamp = last_stamp_,
-                                  .changes_max = (appended - mark.taken) / kRecordBytesMin,
+                                  .changes_max = changes_max(appended - mark.taken),
                                   .what = std::string(text(fault))});
       return;
     }
@@ -246,7 +268,7 @@ void LogScan::read_ring(const Ring& ring, ValueSource* values) {
         record.value = *value;
       }
     }
-    hand_out(record);
+    (void)hand_out(record);
     mark.taken += stored;
     mark.log_position += taken;
   }

@@ -9,6 +9,8 @@
 // A salvage gets every record that is sound in itself, also from files whose header is not, or whose name
 // is another's: a record says itself where it stands, and in whose log.
 //
+// The changes of a group are handed out one by one, all of them: one that is not whole is no record.
+//
 // Nothing is changed on the disk. Control path; blocks; memory for the largest record and a window of 1 MiB.
 #pragma once
 
@@ -58,7 +60,7 @@ struct SegmentReading {
   uint64_t first_position = 0;
   uint64_t end_position = 0;  // Behind the last record.
   uint64_t file_bytes = 0;
-  uint64_t records = 0;
+  uint64_t records = 0;      // Changes: those of a group count each.
   uint64_t first_stamp = 0;  // Of the records; 0: there are none.
   uint64_t last_stamp = 0;
   bool is_needless = false;  // All in it is older than what was asked for: not read.
@@ -85,7 +87,8 @@ struct LogReading {
 };
 
 // `ring` as it was taken up, before a LogWriter works on it; null: there is none any more. `values` may be
-// null where the memory is gone. `on_record` gets inline records (value in memory until it returns).
+// null where the memory is gone. `on_record` gets inline records (value in memory until it returns), and no
+// kGroup; kPrepared, kDecided and kSettled as they are (log_parts.h).
 [[nodiscard]] Reported<LogReading> read_log(Disk& disk, const LogId& log, const Ring* ring,
                                             ValueSource* values, const LogReadOptions& options,
                                             const std::function<void(const Record&)>& on_record);

@@ -9,6 +9,7 @@
 
 #include "refract/base/check.h"
 #include "refract/base/hash.h"
+#include "refract/storage/group.h"
 #include "refract/storage/record.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -36,7 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     REFRACT_CHECK(record.key.empty());
     return 0;
   }
-  REFRACT_CHECK(!record.key.empty() && record.value_bytes <= kRecordValueBytesMax);
+  const bool is_group = storage::is_group(record.kind);
+  REFRACT_CHECK(record.key.empty() != has_key(record.kind) && record.value_bytes <= kRecordValueBytesMax);
   const std::byte* const end = bytes.data() + bytes.size();
   REFRACT_CHECK(record.key.data() + record.key.size() <= end);
   REFRACT_CHECK(record.value.empty() || record.value.data() + record.value.size() <= end);
@@ -44,5 +46,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   encode_record(record, kKeyOfLog, again.data());
   Record back;
   REFRACT_CHECK(decode_record(again, position, kKeyOfLog, back) == RecordFault::kNone);
+  if (!is_group) return 0;
+  uint64_t last_stamp = record.stamp;
+  GroupReader changes(record);
+  while (const auto change = changes.next()) {
+    REFRACT_CHECK(change->stamp > last_stamp && !change->key.empty());
+    REFRACT_CHECK(change->key.data() >= record.value.data() &&
+                  change->value.data() + change->value.size() <= end);
+    last_stamp = change->stamp;
+  }
+  REFRACT_CHECK(changes.is_complete() && last_stamp == last_stamp_of(record));
   return 0;
 }

@@ -138,7 +138,7 @@ Reported<> LogWriter::take_run(uint64_t appended) {
           .first_position = to.log_position, .previous_end = to.log_position, .first_stamp = header.stamp};
       if (Reported<> begun = next_segment(next, bytes); !begun) return begun;
     }
-    highest_stamp_ = std::max(highest_stamp_, header.stamp);
+    highest_stamp_ = std::max(highest_stamp_, last_stamp_of(header));
     const uint64_t stored = stored_bytes(header.form, header.key_bytes, header.value_bytes);
     const bool is_apart = header.form != RecordForm::kInline;
     if (is_apart && to.taken != from.taken) break;

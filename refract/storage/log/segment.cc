@@ -72,6 +72,7 @@ SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noex
   header.file_bytes = segment.file_bytes;
   header.hash_seed = log.hash_seed;
   header.shard_count = log.shard_count;
+  header.copies = log.copies;
   header.checksum = checksum_of(header);
   return header;
 }
@@ -139,6 +140,7 @@ Reported<std::optional<LogId>> log_id_in(Disk& disk, const std::string& name) {
   return LogId{.store = header.store,
                .shard = header.shard,
                .shard_count = static_cast<uint32_t>(header.shard_count),
+               .copies = static_cast<uint32_t>(header.copies),
                .hash_seed = header.hash_seed};
 }
 

@@ -46,12 +46,14 @@ struct SegmentHeader {
   // stamp (of the snapshot that the log begins behind, or of the last change before) and first_stamp. 0: not
   // said.
   uint64_t behind_stamp;
-  uint64_t reserved[51];
+  uint64_t copies;  // As hash_seed.
+  uint64_t reserved[50];
   uint64_t checksum;  // XXH3 over all before.
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes && std::is_trivially_copyable_v<SegmentHeader>);
 static_assert(std::has_unique_object_representations_v<SegmentHeader>);
-static_assert(offsetof(SegmentHeader, first_position) == 32 && offsetof(SegmentHeader, checksum) == 504);
+static_assert(offsetof(SegmentHeader, first_position) == 32 && offsetof(SegmentHeader, copies) == 96 &&
+              offsetof(SegmentHeader, checksum) == 504);
 
 // Whose log it is.
 struct LogId {
@@ -59,6 +61,7 @@ struct LogId {
   uint32_t shard = 0;
   // What a segment's header notes besides; 0: not known. They tell no two logs apart.
   uint32_t shard_count = 0;
+  uint32_t copies = 0;  // Means nothing while shard_count is not known.
   uint64_t hash_seed = 0;
 };
 

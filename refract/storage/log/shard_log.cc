@@ -137,6 +137,17 @@ uint64_t ShardLog::needless_references() const noexcept {
 }
 
 ShardLog::Room ShardLog::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
+  const RecordForm form = is_reference(value_bytes) ? RecordForm::kReference : RecordForm::kInline;
+  return room_for_stored(form, stored_bytes(form, key_bytes, value_bytes));
+}
+
+// More than a part of the ring might never fit beside what is appended meanwhile.
+ShardLog::Room ShardLog::room_for_group(uint64_t changes, uint64_t bytes) const noexcept {
+  const uint64_t stored = group_bytes_max(changes, bytes);
+  return stored > ring_->bytes() / 4 ? Room::kTooLarge : room_for_stored(RecordForm::kInline, stored);
+}
+
+ShardLog::Room ShardLog::room_for_stored(RecordForm form, uint64_t stored) const noexcept {
   const LogState state = writer_->state();
   if (state == LogState::kFailed) return Room::kFailed;
   if (!writer_->has_begun()) return Room::kNoSpace;
@@ -146,13 +157,12 @@ ShardLog::Room ShardLog::room_for(uint64_t key_bytes, uint64_t value_bytes) cons
   // order.
   const bool has_large = references_begin_ + needless_references() != references_end_;
   if (is_stalled && (has_large || spec_.options.durability == Durability::kAlways)) return Room::kNoSpace;
-  const RecordForm form = is_reference(value_bytes) ? RecordForm::kReference : RecordForm::kInline;
   if (form == RecordForm::kReference) {
     const uint64_t pending = references_end_ - references_begin_;
     if (is_stalled) return Room::kNoSpace;
     if (pending == kReferencesMax && needless_references() == 0) return Room::kLater;
   }
-  if (ring_->has_room(stored_bytes(form, key_bytes, value_bytes))) return Room::kYes;
+  if (ring_->has_room(stored)) return Room::kYes;
   return is_stalled ? Room::kNoSpace : Room::kLater;
 }
 
@@ -179,6 +189,25 @@ void ShardLog::append(const Change& change) noexcept {
   REFRACT_CHECK(references_end_ - references_begin_ < kReferencesMax);
   references_[references_end_++ % kReferencesMax] = {change.buffer, ring_->log_end()};
   writer_->hurry(ring_->appended());
+}
+
+void ShardLog::append_group(uint64_t number, std::span<const Record> changes,
+                            const GroupRole& role) noexcept {
+  references_begin_ += needless_references();
+  ring_->append_group(
+      {.position = ring_->log_end(), .number = number, .synced_position = writer_->synced(), .role = role},
+      changes);
+}
+
+void ShardLog::append_settled(uint64_t stamp, const GroupRole& of, bool has_happened) noexcept {
+  references_begin_ += needless_references();
+  ring_->append({.kind = RecordKind::kSettled,
+                 .position = ring_->log_end(),
+                 .stamp = stamp,
+                 .synced_position = writer_->synced(),
+                 .client = of.place,
+                 .sequence = of.number,
+                 .has_happened = has_happened});
 }
 
 uint64_t ShardLog::confirmed() const noexcept {

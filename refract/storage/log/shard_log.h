@@ -11,6 +11,7 @@
 //
 // Positions count bytes of the log (record.h). Small changes are copied into the ring. A value of
 // reference_bytes or more stays where it is, and its buffer must not be reused while needed_until() says so.
+// Several changes that take effect together are a group: they come back together, or none does.
 //
 // Threads: the shard's, but for what says otherwise. append() and everything near it does not block, does not
 // allocate, and calls the system only to wake a sleeping thread.
@@ -25,6 +26,7 @@
 #include <string>
 
 #include "refract/base/report.h"
+#include "refract/storage/group.h"
 #include "refract/storage/log/log_reader.h"
 #include "refract/storage/log/log_thread.h"
 #include "refract/storage/log/log_writer.h"
@@ -60,9 +62,10 @@ class ShardLog {
   };
   enum class Room : uint8_t {
     kYes,
-    kLater,    // The log has to get on first; want_progress() tells when it has.
-    kNoSpace,  // Likewise, but the disk is full, and that may take long.
-    kFailed,   // Not before restart().
+    kLater,     // The log has to get on first; want_progress() tells when it has.
+    kNoSpace,   // Likewise, but the disk is full, and that may take long.
+    kFailed,    // Not before restart().
+    kTooLarge,  // Never: room_for_group() alone.
   };
 
   struct Progress {
@@ -82,7 +85,7 @@ class ShardLog {
 
   // The ring holds what counts.
   [[nodiscard]] bool has_ring() const noexcept { return has_ring_; }
-  // The change that was appended last, as it stands in the ring; nothing where none is known.
+  // The change, or the group, that was appended last, as it stands in the ring; nothing where none is known.
   [[nodiscard]] std::optional<Record> last_record() const noexcept;
   // See read_log(). REQUIRES: begin() has not been called.
   [[nodiscard]] Reported<LogReading> read(const LogReadOptions& options,
@@ -103,6 +106,14 @@ class ShardLog {
   [[nodiscard]] Room room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept;
   // REQUIRES: room_for() said kYes since the last append.
   void append(const Change& change) noexcept;
+  // For a group (group.h) of so many changes, whose keys and values together have so many bytes. Values are
+  // never apart here; so a quarter of the ring is the most.
+  [[nodiscard]] Room room_for_group(uint64_t changes, uint64_t bytes) const noexcept;
+  // All of them, or after any death none. `number` is below their stamps and above all before. REQUIRES:
+  // room_for_group() said kYes since the last append; what encode_group() asks for.
+  void append_group(uint64_t number, std::span<const Record> changes, const GroupRole& role = {}) noexcept;
+  // A kSettled of this name. REQUIRES: room_for(0, 0) said kYes since the last append.
+  void append_settled(uint64_t stamp, const GroupRole& of, bool has_happened) noexcept;
   // Where the last change ends.
   [[nodiscard]] uint64_t appended() const noexcept { return ring_->log_end(); }
   // Changes that end here or before may be acknowledged. Does not grow any more once the log has failed.
@@ -152,6 +163,7 @@ class ShardLog {
   [[nodiscard]] bool is_reference(uint64_t value_bytes) const noexcept {
     return value_bytes >= spec_.reference_bytes;
   }
+  [[nodiscard]] Room room_for_stored(RecordForm form, uint64_t stored) const noexcept;
   [[nodiscard]] uint64_t needless_references() const noexcept;
   void collect_references() noexcept;
 

@@ -119,14 +119,27 @@ bool Ring::find_end() noexcept {
   return true;
 }
 
+std::byte* Ring::begin_append() noexcept {
+  publish_u64(&header_->last, appended_);  // (L2)
+  return data_ + appended_ % bytes_;
+}
+
+void Ring::publish_appended(uint64_t stored, uint64_t log_bytes) noexcept {
+  appended_ += stored;
+  log_end_ += log_bytes;
+  publish_u64(&header_->appended, appended_);  // (L1)
+}
+
 void Ring::append(const Record& record) noexcept {
   REFRACT_DCHECK(record.position == log_end_);
-  std::byte* const place = data_ + appended_ % bytes_;
-  publish_u64(&header_->last, appended_);  // (L2)
-  const uint64_t bytes = encode_record(record, key_of_log_, place);
-  appended_ += bytes;
-  log_end_ += log_bytes(record.key.size(), record.value_bytes);
-  publish_u64(&header_->appended, appended_);  // (L1)
+  const uint64_t bytes = encode_record(record, key_of_log_, begin_append());
+  publish_appended(bytes, log_bytes(record.key.size(), record.value_bytes));
+}
+
+void Ring::append_group(const GroupPlace& group, std::span<const Record> changes) noexcept {
+  REFRACT_DCHECK(group.position == log_end_);
+  const uint64_t bytes = encode_group(group, changes, key_of_log_, begin_append());
+  publish_appended(bytes, bytes);
 }
 
 std::optional<Record> Ring::last_record() const noexcept {

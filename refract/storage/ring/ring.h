@@ -9,7 +9,7 @@
 //   (L1) A record is whole before `appended` is published, and stays as it is until `taken` has passed it.
 //   (L2) Where the last record begins is stored before `appended`: so a process that finds the ring after a
 //        crash knows the last record, or knows that none was published since the one before had been dealt
-//        with.
+//        with. A group (group.h) is one record, so all of it is published by that one store.
 //   (L3) `taken` and the log position that goes with it change together: two marks, used in turn, and a word
 //        that says which one counts.
 //   (L4) The file's `taken` is stored before the room is given back to the shard.
@@ -30,6 +30,7 @@
 #include "refract/base/boot_id.h"
 #include "refract/base/report.h"
 #include "refract/memory/remote_visible.h"
+#include "refract/storage/group.h"
 #include "refract/storage/record.h"
 
 namespace refract::storage {
@@ -119,6 +120,9 @@ class Ring {
   // Copies the record behind the last one; its position must be log_end(). REQUIRES: has_room() for its
   // stored_bytes.
   void append(const Record& record) noexcept;
+  // Likewise all of these, as one record. REQUIRES: has_room() for their group_bytes(); what encode_group()
+  // asks for.
+  void append_group(const GroupPlace& group, std::span<const Record> changes) noexcept;
   // Where the next record will begin, in the log and in the ring.
   [[nodiscard]] uint64_t log_end() const noexcept { return log_end_; }
   [[nodiscard]] uint64_t appended() const noexcept { return appended_; }
@@ -152,6 +156,8 @@ class Ring {
   // Reads what stands between `taken` and `appended`; false: not all of it are records.
   [[nodiscard]] bool find_end() noexcept;
   void unmap() noexcept;
+  [[nodiscard]] std::byte* begin_append() noexcept;
+  void publish_appended(uint64_t stored, uint64_t log_bytes) noexcept;
 
   RingHeader* header_ = nullptr;  // Followed by the records, and these a second time.
   std::byte* data_ = nullptr;

@@ -149,8 +149,8 @@ TEST_F(RingFiles, in_use_are_refused_with_a_sentence_when_they_are_not_what_the_
   other.store[1] = std::byte{1};
   expect_refused(other, Code::kCorrupt, "another one");
   write_at(offsetof(RingHeader, version), 9);
-  expect_refused(kOurs, Code::kUnsupported, "has version 9 of the ring; this program knows 2");
-  write_at(offsetof(RingHeader, version), 2);
+  expect_refused(kOurs, Code::kUnsupported, "has version 9 of the ring; this program knows 3");
+  write_at(offsetof(RingHeader, version), 3);
   write_at(offsetof(RingHeader, number), 1);
   expect_refused(kOurs, Code::kCorrupt, "damaged");
   {

@@ -33,12 +33,17 @@ extern const uint32_t kSnapshotVersion;                                      // 
 inline constexpr uint64_t kSnapshotPayloadMax = kMiB;
 // A block's kind: of a store that is named, its name, then what is its own. Other kinds are the first row's.
 inline constexpr uint64_t kSnapshotHosted = 3;
+// Of the first row, in front of all others: transactions over several shards that this one has decided and
+// another one may ask for, and what it has prepared (log_parts.h).
+inline constexpr uint64_t kSnapshotDecided = 4;
+inline constexpr uint64_t kSnapshotPrepared = 5;
 
 // What a snapshot is of. The numbers are what the file's header says.
 struct SnapshotFacts {
   StoreId store{};
   uint32_t shard_index = 0;
   uint32_t shard_count = 1;
+  uint32_t copies = 0;  // kv.copies of the store.
   uint64_t hash_seed = 0;
   uint64_t stamp = 0;        // All changes with lower stamps are in it, none with higher ones.
   uint64_t wall_ns = 0;      // The store's time at that moment.
@@ -51,7 +56,7 @@ struct SnapshotHeader {
   uint32_t shard_index;
   StoreId store;
   uint32_t shard_count;
-  uint32_t reserved_word;
+  uint32_t copies;
   uint64_t hash_seed;
   uint64_t stamp;
   uint64_t wall_ns;

@@ -22,6 +22,7 @@ namespace {
 const SnapshotFacts kFacts{.store = {std::byte{7}},
                            .shard_index = 3,
                            .shard_count = 4,
+                           .copies = 1,
                            .hash_seed = 42,
                            .stamp = 1'234,
                            .wall_ns = 1'700'000'000'000'000'000,
@@ -83,6 +84,7 @@ TEST(SnapshotFile, gives_back_what_was_written) {
   EXPECT_TRUE((*reader)->verify());
   EXPECT_EQ((*reader)->facts().stamp, kFacts.stamp);
   EXPECT_EQ((*reader)->facts().store, kFacts.store);
+  EXPECT_EQ((*reader)->facts().copies, kFacts.copies);
   EXPECT_EQ((*reader)->facts().entries_max, kFacts.entries_max);
   EXPECT_EQ((*reader)->totals().entries, 15U);
 }
@@ -148,14 +150,14 @@ TEST(SnapshotFile, another_version_is_refused_with_a_sentence) {
   std::vector<std::byte> bytes = disk.bytes_of(kName);
   SnapshotHeader header{};
   std::memcpy(&header, bytes.data(), sizeof(header));
-  header.version = 2;
+  header.version = 9;
   header.checksum = XXH3_64bits_withSeed(&header, sizeof(header) - 8, 0);
   std::memcpy(bytes.data(), &header, sizeof(header));
   disk.replace(kName, bytes);
   const auto reader = SnapshotReader::open(disk, kName);
   ASSERT_FALSE(reader);
   EXPECT_EQ(reader.error().code, Code::kUnsupported);
-  EXPECT_NE(reader.error().what.find("version 2"), std::string::npos);
+  EXPECT_NE(reader.error().what.find("version 9, this program reads version 2"), std::string::npos);
 }
 
 TEST(SnapshotFile, salvage_hands_out_the_blocks_that_are_sound) {

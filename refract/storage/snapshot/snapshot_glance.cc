@@ -47,6 +47,7 @@ Reported<SnapshotGlance> glance_at_snapshot(Disk& disk, std::string_view name) {
   return SnapshotGlance{.facts = {.store = header->store,
                                   .shard_index = header->shard_index,
                                   .shard_count = header->shard_count,
+                                  .copies = header->copies,
                                   .hash_seed = header->hash_seed,
                                   .stamp = header->stamp,
                                   .wall_ns = header->wall_ns,

@@ -108,6 +108,7 @@ Reported<> SnapshotReader::read_header(File& file) {
   facts_ = {.store = header.store,
             .shard_index = header.shard_index,
             .shard_count = header.shard_count,
+            .copies = header.copies,
             .hash_seed = header.hash_seed,
             .stamp = header.stamp,
             .wall_ns = header.wall_ns,

@@ -51,6 +51,30 @@ class IdentityTest : public testing::Test {
   Served::Peer peer = served.connect();
 };
 
+TEST_F(IdentityTest, a_repeated_batch_is_executed_once_and_told_what_it_made) {
+  std::vector<RpcBatchWrite> writes(3);
+  writes[0] = {.key = bytes_of("a"), .kind = WriteKind::kPut, .value = bytes_of("1")};
+  writes[1] = {.key = bytes_of("n"), .kind = WriteKind::kAdd, .addend = 2};
+  writes[2] = {.key = bytes_of("b"), .kind = WriteKind::kPut, .value = bytes_of("1")};
+  RpcBatch batch{.conditions = {}, .writes = writes};
+  const auto change = [&](const RpcAttempt& attempt) {
+    return served.wait(peer.client->change(batch, 0, attempt)).code();
+  };
+  ASSERT_EQ(change(first(1)), Code::kOk);
+  const std::vector<RpcBatchWrite> made = writes;
+  // What carries the identity is written again.
+  ASSERT_TRUE(put("a", "other", {}));
+  ASSERT_EQ(change(again(1)), Code::kOk);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(writes[i].version, made[i].version);
+  EXPECT_EQ(writes[1].sum, 2);
+  ASSERT_TRUE(put("n", "70", {}));
+  ASSERT_EQ(change(again(1)), Code::kOk);
+  EXPECT_EQ(writes[1].version, 0U) << "the sum is known no more";
+  EXPECT_EQ(writes[2].version, made[2].version);
+  EXPECT_EQ(get("a"), "other");
+  EXPECT_EQ(get("n"), "70");
+}
+
 TEST_F(IdentityTest, a_repeated_write_gets_the_first_ones_outcome) {
   // Small, in pieces, through a window.
   for (const size_t bytes : {size_t{10}, size_t{3'000}, size_t{10'000}}) {

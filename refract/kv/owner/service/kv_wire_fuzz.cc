@@ -29,6 +29,15 @@ uint64_t handle_in(wire::Method method, std::string_view reply, uint64_t otherwi
   return got && got->view != 0 ? got->view : otherwise;
 }
 
+// What transactions may be called from now on; or, as before.
+wire::NameRequest name_in(wire::Method method, Code code, std::string_view reply,
+                          wire::NameRequest otherwise) {
+  std::span<const std::byte> bytes = test::bytes_of(reply);
+  if (static_cast<uint16_t>(method) != wire::kTransactionMethodsBegin || code != Code::kOk) return otherwise;
+  const auto word = wire::take<wire::GivenWord>(bytes);
+  return word ? wire::NameRequest{.place = word->place, .number = word->first} : otherwise;
+}
+
 // Of a write that says it was sent before under an identity the owner may have forgotten.
 bool may_be_unknowable(wire::Method method, std::span<const std::byte> body) {
   if (method == wire::Method::kPutCommit) return true;
@@ -101,6 +110,7 @@ void serve(World world, std::span<const std::byte> input) {
         peer.client->put_and_wait(test::bytes_of("big"), test::bytes_of(test::patterned(5000))).has_value());
   }
   uint64_t latest = 0;
+  wire::NameRequest name{};
   while (input.size() >= 3) {
     const auto method = static_cast<wire::Method>(input[0]);
     const size_t wanted = static_cast<size_t>(input[1]) | static_cast<size_t>(input[2]) << 8;
@@ -112,8 +122,13 @@ void serve(World world, std::span<const std::byte> input) {
     if (method >= wire::Method::kPutPiece && method <= wire::Method::kViewClose && first && first->id == 1) {
       std::memcpy(body.data(), &latest, sizeof(latest));
     }
+    const bool names_transaction = static_cast<uint16_t>(method) > wire::kTransactionMethodsBegin;
+    if (names_transaction && first && first->id == 1 && body.size() >= sizeof(name)) {
+      std::memcpy(body.data(), &name, sizeof(name));
+    }
     std::string reply;
     const Code code = served.call(peer, method, body, &reply);
+    name = name_in(method, code, reply, name);
     REFRACT_CHECK(code != Code::kUnavailable && code != Code::kCorrupt);
     REFRACT_CHECK(code != Code::kIndeterminate || may_be_unknowable(method, body));
     if (code == Code::kOk) latest = handle_in(method, reply, latest);

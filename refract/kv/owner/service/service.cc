@@ -7,16 +7,11 @@
 #include "refract/base/check.h"
 #include "refract/base/units.h"
 #include "refract/kv/layout/many_wire.h"
-#include "refract/kv/layout/routing.h"
 
 namespace refract::kv {
 namespace {
 
 using wire::Method;
-
-uint64_t moment_after(uint64_t now_ns, uint64_t ns) noexcept {
-  return ns > kForever_ns - now_ns ? kForever_ns : now_ns + ns;
-}
 
 // The call's handle, where that is all there is.
 uint64_t only_handle(std::span<const std::byte> body) noexcept {
@@ -50,11 +45,12 @@ void TableService::session_opened(rpc::SessionId session) noexcept {
     return;
   }
   const fabric::Capabilities* can = server_->capabilities(session);
-  sessions_.emplace(session.bits, std::make_unique<Open>(parts_, bytes, *can, upload_bytes_, outcomes_));
+  sessions_.emplace(session.bits,
+                    std::make_unique<Open>(parts_, bytes, *can, upload_bytes_, staged_bytes_, outcomes_));
 }
 
 void TableService::session_closed(rpc::SessionId session) noexcept {
-  if (const Open* open = find(session)) waiting_scans_ -= open->scans.size();
+  if (Open* open = find(session)) waiting_scans_ -= open->scans.size();
   // Before the drafts go: the channel has closed, so nothing lands in them any more.
   fetcher_.end(session);
   found_ = nullptr;
@@ -68,8 +64,8 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   });
 }
 
-bool TableService::is_ours(uint64_t hash) const noexcept {
-  return parts_.shard_count == 1 || shard_of(hash, parts_.shard_count) == parts_.shard_index;
+bool TableService::is_ours(const Table::HashedKey& key) const noexcept {
+  return parts_.routing.shards == 1 || parts_.routing.shard_of(key.bytes, key.hash) == parts_.shard_index;
 }
 
 TableService::Open* TableService::find(rpc::SessionId session) noexcept {
@@ -84,6 +80,7 @@ TableService::Open* TableService::find(rpc::SessionId session) noexcept {
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
   look_at_uses(calls.size());
   if (calls.size() != 1 || !put_alone(calls.front())) handle_in_groups(calls);
+  look_after_held();
   look_after_memory();
   look_after_time();
 }
@@ -101,7 +98,7 @@ bool TableService::put_alone(const rpc::IncomingCall& call) noexcept {
   if (find(call.from.session) == nullptr) return false;
   arena_.clear();
   const Table::HashedKey key = parts_.table.hashed(arena_.copy(wire::take_bytes(body, ref.key_bytes)));
-  if (!is_ours(key.hash)) [[unlikely]]
+  if (!is_ours(key)) [[unlikely]]
     return false;
   const Result<uint64_t> version = parts_.table.put(key, body, {});
   if (!version) [[unlikely]]
@@ -144,7 +141,7 @@ void TableService::prepare(const rpc::IncomingCall& call, Prepared& prepared) no
   Table::HashedKey& key = prepared.keyed.key;
   if (key.bytes.empty()) return;
   key.hash = parts_.table.hash(key.bytes);
-  if (!is_ours(key.hash)) [[unlikely]] {
+  if (!is_ours(key)) [[unlikely]] {
     prepared.code = prepared.code == Code::kOk ? Code::kWrongShard : prepared.code;
   }
   parts_.table.prefetch_bucket(key.hash);
@@ -186,6 +183,10 @@ void TableService::execute(const Prepared& prepared) noexcept {
       return view_close(from, session, body);
     case Method::kStageKey:
       return answer(from, Code::kOk);
+    case Method::kBatch:
+      return batch(from, session, body);
+    case Method::kBatchPiece:
+      return answer(from, session.batch.add(body));
     default:
       return is_keyed(prepared.method) ? execute_keyed(prepared) : answer(from, Code::kUnsupported);
   }

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves a table to remote callers: decodes, checks, executes and answers the calls of wire.h.
+// Serves a table to remote callers: decodes, checks, executes and answers the calls of wire.h, in groups
+// whose cache misses overlap. A call that is refused for its form (kMalformed, kInvalidArgument, kTooLarge)
+// has changed nothing. A write that finds the memory full while the node can still grow, or its key held by a
+// transaction, waits, unanswered; beyond a bounded number of them the answer is kOverloaded. What a session
+// holds open is released when it ends.
 //
-// Calls come in batches and are worked on in stages, so that the cache misses of a batch overlap. A call that
-// is refused for its form (kMalformed, kInvalidArgument, kTooLarge) has changed nothing. A write that finds
-// the memory full while the node can still grow waits, unanswered, until on_memory_added() or
-// on_growth_refused(); beyond a bounded number of them the answer is kOverloaded. What a session holds open
-// is released when it ends.
-//
-// Where the table has a log, a write's answer, whatever it says, is given when the log has confirmed all that
-// was appended up to then; reads never wait. A write for which the log has no room waits as others do for
-// memory, until on_log_progress() (docs/design/025-log.md).
+// Where the table has a log, a write's answer is given when the log has confirmed all that was appended up to
+// then; reads never wait. A write for which the log has no room waits, too (docs/design/025-log.md).
 //
 // A write with an identity is executed at most once, however often it is sent; where it cannot be known
-// whether it has been, the answer is kIndeterminate (docs/design/012-request-identity.md).
+// whether it has been, the answer is kIndeterminate (page 012). No session can make another wait for more
+// than a group of its small calls: pages of scans are worked on one a turn, in turns (page 013).
 //
-// No session can make another wait for more than a batch of its small calls: pages of scans, which take long,
-// are worked on one a turn, the sessions taking turns (docs/design/013-overload.md).
-//
-// Buffers that were replaced, by calls or by chains, are reusable soon after the last one, by a timer that
-// ends with them; only what clients have pinned stays. While there are entries with a time to live, a timer
-// removes the expired ones, in small steps, going round in Parts::sweep_round_ns while one is due.
+// Timers give back buffers that were replaced, and remove expired entries, in small steps.
 //
 // Threads: only the shard that owns the table.
 #pragma once
@@ -34,7 +27,9 @@
 #include <vector>
 
 #include "refract/base/units.h"
+#include "refract/kv/layout/batch_wire.h"
 #include "refract/kv/layout/many_wire.h"
+#include "refract/kv/layout/routing.h"
 #include "refract/kv/layout/wire.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/held_answers.h"
@@ -43,6 +38,7 @@
 #include "refract/kv/owner/service/pull_fetcher.h"
 #include "refract/kv/owner/service/service_writes.h"
 #include "refract/kv/owner/service/session_state.h"
+#include "refract/kv/owner/service/staged_body.h"
 #include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/rpc/server.h"
@@ -51,7 +47,12 @@
 
 namespace refract::kv {
 
-class TableService final : public rpc::Service, public ChainUpkeep, private PullFetcher::Taker {
+class BatchCall;
+
+class TableService final : public rpc::Service,
+                           public ChainUpkeep,
+                           public PartUpkeep,
+                           private PullFetcher::Taker {
  public:
   // All outlive the service. `pins` must be among the sources that the heap asks (pin_sources.h). The shard's
   // clock is the table's.
@@ -63,9 +64,9 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
     GrowthSource& growth;
     runtime::Shard& shard;
     uint64_t sweep_round_ns = 60 * kSecond_ns;  // In which the whole table is searched for expired entries.
-    // Which keys are this table's: routing.h. Others are answered with kWrongShard.
+    // Which keys are this table's. Others are answered with kWrongShard.
     uint32_t shard_index = 0;
-    uint32_t shard_count = 1;
+    KeyRouting routing{};
     WindowSource* windows = nullptr;  // Null: values travel in messages only.
     // Of the values that all sessions together have begun and not committed; one alone may be larger.
     uint64_t upload_bytes_max = kGiB;
@@ -74,66 +75,56 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   };
   explicit TableService(const Parts& parts);
   ~TableService() override;
-
-  // What carries the answers. Before the first session; null: no call is answered any more.
+  // Before the first session; null: no call is answered any more.
   void answer_through(rpc::Server* server) noexcept {
     server_ = server;
     fetcher_.reach_through(server);
   }
-
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override;
   void session_opened(rpc::SessionId session) noexcept override;
   void session_closed(rpc::SessionId session) noexcept override;
-
   // The node has given the heap more memory: writes that waited continue.
   void on_memory_added() noexcept;
-  // The node has been refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
+  // It was refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
-
+  void on_settled() noexcept override;
+  [[nodiscard]] Code on_turn(Code code, uint64_t bytes) noexcept override;
   // The log has advanced, or has failed: continues with what waited. Returns how much there was to do.
   size_t on_log_progress() noexcept;
 
   void on_chain_retired() noexcept override;
   [[nodiscard]] bool keeps_reply(const rpc::Responder& to,
                                  std::span<const std::byte> reply) noexcept override;
-
-  // One step of removing expired entries; returns how many. The service's own timer calls it too.
+  // One step of removing expired entries; returns how many.
   uint64_t sweep_some();
-
   [[nodiscard]] wire::StatReply stat() const noexcept;
-  struct LogStats {
-    uint64_t held_answers = 0;     // Now, of writes that the log has not confirmed.
-    uint64_t waiting_writes = 0;   // Now, for room in the log.
-    uint64_t held_back_bytes = 0;  // Now, of buffers that are replaced, and that the log has still to read.
-    uint64_t indeterminate = 0;    // Answers, because the log failed before it confirmed a write.
-    uint64_t read_only = 0;        // Writes refused because it cannot be written.
-  };
+  using LogStats = writes::LogStats;
   [[nodiscard]] LogStats log_stats() const noexcept;
-  // Of values that were READ from their clients' memory.
   [[nodiscard]] const PullFetcher& pulls() const noexcept { return fetcher_; }
 
  private:
   static constexpr size_t kGroup = 16;  // Worked on at once: more would only evict what was prefetched.
-
   struct PendingScan {
     rpc::Responder from;
     wire::ScanRequest request{};
   };
   struct Open {
     Open(const Parts& parts, size_t payload_bytes, const fabric::Capabilities& can,
-         uint64_t& all_upload_bytes, Outcomes& outcomes) noexcept
+         uint64_t& all_upload_bytes, uint64_t& all_staged_bytes, Outcomes& outcomes) noexcept
         : state(parts.table, parts.pins, can.one_sided_bytes_min > 0 ? parts.windows : nullptr,
                 all_upload_bytes, outcomes),
           payload_bytes_max(payload_bytes),
           one_sided_bytes_min(can.one_sided_bytes_min),
           pull_region_min(writes::pull_region_min_of(can)),
-          opened_ns(parts.shard.now_ns()) {}
+          opened_ns(parts.shard.now_ns()),
+          batch(all_staged_bytes) {}
     SessionState state;
     size_t payload_bytes_max;      // Of an answer.
     uint32_t one_sided_bytes_min;  // As the session's channel says, likewise below.
     uint32_t pull_region_min;      // Values may be READ in the client's regions from here on.
     uint64_t opened_ns;
     std::deque<PendingScan> scans;
+    StagedBody batch;  // Of the next one.
   };
   struct Prepared {
     const rpc::IncomingCall* call = nullptr;
@@ -144,9 +135,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   };
   using Write = writes::Write;
   using Written = writes::Written;
-
   [[nodiscard]] Open* find(rpc::SessionId session) noexcept;
-  [[nodiscard]] bool is_ours(uint64_t hash) const noexcept;
+  [[nodiscard]] bool is_ours(const Table::HashedKey& key) const noexcept;
   [[nodiscard]] bool put_alone(const rpc::IncomingCall& call) noexcept;
   void handle_in_groups(std::span<const rpc::IncomingCall> calls) noexcept;
   void prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept;
@@ -160,7 +150,6 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   void answer(const rpc::Responder& to, const Reply& reply, std::span<const std::byte> tail = {}) noexcept {
     answer(to, Code::kOk, std::as_bytes(std::span(&reply, 1)), tail);
   }
-  // Whatever tells of changes, as an outcome does even if it is a refusal.
   void answer_when_confirmed(const rpc::Responder& to, Code code,
                              std::span<const std::byte> head = {}) noexcept;
   template <typename Reply>
@@ -183,7 +172,6 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   [[nodiscard]] Result<Written> commit(Open& session, uint64_t upload_id);
   [[nodiscard]] static writes::Repetition attempt_of(const Open& session,
                                                      const wire::Identity& identity) noexcept;
-  // The answer to a write that is not to be executed, or not again.
   [[nodiscard]] std::optional<Result<uint64_t>> settled(const Write& write);
   void remember(const Open& session, RequestId request, const Result<uint64_t>& result);
   void put_piece(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
@@ -198,12 +186,19 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   void scan_page(const rpc::Responder& to, Open& session, const wire::ScanRequest& request);
   [[nodiscard]] runtime::Task<> work_on_scans();
   void ping(const rpc::Responder& to, std::span<const std::byte> body);
+  [[nodiscard]] bool asks_for_room(uint64_t bytes) noexcept;
+  void batch(const rpc::Responder& to, Open& session, std::span<const std::byte> body);
+  void batch_or_wait(writes::WaitingBatch& asked, Open& session);
+  [[nodiscard]] Code execute(const Open& session, const wire::Identity& identity, BatchCall& call);
+  [[nodiscard]] std::optional<Code> settled(BatchCall& call, const writes::Repetition& attempt);
+  void answer_batch(const rpc::Responder& to, Open& session, const BatchCall& call, Code code);
 
   [[nodiscard]] bool may_wait(const Write& write, Code code) const noexcept;
   [[nodiscard]] Code wait(const rpc::Responder& from, const Write& write, Code why);
   void retry_waiting() noexcept;
   void look_after_memory() noexcept;
   void look_after_time() noexcept;
+  void look_after_held() noexcept;
   void sweep_while_needed() noexcept;
   [[nodiscard]] runtime::Task<> sweep_rounds();
   void evict_while_needed() noexcept;
@@ -216,7 +211,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   rpc::Server* server_ = nullptr;
   uint64_t upload_bytes_ = 0;  // Of all sessions, which count them.
   uint64_t started_ns_;
-  Outcomes outcomes_;  // Before the sessions, whose uploads it watches.
+  Outcomes outcomes_;          // Before the sessions, whose uploads it watches.
+  uint64_t staged_bytes_ = 0;  // Of batches of all sessions, which count them.
   std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
   rpc::SessionId found_id_;  // Of the last one that was asked for: calls come in groups of one session.
   Open* found_ = nullptr;
@@ -227,6 +223,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   std::array<Table::Sought, wire::kKeysPerCall> sought_;
   std::deque<writes::Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
+  writes::WaitingBatches waiting_batches_;
+  uint64_t ended_seen_ = 0;  // Parts of transactions over several shards.
   HeldAnswers held_answers_;
   uint64_t failed_by_log_ = 0;
   uint64_t read_only_ = 0;
@@ -245,6 +243,8 @@ class TableService final : public rpc::Service, public ChainUpkeep, private Pull
   uint64_t overloaded_ = 0;
   uint64_t repeated_ = 0;
   uint64_t indeterminate_ = 0;
+  uint64_t batches_ = 0;
+  uint64_t batches_refused_ = 0;
 };
 
 }  // namespace refract::kv

@@ -2,6 +2,7 @@
 // Answers that wait for the log, and what continues when it has advanced: docs/design/025-log.md.
 #include <algorithm>
 
+#include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/service/service.h"
 
 namespace refract::kv {
@@ -59,7 +60,8 @@ bool TableService::may_wait(const Write& write, Code code) const noexcept {
   if (code == Code::kNoSpace) return true;
   const bool begins =
       write.method == Method::kPutBegin || (write.method == Method::kPutPulled && write.upload == 0);
-  return code == Code::kOverloaded && !begins && parts_.table.log() != nullptr;
+  const bool may_be_held = parts_.table.parts() != nullptr && parts_.table.parts()->count() != 0;
+  return code == Code::kOverloaded && !begins && (parts_.table.log() != nullptr || may_be_held);
 }
 
 size_t TableService::on_log_progress() noexcept {

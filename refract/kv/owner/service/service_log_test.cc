@@ -70,6 +70,83 @@ class ServiceLogTest : public testing::Test {
   Served::Peer peer = served.connect();
 };
 
+// A batch, and what it was told.
+struct Changing {
+  std::vector<RpcCondition> conditions = {};
+  std::vector<RpcBatchWrite> writes = {};
+  RpcBatch batch = {};
+  Code code = Code::kIndeterminate;
+  bool is_told = false;
+
+  static runtime::Task<> run(RpcClient& client, Changing& change) {
+    change.batch = {.conditions = change.conditions, .writes = change.writes};
+    const Result<> changed = co_await client.change(change.batch);
+    change.code = changed.code();
+    change.is_told = true;
+  }
+};
+
+// What is told of a table that a crash of the host could take back waits, a refusal too; what says nothing of
+// it does not.
+TEST_F(ServiceLogTest, a_batch_is_answered_when_it_is_confirmed_and_so_is_its_refusal) {
+  const auto start_change = [this](Changing& change) {
+    served.shard.spawn(Changing::run(*peer.client, change));
+    served.settle();
+  };
+  const RpcBatchWrite first{.key = bytes_of("a"), .kind = WriteKind::kPut, .value = bytes_of("text")};
+  const RpcBatchWrite second{.key = bytes_of("b"), .kind = WriteKind::kAdd, .addend = 1};
+  Changing made{.writes = {first, second}};
+  start_change(made);
+  EXPECT_EQ(get("b"), "1");
+  const auto refused = [&](ConditionKind kind, std::string_view key, std::string_view value) {
+    return Changing{.conditions = {{.key = bytes_of(key), .kind = kind, .value = bytes_of(value)}},
+                    .writes = {first, second}};
+  };
+  Changing exists = refused(ConditionKind::kAbsent, "a", "");
+  Changing differs = refused(ConditionKind::kValue, "a", "other");
+  Changing absent = refused(ConditionKind::kExists, "none", "");
+  Changing no_number{.writes = {{.key = bytes_of("a"), .kind = WriteKind::kAdd, .addend = 1}, second}};
+  Changing holds{.conditions = {{.key = bytes_of("a"), .kind = ConditionKind::kExists}}};
+  std::vector<Changing*> all{&made, &exists, &differs, &absent, &no_number, &holds};
+  for (size_t i = 1; i < all.size(); ++i) start_change(*all[i]);
+  for (const Changing* each : all) EXPECT_FALSE(each->is_told);
+  log.room = Code::kReadOnly;
+  Changing unwritten{.writes = {first, second}};
+  start_change(unwritten);
+  EXPECT_TRUE(unwritten.is_told) << "it says nothing of the table";
+  EXPECT_EQ(unwritten.code, Code::kReadOnly);
+  EXPECT_EQ(served.service.log_stats().read_only, 1U);
+  log.confirm_all();
+  EXPECT_EQ(progress(), all.size());
+  const Code codes[] = {Code::kOk,       Code::kExists,          Code::kVersionMismatch,
+                        Code::kNotFound, Code::kInvalidArgument, Code::kOk};
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_TRUE(all[i]->is_told) << i;
+    EXPECT_EQ(all[i]->code, codes[i]) << i;
+  }
+  EXPECT_EQ(made.writes[1].sum, 1);
+}
+
+TEST_F(ServiceLogTest, a_batch_that_the_log_loses_is_indeterminate_and_one_that_it_never_takes_is_refused) {
+  const RpcBatchWrite first{.key = bytes_of("a"), .kind = WriteKind::kPut, .value = bytes_of("1")};
+  const RpcBatchWrite second{.key = bytes_of("b"), .kind = WriteKind::kPut, .value = bytes_of("1")};
+  log.group_bytes_max = 10;
+  Changing large{.writes = {first, second}};
+  served.shard.spawn(Changing::run(*peer.client, large));
+  served.settle();
+  EXPECT_EQ(large.code, Code::kTooLarge);
+  EXPECT_EQ(large.batch.failed, 2U);
+  EXPECT_EQ(get("a"), "nothing");
+  log.group_bytes_max = UINT64_MAX;
+  Changing made{.writes = {first, second}};
+  served.shard.spawn(Changing::run(*peer.client, made));
+  served.settle();
+  log.failed = Code::kIndeterminate;
+  EXPECT_EQ(progress(), 1U);
+  EXPECT_TRUE(made.is_told);
+  EXPECT_EQ(made.code, Code::kIndeterminate);
+}
+
 TEST_F(ServiceLogTest, a_write_is_answered_when_it_is_confirmed_and_reads_do_not_wait) {
   Write put{.key = "key", .value = "value"};
   start(put);

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "refract/kv/layout/many_wire.h"
-#include "refract/kv/layout/routing.h"
 #include "refract/kv/owner/service/service.h"
 
 namespace refract::kv {
@@ -80,7 +79,7 @@ void TableService::get_many(const rpc::Responder& to, const Open& session, std::
   const std::span<std::byte> room = std::span(many_room_).subspan(body.size(), session.payload_bytes_max);
   ManyAnswers answers(room, asked.size());
   for (const Table::Sought& entry : asked) {
-    is_ours(entry.key.hash) ? answers.add(entry) : answers.add(Code::kWrongShard);
+    is_ours(entry.key) ? answers.add(entry) : answers.add(Code::kWrongShard);
   }
   answer(to, Code::kOk, {}, answers.bytes());
 }
@@ -116,7 +115,7 @@ void TableService::put_many(const rpc::Responder& to, std::span<const std::byte>
 
   std::array<wire::ManyVersion, wire::kKeysPerCall> versions{};
   for (size_t i = 0; i < asked.size(); ++i) {
-    if (!is_ours(asked[i].key.hash)) {
+    if (!is_ours(asked[i].key)) {
       versions[i].code = number_of(Code::kWrongShard);
       continue;
     }

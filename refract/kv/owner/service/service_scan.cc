@@ -6,6 +6,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/service/service.h"
 
 namespace refract::kv {
@@ -81,6 +82,7 @@ runtime::Task<> TableService::work_on_scans() {
 void TableService::scan_page(const rpc::Responder& to, Open& session, const wire::ScanRequest& request) {
   // The owner reads as a remote reader does; no other thread interferes, so nothing is ever repeated.
   MappedMemory memory(parts_.writer.base(), parts_.heap.end(), nullptr);
+  if (parts_.table.parts() != nullptr) memory.reach(&parts_.table.parts()->decisions());
   DirectReader<MappedMemory> reader(memory, parts_.shard.clock());
   std::vector<std::byte> page;
   wire::ScanReply reply{.next = request.cursor, .page_bytes = 0, .view = 0, .keys = 0, .reserved = 0};

@@ -37,7 +37,9 @@ wire::StatReply TableService::stat() const noexcept {
                         .deferred_replies = 0,
                         .closed_malformed = 0,
                         .closed_overrun = 0,
-                        .refused_sessions = 0};
+                        .refused_sessions = 0,
+                        .batches = batches_,
+                        .batches_refused = batches_refused_};
   for (const auto& [id, open] : sessions_) {
     reply.uploads += open->state.uploads();
     reply.views += open->state.views();

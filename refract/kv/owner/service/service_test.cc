@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/kv/layout/batch_wire.h"
 #include "refract/kv/layout/many_wire.h"
 #include "refract/kv/testing/test_service.h"
 
@@ -75,7 +76,7 @@ TEST_F(TableServiceTest, a_malformed_body_is_refused_and_changes_nothing) {
   EXPECT_EQ(call(Method::kStat, "x"), Code::kMalformed);
   EXPECT_EQ(call(static_cast<Method>(0), ""), Code::kUnsupported);
   EXPECT_EQ(call(Method::kPutPulled, ""), Code::kMalformed);
-  EXPECT_EQ(call(static_cast<Method>(18), ""), Code::kUnsupported);
+  EXPECT_EQ(call(static_cast<Method>(20), ""), Code::kUnsupported);
   EXPECT_EQ(call(static_cast<Method>(0xffff), "whatever"), Code::kUnsupported);
 
   EXPECT_EQ(call(Method::kGet, body_of(key_ref(0))), Code::kInvalidArgument);
@@ -172,6 +173,40 @@ TEST_F(TableServiceTest, random_bodies_get_clear_answers_and_damage_nothing) {
   EXPECT_EQ(served.pins.sessions.count(), 0u);
   EXPECT_TRUE(served.is_sound());
   EXPECT_GE(replies, 20'000u);
+}
+
+TEST_F(TableServiceTest, a_batch_that_lies_is_refused_and_changes_nothing) {
+  wire::BatchRequest request{.conditions = 0, .writes = 1, .staged_bytes = 0, .identity = {}};
+  wire::WriteOfBatch write{.argument = 0, .value_bytes = 1, .key_bytes = 1, .kind = 1, .reserved = 0};
+  const auto asked = [&](std::string_view behind) {
+    return call(Method::kBatch, body_of(request, body_of(write, behind)));
+  };
+  EXPECT_EQ(call(Method::kBatch, ""), Code::kMalformed);
+  EXPECT_EQ(call(Method::kBatchPiece, ""), Code::kMalformed);
+  EXPECT_EQ(asked("k"), Code::kMalformed) << "no value";
+  EXPECT_EQ(asked("kvx"), Code::kMalformed) << "too much";
+  write.kind = 4;
+  EXPECT_EQ(asked("kv"), Code::kMalformed) << "no such kind";
+  write.kind = 2;
+  EXPECT_EQ(asked("kv"), Code::kMalformed) << "an erasure with a value";
+  write.kind = 1;
+  write.reserved = 1;
+  EXPECT_EQ(asked("kv"), Code::kMalformed);
+  write.reserved = 0;
+  request.writes = 2;
+  EXPECT_EQ(asked("kv"), Code::kMalformed) << "one is missing";
+  request = {.conditions = 1, .writes = 0, .staged_bytes = 0, .identity = {}};
+  EXPECT_EQ(asked("kv"), Code::kMalformed) << "a condition of absence with a value";
+  request = {.conditions = 0,
+             .writes = 1,
+             .staged_bytes = 0,
+             .identity = {.client = 1, .sequence = 0, .repeats_ns = 0}};
+  EXPECT_EQ(asked("kv"), Code::kMalformed) << "half an identity";
+  request = {.conditions = 0, .writes = 1, .staged_bytes = 18, .identity = {}};
+  EXPECT_EQ(call(Method::kBatch, body_of(request)), Code::kInvalidated) << "nothing was staged";
+  EXPECT_EQ(call(Method::kBatchPiece, body_of(wire::BatchPieceRequest{.offset = 1, .reserved = 0}, "x")),
+            Code::kInvalidated);
+  EXPECT_EQ(served.space.table().stats().entries, 0U);
 }
 
 TEST_F(TableServiceTest, pieces_must_follow_on_each_other_and_stay_inside) {

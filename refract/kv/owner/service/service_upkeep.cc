@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "refract/base/units.h"
+#include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/service/service.h"
 
 namespace refract::kv {
@@ -44,20 +45,17 @@ Code TableService::wait(const rpc::Responder& from, const Write& write, Code why
                         .flags = Lengths::kExpires | Lengths::kIdentified};
   const uint64_t footprint = Heap::footprint(lengths.total_bytes());
   const bool may_grow = why == Code::kNoSpace && parts_.growth.can_grow(footprint);
-  // What the log still needs comes back by itself, and what is being emptied soon is.
-  const bool room_will_come =
-      parts_.table.held_back().count() > 0 || (parts_.eviction != nullptr && parts_.eviction->is_under_way());
-  if (why == Code::kNoSpace && !may_grow && !room_will_come) return why;
+  const bool will_come = writes::room_will_come(parts_.table, parts_.eviction);
+  if (why == Code::kNoSpace && !may_grow && !will_come) return why;
   const size_t bytes = key_bytes + write.value.size();
   if (waiting_.size() == kWaitingMax || waiting_bytes_ + bytes > kWaitingBytesMax) return Code::kOverloaded;
   // One client must not take the places of all.
   const auto its_own = std::ranges::count_if(
       waiting_, [&](const writes::Waiting& waiting) { return waiting.from.session == from.session; });
   if (static_cast<size_t>(its_own) >= kWaitingPerSession) return Code::kOverloaded;
-  writes::Waiting& waiting = waiting_.emplace_back(writes::Waiting{.from = from,
-                                                                   .write = write,
-                                                                   .bytes = std::vector<std::byte>(bytes),
-                                                                   .for_log = why == Code::kOverloaded});
+  const bool is_for_log = why == Code::kOverloaded && parts_.table.log() != nullptr;
+  writes::Waiting& waiting = waiting_.emplace_back(writes::Waiting{
+      .from = from, .write = write, .bytes = std::vector<std::byte>(bytes), .for_log = is_for_log});
   const std::span<std::byte> copy = waiting.bytes;
   std::ranges::copy(write.key.bytes, copy.begin());
   if (!write.value.empty()) copy_possibly_torn(&copy[key_bytes], write.value.data(), write.value.size());
@@ -94,6 +92,23 @@ void TableService::retry_waiting() noexcept {
     outcomes_.unwatch(one.write.options.request);
     log_is_full = log_is_full || (waiting_.size() > before && waiting_.back().for_log);
   }
+}
+
+void TableService::on_settled() noexcept {
+  if (!waiting_.empty()) retry_waiting();
+  for (writes::WaitingBatch& one : waiting_batches_.take()) {
+    const RequestId request = one.call->batch().request;
+    Open* const session = find(one.from.session);
+    if (session != nullptr) batch_or_wait(one, *session);
+    outcomes_.unwatch(request);
+  }
+}
+
+// A write that met what was decided has settled that, and others may wait for keys of it.
+void TableService::look_after_held() noexcept {
+  if (parts_.table.parts() == nullptr) return;
+  const uint64_t ended = parts_.table.parts()->ended();
+  if (std::exchange(ended_seen_, ended) != ended) on_settled();
 }
 
 void TableService::look_after_memory() noexcept {

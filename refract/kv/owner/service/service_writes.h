@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,7 +16,10 @@
 #include "refract/fabric/channel.h"
 #include "refract/kv/layout/contract.h"
 #include "refract/kv/layout/wire.h"
+#include "refract/kv/owner/parts/waiting_turns.h"
 #include "refract/kv/owner/ports.h"
+#include "refract/kv/owner/service/batch_call.h"
+#include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/rpc/server.h"
 
@@ -34,6 +38,11 @@ namespace refract::kv::writes {
   if (ttl_ns == 0) return 0;
   const uint64_t wall_ns = clock.wall_ns();
   return ttl_ns > UINT64_MAX - wall_ns ? 0 : wall_ns + ttl_ns;
+}
+
+// Whether room comes by itself: what the log still needs is given back, and what is being emptied soon is.
+[[nodiscard]] inline bool room_will_come(const Table& table, const Eviction* eviction) noexcept {
+  return table.held_back().count() > 0 || (eviction != nullptr && eviction->is_under_way());
 }
 
 // Which attempt of an identified write it is.
@@ -62,6 +71,17 @@ struct Waiting {
   std::vector<std::byte> bytes;
   bool for_log = false;
 };
+// Several changes of this shard that wait for a key which a transaction over several holds (WaitingTurns).
+struct WaitingBatch {
+  rpc::Responder from;
+  wire::Identity identity{};
+  std::unique_ptr<BatchCall> call;
+  uint64_t session = 0;
+  uint64_t begun_ns = 0;  // When it came.
+  uint64_t give_up_ns = 0;
+  uint64_t bytes = 0;
+};
+using WaitingBatches = WaitingTurns<WaitingBatch>;
 // Of a write: what is answered.
 struct Written {
   uint64_t version = 0;  // Made or erased; 0: an upload has been opened instead.
@@ -71,6 +91,15 @@ struct Written {
   [[nodiscard]] static Result<Written> from(const Result<uint64_t>& version) noexcept {
     return version ? Result<Written>(Written{.version = *version}) : fail(version.error());
   }
+};
+
+// Of a table with a log.
+struct LogStats {
+  uint64_t held_answers = 0;     // Now, of writes that the log has not confirmed.
+  uint64_t waiting_writes = 0;   // Now, for room in the log.
+  uint64_t held_back_bytes = 0;  // Now, of buffers that are replaced, and that the log has still to read.
+  uint64_t indeterminate = 0;    // Answers, because the log failed before it confirmed a write.
+  uint64_t read_only = 0;        // Writes refused because it cannot be written.
 };
 
 }  // namespace refract::kv::writes

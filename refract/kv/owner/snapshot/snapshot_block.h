@@ -32,7 +32,7 @@ inline constexpr size_t kSnapshotBlockBytes = 1 << 20;
 enum class SnapshotBlockKind : uint16_t {
   kEntries = 1,
   kPiece = 2,
-  // 3 is storage::kSnapshotHosted, and not for the reader here.
+  // 3 to 5 are storage::kSnapshotHosted, kSnapshotDecided, kSnapshotPrepared, and not for the reader here.
 };
 
 struct SnapshotBlock {
@@ -126,6 +126,9 @@ Code SnapshotBlockWriter::put(Memory& memory, const SnapshotSource& source) {
     memory.copy(place, source.buffer, fields_bytes);
     memory.copy(place + fields_bytes, source.buffer.plus(lengths.value_at()), lengths.value_bytes);
   }
+  // The buffer's own may say that a batch wrote it.
+  const uint64_t word = lengths.word();
+  std::memcpy(place + offsetof(BufferHeader, lengths), &word, sizeof(word));
   used_ += bytes;
   ++entries_;
   return Code::kOk;

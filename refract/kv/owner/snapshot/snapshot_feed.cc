@@ -37,7 +37,8 @@ SnapshotFeed::SnapshotFeed(Table& table, Heap& heap, Writer& writer, const Clock
              .entries = table.stats().entries,
              .hash_seed = header.hash_seed,
              .shard_index = header.shard_index,
-             .shard_count = std::max<uint32_t>(header.shard_count, 1)};
+             .shard_count = std::max<uint32_t>(header.shard_count, 1),
+             .copies = static_cast<uint32_t>(header.copies)};
   leaving_.reserve(16);
   table_.tell(this);
 }
@@ -51,7 +52,7 @@ SnapshotFeed::~SnapshotFeed() {
 }
 
 bool SnapshotFeed::is_wanted(Slot slot, uint64_t stamp) const noexcept {
-  if (stamp >= moment_.stamp || code() != Code::kOk) return false;
+  if (!is_of_moment(stamp) || code() != Code::kOk) return false;
   const Offset buffer = slot.buffer();
   const Lengths lengths = Lengths::from_word(writer_.load(buffer.plus(offsetof(BufferHeader, lengths))));
   const uint64_t hash = table_.hash({writer_.at(buffer.plus(lengths.key_at())), lengths.key_bytes});

@@ -9,6 +9,8 @@
 //
 //   (S1) An entry of the moment is handed over before the store that takes it from its slot, unless the
 //        reader has said before that it has passed the entry's place.
+//        One that a transaction over several shards is to replace is taken from its slot when that has
+//        happened: until then the slot leads to it by the pending entry (docs/design/067).
 //   (S2) What was handed over, and what a slot still named when the reader saw it, keeps its bytes until the
 //        reader has taken it from the queue, or the snapshot was given up.
 //   (S3) Once given up, it stays so; the reader looks for that after it has read and before it believes.
@@ -16,6 +18,7 @@
 // Threads: the shard's half by the shard that owns the table, the reader's by one other, both at once.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -35,6 +38,10 @@ class SnapshotFeed : public Departures {
   struct Options {
     uint64_t handed_max = uint64_t{1} << 20;  // Buffers in the queue; one more, and the snapshot is given up.
     bool gives_way = true;  // Where memory is short it is given up; else writes fail with kNoSpace.
+    // Whether transactions over several shards have entries pending from turn to turn, and the stamps of
+    // those that are pending now, sorted: what they replace belongs to the moment, and they do not.
+    bool has_parts = false;
+    std::vector<uint64_t> pending = {};
   };
   // What is the same throughout.
   struct Moment {
@@ -44,6 +51,7 @@ class SnapshotFeed : public Departures {
     uint64_t hash_seed = 0;
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
+    uint32_t copies = 0;
   };
   struct Stats {
     uint64_t handed = 0;
@@ -69,6 +77,12 @@ class SnapshotFeed : public Departures {
   ~SnapshotFeed() override;
 
   [[nodiscard]] const Moment& moment() const noexcept { return moment_; }
+  // Whether an entry with this stamp, which no slot may name any more, is one of the moment.
+  [[nodiscard]] bool is_of_moment(uint64_t stamp) const noexcept {
+    if (stamp >= moment_.stamp) return false;
+    return options_.pending.empty() || !std::ranges::binary_search(options_.pending, stamp);
+  }
+  [[nodiscard]] bool has_parts() const noexcept { return options_.has_parts; }
 
   // The shard's half.
   void departing(Slot slot) noexcept override;

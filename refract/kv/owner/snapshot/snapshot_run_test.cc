@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "refract/kv/owner/snapshot/snapshot_load.h"
+#include "refract/kv/testing/test_random_owner.h"
 #include "refract/kv/testing/test_snapshot.h"
 
 namespace refract::kv {

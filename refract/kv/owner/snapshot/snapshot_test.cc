@@ -19,6 +19,7 @@
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/owner/snapshot/snapshot_feed.h"
 #include "refract/kv/owner/snapshot/snapshot_walk.h"
+#include "refract/kv/testing/test_random_owner.h"
 #include "refract/kv/testing/test_sim_reader_memory.h"
 #include "refract/kv/testing/test_snapshot.h"
 
@@ -88,17 +89,19 @@ struct Outcome {
   Model written;
   Model expected;
   uint64_t handed = 0;
+  uint64_t pending = 0;  // At the moment.
   uint64_t buckets_before = 0;
   uint64_t buckets_after = 0;
 };
 
 struct Trial {
   uint64_t seed = 1;
-  uint64_t chunks = 12;
+  uint64_t chunks = 20;
   uint64_t keys = 300;
   uint64_t entries_before = 40;
   double stall_chance = 0.02;
   SnapshotFeed::Options feed = {};
+  bool has_parts = false;
 };
 
 // REFRACT_SEEDS=N has each test try more.
@@ -111,14 +114,19 @@ template <typename Feed = SimFeed, typename Memory = SimReaderMemory>
 Outcome run(const Trial& trial) {
   LateLog log;
   Space space({.chunks = trial.chunks, .chunks_max = trial.chunks, .hash_seed = trial.seed}, &log);
-  RandomOwner owner(space, {.seed = trial.seed, .keys = trial.keys});
+  RandomOwner owner(space,
+                    {.seed = trial.seed, .keys = trial.keys, .has_parts = trial.has_parts, .log = &log});
   for (uint64_t i = 0; i < trial.entries_before; ++i) owner.step();
   sim::VisibleMemory visible({.bytes = space.bytes(), .owner = space.base(), .seed = trial.seed});
   log.next = &visible;
   Outcome outcome;
   {
+    SnapshotFeed::Options options = trial.feed;
+    options.has_parts = trial.has_parts;
+    options.pending = owner.pending();
+    outcome.pending = options.pending.size();
     auto feed = std::make_unique<Feed>(
-        typename Feed::Parts{.space = space, .visible = visible, .seed = trial.seed, .options = trial.feed});
+        typename Feed::Parts{.space = space, .visible = visible, .seed = trial.seed, .options = options});
     outcome.expected = owner.model();
     outcome.buckets_before = space.table().stats().buckets;
     sim::SeededReader reader(visible, {.seed = trial.seed, .stall_chance = trial.stall_chance, .stall = [&] {
@@ -161,6 +169,20 @@ TEST(Snapshot, is_the_table_at_its_moment_whatever_changes_meanwhile) {
   // The method has met what it is there for.
   EXPECT_GT(handed, 12 * tried);
   EXPECT_GT(grown, tried / 25);
+}
+
+// What is prepared replaces nothing before it has happened, and what is undone never did.
+TEST(Snapshot, is_so_beside_transactions_over_several_shards_too) {
+  uint64_t pending = 0;
+  const uint64_t tried = seeds(refract::test::turns(100, 30));
+  for (uint64_t seed = 1; seed <= tried; ++seed) {
+    const Outcome outcome =
+        run({.seed = seed, .keys = 60, .entries_before = seed % 7 * 60, .has_parts = true});
+    ASSERT_EQ(outcome.code, Code::kOk) << "seed " << seed;
+    ASSERT_EQ(outcome.written, outcome.expected) << "seed " << seed;
+    pending += outcome.pending;
+  }
+  EXPECT_GT(pending, tried);
 }
 
 TEST(Snapshot, takes_large_tables_and_nothing_at_all) {
@@ -275,6 +297,8 @@ struct StillFeed {
   SnapshotFeed::Moment kept;
 
   [[nodiscard]] const SnapshotFeed::Moment& moment() const noexcept { return kept; }
+  [[nodiscard]] bool is_of_moment(uint64_t stamp) const noexcept { return stamp < kept.stamp; }
+  [[nodiscard]] static bool has_parts() noexcept { return false; }
   [[nodiscard]] static Code code() noexcept { return Code::kOk; }
   [[nodiscard]] static uint64_t handed() noexcept { return 0; }
   [[nodiscard]] static SnapshotFeed::Handed handed_at(uint64_t /*index*/) noexcept { return {}; }

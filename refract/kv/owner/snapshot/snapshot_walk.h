@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "refract/base/result.h"
@@ -24,6 +25,7 @@
 #include "refract/kv/layout/contract.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/kv/layout/scan_cursor.h"
+#include "refract/kv/owner/snapshot/slot_of_moment.h"
 #include "refract/kv/owner/snapshot/snapshot_feed.h"
 #include "refract/kv/owner/table/ring_finder.h"
 #include "refract/memory/remote_visible.h"
@@ -110,7 +112,7 @@ Code SnapshotWalk<Memory, Feed>::next(Sink&& sink) {
     if (!view_.is_inside(buffer, sizeof(BufferHeader))) return Code::kCorrupt;
     const uint64_t stamp = view_.memory().observe(buffer);
     // A younger entry's buffer may have been reused since; one of the moment cannot.
-    if (stamp >= feed_.moment().stamp || !slot.names(stamp) || stamp == last_handed_stamp_) continue;
+    if (!feed_.is_of_moment(stamp) || !slot.names(stamp) || stamp == last_handed_stamp_) continue;
     if (const Code code = give(buffer, stamp, step, Where::kHere, sink); code != Code::kOk) return code;
   }
   if (const Code code = take_queue(step, handed, sink); code != Code::kOk) return code;
@@ -158,7 +160,7 @@ Code SnapshotWalk<Memory, Feed>::give(Offset buffer, uint64_t stamp, const ScanS
     return Code::kOk;
   }
   ++counts_.entries;
-  return sink(SnapshotSource{.buffer = buffer, .stamp = stamp, .lengths = lengths});
+  return sink(SnapshotSource{.buffer = buffer, .stamp = stamp, .lengths = lengths.without_batch()});
 }
 
 // (S3): lengths that were read while the moment was kept are the buffer's, and lead nowhere else.
@@ -200,7 +202,10 @@ Code SnapshotWalk<Memory, Feed>::read_chain(Offset line) {
     if (ring.was_at(line)) return Code::kInvalidated;
     if (!view_.is_inside(line, kLineBytes)) return Code::kCorrupt;
     for (uint64_t i = 0; i < kSlotsPerBucket; ++i) {
-      const uint64_t word = view_.memory().observe(line.plus(i * sizeof(Slot)));
+      const std::optional<uint64_t> read =
+          slot_of_moment(view_, line.plus(i * sizeof(Slot)), feed_.has_parts());
+      if (!read) return Code::kInvalidated;
+      const uint64_t word = *read;
       // One that is just coming forward stands in two lines.
       const auto first_end = words_.begin() + static_cast<ptrdiff_t>(in_first_line);
       if (word != 0 && std::find(words_.begin(), first_end, word) == first_end) words_.push_back(word);

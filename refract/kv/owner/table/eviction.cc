@@ -108,7 +108,9 @@ Code Eviction::evict_same_class(uint64_t bytes, size_t& evicted) {
       continue;
     }
     const uint64_t its_bytes = Heap::footprint(parts_.table.buffer_bytes(slot));
-    if (const Code code = parts_.table.evict(candidate.standing); code != Code::kOk) return code;
+    const Code code = parts_.table.evict(candidate.standing);
+    if (code == Code::kConflict) continue;
+    if (code != Code::kOk) return code;
     freed += its_bytes;
     ++evicted;
   }

@@ -134,12 +134,14 @@ Code Table::check(const TablePlace& place, const PutOptions& options) const noex
   return Code::kOk;
 }
 
-Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options) {
+Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, const PutOptions& options,
+                                  uint16_t flags) {
   Draft draft{.hash = key.hash};
   draft.lengths.value_bytes = static_cast<uint32_t>(value_bytes);
   draft.lengths.key_bytes = static_cast<uint16_t>(key.bytes.size());
   if (options.expires_wall_ns != 0) draft.lengths.flags |= Lengths::kExpires;
   if (options.request) draft.lengths.flags |= Lengths::kIdentified;
+  draft.lengths.flags |= flags;
   const uint64_t bytes = draft.lengths.total_bytes();
   if (const auto buffer = heap_.allocate(bytes)) [[likely]] {
     draft.buffer = *buffer;
@@ -164,6 +166,8 @@ Result<Table::Draft> Table::draft(const HashedKey& key, uint64_t value_bytes, co
 
 [[gnu::flatten]] Result<uint64_t> Table::put(const HashedKey& key, std::span<const std::byte> value,
                                              const PutOptions& options) {
+  if (is_held(key.hash)) [[unlikely]]
+    return fail(Code::kOverloaded);
   const TablePlace place = locate(key);
   if (options.is_plain()) [[likely]] {
     if (const uint64_t version = replace(key, value, place); version != 0) [[likely]]
@@ -231,11 +235,12 @@ uint64_t Table::replace(const HashedKey& key, std::span<const std::byte> value, 
                                      .bits);
   REFRACT_FAULT("kv.put.after_publish");
   was_used(place.slot_at);
-  retire(place.slot.buffer(), old.total_bytes());
+  retire(place.slot.buffer(), old.content_bytes());
   return stamp;
 }
 
 Result<Table::Draft> Table::begin(const HashedKey& key, uint64_t value_bytes, const PutOptions& options) {
+  if (is_held(key.hash)) return fail(Code::kOverloaded);
   // Room there must be when it is committed.
   if (room_in_log(key.bytes.size(), value_bytes) == Code::kReadOnly) return fail(Code::kReadOnly);
   if (const Code code = check(locate(key), options); code != Code::kOk) return fail(code);
@@ -256,6 +261,8 @@ void Table::fill(const Draft& draft, uint64_t value_offset, std::span<const std:
 Result<uint64_t> Table::commit(const Draft& draft, const PutOptions& options) {
   const std::span<const std::byte> key{writer_.at(draft.buffer.plus(draft.lengths.key_at())),
                                        draft.lengths.key_bytes};
+  // First: what is settled for it takes room in the log.
+  if (is_held(draft.hash)) return fail(Code::kOverloaded);
   Code code = room_in_log(draft.lengths.key_bytes, draft.lengths.value_bytes);
   if (code == Code::kOverloaded) return fail(code);
   const TablePlace place = locate({key, draft.hash});
@@ -332,6 +339,7 @@ void Table::retire(Offset buffer, uint64_t bytes) {
 }
 
 Result<uint64_t> Table::erase(const HashedKey& key, uint64_t if_version) {
+  if (is_held(key.hash)) return fail(Code::kOverloaded);
   if (const Code code = room_in_log(key.bytes.size(), 0); code != Code::kOk) return fail(code);
   const TablePlace place = locate(key);
   if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
@@ -387,7 +395,9 @@ void Table::trim(uint64_t bucket) {
 }
 
 Result<Table::Entry> Table::find(const HashedKey& key) {
-  const TablePlace place = locate(key);
+  TablePlace place = locate(key);
+  if (holding_ != nullptr && place.slot) [[unlikely]]
+    place.slot = settled(place.slot);
   if (!place.slot || is_expired(place.slot)) return fail(Code::kNotFound);
   was_used(place.slot_at);
   const Lengths lengths = lengths_of(place.slot);
@@ -434,7 +444,8 @@ size_t Table::sweep(uint64_t lines_max) {
     bool removed = false;
     for (const Standing& standing : slots_at(sweep_at_, room)) {
       if (!standing.slot.expires()) continue;
-      if (!is_expired(standing.slot)) {
+      const bool is_kept = holding_ != nullptr && this->is_kept(hash(key_of(standing.slot)));
+      if (is_kept || !is_expired(standing.slot)) {
         stats_.first_expiry.left(expiry_of(standing.slot));
         continue;
       }

@@ -67,7 +67,9 @@ std::span<const Offset> Table::lines_at(Hand& hand, std::span<Offset> room) cons
 }
 
 std::optional<TableListed> Table::entry_in(Slot slot) const noexcept {
-  if (is_expired(slot)) return std::nullopt;
+  if (holding_ != nullptr) [[unlikely]]
+    slot = settled(slot);
+  if (!slot || is_expired(slot)) return std::nullopt;
   return TableListed{.key = key_of(slot),
                      .version = writer_.load(slot.buffer()),
                      .value_bytes = lengths_of(slot).value_bytes};

@@ -55,6 +55,7 @@ bool Table::stands(const Standing& standing) const noexcept {
 Code Table::evict(const Standing& standing) {
   const Slot slot = standing.slot;
   const HashedKey key = hashed(key_of(slot));
+  if (is_kept(key.hash)) return Code::kConflict;
   if (is_expired(slot)) {
     ++stats_.expired;
   } else {

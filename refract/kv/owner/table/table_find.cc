@@ -139,6 +139,8 @@ void Table::find(std::span<Sought> many) {
 // line is one of the key's bucket.
 [[gnu::flatten]] Result<uint64_t> Table::put(const Sought& sought, std::span<const std::byte> value,
                                              const PutOptions& options, uint64_t places_moved) {
+  if (is_held(sought.key.hash)) [[unlikely]]
+    return fail(Code::kOverloaded);
   if (places_moved == stats_.places_moved() && options.is_plain()) [[likely]] {
     const TablePlace place{.slot_at = sought.slot_at, .slot = Search(*this).slot_now(sought), .tail = {}};
     if (const uint64_t version = replace(sought.key, value, place); version != 0) [[likely]]

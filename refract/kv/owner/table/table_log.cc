@@ -8,22 +8,29 @@
 
 namespace refract::kv {
 
-void Table::tell_log(Offset buffer, uint64_t stamp) {
+// What the entry in this buffer says.
+ChangeLog::Change Table::change_in(Offset buffer, uint64_t stamp) const noexcept {
   const Lengths lengths = Lengths::from_word(writer_.load(buffer.plus(offsetof(BufferHeader, lengths))));
   ChangeLog::Change change{.stamp = stamp,
                            .key = {writer_.at(buffer.plus(lengths.key_at())), lengths.key_bytes},
                            .value = {writer_.at(buffer.plus(lengths.value_at())), lengths.value_bytes},
                            .buffer = buffer};
+  if ((lengths.flags & Lengths::kTombstone) != 0) change.kind = ChangeLog::Kind::kErase;
   if ((lengths.flags & Lengths::kExpires) != 0) change.expires_wall_ns = writer_.load(buffer.plus(kExpiryAt));
   if ((lengths.flags & Lengths::kIdentified) != 0) {
     const Offset at = buffer.plus(lengths.identity_at());
     change.request = {.client = writer_.load(at), .sequence = writer_.load(at.plus(sizeof(uint64_t)))};
   }
+  return change;
+}
+
+void Table::tell_log(Offset buffer, uint64_t stamp) {
   logged_stamp_ = stamp;
-  log_->append(change);
+  log_->append(change_in(buffer, stamp));
 }
 
 Code Table::before_install(Offset buffer, uint64_t stamp) {
+  if (holding_ != nullptr && is_kept(key_in(buffer).value_or(HashedKey{}).hash)) return Code::kOverloaded;
   if (log_ == nullptr) return Code::kOk;
   // A chain takes its stamp when it allocates. One that allocates twice could install the younger buffer
   // first, and the log's records would no longer stand in the order of their stamps.
@@ -107,6 +114,8 @@ std::optional<Table::Draft> Table::adopt_unnamed(const ChangeLog::Change& last) 
 }
 
 Result<> Table::redo(const ChangeLog::Change& last, const std::optional<Draft>& unnamed) {
+  // It was pending in the table before it was logged (BatchRest).
+  if (last.kind == ChangeLog::Kind::kGroup) return {};
   if (unnamed) {
     TablePlace place = locate(hashed(last.key));
     if (!place.slot_at && !link_line(place, unnamed->hash)) {

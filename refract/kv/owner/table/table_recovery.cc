@@ -10,6 +10,8 @@
 #include <array>
 
 #include "refract/base/check.h"
+#include "refract/kv/owner/parts/parts.h"
+#include "refract/kv/owner/table/batch_rest.h"
 #include "refract/kv/owner/table/ring_finder.h"
 #include "refract/kv/owner/table/slots_by_chunk.h"
 #include "refract/kv/owner/table/table.h"
@@ -47,6 +49,7 @@ void finish_forwarding(Writer& writer, const Heap& heap, Offset bucket) {
 Code Table::check_directory() const noexcept {
   const auto& header = writer_.view<SpaceHeader>({0});
   if (!heap_.is_sound()) return Code::kCorrupt;
+  if (header.store_area_bytes != table_area_bytes(header.chunks_max)) return Code::kCorrupt;
   if (directory_.value != header.store_area || directory_words_ != header.chunks_max || count_ == 0) {
     return Code::kCorrupt;
   }
@@ -85,11 +88,22 @@ Code Table::adopt_slot(Slot slot) {
   const Offset buffer = slot.buffer();
   const Lengths lengths = lengths_of(slot);
   if (!slot.names(writer_.load(buffer)) || !lengths.is_sound()) return Code::kCorrupt;
-  if (!heap_.mark_live(buffer, lengths.total_bytes())) return Code::kCorrupt;
+  if (lengths.is_pending()) [[unlikely]] {
+    // Which buffer stays is decided when all are known.
+    if (!heap_.is_inside(buffer, lengths.total_bytes())) return Code::kCorrupt;
+    pending_.push_back(slot);
+    return Code::kOk;
+  }
+  return count_live(slot) ? Code::kOk : Code::kCorrupt;
+}
+
+// False: its buffer is not one.
+bool Table::count_live(Slot slot) {
+  if (!heap_.mark_live(slot.buffer(), lengths_of(slot).total_bytes())) return false;
   ++stats_.entries;
   stats_.expiring_entries += slot.expires() ? 1 : 0;
   if (slot.expires()) stats_.first_expiry.forget();
-  return Code::kOk;
+  return true;
 }
 
 Code Table::adopt_gathered(SlotsByChunk& slots) {
@@ -117,7 +131,7 @@ Code Table::gather_bucket(uint64_t index, SlotsByChunk& slots, uint64_t& lines) 
   }
 }
 
-Code Table::adopt_entries() {
+Code Table::adopt_entries(const ChangeLog::Change* last) {
   // Overflow lines are few, but each is a miss of its own.
   constexpr uint64_t kAhead = 8;
   SlotsByChunk slots(directory_words_, count_ * kSlotsPerBucket);
@@ -133,6 +147,7 @@ Code Table::adopt_entries() {
     if (lines > kLinesWalked) crowded.push_back(index);
   }
   if (const Code code = adopt_gathered(slots); code != Code::kOk) return code;
+  if (const Code code = BatchRest(*this, last).settle(); code != Code::kOk) return code;
   gather_crowds(crowded);
   return Code::kOk;
 }
@@ -163,9 +178,10 @@ Result<> Table::recover(const ChangeLog::Change* last) {
 Result<> Table::mark_live(const ChangeLog::Change* last, Recovery& recovery) {
   if (const Code code = check_directory(); code != Code::kOk) return fail(code);
   stats_ = {};
+  pending_.clear();
   crowds_.reset();
   finish_split();
-  if (const Code code = adopt_entries(); code != Code::kOk) return fail(code);
+  if (const Code code = adopt_entries(last); code != Code::kOk) return fail(code);
   if (last != nullptr) recovery.unnamed = adopt_unnamed(*last);
   return {};
 }
@@ -176,6 +192,8 @@ Result<> Table::finish_recovery(const ChangeLog::Change* last, Recovery& recover
   stats_.buckets = count_;
   grow_to_ = std::bit_ceil(count_);
   // An empty last line that a crash left linked is trimmed when its bucket is next erased from or split.
+  if (!pending_.empty()) parts_->adopt(pending_);
+  pending_.clear();
   return last != nullptr ? redo(*last, recovery.unnamed) : Result<>();
 }
 
@@ -186,6 +204,9 @@ std::optional<Table::Damage> Table::validate_slot(Offset at, Slot slot, uint64_t
   if (!slot.names(writer_.load(buffer))) return Damage{buffer, "a buffer's stamp is not its slot's"};
   if (!lengths.is_sound() || !heap_.is_inside(buffer, lengths.total_bytes())) {
     return Damage{buffer, "a buffer's lengths are impossible"};
+  }
+  if (lengths.is_pending() && holding_ == nullptr) {
+    return Damage{buffer, "an entry is pending, and no batch is under way"};
   }
   const uint64_t key_hash = hash(key_of(slot));
   if (Slot::fingerprint_of(key_hash) != slot.fingerprint() || bucket_index(key_hash, count_) != bucket) {
@@ -209,7 +230,8 @@ std::optional<Table::Damage> Table::validate() {
         const Offset at = line.plus(i * sizeof(Slot));
         const Slot slot = slot_at(at);
         if (!slot) continue;
-        ++entries;
+        // A pending one that replaces nothing is not counted yet.
+        entries += holding_ == nullptr || holding_->is_counted(slot) ? 1 : 0;
         if (const auto damage = validate_slot(at, slot, index)) return damage;
       }
       line = {writer_.load(line.plus(kOverflowWord * sizeof(Slot)))};

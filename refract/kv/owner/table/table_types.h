@@ -153,4 +153,17 @@ struct TableDamage {
   const char* what = nullptr;
 };
 
+// As a table names them.
+struct TableNames {
+  using Stats = TableStats;
+  using Recovery = TableRecovery;
+  using HashedKey = TableKey;
+  using Draft = TableDraft;
+  using Entry = TableEntry;
+  using Standing = TableStanding;
+  using Hand = TableHand;
+  using SlotRoom = TableSlotRoom;
+  using Damage = TableDamage;
+};
+
 }  // namespace refract::kv

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// txn: several changes at one moment, if all conditions hold then.
+#include <fmt/format.h>
+
+#include "apps/refract/commands.h"
+#include "apps/refract/terminal.h"
+#include "apps/refract/transactions/batch_text.h"
+
+namespace refract::cli {
+namespace {
+
+Report refusal(const Client& client, const TextBatch& text, Code code, std::string_view name) {
+  const TextBatch::Line* const line = text.line_of(text.batch.failed());
+  if (code == Code::kUnsupported && line == nullptr) {
+    return {code,
+            fmt::format("the node cannot make these {} changes at one moment; nothing was changed",
+                        text.writes.size()),
+            "keys of several shards are not possible yet where the node keeps its data on disk. With "
+            "--kv-copies 1 keys with the same {tag} share a shard; refractd --help has both"};
+  }
+  if (code == Code::kTooLarge && line == nullptr) {
+    return {code, fmt::format("{} is more than one batch may have; nothing was changed", name),
+            "4,096 conditions and writes, and 16 MiB of keys and values; on a node with a log some 4 MiB of "
+            "these for what is written"};
+  }
+  if (line == nullptr) return explain(client, code, fmt::format("cannot commit {}", name));
+  Report said = explain(client, code,
+                        fmt::format("{}:{}: {} {}", name, line->number, line->verb, in_quotes(line->key)));
+  said.what += "; nothing was changed";
+  if (code == Code::kInvalidArgument && line->verb == "add") {
+    said.what =
+        fmt::format("{}:{}: the value of {} is no number, or the sum is none of 64 bits; nothing was changed",
+                    name, line->number, in_quotes(line->key));
+  } else if (code == Code::kInvalidArgument) {
+    said.what = fmt::format("{}:{}: {} is written by an earlier line; nothing was changed", name,
+                            line->number, in_quotes(line->key));
+  }
+  if (said.next.empty()) said.next = "refract get -v KEY shows what is there";
+  return said;
+}
+
+int tell(const Invocation& invocation, const TextBatch& text) {
+  std::string out;
+  documents::Value lines = documents::Value::array();
+  for (size_t i = 0; i < text.writes.size(); ++i) {
+    const TextBatch::Line& line = text.writes[i];
+    const uint64_t version = text.batch.version(i);
+    if (invocation.json) {
+      documents::Value one;
+      one.append_member("write", line.verb);
+      records::append_bytes(one, "key", line.key);
+      one.append_member("version", version);
+      if (line.verb == "add") one.append_member("sum", text.batch.sum(i));
+      lines.push_back(std::move(one));
+      continue;
+    }
+    if (line.verb == "add") {
+      out += fmt::format("{} {}\n", printable(line.key), text.batch.sum(i));
+    } else if (invocation.verbose) {
+      out += fmt::format("{} {} version {}\n", line.verb, printable(line.key), version);
+    }
+  }
+  if (!invocation.json) return write_out(out);
+  documents::Value all;
+  all.append_member("writes", std::move(lines));
+  return write_json(all);
+}
+
+}  // namespace
+
+int run_txn(const Invocation& invocation) {
+  const bool is_input = invocation.path == "-";
+  const std::string name = is_input ? "standard input" : invocation.path;
+  const Source source{.kind = is_input ? Source::Kind::kStandardInput : Source::Kind::kFile,
+                      .text = invocation.path};
+  const Reported<std::string> bytes = read_source(source);
+  if (!bytes) return complain(bytes.error());
+  Reported<TextBatch> text = parse_batch(*bytes, name);
+  if (!text) {
+    (void)complain(text.error());
+    return kUsage;
+  }
+  Reported<Client> client = connect(invocation);
+  if (!client) return complain(client.error());
+  const Result<> done = client->commit(text->batch);
+  return done ? tell(invocation, *text) : complain(refusal(*client, *text, done.code(), name));
+}
+
+}  // namespace refract::cli

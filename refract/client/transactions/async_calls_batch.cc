@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several changes at one moment: by one call where one shard has all their keys.
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "refract/client/answers.h"
+#include "refract/client/async_calls.h"
+#include "refract/client/transactions/batch.h"
+#include "refract/txn/attempts.h"
+#include "refract/txn/coordinator.h"
+
+namespace refract::client {
+
+using runtime::Task;
+
+namespace {
+
+Task<Result<>> ask_change(Connection& connection, kv::RpcBatch& batch, Write& write, uint64_t deadline_ns) {
+  const uint64_t begun_ns = connection.now_ns();
+  const Result<> changed = co_await connection.rpc().change(batch, deadline_ns, write.attempt());
+  write.note(changed.code(), begun_ns);
+  co_return changed;
+}
+
+// Of the first key. Empty: there is none.
+Bytes first_key(const kv::RpcBatch& batch) noexcept {
+  if (!batch.conditions.empty()) return Bytes(batch.conditions.front().key);
+  return batch.writes.empty() ? Bytes() : Bytes(batch.writes.front().key);
+}
+
+bool are_together(const Peers& peers, const kv::RpcBatch& batch) noexcept {
+  const uint32_t shard = peers.index_of({.key = {first_key(batch)}});
+  const auto is_there = [&](const auto& one) { return peers.index_of({.key = {Bytes(one.key)}}) == shard; };
+  return std::ranges::all_of(batch.conditions, is_there) && std::ranges::all_of(batch.writes, is_there);
+}
+
+// The connections stay while it does.
+class Access final : public txn::ShardAccess {
+ public:
+  explicit Access(Peers& peers) noexcept : peers_(peers) {}
+
+  [[nodiscard]] uint32_t shard_of(std::span<const std::byte> key) const noexcept override {
+    return peers_.index_of({.key = {Bytes(key)}});
+  }
+  [[nodiscard]] uint64_t node_of(uint32_t shard) const noexcept override {
+    const Connection* const connection = peers_.answering_at({.key = {}, .shard = shard});
+    return connection != nullptr ? connection->facts().identity[0] : 0;
+  }
+  [[nodiscard]] kv::TransactionCalls* at(uint32_t shard) noexcept override {
+    Connection* const connection = peers_.answering_at({.key = {}, .shard = shard});
+    if (connection == nullptr) return nullptr;
+    uses_.emplace_back(*connection);
+    return &connection->transactions();
+  }
+  [[nodiscard]] Task<bool> await(uint32_t shard, uint64_t deadline_ns) override {
+    Patience patience{.deadline_ns = deadline_ns};
+    const bool is_there = co_await peers_.await_server({.key = {}, .shard = shard}, patience);
+    co_return is_there;
+  }
+
+ private:
+  Peers& peers_;
+  std::deque<Peers::Use> uses_;
+};
+
+}  // namespace
+
+Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, RequestId request) {
+  const Bytes key = first_key(batch);
+  if (batch.conditions.empty() && batch.writes.empty()) co_return Result<>();
+  if (const Code code = check_key(key); code != Code::kOk) {
+    batch.failed = 0;
+    co_return fail(code);
+  }
+  // Which shards there are is known from the first connection on.
+  co_await peers_.find_out();
+  if (!are_together(peers_, batch)) {
+    batch.failed = batch.conditions.size() + batch.writes.size();
+    // An identity is an owner's, and here are several.
+    if (request.client != 0) co_return fail(Code::kUnsupported);
+    const Result<> changed = co_await change_over_shards(batch, effort);
+    co_return changed;
+  }
+  Write write(peers_, request, !batch.writes.empty());
+  const Result<> changed = co_await peers_.ask<void>(
+      {.key = {key}},
+      [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
+        return ask_change(connection, batch, write, deadline_ns);
+      },
+      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
+  const Code code = write.outcome(changed.code());
+  write.end(peers_, code);
+  if (code != Code::kOk) co_return fail(code);
+  co_return Result<>();
+}
+
+// Each attempt is a transaction of its own: what is not decided of it never will be.
+Task<Result<>> AsyncCalls::change_over_shards(kv::RpcBatch& batch, txn::Effort& effort) {
+  runtime::Shard& shard = peers_.shard();
+  txn::Attempts attempts(shard.refresh_now(), peers_.settings().options.timeout_ns,
+                         peers_.new_request().sequence ^ shard.now_ns());
+  for (;;) {
+    Access access(peers_);
+    txn::Coordinator coordinator(access, shard, batch, {effort, attempts.deadline_ns()});
+    const Result<> changed = co_await coordinator.run();
+    const Code code = changed.code();
+    if (code == Code::kUnavailable) {
+      const bool is_there = co_await access.await(coordinator.unreached(), attempts.deadline_ns());
+      if (!is_there) co_return changed;
+    } else if (code != Code::kConflict && code != Code::kOverloaded) {
+      co_return changed;
+    }
+    effort.refusals += code == Code::kConflict ? 1 : 0;
+    const std::optional<uint64_t> pause_ns = attempts.pause(shard.refresh_now());
+    if (!pause_ns) co_return changed;
+    co_await shard.sleep_for(*pause_ns);
+  }
+}
+
+Task<Result<>> AsyncCalls::commit(Batch& batch, RequestId request) {
+  std::vector<kv::RpcCondition> conditions;
+  conditions.reserve(batch.conditions_.size());
+  for (const Batch::Condition& one : batch.conditions_) {
+    conditions.push_back({.key = Bytes(one.key),
+                          .kind = static_cast<kv::ConditionKind>(one.kind),
+                          .version = one.version,
+                          .value = Bytes(one.value)});
+  }
+  std::vector<kv::RpcBatchWrite> writes;
+  writes.reserve(batch.writes_.size());
+  for (const Batch::Write& one : batch.writes_) {
+    const int first = static_cast<int>(Batch::Kind::kPut) - static_cast<int>(kv::WriteKind::kPut);
+    const bool is_put = one.kind == Batch::Kind::kPut;
+    writes.push_back({.key = Bytes(one.key),
+                      .kind = static_cast<kv::WriteKind>(static_cast<int>(one.kind) - first),
+                      .value = Bytes(one.value),
+                      .ttl_ns = is_put ? one.argument : 0,
+                      .addend = is_put ? 0 : static_cast<int64_t>(one.argument)});
+  }
+  kv::RpcBatch wanted{.conditions = conditions, .writes = writes};
+  txn::Effort effort{.begun_ns = peers_.shard().refresh_now()};
+  const Result<> changed = co_await change(wanted, effort, request);
+  batch.failed_ = wanted.failed;
+  for (size_t i = 0; changed && i < writes.size(); ++i) {
+    batch.writes_[i].version = writes[i].version;
+    batch.writes_[i].sum = writes[i].sum;
+  }
+  co_return changed;
+}
+
+}  // namespace refract::client

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads of many keys by a transaction, and how its commit is told, for the blocking and the coroutine form.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/client/types.h"
+#include "refract/txn/attempts.h"
+#include "refract/txn/changes.h"
+
+namespace refract::client {
+
+// Those that the transaction has not written itself.
+[[nodiscard]] std::vector<GetItem> to_ask(const txn::Changes& changes, std::span<const GetItem> items);
+// What was found of these, in the same order, and what the transaction has written itself.
+void take_reads(txn::Changes& changes, std::span<GetItem> asked, std::span<GetItem> items);
+
+// Only conditions say these: a write of what is not there is none.
+[[nodiscard]] inline Result<> as_conflict(Result<> result) {
+  return txn::Attempts::is_conflict(result.code()) ? fail(Code::kConflict) : result;
+}
+
+}  // namespace refract::client

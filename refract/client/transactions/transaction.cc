@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/client/transactions/transaction.h"
+
+#include <vector>
+
+#include "refract/base/clock.h"
+#include "refract/client/answers.h"
+#include "refract/client/client.h"
+#include "refract/client/client_state.h"
+#include "refract/client/transactions/reads.h"
+#include "refract/txn/attempts.h"
+#include "refract/txn/changes.h"
+
+namespace refract {
+
+using client::result_of;
+using txn::Attempts;
+using txn::Changes;
+
+namespace {
+
+runtime::Task<> pause(runtime::Shard& shard, uint64_t ns) {
+  co_await shard.sleep_for(ns);
+}
+
+}  // namespace
+
+Result<std::string> Transaction::get(Bytes key) {
+  if (auto own = changes_.own_value(key.text())) return *std::move(own);
+  std::string value;
+  const Result<Got> got = client_.get(key, value);
+  return changes_.take_read(key.text(), got.code(), got ? got->version : 0, std::move(value));
+}
+
+void Transaction::multi_get(std::span<GetItem> items) {
+  std::vector<GetItem> asked = client::to_ask(changes_, items);
+  client_.multi_get(asked);
+  client::take_reads(changes_, asked, items);
+}
+
+Result<bool> Transaction::exists(Bytes key) {
+  if (const auto own = changes_.own_presence(key.text())) return *own;
+  const Result<Got> got = client_.exists(key);
+  return changes_.take_look(key.text(), got.code(), got ? got->version : 0);
+}
+
+Result<> Transaction::put(Bytes key, Bytes value, uint64_t ttl_ns) {
+  if (is_read_only_) return fail(Code::kInvalidArgument);
+  if (const Code code = client::check_key(key); code != Code::kOk) return fail(code);
+  return result_of(changes_.put(key.text(), value.text(), ttl_ns));
+}
+Result<> Transaction::erase(Bytes key) {
+  if (is_read_only_) return fail(Code::kInvalidArgument);
+  if (const Code code = client::check_key(key); code != Code::kOk) return fail(code);
+  return result_of(changes_.erase(key.text()));
+}
+Result<> Transaction::add(Bytes key, int64_t addend) {
+  if (is_read_only_) return fail(Code::kInvalidArgument);
+  if (const Code code = client::check_key(key); code != Code::kOk) return fail(code);
+  return result_of(changes_.add(key.text(), addend));
+}
+
+Result<> Transaction::validate() {
+  return client_.validate(changes_);
+}
+
+// Where all that was read is there, and read directly, this takes no message: the second looks are the
+// blocking reader's. The rest is AsyncCalls::validate().
+Result<> Client::validate(const Changes& changes) {
+  if (changes.is_doomed()) return fail(Code::kConflict);
+  if (changes.reads() < 2) return Result<>();
+  bool all_there = true;
+  Code code = Code::kOk;
+  changes.each_read([&](std::string_view key, uint64_t version) {
+    all_there = all_there && version != 0;
+    if (version == 0 || code != Code::kOk) return;
+    const Result<Got> now = exists(key);
+    if (now || now.code() == Code::kNotFound) {
+      if (!now || now->version != version) code = Code::kConflict;
+    } else {
+      code = now.code();
+    }
+  });
+  if (code != Code::kOk || all_there) return result_of(code);
+  client::ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  return mine->wait_for(mine->async().validate(changes));
+}
+
+Result<> Client::commit(const Changes& changes, txn::Effort& effort) {
+  if (changes.is_doomed()) return fail(Code::kConflict);
+  if (!changes.writes()) return validate(changes);
+  if (const auto only = changes.only_put()) {
+    const Result<uint64_t> version =
+        put(only->key, only->value,
+            {.if_absent = only->if_absent, .if_version = only->if_version, .ttl_ns = only->ttl_ns});
+    return client::as_conflict(result_of(version.code()));
+  }
+  client::ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  return mine->wait_for(mine->async().commit(changes, effort));
+}
+
+Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& body,
+                                 const TransactionOptions& options, bool is_read_only) {
+  const Clock& clock = system_clock();
+  Changes changes;
+  txn::Effort effort{.begun_ns = clock.now_ns()};
+  Attempts attempts(effort.begun_ns, options.timeout_ns,
+                    effort.begun_ns ^ reinterpret_cast<uintptr_t>(&changes));
+  for (;;) {
+    changes.clear();
+    Transaction transaction(*this, changes, is_read_only);
+    const Result<> ran = body(transaction);
+    // An error counts if the body had a true picture; what the body says of the connection counts anyhow.
+    const Result<> ended = ran ? commit(changes, effort) : validate(changes);
+    if (ended) return ran;
+    if (ended.code() != Code::kConflict) return ran ? ended : ran;
+    const std::optional<uint64_t> pause_ns = attempts.pause(clock.now_ns());
+    if (!pause_ns) return fail(Code::kConflict);
+    client::ThreadState* mine = state_->mine();
+    if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+    mine->wait_for(pause(mine->shard(), *pause_ns));
+  }
+}
+
+Result<> Client::transaction(const std::function<Result<>(Transaction&)>& body,
+                             const TransactionOptions& options) {
+  return run_transaction(body, options, /*is_read_only=*/false);
+}
+
+Result<> Client::read_only(const std::function<Result<>(Transaction&)>& body,
+                           const TransactionOptions& options) {
+  return run_transaction(body, options, /*is_read_only=*/true);
+}
+
+Result<> Client::commit(Batch& batch, const RequestId& request) {
+  client::ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  return mine->wait_for(mine->async().commit(batch, request));
+}
+
+}  // namespace refract

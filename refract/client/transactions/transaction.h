@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// refract::Transaction: what the body of Client::transaction() reads and writes by.
+//
+// The body may run several times, and what it reads may be of different moments: then its commit is refused,
+// and it runs again. So it has no effects but those of its transaction, and it checks what it computes with
+// (an index read from one key may not fit what another says) or asks validate() first. An error that it
+// returns counts only if its reads were valid together; else it runs again. No lock is held while it runs.
+//
+//   const refract::Result<> moved = client.transaction([&](refract::Transaction& t) -> refract::Result<> {
+//     const auto from = t.get("alice");
+//     if (!from) return fail(from.error());
+//     if (std::stoll(*from) < 10) return fail(refract::Code::kInvalidArgument);
+//     if (const auto taken = t.add("alice", -10); !taken) return taken;
+//     return t.add("bob", 10);
+//   });
+//
+// A transaction has copies of what it writes. Reads and writes together: at most 4,096, and 16 MiB of keys
+// and values (kTooLarge). Scans inside are not offered: read an index that you keep.
+//
+// Threads: that of the body.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "refract/base/api.h"
+#include "refract/base/result.h"
+#include "refract/client/types.h"
+
+namespace refract {
+
+class Client;
+class AsyncClient;
+namespace client {
+class AsyncCalls;
+}
+namespace txn {
+class Changes;
+struct Effort;
+}  // namespace txn
+
+struct TransactionOptions {
+  // Of all attempts together; then kConflict.
+  uint64_t timeout_ns = 5'000'000'000;
+};
+
+class REFRACT_API Transaction {
+ public:
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  ~Transaction() = default;
+
+  // What the transaction itself has written, else what is there. kNotFound. kConflict: it was read before,
+  // and has changed since: return it.
+  [[nodiscard]] Result<std::string> get(Bytes key);
+  void multi_get(std::span<GetItem> items);
+  [[nodiscard]] Result<bool> exists(Bytes key);
+
+  [[nodiscard]] Result<> put(Bytes key, Bytes value, uint64_t ttl_ns = 0);
+  [[nodiscard]] Result<> erase(Bytes key);
+  // As Batch::add(): of a key that was not read the node adds, and nothing is read.
+  [[nodiscard]] Result<> add(Bytes key, int64_t addend);
+
+  // Whether all that was read stood together at one moment since. kConflict: it did not.
+  [[nodiscard]] Result<> validate();
+
+ private:
+  friend class Client;
+  Transaction(Client& client, txn::Changes& changes, bool is_read_only) noexcept
+      : client_(client), changes_(changes), is_read_only_(is_read_only) {}
+
+  Client& client_;
+  txn::Changes& changes_;
+  bool is_read_only_;
+};
+
+}  // namespace refract

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/kv/calls/transaction_calls.h"
+
+#include <algorithm>
+
+#include "refract/base/units.h"
+#include "refract/kv/calls/batch_body.h"
+#include "refract/kv/calls/rpc_client_parts.h"
+#include "refract/kv/layout/wire.h"
+#include "refract/memory/remote_visible.h"
+
+namespace refract::kv {
+
+using runtime::OpResult;
+using runtime::Task;
+using TransactionMethod = wire::TransactionMethod;
+
+namespace {
+
+constexpr uint64_t kStagingPause_ns = 50 * kMicrosecond_ns;
+constexpr uint64_t kSettleTimeout_ns = kSecond_ns;
+// More are asked for when there are fewer.
+constexpr size_t kWordsFew = 8;
+
+}  // namespace
+
+std::optional<TransactionName> WordPool::take() {
+  if (words_.empty()) return std::nullopt;
+  const Word word = words_.front();
+  words_.pop_front();
+  return TransactionName{.place = word.place, .number = word.next};
+}
+
+void WordPool::give_back(const TransactionName& name) {
+  words_.push_back({.place = name.place, .next = name.number + 1});
+}
+
+void WordPool::add(const wire::GivenWord& word) {
+  words_.push_back({.place = {word.place}, .next = word.first});
+}
+
+std::vector<DecisionPlace> WordPool::take_ended(size_t most) {
+  const auto count = static_cast<ptrdiff_t>(std::min(most, ended_.size()));
+  std::vector<DecisionPlace> taken(ended_.begin(), ended_.begin() + count);
+  ended_.erase(ended_.begin(), ended_.begin() + count);
+  return taken;
+}
+
+void WordPool::clear() noexcept {
+  words_.clear();
+  ended_.clear();
+}
+
+TransactionCalls::~TransactionCalls() {
+  for (const Leaving& one : leaving_) {
+    if (one.id != 0) (void)session_.finish(one.id);
+  }
+}
+
+Task<Result<TransactionName>> TransactionCalls::begin(uint64_t deadline_ns) {
+  look_at_session();
+  if (words_.count() < kWordsFew) ask_for_words();
+  if (const auto name = words_.take()) co_return *name;
+  const std::vector<DecisionPlace> ended = words_.take_ended(wire::kWordsPerCall);
+  const wire::WordsRequest request{.words = wire::kWordsPerCall,
+                                   .brought_back = static_cast<uint32_t>(ended.size())};
+  const OpResult result = co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kWords),
+                                                  .head = std::as_bytes(std::span(&request, 1)),
+                                                  .tail = std::as_bytes(std::span(ended))},
+                                                 deadline_ns);
+  if (result.code != Code::kOk) co_return fail(unsent(result.code));
+  if (words_opened_ns_ != session_.opened_ns()) co_return fail(Code::kUnavailable);
+  take_words(result.bytes);
+  const auto name = words_.take();
+  if (!name) co_return fail(Code::kOverloaded);
+  co_return *name;
+}
+
+// What an earlier session was given is not this one's.
+void TransactionCalls::look_at_session() {
+  if (words_opened_ns_ == session_.opened_ns()) return;
+  words_.clear();
+  words_opened_ns_ = session_.opened_ns();
+  is_asking_for_words_ = false;
+}
+
+void TransactionCalls::end(const TransactionName& name, bool is_refused, uint64_t opened_ns) {
+  look_at_session();
+  if (opened_ns != words_opened_ns_) return;
+  if (is_refused) {
+    words_.give_back(name);
+  } else {
+    words_.bring_back(name);
+  }
+}
+
+void TransactionCalls::take_words(std::span<const std::byte> bytes) {
+  while (const auto word = wire::take<wire::GivenWord>(bytes)) {
+    if (word->count != 0) words_.add(*word);
+  }
+}
+
+// Before there are none, so that no transaction waits for them.
+void TransactionCalls::ask_for_words() {
+  if (is_asking_for_words_ || words_.count() == 0) return;
+  const std::vector<DecisionPlace> ended = words_.take_ended(wire::kWordsPerCall);
+  const wire::WordsRequest request{.words = wire::kWordsPerCall,
+                                   .brought_back = static_cast<uint32_t>(ended.size())};
+  const uint32_t place = free_place();
+  leaving_[place].is_for_words = true;
+  leaving_[place].id = session_.start({.method = static_cast<uint16_t>(TransactionMethod::kWords),
+                                       .head = std::as_bytes(std::span(&request, 1)),
+                                       .tail = std::as_bytes(std::span(ended))},
+                                      *this, place);
+  is_asking_for_words_ = leaving_[place].id != 0;
+  if (is_asking_for_words_) return;
+  for (const DecisionPlace one : ended) words_.bring_back({.place = one, .number = 0});
+}
+
+// Only one body is on its way; others wait.
+class TransactionCalls::Staging {
+ public:
+  explicit Staging(TransactionCalls& calls) noexcept : calls_(calls) {}
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging() {
+    if (is_taken_) calls_.is_staging_ = false;
+  }
+  [[nodiscard]] bool take() noexcept {
+    if (calls_.is_staging_) return false;
+    calls_.is_staging_ = is_taken_ = true;
+    return true;
+  }
+
+ private:
+  TransactionCalls& calls_;
+  bool is_taken_ = false;
+};
+
+Task<Result<>> TransactionCalls::change(TransactionMethod method, RpcBatch& batch, Terms terms) {
+  if (const Code code = check_batch(batch); code != Code::kOk) co_return fail(code);
+  const std::vector<std::byte> body = body_of_batch(batch);
+  const bool fits = sizeof(wire::PartRequest) + body.size() <= session_.payload_bytes_max();
+  Staging staging(*this);
+  if (!fits) {
+    while (!staging.take()) {
+      if (shard_.now_ns() >= terms.deadline_ns) co_return fail(Code::kUnavailable);
+      co_await shard_.sleep_for(kStagingPause_ns);
+    }
+    const Code code = co_await stage(body, terms.deadline_ns);
+    if (code != Code::kOk) co_return fail(code);
+  }
+  const uint64_t now_ns = shard_.refresh_now();
+  const wire::PartRequest request{.place = terms.name.place.bits,
+                                  .number = terms.name.number,
+                                  .tried_ns = now_ns - std::min(now_ns, terms.begun_ns),
+                                  .batch = {.conditions = static_cast<uint16_t>(batch.conditions.size()),
+                                            .writes = static_cast<uint16_t>(batch.writes.size()),
+                                            .staged_bytes = fits ? 0 : static_cast<uint32_t>(body.size()),
+                                            .identity = {}}};
+  const std::span<const std::byte> tail = fits ? body : std::span<const std::byte>();
+  const OpResult result = co_await session_.call(
+      {.method = static_cast<uint16_t>(method), .head = std::as_bytes(std::span(&request, 1)), .tail = tail},
+      terms.deadline_ns);
+  if (result.code != Code::kOk) co_return fail(result.code);
+  const BatchAnswer answer = take_batch_reply(batch, result.bytes);
+  if (answer.code != Code::kOk) co_return fail(answer.code);
+  std::vector<std::byte> written(answer.bytes);
+  if (!answer.here.empty()) copy_possibly_torn(written.data(), answer.here.data(), answer.here.size());
+  if (answer.view != 0) {
+    const Code code =
+        co_await read_rest(answer.view, std::span(written).subspan(answer.here.size()), terms.deadline_ns);
+    // It has happened, but what it made is lost.
+    if (code != Code::kOk) co_return fail(Code::kIndeterminate);
+  }
+  take_written(batch, written);
+  co_return Result<>();
+}
+
+Task<Code> TransactionCalls::stage(std::span<const std::byte> body, uint64_t deadline_ns) {
+  const size_t piece_bytes = session_.payload_bytes_max() - sizeof(wire::BatchPieceRequest);
+  for (size_t offset = 0; offset < body.size(); offset += piece_bytes) {
+    const wire::BatchPieceRequest request{.offset = static_cast<uint32_t>(offset), .reserved = 0};
+    const OpResult staged =
+        co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kPiece),
+                                .head = std::as_bytes(std::span(&request, 1)),
+                                .tail = body.subspan(offset, std::min(piece_bytes, body.size() - offset))},
+                               deadline_ns);
+    if (staged.code != Code::kOk) co_return unsent(staged.code);
+  }
+  co_return Code::kOk;
+}
+
+Task<Code> TransactionCalls::read_rest(uint64_t view, std::span<std::byte> written, uint64_t deadline_ns) {
+  for (size_t offset = 0; offset < written.size();) {
+    const wire::AnswerRequest request{.view = view, .offset = static_cast<uint32_t>(offset), .reserved = 0};
+    const OpResult piece =
+        co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kAnswer),
+                                .head = std::as_bytes(std::span(&request, 1)),
+                                .tail = {}},
+                               deadline_ns);
+    if (piece.code != Code::kOk) co_return piece.code;
+    if (piece.bytes.empty() || piece.bytes.size() > written.size() - offset) co_return Code::kMalformed;
+    copy_possibly_torn(written.data() + offset, piece.bytes.data(), piece.bytes.size());
+    offset += piece.bytes.size();
+  }
+  co_return Code::kOk;
+}
+
+Task<Code> TransactionCalls::ask_outcome(TransactionName name, uint64_t deadline_ns) {
+  const wire::NameRequest request{.place = name.place.bits, .number = name.number};
+  const OpResult result =
+      co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kOutcome),
+                              .head = std::as_bytes(std::span(&request, 1)),
+                              .tail = {}},
+                             deadline_ns);
+  co_return result.code;
+}
+
+// Of a call that changes nothing that counts.
+Code TransactionCalls::unsent(Code code) const noexcept {
+  return code == Code::kIndeterminate ? Code::kUnavailable : code;
+}
+
+uint32_t TransactionCalls::free_place() {
+  const auto free = std::ranges::find(leaving_, uint64_t{0}, &Leaving::id);
+  if (free != leaving_.end()) return static_cast<uint32_t>(free - leaving_.begin());
+  leaving_.emplace_back();
+  return static_cast<uint32_t>(leaving_.size() - 1);
+}
+
+void TransactionCalls::settle(const TransactionName& name) {
+  std::erase_if(later_, [](const Task<>& task) { return task.done(); });
+  const wire::NameRequest request{.place = name.place.bits, .number = name.number};
+  const uint32_t place = free_place();
+  leaving_[place].is_for_words = false;
+  leaving_[place].id = session_.start({.method = static_cast<uint16_t>(TransactionMethod::kSettle),
+                                       .head = std::as_bytes(std::span(&request, 1)),
+                                       .tail = {}},
+                                      *this, place);
+  if (leaving_[place].id != 0 || session_.state() != rpc::Session::State::kOpen) return;
+  later_.push_back(settle_later(name));
+  later_.back().start();
+}
+
+// In turn with other callers.
+Task<> TransactionCalls::settle_later(TransactionName name) {
+  const wire::NameRequest request{.place = name.place.bits, .number = name.number};
+  const OpResult settled =
+      co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kSettle),
+                              .head = std::as_bytes(std::span(&request, 1)),
+                              .tail = {}},
+                             shard_.now_ns() + kSettleTimeout_ns);
+  static_cast<void>(settled);
+}
+
+void TransactionCalls::on_reply(uint32_t place, const OpResult& reply) noexcept {
+  leaving_[place].id = 0;
+  if (!leaving_[place].is_for_words) return;
+  is_asking_for_words_ = false;
+  if (reply.code == Code::kOk && words_opened_ns_ == session_.opened_ns()) take_words(reply.bytes);
+}
+
+}  // namespace refract::kv

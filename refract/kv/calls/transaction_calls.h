@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the coordinator of a transaction over several shards asks of one of them, over a session
+// (transaction_wire.h, docs/design/066).
+//
+// Codes: those of the owner; kUnavailable: nothing was sent; kIndeterminate: it was sent, and the answer did
+// not come. No call is ever repeated here.
+//
+// Threads: used only by its shard.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/kv/calls/rpc_types.h"
+#include "refract/kv/layout/decision_words.h"
+#include "refract/kv/layout/transaction_wire.h"
+#include "refract/rpc/session.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::kv {
+
+// The words of a home that a session has, and that no transaction uses.
+class WordPool {
+ public:
+  // Nothing: there is none left.
+  [[nodiscard]] std::optional<TransactionName> take();
+  // The transaction was decided against: the word is for another.
+  void give_back(const TransactionName& name);
+  // It was committed, or may have been: the home has the word next.
+  void bring_back(const TransactionName& name) { ended_.push_back(name.place); }
+  void add(const wire::GivenWord& word);
+
+  void clear() noexcept;
+  [[nodiscard]] size_t count() const noexcept { return words_.size(); }
+  // Of those that are to be brought back, some that are not any more.
+  [[nodiscard]] std::vector<DecisionPlace> take_ended(size_t most);
+
+ private:
+  struct Word {
+    DecisionPlace place;
+    uint64_t next = 0;
+  };
+  std::deque<Word> words_;
+  std::vector<DecisionPlace> ended_;
+};
+
+class TransactionCalls final : private rpc::ReplyTaker {
+ public:
+  // Both outlive it.
+  TransactionCalls(rpc::Session& session, runtime::Shard& shard) : session_(session), shard_(shard) {}
+  TransactionCalls(const TransactionCalls&) = delete;
+  TransactionCalls& operator=(const TransactionCalls&) = delete;
+  ~TransactionCalls() override;
+
+  // A name for a transaction of which this shard is the home. kOverloaded: the home has no words left.
+  [[nodiscard]] runtime::Task<Result<TransactionName>> begin(uint64_t deadline_ns);
+  // When the session was opened that has the names which begin() gives now.
+  [[nodiscard]] uint64_t opened_ns() const noexcept { return session_.opened_ns(); }
+  // It is known what became of it; `is_refused`: it was decided against, or is never decided for.
+  // `opened_ns`: as it was when it began.
+  void end(const TransactionName& name, bool is_refused, uint64_t opened_ns);
+
+  struct Terms {
+    TransactionName name;
+    uint64_t begun_ns = 0;  // The transaction's first attempt, by the shard's clock.
+    uint64_t deadline_ns = 0;
+  };
+  // The batch says which one a refusal is about.
+  [[nodiscard]] runtime::Task<Result<>> prepare(RpcBatch& batch, Terms terms) {
+    return change(wire::TransactionMethod::kPrepare, batch, terms);
+  }
+  [[nodiscard]] runtime::Task<Result<>> decide(RpcBatch& batch, Terms terms) {
+    return change(wire::TransactionMethod::kDecide, batch, terms);
+  }
+  [[nodiscard]] runtime::Task<Code> ask_outcome(TransactionName name, uint64_t deadline_ns);
+
+  // Tells this shard to settle its part; does not wait.
+  void settle(const TransactionName& name);
+
+ private:
+  class Staging;
+
+  [[nodiscard]] runtime::Task<Result<>> change(wire::TransactionMethod method, RpcBatch& batch, Terms terms);
+  [[nodiscard]] runtime::Task<Code> stage(std::span<const std::byte> body, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> read_rest(uint64_t view, std::span<std::byte> written,
+                                              uint64_t deadline_ns);
+  [[nodiscard]] Code unsent(Code code) const noexcept;
+  void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept override;
+
+  [[nodiscard]] uint32_t free_place();
+  [[nodiscard]] runtime::Task<> settle_later(TransactionName name);
+  void look_at_session();
+  void ask_for_words();
+  void take_words(std::span<const std::byte> bytes);
+
+  rpc::Session& session_;
+  runtime::Shard& shard_;
+  WordPool words_;
+  uint64_t words_opened_ns_ = 0;
+  bool is_staging_ = false;
+  // Calls whose answers are not awaited. 0: the place is free.
+  struct Leaving {
+    uint64_t id = 0;
+    bool is_for_words = false;
+  };
+  std::vector<Leaving> leaving_;
+  bool is_asking_for_words_ = false;
+  std::vector<runtime::Task<>> later_;  // Settles for which there was no room.
+};
+
+}  // namespace refract::kv

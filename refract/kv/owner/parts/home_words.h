@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which session has which of a home's decision words: docs/design/066. Only that session decides by it, with
+// numbers of the range it was given; it commits by it once, then brings it back for a new range.
+//
+// Threads: used only by the shard whose words they are.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/base/units.h"
+#include "refract/kv/owner/parts/decisions.h"
+
+namespace refract::kv {
+
+class HomeWords {
+ public:
+  // How long a decision that was not brought back stays for a client that comes over another session.
+  static constexpr uint64_t kKept_ns = 60 * kSecond_ns;
+  static constexpr size_t kPerSession = 32;
+
+  // `decisions` outlives this. What earlier sessions have decided is kept from now on. `first_number`: none
+  // below was given in this memory (first_number()).
+  HomeWords(Decisions& decisions, uint32_t shard, uint64_t now_ns, uint64_t first_number = 0);
+
+  struct Given {
+    DecisionPlace place;
+    uint64_t first = 0;
+    uint64_t count = 0;
+  };
+  // As many as there are, and the session may have; none while a shard of the node has not recovered.
+  [[nodiscard]] std::vector<Given> give(uint64_t session, size_t wanted, uint64_t now_ns);
+  // The session knows what became of its transactions by these words. Others' are left as they are.
+  void bring_back(uint64_t session, std::span<const DecisionPlace> places);
+  // Whether this session may decide by the name. kConflict: it has been decided against; kInvalidated: it is
+  // not this session's, or has been used.
+  [[nodiscard]] Code may_decide(uint64_t session, const TransactionName& name) const noexcept;
+  void end(uint64_t session, uint64_t now_ns);
+
+ private:
+  struct Word {
+    uint64_t session = 0;  // 0: none has it.
+    uint64_t kept_until_ns = 0;
+  };
+  [[nodiscard]] bool is_free(size_t word, uint64_t now_ns) const noexcept;
+  [[nodiscard]] size_t word_of(DecisionPlace place) const noexcept;
+
+  Decisions& decisions_;
+  const uint32_t shard_;
+  const uint64_t first_number_;
+  std::vector<Word> words_;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> sessions_;  // Their words.
+  size_t next_ = 0;
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What transactions over several shards have in a table between prepare and decision: docs/design/066. A part
+// has pending entries, and marks on the keys that its conditions are about. Until it is settled no other
+// write changes any of these keys, and no reader takes what is pending for done.
+//
+// Threads: used only by the shard that owns the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "refract/base/prng.h"
+#include "refract/base/result.h"
+#include "refract/kv/owner/parts/decisions.h"
+#include "refract/kv/owner/parts/settling.h"
+#include "refract/kv/owner/table/table.h"
+
+namespace refract::kv {
+
+class Table::Parts {
+  struct Part {
+    PartOf from;
+    std::vector<PendingEntry> writes;
+    std::vector<uint64_t> keys = {};  // Hashes of all, each once.
+    bool is_wanted = false;           // One of them was refused to another.
+    bool is_adopted = false;          // A recovery has found it.
+    bool is_logged = false;
+    uint64_t position = 0;  // Where the log has it; 0: that is confirmed.
+    uint64_t slack_ns = 0;  // How long that took: others of the transaction may take as long.
+  };
+
+ public:
+  static constexpr size_t kPartsMax = 4096;
+  static constexpr size_t kKeysMax = 65'536;      // Of all parts.
+  static constexpr size_t kPartsOfSession = 256;  // One must not take the places of all.
+
+  // All outlive this.
+  Parts(Table& table, Decisions& decisions);
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    table_.parts_ = nullptr;
+    table_.holding_ = nullptr;
+  }
+
+  // All conditions hold now, and all writes are pending: until it is settled. Else nothing has changed: a
+  // condition's code; kConflict: another transaction has one of its keys, or this one has been decided;
+  // kInvalidArgument: the name leads to no word; kInvalidated: the word is not given out by this number, or
+  // the part is there; kOverloaded: there are too many parts.
+  [[nodiscard]] Result<> prepare(TableBatch& batch, const PartOf& from);
+  // At the home, in one turn: all of that, then the decision, then what follows from it. A refusal is decided
+  // as well. REQUIRES: the number is of the session that has the word.
+  [[nodiscard]] Result<> decide(TableBatch& batch, const TransactionName& name);
+
+  // Ends the part as its word says; what is not decided is decided against it. kOk: it has happened;
+  // kConflict: it has not; kNotFound: there is no such part; kOverloaded: the home's log has not confirmed it
+  // yet, or the log here has no room: it stays, and is tried again with the next progress, or by the timer.
+  Code settle(const TransactionName& name);
+  // All of a session that has closed. Returns how many.
+  size_t settle_of(uint64_t session);
+  // Likewise those that came before: of which a key was refused to another since, or any.
+  struct Overdue {
+    uint64_t now_ns = 0;
+    uint64_t wanted_before_ns = 0;
+    uint64_t all_before_ns = 0;
+  };
+  size_t settle_overdue(const Overdue& overdue);
+  // Those that are decided, where they can be settled now.
+  size_t settle_decided();
+  [[nodiscard]] size_t count() const noexcept { return parts_.size(); }
+  [[nodiscard]] const Decisions& decisions() const noexcept { return decisions_; }
+
+  // --- With a log: docs/design/067. The table's is the same. ---
+
+  void log_to(PartLog* log) noexcept { log_ = log; }
+  // Before the first session, behind a recovery: the words of this home as the log has them, whose last
+  // record is `decided`, or another one; then the parts that a killed owner has left, of sessions that are
+  // gone.
+  void take_up(const std::optional<TransactionName>& decided);
+  // What the log has confirmed of decisions and settled parts takes effect elsewhere, and what could not be
+  // settled is tried again. Returns how much there was to do.
+  size_t on_log_progress();
+  // What is prepared and not settled, for a snapshot of this moment: its changes, in the order of their
+  // stamps.
+  struct Prepared {
+    TransactionName name;
+    std::vector<ChangeLog::Change> changes;  // Good until the table is changed.
+  };
+  [[nodiscard]] std::vector<Prepared> prepared() const;
+  // The transactions that this home has decided for, and whose parts may have to learn it from the disk.
+  [[nodiscard]] std::vector<TransactionName> decisions_to_keep() const;
+  // How many have been settled: where it grows, keys are free again.
+  [[nodiscard]] uint64_t ended() const noexcept { return ended_; }
+
+  // Whether a write of the key has to wait. What has been decided is settled first.
+  [[nodiscard]] bool blocks(uint64_t hash) { return blocks(hash, /*also_marks=*/true); }
+  [[nodiscard]] bool keeps(uint64_t hash) const noexcept { return holds_.contains(hash); }
+  // Whether a batch has to wait; and whether it may: for parts of transactions that have all begun later.
+  // What has been decided is settled first.
+  [[nodiscard]] bool is_held(const TableBatch& batch);
+  [[nodiscard]] bool may_wait(const TableBatch& batch, uint64_t begun_ns);
+  // What the key's entry is: the pending one, or what it will replace if that is not decided. Free: none.
+  [[nodiscard]] Slot standing_of(Slot slot) const noexcept;
+  // Whether the table's number of entries has it: not what is pending and replaces nothing.
+  [[nodiscard]] bool is_counted(Slot slot) const noexcept;
+
+ private:
+  friend class Table;
+  friend class Table::BatchTurn;
+  friend class Table::BatchRest;
+
+  struct Hold {
+    Part* part;
+    bool is_write;
+  };
+
+  [[nodiscard]] const Trailer& trailer_of(Slot slot) const noexcept;
+
+  // --- For a turn that makes one.
+  [[nodiscard]] bool blocks(uint64_t hash, bool also_marks);
+  template <typename IsMeant>
+  [[nodiscard]] bool is_held_by(uint64_t hash, bool also_marks, IsMeant is_meant);
+  void keep(const TableBatch& batch, std::vector<PendingEntry> writes);
+  // The home's decision, and its log's: `changes` are its own. False: another one was made before.
+  [[nodiscard]] bool commit(const TransactionName& name, uint64_t group_stamp,
+                            std::span<const ChangeLog::Change> changes);
+  // In a recovery: pending entries whose name leads to a word. Both buffers of each are live.
+  void adopt(std::span<const Slot> pending);
+
+  [[nodiscard]] Part* find(const TransactionName& name) const noexcept;
+  [[nodiscard]] Code refuse_at_once(const TableBatch& batch, const PartOf& from) const noexcept;
+  [[nodiscard]] Code look(const TransactionName& name) const noexcept;
+  enum class Fate : uint8_t { kOpen, kHappened, kNever };
+  [[nodiscard]] Fate fate_of(const Part& part, Decision decision) const noexcept;
+  [[nodiscard]] bool settle_if_decided(Part& part);
+  // False: it cannot be told to the log now.
+  [[nodiscard]] bool end(Part& part, bool has_happened);
+  void hold(Part& part, std::vector<std::pair<uint64_t, bool>> keys);
+  void release(const Part& part);
+
+  [[nodiscard]] bool log_works() const noexcept { return table_.log_->failure() == Code::kOk; }
+  [[nodiscard]] bool has_confirmed(uint64_t position) const noexcept {
+    return log_works() && table_.log_->confirmed() >= position;
+  }
+  [[nodiscard]] bool tell_settled(const TransactionName& name, bool has_happened);
+  void forget(const Part& part);
+  void confirm_from(const TransactionName& name);
+  void note_recovered();
+
+  Table& table_;
+  Decisions& decisions_;
+  const uint32_t shard_;
+  PartLog* log_ = nullptr;
+  bool is_taken_up_ = false;
+  bool is_recovered_ = false;
+  std::vector<std::unique_ptr<Part>> parts_;  // In the order in which they came.
+  // Keys can be chosen so that their hashes meet.
+  struct Mixed {
+    uint64_t secret;
+    [[nodiscard]] size_t operator()(uint64_t hash) const noexcept { return mix(hash ^ secret); }
+  };
+  std::unordered_multimap<uint64_t, Hold, Mixed> holds_;
+  uint64_t ended_ = 0;
+  size_t adopted_ = 0;       // Of parts_, those that a recovery has found.
+  uint64_t recover_at_ = 0;  // Where the log ended when this owner took it up.
+  // What waits for the log, by its positions: words of this home that it is to confirm, and words whose home
+  // is to forget a part.
+  struct Logged {
+    uint64_t position = 0;
+    TransactionName name;
+  };
+  std::deque<Logged> deciding_;
+  std::deque<Logged> settled_;
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of transactions over several shards: what is held meanwhile, and against which writes, that all keys
+// of both shards change at one moment for readers whose loads fall anywhere, and what the next owners make of
+// a kill at any store of either.
+#include "refract/kv/owner/parts/parts.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "refract/base/testing/needed.h"
+#include "refract/kv/direct/careful_reader.h"
+#include "refract/kv/direct/direct_reader.h"
+#include "refract/kv/owner/parts/home_words.h"
+#include "refract/kv/testing/test_space.h"
+
+namespace refract::kv {
+namespace {
+
+using refract::test::needed;
+using test::bytes_of;
+using test::Space;
+using test::text_of;
+
+// What one shard is asked to change.
+class Asked {
+ public:
+  explicit Asked(Space& space) : table_(space.table()) {}
+  Asked& put(std::string_view key, std::string_view value) {
+    writes_.push_back(
+        {.key = table_.hashed(bytes_of(key)), .kind = WriteKind::kPut, .value = bytes_of(value)});
+    return *this;
+  }
+  Asked& add(std::string_view key, int64_t addend) {
+    writes_.push_back({.key = table_.hashed(bytes_of(key)), .kind = WriteKind::kAdd, .addend = addend});
+    return *this;
+  }
+  Asked& erase(std::string_view key) {
+    writes_.push_back({.key = table_.hashed(bytes_of(key)), .kind = WriteKind::kErase});
+    return *this;
+  }
+  Asked& absent(std::string_view key) {
+    conditions_.push_back({.key = table_.hashed(bytes_of(key)), .kind = ConditionKind::kAbsent});
+    return *this;
+  }
+  Asked& version(std::string_view key, uint64_t version) {
+    conditions_.push_back(
+        {.key = table_.hashed(bytes_of(key)), .kind = ConditionKind::kVersion, .version = version});
+    return *this;
+  }
+  [[nodiscard]] TableBatch batch() { return {.conditions = conditions_, .writes = writes_}; }
+  [[nodiscard]] const BatchWrite& write(size_t i) const { return writes_[i]; }
+
+ private:
+  Table& table_;
+  std::vector<BatchCondition> conditions_;
+  std::vector<BatchWrite> writes_;
+};
+
+// Two shards of a node: the home, number 0, and another.
+class TwoShards {
+ public:
+  TwoShards() {
+    const std::vector<Decisions::Home> homes{{.space = home.base()}, {.space = other.base()}};
+    decisions.emplace(homes);
+    decisions->recovered();
+    decisions->recovered();
+    home_parts.emplace(home.table(), *decisions);
+    parts.emplace(other.table(), *decisions);
+    words.emplace(*decisions, 0, 0);
+  }
+  // Of a session of the home.
+  [[nodiscard]] TransactionName begin(uint64_t session = 7) {
+    const std::vector<HomeWords::Given> given = words->give(session, 1, 0);
+    EXPECT_EQ(given.size(), 1U);
+    return {.place = given.at(0).place, .number = given.at(0).first};
+  }
+  [[nodiscard]] Code prepare(Asked& asked, const TransactionName& name, uint64_t session = 9) {
+    TableBatch batch = asked.batch();
+    return parts->prepare(batch, {.name = name, .session = session, .now_ns = 1}).code();
+  }
+  [[nodiscard]] Code decide(Asked& asked, const TransactionName& name) {
+    TableBatch batch = asked.batch();
+    return home_parts->decide(batch, name).code();
+  }
+
+  Space home;
+  Space other;
+  std::optional<Decisions> decisions;
+  std::optional<Table::Parts> home_parts;
+  std::optional<Table::Parts> parts;
+  std::optional<HomeWords> words;
+};
+
+std::string value_in(Space& space, std::string_view key) {
+  const Result<Table::Entry> entry = space.table().find(bytes_of(key));
+  return entry ? text_of(entry->value) : std::string(text(entry.error().code));
+}
+uint64_t put(Space& space, std::string_view key, std::string_view value) {
+  return needed(space.table().put(bytes_of(key), bytes_of(value), {}));
+}
+void expect_sound(Space& space) {
+  const auto damage = space.table().validate();
+  EXPECT_FALSE(damage) << damage->what << " at " << damage->at.value;
+}
+
+TEST(Parts, appear_with_the_decision_in_all_shards) {
+  TwoShards node;
+  put(node.other, "old", "1");
+  const uint64_t gone = put(node.other, "gone", "x");
+  const TransactionName name = node.begin();
+  Asked there(node.other);
+  there.put("old", "2").put("new", "3").erase("gone").erase("never there").add("n", 5);
+  ASSERT_EQ(node.prepare(there, name), Code::kOk);
+  EXPECT_EQ(there.write(2).version, gone);
+  EXPECT_EQ(there.write(3).version, 0U);
+  EXPECT_EQ(there.write(4).sum, 5);
+  EXPECT_EQ(value_in(node.other, "old"), "1");
+  EXPECT_EQ(value_in(node.other, "new"), "not_found");
+  EXPECT_EQ(value_in(node.other, "gone"), "x");
+  expect_sound(node.other);
+  Asked here(node.home);
+  here.put("h", "4");
+  ASSERT_EQ(node.decide(here, name), Code::kOk);
+  // Before it is settled.
+  EXPECT_EQ(value_in(node.other, "old"), "2");
+  EXPECT_EQ(value_in(node.other, "new"), "3");
+  EXPECT_EQ(value_in(node.other, "gone"), "not_found");
+  EXPECT_EQ(value_in(node.other, "n"), "5");
+  EXPECT_EQ(node.parts->settle(name), Code::kOk);
+  EXPECT_EQ(node.parts->settle(name), Code::kNotFound);
+  EXPECT_EQ(node.decisions->parts(name.place), 0U);
+  EXPECT_EQ(value_in(node.other, "old"), "2");
+  EXPECT_EQ(value_in(node.other, "gone"), "not_found");
+  EXPECT_EQ(node.other.table().stats().entries, 3U);
+  expect_sound(node.other);
+  node.other.heap().reclaim();
+  EXPECT_EQ(node.other.heap().stats().buffers_live, 3U);
+}
+
+TEST(Parts, that_are_not_decided_are_undone_and_never_decided_later) {
+  TwoShards node;
+  const uint64_t version = put(node.other, "old", "1");
+  const TransactionName name = node.begin();
+  Asked there(node.other);
+  there.put("old", "2").put("new", "3").erase("none");
+  ASSERT_EQ(node.prepare(there, name), Code::kOk);
+  EXPECT_EQ(node.parts->settle(name), Code::kConflict);
+  EXPECT_EQ(value_in(node.other, "old"), "1");
+  EXPECT_EQ(node.other.table().find(bytes_of("old"))->version, version);
+  EXPECT_EQ(value_in(node.other, "new"), "not_found");
+  EXPECT_EQ(node.words->may_decide(7, name), Code::kConflict);
+  Asked here(node.home);
+  here.put("h", "4");
+  EXPECT_EQ(node.decide(here, name), Code::kConflict);
+  EXPECT_EQ(value_in(node.home, "h"), "not_found");
+  // A copy of the prepare that comes late.
+  EXPECT_EQ(node.prepare(there, name), Code::kConflict);
+  EXPECT_EQ(node.parts->count(), 0U);
+  expect_sound(node.other);
+  expect_sound(node.home);
+  node.other.heap().reclaim();
+  EXPECT_EQ(node.other.heap().stats().buffers_live, 1U);
+}
+
+TEST(Parts, hold_what_they_write_against_all_and_what_they_read_against_writes) {
+  TwoShards node;
+  const uint64_t version = put(node.other, "read", "1");
+  put(node.other, "written", "1");
+  const TransactionName name = node.begin();
+  Asked there(node.other);
+  there.version("read", version).absent("none").put("written", "2").erase("nothing");
+  ASSERT_EQ(node.prepare(there, name), Code::kOk);
+  Table& table = node.other.table();
+  for (const char* const key : {"read", "none", "written", "nothing"}) {
+    EXPECT_EQ(table.put(bytes_of(key), bytes_of("x"), {}).code(), Code::kOverloaded) << key;
+    EXPECT_EQ(table.erase(bytes_of(key), 0).code(), Code::kOverloaded) << key;
+    EXPECT_EQ(table.begin(table.hashed(bytes_of(key)), 100, {}).code(), Code::kOverloaded) << key;
+    Asked second(node.other);
+    EXPECT_EQ(node.prepare(second.put(key, "3"), node.begin()), Code::kConflict) << key;
+    Asked whole(node.other);
+    whole.put(key, "3").put("else", "4");
+    TableBatch batch = whole.batch();
+    EXPECT_EQ(table.change_at_once(batch).code(), Code::kOverloaded) << key;
+  }
+  // Others may read what is read, and not what is written.
+  Asked reader(node.other);
+  const TransactionName also = node.begin();
+  EXPECT_EQ(node.prepare(reader.version("read", version).absent("none"), also), Code::kOk);
+  EXPECT_EQ(node.parts->settle(also), Code::kConflict);
+  Asked late(node.other);
+  EXPECT_EQ(node.prepare(late.absent("written"), node.begin()), Code::kConflict);
+  EXPECT_TRUE(table.put(bytes_of("free"), bytes_of("x"), {}));
+  Asked here(node.home);
+  ASSERT_EQ(node.decide(here.put("h", "1"), name), Code::kOk);
+  // A write that meets what is decided settles it.
+  EXPECT_TRUE(table.put(bytes_of("written"), bytes_of("3"), {}));
+  EXPECT_EQ(node.parts->count(), 0U);
+  EXPECT_EQ(value_in(node.other, "written"), "3");
+  expect_sound(node.other);
+}
+
+TEST(Parts, are_refused_with_what_did_not_hold_and_nothing_is_held) {
+  TwoShards node;
+  put(node.other, "there", "1");
+  Asked there(node.other);
+  there.put("a", "1").absent("there");
+  TableBatch batch = there.batch();
+  const TransactionName name = node.begin();
+  EXPECT_EQ(node.parts->prepare(batch, {.name = name}).code(), Code::kExists);
+  EXPECT_EQ(batch.failed, 0U);
+  EXPECT_EQ(node.parts->count(), 0U);
+  EXPECT_EQ(node.decisions->parts(name.place), 0U);
+  EXPECT_TRUE(node.other.table().put(bytes_of("a"), bytes_of("2"), {}));
+  Asked here(node.home);
+  here.put("h", "1").version("h", 5);
+  EXPECT_EQ(node.decide(here, name), Code::kNotFound);
+  // A refusal is decided as well.
+  EXPECT_EQ(node.words->may_decide(7, name), Code::kConflict);
+}
+
+TEST(Parts, take_names_of_words_that_were_given_out_alone) {
+  TwoShards node;
+  TransactionName name = node.begin();
+  Asked there(node.other);
+  there.put("a", "1");
+  for (const uint64_t bits :
+       {uint64_t{0}, name.place.bits + 1, name.place.bits - (uint64_t{1} << 40), uint64_t{5} << 48 | 4096}) {
+    EXPECT_EQ(node.prepare(there, {.place = {bits}, .number = name.number}), Code::kInvalidArgument) << bits;
+  }
+  EXPECT_EQ(node.prepare(there, {.place = name.place, .number = name.number + (uint64_t{1} << 40)}),
+            Code::kInvalidated);
+  ASSERT_EQ(node.prepare(there, name), Code::kOk);
+  EXPECT_EQ(node.prepare(there, name), Code::kInvalidated) << "twice";
+  EXPECT_EQ(node.words->may_decide(8, name), Code::kInvalidated) << "another session's";
+  EXPECT_EQ(node.words->may_decide(7, name), Code::kOk);
+}
+
+TEST(Parts, a_word_that_has_committed_stays_until_all_have_looked) {
+  TwoShards node;
+  const TransactionName name = node.begin();
+  Asked there(node.other);
+  ASSERT_EQ(node.prepare(there.put("a", "1"), name), Code::kOk);
+  Asked here(node.home);
+  ASSERT_EQ(node.decide(here.put("h", "1"), name), Code::kOk);
+  // By no number that anyone names.
+  const Decision wanted = Decision::aborted(name.number + 1);
+  EXPECT_TRUE(node.decisions->decide(name.place, wanted).commits(name.number));
+  EXPECT_EQ(node.words->may_decide(7, {.place = name.place, .number = name.number + 1}), Code::kInvalidated);
+  node.words->bring_back(7, std::span(&name.place, 1));
+  for (uint64_t i = 0; i < kDecisionWords; ++i) {
+    const std::vector<HomeWords::Given> given = node.words->give(100 + i / HomeWords::kPerSession, 1, 0);
+    if (given.empty()) continue;
+    EXPECT_NE(given[0].place.bits, name.place.bits);
+  }
+  EXPECT_EQ(node.parts->settle(name), Code::kOk);
+  const std::vector<HomeWords::Given> last = node.words->give(1'000'000, 1, 0);
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(last[0].place.bits, name.place.bits);
+  EXPECT_GT(last[0].first, name.number);
+}
+
+TEST(Parts, of_a_session_end_with_it_and_overdue_ones_by_time) {
+  TwoShards node;
+  Asked first(node.other);
+  Asked second(node.other);
+  Asked third(node.other);
+  const TransactionName decided = node.begin();
+  ASSERT_EQ(node.prepare(first.put("a", "1"), decided, 9), Code::kOk);
+  ASSERT_EQ(node.prepare(second.put("b", "1"), node.begin(), 9), Code::kOk);
+  ASSERT_EQ(node.prepare(third.put("c", "1"), node.begin(), 10), Code::kOk);
+  Asked here(node.home);
+  ASSERT_EQ(node.decide(here.put("h", "1"), decided), Code::kOk);
+  EXPECT_EQ(node.parts->settle_of(9), 2U);
+  EXPECT_EQ(value_in(node.other, "a"), "1");
+  EXPECT_EQ(value_in(node.other, "b"), "not_found");
+  EXPECT_EQ(node.parts->settle_overdue({.wanted_before_ns = 100, .all_before_ns = 1}), 0U);
+  EXPECT_EQ(node.other.table().put(bytes_of("c"), bytes_of("2"), {}).code(), Code::kOverloaded);
+  EXPECT_EQ(node.parts->settle_overdue({.wanted_before_ns = 100, .all_before_ns = 1}), 1U);
+  EXPECT_TRUE(node.other.table().put(bytes_of("c"), bytes_of("2"), {}));
+  expect_sound(node.other);
+}
+
+// Nothing of what makes room takes a key that is held, and all of it does afterwards.
+TEST(Parts, are_not_evicted_and_not_swept) {
+  TwoShards node;
+  Table& table = node.other.table();
+  const uint64_t kept = put(node.other, "kept", "1");
+  const uint64_t now_ns = node.other.clock().wall_ns();
+  const uint64_t expiring =
+      needed(table.put(bytes_of("expiring"), bytes_of("1"), {.expires_wall_ns = now_ns + 1'000}));
+  const TransactionName name = node.begin();
+  Asked there(node.other);
+  there.version("kept", kept).version("expiring", expiring).put("new", "1");
+  ASSERT_EQ(node.prepare(there, name), Code::kOk);
+  for (const char* const key : {"kept", "new"}) {
+    EXPECT_EQ(table.evict(table.standing(table.hashed(bytes_of(key)))), Code::kConflict) << key;
+  }
+  node.other.clock().advance_ns(2'000);
+  EXPECT_EQ(table.sweep(1'000), 0U);
+  expect_sound(node.other);
+  // After a second it ends, though no other write wanted its keys.
+  EXPECT_EQ(node.parts->settle_overdue({.wanted_before_ns = 100, .all_before_ns = 1}), 0U);
+  EXPECT_EQ(node.parts->settle_overdue({.wanted_before_ns = 100, .all_before_ns = 100}), 1U);
+  EXPECT_EQ(table.sweep(1'000), 1U);
+  EXPECT_EQ(table.evict(table.standing(table.hashed(bytes_of("kept")))), Code::kOk);
+  EXPECT_EQ(table.stats().entries, 0U);
+  expect_sound(node.other);
+}
+
+TEST(Parts, expire_and_split_as_entries_do) {
+  TwoShards node;
+  const TransactionName name = node.begin();
+  Asked there(node.other);
+  std::vector<std::string> keys;
+  for (int i = 0; i < 40; ++i) keys.push_back("key " + std::to_string(i));
+  for (const std::string& key : keys) there.put(key, "pending");
+  ASSERT_EQ(node.prepare(there, name), Code::kOk);
+  // The table doubles several times over.
+  for (int i = 0; i < 20'000; ++i) put(node.other, "other " + std::to_string(i), "x");
+  expect_sound(node.other);
+  Asked here(node.home);
+  ASSERT_EQ(node.decide(here.put("h", "1"), name), Code::kOk);
+  EXPECT_EQ(node.parts->settle(name), Code::kOk);
+  for (const std::string& key : keys) EXPECT_EQ(value_in(node.other, key), "pending");
+  EXPECT_EQ(node.other.table().stats().entries, 20'040U);
+  expect_sound(node.other);
+}
+
+}  // namespace
+}  // namespace refract::kv

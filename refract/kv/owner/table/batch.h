@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several changes of a table that take effect at one moment, if all their conditions hold at that moment:
+// docs/design/062-pending-entries.md. Table::change_at_once() executes it.
+//
+// Threads: used only by the shard that owns the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "refract/base/result.h"
+#include "refract/kv/layout/contract.h"
+#include "refract/kv/layout/decision_words.h"
+#include "refract/kv/layout/layout.h"
+#include "refract/kv/owner/table/table_types.h"
+
+namespace refract::kv {
+
+// What must hold of a key when the batch takes effect.
+struct BatchCondition {
+  TableKey key;
+  ConditionKind kind = ConditionKind::kExists;
+  uint64_t version = 0;                   // kVersion.
+  std::span<const std::byte> value = {};  // kValue.
+};
+
+struct BatchWrite {
+  TableKey key;
+  WriteKind kind = WriteKind::kPut;
+  std::span<const std::byte> value = {};  // kPut.
+  uint64_t expires_wall_ns = 0;           // kPut; 0: never.
+  int64_t addend = 0;                     // kAdd.
+  // The outcome: the version that was made, or that was erased (0: there was none); the sum.
+  uint64_t version = 0;
+  int64_t sum = 0;
+};
+
+// A part of a transaction over several shards: which one, and whose. At the home it is decided at once.
+struct PartOf {
+  TransactionName name;
+  uint64_t session = 0;
+  uint64_t now_ns = 0;    // By the shard's clock, likewise the next.
+  uint64_t begun_ns = 0;  // The first attempt of the transaction.
+  bool is_home = false;
+};
+
+struct TableBatch {
+  std::span<const BatchCondition> conditions;
+  std::span<BatchWrite> writes;  // No key twice.
+  const PartOf* part = nullptr;  // Null: it is whole, and takes effect at once.
+  RequestId request = {};        // The first entry that is made says it.
+  // Which one a failure is about: a condition, or behind those a write. All of them: the batch as a whole.
+  size_t failed = 0;
+};
+
+}  // namespace refract::kv

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several changes at one moment: docs/design/062-pending-entries.md, whose steps these are.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "refract/base/check.h"
+#include "refract/kv/layout/same_bytes.h"
+#include "refract/kv/owner/parts/parts.h"
+#include "refract/kv/owner/table/table.h"
+#include "refract/runtime/fault.h"
+
+namespace refract::kv {
+namespace {
+
+// Making room for one write may take away what another adds to; then all is tried again.
+constexpr int kTriesForRoom = 4;
+
+std::optional<int64_t> number_in(std::span<const std::byte> value) noexcept {
+  const auto* const begin = reinterpret_cast<const char*>(value.data());
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(begin, begin + value.size(), number);
+  if (value.empty() || error != std::errc{} || end != begin + value.size()) return std::nullopt;
+  return number;
+}
+
+// The lowest place of a key that stands in two writes; none: writes.size().
+size_t first_repeated(std::span<const BatchWrite> writes) {
+  std::vector<uint32_t> order(writes.size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto before = [&](uint32_t one, uint32_t other) {
+    const TableKey& a = writes[one].key;
+    const TableKey& b = writes[other].key;
+    if (a.hash != b.hash) return a.hash < b.hash;
+    return std::ranges::lexicographical_compare(a.bytes, b.bytes);
+  };
+  std::ranges::sort(order, before);
+  size_t repeated = writes.size();
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (before(order[i - 1], order[i])) continue;
+    repeated = std::min<size_t>(repeated, std::max(order[i - 1], order[i]));
+  }
+  return repeated;
+}
+
+}  // namespace
+
+class Table::BatchTurn {
+ public:
+  BatchTurn(Table& table, TableBatch& batch)
+      : table_(table),
+        batch_(batch),
+        steps_(batch.writes.size()),
+        is_alone_(batch.part == nullptr && batch.writes.size() == 1) {}
+
+  [[nodiscard]] Code run() {
+    if (const Code code = refuse_at_once(); code != Code::kOk) return code;
+    // A batch that is refused makes no room.
+    now_wall_ns_ = table_.clock_.wall_ns();
+    if (const Code code = check_conditions(); code != Code::kOk) return code;
+    for (int attempt = 0; attempt < kTriesForRoom; ++attempt) {
+      Code code = draft_all();
+      const bool is_as_drafted = code == Code::kOk && check_all(code);
+      if (is_as_drafted) {
+        if (steps_.empty() && batch_.part == nullptr) return Code::kOk;
+        if (is_alone_) return change_one();
+        // Again: what was evicted for it went into the log, too.
+        if (const Code room = room_in_log(); room != Code::kOk) return give_up(fail_at(all(), room));
+        if (!place_all()) return give_up(Code::kNoSpace);
+        return batch_.part != nullptr && !batch_.part->is_home ? keep() : commit();
+      }
+      abandon_all();
+      if (code != Code::kOk) return code;
+    }
+    batch_.failed = all();
+    return Code::kOverloaded;
+  }
+
+ private:
+  // Of one write.
+  struct Step {
+    Draft draft{};
+    Offset slot_at;  // Where it is pending; nowhere: it is not.
+    PendingEntry entry{};
+    uint64_t stamp = 0;
+    int64_t base = 0;     // What it adds to,
+    uint64_t expiry = 0;  // and until when that stands; 0: for ever.
+    bool has_draft = false;
+    bool is_erasure_of_nothing = false;
+  };
+
+  [[nodiscard]] size_t all() const noexcept { return batch_.conditions.size() + batch_.writes.size(); }
+  [[nodiscard]] Code fail_at(size_t which, Code code) noexcept {
+    batch_.failed = which;
+    return code;
+  }
+  [[nodiscard]] Code fail_write(size_t i, Code code) noexcept {
+    return fail_at(batch_.conditions.size() + i, code);
+  }
+
+  [[nodiscard]] Code refuse_at_once() {
+    const size_t repeated = first_repeated(batch_.writes);
+    if (repeated != batch_.writes.size()) return fail_write(repeated, Code::kInvalidArgument);
+    if (table_.holding_ != nullptr && table_.holding_->is_held(batch_)) {
+      return fail_at(all(), batch_.part != nullptr ? Code::kConflict : Code::kOverloaded);
+    }
+    return fail_at(all(), room_in_log());
+  }
+  [[nodiscard]] Code room_in_log() const noexcept {
+    if (table_.log_ == nullptr || batch_.writes.empty()) return Code::kOk;
+    const BatchWrite& write = batch_.writes.front();
+    if (is_alone_) return table_.room_in_log(write.key.bytes.size(), write.value.size() + kSumBytesMax);
+    uint64_t bytes = 0;
+    for (const BatchWrite& each : batch_.writes) {
+      bytes += each.key.bytes.size() + std::max(each.value.size(), kSumBytesMax);
+    }
+    return table_.log_->room_for_group(batch_.writes.size(), bytes);
+  }
+
+  // --- Room: may evict or sweep other entries, and nothing is visible.
+
+  [[nodiscard]] Code draft_all() {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (const Code code = draft(i); code != Code::kOk) return fail_write(i, code);
+    }
+    return Code::kOk;
+  }
+
+  [[nodiscard]] Code draft(size_t i) {
+    const BatchWrite& write = batch_.writes[i];
+    Step& step = steps_[i];
+    step = {};
+    if (write.kind == WriteKind::kErase && is_alone_) return Code::kOk;
+    uint16_t flags = is_alone_ ? 0 : Lengths::kPending | Lengths::kBatch;
+    if (write.kind == WriteKind::kErase) flags |= Lengths::kTombstone;
+    std::span<const std::byte> value = write.value;
+    uint64_t expires_wall_ns = write.expires_wall_ns;
+    std::array<char, kSumBytesMax> text;
+    if (write.kind == WriteKind::kAdd) {
+      int64_t sum = 0;
+      if (!look_at_number(write, step) || __builtin_add_overflow(step.base, write.addend, &sum)) {
+        return Code::kInvalidArgument;
+      }
+      const auto end = std::to_chars(text.data(), text.data() + text.size(), sum).ptr;
+      value = std::as_bytes(std::span(text.data(), end));
+      expires_wall_ns = step.expiry;
+    }
+    const PutOptions options{.expires_wall_ns = expires_wall_ns, .request = request_of(i)};
+    const Result<Draft> made = table_.draft(write.key, value.size(), options, flags);
+    if (!made) return made.error().code;
+    step.draft = *made;
+    step.has_draft = true;
+    table_.fill(step.draft, 0, value);
+    return Code::kOk;
+  }
+
+  [[nodiscard]] RequestId request_of(size_t i) const noexcept {
+    const auto makes_entry = [](const BatchWrite& write) { return write.kind != WriteKind::kErase; };
+    const auto first = std::ranges::find_if(batch_.writes, makes_entry);
+    return first - batch_.writes.begin() == static_cast<ptrdiff_t>(i) ? batch_.request : RequestId{};
+  }
+  // False: the value there is no number.
+  [[nodiscard]] bool look_at_number(const BatchWrite& write, Step& step) const noexcept {
+    const TablePlace place = table_.locate(write.key);
+    step.base = 0;
+    step.expiry = 0;
+    if (!is_present(place.slot)) return true;
+    const std::optional<int64_t> number = number_in(value_of(place.slot));
+    if (!number) return false;
+    step.base = *number;
+    step.expiry = table_.expiry_of(place.slot);
+    return true;
+  }
+  [[nodiscard]] std::span<const std::byte> value_of(Slot slot) const noexcept {
+    const Lengths lengths = table_.lengths_of(slot);
+    return {table_.writer_.at(slot.buffer().plus(lengths.value_at())), lengths.value_bytes};
+  }
+
+  void abandon_all() {
+    for (Step& step : steps_) {
+      if (step.has_draft) table_.abandon(step.draft);
+      step.has_draft = false;
+    }
+  }
+
+  // --- Conditions: behind the room, which may have taken away what they are about.
+
+  // False: all holds, but what is added to is another by now; or `code` says what does not hold.
+  [[nodiscard]] bool check_all(Code& code) {
+    now_wall_ns_ = table_.clock_.wall_ns();
+    code = check_conditions();
+    if (code != Code::kOk) return false;
+    return std::ranges::all_of(batch_.writes, [this](const BatchWrite& write) {
+      const auto i = static_cast<size_t>(&write - batch_.writes.data());
+      Step now;
+      if (write.kind != WriteKind::kAdd) return true;
+      return look_at_number(write, now) && now.base == steps_[i].base && now.expiry == steps_[i].expiry;
+    });
+  }
+
+  [[nodiscard]] Code check_conditions() {
+    for (size_t i = 0; i < batch_.conditions.size(); ++i) {
+      if (const Code code = check(batch_.conditions[i]); code != Code::kOk) return fail_at(i, code);
+    }
+    return Code::kOk;
+  }
+
+  // By one time for all, or two of them could hold at different moments.
+  [[nodiscard]] bool is_present(Slot slot) const noexcept {
+    if (!slot) return false;
+    return !slot.expires() || now_wall_ns_ < table_.expiry_of(slot);
+  }
+  [[nodiscard]] Code check(const BatchCondition& condition) const noexcept {
+    const TablePlace place = table_.locate(condition.key);
+    const bool is_present = this->is_present(place.slot);
+    if (condition.kind == ConditionKind::kAbsent) return is_present ? Code::kExists : Code::kOk;
+    if (!is_present) return Code::kNotFound;
+    if (condition.kind == ConditionKind::kExists) return Code::kOk;
+    if (condition.kind == ConditionKind::kVersion) {
+      return table_.writer_.load(place.slot.buffer()) == condition.version ? Code::kOk
+                                                                           : Code::kVersionMismatch;
+    }
+    return std::ranges::equal(value_of(place.slot), condition.value) ? Code::kOk : Code::kVersionMismatch;
+  }
+
+  // --- One write: its slot's store is the moment.
+
+  [[nodiscard]] Code change_one() {
+    BatchWrite& write = batch_.writes.front();
+    const Step& step = steps_.front();
+    Result<uint64_t> version = 0;
+    // Again: what was evicted for it went into the log, too.
+    const Code room = table_.room_in_log(write.key.bytes.size(), step.draft.lengths.value_bytes);
+    if (room != Code::kOk) {
+      abandon_all();
+      return fail_at(all(), room);
+    }
+    if (write.kind == WriteKind::kErase) {
+      version = table_.erase(write.key, 0);
+      if (version.code() == Code::kNotFound) version = 0;
+    } else {
+      version = table_.publish(step.draft, table_.locate(write.key));
+      if (!version) abandon_all();
+      tell_sum(0);
+    }
+    if (!version) return fail_write(0, version.error().code);
+    write.version = *version;
+    return Code::kOk;
+  }
+  void tell_sum(size_t i) noexcept {
+    BatchWrite& write = batch_.writes[i];
+    if (write.kind == WriteKind::kAdd) write.sum = steps_[i].base + write.addend;
+  }
+
+  // --- Pending: those first that can still fail, the new ones.
+
+  [[nodiscard]] bool place_all() {
+    group_stamp_ = table_.heap_.next_stamp();
+    number_ = batch_.part != nullptr ? batch_.part->name.number : group_stamp_;
+    // In a row, so that the number tells them all.
+    for (Step& step : steps_) step.stamp = table_.heap_.next_stamp();
+    for (const bool is_new : {true, false}) {
+      for (size_t i = 0; i < steps_.size(); ++i) {
+        if (steps_[i].slot_at || steps_[i].is_erasure_of_nothing || place(i, is_new)) continue;
+        batch_.failed = batch_.conditions.size() + i;
+        return false;
+      }
+    }
+    REFRACT_CHECK(std::ranges::all_of(
+        steps_, [](const Step& step) { return step.slot_at || step.is_erasure_of_nothing; }));
+    return true;
+  }
+
+  // False: there is no line for it.
+  [[nodiscard]] bool place(size_t i, bool is_new) {
+    const BatchWrite& write = batch_.writes[i];
+    Step& step = steps_[i];
+    TablePlace place = table_.locate(write.key);
+    if (static_cast<bool>(place.slot) == is_new) return true;
+    if (is_new && write.kind == WriteKind::kErase) {
+      step.is_erasure_of_nothing = true;
+      return true;
+    }
+    if (!place.slot_at && !table_.link_line(place, write.key.hash)) return false;
+    step.entry.replaced = place.slot;
+    finish_buffer(i);
+    // Of several shards only what has happened departs.
+    if (place.slot && batch_.part == nullptr) table_.depart(place.slot);
+    REFRACT_FAULT("kv.batch.before_pending");
+    step.slot_at = place.slot_at;
+    table_.writer_.publish(step.slot_at, step.entry.slot.bits);
+    if (is_new && table_.crowds_ != nullptr) [[unlikely]]
+      table_.note_stored(write.key);
+    return true;
+  }
+
+  void finish_buffer(size_t i) {
+    Step& step = steps_[i];
+    Writer& writer = table_.writer_;
+    const Offset trailer = step.draft.buffer.plus(step.draft.lengths.trailer_at());
+    writer.publish(trailer.plus(offsetof(Trailer, number)), number_);
+    writer.publish(trailer.plus(offsetof(Trailer, generation)), 0);
+    const uint64_t place = batch_.part != nullptr ? batch_.part->name.place.bits : kDecisionAt.value;
+    writer.publish(trailer.plus(offsetof(Trailer, decision_at)), place);
+    writer.publish(trailer.plus(offsetof(Trailer, replaced)), step.entry.replaced.bits);
+    writer.publish(step.draft.buffer, step.stamp);
+    batch_.writes[i].version = step.stamp;
+    step.entry.hash = step.draft.hash;
+    step.entry.is_erasure = batch_.writes[i].kind == WriteKind::kErase;
+    step.entry.slot = Slot::of({.hash = step.draft.hash,
+                                .stamp = step.stamp,
+                                .bytes = step.draft.lengths.total_bytes(),
+                                .expires = (step.draft.lengths.flags & Lengths::kExpires) != 0,
+                                .buffer = step.draft.buffer});
+  }
+
+  // What was pending may be held by readers.
+  [[nodiscard]] Code give_up(Code code) {
+    for (Step& step : steps_) {
+      if (!step.slot_at) continue;
+      Settling(table_).undo(step.slot_at, step.entry);
+      step.has_draft = false;
+    }
+    for (const Step& step : steps_) {
+      if (step.slot_at) Settling(table_).tidy(step.entry.hash, !step.entry.replaced, /*is_new=*/false);
+    }
+    abandon_all();
+    return code;
+  }
+
+  // --- Decision, and what follows from it.
+
+  // With what the log is told in front of it. False: this number has been decided against.
+  [[nodiscard]] bool decide() {
+    if (batch_.part != nullptr)
+      return table_.parts_->commit(batch_.part->name, group_stamp_, pending_changes());
+    const std::vector<ChangeLog::Change> changes = pending_changes();
+    if (!changes.empty()) table_.log_->append_group(number_, changes);
+    REFRACT_FAULT("kv.batch.before_decision");
+    table_.writer_.publish(kDecisionAt, Decision::committed(number_).bits);
+    return true;
+  }
+
+  [[nodiscard]] Code commit() {
+    if (!decide()) {
+      batch_.failed = all();
+      return give_up(Code::kConflict);
+    }
+    REFRACT_FAULT("kv.batch.after_decision");
+    Settling settling(table_);
+    for (const Step& step : steps_) {
+      if (!step.slot_at) continue;
+      if (step.entry.replaced && batch_.part != nullptr) table_.depart(step.entry.replaced);
+      settling.apply(step.slot_at, step.entry);
+    }
+    // Only now: what a flag says to look for must still be there.
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      tell(i);
+      if (steps_[i].slot_at) settling.account(steps_[i].slot_at, steps_[i].entry);
+    }
+    for (const Step& step : steps_) {
+      const PendingEntry& entry = step.entry;
+      if (step.slot_at) settling.tidy(entry.hash, entry.is_erasure, !entry.replaced);
+    }
+    return Code::kOk;
+  }
+
+  // All that is pending, for one group of the log: where that outlives the memory, this is the moment.
+  [[nodiscard]] std::vector<ChangeLog::Change> pending_changes() {
+    std::vector<ChangeLog::Change> changes;
+    if (table_.log_ == nullptr) return changes;
+    changes.reserve(steps_.size());
+    table_.logged_stamp_ = group_stamp_;
+    for (const Step& step : steps_) {
+      if (!step.slot_at) continue;
+      changes.push_back(table_.change_in(step.draft.buffer, step.stamp));
+      table_.logged_stamp_ = step.stamp;
+    }
+    return changes;
+  }
+
+  // What the caller learns, while what was replaced is still there. There is nothing to keep of an erasure of
+  // nothing.
+  void tell(size_t i) {
+    const Step& step = steps_[i];
+    BatchWrite& write = batch_.writes[i];
+    if (write.kind == WriteKind::kErase) {
+      const Slot old = step.entry.replaced;
+      write.version = is_present(old) ? table_.writer_.load(old.buffer()) : 0;
+    }
+    tell_sum(i);
+    if (!step.slot_at) table_.abandon(step.draft);
+  }
+
+  // The decision comes from elsewhere.
+  [[nodiscard]] Code keep() {
+    std::vector<PendingEntry> entries;
+    entries.reserve(steps_.size());
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      tell(i);
+      if (steps_[i].slot_at) entries.push_back(steps_[i].entry);
+    }
+    if (table_.parts_->log_ != nullptr && !entries.empty()) {
+      table_.parts_->log_->append_prepared(batch_.part->name, group_stamp_, pending_changes());
+    }
+    table_.parts_->keep(batch_, std::move(entries));
+    return Code::kOk;
+  }
+
+  static constexpr size_t kSumBytesMax = 20;  // Of a sum in decimal, with its sign.
+
+  Table& table_;
+  TableBatch& batch_;
+  std::vector<Step> steps_;
+  const bool is_alone_;
+  uint64_t now_wall_ns_ = 0;
+  uint64_t number_ = 0;
+  uint64_t group_stamp_ = 0;  // Of all in the log, below those of the entries.
+};
+
+Result<> Table::change_at_once(TableBatch& batch) {
+  const Code code = BatchTurn(*this, batch).run();
+  return code == Code::kOk ? Result<>() : fail(code);
+}
+
+}  // namespace refract::kv

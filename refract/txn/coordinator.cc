@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/txn/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "refract/base/units.h"
+
+namespace refract::txn {
+
+using kv::RpcBatch;
+using kv::RpcBatchWrite;
+using kv::RpcCondition;
+using runtime::Task;
+
+namespace {
+
+// For so long the home keeps what a session that is gone has decided; less, for the way there.
+constexpr uint64_t kDecisionKept_ns = 50 * kSecond_ns;
+constexpr uint64_t kAskingPause_ns = kMillisecond_ns;
+
+// Which of two refusals says more: what a condition says, then what the batch is, then who is in the way.
+int weight(Code code) noexcept {
+  switch (code) {
+    case Code::kOk:
+      return 0;
+    case Code::kUnavailable:
+    case Code::kIndeterminate:
+      return 1;
+    case Code::kConflict:
+    case Code::kOverloaded:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+}  // namespace
+
+Coordinator::Coordinator(ShardAccess& shards, runtime::Shard& shard, RpcBatch& batch, const Terms& terms)
+    : shards_(shards), shard_(shard), batch_(batch), terms_(terms) {
+  divide();
+}
+
+Coordinator::Part& Coordinator::part_of(uint32_t shard) {
+  const auto found = std::ranges::find_if(parts_, [shard](const auto& part) { return part->shard == shard; });
+  if (found != parts_.end()) return **found;
+  parts_.push_back(std::make_unique<Part>());
+  parts_.back()->shard = shard;
+  return *parts_.back();
+}
+
+void Coordinator::divide() {
+  uint32_t origin = 0;
+  for (const RpcCondition& one : batch_.conditions) {
+    Part& part = part_of(shards_.shard_of(one.key));
+    part.conditions.push_back(one);
+    part.origins.push_back(origin++);
+  }
+  for (const RpcBatchWrite& one : batch_.writes) {
+    Part& part = part_of(shards_.shard_of(one.key));
+    part.writes.push_back(one);
+    part.origins.push_back(origin++);
+  }
+  // The home: the first with something to write; in order the last of them, which is asked behind the others.
+  const bool is_last = terms_.effort.goes_in_order();
+  const auto before = [is_last](const std::unique_ptr<Part>& one, const std::unique_ptr<Part>& other) {
+    if (one->writes.empty() != other->writes.empty()) return !one->writes.empty();
+    return is_last ? one->shard > other->shard : one->shard < other->shard;
+  };
+  const auto home = std::ranges::min_element(parts_, before);
+  if (home != parts_.end()) std::swap(*home, parts_.front());
+  is_decided_at_home_ = !batch_.writes.empty();
+  const auto others = std::span(parts_).subspan(is_decided_at_home_ ? 1 : 0);
+  std::ranges::sort(others, {}, [](const auto& part) { return part->shard; });
+  for (const auto& part : parts_) {
+    part->batch.conditions = part->conditions;
+    part->batch.writes = part->writes;
+  }
+}
+
+bool Coordinator::reach() {
+  for (const auto& part : parts_) {
+    part->calls = shards_.at(part->shard);
+    unreached_ = part->shard;
+    if (part->calls == nullptr) return false;
+  }
+  return true;
+}
+
+Task<Result<>> Coordinator::run() {
+  if (!reach()) co_return fail(Code::kUnavailable);
+  node_ = shards_.node_of(parts_.front()->shard);
+  Part& home = *parts_.front();
+  const Result<kv::TransactionName> begun = co_await home.calls->begin(terms_.deadline_ns);
+  if (!begun) {
+    unreached_ = home.shard;
+    co_return fail(begun.error());
+  }
+  name_ = *begun;
+  opened_ns_ = home.calls->opened_ns();
+  if (terms_.effort.goes_in_order()) {
+    co_await prepare_in_order();
+  } else {
+    co_await prepare_all();
+  }
+  Result<> result = verdict();
+  if (result && is_decided_at_home_) {
+    result = co_await decide(home);
+  } else {
+    end(/*is_refused=*/true);
+  }
+  settle();
+  if (result) tell_written();
+  co_return result;
+}
+
+Task<> Coordinator::prepare(Part& part) {
+  part.is_asked = true;
+  part.outcome = co_await part.calls->prepare(part.batch, terms());
+}
+
+Task<> Coordinator::prepare_in(Part& part, kv::TaskTeam& team) {
+  co_await prepare(part);
+  team.leave();
+}
+
+Task<> Coordinator::prepare_all() {
+  kv::TaskTeam team(shard_);
+  for (const auto& part : parts_) {
+    if (is_prepared(*part)) team.add(prepare_in(*part, team));
+  }
+  co_await team.run();
+}
+
+Task<> Coordinator::prepare_in_order() {
+  for (const auto& part : parts_) {
+    if (is_prepared(*part)) co_await prepare(*part);
+    if (!part->outcome) co_return;
+  }
+}
+
+// Of equal ones that which comes first in the batch.
+bool Coordinator::is_worse(const Part& one, const Part& other) noexcept {
+  const int difference = weight(one.outcome.code()) - weight(other.outcome.code());
+  return difference != 0 ? difference > 0 : one.failed() < other.failed();
+}
+
+Result<> Coordinator::verdict() {
+  const Part* worst = nullptr;
+  for (const auto& part : parts_) {
+    if (part->outcome.code() == Code::kOk) continue;
+    if (worst == nullptr || is_worse(*part, *worst)) worst = part.get();
+  }
+  if (worst == nullptr) return {};
+  tell_failed(*worst);
+  unreached_ = worst->shard;
+  const Code code = worst->outcome.code();
+  // Nothing is decided, and never will be. A word of an earlier session is likewise no one's.
+  const bool is_lost =
+      code == Code::kIndeterminate || code == Code::kInvalidated || code == Code::kDeadlineExceeded;
+  return fail(is_lost ? Code::kUnavailable : code);
+}
+
+Task<Result<>> Coordinator::decide(Part& home) {
+  const uint64_t sent_ns = shard_.refresh_now();
+  home.outcome = co_await home.calls->decide(home.batch, terms());
+  Code code = home.outcome.code();
+  if (code == Code::kIndeterminate) {
+    code = co_await learn_outcome(sent_ns);
+  } else if (code != Code::kOk) {
+    tell_failed(home);
+  }
+  end(/*is_refused=*/code != Code::kOk && code != Code::kIndeterminate);
+  if (code == Code::kOk) co_return Result<>();
+  unreached_ = home.shard;
+  // The session is another one, which has not been given the word.
+  if (code == Code::kInvalidated) code = Code::kUnavailable;
+  co_return fail(code);
+}
+
+// The answer was lost. To ask is to decide, against the transaction, unless it has happened.
+Task<Code> Coordinator::learn_outcome(uint64_t sent_ns) {
+  Part& home = *parts_.front();
+  for (;;) {
+    // Of another node the word tells nothing.
+    const uint64_t node = shards_.node_of(home.shard);
+    if (node != 0 && node != node_) co_return Code::kIndeterminate;
+    home.calls = shards_.at(home.shard);
+    if (home.calls != nullptr) {
+      const Code code = co_await home.calls->ask_outcome(name_, terms_.deadline_ns);
+      if (code == Code::kOk || code == Code::kConflict) co_return code;
+      // The home's log has failed: a crash of its host may still undo it.
+      if (code == Code::kReadOnly) co_return Code::kIndeterminate;
+      // The word has gone on, which one that was decided for does not do so soon.
+      const bool is_soon = shard_.refresh_now() - sent_ns < kDecisionKept_ns;
+      if (code == Code::kInvalidated) co_return is_soon ? Code::kConflict : Code::kIndeterminate;
+      // It has not recovered yet, perhaps.
+      co_await shard_.sleep_for(kAskingPause_ns);
+    }
+    const bool is_there = co_await shards_.await(home.shard, terms_.deadline_ns);
+    if (!is_there) co_return Code::kIndeterminate;
+  }
+}
+
+// Not awaited. What does not arrive, the owners do by themselves.
+void Coordinator::settle() {
+  for (const auto& part : parts_) {
+    if (!part->is_asked) continue;
+    if (kv::TransactionCalls* const calls = shards_.at(part->shard)) calls->settle(name_);
+  }
+}
+
+// Where the home's session is another one by now, it has ended with that.
+void Coordinator::end(bool is_refused) {
+  kv::TransactionCalls* const home = shards_.at(parts_.front()->shard);
+  if (home != nullptr) home->end(name_, is_refused, opened_ns_);
+}
+
+void Coordinator::tell_failed(const Part& part) noexcept {
+  batch_.failed = std::min(part.failed(), batch_.conditions.size() + batch_.writes.size());
+}
+
+void Coordinator::tell_written() noexcept {
+  for (const auto& part : parts_) {
+    for (size_t i = 0; i < part->writes.size(); ++i) {
+      const size_t origin = part->origins[part->conditions.size() + i] - batch_.conditions.size();
+      batch_.writes[origin].version = part->writes[i].version;
+      batch_.writes[origin].sum = part->writes[i].sum;
+    }
+  }
+}
+
+}  // namespace refract::txn

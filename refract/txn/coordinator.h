@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commits changes of several shards of a node at one moment: docs/design/066. PRISM-TX's shape (SOSP 2021,
+// section 8) without clocks; one shard, the home, decides.
+//
+//   round trip 1   the other shards prepare: conditions hold, writes are pending
+//   round trip 2   the home does the same for its own keys, and decides
+//   not awaited    the others settle
+//
+// After refusals (Effort::goes_in_order) the shards are asked one by one, in the order of their numbers, the
+// home last: then no two transactions hold what the other one asks for next.
+//
+// Threads: used only by the shard of its caller.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "refract/base/result.h"
+#include "refract/kv/calls/rpc_types.h"
+#include "refract/kv/calls/task_team.h"
+#include "refract/kv/calls/transaction_calls.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+#include "refract/txn/attempts.h"
+
+namespace refract::txn {
+
+// How a coordinator reaches the shards.
+class ShardAccess {
+ public:
+  [[nodiscard]] virtual uint32_t shard_of(std::span<const std::byte> key) const noexcept = 0;
+  // Of the node that this shard is reached at, which tells nodes apart: another one has another memory. 0: it
+  // is not reached now.
+  [[nodiscard]] virtual uint64_t node_of(uint32_t shard) const noexcept = 0;
+  // Null: it cannot be reached now. Stays while the coordinator works.
+  [[nodiscard]] virtual kv::TransactionCalls* at(uint32_t shard) noexcept = 0;
+  // Waits for it. False: it did not come in time.
+  [[nodiscard]] virtual runtime::Task<bool> await(uint32_t shard, uint64_t deadline_ns) = 0;
+
+ protected:
+  ~ShardAccess() = default;
+};
+
+class Coordinator {
+ public:
+  struct Terms {
+    Effort effort;
+    uint64_t deadline_ns = 0;
+  };
+  // All outlive it. It is for one attempt.
+  Coordinator(ShardAccess& shards, runtime::Shard& shard, kv::RpcBatch& batch, const Terms& terms);
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+  ~Coordinator() = default;
+
+  // A condition's code, or the batch's own (RpcClient::change), which the batch is told of. kConflict:
+  // another transaction is in the way. kUnavailable: a shard could not be reached; what refused_by() says.
+  // After these nothing has changed, and nothing will. kIndeterminate: the home could not be asked any more.
+  [[nodiscard]] runtime::Task<Result<>> run();
+  [[nodiscard]] uint32_t unreached() const noexcept { return unreached_; }
+
+ private:
+  struct Part {
+    uint32_t shard = 0;
+    std::vector<kv::RpcCondition> conditions;
+    std::vector<kv::RpcBatchWrite> writes;
+    std::vector<uint32_t> origins;  // Of conditions, then of writes: their places in the caller's batch.
+    kv::RpcBatch batch;
+    kv::TransactionCalls* calls = nullptr;
+    Result<> outcome;
+    bool is_asked = false;
+
+    // In the caller's batch; SIZE_MAX: the part as a whole.
+    [[nodiscard]] size_t failed() const noexcept {
+      return batch.failed < origins.size() ? origins[batch.failed] : SIZE_MAX;
+    }
+  };
+
+  void divide();
+  [[nodiscard]] Part& part_of(uint32_t shard);
+  // False: `unreached_` cannot be.
+  [[nodiscard]] bool reach();
+  [[nodiscard]] bool is_prepared(const Part& part) const noexcept {
+    return !is_decided_at_home_ || &part != parts_.front().get();
+  }
+  [[nodiscard]] runtime::Task<> prepare(Part& part);
+  [[nodiscard]] runtime::Task<> prepare_in(Part& part, kv::TaskTeam& team);
+  [[nodiscard]] runtime::Task<> prepare_all();
+  [[nodiscard]] runtime::Task<> prepare_in_order();
+  [[nodiscard]] kv::TransactionCalls::Terms terms() const noexcept {
+    return {.name = name_, .begun_ns = terms_.effort.begun_ns, .deadline_ns = terms_.deadline_ns};
+  }
+  [[nodiscard]] static bool is_worse(const Part& one, const Part& other) noexcept;
+  // What the parts say together: kOk, or why not.
+  [[nodiscard]] Result<> verdict();
+  [[nodiscard]] runtime::Task<Result<>> decide(Part& home);
+  [[nodiscard]] runtime::Task<Code> learn_outcome(uint64_t sent_ns);
+  void settle();
+  void end(bool is_refused);
+  void tell_failed(const Part& part) noexcept;
+  void tell_written() noexcept;
+
+  ShardAccess& shards_;
+  runtime::Shard& shard_;
+  kv::RpcBatch& batch_;
+  const Terms terms_;
+  std::vector<std::unique_ptr<Part>> parts_;  // By their shards; the home first.
+  bool is_decided_at_home_ = false;           // False: it has no writes.
+  kv::TransactionName name_;
+  uint64_t opened_ns_ = 0;  // Of the home's session, likewise.
+  uint32_t unreached_ = 0;
+  uint64_t node_ = 0;
+};
+
+}  // namespace refract::txn
