@@ -27,7 +27,9 @@ uint64_t encode_group(const GroupPlace& group, std::span<const Record> changes, 
   const bool is_of_transaction = group.role.kind != RecordKind::kGroup;
   REFRACT_DCHECK(changes.empty() ? group.role.kind == RecordKind::kDecided
                                  : changes.front().stamp > group.number);
-  const uint64_t bytes = group_bytes(changes);
+  const std::span<const std::byte> needs = group.role.needs;
+  REFRACT_DCHECK(may_have_key(group.role.kind, needs.size()));
+  const uint64_t bytes = group_bytes(changes) + needs.size();
   RecordHeader header{.checksum = 0,
                       .position = group.position,
                       .stamp = group.number,
@@ -35,11 +37,11 @@ uint64_t encode_group(const GroupPlace& group, std::span<const Record> changes, 
                       .expires_wall_ns = changes.empty() ? group.number : changes.back().stamp,
                       .client = group.role.place,
                       .sequence = group.role.number,
-                      .value_bytes = static_cast<uint32_t>(bytes - sizeof(RecordHeader)),
-                      .key_bytes = 0,
+                      .value_bytes = static_cast<uint32_t>(group_bytes(changes) - sizeof(RecordHeader)),
+                      .key_bytes = static_cast<uint16_t>(needs.size()),
                       .kind = group.role.kind,
                       .form = RecordForm::kInline};
-  std::byte* next = place + sizeof(header);
+  std::byte* next = copy_to(place + sizeof(header), needs);
   for (const Record& change : changes) {
     REFRACT_DCHECK(change.form == RecordForm::kInline && !change.key.empty());
     const bool is_identified = change.client != 0 && !is_of_transaction;

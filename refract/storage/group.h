@@ -3,7 +3,7 @@
 // changes, one behind the other. So one checksum covers all of them, one store publishes them in a ring, and
 // no segment's end falls between two: a reader finds a group whole, or does not find it.
 //
-//   record header (kGroup, no key) | change | change | ...
+//   record header (kGroup, no key) | what it needs | change | change | ...
 //   change: GroupChange | key | value | zero bytes up to a multiple of eight
 //
 // The record's own stamp is the group's number, below those of its changes; client and sequence are those of
@@ -51,7 +51,12 @@ struct GroupRole {
   RecordKind kind = RecordKind::kGroup;
   uint64_t place = 0;
   uint64_t number = 0;
+  std::span<const std::byte> needs = {};  // Of kDecided and kSettled: log/common_end.h. Empty: nothing.
 };
+// Whose log has the decision.
+[[nodiscard]] constexpr uint64_t home_shard_of(uint64_t place) noexcept {
+  return (place >> 48) - 1;
+}
 
 // Where a group is appended.
 struct GroupPlace {
@@ -60,7 +65,7 @@ struct GroupPlace {
   uint64_t synced_position = 0;
   GroupRole role = {};
 };
-// Exactly what encode_group() writes.
+// Exactly what encode_group() writes, of a role that needs nothing.
 [[nodiscard]] uint64_t group_bytes(std::span<const Record> changes) noexcept;
 // Writes the group and returns its bytes. Of the changes count kind, stamp, expiry, identity, key and value.
 // REQUIRES: room for them at `place`; at least one change, but for kDecided; kPut and kErase alone, all

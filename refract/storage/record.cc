@@ -70,7 +70,7 @@ constexpr uint64_t kNeverHappens = 2;
   const bool kind = is_sane_kind(header);
   const bool form = header.form == RecordForm::kInline || header.form == RecordForm::kReference ||
                     header.form == RecordForm::kAbsent;
-  const bool key = (header.key_bytes != 0) == has_key(header.kind);
+  const bool key = may_have_key(header.kind, header.key_bytes);
   return kind && form && key && header.value_bytes <= kRecordValueBytesMax;
 }
 
@@ -87,7 +87,7 @@ void seal_record(std::byte* record, uint64_t bytes, uint64_t key_of_log) noexcep
 
 uint64_t encode_record(const Record& record, uint64_t key_of_log, std::byte* place) noexcept {
   REFRACT_DCHECK(record.position % kRecordUnit == 0);
-  REFRACT_DCHECK(record.key.empty() != has_key(record.kind));
+  REFRACT_DCHECK(may_have_key(record.kind, record.key.size()));
   REFRACT_DCHECK(record.key.size() <= kRecordKeyBytesMax);
   const uint64_t bytes = stored_bytes(record.form, record.key.size(), record.value_bytes);
   // The zero bytes at the end, before they are partly covered.

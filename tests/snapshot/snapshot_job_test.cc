@@ -73,6 +73,8 @@ class Shard {
   Shard(storage::Disk& disk, uint64_t seed, uint64_t keys)
       : disk_(disk), space_({.chunks = 24, .chunks_max = 24}), owner_(space_, {.seed = seed, .keys = keys}) {}
 
+  LogStands* stands = nullptr;
+
   void work(int steps) {
     for (int i = 0; i < steps; ++i) owner_.step();
   }
@@ -83,7 +85,8 @@ class Shard {
     auto job = SnapshotJob::start({.begin = [&](auto of) { return std::make_unique<KvSnapshot>(parts, of); },
                                    .clock = clock_,
                                    .disk = disk_,
-                                   .store = kStore},
+                                   .store = kStore,
+                                   .stands = stands},
                                   options);
     ASSERT_TRUE(job) << job.error().to_string();
     job_ = std::move(*job);
@@ -247,6 +250,61 @@ TEST(SnapshotJob, runs_in_idle_time_until_it_is_behind_its_pace) {
   const auto model = restore(disk, names.front().name);
   ASSERT_TRUE(model) << model.error().to_string();
   EXPECT_TRUE(*model == shard.moments().begin()->second);
+}
+
+// A log that syncs when it is told to.
+class SlowLog {
+ public:
+  SlowLog(LogStands& stands, uint32_t shard) : stands_(stands), shard_(shard) {
+    storage::ShardLogSpec spec{.log = {.store = kStore, .shard = shard, .shard_count = 2},
+                               .ring_bytes = storage::kRingBytesMin,
+                               .disk = &disk_,
+                               .clock = &system_clock()};
+    log_ = test::needed(storage::ShardLog::open(spec));
+    const storage::LogReading reading = test::needed(log_->read({}, [](const storage::Record&) {}));
+    EXPECT_TRUE(log_->begin(reading));
+  }
+  void join() { stands_.join(shard_, *log_); }
+  void put() {
+    log_->append({.stamp = ++stamp_, .key = bytes_of("key"), .value = bytes_of("value")});
+    stands_.note(shard_, *log_);
+  }
+  void sync() { EXPECT_TRUE(log_->drain()); }
+
+ private:
+  LogStands& stands_;
+  const uint32_t shard_;
+  storage::SimulatedDisk disk_{{}};
+  std::unique_ptr<storage::ShardLog> log_;
+  uint64_t stamp_ = 0;
+};
+
+TEST(SnapshotJob, counts_when_other_shards_logs_have_synced_what_they_had_at_its_moment) {
+  storage::SimulatedDisk disk({});
+  Shard shard(disk, 1, 500);
+  LogStands stands(2, storage::Durability::kEverySecond);
+  SlowLog own(stands, 0);
+  SlowLog other(stands, 1);
+  std::thread joining([&] { other.join(); });
+  own.join();
+  joining.join();
+  shard.stands = &stands;
+  shard.work(500);
+  own.put();
+  other.put();
+  shard.begin({.log_position = 4'711});
+  EXPECT_EQ(shard.job().facts().log_position, 4'711U);
+  for (int i = 0; i < 60; ++i) {
+    shard.work(1);
+    (void)shard.job().poll();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(shard.job().ended());
+  EXPECT_TRUE(test::needed(storage::list_snapshots(disk)).empty());
+  other.sync();
+  other.put();
+  EXPECT_TRUE(shard.work_until_ended());
+  EXPECT_EQ(test::needed(storage::list_snapshots(disk)).size(), 1U);
 }
 
 TEST(SnapshotJob, says_what_the_disk_said_and_leaves_nothing) {

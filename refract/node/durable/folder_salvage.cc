@@ -14,6 +14,7 @@
 #include "refract/node/durable/kept_entries.h"
 #include "refract/node/durable/shard_fill.h"
 #include "refract/node/hosted/store_contents.h"
+#include "refract/storage/log/common_end.h"
 #include "refract/storage/store_folder.h"
 
 namespace refract::node {
@@ -62,8 +63,9 @@ class Salvage {
     return storage::write_store_page(to_, done_.facts);
   }
 
-  // Before any: what shards have prepared has happened where another one's files say so.
-  void learn_decided(Disk& from, const storage::LogId& id);
+  // Before any, of all: what shards have prepared has happened where another one's files say so, and logs that
+  // lost their ends in a crash end together.
+  void learn_of_all(Disk& from, const storage::StoreId& store);
   [[nodiscard]] Reported<> salvage_shard(Disk& from, const storage::LogId& id);
   [[nodiscard]] Reported<SnapshotReading> read_snapshot(Disk& from, const std::string& name,
                                                         ShardFind& found);
@@ -80,6 +82,22 @@ class Salvage {
   [[nodiscard]] Salvaged finish() { return std::move(done_); }
 
  private:
+  struct Decided {
+    uint32_t shard = 0;
+    uint64_t position = 0;
+    uint64_t place = 0;
+    uint64_t number = 0;
+  };
+  // Whether its log has no hole.
+  [[nodiscard]] bool learn(Disk& from, const storage::LogId& id);
+  // Of the snapshots. Returns where the log ended at the youngest's moment; 0: not known.
+  uint64_t learn_decided(Disk& from, const storage::LogId& id);
+  // Of the log; UINT64_MAX: all that it has counts.
+  [[nodiscard]] uint64_t end_of(uint32_t shard) const noexcept {
+    const bool is_cut = shard < ends_.size() && ends_[shard] < needs_[shard].end();
+    return is_cut ? ends_[shard] : UINT64_MAX;
+  }
+
   // The snapshot that the log is applied to; nothing: there is none, or it is not whole.
   struct Base {
     std::optional<uint64_t> stamp;
@@ -100,16 +118,21 @@ class Salvage {
   Salvaged done_;
   storage::RingUse rings_ = {};  // Of the old folder.
   storage::DecidedNumbers decided_;
+  std::vector<Decided> decided_in_logs_;
+  std::vector<storage::LogNeeds> needs_;  // By shards.
+  std::vector<uint64_t> ends_;            // Likewise; empty: there is a hole, and nothing is cut.
 };
 
 // What cannot be read here is told by those that need it.
-void Salvage::learn_decided(Disk& from, const storage::LogId& id) {
+uint64_t Salvage::learn_decided(Disk& from, const storage::LogId& id) {
+  uint64_t position = 0;
   const auto names = storage::list_snapshots(from);
   for (size_t i = 0; names && i < names->size(); ++i) {
     if ((*names)[i].shard_index != id.shard) continue;
     const auto snapshot = storage::SnapshotReader::salvage(from, (*names)[i].name);
     const auto file = snapshot ? (*snapshot)->open_file() : report(snapshot.error());
     if (!file) continue;
+    position = (*snapshot)->facts().log_position;
     // They stand in front of all others.
     std::vector<std::byte> room;
     for (uint64_t block = 0; block < (*snapshot)->block_count(); ++block) {
@@ -118,10 +141,36 @@ void Salvage::learn_decided(Disk& from, const storage::LogId& id) {
       (void)decided_.add_block(read->payload);
     }
   }
+  return position;
+}
+
+bool Salvage::learn(Disk& from, const storage::LogId& id) {
+  const uint64_t snapshot_position = learn_decided(from, id);
+  storage::LogNeeds& needs = needs_[id.shard];
   const auto know = [&](const storage::Record& record) {
-    if (record.kind == storage::RecordKind::kDecided) decided_.add(record.client, record.sequence);
+    needs.take(record);
+    if (record.kind != storage::RecordKind::kDecided) return;
+    decided_in_logs_.push_back({id.shard, record.position, record.client, record.sequence});
   };
-  (void)read_shard_log(request_of(from, id), {.salvage = true}, know);
+  const ShardLogRequest request = request_of(from, id);
+  const auto log = read_shard_log(request, {.salvage = true}, know);
+  if (!log) return false;
+  needs.end_with(*log, !ring_path(request).empty(), snapshot_position);
+  return log->damages.empty();
+}
+
+void Salvage::learn_of_all(Disk& from, const storage::StoreId& store) {
+  const uint32_t shards = done_.facts.shard_count;
+  needs_.resize(shards);
+  bool is_whole = true;
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    is_whole &= learn(from, {.store = store, .shard = shard});
+  }
+  const storage::CommonEnds common = storage::common_ends(needs_);
+  if (is_whole && !common.shard_with_loss) ends_ = common.ends;
+  for (const Decided& one : decided_in_logs_) {
+    if (one.position < end_of(one.shard)) decided_.add(one.place, one.number);
+  }
 }
 
 Reported<SnapshotReading> Salvage::read_snapshot(Disk& from, const std::string& name, ShardFind& found) {
@@ -203,7 +252,8 @@ Reported<Salvage::Base> Salvage::find_base(Disk& from, const storage::LogId& id,
 Reported<> Salvage::apply_log(Disk& from, const storage::LogId& id, const Base& base, ShardFind& found) {
   uint64_t told = 0;
   bool has_hosted = false;
-  storage::LogReadOptions log_options{.after_stamp = base.stamp.value_or(0), .salvage = true};
+  storage::LogReadOptions log_options{
+      .after_stamp = base.stamp.value_or(0), .salvage = true, .end_position = end_of(id.shard)};
   log_options.on_progress = [&](uint64_t done, uint64_t) {
     if (options_.on_progress) options_.on_progress(done - std::min(done, std::exchange(told, done)));
   };
@@ -255,6 +305,11 @@ void Salvage::note_log(const storage::LogId& id, const storage::LogReading& log,
       what += "; of a transaction over several shards one may have its changes and another one not";
     }
     note(id.shard, what);
+  }
+  if (end_of(id.shard) != UINT64_MAX) {
+    note(id.shard,
+         "the log's last changes are left out: they came behind a transaction that another shard's log has lost "
+         "in a crash");
   }
   if (log.torn_position != 0) note(id.shard, "the log's end was torn by a crash: " + log.torn.to_string());
 }
@@ -314,9 +369,7 @@ Reported<Salvaged> salvage_folder(Disk& from, Disk& to, const SalvageOptions& op
                         .lost = "the store's time: entries expire by this host's clock"}});
   }
   const uint32_t shards = found->facts.shard_count;
-  for (uint32_t shard = 0; shards > 1 && shard < shards; ++shard) {
-    salvage.learn_decided(from, {.store = found->facts.store, .shard = shard});
-  }
+  if (shards > 1) salvage.learn_of_all(from, found->facts.store);
   for (uint32_t shard = 0; shard < shards; ++shard) {
     const storage::LogId id{.store = found->facts.store, .shard = shard};
     if (auto done = salvage.salvage_shard(from, id); !done) return report(std::move(done).error());

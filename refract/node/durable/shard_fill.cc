@@ -85,18 +85,20 @@ Reported<> may_serve(const storage::Disk& disk, const std::string& name, const s
 
 namespace {
 
-// Puts the youngest snapshot into the table. Returns its stamp; 0: there is none.
-Reported<uint64_t> fill_from_snapshot(const FillParts& parts, Progress& progress) {
+// Puts the youngest snapshot into the table. Returns its stamp, and where the log ended; 0: there is none.
+Reported<storage::SnapshotFacts> fill_from_snapshot(const FillParts& parts, Progress& progress) {
   const auto snapshots = storage::list_snapshots(parts.disk);
   if (!snapshots) return report(snapshots.error());
   std::string name;
   for (const storage::SnapshotName& each : *snapshots) {
     if (each.shard_index == parts.log_id.shard) name = each.name;
   }
-  if (name.empty()) return 0;
+  storage::SnapshotFacts found;
+  if (name.empty()) return found;
   const RestoreOptions options{
       .accepts =
           [&](const storage::SnapshotFacts& facts) {
+            found = facts;
             return is_at_its_place(parts.disk, parts.log_id, name, facts);
           },
       .on_progress =
@@ -111,7 +113,33 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, Progress& progress
     if (why.code == Code::kCorrupt || why.code == Code::kMalformed) why.next = salvage_advice(parts.disk);
     return report(std::move(why));
   }
-  return restored->stamp;
+  return found;
+}
+
+// Where the log ends, so that of a transaction over several shards each shard has its own, or none has.
+Reported<FillTogether::CommonEnd> find_common_end(const FillParts& parts,
+                                                  const storage::SnapshotFacts& snapshot,
+                                                  storage::LogReading& whole) {
+  if (parts.together == nullptr || !parts.together->is_any_end_lost(parts.log.has_ring())) {
+    return FillTogether::CommonEnd{};
+  }
+  storage::LogNeeds needs;
+  auto reading = parts.log.read({.after_stamp = snapshot.stamp},
+                                [&](const storage::Record& record) { needs.take(record); });
+  if (!reading) return report(std::move(reading).error());
+  whole = *std::move(reading);
+  // Whatever another shard's log says of a damaged one: that one is refused by itself.
+  if (auto served = may_serve(parts.disk, parts.name, whole, snapshot.stamp); !served) {
+    return report(std::move(served).error());
+  }
+  needs.end_with(whole, parts.log.has_ring(), snapshot.log_position);
+  const auto end = parts.together->common_end(parts.log_id.shard, std::move(needs));
+  if (!end.shard_with_loss) return end;
+  return report(Code::kCorrupt,
+                fmt::format("the log of shard {} ends where other shards' logs say that more was on the disk: "
+                            "files are missing, or older than the others",
+                            *end.shard_with_loss),
+                salvage_advice(parts.disk));
 }
 
 }  // namespace
@@ -119,9 +147,15 @@ Reported<uint64_t> fill_from_snapshot(const FillParts& parts, Progress& progress
 Reported<Filled> fill_shard(const FillParts& parts) {
   const uint64_t begun_ns = system_clock().now_ns();
   Progress progress(parts.name);
-  const auto snapshot = fill_from_snapshot(parts, progress);
-  if (!snapshot) return report(snapshot.error());
-  const storage::LogReadOptions options{.after_stamp = *snapshot,
+  const auto found_snapshot = fill_from_snapshot(parts, progress);
+  if (!found_snapshot) return report(found_snapshot.error());
+  const uint64_t snapshot = found_snapshot->stamp;
+  storage::LogReading whole;
+  const auto end = find_common_end(parts, *found_snapshot, whole);
+  if (!end) return report(end.error());
+  const bool is_cut = end->position != UINT64_MAX && !parts.log.has_ring();
+  const storage::LogReadOptions options{.after_stamp = snapshot,
+                                        .end_position = is_cut ? end->position : UINT64_MAX,
                                         .on_progress = [&](uint64_t done, uint64_t total) {
                                           progress.say("reading the log", done, total);
                                           if (parts.grow_ahead) parts.grow_ahead(total - done);
@@ -133,7 +167,7 @@ Reported<Filled> fill_shard(const FillParts& parts) {
   });
   if (!reading) return report(std::move(reading).error());
   if (!replayed) return report(std::move(replayed).error());
-  if (auto served = may_serve(parts.disk, parts.name, *reading, *snapshot); !served) {
+  if (auto served = may_serve(parts.disk, parts.name, *reading, snapshot); !served) {
     return report(std::move(served).error());
   }
   FillTogether alone(1);
@@ -144,18 +178,26 @@ Reported<Filled> fill_shard(const FillParts& parts) {
   if (flushed == Code::kNoSpace) return too_small(parts);
   // A log that has a file, and nothing in it, may have lost what readers have seen, unless its ring is there.
   const bool has_lost_nothing = parts.log.has_ring() || reading->fresh_position == storage::kFirstPosition;
-  const bool is_first_start = *snapshot == 0 && reading->end.stamp == 0 && has_lost_nothing;
+  reading->end.stamp = std::max(reading->end.stamp, whole.end.stamp);
+  const bool is_first_start = snapshot == 0 && reading->end.stamp == 0 && has_lost_nothing;
   if (!is_first_start) {
     // Written into the segment that the log begins with, before any client is served.
-    reading->end.stamp = parts.filling.finish(std::max(*snapshot, reading->end.stamp)) - 1;
+    reading->end.stamp = parts.filling.finish(std::max(snapshot, reading->end.stamp)) - 1;
     log_info("{}{} entries restored from {}{} changes of the log in {} ms", parts.name,
-             parts.filling.entries(), *snapshot == 0 ? "" : "a snapshot and ", reading->records,
+             parts.filling.entries(), snapshot == 0 ? "" : "a snapshot and ", reading->records,
              (system_clock().now_ns() - begun_ns) / kMillisecond_ns);
   }
   if (reading->torn_position != 0) {
     log_warn("{}the log's end was torn by a crash, and cut: {}", parts.name, reading->torn.to_string());
   }
-  return Filled{.reading = std::move(*reading), .settled = std::move(settled), .any_settled = found.has_open};
+  if (is_cut) {
+    log_warn("{}the last {} changes of the log are left out: they came behind a transaction that another shard's "
+             "log has lost in the crash",
+             parts.name, whole.records - reading->records);
+  }
+  return Filled{.reading = std::move(*reading),
+                .settled = std::move(settled),
+                .any_settled = found.has_open || end->is_any_cut};
 }
 
 }  // namespace refract::node

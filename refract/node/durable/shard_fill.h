@@ -36,7 +36,7 @@ struct FillParts {
 
 struct Filled {
   storage::LogReading reading;  // What the log is to begin behind.
-  // What this log had left open, for the log to be told; and whether any shard's had something.
+  // What this log had left open, for the log to be told; and whether any shard's had something, or was cut.
   std::vector<storage::LogParts::Settled> settled = {};
   bool any_settled = false;
 };

@@ -22,7 +22,7 @@ constexpr uint64_t kLogBytesMin = 512 * kMiB;
 }  // namespace
 
 ShardSnapshots::ShardSnapshots(Parts parts)
-    : parts_(std::move(parts)), covered_(parts_.log.first_position()) {
+    : parts_(std::move(parts)), covered_(parts_.log.appended() - parts_.log.record_bytes()) {
   find_youngest();
   if (parts_.every_ns > 0) parts_.shard.spawn(work_by_schedule());
 }
@@ -115,7 +115,9 @@ runtime::Task<> ShardSnapshots::write_one(const char* why) {
   const uint64_t covers = parts_.log.appended();
   ++status_.begun;
   auto started =
-      SnapshotJob::start(parts_.job, {.bytes_per_second = parts_.bytes_a_second, .replaces = true});
+      SnapshotJob::start(parts_.job, {.bytes_per_second = parts_.bytes_a_second,
+                                      .replaces = true,
+                                      .log_position = covers});
   if (!started) {
     fail_with(started.error());
     co_return;

@@ -10,6 +10,7 @@
 #include "refract/base/check.h"
 #include "refract/base/log.h"
 #include "refract/memory/space.h"
+#include "refract/node/durable/log_stands.h"
 #include "refract/node/durable/shard_fill.h"
 
 namespace refract::node {
@@ -19,8 +20,7 @@ constexpr Offset kFillStateAt{offsetof(SpaceHeader, fill_state)};
 constexpr Offset kFloorStampAt{offsetof(SpaceHeader, floor_stamp)};
 
 storage::LogOptions log_options(const NodeConfig& config) {
-  return {.durability = config.durability == Durability::kAlways ? storage::Durability::kAlways
-                                                                 : storage::Durability::kEverySecond};
+  return {.durability = log_durability(config)};
 }
 
 storage::GroupRole role_of(storage::RecordKind kind, const kv::TransactionName& name) noexcept {
@@ -43,6 +43,11 @@ Code code_of(storage::ShardLog::Room room) noexcept {
 }
 
 }  // namespace
+
+storage::Durability log_durability(const NodeConfig& config) noexcept {
+  return config.durability == Durability::kAlways ? storage::Durability::kAlways
+                                                  : storage::Durability::kEverySecond;
+}
 
 Reported<std::unique_ptr<storage::ShardLog>> ShardStorage::open_log(bool empties_ring) {
   return storage::ShardLog::open({.log = parts_.log,
@@ -71,6 +76,7 @@ Reported<std::unique_ptr<ShardStorage>> ShardStorage::open(Parts parts) {
 }
 
 ShardStorage::~ShardStorage() {
+  if (parts_.stands != nullptr && log_) parts_.stands->leave(parts_.log.shard);
   if (on_progress_) parts_.shard.remove(*this);
 }
 
@@ -105,20 +111,24 @@ Reported<> ShardStorage::fill(Heap& heap, const Growth& growth) {
   if (!filled) return report(filled.error());
   if (auto begun = log_->begin(filled->reading); !begun) return begun;
   reading_ = std::move(filled->reading);
-  if (filled->any_settled) {
-    if (auto told = tell_settled(filled->settled, heap); !told) return told;
-  }
+  if (auto told = tell_settled(filled->settled, heap, filled->any_settled); !told) return told;
   parts_.writer.publish(kFloorStampAt, reading_.end.stamp);
   set_fill_state(kFillComplete);
   if (parts_.together != nullptr) parts_.together->wait_until_filled();
+  if (parts_.stands != nullptr) parts_.stands->join(parts_.log.shard, *log_);
   return {};
 }
 
-// Before anything else is: later changes of the same keys stand behind it, and its home forgets it.
-Reported<> ShardStorage::tell_settled(const std::vector<storage::LogParts::Settled>& settled, Heap& heap) {
-  // What it follows from, first: of all shards.
-  bool is_told = log_->drain();
+// Before anything else is: later changes of the same keys stand behind it, and its home forgets it. What it
+// follows from, and where logs were cut, comes to the disk first, of all shards.
+Reported<> ShardStorage::tell_settled(const std::vector<storage::LogParts::Settled>& settled, Heap& heap,
+                                      bool is_anything_open) {
+  if (parts_.together == nullptr && !is_anything_open) return {};
+  bool is_told = log_->drain() && log_->has_begun();
+  // Without room the node serves what it has, and no shard takes a change before all logs have begun.
+  if (!is_told && !is_anything_open) is_told = log_->state() == storage::LogState::kStalled;
   if (is_told && parts_.together != nullptr) parts_.together->wait_until_synced();
+  if (!is_anything_open) return {};
   for (const storage::LogParts::Settled& one : settled) {
     is_told = is_told && log_->room_for(0, 0) == storage::ShardLog::Room::kYes;
     if (is_told) log_->append_settled(heap.next_stamp(), one.name, one.has_happened);
@@ -139,6 +149,12 @@ Reported<> ShardStorage::begin_behind(Heap& heap) {
 
 Reported<> ShardStorage::go_on(Heap& heap) {
   heap_ = &heap;
+  if (auto taken = take_up_ring(heap); !taken) return taken;
+  if (parts_.stands != nullptr) parts_.stands->join(parts_.log.shard, *log_);
+  return {};
+}
+
+Reported<> ShardStorage::take_up_ring(Heap& heap) {
   if (log_->has_lost_ring()) {
     log_error(
         "{}the log's ring is lost; the memory has all that it had, and writes are refused until a "
@@ -167,7 +183,8 @@ Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
                                                    .clock = system_clock(),
                                                    .disk = parts_.disk,
                                                    .store = parts_.log.store,
-                                                   .hosted = &hosted_},
+                                                   .hosted = &hosted_,
+                                                   .stands = parts_.stands},
                                            .shard = parts_.shard,
                                            .log = *log_,
                                            .heap = *heap_,
@@ -183,16 +200,26 @@ Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
   return {};
 }
 
+void ShardStorage::note_appended() noexcept {
+  if (parts_.stands != nullptr) parts_.stands->note(parts_.log.shard, *log_);
+}
+
+// With room for what a record of a transaction over several shards says of the others' logs.
 Code ShardStorage::room_for(uint64_t key_bytes, uint64_t value_bytes) const noexcept {
-  return code_of(log_->room_for(key_bytes, value_bytes));
+  if (parts_.stands == nullptr) return code_of(log_->room_for(key_bytes, value_bytes));
+  if (parts_.stands->is_any_stuck()) return Code::kReadOnly;
+  return code_of(log_->room_for(key_bytes + storage::needs_bytes(1), value_bytes));
 }
 
 void ShardStorage::append(const kv::ChangeLog::Change& change) noexcept {
   log_->append(log_change_of(change));
+  note_appended();
 }
 
 Code ShardStorage::room_for_group(uint64_t changes, uint64_t bytes) const noexcept {
-  return code_of(log_->room_for_group(changes, bytes));
+  if (parts_.stands == nullptr) return code_of(log_->room_for_group(changes, bytes));
+  if (parts_.stands->is_any_stuck()) return Code::kReadOnly;
+  return code_of(log_->room_for_group(changes, bytes + storage::needs_bytes(parts_.stands->shards())));
 }
 
 void ShardStorage::append_group(uint64_t number, std::span<const kv::ChangeLog::Change> changes) noexcept {
@@ -205,6 +232,7 @@ void ShardStorage::append_as(const storage::GroupRole& role, uint64_t number,
   records.reserve(changes.size());
   std::ranges::transform(changes, std::back_inserter(records), record_of);
   log_->append_group(number, records, role);
+  note_appended();
 }
 
 void ShardStorage::append_prepared(const kv::TransactionName& name, uint64_t number,
@@ -214,12 +242,26 @@ void ShardStorage::append_prepared(const kv::TransactionName& name, uint64_t num
 
 void ShardStorage::append_decided(const kv::TransactionName& name, uint64_t number,
                                   std::span<const kv::ChangeLog::Change> changes) noexcept {
-  append_as(role_of(storage::RecordKind::kDecided, name), number, changes);
+  storage::GroupRole role = role_of(storage::RecordKind::kDecided, name);
+  std::vector<std::byte> needs;
+  if (parts_.stands != nullptr && parts_.stands->are_needed()) {
+    needs = storage::encode_needs(parts_.stands->all());
+    role.needs = needs;
+  }
+  append_as(role, number, changes);
 }
 
 void ShardStorage::append_settled(const kv::TransactionName& name, uint64_t stamp,
                                   bool has_happened) noexcept {
-  log_->append_settled(stamp, role_of(storage::RecordKind::kSettled, name), has_happened);
+  storage::GroupRole role = role_of(storage::RecordKind::kSettled, name);
+  std::vector<std::byte> needs;
+  if (parts_.stands != nullptr && parts_.stands->are_needed() && has_happened) {
+    const storage::LogStand home = parts_.stands->of(name.place.shard());
+    needs = storage::encode_needs({&home, 1});
+    role.needs = needs;
+  }
+  log_->append_settled(stamp, role, has_happened);
+  note_appended();
 }
 
 void ShardStorage::append_hosted(const HostedChange& change) noexcept {
@@ -229,6 +271,7 @@ void ShardStorage::append_hosted(const HostedChange& change) noexcept {
                 .key = change.key,
                 .value = change.value,
                 .store = change.store});
+  note_appended();
 }
 
 Code ShardStorage::failure() const noexcept {
@@ -244,11 +287,17 @@ size_t ShardStorage::poll() noexcept {
     rung_at_ = appended;
     log_->ring_bell();
   }
+  if (parts_.stands != nullptr && parts_.stands->is_any_stuck()) {
+    parts_.stands->note_state(parts_.log.shard, *log_);
+  }
   const storage::ShardLog::Progress progress = log_->progress();
   if (progress == told_) return 0;
   const bool is_another_state = progress.state != told_.state;
   told_ = progress;
-  if (is_another_state) note_state();
+  if (is_another_state) {
+    note_state();
+    if (parts_.stands != nullptr) parts_.stands->note_state(parts_.log.shard, *log_);
+  }
   snapshots_->look_at_log();
   return on_progress_();
 }

@@ -36,6 +36,7 @@
 namespace refract::node {
 
 class FillTogether;
+class LogStands;
 
 class ShardStorage final : public HostedLog, public storage::ValueSource, public runtime::Poller {
  public:
@@ -51,6 +52,7 @@ class ShardStorage final : public HostedLog, public storage::ValueSource, public
     ValueOf value_of;                  // Of the first row.
     std::string name;                  // For the log: "shard 2: ", nothing where there is only one.
     FillTogether* together = nullptr;  // The shards of the node, where they are filled; null: there is one.
+    LogStands* stands = nullptr;       // Of those, while they serve; likewise.
   };
   // Before the space's heap is made: where a server died while it filled the memory, the space is emptied.
   [[nodiscard]] static Reported<std::unique_ptr<ShardStorage>> open(Parts parts);
@@ -74,7 +76,7 @@ class ShardStorage final : public HostedLog, public storage::ValueSource, public
   // What fill() read of the log.
   [[nodiscard]] const storage::LogReading& reading() const noexcept { return reading_; }
 
-  // The memory is as the last server left it. Before the stores take it up. Where the ring is lost or
+  // The memory is as the last server left it; waits for the other shards, as fill() does. Before the stores take it up. Where the ring is lost or
   // damaged, the memory has everything: writes are refused until a snapshot has it, too.
   [[nodiscard]] Reported<> go_on(Heap& heap);
   // The last that was appended, which the memory may lack. Nothing: none is known.
@@ -120,8 +122,11 @@ class ShardStorage final : public HostedLog, public storage::ValueSource, public
   [[nodiscard]] Reported<> begin_behind(Heap& heap);
   void append_as(const storage::GroupRole& role, uint64_t number,
                  std::span<const kv::ChangeLog::Change> changes) noexcept;
-  [[nodiscard]] Reported<> tell_settled(const std::vector<storage::LogParts::Settled>& settled, Heap& heap);
+  [[nodiscard]] Reported<> take_up_ring(Heap& heap);
+  [[nodiscard]] Reported<> tell_settled(const std::vector<storage::LogParts::Settled>& settled, Heap& heap,
+                                        bool is_anything_open);
   void set_fill_state(uint64_t state) noexcept;
+  void note_appended() noexcept;
   void note_state() noexcept;
 
   Parts parts_;
@@ -134,6 +139,9 @@ class ShardStorage final : public HostedLog, public storage::ValueSource, public
   uint64_t rung_at_ = 0;  // What had been appended when the log's thread last heard of it.
   storage::ShardLog::Progress told_ = {};
 };
+
+// Of a node that has a log.
+[[nodiscard]] storage::Durability log_durability(const NodeConfig& config) noexcept;
 
 // When no server will follow: brings what its ring still has to the disk. `space` is the shard's memory,
 // where large values lie.

@@ -15,6 +15,8 @@ namespace {
 constexpr int kNiceness = 10;
 // How much later than its pace has it.
 constexpr uint64_t kBehindMax_ns = 2 * kSecond_ns;
+// They sync each second.
+constexpr uint64_t kLookAtOthers_ns = 10 * kMillisecond_ns;
 
 }  // namespace
 
@@ -34,8 +36,10 @@ SnapshotJob::SnapshotJob(const Parts& parts, const Options& options)
                              .bytes_per_second = options.bytes_per_second,
                              .wait = [this](uint64_t ns) { wait(ns); }})),
       facts_(contents_->facts()),
-      hosted_(parts.hosted == nullptr ? std::vector<std::vector<std::byte>>() : parts.hosted->snapshot()) {
+      hosted_(parts.hosted == nullptr ? std::vector<std::vector<std::byte>>() : parts.hosted->snapshot()),
+      others_(parts.stands == nullptr ? std::vector<storage::LogStand>() : parts.stands->all()) {
   facts_.store = parts.store;
+  facts_.log_position = options.log_position;
 }
 
 Reported<std::unique_ptr<SnapshotJob>> SnapshotJob::start(const Parts& parts, const Options& options) {
@@ -135,9 +139,24 @@ Reported<> SnapshotJob::write_hosted() {
   return {};
 }
 
+// It has all of a transaction that this shard has of it, and no start can take that away again: so no other
+// shard may lose its own.
+void SnapshotJob::wait_for_others() {
+  if (parts_.stands == nullptr) return;
+  const uint64_t begun_ns = parts_.clock.now_ns();
+  parts_.stands->set_ready(facts_.shard_index, true);
+  while (contents_->code() == Code::kOk && !parts_.stands->have_synced(facts_.shard_index, others_,
+                                                                       parts_.clock.now_ns() - begun_ns)) {
+    wait(kLookAtOthers_ns);
+  }
+  parts_.stands->set_ready(facts_.shard_index, false);
+}
+
 Reported<storage::SnapshotTotals> SnapshotJob::end_file(Code code) {
   if (code == Code::kOk) {
     if (auto written = write_hosted(); !written) return report(std::move(written).error());
+    wait_for_others();
+    if (const Code given_up = contents_->code(); given_up != Code::kOk) return end_file(given_up);
     auto totals = file_->finish();
     if (totals && options_.replaces) remove_older();
     return totals;

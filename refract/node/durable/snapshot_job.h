@@ -25,6 +25,7 @@
 #include "refract/base/clock.h"
 #include "refract/base/report.h"
 #include "refract/node/durable/hosted_keeping.h"
+#include "refract/node/durable/log_stands.h"
 #include "refract/runtime/shard_thread.h"
 #include "refract/storage/snapshot/snapshot_file.h"
 
@@ -40,10 +41,13 @@ class SnapshotJob {
     storage::Disk& disk;
     storage::StoreId store{};
     const HostedKeeping* hosted = nullptr;  // Null: there are no other stores.
+    // Null: no other shard's log may lose what the snapshot has. Else it counts when these have synced it.
+    LogStands* stands = nullptr;
   };
   struct Options {
     uint64_t bytes_per_second = 0;  // 0: as fast as the disk takes it.
     bool replaces = false;          // Once it is on the disk, the shard's earlier ones are removed.
+    uint64_t log_position = 0;      // Where the shard's log ends now; 0: it has none.
   };
 
   // REQUIRES: no other snapshot of the shard is under way. kSystem: no thread could be had.
@@ -77,6 +81,7 @@ class SnapshotJob {
   [[nodiscard]] Reported<> begin_file();
   [[nodiscard]] Reported<storage::SnapshotTotals> end_file(Code code);
   [[nodiscard]] Reported<> write_hosted();
+  void wait_for_others();
   void end(Reported<storage::SnapshotTotals> outcome) noexcept;
   void remove_older();
   void wait(uint64_t ns);
@@ -87,6 +92,7 @@ class SnapshotJob {
   const std::unique_ptr<StoreSnapshot> contents_;
   storage::SnapshotFacts facts_;
   const std::vector<std::vector<std::byte>> hosted_;  // Payloads, of the same moment.
+  const std::vector<storage::LogStand> others_;       // Where other shards' logs stood a moment later.
   std::unique_ptr<storage::SnapshotWriter> file_;
   std::optional<Report> disk_failure_;
   Reported<storage::SnapshotTotals> outcome_;

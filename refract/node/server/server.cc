@@ -19,6 +19,7 @@
 #include "refract/memory/space.h"
 #include "refract/memory/writer.h"
 #include "refract/node/durable/fill_together.h"
+#include "refract/node/durable/log_stands.h"
 #include "refract/runtime/shard_thread.h"
 
 namespace refract::node {
@@ -77,10 +78,14 @@ class Server {
     }
     decisions_ = std::make_unique<kv::Decisions>(homes);
     if (shards.front().data != nullptr && !are_filled(homes)) fill_together(homes);
+    if (shards.front().data != nullptr) {
+      stands_ = std::make_unique<LogStands>(config_.server_shards, log_durability(config_));
+    }
     for (ShardBirth& shard : shards) {
       if (shard.plan.index >= config_.server_shards) continue;
       shard.decisions = decisions_.get();
       shard.together = together_.get();
+      shard.stands = stands_.get();
     }
   }
   [[nodiscard]] static bool are_filled(const std::vector<kv::Decisions::Home>& homes) {
@@ -153,6 +158,7 @@ class Server {
   const fabric::tcp::Secret* cluster_secret_;
   std::unique_ptr<kv::Decisions> decisions_;  // Null: one shard has all keys.
   std::unique_ptr<FillTogether> together_;    // Null: likewise, or no memory is new.
+  std::unique_ptr<LogStands> stands_;         // Null: likewise, or there are no logs.
   std::vector<fabric::tcp::NodeFacts> facts_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
   std::vector<fabric::tcp::ServerDomain*> tcp_domains_;  // The shards' own.

@@ -107,7 +107,8 @@ int ShardServer::open_store() {
                                        .shard = shard_,
                                        .value_of = birth_.plan.stores.front().value_of,
                                        .name = name_,
-                                       .together = birth_.together});
+                                       .together = birth_.together,
+                                       .stands = birth_.stands});
     if (!storage) return fail_with(storage.error());
     storage_ = std::move(*storage);
   }

@@ -67,6 +67,7 @@ struct ShardBirth {
   DataFolder* data = nullptr;                           // Null: nothing is kept on disk.
   kv::Decisions* decisions = nullptr;                   // Of the shards with keys. Null: there is one.
   FillTogether* together = nullptr;                     // Of those, where their memories are new.
+  LogStands* stands = nullptr;                          // Of those, where they have logs.
 };
 
 class ShardServer final : public runtime::Poller, public kv::GrowthSource {

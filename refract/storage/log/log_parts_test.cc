@@ -13,6 +13,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/base/testing/golden.h"
+#include "refract/storage/log/common_end.h"
 
 namespace refract::storage {
 namespace {
@@ -33,22 +34,24 @@ Record change(uint64_t stamp, std::string_view key, std::string_view value) {
 // A record as a log hands it out; the bytes are kept.
 class Logged {
  public:
-  const Record& group(RecordKind kind, uint64_t number, const std::vector<Record>& changes) {
+  const Record& group(RecordKind kind, uint64_t number, const std::vector<Record>& changes,
+                      const std::vector<std::byte>& needs = {}) {
     const GroupPlace place{.position = 0,
                            .number = changes.empty() ? 1 : changes.front().stamp - 1,
                            .synced_position = 0,
-                           .role = {.kind = kind, .place = kHome, .number = number}};
-    bytes_.resize(group_bytes(changes));
+                           .role = {.kind = kind, .place = kHome, .number = number, .needs = needs}};
+    bytes_.resize(group_bytes(changes) + needs.size());
     encode_group(place, changes, kKeyOfLog, bytes_.data());
     return decode();
   }
-  const Record& settled(uint64_t number, bool has_happened) {
+  const Record& settled(uint64_t number, bool has_happened, const std::vector<std::byte>& needs = {}) {
     const Record record{.kind = RecordKind::kSettled,
                         .stamp = 99,
                         .client = kHome,
                         .sequence = number,
+                        .key = needs,
                         .has_happened = has_happened};
-    bytes_.resize(stored_bytes(RecordForm::kInline, 0, 0));
+    bytes_.resize(stored_bytes(RecordForm::kInline, needs.size(), 0));
     encode_record(record, kKeyOfLog, bytes_.data());
     return decode();
   }
@@ -166,6 +169,11 @@ TEST_F(Parts, lie_as_the_page_shows) {
   expect_as_shown("## A prepared part in hex");
   (void)logged.settled(0x0400'0001, true);
   expect_as_shown("## A settled part in hex");
+  const LogStand stands[] = {{.position = 0x1100, .synced = 0x1000}, {.position = 0x2208, .synced = 0x2208}};
+  const Record& decided = logged.group(RecordKind::kDecided, 0x0400'0001, {change(0x0a0b0c0e, "cart", "hi")},
+                                       encode_needs(stands));
+  EXPECT_EQ(decided.value.size(), 32U) << "the changes stand behind what it needs";
+  expect_as_shown("## A decision that needs other logs in hex");
 }
 
 // Each field as none is ever written, under a right checksum.

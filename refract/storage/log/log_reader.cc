@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "refract/base/units.h"
@@ -65,6 +66,8 @@ class LogScan {
   void note_file_damage(const std::string& name, uint64_t position, uint64_t bytes, std::string what);
   void note_missing_file(uint64_t position);
   [[nodiscard]] std::vector<Segment> without_copies(const std::vector<Segment>& segments);
+  void leave_out_cut(std::vector<Segment>& segments);
+  void note_needless(const Segment& segment);
   void read_ring(const Ring& ring, ValueSource* values);
   void progress(uint64_t bytes);
 
@@ -164,6 +167,10 @@ Reported<> LogScan::read_segment(const Segment& segment, const Extent& extent) {
                        .file_bytes = segment.file_bytes};
   uint64_t position = segment.first_position;
   while (position < extent.limit) {
+    if (position >= options_.end_position) {
+      reading_.end.is_cut = true;
+      break;
+    }
     Record record;
     Reported<RecordFault> fault = scan.record_at(position, extent.limit, record);
     if (!fault) return report(fault.error());
@@ -308,11 +315,7 @@ Reported<> LogScan::read_files(const std::vector<Segment>& segments, const Ring*
     // Everything in it is older than what is wanted.
     if (!is_last && segments[i + 1].has_header && segments[i + 1].damage.empty() &&
         segments[i + 1].first_stamp <= options_.after_stamp + 1) {
-      reading_.segments.push_back({.name = segment.name,
-                                   .first_position = segment.first_position,
-                                   .file_bytes = segment.file_bytes,
-                                   .is_needless = true});
-      progress(segment.file_bytes);
+      note_needless(segment);
       continue;
     }
     if (!segment.damage.empty()) {
@@ -328,6 +331,33 @@ Reported<> LogScan::read_files(const std::vector<Segment>& segments, const Ring*
     if (Reported<> done = read_segment(segment, extent); !done) return done;
   }
   return {};
+}
+
+void LogScan::note_needless(const Segment& segment) {
+  reading_.segments.push_back({.name = segment.name,
+                               .first_position = segment.first_position,
+                               .file_bytes = segment.file_bytes,
+                               .is_needless = true});
+  progress(segment.file_bytes);
+}
+
+// Segments that lie between the end that a start has found and the one that it began there, and those behind
+// the end that is asked for. One that begins there is empty.
+void LogScan::leave_out_cut(std::vector<Segment>& segments) {
+  uint64_t end = options_.end_position;
+  std::vector<Segment> kept;
+  for (Segment& segment : segments | std::views::reverse) {
+    if (!segment.damage.empty() || segment.first_position <= end) {
+      if (segment.is_cut && segment.damage.empty()) end = std::min(end, segment.previous_end);
+      kept.push_back(std::move(segment));
+      continue;
+    }
+    if (end == options_.end_position) reading_.end.is_cut = true;
+    note_needless(segment);
+  }
+  std::ranges::reverse(kept);
+  std::ranges::reverse(reading_.segments);
+  segments = std::move(kept);
 }
 
 // Files that say of themselves that they are another one, which is there.
@@ -347,7 +377,7 @@ std::vector<Segment> LogScan::without_copies(const std::vector<Segment>& segment
 Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
   const Reported<LogFiles> files = find_log_files(disk_, log_);
   if (!files) return report(files.error());
-  const std::vector<Segment> segments = without_copies(files->segments);
+  std::vector<Segment> segments = without_copies(files->segments);
   reading_.fresh_position = fresh_position(*files);
   if (segments.empty()) reading_.end.behind_stamp = options_.after_stamp;
   if (!segments.empty()) {
@@ -357,6 +387,11 @@ Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
     if (begun_with > 0) reading_.end.stamp = std::max(reading_.end.stamp, begun_with - 1);
   }
   for (const Segment& segment : segments) total_bytes_ += segment.file_bytes;
+  leave_out_cut(segments);
+  for (const Segment& segment : segments) {
+    if (!segment.has_header || segment.begins_again || segment.previous_end >= segment.first_position) continue;
+    reading_.gaps.push_back({segment.previous_end, segment.first_position, segment.is_cut});
+  }
   if (Reported<> done = read_files(segments, ring); !done) return report(done.error());
   if (ring != nullptr && segments.empty()) {
     reading_.damages.push_back({.path = disk_.path_of(""),

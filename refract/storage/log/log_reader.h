@@ -9,7 +9,8 @@
 // A salvage gets every record that is sound in itself, also from files whose header is not, or whose name
 // is another's: a record says itself where it stands, and in whose log.
 //
-// The changes of a group are handed out one by one, all of them: one that is not whole is no record.
+// The changes of a group are handed out one by one, all of them: one that is not whole is no record. What a
+// start has cut away (SegmentHeader::is_cut) is not handed out, in a salvage neither.
 //
 // Nothing is changed on the disk. Control path; blocks; memory for the largest record and a window of 1 MiB.
 #pragma once
@@ -63,14 +64,27 @@ struct SegmentReading {
   uint64_t records = 0;      // Changes: those of a group count each.
   uint64_t first_stamp = 0;  // Of the records; 0: there are none.
   uint64_t last_stamp = 0;
-  bool is_needless = false;  // All in it is older than what was asked for: not read.
+  bool is_needless = false;  // All in it is older than what was asked for, or does not count: not read.
 };
 
 struct LogReadOptions {
   uint64_t after_stamp = 0;  // Records up to it are left out: a snapshot has them.
   bool salvage = false;      // Go on behind damage, with what is sound.
+  // Records from here on are left out: the log ends here, whatever it has (common_end.h).
+  uint64_t end_position = UINT64_MAX;
   // Called about every 16 MiB: how many bytes of how many have been read. May be empty.
   std::function<void(uint64_t done, uint64_t total)> on_progress = {};
+};
+
+// Positions that no record has: where a log has continued without its ring, behind what was lost.
+struct LogGap {
+  uint64_t end = 0;    // Of what is there.
+  uint64_t begin = 0;  // Of what came since.
+  bool is_cut = false;
+  // Whether a record that ended there is lost.
+  [[nodiscard]] constexpr bool has(uint64_t position) const noexcept {
+    return position > end && position < begin;
+  }
 };
 
 struct LogReading {
@@ -82,8 +96,9 @@ struct LogReading {
   uint64_t absent_values = 0;  // Records whose values are lost; none of them had been acknowledged.
   uint64_t torn_position = 0;  // Where a torn tail was cut; 0: nowhere.
   TornTail torn = {};          // Of what was cut there.
+  std::vector<LogGap> gaps = {};
   std::vector<SegmentReading> segments = {};
-  std::vector<LogDamage> damages;  // Not empty: nothing that was handed out may be served, but by salvage.
+  std::vector<LogDamage> damages = {};  // Not empty: nothing that was handed out may be served, but by salvage.
 };
 
 // `ring` as it was taken up, before a LogWriter works on it; null: there is none any more. `values` may be

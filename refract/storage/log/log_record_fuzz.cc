@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const bool is_group = storage::is_group(record.kind);
-  REFRACT_CHECK(record.key.empty() != has_key(record.kind) && record.value_bytes <= kRecordValueBytesMax);
+  REFRACT_CHECK(may_have_key(record.kind, record.key.size()) && record.value_bytes <= kRecordValueBytesMax);
   const std::byte* const end = bytes.data() + bytes.size();
   REFRACT_CHECK(record.key.data() + record.key.size() <= end);
   REFRACT_CHECK(record.value.empty() || record.value.data() + record.value.size() <= end);

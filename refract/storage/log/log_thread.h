@@ -40,7 +40,7 @@ class LogThread {
  private:
   LogThread(LogWriter& writer, const Ring& ring, const Clock& clock,
             std::function<void()> on_progress) noexcept
-      : writer_(writer), ring_(ring), clock_(clock), on_progress_(std::move(on_progress)) {}
+      : writer_(writer), ring_(ring), clock_(clock), on_progress_(std::move(on_progress)), told_state_(writer.state()) {}
   int run() noexcept;
   void wait_for_work(const LogWriter::Step& next) noexcept;
   void tell_progress() noexcept;
@@ -52,7 +52,7 @@ class LogThread {
   std::function<void()> on_progress_;
   uint64_t told_written_ = 0;
   uint64_t told_synced_ = 0;
-  LogState told_state_ = LogState::kRunning;
+  LogState told_state_;
   // The ring position that the sleeping thread waits for; kAwake, or kNoPosition: it waits for time alone.
   static constexpr uint64_t kAwake = UINT64_MAX;
   static constexpr uint64_t kNoPosition = UINT64_MAX - 1;

@@ -83,6 +83,7 @@ struct LogEnd {
   uint64_t position = kFirstPosition;
   uint64_t stamp = 0;  // No change up to this stamp will come; what it has is in the log or in a snapshot.
   uint64_t behind_stamp = 0;  // Of a log without files: the snapshot's that it begins behind.
+  bool is_cut = false;        // Its files have more, which does not count.
 };
 
 class LogWriter {
@@ -137,6 +138,8 @@ class LogWriter {
   [[nodiscard]] uint64_t first_position() const noexcept {
     return segments_.empty() ? written() : segments_.front().first_position;
   }
+  // What the segments hold, without what lies between them. REQUIRES: likewise.
+  [[nodiscard]] uint64_t record_bytes() const noexcept;
   // Segments are on the disk, and what they take.
   [[nodiscard]] uint64_t disk_bytes() const noexcept { return disk_bytes_.load(std::memory_order_relaxed); }
 

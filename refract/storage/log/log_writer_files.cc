@@ -62,6 +62,15 @@ Reported<> LogWriter::find_place(const Continuation& place) {
   return place.end ? go_on_behind(*place.end) : go_on_in_last(place.floor_stamp);
 }
 
+uint64_t LogWriter::record_bytes() const noexcept {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const uint64_t end = i + 1 < segments_.size() ? segments_[i + 1].previous_end : written();
+    bytes += end - std::min(end, segments_[i].first_position);
+  }
+  return bytes;
+}
+
 // A server has died, and left its ring. If the memory is gone as well, stamps continue far above the last
 // one.
 Reported<> LogWriter::go_on_in_last(uint64_t floor_stamp) {
@@ -104,6 +113,7 @@ Reported<> LogWriter::go_on_behind(const LogEnd& end) {
   const Segment next = {.first_position = position,
                         .previous_end = segments_.empty() ? position : end.position,
                         .first_stamp = end.stamp + 1,
+                        .is_cut = end.is_cut,
                         .behind_stamp = segments_.empty() ? end.behind_stamp : 0};
   if (!segments_.empty()) {
     Reported<std::unique_ptr<File>> last = parts_.disk->open(segments_.back().name, OpenMode::kReadWrite);
@@ -156,6 +166,7 @@ Reported<> LogWriter::next_segment(Segment segment, uint64_t bytes) {
     const Segment& empty = segments_.back();
     segment.previous_end = empty.previous_end;
     segment.begins_again = empty.begins_again;
+    segment.is_cut = empty.is_cut;
     if (segment.behind_stamp == 0) {
       segment.first_stamp = empty.first_stamp;
       segment.behind_stamp = empty.behind_stamp;

@@ -73,6 +73,7 @@ SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noex
   header.hash_seed = log.hash_seed;
   header.shard_count = log.shard_count;
   header.copies = log.copies;
+  header.is_cut = segment.is_cut ? 1 : 0;
   header.checksum = checksum_of(header);
   return header;
 }
@@ -123,6 +124,7 @@ Reported<Segment> read_segment_header(Disk& disk, const LogId& log, const std::s
   segment.previous_end = header.previous_end;
   segment.first_stamp = header.first_stamp;
   segment.begins_again = header.begins_again != 0;
+  segment.is_cut = header.is_cut != 0;
   segment.behind_stamp = header.behind_stamp;
   return segment;
 }

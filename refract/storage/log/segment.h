@@ -47,12 +47,13 @@ struct SegmentHeader {
   // said.
   uint64_t behind_stamp;
   uint64_t copies;  // As hash_seed.
-  uint64_t reserved[50];
+  uint64_t is_cut;  // 1: what earlier segments have from previous_end on does not count.
+  uint64_t reserved[49];
   uint64_t checksum;  // XXH3 over all before.
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes && std::is_trivially_copyable_v<SegmentHeader>);
 static_assert(std::has_unique_object_representations_v<SegmentHeader>);
-static_assert(offsetof(SegmentHeader, first_position) == 32 && offsetof(SegmentHeader, copies) == 96 &&
+static_assert(offsetof(SegmentHeader, first_position) == 32 && offsetof(SegmentHeader, is_cut) == 104 &&
               offsetof(SegmentHeader, checksum) == 504);
 
 // Whose log it is.
@@ -71,6 +72,7 @@ struct Segment {
   uint64_t previous_end = 0;
   uint64_t first_stamp = 0;
   bool begins_again = false;
+  bool is_cut = false;
   uint64_t behind_stamp = 0;
   uint64_t file_bytes = 0;
   // Of the header, or of the name beside it. Then nothing but name, first_position and file_bytes is known,

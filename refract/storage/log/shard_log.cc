@@ -64,6 +64,13 @@ Reported<LogReading> ShardLog::read(const LogReadOptions& options,
   return read_log(*spec_.disk, spec_.log, has_ring_ ? &*ring_ : nullptr, spec_.values, options, on_record);
 }
 
+// Behind all that the lost ring can have stood for, where another shard's log may have written down how far
+// this one was.
+uint64_t ShardLog::position_without_ring(const LogFiles& files) const noexcept {
+  const bool may_be_needed = spec_.log.shard_count > 1 && !files.segments.empty();
+  return fresh_position(files) + (may_be_needed ? kReferencesMax * kRecordValueBytesMax * 2 : 0);
+}
+
 Reported<> ShardLog::begin(const LogReading& reading) {
   if (has_ring_) return open_writer({.end = std::nullopt, .floor_stamp = reading.end.stamp});
   const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
@@ -77,7 +84,7 @@ Reported<> ShardLog::begin(const LogReading& reading) {
     ring_.emplace(*std::move(ring));
   }
   ring_->empty();
-  ring_->begin(fresh_position(*files));
+  ring_->begin(position_without_ring(*files));
   return open_writer({.end = reading.end, .floor_stamp = 0});
 }
 
@@ -85,7 +92,7 @@ Reported<> ShardLog::begin_failed() {
   REFRACT_CHECK(has_lost_ring());
   const Reported<LogFiles> files = find_log_files(*spec_.disk, spec_.log);
   if (!files) return report(files.error());
-  ring_->begin(fresh_position(*files));
+  ring_->begin(position_without_ring(*files));
   ring_->set_in_use();
   return open_writer(LogWriter::Continuation{});
 }
@@ -207,6 +214,7 @@ void ShardLog::append_settled(uint64_t stamp, const GroupRole& of, bool has_happ
                  .synced_position = writer_->synced(),
                  .client = of.place,
                  .sequence = of.number,
+                 .key = of.needs,
                  .has_happened = has_happened});
 }
 

@@ -112,7 +112,8 @@ class ShardLog {
   // All of them, or after any death none. `number` is below their stamps and above all before. REQUIRES:
   // room_for_group() said kYes since the last append; what encode_group() asks for.
   void append_group(uint64_t number, std::span<const Record> changes, const GroupRole& role = {}) noexcept;
-  // A kSettled of this name. REQUIRES: room_for(0, 0) said kYes since the last append.
+  // A kSettled of this name. REQUIRES: room_for() said kYes to a key as long as what it needs since the last
+  // append.
   void append_settled(uint64_t stamp, const GroupRole& of, bool has_happened) noexcept;
   // Where the last change ends.
   [[nodiscard]] uint64_t appended() const noexcept { return ring_->log_end(); }
@@ -134,6 +135,8 @@ class ShardLog {
   // --- Any thread. REQUIRES: begin(). ---
 
   [[nodiscard]] LogState state() const noexcept { return writer_->state(); }
+  // A log that continues without its ring takes nothing before that is on the disk.
+  [[nodiscard]] bool has_begun() const noexcept { return writer_->has_begun(); }
   // Changes that end here or before survive the death of the host.
   [[nodiscard]] uint64_t synced() const noexcept { return writer_->synced(); }
   [[nodiscard]] std::string trouble() const { return writer_->trouble(); }
@@ -149,6 +152,8 @@ class ShardLog {
   [[nodiscard]] bool drain() { return writer_->drain(); }
   // Where the oldest segment begins. REQUIRES: begin().
   [[nodiscard]] uint64_t first_position() const noexcept { return writer_->first_position(); }
+  // What the segments hold; likewise.
+  [[nodiscard]] uint64_t record_bytes() const noexcept { return writer_->record_bytes(); }
   // Ends the thread; then drain() may be called, for a stop that leaves nothing in the ring.
   void stop() noexcept { thread_.reset(); }
 
@@ -168,6 +173,7 @@ class ShardLog {
   void collect_references() noexcept;
 
   [[nodiscard]] Reported<bool> is_left_behind();
+  [[nodiscard]] uint64_t position_without_ring(const LogFiles& files) const noexcept;
   [[nodiscard]] Reported<> open_writer(const LogWriter::Continuation& place);
 
   ShardLogSpec spec_;

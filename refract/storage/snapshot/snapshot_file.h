@@ -48,6 +48,9 @@ struct SnapshotFacts {
   uint64_t stamp = 0;        // All changes with lower stamps are in it, none with higher ones.
   uint64_t wall_ns = 0;      // The store's time at that moment.
   uint64_t entries_max = 0;  // There are at most so many: for a caller that makes room.
+  // Where the shard's log ended at that moment; 0: not known. What stands before is in the snapshot, whatever
+  // the log has lost.
+  uint64_t log_position = 0;
 };
 
 struct SnapshotHeader {
@@ -61,7 +64,8 @@ struct SnapshotHeader {
   uint64_t stamp;
   uint64_t wall_ns;
   uint64_t entries_max;
-  uint64_t reserved[54];
+  uint64_t log_position;
+  uint64_t reserved[53];
   uint64_t checksum;  // XXH3 of everything before. It is the key of all other checksums of the file.
 };
 static_assert(sizeof(SnapshotHeader) == kSectorBytes && std::is_trivially_copyable_v<SnapshotHeader>);

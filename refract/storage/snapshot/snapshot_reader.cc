@@ -112,7 +112,8 @@ Reported<> SnapshotReader::read_header(File& file) {
             .hash_seed = header.hash_seed,
             .stamp = header.stamp,
             .wall_ns = header.wall_ns,
-            .entries_max = header.entries_max};
+            .entries_max = header.entries_max,
+            .log_position = header.log_position};
   key_ = header.checksum;
   return {};
 }

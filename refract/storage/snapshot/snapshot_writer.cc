@@ -97,6 +97,7 @@ Reported<std::unique_ptr<SnapshotWriter>> SnapshotWriter::create(Disk& disk, con
   header.stamp = facts.stamp;
   header.wall_ns = facts.wall_ns;
   header.entries_max = facts.entries_max;
+  header.log_position = facts.log_position;
   header.checksum = checksum_of(header, 0);
   writer->key_ = header.checksum;
   if (const Reported<> written = writer->file_->write(0, object_bytes(header)); !written)
