@@ -167,7 +167,12 @@ void Salvage::learn_of_all(Disk& from, const storage::StoreId& store) {
     is_whole &= learn(from, {.store = store, .shard = shard});
   }
   const storage::CommonEnds common = storage::common_ends(needs_);
-  if (is_whole && !common.shard_with_loss) ends_ = common.ends;
+  if (is_whole) ends_ = common.ends;
+  if (is_whole && common.shard_with_loss) {
+    note(static_cast<uint32_t>(*common.shard_with_loss),
+         "its log ends where other shards' logs say that more was on the disk: what follows from that is left out, "
+         "of all shards");
+  }
   for (const Decided& one : decided_in_logs_) {
     if (one.position < end_of(one.shard)) decided_.add(one.place, one.number);
   }

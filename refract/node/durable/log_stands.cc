@@ -8,11 +8,11 @@ namespace refract::node {
 namespace {
 
 constexpr uint64_t kWithoutRoom_ns = 5 * kSecond_ns;
-constexpr uint64_t kFailed_ns = 60 * kSecond_ns;
 
 }  // namespace
 
 void LogStands::join(uint32_t shard, const storage::ShardLog& log) {
+  stands_[shard].joined_at = log.appended();
   note(shard, log);
   note_state(shard, log);
   std::unique_lock lock(mutex_);
@@ -28,7 +28,9 @@ void LogStands::leave(uint32_t shard) {
 }
 
 void LogStands::note_state(uint32_t shard, const storage::ShardLog& log) noexcept {
-  const bool loses = are_needed() && log.state() != storage::LogState::kRunning;
+  // What an earlier server with another durability has left in the ring, others may follow from.
+  const bool may_lose = are_needed() || log.synced() < stands_[shard].joined_at;
+  const bool loses = may_lose && log.state() != storage::LogState::kRunning;
   const bool is_stuck = loses || !log.has_begun();
   if (stands_[shard].is_stuck == is_stuck) return;
   stands_[shard].is_stuck = is_stuck;
@@ -51,34 +53,36 @@ std::vector<storage::LogStand> LogStands::all() const {
   return stands;
 }
 
-bool LogStands::is_passed(uint32_t other, bool is_failed_itself, uint64_t waited_ns) const {
+bool LogStands::is_passed(uint32_t other, const Waiting& snapshot, bool has_failed_itself) const {
   switch (logs_[other]->state()) {
     case storage::LogState::kRunning:
       return false;
     case storage::LogState::kStalled:
-      return waited_ns >= kWithoutRoom_ns;
+      return snapshot.waited_ns >= kWithoutRoom_ns;
     case storage::LogState::kFailed:
-      return (is_failed_itself && ready_[other]) || waited_ns >= kFailed_ns;
+      return has_failed_itself && ready_[other] >= snapshot.stands[other].position;
   }
   return false;
 }
 
-bool LogStands::have_synced(uint32_t shard, const std::vector<storage::LogStand>& stands, uint64_t waited_ns) {
+LogStands::Verdict LogStands::judge(const Waiting& snapshot) {
   const std::lock_guard lock(mutex_);
-  const bool has_failed =
-      logs_[shard] != nullptr && logs_[shard]->state() == storage::LogState::kFailed;
+  const storage::ShardLog* const own = logs_[snapshot.shard];
+  const bool has_failed = own != nullptr && own->state() == storage::LogState::kFailed;
+  if (has_failed && of(snapshot.shard).position > snapshot.log_position) return Verdict::kIsUseless;
+  ready_[snapshot.shard] = snapshot.log_position;
   for (uint32_t other = 0; other < shards_; ++other) {
-    if (other == shard) continue;
-    if (logs_[other] == nullptr) return false;
-    if (logs_[other]->synced() >= stands[other].position) continue;
-    if (!is_passed(other, has_failed, waited_ns)) return false;
+    if (other == snapshot.shard) continue;
+    if (logs_[other] == nullptr) return Verdict::kWaits;
+    if (logs_[other]->synced() >= snapshot.stands[other].position) continue;
+    if (!is_passed(other, snapshot, has_failed)) return Verdict::kWaits;
   }
-  return true;
+  return Verdict::kCounts;
 }
 
-void LogStands::set_ready(uint32_t shard, bool is_ready) {
+void LogStands::end_wait(uint32_t shard) {
   const std::lock_guard lock(mutex_);
-  ready_[shard] = is_ready;
+  ready_[shard] = 0;
 }
 
 }  // namespace refract::node

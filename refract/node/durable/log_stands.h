@@ -53,22 +53,34 @@ class LogStands {
 
   // --- A snapshot's thread. ---
 
-  // Whether the logs of all other shards have synced what they had at these stands, so that what `shard` had
-  // by then may be on the disk for good. A log that cannot is waited for only so long: the snapshot may be
-  // what gives it room. A shard whose log has failed waits for others that have until their snapshots are
-  // ready, too.
-  [[nodiscard]] bool have_synced(uint32_t shard, const std::vector<storage::LogStand>& stands,
-                                 uint64_t waited_ns);
-  // The shard's snapshot is written, and waits; or does not any more.
-  void set_ready(uint32_t shard, bool is_ready);
+  // Whether a snapshot that is written may count: when the logs of all other shards have synced what they had at
+  // the stands of its moment, for what it has is on the disk for good then. A log without room is waited for
+  // only so long: the snapshot may be what gives it room. One that has failed is waited for until its own
+  // snapshot has mended it; a shard whose log has failed itself waits until that one is written, too.
+  struct Waiting {
+    uint32_t shard = 0;
+    uint64_t log_position = 0;  // Of the moment.
+    const std::vector<storage::LogStand>& stands;
+    uint64_t waited_ns = 0;
+  };
+  enum class Verdict : uint8_t {
+    kCounts,
+    kWaits,
+    kIsUseless,  // The shard's log has failed since, and takes another one to be mended.
+  };
+  [[nodiscard]] Verdict judge(const Waiting& snapshot);
+  // It waits no more.
+  void end_wait(uint32_t shard);
 
  private:
   struct alignas(64) Stand {
     std::atomic<uint64_t> position = 0;
     std::atomic<uint64_t> synced = 0;
-    bool is_stuck = false;  // The shard's thread.
+    // The shard's thread.
+    bool is_stuck = false;
+    uint64_t joined_at = 0;
   };
-  [[nodiscard]] bool is_passed(uint32_t other, bool is_failed_itself, uint64_t waited_ns) const;
+  [[nodiscard]] bool is_passed(uint32_t other, const Waiting& snapshot, bool has_failed_itself) const;
 
   const uint32_t shards_;
   const storage::Durability durability_;
@@ -78,7 +90,7 @@ class LogStands {
   std::condition_variable joined_;
   uint32_t join_count_ = 0;
   std::vector<const storage::ShardLog*> logs_;
-  std::vector<bool> ready_;
+  std::vector<uint64_t> ready_;  // Where the log ended at the moment of a snapshot that waits; 0: there is none.
 };
 
 }  // namespace refract::node

@@ -22,11 +22,12 @@ namespace {
 using storage::Durability;
 using storage::LogStand;
 using storage::ShardLog;
+using Verdict = LogStands::Verdict;
 using test::needed;
 
 class Stands : public testing::Test {
  protected:
-  void begin(Durability durability = Durability::kEverySecond) {
+  void begin(Durability durability = Durability::kEverySecond, bool has_something = false) {
     clock_.set_now_ns(kSecond_ns);
     stands_ = std::make_unique<LogStands>(2, durability);
     for (uint32_t shard = 0; shard < 2; ++shard) {
@@ -39,6 +40,11 @@ class Stands : public testing::Test {
       const storage::LogReading reading = needed(logs_[shard]->read({}, [](const storage::Record&) {}));
       REFRACT_CHECK(logs_[shard]->begin(reading).has_value());
     }
+    if (has_something) {
+      logs_[1]->append({.stamp = ++stamp_,
+                        .key = std::as_bytes(std::span("key")),
+                        .value = std::as_bytes(std::span("value"))});
+    }
     std::thread other([&] { stands_->join(1, *logs_[1]); });
     stands_->join(0, *logs_[0]);
     other.join();
@@ -48,6 +54,12 @@ class Stands : public testing::Test {
                           .key = std::as_bytes(std::span("key")),
                           .value = std::as_bytes(std::span("value"))});
     stands_->note(shard, *logs_[shard]);
+  }
+  LogStands::Verdict judge(uint32_t shard, const std::vector<LogStand>& moment, uint64_t waited_ns = 0) {
+    return stands_->judge({.shard = shard,
+                           .log_position = moment[shard].position,
+                           .stands = moment,
+                           .waited_ns = waited_ns});
   }
   void fail(uint32_t shard) {
     put(shard);
@@ -78,13 +90,13 @@ TEST_F(Stands, say_where_each_log_ends_and_up_to_where_it_is_on_the_disk) {
 TEST_F(Stands, let_a_snapshot_count_when_the_other_logs_have_synced) {
   begin();
   put(0);
-  EXPECT_TRUE(stands_->have_synced(0, stands_->all(), 0)) << "its own log does not matter";
+  EXPECT_EQ(judge(0, stands_->all()), Verdict::kCounts) << "its own log does not matter";
   put(1);
   const std::vector<LogStand> moment = stands_->all();
-  EXPECT_FALSE(stands_->have_synced(0, moment, kForever_ns)) << "it will, however long that takes";
+  EXPECT_EQ(judge(0, moment, kForever_ns), Verdict::kWaits) << "it will, however long that takes";
   EXPECT_TRUE(logs_[1]->drain());
   put(1);
-  EXPECT_TRUE(stands_->have_synced(0, moment, 0)) << "what came behind the moment does not matter";
+  EXPECT_EQ(judge(0, moment), Verdict::kCounts) << "what came behind the moment does not matter";
 }
 
 TEST_F(Stands, are_stuck_while_a_log_has_failed) {
@@ -93,20 +105,34 @@ TEST_F(Stands, are_stuck_while_a_log_has_failed) {
   fail(1);
   EXPECT_TRUE(stands_->is_any_stuck());
   const std::vector<LogStand> moment = stands_->all();
-  EXPECT_FALSE(stands_->have_synced(0, moment, 50 * kSecond_ns)) << "its snapshot will mend it";
-  EXPECT_TRUE(stands_->have_synced(0, moment, 60 * kSecond_ns));
-  EXPECT_TRUE(stands_->have_synced(1, moment, 0)) << "that snapshot waits for logs that work alone";
+  EXPECT_EQ(judge(0, moment, kForever_ns), Verdict::kWaits) << "its own snapshot will mend it";
+  EXPECT_EQ(judge(1, moment), Verdict::kCounts) << "which waits for logs that work alone";
 }
 
 TEST_F(Stands, let_snapshots_of_failed_logs_count_at_about_one_moment) {
   begin();
+  const std::vector<LogStand> early = stands_->all();
   fail(0);
+  EXPECT_EQ(judge(1, early), Verdict::kCounts) << "there was nothing in the other log";
+  stands_->end_wait(1);
   fail(1);
+  EXPECT_EQ(judge(1, early), Verdict::kIsUseless) << "it cannot mend what has failed behind it";
   const std::vector<LogStand> moment = stands_->all();
-  EXPECT_FALSE(stands_->have_synced(0, moment, 0));
-  stands_->set_ready(1, true);
-  EXPECT_TRUE(stands_->have_synced(0, moment, 0));
-  EXPECT_FALSE(stands_->have_synced(1, moment, 0));
+  EXPECT_EQ(judge(0, moment), Verdict::kWaits);
+  EXPECT_EQ(judge(1, moment), Verdict::kCounts) << "the other one is written, too";
+  EXPECT_EQ(judge(0, moment), Verdict::kCounts);
+  stands_->end_wait(1);
+  EXPECT_EQ(judge(0, moment), Verdict::kWaits);
+}
+
+// A server with `always` behind one with everysec.
+TEST_F(Stands, are_stuck_until_what_the_ring_had_at_the_start_is_on_the_disk) {
+  begin(Durability::kAlways, /*has_something=*/true);
+  EXPECT_FALSE(stands_->is_any_stuck());
+  disks_[1].fail_next_syncs(1);
+  EXPECT_FALSE(logs_[1]->drain());
+  stands_->note_state(1, *logs_[1]);
+  EXPECT_TRUE(stands_->is_any_stuck());
 }
 
 TEST_F(Stands, are_not_stuck_by_a_failed_log_where_each_change_is_synced) {
@@ -129,14 +155,14 @@ TEST_F(Stands, are_stuck_while_a_log_has_no_room) {
                         .value = std::as_bytes(std::span(value))});
     }
     (void)logs_[1]->step();
-    clock_.advance(kSecond_ns);
+    clock_.advance_ns(kSecond_ns);
   }
   stands_->note(1, *logs_[1]);
   stands_->note_state(1, *logs_[1]);
   EXPECT_TRUE(stands_->is_any_stuck());
   const std::vector<LogStand> moment = stands_->all();
-  EXPECT_FALSE(stands_->have_synced(0, moment, 4 * kSecond_ns));
-  EXPECT_TRUE(stands_->have_synced(0, moment, 5 * kSecond_ns)) << "the snapshot may be what gives it room";
+  EXPECT_EQ(judge(0, moment, 4 * kSecond_ns), Verdict::kWaits);
+  EXPECT_EQ(judge(0, moment, 5 * kSecond_ns), Verdict::kCounts) << "the snapshot may be what gives it room";
 }
 
 }  // namespace

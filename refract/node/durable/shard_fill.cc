@@ -134,6 +134,13 @@ Reported<FillTogether::CommonEnd> find_common_end(const FillParts& parts,
   }
   needs.end_with(whole, parts.log.has_ring(), snapshot.log_position);
   const auto end = parts.together->common_end(parts.log_id.shard, std::move(needs));
+  if (parts.log.has_ring() && end.position != UINT64_MAX) {
+    return report(Code::kCorrupt,
+                  fmt::format("{}the log's ring has changes that follow from what another shard's log lacks: the "
+                              "files are not of one moment",
+                              parts.name),
+                  salvage_advice(parts.disk));
+  }
   if (!end.shard_with_loss) return end;
   return report(Code::kCorrupt,
                 fmt::format("the log of shard {} ends where other shards' logs say that more was on the disk: "
@@ -153,7 +160,7 @@ Reported<Filled> fill_shard(const FillParts& parts) {
   storage::LogReading whole;
   const auto end = find_common_end(parts, *found_snapshot, whole);
   if (!end) return report(end.error());
-  const bool is_cut = end->position != UINT64_MAX && !parts.log.has_ring();
+  const bool is_cut = end->position != UINT64_MAX;
   const storage::LogReadOptions options{.after_stamp = snapshot,
                                         .end_position = is_cut ? end->position : UINT64_MAX,
                                         .on_progress = [&](uint64_t done, uint64_t total) {

@@ -313,8 +313,9 @@ void ShardStorage::note_state() noexcept {
       log_info("{}the log continues, and so do writes", parts_.name);
       return;
     case storage::LogState::kStalled:
-      log_error("{}the log waits for the disk: {}; writes are refused once its ring is full, reads go on",
-                parts_.name, log_->trouble());
+      log_error("{}the log waits for the disk: {}; writes{} are refused{}, reads go on", parts_.name,
+                log_->trouble(), parts_.stands != nullptr ? " of all shards" : "",
+                parts_.stands != nullptr ? "" : " once its ring is full");
       return;
     case storage::LogState::kFailed:
       log_error("{}the log has failed: {}; writes are refused, reads go on", parts_.name, log_->trouble());

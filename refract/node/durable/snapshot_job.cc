@@ -144,12 +144,16 @@ Reported<> SnapshotJob::write_hosted() {
 void SnapshotJob::wait_for_others() {
   if (parts_.stands == nullptr) return;
   const uint64_t begun_ns = parts_.clock.now_ns();
-  parts_.stands->set_ready(facts_.shard_index, true);
-  while (contents_->code() == Code::kOk && !parts_.stands->have_synced(facts_.shard_index, others_,
-                                                                       parts_.clock.now_ns() - begun_ns)) {
+  while (contents_->code() == Code::kOk) {
+    const LogStands::Verdict verdict = parts_.stands->judge({.shard = facts_.shard_index,
+                                                             .log_position = facts_.log_position,
+                                                             .stands = others_,
+                                                             .waited_ns = parts_.clock.now_ns() - begun_ns});
+    if (verdict == LogStands::Verdict::kIsUseless) contents_->give_up(Code::kReadOnly);
+    if (verdict == LogStands::Verdict::kCounts) break;
     wait(kLookAtOthers_ns);
   }
-  parts_.stands->set_ready(facts_.shard_index, false);
+  parts_.stands->end_wait(facts_.shard_index);
 }
 
 Reported<storage::SnapshotTotals> SnapshotJob::end_file(Code code) {
@@ -169,6 +173,9 @@ Reported<storage::SnapshotTotals> SnapshotJob::end_file(Code code) {
       break;
     case Code::kOverloaded:
       why = "entries changed faster than they could be written down";
+      break;
+    case Code::kReadOnly:
+      why = "the log has failed since its moment, and needs a later one";
       break;
     case Code::kCancelled:
       why = "it was cancelled";

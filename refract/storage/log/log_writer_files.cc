@@ -209,11 +209,11 @@ void LogWriter::give_back(Spare spare, const Report& why) {
 
 // (W5) When the folder is known to have the next one: so that no crash leaves the mark without it.
 Reported<> LogWriter::mark_continued(const Segment& old, File& file, const Segment& next) {
-  if (next.previous_end < old.first_position || next.previous_end + sizeof(LogMark) > old.end_max())
-    return {};
-  const LogMark mark =
-      make_mark(next.previous_end, highest_stamp_, next.first_position, parts_.ring->key_of_log());
-  const uint64_t offset = kSegmentHeaderBytes + next.previous_end - old.first_position;
+  // Where the log was cut in front of this file, nothing in it counts.
+  const uint64_t position = std::max(next.previous_end, old.first_position);
+  if (position + sizeof(LogMark) > old.end_max()) return {};
+  const LogMark mark = make_mark(position, highest_stamp_, next.first_position, parts_.ring->key_of_log());
+  const uint64_t offset = kSegmentHeaderBytes + position - old.first_position;
   return file.write(offset, std::as_bytes(std::span(&mark, 1)));
 }
 
