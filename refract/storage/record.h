@@ -46,7 +46,8 @@ enum class RecordKind : uint8_t {
   return kind == RecordKind::kGroup || kind == RecordKind::kPrepared || kind == RecordKind::kDecided;
 }
 // Whether it may have a key of so many bytes. All but groups, and what is said of one, have one; where others
-// have theirs, kDecided and kSettled have what they need of other shards' logs, if anything (log/common_end.h).
+// have theirs, kDecided and kSettled have what they need of other shards' logs, if anything
+// (log/common_end.h).
 [[nodiscard]] constexpr bool may_have_key(RecordKind kind, uint64_t bytes) noexcept {
   if (kind == RecordKind::kDecided) return bytes % sizeof(uint64_t) == 0;
   if (kind == RecordKind::kSettled) return bytes == 0 || bytes == 2 * sizeof(uint64_t);

@@ -2,8 +2,9 @@
 // The host dies under a node of three shards with `everysec`: of transactions over several shards each comes
 // back whole or not at all, with everything that was acknowledged before it (docs/design/068).
 //
-// Method: everything is killed, and the folder's page is made that of another boot of the host. So the rings do
-// not count, and each log ends where it was written last: up to a second ago, at another moment than the others.
+// Method: everything is killed, and the folder's page is made that of another boot of the host. So the rings
+// do not count, and each log ends where it was written last: up to a second ago, at another moment than the
+// others.
 #include <gtest/gtest.h>
 
 #include <array>

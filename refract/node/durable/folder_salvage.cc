@@ -63,8 +63,8 @@ class Salvage {
     return storage::write_store_page(to_, done_.facts);
   }
 
-  // Before any, of all: what shards have prepared has happened where another one's files say so, and logs that
-  // lost their ends in a crash end together.
+  // Before any, of all: what shards have prepared has happened where another one's files say so, and logs
+  // that lost their ends in a crash end together.
   void learn_of_all(Disk& from, const storage::StoreId& store);
   [[nodiscard]] Reported<> salvage_shard(Disk& from, const storage::LogId& id);
   [[nodiscard]] Reported<SnapshotReading> read_snapshot(Disk& from, const std::string& name,
@@ -170,7 +170,8 @@ void Salvage::learn_of_all(Disk& from, const storage::StoreId& store) {
   if (is_whole) ends_ = common.ends;
   if (is_whole && common.shard_with_loss) {
     note(static_cast<uint32_t>(*common.shard_with_loss),
-         "its log ends where other shards' logs say that more was on the disk: what follows from that is left out, "
+         "its log ends where other shards' logs say that more was on the disk: what follows from that is "
+         "left out, "
          "of all shards");
   }
   for (const Decided& one : decided_in_logs_) {
@@ -313,7 +314,8 @@ void Salvage::note_log(const storage::LogId& id, const storage::LogReading& log,
   }
   if (end_of(id.shard) != UINT64_MAX) {
     note(id.shard,
-         "the log's last changes are left out: they came behind a transaction that another shard's log has lost "
+         "the log's last changes are left out: they came behind a transaction that another shard's log has "
+         "lost "
          "in a crash");
   }
   if (log.torn_position != 0) note(id.shard, "the log's end was torn by a crash: " + log.torn.to_string());

@@ -53,9 +53,9 @@ class LogStands {
 
   // --- A snapshot's thread. ---
 
-  // Whether a snapshot that is written may count: when the logs of all other shards have synced what they had at
-  // the stands of its moment, for what it has is on the disk for good then. A log without room is waited for
-  // only so long: the snapshot may be what gives it room. One that has failed is waited for until its own
+  // Whether a snapshot that is written may count: when the logs of all other shards have synced what they had
+  // at the stands of its moment, for what it has is on the disk for good then. A log without room is waited
+  // for only so long: the snapshot may be what gives it room. One that has failed is waited for until its own
   // snapshot has mended it; a shard whose log has failed itself waits until that one is written, too.
   struct Waiting {
     uint32_t shard = 0;
@@ -90,7 +90,8 @@ class LogStands {
   std::condition_variable joined_;
   uint32_t join_count_ = 0;
   std::vector<const storage::ShardLog*> logs_;
-  std::vector<uint64_t> ready_;  // Where the log ended at the moment of a snapshot that waits; 0: there is none.
+  std::vector<uint64_t>
+      ready_;  // Where the log ended at the moment of a snapshot that waits; 0: there is none.
 };
 
 }  // namespace refract::node

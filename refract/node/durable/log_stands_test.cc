@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shards tell each other of their logs: where they stand, when one is stuck, and when what a snapshot has
-// may count.
+// What shards tell each other of their logs: where they stand, when one is stuck, and when what a snapshot
+// has may count.
 #include "refract/node/durable/log_stands.h"
 
 #include <gtest/gtest.h>
@@ -56,10 +56,8 @@ class Stands : public testing::Test {
     stands_->note(shard, *logs_[shard]);
   }
   LogStands::Verdict judge(uint32_t shard, const std::vector<LogStand>& moment, uint64_t waited_ns = 0) {
-    return stands_->judge({.shard = shard,
-                           .log_position = moment[shard].position,
-                           .stands = moment,
-                           .waited_ns = waited_ns});
+    return stands_->judge(
+        {.shard = shard, .log_position = moment[shard].position, .stands = moment, .waited_ns = waited_ns});
   }
   void fail(uint32_t shard) {
     put(shard);

@@ -135,18 +135,20 @@ Reported<FillTogether::CommonEnd> find_common_end(const FillParts& parts,
   needs.end_with(whole, parts.log.has_ring(), snapshot.log_position);
   const auto end = parts.together->common_end(parts.log_id.shard, std::move(needs));
   if (parts.log.has_ring() && end.position != UINT64_MAX) {
-    return report(Code::kCorrupt,
-                  fmt::format("{}the log's ring has changes that follow from what another shard's log lacks: the "
-                              "files are not of one moment",
-                              parts.name),
-                  salvage_advice(parts.disk));
+    return report(
+        Code::kCorrupt,
+        fmt::format("{}the log's ring has changes that follow from what another shard's log lacks: the "
+                    "files are not of one moment",
+                    parts.name),
+        salvage_advice(parts.disk));
   }
   if (!end.shard_with_loss) return end;
-  return report(Code::kCorrupt,
-                fmt::format("the log of shard {} ends where other shards' logs say that more was on the disk: "
-                            "files are missing, or older than the others",
-                            *end.shard_with_loss),
-                salvage_advice(parts.disk));
+  return report(
+      Code::kCorrupt,
+      fmt::format("the log of shard {} ends where other shards' logs say that more was on the disk: "
+                  "files are missing, or older than the others",
+                  *end.shard_with_loss),
+      salvage_advice(parts.disk));
 }
 
 }  // namespace
@@ -198,9 +200,10 @@ Reported<Filled> fill_shard(const FillParts& parts) {
     log_warn("{}the log's end was torn by a crash, and cut: {}", parts.name, reading->torn.to_string());
   }
   if (is_cut) {
-    log_warn("{}the last {} changes of the log are left out: they came behind a transaction that another shard's "
-             "log has lost in the crash",
-             parts.name, whole.records - reading->records);
+    log_warn(
+        "{}the last {} changes of the log are left out: they came behind a transaction that another shard's "
+        "log has lost in the crash",
+        parts.name, whole.records - reading->records);
   }
   return Filled{.reading = std::move(*reading),
                 .settled = std::move(settled),

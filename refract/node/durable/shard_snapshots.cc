@@ -114,10 +114,8 @@ runtime::Task<> ShardSnapshots::write_one(const char* why) {
   begun_ns_ = parts_.shard.refresh_now();
   const uint64_t covers = parts_.log.appended();
   ++status_.begun;
-  auto started =
-      SnapshotJob::start(parts_.job, {.bytes_per_second = parts_.bytes_a_second,
-                                      .replaces = true,
-                                      .log_position = covers});
+  auto started = SnapshotJob::start(
+      parts_.job, {.bytes_per_second = parts_.bytes_a_second, .replaces = true, .log_position = covers});
   if (!started) {
     fail_with(started.error());
     co_return;

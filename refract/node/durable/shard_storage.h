@@ -76,8 +76,9 @@ class ShardStorage final : public HostedLog, public storage::ValueSource, public
   // What fill() read of the log.
   [[nodiscard]] const storage::LogReading& reading() const noexcept { return reading_; }
 
-  // The memory is as the last server left it; waits for the other shards, as fill() does. Before the stores take it up. Where the ring is lost or
-  // damaged, the memory has everything: writes are refused until a snapshot has it, too.
+  // The memory is as the last server left it; waits for the other shards, as fill() does. Before the stores
+  // take it up. Where the ring is lost or damaged, the memory has everything: writes are refused until a
+  // snapshot has it, too.
   [[nodiscard]] Reported<> go_on(Heap& heap);
   // The last that was appended, which the memory may lack. Nothing: none is known.
   [[nodiscard]] std::optional<storage::Record> last_record() const noexcept { return log_->last_record(); }

@@ -17,7 +17,8 @@
 
 namespace refract::storage {
 
-// Of one shard's log: where its last record ended when another one was written, and up to where it was synced.
+// Of one shard's log: where its last record ended when another one was written, and up to where it was
+// synced.
 struct LogStand {
   uint64_t position = 0;
   uint64_t synced = 0;  // Or a little less.

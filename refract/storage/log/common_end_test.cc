@@ -202,7 +202,9 @@ class CutLog : public testing::Test {
     REFRACT_CHECK(log_->drain());
     return at;
   }
-  [[nodiscard]] size_t segments() { return needed(find_log_files(disk_, {.store = {std::byte{9}}})).segments.size(); }
+  [[nodiscard]] size_t segments() {
+    return needed(find_log_files(disk_, {.store = {std::byte{9}}})).segments.size();
+  }
 
   SimulatedDisk disk_{{}};
   ManualClock clock_;

@@ -389,7 +389,8 @@ Reported<LogReading> LogScan::run(const Ring* ring, ValueSource* values) {
   for (const Segment& segment : segments) total_bytes_ += segment.file_bytes;
   leave_out_cut(segments);
   for (const Segment& segment : segments) {
-    if (!segment.has_header || segment.begins_again || segment.previous_end >= segment.first_position) continue;
+    if (!segment.has_header || segment.begins_again || segment.previous_end >= segment.first_position)
+      continue;
     reading_.gaps.push_back({segment.previous_end, segment.first_position, segment.is_cut});
   }
   if (Reported<> done = read_files(segments, ring); !done) return report(done.error());

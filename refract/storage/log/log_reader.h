@@ -98,7 +98,8 @@ struct LogReading {
   TornTail torn = {};          // Of what was cut there.
   std::vector<LogGap> gaps = {};
   std::vector<SegmentReading> segments = {};
-  std::vector<LogDamage> damages = {};  // Not empty: nothing that was handed out may be served, but by salvage.
+  std::vector<LogDamage> damages =
+      {};  // Not empty: nothing that was handed out may be served, but by salvage.
 };
 
 // `ring` as it was taken up, before a LogWriter works on it; null: there is none any more. `values` may be

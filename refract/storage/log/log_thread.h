@@ -40,7 +40,11 @@ class LogThread {
  private:
   LogThread(LogWriter& writer, const Ring& ring, const Clock& clock,
             std::function<void()> on_progress) noexcept
-      : writer_(writer), ring_(ring), clock_(clock), on_progress_(std::move(on_progress)), told_state_(writer.state()) {}
+      : writer_(writer),
+        ring_(ring),
+        clock_(clock),
+        on_progress_(std::move(on_progress)),
+        told_state_(writer.state()) {}
   int run() noexcept;
   void wait_for_work(const LogWriter::Step& next) noexcept;
   void tell_progress() noexcept;

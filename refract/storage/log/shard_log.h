@@ -137,8 +137,8 @@ class ShardLog {
   [[nodiscard]] LogState state() const noexcept { return writer_->state(); }
   // A log that continues without its ring takes nothing before that is on the disk.
   [[nodiscard]] bool has_begun() const noexcept { return writer_->has_begun(); }
-  // Changes that end here or before are on the disk. They survive the death of the host, unless they follow from
-  // what another shard's log loses in it (common_end.h).
+  // Changes that end here or before are on the disk. They survive the death of the host, unless they follow
+  // from what another shard's log loses in it (common_end.h).
   [[nodiscard]] uint64_t synced() const noexcept { return writer_->synced(); }
   [[nodiscard]] std::string trouble() const { return writer_->trouble(); }
   [[nodiscard]] LogCounters counters() const { return writer_->counters(); }
