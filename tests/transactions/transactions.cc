@@ -59,6 +59,7 @@ class Campaign {
     for (int i = 0; i < run_.clients; ++i) add_client(fmt::format("client{}", i), i == 0 ? 0.01 : 0.001);
     add_helper("janitor", &Transactor::demand);
     if (stage_.evicts() || stage_.grows()) add_helper("filler", &Transactor::fill_up);
+    if (stage_.expires()) add_helper("watcher", &Transactor::watch);
   }
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;

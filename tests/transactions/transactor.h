@@ -47,6 +47,8 @@ class Transactor final : private txn::ShardAccess, private WordSource {
   [[nodiscard]] runtime::Task<> demand();
   // Puts what none reads, until the others' work is done.
   [[nodiscard]] runtime::Task<> fill_up();
+  // Looks all the time at what expires, and beside what has, until the others' work is done.
+  [[nodiscard]] runtime::Task<> watch();
 
  private:
   using Kind = serialisability::Kind;

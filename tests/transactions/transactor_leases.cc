@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entries that expire. In the history each is followed by an erasure of unknown outcome, of a client that
 // stands for time, which begins when the entry can first have expired.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "tests/transactions/transactor.h"
 
 namespace refract::campaign {
@@ -10,8 +14,11 @@ namespace {
 constexpr uint64_t kTtlMin_ns = 10'000;
 constexpr uint64_t kTtlSpan_ns = 200'000;
 
-bool is_short_lived(const std::string& key) {
-  return key == "k0" || key == "k1" || key == "n0";
+constexpr std::array<std::string_view, 3> kShortLived{"k0", "k1", "n0"};
+constexpr uint64_t kWatchPause_ns = 6'000;
+
+bool is_short_lived(std::string_view key) {
+  return std::ranges::find(kShortLived, key) != kShortLived.end();
 }
 
 }  // namespace
@@ -57,6 +64,24 @@ void Transactor::end_leases(size_t record, Outcome outcome) {
     erasure.found_version = version;
   }
   std::erase_if(leases_, [record](const Lease& lease) { return lease.record == record; });
+}
+
+runtime::Task<> Transactor::watch() {
+  while (!stage_.is_over() && stage_.operations_left > 0) {
+    const bool is_connected = co_await connected();
+    if (!is_connected) break;
+    const std::string key(kShortLived[prng_.below(kShortLived.size())]);
+    const std::optional<Seen> seen = look(key, Way::kDirect);
+    if (seen && seen->code == Code::kNotFound) {
+      const size_t record = begin();
+      note(record, key, *seen);
+      end(record, Outcome::kCommitted);
+      for (int i = 0; i < 2; ++i) co_await get(any_key(), Way::kDirect);
+    }
+    co_await host_.shard().sleep_for(1 + prng_.below(kWatchPause_ns));
+  }
+  is_connecting_ = false;
+  finish();
 }
 
 }  // namespace refract::campaign
