@@ -43,6 +43,10 @@ SpaceTime resume_time(const SpaceTime& stored, const Clock& host,
   return starting_at(stored.left_ns + passed_ns, host, boot);
 }
 
+const SpaceTime& later_time(const SpaceTime& one, const SpaceTime& other) noexcept {
+  return static_cast<int64_t>(one.offset_ns - other.offset_ns) > 0 ? one : other;
+}
+
 SpaceTime leave_time(const SpaceTime& time, const Clock& host) noexcept {
   SpaceTime left = time;
   left.left_ns = StoreClock(host, time.offset_ns).wall_ns();

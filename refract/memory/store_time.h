@@ -24,6 +24,10 @@ namespace refract {
 [[nodiscard]] SpaceTime resume_time(const SpaceTime& stored, const Clock& host,
                                     const std::optional<BootId>& boot) noexcept;
 
+// Of two that were taken up one behind the other, as shards of a node are, the one that is ahead: by it no
+// entry of either lives again.
+[[nodiscard]] const SpaceTime& later_time(const SpaceTime& one, const SpaceTime& other) noexcept;
+
 // Whether the store was last taken up in this boot.
 [[nodiscard]] bool is_of_boot(const SpaceTime& stored, const std::optional<BootId>& boot) noexcept;
 

@@ -117,7 +117,9 @@ Task<Result<>> Coordinator::run() {
 
 Task<> Coordinator::prepare(Part& part) {
   part.is_asked = true;
-  part.outcome = co_await part.calls->prepare(part.batch, terms());
+  const Result<kv::TransactionCalls::Held> held = co_await part.calls->prepare(part.batch, terms());
+  part.outcome = held ? Result<>() : fail(held.error());
+  if (held) part.held = *held;
 }
 
 Task<> Coordinator::prepare_in(Part& part, kv::TaskTeam& team) {
@@ -140,6 +142,21 @@ Task<> Coordinator::prepare_in_order() {
   }
 }
 
+uint64_t Coordinator::expires_wall_ns() const noexcept {
+  uint64_t expires_wall_ns = 0;
+  for (const auto& part : parts_) {
+    expires_wall_ns = kv::first_expiry(expires_wall_ns, part->held.expires_wall_ns);
+  }
+  return expires_wall_ns;
+}
+
+bool Coordinator::stood_together() const noexcept {
+  uint64_t looked_wall_ns = 0;
+  for (const auto& part : parts_) looked_wall_ns = std::max(looked_wall_ns, part->held.looked_wall_ns);
+  const uint64_t expires_wall_ns = this->expires_wall_ns();
+  return expires_wall_ns == 0 || looked_wall_ns < expires_wall_ns;
+}
+
 // Of equal ones that which comes first in the batch.
 bool Coordinator::is_worse(const Part& one, const Part& other) noexcept {
   const int difference = weight(one.outcome.code()) - weight(other.outcome.code());
@@ -152,7 +169,11 @@ Result<> Coordinator::verdict() {
     if (part->outcome.code() == Code::kOk) continue;
     if (worst == nullptr || is_worse(*part, *worst)) worst = part.get();
   }
-  if (worst == nullptr) return {};
+  if (worst == nullptr) {
+    if (is_decided_at_home_ || stood_together()) return {};
+    batch_.failed = batch_.conditions.size();
+    return fail(Code::kConflict);
+  }
   tell_failed(*worst);
   unreached_ = worst->shard;
   const Code code = worst->outcome.code();
@@ -164,8 +185,10 @@ Result<> Coordinator::verdict() {
 
 Task<Result<>> Coordinator::decide(Part& home) {
   const uint64_t sent_ns = shard_.refresh_now();
-  home.outcome = co_await home.calls->decide(home.batch, terms());
-  Code code = home.outcome.code();
+  kv::TransactionCalls::Terms terms = this->terms();
+  terms.not_after_wall_ns = expires_wall_ns();
+  const Result<kv::TransactionCalls::Held> decided = co_await home.calls->decide(home.batch, terms);
+  Code code = decided.code();
   if (code == Code::kIndeterminate) {
     code = co_await learn_outcome(sent_ns);
   } else if (code != Code::kOk) {

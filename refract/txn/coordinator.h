@@ -70,6 +70,7 @@ class Coordinator {
     kv::RpcBatch batch;
     kv::TransactionCalls* calls = nullptr;
     Result<> outcome;
+    kv::TransactionCalls::Held held;
     bool is_asked = false;
 
     // In the caller's batch; SIZE_MAX: the part as a whole.
@@ -92,6 +93,10 @@ class Coordinator {
   [[nodiscard]] kv::TransactionCalls::Terms terms() const noexcept {
     return {.name = name_, .begun_ns = terms_.effort.begun_ns, .deadline_ns = terms_.deadline_ns};
   }
+  // When the first entry expires that a prepared part stands on; 0: none does.
+  [[nodiscard]] uint64_t expires_wall_ns() const noexcept;
+  // Whether, without a decision, all that the parts stand on was there when the last one looked.
+  [[nodiscard]] bool stood_together() const noexcept;
   [[nodiscard]] static bool is_worse(const Part& one, const Part& other) noexcept;
   // What the parts say together: kOk, or why not.
   [[nodiscard]] Result<> verdict();

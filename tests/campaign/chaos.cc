@@ -100,6 +100,7 @@ void Chaos::harm(uint64_t draw) {
 
 // Anywhere within the error that is allowed.
 void Chaos::step_wall_clock(std::span<sim::Host* const> hosts) {
+  if (options_.wall_error_ns == 0) return;
   const auto error = static_cast<int64_t>(world_.prng().below(2 * options_.wall_error_ns)) -
                      static_cast<int64_t>(options_.wall_error_ns);
   for (sim::Host* host : hosts) {

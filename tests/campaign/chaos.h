@@ -27,7 +27,7 @@ class Chaos {
     bool crashes_often = false;
     bool pauses = true;
     bool cuts = true;
-    uint64_t wall_error_ns = kWallError_ns;  // By how much wall clocks are stepped.
+    uint64_t wall_error_ns = kWallError_ns;  // By how much wall clocks are stepped; 0: never.
     double death_chance = 0;                 // At each harm, that a client ends for good.
     // The node is made again after a crash, without memory; called while all of it is down. Null: never.
     double rebirth_chance = 0;

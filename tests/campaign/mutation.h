@@ -63,6 +63,7 @@ enum class Mutation : uint8_t {
   kOutcomeIsNo,      // Asked what became of a transaction, the home says that nothing did.
   kLateDecisions,    // A word is decided by a session that was not given it.
   kForgetWords,      // Recovery takes every word for undecided.
+  kIgnoreExpiry,     // The home decides though what another part stands on has expired.
 };
 
 struct MutationRow {
@@ -124,6 +125,7 @@ inline constexpr std::array kTransactionMutations = {
     MutationRow{Mutation::kOutcomeIsNo, "a lost answer is taken for no"},
     MutationRow{Mutation::kLateDecisions, "a later session decides"},
     MutationRow{Mutation::kForgetWords, "recovery ignores the words"},
+    MutationRow{Mutation::kIgnoreExpiry, "the home ignores when parts expire"},
 };
 
 }  // namespace refract::campaign

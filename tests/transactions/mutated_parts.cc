@@ -123,6 +123,7 @@ void MutatedParts::handle(const rpc::IncomingCall& call) {
   }
   if (method != Method::kDecide) return hand_on(call);
   if (mutation_ == Mutation::kNoHomeChecks) return hand_on_bare(call);
+  if (mutation_ == Mutation::kIgnoreExpiry) return hand_on_timeless(call);
   if (mutation_ == Mutation::kLateDecisions && decide_late(call)) return;
   shard_.log.hold_all(true);
   process_.hold_words(true);
@@ -176,7 +177,7 @@ bool MutatedParts::check_only(const rpc::IncomingCall& call) {
   kv::TableBatch conditions{.conditions = whole.batch().conditions, .writes = {}};
   if (!shard_.table.change_at_once(conditions)) return false;
   if (batch.writes == 0) {
-    server_->reply(call.from, Code::kOk, whole.answer(Code::kOk));
+    server_->reply(call.from, Code::kOk, whole.answer_of_part(Code::kOk));
   } else {
     hand_on_bare(call);
   }
@@ -196,6 +197,16 @@ void MutatedParts::hand_on_bare(const rpc::IncomingCall& call) {
   hand_on(bare);
 }
 
+void MutatedParts::hand_on_timeless(const rpc::IncomingCall& call) {
+  std::vector<std::byte> payload(call.payload.begin(), call.payload.end());
+  constexpr size_t kAt = offsetof(kv::wire::PartRequest, not_after_wall_ns);
+  const bool is_one = payload.size() >= sizeof(kv::wire::PartRequest);
+  if (is_one) std::ranges::fill(std::span(payload).subspan(kAt, sizeof(uint64_t)), std::byte{0});
+  rpc::IncomingCall timeless = call;
+  timeless.payload = payload;
+  hand_on(timeless);
+}
+
 // Whichever session asks.
 bool MutatedParts::decide_late(const rpc::IncomingCall& call) {
   const auto part = part_of(call);
@@ -204,7 +215,7 @@ bool MutatedParts::decide_late(const rpc::IncomingCall& call) {
   if (whole.decode(part->request.batch, part->body, shard_.table, shard_.clock) != Code::kOk) return false;
   const kv::TransactionName name{.place = {part->request.place}, .number = part->request.number};
   const Result<> decided = shard_.table.parts()->decide(whole.batch(), name);
-  server_->reply(call.from, Code::kOk, whole.answer(decided.code()));
+  server_->reply(call.from, Code::kOk, whole.answer_of_part(decided.code()));
   return true;
 }
 

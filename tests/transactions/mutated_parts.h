@@ -83,6 +83,8 @@ class MutatedParts final : public rpc::Service {
   [[nodiscard]] bool decide_late(const rpc::IncomingCall& call);
   // Without its conditions.
   void hand_on_bare(const rpc::IncomingCall& call);
+  // Without the moment at which other parts expire.
+  void hand_on_timeless(const rpc::IncomingCall& call);
 
   Mutation mutation_;
   SharedProcess::Shard shard_;

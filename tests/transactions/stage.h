@@ -34,8 +34,9 @@ struct TransactionStage {
   static constexpr size_t kNames = 24;
   // With which keys begin that are not judged.
   static constexpr std::string_view kFill = "fill ";
-  // The one that evicts, among the clients of the history.
+  // The one that evicts, among the clients of the history, and the one that ends lives.
   static constexpr std::string_view kEvictor = "eviction";
+  static constexpr std::string_view kTime = "time";
 
   [[nodiscard]] static std::string shard_name(size_t index);
   [[nodiscard]] uint32_t shard_of(std::span<const std::byte> key) const noexcept;
@@ -47,6 +48,8 @@ struct TransactionStage {
   [[nodiscard]] bool evicts() const noexcept { return run.seed % 5 == 4; }
   // Keys are added all the time, so that tables split.
   [[nodiscard]] bool grows() const noexcept { return run.seed % 5 == 1; }
+  // Some keys live for a short time, by the one clock that the machine has.
+  [[nodiscard]] bool expires() const noexcept { return run.seed % 7 == 3 && !evicts(); }
   // A chance.
   [[nodiscard]] double settles_left_out() const noexcept {
     if (has_few_words()) return 0.3;

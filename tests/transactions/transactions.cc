@@ -52,12 +52,14 @@ class Campaign {
         process_(world_, shards_,
                  {.mutation = run.mutation, .words = has_few_words(run) ? kFewWords : kv::kDecisionWords}),
         stage_{.run = run_, .world = world_, .process = process_, .recorder = {}, .outcome = {}, .names = {}},
-        chaos_(world_, shards_, judge_, clients_, {.crashes_often = crashes_often(run)}) {
+        chaos_(world_, shards_, judge_, clients_,
+               {.crashes_often = crashes_often(run), .wall_error_ns = stage_.expires() ? 0 : kWallError_ns}) {
     stage_.operations_left = stage_.has_few_words() ? 3 * run_.operations : run_.operations;
     make_node();
     for (int i = 0; i < run_.clients; ++i) add_client(fmt::format("client{}", i), i == 0 ? 0.01 : 0.001);
     add_helper("janitor", &Transactor::demand);
     if (stage_.evicts() || stage_.grows()) add_helper("filler", &Transactor::fill_up);
+    if (stage_.expires()) add_helper("watcher", &Transactor::watch);
   }
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
@@ -329,6 +331,7 @@ void TransactionOutcome::add(const TransactionOutcome& other) {
   remote += other.remote;
   views += other.views;
   listed += other.listed;
+  leases += other.leases;
   evicted += other.evicted;
   evicted_judged += other.evicted_judged;
   splits += other.splits;

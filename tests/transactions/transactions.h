@@ -39,7 +39,8 @@ struct TransactionOutcome {
   uint64_t remote = 0;   // READs of memory by the network.
   uint64_t views = 0;
   uint64_t listed = 0;          // Keys, by scans.
-  uint64_t evicted = 0;         // Entries,
+  uint64_t leases = 0;          // Entries that were to expire,
+  uint64_t evicted = 0;         // entries that were evicted,
   uint64_t evicted_judged = 0;  // and those of them that others read.
   uint64_t splits = 0;          // Of tables.
   uint64_t words_observed = 0;  // Of homes, by direct readers.

@@ -38,14 +38,15 @@ constexpr uint64_t kSeedsAgain = kIsFull ? 12 : 2;
 std::string describe(const TransactionOutcome& outcome) {
   return fmt::format(
       "history {} committed {} refused {} conflicts {} conditions {} unknown {} learned {} read only {} "
-      "batches {} plain {} direct {} stalled {} asked {} remote {} views {} listed {} evicted {} judged {} "
+      "batches {} plain {} direct {} stalled {} asked {} remote {} views {} listed {} leases {} evicted {} "
+      "judged {} "
       "splits {} words observed {} demands {} deaths {} "
       "crashes {} in recovery {} reopened {} sent twice {} late {} overdue {} orphaned {}",
       outcome.transactions, outcome.committed, outcome.refused, outcome.conflicts, outcome.conditions,
       outcome.unknown, outcome.learned, outcome.read_only, outcome.batches, outcome.plain, outcome.direct,
-      outcome.stalled, outcome.asked, outcome.remote, outcome.views, outcome.listed, outcome.evicted,
-      outcome.evicted_judged, outcome.splits, outcome.words_observed, outcome.demands, outcome.deaths,
-      outcome.crashes, outcome.recoveries_killed, outcome.reopened, outcome.sent_twice,
+      outcome.stalled, outcome.asked, outcome.remote, outcome.views, outcome.listed, outcome.leases,
+      outcome.evicted, outcome.evicted_judged, outcome.splits, outcome.words_observed, outcome.demands,
+      outcome.deaths, outcome.crashes, outcome.recoveries_killed, outcome.reopened, outcome.sent_twice,
       outcome.late_decisions, outcome.overdue, outcome.orphaned);
 }
 
@@ -84,6 +85,7 @@ void expect_everything_happened(const TransactionOutcome& all) {
   EXPECT_GT(all.remote, 1'000U);
   EXPECT_GT(all.views, 1'000U);
   EXPECT_GT(all.listed, 1'000U);
+  EXPECT_GT(all.leases, 1'000U);
   EXPECT_GT(all.evicted_judged, 1'000U);
   EXPECT_GT(all.splits, 1'000U);
   EXPECT_GT(all.words_observed, 1'000U);

@@ -224,6 +224,7 @@ size_t Transactor::begin() {
 }
 
 void Transactor::end(size_t record, Outcome outcome) {
+  end_leases(record, outcome);
   stage_.recorder.end(record, {.outcome = outcome, .is_validated = false, .now_ns = stage_.now_ns()});
 }
 
@@ -233,7 +234,7 @@ void Transactor::note(size_t record, const std::string& key, const Seen& seen) {
   stage_.recorder.add(record, {.kind = Kind::kGet,
                                .key = stage_.recorder.key(key),
                                .found = seen.code == Code::kOk ? Found::kPresent : Found::kAbsent,
-                               .found_version = seen.version,
+                               .found_version = seen.code == Code::kOk ? seen.version : 0,
                                .found_value = seen.value});
   if (seen.code == Code::kOk) versions_[key] = seen.version;
 }

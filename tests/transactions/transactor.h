@@ -47,6 +47,8 @@ class Transactor final : private txn::ShardAccess, private WordSource {
   [[nodiscard]] runtime::Task<> demand();
   // Puts what none reads, until the others' work is done.
   [[nodiscard]] runtime::Task<> fill_up();
+  // Looks all the time at what expires, and beside what has, until the others' work is done.
+  [[nodiscard]] runtime::Task<> watch();
 
  private:
   using Kind = serialisability::Kind;
@@ -96,6 +98,11 @@ class Transactor final : private txn::ShardAccess, private WordSource {
   [[nodiscard]] std::optional<int64_t> number_in(const std::string& key, const std::string& value);
   [[nodiscard]] Reach& reach_of(const std::string& key);
 
+  // transactor_leases.cc
+  [[nodiscard]] uint64_t draw_ttl_ns(const std::string& key);
+  void note_lease(size_t record, size_t operation, uint64_t ttl_ns);
+  void end_leases(size_t record, Outcome outcome);
+
   // transactor_reads.cc
   [[nodiscard]] runtime::Task<Seen> read(std::string key, Way way);
   [[nodiscard]] Way draw_way() noexcept { return static_cast<Way>(prng_.below(kWays)); }
@@ -131,6 +138,13 @@ class Transactor final : private txn::ShardAccess, private WordSource {
   std::map<std::string, uint64_t> versions_;  // Last seen.
   txn::Changes changes_;                      // Of the transaction at hand.
   std::string asked_key_;                     // Likewise: of a condition without a read.
+  // Likewise: writes that may expire, and the erasures that stand in the history for that.
+  struct Lease {
+    size_t record = 0;
+    size_t operation = 0;
+    size_t erasure = 0;
+  };
+  std::vector<Lease> leases_;
   bool is_connecting_ = true;
   bool is_finished_ = false;
 };

@@ -117,7 +117,7 @@ Task<> Transactor::put() {
   kv::RpcPutOptions options;
   const uint64_t draw = prng_.below(10);
   options.if_absent = draw == 0;
-  if (draw == 1 || draw == 2) options.if_version = versions_[key];
+  if ((draw == 1 || draw == 2) && !stage_.expires()) options.if_version = versions_[key];
   Operation put{.kind = Kind::kPut, .key = stage_.recorder.key(key)};
   put.value = number;
   if (options.if_absent) put.want = serialisability::Want::kAbsent;
@@ -126,8 +126,10 @@ Task<> Transactor::put() {
     put.want_version = options.if_version;
   }
   stage_.recorder.add(record, put);
+  options.ttl_ns = draw_ttl_ns(key);
+  if (options.ttl_ns != 0) note_lease(record, 0, options.ttl_ns);
   Result<uint64_t> version = fail(Code::kUnavailable);
-  if (prng_.chance(0.5)) {
+  if (options.ttl_ns != 0 || prng_.chance(0.5)) {
     version = co_await reach_of(key).client().put(bytes_of(key), bytes_of(value), options);
   } else {
     version = co_await reach_of(key).chains().put(bytes_of(key), bytes_of(value), options);

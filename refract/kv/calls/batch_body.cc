@@ -2,7 +2,6 @@
 #include "refract/kv/calls/batch_body.h"
 
 #include "refract/kv/calls/rpc_client_parts.h"
-#include "refract/kv/layout/batch_wire.h"
 
 namespace refract::kv {
 namespace {
@@ -66,16 +65,20 @@ std::vector<std::byte> body_of_batch(const RpcBatch& batch) {
 
 BatchAnswer take_batch_reply(RpcBatch& batch, std::span<const std::byte> bytes) noexcept {
   const auto reply = wire::take<wire::BatchReply>(bytes);
-  if (!reply) return {};
+  return reply ? take_batch_reply(batch, *reply, bytes) : BatchAnswer{};
+}
+
+BatchAnswer take_batch_reply(RpcBatch& batch, const wire::BatchReply& reply,
+                             std::span<const std::byte> behind) noexcept {
   BatchAnswer answer{
-      .code = code_from_wire(reply->code), .view = reply->view, .bytes = reply->bytes, .here = bytes};
+      .code = code_from_wire(reply.code), .view = reply.view, .bytes = reply.bytes, .here = behind};
   const size_t items = batch.conditions.size() + batch.writes.size();
   const size_t wanted = answer.code == Code::kOk ? batch.writes.size() * sizeof(wire::WrittenOfBatch) : 0;
-  const bool is_whole = bytes.size() == reply->bytes;
-  const bool is_sound = reply->failed <= items && reply->bytes == wanted && bytes.size() <= wanted &&
-                        is_whole == (reply->view == 0);
+  const bool is_whole = behind.size() == reply.bytes;
+  const bool is_sound = reply.failed <= items && reply.bytes == wanted && behind.size() <= wanted &&
+                        is_whole == (reply.view == 0);
   if (!is_sound) answer.code = Code::kMalformed;
-  batch.failed = is_sound ? reply->failed : items;
+  batch.failed = is_sound ? reply.failed : items;
   return answer;
 }
 

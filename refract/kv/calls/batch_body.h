@@ -9,6 +9,7 @@
 
 #include "refract/base/result.h"
 #include "refract/kv/calls/rpc_types.h"
+#include "refract/kv/layout/batch_wire.h"
 
 namespace refract::kv {
 
@@ -25,6 +26,9 @@ struct BatchAnswer {
 };
 // The batch says what a refusal is about.
 [[nodiscard]] BatchAnswer take_batch_reply(RpcBatch& batch, std::span<const std::byte> bytes) noexcept;
+// Likewise what has been taken out of a longer one, with what stands behind that.
+[[nodiscard]] BatchAnswer take_batch_reply(RpcBatch& batch, const wire::BatchReply& reply,
+                                           std::span<const std::byte> behind) noexcept;
 // REQUIRES: as many bytes as the answer said.
 void take_written(RpcBatch& batch, std::span<const std::byte> written) noexcept;
 

@@ -137,7 +137,8 @@ class TransactionCalls::Staging {
   bool is_taken_ = false;
 };
 
-Task<Result<>> TransactionCalls::change(TransactionMethod method, RpcBatch& batch, Terms terms) {
+Task<Result<TransactionCalls::Held>> TransactionCalls::change(TransactionMethod method, RpcBatch& batch,
+                                                              Terms terms) {
   if (const Code code = check_batch(batch); code != Code::kOk) co_return fail(code);
   const std::vector<std::byte> body = body_of_batch(batch);
   const bool fits = sizeof(wire::PartRequest) + body.size() <= session_.payload_bytes_max();
@@ -154,6 +155,7 @@ Task<Result<>> TransactionCalls::change(TransactionMethod method, RpcBatch& batc
   const wire::PartRequest request{.place = terms.name.place.bits,
                                   .number = terms.name.number,
                                   .tried_ns = now_ns - std::min(now_ns, terms.begun_ns),
+                                  .not_after_wall_ns = terms.not_after_wall_ns,
                                   .batch = {.conditions = static_cast<uint16_t>(batch.conditions.size()),
                                             .writes = static_cast<uint16_t>(batch.writes.size()),
                                             .staged_bytes = fits ? 0 : static_cast<uint32_t>(body.size()),
@@ -163,7 +165,10 @@ Task<Result<>> TransactionCalls::change(TransactionMethod method, RpcBatch& batc
       {.method = static_cast<uint16_t>(method), .head = std::as_bytes(std::span(&request, 1)), .tail = tail},
       terms.deadline_ns);
   if (result.code != Code::kOk) co_return fail(result.code);
-  const BatchAnswer answer = take_batch_reply(batch, result.bytes);
+  std::span<const std::byte> bytes = result.bytes;
+  const auto reply = wire::take<wire::PartReply>(bytes);
+  if (!reply) co_return fail(Code::kMalformed);
+  const BatchAnswer answer = take_batch_reply(batch, reply->batch, bytes);
   if (answer.code != Code::kOk) co_return fail(answer.code);
   std::vector<std::byte> written(answer.bytes);
   if (!answer.here.empty()) copy_possibly_torn(written.data(), answer.here.data(), answer.here.size());
@@ -174,7 +179,7 @@ Task<Result<>> TransactionCalls::change(TransactionMethod method, RpcBatch& batc
     if (code != Code::kOk) co_return fail(Code::kIndeterminate);
   }
   take_written(batch, written);
-  co_return Result<>();
+  co_return Held{.looked_wall_ns = reply->looked_wall_ns, .expires_wall_ns = reply->expires_wall_ns};
 }
 
 Task<Code> TransactionCalls::stage(std::span<const std::byte> body, uint64_t deadline_ns) {

@@ -69,12 +69,19 @@ class TransactionCalls final : private rpc::ReplyTaker {
     TransactionName name;
     uint64_t begun_ns = 0;  // The transaction's first attempt, by the shard's clock.
     uint64_t deadline_ns = 0;
+    uint64_t not_after_wall_ns = 0;  // Of decide(): as wire::PartRequest.
+  };
+  // By the node's clock, which all its shards have (docs/design/028): when it held, and until when; 0: for
+  // ever, as long as its keys are held.
+  struct Held {
+    uint64_t looked_wall_ns = 0;
+    uint64_t expires_wall_ns = 0;
   };
   // The batch says which one a refusal is about.
-  [[nodiscard]] runtime::Task<Result<>> prepare(RpcBatch& batch, Terms terms) {
+  [[nodiscard]] runtime::Task<Result<Held>> prepare(RpcBatch& batch, Terms terms) {
     return change(wire::TransactionMethod::kPrepare, batch, terms);
   }
-  [[nodiscard]] runtime::Task<Result<>> decide(RpcBatch& batch, Terms terms) {
+  [[nodiscard]] runtime::Task<Result<Held>> decide(RpcBatch& batch, Terms terms) {
     return change(wire::TransactionMethod::kDecide, batch, terms);
   }
   [[nodiscard]] runtime::Task<Code> ask_outcome(TransactionName name, uint64_t deadline_ns);
@@ -85,7 +92,8 @@ class TransactionCalls final : private rpc::ReplyTaker {
  private:
   class Staging;
 
-  [[nodiscard]] runtime::Task<Result<>> change(wire::TransactionMethod method, RpcBatch& batch, Terms terms);
+  [[nodiscard]] runtime::Task<Result<Held>> change(wire::TransactionMethod method, RpcBatch& batch,
+                                                   Terms terms);
   [[nodiscard]] runtime::Task<Code> stage(std::span<const std::byte> body, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Code> read_rest(uint64_t view, std::span<std::byte> written,
                                               uint64_t deadline_ns);

@@ -56,6 +56,12 @@ enum class WriteKind : uint8_t {
 inline constexpr size_t kBatchKeysMax = 4096;                   // Conditions and writes together.
 inline constexpr uint64_t kBatchBytesMax = uint64_t{16} << 20;  // Of all keys and values.
 
+// Of two moments at which entries expire the first one; 0: never.
+[[nodiscard]] constexpr uint64_t first_expiry(uint64_t one, uint64_t other) noexcept {
+  if (one == 0 || other == 0) return one | other;
+  return one < other ? one : other;
+}
+
 // Where a value goes.
 class ValueSink {
  public:

@@ -43,15 +43,29 @@ struct GivenWord {
 static_assert(sizeof(GivenWord) == 24);
 inline constexpr size_t kWordsPerCall = 16;
 
-// Answered with a BatchReply, as kBatch. Where its view is not 0, what follows it comes by kAnswer.
+// Answered with a PartReply.
 struct PartRequest {
   uint64_t place;  // Of the word: DecisionPlace::bits
   uint64_t number;
   // For how long its transaction has tried: older ones wait for keys of younger ones, for 5 ms at most.
   uint64_t tried_ns;
+  // kDecide: from this moment on it is refused (kConflict), since an entry has expired that a part stands on.
+  // By the store's time; 0: none does. Of kPrepare 0.
+  uint64_t not_after_wall_ns;
   BatchRequest batch;  // Without an identity.
 };
-static_assert(sizeof(PartRequest) == 56 && offsetof(PartRequest, batch) == 24);
+static_assert(sizeof(PartRequest) == 64 && offsetof(PartRequest, batch) == 32);
+
+// As kBatch has it: a WrittenOfBatch for each write behind it, or, where its view is not 0, by kAnswer. Where
+// it is kOk, all of it held at `looked_wall_ns`, and while its keys are held it holds until
+// `expires_wall_ns`: the first moment at which an entry expires that a condition, a sum or an erasure stands
+// on; 0: none of them does. Both by the store's time.
+struct PartReply {
+  BatchReply batch;
+  uint64_t looked_wall_ns;
+  uint64_t expires_wall_ns;
+};
+static_assert(sizeof(PartReply) == 32 && offsetof(PartReply, looked_wall_ns) == 16);
 
 // Of the last answer that did not fit: as many bytes from here on as a message has room for.
 struct AnswerRequest {

@@ -15,6 +15,7 @@
 #include "refract/kv/layout/many_wire.h"
 #include "refract/kv/layout/pull_wire.h"
 #include "refract/kv/layout/remote_wire.h"
+#include "refract/kv/layout/transaction_wire.h"
 #include "refract/memory/remote_pointer.h"
 
 namespace refract::kv::wire {
@@ -95,6 +96,33 @@ TEST(Wire, a_batch_lies_as_the_format_page_says) {
             "0000000000000000"
             "0900000000000000"
             "2800000000000000");
+}
+
+TEST(Wire, a_part_of_a_transaction_lies_as_the_format_page_says) {
+  EXPECT_EQ(hex(PartRequest{.place = 0x0001000000002000,
+                            .number = 0x100001,
+                            .tried_ns = 1'000,
+                            .not_after_wall_ns = 0x1122334455667788,
+                            .batch = {.conditions = 0,
+                                      .writes = 1,
+                                      .staged_bytes = 0,
+                                      .identity = {.client = 0, .sequence = 0, .repeats_ns = 0}}}),
+            "0020000000000100"
+            "0100100000000000"
+            "e803000000000000"
+            "8877665544332211"
+            "0000010000000000"
+            "000000000000000000000000000000000000000000000000");
+  EXPECT_EQ(hex(PartReply{.batch = {.code = 0, .failed = 1, .bytes = 16, .view = 0},
+                          .looked_wall_ns = 0x1122334455667700,
+                          .expires_wall_ns = 0x1122334455667788}) +
+                hex(WrittenOfBatch{.version = 9, .sum = 0}),
+            "0000010010000000"
+            "0000000000000000"
+            "0077665544332211"
+            "8877665544332211"
+            "0900000000000000"
+            "0000000000000000");
 }
 
 TEST(Wire, keys_of_one_call_lie_as_the_format_page_says) {

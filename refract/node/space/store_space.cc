@@ -99,6 +99,7 @@ Reported<> check_shape(const NodeConfig& config, const std::string& folder, cons
 Reported<StoreOrigin> find_store(const NodeConfig& config) {
   StoreOrigin origin;
   Backing backing = config.memory_backing;
+  const std::optional<BootId> boot = host_boot_id();
   std::optional<uint32_t> missing;
   for (uint32_t shard = 0; backing.kind == BackingKind::kFile && shard < kShardsMax; ++shard) {
     backing.shard = shard;
@@ -115,7 +116,10 @@ Reported<StoreOrigin> find_store(const NodeConfig& config) {
       return report(Code::kCorrupt, fmt::format("{} belongs to another store", region_path(backing, 0)),
                     "put the files of one store, and no others, into the folder");
     }
-    origin = {.hash_seed = header.hash_seed, .existed = true};
+    const SpaceTime time = resume_time(header.time, system_clock(), boot);
+    origin = {.hash_seed = header.hash_seed,
+              .existed = true,
+              .time = origin.time ? later_time(*origin.time, time) : time};
   }
   if (missing && *missing > 0) {
     backing.shard = *missing;
@@ -123,7 +127,7 @@ Reported<StoreOrigin> find_store(const NodeConfig& config) {
                   fmt::format("{} is missing, and with it a part of the store", region_path(backing, 0)),
                   "put it back; or move the folder's other files away to begin with an empty store");
   }
-  if (!origin.existed) origin.hash_seed = secure_random_u64();
+  if (!origin.existed) origin = {.hash_seed = secure_random_u64(), .time = begin_time(system_clock(), boot)};
   return origin;
 }
 
@@ -189,7 +193,9 @@ Reported<> StoreSpace::check_first(const Region& first) {
   const std::span<const std::byte> start{first.data(), first.bytes()};
   const Result<> header = Heap::check_header(start);
   // All zero: a node died before it finished its store, so there is nothing to lose.
-  if (header.code() == Code::kMalformed) return make_store(first, begin_time(system_clock(), host_boot_id()));
+  if (header.code() == Code::kMalformed) {
+    return make_store(first, time_.value_or(begin_time(system_clock(), host_boot_id())));
+  }
   if (!header) {
     return report(header.error().code,
                   fmt::format("the space in {} is damaged: {}", plan_.backing.folder,
@@ -203,7 +209,7 @@ Reported<> StoreSpace::check_first(const Region& first) {
                   "start with the limit that the node had before");
   }
   if (auto usable = check_use(first); !usable) return usable;
-  set_time(resume_time(found.time, system_clock(), host_boot_id()));
+  set_time(time_ ? *time_ : resume_time(found.time, system_clock(), host_boot_id()));
   return {};
 }
 

@@ -29,7 +29,8 @@ namespace refract::node {
 struct StoreOrigin {
   uint64_t hash_seed = 0;
   bool existed = false;
-  // Of a store whose memory is new, but that has been before.
+  // Transactions compare times of several shards (docs/design/066), so all have one; nothing: a space has one
+  // of its own.
   std::optional<SpaceTime> time = {};
 };
 

@@ -73,8 +73,8 @@ class OfSpaceInFiles : public OfSpace {
     std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return bytes;
   }
-  void write_word(uint64_t at, uint64_t word) const {
-    std::fstream out(file(), std::ios::binary | std::ios::in | std::ios::out);
+  void write_word(uint64_t at, uint64_t word, uint32_t shard = 0) const {
+    std::fstream out(file(shard), std::ios::binary | std::ios::in | std::ios::out);
     out.seekp(static_cast<std::streamoff>(at));
     out.write(reinterpret_cast<const char*>(&word), sizeof(word));
   }
@@ -107,6 +107,18 @@ TEST_F(OfSpace, each_shard_has_its_share_and_an_empty_store_in_it) {
     EXPECT_EQ(header.hash_seed, 17U) << "of all shards";
     EXPECT_EQ(space.fill_state(), 0U) << "no server has filled it";
   }
+}
+
+TEST_F(OfSpace, all_shards_of_a_node_have_one_time) {
+  config_.server_shards = 2;
+  StoreOrigin origin = needed(find_store(config_));
+  ASSERT_TRUE(origin.time);
+  // As if the wall clock were set before the first one is made.
+  origin.time->offset_ns -= kSecond_ns;
+  const StoreSpace one = needed(StoreSpace::open(plan_key_space(config_, 0, kKvRow.area), origin));
+  const StoreSpace other = needed(StoreSpace::open(plan_key_space(config_, 1, kKvRow.area), origin));
+  EXPECT_EQ(header_of(one).time.offset_ns, header_of(other).time.offset_ns);
+  EXPECT_EQ(header_of(one).time.offset_ns, origin.time->offset_ns);
 }
 
 TEST_F(OfSpace, too_little_memory_for_what_it_may_grow_to_is_refused_with_advice) {
@@ -271,6 +283,30 @@ TEST_F(OfSpaceInFiles, files_of_one_store_alone_are_taken_and_all_of_them) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Code::kCorrupt);
   EXPECT_THAT(missing.error().what, HasSubstr(file(1).string()));
+}
+
+// As releases before left them, and as a wall clock that is set while a node ends leaves them.
+TEST_F(OfSpaceInFiles, shards_whose_times_differ_take_that_of_the_one_that_is_ahead) {
+  constexpr uint64_t kTimeAt = offsetof(SpaceHeader, time);
+  config_.server_shards = 2;
+  const auto take_up = [&] {
+    const StoreOrigin origin = needed(find_store(config_));
+    std::vector<SpaceTime> times;
+    for (const uint32_t shard : {1U, 0U}) {
+      StoreSpace space = needed(StoreSpace::open(plan_key_space(config_, shard, kKvRow.area), origin));
+      times.push_back(header_of(space).time);
+      EXPECT_TRUE(space.leave());
+    }
+    EXPECT_EQ(times[0].offset_ns, times[1].offset_ns);
+    return times[0];
+  };
+  const SpaceTime first = take_up();
+  write_word(kTimeAt + offsetof(SpaceTime, offset_ns), first.offset_ns + kSecond_ns, 0);
+  EXPECT_EQ(take_up().offset_ns, first.offset_ns + kSecond_ns);
+  write_word(kTimeAt + offsetof(SpaceTime, offset_ns), first.offset_ns, 0);
+  EXPECT_EQ(take_up().offset_ns, first.offset_ns + kSecond_ns) << "of the other one";
+  for (const uint32_t shard : {0U, 1U}) write_word(kTimeAt + offsetof(SpaceTime, boot), 42, shard);
+  (void)take_up();
 }
 
 TEST(Predecessor, is_waited_for_while_it_has_the_thing_and_for_no_other_reason) {

@@ -59,10 +59,11 @@ Result<> Table::Parts::prepare(TableBatch& batch, const PartOf& from) {
   return fail(code);
 }
 
-Result<> Table::Parts::decide(TableBatch& batch, const TransactionName& name) {
+Result<> Table::Parts::decide(TableBatch& batch, const TransactionName& name, uint64_t not_after_wall_ns) {
   batch.failed = batch.conditions.size() + batch.writes.size();
   if (!decisions_.is_sound(name.place)) return fail(Code::kInvalidArgument);
-  const PartOf home{.name = name, .session = 0, .now_ns = 0, .is_home = true};
+  const PartOf home{
+      .name = name, .session = 0, .now_ns = 0, .is_home = true, .not_after_wall_ns = not_after_wall_ns};
   batch.part = &home;
   const Result<> decided = table_.change_at_once(batch);
   batch.part = nullptr;

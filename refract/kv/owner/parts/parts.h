@@ -56,8 +56,11 @@ class Table::Parts {
   // the part is there; kOverloaded: there are too many parts.
   [[nodiscard]] Result<> prepare(TableBatch& batch, const PartOf& from);
   // At the home, in one turn: all of that, then the decision, then what follows from it. A refusal is decided
-  // as well. REQUIRES: the number is of the session that has the word.
-  [[nodiscard]] Result<> decide(TableBatch& batch, const TransactionName& name);
+  // as well. kConflict also: an entry has expired that this part stands on, or, by `not_after_wall_ns`,
+  // another one; 0: others stand on none that expires. REQUIRES: the number is of the session that has the
+  // word.
+  [[nodiscard]] Result<> decide(TableBatch& batch, const TransactionName& name,
+                                uint64_t not_after_wall_ns = 0);
 
   // Ends the part as its word says; what is not decided is decided against it. kOk: it has happened;
   // kConflict: it has not; kNotFound: there is no such part; kOverloaded: the home's log has not confirmed it

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,15 @@ class Asked {
   Asked& put(std::string_view key, std::string_view value) {
     writes_.push_back(
         {.key = table_.hashed(bytes_of(key)), .kind = WriteKind::kPut, .value = bytes_of(value)});
+    return *this;
+  }
+  Asked& exists(std::string_view key) {
+    conditions_.push_back({.key = table_.hashed(bytes_of(key)), .kind = ConditionKind::kExists});
+    return *this;
+  }
+  Asked& value(std::string_view key, std::string_view value) {
+    conditions_.push_back(
+        {.key = table_.hashed(bytes_of(key)), .kind = ConditionKind::kValue, .value = bytes_of(value)});
     return *this;
   }
   Asked& add(std::string_view key, int64_t addend) {
@@ -327,6 +337,143 @@ TEST(Parts, expire_and_split_as_entries_do) {
   for (const std::string& key : keys) EXPECT_EQ(value_in(node.other, key), "pending");
   EXPECT_EQ(node.other.table().stats().entries, 20'040U);
   expect_sound(node.other);
+}
+
+// --- Times to live.
+
+constexpr uint64_t kLease_ns = 1'000'000;
+
+// At the other shard a number that expires, and the time at which it does.
+uint64_t lease(TwoShards& node, std::string_view key) {
+  const uint64_t expires_wall_ns = node.other.clock().wall_ns() + kLease_ns;
+  (void)needed(node.other.table().put(bytes_of(key), bytes_of("1"), {.expires_wall_ns = expires_wall_ns}));
+  return expires_wall_ns;
+}
+// Both are shards of one node, whose clock is one.
+void advance(TwoShards& node, uint64_t ns) {
+  node.home.clock().advance_ns(ns);
+  node.other.clock().advance_ns(ns);
+}
+
+TEST(PartsThatExpire, tell_the_first_moment_at_which_something_goes_that_they_stand_on) {
+  TwoShards node;
+  const uint64_t first = lease(node, "first");
+  advance(node, 10);
+  const uint64_t second = lease(node, "second");
+  put(node.other, "stays", "1");
+  const uint64_t now = node.other.clock().wall_ns();
+  const auto told = [&](Asked& asked) {
+    TableBatch batch = asked.batch();
+    const TransactionName name = node.begin();
+    EXPECT_TRUE(node.parts->prepare(batch, {.name = name}));
+    EXPECT_EQ(batch.looked_wall_ns, now);
+    (void)node.parts->settle(name);
+    return batch.expires_wall_ns;
+  };
+  EXPECT_EQ(told(Asked(node.other).exists("second")), second);
+  EXPECT_EQ(told(Asked(node.other).value("second", "1")), second);
+  EXPECT_EQ(told(Asked(node.other).exists("second").exists("first").exists("stays")), first);
+  EXPECT_EQ(told(Asked(node.other).add("second", 1)), second);
+  EXPECT_EQ(told(Asked(node.other).erase("second").add("first", 1)), first) << "that it was there is told";
+  EXPECT_EQ(told(Asked(node.other).put("first", "2").exists("stays").absent("none")), 0U);
+  advance(node, kLease_ns);
+  EXPECT_EQ(node.other.clock().wall_ns(), second);
+  Asked gone(node.other);
+  EXPECT_EQ(node.prepare(gone.exists("first"), node.begin()), Code::kNotFound);
+  Asked absent(node.other);
+  absent.absent("first").add("second", 4).erase("first");
+  TableBatch batch = absent.batch();
+  EXPECT_TRUE(node.parts->prepare(batch, {.name = node.begin()}));
+  EXPECT_EQ(batch.expires_wall_ns, 0U) << "what has expired stays absent";
+  EXPECT_EQ(absent.write(0).sum, 4);
+  EXPECT_EQ(absent.write(1).version, 0U);
+  expect_sound(node.other);
+}
+
+TEST(PartsThatExpire, are_not_decided_for_behind_that_moment) {
+  for (const uint64_t waited_ns : {kLease_ns - 1, kLease_ns, 2 * kLease_ns}) {
+    TwoShards node;
+    const uint64_t expires_wall_ns = lease(node, "lease");
+    put(node.home, "h", "1");
+    const TransactionName name = node.begin();
+    Asked asked_there(node.other);
+    TableBatch there = asked_there.exists("lease").put("written", "2").batch();
+    ASSERT_TRUE(node.parts->prepare(there, {.name = name}));
+    ASSERT_EQ(there.expires_wall_ns, expires_wall_ns);
+    advance(node, waited_ns);
+    const bool is_there = waited_ns < kLease_ns;
+    EXPECT_EQ(value_in(node.other, "lease"), is_there ? "1" : "not_found");
+    Asked asked_here(node.home);
+    TableBatch here = asked_here.put("h", "2").add("n", 1).batch();
+    const Result<> decided = node.home_parts->decide(here, name, there.expires_wall_ns);
+    EXPECT_EQ(decided.code(), is_there ? Code::kOk : Code::kConflict);
+    EXPECT_EQ(node.decisions->look(name.place).commits(name.number), is_there);
+    EXPECT_EQ(node.parts->settle(name), is_there ? Code::kOk : Code::kConflict);
+    EXPECT_EQ(value_in(node.home, "h"), is_there ? "2" : "1");
+    EXPECT_EQ(value_in(node.home, "n"), is_there ? "1" : "not_found");
+    EXPECT_EQ(value_in(node.other, "written"), is_there ? "2" : "not_found");
+    expect_sound(node.home);
+    expect_sound(node.other);
+  }
+}
+
+// An absence that holds because an entry has expired: what would make it untrue waits for the decision.
+TEST(PartsThatExpire, hold_an_absence_that_came_from_it) {
+  TwoShards node;
+  (void)lease(node, "lease");
+  advance(node, kLease_ns);
+  const TransactionName name = node.begin();
+  Asked there(node.other);
+  there.absent("lease").put("written", "2");
+  ASSERT_EQ(node.prepare(there, name), Code::kOk);
+  EXPECT_EQ(node.other.table().put(bytes_of("lease"), bytes_of("2"), {}).code(), Code::kOverloaded);
+  advance(node, kLease_ns);
+  Asked here(node.home);
+  ASSERT_EQ(node.decide(here.put("h", "1"), name), Code::kOk);
+  EXPECT_EQ(value_in(node.other, "written"), "2");
+  EXPECT_EQ(value_in(node.other, "lease"), "not_found");
+}
+
+// Runs by one with each look.
+class LookedAtClock final : public Clock {
+ public:
+  [[nodiscard]] uint64_t now_ns() const noexcept override { return 0; }
+  [[nodiscard]] uint64_t wall_ns() const noexcept override { return now_wall_ns_++; }
+  void begin_again() noexcept { now_wall_ns_ = kBegin_ns; }
+  static constexpr uint64_t kBegin_ns = 1'000;
+
+ private:
+  mutable uint64_t now_wall_ns_ = kBegin_ns;
+};
+
+// Between its conditions and the decision time passes at the home as well.
+TEST(PartsThatExpire, of_the_home_are_looked_at_directly_before_the_decision) {
+  Space space;
+  LookedAtClock clock;
+  test::NoPins pins;
+  Heap heap(space.writer(), pins);
+  heap.add({0}, space.bytes());
+  Table table(space.writer(), heap, clock);
+  ASSERT_TRUE(table.recover());
+  const std::vector<Decisions::Home> homes{{.space = space.base()}};
+  Decisions decisions(homes);
+  decisions.recovered();
+  Table::Parts parts(table, decisions);
+  HomeWords words(decisions, 0, 0);
+  std::vector<Code> codes;
+  for (uint64_t lived = 1; lived < 10; ++lived) {
+    (void)needed(
+        table.put(bytes_of("lease"), bytes_of("1"), {.expires_wall_ns = LookedAtClock::kBegin_ns + lived}));
+    const HomeWords::Given word = words.give(7, 1, 0).at(0);
+    const std::vector<BatchCondition> conditions{{.key = table.hashed(bytes_of("lease"))}};
+    std::vector<BatchWrite> writes{{.key = table.hashed(bytes_of("h")), .value = bytes_of("1")}};
+    TableBatch batch{.conditions = conditions, .writes = writes};
+    clock.begin_again();
+    codes.push_back(parts.decide(batch, {.place = word.place, .number = word.first}).code());
+  }
+  EXPECT_EQ(codes.front(), Code::kNotFound);
+  EXPECT_EQ(std::ranges::count(codes, Code::kConflict), 1) << "all conditions held";
+  EXPECT_EQ(codes.back(), Code::kOk);
 }
 
 }  // namespace

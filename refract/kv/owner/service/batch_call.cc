@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "refract/kv/layout/many_wire.h"
+#include "refract/kv/layout/transaction_wire.h"
 #include "refract/kv/owner/service/service_writes.h"
 
 namespace refract::kv {
@@ -138,6 +139,18 @@ std::vector<std::byte> BatchCall::answer(Code code) const {
                                        .sum = static_cast<uint64_t>(writes_[i].sum)};
     std::memcpy(bytes.data() + sizeof(reply) + i * sizeof(written), &written, sizeof(written));
   }
+  return bytes;
+}
+
+std::vector<std::byte> BatchCall::answer_of_part(Code code) const {
+  std::vector<std::byte> bytes = answer(code);
+  wire::PartReply reply{};
+  if (code == Code::kOk) {
+    reply.looked_wall_ns = batch_.looked_wall_ns;
+    reply.expires_wall_ns = batch_.expires_wall_ns;
+  }
+  const auto times = std::as_bytes(std::span(&reply, 1)).subspan(sizeof(reply.batch));
+  bytes.insert(bytes.begin() + sizeof(reply.batch), times.begin(), times.end());
   return bytes;
 }
 

@@ -48,6 +48,8 @@ class BatchCall {
 
   // BatchReply, and where `code` is kOk what was written. The reply's view is left to the caller.
   [[nodiscard]] std::vector<std::byte> answer(Code code) const;
+  // Likewise PartReply.
+  [[nodiscard]] std::vector<std::byte> answer_of_part(Code code) const;
 
  private:
   [[nodiscard]] Code take_condition(std::span<const std::byte>& body, const Table& table);

@@ -109,6 +109,7 @@ void TransactionService::change(const rpc::Responder& to, Open& session, Method 
                                 std::span<const std::byte> body) {
   const auto request = wire::take<wire::PartRequest>(body);
   if (!request || request->batch.identity.client != 0) return answer(to, Code::kMalformed);
+  if (request->not_after_wall_ns != 0 && method != Method::kDecide) return answer(to, Code::kMalformed);
   std::vector<std::byte> staged;
   if (request->batch.staged_bytes != 0) {
     if (!body.empty()) return answer(to, Code::kMalformed);
@@ -127,7 +128,8 @@ void TransactionService::change(const rpc::Responder& to, Open& session, Method 
               .name = {.place = {request->place}, .number = request->number},
               .call = std::move(call),
               .session = to.session.bits,
-              .begun_ns = now_ns - std::min(now_ns, request->tried_ns)};
+              .begun_ns = now_ns - std::min(now_ns, request->tried_ns),
+              .not_after_wall_ns = request->not_after_wall_ns};
   asked.bytes = asked.call->bytes();
   change_or_wait(asked, session);
 }
@@ -175,8 +177,8 @@ Code TransactionService::change(const Asked& asked) {
                     .session = asked.session,
                     .now_ns = parts_.shard.refresh_now(),
                     .begun_ns = asked.begun_ns};
-  const Result<> changed =
-      is_home ? table.decide(call.batch(), asked.name) : table.prepare(call.batch(), part);
+  const Result<> changed = is_home ? table.decide(call.batch(), asked.name, asked.not_after_wall_ns)
+                                   : table.prepare(call.batch(), part);
   const Code code = changed.code();
   counts_.prepared += code == Code::kOk && !is_home ? 1 : 0;
   counts_.decided += code == Code::kOk && is_home ? 1 : 0;
@@ -187,7 +189,7 @@ Code TransactionService::change(const Asked& asked) {
 
 void TransactionService::answer_batch(const rpc::Responder& to, Open& session, const BatchCall& call,
                                       Code code) {
-  std::vector<std::byte> bytes = call.answer(code);
+  std::vector<std::byte> bytes = call.answer_of_part(code);
   // A conflict tells nothing of the table, and all else may be refused by what is not confirmed yet.
   const bool waits = code != Code::kConflict && code != Code::kOverloaded && code != Code::kReadOnly;
   const auto give = [&](std::span<const std::byte> text) {
@@ -196,9 +198,9 @@ void TransactionService::answer_batch(const rpc::Responder& to, Open& session, c
   if (bytes.size() <= server_->payload_bytes_max(to.session)) return give(bytes);
   session.view = ++views_;
   std::memcpy(bytes.data() + offsetof(wire::BatchReply, view), &session.view, sizeof(session.view));
-  const auto rest = std::span(bytes).subspan(sizeof(wire::BatchReply));
+  const auto rest = std::span(bytes).subspan(sizeof(wire::PartReply));
   session.answer.assign(rest.begin(), rest.end());
-  give(std::span(bytes).first(sizeof(wire::BatchReply)));
+  give(std::span(bytes).first(sizeof(wire::PartReply)));
 }
 
 void TransactionService::answer_rest(const rpc::Responder& to, Open& session,

@@ -74,7 +74,7 @@ class TransactionService final : public rpc::Service {
     explicit Open(uint64_t& all_staged_bytes) noexcept : staged(all_staged_bytes) {}
     StagedBody staged;
     uint64_t view = 0;              // Of the answer that did not fit; 0: there is none.
-    std::vector<std::byte> answer;  // What follows its BatchReply.
+    std::vector<std::byte> answer;  // What follows its PartReply.
   };
   using Method = wire::TransactionMethod;
   // A prepare or a decide; with what WaitingTurns asks for.
@@ -85,6 +85,7 @@ class TransactionService final : public rpc::Service {
     std::unique_ptr<BatchCall> call;
     uint64_t session = 0;
     uint64_t begun_ns = 0;  // Of its transaction, by the shard's clock.
+    uint64_t not_after_wall_ns = 0;
     uint64_t give_up_ns = 0;
     uint64_t bytes = 0;
   };

@@ -37,8 +37,12 @@ class Client {
     RpcBatch batch{.conditions = {}, .writes = writes};
     return served_.wait(calls_.prepare(batch, terms(name))).code();
   }
-  [[nodiscard]] Result<> change(RpcBatch& batch, const TransactionName& name, bool is_home) {
-    return served_.wait(is_home ? calls_.decide(batch, terms(name)) : calls_.prepare(batch, terms(name)));
+  using Held = TransactionCalls::Held;
+  [[nodiscard]] Result<Held> change(RpcBatch& batch, const TransactionName& name, bool is_home,
+                                    uint64_t not_after_wall_ns = 0) {
+    TransactionCalls::Terms terms = this->terms(name);
+    terms.not_after_wall_ns = not_after_wall_ns;
+    return served_.wait(is_home ? calls_.decide(batch, terms) : calls_.prepare(batch, terms));
   }
   // Not awaited: what it said.
   struct Call {
@@ -86,15 +90,16 @@ class Client {
     return {.name = name, .begun_ns = begun_ns, .deadline_ns = deadline()};
   }
   [[nodiscard]] runtime::Task<> run(Call& call, TransactionName name, As as) {
-    Result<> changed;
     if (as == As::kBatch) {
-      changed = co_await rpc().change(call.batch, deadline());
+      const Result<> changed = co_await rpc().change(call.batch, deadline());
+      call.code = changed.code();
     } else if (as == As::kHome) {
-      changed = co_await calls_.decide(call.batch, terms(name));
+      const Result<Held> decided = co_await calls_.decide(call.batch, terms(name));
+      call.code = decided.code();
     } else {
-      changed = co_await calls_.prepare(call.batch, terms(name));
+      const Result<Held> prepared = co_await calls_.prepare(call.batch, terms(name));
+      call.code = prepared.code();
     }
-    call.code = changed.code();
   }
 
   Served& served_;
@@ -374,6 +379,36 @@ TEST(TransactionService, parts_and_answers_may_be_longer_than_a_message) {
   EXPECT_EQ(get(client, keys.back()), value);
 }
 
+// A part stands on an entry that expires before the home decides.
+TEST(TransactionService, what_has_expired_since_it_was_prepared_is_decided_against) {
+  constexpr uint64_t kLease_ns = kMillisecond_ns;
+  for (const uint64_t waited_ns : {kLease_ns - 1, kLease_ns}) {
+    Served served;
+    Client client(served);
+    ASSERT_TRUE(client.rpc().put_and_wait(bytes_of("lease"), bytes_of("mine"), {.ttl_ns = kLease_ns}));
+    ManualClock& clock = served.space.clock();
+    const uint64_t expires_wall_ns = clock.wall_ns() + kLease_ns;
+    const std::vector<RpcCondition> conditions{{.key = bytes_of("lease")}};
+    std::vector<RpcBatchWrite> writes{{.key = bytes_of("part"), .value = bytes_of("1")}};
+    RpcBatch batch{.conditions = conditions, .writes = writes};
+    const TransactionName name = client.begin();
+    const Client::Held held = needed(client.change(batch, name, false));
+    EXPECT_EQ(held.expires_wall_ns, expires_wall_ns);
+    EXPECT_LT(held.looked_wall_ns, expires_wall_ns);
+    clock.advance_ns(expires_wall_ns - kLease_ns + waited_ns - clock.wall_ns());
+    std::vector<RpcBatchWrite> at_home{{.key = bytes_of("home"), .value = bytes_of("1")}};
+    RpcBatch home{.conditions = {}, .writes = at_home};
+    const Code wanted = waited_ns < kLease_ns ? Code::kOk : Code::kConflict;
+    EXPECT_EQ(client.change(home, name, true, held.expires_wall_ns).code(), wanted);
+    EXPECT_EQ(client.settle(name), wanted);
+    EXPECT_EQ(client.outcome(name), wanted);
+    EXPECT_EQ(get(client, "part"), wanted == Code::kOk ? "1" : "not_found");
+    EXPECT_EQ(get(client, "home"), wanted == Code::kOk ? "1" : "not_found");
+    EXPECT_EQ(served.transactions.counts().conflicts, wanted == Code::kOk ? 0U : 1U);
+    EXPECT_TRUE(served.is_sound());
+  }
+}
+
 TEST(TransactionService, bad_calls_are_refused_and_change_nothing) {
   Served served;
   Client client(served);
@@ -386,10 +421,14 @@ TEST(TransactionService, bad_calls_are_refused_and_change_nothing) {
                         test::body_of(wire::WordsRequest{.words = 1, .brought_back = 2}, "12345678")),
             Code::kMalformed);
   const TransactionName name = client.begin();
-  wire::PartRequest part{.place = name.place.bits, .number = name.number, .tried_ns = 0, .batch = {}};
+  wire::PartRequest part{
+      .place = name.place.bits, .number = name.number, .tried_ns = 0, .not_after_wall_ns = 0, .batch = {}};
   part.batch.identity.client = 5;
   EXPECT_EQ(client.call(TransactionMethod::kPrepare, test::body_of(part)), Code::kMalformed);
   part.batch = {};
+  part.not_after_wall_ns = 1;
+  EXPECT_EQ(client.call(TransactionMethod::kPrepare, test::body_of(part)), Code::kMalformed);
+  part.not_after_wall_ns = 0;
   part.batch.staged_bytes = 10;
   EXPECT_EQ(client.call(TransactionMethod::kPrepare, test::body_of(part)), Code::kInvalidated);
   EXPECT_EQ(client.call(TransactionMethod::kAnswer,

@@ -43,6 +43,7 @@ struct PartOf {
   uint64_t now_ns = 0;    // By the shard's clock, likewise the next.
   uint64_t begun_ns = 0;  // The first attempt of the transaction.
   bool is_home = false;
+  uint64_t not_after_wall_ns = 0;  // At the home: what other parts stand on expires then; 0: it does not.
 };
 
 struct TableBatch {
@@ -52,6 +53,10 @@ struct TableBatch {
   RequestId request = {};        // The first entry that is made says it.
   // Which one a failure is about: a condition, or behind those a write. All of them: the batch as a whole.
   size_t failed = 0;
+  // When all of it held, and when the first entry expires that it stands on (0: never): one that a condition
+  // found, that was added to, or that was erased. By the table's clock; of one that was refused nothing.
+  uint64_t looked_wall_ns = 0;
+  uint64_t expires_wall_ns = 0;
 };
 
 }  // namespace refract::kv

@@ -59,7 +59,6 @@ class Table::BatchTurn {
   [[nodiscard]] Code run() {
     if (const Code code = refuse_at_once(); code != Code::kOk) return code;
     // A batch that is refused makes no room.
-    now_wall_ns_ = table_.clock_.wall_ns();
     if (const Code code = check_conditions(); code != Code::kOk) return code;
     for (int attempt = 0; attempt < kTriesForRoom; ++attempt) {
       Code code = draft_all();
@@ -190,7 +189,6 @@ class Table::BatchTurn {
 
   // False: all holds, but what is added to is another by now; or `code` says what does not hold.
   [[nodiscard]] bool check_all(Code& code) {
-    now_wall_ns_ = table_.clock_.wall_ns();
     code = check_conditions();
     if (code != Code::kOk) return false;
     return std::ranges::all_of(batch_.writes, [this](const BatchWrite& write) {
@@ -202,6 +200,8 @@ class Table::BatchTurn {
   }
 
   [[nodiscard]] Code check_conditions() {
+    now_wall_ns_ = batch_.looked_wall_ns = table_.clock_.wall_ns();
+    batch_.expires_wall_ns = 0;
     for (size_t i = 0; i < batch_.conditions.size(); ++i) {
       if (const Code code = check(batch_.conditions[i]); code != Code::kOk) return fail_at(i, code);
     }
@@ -213,11 +213,16 @@ class Table::BatchTurn {
     if (!slot) return false;
     return !slot.expires() || now_wall_ns_ < table_.expiry_of(slot);
   }
-  [[nodiscard]] Code check(const BatchCondition& condition) const noexcept {
+  // What is absent stays so while its key is held, what is there only until it expires.
+  void stand_on(Slot slot) noexcept {
+    batch_.expires_wall_ns = first_expiry(batch_.expires_wall_ns, table_.expiry_of(slot));
+  }
+  [[nodiscard]] Code check(const BatchCondition& condition) noexcept {
     const TablePlace place = table_.locate(condition.key);
     const bool is_present = this->is_present(place.slot);
     if (condition.kind == ConditionKind::kAbsent) return is_present ? Code::kExists : Code::kOk;
     if (!is_present) return Code::kNotFound;
+    stand_on(place.slot);
     if (condition.kind == ConditionKind::kExists) return Code::kOk;
     if (condition.kind == ConditionKind::kVersion) {
       return table_.writer_.load(place.slot.buffer()) == condition.version ? Code::kOk
@@ -286,6 +291,7 @@ class Table::BatchTurn {
     }
     if (!place.slot_at && !table_.link_line(place, write.key.hash)) return false;
     step.entry.replaced = place.slot;
+    if (write.kind != WriteKind::kPut && is_present(place.slot)) stand_on(place.slot);
     finish_buffer(i);
     // Of several shards only what has happened departs.
     if (place.slot && batch_.part == nullptr) table_.depart(place.slot);
@@ -335,13 +341,22 @@ class Table::BatchTurn {
 
   // With what the log is told in front of it. False: this number has been decided against.
   [[nodiscard]] bool decide() {
-    if (batch_.part != nullptr)
+    if (batch_.part != nullptr) {
+      if (is_too_late()) return false;
       return table_.parts_->commit(batch_.part->name, group_stamp_, pending_changes());
+    }
     const std::vector<ChangeLog::Change> changes = pending_changes();
     if (!changes.empty()) table_.log_->append_group(number_, changes);
     REFRACT_FAULT("kv.batch.before_decision");
     table_.writer_.publish(kDecisionAt, Decision::committed(number_).bits);
     return true;
+  }
+
+  // What it stands on has expired since, here or where another part has looked: nothing is decided on the
+  // grounds of what plain readers take for absent.
+  [[nodiscard]] bool is_too_late() const noexcept {
+    const uint64_t expires_wall_ns = first_expiry(batch_.expires_wall_ns, batch_.part->not_after_wall_ns);
+    return expires_wall_ns != 0 && table_.clock_.wall_ns() >= expires_wall_ns;
   }
 
   [[nodiscard]] Code commit() {
