@@ -124,19 +124,22 @@ Reported<> ShardStorage::fill(Heap& heap, const Growth& growth) {
 Reported<> ShardStorage::tell_settled(const std::vector<storage::LogParts::Settled>& settled, Heap& heap,
                                       bool is_anything_open) {
   if (parts_.together == nullptr && !is_anything_open) return {};
-  bool is_told = log_->drain() && log_->has_begun();
+  const bool is_synced = log_->drain() && log_->has_begun();
   // Without room the node serves what it has, and no shard takes a change before all logs have begun.
-  if (!is_told && !is_anything_open) is_told = log_->state() == storage::LogState::kStalled;
-  if (is_told && parts_.together != nullptr) parts_.together->wait_until_synced();
-  if (!is_anything_open) return {};
+  const bool may_wait = !is_anything_open && log_->state() == storage::LogState::kStalled;
+  if (is_synced || may_wait) {
+    if (parts_.together != nullptr) parts_.together->wait_until_synced();
+    if (!is_anything_open) return {};
+  }
+  bool is_told = is_synced;
   for (const storage::LogParts::Settled& one : settled) {
     is_told = is_told && log_->room_for(0, 0) == storage::ShardLog::Room::kYes;
     if (is_told) log_->append_settled(heap.next_stamp(), one.name, one.has_happened);
   }
   if (is_told && log_->drain()) return {};
   return report(Code::kNoSpace, fmt::format("{}the log cannot be written: {}", parts_.name, log_->trouble()),
-                "the death of all processes has left transactions half done, and how they ended has to be "
-                "written first: give the disk room, and start again; nothing was lost");
+                "what the death of all processes has left has to be written first: give the disk room, or mend "
+                "it, and start again; nothing was lost");
 }
 
 // A server that died before its log had begun, for want of room, has appended nothing.
