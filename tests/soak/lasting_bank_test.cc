@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -35,8 +36,6 @@ constexpr std::array kDurabilities{"none", "everysec", "always"};
 constexpr size_t kBanks = 2;
 constexpr size_t kAccounts = 8;
 constexpr int64_t kMoney = 1'000 * kAccounts;
-// An auditor asks the owner where it cannot tell by itself; then it learns soon that there is none.
-constexpr uint64_t kReadTimeout_ns = 300 * kMillisecond_ns;
 // One that is overtaken again and again gives up, and counts another bank.
 constexpr TransactionOptions kSoon{.timeout_ns = 30 * kMillisecond_ns};
 constexpr TransactionOptions kPatiently{.timeout_ns = kPatience_ns};
@@ -132,8 +131,7 @@ class Auditor {
       if (!sum) continue;
       ++counts;
       if (*sum == kMoney) continue;
-      ++wrong;
-      std::fprintf(stderr, "%s has %ld\n", bank.c_str(), *sum);
+      if (wrong++ < 3) std::fprintf(stderr, "%s has %ld\n", bank.c_str(), *sum);
     }
   }
 
@@ -171,37 +169,39 @@ class LastingBank : public testing::TestWithParam<const char*> {
       clear(client);
     }
     // That ends by itself, and says then what it has counted.
-    Process brief = bank(node, 0, "250ms");
+    Process brief = bank(node, 0, "400ms");
     pids_.clear();
     for (size_t i = 0; i < kBanks; ++i) {
       banks_.push_back(bank(node, i, "3h"));
       pids_.push_back(banks_.back().pid());
     }
     {
-      Auditor here(node.connect({.timeout_ns = kReadTimeout_ns}));
-      Auditor there(node.connect_tcp({.timeout_ns = kReadTimeout_ns}));
+      Auditor here(node.connect());
+      std::optional<Auditor> there(node.connect_tcp());
       Client client = node.connect();
       for (int harm = 0; harm < 8; ++harm) {
         sleep_ms(prng_.below(60));
-        const std::vector<Name> names = names_of_banks(client);
+        const std::vector<Name> names = all_open(client);
         here.learn(names);
-        there.learn(names);
+        there->learn(names);
         ASSERT_NO_FATAL_FAILURE(do_harm(node));
       }
       EXPECT_EQ(brief.wait(), 0) << "its sums were wrong, or it had to close: "
                                  << read_whole(folder_.path() + "/banks");
-      EXPECT_TRUE(becomes_true([&] { return here.counts != 0 && there.counts != 0; }));
+      EXPECT_TRUE(becomes_true([&] { return here.counts != 0 && there->counts != 0; }));
       EXPECT_TRUE(becomes_true([&] {
         last_ = names_of_banks(client);
         const auto is_busy = [&](const Name& name) { return LastingBank::is_busy(client, name); };
         return static_cast<size_t>(std::ranges::count_if(last_, is_busy)) >= kBanks;
       }));
+      counts_there_ += there->counts;
+      EXPECT_EQ(there->wrong, 0U);
+      // Over TCP it would wait for another node to come.
+      there.reset();
       kill_everything(node);
       if (!keeps_data()) last_.clear();
       counts_here_ += here.counts;
-      counts_there_ += there.counts;
       EXPECT_EQ(here.wrong, 0U);
-      EXPECT_EQ(there.wrong, 0U);
     }
     banks_.clear();
   }
@@ -211,7 +211,7 @@ class LastingBank : public testing::TestWithParam<const char*> {
     return Process::execute(
         {.arguments = {REFRACT_PATH, is_there ? "--address" : "--socket",
                        is_there ? "tcp:" + node.tcp_address() : node.socket_path(), "bank", "--accounts",
-                       std::to_string(kAccounts), "--threads", "1", "--for", how_long, "--timeout", "120s"},
+                       std::to_string(kAccounts), "--threads", "3", "--for", how_long, "--timeout", "120s"},
          .output_path = folder_.path() + "/banks"});
   }
   // Of those that run, or ran, for long; all their accounts appear at one moment.
@@ -221,6 +221,16 @@ class LastingBank : public testing::TestWithParam<const char*> {
       const auto is_its = [&](pid_t one) { return name.starts_with("bank:{" + std::to_string(one) + "-"); };
       if (std::ranges::any_of(pids_, is_its)) names.push_back(name);
     }
+    return names;
+  }
+
+  // When each has its accounts: one whose server dies just then may have to close.
+  [[nodiscard]] std::vector<Name> all_open(Client& client) {
+    std::vector<Name> names;
+    EXPECT_TRUE(becomes_true([&] {
+      names = names_of_banks(client);
+      return names.size() >= pids_.size() || !std::ranges::all_of(banks_, &Process::is_running);
+    })) << read_whole(folder_.path() + "/banks");
     return names;
   }
 
