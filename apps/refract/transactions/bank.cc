@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bank: money moved by transactions, and counted all the while.
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +21,7 @@ namespace refract::cli {
 namespace {
 
 constexpr int64_t kStart = 1'000;
+constexpr int kPause_ms = 5;
 
 int64_t amount_in(const std::string& value) noexcept {
   int64_t amount = 0;
@@ -35,11 +37,15 @@ class Bank {
     const std::string name = fmt::format("bank:{{{}-{:x}}}", ::getpid(), system_clock().wall_ns());
     for (uint64_t i = 0; i < invocation.accounts; ++i) accounts_.push_back(fmt::format("{}:{}", name, i));
     duration_ns_ = invocation.duration_ns;
+    patience_ns_ = invocation.timeout_ns;
   }
   Bank(const Bank&) = delete;
   Bank& operator=(const Bank&) = delete;
+  // At one moment, or not at all: a bank that is half there is one that has lost money.
   ~Bank() {
-    for (const std::string& account : accounts_) (void)client_.erase(account);
+    Batch all;
+    for (const std::string& account : accounts_) all.erase(account);
+    (void)client_.commit(all);
   }
 
   [[nodiscard]] Result<> open() {
@@ -49,7 +55,8 @@ class Bank {
   }
 
   void run() {
-    until_ns_ = system_clock().now_ns() + duration_ns_;
+    answered_ns_ = system_clock().now_ns();
+    until_ns_ = answered_ns_ + duration_ns_;
     std::vector<std::thread> threads;
     threads.reserve(threads_);
     for (uint64_t i = 0; i < threads_; ++i) threads.emplace_back([this, i] { move(i); });
@@ -91,8 +98,13 @@ class Bank {
     }
   }
   void note(Code code) {
+    const uint64_t now_ns = system_clock().now_ns();
+    if (code == Code::kOk || code == Code::kConflict) answered_ns_ = now_ns;
     if (code == Code::kOk) {
       ++moved;
+    } else if (code == Code::kUnavailable && now_ns < answered_ns_ + patience_ns_) {
+      // Nothing was changed. A server that is killed again and again is not there for a while.
+      (void)::poll(nullptr, 0, kPause_ms);
     } else if (code == Code::kIndeterminate) {
       ++in_doubt;
     } else if (code == Code::kConflict) {
@@ -119,6 +131,7 @@ class Bank {
       return {};
     });
     if (!read) return note(read.code());
+    answered_ns_ = system_clock().now_ns();
     ++counts;
     wrong += sum == all_money() ? 0 : 1;
   }
@@ -126,7 +139,9 @@ class Bank {
   Client& client_;
   std::vector<std::string> accounts_;
   std::atomic<uint64_t> until_ns_;
+  std::atomic<uint64_t> answered_ns_ = 0;  // The last time.
   uint64_t duration_ns_ = 0;
+  uint64_t patience_ns_ = 0;  // So long none may be given.
   uint64_t threads_;
   std::mutex mutex_;
 };

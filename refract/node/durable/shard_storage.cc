@@ -177,6 +177,8 @@ Reported<> ShardStorage::take_up_ring(Heap& heap) {
 }
 
 Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
+  // Whatever its thread confirms is news: what was waited for when all was taken up, too.
+  told_ = log_->progress();
   if (auto started = log_->start([this] { parts_.shard.wake(); }); !started) return started;
   on_progress_ = std::move(on_progress);
   const auto begin = [this](const StoreSnapshot::Options& options) {
@@ -196,7 +198,6 @@ Reported<> ShardStorage::start(std::function<size_t()> on_progress) {
                                            .name = parts_.name,
                                            .shard_index = parts_.log.shard});
   rung_at_ = log_->appended();
-  told_ = log_->progress();
   // A log that was taken up may have failed already, which is news to the rest.
   told_.state = storage::LogState::kRunning;
   parts_.shard.add(*this);
