@@ -63,6 +63,14 @@ enum class Mutation : uint8_t {
   kOutcomeIsNo,      // Asked what became of a transaction, the home says that nothing did.
   kLateDecisions,    // A word is decided by a session that was not given it.
   kForgetWords,      // Recovery takes every word for undecided.
+  // The shards and their logs.
+  kNoNeeds,            // "Decided" says nothing of what it needs,
+  kNoNeedsOfSettled,   // and "settled" does not.
+  kSettleUnconfirmed,  // A part is settled while the home's log has not confirmed its decision.
+  kForgetEarly,        // A home forgets a transaction before "settled" is confirmed.
+  kForgetLastRecord,   // Recovery does not look whether a claimed word's decision is in the log.
+  kFillAlone,          // What a log leaves open never happens, whatever another log says.
+  kCutAlone,           // After the host's death each log ends where it ends.
 };
 
 struct MutationRow {
@@ -124,6 +132,18 @@ inline constexpr std::array kTransactionMutations = {
     MutationRow{Mutation::kOutcomeIsNo, "a lost answer is taken for no"},
     MutationRow{Mutation::kLateDecisions, "a later session decides"},
     MutationRow{Mutation::kForgetWords, "recovery ignores the words"},
+};
+
+// Those that it must find where each shard has a log.
+inline constexpr std::array kTransactionLogMutations = {
+    MutationRow{Mutation::kNoNeeds, "decided needs nothing"},
+    MutationRow{Mutation::kNoNeedsOfSettled, "settled needs nothing"},
+    MutationRow{Mutation::kSettleUnconfirmed, "a part is settled before the decision is confirmed"},
+    MutationRow{Mutation::kForgetEarly, "the home forgets before settled is confirmed"},
+    MutationRow{Mutation::kForgetLastRecord, "recovery ignores the last record"},
+    MutationRow{Mutation::kFillAlone, "what is open never happens in a fill"},
+    MutationRow{Mutation::kCutAlone, "each log is cut by itself"},
+    MutationRow{Mutation::kAnswerUnconfirmed, "a transaction is answered before it is confirmed"},
 };
 
 }  // namespace refract::campaign

@@ -22,6 +22,7 @@ struct TransactionStage {
   const TransactionRun& run;
   sim::World& world;
   OneProcess& process;
+  NodeLogs* logs = nullptr;  // Null: there are none.
   uint64_t hash_seed = 0;
   serialisability::Recorder recorder;
   TransactionOutcome outcome;

@@ -40,13 +40,17 @@ std::string describe(const TransactionOutcome& outcome) {
       "history {} committed {} refused {} conflicts {} conditions {} unknown {} learned {} read only {} "
       "batches {} plain {} direct {} stalled {} asked {} remote {} views {} listed {} evicted {} judged {} "
       "splits {} words observed {} demands {} deaths {} "
-      "crashes {} in recovery {} reopened {} sent twice {} late {} overdue {} orphaned {}",
+      "crashes {} in recovery {} reopened {} sent twice {} late {} overdue {} orphaned {} "
+      "filled {} host deaths {} records {} undone {} lost {} cut {} without room {} settled in fills {} "
+      "taken back {} unjudged {}",
       outcome.transactions, outcome.committed, outcome.refused, outcome.conflicts, outcome.conditions,
       outcome.unknown, outcome.learned, outcome.read_only, outcome.batches, outcome.plain, outcome.direct,
       outcome.stalled, outcome.asked, outcome.remote, outcome.views, outcome.listed, outcome.evicted,
       outcome.evicted_judged, outcome.splits, outcome.words_observed, outcome.demands, outcome.deaths,
       outcome.crashes, outcome.recoveries_killed, outcome.reopened, outcome.sent_twice,
-      outcome.late_decisions, outcome.overdue, outcome.orphaned);
+      outcome.late_decisions, outcome.overdue, outcome.orphaned, outcome.filled, outcome.host_deaths,
+      outcome.log.records, outcome.log.taken_back, outcome.log.lost, outcome.log.cut, outcome.log.refused,
+      outcome.settled_in_fills, outcome.taken_back, outcome.unjudged);
 }
 
 std::string report(uint64_t seed, const TransactionOutcome& outcome) {
@@ -145,6 +149,8 @@ TEST_P(TransactionMutations, is_found) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransactionMutations, testing::ValuesIn(kTransactionMutations),
+                         [](const auto& mutation) { return std::to_string(mutation.index); });
+INSTANTIATE_TEST_SUITE_P(AllOfLogs, TransactionMutations, testing::ValuesIn(kTransactionLogMutations),
                          [](const auto& mutation) { return std::to_string(mutation.index); });
 
 }  // namespace

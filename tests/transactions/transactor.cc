@@ -91,7 +91,7 @@ Task<bool> Transactor::await(uint32_t shard, uint64_t deadline_ns) {
 }
 
 std::optional<uint64_t> Transactor::word_at(kv::DecisionPlace place) noexcept {
-  if (place.shard() >= reaches_.size()) return std::nullopt;
+  if (place.shard() >= reaches_.size() || !reaches_[place.shard()].is_current()) return std::nullopt;
   ++stage_.outcome.words_observed;
   return reaches_[place.shard()].word_at(place.at());
 }
