@@ -147,7 +147,8 @@ StoreLog* ServerProcess::log() noexcept {
 
 // As a mutation, one bucket looks empty meanwhile.
 Result<> ServerProcess::recover_table() {
-  if (keeper_.options_.process != nullptr) return keeper_.options_.process->recover(keeper_.options_.shard_index, table_);
+  if (keeper_.options_.process != nullptr)
+    return keeper_.options_.process->recover(keeper_.options_.shard_index, table_);
   if (mutation() != Mutation::kForgetBucket) {
     ModelLog* const log = keeper_.options_.log;
     const bool has_log = log != nullptr && keeper_.is_filled_;

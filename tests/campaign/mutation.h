@@ -76,6 +76,7 @@ enum class Mutation : uint8_t {
 struct MutationRow {
   Mutation mutation;
   std::string_view name;
+  uint64_t first_seed = 1;  // With which the search begins; behind the last one it continues with the first.
 };
 
 // Those that the campaign of rivals must find.

@@ -97,8 +97,7 @@ class Death {
 
  private:
   void forget_lost(Transaction& one) {
-    const bool is_eviction =
-        stage_.recorder.history().clients[one.client] == TransactionStage::kEvictor;
+    const bool is_eviction = stage_.recorder.history().clients[one.client] == TransactionStage::kEvictor;
     const bool is_always = stage_.logs->durability() == Durability::kAlways;
     const std::string text = to_text(stage_.recorder.history(), one);
     if (is_always && !is_eviction) stage_.complain("what was acknowledged is lost: " + text);

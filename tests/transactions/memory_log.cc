@@ -30,8 +30,7 @@ storage::Record record_of(const kv::ChangeLog::Change& change) noexcept {
 }
 
 std::vector<std::byte> encoded(const storage::Record& record) {
-  std::vector<std::byte> bytes(
-      storage::stored_bytes(record.form, record.key.size(), record.value.size()));
+  std::vector<std::byte> bytes(storage::stored_bytes(record.form, record.key.size(), record.value.size()));
   (void)storage::encode_record(record, 0, bytes.data());
   return bytes;
 }
@@ -210,8 +209,7 @@ void MemoryLog::append_decided(const kv::TransactionName& name, uint64_t number,
   add_group(role, number, changes);
 }
 
-void MemoryLog::append_settled(const kv::TransactionName& name, uint64_t stamp,
-                               bool has_happened) noexcept {
+void MemoryLog::append_settled(const kv::TransactionName& name, uint64_t stamp, bool has_happened) noexcept {
   storage::GroupRole role = role_of(storage::RecordKind::kSettled, name);
   std::vector<std::byte> needs;
   const bool is_needed = options_.durability == Durability::kEverySecond && has_happened;
@@ -230,8 +228,7 @@ uint64_t MemoryLog::confirmed() const noexcept {
   return options_.durability == Durability::kAlways ? end_of(synced_) : appended();
 }
 
-void MemoryLog::add_group(const storage::GroupRole& role, uint64_t number,
-                          std::span<const Change> changes) {
+void MemoryLog::add_group(const storage::GroupRole& role, uint64_t number, std::span<const Change> changes) {
   std::vector<storage::Record> records;
   records.reserve(changes.size());
   std::ranges::transform(changes, std::back_inserter(records), record_of);

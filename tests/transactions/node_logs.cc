@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 
 #include "refract/base/check.h"
 #include "refract/kv/owner/parts/parts.h"
@@ -18,10 +17,10 @@ namespace {
 
 constexpr size_t kTellingBytes = 64;
 
-// One shard's disk is slow in some runs.
-uint64_t pace_of(Prng& prng, Durability durability) {
-  const uint64_t pace_ns = durability == Durability::kAlways ? 15'000 : 60'000;
-  return prng.chance(0.2) ? 12 * pace_ns : pace_ns;
+constexpr uint64_t kSlower = 20;
+
+uint64_t pace_of(Durability durability) noexcept {
+  return durability == Durability::kAlways ? 15'000 : 60'000;
 }
 
 std::string text_of(std::span<const std::byte> bytes) {
@@ -58,7 +57,8 @@ NodeLogs::NodeLogs(sim::World& world, std::span<sim::Host* const> hosts, const O
                        MemoryLog::Options{.shards = static_cast<uint32_t>(hosts.size()),
                                           .durability = options.durability,
                                           .mutation = options.mutation,
-                                          .pace_ns = pace_of(prng_, options.durability),
+                                          .pace_ns = pace_of(options.durability) *
+                                                     (shard == options.slow_disk ? kSlower : 1),
                                           .sync_chance = is_always ? 0.6 : 0.1,
                                           .stands = [this, shard] { return stands_for(shard); }});
   }
@@ -214,15 +214,14 @@ void NodeLogs::complain_of_halves(const std::vector<Change>& before, const Names
   for (const auto& [name, count] : counts) {
     const size_t wanted = now.contains(name) ? count.first : 0;
     if (!decided_before.contains(name) || count.second == wanted) continue;
-    options_.complain(fmt::format("of transaction {:x} number {:x}, which is {}decided, {} changes of {} are left",
-                                  name.first, name.second, now.contains(name) ? "" : "not ", count.second,
-                                  count.first));
+    options_.complain(
+        fmt::format("of transaction {:x} number {:x}, which is {}decided, {} changes of {} are left",
+                    name.first, name.second, now.contains(name) ? "" : "not ", count.second, count.first));
     return;
   }
 }
 
-void NodeLogs::note_loss(const std::vector<Change>& before, const Names& decided_before,
-                         bool host_died) {
+void NodeLogs::note_loss(const std::vector<Change>& before, const Names& decided_before, bool host_died) {
   std::set<std::pair<uint32_t, uint64_t>> there;
   for (const Change& change : all_changes()) there.emplace(change.shard, change.stamp);
   complain_of_halves(before, decided_before, there);

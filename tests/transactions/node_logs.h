@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -31,6 +32,7 @@ class NodeLogs {
   struct Options {
     Durability durability = Durability::kAlways;
     Mutation mutation = Mutation::kNone;
+    std::optional<size_t> slow_disk = {};  // Of this shard.
     std::function<void(const std::string&)> complain;
   };
   NodeLogs(sim::World& world, std::span<sim::Host* const> hosts, const Options& options);

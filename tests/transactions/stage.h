@@ -42,8 +42,7 @@ struct TransactionStage {
   [[nodiscard]] uint32_t shard_of(std::span<const std::byte> key) const noexcept;
   // Where messages of transactions come twice, the second time later.
   [[nodiscard]] bool sends_twice() const noexcept { return run.seed % 5 == 2; }
-  // Few decision words, so that each is used again and again.
-  [[nodiscard]] bool has_few_words() const noexcept { return run.seed % 6 == 1; }
+  [[nodiscard]] bool has_few_words() const noexcept { return run.has_few_words(); }
   // The memory is too small for what is put.
   [[nodiscard]] bool evicts() const noexcept { return run.seed % 5 == 4; }
   // Keys are added all the time, so that tables split.

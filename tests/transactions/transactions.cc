@@ -36,10 +36,6 @@ bool crashes_often(const TransactionRun& run) {
   return run.seed % 3 == 0;
 }
 
-bool has_few_words(const TransactionRun& run) {
-  return run.seed % 6 == 1;
-}
-
 uint32_t shard_count(const TransactionRun& run) {
   return run.seed % 2 == 0 ? 2 : 3;
 }
@@ -68,8 +64,16 @@ Durability durability_of(const TransactionRun& run) {
 // Of each home, so few that each is used again and again: with logs at once, so that what an earlier
 // transaction has left there is met.
 uint64_t words_of(const TransactionRun& run) {
-  if (!has_few_words(run)) return kv::kDecisionWords;
-  return durability_of(run) == Durability::kNone ? 112 : 3;
+  if (!run.has_few_words()) return kv::kDecisionWords;
+  switch (durability_of(run)) {
+    case Durability::kNone:
+      return 112;
+    case Durability::kEverySecond:
+      return 3;
+    case Durability::kAlways:
+      return 1;
+  }
+  return 0;
 }
 
 class Campaign {
@@ -85,7 +89,9 @@ class Campaign {
                   .complain = [this](const std::string& wrong) { stage_.complain(wrong); }}),
         stage_{.run = run_, .world = world_, .process = process_, .recorder = {}, .outcome = {}, .names = {}},
         chaos_(world_, shards_, judge_, clients_, chaos_options()) {
-    stage_.operations_left = stage_.has_few_words() ? 3 * run_.operations : run_.operations;
+    // Words are used again soon where there is a log, and a slow disk makes a run long.
+    const bool is_slow = durability_of(run_) == Durability::kAlways && run_.mutation == Mutation::kNone;
+    stage_.operations_left = run_.has_few_words() && !is_slow ? 3 * run_.operations : run_.operations;
     make_logs();
     make_memories();
     make_node();
@@ -141,20 +147,27 @@ class Campaign {
   [[nodiscard]] Chaos::Options chaos_options() {
     Chaos::Options options{.crashes_often = crashes_often(run_)};
     if (durability_of(run_) == Durability::kNone) return options;
-    options.rebirth_chance = 0.4;
+    options.rebirth_chance = 0.3;
     options.rebirth = [this] { lose_memory(); };
     return options;
+  }
+
+  // Most of all the second shard's, so that another home is far in front of it.
+  [[nodiscard]] std::optional<size_t> slow_disk() {
+    if (run_.has_few_words()) return 1;
+    if (world_.prng().chance(0.5)) return std::nullopt;
+    return world_.prng().below(shards_.size());
   }
 
   void make_logs() {
     const Durability durability = durability_of(run_);
     if (durability == Durability::kNone) return;
-    node_logs_.emplace(world_, shards_,
-                       NodeLogs::Options{.durability = durability,
-                                         .mutation = run_.mutation,
-                                         .complain = [this](const std::string& wrong) {
-                                           stage_.complain(wrong);
-                                         }});
+    node_logs_.emplace(
+        world_, shards_,
+        NodeLogs::Options{.durability = durability,
+                          .mutation = run_.mutation,
+                          .slow_disk = slow_disk(),
+                          .complain = [this](const std::string& wrong) { stage_.complain(wrong); }});
     stage_.logs = &*node_logs_;
     process_.log_to(&*node_logs_);
   }
@@ -180,7 +193,7 @@ class Campaign {
       options.eviction =
           run_.seed % 2 == 0 ? kv::EvictionPolicy::kLeastRecentlyUsed : kv::EvictionPolicy::kLeastOftenUsed;
     }
-    // What is filled in another order needs a little more.
+    // Filled in another order, other sizes take whole chunks.
     if (process_.life() > 1) {
       options.chunks_max = options.chunks += stage_.evicts() ? 8 * (process_.life() - 1) : 8;
     }
@@ -208,7 +221,8 @@ class Campaign {
   [[nodiscard]] runtime::Task<> start(size_t index, uint64_t after_ns) {
     sim::Host& host = *shards_[index];
     if (after_ns != 0) co_await host.shard().sleep_for(after_ns);
-    ServerProcess& server = host.emplace<ServerProcess>(host, process_.keeper(static_cast<uint32_t>(index)), tally_);
+    ServerProcess& server =
+        host.emplace<ServerProcess>(host, process_.keeper(static_cast<uint32_t>(index)), tally_);
     if (!server.damage().empty()) stage_.complain(server.damage());
     servers_[index] = &server;
     if (after_ns == 0 || is_calm_ || !world_.prng().chance(kKilledRecoveries)) co_return;

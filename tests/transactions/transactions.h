@@ -20,6 +20,11 @@ struct TransactionRun {
   Mutation mutation = Mutation::kNone;
   // Of each shard's log; nothing: as the seed says.
   std::optional<Durability> durability = {};
+
+  // Few decision words, so that each is used again and again.
+  [[nodiscard]] bool has_few_words() const noexcept {
+    return seed % 6 == 1 || mutation == Mutation::kForgetEarly;
+  }
 };
 
 // What happened, so that a campaign can say what it has covered.
@@ -56,8 +61,8 @@ struct TransactionOutcome {
   uint64_t late_decisions = 0;  // Over a session that was not given the word.
   uint64_t overdue = 0;         // Parts that a timer has settled,
   uint64_t orphaned = 0;        // and those whose session closed.
-  uint64_t filled = 0;      // New memories, from logs whose rings were there,
-  uint64_t host_deaths = 0;  // and from what the disks had.
+  uint64_t filled = 0;          // New memories, from logs whose rings were there,
+  uint64_t host_deaths = 0;     // and from what the disks had.
   MemoryLog::Counts log = {};
   uint64_t settled_in_fills = 0;  // Parts.
   uint64_t taken_back = 0;        // Transactions that were acknowledged, and that a host's death took.
