@@ -139,9 +139,8 @@ inline constexpr std::array kTransactionMutations = {
 inline constexpr std::array kTransactionLogMutations = {
     MutationRow{Mutation::kNoNeeds, "decided needs nothing"},
     MutationRow{Mutation::kNoNeedsOfSettled, "settled needs nothing"},
-    MutationRow{Mutation::kSettleUnconfirmed, "a part is settled before the decision is confirmed"},
-    MutationRow{Mutation::kForgetEarly, "the home forgets before settled is confirmed"},
-    MutationRow{Mutation::kForgetLastRecord, "recovery ignores the last record"},
+    MutationRow{Mutation::kSettleUnconfirmed, "a part is settled before the decision is confirmed", 39},
+    MutationRow{Mutation::kForgetLastRecord, "recovery ignores the last record", 79},
     MutationRow{Mutation::kFillAlone, "what is open never happens in a fill"},
     MutationRow{Mutation::kCutAlone, "each log is cut by itself"},
     MutationRow{Mutation::kAnswerUnconfirmed, "a transaction is answered before it is confirmed"},

@@ -33,7 +33,9 @@ constexpr double kKilledRecoveries = 0.15;
 constexpr uint64_t kLivesOfFull = 3;  // Of a memory that is too small: each is larger.
 
 bool crashes_often(const TransactionRun& run) {
-  return run.seed % 3 == 0;
+  // What is found by a crash in one place alone.
+  const bool is_rare = run.mutation == Mutation::kForgetLastRecord || run.mutation == Mutation::kForgetEarly;
+  return run.seed % 3 == 0 || is_rare;
 }
 
 uint32_t shard_count(const TransactionRun& run) {
@@ -147,7 +149,7 @@ class Campaign {
   [[nodiscard]] Chaos::Options chaos_options() {
     Chaos::Options options{.crashes_often = crashes_often(run_)};
     if (durability_of(run_) == Durability::kNone) return options;
-    options.rebirth_chance = 0.3;
+    options.rebirth_chance = run_.has_few_words() ? 0.8 : 0.3;
     options.rebirth = [this] { lose_memory(); };
     return options;
   }
@@ -175,7 +177,7 @@ class Campaign {
   // Of the host, or of all processes on it.
   void lose_memory() {
     if (stage_.evicts() && process_.life() == kLivesOfFull) return;
-    const bool host_dies = world_.prng().chance(0.6);
+    const bool host_dies = world_.prng().chance(run_.has_few_words() ? 0.9 : 0.6);
     ++(host_dies ? stage_.outcome.host_deaths : stage_.outcome.filled);
     process_.lose_memory();
     make_memories();
