@@ -15,6 +15,8 @@
 namespace refract::campaign {
 namespace {
 
+constexpr Offset kFloorStampAt{offsetof(SpaceHeader, floor_stamp)};
+
 class NobodyPins final : public PinSource {
  public:
   void collect(PinSet&) noexcept override {}
@@ -145,7 +147,8 @@ StoreLog* ServerProcess::log() noexcept {
 
 // As a mutation, one bucket looks empty meanwhile.
 Result<> ServerProcess::recover_table() {
-  if (keeper_.options_.process != nullptr) return keeper_.options_.process->recover(table_);
+  if (keeper_.options_.process != nullptr)
+    return keeper_.options_.process->recover(keeper_.options_.shard_index, table_);
   if (mutation() != Mutation::kForgetBucket) {
     ModelLog* const log = keeper_.options_.log;
     const bool has_log = log != nullptr && keeper_.is_filled_;
@@ -235,7 +238,7 @@ void ServerProcess::serve() {
                              .heap = heap_,
                              .writer = writer_,
                              .shard = host_.shard(),
-                             .upkeep = keeper_.options_.log != nullptr ? &*service_ : nullptr,
+                             .upkeep = table_.log() != nullptr ? &*service_ : nullptr,
                              .service = {.key_seed = mix(keeper_.options_.seed + host_.crash_count()) | 1}});
   remote_.emplace(host_.domain(), host_.clock());
   for (const Keeper::Region& region : keeper_.regions_) offer(region);
@@ -267,7 +270,8 @@ rpc::Service& ServerProcess::serve_transactions() {
                                                       .shard = host_.shard(),
                                                       .shard_index = keeper_.options_.shard_index,
                                                       .routing = {.shards = keeper_.options_.shard_count},
-                                                      .upkeep = *service_});
+                                                      .upkeep = *service_,
+                                                      .floor_stamp = writer_.load(kFloorStampAt)});
   return keeper_.options_.process->round_transactions(shared_shard(), *transactions_);
 }
 
@@ -296,10 +300,18 @@ void ServerProcess::recycle_stamps() noexcept {
   stamps_seen_ = heap_.stats().stamps_given;
 }
 
+// What other shards wait for comes first.
+size_t ServerProcess::on_log_progress() noexcept {
+  if (!transactions_) return service_->on_log_progress();
+  if (!keeper_.options_.process->has_progressed(keeper_.options_.shard_index)) return 0;
+  const size_t done = transactions_->on_log_progress();
+  return done + service_->on_log_progress();
+}
+
 size_t ServerProcess::poll() noexcept {
   count_lines();
   if (witness_) witness_->poll();
-  if (service_ && service_->on_log_progress() > 0) return 1;
+  if (service_ && on_log_progress() > 0) return 1;
   if (keeper_.options_.short_stamps) recycle_stamps();
   // What is free is used again at once: the sooner the log misses it.
   if (mutation() == Mutation::kReuseAtOnce || keeper_.options_.log != nullptr) heap_.reclaim();

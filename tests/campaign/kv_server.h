@@ -55,8 +55,10 @@ class SharedProcess {
   };
   // A shard begins. The decision words of all; stay while the process lives.
   [[nodiscard]] virtual kv::Decisions& begin() = 0;
-  // With what its parts take up.
-  [[nodiscard]] virtual Result<> recover(kv::Table& table) = 0;
+  // With what its parts take up; with a log, from its last record on.
+  [[nodiscard]] virtual Result<> recover(uint32_t shard, kv::Table& table) = 0;
+  // Whether the shard's log has got on since the last call.
+  [[nodiscard]] virtual bool has_progressed(uint32_t shard) = 0;
   // What serves in their place; stay as long as the shard.
   [[nodiscard]] virtual rpc::Service& round_table(const Shard& shard, rpc::Service& service) = 0;
   [[nodiscard]] virtual rpc::Service& round_transactions(const Shard& shard, rpc::Service& service) = 0;
@@ -167,6 +169,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   void take_log();
   void fill_from_log();
   void recycle_stamps() noexcept;
+  [[nodiscard]] size_t on_log_progress() noexcept;
   void serve();
   [[nodiscard]] SharedProcess::Shard shared_shard() noexcept;
   [[nodiscard]] rpc::Service& serve_transactions();

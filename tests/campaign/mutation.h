@@ -64,11 +64,20 @@ enum class Mutation : uint8_t {
   kLateDecisions,    // A word is decided by a session that was not given it.
   kForgetWords,      // Recovery takes every word for undecided.
   kIgnoreExpiry,     // The home decides though what another part stands on has expired.
+  // The shards and their logs.
+  kNoNeeds,            // "Decided" says nothing of what it needs,
+  kNoNeedsOfSettled,   // and "settled" does not.
+  kSettleUnconfirmed,  // A part is settled while the home's log has not confirmed its decision.
+  kForgetEarly,        // A home forgets a transaction before "settled" is confirmed.
+  kForgetLastRecord,   // Recovery does not look whether a claimed word's decision is in the log.
+  kFillAlone,          // What a log leaves open never happens, whatever another log says.
+  kCutAlone,           // After the host's death each log ends where it ends.
 };
 
 struct MutationRow {
   Mutation mutation;
   std::string_view name;
+  uint64_t first_seed = 1;  // With which the search begins; behind the last one it continues with the first.
 };
 
 // Those that the campaign of rivals must find.
@@ -126,6 +135,17 @@ inline constexpr std::array kTransactionMutations = {
     MutationRow{Mutation::kLateDecisions, "a later session decides"},
     MutationRow{Mutation::kForgetWords, "recovery ignores the words"},
     MutationRow{Mutation::kIgnoreExpiry, "the home ignores when parts expire"},
+};
+
+// Those that it must find where each shard has a log.
+inline constexpr std::array kTransactionLogMutations = {
+    MutationRow{Mutation::kNoNeeds, "decided needs nothing"},
+    MutationRow{Mutation::kNoNeedsOfSettled, "settled needs nothing"},
+    MutationRow{Mutation::kSettleUnconfirmed, "a part is settled before the decision is confirmed", 39},
+    MutationRow{Mutation::kForgetLastRecord, "recovery ignores the last record", 79},
+    MutationRow{Mutation::kFillAlone, "what is open never happens in a fill"},
+    MutationRow{Mutation::kCutAlone, "each log is cut by itself"},
+    MutationRow{Mutation::kAnswerUnconfirmed, "a transaction is answered before it is confirmed"},
 };
 
 }  // namespace refract::campaign

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/transactions/one_process.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -19,8 +21,10 @@ OneProcess::OneProcess(sim::World& world, std::span<sim::Host* const> hosts, con
 void OneProcess::add(Keeper& keeper) {
   const auto shard = static_cast<uint32_t>(keepers_.size());
   keepers_.push_back(&keeper);
-  logs_.emplace_back(*this, shard);
-  wrappers_.emplace_back();
+  if (logs_.size() == shard) {
+    logs_.emplace_back(*this, shard);
+    wrappers_.emplace_back();
+  }
   // What an earlier process has committed by a word that it still needs.
   const std::span<std::byte> words = words_of(shard).subspan(options_.words * sizeof(uint64_t));
   const uint64_t committed = kv::Decision::committed(1).bits;
@@ -40,11 +44,26 @@ std::span<std::byte> OneProcess::words_of(uint32_t shard) noexcept {
 // At the same moment: of the others, too, nothing happens behind it.
 void OneProcess::die() {
   is_dead_ = true;
+  is_taken_back_ = false;
   for (sim::Host* host : hosts_) world_.crash(*host);
+}
+
+// The memories are as the crash left them.
+void OneProcess::take_back() {
+  if (node_logs_ != nullptr && !std::exchange(is_taken_back_, true)) node_logs_->process_died();
+}
+
+void OneProcess::lose_memory() {
+  take_back();
+  keepers_.clear();
+  ++life_;
 }
 
 kv::Decisions& OneProcess::begin() {
   if (!is_dead_) return *decisions_;
+  take_back();
+  tables_.assign(keepers_.size(), nullptr);
+  unconfirmed_.clear();
   std::vector<kv::Decisions::Home> homes;
   for (uint32_t shard = 0; shard < keepers_.size(); ++shard) {
     logs_[shard].begin();
@@ -89,7 +108,13 @@ void OneProcess::WordLog::stored(Offset at, std::span<const std::byte> bytes) no
   if (process_.is_deaf_) return;
   std::memcpy(&word, bytes.data(), sizeof(word));
   const kv::Decision decision{word};
-  if (!decision.commits(decision.number())) {
+  const uint64_t place = kv::DecisionPlace::of(shard_, at).bits;
+  if (decision.is_unconfirmed()) {
+    process_.unconfirmed_.insert(place);
+  } else {
+    process_.unconfirmed_.erase(place);
+  }
+  if (!decision.commits(decision.number()) && !decision.is_claimed()) {
     for (Keeper* keeper : process_.keepers_) keeper->memory().fenced();
   } else if (process_.holds_words_) {
     process_.held_.emplace_back(shard_, at);
@@ -107,26 +132,66 @@ void OneProcess::hold_words(bool held) {
   }
 }
 
-Result<> OneProcess::recover_now(kv::Table& table) {
-  Result<> recovered = table.recover();
-  if (recovered) table.parts()->take_up(std::nullopt);
+Result<> OneProcess::recover_now(uint32_t shard, kv::Table& table) {
+  if (node_logs_ == nullptr) {
+    Result<> recovered = table.recover();
+    if (recovered) table.parts()->take_up(std::nullopt);
+    return recovered;
+  }
+  MemoryLog& log = node_logs_->log(shard);
+  log.take_up(keepers_[shard]->memory());
+  Result<> recovered = table.recover(log.last_change());
+  if (!recovered) return recovered;
+  const std::optional<kv::TransactionName> decided = log.last_decided();
+  table.log_to(&log);
+  table.parts()->log_to(&log);
+  table.parts()->take_up(decided);
+  tables_[shard] = &table;
+  look_whether_memory_is_log();
   return recovered;
 }
 
+// When all have taken up what is theirs: a word that one has claimed is another's transaction.
+void OneProcess::look_whether_memory_is_log() {
+  if (is_dead_ || std::ranges::count(tables_, nullptr) != 0) return;
+  for (uint32_t shard = 0; shard < tables_.size(); ++shard) {
+    const std::string difference = node_logs_->compare(shard, *tables_[shard]);
+    if (difference.empty()) continue;
+    options_.complain(fmt::format("after a restart of shard {} {}", shard, difference));
+  }
+}
+
+// As a mutation.
+void OneProcess::settle_unconfirmed(uint32_t shard) {
+  FalseWords words(*this);
+  for (const uint64_t place : unconfirmed_) {
+    const kv::Decision now = words.look({place});
+    if (kv::DecisionPlace{place}.shard() != shard && now.is_unconfirmed()) {
+      words.set({place}, kv::Decision::committed(now.number()));
+    }
+  }
+  if (tables_[shard]->parts()->count() != 0) (void)tables_[shard]->parts()->settle_decided();
+}
+
+bool OneProcess::has_progressed(uint32_t shard) {
+  if (options_.mutation == Mutation::kSettleUnconfirmed && !is_dead_) settle_unconfirmed(shard);
+  return node_logs_ != nullptr && !is_dead_ && node_logs_->log(shard).has_progressed();
+}
+
 // As a mutation, all words look undecided meanwhile, and stay as they were.
-Result<> OneProcess::recover(kv::Table& table) {
-  if (options_.mutation != Mutation::kForgetWords) return recover_now(table);
+Result<> OneProcess::recover(uint32_t shard, kv::Table& table) {
+  if (options_.mutation != Mutation::kForgetWords) return recover_now(shard, table);
   std::vector<std::vector<std::byte>> saved;
-  for (uint32_t shard = 0; shard < keepers_.size(); ++shard) {
-    const std::span<std::byte> words = words_of(shard);
+  for (uint32_t home = 0; home < keepers_.size(); ++home) {
+    const std::span<std::byte> words = words_of(home);
     saved.emplace_back(words.begin(), words.end());
     std::memset(words.data(), 0, words.size());
   }
   is_deaf_ = true;
-  Result<> recovered = recover_now(table);
+  Result<> recovered = recover_now(shard, table);
   is_deaf_ = false;
-  for (uint32_t shard = 0; shard < keepers_.size(); ++shard) {
-    std::ranges::copy(saved[shard], words_of(shard).begin());
+  for (uint32_t home = 0; home < keepers_.size(); ++home) {
+    std::ranges::copy(saved[home], words_of(home).begin());
   }
   return recovered;
 }

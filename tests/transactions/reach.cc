@@ -14,25 +14,36 @@ constexpr uint64_t kHeld_ns = 30'000;  // A view.
 
 Reach::Reach(TransactionStage& stage, sim::Host& host, const Options& options)
     : stage_(stage), host_(host), options_(options) {
-  Keeper& keeper = stage.process.keeper(options.index);
-  pins_ = PinWriter(keeper.add_pin_table());
-  loads_ = stage.world.make_reader(host, keeper.memory(),
-                                   {.stall_chance = options.stall_chance, .stall_ns = 100'000});
-  map();
+  begin_life();
 }
 
 Reach::~Reach() = default;
 
+// Another memory stands in the place of the one before, which stays for those that have mapped it.
+void Reach::begin_life() {
+  if (is_current()) return;
+  life_ = stage_.process.life();
+  reader_.reset();
+  memory_.reset();
+  keeper_ = &stage_.process.keeper(options_.index);
+  pins_ = PinWriter(keeper_->add_pin_table());
+  loads_ = stage_.world.make_reader(host_, keeper_->memory(),
+                                    {.stall_chance = options_.stall_chance, .stall_ns = 100'000});
+  map();
+}
+
 // Maps what the space has now.
 void Reach::map() {
   reader_.reset();
-  const std::byte* const image = stage_.process.keeper(options_.index).memory().image();
+  const std::byte* const image = keeper_->memory().image();
   memory_.emplace(loads_->memory(), image, &pins_, looks_, stage_.run.mutation);
   memory_->reach(options_.words);
   reader_.emplace(*memory_, host_.clock());
 }
 
 void Reach::look_after() {
+  // What was connected to before may be there again with another memory.
+  if (session_ && !is_current()) session_->close();
   const bool is_closed = session_ && session_->state() == rpc::Session::State::kClosed;
   // Callers that were suspended have been told by the next turn.
   const bool is_quiet = !session_ || (is_closed && was_closed_);
@@ -43,6 +54,7 @@ void Reach::look_after() {
     if (!channel) return;
     if (session_) ++stage_.outcome.reopened;
     session_.reset();
+    begin_life();
     session_.emplace(**channel, host_.shard());
     was_closed_ = false;
   }
@@ -59,13 +71,14 @@ void Reach::look_after() {
 
 // If the space has grown: perhaps more than once while the read stalled.
 bool Reach::map_again(Code code) {
-  const bool has_grown = memory_->bytes() < stage_.process.keeper(options_.index).memory().bytes();
+  const bool has_grown = memory_->bytes() < keeper_->memory().bytes();
   if (code != Code::kCorrupt || !has_grown) return false;
   map();
   return true;
 }
 
 kv::Found Reach::read_directly(std::span<const std::byte> key, std::string& value) {
+  if (!is_current()) return {.code = Code::kInvalidated};
   const uint64_t hash = reader_->hash(key);
   const auto sink = [&](uint64_t bytes) {
     value.resize(bytes);
@@ -84,6 +97,7 @@ kv::Found Reach::read_directly(std::span<const std::byte> key, std::string& valu
 }
 
 kv::Found Reach::view(std::span<const std::byte> key, std::string& value) {
+  if (!is_current()) return {.code = Code::kInvalidated};
   kv::DirectReader<WatchedMemory>::Pinned pinned;
   do {
     memory_->begin_read();
@@ -103,6 +117,7 @@ kv::Found Reach::view(std::span<const std::byte> key, std::string& value) {
 
 bool Reach::scan_directly(Listed& listed) {
   uint64_t cursor = 0;
+  if (!is_current()) return false;
   do {
     memory_->begin_read();
     const auto visit = [&](std::span<const std::byte> key, uint64_t version, uint64_t) {

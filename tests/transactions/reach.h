@@ -44,10 +44,14 @@ class Reach {
   ~Reach();
 
   [[nodiscard]] bool is_open() const noexcept {
-    return session_ && session_->state() == rpc::Session::State::kOpen && calls_;
+    return session_ && session_->state() == rpc::Session::State::kOpen && calls_ && is_current();
   }
   // To be called now and then; at least one turn is between two calls. Opens what has closed.
   void look_after();
+  // Of the node's memory that the session is with.
+  [[nodiscard]] uint64_t life() const noexcept { return life_; }
+  // What is mapped is what the node has.
+  [[nodiscard]] bool is_current() const noexcept { return life_ == stage_.process.life(); }
   // From the caller's side.
   void close() noexcept {
     if (session_) session_->close();
@@ -70,6 +74,7 @@ class Reach {
   [[nodiscard]] uint64_t word_at(Offset at) noexcept { return loads_->memory().observe(at); }
 
  private:
+  void begin_life();
   void map();
   // True: what was read lay outside of what was mapped.
   [[nodiscard]] bool map_again(Code code);
@@ -77,6 +82,8 @@ class Reach {
   TransactionStage& stage_;
   sim::Host& host_;
   const Options options_;
+  Keeper* keeper_ = nullptr;
+  uint64_t life_ = 0;
   PinWriter pins_;
   std::unique_ptr<sim::SeededReader> loads_;
   WatchedMemory::Looks looks_;

@@ -22,6 +22,7 @@ struct TransactionStage {
   const TransactionRun& run;
   sim::World& world;
   OneProcess& process;
+  NodeLogs* logs = nullptr;  // Null: there are none.
   uint64_t hash_seed = 0;
   serialisability::Recorder recorder;
   TransactionOutcome outcome;
@@ -42,14 +43,15 @@ struct TransactionStage {
   [[nodiscard]] uint32_t shard_of(std::span<const std::byte> key) const noexcept;
   // Where messages of transactions come twice, the second time later.
   [[nodiscard]] bool sends_twice() const noexcept { return run.seed % 5 == 2; }
-  // Few decision words, so that each is used again and again.
-  [[nodiscard]] bool has_few_words() const noexcept { return run.seed % 6 == 1; }
+  [[nodiscard]] bool has_few_words() const noexcept { return run.has_few_words(); }
   // The memory is too small for what is put.
   [[nodiscard]] bool evicts() const noexcept { return run.seed % 5 == 4; }
   // Keys are added all the time, so that tables split.
   [[nodiscard]] bool grows() const noexcept { return run.seed % 5 == 1; }
   // Some keys live for a short time, by the one clock that the machine has.
-  [[nodiscard]] bool expires() const noexcept { return run.seed % 7 == 3 && !evicts(); }
+  [[nodiscard]] bool expires() const noexcept {
+    return run.seed % 7 == 3 && !evicts() && durability_of(run) == Durability::kNone;
+  }
   // A chance.
   [[nodiscard]] double settles_left_out() const noexcept {
     if (has_few_words()) return 0.3;

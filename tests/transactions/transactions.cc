@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "tests/campaign/chaos.h"
 #include "tests/campaign/kv_server.h"
 #include "tests/campaign/repeated_sends.h"
+#include "tests/transactions/losses.h"
 #include "tests/transactions/one_process.h"
 #include "tests/transactions/stage.h"
 #include "tests/transactions/transactor.h"
@@ -27,19 +29,57 @@
 namespace refract::campaign {
 namespace {
 
-constexpr uint64_t kFewWords = 112;
 constexpr double kKilledRecoveries = 0.15;
+constexpr uint64_t kLivesOfFull = 3;  // Of a memory that is too small: each is larger.
 
 bool crashes_often(const TransactionRun& run) {
-  return run.seed % 3 == 0;
-}
-
-bool has_few_words(const TransactionRun& run) {
-  return run.seed % 6 == 1;
+  // What is found by a crash in one place alone.
+  const bool is_rare = run.mutation == Mutation::kForgetLastRecord || run.mutation == Mutation::kForgetEarly;
+  return run.seed % 3 == 0 || is_rare;
 }
 
 uint32_t shard_count(const TransactionRun& run) {
   return run.seed % 2 == 0 ? 2 : 3;
+}
+
+}  // namespace
+
+// Each mutation's are those in which it can be seen.
+Durability durability_of(const TransactionRun& run) {
+  if (run.durability) return *run.durability;
+  switch (run.mutation) {
+    case Mutation::kNone:
+      return std::array{Durability::kNone, Durability::kEverySecond, Durability::kAlways}[mix(run.seed) % 3];
+    case Mutation::kNoNeeds:
+    case Mutation::kNoNeedsOfSettled:
+    case Mutation::kCutAlone:
+    case Mutation::kForgetLastRecord:
+      return Durability::kEverySecond;
+    case Mutation::kSettleUnconfirmed:
+    case Mutation::kForgetEarly:
+    case Mutation::kFillAlone:
+    case Mutation::kAnswerUnconfirmed:
+      return Durability::kAlways;
+    default:
+      return Durability::kNone;
+  }
+}
+
+namespace {
+
+// Of each home, so few that each is used again and again: with logs at once, so that what an earlier
+// transaction has left there is met.
+uint64_t words_of(const TransactionRun& run) {
+  if (!run.has_few_words()) return kv::kDecisionWords;
+  switch (durability_of(run)) {
+    case Durability::kNone:
+      return 112;
+    case Durability::kEverySecond:
+      return 3;
+    case Durability::kAlways:
+      return 1;
+  }
+  return 0;
 }
 
 class Campaign {
@@ -50,11 +90,16 @@ class Campaign {
         world_(*owned_world_),
         shards_(add_shards()),
         process_(world_, shards_,
-                 {.mutation = run.mutation, .words = has_few_words(run) ? kFewWords : kv::kDecisionWords}),
+                 {.mutation = run.mutation,
+                  .words = words_of(run),
+                  .complain = [this](const std::string& wrong) { stage_.complain(wrong); }}),
         stage_{.run = run_, .world = world_, .process = process_, .recorder = {}, .outcome = {}, .names = {}},
-        chaos_(world_, shards_, judge_, clients_,
-               {.crashes_often = crashes_often(run), .wall_error_ns = stage_.expires() ? 0 : kWallError_ns}) {
-    stage_.operations_left = stage_.has_few_words() ? 3 * run_.operations : run_.operations;
+        chaos_(world_, shards_, judge_, clients_, chaos_options()) {
+    // Words are used again soon where there is a log, and a slow disk makes a run long.
+    const bool is_slow = durability_of(run_) == Durability::kAlways && run_.mutation == Mutation::kNone;
+    stage_.operations_left = run_.has_few_words() && !is_slow ? 3 * run_.operations : run_.operations;
+    make_logs();
+    make_memories();
     make_node();
     for (int i = 0; i < run_.clients; ++i) add_client(fmt::format("client{}", i), i == 0 ? 0.01 : 0.001);
     add_helper("janitor", &Transactor::demand);
@@ -81,6 +126,11 @@ class Campaign {
     for (const sim::Host* client : clients_) stage_.outcome.deaths += client->crash_count();
     stage_.outcome.crashes = shards_.front()->crash_count();
     stage_.outcome.transactions = stage_.recorder.history().transactions.size();
+    if (node_logs_) {
+      stage_.outcome.log = node_logs_->counts();
+      stage_.outcome.settled_in_fills = node_logs_->settled_in_fills();
+    }
+    if (!stage_.is_over()) forget_what_was_taken_back(stage_);
     judge();
     stage_.outcome.trace_hash = world_.trace_hash();
     return stage_.outcome;
@@ -101,7 +151,48 @@ class Campaign {
     return shards;
   }
 
-  void make_node() {
+  [[nodiscard]] Chaos::Options chaos_options() {
+    Chaos::Options options{.crashes_often = crashes_often(run_)};
+    if (stage_.expires()) options.wall_error_ns = 0;
+    if (durability_of(run_) == Durability::kNone) return options;
+    options.rebirth_chance = run_.has_few_words() ? 0.8 : 0.3;
+    options.rebirth = [this] { lose_memory(); };
+    return options;
+  }
+
+  // Most of all the second shard's, so that another home is far in front of it.
+  [[nodiscard]] std::optional<size_t> slow_disk() {
+    if (run_.has_few_words()) return 1;
+    if (world_.prng().chance(0.5)) return std::nullopt;
+    return world_.prng().below(shards_.size());
+  }
+
+  void make_logs() {
+    const Durability durability = durability_of(run_);
+    if (durability == Durability::kNone) return;
+    node_logs_.emplace(
+        world_, shards_,
+        NodeLogs::Options{.durability = durability,
+                          .mutation = run_.mutation,
+                          .slow_disk = slow_disk(),
+                          .complain = [this](const std::string& wrong) { stage_.complain(wrong); }});
+    stage_.logs = &*node_logs_;
+    process_.log_to(&*node_logs_);
+  }
+
+  // Of the host, or of all processes on it.
+  void lose_memory() {
+    if (stage_.evicts() && process_.life() == kLivesOfFull) return;
+    const bool host_dies = world_.prng().chance(run_.has_few_words() ? 0.9 : 0.6);
+    ++(host_dies ? stage_.outcome.host_deaths : stage_.outcome.filled);
+    process_.lose_memory();
+    make_memories();
+    std::vector<Keeper*> keepers;
+    for (uint32_t shard = 0; shard < shards_.size(); ++shard) keepers.push_back(&process_.keeper(shard));
+    node_logs_->fill(keepers, host_dies, judge_.clock());
+  }
+
+  void make_memories() {
     Keeper::Options options{.seed = run_.seed, .chunks = 8, .chunks_max = 14, .mutation = run_.mutation};
     options.process = &process_;
     options.evictions = &evictions_;
@@ -110,12 +201,19 @@ class Campaign {
       options.eviction =
           run_.seed % 2 == 0 ? kv::EvictionPolicy::kLeastRecentlyUsed : kv::EvictionPolicy::kLeastOftenUsed;
     }
+    // Filled in another order, other sizes take whole chunks.
+    if (process_.life() > 1) {
+      options.chunks_max = options.chunks += stage_.evicts() ? 8 * (process_.life() - 1) : 8;
+    }
     options.shard_count = static_cast<uint32_t>(shards_.size());
     stage_.hash_seed = Keeper::hash_seed(options);
     for (sim::Host* const shard : shards_) {
       process_.add(keepers_.emplace_back(world_, *shard, options));
       ++options.shard_index;
     }
+  }
+
+  void make_node() {
     servers_.resize(shards_.size());
     for (size_t index = 0; index < shards_.size(); ++index) {
       shards_[index]->on_restart([this, index](sim::Host& host) {
@@ -131,7 +229,8 @@ class Campaign {
   [[nodiscard]] runtime::Task<> start(size_t index, uint64_t after_ns) {
     sim::Host& host = *shards_[index];
     if (after_ns != 0) co_await host.shard().sleep_for(after_ns);
-    ServerProcess& server = host.emplace<ServerProcess>(host, keepers_[index], tally_);
+    ServerProcess& server =
+        host.emplace<ServerProcess>(host, process_.keeper(static_cast<uint32_t>(index)), tally_);
     if (!server.damage().empty()) stage_.complain(server.damage());
     servers_[index] = &server;
     if (after_ns == 0 || is_calm_ || !world_.prng().chance(kKilledRecoveries)) co_return;
@@ -256,9 +355,9 @@ class Campaign {
     for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
       world_.spawn(judge_, counter.count(shard));
       run_until("the words are never counted", [&] { return counter.is_done(); });
-      if (counter.words() == kFewWords) continue;
+      if (counter.words() == words_of(run_)) continue;
       stage_.complain(
-          fmt::format("at the end shard {} gives {} words of {}", shard, counter.words(), kFewWords));
+          fmt::format("at the end shard {} gives {} words of {}", shard, counter.words(), words_of(run_)));
     }
   }
 
@@ -299,7 +398,8 @@ class Campaign {
   sim::Host& judge_ = world_.add_host("judge");
   KvOutcome tally_;
   OneProcess process_;
-  std::deque<Keeper> keepers_;
+  std::optional<NodeLogs> node_logs_;
+  std::deque<Keeper> keepers_;  // Of all lives.
   std::vector<ServerProcess*> servers_;
   TransactionStage stage_;
   std::vector<sim::Host*> clients_;
@@ -345,6 +445,16 @@ void TransactionOutcome::add(const TransactionOutcome& other) {
   late_decisions += other.late_decisions;
   overdue += other.overdue;
   orphaned += other.orphaned;
+  filled += other.filled;
+  host_deaths += other.host_deaths;
+  log.records += other.log.records;
+  log.taken_back += other.log.taken_back;
+  log.lost += other.log.lost;
+  log.cut += other.log.cut;
+  log.refused += other.log.refused;
+  settled_in_fills += other.settled_in_fills;
+  taken_back += other.taken_back;
+  unjudged += other.unjudged;
 }
 
 TransactionOutcome run_transactions(const TransactionRun& run) {

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tests/campaign/mutation.h"
+#include "tests/transactions/memory_log.h"
 
 namespace refract::campaign {
 
@@ -16,7 +18,17 @@ struct TransactionRun {
   int clients = 3;       // Hosts, with two transactors each.
   int operations = 400;  // Of all together.
   Mutation mutation = Mutation::kNone;
+  // Of each shard's log; nothing: as the seed says.
+  std::optional<Durability> durability = {};
+
+  // Few decision words, so that each is used again and again.
+  [[nodiscard]] bool has_few_words() const noexcept {
+    return seed % 6 == 1 || mutation == Mutation::kForgetEarly;
+  }
 };
+
+// Of its shards' logs.
+[[nodiscard]] Durability durability_of(const TransactionRun& run);
 
 // What happened, so that a campaign can say what it has covered.
 struct TransactionOutcome {
@@ -53,6 +65,12 @@ struct TransactionOutcome {
   uint64_t late_decisions = 0;  // Over a session that was not given the word.
   uint64_t overdue = 0;         // Parts that a timer has settled,
   uint64_t orphaned = 0;        // and those whose session closed.
+  uint64_t filled = 0;          // New memories, from logs whose rings were there,
+  uint64_t host_deaths = 0;     // and from what the disks had.
+  MemoryLog::Counts log = {};
+  uint64_t settled_in_fills = 0;  // Parts.
+  uint64_t taken_back = 0;        // Transactions that were acknowledged, and that a host's death took.
+  uint64_t unjudged = 0;          // Of what it took; nothing can be said of these.
   uint64_t trace_hash = 0;
 
   // Adds the other's numbers; what is wrong, the pictures and the hash stay.

@@ -20,8 +20,9 @@ namespace {
 constexpr uint64_t kConnectPause_ns = 20'000;
 constexpr uint64_t kFillAtOnce = 60;
 constexpr uint64_t kFillKeysMax = 12'000;
-constexpr uint64_t kKeys = 6;     // Of values that are put and erased,
-constexpr uint64_t kNumbers = 3;  // and of numbers, to which is added as well.
+constexpr uint64_t kFillKeysOfLogs = 2'000;  // Each restart reads the logs.
+constexpr uint64_t kKeys = 6;                // Of values that are put and erased,
+constexpr uint64_t kNumbers = 3;             // and of numbers, to which is added as well.
 // Of a value: shorter ones could not say which they are.
 constexpr size_t kTellingBytes = 40;
 
@@ -91,7 +92,7 @@ Task<bool> Transactor::await(uint32_t shard, uint64_t deadline_ns) {
 }
 
 std::optional<uint64_t> Transactor::word_at(kv::DecisionPlace place) noexcept {
-  if (place.shard() >= reaches_.size()) return std::nullopt;
+  if (place.shard() >= reaches_.size() || !reaches_[place.shard()].is_current()) return std::nullopt;
   ++stage_.outcome.words_observed;
   return reaches_[place.shard()].word_at(place.at());
 }
@@ -170,12 +171,13 @@ Task<> Transactor::churn_words() {
 
 Task<> Transactor::fill_up() {
   uint64_t keys = 0;
+  const uint64_t keys_max = stage_.logs != nullptr ? kFillKeysOfLogs : kFillKeysMax;
   while (!stage_.is_over() && stage_.operations_left > 0) {
     const bool is_connected = co_await connected();
     if (!is_connected) break;
     if (stage_.evicts()) {
       co_await fill_with_large();
-    } else if (keys < kFillKeysMax) {
+    } else if (keys < keys_max) {
       co_await fill_with_many(keys);
       keys += kFillAtOnce;
     }

@@ -71,7 +71,7 @@ class Transactor final : private txn::ShardAccess, private WordSource {
     return stage_.shard_of(key);
   }
   [[nodiscard]] uint64_t node_of(uint32_t shard) const noexcept override {
-    return reaches_[shard].is_open() ? 1 : 0;
+    return reaches_[shard].is_open() ? reaches_[shard].life() : 0;
   }
   [[nodiscard]] kv::TransactionCalls* at(uint32_t shard) noexcept override {
     return reaches_[shard].is_open() ? &reaches_[shard].calls() : nullptr;

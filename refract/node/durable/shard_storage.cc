@@ -137,9 +137,10 @@ Reported<> ShardStorage::tell_settled(const std::vector<storage::LogParts::Settl
     if (is_told) log_->append_settled(heap.next_stamp(), one.name, one.has_happened);
   }
   if (is_told && log_->drain()) return {};
-  return report(Code::kNoSpace, fmt::format("{}the log cannot be written: {}", parts_.name, log_->trouble()),
-                "what the death of all processes has left has to be written first: give the disk room, or mend "
-                "it, and start again; nothing was lost");
+  return report(
+      Code::kNoSpace, fmt::format("{}the log cannot be written: {}", parts_.name, log_->trouble()),
+      "what the death of all processes has left has to be written first: give the disk room, or mend "
+      "it, and start again; nothing was lost");
 }
 
 // A server that died before its log had begun, for want of room, has appended nothing.
