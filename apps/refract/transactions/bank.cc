@@ -179,8 +179,8 @@ int run_bank(const Invocation& invocation) {
   if (opened.code() == Code::kUnsupported) {
     return complain(
         kFailed, "the node cannot change these accounts at one moment",
-        "several shards of a node that keeps its data on disk are not possible yet: a node of one shard, or "
-        "one with --data-durability none, takes them");
+        "it is of an earlier release, which has no transactions over several shards: start a newer "
+        "refractd, or one with one shard");
   }
   if (!opened) return complain(explain(*client, opened.code(), "cannot open the accounts"));
   bank.run();

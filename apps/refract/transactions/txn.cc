@@ -15,8 +15,8 @@ Report refusal(const Client& client, const TextBatch& text, Code code, std::stri
     return {code,
             fmt::format("the node cannot make these {} changes at one moment; nothing was changed",
                         text.writes.size()),
-            "keys of several shards are not possible yet where the node keeps its data on disk. With "
-            "--kv-copies 1 keys with the same {tag} share a shard; refractd --help has both"};
+            "it is of an earlier release, which has no transactions over several shards: start a newer "
+            "refractd, or one with one shard"};
   }
   if (code == Code::kTooLarge && line == nullptr) {
     return {code, fmt::format("{} is more than one batch may have; nothing was changed", name),
