@@ -49,6 +49,7 @@ storage::LogStand LogStands::of(uint32_t shard) const noexcept {
 
 std::vector<storage::LogStand> LogStands::all() const {
   std::vector<storage::LogStand> stands;
+  stands.reserve(shards_);
   for (uint32_t shard = 0; shard < shards_; ++shard) stands.push_back(of(shard));
   return stands;
 }
