@@ -20,8 +20,8 @@ def includers(tree):
     return found
 
 
-def affected(tree, changed):
-    """The sources that `changed` concerns, or None: all of them."""
+def concerned(tree, changed):
+    """The files that `changed` gives another meaning, or None: all of them."""
     if any(path in CONCERN_ALL for path in changed):
         return None
     # The flags of a folder are those of what lies in it and below.
@@ -33,7 +33,13 @@ def affected(tree, changed):
             if path not in seen:
                 seen.add(path)
                 todo.append(path)
-    return sorted(path for path in seen if path.endswith(".cc") and path in tree.files)
+    return {path for path in seen if path in tree.files}
+
+
+def affected(tree, changed):
+    """The sources among them, or None: all of them."""
+    files = concerned(tree, changed)
+    return None if files is None else sorted(path for path in files if path.endswith(".cc"))
 
 
 def main():

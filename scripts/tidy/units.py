@@ -5,13 +5,12 @@ most of its work for a source is to read what that includes."""
 import json
 import os
 import re
-import subprocess
 import sys
 
 from tidy.tree import ROOT
 
-# The folders of `cmake --preset lint`, with units, and of `cmake --preset thread`, without.
-UNITS, ALONE = "build-lint", "build-thread"
+# The folders of `cmake --preset thread`, with units, and of `cmake --preset lint`, without.
+UNITS, ALONE = "build-thread", "build-lint"
 # A unit takes as long as two or three of its sources.
 ENOUGH = 3
 INCLUDED = re.compile(r'^#include "([^"]+[.]cc)"$', re.MULTILINE)
@@ -22,17 +21,17 @@ OF_UNIT = "-bugprone-suspicious-include"
 OF_COMPILER = "-*,clang-diagnostic-*,bugprone-suspicious-include"
 
 
-def readings(wanted, units, compiled_alone):
+def readings(wanted, units):
     """Rows of a build folder, checks and a path, by which each of `wanted` is read with all checks, in one
-    of `units` (a path of each, with its sources) or alone. What is read in a unit only, and is not among what
-    the build compiles alone, is compiled alone, too: it may take an include from its neighbours."""
+    of `units` (a path of each, with its sources) or alone. What is read in a unit only is compiled alone,
+    too: no build does that, and it may take an include from its neighbours."""
     wanted, left, rows = set(wanted), set(wanted), []
     for unit, sources in units.items():
         if len(wanted.intersection(sources)) >= ENOUGH:
             rows.append((UNITS, OF_UNIT, unit))
             left.difference_update(sources)
     rows += [(ALONE, "", path) for path in sorted(left)]
-    return rows + [(ALONE, OF_COMPILER, path) for path in sorted(wanted - left - compiled_alone)]
+    return rows + [(ALONE, OF_COMPILER, path) for path in sorted(wanted - left)]
 
 
 def units_of(folder):
@@ -47,20 +46,13 @@ def units_of(folder):
     return units
 
 
-def compiled_by(folder, target):
-    """The sources that a target needs compiled."""
-    command = ["ninja", "-C", os.path.join(ROOT, folder), "-t", "commands", target]
-    commands = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    return {os.path.relpath(path, ROOT) for path in re.findall(r" -c (\S+)", commands)}
-
-
 def main():
     """Sources come in by lines; what to read goes out, three words of a reading by lines."""
     wanted = sys.stdin.read().split()
     units = units_of(UNITS)
     if not units:
         sys.exit(f"lint: there is no unit in {UNITS}")
-    rows = readings(wanted, units, compiled_by(ALONE, "thread_tests"))
+    rows = readings(wanted, units)
     print("\n".join(word for row in rows for word in row))
 
 
