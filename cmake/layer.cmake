@@ -78,6 +78,7 @@ function(refract_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_compile_options(${name} PRIVATE ${REFRACT_TEST_OPTIONS})
   refract_begin_with(refract_test_headers ${name})
+  refract_compile_together(${name})
   target_link_libraries(${name} PRIVATE
     refract_flags ${ARG_LINKS} refract_processes GTest::gtest GTest::gmock GTest::gtest_main)
   if("verbs" IN_LIST ARG_LABELS)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sources of one folder compiled together: most of a source's cost is what it includes, which a unit of eight
 # shares. A build from nothing takes about half the processor time. A change of one source compiles its
-# neighbours too, so developers may switch it off (-DREFRACT_UNITY=OFF). The thread preset has it off, so that
-# a source which takes an include from its neighbour is found. Names are therefore distinct inside a folder.
+# neighbours too, so developers may switch it off (-DREFRACT_UNITY=OFF). scripts/lint compiles each alone,
+# so that a source which takes an include from its neighbour is found. Names are therefore distinct inside a
+# folder.
 set(REFRACT_UNITY_BATCH 8 CACHE STRING "Sources in one unit; 0: all of a folder, which finds equal names")
 
 # refract_compile_together(TARGET [APART source ...]): the sources of TARGET, except those APART, which use

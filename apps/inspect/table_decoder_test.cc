@@ -14,7 +14,7 @@
 #include "refract/documents/json.h"
 #include "refract/kv/testing/test_space.h"
 
-namespace refract::inspect {
+namespace refract::inspect::table_decoder_test {
 namespace {
 
 using kv::Slot;
@@ -204,4 +204,4 @@ TEST(Decoders, bytes_of_no_layout_are_shown_as_they_are) {
 }
 
 }  // namespace
-}  // namespace refract::inspect
+}  // namespace refract::inspect::table_decoder_test

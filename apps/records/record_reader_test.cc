@@ -14,7 +14,7 @@
 
 #include "refract/base/testing/turns.h"
 
-namespace refract::records {
+namespace refract::records::record_reader_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -240,4 +240,4 @@ TEST(Formats, names_and_formats_belong_together) {
 }
 
 }  // namespace
-}  // namespace refract::records
+}  // namespace refract::records::record_reader_test

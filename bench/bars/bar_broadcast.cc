@@ -11,7 +11,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_broadcast {
 namespace {
 
 // --- Simulated ---
@@ -128,4 +128,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_broadcast

@@ -7,7 +7,7 @@
 
 #include "refract/client/client.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_chain_latency {
 namespace {
 
 // Few enough that a client remembers the slots of all.
@@ -37,4 +37,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_chain_latency

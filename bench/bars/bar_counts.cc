@@ -9,7 +9,7 @@
 
 #include "refract/fabric/conformance/allocation_count.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_counts {
 namespace {
 
 // Counts are the same on every machine and in every run, so a few operations say as much as many.
@@ -93,4 +93,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_counts

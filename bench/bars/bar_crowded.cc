@@ -21,7 +21,7 @@
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_crowded {
 namespace {
 
 constexpr uint64_t kKeys = 40'000;
@@ -240,4 +240,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_crowded

@@ -8,7 +8,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_durable_puts {
 namespace {
 
 constexpr size_t kConnections = 50;
@@ -129,4 +129,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_durable_puts

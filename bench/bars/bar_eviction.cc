@@ -13,7 +13,7 @@
 
 #include "refract/kv/testing/test_cache_trace.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_eviction {
 namespace {
 
 using kv::EvictionPolicy;
@@ -83,4 +83,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_eviction

@@ -6,7 +6,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_fabric {
 namespace {
 
 struct Contest {
@@ -102,4 +102,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_fabric

@@ -13,7 +13,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_floods {
 namespace {
 
 constexpr int kFlooders = 4;
@@ -112,4 +112,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_floods

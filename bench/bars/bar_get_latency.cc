@@ -9,7 +9,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_get_latency {
 namespace {
 
 // A get waits for two dependent misses, the bucket's and the buffer's; the rest of it should hide behind
@@ -57,4 +57,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_get_latency

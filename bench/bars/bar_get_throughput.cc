@@ -13,7 +13,7 @@
 #include "refract/base/units.h"
 #include "refract/client/reader.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_get_throughput {
 namespace {
 
 constexpr double kSkew = 0.99;
@@ -248,4 +248,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_get_throughput

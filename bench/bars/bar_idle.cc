@@ -8,7 +8,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_idle {
 namespace {
 
 constexpr uint64_t kEntries = 1'000;
@@ -60,4 +60,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_idle

@@ -9,7 +9,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_large_values {
 namespace {
 
 constexpr uint64_t kValues = 16;
@@ -156,4 +156,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_large_values

@@ -7,7 +7,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_memory {
 namespace {
 
 Reported<double> bytes_per_entry_of_ours(const BarRun& run, uint64_t entries) {
@@ -62,4 +62,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_memory

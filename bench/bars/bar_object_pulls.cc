@@ -22,7 +22,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_object_pulls {
 namespace {
 
 // Two nodes of a list: the objects are a's, the copies b's.
@@ -403,4 +403,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_object_pulls

@@ -16,7 +16,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_objects {
 namespace {
 
 constexpr uint64_t kSmallBytes = 64;
@@ -323,4 +323,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_objects

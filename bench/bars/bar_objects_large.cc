@@ -10,7 +10,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_objects_large {
 namespace {
 
 // What is copied a turn, however it is cut.
@@ -179,4 +179,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_objects_large

@@ -15,7 +15,7 @@
 
 #include "refract/prism/snic/cost/hot_chains.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_prism_cost {
 namespace {
 
 using prism::snic::HotChains;
@@ -93,4 +93,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_prism_cost

@@ -5,7 +5,7 @@
 #include "bench/bars/loaded_node.h"
 #include "bench/load/entry.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_put_latency {
 namespace {
 
 Reported<double> put_median_ns(const BarRun& run, Client& client, uint64_t entries, Samples& samples,
@@ -54,4 +54,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_put_latency

@@ -8,7 +8,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_put_throughput {
 namespace {
 
 constexpr size_t kInFlight = 16;
@@ -124,4 +124,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_put_throughput

@@ -9,7 +9,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_restart {
 namespace {
 
 constexpr uint64_t kPatience_ns = 20 * kSecond_ns;
@@ -63,4 +63,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_restart

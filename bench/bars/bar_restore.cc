@@ -13,7 +13,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_restore {
 namespace {
 
 constexpr int kTurnsMax = 5;
@@ -94,4 +94,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_restore

@@ -4,7 +4,7 @@
 #include "bench/bars/bars.h"
 #include "bench/sides/rivals.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_shards {
 namespace {
 
 constexpr size_t kClients = 2;
@@ -63,4 +63,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_shards

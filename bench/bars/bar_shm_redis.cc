@@ -11,7 +11,7 @@
 #include "bench/load/redis_driver.h"
 #include "bench/sides/rivals.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_shm_redis {
 namespace {
 
 Reported<double> redis_rate(const BarRun& run, StoreDriver& driver, uint64_t seed) {
@@ -74,4 +74,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_shm_redis

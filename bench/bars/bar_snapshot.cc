@@ -14,7 +14,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_snapshot {
 namespace {
 
 // A server polls for a while behind each request before it sleeps. At this rate it sleeps most of the time:
@@ -155,4 +155,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_snapshot

@@ -5,7 +5,7 @@
 #include "bench/bars/bars.h"
 #include "bench/bars/loaded_node.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_stopped_server {
 namespace {
 
 // A round alternates so often, in short slices that begin with either state in turn: what others do on the
@@ -52,4 +52,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_stopped_server

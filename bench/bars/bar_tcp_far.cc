@@ -7,7 +7,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_tcp_far {
 namespace {
 
 constexpr uint64_t kValues = 32;
@@ -67,4 +67,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_tcp_far

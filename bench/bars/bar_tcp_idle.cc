@@ -7,7 +7,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_tcp_idle {
 namespace {
 
 constexpr uint64_t kPause_ns = 20 * kMillisecond_ns;
@@ -73,4 +73,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_tcp_idle

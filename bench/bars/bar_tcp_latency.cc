@@ -6,7 +6,7 @@
 #include "bench/bars/bars.h"
 #include "bench/sides/rivals.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_tcp_latency {
 namespace {
 
 // Few enough that a client remembers the slots of all.
@@ -60,4 +60,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_tcp_latency

@@ -12,7 +12,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_tcp_throughput {
 namespace {
 
 enum class Rival : uint8_t { kRedis, kMemcached };
@@ -141,4 +141,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_tcp_throughput

@@ -15,7 +15,7 @@
 #include "refract/kv/owner/table/table.h"
 #include "refract/memory/heap.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_unsettled {
 namespace {
 
 constexpr uint64_t kEntryBytesMax = 200;  // With its share of the table.
@@ -109,4 +109,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_unsettled

@@ -9,7 +9,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_views {
 namespace {
 
 constexpr uint64_t kHotKeys = 1000;
@@ -56,4 +56,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_views

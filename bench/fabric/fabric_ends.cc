@@ -6,7 +6,7 @@
 namespace refract::bench {
 namespace {
 
-constexpr std::array kRows = {
+constexpr std::array kFabricRows = {
     FabricRow{"shm", "",
               [](const std::string& address) { return ServingEnd::over_shm(address, FabricLayout::kBytes); },
               node::shm_client},
@@ -22,12 +22,12 @@ constexpr std::array kRows = {
 }  // namespace
 
 std::span<const FabricRow> fabric_rows() noexcept {
-  return kRows;
+  return kFabricRows;
 }
 
 Reported<const FabricRow*> fabric_row(std::string_view name) {
   std::string names;
-  for (const FabricRow& row : kRows) {
+  for (const FabricRow& row : kFabricRows) {
     if (row.name == name) return &row;
     names += (names.empty() ? "" : ", ") + std::string(row.name);
   }

@@ -11,23 +11,23 @@ std::string_view unit_of(const FabricCase& of) {
   return of.depth > 0 ? "B/s" : "ns";
 }
 
-constexpr std::string_view kColumns = "{:<5} {:<28} {:<34} {:<10} {:<12} {:<34} {}\n";
+constexpr std::string_view kFabricColumns = "{:<5} {:<28} {:<34} {:<10} {:<12} {:<34} {}\n";
 
 std::string lines_of(const FabricPoint& point) {
   const std::string name = text(point.of);
   const std::string_view unit = unit_of(point.of);
   const std::string ours = spread_text(point.turns, unit);
   const std::string p99 = point.p99s.empty() ? "" : value_text(spread_of(point.p99s).median, unit);
-  if (point.peers.empty()) return fmt::format(kColumns, point.provider, name, ours, p99, "", "", "");
+  if (point.peers.empty()) return fmt::format(kFabricColumns, point.provider, name, ours, p99, "", "", "");
   std::string lines;
   for (const PeerFigures& peer : point.peers) {
     const Spread ratio = spread_of(peer.ratios);
     // The peer's mean belongs beside our mean, which the column before does not show.
     const bool is_mean = peer.peer->statistic == Statistic::kMean;
-    lines += fmt::format(kColumns, point.provider, name, is_mean ? spread_text(point.means, unit) : ours, p99,
-                         fmt::format("{}{}", peer.peer->name, is_mean ? ", mean" : ""),
-                         spread_text(peer.turns, unit),
-                         fmt::format("{:.2f} ({:.2f}..{:.2f})", ratio.median, ratio.min, ratio.max));
+    lines += fmt::format(
+        kFabricColumns, point.provider, name, is_mean ? spread_text(point.means, unit) : ours, p99,
+        fmt::format("{}{}", peer.peer->name, is_mean ? ", mean" : ""), spread_text(peer.turns, unit),
+        fmt::format("{:.2f} ({:.2f}..{:.2f})", ratio.median, ratio.min, ratio.max));
   }
   return lines;
 }
@@ -76,7 +76,8 @@ std::string heading_of(const FabricOptions& options) {
              "{} turns of {:.3g} s a size. put and send: half of a ping-pong; all else until the "
              "completion.\n\n",
              options.turns, options.seconds) +
-         fmt::format(kColumns, "", "", "ours: median (turns)", "p99", "beside", "theirs", "ours / theirs");
+         fmt::format(kFabricColumns, "", "", "ours: median (turns)", "p99", "beside", "theirs",
+                     "ours / theirs");
 }
 
 std::string lines_of(std::span<const FabricPoint> points) {

@@ -17,7 +17,7 @@ namespace refract::bench {
 namespace {
 
 constexpr uint64_t kBirthPatience_ns = 10 * kSecond_ns;
-constexpr uint64_t kNap_ns = 5 * kMillisecond_ns;
+constexpr uint64_t kNapOfRun_ns = 5 * kMillisecond_ns;
 // Of a peer, for a size in a turn.
 constexpr double kPeerSeconds = 0.05;
 constexpr uint64_t kPeerIterationsMin = 20;
@@ -41,7 +41,7 @@ class ServerProcess {
     // Its first line, whole, says where it is.
     const uint64_t end_ns = now_ns() + kBirthPatience_ns;
     const std::string head = fmt::format("serving {} at ", row.name);
-    for (std::string line; process->is_running() && now_ns() < end_ns; sleep_ns(kNap_ns)) {
+    for (std::string line; process->is_running() && now_ns() < end_ns; sleep_ns(kNapOfRun_ns)) {
       std::ifstream file(log);
       if (std::getline(file, line) && !file.eof() && line.starts_with(head)) {
         return ServerProcess(std::move(*folder), std::move(*process), line.substr(head.size()));

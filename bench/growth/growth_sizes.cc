@@ -22,13 +22,13 @@ namespace {
 
 constexpr uint64_t kBytesLeast = 16;
 constexpr uint64_t kStep = 4;
-constexpr uint64_t kKeysMost = 4'096;
-constexpr uint64_t kKeysLeast = 4;
+constexpr uint64_t kSizedKeysMost = 4'096;
+constexpr uint64_t kSizedKeysLeast = 4;
 constexpr uint64_t kAllBytes = 64 * kMiB;  // Of all values together, where that makes more than the fewest.
-constexpr size_t kSamplesMax = 1'000'000;
+constexpr size_t kSizeSamplesMax = 1'000'000;
 
 uint64_t keys_for(uint64_t bytes) {
-  return std::clamp(kAllBytes / bytes, kKeysLeast, kKeysMost);
+  return std::clamp(kAllBytes / bytes, kSizedKeysLeast, kSizedKeysMost);
 }
 
 class SizesPoint {
@@ -38,7 +38,7 @@ class SizesPoint {
         bytes_(bytes),
         keys_(keys_for(bytes)),
         contents_(sizeof(Key), bytes),
-        samples_(kSamplesMax),
+        samples_(kSizeSamplesMax),
         key_(sizeof(Key)),
         value_(bytes) {}
 
@@ -185,7 +185,7 @@ Reported<GrowthCurve> measure_growth_by_sizes(const GrowthRun& run) {
       "in a row in this process, 4 KiB pages, in the same order. A view of more than 64 B is not copied, and "
       "its bytes are "
       "not read here.",
-      kKeysLeast, kKeysMost, kAllBytes / kMiB);
+      kSizedKeysLeast, kSizedKeysMost, kAllBytes / kMiB);
   for (const uint64_t bytes : run.chosen(times(kBytesLeast, run.options.bytes_max, kStep))) {
     GrowthPoint point = {.x = static_cast<double>(bytes)};
     SizesPoint measured(run, bytes);

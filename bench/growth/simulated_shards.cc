@@ -33,8 +33,8 @@ constexpr uint32_t kClientHosts = 16;  // A session of each to each shard, of up
 constexpr uint64_t kChunks = 32;       // Of each shard.
 constexpr uint64_t kHashSeed = 1;
 constexpr uint32_t kFillers = 16;
-constexpr double kWarmUpShare = 0.25;               // Of a run, before it counts.
-constexpr uint64_t kPatience_ns = 60 * kSecond_ns;  // No queue of a closed loop is so long.
+constexpr double kWarmUpShare = 0.25;                   // Of a run, before it counts.
+constexpr uint64_t kTurnPatience_ns = 60 * kSecond_ns;  // No queue of a closed loop is so long.
 
 sim::WorldOptions world_of(const SimulatedOptions& options) {
   sim::WorldOptions world = {.seed = options.seed};
@@ -161,7 +161,7 @@ struct SimulatedShards::ClientHost {
     const Key key = Key::of(index);
     Value value = {};
     ValueRoom sink(value.writable_bytes());
-    const uint64_t deadline_ns = host.shard().refresh_now() + kPatience_ns;
+    const uint64_t deadline_ns = host.shard().refresh_now() + kTurnPatience_ns;
     const Result<kv::Got> got = co_await owner_of(index).get(key.bytes(), sink, deadline_ns);
     if (got && !value.is_of(index)) co_return Code::kCorrupt;
     co_return got.code();
@@ -169,7 +169,7 @@ struct SimulatedShards::ClientHost {
   [[nodiscard]] Task<Code> put(uint64_t index) {
     const Key key = Key::of(index);
     const Value value = Value::of(index);
-    const uint64_t deadline_ns = host.shard().refresh_now() + kPatience_ns;
+    const uint64_t deadline_ns = host.shard().refresh_now() + kTurnPatience_ns;
     const Result<uint64_t> put =
         co_await owner_of(index).put(key.bytes(), std::as_bytes(std::span(value.words)), {}, deadline_ns);
     co_return put.code();

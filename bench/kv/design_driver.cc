@@ -18,7 +18,7 @@ using runtime::Task;
 
 namespace {
 
-constexpr uint64_t kPatience_ns = 5 * kSecond_ns;
+constexpr uint64_t kAnswerPatience_ns = 5 * kSecond_ns;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Reported<std::unique_ptr<DesignDriver>> DesignDriver::connect(const Target& targ
   if (!channel) return report(channel.error());
   driver->session_ = std::make_unique<rpc::Session>(**channel, shard);
   driver->client_ = target.design->make_client({.session = *driver->session_, .shard = shard});
-  const uint64_t deadline_ns = shard.refresh_now() + kPatience_ns;
+  const uint64_t deadline_ns = shard.refresh_now() + kAnswerPatience_ns;
   const Result<> attached =
       runtime::block_on(shard, attach_when_open(*driver->client_, *driver->session_, shard, deadline_ns));
   if (attached) return driver;
@@ -48,7 +48,7 @@ Reported<std::unique_ptr<DesignDriver>> DesignDriver::connect(const Target& targ
 DesignDriver::~DesignDriver() {
   if (client_ != nullptr && session_->state() == rpc::Session::State::kOpen) {
     // What is not told, the server finds out later; a client that leaves has no caller to report to.
-    const uint64_t deadline_ns = shard().refresh_now() + kPatience_ns;
+    const uint64_t deadline_ns = shard().refresh_now() + kAnswerPatience_ns;
     static_cast<void>(runtime::block_on(shard(), client_->settle(deadline_ns)));
   }
   idle(0);

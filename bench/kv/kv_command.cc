@@ -39,10 +39,10 @@ const std::map<std::string, Sweep> kSweeps = {{"rate", Sweep::kRate},
                                               {"clients", Sweep::kClients},
                                               {"shards", Sweep::kShards},
                                               {"size", Sweep::kSize}};
-const std::map<std::string, KvPeer> kPeers = {{"redis", KvPeer::kRedis},
-                                              {"memcached", KvPeer::kMemcached},
-                                              {"cuckoo", KvPeer::kCuckoo},
-                                              {"table", KvPeer::kTable}};
+const std::map<std::string, KvPeer> kPeerNames = {{"redis", KvPeer::kRedis},
+                                                  {"memcached", KvPeer::kMemcached},
+                                                  {"cuckoo", KvPeer::kCuckoo},
+                                                  {"table", KvPeer::kTable}};
 
 // Each once, ours first.
 std::vector<std::string> designs_of(const std::vector<std::string>& named) {
@@ -202,7 +202,7 @@ void KvCommand::describe(arguments::Command& app) {
            .help = "repeat, and show the median and the range",
            .limit = Between<int>{1, 1000}});
   app.add({.names = "--beside",
-           .to = arguments::some_of(kPeers, load.beside),
+           .to = arguments::some_of(kPeerNames, load.beside),
            .help =
                "the same load in turns on redis or memcached (servers of our own over TCP), cuckoo or table "
                "(libcuckoo's and our bars' table, in the client's process), or several with commas; "

@@ -17,7 +17,7 @@
 namespace refract::bench {
 namespace {
 
-constexpr size_t kFillers = 64;
+constexpr size_t kSideFillers = 64;
 constexpr uint64_t kAdaptiveSpin_ns = 50 * kMicrosecond_ns;  // As a node's knob server.spin has it.
 constexpr uint64_t kPollingSpin_ns = 10 * kMillisecond_ns;   // As much as that knob takes.
 
@@ -45,7 +45,7 @@ uint64_t server_spin_ns(Waiting waiting) noexcept {
 // Made for exactly these keys, as each design sizes its index, and for what is under way.
 kv::designs::Capacity capacity_for(const KvLoad& load) {
   const WorkloadOptions& workload = load.workload;
-  const uint64_t in_flight = load.clients * load.driver.depth + kFillers;
+  const uint64_t in_flight = load.clients * load.driver.depth + kSideFillers;
   return {.keys_max = workload.keys,
           .key_bytes_max = static_cast<uint32_t>(workload.key_bytes),
           .value_bytes_min = static_cast<uint32_t>(workload.value_bytes),
@@ -161,7 +161,7 @@ Reported<> KvStores::start_design(const std::string& name) {
   filling.in_order = true;
   Workload workload(filling, Timer::calibrate());
   const Reported<std::unique_ptr<DesignDriver>> filler =
-      DesignDriver::connect(target, {.depth = kFillers, .batch = 1}, contents_);
+      DesignDriver::connect(target, {.depth = kSideFillers, .batch = 1}, contents_);
   if (!filler) return report(filler.error());
   if (const Reported<WorkloadResult> filled = run_workload(**filler, workload); !filled) {
     return report(filled.error().code, fmt::format("{}: filling: {}", name, filled.error().what));

@@ -16,7 +16,7 @@ namespace {
 // The phases of a kScan, which begins with finding keys (0); those of a kReplace are GET, SET.
 constexpr uint32_t kFindingAnew = 1;  // From the table's beginning, after its end.
 constexpr uint32_t kGettingValues = 2;
-constexpr uint64_t kKeysPerWalk = 1'000;
+constexpr uint64_t kRedisKeysPerWalk = 1'000;
 // COUNT is how many buckets are looked at, not how many keys there are in them.
 constexpr uint64_t kBucketsMin = 10;
 
@@ -63,7 +63,7 @@ void RedisDriver::ask(Slot& slot) {
     case Act::kScan:
       slot.keys.clear();
       return ask_for_keys(is_walking_ ? 0 : cursors_[slot.operation.index % cursors_.size()],
-                          is_walking_ ? kKeysPerWalk : slot.operation.number);
+                          is_walking_ ? kRedisKeysPerWalk : slot.operation.number);
     case Act::kPut:
     case Act::kInsert:
       return ask_to_set(slot);
@@ -164,7 +164,7 @@ PipelinedDriver::Answer RedisDriver::walk_on(Slot& slot) {
   cursors_.push_back(next_cursor_);
   slot.keys.clear();
   if (next_cursor_ == 0) return {.step = Step::kDone};
-  ask_for_keys(next_cursor_, kKeysPerWalk);
+  ask_for_keys(next_cursor_, kRedisKeysPerWalk);
   return {.step = Step::kAsked};
 }
 

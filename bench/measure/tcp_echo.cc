@@ -15,16 +15,16 @@
 namespace refract::bench {
 namespace {
 
-struct Message {
+struct EchoMessage {
   uint64_t words[8] = {};  // The first is the mode that the other end is in from now on.
 };
 
-bool send_message(int socket, const Message& message) {
+bool send_message(int socket, const EchoMessage& message) {
   return ::send(socket, &message, sizeof(message), MSG_NOSIGNAL) == sizeof(message);
 }
 
 // So small a message arrives whole, or the bench is wrong about its machine and the row says so.
-bool receive_message(int socket, TcpEcho::Mode mode, Message& message) {
+bool receive_message(int socket, TcpEcho::Mode mode, EchoMessage& message) {
   if (mode == TcpEcho::Mode::kBlocking)
     return ::recv(socket, &message, sizeof(message), 0) == sizeof(message);
   while (true) {
@@ -39,7 +39,7 @@ bool receive_message(int socket, TcpEcho::Mode mode, Message& message) {
   const Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   send_at_once(socket);
   auto mode = TcpEcho::Mode::kBlocking;
-  Message message;
+  EchoMessage message;
   while (receive_message(socket.get(), mode, message) && send_message(socket.get(), message)) {
     mode = TcpEcho::Mode{message.words[0]};
   }
@@ -75,7 +75,7 @@ TcpEcho::~TcpEcho() {
 }
 
 uint64_t TcpEcho::round_trip(Mode mode, Mode next) {
-  Message message;
+  EchoMessage message;
   message.words[0] = std::to_underlying(next);
   const uint64_t before = ticks_before();
   const bool done = send_message(socket_.get(), message) && receive_message(socket_.get(), mode, message);

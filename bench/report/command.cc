@@ -10,7 +10,7 @@
 namespace refract::bench {
 namespace {
 
-std::vector<BenchCommand*>& registered() {
+std::vector<BenchCommand*>& registered_commands() {
   static std::vector<BenchCommand*> all;
   return all;
 }
@@ -18,11 +18,11 @@ std::vector<BenchCommand*>& registered() {
 }  // namespace
 
 BenchCommand::BenchCommand(std::string_view name, std::string_view help) : name_(name), help_(help) {
-  registered().push_back(this);
+  registered_commands().push_back(this);
 }
 
 std::vector<BenchCommand*> bench_commands() {
-  std::vector<BenchCommand*> all = registered();
+  std::vector<BenchCommand*> all = registered_commands();
   std::ranges::sort(all, {}, &BenchCommand::name);
   return all;
 }

@@ -16,7 +16,7 @@
 #include "bench/sides/memcached.h"
 #include "bench/sides/redis.h"
 
-namespace refract::bench {
+namespace refract::bench::peers_test {
 namespace {
 
 std::string answer(MemcachedOp op, uint16_t status, const std::string& extras, const std::string& value,
@@ -269,4 +269,4 @@ TEST(ByteTable, keeps_entries_of_any_sizes_under_their_keys) {
 }
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::peers_test

@@ -20,7 +20,7 @@
 namespace refract::bench {
 namespace {
 
-constexpr uint64_t kBatch = 1'000;
+constexpr uint64_t kRedisBatch = 1'000;
 constexpr std::string_view kOk = "+OK\r\n";
 
 void append_set(std::string& batch, const Key& key, const Value& value) {
@@ -130,8 +130,8 @@ Reported<> Redis::expect_oks(uint64_t count) {
 
 Reported<> Redis::load(uint64_t entries) {
   std::string batch;
-  for (uint64_t start = 0; start < entries; start += kBatch) {
-    const uint64_t end = std::min(entries, start + kBatch);
+  for (uint64_t start = 0; start < entries; start += kRedisBatch) {
+    const uint64_t end = std::min(entries, start + kRedisBatch);
     batch.clear();
     for (uint64_t i = start; i < end; ++i) append_set(batch, Key::of(i), Value::of(i));
     if (const Reported<> sent = send(batch); !sent) return report(sent.error());

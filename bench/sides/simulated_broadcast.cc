@@ -26,7 +26,7 @@ using object::Elsewhere;
 using object::ObjectParts;
 
 constexpr uint64_t kBirth = 7;
-constexpr uint64_t kSlackBytes = 8 * kMiB;
+constexpr uint64_t kBroadcastSlackBytes = 8 * kMiB;
 
 // Pages are there when they are touched: a node that gets one object of the two needs memory for one.
 class LazyMemory {
@@ -106,8 +106,8 @@ class SimulatedBroadcast {
 };
 
 Reported<> SimulatedBroadcast::add(const std::string& name) {
-  const uint64_t limit = 2 * testbed_.bytes + kSlackBytes;
-  const uint64_t chunks = (limit + kSlackBytes) / kChunkBytes;
+  const uint64_t limit = 2 * testbed_.bytes + kBroadcastSlackBytes;
+  const uint64_t chunks = (limit + kBroadcastSlackBytes) / kChunkBytes;
   Reported<std::unique_ptr<LazyMemory>> memory = LazyMemory::create(chunks * kChunkBytes);
   if (!memory) return report(memory.error());
   Reported<cluster::Members> members = cluster::Members::create(list_, name);

@@ -24,7 +24,7 @@ constexpr uint16_t kRegion = 1;
 constexpr uint64_t kPointersAt = 64;
 constexpr uint64_t kObjectsAt = kPointersAt + ChaseServer::kObjects * sizeof(uint64_t);
 constexpr const char* kStore = "chase";
-constexpr uint64_t kPatience_ns = 60 * kSecond_ns;
+constexpr uint64_t kChasePatience_ns = 60 * kSecond_ns;
 
 uint64_t object_at(uint64_t index, uint64_t object_bytes) noexcept {
   return kObjectsAt + index * round_up(object_bytes, 8);
@@ -44,7 +44,7 @@ bool is_object(const Landing& landing, uint64_t index) noexcept {
 
 Task<Code> by_reads(const Chase& chase, rpc::Session& session, runtime::Shard& shard, uint64_t index,
                     Landing& landing) {
-  const uint64_t deadline_ns = shard.refresh_now() + kPatience_ns;
+  const uint64_t deadline_ns = shard.refresh_now() + kChasePatience_ns;
   const runtime::OpResult pointer = co_await fabric::read(
       session.endpoint(), shard,
       {.address = RemotePointer::at(kRegion, kPointersAt + index * sizeof(uint64_t)), .key = chase.place.key},
@@ -65,7 +65,7 @@ Task<Code> by_chain(const prism::Attachment& store, prism::Client& client, runti
       .read(store.at(kPointersAt + index * sizeof(uint64_t)), store.key,
             static_cast<uint32_t>(landing.object.size()))
       .indirect();
-  const Result<prism::Reply> reply = co_await client.run(chain, shard.refresh_now() + kPatience_ns);
+  const Result<prism::Reply> reply = co_await client.run(chain, shard.refresh_now() + kChasePatience_ns);
   if (!reply) co_return reply.error().code;
   const std::span<const std::byte> bytes = reply->bytes(0);
   if (reply->code(0) != Code::kOk || bytes.size() != landing.object.size()) co_return reply->code(0);
@@ -109,7 +109,7 @@ Task<> follow(Chase& chase, rpc::Session& session, runtime::Shard& shard) {
   while (session.state() == rpc::Session::State::kOpening) co_await shard.sleep_for(1'000);
   prism::Client client(session);
   const Result<prism::Attachment> store =
-      co_await client.attach(kStore, {prism::ChainRights::kRead}, shard.refresh_now() + kPatience_ns);
+      co_await client.attach(kStore, {prism::ChainRights::kRead}, shard.refresh_now() + kChasePatience_ns);
   if (!store) chase.failed = store.error().code;
   Landing landing;
   landing.object.resize(chase.place.object_bytes);

@@ -303,7 +303,7 @@ void take_suite(Fields& fields, Suite& suite) {
 }  // namespace
 
 Reported<Suite> parse_suite(std::string_view text, const std::string& path) {
-  const Reported<Value> parsed = documents::parse_toml(text, path);
+  const Reported<documents::Value> parsed = documents::parse_toml(text, path);
   if (!parsed) return report(parsed.error());
   Suite suite;
   Fields fields(*parsed, path);

@@ -17,8 +17,8 @@
 namespace refract::bench {
 namespace {
 
-constexpr double kWarmUpShare = 0.25;  // Of a run, before it counts.
-constexpr size_t kFillers = 16;
+constexpr double kKvWarmUpShare = 0.25;  // Of a run, before it counts.
+constexpr size_t kKvFillers = 16;
 
 double mean_us(const std::vector<uint64_t>& latencies_ns) {
   const uint64_t sum = std::accumulate(latencies_ns.begin(), latencies_ns.end(), uint64_t{0});
@@ -26,9 +26,9 @@ double mean_us(const std::vector<uint64_t>& latencies_ns) {
 }
 
 // A system's server, filled, and its callers.
-class Side {
+class SuiteSide {
  public:
-  Side(const Suite& suite, const System& system)
+  SuiteSide(const Suite& suite, const System& system)
       : suite_(suite), system_(system), testbed_(suite, system, 0) {}
 
   [[nodiscard]] Reported<> start();
@@ -56,7 +56,7 @@ class Side {
   std::vector<Caller*> callers_;
 };
 
-Reported<> Side::await(Run& run, std::string_view what) {
+Reported<> SuiteSide::await(Run& run, std::string_view what) {
   if (!testbed_.world().run_until([&run] { return run.at_work == 0; })) {
     return report(Code::kSystem, fmt::format("{}: {} never ended", system_.name, what));
   }
@@ -66,7 +66,7 @@ Reported<> Side::await(Run& run, std::string_view what) {
   return {};
 }
 
-Reported<> Side::start() {
+Reported<> SuiteSide::start() {
   sim::Host& host = testbed_.server();
   const Reported<StoreSpec> spec = spec_of(suite_, system_);
   if (!spec) return report(spec.error());
@@ -88,7 +88,7 @@ Reported<> Side::start() {
     testbed_.world().spawn(client, caller.attach(run));
   }
   if (const Reported<> attached = await(run, "attaching"); !attached) return attached;
-  const size_t fillers = std::min(callers_.size(), kFillers);
+  const size_t fillers = std::min(callers_.size(), kKvFillers);
   run.at_work = fillers;
   for (size_t i = 0; i < fillers; ++i) {
     testbed_.world().spawn(*testbed_.clients()[i % testbed_.clients().size()],
@@ -97,7 +97,7 @@ Reported<> Side::start() {
   return await(run, "filling");
 }
 
-Reported<> Side::go(Run& run, size_t callers) {
+Reported<> SuiteSide::go(Run& run, size_t callers) {
   run.check_ns = static_cast<uint64_t>(system_.get_check_us * 1e3);
   run.at_work = callers;
   for (size_t i = 0; i < callers; ++i) {
@@ -106,7 +106,8 @@ Reported<> Side::go(Run& run, size_t callers) {
   return await(run, "a run");
 }
 
-Reported<> Side::measure_low_load(double get_share, std::string_view what, std::vector<Measured>& measured) {
+Reported<> SuiteSide::measure_low_load(double get_share, std::string_view what,
+                                       std::vector<Measured>& measured) {
   const sim::Machine::Facts before = testbed_.server().machine()->facts();
   Run run = make_run(suite_, get_share);
   run.operations_max = suite_.load.operations;
@@ -124,7 +125,7 @@ Reported<> Side::measure_low_load(double get_share, std::string_view what, std::
 }
 
 // The narrow part of a machine at its best rate is what the other numbers show to be full.
-Reported<> Side::measure_peak(double get_share, std::string_view what, std::vector<Measured>& measured) {
+Reported<> SuiteSide::measure_peak(double get_share, std::string_view what, std::vector<Measured>& measured) {
   struct Point {
     double rate = 0;  // Millions a second.
     double latency_us = 0;
@@ -138,7 +139,7 @@ Reported<> Side::measure_peak(double get_share, std::string_view what, std::vect
     const uint64_t began_ns = testbed_.world().now_ns();
     Run run = make_run(suite_, get_share);
     const auto run_ns = static_cast<uint64_t>(suite_.load.run_us * 1e3);
-    run.begin_ns = began_ns + static_cast<uint64_t>(static_cast<double>(run_ns) * kWarmUpShare);
+    run.begin_ns = began_ns + static_cast<uint64_t>(static_cast<double>(run_ns) * kKvWarmUpShare);
     run.end_ns = run.begin_ns + run_ns;
     if (const Reported<> gone = go(run, callers); !gone) return gone;
     const sim::Machine::Facts& after = testbed_.server().machine()->facts();
@@ -165,7 +166,7 @@ Reported<> Side::measure_peak(double get_share, std::string_view what, std::vect
   return {};
 }
 
-Reported<> Side::measure(std::vector<Measured>& measured) {
+Reported<> SuiteSide::measure(std::vector<Measured>& measured) {
   if (const Reported<> done = measure_low_load(1, "get", measured); !done) return done;
   if (const Reported<> done = measure_low_load(0, "put", measured); !done) return done;
   if (const Reported<> done = measure_peak(1, "ycsb-c", measured); !done) return done;
@@ -177,7 +178,7 @@ Reported<> Side::measure(std::vector<Measured>& measured) {
 Reported<std::vector<Measured>> simulate_kv(const Suite& suite) {
   std::vector<Measured> measured;
   for (const System& system : suite.systems) {
-    Side side(suite, system);
+    SuiteSide side(suite, system);
     if (const Reported<> started = side.start(); !started) return report(started.error());
     if (const Reported<> done = side.measure(measured); !done) return report(done.error());
   }

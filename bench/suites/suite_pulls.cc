@@ -34,7 +34,7 @@ constexpr uint64_t kSocketPieceBytes = 4 * kKiB;
 constexpr uint64_t kOwnMessageBytes = 8 * kKiB;  // What our provider for devices puts into a message.
 constexpr uint64_t kPageBytes = 4 * kKiB;
 constexpr uint64_t kHeadBytesMax = 256;  // Of a message, beside an object's bytes.
-constexpr uint16_t kRegion = 0x9000;
+constexpr uint16_t kPullRegion = 0x9000;
 // Where the switch from messages to READs is looked for: so many sizes in each octave.
 constexpr uint64_t kSwitchGrainBytes = 64;
 constexpr uint64_t kSwitchLastBytes = kMiB;
@@ -65,7 +65,7 @@ constexpr std::array<CostName, 10> kCosts = {{{"socket-piece", &PullCosts::socke
                                               {"release-page", &PullCosts::release_page_us},
                                               {"buffer-KiB", &PullCosts::buffer_KiB}}};
 
-uint64_t ns_of(double us) noexcept {
+uint64_t ns_of_us(double us) noexcept {
   return static_cast<uint64_t>(std::llround(us * 1e3));
 }
 
@@ -96,39 +96,39 @@ class PullWork {
   // At the puller: in front of the transfer, the look-up at the directory's server and the object's creation
   // in its own store; behind it, the seal, and what it has registered goes.
   [[nodiscard]] uint64_t before_ns() const noexcept {
-    return ns_of(costs_.socket_trip_us + costs_.local_trip_us) + network_ns_;
+    return ns_of_us(costs_.socket_trip_us + costs_.local_trip_us) + network_ns_;
   }
-  [[nodiscard]] uint64_t behind_ns() const noexcept { return ns_of(costs_.local_trip_us) + release_ns(); }
+  [[nodiscard]] uint64_t behind_ns() const noexcept { return ns_of_us(costs_.local_trip_us) + release_ns(); }
 
  private:
   // Of the `bytes` of one message or of its part of a stream.
   [[nodiscard]] uint64_t bytes_ns(uint64_t bytes) const noexcept {
-    if (is_by_reads(design_)) return ns_of(costs_.message_us);
+    if (is_by_reads(design_)) return ns_of_us(costs_.message_us);
     if (design_ == PullDesign::kSocket) {
-      return ns_of(costs_.socket_piece_us) * pieces_of(bytes, kSocketPieceBytes);
+      return ns_of_us(costs_.socket_piece_us) * pieces_of(bytes, kSocketPieceBytes);
     }
-    return ns_of(costs_.message_us + costs_.copy_KiB_us * static_cast<double>(bytes) / kKiB);
+    return ns_of_us(costs_.message_us + costs_.copy_KiB_us * static_cast<double>(bytes) / kKiB);
   }
   // One set of buffers is filled again when all of it has come, was copied out, and the sender knows. What
   // comes behind the first is asked for when that was copied out.
   [[nodiscard]] uint64_t drained_ns(uint64_t offset) const noexcept {
     const uint64_t bytes = bytes_of_buffer(costs_);
     if (design_ != PullDesign::kSend || offset <= bytes) return 0;
-    return network_ns_ + ns_of(static_cast<double>(bytes) / bytes_per_us_) + bytes_ns(bytes);
+    return network_ns_ + ns_of_us(static_cast<double>(bytes) / bytes_per_us_) + bytes_ns(bytes);
   }
   [[nodiscard]] double pages() const noexcept {
     return static_cast<double>(pieces_of(object_bytes_, kPageBytes));
   }
   [[nodiscard]] uint64_t register_ns() const noexcept {
     if (design_ != PullDesign::kReadEach) return 0;
-    return ns_of(costs_.register_us + costs_.register_page_us * pages());
+    return ns_of_us(costs_.register_us + costs_.register_page_us * pages());
   }
   [[nodiscard]] uint64_t release_ns() const noexcept {
     if (design_ != PullDesign::kReadEach) return 0;
-    return ns_of(costs_.release_us + costs_.release_page_us * pages());
+    return ns_of_us(costs_.release_us + costs_.release_page_us * pages());
   }
   [[nodiscard]] uint64_t reads_ns() const noexcept {
-    return is_by_reads(design_) ? ns_of(costs_.message_us) * pieces_of(object_bytes_, kMiB) : 0;
+    return is_by_reads(design_) ? ns_of_us(costs_.message_us) * pieces_of(object_bytes_, kMiB) : 0;
   }
 
   PullDesign design_;
@@ -148,7 +148,7 @@ sim::Work PullWork::of_holder(const sim::Arrival& arrival) const noexcept {
       object::wire::TransferRequest request;
       std::memcpy(&request, message->payload.data(), sizeof(request));
       return {.core_ns = bytes_ns(request.bytes) + register_ns(),
-              .delay_ns = ns_of(costs_.socket_trip_us / 2 + costs_.local_trip_us)};
+              .delay_ns = ns_of_us(costs_.socket_trip_us / 2 + costs_.local_trip_us)};
     }
     case TransferMethod::kData: {
       object::wire::DataRequest request;
@@ -171,7 +171,7 @@ sim::Work PullWork::of_puller(const sim::Arrival& arrival) const noexcept {
   switch (static_cast<TransferMethod>(message->header.method)) {
     case TransferMethod::kTransfer: {
       const uint64_t brought = is_by_reads(design_) ? 0 : bytes - sizeof(object::wire::TransferReply);
-      const uint64_t delay_ns = design_ == PullDesign::kSocket ? ns_of(costs_.socket_trip_us / 2) : 0;
+      const uint64_t delay_ns = design_ == PullDesign::kSocket ? ns_of_us(costs_.socket_trip_us / 2) : 0;
       return {.core_ns = bytes_ns(brought) + register_ns() + reads_ns(), .delay_ns = delay_ns};
     }
     case TransferMethod::kData:
@@ -189,7 +189,7 @@ class PullHolder final : private rpc::Service {
       : bytes_(bytes), server_(*this, shard), dispatcher_(domain, shard, &server_) {}
   [[nodiscard]] Reported<> start(fabric::Domain& domain) {
     const Reported<RemoteKey> key = domain.register_region(
-        {.region = kRegion, .base = bytes_.data(), .bytes = bytes_.size(), .rights = {.read = true}});
+        {.region = kPullRegion, .base = bytes_.data(), .bytes = bytes_.size(), .rights = {.read = true}});
     if (!key) return report(key.error());
     key_ = *key;
     return {};
@@ -219,7 +219,7 @@ class PullHolder final : private rpc::Service {
     const bool is_whole = !by_reads && request.bytes == request.body_bytes;
     const object::wire::TransferReply reply{
         .transfer = is_whole ? 0U : 1U, .digest = 0, .pieces = by_reads ? 1U : 0U, .reserved = 0};
-    const object::wire::TransferPiece piece{.address = RemotePointer::at(kRegion, 0).bits,
+    const object::wire::TransferPiece piece{.address = RemotePointer::at(kPullRegion, 0).bits,
                                             .key = key_.bits,
                                             .offset = 0,
                                             .bytes = request.body_bytes};
@@ -302,7 +302,7 @@ class PullTestbed {
   static void install(sim::Host& host, const Suite& suite,
                       std::function<sim::Work(const sim::Arrival&)> work) {
     sim::MachineOptions machine = machine_of(suite.testbed);
-    machine.one_sided_gap_ns = ns_of(suite.testbed.read_gap_us);
+    machine.one_sided_gap_ns = ns_of_us(suite.testbed.read_gap_us);
     machine.work = std::move(work);
     host.install(std::move(machine));
   }
@@ -341,7 +341,7 @@ class PullTestbed {
   rpc::Session* session_ = nullptr;
 };
 
-std::string size_text(uint64_t bytes) {
+std::string pull_size_text(uint64_t bytes) {
   if (bytes % kMiB == 0) return fmt::format("{}MiB", bytes / kMiB);
   return bytes % kKiB == 0 ? fmt::format("{}KiB", bytes / kKiB) : fmt::format("{}B", bytes);
 }
@@ -433,7 +433,7 @@ Reported<std::vector<Measured>> simulate_pulls(const Suite& suite) {
       if (!us) return report(us.error());
       measured.push_back({.system = system.name,
                           .place = {},
-                          .what = "rate-" + size_text(bytes),
+                          .what = "rate-" + pull_size_text(bytes),
                           .unit = "MB/s",
                           .value = static_cast<double>(bytes) / *us});
     }
@@ -453,7 +453,8 @@ Reported<std::vector<Varied>> vary(const Suite& suite) {
   Suite named_sizes = suite;
   named_sizes.load.operations = 1;
   std::erase_if(named_sizes.load.sizes, [&suite](uint64_t bytes) {
-    return std::ranges::find(suite.figures, "rate-" + size_text(bytes), &Figure::what) == suite.figures.end();
+    return std::ranges::find(suite.figures, "rate-" + pull_size_text(bytes), &Figure::what) ==
+           suite.figures.end();
   });
   for (size_t i = 0; i < suite.costs.size(); ++i) {
     for (const double times : {0.5, 2.0}) {

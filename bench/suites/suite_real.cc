@@ -22,8 +22,8 @@
 namespace refract::bench {
 namespace {
 
-constexpr uint64_t kPatience_ns = 120 * kSecond_ns;
-constexpr size_t kCallers = 16;  // With one operation each, all on the client's thread.
+constexpr uint64_t kNodePatience_ns = 120 * kSecond_ns;
+constexpr size_t kRealCallers = 16;  // With one operation each, all on the client's thread.
 constexpr uint64_t kRealOperations = 20'000;
 constexpr uint64_t kWarmUp_ns = 50 * kMillisecond_ns;
 constexpr uint64_t kRun_ns = 300 * kMillisecond_ns;
@@ -61,8 +61,8 @@ Reported<> follow_all(RealEnds& ends, Chase& chase, const System& system) {
   if (!channel) return report(channel.error());
   rpc::Session session(**channel, ends.shard());
   ends.shard().spawn(follow(chase, session, ends.shard()));
-  const bool ended =
-      ends.shard().run_until([&chase] { return chase.is_over; }, ends.shard().refresh_now() + kPatience_ns);
+  const bool ended = ends.shard().run_until([&chase] { return chase.is_over; },
+                                            ends.shard().refresh_now() + kNodePatience_ns);
   ends.shard().drop_tasks();
   if (ended && chase.failed == Code::kOk) return {};
   return report(chase.failed,
@@ -93,7 +93,8 @@ class RealSide {
 
 Reported<> RealSide::await(Run& run) {
   runtime::Shard& shard = ends_.shard();
-  const bool ended = shard.run_until([&run] { return run.at_work == 0; }, shard.refresh_now() + kPatience_ns);
+  const bool ended =
+      shard.run_until([&run] { return run.at_work == 0; }, shard.refresh_now() + kNodePatience_ns);
   if (ended && run.failed == Code::kOk) return {};
   shard.drop_tasks();
   return report(run.failed,
@@ -104,16 +105,16 @@ Reported<> RealSide::start() {
   const Reported<const kv::designs::Design*> design = design_of(system_);
   if (!design) return report(design.error());
   Run run = make_run(suite_, 0);
-  run.at_work = kCallers;
-  for (size_t i = 0; i < kCallers; ++i) {
+  run.at_work = kRealCallers;
+  for (size_t i = 0; i < kRealCallers; ++i) {
     const Reported<fabric::Channel*> channel = ends_.connect();
     if (!channel) return report(channel.error());
     callers_.push_back(std::make_unique<Caller>(ends_.shard(), **channel, **design));
     ends_.shard().spawn(callers_.back()->attach(run));
   }
   if (const Reported<> attached = await(run); !attached) return attached;
-  run.at_work = kCallers;
-  for (size_t i = 0; i < kCallers; ++i) ends_.shard().spawn(callers_[i]->fill(run, i, kCallers));
+  run.at_work = kRealCallers;
+  for (size_t i = 0; i < kRealCallers; ++i) ends_.shard().spawn(callers_[i]->fill(run, i, kRealCallers));
   return await(run);
 }
 
@@ -142,7 +143,7 @@ Reported<> RealSide::measure(std::vector<Measured>& measured) {
     Run run = make_run(suite_, is_c ? 1 : 0.5);
     run.begin_ns = ends_.shard().refresh_now() + kWarmUp_ns;
     run.end_ns = run.begin_ns + kRun_ns;
-    if (const Reported<> gone = go(run, kCallers); !gone) return gone;
+    if (const Reported<> gone = go(run, kRealCallers); !gone) return gone;
     add(is_c ? "ycsb-c-peak" : "ycsb-a-peak", "M/s",
         static_cast<double>(run.latencies_ns.size()) * 1e3 / static_cast<double>(kRun_ns));
   }

@@ -14,8 +14,8 @@ using runtime::Task;
 
 namespace {
 
-constexpr uint64_t kHouse_ns = 200'000;             // Between two rounds of housekeeping.
-constexpr uint64_t kPatience_ns = 60 * kSecond_ns;  // No queue of a closed loop is so long.
+constexpr uint64_t kStoreHouse_ns = 200'000;             // Between two rounds of housekeeping.
+constexpr uint64_t kStorePatience_ns = 60 * kSecond_ns;  // No queue of a closed loop is so long.
 constexpr uint32_t kSessionsMax = 16'384;
 
 }  // namespace
@@ -79,7 +79,7 @@ StoreProcess::StoreProcess(std::unique_ptr<Zeroes> memory, std::unique_ptr<kv::d
 
 Task<> StoreProcess::keep_house() {
   for (;;) {
-    co_await shard_.sleep_for(kHouse_ns);
+    co_await shard_.sleep_for(kStoreHouse_ns);
     server_->keep_house();
   }
 }
@@ -107,7 +107,7 @@ Caller::Caller(runtime::Shard& shard, fabric::Channel& channel, const kv::design
 }
 
 uint64_t Caller::deadline() noexcept {
-  return shard_.refresh_now() + kPatience_ns;
+  return shard_.refresh_now() + kStorePatience_ns;
 }
 
 Task<Code> Caller::get(Run& run, uint64_t index, Room& room) {

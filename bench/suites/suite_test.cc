@@ -16,7 +16,7 @@
 #include "refract/prism/operation.h"
 #include "refract/rpc/message.h"
 
-namespace refract::bench {
+namespace refract::bench::suite_test {
 namespace {
 
 using testing::HasSubstr;
@@ -187,4 +187,4 @@ TEST(Kv, the_same_seed_gives_the_same_figures) {
 }
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::suite_test

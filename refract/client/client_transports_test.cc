@@ -15,7 +15,7 @@
 #include "refract/client/client.h"
 #include "refract/client/testing/test_node.h"
 
-namespace refract {
+namespace refract::client_transports_test {
 namespace {
 
 using test::becomes_true;
@@ -277,4 +277,4 @@ TEST(ClientShards, each_shard_has_its_part_and_a_direct_read_sends_nothing) {
 }
 
 }  // namespace
-}  // namespace refract
+}  // namespace refract::client_transports_test

@@ -14,7 +14,7 @@
 #include "refract/client/client.h"
 #include "refract/client/testing/test_node.h"
 
-namespace refract {
+namespace refract::reader_test {
 namespace {
 
 using test::becomes_true;
@@ -180,4 +180,4 @@ TEST(ReaderCounts, its_reads_are_counted_and_send_nothing) {
 }
 
 }  // namespace
-}  // namespace refract
+}  // namespace refract::reader_test

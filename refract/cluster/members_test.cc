@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace refract::cluster {
+namespace refract::cluster::members_test {
 namespace {
 
 using testing::ElementsAre;
@@ -91,4 +91,4 @@ TEST_F(MembersTest, a_list_that_makes_no_sense_is_refused) {
 }
 
 }  // namespace
-}  // namespace refract::cluster
+}  // namespace refract::cluster::members_test

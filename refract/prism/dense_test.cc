@@ -14,7 +14,7 @@
 #include "refract/prism/decode.h"
 #include "refract/prism/testing/other_form.h"
 
-namespace refract::prism {
+namespace refract::prism::dense_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -189,4 +189,4 @@ TEST(PrismDense, builder_says_what_does_not_fit_and_begins_again) {
 }
 
 }  // namespace
-}  // namespace refract::prism
+}  // namespace refract::prism::dense_test

@@ -18,7 +18,7 @@
 #include "refract/memory/testing/fake_system.h"
 #include "refract/storage/testing/test_ring.h"
 
-namespace refract::storage {
+namespace refract::storage::group_test {
 namespace {
 
 constexpr uint64_t kKeyOfLog = 0x1122334455667788;
@@ -253,4 +253,4 @@ TEST_F(GroupInRing, groups_go_through_many_rounds_of_its_memory) {
 }
 
 }  // namespace
-}  // namespace refract::storage
+}  // namespace refract::storage::group_test

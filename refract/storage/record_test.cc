@@ -14,7 +14,7 @@
 #include "refract/base/prng.h"
 #include "refract/base/testing/golden.h"
 
-namespace refract::storage {
+namespace refract::storage::record_test {
 namespace {
 
 constexpr uint64_t kKeyOfLog = 0x1122334455667788;
@@ -219,4 +219,4 @@ TEST(LogMark, is_found_at_its_place_in_its_log_and_no_flipped_bit_passes) {
 }
 
 }  // namespace
-}  // namespace refract::storage
+}  // namespace refract::storage::record_test

@@ -16,7 +16,7 @@
 #include "refract/kv/testing/test_space.h"
 #include "refract/prism/snic/cost/hot_chains.h"
 
-namespace refract::test {
+namespace refract::test::cost_test {
 namespace {
 
 using kv::test::bytes_of;
@@ -224,4 +224,4 @@ TEST(PrismCost, nor_is_one_that_puts) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::cost_test

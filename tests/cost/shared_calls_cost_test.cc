@@ -12,7 +12,7 @@
 #include "refract/kv/calls/rpc_client_attempts.h"
 #include "refract/kv/testing/test_service.h"
 
-namespace refract::test {
+namespace refract::test::shared_calls_cost_test {
 namespace {
 
 using kv::RpcClient;
@@ -102,4 +102,4 @@ TEST(SharedCallCost, nor_are_sixteen_puts) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::shared_calls_cost_test

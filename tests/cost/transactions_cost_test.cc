@@ -13,7 +13,7 @@
 #include "refract/kv/owner/service/batch_call.h"
 #include "refract/kv/testing/test_space.h"
 
-namespace refract::test {
+namespace refract::test::transactions_cost_test {
 namespace {
 
 using kv::test::bytes_of;
@@ -69,4 +69,4 @@ TEST(TransactionCost, beside_four_single_puts) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::transactions_cost_test

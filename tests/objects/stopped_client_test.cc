@@ -14,7 +14,7 @@
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
 
-namespace refract::test {
+namespace refract::test::stopped_client_test {
 namespace {
 
 class StoppedObjectClient : public testing::TestWithParam<ObjectShape> {};
@@ -77,4 +77,4 @@ TEST_P(StoppedObjectClient, at_any_moment_holds_nothing_up_and_goes_on) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::stopped_client_test

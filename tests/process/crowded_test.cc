@@ -14,7 +14,7 @@
 
 #include "refract/base/testing/keys_of_hash.h"
 
-namespace refract::test {
+namespace refract::test::crowded_test {
 namespace {
 
 constexpr uint64_t kKeys = 40'000;
@@ -119,4 +119,4 @@ TEST_F(Crowded, keys_are_listed_copied_checked_and_there_after_every_kind_of_res
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::crowded_test

@@ -15,7 +15,7 @@
 
 #include "refract/base/units.h"
 
-namespace refract::test {
+namespace refract::test::growth_test {
 namespace {
 
 std::string nth_key(uint64_t n) {
@@ -152,4 +152,4 @@ TEST(Growth, a_start_on_a_full_file_system_is_refused_with_a_sentence) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::growth_test

@@ -18,7 +18,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/layout/routing.h"
 
-namespace refract::test {
+namespace refract::test::shards_test {
 namespace {
 
 constexpr uint32_t kShards = 3;
@@ -237,4 +237,4 @@ TEST_F(ShardFiles, that_were_never_finished_are_no_store) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::shards_test

@@ -14,7 +14,7 @@
 #include "refract/cluster/slot.h"
 #include "refract/fabric/shm/node_page.h"
 
-namespace refract::test {
+namespace refract::test::slots_test {
 namespace {
 
 constexpr uint32_t kShards = 3;
@@ -158,4 +158,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, KeptStore, testing::Values("memory", "log"),
                          [](const auto& each) { return std::string(each.param); });
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::slots_test

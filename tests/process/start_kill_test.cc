@@ -17,7 +17,7 @@
 
 #include "refract/base/prng.h"
 
-namespace refract::test {
+namespace refract::test::start_kill_test {
 namespace {
 
 constexpr uint64_t kKeys = 200;
@@ -150,4 +150,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, BusyKills, testing::Values("everysec", "always")
                          [](const auto& mode) { return std::string(mode.param); });
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::start_kill_test

@@ -22,7 +22,7 @@
 #include "refract/fabric/tcp/listen.h"
 #include "refract/kv/layout/routing.h"
 
-namespace refract::test {
+namespace refract::test::tcp_test {
 namespace {
 
 std::string nth_key(uint64_t n) {
@@ -235,4 +235,4 @@ TEST_F(TcpRefused, a_secret_that_is_missing_or_short_or_readable_by_others) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::tcp_test

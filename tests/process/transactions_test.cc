@@ -14,7 +14,7 @@
 #include "refract/kv/calls/transaction_calls.h"
 #include "refract/node/observe/watcher.h"
 
-namespace refract::test {
+namespace refract::test::transactions_test {
 namespace {
 
 constexpr uint32_t kShards = 3;
@@ -86,4 +86,4 @@ TEST(TransactionOrder, after_eight_refusals_the_shards_are_asked_one_by_one) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::transactions_test

@@ -22,7 +22,7 @@
 #include "refract/client/client.h"
 #include "refract/client/reader.h"
 
-namespace refract::test {
+namespace refract::test::gets_under_puts_test {
 namespace {
 
 // Few enough that the same buffers are reused over and over, and enough that caches do not hold them all.
@@ -177,4 +177,4 @@ TEST(GetsUnderPuts, are_never_torn_foreign_or_older_than_before) {
 }
 
 }  // namespace
-}  // namespace refract::test
+}  // namespace refract::test::gets_under_puts_test

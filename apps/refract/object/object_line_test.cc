@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace refract::cli {
+namespace refract::cli::object_line_test {
 namespace {
 
 Reported<ObjectInvocation> parse(const std::vector<const char*>& words, const char* socket = nullptr) {
@@ -89,4 +89,4 @@ TEST(ObjectLine, errors_name_what_was_meant) {
 }
 
 }  // namespace
-}  // namespace refract::cli
+}  // namespace refract::cli::object_line_test

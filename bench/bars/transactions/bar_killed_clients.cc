@@ -25,7 +25,7 @@
 #include "refract/rpc/session.h"
 #include "refract/runtime/shard.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_killed_clients {
 namespace {
 
 constexpr uint64_t kKills = 40;  // In a turn.
@@ -200,4 +200,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_killed_clients

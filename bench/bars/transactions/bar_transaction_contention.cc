@@ -16,7 +16,7 @@
 #include "refract/base/prng.h"
 #include "refract/client/async_client.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_transaction_contention {
 namespace {
 
 constexpr uint64_t kKeys = 10'000;
@@ -192,4 +192,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_transaction_contention

@@ -18,7 +18,7 @@
 #include "refract/client/async_client.h"
 #include "refract/client/client.h"
 
-namespace refract::bench {
+namespace refract::bench::bar_transactions {
 namespace {
 
 constexpr uint64_t kPairs = 10'000;
@@ -363,4 +363,4 @@ const BarRows kRows = {
 };
 
 }  // namespace
-}  // namespace refract::bench
+}  // namespace refract::bench::bar_transactions

@@ -13,7 +13,7 @@
 #include "refract/client/testing/test_node.h"
 #include "refract/client/transactions/transaction.h"
 
-namespace refract {
+namespace refract::progress_test {
 namespace {
 
 using test::needed;
@@ -113,4 +113,4 @@ TEST_P(HotKeys, batches_that_read_nothing_are_all_made) {
 }
 
 }  // namespace
-}  // namespace refract
+}  // namespace refract::progress_test

@@ -21,7 +21,7 @@
 #include "refract/client/async_client.h"
 #include "refract/client/testing/test_node.h"
 
-namespace refract {
+namespace refract::transaction_test {
 namespace {
 
 using test::needed;
@@ -559,4 +559,4 @@ TEST(TransactionKills, a_killed_server_leaves_all_of_a_batch_or_nothing) {
 }
 
 }  // namespace
-}  // namespace refract
+}  // namespace refract::transaction_test

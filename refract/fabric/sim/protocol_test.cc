@@ -15,7 +15,7 @@
 #include "refract/fabric/sim/test_port.h"
 #include "refract/fabric/sim/world.h"
 
-namespace refract::sim {
+namespace refract::sim::protocol_test {
 namespace {
 
 using fabric::Channel;
@@ -265,4 +265,4 @@ TEST(Protocol, a_message_that_overtakes_its_store_is_caught) {
 }
 
 }  // namespace
-}  // namespace refract::sim
+}  // namespace refract::sim::protocol_test

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-namespace refract::sim {
+namespace refract::sim::visible_memory_test {
 namespace {
 
 constexpr uint64_t kBytes = 4096;
@@ -231,4 +231,4 @@ TEST(SeededReader, a_stall_lets_others_work_between_two_loads) {
 }
 
 }  // namespace
-}  // namespace refract::sim
+}  // namespace refract::sim::visible_memory_test

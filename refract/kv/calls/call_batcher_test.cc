@@ -12,7 +12,7 @@
 #include "refract/fabric/conformance/allocation_count.h"
 #include "refract/kv/testing/test_service.h"
 
-namespace refract::kv {
+namespace refract::kv::call_batcher_test {
 namespace {
 
 using runtime::Task;
@@ -572,4 +572,4 @@ INSTANTIATE_TEST_SUITE_P(Links, GatherTest, testing::Values(0U, 4U * 1024), [](c
 });
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::call_batcher_test

@@ -10,7 +10,7 @@
 #include "refract/fabric/conformance/allocation_count.h"
 #include "refract/kv/testing/test_service.h"
 
-namespace refract::kv {
+namespace refract::kv::rpc_client_attempts_test {
 namespace {
 
 using runtime::Task;
@@ -204,4 +204,4 @@ INSTANTIATE_TEST_SUITE_P(Links, AttemptsTest, testing::Values(0U, 16U * 1024), [
 });
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::rpc_client_attempts_test

@@ -23,7 +23,7 @@
 #include "refract/memory/host/region.h"
 #include "refract/memory/testing/child_process.h"
 
-namespace refract {
+namespace refract::large_pages_test {
 namespace {
 
 constexpr uint32_t kMerge = 25;  // MADV_COLLAPSE.
@@ -142,4 +142,4 @@ TEST(LargePagesWished, for_whole_pages_of_private_memory_and_nothing_beside) {
 }
 
 }  // namespace
-}  // namespace refract
+}  // namespace refract::large_pages_test

@@ -15,7 +15,7 @@
 #include "refract/memory/testing/child_process.h"
 #include "refract/memory/testing/fake_system.h"
 
-namespace refract {
+namespace refract::region_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -181,4 +181,4 @@ TEST_F(RegionFile, a_file_system_that_fills_up_meanwhile_is_an_error_and_no_faul
 }
 
 }  // namespace
-}  // namespace refract
+}  // namespace refract::region_file_test

@@ -23,7 +23,7 @@
 #include "refract/memory/testing/child_process.h"
 #include "refract/memory/testing/fake_system.h"
 
-namespace refract {
+namespace refract::region_test {
 namespace {
 
 using testing::HasSubstr;
@@ -336,4 +336,4 @@ TEST(Region, over_the_limit_of_a_real_cgroup_there_is_an_error_and_no_kill) {
 }
 
 }  // namespace
-}  // namespace refract
+}  // namespace refract::region_test

@@ -13,7 +13,7 @@
 #include "refract/base/units.h"
 #include "refract/memory/testing/child_process.h"
 
-namespace refract {
+namespace refract::shared_buffer_test {
 namespace {
 
 constexpr uint64_t kBytes = 3 * kMiB;
@@ -125,4 +125,4 @@ TEST(SharedBuffer, what_cannot_be_had_is_reported) {
 }
 
 }  // namespace
-}  // namespace refract
+}  // namespace refract::shared_buffer_test

@@ -11,7 +11,7 @@
 
 #include "refract/base/testing/needed.h"
 
-namespace refract::node {
+namespace refract::node::hosted_keeping_test {
 namespace {
 
 using testing::ElementsAre;
@@ -121,4 +121,4 @@ TEST_F(Keeping, a_block_without_room_for_a_name_is_damage) {
 }
 
 }  // namespace
-}  // namespace refract::node
+}  // namespace refract::node::hosted_keeping_test

@@ -16,7 +16,7 @@
 #include "refract/base/units.h"
 #include "refract/storage/testing/simulated_disk.h"
 
-namespace refract::node {
+namespace refract::node::log_stands_test {
 namespace {
 
 using storage::Durability;
@@ -164,4 +164,4 @@ TEST_F(Stands, are_stuck_while_a_log_has_no_room) {
 }
 
 }  // namespace
-}  // namespace refract::node
+}  // namespace refract::node::log_stands_test

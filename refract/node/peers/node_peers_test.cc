@@ -18,7 +18,7 @@
 #include "refract/fabric/tcp/reception.h"
 #include "refract/rpc/server.h"
 
-namespace refract::node {
+namespace refract::node::node_peers_test {
 namespace {
 
 using fabric::tcp::Reception;
@@ -359,4 +359,4 @@ TEST_F(NodePeersTest, costs_no_wake_up_while_sessions_stand_and_few_while_member
 }
 
 }  // namespace
-}  // namespace refract::node
+}  // namespace refract::node::node_peers_test

@@ -21,7 +21,7 @@
 #include "refract/object/testing/redis_process.h"
 #include "refract/runtime/shard.h"
 
-namespace refract::node {
+namespace refract::node::node_redis_test {
 namespace {
 
 using object::RedisReply;
@@ -266,4 +266,4 @@ TEST_F(NodeRedisTest, nonsense_ends_the_connection_and_nothing_else) {
 }
 
 }  // namespace
-}  // namespace refract::node
+}  // namespace refract::node::node_redis_test

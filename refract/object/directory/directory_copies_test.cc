@@ -10,7 +10,7 @@
 #include "refract/object/directory/directory.h"
 #include "refract/object/testing/three_nodes.h"
 
-namespace refract::object {
+namespace refract::object::directory_copies_test {
 namespace {
 
 using test::id_at;
@@ -369,4 +369,4 @@ TEST_P(FullNodes, where_all_are_full_a_create_is_told_so) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::directory_copies_test

@@ -9,7 +9,7 @@
 
 #include "refract/object/testing/test_directory.h"
 
-namespace refract::object {
+namespace refract::object::directory_hostile_test {
 namespace {
 
 using test::change_body;
@@ -380,4 +380,4 @@ TEST_F(HostileMemberTest, only_the_home_of_an_id_says_what_becomes_of_it) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::directory_hostile_test

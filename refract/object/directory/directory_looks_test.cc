@@ -13,7 +13,7 @@
 
 #include "refract/object/testing/test_directory.h"
 
-namespace refract::object {
+namespace refract::object::directory_looks_test {
 namespace {
 
 using test::ToldNode;
@@ -291,4 +291,4 @@ TEST_F(LateHomeTest, a_yes_under_another_list_is_ignored) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::directory_looks_test

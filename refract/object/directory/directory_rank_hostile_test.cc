@@ -12,7 +12,7 @@
 #include "refract/object/testing/rank_bodies.h"
 #include "refract/object/testing/test_directory.h"
 
-namespace refract::object {
+namespace refract::object::directory_rank_hostile_test {
 namespace {
 
 using test::ToldNode;
@@ -250,4 +250,4 @@ TEST_F(EstimatesTest, what_a_member_asks_is_checked_and_changes_nothing) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::directory_rank_hostile_test

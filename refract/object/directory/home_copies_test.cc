@@ -7,7 +7,7 @@
 
 #include "refract/object/directory/home_table.h"
 
-namespace refract::object {
+namespace refract::object::home_copies_test {
 namespace {
 
 constexpr ObjectParts kParts{.body_bytes = 3, .metadata_bytes = 2, .id_bytes = 2};
@@ -135,4 +135,4 @@ TEST_F(HomeCopies, what_has_a_wish_is_listed_as_long_as_it_is_there) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::home_copies_test

@@ -19,7 +19,7 @@
 #include "refract/object/directory/home_table.h"
 #include "refract/object/testing/rows_table.h"
 
-namespace refract::object {
+namespace refract::object::home_table_random_test {
 namespace {
 
 constexpr size_t kMembers = 4;
@@ -297,4 +297,4 @@ TYPED_TEST(HomeTableRandom, what_it_says_follows_from_what_members_have) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::home_table_random_test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace refract::object {
+namespace refract::object::home_table_test {
 namespace {
 
 using Members = std::vector<MemberIndex>;
@@ -510,4 +510,4 @@ TEST_F(HomeTableTest, another_memory_has_acknowledged_nothing) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::home_table_test

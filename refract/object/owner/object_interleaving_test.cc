@@ -25,7 +25,7 @@
 #include "refract/object/direct/direct_objects.h"
 #include "refract/object/testing/test_store.h"
 
-namespace refract::object {
+namespace refract::object::object_interleaving_test {
 namespace {
 
 using refract::test::needed;
@@ -277,4 +277,4 @@ TEST(ObjectInterleaving, a_seal_before_the_last_byte_is_found) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::object_interleaving_test

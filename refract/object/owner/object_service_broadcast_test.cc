@@ -12,7 +12,7 @@
 #include "refract/object/testing/quiet_elsewhere.h"
 #include "refract/object/testing/test_object_service.h"
 
-namespace refract::object {
+namespace refract::object::object_service_broadcast_test {
 namespace {
 
 using test::Answer;
@@ -174,4 +174,4 @@ TEST(ObjectBroadcastsAlone, are_unsupported_where_a_node_shares_nothing) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::object_service_broadcast_test

@@ -9,7 +9,7 @@
 
 #include "refract/object/testing/test_object_service.h"
 
-namespace refract::object {
+namespace refract::object::object_service_test {
 namespace {
 
 using kv::test::patterned;
@@ -533,4 +533,4 @@ TEST_F(ObjectCalls, a_session_has_so_many_fetches) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::object_service_test

@@ -22,7 +22,7 @@
 #include "refract/object/layout/object_key.h"
 #include "refract/object/testing/test_store.h"
 
-namespace refract::object {
+namespace refract::object::object_store_crash_test {
 namespace {
 
 using refract::test::needed;
@@ -289,4 +289,4 @@ TEST_F(CrashTest, records_while_the_table_grows) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::object_store_crash_test

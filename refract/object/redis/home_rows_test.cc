@@ -13,7 +13,7 @@
 #include "refract/object/layout/object_birth.h"
 #include "refract/object/redis/redis_home.h"
 
-namespace refract::object {
+namespace refract::object::home_rows_test {
 namespace {
 
 constexpr ObjectParts kParts{.body_bytes = 3, .metadata_bytes = 2, .id_bytes = 5};
@@ -160,4 +160,4 @@ TEST(HomeRows, silent_births_go_when_all_are_known) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::home_rows_test

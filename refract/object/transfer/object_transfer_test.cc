@@ -13,7 +13,7 @@
 #include "refract/base/hash.h"
 #include "refract/object/testing/test_directory.h"
 
-namespace refract::object {
+namespace refract::object::object_transfer_test {
 namespace {
 
 using test::body_of;
@@ -385,4 +385,4 @@ TEST_F(ObjectTransferTest, a_list_that_changes_in_the_middle_ends_the_pull) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::object_transfer_test

@@ -11,7 +11,7 @@
 
 #include "refract/object/testing/test_transfers.h"
 
-namespace refract::object {
+namespace refract::object::transfer_arrivals_test {
 namespace {
 
 using test::body_of;
@@ -221,4 +221,4 @@ TEST_F(ArrivalTest, fences_are_for_followers_and_once_a_turn) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::transfer_arrivals_test

@@ -14,7 +14,7 @@
 #include "refract/object/testing/test_sim_client.h"
 #include "refract/object/transfer/object_transfer.h"
 
-namespace refract::object {
+namespace refract::object::transfer_sim_test {
 namespace {
 
 using test::id_at;
@@ -419,4 +419,4 @@ TEST(Transfer, a_set_larger_than_memory_ends_with_no_space_and_no_circle) {
 }
 
 }  // namespace
-}  // namespace refract::object
+}  // namespace refract::object::transfer_sim_test

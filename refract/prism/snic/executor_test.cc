@@ -13,7 +13,7 @@
 #include "refract/memory/slot_word.h"
 #include "refract/prism/snic/test_world.h"
 
-namespace refract::prism::snic {
+namespace refract::prism::snic::executor_test {
 namespace {
 
 using test::bytes_of;
@@ -296,4 +296,4 @@ TEST(Executor, grown_region_is_reachable_and_removed_region_is_not) {
 }
 
 }  // namespace
-}  // namespace refract::prism::snic
+}  // namespace refract::prism::snic::executor_test

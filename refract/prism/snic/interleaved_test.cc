@@ -12,7 +12,7 @@
 #include "refract/prism/snic/run.h"
 #include "refract/prism/snic/test_world.h"
 
-namespace refract::prism::snic {
+namespace refract::prism::snic::interleaved_test {
 namespace {
 
 using test::Draft;
@@ -326,4 +326,4 @@ TEST(PrismInterleaved, buffers_are_conserved_when_chains_fail_or_are_abandoned) 
 }
 
 }  // namespace
-}  // namespace refract::prism::snic
+}  // namespace refract::prism::snic::interleaved_test

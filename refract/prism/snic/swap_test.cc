@@ -9,7 +9,7 @@
 #include "refract/prism/snic/executor.h"
 #include "refract/prism/snic/test_world.h"
 
-namespace refract::prism::snic {
+namespace refract::prism::snic::swap_test {
 namespace {
 
 using test::bytes_of;
@@ -158,4 +158,4 @@ TEST(ExecutorSwap, fetch_add_wraps_and_returns_the_old_word) {
 }
 
 }  // namespace
-}  // namespace refract::prism::snic
+}  // namespace refract::prism::snic::swap_test

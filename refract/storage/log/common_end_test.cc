@@ -21,7 +21,7 @@
 #include "refract/storage/log/shard_log.h"
 #include "refract/storage/testing/simulated_disk.h"
 
-namespace refract::storage {
+namespace refract::storage::common_end_test {
 namespace {
 
 using refract::test::turns;
@@ -300,4 +300,4 @@ TEST_F(CutLog, drops_what_was_cut_with_what_is_older_than_a_snapshot) {
 }
 
 }  // namespace
-}  // namespace refract::storage
+}  // namespace refract::storage::common_end_test

@@ -15,7 +15,7 @@
 #include "refract/base/testing/golden.h"
 #include "refract/storage/log/common_end.h"
 
-namespace refract::storage {
+namespace refract::storage::log_parts_test {
 namespace {
 
 using testing::ElementsAre;
@@ -198,4 +198,4 @@ TEST_F(Parts, with_fields_that_are_never_written_are_no_records) {
 }
 
 }  // namespace
-}  // namespace refract::storage
+}  // namespace refract::storage::log_parts_test

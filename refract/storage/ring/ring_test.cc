@@ -19,7 +19,7 @@
 #include "refract/memory/testing/fake_system.h"
 #include "refract/storage/testing/test_ring.h"
 
-namespace refract::storage {
+namespace refract::storage::ring_test {
 namespace {
 
 constexpr StoreId kStore = {std::byte{7}};
@@ -242,4 +242,4 @@ TEST(Ring, with_any_bit_flipped_hands_out_nothing_that_was_not_appended) {
 }
 
 }  // namespace
-}  // namespace refract::storage
+}  // namespace refract::storage::ring_test

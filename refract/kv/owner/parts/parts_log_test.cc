@@ -22,7 +22,7 @@
 #include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/testing/test_two_shards.h"
 
-namespace refract::kv {
+namespace refract::kv::parts_log_test {
 namespace {
 
 using refract::test::kStride;
@@ -427,4 +427,4 @@ TEST(PartsLog, a_part_that_is_settled_too_early_is_found) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::parts_log_test

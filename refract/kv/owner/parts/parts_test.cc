@@ -17,7 +17,7 @@
 #include "refract/kv/owner/parts/home_words.h"
 #include "refract/kv/testing/test_space.h"
 
-namespace refract::kv {
+namespace refract::kv::parts_test {
 namespace {
 
 using refract::test::needed;
@@ -477,4 +477,4 @@ TEST(PartsThatExpire, of_the_home_are_looked_at_directly_before_the_decision) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::parts_test

@@ -19,7 +19,7 @@
 #include "refract/kv/testing/test_service.h"
 #include "refract/kv/testing/test_space.h"
 
-namespace refract::kv {
+namespace refract::kv::crowds_test {
 namespace {
 
 using refract::test::KeysOfHash;
@@ -324,4 +324,4 @@ TEST(CrowdCursor, is_told_from_those_of_another_bucket_and_of_another_process) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::crowds_test

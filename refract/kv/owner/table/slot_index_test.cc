@@ -9,7 +9,7 @@
 
 #include "refract/base/prng.h"
 
-namespace refract::kv {
+namespace refract::kv::slot_index_test {
 namespace {
 
 using Model = std::multimap<uint64_t, uint64_t>;
@@ -101,4 +101,4 @@ TEST(SlotIndex, takes_no_more_than_twenty_two_bytes_an_entry) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::slot_index_test

@@ -9,7 +9,7 @@
 #include "refract/base/testing/keys_of_hash.h"
 #include "refract/kv/testing/test_trial.h"
 
-namespace refract::kv {
+namespace refract::kv::table_batch_test {
 namespace {
 
 using test::bytes_of;
@@ -375,4 +375,4 @@ TEST(BatchInterleaving, so_does_a_second_kill_in_the_recovery_of_the_first) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::table_batch_test

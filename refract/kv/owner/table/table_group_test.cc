@@ -13,7 +13,7 @@
 #include "refract/kv/testing/test_log.h"
 #include "refract/kv/testing/test_trial.h"
 
-namespace refract::kv {
+namespace refract::kv::table_group_test {
 namespace {
 
 using test::bytes_of;
@@ -371,4 +371,4 @@ TEST(GroupInterleaving, a_group_is_never_made_again) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::table_group_test

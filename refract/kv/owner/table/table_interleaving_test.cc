@@ -16,7 +16,7 @@
 #include "refract/base/testing/keys_of_hash.h"
 #include "refract/kv/testing/test_trial.h"
 
-namespace refract::kv {
+namespace refract::kv::table_interleaving_test {
 namespace {
 
 using test::bytes_of;
@@ -349,4 +349,4 @@ TEST(TableInterleaving, a_split_without_the_second_place_is_found) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::table_interleaving_test

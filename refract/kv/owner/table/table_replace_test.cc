@@ -12,7 +12,7 @@
 #include "refract/kv/testing/test_log.h"
 #include "refract/kv/testing/test_space.h"
 
-namespace refract::kv {
+namespace refract::kv::table_replace_test {
 namespace {
 
 using test::bytes_of;
@@ -211,4 +211,4 @@ TEST(TableReplace, a_restart_finds_the_same) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::table_replace_test

@@ -13,7 +13,7 @@
 #include "refract/kv/direct/mapped_memory.h"
 #include "refract/kv/testing/test_space.h"
 
-namespace refract::kv {
+namespace refract::kv::table_test {
 namespace {
 
 using test::bytes_of;
@@ -397,4 +397,4 @@ TEST(Table, damage_is_answered_by_a_code) {
 }
 
 }  // namespace
-}  // namespace refract::kv
+}  // namespace refract::kv::table_test
