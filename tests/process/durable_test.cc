@@ -17,6 +17,7 @@
 #include "tests/process/node_process.h"
 
 #include "refract/base/prng.h"
+#include "refract/base/testing/turns.h"
 
 namespace refract::test {
 namespace {
@@ -40,7 +41,7 @@ std::string value_of(uint64_t key, uint64_t round) {
 
 uint64_t rounds() {
   const char* const wanted = std::getenv("REFRACT_DURABLE_ROUNDS");
-  return wanted == nullptr ? 50 : std::strtoull(wanted, nullptr, 10);
+  return wanted == nullptr ? turns(50, 8) : std::strtoull(wanted, nullptr, 10);
 }
 
 // What a client may find: the last value that was acknowledged, or one that was asked for since.

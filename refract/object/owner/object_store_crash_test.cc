@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "refract/base/testing/needed.h"
+#include "refract/base/testing/turns.h"
 #include "refract/fabric/sim/interleavings.h"
 #include "refract/object/layout/object_key.h"
 #include "refract/object/testing/test_store.h"
@@ -135,7 +136,7 @@ class CrashTest : public testing::Test {
     if (kills.size() > 1) return;
     const std::vector<sim::Store> stores = list.stores();
     recoveries += stores.empty() ? 0 : 1;
-    for (size_t count = 1; count < stores.size() && !HasFailure(); ++count) {
+    for (size_t count = 1; count < stores.size() && !HasFailure(); count += refract::test::kStride) {
       SCOPED_TRACE("killed again behind store " + std::to_string(count));
       recover(image, std::array{kills[0], Killed{stores, count}}, before, after);
     }
