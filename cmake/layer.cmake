@@ -80,7 +80,8 @@ function(refract_test name)
   refract_begin_with(refract_test_headers ${name})
   refract_compile_together(${name})
   target_link_libraries(${name} PRIVATE
-    refract_flags ${ARG_LINKS} refract_processes GTest::gtest GTest::gmock GTest::gtest_main)
+    refract_flags ${ARG_LINKS} refract_processes refract_last_words GTest::gtest GTest::gmock
+    GTest::gtest_main)
   if("verbs" IN_LIST ARG_LABELS)
     set_property(GLOBAL APPEND PROPERTY REFRACT_VERBS_TESTS ${name})
     set_property(GLOBAL APPEND_STRING PROPERTY REFRACT_VERBS_LIST "${name} ${ARG_TIMEOUT}\n")
