@@ -200,10 +200,13 @@ Task<Result<Got>> AsyncCalls::exists(KeyOwner place) {
 Task<Result<ScanPage>> AsyncCalls::scan(uint64_t cursor, size_t keys_min) {
   ScanPage page;
   const ShardCursor at = ShardCursor::from(cursor);
-  co_await peers_.find_out();
-  if (peers_.is_known() && at.shard >= peers_.count()) co_return page;
+  const bool is_known = co_await peers_.find_all();
+  if (!is_known) co_return fail(Code::kUnavailable);
+  if (peers_.count() > ShardCursor::kShardsMax) co_return fail(Code::kUnsupported);
+  const std::optional<uint32_t> shard = peers_.shard_at(at.shard);
+  if (peers_.is_known() && !shard) co_return page;
   const Code code = co_await peers_.read(
-      {.key = {}, .shard = at.shard},
+      {.key = {}, .shard = shard.value_or(at.shard)},
       [&](Connection& connection, const kv::HashedKey&) {
         return scan_directly(*connection.reader(), at.own, keys_min, page);
       },
@@ -253,12 +256,13 @@ Task<Result<uint64_t>> AsyncCalls::erase(Bytes key, uint64_t if_version, Request
 }
 
 Task<Result<NodeStat>> AsyncCalls::stat() {
-  co_await peers_.find_out();
+  const bool is_known = co_await peers_.find_all();
+  if (!is_known) co_return fail(Code::kUnavailable);
   NodeStat sum;
   Code code = Code::kOk;
   kv::TaskTeam team(peers_.shard());
-  for (uint32_t shard = 0; shard < peers_.count(); ++shard) {
-    team.add(stat_of_shard(peers_, shard, sum, code, team));
+  for (uint32_t index = 0; const std::optional<uint32_t> shard = peers_.shard_at(index); ++index) {
+    team.add(stat_of_shard(peers_, *shard, sum, code, team));
   }
   co_await team.run();
   if (code != Code::kOk) co_return fail(code);
@@ -266,10 +270,11 @@ Task<Result<NodeStat>> AsyncCalls::stat() {
 }
 
 Task<Result<Pong>> AsyncCalls::ping() {
+  co_await peers_.find_out();
   const Clock& clock = peers_.shard().clock();
   uint64_t sent_ns = 0;
   const auto reply = co_await peers_.ask<kv::wire::PingReply>(
-      {.key = {}, .shard = 0}, [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
+      {.key = {}, .shard = peers_.first_shard()}, [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         sent_ns = clock.now_ns();
         return connection.rpc().ping(sent_ns, deadline_ns);
       });
@@ -278,8 +283,9 @@ Task<Result<Pong>> AsyncCalls::ping() {
 }
 
 Task<Result<ClusterMembers>> AsyncCalls::members() {
+  co_await peers_.find_out();
   const auto told = co_await peers_.ask<cluster::ToldMembers>(
-      {.key = {}, .shard = 0}, [](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
+      {.key = {}, .shard = peers_.first_shard()}, [](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         return connection.members(deadline_ns);
       });
   if (!told) co_return fail(told.error());

@@ -31,8 +31,10 @@ using Ahead = Connection::Reader::Ahead;
 // The reader of a node's only shard, which there is.
 struct OneReader {
   ShardReader only;
+  uint64_t seed;  // Of its hashes.
 
   void begin(Bytes /*key*/, const Ahead& /*ahead*/) const noexcept {}
+  [[nodiscard]] uint64_t hash_seed(const Ahead& /*ahead*/) const noexcept { return seed; }
   [[nodiscard]] bool has(uint64_t /*hash*/, const Ahead& /*ahead*/) const noexcept { return true; }
   [[nodiscard]] const ShardReader& of(uint64_t /*hash*/, const Ahead& /*ahead*/) const noexcept {
     return only;
@@ -42,8 +44,10 @@ struct OneReader {
 // Those of several shards, some of which may have none; and the key's hash says which.
 struct ReaderOfEach {
   const ShortWays& ways;
+  uint64_t seed;
 
   void begin(Bytes /*key*/, const Ahead& /*ahead*/) const noexcept {}
+  [[nodiscard]] uint64_t hash_seed(const Ahead& /*ahead*/) const noexcept { return seed; }
   [[nodiscard]] const ShardReader& of(uint64_t hash, const Ahead& /*ahead*/) const noexcept {
     return ways.at(hash);
   }
@@ -59,6 +63,11 @@ struct ReaderOfSlots {
   const ShardReader** found;  // Of each of the aheads.
 
   void begin(Bytes key, const Ahead& ahead) const noexcept { found[index_of(ahead)] = &ways.at_slot_of(key); }
+  // Each node has its own.
+  [[nodiscard]] uint64_t hash_seed(const Ahead& ahead) const noexcept {
+    const ShardReader& way = *found[index_of(ahead)];
+    return way.reader != nullptr ? way.reader->hash_seed() : 0;
+  }
   [[nodiscard]] const ShardReader& of(uint64_t /*hash*/, const Ahead& ahead) const noexcept {
     return *found[index_of(ahead)];
   }
@@ -82,8 +91,7 @@ class AsyncCalls::StagedGets {
       : calls_(calls),
         items_(items),
         readers_(readers),
-        rest_(rest),
-        hash_seed_(calls.peers_.short_ways().hash_seed) {}
+        rest_(rest) {}
 
   void run() {
     const size_t block = items_.size() > kShortCall ? kBlock : kShortCall;
@@ -108,11 +116,13 @@ class AsyncCalls::StagedGets {
     Ahead* ahead = &calls_.aheads_[begin % calls_.aheads_.size()];
     for (GetItem& item : items) work(item, *ahead++);
   }
-  [[gnu::flatten]] uint64_t hash_of(const Bytes& key) const noexcept { return hash_key(key, hash_seed_); }
+  [[gnu::flatten]] uint64_t hash_of(const Bytes& key, const Ahead& ahead) const noexcept {
+    return hash_key(key, readers_.hash_seed(ahead));
+  }
 
   [[gnu::always_inline]] void fetch_bucket(const GetItem& item, Ahead& ahead) {
-    const uint64_t hash = hash_of(item.key);
     readers_.begin(item.key, ahead);
+    const uint64_t hash = hash_of(item.key, ahead);
     if (readers_.has(hash, ahead)) {
       readers_.of(hash, ahead).reader->fetch_bucket(hash, ahead);
     } else {
@@ -149,7 +159,6 @@ class AsyncCalls::StagedGets {
   const std::span<GetItem> items_;
   const Readers readers_;
   std::vector<uint32_t>& rest_;
-  const uint64_t hash_seed_;
 };
 
 void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
@@ -157,7 +166,7 @@ void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& r
   const ShortWays& ways = peers_.short_ways();
   if (ways.reader != nullptr) [[likely]] {
     ways.reader->begin();
-    return StagedGets(*this, items, OneReader{{ways.reader, ways.connection}}, rest).run();
+    return StagedGets(*this, items, OneReader{{ways.reader, ways.connection}, ways.hash_seed}, rest).run();
   }
   if (!ways.by_slot.empty()) return get_by_slot(items, rest);
   if (ways.shards.empty()) {
@@ -168,7 +177,7 @@ void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& r
   for (const ShardReader& way : ways.shards) {
     if (way.reader != nullptr) way.reader->begin();
   }
-  StagedGets(*this, items, ReaderOfEach{ways}, rest).run();
+  StagedGets(*this, items, ReaderOfEach{ways, ways.hash_seed}, rest).run();
 }
 
 // Out of line: else the stages of a node's only shard were no longer inlined where they are called.
@@ -342,7 +351,7 @@ Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32
         item.result = fail(code);
       } else {
         const KeyOwner place{.key = item.key};
-        ShardGets& job = job_of(jobs, peers_.index_of(place), which.size() / peers_.count() + 1);
+        ShardGets& job = job_of(jobs, peers_.number_of(place), which.size() / peers_.count() + 1);
         job.owners.push_back(&item);
         job.hashes.push_back(place.key.known());
       }
@@ -375,7 +384,7 @@ Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
         continue;
       }
       const KeyOwner place{.key = item.key};
-      ShardPuts& job = job_of(jobs, peers_.index_of(place), items.size() / peers_.count() + 1);
+      ShardPuts& job = job_of(jobs, peers_.number_of(place), items.size() / peers_.count() + 1);
       job.owners.push_back(&item);
       job.hashes.push_back(place.key.known());
       job.writes.emplace_back(peers_, item.options.request, is_conditional(item.options));

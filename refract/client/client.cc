@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/client.h"
 
-#include <fmt/format.h>
 
 #include <utility>
 
@@ -111,14 +110,13 @@ template <typename Room>
     return get_carefully(client, {.key = key}, room);
   }
   ThreadState& mine = ClientState::mine_at_once();
-  const uint64_t hash = mine.hash(key);
   if (Connection::Reader* const reader = mine.slot_at_once(key).reader; reader != nullptr) [[likely]] {
     kv::Found found;
-    if (reader->get_at_once(key, hash, room, found)) [[likely]]
+    if (reader->get_at_once(key, reader->hash(key), room, found)) [[likely]]
       return got_of(found);
     mine.count_again();
   }
-  return get_carefully(client, place_of(mine, key, hash), room);
+  return get_carefully(client, {.key = key}, room);
 }
 
 // The same, of which the key's hash names one.
@@ -179,13 +177,14 @@ template <typename Room>
     return view_carefully(client, {.key = key});
   }
   ThreadState& mine = ClientState::mine_at_once();
-  const uint64_t hash = mine.hash(key);
   const client::ShardReader way = mine.slot_at_once(key);
   if (way.reader == nullptr) [[unlikely]]
-    return view_carefully(client, place_of(mine, key, hash));
+    return view_carefully(client, {.key = key});
   Result<View> view(std::in_place);
-  if (!AsyncCalls::view_at_once(*way.reader, *way.connection, key, hash, *view)) [[unlikely]]
-    view = view_again(client, key, hash);
+  if (!AsyncCalls::view_at_once(*way.reader, *way.connection, key, way.reader->hash(key), *view)) [[unlikely]] {
+    mine.count_again();
+    return view_carefully(client, {.key = key});
+  }
   return view;
 }
 
@@ -229,14 +228,14 @@ template <typename Room>
     return exists_carefully(client, {.key = key});
   }
   ThreadState& mine = ClientState::mine_at_once();
-  const uint64_t hash = mine.hash(key);
   Connection::Reader* const reader = mine.slot_at_once(key).reader;
   if (reader == nullptr) [[unlikely]]
-    return exists_carefully(client, place_of(mine, key, hash));
+    return exists_carefully(client, {.key = key});
   kv::Found found;
-  if (reader->look_at_once(key, hash, found)) [[likely]]
+  if (reader->look_at_once(key, reader->hash(key), found)) [[likely]]
     return got_of(found);
-  return exists_again(client, key, hash);
+  mine.count_again();
+  return exists_carefully(client, {.key = key});
 }
 
 [[gnu::noinline]] Result<Got> exists_at_length(ClientState& client, Bytes key) {
@@ -427,7 +426,8 @@ Result<RequestId> Client::new_request() {
 Result<ScanPage> Client::scan(uint64_t cursor, size_t keys_min) {
   ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  (void)mine->reading_at({.key = {}, .shard = client::ShardCursor::from(cursor).shard});
+  const auto shard = mine->peers().shard_at(client::ShardCursor::from(cursor).shard);
+  if (shard) (void)mine->reading_at({.key = {}, .shard = *shard});
   return mine->wait_for(mine->async().scan(cursor, keys_min));
 }
 
@@ -468,7 +468,7 @@ void Client::multi_put(std::span<PutItem> items) {
     return;
   }
   // Whether the server of before is still there is seen by a turn at the latest.
-  (void)mine->asking_at({.key = {}, .shard = 0});
+  (void)mine->asking_at({.key = {}, .shard = mine->peers().first_shard()});
   mine->wait_for(mine->async().multi_put(items));
 }
 
@@ -489,29 +489,6 @@ Route Client::route() const {
   if (mine == nullptr) return {};
   if (!mine->is_child()) mine->wait_for(mine->peers().find_out());
   return mine->async().route();
-}
-
-std::string Client::why() const {
-  const Route route = this->route();
-  std::string text = fmt::format("node       {}\n", route.address);
-  text += fmt::format("transport  {}: {}\n", route.transport, route.chosen);
-  for (const OtherTransport& other : route.others) {
-    text += fmt::format("           not {}: {}\n", other.transport, other.reason);
-  }
-  text += fmt::format("server     {}, incarnation {}", route.server, route.incarnation);
-  // Over a network the process is not told, which would mean nothing there.
-  if (route.server_pid != 0) text += fmt::format(", process {}", route.server_pid);
-  if (route.shards > 1) text += fmt::format(", {} of {} shards reached", route.shards_reached, route.shards);
-  const std::string_view reads = route.direct ? "direct" : route.chain ? "by chains" : "by the server";
-  text += fmt::format("\nreads      {}: {}\n", reads, route.reason);
-  if (!route.device.empty()) text += fmt::format("           through {}\n", route.device);
-  if (route.regions > 0) {
-    text += fmt::format("           {} MiB mapped, in {} region{}\n", route.mapped_bytes / kMiB,
-                        route.regions, route.regions == 1 ? "" : "s");
-  }
-  const std::string_view chains = route.chain ? "by chains where the entry is there, else " : "";
-  return text +
-         fmt::format("writes     {}by the server, one message each way over {}\n", chains, route.transport);
 }
 
 Report Client::trouble() const {

@@ -13,6 +13,7 @@
 
 #include "refract/base/units.h"
 #include "refract/client/client.h"
+#include "refract/client/shard_cursor.h"
 #include "refract/client/testing/test_node.h"
 
 namespace refract::client_transports_test {
@@ -267,12 +268,12 @@ TEST(ClientShards, each_shard_has_its_part_and_a_direct_read_sends_nothing) {
   do {
     const auto page = client.scan(cursor, 1'000);
     ASSERT_TRUE(page.has_value());
-    of_shard[cursor >> 56] += page->entries.size();
+    of_shard[client::ShardCursor::from(cursor).shard] += page->entries.size();
     cursor = page->next;
   } while (cursor != 0);
   ASSERT_EQ(of_shard.size(), 4U);
   for (const auto& [shard, count] : of_shard) EXPECT_GT(count, 50U) << shard;
-  EXPECT_TRUE(client.scan(uint64_t{200} << 56)->entries.empty());
+  EXPECT_TRUE(client.scan(client::ShardCursor{.shard = 199}.followed_by(0, 256))->entries.empty());
   EXPECT_EQ(client.stat()->entries, 400U);
 }
 

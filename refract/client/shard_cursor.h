@@ -9,10 +9,13 @@
 
 namespace refract::client {
 
-inline constexpr int kShardBits = 8;
+inline constexpr int kShardBits = 10;
 static_assert(kv::kCursorShardBits >= kShardBits, "a shard's own cursor leaves our bits alone");
 
 struct ShardCursor {
+  // Of all nodes together.
+  static constexpr uint32_t kShardsMax = 1U << kShardBits;
+
   uint32_t shard = 0;
   uint64_t own = 0;
 

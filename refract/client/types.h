@@ -112,6 +112,17 @@ struct OtherTransport {
   std::string reason;
 };
 
+// One of the nodes among which a store's keys are shared out.
+struct RouteNode {
+  std::string name;
+  std::string address;
+  std::string transport;    // Empty: no operation has needed it yet.
+  bool is_reached = false;  // Now.
+  uint32_t shards = 0;
+  bool direct = false;  // As Route has it; likewise the next.
+  std::string reason;
+};
+
 // Where requests go, and why.
 struct Route {
   std::string transport;  // "shm", "verbs" or "tcp".
@@ -129,6 +140,8 @@ struct Route {
   uint64_t server_pid = 0;  // As the node sees it.
   uint64_t mapped_bytes = 0;
   uint64_t regions = 0;
+  std::vector<RouteNode> nodes;  // All, where the keys are shared out among several; what stands above is of
+                                 // the one that the address led to. Else empty.
 };
 
 // A node that belongs together with others.

@@ -30,6 +30,8 @@ class Routing {
   // The slot's first nodes, as indices into the list's members: as many as there is room for, or as there
   // are. Returns how many. The first one is the slot's home. REQUIRES: slot < kSlots.
   size_t nodes_of(uint16_t slot, std::span<uint8_t> nodes) const noexcept;
+  // The first one alone. REQUIRES: likewise, and the list has a node.
+  [[nodiscard]] uint8_t home_of(uint16_t slot) const noexcept { return ranked_[slot * kRanked]; }
 
  private:
   void rank(uint16_t slot, std::span<uint8_t> nodes) const noexcept;

@@ -47,6 +47,7 @@ class Heap {
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
     uint32_t copies = 0;
+    uint64_t placement = 0;
     SpaceTime time{};  // store_time.h. Without one the wall clock's word is taken.
   };
   static void format(Writer& writer, const Geometry& geometry) noexcept;

@@ -84,7 +84,9 @@ struct SpaceHeader {
   uint64_t floor_stamp;
   SpaceStore stores[kSpaceStoresMax];  // Beside the table; no name: no store has the place.
   uint64_t copies;                     // kv.copies at its birth, by which its keys are routed.
-  uint64_t reserved_end[357];
+  // cluster::placement_of() at its birth, by which it has some of the slots. 0: it has all.
+  uint64_t placement;
+  uint64_t reserved_end[356];
 };
 static_assert(sizeof(SpaceHeader) == 4096 && std::is_trivially_copyable_v<SpaceHeader>);
 static_assert(offsetof(SpaceHeader, shard_index) == 56 && offsetof(SpaceHeader, shard_count) == 60);

@@ -59,6 +59,7 @@ Reported<std::optional<StoreFacts>> StoreFolder::look(Disk& disk) {
   return StoreFacts{.store = page.store,
                     .shard_count = page.shard_count,
                     .copies = static_cast<uint32_t>(page.copies),
+                    .placement = page.placement,
                     .hash_seed = page.hash_seed,
                     .created_wall_ns = page.created_wall_ns,
                     .time = page.time,
@@ -84,6 +85,7 @@ StorePage page_of(const StoreFacts& facts) noexcept {
   page.time = facts.time;
   page.rings = facts.rings;
   page.copies = facts.copies;
+  page.placement = facts.placement;
   page.checksum = checksum_of(page);
   return page;
 }

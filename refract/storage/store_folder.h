@@ -44,7 +44,8 @@ struct StorePage {
   SpaceTime time;
   RingUse rings;
   uint64_t copies;  // kv.copies, by which the store's keys are routed.
-  uint64_t reserved[45];
+  uint64_t placement;  // cluster::placement_of(), by which it has some of the slots. 0: it has all.
+  uint64_t reserved[44];
   uint64_t checksum;  // XXH3 of everything before.
 };
 static_assert(sizeof(StorePage) == kSectorBytes && std::is_trivially_copyable_v<StorePage>);
@@ -56,6 +57,7 @@ struct StoreFacts {
   StoreId store = {};
   uint32_t shard_count = 1;
   uint32_t copies = 0;
+  uint64_t placement = 0;
   uint64_t hash_seed = 0;
   uint64_t created_wall_ns = 0;
   SpaceTime time = {};

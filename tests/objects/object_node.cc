@@ -25,7 +25,7 @@ ObjectClient open_objects(const Node& node, const ObjectShape& shape, const Clie
   auto objects = client.objects();
   if (!objects) {
     ADD_FAILURE() << objects.error().to_string();
-    std::exit(EXIT_FAILURE);
+    std::abort();
   }
   return {.client = std::move(client), .objects = *objects};
 }

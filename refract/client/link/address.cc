@@ -69,7 +69,7 @@ Reported<> take_bare_path(std::string_view address, Target& target) {
   return take_path(address, address, target);
 }
 
-Reported<> take_host(std::string_view address, std::string_view text, Target& target) {
+Reported<Place> place_in(std::string_view address, std::string_view text) {
   std::string_view host = text;
   std::string_view port;
   if (text.starts_with('[')) {
@@ -103,8 +103,28 @@ Reported<> take_host(std::string_view address, std::string_view text, Target& ta
   if (read.ec != std::errc() || read.ptr != port.data() + port.size() || number == 0 || number > 65'535) {
     return wrong(address, fmt::format("'{}' is no port", port), "ports are numbers from 1 to 65535");
   }
-  target.host = host;
-  target.port = static_cast<uint16_t>(number);
+  return Place{.host = std::string(host), .port = static_cast<uint16_t>(number)};
+}
+
+Reported<> take_host(std::string_view address, std::string_view text, Target& target) {
+  auto place = place_in(address, text);
+  if (!place) return report(std::move(place).error());
+  target.host = std::move(place->host);
+  target.port = place->port;
+  return {};
+}
+
+// HOST:PORT,HOST:PORT
+Reported<> take_hosts(std::string_view address, std::string_view text, Target& target) {
+  const size_t comma = text.find(',');
+  if (auto taken = take_host(address, text.substr(0, comma), target); !taken) return taken;
+  for (size_t at = comma; at != std::string_view::npos;) {
+    const size_t next = text.find(',', at + 1);
+    auto place = place_in(address, text.substr(at + 1, next - at - 1));
+    if (!place) return report(std::move(place).error());
+    target.others.push_back(std::move(*place));
+    at = next;
+  }
   return {};
 }
 
@@ -188,7 +208,7 @@ Reported<> take_rest_of_scheme(std::string_view address, Target& target) {
     if (auto taken = take_path(address, place, target); !taken) return taken;
   } else {
     if (place.back() == '/') place.remove_suffix(1);
-    if (auto taken = take_host(address, place, target); !taken) return taken;
+    if (auto taken = take_hosts(address, place, target); !taken) return taken;
   }
   if (target.is_path() &&
       (target.preference == Preference::kTcp || target.preference == Preference::kVerbs)) {
@@ -210,6 +230,23 @@ std::string Target::text() const {
   return needs_brackets ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
+Target Target::at(Place place) const {
+  Target target = *this;
+  if (is_path()) target.preference = Preference::kAuto;
+  target.socket_path.clear();
+  target.others.clear();
+  target.host = std::move(place.host);
+  target.port = place.port;
+  return target;
+}
+
+std::vector<Target> Target::each() const {
+  if (others.empty()) return {*this};
+  std::vector<Target> each = {at({.host = host, .port = port})};
+  for (const Place& place : others) each.push_back(at(place));
+  return each;
+}
+
 Reported<Target> parse_address(std::string_view address) {
   constexpr std::string_view kShm = "shm:";
   constexpr std::string_view kTcp = "tcp:";
@@ -222,10 +259,10 @@ Reported<Target> parse_address(std::string_view address) {
     taken = take_rest_of_scheme(address, target);
   } else if (address.starts_with(kTcp)) {
     target.preference = Preference::kTcp;
-    taken = take_host(address, address.substr(kTcp.size()), target);
+    taken = take_hosts(address, address.substr(kTcp.size()), target);
   } else if (address.starts_with(kVerbs)) {
     target.preference = Preference::kVerbs;
-    taken = take_host(address, address.substr(kVerbs.size()), target);
+    taken = take_hosts(address, address.substr(kVerbs.size()), target);
   } else if (address.starts_with(kShm)) {
     target.preference = Preference::kShm;
     taken = take_path(address, address.substr(kShm.size()), target);

@@ -52,12 +52,12 @@ Reported<std::unique_ptr<const Settings>> Settings::make(std::string_view addres
   if (auto taken = take_device(*settings); !taken) return report(std::move(taken).error());
   const Target& place = settings->target;
   const std::string file =
-      place.is_path() ? std::string()
-                      : first_of(place.secret_file, settings->options.secret_file, "REFRACT_SECRET_FILE");
+      first_of(place.secret_file, settings->options.secret_file, "REFRACT_SECRET_FILE");
   if (!file.empty()) {
     auto secret = fabric::tcp::read_secret(file);
-    if (!secret) return report(std::move(secret).error());
-    settings->secret.emplace(std::move(*secret));
+    // A socket needs none. Other nodes, of which that one may tell, say that they do.
+    if (!secret && !place.is_path()) return report(std::move(secret).error());
+    if (secret) settings->secret.emplace(std::move(*secret));
   }
   return settings;
 }

@@ -78,7 +78,7 @@ Task<bool> ObjectPeer::await_server(Patience& patience) {
 Task<bool> ObjectPeer::establish(uint64_t deadline_ns) {
   is_without_objects_ = false;
   // Where the node itself is another one by now, its first shard knows it.
-  if (!peers_.is_known() || is_gone(peers_.at(0))) {
+  if (!peers_.is_known() || is_gone(peers_.told().at(0))) {
     const bool reached = co_await peers_.establish(deadline_ns);
     if (!reached) {
       trouble_ = peers_.trouble();
@@ -89,21 +89,21 @@ Task<bool> ObjectPeer::establish(uint64_t deadline_ns) {
   for (;;) {
     const bool reached = co_await connect(deadline_ns);
     if (reached) co_return true;
-    if (trouble_.code == Code::kDeadlineExceeded || is_gone(peers_.at(0))) co_return false;
+    if (trouble_.code == Code::kDeadlineExceeded || is_gone(peers_.told().at(0))) co_return false;
     if (shard().refresh_now() >= follows_until_ns) break;
     co_await shard().sleep_for(10 * kPeerPause_ns);
   }
   is_without_objects_ = true;
-  trouble_ = {Code::kUnsupported, fmt::format("the node at {} has no objects", peers_.address_of(0)),
+  trouble_ = {Code::kUnsupported, fmt::format("the node at {} has no objects", peers_.told().address_of(0)),
               fmt::format("start it with --objects-limit; what was tried: {}", trouble_.what)};
   co_return false;
 }
 
 Task<bool> ObjectPeer::connect(uint64_t deadline_ns) {
   put_aside();
-  const TransportRow& row = peers_.row();
+  const TransportRow& row = peers_.told().row();
   auto begun =
-      ObjectLink::begin(shard(), row, peers_.settings().request_to(peers_.address_of(peers_.count())),
+      ObjectLink::begin(shard(), row, peers_.settings().request_to(peers_.told().address_of(peers_.told().count())),
                         peers_.settings().options.paths);
   if (!begun) {
     trouble_ = std::move(begun).error();
@@ -160,7 +160,7 @@ std::string away_text(ObjectPeer& peer) {
 
 std::string ObjectPeer::new_id(size_t bytes) {
   std::string id(bytes, '\0');
-  const uint64_t words[3] = {peers_.at(0)->facts().identity[0], prng_.next(), prng_.next()};
+  const uint64_t words[3] = {peers_.told().at(0)->facts().identity[0], prng_.next(), prng_.next()};
   std::memcpy(id.data(), words, std::min(bytes, sizeof(words)));
   return id;
 }

@@ -22,8 +22,9 @@ std::string reason_of(const Report& why) {
 
 class Search {
  public:
-  Search(runtime::Shard& shard, const Settings& settings, uint64_t deadline_ns) noexcept
-      : shard_(shard), settings_(settings), deadline_ns_(deadline_ns) {}
+  // All outlive it.
+  Search(runtime::Shard& shard, const Settings& settings, const Target& target, uint64_t deadline_ns) noexcept
+      : shard_(shard), settings_(settings), target_(target), deadline_ns_(deadline_ns) {}
 
   // What the address names, and nothing else.
   [[nodiscard]] Task<Reported<Discovery>> straight(const TransportRow& row, std::string_view chosen) {
@@ -37,7 +38,8 @@ class Search {
     co_return Discovery{.connection = std::move(*reached),
                         .address = target().text(),
                         .chosen = std::string(chosen),
-                        .others = {}};
+                        .others = {},
+                        .target = {}};
   }
 
   // Shared memory where it leads to the node that answers at the host, which may have to say where that is;
@@ -71,11 +73,12 @@ class Search {
                         .address = target().text(),
                         .chosen = "it is the best that leads to the node",
                         .others = {{.transport = "shm", .reason = why_not_shm_},
-                                   {.transport = "verbs", .reason = reason_of(by_rdma.error())}}};
+                                   {.transport = "verbs", .reason = reason_of(by_rdma.error())}},
+                        .target = {}};
   }
 
  private:
-  [[nodiscard]] const Target& target() const noexcept { return settings_.target; }
+  [[nodiscard]] const Target& target() const noexcept { return target_; }
 
   [[nodiscard]] Task<Reported<Connection::Owned>> reach(const TransportRow& row, std::string address) {
     auto begun =
@@ -137,7 +140,8 @@ class Search {
                         .address = target().text(),
                         .chosen = "both ends have RDMA, and reads take nothing of the server's time",
                         .others = {{.transport = "shm", .reason = why_not_shm_},
-                                   {.transport = "tcp", .reason = "RDMA leads to the same node"}}};
+                                   {.transport = "tcp", .reason = "RDMA leads to the same node"}},
+                        .target = {}};
   }
 
   [[nodiscard]] Discovery by_shm(Connection::Owned connection, const std::string& path,
@@ -148,11 +152,13 @@ class Search {
             .others = {{.transport = "verbs",
                         .reason = "shared memory leads to the same node, where reads take no device"},
                        {.transport = "tcp",
-                        .reason = "shared memory leads to the same node, where reads take no message"}}};
+                        .reason = "shared memory leads to the same node, where reads take no message"}},
+            .target = {}};
   }
 
   runtime::Shard& shard_;
   const Settings& settings_;
+  const Target& target_;
   uint64_t deadline_ns_;
   bool is_choice_ = false;  // Among several transports, so that none may use up the time of the others.
   std::string why_not_shm_;
@@ -172,18 +178,19 @@ Task<> await_first_state(runtime::Shard& shard, Link& link, uint64_t deadline_ns
   co_await shard.sleep_for(0);
 }
 
-Task<Reported<Discovery>> find_node(runtime::Shard& shard, const Settings& settings, uint64_t deadline_ns) {
-  Search search(shard, settings, deadline_ns);
-  if (settings.target.is_path()) {
-    auto found = co_await search.straight(shm_row(), "the address is the path of a socket");
-    co_return std::move(found);
+Task<Reported<Discovery>> find_node(runtime::Shard& shard, const Settings& settings, Target target,
+                                    uint64_t deadline_ns) {
+  Search search(shard, settings, target, deadline_ns);
+  Reported<Discovery> found;
+  if (target.is_path()) {
+    found = co_await search.straight(shm_row(), "the address is the path of a socket");
+  } else if (target.preference == Preference::kTcp || target.preference == Preference::kVerbs) {
+    const TransportRow& row = target.preference == Preference::kTcp ? tcp_row() : verbs_row();
+    found = co_await search.straight(row, "the address asks for it");
+  } else {
+    found = co_await search.through_host();
   }
-  if (settings.target.preference == Preference::kTcp || settings.target.preference == Preference::kVerbs) {
-    const TransportRow& row = settings.target.preference == Preference::kTcp ? tcp_row() : verbs_row();
-    auto found = co_await search.straight(row, "the address asks for it");
-    co_return std::move(found);
-  }
-  auto found = co_await search.through_host();
+  if (found) found->target = std::move(target);
   co_return std::move(found);
 }
 

@@ -18,14 +18,12 @@ constexpr uint64_t kPause_ns = kMillisecond_ns;
 // What a node says while all is well: for those who have no word to look at.
 constexpr auto kServing = static_cast<uint64_t>(ServerState::kServing);
 
-bool is_gone(const Connection* connection) noexcept {
-  return connection == nullptr || connection->state() == Connection::State::kEnded;
-}
-
 }  // namespace
 
 Peers::Peers(runtime::Shard& shard, const Settings& settings)
-    : shard_(shard), settings_(settings), peers_(1), client_id_(std::max<uint64_t>(secure_random_u64(), 1)) {
+    : shard_(shard), settings_(settings), client_id_(std::max<uint64_t>(secure_random_u64(), 1)) {
+  nodes_.push_back(std::make_unique<NodeConnections>(parts(), settings.target));
+  sole_ = nodes_.front().get();
   update_short_ways();
 }
 
@@ -35,6 +33,7 @@ Peers::~Peers() {
   ways_->answering = nullptr;
   ways_->shards.clear();
   ways_->by_slot.clear();
+  ways_->way_of_slot.clear();
   if (ways_->ticket != nullptr) ways_->ticket->reader = nullptr;
 }
 
@@ -44,7 +43,7 @@ void Peers::show_short_ways(ShortWays& ways) {
 }
 
 void Peers::update_short_ways() {
-  Connection* const connection = peers_.size() == 1 ? peers_[0].get() : nullptr;
+  Connection* const connection = sole_ != nullptr && sole_->count() == 1 ? sole_->at(0) : nullptr;
   if (connection != nullptr && connection->reader() != nullptr) {
     ways_->reader = connection->reader();
     ways_->connection = connection;
@@ -54,7 +53,7 @@ void Peers::update_short_ways() {
     ways_->reader = nullptr;
     ways_->connection = nullptr;
     ways_->server_state = &kServing;
-    ways_->hash_seed = hash_seed_;
+    ways_->hash_seed = told().hash_seed();
   }
   const bool is_asked = connection != nullptr && connection->reader() == nullptr &&
                         connection->state() == Connection::State::kUp &&
@@ -66,14 +65,25 @@ void Peers::update_short_ways() {
   }
   ways_->shards.clear();
   ways_->by_slot.clear();
-  if (peers_.size() == 1) return;
-  std::vector<ShardReader>& ways = routing_.is_by_slot() ? ways_->by_slot : ways_->shards;
-  for (const Connection::Owned& peer : peers_) {
-    // One with another seed belongs to another node, and is about to be put aside.
-    const bool has_reader =
-        peer != nullptr && peer->reader() != nullptr && peer->reader()->hash_seed() == hash_seed_;
-    Connection::Reader* const reader = has_reader ? peer->reader() : nullptr;
-    ways.push_back({.reader = reader, .connection = reader == nullptr ? nullptr : peer.get()});
+  if (sole_ == nullptr || sole_->count() > 1) update_many_ways();
+}
+
+void Peers::update_many_ways() {
+  std::vector<uint16_t> begins;  // Of each node's shards.
+  std::vector<ShardReader>& ways = told().routing().is_by_slot() ? ways_->by_slot : ways_->shards;
+  for (const auto& node : nodes_) {
+    begins.push_back(static_cast<uint16_t>(ways.size()));
+    for (uint32_t shard = 0; shard < node->count(); ++shard) {
+      Connection::Reader* const reader = node->reader_at(shard);
+      ways.push_back({.reader = reader, .connection = reader == nullptr ? nullptr : node->at(shard)});
+    }
+  }
+  if (!spread_) return;
+  ways_->way_of_slot.resize(cluster::kSlots);
+  for (uint32_t slot = 0; slot < cluster::kSlots; ++slot) {
+    const uint32_t node = spread_->routing.home_of(static_cast<uint16_t>(slot));
+    const uint32_t shard = kv::KeyRouting::shard_of_slot(slot, nodes_[node]->count());
+    ways_->way_of_slot[slot] = static_cast<uint16_t>(begins[node] + shard);
   }
 }
 
@@ -82,89 +92,94 @@ void Peers::link_changed(Link& /*link*/) noexcept {
 }
 
 void Peers::look_around() noexcept {
-  for (const Connection::Owned& peer : peers_) {
-    if (peer != nullptr) peer->look_around();
+  for (const auto& node : nodes_) node->look_around();
+}
+
+uint32_t Peers::count() const noexcept {
+  uint32_t sum = 0;
+  for (const auto& node : nodes_) sum += node->count();
+  return sum;
+}
+
+std::optional<uint32_t> Peers::shard_at(uint32_t index) const noexcept {
+  for (uint32_t node = 0; node < nodes_.size(); ++node) {
+    if (index < nodes_[node]->count()) return ShardPlace{.node = node, .shard = index}.number();
+    index -= nodes_[node]->count();
   }
+  return std::nullopt;
 }
 
 Task<> Peers::find_out() {
   if (is_known() || guard_.is_child()) co_return;
   Patience patience;
   // Whether it succeeded is what the operation finds out next.
-  (void)co_await await_server({.key = {}, .shard = 0}, patience);
+  (void)co_await await_server({.key = {}, .shard = first_shard()}, patience);
 }
 
-// The first shard leads: it says how many others there are.
-Task<bool> Peers::establish(uint64_t deadline_ns) {
-  is_first_connecting_ = true;
-  auto found = co_await find_node(shard_, settings_, deadline_ns);
-  is_first_connecting_ = false;
-  bury();
-  if (!found) {
-    trouble_ = std::move(found).error();
-    co_return false;
-  }
-  take_first(std::move(*found));
-  // All at once; an operation that waits for one of them longer than this says so.
-  for (uint32_t index = 1; index < count(); ++index) {
-    if (is_gone(at(index))) (void)begin_other(index);
-  }
-  for (uint32_t index = 1; index < count(); ++index) {
-    if (at(index) == nullptr) continue;
-    const Use use(*at(index));
-    co_await await_first_state(shard_, *at(index), deadline_ns);
+Task<bool> Peers::find_all() {
+  co_await find_out();
+  for (uint32_t node = 0; node < nodes_.size() && !guard_.is_child(); ++node) {
+    if (nodes_[node]->is_known()) continue;
+    Patience patience;
+    const bool is_there = co_await await_server({.key = {}, .shard = ShardPlace{.node = node}.number()}, patience);
+    if (!is_there && !nodes_[node]->is_known()) co_return false;
   }
   co_return true;
 }
 
-void Peers::take_first(Discovery discovery) {
-  const NodeFacts facts = discovery.connection->facts();
-  // Those to another node, or to shards that there are no more, are of no use.
-  for (uint32_t index = 0; index < count(); ++index) {
-    Connection::Owned& connection = peers_[index];
-    const bool is_other = connection != nullptr && connection->facts().identity != facts.identity;
-    if (connection != nullptr && (index == 0 || is_other || index >= facts.shard_count)) {
-      put_aside(std::move(connection));
-    }
+Task<bool> Peers::establish(uint64_t deadline_ns) {
+  const bool reached = co_await establish_node(told_, deadline_ns);
+  co_return reached;
+}
+
+// The first shard leads: it says how many others there are.
+Task<bool> Peers::establish_node(uint32_t node, uint64_t deadline_ns) {
+  nodes_[node]->is_connecting = true;
+  Reported<Discovery> found;
+  if (spread_) {
+    found = co_await find_member(node, deadline_ns);
+  } else {
+    found = co_await find_first(deadline_ns);
+    // Which of several it is, is known now.
+    node = told_;
   }
-  // Who is connecting to one of the others looks whether it is still there.
-  peers_.resize(std::max<uint32_t>(facts.shard_count, 1));
-  routing_ = {.shards = count(), .copies = facts.copies};
-  hash_seed_ = facts.hash_seed;
-  row_ = &discovery.connection->row();
-  address_ = std::move(discovery.address);
-  chosen_ = std::move(discovery.chosen);
-  others_ = std::move(discovery.others);
-  peers_[0] = std::move(discovery.connection);
-  peers_[0]->watch(this);
-  peers_[0]->reach(this);
+  nodes_[node]->is_connecting = false;
+  ended_.bury();
+  if (!found) {
+    trouble_ = std::move(found).error();
+    co_return false;
+  }
+  NodeConnections& reached = *nodes_[node];
+  reached.take_first(std::move(*found));
   ++connections_;
+  // All at once; an operation that waits for one of them longer than this says so.
+  reached.begin_others();
   update_short_ways();
-}
-
-bool Peers::begin_other(uint32_t index) {
-  auto begun = Connection::begin(shard_, *row_, settings_.request_to(row_->shard_address(address_, index)),
-                                 settings_.options.paths);
-  if (!begun) {
-    trouble_ = std::move(begun).error();
-    return false;
+  for (uint32_t shard = 1; shard < nodes_[node]->count(); ++shard) {
+    Connection* const other = nodes_[node]->at(shard);
+    if (other == nullptr) continue;
+    const Use use(*other);
+    co_await await_first_state(shard_, *other, deadline_ns);
   }
-  if (peers_[index] != nullptr) put_aside(std::move(peers_[index]));
-  peers_[index] = std::move(*begun);
-  peers_[index]->watch(this);
-  peers_[index]->reach(this);
-  update_short_ways();
-  return true;
+  co_return true;
 }
 
-Task<bool> Peers::establish_at(uint32_t index, uint64_t deadline_ns) {
+Task<bool> Peers::establish_at(uint32_t number, uint64_t deadline_ns) {
+  const ShardPlace place = ShardPlace::from(number);
   // Where the node itself is another one by now, its first shard knows it.
-  if (index == 0 || is_gone(at(0))) {
-    const bool reached = co_await establish(deadline_ns);
-    co_return reached&& index < count() && at(index) != nullptr&& has_come_up(*at(index));
+  if (place.shard == 0 || is_gone(nodes_[place.node]->at(0))) {
+    const bool reached = co_await establish_node(place.node, deadline_ns);
+    Connection* const connection = at({.key = {}, .shard = number});
+    co_return reached && connection != nullptr && has_come_up(*connection);
   }
-  if (row_ == nullptr || !begin_other(index)) co_return false;
-  Connection& fresh = *at(index);
+  NodeConnections& node = *nodes_[place.node];
+  if (!node.is_known() || place.shard >= node.count()) co_return false;
+  if (!node.begin_other(place.shard)) {
+    trouble_ = node.trouble();
+    co_return false;
+  }
+  update_short_ways();
+  Connection& fresh = *node.at(place.shard);
   const Use use(fresh);
   co_await await_first_state(shard_, fresh, deadline_ns);
   if (!has_come_up(fresh)) {
@@ -174,18 +189,21 @@ Task<bool> Peers::establish_at(uint32_t index, uint64_t deadline_ns) {
   co_return true;
 }
 
-void Peers::put_aside(Connection::Owned connection) {
-  messages_before_ += connection->messages_sent();
-  losses_before_ += connection->server_losses();
-  connection->watch(nullptr);
-  connection->reach(nullptr);
-  connection->close();
-  ended_.push_back(std::move(connection));
-}
-
-// REQUIRES: not in the middle of a poll of one of them.
-void Peers::bury() noexcept {
-  std::erase_if(ended_, [](const auto& connection) { return connection->operations == 0; });
+// Until its connection is up, or will not come up.
+Task<> Peers::await_state(KeyOwner place, uint64_t deadline_ns) {
+  for (;;) {
+    Connection* const connection = at(place);
+    if (connection == nullptr) co_return;
+    const bool may_come =
+        connection->state() == Connection::State::kConnecting ||
+        (connection->state() == Connection::State::kNoServer && !connection->has_server_given_up());
+    if (!may_come) co_return;
+    // Awaiting changes it, which the check does not see.
+    Pending change = shard_.ops().begin(deadline_ns);  // NOLINT(misc-const-correctness)
+    connection->wake_at_change(change.token());
+    const runtime::OpResult woken = co_await change;
+    if (woken.code != Code::kOk) co_return;
+  }
 }
 
 Task<bool> Peers::await_server(KeyOwner place, Patience& patience) {
@@ -200,29 +218,24 @@ Task<bool> Peers::await_server(KeyOwner place, Patience& patience) {
     co_await shard_.sleep_for(std::min(kPause_ns, std::max(patience.deadline_ns, now) - now));
   }
   for (;;) {
-    connection = at(place);
-    if (connection == nullptr) break;
-    const bool may_come =
-        connection->state() == Connection::State::kConnecting ||
-        (connection->state() == Connection::State::kNoServer && !connection->has_server_given_up());
-    if (!may_come) break;
-    // Awaiting changes it, which the check does not see.
-    Pending change = shard_.ops().begin(patience.deadline_ns);  // NOLINT(misc-const-correctness)
-    connection->wake_at_change(change.token());
-    const runtime::OpResult woken = co_await change;
-    if (woken.code != Code::kOk) break;
-  }
-  const uint32_t index = index_of(place);
-  if ((index == count() || is_gone(at(index))) && shard_.now_ns() < patience.deadline_ns) {
-    if (!is_first_connecting_) {
-      if (patience.losses++ > 0) co_return false;
-      const bool reached = co_await establish_at(index, patience.deadline_ns);
-      co_return reached;
+    co_await await_state(place, patience.deadline_ns);
+    if (!is_gone(at(place)) || shard_.now_ns() >= patience.deadline_ns) break;
+    const bool were_spread = are_spread();
+    const uint32_t number = number_of(place);
+    if (nodes_[ShardPlace::from(number).node]->is_connecting) {
+      // Another operation is at it, with a deadline of its own.
+      while (nodes_[node_of(place)]->is_connecting && shard_.now_ns() < patience.deadline_ns) {
+        co_await shard_.sleep_for(kPause_ns);
+      }
+      if (is_gone(at(place)) && were_spread == are_spread()) break;
+      continue;
     }
-    // Another operation is at it, with a deadline of its own.
-    while (is_first_connecting_ && shard_.now_ns() < patience.deadline_ns) {
-      co_await shard_.sleep_for(kPause_ns);
-    }
+    if (patience.losses > 0) co_return false;
+    const bool reached = co_await establish_at(number, patience.deadline_ns);
+    // What was learnt is that the place may be at another node.
+    if (were_spread != are_spread()) continue;
+    ++patience.losses;
+    co_return reached;
   }
   connection = at(place);
   if (connection != nullptr && connection->state() == Connection::State::kUp &&
@@ -245,28 +258,15 @@ void Peers::note(const Connection& connection, Code code) {
     trouble_ = connection.trouble();
 }
 
-void Peers::fill(Route& route) const {
-  route.address = address_.empty() ? settings_.target.text() : address_;
-  route.chosen = chosen_;
-  route.others = others_;
-  route.shards = count();
-  if (row_ != nullptr) route.transport = row_->name;
-  // The first shard has the last word.
-  for (uint32_t index = count(); index-- > 0;) {
-    if (at(index) != nullptr) at(index)->fill(route);
-  }
-  if (at(0) == nullptr) route.reason = route.server = "gone";
-}
-
 uint64_t Peers::messages_sent() const noexcept {
-  uint64_t sum = messages_before_;
-  for (const Connection::Owned& peer : peers_) sum += peer == nullptr ? 0 : peer->messages_sent();
+  uint64_t sum = ended_.messages_sent();
+  for (const auto& node : nodes_) sum += node->messages_sent();
   return sum;
 }
 
 uint64_t Peers::server_losses() const noexcept {
-  uint64_t sum = losses_before_;
-  for (const Connection::Owned& peer : peers_) sum += peer == nullptr ? 0 : peer->server_losses();
+  uint64_t sum = ended_.server_losses();
+  for (const auto& node : nodes_) sum += node->server_losses();
   return sum;
 }
 

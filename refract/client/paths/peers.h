@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's connections to all shards of a node, on one runtime shard: which one owns a key, what becomes of
-// an operation when the server or the node behind it goes, and how the next one is found.
+// A client's connections to the node that it was told, or to all nodes among which a store's keys are shared
+// out, on one runtime shard: which shard owns a key, what becomes of an operation when the server or the node
+// behind it goes, and how the next one is found. See docs/design/069-many-nodes.md.
 //
 // Shards come and go one by one: an operation waits for its own shard alone. The node's first shard is asked
-// how many there are; where another node answers at the address, everything is learnt again.
+// how many there are; where another node answers at the address, everything is learnt again. Of several nodes
+// each is reached when the first operation needs it, and asked whether it is the one that the list names.
 //
 // Threads: used only by its runtime shard. Destroyed in a turn after that in which the last operation ended.
 #pragma once
@@ -12,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,19 +24,16 @@
 #include "refract/client/link/settings.h"
 #include "refract/client/paths/connection.h"
 #include "refract/client/paths/discovery.h"
+#include "refract/client/paths/key_owner.h"
+#include "refract/client/paths/node_connections.h"
 #include "refract/client/paths/short_ways.h"
+#include "refract/cluster/members_call.h"
+#include "refract/cluster/routing.h"
 #include "refract/kv/layout/hashed_key.h"
-#include "refract/kv/layout/routing.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
 namespace refract::client {
-
-// Whose operation it is: of the shard that owns the key or, where there is none, of this one.
-struct KeyOwner {
-  kv::HashedKey key;
-  uint32_t shard = 0;
-};
 
 // How long an operation continues.
 struct Patience {
@@ -54,7 +54,7 @@ struct Unsent {
   }
 };
 
-class Peers final : public Link::Watcher, public kv::MappedSpaces {
+class Peers final : public Link::Watcher {
  public:
   // Both outlive the peers. Nothing is connected yet.
   Peers(runtime::Shard& shard, const Settings& settings);
@@ -64,22 +64,28 @@ class Peers final : public Link::Watcher, public kv::MappedSpaces {
 
   // From now on `ways` say what a read may use at once.
   void show_short_ways(ShortWays& ways);
-
-  // How many shards the node has; 1 until that is known.
-  [[nodiscard]] uint32_t count() const noexcept { return static_cast<uint32_t>(peers_.size()); }
   // What a read may use at once, as it is now.
   [[nodiscard]] const ShortWays& short_ways() const noexcept { return *ways_; }
-  // May be count(), where the node has fewer shards than it had.
-  [[nodiscard]] uint32_t index_of(const KeyOwner& place) const noexcept {
-    if (place.key.empty()) return std::min(place.shard, count());
-    if (routing_.shards == 1) return 0;
-    return routing_.shard_of(place.key.bytes(), place.key.hash(hash_seed_));
+
+  // How many shards all nodes have; 1 each until that is known.
+  [[nodiscard]] uint32_t count() const noexcept;
+  // The number of the shard `index` places behind the first one, in the order of nodes and their shards.
+  // Nothing: there is none.
+  [[nodiscard]] std::optional<uint32_t> shard_at(uint32_t index) const noexcept;
+  // The first shard of the node that the address led to.
+  [[nodiscard]] uint32_t first_shard() const noexcept { return ShardPlace{.node = told_}.number(); }
+  // May be of no shard, where the node has fewer than it had.
+  [[nodiscard]] uint32_t number_of(const KeyOwner& place) const noexcept {
+    if (place.key.empty()) return place.shard;
+    const uint32_t node = node_of(place);
+    return ShardPlace{.node = node, .shard = nodes_[node]->shard_of(place.key)}.number();
   }
   // Null: never reached.
-  [[nodiscard]] Connection* at(uint32_t index) const noexcept { return peers_[index].get(); }
   [[nodiscard]] Connection* at(const KeyOwner& place) const noexcept {
-    const uint32_t index = index_of(place);
-    return index < count() ? at(index) : nullptr;
+    if (sole_ != nullptr && !place.key.empty()) [[likely]]
+      return sole_->at(sole_->shard_of(place.key));
+    const ShardPlace found = ShardPlace::from(number_of(place));
+    return found.node < nodes_.size() ? nodes_[found.node]->at(found.shard) : nullptr;
   }
   // The connection whose server can be asked now. Null: go by read() or ask(), which wait for one.
   [[nodiscard]] Connection* answering_at(const KeyOwner& place) const noexcept {
@@ -90,16 +96,22 @@ class Peers final : public Link::Watcher, public kv::MappedSpaces {
   // Has every connection look whether its node is there; the next turn ends those whose is not.
   void look_around() noexcept;
 
-  // Reaches the node, and all its shards at once. False: trouble() says why not.
+  // Reaches the node that the address leads to, and all its shards at once. False: trouble() says why not.
   [[nodiscard]] runtime::Task<bool> establish(uint64_t deadline_ns);
-  // Whether a node was ever reached, so that its shards are known.
-  [[nodiscard]] bool is_known() const noexcept { return row_ != nullptr; }
-  // How the node that was found is reached. REQUIRES: is_known().
-  [[nodiscard]] const TransportRow& row() const noexcept { return *row_; }
-  // Of one of its shards: that which has its objects has the number count().
-  [[nodiscard]] std::string address_of(uint32_t shard) const { return row_->shard_address(address_, shard); }
+  // Whether a node was ever reached, so that its shards are known, and whether there are others.
+  [[nodiscard]] bool is_known() const noexcept { return told().is_known(); }
+  // The node that the address led to.
+  [[nodiscard]] const NodeConnections& told() const noexcept { return *nodes_[told_]; }
+  // Whether the keys are shared out among several nodes.
+  [[nodiscard]] bool are_spread() const noexcept { return spread_.has_value(); }
+  // REQUIRES: are_spread(), and there is such a node.
+  [[nodiscard]] const std::string& name_of(uint32_t node) const noexcept {
+    return spread_->list.members[node].name;
+  }
   // For operations on all shards: tries to reach a node once, if it is not known.
   [[nodiscard]] runtime::Task<> find_out();
+  // For those that must know each node's shards. False: one of them cannot be reached; trouble() says which.
+  [[nodiscard]] runtime::Task<bool> find_all();
 
   // Reads by `direct(Connection&, key) -> Code`, and where that cannot tell, by `ask(Connection&, key,
   // deadline_ns) -> Task<Code>`, where kUnavailable says that there was no answer. The key is the place's.
@@ -160,6 +172,7 @@ class Peers final : public Link::Watcher, public kv::MappedSpaces {
   [[nodiscard]] runtime::Task<bool> await_growth(Connection& connection, Patience& patience);
 
   [[nodiscard]] const Report& trouble() const noexcept { return trouble_; }
+  void refuse(Report why) { trouble_ = std::move(why); }
   // Remembers why, where a person may want to know it.
   void note(const Connection& connection, Code code);
   void fill(Route& route) const;
@@ -186,42 +199,54 @@ class Peers final : public Link::Watcher, public kv::MappedSpaces {
   };
 
   void link_changed(Link& link) noexcept override;
-  [[nodiscard]] const std::byte* space_of(uint32_t shard) const noexcept override {
-    return shard < count() && at(shard) != nullptr ? at(shard)->space() : nullptr;
-  }
 
  private:
   void begin_attempt(Patience& patience) const noexcept {
     if (patience.begun_ns == 0 && !patience.is_of_many) patience.begun_ns = shard_.now_ns();
   }
-  [[nodiscard]] runtime::Task<bool> establish_at(uint32_t index, uint64_t deadline_ns);
-  [[nodiscard]] bool begin_other(uint32_t index);
-  void take_first(Discovery discovery);
-  void put_aside(Connection::Owned connection);
-  void bury() noexcept;
+  // Where the keys are shared out among several nodes.
+  struct Spread {
+    cluster::MemberList list;
+    cluster::Routing routing;
+  };
+
+  [[nodiscard]] uint32_t node_of(const KeyOwner& place) const noexcept {
+    if (place.key.empty()) return ShardPlace::from(place.shard).node;
+    return spread_ ? spread_->routing.home_of(cluster::slot_of(place.key.bytes())) : 0;
+  }
+  [[nodiscard]] NodeConnections::Parts parts() noexcept {
+    return {.shard = shard_, .settings = settings_, .watcher = *this, .ended = ended_};
+  }
+  [[nodiscard]] runtime::Task<> await_state(KeyOwner place, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<bool> establish_node(uint32_t node, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<bool> establish_at(uint32_t number, uint64_t deadline_ns);
+  // The node at the address, and what it says of others.
+  [[nodiscard]] runtime::Task<Reported<Discovery>> find_first(uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Reported<>> learn(const Discovery& found, uint64_t deadline_ns);
+  void spread_over(cluster::ToldMembers told);
+  // One of several, which must be the one that the list names.
+  [[nodiscard]] runtime::Task<Reported<Discovery>> find_member(uint32_t node, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Reported<Discovery>> find_member_once(uint32_t node, uint64_t deadline_ns);
+  // Has the other nodes say where this one is by now. False: where it was.
+  [[nodiscard]] runtime::Task<bool> ask_for_address(uint32_t node, uint64_t deadline_ns);
+  void take_addresses(cluster::MemberList list);
   void update_short_ways();
+  void update_many_ways();
 
   runtime::Shard& shard_;
   const Settings& settings_;
   ForkGuard guard_;
-  std::vector<Connection::Owned> peers_;  // Of each shard; null: never reached.
-  bool is_first_connecting_ = false;
-  std::vector<Connection::Owned> ended_;  // Some operation may still be on its way out of them.
+  EndedConnections ended_;
+  std::vector<std::unique_ptr<NodeConnections>> nodes_;  // One at least; of a list in its order.
+  NodeConnections* sole_ = nullptr;                      // Of a node alone, that one.
+  uint32_t told_ = 0;
+  std::optional<Spread> spread_;  // Nothing: the node has all keys.
   ShortWays own_ways_;
   ShortWays* ways_ = &own_ways_;
-  uint64_t hash_seed_ = 0;
-  kv::KeyRouting routing_;  // Of count() shards.
-  // Of the node that was found.
-  const TransportRow* row_ = nullptr;
-  std::string address_;
-  std::string chosen_;
-  std::vector<OtherTransport> others_;
   Report trouble_{Code::kOk, "", ""};
   uint64_t client_id_;
   uint64_t last_sequence_ = 0;
   uint64_t connections_ = 0;
-  uint64_t messages_before_ = 0;  // Of earlier connections; likewise the next.
-  uint64_t losses_before_ = 0;
 };
 
 }  // namespace refract::client

@@ -33,6 +33,8 @@ struct ShortWays {
   std::vector<ShardReader> shards;
   // The same where keys are routed by their slots. Apart, so that no read by the hash asks which it is.
   std::vector<ShardReader> by_slot;
+  // Of each slot, where by_slot has the shards of several nodes: an index there. Empty: of one node.
+  std::vector<uint16_t> way_of_slot;
   // Of the only shard: its server answers now, and gets are calls. Null: ask the peers.
   Connection* answering = nullptr;
   uint64_t hash_seed = 0;
@@ -43,8 +45,9 @@ struct ShortWays {
   }
   // REQUIRES: `by_slot` is not empty.
   [[nodiscard]] const ShardReader& at_slot_of(std::span<const std::byte> key) const noexcept {
-    const auto count = static_cast<uint32_t>(by_slot.size());
-    return by_slot[kv::KeyRouting::shard_of_slot(cluster::slot_of(key), count)];
+    const uint32_t slot = cluster::slot_of(key);
+    if (!way_of_slot.empty()) return by_slot[way_of_slot[slot]];
+    return by_slot[kv::KeyRouting::shard_of_slot(slot, static_cast<uint32_t>(by_slot.size()))];
   }
 };
 

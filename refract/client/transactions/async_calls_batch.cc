@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several changes at one moment: by one call where one shard has all their keys.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -32,9 +34,28 @@ Bytes first_key(const kv::RpcBatch& batch) noexcept {
 }
 
 bool are_together(const Peers& peers, const kv::RpcBatch& batch) noexcept {
-  const uint32_t shard = peers.index_of({.key = {first_key(batch)}});
-  const auto is_there = [&](const auto& one) { return peers.index_of({.key = {Bytes(one.key)}}) == shard; };
+  const uint32_t shard = peers.number_of({.key = {first_key(batch)}});
+  const auto is_there = [&](const auto& one) { return peers.number_of({.key = {Bytes(one.key)}}) == shard; };
   return std::ranges::all_of(batch.conditions, is_there) && std::ranges::all_of(batch.writes, is_there);
+}
+
+// Nothing: all keys are at one node.
+std::optional<Report> over_nodes(const Peers& peers, const kv::RpcBatch& batch) {
+  if (!peers.are_spread()) return std::nullopt;
+  const Bytes first = first_key(batch);
+  const auto node_of = [&](Bytes key) { return ShardPlace::from(peers.number_of({.key = {key}})).node; };
+  std::optional<Bytes> other;
+  for (const auto& one : batch.conditions) {
+    if (node_of(Bytes(one.key)) != node_of(first)) other = Bytes(one.key);
+  }
+  for (const auto& one : batch.writes) {
+    if (node_of(Bytes(one.key)) != node_of(first)) other = Bytes(one.key);
+  }
+  if (!other) return std::nullopt;
+  return Report{Code::kUnsupported,
+                fmt::format("the transaction has keys of nodes '{}' and '{}'", peers.name_of(node_of(first)),
+                            peers.name_of(node_of(*other))),
+                "give the keys of a transaction one tag, as in order:{42} and item:{42}: then one node has them"};
 }
 
 // The connections stay while it does.
@@ -43,7 +64,7 @@ class Access final : public txn::ShardAccess {
   explicit Access(Peers& peers) noexcept : peers_(peers) {}
 
   [[nodiscard]] uint32_t shard_of(std::span<const std::byte> key) const noexcept override {
-    return peers_.index_of({.key = {Bytes(key)}});
+    return peers_.number_of({.key = {Bytes(key)}});
   }
   [[nodiscard]] uint64_t node_of(uint32_t shard) const noexcept override {
     const Connection* const connection = peers_.answering_at({.key = {}, .shard = shard});
@@ -77,6 +98,11 @@ Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, Requ
   }
   // Which shards there are is known from the first connection on.
   co_await peers_.find_out();
+  if (std::optional<Report> why = over_nodes(peers_, batch)) {
+    batch.failed = batch.conditions.size() + batch.writes.size();
+    peers_.refuse(*std::move(why));
+    co_return fail(Code::kUnsupported);
+  }
   if (!are_together(peers_, batch)) {
     batch.failed = batch.conditions.size() + batch.writes.size();
     // An identity is an owner's, and here are several.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "refract/cluster/placement.h"
 #include "refract/cluster/slot.h"
 
 namespace refract::kv {
@@ -18,12 +19,22 @@ struct KeyRouting {
   // kv.copies. 0: by the key's hash, so that a client hashes it once for shard, bucket and fingerprint.
   // Others: by its slot, so that keys with one tag are in one shard.
   uint32_t copies = 0;
+  // Of a node that has some of the slots. Null: it has all. Outlives the routing.
+  const cluster::SlotSet* slots = nullptr;
 
   [[nodiscard]] constexpr bool is_by_slot() const noexcept { return copies != 0; }
 
   // The hash is with the node's seed. REQUIRES: shards > 0.
   [[nodiscard]] uint32_t shard_of(std::span<const std::byte> key, uint64_t hash) const noexcept {
     return is_by_slot() ? shard_of_slot(cluster::slot_of(key), shards) : shard_of_hash(hash, shards);
+  }
+
+  // Whether this shard of the node has the key.
+  [[nodiscard]] bool is_at(uint32_t shard, std::span<const std::byte> key, uint64_t hash) const noexcept {
+    if (shards == 1 && slots == nullptr) return true;
+    if (!is_by_slot()) return shard_of_hash(hash, shards) == shard;
+    const uint16_t slot = cluster::slot_of(key);
+    return shard_of_slot(slot, shards) == shard && (slots == nullptr || (*slots)[slot]);
   }
 
   // The parts of it, for callers that have looked at is_by_slot() before.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "refract/base/log.h"
+#include "refract/cluster/placement.h"
 #include "refract/memory/host/descriptor.h"
 
 namespace refract::node {
@@ -88,10 +89,15 @@ void reload_members(const NodeConfig& config, cluster::Members& members) {
   const uint64_t before = members.list().version;
   auto list = read_nodes(config.cluster_nodes);
   Reported<bool> taken = false;
-  if (list) {
-    taken = members.take(std::move(*list));
-  } else {
+  if (!list) {
     taken = report(list.error());
+  } else if (config.kv_copies != 0 && !cluster::have_same_names(*list, members.list())) {
+    taken = report(Code::kUnsupported,
+                   fmt::format("it has {}, and the keys are at {}", cluster::names_text(*list),
+                               cluster::names_text(members.list())),
+                   "with kv.copies 1 the names stay what they were when the store was made; addresses may change");
+  } else {
+    taken = members.take(std::move(*list));
   }
   if (!taken) {
     log_error("{}: the new list is refused, and version {} stays: {}", kNodesKey, before,

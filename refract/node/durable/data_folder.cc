@@ -46,6 +46,7 @@ Reported<storage::StoreFolder> take_folder(const NodeConfig& config) {
   const storage::StoreFacts wanted{.store = storage::random_store_id(),
                                    .shard_count = config.server_shards,
                                    .copies = config.kv_copies,
+                                   .placement = config.kv_placement,
                                    .hash_seed = secure_random_u64(),
                                    .created_wall_ns = system_clock().wall_ns(),
                                    .time = begin_time(system_clock(), host_boot_id())};
@@ -62,7 +63,7 @@ Reported<DataFolder> DataFolder::open(const NodeConfig& config) {
   auto folder = take_folder(config);
   if (!folder) return report(std::move(folder).error());
   const storage::StoreFacts& facts = folder->facts();
-  const StoreShape shape{.shards = facts.shard_count, .copies = facts.copies};
+  const StoreShape shape{.shards = facts.shard_count, .copies = facts.copies, .placement = facts.placement};
   if (auto fits = check_shape(config, config.data_folder, shape); !fits) return report(fits.error());
   const SpaceTime time =
       folder->existed() ? resume_time(facts.time, system_clock(), host_boot_id()) : facts.time;

@@ -19,8 +19,8 @@ namespace refract::node {
 
 class DataFolder {
  public:
-  // Refused: a folder that another node has, that was made with another number of shards or other kv.copies,
-  // that is damaged, or whose rings are gone with what was acknowledged.
+  // Refused: a folder that another node has, that was made with another number of shards, other kv.copies or
+  // other names in cluster.nodes, that is damaged, or whose rings are gone with what was acknowledged.
   [[nodiscard]] static Reported<DataFolder> open(const NodeConfig& config);
 
   [[nodiscard]] storage::Disk& disk() noexcept { return folder_.disk(); }
@@ -34,6 +34,7 @@ class DataFolder {
             .shard = shard,
             .shard_count = facts.shard_count,
             .copies = facts.copies,
+            .placement = facts.placement,
             .hash_seed = facts.hash_seed};
   }
   // What the memory is made with: the seed of the store, and its time.

@@ -393,6 +393,7 @@ Reported<FoundFacts> find_facts(Disk& disk) {
         found.facts.store = (*id)->store;
         found.facts.shard_count = (*id)->shard_count;
         found.facts.copies = (*id)->copies;
+        found.facts.placement = (*id)->placement;
         found.facts.hash_seed = (*id)->hash_seed;
       }
     }
@@ -402,6 +403,7 @@ Reported<FoundFacts> find_facts(Disk& disk) {
     found.facts.store = (*file)->facts().store;
     found.facts.shard_count = (*file)->facts().shard_count;
     found.facts.copies = (*file)->facts().copies;
+    found.facts.placement = (*file)->facts().placement;
     found.facts.hash_seed = (*file)->facts().hash_seed;
   }
   const bool is_known = found.facts.shard_count != 0;

@@ -335,6 +335,7 @@ Reported<> Salvage::write_shard(uint32_t shard, const ShardFind& found) {
                                         .shard_index = shard,
                                         .shard_count = facts.shard_count,
                                         .copies = facts.copies,
+                                        .placement = facts.placement,
                                         .hash_seed = facts.hash_seed,
                                         // No entry has it; and a start continues far above it.
                                         .stamp = found.highest_stamp + 1,
@@ -425,6 +426,7 @@ Reported<Salvaged> salvage_snapshots(const std::vector<SnapshotSourceFile>& file
   const storage::StoreFacts old{.store = first->store,
                                 .shard_count = first->shard_count,
                                 .copies = first->copies,
+                                .placement = first->placement,
                                 .hash_seed = first->hash_seed};
   if (auto begun = salvage.begin(old, false); !begun) return report(std::move(begun).error());
   for (const auto& [shard, file] : by_shard) {

@@ -84,11 +84,12 @@ struct HostParts {
   HostedLog* log;                      // Null: nothing is kept on disk.
   kv::Decisions* decisions = nullptr;  // Of the shards with keys, which share them. Null: there is one shard.
 
+  // The list of nodes, for shards that need it (ShardPlan::knows_members). Null: there is none.
+  cluster::Members* members = nullptr;
   // Of the shard of objects, where the node has a list and a cluster secret; null: it shares nothing with
   // other nodes. A store that does has the peers reach the list's members when it is told to answer, and
   // again at each change of the list, of which it has itself called (Members::call_on_change); until then
   // none is connected to.
-  cluster::Members* members = nullptr;
   cluster::Peers* peers = nullptr;
   // Of that shard: to the Redis that knows what is where. Null: the members do.
   object::RedisLine* redis = nullptr;

@@ -16,7 +16,7 @@ std::vector<ShardPlan> plan_shards(const NodeConfig& config, const NodeStores& s
                      .stores = stores.keys,
                      .space = plan_key_space(config, index, stores.keys.front().area),
                      .is_on_disk = config.durability != Durability::kNone,
-                     .knows_members = index == 0});
+                     .knows_members = index == 0 || config.kv_placement != 0});
   }
   if (has_objects(config) && !stores.objects.empty()) {
     plans.push_back({.index = object_shard(config),

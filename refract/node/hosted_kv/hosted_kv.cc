@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "refract/base/log.h"
+#include "refract/cluster/members.h"
 #include "refract/kv/layout/remote_wire.h"
 #include "refract/node/observe/service.h"
 #include "refract/prism/operation.h"
@@ -16,6 +17,14 @@ namespace {
 
 constexpr Offset kFloorStampAt{offsetof(SpaceHeader, floor_stamp)};
 
+// Null: all. None, where the list is not there: then no key is taken for this node's.
+std::unique_ptr<const cluster::SlotSet> slots_of(const HostParts& parts) {
+  if (parts.config.kv_placement == 0) return nullptr;
+  if (parts.members == nullptr) return std::make_unique<const cluster::SlotSet>();
+  return std::make_unique<const cluster::SlotSet>(
+      cluster::slots_of(parts.members->list(), parts.members->self()));
+}
+
 }  // namespace
 
 std::unique_ptr<HostedStore> host_kv(const HostParts& parts) {
@@ -23,7 +32,12 @@ std::unique_ptr<HostedStore> host_kv(const HostParts& parts) {
 }
 
 HostedKv::HostedKv(const HostParts& parts)
-    : parts_(parts), table_(parts.writer, parts.heap, parts.shard.clock()) {
+    : parts_(parts),
+      slots_(slots_of(parts)),
+      routing_{.shards = parts.config.server_shards,
+               .copies = parts.config.kv_copies,
+               .slots = slots_.get()},
+      table_(parts.writer, parts.heap, parts.shard.clock()) {
   parts_.pins.add(session_pins_);
   if (parts_.decisions != nullptr) transaction_parts_.emplace(table_, *parts_.decisions);
   make_eviction();
@@ -112,7 +126,7 @@ void HostedKv::serve(std::vector<HostedMethods>& methods) {
                               .shard = parts_.shard,
                               .sweep_round_ns = config.ttl_sweep_ns,
                               .shard_index = parts_.shard_index,
-                              .routing = {.shards = config.server_shards, .copies = config.kv_copies},
+                              .routing = routing_,
                               .windows = windows_ ? &*windows_ : nullptr,
                               .upload_bytes_max = parts_.bytes_max / 2,
                               .eviction = eviction_.get()});
@@ -134,7 +148,7 @@ void HostedKv::serve(std::vector<HostedMethods>& methods) {
                                       .decisions = *parts_.decisions,
                                       .shard = parts_.shard,
                                       .shard_index = parts_.shard_index,
-                                      .routing = {.shards = config.server_shards, .copies = config.kv_copies},
+                                      .routing = routing_,
                                       .upkeep = *service_,
                                       .floor_stamp = parts_.writer.load(kFloorStampAt)});
     methods.push_back({kv::wire::kTransactionMethodsBegin, transactions_.get()});

@@ -57,6 +57,8 @@ class HostedKv final : public HostedStore {
   void add_eviction_counters(const observe::AddCounter& add) const;
 
   const HostParts parts_;
+  std::unique_ptr<const cluster::SlotSet> slots_;  // This node's, where others have the rest; else null.
+  const kv::KeyRouting routing_;
   kv::SessionPins session_pins_;
   kv::Table table_;
   std::optional<kv::Table::Parts> transaction_parts_;  // Where the node takes transactions over its shards.

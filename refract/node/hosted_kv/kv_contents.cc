@@ -158,6 +158,7 @@ storage::SnapshotFacts KvSnapshot::facts() const noexcept {
   return {.shard_index = moment.shard_index,
           .shard_count = moment.shard_count,
           .copies = moment.copies,
+          .placement = moment.placement,
           .hash_seed = moment.hash_seed,
           .stamp = moment.stamp,
           .wall_ns = moment.wall_ns,

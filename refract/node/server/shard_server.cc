@@ -143,8 +143,8 @@ HostParts ShardServer::host_parts() {
                   .bypass = rdma_.get(),
                   .log = storage_.get(),
                   .decisions = birth_.decisions};
+  if (members_) parts.members = &*members_;
   if (!peers_) return parts;
-  parts.members = &*members_;
   parts.peers = &*peers_;
   if (redis_) parts.redis = &*redis_;
   parts.is_node = [this](rpc::SessionId session) { return is_node(session); };

@@ -20,6 +20,7 @@ SpacePlan plan_key_space(const NodeConfig& config, uint32_t shard, const StoreAr
                  .backing = config.memory_backing,
                  .shard_count = config.server_shards,
                  .copies = config.kv_copies,
+                 .placement = config.kv_placement,
                  .bytes_initial = share_of_shard(config.memory_initial_bytes, config.server_shards),
                  .bytes_max = share_of_shard(config.memory_limit_bytes, config.server_shards),
                  .in_core_dumps = config.memory_in_core_dumps};

@@ -23,6 +23,7 @@ struct SpacePlan {
   Backing backing;           // With the shard's number.
   uint32_t shard_count = 1;  // As the header says it: of the shards of keys.
   uint32_t copies = 0;       // Likewise; of a space without keys 0.
+  uint64_t placement = 0;    // Likewise.
   uint64_t bytes_initial = 0;
   uint64_t bytes_max = 0;
   bool in_core_dumps = false;

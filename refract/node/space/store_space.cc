@@ -86,6 +86,30 @@ std::unexpected<Report> made_otherwise(const std::string& folder, std::string_vi
                   flag_of(*find_knob(key)), made_with));
 }
 
+// As another member, or of other members. What it was is known as a number only.
+std::unexpected<Report> made_elsewhere(const NodeConfig& config, const std::string& folder,
+                                       const StoreShape& shape) {
+  constexpr std::string_view kNext =
+      "with kv.copies {} a key is at the node that has its slot, and the slots follow from the names: start with the "
+      "names that it was made with; or save the store with refract dump and load it into nodes on empty folders";
+  const std::string next = fmt::format(kNext, config.kv_copies);
+  if (shape.placement == 0) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("the store in {} was made by a node alone, and cluster.nodes is set", folder), next);
+  }
+  if (config.kv_placement == 0) {
+    return report(Code::kInvalidArgument,
+                  fmt::format("the store in {} was made by one of several nodes, and cluster.nodes is not set",
+                              folder),
+                  next);
+  }
+  return report(Code::kInvalidArgument,
+                fmt::format("the store in {} was made with other names in cluster.nodes, or as another of these "
+                            "nodes, than '{}'",
+                            folder, config.cluster_self),
+                next);
+}
+
 }  // namespace
 
 Reported<> check_shape(const NodeConfig& config, const std::string& folder, const StoreShape& shape) {
@@ -93,6 +117,7 @@ Reported<> check_shape(const NodeConfig& config, const std::string& folder, cons
     return made_otherwise(folder, "server.shards", shape.shards, config.server_shards);
   if (shape.copies != config.kv_copies)
     return made_otherwise(folder, "kv.copies", shape.copies, config.kv_copies);
+  if (shape.placement != config.kv_placement) return made_elsewhere(config, folder, shape);
   return {};
 }
 
@@ -109,7 +134,8 @@ Reported<StoreOrigin> find_store(const NodeConfig& config) {
     if (!start->header) continue;
     const SpaceHeader& header = *start->header;
     const StoreShape shape{.shards = std::max<uint32_t>(header.shard_count, 1),
-                           .copies = static_cast<uint32_t>(header.copies)};
+                           .copies = static_cast<uint32_t>(header.copies),
+                           .placement = header.placement};
     if (auto fits = check_shape(config, config.memory_backing.folder, shape); !fits)
       return report(fits.error());
     if (header.shard_index != shard || (origin.existed && header.hash_seed != origin.hash_seed)) {
@@ -246,6 +272,7 @@ Reported<> StoreSpace::make_store(const Region& first, const SpaceTime& time) {
                                 .shard_index = plan_.backing.shard,
                                 .shard_count = plan_.shard_count,
                                 .copies = plan_.copies,
+                                .placement = plan_.placement,
                                 .time = time};
   Writer writer(addresses_.base());
   NobodyPins pins;

@@ -38,6 +38,7 @@ struct StoreOrigin {
 struct StoreShape {
   uint32_t shards = 1;
   uint32_t copies = 0;
+  uint64_t placement = 0;  // cluster::placement_of(); 0: it has all slots.
 };
 // Whether the node may have the store in `folder`, which was made in this shape.
 [[nodiscard]] Reported<> check_shape(const NodeConfig& config, const std::string& folder,

@@ -73,6 +73,7 @@ SegmentHeader make_segment_header(const LogId& log, const Segment& segment) noex
   header.hash_seed = log.hash_seed;
   header.shard_count = log.shard_count;
   header.copies = log.copies;
+  header.placement = log.placement;
   header.is_cut = segment.is_cut ? 1 : 0;
   header.checksum = checksum_of(header);
   return header;
@@ -143,6 +144,7 @@ Reported<std::optional<LogId>> log_id_in(Disk& disk, const std::string& name) {
                .shard = header.shard,
                .shard_count = static_cast<uint32_t>(header.shard_count),
                .copies = static_cast<uint32_t>(header.copies),
+               .placement = header.placement,
                .hash_seed = header.hash_seed};
 }
 

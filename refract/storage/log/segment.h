@@ -48,7 +48,8 @@ struct SegmentHeader {
   uint64_t behind_stamp;
   uint64_t copies;  // As hash_seed.
   uint64_t is_cut;  // 1: what earlier segments have from previous_end on does not count.
-  uint64_t reserved[49];
+  uint64_t placement;  // As hash_seed.
+  uint64_t reserved[48];
   uint64_t checksum;  // XXH3 over all before.
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes && std::is_trivially_copyable_v<SegmentHeader>);
@@ -62,7 +63,8 @@ struct LogId {
   uint32_t shard = 0;
   // What a segment's header notes besides; 0: not known. They tell no two logs apart.
   uint32_t shard_count = 0;
-  uint32_t copies = 0;  // Means nothing while shard_count is not known.
+  uint32_t copies = 0;  // Means nothing while shard_count is not known. Likewise placement.
+  uint64_t placement = 0;
   uint64_t hash_seed = 0;
 };
 

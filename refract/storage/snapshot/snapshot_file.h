@@ -44,6 +44,7 @@ struct SnapshotFacts {
   uint32_t shard_index = 0;
   uint32_t shard_count = 1;
   uint32_t copies = 0;  // kv.copies of the store.
+  uint64_t placement = 0;  // cluster::placement_of() of the store. 0: it has all slots.
   uint64_t hash_seed = 0;
   uint64_t stamp = 0;        // All changes with lower stamps are in it, none with higher ones.
   uint64_t wall_ns = 0;      // The store's time at that moment.
@@ -65,7 +66,8 @@ struct SnapshotHeader {
   uint64_t wall_ns;
   uint64_t entries_max;
   uint64_t log_position;
-  uint64_t reserved[53];
+  uint64_t placement;
+  uint64_t reserved[52];
   uint64_t checksum;  // XXH3 of everything before. It is the key of all other checksums of the file.
 };
 static_assert(sizeof(SnapshotHeader) == kSectorBytes && std::is_trivially_copyable_v<SnapshotHeader>);

@@ -48,6 +48,7 @@ Reported<SnapshotGlance> glance_at_snapshot(Disk& disk, std::string_view name) {
                                   .shard_index = header->shard_index,
                                   .shard_count = header->shard_count,
                                   .copies = header->copies,
+                                  .placement = header->placement,
                                   .hash_seed = header->hash_seed,
                                   .stamp = header->stamp,
                                   .wall_ns = header->wall_ns,

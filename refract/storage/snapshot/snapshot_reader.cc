@@ -109,6 +109,7 @@ Reported<> SnapshotReader::read_header(File& file) {
             .shard_index = header.shard_index,
             .shard_count = header.shard_count,
             .copies = header.copies,
+            .placement = header.placement,
             .hash_seed = header.hash_seed,
             .stamp = header.stamp,
             .wall_ns = header.wall_ns,

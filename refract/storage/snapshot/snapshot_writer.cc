@@ -93,6 +93,7 @@ Reported<std::unique_ptr<SnapshotWriter>> SnapshotWriter::create(Disk& disk, con
   header.store = facts.store;
   header.shard_count = facts.shard_count;
   header.copies = facts.copies;
+  header.placement = facts.placement;
   header.hash_seed = facts.hash_seed;
   header.stamp = facts.stamp;
   header.wall_ns = facts.wall_ns;

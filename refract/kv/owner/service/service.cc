@@ -65,7 +65,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
 }
 
 bool TableService::is_ours(const Table::HashedKey& key) const noexcept {
-  return parts_.routing.shards == 1 || parts_.routing.shard_of(key.bytes, key.hash) == parts_.shard_index;
+  return parts_.routing.is_at(parts_.shard_index, key.bytes, key.hash);
 }
 
 TableService::Open* TableService::find(rpc::SessionId session) noexcept {

@@ -147,7 +147,7 @@ Code TransactionService::refuse_at_once(const Asked& asked) {
   BatchCall& call = *asked.call;
   for (size_t i = 0; i < call.items(); ++i) {
     const TableKey& key = call.key(i);
-    if (parts_.routing.shard_of(key.bytes, key.hash) == parts_.shard_index) continue;
+    if (parts_.routing.is_at(parts_.shard_index, key.bytes, key.hash)) continue;
     call.batch().failed = i;
     return Code::kWrongShard;
   }

@@ -38,7 +38,8 @@ SnapshotFeed::SnapshotFeed(Table& table, Heap& heap, Writer& writer, const Clock
              .hash_seed = header.hash_seed,
              .shard_index = header.shard_index,
              .shard_count = std::max<uint32_t>(header.shard_count, 1),
-             .copies = static_cast<uint32_t>(header.copies)};
+             .copies = static_cast<uint32_t>(header.copies),
+             .placement = header.placement};
   leaving_.reserve(16);
   table_.tell(this);
 }

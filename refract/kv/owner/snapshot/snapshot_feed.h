@@ -52,6 +52,7 @@ class SnapshotFeed : public Departures {
     uint32_t shard_index = 0;
     uint32_t shard_count = 1;
     uint32_t copies = 0;
+    uint64_t placement = 0;
   };
   struct Stats {
     uint64_t handed = 0;

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of a client's peers that knows several nodes: the list that one of them tells, and whether the node at
+// an address is the one that the list names.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "refract/cluster/placement.h"
+#include "refract/client/paths/peers.h"
+
+namespace refract::client {
+
+using cluster::ToldMembers;
+using runtime::Task;
+
+namespace {
+
+// What is left of the time, for one of so many attempts.
+uint64_t share_of(uint64_t now_ns, uint64_t deadline_ns, size_t attempts) noexcept {
+  return deadline_ns > now_ns ? now_ns + (deadline_ns - now_ns) / attempts : deadline_ns;
+}
+
+std::unexpected<Report> not_told(const Target& target, Code code) {
+  return report(code == Code::kUnsupported ? Code::kUnsupported : Code::kUnavailable,
+                fmt::format("the node at {} did not say which nodes belong together: {}", target.text(),
+                            info(code).sentence));
+}
+
+// Of the node that was reached where the list has another one.
+Reported<> check_member(const ToldMembers& told, const cluster::MemberList& list, size_t node,
+                        const Target& target) {
+  const std::string& wanted = list.members[node].name;
+  if (!cluster::have_same_names(told.list, list)) {
+    return report(Code::kUnavailable,
+                  fmt::format("the node at {} belongs to {}, and this client began with {}", target.text(),
+                              cluster::names_text(told.list), cluster::names_text(list)),
+                  "give all nodes the same cluster.nodes, then connect again");
+  }
+  if (told.self != node) {
+    return report(Code::kUnavailable,
+                  fmt::format("the node at {} is '{}', and '{}' should be there", target.text(),
+                              told.list.members[told.self].name, wanted),
+                  "give all nodes the same cluster.nodes, with the address of each");
+  }
+  return {};
+}
+
+// An address of several nodes asks for keys that are shared out among them.
+std::unexpected<Report> alone(const Target& target, std::string_view why) {
+  return report(Code::kUnsupported,
+                fmt::format("the address names several nodes, and the one at {} {}, so that each has keys of its own",
+                            target.text(), why),
+                "name one of them; or start the nodes with --kv-copies 1 and the same --cluster-nodes, on empty "
+                "folders");
+}
+
+}  // namespace
+
+Task<Reported<Discovery>> Peers::find_first(uint64_t deadline_ns) {
+  const std::vector<Target> targets = settings_.target.each();
+  Report trouble;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const uint64_t until_ns = share_of(shard_.refresh_now(), deadline_ns, targets.size() - i);
+    auto found = co_await find_node(shard_, settings_, targets[i], until_ns);
+    if (found) {
+      auto learnt = co_await learn(*found, deadline_ns);
+      if (!learnt) co_return report(std::move(learnt).error());
+      co_return std::move(found);
+    }
+    trouble = std::move(found).error();
+  }
+  if (targets.size() > 1) {
+    trouble.what = fmt::format("none of {} nodes answers; the last one: {}", targets.size(), trouble.what);
+  }
+  co_return report(std::move(trouble));
+}
+
+// Of a store whose keys are shared out by their slots, and among which nodes.
+Task<Reported<>> Peers::learn(const Discovery& found, uint64_t deadline_ns) {
+  const bool is_one_of_several = !settings_.target.others.empty();
+  if (found.connection->facts().copies == 0) {
+    if (is_one_of_several) co_return alone(found.target, "has kv.copies 0");
+    co_return Reported<>();
+  }
+  auto told = co_await found.connection->members(deadline_ns);
+  if (told.code() == Code::kUnsupported) {
+    if (is_one_of_several) co_return alone(found.target, "knows no others");
+    co_return Reported<>();
+  }
+  if (!told) co_return not_told(found.target, told.code());
+  spread_over(std::move(*told));
+  co_return Reported<>();
+}
+
+// The node that told is where it was found, whatever the list says.
+void Peers::spread_over(ToldMembers told) {
+  for (const auto& node : nodes_) node->leave();
+  nodes_.clear();
+  sole_ = nullptr;
+  told_ = static_cast<uint32_t>(told.self);
+  for (const cluster::Member& member : told.list.members) {
+    nodes_.push_back(std::make_unique<NodeConnections>(
+        parts(), settings_.target.at({.host = member.host, .port = member.port})));
+  }
+  cluster::Routing routing(told.list);
+  spread_.emplace(std::move(told.list), std::move(routing));
+  // Until the first of its operations has ended.
+  nodes_[told_]->is_connecting = true;
+}
+
+Task<Reported<Discovery>> Peers::find_member(uint32_t node, uint64_t deadline_ns) {
+  // Where it may be asked elsewhere, some time is left for that.
+  auto found = co_await find_member_once(node, share_of(shard_.refresh_now(), deadline_ns, 2));
+  if (found) co_return std::move(found);
+  const bool is_elsewhere = co_await ask_for_address(node, deadline_ns);
+  if (!is_elsewhere) co_return std::move(found);
+  found = co_await find_member_once(node, deadline_ns);
+  co_return std::move(found);
+}
+
+Task<Reported<Discovery>> Peers::find_member_once(uint32_t node, uint64_t deadline_ns) {
+  const Target target = nodes_[node]->target();
+  auto found = co_await find_node(shard_, settings_, target, deadline_ns);
+  if (!found) {
+    Report why = std::move(found).error();
+    why.what = fmt::format("node '{}': {}", spread_->list.members[node].name, why.what);
+    co_return report(std::move(why));
+  }
+  auto told = co_await found->connection->members(deadline_ns);
+  if (!told) co_return not_told(target, told.code());
+  if (auto checked = check_member(*told, spread_->list, node, target); !checked) {
+    co_return report(std::move(checked).error());
+  }
+  take_addresses(std::move(told->list));
+  co_return std::move(found);
+}
+
+Task<bool> Peers::ask_for_address(uint32_t node, uint64_t deadline_ns) {
+  const std::string before = nodes_[node]->target().text();
+  for (uint32_t other = 0; other < nodes_.size(); ++other) {
+    Connection* const connection = other == node ? nullptr : nodes_[other]->at(0);
+    if (connection == nullptr || connection->state() != Connection::State::kUp) continue;
+    const Use use(*connection);
+    auto told = co_await connection->members(share_of(shard_.refresh_now(), deadline_ns, 2));
+    if (told && cluster::have_same_names(told->list, spread_->list)) take_addresses(std::move(told->list));
+    if (nodes_[node]->target().text() != before) co_return true;
+  }
+  co_return false;
+}
+
+// Of a later version of the same names.
+void Peers::take_addresses(cluster::MemberList list) {
+  if (list.version <= spread_->list.version) return;
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    const cluster::Member& now = list.members[node];
+    if (now == spread_->list.members[node]) continue;
+    nodes_[node]->look_for_at(settings_.target.at({.host = now.host, .port = now.port}));
+  }
+  spread_->list = std::move(list);
+}
+
+void Peers::fill(Route& route) const {
+  told().fill(route);
+  if (!spread_) return;
+  for (uint32_t node = 0; node < nodes_.size(); ++node) {
+    Route one;
+    nodes_[node]->fill(one);
+    route.nodes.push_back({.name = spread_->list.members[node].name,
+                           .address = std::move(one.address),
+                           .transport = std::move(one.transport),
+                           .is_reached = !is_gone(nodes_[node]->at(0)),
+                           .shards = one.shards,
+                           .direct = one.direct,
+                           .reason = std::move(one.reason)});
+  }
+}
+
+}  // namespace refract::client
