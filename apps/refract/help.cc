@@ -14,7 +14,8 @@ Options of every command
                        refractd listens by default.
   --address ADDRESS    Instead: refract://HOST:PORT for a node elsewhere, with
                        ?transport=auto, shm, verbs or tcp; tcp:HOST:PORT;
-                       verbs:HOST:PORT, by RDMA; shm:PATH.
+                       verbs:HOST:PORT, by RDMA; shm:PATH. HOST:PORT,HOST:PORT
+                       names some of the nodes that share out their keys.
   --secret-file FILE   The node's secret, where it wants one. Default:
                        $REFRACT_SECRET_FILE.
   --rdma-device NAME   This host's device for nodes elsewhere: its name, auto or none.

@@ -57,6 +57,9 @@ std::string stat_table(const NodeStat& stat, const Route& route) {
                                              : 100 * static_cast<double>(stat.bytes_live) /
                                                    static_cast<double>(stat.bytes_total);
   std::string out = fmt::format("node         {}\n", route.address);
+  if (!route.nodes.empty()) {
+    out += fmt::format("nodes        {}: what is counted below is of all of them\n", route.nodes.size());
+  }
   out += fmt::format("server       {}, up {}, incarnation {}, process {}\n", route.server,
                      span_of_time(stat.uptime_ns), route.incarnation, route.server_pid);
   out += fmt::format("entries      {}", count_text(stat.entries));

@@ -274,7 +274,8 @@ Task<Result<Pong>> AsyncCalls::ping() {
   const Clock& clock = peers_.shard().clock();
   uint64_t sent_ns = 0;
   const auto reply = co_await peers_.ask<kv::wire::PingReply>(
-      {.key = {}, .shard = peers_.first_shard()}, [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
+      {.key = {}, .shard = peers_.first_shard()},
+      [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         sent_ns = clock.now_ns();
         return connection.rpc().ping(sent_ns, deadline_ns);
       });
@@ -285,7 +286,8 @@ Task<Result<Pong>> AsyncCalls::ping() {
 Task<Result<ClusterMembers>> AsyncCalls::members() {
   co_await peers_.find_out();
   const auto told = co_await peers_.ask<cluster::ToldMembers>(
-      {.key = {}, .shard = peers_.first_shard()}, [](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
+      {.key = {}, .shard = peers_.first_shard()},
+      [](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         return connection.members(deadline_ns);
       });
   if (!told) co_return fail(told.error());

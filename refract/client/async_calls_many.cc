@@ -88,10 +88,7 @@ class AsyncCalls::StagedGets {
  public:
   StagedGets(AsyncCalls& calls, std::span<GetItem> items, const Readers& readers,
              std::vector<uint32_t>& rest) noexcept
-      : calls_(calls),
-        items_(items),
-        readers_(readers),
-        rest_(rest) {}
+      : calls_(calls), items_(items), readers_(readers), rest_(rest) {}
 
   void run() {
     const size_t block = items_.size() > kShortCall ? kBlock : kShortCall;

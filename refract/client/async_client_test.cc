@@ -57,16 +57,16 @@ class AsyncClientTest : public testing::TestWithParam<Way> {
   std::unique_ptr<AsyncClient> client_;
 };
 
-INSTANTIATE_TEST_SUITE_P(AllWays, AsyncClientTest,
-                         testing::Values(Way{.name = "Direct"}, Way{.name = "Rpc", .paths = Paths::kRpc},
-                                         Way{.name = "Tcp", .tcp = true},
-                                         Way{.name = "DirectShards", .shards = 3},
-                                         Way{.name = "TcpShards", .tcp = true, .shards = 3},
-                                         Way{.name = "DirectSlots", .shards = 3, .copies = "1", .list = kItselfAlone},
-                                         Way{.name = "TcpSlots", .tcp = true, .shards = 3, .copies = "1", .list = kItselfAlone},
-                                         Way{.name = "Chain", .paths = Paths::kChain},
-                                         Way{.name = "ChainTcp", .paths = Paths::kChain, .tcp = true}),
-                         [](const auto& way) { return way.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    AllWays, AsyncClientTest,
+    testing::Values(Way{.name = "Direct"}, Way{.name = "Rpc", .paths = Paths::kRpc},
+                    Way{.name = "Tcp", .tcp = true}, Way{.name = "DirectShards", .shards = 3},
+                    Way{.name = "TcpShards", .tcp = true, .shards = 3},
+                    Way{.name = "DirectSlots", .shards = 3, .copies = "1", .list = kItselfAlone},
+                    Way{.name = "TcpSlots", .tcp = true, .shards = 3, .copies = "1", .list = kItselfAlone},
+                    Way{.name = "Chain", .paths = Paths::kChain},
+                    Way{.name = "ChainTcp", .paths = Paths::kChain, .tcp = true}),
+    [](const auto& way) { return way.param.name; });
 
 Task<bool> put_and_get(AsyncClient& client, std::string key, std::string value) {
   const auto version = co_await client.put(key, value);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/client.h"
 
-
 #include <utility>
 
 #include "refract/base/units.h"
@@ -181,7 +180,8 @@ template <typename Room>
   if (way.reader == nullptr) [[unlikely]]
     return view_carefully(client, {.key = key});
   Result<View> view(std::in_place);
-  if (!AsyncCalls::view_at_once(*way.reader, *way.connection, key, way.reader->hash(key), *view)) [[unlikely]] {
+  if (!AsyncCalls::view_at_once(*way.reader, *way.connection, key, way.reader->hash(key), *view))
+      [[unlikely]] {
     mine.count_again();
     return view_carefully(client, {.key = key});
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store of keys keeps of a list of nodes: the names of all, and which of them it is. By these alone its
-// slots follow, so that they stay what they are for the store's life. Addresses and versions may change.
+// What a store of keys keeps of a list of nodes: the names of all, and which of them it is. By these alone
+// its slots follow, so that they stay what they are for the store's life. Addresses and versions may change.
 //
 // Both functions are for ever: what is stored depends on them. The tests pin them.
 #pragma once

@@ -11,7 +11,9 @@
 namespace refract::cluster {
 namespace {
 
-MemberList setting(std::string_view text) { return test::needed(parse_member_list(text, ListForm::kSetting)); }
+MemberList setting(std::string_view text) {
+  return test::needed(parse_member_list(text, ListForm::kSetting));
+}
 
 TEST(Placement, each_slot_is_one_members_and_none_is_left) {
   const MemberList list = setting("a=10.0.0.1:1,b=10.0.0.2:1,c=10.0.0.3:1");

@@ -43,7 +43,7 @@ struct StorePage {
   uint64_t created_wall_ns;
   SpaceTime time;
   RingUse rings;
-  uint64_t copies;  // kv.copies, by which the store's keys are routed.
+  uint64_t copies;     // kv.copies, by which the store's keys are routed.
   uint64_t placement;  // cluster::placement_of(), by which it has some of the slots. 0: it has all.
   uint64_t reserved[44];
   uint64_t checksum;  // XXH3 of everything before.

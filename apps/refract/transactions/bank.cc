@@ -177,6 +177,8 @@ int run_bank(const Invocation& invocation) {
   Bank bank(*client, invocation);
   const Result<> opened = bank.open();
   if (opened.code() == Code::kUnsupported) {
+    const Report why = client->trouble();
+    if (why.code == Code::kUnsupported) return complain(kFailed, why.what, why.next);
     return complain(
         kFailed, "the node cannot change these accounts at one moment",
         "it is of an earlier release, which has no transactions over several shards: start a newer "

@@ -12,6 +12,10 @@ namespace {
 Report refusal(const Client& client, const TextBatch& text, Code code, std::string_view name) {
   const TextBatch::Line* const line = text.line_of(text.batch.failed());
   if (code == Code::kUnsupported && line == nullptr) {
+    if (Report why = client.trouble(); why.code == code) {
+      why.what += "; nothing was changed";
+      return why;
+    }
     return {code,
             fmt::format("the node cannot make these {} changes at one moment; nothing was changed",
                         text.writes.size()),

@@ -51,8 +51,7 @@ Reported<std::unique_ptr<const Settings>> Settings::make(std::string_view addres
   if (settings->target.paths) settings->options.paths = *settings->target.paths;
   if (auto taken = take_device(*settings); !taken) return report(std::move(taken).error());
   const Target& place = settings->target;
-  const std::string file =
-      first_of(place.secret_file, settings->options.secret_file, "REFRACT_SECRET_FILE");
+  const std::string file = first_of(place.secret_file, settings->options.secret_file, "REFRACT_SECRET_FILE");
   if (!file.empty()) {
     auto secret = fabric::tcp::read_secret(file);
     // A socket needs none. Other nodes, of which that one may tell, say that they do.

@@ -102,9 +102,9 @@ Task<bool> ObjectPeer::establish(uint64_t deadline_ns) {
 Task<bool> ObjectPeer::connect(uint64_t deadline_ns) {
   put_aside();
   const TransportRow& row = peers_.told().row();
-  auto begun =
-      ObjectLink::begin(shard(), row, peers_.settings().request_to(peers_.told().address_of(peers_.told().count())),
-                        peers_.settings().options.paths);
+  auto begun = ObjectLink::begin(
+      shard(), row, peers_.settings().request_to(peers_.told().address_of(peers_.told().count())),
+      peers_.settings().options.paths);
   if (!begun) {
     trouble_ = std::move(begun).error();
     co_return false;

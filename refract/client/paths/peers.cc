@@ -116,12 +116,19 @@ Task<> Peers::find_out() {
   (void)co_await await_server({.key = {}, .shard = first_shard()}, patience);
 }
 
+Task<> Peers::find_node_of(kv::HashedKey key) {
+  if (guard_.is_child() || nodes_[node_of({.key = key})]->is_known()) co_return;
+  Patience patience;
+  (void)co_await await_server({.key = key}, patience);
+}
+
 Task<bool> Peers::find_all() {
   co_await find_out();
   for (uint32_t node = 0; node < nodes_.size() && !guard_.is_child(); ++node) {
     if (nodes_[node]->is_known()) continue;
     Patience patience;
-    const bool is_there = co_await await_server({.key = {}, .shard = ShardPlace{.node = node}.number()}, patience);
+    const bool is_there =
+        co_await await_server({.key = {}, .shard = ShardPlace{.node = node}.number()}, patience);
     if (!is_there && !nodes_[node]->is_known()) co_return false;
   }
   co_return true;
@@ -170,7 +177,7 @@ Task<bool> Peers::establish_at(uint32_t number, uint64_t deadline_ns) {
   if (place.shard == 0 || is_gone(nodes_[place.node]->at(0))) {
     const bool reached = co_await establish_node(place.node, deadline_ns);
     Connection* const connection = at({.key = {}, .shard = number});
-    co_return reached && connection != nullptr && has_come_up(*connection);
+    co_return reached&& connection != nullptr&& has_come_up(*connection);
   }
   NodeConnections& node = *nodes_[place.node];
   if (!node.is_known() || place.shard >= node.count()) co_return false;

@@ -26,6 +26,7 @@
 #include "refract/client/paths/discovery.h"
 #include "refract/client/paths/key_owner.h"
 #include "refract/client/paths/node_connections.h"
+#include "refract/client/paths/patience.h"
 #include "refract/client/paths/short_ways.h"
 #include "refract/cluster/members_call.h"
 #include "refract/cluster/routing.h"
@@ -34,25 +35,6 @@
 #include "refract/runtime/task.h"
 
 namespace refract::client {
-
-// How long an operation continues.
-struct Patience {
-  uint64_t deadline_ns = 0;  // 0: no attempt has failed yet.
-  // When the first attempt began: the timeout is that of all together. 0: there was none. Of operations whose
-  // every message has a timeout of its own: likewise 0, and is_of_many.
-  uint64_t begun_ns = 0;
-  bool is_of_many = false;
-  int losses = 0;  // Of the whole node.
-  int waits = 0;
-  int growth_waits = 0;
-};
-
-// Whether an attempt surely did nothing.
-struct Unsent {
-  bool operator()(const Connection& /*connection*/, Code code) const noexcept {
-    return code == Code::kUnavailable;
-  }
-};
 
 class Peers final : public Link::Watcher {
  public:
@@ -110,6 +92,8 @@ class Peers final : public Link::Watcher {
   }
   // For operations on all shards: tries to reach a node once, if it is not known.
   [[nodiscard]] runtime::Task<> find_out();
+  // The same of the node that has this key.
+  [[nodiscard]] runtime::Task<> find_node_of(kv::HashedKey key);
   // For those that must know each node's shards. False: one of them cannot be reached; trouble() says which.
   [[nodiscard]] runtime::Task<bool> find_all();
 
@@ -222,6 +206,8 @@ class Peers final : public Link::Watcher {
   [[nodiscard]] runtime::Task<bool> establish_at(uint32_t number, uint64_t deadline_ns);
   // The node at the address, and what it says of others.
   [[nodiscard]] runtime::Task<Reported<Discovery>> find_first(uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<cluster::ToldMembers>> told_by(Connection& connection,
+                                                                    uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Reported<>> learn(const Discovery& found, uint64_t deadline_ns);
   void spread_over(cluster::ToldMembers told);
   // One of several, which must be the one that the list names.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a client's peers that knows several nodes: the list that one of them tells, and whether the node at
-// an address is the one that the list names.
+// The part of a client's peers that knows several nodes: the list that one of them tells, and whether the
+// node at an address is the one that the list names.
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "refract/cluster/placement.h"
 #include "refract/client/paths/peers.h"
+#include "refract/cluster/placement.h"
 
 namespace refract::client {
 
@@ -47,11 +47,12 @@ Reported<> check_member(const ToldMembers& told, const cluster::MemberList& list
 
 // An address of several nodes asks for keys that are shared out among them.
 std::unexpected<Report> alone(const Target& target, std::string_view why) {
-  return report(Code::kUnsupported,
-                fmt::format("the address names several nodes, and the one at {} {}, so that each has keys of its own",
-                            target.text(), why),
-                "name one of them; or start the nodes with --kv-copies 1 and the same --cluster-nodes, on empty "
-                "folders");
+  return report(
+      Code::kUnsupported,
+      fmt::format("the address names several nodes, and the one at {} {}, so that each has keys of its own",
+                  target.text(), why),
+      "name one of them; or start the nodes with --kv-copies 1 and the same --cluster-nodes, on empty "
+      "folders");
 }
 
 }  // namespace
@@ -75,6 +76,13 @@ Task<Reported<Discovery>> Peers::find_first(uint64_t deadline_ns) {
   co_return report(std::move(trouble));
 }
 
+// The answer comes in the middle of a poll of the connection: that ends before any is retired.
+Task<Result<ToldMembers>> Peers::told_by(Connection& connection, uint64_t deadline_ns) {
+  auto told = co_await connection.members(deadline_ns);
+  co_await shard_.sleep_for(0);
+  co_return std::move(told);
+}
+
 // Of a store whose keys are shared out by their slots, and among which nodes.
 Task<Reported<>> Peers::learn(const Discovery& found, uint64_t deadline_ns) {
   const bool is_one_of_several = !settings_.target.others.empty();
@@ -82,7 +90,7 @@ Task<Reported<>> Peers::learn(const Discovery& found, uint64_t deadline_ns) {
     if (is_one_of_several) co_return alone(found.target, "has kv.copies 0");
     co_return Reported<>();
   }
-  auto told = co_await found.connection->members(deadline_ns);
+  auto told = co_await told_by(*found.connection, deadline_ns);
   if (told.code() == Code::kUnsupported) {
     if (is_one_of_several) co_return alone(found.target, "knows no others");
     co_return Reported<>();
@@ -126,7 +134,7 @@ Task<Reported<Discovery>> Peers::find_member_once(uint32_t node, uint64_t deadli
     why.what = fmt::format("node '{}': {}", spread_->list.members[node].name, why.what);
     co_return report(std::move(why));
   }
-  auto told = co_await found->connection->members(deadline_ns);
+  auto told = co_await told_by(*found->connection, deadline_ns);
   if (!told) co_return not_told(target, told.code());
   if (auto checked = check_member(*told, spread_->list, node, target); !checked) {
     co_return report(std::move(checked).error());

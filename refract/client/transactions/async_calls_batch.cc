@@ -52,10 +52,11 @@ std::optional<Report> over_nodes(const Peers& peers, const kv::RpcBatch& batch) 
     if (node_of(Bytes(one.key)) != node_of(first)) other = Bytes(one.key);
   }
   if (!other) return std::nullopt;
-  return Report{Code::kUnsupported,
-                fmt::format("the transaction has keys of nodes '{}' and '{}'", peers.name_of(node_of(first)),
-                            peers.name_of(node_of(*other))),
-                "give the keys of a transaction one tag, as in order:{42} and item:{42}: then one node has them"};
+  return Report{
+      Code::kUnsupported,
+      fmt::format("the transaction has keys of nodes '{}' and '{}'", peers.name_of(node_of(first)),
+                  peers.name_of(node_of(*other))),
+      "give the keys of a transaction one tag, as in order:{42} and item:{42}: then one node has them"};
 }
 
 // The connections stay while it does.
@@ -103,6 +104,7 @@ Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, Requ
     peers_.refuse(*std::move(why));
     co_return fail(Code::kUnsupported);
   }
+  co_await peers_.find_node_of(key);
   if (!are_together(peers_, batch)) {
     batch.failed = batch.conditions.size() + batch.writes.size();
     // An identity is an owner's, and here are several.

@@ -92,10 +92,11 @@ void reload_members(const NodeConfig& config, cluster::Members& members) {
   if (!list) {
     taken = report(list.error());
   } else if (config.kv_copies != 0 && !cluster::have_same_names(*list, members.list())) {
-    taken = report(Code::kUnsupported,
-                   fmt::format("it has {}, and the keys are at {}", cluster::names_text(*list),
-                               cluster::names_text(members.list())),
-                   "with kv.copies 1 the names stay what they were when the store was made; addresses may change");
+    taken = report(
+        Code::kUnsupported,
+        fmt::format("it has {}, and the keys are at {}", cluster::names_text(*list),
+                    cluster::names_text(members.list())),
+        "with kv.copies 1 the names stay what they were when the store was made; addresses may change");
   } else {
     taken = members.take(std::move(*list));
   }

@@ -65,8 +65,8 @@ struct NodeConfig {
   uint64_t restart_backoff_ns = 0;
   uint64_t ttl_sweep_ns = 0;
   uint32_t kv_copies = 0;  // How keys are routed: kv/layout/routing.h.
-  // Not a setting: cluster::placement_of() the list, where the slots are shared out among its nodes. 0: this node
-  // has all keys.
+  // Not a setting: cluster::placement_of() the list, where the slots are shared out among its nodes. 0: this
+  // node has all keys.
   uint64_t kv_placement = 0;
   bool chains_write = false;
   uint64_t objects_limit_bytes = 0;  // Data and metadata of all objects. 0: no shard has objects.

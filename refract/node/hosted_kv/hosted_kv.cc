@@ -34,9 +34,7 @@ std::unique_ptr<HostedStore> host_kv(const HostParts& parts) {
 HostedKv::HostedKv(const HostParts& parts)
     : parts_(parts),
       slots_(slots_of(parts)),
-      routing_{.shards = parts.config.server_shards,
-               .copies = parts.config.kv_copies,
-               .slots = slots_.get()},
+      routing_{.shards = parts.config.server_shards, .copies = parts.config.kv_copies, .slots = slots_.get()},
       table_(parts.writer, parts.heap, parts.shard.clock()) {
   parts_.pins.add(session_pins_);
   if (parts_.decisions != nullptr) transaction_parts_.emplace(table_, *parts_.decisions);
@@ -117,19 +115,19 @@ std::unique_ptr<StoreSnapshot> HostedKv::begin_snapshot(const StoreSnapshot::Opt
 void HostedKv::serve(std::vector<HostedMethods>& methods) {
   const NodeConfig& config = parts_.config;
   if (parts_.network != nullptr) windows_.emplace(*parts_.network);
-  service_ = std::make_unique<kv::TableService>(
-      kv::TableService::Parts{.table = table_,
-                              .heap = parts_.heap,
-                              .writer = parts_.writer,
-                              .pins = session_pins_,
-                              .growth = parts_.growth,
-                              .shard = parts_.shard,
-                              .sweep_round_ns = config.ttl_sweep_ns,
-                              .shard_index = parts_.shard_index,
-                              .routing = routing_,
-                              .windows = windows_ ? &*windows_ : nullptr,
-                              .upload_bytes_max = parts_.bytes_max / 2,
-                              .eviction = eviction_.get()});
+  service_ =
+      std::make_unique<kv::TableService>(kv::TableService::Parts{.table = table_,
+                                                                 .heap = parts_.heap,
+                                                                 .writer = parts_.writer,
+                                                                 .pins = session_pins_,
+                                                                 .growth = parts_.growth,
+                                                                 .shard = parts_.shard,
+                                                                 .sweep_round_ns = config.ttl_sweep_ns,
+                                                                 .shard_index = parts_.shard_index,
+                                                                 .routing = routing_,
+                                                                 .windows = windows_ ? &*windows_ : nullptr,
+                                                                 .upload_bytes_max = parts_.bytes_max / 2,
+                                                                 .eviction = eviction_.get()});
   chains_ = std::make_unique<kv::ChainServer>(kv::ChainServer::Parts{.table = table_,
                                                                      .heap = parts_.heap,
                                                                      .writer = parts_.writer,

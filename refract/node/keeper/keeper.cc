@@ -112,7 +112,8 @@ Reported<> Keeper::open_members() {
   auto members = load_members(config_);
   if (!members) return report(members.error());
   members_.emplace(std::move(*members));
-  if (config_.kv_copies != 0) config_.kv_placement = cluster::placement_of(members_->list(), members_->self());
+  if (config_.kv_copies != 0)
+    config_.kv_placement = cluster::placement_of(members_->list(), members_->self());
   if (!config_.cluster_secret_file.empty()) {
     auto secret = fabric::tcp::read_secret(config_.cluster_secret_file);
     if (!secret) return of_setting("cluster.secret_file", std::move(secret).error());

@@ -90,24 +90,28 @@ std::unexpected<Report> made_otherwise(const std::string& folder, std::string_vi
 std::unexpected<Report> made_elsewhere(const NodeConfig& config, const std::string& folder,
                                        const StoreShape& shape) {
   constexpr std::string_view kNext =
-      "with kv.copies {} a key is at the node that has its slot, and the slots follow from the names: start with the "
-      "names that it was made with; or save the store with refract dump and load it into nodes on empty folders";
+      "with kv.copies {} a key is at the node that has its slot, and the slots follow from the names: start "
+      "with the "
+      "names that it was made with; or save the store with refract dump and load it into nodes on empty "
+      "folders";
   const std::string next = fmt::format(kNext, config.kv_copies);
   if (shape.placement == 0) {
     return report(Code::kInvalidArgument,
-                  fmt::format("the store in {} was made by a node alone, and cluster.nodes is set", folder), next);
-  }
-  if (config.kv_placement == 0) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("the store in {} was made by one of several nodes, and cluster.nodes is not set",
-                              folder),
+                  fmt::format("the store in {} was made by a node alone, and cluster.nodes is set", folder),
                   next);
   }
-  return report(Code::kInvalidArgument,
-                fmt::format("the store in {} was made with other names in cluster.nodes, or as another of these "
-                            "nodes, than '{}'",
-                            folder, config.cluster_self),
-                next);
+  if (config.kv_placement == 0) {
+    return report(
+        Code::kInvalidArgument,
+        fmt::format("the store in {} was made by one of several nodes, and cluster.nodes is not set", folder),
+        next);
+  }
+  return report(
+      Code::kInvalidArgument,
+      fmt::format("the store in {} was made with other names in cluster.nodes, or as another of these "
+                  "nodes, than '{}'",
+                  folder, config.cluster_self),
+      next);
 }
 
 }  // namespace

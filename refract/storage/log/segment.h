@@ -46,8 +46,8 @@ struct SegmentHeader {
   // stamp (of the snapshot that the log begins behind, or of the last change before) and first_stamp. 0: not
   // said.
   uint64_t behind_stamp;
-  uint64_t copies;  // As hash_seed.
-  uint64_t is_cut;  // 1: what earlier segments have from previous_end on does not count.
+  uint64_t copies;     // As hash_seed.
+  uint64_t is_cut;     // 1: what earlier segments have from previous_end on does not count.
   uint64_t placement;  // As hash_seed.
   uint64_t reserved[48];
   uint64_t checksum;  // XXH3 over all before.

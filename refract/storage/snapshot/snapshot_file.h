@@ -43,7 +43,7 @@ struct SnapshotFacts {
   StoreId store{};
   uint32_t shard_index = 0;
   uint32_t shard_count = 1;
-  uint32_t copies = 0;  // kv.copies of the store.
+  uint32_t copies = 0;     // kv.copies of the store.
   uint64_t placement = 0;  // cluster::placement_of() of the store. 0: it has all slots.
   uint64_t hash_seed = 0;
   uint64_t stamp = 0;        // All changes with lower stamps are in it, none with higher ones.

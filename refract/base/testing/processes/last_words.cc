@@ -10,7 +10,9 @@
 namespace refract::test {
 namespace {
 
-void say(const char* text) { (void)!::write(STDERR_FILENO, text, std::strlen(text)); }
+void say(const char* text) {
+  (void)!::write(STDERR_FILENO, text, std::strlen(text));
+}
 
 void name_the_test(int signal) {
   if (const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info()) {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often and how long an operation is tried.
+#pragma once
+
+#include <cstdint>
+
+#include "refract/base/result.h"
+#include "refract/client/paths/connection.h"
+
+namespace refract::client {
+
+// How long an operation continues.
+struct Patience {
+  uint64_t deadline_ns = 0;  // 0: no attempt has failed yet.
+  // When the first attempt began: the timeout is that of all together. 0: there was none. Of operations whose
+  // every message has a timeout of its own: likewise 0, and is_of_many.
+  uint64_t begun_ns = 0;
+  bool is_of_many = false;
+  int losses = 0;  // Of the whole node.
+  int waits = 0;
+  int growth_waits = 0;
+};
+
+// Whether an attempt surely did nothing.
+struct Unsent {
+  bool operator()(const Connection& /*connection*/, Code code) const noexcept {
+    return code == Code::kUnavailable;
+  }
+};
+
+}  // namespace refract::client
