@@ -216,7 +216,7 @@ std::string configuration_page() {
       "| 1 | could not start or go on: too little memory, a socket or port in use, a file that is not there; "
       "or could not bring all data to the disk when it was stopped |\n"
       "| 2 | the configuration is wrong, or a file that it names: a secret that others can read, a store of "
-      "another number of shards or of other kv.copies |\n"
+      "another number of shards, other kv.copies or other nodes |\n"
       "| 3 | the stored bytes contradict themselves, or that cannot be told: look at them with "
       "`refract check` |\n\n"
       "The banner on stdout says that the node is ready, and comes when every shard serves; before it, "

@@ -290,11 +290,12 @@ constexpr std::array kTable = {
          .fallback = "0",
          .fallback_words = "",
          .choices = "0 or 1",
-         .sentence = "How keys are shared out among the shards. 0: by their hash. 1: by their slot, as in "
-                     "Redis Cluster, "
-                     "and a slot lies in one shard, so that keys with the same tag do: order:{42} and "
-                     "item:{42}. It needs "
-                     "no cluster.nodes. A store keeps the value it was made with.",
+         .sentence =
+             "How keys are shared out. 0: among the shards of this node, by their hash. 1: by their "
+             "slot, as in Redis Cluster, and a slot lies in one shard, so that keys with the same tag "
+             "do: order:{42} and item:{42}. With cluster.nodes it lies on one of these nodes, and each "
+             "has its part of the keys. A store keeps the value it was made with, and with 1 the names "
+             "in cluster.nodes.",
          .store = store_copies,
          .show = show_number<&NodeConfig::kv_copies>},
     Knob{
