@@ -19,6 +19,7 @@ namespace {
 constexpr StoreFacts kWanted{.store = {std::byte{7}},
                              .shard_count = 3,
                              .copies = 1,
+                             .placement = 0x1122'3344'5566'7788,
                              .hash_seed = 42,
                              .created_wall_ns = 1'800'000'000'000'000'000,
                              .time = {.offset_ns = 5, .boot = {1, 2}, .left_ns = 0, .left_wall_ns = 0}};
@@ -55,6 +56,7 @@ TEST_F(StoreFolderTest, keeps_the_facts_of_whoever_began_it) {
   EXPECT_EQ(second->facts().store, kWanted.store);
   EXPECT_EQ(second->facts().shard_count, 3U);
   EXPECT_EQ(second->facts().copies, 1U);
+  EXPECT_EQ(second->facts().placement, 0x1122'3344'5566'7788U);
   EXPECT_EQ(second->facts().hash_seed, 42U);
   EXPECT_EQ(second->facts().created_wall_ns, kWanted.created_wall_ns);
   EXPECT_EQ(second->facts().time.boot[1], 2U);
@@ -69,7 +71,10 @@ TEST(StoreFolder, has_its_copies_where_its_page_says) {
   EXPECT_EQ(bytes[8], std::byte{3}) << "the version";
   EXPECT_EQ(bytes[12], std::byte{3}) << "shards";
   EXPECT_EQ(bytes[136], std::byte{1});
-  for (size_t i = 137; i < 504; ++i) ASSERT_EQ(bytes[i], std::byte{0}) << i;
+  for (size_t i = 137; i < 144; ++i) ASSERT_EQ(bytes[i], std::byte{0}) << i;
+  EXPECT_EQ(bytes[144], std::byte{0x88});
+  EXPECT_EQ(bytes[151], std::byte{0x11});
+  for (size_t i = 152; i < 504; ++i) ASSERT_EQ(bytes[i], std::byte{0}) << i;
 }
 
 TEST_F(StoreFolderTest, is_one_nodes_at_a_time) {

@@ -13,6 +13,7 @@
 
 #include "tests/cluster/node_set.h"
 #include "tests/process/node_process.h"
+#include "tests/process/shard_link.h"
 #include "tests/process/told_writes.h"
 
 #include "refract/base/prng.h"
@@ -267,20 +268,25 @@ TEST_F(SharedKeys, are_not_looked_for_at_a_node_that_is_another_one_than_the_lis
       << next.trouble().what;
 }
 
-// By a client that knows of one node alone, as those of an earlier release do.
-TEST_F(SharedKeys, of_another_node_are_refused_by_the_owner) {
-  move_to(nodes_.true_list(3), 3);
-  Node& node = nodes_.node(kA);
-  const std::string here = key_at(kA);
-  const std::string there = key_at(kB);
-  Client client = node.connect();
-  ASSERT_TRUE(client.put(there, "value"));
-  // The node has told of others, so that nothing but the sum of all entries shows where the key went.
-  EXPECT_EQ(needed(client.stat()).entries, 1U);
-  nodes_.node(kB).kill_everything();
-  Client rest = connect("refract://" + node.tcp_address(), 300 * kMillisecond_ns);
-  EXPECT_EQ(rest.get(there).code(), Code::kUnavailable);
-  EXPECT_EQ(rest.get(here).code(), Code::kNotFound);
+// What a client believes does not matter: here one that asks each node for every key.
+TEST_P(SharedKeysOver, of_another_node_are_refused_by_the_owner) {
+  constexpr uint32_t kSome = 60;
+  const auto shards = static_cast<uint32_t>(GetParam().shards);
+  uint64_t taken = 0;
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    for (uint32_t shard = 0; shard < shards; ++shard) {
+      const auto link = ShardLink::over_tcp(fmt::format("{}/{}", nodes_.node(node).tcp_address(), shard));
+      ASSERT_TRUE(link->is_open()) << link->refusal().to_string();
+      for (uint32_t i = 0; i < kSome; ++i) {
+        const std::string key = key_of(static_cast<int>(i));
+        const bool is_its = home_of(key) == node && cluster::slot_of(key) * shards / 16'384 == shard;
+        EXPECT_EQ(link->put(key, key).code(), is_its ? Code::kOk : Code::kWrongShard) << key;
+        EXPECT_EQ(link->get(key).code(), is_its ? Code::kOk : Code::kWrongShard) << key;
+        taken += is_its ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_EQ(taken, kSome) << "each key has one place";
 }
 
 TEST_F(SharedKeys, keep_the_names_of_their_nodes) {

@@ -310,6 +310,7 @@ TEST_F(DamagedFolder, without_its_page_the_store_is_salvaged_by_what_its_other_f
   EXPECT_EQ(done->facts.hash_seed, 77U) << "or keys would be sought in the wrong shard";
   EXPECT_EQ(done->facts.shard_count, 2U);
   EXPECT_EQ(done->facts.copies, 1U);
+  EXPECT_EQ(done->facts.placement, 55U) << "or keys would be taken for another node's";
 }
 
 TEST_F(DamagedFolder, an_older_snapshot_is_not_used_where_it_would_bring_back_what_was_erased) {

@@ -93,6 +93,7 @@ SmallStore::SmallStore(bool logs_from_the_start) {
   facts_ = {.store = {std::byte{9}, std::byte{8}},
             .shard_count = kShards,
             .copies = 1,
+            .placement = 55,
             .hash_seed = 77,
             .created_wall_ns = 5};
   REFRACT_CHECK(storage::write_store_page(disk_, facts_).has_value());
@@ -111,6 +112,7 @@ void SmallStore::make_shard(uint32_t shard, bool logs_from_the_start) {
                                      .shard = shard,
                                      .shard_count = kShards,
                                      .copies = facts_.copies,
+                                     .placement = facts_.placement,
                                      .hash_seed = facts_.hash_seed},
                              .disk = &disk_,
                              .clock = &clock,
@@ -170,6 +172,7 @@ void SmallStore::write_snapshot(uint32_t shard, uint64_t stamp, const Content& c
                                      .shard_index = shard,
                                      .shard_count = kShards,
                                      .copies = facts_.copies,
+                                     .placement = facts_.placement,
                                      .hash_seed = facts_.hash_seed,
                                      .stamp = stamp,
                                      .wall_ns = kSecond_ns,

@@ -95,6 +95,7 @@ class OfSpaceInFiles : public OfSpace {
 TEST_F(OfSpace, each_shard_has_its_share_and_an_empty_store_in_it) {
   config_.server_shards = 2;
   config_.kv_copies = 1;
+  config_.kv_placement = 9;
   const StoreOrigin origin{.hash_seed = 17};
   for (uint32_t shard = 0; shard < 2; ++shard) {
     const StoreSpace space = needed(StoreSpace::open(plan_key_space(config_, shard, kKvRow.area), origin));
@@ -104,6 +105,7 @@ TEST_F(OfSpace, each_shard_has_its_share_and_an_empty_store_in_it) {
     EXPECT_EQ(header.shard_index, shard);
     EXPECT_EQ(header.shard_count, 2U);
     EXPECT_EQ(header.copies, 1U);
+    EXPECT_EQ(header.placement, 9U);
     EXPECT_EQ(header.hash_seed, 17U) << "of all shards";
     EXPECT_EQ(space.fill_state(), 0U) << "no server has filled it";
   }

@@ -389,14 +389,16 @@ TEST_F(LogRules, another_version_of_the_format_is_refused_with_a_sentence) {
 
 // docs/formats/log.md.
 TEST(SegmentHeaders, say_how_the_store_routes_keys) {
-  const LogId log{.store = {std::byte{7}}, .shard = 1, .shard_count = 3, .copies = 1, .hash_seed = 42};
+  const LogId log{
+      .store = {std::byte{7}}, .shard = 1, .shard_count = 3, .copies = 1, .placement = 9, .hash_seed = 42};
   const SegmentHeader header = make_segment_header(log, {.first_position = kFirstPosition});
   const auto bytes = std::as_bytes(std::span(&header, 1));
   EXPECT_EQ(bytes[8], std::byte{2}) << "the version";
   EXPECT_EQ(bytes[72], std::byte{42});
   EXPECT_EQ(bytes[80], std::byte{3});
   EXPECT_EQ(bytes[96], std::byte{1});
-  for (size_t i = 97; i < 504; ++i) ASSERT_EQ(bytes[i], std::byte{0}) << i;
+  EXPECT_EQ(bytes[112], std::byte{9});
+  for (size_t i = 97; i < 504; ++i) ASSERT_TRUE(i == 112 || bytes[i] == std::byte{0}) << i;
   SimulatedDisk disk({});
   const std::string name = segment_name(1, kFirstPosition);
   auto file = test::needed(disk.open(name, OpenMode::kCreate));
@@ -404,6 +406,7 @@ TEST(SegmentHeaders, say_how_the_store_routes_keys) {
   const auto found = log_id_in(disk, name);
   ASSERT_TRUE(found && *found);
   EXPECT_EQ((*found)->copies, 1U);
+  EXPECT_EQ((*found)->placement, 9U);
 }
 
 TEST_F(LogRules, files_that_are_gone_while_the_ring_is_there_are_no_fresh_log) {

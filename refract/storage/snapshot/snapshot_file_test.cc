@@ -23,6 +23,7 @@ const SnapshotFacts kFacts{.store = {std::byte{7}},
                            .shard_index = 3,
                            .shard_count = 4,
                            .copies = 1,
+                           .placement = 9,
                            .hash_seed = 42,
                            .stamp = 1'234,
                            .wall_ns = 1'700'000'000'000'000'000,
@@ -85,6 +86,7 @@ TEST(SnapshotFile, gives_back_what_was_written) {
   EXPECT_EQ((*reader)->facts().stamp, kFacts.stamp);
   EXPECT_EQ((*reader)->facts().store, kFacts.store);
   EXPECT_EQ((*reader)->facts().copies, kFacts.copies);
+  EXPECT_EQ((*reader)->facts().placement, kFacts.placement);
   EXPECT_EQ((*reader)->facts().entries_max, kFacts.entries_max);
   EXPECT_EQ((*reader)->totals().entries, 15U);
 }
