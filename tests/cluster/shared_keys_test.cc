@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -287,6 +288,28 @@ TEST_P(SharedKeysOver, of_another_node_are_refused_by_the_owner) {
     }
   }
   EXPECT_EQ(taken, kSome) << "each key has one place";
+}
+
+// A thread has connections of its own, and takes the other threads' word for which nodes there are.
+TEST_F(SharedKeys, are_read_by_a_new_thread_while_all_servers_are_stopped) {
+  Client client = connect("refract://" + nodes_.node(kB).tcp_address());
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(client.put(key_of(i), key_of(i)));
+  std::vector<pid_t> servers;
+  for (size_t i = 0; i < nodes_.size(); ++i) servers.push_back(nodes_.node(i).server());
+  // Its way to a node on this host is a socket's path, which one of its threads was told over TCP.
+  Client local = nodes_.node(kA).connect();
+  ASSERT_TRUE(local.get(key_at(kA, "key/")).code() != Code::kUnavailable);
+  for (const pid_t server : servers) send_signal(server, SIGSTOP);
+  int found = 0;
+  std::thread reader([&] {
+    for (int i = 0; i < kKeys; ++i) {
+      if (home_of(key_of(i)) == kA) found += local.get(key_of(i)).value_or("") == key_of(i) ? 1 : 0;
+    }
+  });
+  reader.join();
+  for (int i = 0; i < kKeys; ++i) EXPECT_EQ(client.get(key_of(i)).value_or(""), key_of(i));
+  for (const pid_t server : servers) send_signal(server, SIGCONT);
+  EXPECT_GT(found, 50);
 }
 
 TEST_F(SharedKeys, keep_the_names_of_their_nodes) {

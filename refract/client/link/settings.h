@@ -9,6 +9,7 @@
 
 #include "refract/base/report.h"
 #include "refract/client/link/address.h"
+#include "refract/client/link/known_nodes.h"
 #include "refract/client/link/transport.h"
 #include "refract/client/link/unresolved_writes.h"
 #include "refract/client/types.h"
@@ -23,8 +24,9 @@ struct Settings {
   std::optional<fabric::tcp::Secret> secret;
   std::string rdma_device;  // fabric::verbs::kAnyDevice, kNoDevice, or the name of one that is there.
   std::unique_ptr<UnresolvedWrites> unresolved_writes =
-      std::make_unique<UnresolvedWrites>();  // Has a lock of its own.
-  std::unique_ptr<CopyTeam> copies;          // Likewise.
+      std::make_unique<UnresolvedWrites>();                                  // Has a lock of its own.
+  std::unique_ptr<KnownNodes> known_nodes = std::make_unique<KnownNodes>();  // Likewise.
+  std::unique_ptr<CopyTeam> copies;                                          // Likewise.
 
   // Control path: parses the address; where it leads to a host, reads the secret's file and looks for the
   // RDMA device, if any is named. kUnsupported: this host has no such device.

@@ -13,6 +13,7 @@ namespace refract::client {
           .shard_index = facts.shard_index,
           .shard_count = facts.shard_count,
           .copies = facts.copies,
+          .is_spread = facts.is_spread,
           .boot_id = facts.boot_id,
           .socket_path = facts.socket_path};
 }

@@ -64,13 +64,15 @@ Task<Reported<Discovery>> Peers::find_first(uint64_t deadline_ns) {
     const uint64_t until_ns = share_of(shard_.refresh_now(), deadline_ns, targets.size() - i);
     auto found = co_await find_node(shard_, settings_, targets[i], until_ns);
     if (found) {
-      auto learnt = co_await learn(*found, deadline_ns);
-      if (!learnt) co_return report(std::move(learnt).error());
-      co_return std::move(found);
+      auto learnt = co_await learn(*found, until_ns);
+      if (learnt) co_return std::move(found);
+      trouble = std::move(learnt).error();
+      if (trouble.code == Code::kUnsupported) break;
+    } else {
+      trouble = std::move(found).error();
     }
-    trouble = std::move(found).error();
   }
-  if (targets.size() > 1) {
+  if (targets.size() > 1 && trouble.code != Code::kUnsupported) {
     trouble.what = fmt::format("none of {} nodes answers; the last one: {}", targets.size(), trouble.what);
   }
   co_return report(std::move(trouble));
@@ -78,23 +80,22 @@ Task<Reported<Discovery>> Peers::find_first(uint64_t deadline_ns) {
 
 // The answer comes in the middle of a poll of the connection: that ends before any is retired.
 Task<Result<ToldMembers>> Peers::told_by(Connection& connection, uint64_t deadline_ns) {
+  const KnownNodes::Identity identity = connection.facts().identity;
+  if (auto known = settings_.known_nodes->told_by(identity)) co_return *std::move(known);
   auto told = co_await connection.members(deadline_ns);
   co_await shard_.sleep_for(0);
+  if (told) settings_.known_nodes->note(identity, *told);
   co_return std::move(told);
 }
 
 // Of a store whose keys are shared out by their slots, and among which nodes.
 Task<Reported<>> Peers::learn(const Discovery& found, uint64_t deadline_ns) {
-  const bool is_one_of_several = !settings_.target.others.empty();
-  if (found.connection->facts().copies == 0) {
-    if (is_one_of_several) co_return alone(found.target, "has kv.copies 0");
-    co_return Reported<>();
+  const NodeFacts& facts = found.connection->facts();
+  if (!facts.is_spread) {
+    if (settings_.target.others.empty()) co_return Reported<>();
+    co_return alone(found.target, facts.copies == 0 ? "has kv.copies 0" : "knows no others");
   }
   auto told = co_await told_by(*found.connection, deadline_ns);
-  if (told.code() == Code::kUnsupported) {
-    if (is_one_of_several) co_return alone(found.target, "knows no others");
-    co_return Reported<>();
-  }
   if (!told) co_return not_told(found.target, told.code());
   spread_over(std::move(*told));
   co_return Reported<>();
@@ -150,6 +151,7 @@ Task<bool> Peers::ask_for_address(uint32_t node, uint64_t deadline_ns) {
     if (connection == nullptr || connection->state() != Connection::State::kUp) continue;
     const Use use(*connection);
     auto told = co_await connection->members(share_of(shard_.refresh_now(), deadline_ns, 2));
+    if (told) settings_.known_nodes->note(connection->facts().identity, *told);
     if (told && cluster::have_same_names(told->list, spread_->list)) take_addresses(std::move(told->list));
     if (nodes_[node]->target().text() != before) co_return true;
   }

@@ -18,6 +18,7 @@ struct NodeFacts {
   uint32_t shard_index = 0;  // Below the count, or the count itself: of the shard that has no keys.
   uint32_t shard_count = 1;  // Of those that have keys.
   uint32_t copies = 0;       // kv.copies of the node's store: how its keys are routed among the shards.
+  bool is_spread = false;  // Other nodes have some of the slots: the node tells which nodes belong together.
   std::array<std::byte, 16> boot_id{};  // Of the host, so that a client can tell that it is on the same one.
   std::string socket_path;              // Where local clients meet this shard; may be empty.
 };

@@ -97,6 +97,14 @@ TEST(TcpFormat, handshake_frames_are_the_documented_bytes) {
 }
 
 // Computed once with another program (hmac of Python) over the bytes that the page describes.
+TEST(TcpFormat, facts_say_whether_other_nodes_have_some_of_the_keys) {
+  NodeFacts facts = example_facts();
+  EXPECT_FALSE(test::needed(facts_from_wire(facts_to_wire(facts))).is_spread);
+  facts.is_spread = true;
+  EXPECT_TRUE(test::needed(facts_from_wire(facts_to_wire(facts))).is_spread);
+  EXPECT_EQ(test::needed(facts_from_wire(facts_to_wire(facts))).copies, 1U);
+}
+
 TEST(TcpFormat, proofs_are_the_documented_hmacs) {
   const Secret secret = secret_of("sixteen bytes ok");
   EXPECT_EQ(hex_of(client_mac(secret, example_transcript())),

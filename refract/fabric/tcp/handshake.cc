@@ -98,7 +98,8 @@ Facts facts_to_wire(const NodeFacts& facts) noexcept {
   wire.hash_seed = facts.hash_seed;
   wire.shard_index = facts.shard_index;
   wire.shard_count = facts.shard_count;
-  wire.copies = facts.copies;
+  wire.copies = static_cast<uint16_t>(facts.copies);
+  wire.is_spread = facts.is_spread ? 1 : 0;
   wire.boot_id = facts.boot_id;
   // A path too long for a socket names none.
   if (facts.socket_path.size() <= kSocketPathBytesMax) {
@@ -119,6 +120,7 @@ Result<NodeFacts> facts_from_wire(const Facts& wire) {
                   .shard_index = wire.shard_index,
                   .shard_count = wire.shard_count,
                   .copies = wire.copies,
+                  .is_spread = wire.is_spread != 0,
                   .boot_id = wire.boot_id,
                   .socket_path = std::string(wire.socket_path.data(), wire.socket_path_bytes)};
   if (facts.socket_path.find('\0') != std::string::npos) return fail(Code::kMalformed);

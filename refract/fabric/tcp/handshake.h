@@ -69,7 +69,8 @@ struct Facts {
   uint32_t shard_count;
   std::array<std::byte, 16> boot_id;
   uint32_t socket_path_bytes;
-  uint32_t copies;  // Not 0: only to a client that speaks kWireVersionOfCopies.
+  uint16_t copies;     // Not 0: only to a client that speaks kWireVersionOfCopies. Likewise the next.
+  uint16_t is_spread;  // 0 or 1.
   std::array<char, 112> socket_path;
 };
 struct Welcome {

@@ -256,12 +256,15 @@ TEST_F(Hostile, a_client_that_knows_no_slots_is_refused_only_where_it_would_go_a
     uint32_t copies;
     uint16_t version;
     bool is_let_in;
+    bool is_spread = false;
   };
   constexpr uint16_t kBefore = kWireVersionOfCopies - 1;
   for (const Case& each : {Case{3, 1, kBefore, false}, Case{3, 0, kBefore, true}, Case{1, 1, kBefore, true},
-                           Case{3, 1, kWireVersionOfCopies, true}}) {
+                           Case{3, 1, kWireVersionOfCopies, true}, Case{1, 1, kBefore, false, true},
+                           Case{1, 1, kWireVersionOfCopies, true, true}}) {
     make({.shards = each.shards});
     ends->node.facts().copies = each.copies;
+    ends->node.facts().is_spread = each.is_spread;
     Hello hello = RawPeer::hello();
     hello.version = each.version;
     RawPeer peer(ends->node.address());

@@ -296,11 +296,11 @@ Reported<Role> Reception::State::role_in(const Hello& hello, uint16_t version) c
   return role;
 }
 
-// An older client would look for keys in the wrong shards, and find none.
+// An older client would look for keys in the wrong shards or nodes, and find none.
 bool Reception::State::knows_routing(const Hello& hello, uint16_t version) const {
   if (version >= kWireVersionOfCopies) return true;
   const NodeFacts facts = options.facts(hello.shard);
-  return facts.copies == 0 || facts.shard_count == 1;
+  return facts.copies == 0 || (facts.shard_count == 1 && !facts.is_spread);
 }
 
 bool Reception::State::take_hello(Handshake& handshake) {

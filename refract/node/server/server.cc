@@ -110,6 +110,7 @@ class Server {
             .shard_index = shard.plan.index,
             .shard_count = config_.server_shards,
             .copies = config_.kv_copies,
+            .is_spread = config_.kv_placement != 0,
             .boot_id = host_boot_id().value_or(BootId{}),
             .socket_path = shard.meeting.path()};
   }
