@@ -312,6 +312,13 @@ TEST_F(SharedKeys, are_read_by_a_new_thread_while_all_servers_are_stopped) {
   EXPECT_GT(found, 50);
 }
 
+TEST_F(SharedKeys, are_told_of_in_the_banner) {
+  EXPECT_NE(
+      nodes_.node(kB).output().find("  keys     of 5455 of 16384 slots; the other nodes have the rest\n"),
+      std::string::npos)
+      << nodes_.node(kB).output();
+}
+
 TEST_F(SharedKeys, keep_the_names_of_their_nodes) {
   nodes_.write_list(nodes_.true_list(3, "d = 192.0.2.1:4\n"));
   nodes_.hang_up();

@@ -6,6 +6,7 @@
 
 #include "refract/base/default_socket.h"
 #include "refract/base/units.h"
+#include "refract/cluster/placement.h"
 #include "refract/memory/host/limits.h"
 #include "refract/node/config/redis_address.h"
 
@@ -70,8 +71,18 @@ std::string further_lines(const Keeper& keeper) {
     const size_t count = members->list().members.size();
     text += fmt::format("  cluster  {} of {} node{}, list version {}\n", members->self_name(), count,
                         count == 1 ? "" : "s", members->list().version);
+    if (config.kv_placement != 0) text += slots_line(config, *members);
   }
   return text;
+}
+
+// Which part of the keys is here.
+std::string slots_line(const NodeConfig& config, const cluster::Members& members) {
+  const size_t slots = cluster::slots_of(members.list(), members.self()).count();
+  const bool is_reached = !config.listen_address.empty();
+  return fmt::format(
+      "  keys     of {} of {} slots; the other nodes have the rest{}\n", slots, cluster::kSlots,
+      is_reached ? "" : " (without --listen-address programs of other hosts do not reach these)");
 }
 
 }  // namespace
