@@ -29,6 +29,7 @@ using progress::count_text;
   return {{"restored", to},
           {"shards", done.facts.shard_count},
           {"copies", done.facts.copies},
+          {"is_part", done.facts.placement != 0},
           {"entries", done.entries},
           {"bytes", done.bytes},
           {"changes", done.changes},
@@ -40,6 +41,12 @@ using progress::count_text;
   std::string out;
   for (const node::FileDamage& damage : done.left_out) out += "left out: " + damage.to_string() + "\n";
   for (const std::string& note : done.notes) out += "note: " + note + "\n";
+  if (done.facts.placement != 0) {
+    out +=
+        "note: it is one node's part of the keys; start it with the --cluster-nodes and --cluster-self that "
+        "it "
+        "had, too\n";
+  }
   return out + fmt::format(
                    "restored {} entries, {}, into {}\n  refractd --data-durability everysec "
                    "--data-folder {} --server-shards {}{}\n",

@@ -270,7 +270,7 @@ Task<Result<NodeStat>> AsyncCalls::stat() {
 }
 
 Task<Result<Pong>> AsyncCalls::ping() {
-  co_await peers_.find_out();
+  co_await peers_.know_nodes();
   const Clock& clock = peers_.shard().clock();
   uint64_t sent_ns = 0;
   const auto reply = co_await peers_.ask<kv::wire::PingReply>(
@@ -284,7 +284,7 @@ Task<Result<Pong>> AsyncCalls::ping() {
 }
 
 Task<Result<ClusterMembers>> AsyncCalls::members() {
-  co_await peers_.find_out();
+  co_await peers_.know_nodes();
   const auto told = co_await peers_.ask<cluster::ToldMembers>(
       {.key = {}, .shard = peers_.first_shard()},
       [](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {

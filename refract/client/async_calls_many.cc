@@ -190,6 +190,7 @@ void AsyncCalls::get_by_slot(std::span<GetItem> items, std::vector<uint32_t>& re
 // What one shard is asked for: what is still open, and whose it is.
 struct AsyncCalls::ShardGets {
   uint32_t shard = 0;
+  uint64_t layout = 0;  // Of its node, when the keys were shared out.
   std::vector<GetItem*> owners;
   std::vector<kv::KeyHash> hashes;
   std::vector<StringRoom> rooms;
@@ -205,6 +206,7 @@ struct AsyncCalls::ShardGets {
 
 struct AsyncCalls::ShardPuts {
   uint32_t shard = 0;
+  uint64_t layout = 0;  // Of its node, when the keys were shared out.
   std::vector<PutItem*> owners;
   std::vector<kv::KeyHash> hashes;
   std::vector<Write> writes;
@@ -221,7 +223,8 @@ struct AsyncCalls::ShardPuts {
 namespace {
 
 template <typename Job>
-Task<Result<bool>> ask_gets(Connection& connection, Job& job, uint64_t deadline_ns) {
+Task<Result<bool>> ask_gets(const Peers& peers, Connection& connection, Job& job, uint64_t deadline_ns) {
+  if (peers.layout_of(job.shard) != job.layout) co_return fail(Code::kWrongShard);
   co_await connection.multi_get(job.open, deadline_ns);
   size_t left = 0;
   for (size_t i = 0; i < job.open.size(); ++i) {
@@ -242,6 +245,7 @@ Task<Result<bool>> ask_gets(Connection& connection, Job& job, uint64_t deadline_
 // where the server will know them again; the others have their outcome.
 template <typename Job>
 Task<Result<bool>> ask_puts(Peers& peers, Connection& connection, Job& job, uint64_t deadline_ns) {
+  if (peers.layout_of(job.shard) != job.layout) co_return fail(Code::kWrongShard);
   const uint64_t begun_ns = connection.now_ns();
   for (size_t i = 0; i < job.open.size(); ++i) job.open[i].options.attempt = job.writes[i].attempt();
   co_await connection.multi_put(job.open, deadline_ns);
@@ -270,12 +274,13 @@ Task<Result<bool>> ask_puts(Peers& peers, Connection& connection, Job& job, uint
 
 // One job for each shard that has some of the items, of which each will have about `share`.
 template <typename Job>
-Job& job_of(std::vector<Job>& jobs, uint32_t shard, size_t share) {
+Job& job_of(const Peers& peers, std::vector<Job>& jobs, uint32_t shard, size_t share) {
   for (Job& job : jobs) {
     if (job.shard == shard) return job;
   }
   jobs.emplace_back();
   jobs.back().shard = shard;
+  jobs.back().layout = peers.layout_of(shard);
   jobs.back().expect(share);
   return jobs.back();
 }
@@ -294,7 +299,7 @@ Task<> AsyncCalls::get_of_shard(ShardGets& job) {
   const Result<bool> all = co_await peers_.ask<bool>(
       {.key = {}, .shard = job.shard},
       [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
-        return ask_gets(connection, job, deadline_ns);
+        return ask_gets(peers_, connection, job, deadline_ns);
       },
       Unsent{}, Patience{.is_of_many = true});
   for (GetItem* item : job.owners) item->result = fail(all.code());
@@ -337,7 +342,7 @@ Task<> AsyncCalls::run(std::vector<Job>& jobs, Task<> (AsyncCalls::*work)(Job&))
 }
 
 Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which) {
-  co_await peers_.find_out();
+  co_await peers_.know_nodes();
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t node = peers_.connections();
     std::vector<ShardGets> jobs;
@@ -348,7 +353,7 @@ Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32
         item.result = fail(code);
       } else {
         const KeyOwner place{.key = item.key};
-        ShardGets& job = job_of(jobs, peers_.number_of(place), which.size() / peers_.count() + 1);
+        ShardGets& job = job_of(peers_, jobs, peers_.number_of(place), which.size() / peers_.count() + 1);
         job.owners.push_back(&item);
         job.hashes.push_back(place.key.known());
       }
@@ -369,7 +374,7 @@ Task<> AsyncCalls::multi_get(std::span<GetItem> items) {
 }
 
 Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
-  co_await peers_.find_out();
+  co_await peers_.know_nodes();
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t node = peers_.connections();
     std::vector<ShardPuts> jobs;
@@ -381,7 +386,7 @@ Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
         continue;
       }
       const KeyOwner place{.key = item.key};
-      ShardPuts& job = job_of(jobs, peers_.number_of(place), items.size() / peers_.count() + 1);
+      ShardPuts& job = job_of(peers_, jobs, peers_.number_of(place), items.size() / peers_.count() + 1);
       job.owners.push_back(&item);
       job.hashes.push_back(place.key.known());
       job.writes.emplace_back(peers_, item.options.request, is_conditional(item.options));

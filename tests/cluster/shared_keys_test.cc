@@ -228,13 +228,16 @@ TEST_F(SharedKeys, of_a_node_that_is_gone_are_unavailable_and_the_others_are_the
   EXPECT_EQ(client.get(key_at(kB)).value_or(""), "again");
 }
 
-TEST_F(SharedKeys, of_a_node_that_has_moved_are_found_by_clients_of_before) {
-  Client client = connect("refract://" + nodes_.node(kA).tcp_address());
+// Over TCP nothing says that a node will not come back to its address.
+TEST_P(SharedKeysOver, of_a_node_that_has_moved_are_found_by_clients_of_before) {
+  const std::string first = "refract://" + nodes_.node(kA).tcp_address() + GetParam().query;
+  Client client = connect(first, 4 * kSecond_ns);
   ASSERT_TRUE(client.put(key_at(kC), "there"));
-  Client unused = connect("refract://" + nodes_.node(kA).tcp_address());
+  Client unused = connect(first, 4 * kSecond_ns);
   nodes_.node(kC).kill_everything();
   Node moved({.arguments = {"--cluster-nodes", "file:" + nodes_.list_path(), "--cluster-self", "c",
-                            "--listen-address", "127.0.0.1:0", "--kv-copies", "1"}});
+                            "--listen-address", "127.0.0.1:0", "--kv-copies", "1", "--server-shards",
+                            std::to_string(GetParam().shards)}});
   ASSERT_TRUE(moved.is_up()) << moved.errors();
   move_to(fmt::format("version = 3\na = {}\nb = {}\nc = {}\n", nodes_.node(kA).tcp_address(),
                       nodes_.node(kB).tcp_address(), moved.tcp_address()),
@@ -244,6 +247,38 @@ TEST_F(SharedKeys, of_a_node_that_has_moved_are_found_by_clients_of_before) {
         << one->trouble().to_string();
     EXPECT_EQ(one->get(key_at(kC)).value_or(""), "moved");
   }
+}
+
+// It would take all keys for its own, and reads would look for them by another rule.
+TEST_F(SharedKeys, are_not_looked_for_at_a_node_that_has_come_back_with_keys_of_its_own) {
+  Client client = connect("refract://" + nodes_.node(kA).tcp_address(), kSecond_ns);
+  ASSERT_TRUE(client.put(key_at(kA), "a"));
+  ASSERT_TRUE(client.put(key_at(kB), "b"));
+  for (const size_t gone : {kA, kB}) {
+    const std::string address = nodes_.node(gone).tcp_address();
+    nodes_.node(gone).kill_everything();
+    const Node other({.arguments = {"--cluster-nodes", "file:" + nodes_.list_path(), "--cluster-self",
+                                    nodes_.name(gone), "--listen-address", address, "--server-shards", "2"}});
+    EXPECT_TRUE(becomes_true([&] {
+      return client.put(key_at(gone), "lost").code() == Code::kUnavailable &&
+             client.trouble().what.find("has keys of its own") != std::string::npos;
+    })) << client.trouble().to_string();
+    EXPECT_EQ(client.get(key_at(gone)).code(), Code::kUnavailable);
+    EXPECT_EQ(client.get(key_at(kB)).value_or(""), gone == kA ? "b" : "");
+  }
+}
+
+TEST_F(SharedKeys, are_there_for_a_new_thread_where_the_first_node_is_gone) {
+  Client client = connect("refract://" + nodes_.node(kA).tcp_address(), 4 * kSecond_ns);
+  const std::string key = key_at(kC);
+  ASSERT_TRUE(client.put(key, "value"));
+  nodes_.node(kA).kill_everything();
+  std::thread([&] {
+    EXPECT_EQ(client.get(key).value_or(""), "value");
+    const std::vector<std::string_view> keys = {key};
+    EXPECT_EQ(client.multi_get(keys)[0].value_or(""), "value");
+    EXPECT_TRUE(client.put(key, "again")) << client.trouble().to_string();
+  }).join();
 }
 
 // Before it is asked for anything: its owner would take some keys for its own.
@@ -402,7 +437,8 @@ TEST_P(KeptKeys, of_a_node_alone_are_not_taken_for_a_part) {
     ASSERT_TRUE(node.is_up()) << node.errors();
     EXPECT_EQ(node.stop(), 0);
   }
-  expect_refusal(options("a=h:1,b=h:2", "a"), "was made by a node alone, and cluster.nodes is set");
+  expect_refusal(options("a=h:1,b=h:2", "a"),
+                 "was made by a node alone, with all keys, and cluster.nodes is set");
 }
 
 TEST(SharedKeysRefused, an_address_of_several_nodes_that_do_not_share_their_keys) {

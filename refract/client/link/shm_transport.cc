@@ -58,7 +58,8 @@ class ShmTransport final : public Transport {
     if (view.base != nullptr && Heap::check_header({view.base, view.bytes})) {
       facts.hash_seed = observe_u64(view.base + offsetof(SpaceHeader, hash_seed));
       facts.copies = static_cast<uint32_t>(observe_u64(view.base + offsetof(SpaceHeader, copies)));
-      facts.is_spread = observe_u64(view.base + offsetof(SpaceHeader, placement)) != 0;
+      facts.placement = observe_u64(view.base + offsetof(SpaceHeader, placement));
+      facts.is_spread = facts.placement != 0;
     }
     return facts;
   }

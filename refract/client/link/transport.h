@@ -38,6 +38,7 @@ struct NodeFacts {
   uint32_t shard_count = 1;
   uint32_t copies = 0;                  // With which the store was made: kv/layout/routing.h.
   bool is_spread = false;               // Other nodes have some of the slots.
+  uint64_t placement = 0;               // cluster::placement_of() then; 0: the transport does not say it.
   uint16_t tcp_port = 0;                // shm: where the node listens; 0: nowhere.
   std::array<std::byte, 16> boot_id{};  // tcp: of its host.
   std::string socket_path;              // tcp: where clients of that host meet this shard; may be empty.

@@ -7,6 +7,7 @@
 
 #include "refract/base/boot_id.h"
 #include "refract/base/default_socket.h"
+#include "refract/client/paths/patience.h"
 
 namespace refract::client {
 
@@ -191,6 +192,17 @@ Task<Reported<Discovery>> find_node(runtime::Shard& shard, const Settings& setti
     found = co_await search.through_host();
   }
   if (found) found->target = std::move(target);
+  co_return std::move(found);
+}
+
+Task<Reported<Discovery>> find_node(runtime::Shard& shard, const Settings& settings, uint64_t deadline_ns) {
+  const std::vector<Target> targets = settings.target.each();
+  Reported<Discovery> found;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    found = co_await find_node(shard, settings, targets[i],
+                               share_of(shard.refresh_now(), deadline_ns, targets.size() - i));
+    if (found) break;
+  }
   co_return std::move(found);
 }
 

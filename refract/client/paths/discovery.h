@@ -25,12 +25,9 @@ struct Discovery {
 // `settings` outlive the task. Ends in a turn of its own, in which connections may be retired.
 [[nodiscard]] runtime::Task<Reported<Discovery>> find_node(runtime::Shard& shard, const Settings& settings,
                                                            Target target, uint64_t deadline_ns);
-// The node that the settings name; of several the first.
-[[nodiscard]] inline runtime::Task<Reported<Discovery>> find_node(runtime::Shard& shard,
-                                                                  const Settings& settings,
-                                                                  uint64_t deadline_ns) {
-  return find_node(shard, settings, settings.target, deadline_ns);
-}
+// The node that the settings name; of several the first one that answers.
+[[nodiscard]] runtime::Task<Reported<Discovery>> find_node(runtime::Shard& shard, const Settings& settings,
+                                                           uint64_t deadline_ns);
 
 // Until the link has come up or ended, or the deadline has passed. Ends in a turn of its own, too.
 [[nodiscard]] runtime::Task<> await_first_state(runtime::Shard& shard, Link& link, uint64_t deadline_ns);

@@ -35,6 +35,8 @@ void NodeConnections::take_first(Discovery discovery) {
   }
   // Who is connecting to one of the others looks whether it is still there.
   connections_.resize(std::max<uint32_t>(facts.shard_count, 1));
+  if (facts.identity != identity_ || count() != routing_.shards) ++layout_;
+  identity_ = facts.identity;
   routing_ = {.shards = count(), .copies = facts.copies};
   hash_seed_ = facts.hash_seed;
   row_ = &discovery.connection->row();
@@ -82,6 +84,15 @@ void NodeConnections::leave() {
 
 void NodeConnections::put_aside(Connection::Owned connection) {
   parts_.ended.add(std::move(connection));
+}
+
+// In the middle of a poll of one of them: they end in the next.
+void NodeConnections::end_strangers() noexcept {
+  for (uint32_t shard = 1; shard < count(); ++shard) {
+    Connection* const connection = at(shard);
+    if (connection == nullptr || connection->state() != Connection::State::kUp) continue;
+    if (connection->facts().identity != identity_) connection->close();
+  }
 }
 
 void NodeConnections::look_around() noexcept {

@@ -4,6 +4,7 @@
 // Threads: used only by its runtime shard.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -49,6 +50,8 @@ class NodeConnections final : public kv::MappedSpaces {
   NodeConnections& operator=(const NodeConnections&) = delete;
   ~NodeConnections();
 
+  // Raised where take_first() finds other shards, or another node, than before.
+  [[nodiscard]] uint64_t layout() const noexcept { return layout_; }
   // How many shards the node has; 1 until that is known.
   [[nodiscard]] uint32_t count() const noexcept { return static_cast<uint32_t>(connections_.size()); }
   // Null: never reached, or the node has no such shard.
@@ -82,6 +85,8 @@ class NodeConnections final : public kv::MappedSpaces {
   // Puts all aside: there will be no operation more.
   void leave();
 
+  // Ends connections to shards of another node than the first shard's: one that came to its address.
+  void end_strangers() noexcept;
   void look_around() noexcept;
   [[nodiscard]] const Report& trouble() const noexcept { return trouble_; }
   void fill(Route& route) const;
@@ -103,6 +108,8 @@ class NodeConnections final : public kv::MappedSpaces {
   std::vector<Connection::Owned> connections_;  // Of each shard; null: never reached.
   kv::KeyRouting routing_;                      // Of count() shards.
   uint64_t hash_seed_ = 0;
+  std::array<uint64_t, 2> identity_{};
+  uint64_t layout_ = 0;
   // Of the node that was found.
   const TransportRow* row_ = nullptr;
   std::string address_;

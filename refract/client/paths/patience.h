@@ -2,6 +2,7 @@
 // How often and how long an operation is tried.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "refract/base/result.h"
@@ -20,6 +21,11 @@ struct Patience {
   int waits = 0;
   int growth_waits = 0;
 };
+
+// What is left of the time, for one of so many attempts.
+[[nodiscard]] inline uint64_t share_of(uint64_t now_ns, uint64_t deadline_ns, size_t attempts) noexcept {
+  return deadline_ns > now_ns ? now_ns + (deadline_ns - now_ns) / attempts : deadline_ns;
+}
 
 // Whether an attempt surely did nothing.
 struct Unsent {

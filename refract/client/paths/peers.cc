@@ -24,6 +24,8 @@ Peers::Peers(runtime::Shard& shard, const Settings& settings)
     : shard_(shard), settings_(settings), client_id_(std::max<uint64_t>(secure_random_u64(), 1)) {
   nodes_.push_back(std::make_unique<NodeConnections>(parts(), settings.target));
   sole_ = nodes_.front().get();
+  // Another thread knows already.
+  if (auto known = settings.known_nodes->first()) spread_over(*std::move(known));
   update_short_ways();
 }
 
@@ -70,7 +72,8 @@ void Peers::update_short_ways() {
 
 void Peers::update_many_ways() {
   std::vector<uint16_t> begins;  // Of each node's shards.
-  std::vector<ShardReader>& ways = told().routing().is_by_slot() ? ways_->by_slot : ways_->shards;
+  const bool is_by_slot = spread_ || told().routing().is_by_slot();
+  std::vector<ShardReader>& ways = is_by_slot ? ways_->by_slot : ways_->shards;
   for (const auto& node : nodes_) {
     begins.push_back(static_cast<uint16_t>(ways.size()));
     for (uint32_t shard = 0; shard < node->count(); ++shard) {
@@ -79,6 +82,10 @@ void Peers::update_many_ways() {
     }
   }
   if (!spread_) return;
+  std::vector<uint32_t> shards;
+  for (const auto& node : nodes_) shards.push_back(node->count());
+  if (shards == shards_of_ways_ && !ways_->way_of_slot.empty()) return;
+  shards_of_ways_ = std::move(shards);
   ways_->way_of_slot.resize(cluster::kSlots);
   for (uint32_t slot = 0; slot < cluster::kSlots; ++slot) {
     const uint32_t node = spread_->routing.home_of(static_cast<uint16_t>(slot));
@@ -88,6 +95,7 @@ void Peers::update_many_ways() {
 }
 
 void Peers::link_changed(Link& /*link*/) noexcept {
+  for (const auto& node : nodes_) node->end_strangers();
   update_short_ways();
 }
 
@@ -116,6 +124,10 @@ Task<> Peers::find_out() {
   (void)co_await await_server({.key = {}, .shard = first_shard()}, patience);
 }
 
+Task<> Peers::know_nodes() {
+  if (!are_spread()) co_await find_out();
+}
+
 Task<> Peers::find_node_of(kv::HashedKey key) {
   if (guard_.is_child() || nodes_[node_of({.key = key})]->is_known()) co_return;
   Patience patience;
@@ -123,10 +135,11 @@ Task<> Peers::find_node_of(kv::HashedKey key) {
 }
 
 Task<bool> Peers::find_all() {
-  co_await find_out();
+  co_await know_nodes();
+  const uint64_t deadline_ns = shard_.refresh_now() + settings_.options.timeout_ns;
   for (uint32_t node = 0; node < nodes_.size() && !guard_.is_child(); ++node) {
     if (nodes_[node]->is_known()) continue;
-    Patience patience;
+    Patience patience{.deadline_ns = deadline_ns};
     const bool is_there =
         co_await await_server({.key = {}, .shard = ShardPlace{.node = node}.number()}, patience);
     if (!is_there && !nodes_[node]->is_known()) co_return false;
@@ -146,12 +159,12 @@ Task<bool> Peers::establish_node(uint32_t node, uint64_t deadline_ns) {
   if (spread_) {
     found = co_await find_member(node, deadline_ns);
   } else {
+    ended_.bury();
     found = co_await find_first(deadline_ns);
     // Which of several it is, is known now.
     node = told_;
   }
   nodes_[node]->is_connecting = false;
-  ended_.bury();
   if (!found) {
     trouble_ = std::move(found).error();
     co_return false;
@@ -208,9 +221,25 @@ Task<> Peers::await_state(KeyOwner place, uint64_t deadline_ns) {
     // Awaiting changes it, which the check does not see.
     Pending change = shard_.ops().begin(deadline_ns);  // NOLINT(misc-const-correctness)
     connection->wake_at_change(change.token());
+    // One that is put aside meanwhile is there until it has said so.
+    const Use use(*connection);
     const runtime::OpResult woken = co_await change;
     if (woken.code != Code::kOk) co_return;
   }
+}
+
+Task<> Peers::look_elsewhere(KeyOwner place, uint64_t deadline_ns) {
+  const auto is_away = [&] {
+    const Connection* const connection = spread_ ? at(place) : nullptr;
+    return connection != nullptr && connection->state() == Connection::State::kNoServer &&
+           !connection->tells_by_words();
+  };
+  if (!is_away()) co_return;
+  co_await await_state(place, share_of(shard_.refresh_now(), deadline_ns, 2));
+  if (!is_away()) co_return;
+  const uint32_t node = node_of(place);
+  const bool is_elsewhere = co_await ask_for_address(node, deadline_ns);
+  if (is_elsewhere && is_away()) nodes_[node]->leave();
 }
 
 Task<bool> Peers::await_server(KeyOwner place, Patience& patience) {
@@ -225,6 +254,7 @@ Task<bool> Peers::await_server(KeyOwner place, Patience& patience) {
     co_await shard_.sleep_for(std::min(kPause_ns, std::max(patience.deadline_ns, now) - now));
   }
   for (;;) {
+    co_await look_elsewhere(place, patience.deadline_ns);
     co_await await_state(place, patience.deadline_ns);
     if (!is_gone(at(place)) || shard_.now_ns() >= patience.deadline_ns) break;
     const bool were_spread = are_spread();
@@ -234,12 +264,14 @@ Task<bool> Peers::await_server(KeyOwner place, Patience& patience) {
       while (nodes_[node_of(place)]->is_connecting && shard_.now_ns() < patience.deadline_ns) {
         co_await shard_.sleep_for(kPause_ns);
       }
+      if (were_spread != are_spread() && place.key.empty()) co_return true;
       if (is_gone(at(place)) && were_spread == are_spread()) break;
       continue;
     }
     if (patience.losses > 0) co_return false;
     const bool reached = co_await establish_at(number, patience.deadline_ns);
-    // What was learnt is that the place may be at another node.
+    // What was learnt is that the place may be at another node. Of no key, that was all.
+    if (were_spread != are_spread() && place.key.empty()) co_return reached;
     if (were_spread != are_spread()) continue;
     ++patience.losses;
     co_return reached;

@@ -10,8 +10,6 @@
 // Threads: used only by its runtime shard. Destroyed in a turn after that in which the last operation ended.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -90,8 +88,14 @@ class Peers final : public Link::Watcher {
   [[nodiscard]] const std::string& name_of(uint32_t node) const noexcept {
     return spread_->list.members[node].name;
   }
-  // For operations on all shards: tries to reach a node once, if it is not known.
+  // Another number: the node has other shards than before, or is another one.
+  [[nodiscard]] uint64_t layout_of(uint32_t number) const noexcept {
+    return nodes_[ShardPlace::from(number).node]->layout();
+  }
+  // Tries once to reach the node that the address leads to, if it was never reached.
   [[nodiscard]] runtime::Task<> find_out();
+  // The same, unless the keys are known to be shared out.
+  [[nodiscard]] runtime::Task<> know_nodes();
   // The same of the node that has this key.
   [[nodiscard]] runtime::Task<> find_node_of(kv::HashedKey key);
   // For those that must know each node's shards. False: one of them cannot be reached; trouble() says which.
@@ -191,7 +195,7 @@ class Peers final : public Link::Watcher {
   // Where the keys are shared out among several nodes.
   struct Spread {
     cluster::MemberList list;
-    cluster::Routing routing;
+    const cluster::Routing& routing;  // The settings have it.
   };
 
   [[nodiscard]] uint32_t node_of(const KeyOwner& place) const noexcept {
@@ -201,6 +205,8 @@ class Peers final : public Link::Watcher {
   [[nodiscard]] NodeConnections::Parts parts() noexcept {
     return {.shard = shard_, .settings = settings_, .watcher = *this, .ended = ended_};
   }
+  // Of a node that may be elsewhere by now, which its connection does not see: that is put aside.
+  [[nodiscard]] runtime::Task<> look_elsewhere(KeyOwner place, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<> await_state(KeyOwner place, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<bool> establish_node(uint32_t node, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<bool> establish_at(uint32_t number, uint64_t deadline_ns);
@@ -209,11 +215,15 @@ class Peers final : public Link::Watcher {
   [[nodiscard]] runtime::Task<Result<cluster::ToldMembers>> told_by(Connection& connection,
                                                                     uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Reported<>> learn(const Discovery& found, uint64_t deadline_ns);
-  void spread_over(cluster::ToldMembers told);
+  void spread_over(KnownNodes::First first);
+  [[nodiscard]] Target listed(uint32_t node) const {
+    const cluster::Member& member = spread_->list.members[node];
+    return settings_.target.at({.host = member.host, .port = member.port});
+  }
   // One of several, which must be the one that the list names.
   [[nodiscard]] runtime::Task<Reported<Discovery>> find_member(uint32_t node, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Reported<Discovery>> find_member_once(uint32_t node, uint64_t deadline_ns);
-  // Has the other nodes say where this one is by now. False: where it was.
+  // Has the other nodes say where this one is by now. False: where it was looked for.
   [[nodiscard]] runtime::Task<bool> ask_for_address(uint32_t node, uint64_t deadline_ns);
   void take_addresses(cluster::MemberList list);
   void update_short_ways();
@@ -226,7 +236,8 @@ class Peers final : public Link::Watcher {
   std::vector<std::unique_ptr<NodeConnections>> nodes_;  // One at least; of a list in its order.
   NodeConnections* sole_ = nullptr;                      // Of a node alone, that one.
   uint32_t told_ = 0;
-  std::optional<Spread> spread_;  // Nothing: the node has all keys.
+  std::optional<Spread> spread_;          // Nothing: the node has all keys.
+  std::vector<uint32_t> shards_of_ways_;  // Of each node, as ShortWays::way_of_slot was made for.
   ShortWays own_ways_;
   ShortWays* ways_ = &own_ways_;
   Report trouble_{Code::kOk, "", ""};

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "refract/base/units.h"
 #include "refract/client/paths/peers.h"
 #include "refract/cluster/placement.h"
 
@@ -14,11 +15,6 @@ using cluster::ToldMembers;
 using runtime::Task;
 
 namespace {
-
-// What is left of the time, for one of so many attempts.
-uint64_t share_of(uint64_t now_ns, uint64_t deadline_ns, size_t attempts) noexcept {
-  return deadline_ns > now_ns ? now_ns + (deadline_ns - now_ns) / attempts : deadline_ns;
-}
 
 std::unexpected<Report> not_told(const Target& target, Code code) {
   return report(code == Code::kUnsupported ? Code::kUnsupported : Code::kUnavailable,
@@ -43,6 +39,14 @@ Reported<> check_member(const ToldMembers& told, const cluster::MemberList& list
                   "give all nodes the same cluster.nodes, with the address of each");
   }
   return {};
+}
+
+std::unexpected<Report> not_spread(const std::string& name, const Target& target) {
+  return report(
+      Code::kUnavailable,
+      fmt::format("the node at {} has keys of its own, and '{}', which shares them out, should be there",
+                  target.text(), name),
+      "start it with --kv-copies 1 and the cluster.nodes of the others");
 }
 
 // An address of several nodes asks for keys that are shared out among them.
@@ -82,10 +86,16 @@ Task<Reported<Discovery>> Peers::find_first(uint64_t deadline_ns) {
 Task<Result<ToldMembers>> Peers::told_by(Connection& connection, uint64_t deadline_ns) {
   const KnownNodes::Identity identity = connection.facts().identity;
   if (auto known = settings_.known_nodes->told_by(identity)) co_return *std::move(known);
-  auto told = co_await connection.members(deadline_ns);
-  co_await shard_.sleep_for(0);
-  if (told) settings_.known_nodes->note(identity, *told);
-  co_return std::move(told);
+  for (;;) {
+    auto told = co_await connection.members(deadline_ns);
+    co_await shard_.sleep_for(0);
+    if (told) settings_.known_nodes->note(identity, *told);
+    // Its server may come back, as it may for all that a client asks.
+    const bool may_come = told.code() == Code::kUnavailable && !connection.has_server_given_up() &&
+                          connection.state() != Connection::State::kEnded;
+    if (!may_come || shard_.refresh_now() >= deadline_ns) co_return std::move(told);
+    co_await shard_.sleep_for(kMillisecond_ns);
+  }
 }
 
 // Of a store whose keys are shared out by their slots, and among which nodes.
@@ -97,12 +107,19 @@ Task<Reported<>> Peers::learn(const Discovery& found, uint64_t deadline_ns) {
   }
   auto told = co_await told_by(*found.connection, deadline_ns);
   if (!told) co_return not_told(found.target, told.code());
-  spread_over(std::move(*told));
+  KnownNodes::First first;
+  first.told = std::move(*told);
+  first.target = found.target;
+  settings_.known_nodes->begin_with(first);
+  spread_over(std::move(first));
+  // Until the first of its operations has ended.
+  nodes_[told_]->is_connecting = true;
   co_return Reported<>();
 }
 
 // The node that told is where it was found, whatever the list says.
-void Peers::spread_over(ToldMembers told) {
+void Peers::spread_over(KnownNodes::First first) {
+  ToldMembers& told = first.told;
   for (const auto& node : nodes_) node->leave();
   nodes_.clear();
   sole_ = nullptr;
@@ -111,19 +128,28 @@ void Peers::spread_over(ToldMembers told) {
     nodes_.push_back(std::make_unique<NodeConnections>(
         parts(), settings_.target.at({.host = member.host, .port = member.port})));
   }
-  cluster::Routing routing(told.list);
-  spread_.emplace(std::move(told.list), std::move(routing));
-  // Until the first of its operations has ended.
-  nodes_[told_]->is_connecting = true;
+  nodes_[told_]->look_for_at(std::move(first.target));
+  const cluster::Routing& routing = settings_.known_nodes->routing_of(told.list);
+  spread_.emplace(std::move(told.list), routing);
 }
 
 Task<Reported<Discovery>> Peers::find_member(uint32_t node, uint64_t deadline_ns) {
-  // Where it may be asked elsewhere, some time is left for that.
-  auto found = co_await find_member_once(node, share_of(shard_.refresh_now(), deadline_ns, 2));
+  // Some time is left to look elsewhere.
+  const uint64_t half_ns = share_of(shard_.refresh_now(), deadline_ns, 2);
+  const Target before = nodes_[node]->target();
+  auto found = co_await find_member_once(node, half_ns);
   if (found) co_return std::move(found);
   const bool is_elsewhere = co_await ask_for_address(node, deadline_ns);
-  if (!is_elsewhere) co_return std::move(found);
-  found = co_await find_member_once(node, deadline_ns);
+  if (is_elsewhere) {
+    auto moved = co_await find_member_once(node, deadline_ns);
+    if (moved) co_return std::move(moved);
+    nodes_[node]->look_for_at(before);
+    Report why = std::move(found).error();
+    why.what += fmt::format("\nwhere the list has it: {}", moved.error().what);
+    co_return report(std::move(why));
+  }
+  // It may have been slow, rather than away.
+  if (shard_.refresh_now() >= half_ns) found = co_await find_member_once(node, deadline_ns);
   co_return std::move(found);
 }
 
@@ -135,6 +161,10 @@ Task<Reported<Discovery>> Peers::find_member_once(uint32_t node, uint64_t deadli
     why.what = fmt::format("node '{}': {}", spread_->list.members[node].name, why.what);
     co_return report(std::move(why));
   }
+  const NodeFacts& facts = found->connection->facts();
+  if (!facts.is_spread) co_return not_spread(spread_->list.members[node].name, target);
+  // Its memory says that it is the one.
+  if (facts.placement == cluster::placement_of(spread_->list, node)) co_return std::move(found);
   auto told = co_await told_by(*found->connection, deadline_ns);
   if (!told) co_return not_told(target, told.code());
   if (auto checked = check_member(*told, spread_->list, node, target); !checked) {
@@ -155,18 +185,20 @@ Task<bool> Peers::ask_for_address(uint32_t node, uint64_t deadline_ns) {
     if (told && cluster::have_same_names(told->list, spread_->list)) take_addresses(std::move(told->list));
     if (nodes_[node]->target().text() != before) co_return true;
   }
-  co_return false;
+  // It was found elsewhere than the list says.
+  const Target listed = this->listed(node);
+  if (listed.text() == before) co_return false;
+  nodes_[node]->look_for_at(listed);
+  co_return true;
 }
 
 // Of a later version of the same names.
 void Peers::take_addresses(cluster::MemberList list) {
   if (list.version <= spread_->list.version) return;
-  for (size_t node = 0; node < nodes_.size(); ++node) {
-    const cluster::Member& now = list.members[node];
-    if (now == spread_->list.members[node]) continue;
-    nodes_[node]->look_for_at(settings_.target.at({.host = now.host, .port = now.port}));
+  std::swap(spread_->list, list);
+  for (uint32_t node = 0; node < nodes_.size(); ++node) {
+    if (spread_->list.members[node] != list.members[node]) nodes_[node]->look_for_at(listed(node));
   }
-  spread_->list = std::move(list);
 }
 
 void Peers::fill(Route& route) const {

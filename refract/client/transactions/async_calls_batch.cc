@@ -98,7 +98,7 @@ Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, Requ
     co_return fail(code);
   }
   // Which shards there are is known from the first connection on.
-  co_await peers_.find_out();
+  co_await peers_.know_nodes();
   if (std::optional<Report> why = over_nodes(peers_, batch)) {
     batch.failed = batch.conditions.size() + batch.writes.size();
     peers_.refuse(*std::move(why));

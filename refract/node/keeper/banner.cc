@@ -14,6 +14,15 @@ namespace refract::node {
 
 namespace {
 
+// Which part of the keys is here.
+std::string slots_line(const NodeConfig& config, const cluster::Members& members) {
+  const size_t slots = cluster::slots_of(members.list(), members.self()).count();
+  const bool is_reached = !config.listen_address.empty();
+  return fmt::format(
+      "  keys     of {} of {} slots; the other nodes have the rest{}\n", slots, cluster::kSlots,
+      is_reached ? "" : " (without --listen-address programs of other hosts do not reach these)");
+}
+
 // What is lost with what.
 std::string data_line(const NodeConfig& config) {
   switch (config.durability) {
@@ -74,15 +83,6 @@ std::string further_lines(const Keeper& keeper) {
     if (config.kv_placement != 0) text += slots_line(config, *members);
   }
   return text;
-}
-
-// Which part of the keys is here.
-std::string slots_line(const NodeConfig& config, const cluster::Members& members) {
-  const size_t slots = cluster::slots_of(members.list(), members.self()).count();
-  const bool is_reached = !config.listen_address.empty();
-  return fmt::format(
-      "  keys     of {} of {} slots; the other nodes have the rest{}\n", slots, cluster::kSlots,
-      is_reached ? "" : " (without --listen-address programs of other hosts do not reach these)");
 }
 
 }  // namespace

@@ -96,9 +96,11 @@ std::unexpected<Report> made_elsewhere(const NodeConfig& config, const std::stri
       "folders";
   const std::string next = fmt::format(kNext, config.kv_copies);
   if (shape.placement == 0) {
-    return report(Code::kInvalidArgument,
-                  fmt::format("the store in {} was made by a node alone, and cluster.nodes is set", folder),
-                  next);
+    return report(
+        Code::kInvalidArgument,
+        fmt::format("the store in {} was made by a node alone, with all keys, and cluster.nodes is set",
+                    folder),
+        next);
   }
   if (config.kv_placement == 0) {
     return report(
