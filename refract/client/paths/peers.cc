@@ -239,7 +239,9 @@ Task<> Peers::look_elsewhere(KeyOwner place, uint64_t deadline_ns) {
   if (!is_away()) co_return;
   const uint32_t node = node_of(place);
   const bool is_elsewhere = co_await ask_for_address(node, deadline_ns);
-  if (is_elsewhere && is_away()) nodes_[node]->leave();
+  if (!is_elsewhere || !is_away()) co_return;
+  nodes_[node]->leave();
+  update_short_ways();
 }
 
 Task<bool> Peers::await_server(KeyOwner place, Patience& patience) {

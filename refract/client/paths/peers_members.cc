@@ -131,6 +131,7 @@ void Peers::spread_over(KnownNodes::First first) {
   nodes_[told_]->look_for_at(std::move(first.target));
   const cluster::Routing& routing = settings_.known_nodes->routing_of(told.list);
   spread_.emplace(std::move(told.list), routing);
+  update_short_ways();
 }
 
 Task<Reported<Discovery>> Peers::find_member(uint32_t node, uint64_t deadline_ns) {
