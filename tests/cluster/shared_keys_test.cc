@@ -28,9 +28,9 @@ namespace {
 constexpr size_t kA = 0;
 constexpr size_t kB = 1;
 constexpr size_t kC = 2;
-constexpr int kKeys = 300;
+constexpr size_t kKeys = 300;
 
-std::string key_of(int i) {
+std::string key_of(size_t i) {
   return fmt::format("key/{}", i);
 }
 
@@ -108,12 +108,12 @@ TEST_P(SharedKeysOver, are_found_by_every_operation) {
   Client client = connect(all_addresses(GetParam().query));
   std::vector<std::string> keys;
   std::vector<PutItem> puts(kKeys);
-  for (int i = 0; i < kKeys; ++i) keys.push_back(key_of(i));
-  for (int i = 0; i < kKeys / 2; ++i)
+  for (size_t i = 0; i < kKeys; ++i) keys.push_back(key_of(i));
+  for (size_t i = 0; i < kKeys / 2; ++i)
     ASSERT_TRUE(client.put(keys[i], keys[i])) << client.trouble().to_string();
-  for (int i = kKeys / 2; i < kKeys; ++i) puts[i].key = puts[i].value = keys[i];
+  for (size_t i = kKeys / 2; i < kKeys; ++i) puts[i].key = puts[i].value = keys[i];
   client.multi_put(std::span(puts).subspan(kKeys / 2));
-  for (int i = kKeys / 2; i < kKeys; ++i) ASSERT_TRUE(puts[i].result) << keys[i];
+  for (size_t i = kKeys / 2; i < kKeys; ++i) ASSERT_TRUE(puts[i].result) << keys[i];
 
   // By another one, which has been told one node alone.
   Client other = connect("refract://" + nodes_.node(kB).tcp_address() + GetParam().query);
@@ -127,10 +127,10 @@ TEST_P(SharedKeysOver, are_found_by_every_operation) {
   std::vector<std::string_view> names(keys.begin(), keys.end());
   names.emplace_back("none");
   const auto all = other.multi_get(names);
-  for (int i = 0; i < kKeys; ++i) EXPECT_EQ(all[i].value_or(""), keys[i]);
+  for (size_t i = 0; i < kKeys; ++i) EXPECT_EQ(all[i].value_or(""), keys[i]);
   EXPECT_EQ(all.back().code(), Code::kNotFound);
 
-  EXPECT_EQ(needed(other.stat()).entries, static_cast<uint64_t>(kKeys));
+  EXPECT_EQ(needed(other.stat()).entries, kKeys);
   std::multiset<std::string> listed;
   uint64_t cursor = 0;
   do {
@@ -199,12 +199,12 @@ TEST_P(SharedKeysOver, change_together_where_one_node_has_them_and_else_not_at_a
 
 TEST_F(SharedKeys, of_a_node_that_is_gone_are_unavailable_and_the_others_are_there) {
   Client client = connect(all_addresses(), 300 * kMillisecond_ns);
-  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(client.put(key_of(i), "value"));
+  for (size_t i = 0; i < kKeys; ++i) ASSERT_TRUE(client.put(key_of(i), "value"));
   nodes_.node(kB).kill_everything();
   // Direct reads see what is mapped until the client looks for the node.
   ASSERT_TRUE(becomes_true([&] { return client.put(key_at(kB), "value").code() == Code::kUnavailable; }));
   std::map<bool, int> found;
-  for (int i = 0; i < kKeys; ++i) {
+  for (size_t i = 0; i < kKeys; ++i) {
     const std::string key = key_of(i);
     const bool is_gone = home_of(key) == kB;
     // A few of the lost ones are enough: each takes its time.
@@ -314,7 +314,7 @@ TEST_P(SharedKeysOver, of_another_node_are_refused_by_the_owner) {
       const auto link = ShardLink::over_tcp(fmt::format("{}/{}", nodes_.node(node).tcp_address(), shard));
       ASSERT_TRUE(link->is_open()) << link->refusal().to_string();
       for (uint32_t i = 0; i < kSome; ++i) {
-        const std::string key = key_of(static_cast<int>(i));
+        const std::string key = key_of(i);
         const bool is_its = home_of(key) == node && cluster::slot_of(key) * shards / 16'384 == shard;
         EXPECT_EQ(link->put(key, key).code(), is_its ? Code::kOk : Code::kWrongShard) << key;
         EXPECT_EQ(link->get(key).code(), is_its ? Code::kOk : Code::kWrongShard) << key;
@@ -328,7 +328,7 @@ TEST_P(SharedKeysOver, of_another_node_are_refused_by_the_owner) {
 // A thread has connections of its own, and takes the other threads' word for which nodes there are.
 TEST_F(SharedKeys, are_read_by_a_new_thread_while_all_servers_are_stopped) {
   Client client = connect("refract://" + nodes_.node(kB).tcp_address());
-  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(client.put(key_of(i), key_of(i)));
+  for (size_t i = 0; i < kKeys; ++i) ASSERT_TRUE(client.put(key_of(i), key_of(i)));
   std::vector<pid_t> servers;
   for (size_t i = 0; i < nodes_.size(); ++i) servers.push_back(nodes_.node(i).server());
   // Its way to a node on this host is a socket's path, which one of its threads was told over TCP.
@@ -337,12 +337,12 @@ TEST_F(SharedKeys, are_read_by_a_new_thread_while_all_servers_are_stopped) {
   for (const pid_t server : servers) send_signal(server, SIGSTOP);
   int found = 0;
   std::thread reader([&] {
-    for (int i = 0; i < kKeys; ++i) {
+    for (size_t i = 0; i < kKeys; ++i) {
       if (home_of(key_of(i)) == kA) found += local.get(key_of(i)).value_or("") == key_of(i) ? 1 : 0;
     }
   });
   reader.join();
-  for (int i = 0; i < kKeys; ++i) EXPECT_EQ(client.get(key_of(i)).value_or(""), key_of(i));
+  for (size_t i = 0; i < kKeys; ++i) EXPECT_EQ(client.get(key_of(i)).value_or(""), key_of(i));
   for (const pid_t server : servers) send_signal(server, SIGCONT);
   EXPECT_GT(found, 50);
 }
