@@ -72,6 +72,7 @@ void Peers::update_short_ways() {
 
 void Peers::update_many_ways() {
   std::vector<uint16_t> begins;  // Of each node's shards.
+  begins.reserve(nodes_.size());
   const bool is_by_slot = spread_ || told().routing().is_by_slot();
   std::vector<ShardReader>& ways = is_by_slot ? ways_->by_slot : ways_->shards;
   for (const auto& node : nodes_) {
@@ -83,6 +84,7 @@ void Peers::update_many_ways() {
   }
   if (!spread_) return;
   std::vector<uint32_t> shards;
+  shards.reserve(nodes_.size());
   for (const auto& node : nodes_) shards.push_back(node->count());
   if (shards == shards_of_ways_ && !ways_->way_of_slot.empty()) return;
   shards_of_ways_ = std::move(shards);
