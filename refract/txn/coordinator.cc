@@ -19,6 +19,31 @@ namespace {
 constexpr uint64_t kDecisionKept_ns = 50 * kSecond_ns;
 constexpr uint64_t kAskingPause_ns = kMillisecond_ns;
 
+// No two clocks differ more in their pace.
+constexpr uint64_t kDrift = 1000;
+constexpr uint64_t kHomeTimeFresh_ns = kSecond_ns;
+
+// Whether a home that answers so has not decided for it, and never will.
+bool is_never(Code code) noexcept {
+  switch (code) {
+    case Code::kConflict:
+    case Code::kExists:
+    case Code::kNotFound:
+    case Code::kVersionMismatch:
+    case Code::kInvalidArgument:
+    case Code::kTooLarge:
+    case Code::kNoSpace:
+    case Code::kOverloaded:
+    case Code::kWrongShard:
+    case Code::kUnsupported:
+    case Code::kUnavailable:
+    case Code::kInvalidated:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Which of two refusals says more: what a condition says, then what the batch is, then who is in the way.
 int weight(Code code) noexcept {
   switch (code) {
@@ -47,6 +72,7 @@ Coordinator::Part& Coordinator::part_of(uint32_t shard) {
   if (found != parts_.end()) return **found;
   parts_.push_back(std::make_unique<Part>());
   parts_.back()->shard = shard;
+  parts_.back()->place = shards_.place_of(shard);
   return *parts_.back();
 }
 
@@ -70,13 +96,28 @@ void Coordinator::divide() {
   };
   const auto home = std::ranges::min_element(parts_, before);
   if (home != parts_.end()) std::swap(*home, parts_.front());
-  is_decided_at_home_ = !batch_.writes.empty();
+  find_far();
   const auto others = std::span(parts_).subspan(is_decided_at_home_ ? 1 : 0);
   std::ranges::sort(others, {}, [](const auto& part) { return part->shard; });
   for (const auto& part : parts_) {
     part->batch.conditions = part->conditions;
     part->batch.writes = part->writes;
   }
+}
+
+void Coordinator::find_far() {
+  is_decided_at_home_ = !batch_.writes.empty();
+  for (const auto& part : parts_) {
+    part->is_far = part->place.member != parts_.front()->place.member;
+    // No other node looks at its word: the home alone can tell all parts together that all has stood.
+    is_decided_at_home_ = is_decided_at_home_ || part->is_far;
+    if (part->is_far && !part->writes.empty()) far_places_.push_back(part->place);
+  }
+}
+
+kv::TransactionName Coordinator::name_for(const Part& part) const noexcept {
+  if (!part.is_far) return name_;
+  return {.place = name_.place.seen_from_afar(parts_.front()->place.member), .number = name_.number};
 }
 
 bool Coordinator::reach() {
@@ -89,16 +130,22 @@ bool Coordinator::reach() {
 }
 
 Task<Result<>> Coordinator::run() {
+  if (far_places_.size() > kv::wire::kFarPartsMax) {
+    batch_.failed = batch_.conditions.size() + batch_.writes.size();
+    co_return fail(Code::kTooLarge);
+  }
   if (!reach()) co_return fail(Code::kUnavailable);
   node_ = shards_.node_of(parts_.front()->shard);
   Part& home = *parts_.front();
-  const Result<kv::TransactionName> begun = co_await home.calls->begin(terms_.deadline_ns);
+  const Result<kv::TransactionName> begun =
+      co_await home.calls->begin(terms_.deadline_ns, !far_places_.empty());
   if (!begun) {
     unreached_ = home.shard;
     co_return fail(begun.error());
   }
   name_ = *begun;
   opened_ns_ = home.calls->opened_ns();
+  generation_ = home.calls->home().generation;
   if (terms_.effort.goes_in_order()) {
     co_await prepare_in_order();
   } else {
@@ -108,6 +155,7 @@ Task<Result<>> Coordinator::run() {
   if (result && is_decided_at_home_) {
     result = co_await decide(home);
   } else {
+    fate_ = kv::wire::Fate::kNever;
     end(/*is_refused=*/true);
   }
   settle();
@@ -117,7 +165,7 @@ Task<Result<>> Coordinator::run() {
 
 Task<> Coordinator::prepare(Part& part) {
   part.is_asked = true;
-  const Result<kv::TransactionCalls::Held> held = co_await part.calls->prepare(part.batch, terms());
+  const Result<kv::TransactionCalls::Held> held = co_await part.calls->prepare(part.batch, terms(part));
   part.outcome = held ? Result<>() : fail(held.error());
   if (held) part.held = *held;
 }
@@ -145,7 +193,30 @@ Task<> Coordinator::prepare_in_order() {
 uint64_t Coordinator::expires_wall_ns() const noexcept {
   uint64_t expires_wall_ns = 0;
   for (const auto& part : parts_) {
-    expires_wall_ns = kv::first_expiry(expires_wall_ns, part->held.expires_wall_ns);
+    if (!part->is_far) expires_wall_ns = kv::first_expiry(expires_wall_ns, part->held.expires_wall_ns);
+  }
+  return expires_wall_ns;
+}
+
+bool Coordinator::has_expiry_afar() const noexcept {
+  return std::ranges::any_of(
+      parts_, [](const auto& part) { return part->is_far && part->held.expires_wall_ns != 0; });
+}
+
+// Each node has a clock of its own. The part looked behind the moment at which it was asked, so that what
+// was left then is over at this process's moment + that, or later; and the home's time was at least what it
+// said when its answer had come.
+uint64_t Coordinator::expires_afar_wall_ns(const kv::TransactionCalls::Home& home) const noexcept {
+  uint64_t expires_wall_ns = 0;
+  for (const auto& part : parts_) {
+    const kv::TransactionCalls::Held& held = part->held;
+    if (!part->is_far || held.expires_wall_ns == 0) continue;
+    const uint64_t left_ns = held.expires_wall_ns - std::min(held.expires_wall_ns, held.looked_wall_ns);
+    const uint64_t moment_ns = held.sent_ns + left_ns - left_ns / kDrift;
+    const uint64_t since_ns = moment_ns - std::min(moment_ns, home.seen_ns);
+    const uint64_t before_ns = home.seen_ns - std::min(home.seen_ns, moment_ns);
+    const uint64_t at_ns = home.wall_ns + since_ns - since_ns / kDrift - before_ns - before_ns / kDrift;
+    expires_wall_ns = kv::first_expiry(expires_wall_ns, std::max<uint64_t>(at_ns, 1));
   }
   return expires_wall_ns;
 }
@@ -184,9 +255,19 @@ Result<> Coordinator::verdict() {
 }
 
 Task<Result<>> Coordinator::decide(Part& home) {
+  if (has_expiry_afar() && shard_.refresh_now() - home.calls->home().seen_ns > kHomeTimeFresh_ns) {
+    const Code looked = co_await home.calls->look_at_home(terms_.deadline_ns);
+    if (looked != Code::kOk) {
+      fate_ = kv::wire::Fate::kNever;
+      unreached_ = home.shard;
+      end(/*is_refused=*/true);
+      co_return fail(Code::kUnavailable);
+    }
+  }
   const uint64_t sent_ns = shard_.refresh_now();
-  kv::TransactionCalls::Terms terms = this->terms();
-  terms.not_after_wall_ns = expires_wall_ns();
+  kv::TransactionCalls::Terms terms = this->terms(home);
+  terms.not_after_wall_ns = kv::first_expiry(expires_wall_ns(), expires_afar_wall_ns(home.calls->home()));
+  terms.far_places = far_places_;
   const Result<kv::TransactionCalls::Held> decided = co_await home.calls->decide(home.batch, terms);
   Code code = decided.code();
   if (code == Code::kIndeterminate) {
@@ -194,6 +275,8 @@ Task<Result<>> Coordinator::decide(Part& home) {
   } else if (code != Code::kOk) {
     tell_failed(home);
   }
+  if (code == Code::kOk) fate_ = kv::wire::Fate::kHappened;
+  if (is_never(code)) fate_ = kv::wire::Fate::kNever;
   end(/*is_refused=*/code != Code::kOk && code != Code::kIndeterminate);
   if (code == Code::kOk) co_return Result<>();
   unreached_ = home.shard;
@@ -230,14 +313,14 @@ Task<Code> Coordinator::learn_outcome(uint64_t sent_ns) {
 void Coordinator::settle() {
   for (const auto& part : parts_) {
     if (!part->is_asked) continue;
-    if (kv::TransactionCalls* const calls = shards_.at(part->shard)) calls->settle(name_);
+    if (kv::TransactionCalls* const calls = shards_.at(part->shard)) calls->settle(name_for(*part), fate_);
   }
 }
 
 // Where the home's session is another one by now, it has ended with that.
 void Coordinator::end(bool is_refused) {
   kv::TransactionCalls* const home = shards_.at(parts_.front()->shard);
-  if (home != nullptr) home->end(name_, is_refused, opened_ns_);
+  if (home != nullptr) home->end(name_, is_refused, opened_ns_, !far_places_.empty());
 }
 
 void Coordinator::tell_failed(const Part& part) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commits changes of several shards of a node at one moment: docs/design/066. PRISM-TX's shape (SOSP 2021,
-// section 8) without clocks; one shard, the home, decides.
+// Commits changes of several shards, of one node or of several, at one moment: docs/design/066, 070.
+// PRISM-TX's shape (SOSP 2021, section 8) without clocks; one shard, the home, decides.
 //
 //   round trip 1   the other shards prepare: conditions hold, writes are pending
 //   round trip 2   the home does the same for its own keys, and decides
@@ -34,6 +34,10 @@ class ShardAccess {
   // Of the node that this shard is reached at, which tells nodes apart: another one has another memory. 0: it
   // is not reached now.
   [[nodiscard]] virtual uint64_t node_of(uint32_t shard) const noexcept = 0;
+  // Which node has it, by its place among all, and which of its shards it is.
+  [[nodiscard]] virtual kv::wire::FarPlace place_of(uint32_t shard) const noexcept {
+    return {.member = 0, .shard = static_cast<uint16_t>(shard)};
+  }
   // Null: it cannot be reached now. Stays while the coordinator works.
   [[nodiscard]] virtual kv::TransactionCalls* at(uint32_t shard) noexcept = 0;
   // Waits for it. False: it did not come in time.
@@ -72,6 +76,8 @@ class Coordinator {
     Result<> outcome;
     kv::TransactionCalls::Held held;
     bool is_asked = false;
+    kv::wire::FarPlace place{};
+    bool is_far = false;  // On another node than the home.
 
     // In the caller's batch; SIZE_MAX: the part as a whole.
     [[nodiscard]] size_t failed() const noexcept {
@@ -90,11 +96,19 @@ class Coordinator {
   [[nodiscard]] runtime::Task<> prepare_in(Part& part, kv::TaskTeam& team);
   [[nodiscard]] runtime::Task<> prepare_all();
   [[nodiscard]] runtime::Task<> prepare_in_order();
-  [[nodiscard]] kv::TransactionCalls::Terms terms() const noexcept {
-    return {.name = name_, .begun_ns = terms_.effort.begun_ns, .deadline_ns = terms_.deadline_ns};
+  [[nodiscard]] kv::TransactionName name_for(const Part& part) const noexcept;
+  [[nodiscard]] kv::TransactionCalls::Terms terms(const Part& part) const noexcept {
+    return {.name = name_for(part),
+            .begun_ns = terms_.effort.begun_ns,
+            .deadline_ns = terms_.deadline_ns,
+            .generation = generation_};
   }
-  // When the first entry expires that a prepared part stands on; 0: none does.
+  void find_far();
+  // When the first entry expires that a prepared part on the home's node stands on; 0: none does.
   [[nodiscard]] uint64_t expires_wall_ns() const noexcept;
+  // Likewise of the others, by the home's clock, or before.
+  [[nodiscard]] uint64_t expires_afar_wall_ns(const kv::TransactionCalls::Home& home) const noexcept;
+  [[nodiscard]] bool has_expiry_afar() const noexcept;
   // Whether, without a decision, all that the parts stand on was there when the last one looked.
   [[nodiscard]] bool stood_together() const noexcept;
   [[nodiscard]] static bool is_worse(const Part& one, const Part& other) noexcept;
@@ -112,8 +126,11 @@ class Coordinator {
   kv::RpcBatch& batch_;
   const Terms terms_;
   std::vector<std::unique_ptr<Part>> parts_;  // By their shards; the home first.
-  bool is_decided_at_home_ = false;           // False: it has no writes.
+  bool is_decided_at_home_ = false;           // False: it has no writes, and all of it is on one node.
   kv::TransactionName name_;
+  std::vector<kv::wire::FarPlace> far_places_;  // Parts that write on other nodes than the home's.
+  uint64_t generation_ = 0;                     // Of the home's memory.
+  kv::wire::Fate fate_ = kv::wire::Fate::kOpen;
   uint64_t opened_ns_ = 0;  // Of the home's session, likewise.
   uint32_t unreached_ = 0;
   uint64_t node_ = 0;

@@ -144,9 +144,12 @@ class ToldOwners final : public rpc::Service {
     using Method = kv::wire::TransactionMethod;
     const auto method = static_cast<Method>(call.header.method);
     if (method == Method::kWords) {
-      const kv::wire::GivenWord word{
-          .place = kv::DecisionPlace::of(0, Offset{64}).bits, .first = 1, .count = 9};
-      return server_->reply(call.from, Code::kOk, std::as_bytes(std::span(&word, 1)));
+      const struct {
+        kv::wire::WordsReply reply;
+        kv::wire::GivenWord word;
+      } words{.reply = {.generation = 7, .wall_ns = 1},
+              .word = {.place = kv::DecisionPlace::of(0, Offset{64}).bits, .first = 1, .count = 9}};
+      return server_->reply(call.from, Code::kOk, std::as_bytes(std::span(&words, 1)));
     }
     if (method != Method::kPrepare && method != Method::kDecide)
       return server_->reply(call.from, Code::kOk, {});

@@ -40,7 +40,7 @@ Task<uint64_t> WordCounter::count_of_session(uint32_t shard) {
       if (told.code != Code::kOverloaded) stage_.complain("words were refused at the end");
       co_return words;
     }
-    words += told.bytes.size() / sizeof(kv::wire::GivenWord);
+    words += (told.bytes.size() - sizeof(kv::wire::WordsReply)) / sizeof(kv::wire::GivenWord);
   }
 }
 

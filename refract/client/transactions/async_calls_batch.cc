@@ -39,24 +39,30 @@ bool are_together(const Peers& peers, const kv::RpcBatch& batch) noexcept {
   return std::ranges::all_of(batch.conditions, is_there) && std::ranges::all_of(batch.writes, is_there);
 }
 
-// Nothing: all keys are at one node.
-std::optional<Report> over_nodes(const Peers& peers, const kv::RpcBatch& batch) {
-  if (!peers.are_spread()) return std::nullopt;
-  const Bytes first = first_key(batch);
-  const auto node_of = [&](Bytes key) { return ShardPlace::from(peers.number_of({.key = {key}})).node; };
-  std::optional<Bytes> other;
-  for (const auto& one : batch.conditions) {
-    if (node_of(Bytes(one.key)) != node_of(first)) other = Bytes(one.key);
-  }
-  for (const auto& one : batch.writes) {
-    if (node_of(Bytes(one.key)) != node_of(first)) other = Bytes(one.key);
-  }
-  if (!other) return std::nullopt;
-  return Report{
+uint32_t node_of(const Peers& peers, Bytes key) {
+  return ShardPlace::from(peers.number_of({.key = {key}})).node;
+}
+
+// A key of each node that has some.
+std::vector<Bytes> keys_of_nodes(const Peers& peers, const kv::RpcBatch& batch) {
+  std::vector<Bytes> keys;
+  const auto add = [&](Bytes key) {
+    const auto is_there = [&](Bytes one) { return node_of(peers, one) == node_of(peers, key); };
+    if (std::ranges::none_of(keys, is_there)) keys.push_back(key);
+  };
+  for (const auto& one : batch.conditions) add(Bytes(one.key));
+  for (const auto& one : batch.writes) add(Bytes(one.key));
+  return keys;
+}
+
+// A node takes no part in transactions over several nodes.
+Report over_nodes(const Peers& peers, const std::vector<Bytes>& keys) {
+  return {
       Code::kUnsupported,
-      fmt::format("the transaction has keys of nodes '{}' and '{}'", peers.name_of(node_of(first)),
-                  peers.name_of(node_of(*other))),
-      "give the keys of a transaction one tag, as in order:{42} and item:{42}: then one node has them"};
+      fmt::format("the transaction has keys of nodes '{}' and '{}', which share no secret",
+                  peers.name_of(node_of(peers, keys.front())), peers.name_of(node_of(peers, keys.back()))),
+      "start all nodes with one --cluster-secret-file; or give the keys of a transaction one tag, as in "
+      "order:{42} and item:{42}: then one node has them"};
 }
 
 // The connections stay while it does.
@@ -70,6 +76,10 @@ class Access final : public txn::ShardAccess {
   [[nodiscard]] uint64_t node_of(uint32_t shard) const noexcept override {
     const Connection* const connection = peers_.answering_at({.key = {}, .shard = shard});
     return connection != nullptr ? connection->facts().identity[0] : 0;
+  }
+  [[nodiscard]] kv::wire::FarPlace place_of(uint32_t shard) const noexcept override {
+    const ShardPlace place = ShardPlace::from(shard);
+    return {.member = static_cast<uint16_t>(place.node), .shard = static_cast<uint16_t>(place.shard)};
   }
   [[nodiscard]] kv::TransactionCalls* at(uint32_t shard) noexcept override {
     Connection* const connection = peers_.answering_at({.key = {}, .shard = shard});
@@ -99,17 +109,14 @@ Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, Requ
   }
   // Which shards there are is known from the first connection on.
   co_await peers_.know_nodes();
-  if (std::optional<Report> why = over_nodes(peers_, batch)) {
-    batch.failed = batch.conditions.size() + batch.writes.size();
-    peers_.refuse(*std::move(why));
-    co_return fail(Code::kUnsupported);
-  }
-  co_await peers_.find_node_of(key);
+  const std::vector<Bytes> keys = keys_of_nodes(peers_, batch);
+  for (const Bytes one : keys) co_await peers_.find_node_of({one});
   if (!are_together(peers_, batch)) {
     batch.failed = batch.conditions.size() + batch.writes.size();
     // An identity is an owner's, and here are several.
     if (request.client != 0) co_return fail(Code::kUnsupported);
     const Result<> changed = co_await change_over_shards(batch, effort);
+    if (changed.code() == Code::kUnsupported && keys.size() > 1) peers_.refuse(over_nodes(peers_, keys));
     co_return changed;
   }
   Write write(peers_, request, !batch.writes.empty());

@@ -2,6 +2,7 @@
 #include "refract/kv/calls/transaction_calls.h"
 
 #include <algorithm>
+#include <array>
 
 #include "refract/base/units.h"
 #include "refract/kv/calls/batch_body.h"
@@ -57,12 +58,14 @@ TransactionCalls::~TransactionCalls() {
   }
 }
 
-Task<Result<TransactionName>> TransactionCalls::begin(uint64_t deadline_ns) {
+Task<Result<TransactionName>> TransactionCalls::begin(uint64_t deadline_ns, bool is_far) {
   look_at_session();
-  if (words_.count() < kWordsFew) ask_for_words();
-  if (const auto name = words_.take()) co_return *name;
-  const std::vector<DecisionPlace> ended = words_.take_ended(wire::kWordsPerCall);
+  WordPool& pool = is_far ? far_words_ : words_;
+  if (pool.count() < kWordsFew) ask_for_words(is_far);
+  if (const auto name = pool.take()) co_return *name;
+  const std::vector<DecisionPlace> ended = pool.take_ended(wire::kWordsPerCall);
   const wire::WordsRequest request{.words = wire::kWordsPerCall,
+                                   .is_far = is_far ? uint16_t{1} : uint16_t{0},
                                    .brought_back = static_cast<uint32_t>(ended.size())};
   const OpResult result = co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kWords),
                                                   .head = std::as_bytes(std::span(&request, 1)),
@@ -70,51 +73,71 @@ Task<Result<TransactionName>> TransactionCalls::begin(uint64_t deadline_ns) {
                                                  deadline_ns);
   if (result.code != Code::kOk) co_return fail(unsent(result.code));
   if (words_opened_ns_ != session_.opened_ns()) co_return fail(Code::kUnavailable);
-  take_words(result.bytes);
-  const auto name = words_.take();
+  take_words(result.bytes, pool);
+  const auto name = pool.take();
   if (!name) co_return fail(Code::kOverloaded);
   co_return *name;
+}
+
+Task<Code> TransactionCalls::look_at_home(uint64_t deadline_ns) {
+  look_at_session();
+  const wire::WordsRequest request{.words = 0, .is_far = 0, .brought_back = 0};
+  const OpResult result = co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kWords),
+                                                  .head = std::as_bytes(std::span(&request, 1)),
+                                                  .tail = {}},
+                                                 deadline_ns);
+  if (result.code != Code::kOk) co_return unsent(result.code);
+  take_words(result.bytes, words_);
+  co_return Code::kOk;
 }
 
 // What an earlier session was given is not this one's.
 void TransactionCalls::look_at_session() {
   if (words_opened_ns_ == session_.opened_ns()) return;
   words_.clear();
+  far_words_.clear();
   words_opened_ns_ = session_.opened_ns();
-  is_asking_for_words_ = false;
+  is_asking_for_words_ = {};
 }
 
-void TransactionCalls::end(const TransactionName& name, bool is_refused, uint64_t opened_ns) {
+void TransactionCalls::end(const TransactionName& name, bool is_refused, uint64_t opened_ns, bool is_far) {
   look_at_session();
   if (opened_ns != words_opened_ns_) return;
+  WordPool& pool = is_far ? far_words_ : words_;
   if (is_refused) {
-    words_.give_back(name);
+    pool.give_back(name);
   } else {
-    words_.bring_back(name);
+    pool.bring_back(name);
   }
 }
 
-void TransactionCalls::take_words(std::span<const std::byte> bytes) {
+void TransactionCalls::take_words(std::span<const std::byte> bytes, WordPool& words) {
+  const auto reply = wire::take<wire::WordsReply>(bytes);
+  if (!reply) return;
+  home_ = {.generation = reply->generation, .wall_ns = reply->wall_ns, .seen_ns = shard_.refresh_now()};
   while (const auto word = wire::take<wire::GivenWord>(bytes)) {
-    if (word->count != 0) words_.add(*word);
+    if (word->count != 0) words.add(*word);
   }
 }
 
 // Before there are none, so that no transaction waits for them.
-void TransactionCalls::ask_for_words() {
-  if (is_asking_for_words_ || words_.count() == 0) return;
-  const std::vector<DecisionPlace> ended = words_.take_ended(wire::kWordsPerCall);
+void TransactionCalls::ask_for_words(bool is_far) {
+  WordPool& pool = is_far ? far_words_ : words_;
+  bool& is_asking = is_asking_for_words_[is_far ? 1 : 0];
+  if (is_asking || pool.count() == 0) return;
+  const std::vector<DecisionPlace> ended = pool.take_ended(wire::kWordsPerCall);
   const wire::WordsRequest request{.words = wire::kWordsPerCall,
+                                   .is_far = is_far ? uint16_t{1} : uint16_t{0},
                                    .brought_back = static_cast<uint32_t>(ended.size())};
   const uint32_t place = free_place();
-  leaving_[place].is_for_words = true;
+  leaving_[place] = {.id = 0, .is_for_words = true, .is_far = is_far};
   leaving_[place].id = session_.start({.method = static_cast<uint16_t>(TransactionMethod::kWords),
                                        .head = std::as_bytes(std::span(&request, 1)),
                                        .tail = std::as_bytes(std::span(ended))},
                                       *this, place);
-  is_asking_for_words_ = leaving_[place].id != 0;
-  if (is_asking_for_words_) return;
-  for (const DecisionPlace one : ended) words_.bring_back({.place = one, .number = 0});
+  is_asking = leaving_[place].id != 0;
+  if (is_asking) return;
+  for (const DecisionPlace one : ended) pool.bring_back({.place = one, .number = 0});
 }
 
 // Only one body is on its way; others wait.
@@ -137,11 +160,37 @@ class TransactionCalls::Staging {
   bool is_taken_ = false;
 };
 
+namespace {
+
+// What stands in front of the body.
+std::vector<std::byte> head_of(const wire::PartRequest& part, const TransactionCalls::Terms& terms) {
+  const auto places = std::as_bytes(terms.far_places);
+  std::vector<std::byte> head(sizeof(wire::FarDecideRequest) + places.size());
+  size_t used = 0;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    std::ranges::copy(bytes, head.begin() + static_cast<ptrdiff_t>(used));
+    used += bytes.size();
+  };
+  const bool has_generation = terms.name.place.is_far() || !terms.far_places.empty();
+  if (has_generation) add(std::as_bytes(std::span(&terms.generation, 1)));
+  const std::array<uint32_t, 2> parts = {static_cast<uint32_t>(terms.far_places.size()), 0};
+  if (!terms.far_places.empty()) add(std::as_bytes(std::span(parts)));
+  add(std::as_bytes(std::span(&part, 1)));
+  add(places);
+  head.resize(used);
+  return head;
+}
+
+}  // namespace
+
 Task<Result<TransactionCalls::Held>> TransactionCalls::change(TransactionMethod method, RpcBatch& batch,
                                                               Terms terms) {
   if (const Code code = check_batch(batch); code != Code::kOk) co_return fail(code);
   const std::vector<std::byte> body = body_of_batch(batch);
-  const bool fits = sizeof(wire::PartRequest) + body.size() <= session_.payload_bytes_max();
+  const bool is_far = terms.name.place.is_far();
+  const auto places = std::as_bytes(terms.far_places);
+  const size_t head_bytes = sizeof(wire::FarDecideRequest) + places.size();
+  const bool fits = head_bytes + body.size() <= session_.payload_bytes_max();
   Staging staging(*this);
   if (!fits) {
     while (!staging.take()) {
@@ -161,9 +210,12 @@ Task<Result<TransactionCalls::Held>> TransactionCalls::change(TransactionMethod 
                                             .staged_bytes = fits ? 0 : static_cast<uint32_t>(body.size()),
                                             .identity = {}}};
   const std::span<const std::byte> tail = fits ? body : std::span<const std::byte>();
+  const std::vector<std::byte> head = head_of(request, terms);
+  const TransactionMethod called = is_far           ? TransactionMethod::kPrepareFar
+                                   : places.empty() ? method
+                                                    : TransactionMethod::kDecideFar;
   const OpResult result = co_await session_.call(
-      {.method = static_cast<uint16_t>(method), .head = std::as_bytes(std::span(&request, 1)), .tail = tail},
-      terms.deadline_ns);
+      {.method = static_cast<uint16_t>(called), .head = head, .tail = tail}, terms.deadline_ns);
   if (result.code != Code::kOk) co_return fail(result.code);
   std::span<const std::byte> bytes = result.bytes;
   const auto reply = wire::take<wire::PartReply>(bytes);
@@ -179,7 +231,8 @@ Task<Result<TransactionCalls::Held>> TransactionCalls::change(TransactionMethod 
     if (code != Code::kOk) co_return fail(Code::kIndeterminate);
   }
   take_written(batch, written);
-  co_return Held{.looked_wall_ns = reply->looked_wall_ns, .expires_wall_ns = reply->expires_wall_ns};
+  co_return Held{
+      .looked_wall_ns = reply->looked_wall_ns, .expires_wall_ns = reply->expires_wall_ns, .sent_ns = now_ns};
 }
 
 Task<Code> TransactionCalls::stage(std::span<const std::byte> body, uint64_t deadline_ns) {
@@ -234,36 +287,40 @@ uint32_t TransactionCalls::free_place() {
   return static_cast<uint32_t>(leaving_.size() - 1);
 }
 
-void TransactionCalls::settle(const TransactionName& name) {
+rpc::Call TransactionCalls::settling(const wire::FarSettleRequest& request) noexcept {
+  const bool is_far = DecisionPlace{request.name.place}.is_far();
+  const auto bytes = std::as_bytes(std::span(&request, 1));
+  return {
+      .method = static_cast<uint16_t>(is_far ? TransactionMethod::kSettleFar : TransactionMethod::kSettle),
+      .head = is_far ? bytes : bytes.first(sizeof(wire::NameRequest)),
+      .tail = {}};
+}
+
+void TransactionCalls::settle(const TransactionName& name, wire::Fate fate) {
   std::erase_if(later_, [](const Task<>& task) { return task.done(); });
-  const wire::NameRequest request{.place = name.place.bits, .number = name.number};
+  const wire::FarSettleRequest request{.name = {.place = name.place.bits, .number = name.number},
+                                       .fate = static_cast<uint64_t>(fate)};
   const uint32_t place = free_place();
   leaving_[place].is_for_words = false;
-  leaving_[place].id = session_.start({.method = static_cast<uint16_t>(TransactionMethod::kSettle),
-                                       .head = std::as_bytes(std::span(&request, 1)),
-                                       .tail = {}},
-                                      *this, place);
+  leaving_[place].id = session_.start(settling(request), *this, place);
   if (leaving_[place].id != 0 || session_.state() != rpc::Session::State::kOpen) return;
-  later_.push_back(settle_later(name));
+  later_.push_back(settle_later(request));
   later_.back().start();
 }
 
 // In turn with other callers.
-Task<> TransactionCalls::settle_later(TransactionName name) {
-  const wire::NameRequest request{.place = name.place.bits, .number = name.number};
-  const OpResult settled =
-      co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kSettle),
-                              .head = std::as_bytes(std::span(&request, 1)),
-                              .tail = {}},
-                             shard_.now_ns() + kSettleTimeout_ns);
+Task<> TransactionCalls::settle_later(wire::FarSettleRequest request) {
+  const OpResult settled = co_await session_.call(settling(request), shard_.now_ns() + kSettleTimeout_ns);
   static_cast<void>(settled);
 }
 
 void TransactionCalls::on_reply(uint32_t place, const OpResult& reply) noexcept {
   leaving_[place].id = 0;
   if (!leaving_[place].is_for_words) return;
-  is_asking_for_words_ = false;
-  if (reply.code == Code::kOk && words_opened_ns_ == session_.opened_ns()) take_words(reply.bytes);
+  const bool is_far = leaving_[place].is_far;
+  is_asking_for_words_[is_far ? 1 : 0] = false;
+  if (reply.code != Code::kOk || words_opened_ns_ != session_.opened_ns()) return;
+  take_words(reply.bytes, is_far ? far_words_ : words_);
 }
 
 }  // namespace refract::kv

@@ -8,6 +8,7 @@
 // Threads: used only by its shard.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -58,24 +59,32 @@ class TransactionCalls final : private rpc::ReplyTaker {
   ~TransactionCalls() override;
 
   // A name for a transaction of which this shard is the home. kOverloaded: the home has no words left.
-  [[nodiscard]] runtime::Task<Result<TransactionName>> begin(uint64_t deadline_ns);
+  // `is_far`: with parts on other nodes that write.
+  [[nodiscard]] runtime::Task<Result<TransactionName>> begin(uint64_t deadline_ns, bool is_far = false);
+  // Asks the home again which memory it has, and what time it is there.
+  [[nodiscard]] runtime::Task<Code> look_at_home(uint64_t deadline_ns);
   // When the session was opened that has the names which begin() gives now.
   [[nodiscard]] uint64_t opened_ns() const noexcept { return session_.opened_ns(); }
   // It is known what became of it; `is_refused`: it was decided against, or is never decided for.
-  // `opened_ns`: as it was when it began.
-  void end(const TransactionName& name, bool is_refused, uint64_t opened_ns);
+  // `opened_ns`: as it was when it began; `is_far` likewise.
+  void end(const TransactionName& name, bool is_refused, uint64_t opened_ns, bool is_far = false);
 
   struct Terms {
     TransactionName name;
     uint64_t begun_ns = 0;  // The transaction's first attempt, by the shard's clock.
     uint64_t deadline_ns = 0;
     uint64_t not_after_wall_ns = 0;  // Of decide(): as wire::PartRequest.
+    // Over several nodes: of the home's memory.
+    uint64_t generation = 0;
+    // Of the home: where it has parts on other nodes.
+    std::span<const wire::FarPlace> far_places = {};
   };
   // By the node's clock, which all its shards have (docs/design/028): when it held, and until when; 0: for
   // ever, as long as its keys are held.
   struct Held {
     uint64_t looked_wall_ns = 0;
     uint64_t expires_wall_ns = 0;
+    uint64_t sent_ns = 0;  // By this process's clock: it looked later.
   };
   // The batch says which one a refusal is about.
   [[nodiscard]] runtime::Task<Result<Held>> prepare(RpcBatch& batch, Terms terms) {
@@ -86,8 +95,15 @@ class TransactionCalls final : private rpc::ReplyTaker {
   }
   [[nodiscard]] runtime::Task<Code> ask_outcome(TransactionName name, uint64_t deadline_ns);
 
-  // Tells this shard to settle its part; does not wait.
-  void settle(const TransactionName& name);
+  // Tells this shard to settle its part; does not wait. `fate`: of a part on another node than its home.
+  void settle(const TransactionName& name, wire::Fate fate = wire::Fate::kOpen);
+  // As the home's last answer was.
+  struct Home {
+    uint64_t generation = 0;  // Of its memory.
+    uint64_t wall_ns = 0;     // What time it was there at the latest
+    uint64_t seen_ns = 0;     // when it was this, by this process's clock.
+  };
+  [[nodiscard]] const Home& home() const noexcept { return home_; }
 
  private:
   class Staging;
@@ -101,24 +117,28 @@ class TransactionCalls final : private rpc::ReplyTaker {
   void on_reply(uint32_t place, const runtime::OpResult& reply) noexcept override;
 
   [[nodiscard]] uint32_t free_place();
-  [[nodiscard]] runtime::Task<> settle_later(TransactionName name);
+  [[nodiscard]] runtime::Task<> settle_later(wire::FarSettleRequest request);
+  [[nodiscard]] static rpc::Call settling(const wire::FarSettleRequest& request) noexcept;
   void look_at_session();
-  void ask_for_words();
-  void take_words(std::span<const std::byte> bytes);
+  void ask_for_words(bool is_far);
+  void take_words(std::span<const std::byte> bytes, WordPool& words);
 
   rpc::Session& session_;
   runtime::Shard& shard_;
   WordPool words_;
+  WordPool far_words_;
+  Home home_;
   uint64_t words_opened_ns_ = 0;
   bool is_staging_ = false;
   // Calls whose answers are not awaited. 0: the place is free.
   struct Leaving {
     uint64_t id = 0;
     bool is_for_words = false;
+    bool is_far = false;  // Which words.
   };
   std::vector<Leaving> leaving_;
-  bool is_asking_for_words_ = false;
-  std::vector<runtime::Task<>> later_;  // Settles for which there was no room.
+  std::array<bool, 2> is_asking_for_words_{};  // Near ones, far ones.
+  std::vector<runtime::Task<>> later_;         // Settles for which there was no room.
 };
 
 }  // namespace refract::kv

@@ -23,6 +23,11 @@ class MappedSpaces {
  public:
   // Null: it is not mapped.
   [[nodiscard]] virtual const std::byte* space_of(uint32_t shard) const noexcept = 0;
+  // Whether a transaction has happened that another node decides. Nothing: the owner has to be asked.
+  [[nodiscard]] virtual std::optional<bool> has_happened_afar(
+      const TransactionName& /*name*/) const noexcept {
+    return std::nullopt;
+  }
 
  protected:
   ~MappedSpaces() = default;
@@ -73,6 +78,11 @@ class MappedMemory {
     const auto& header = *reinterpret_cast<const SpaceHeader*>(home);
     if (header.hash_seed != own.hash_seed || !leads_to_word(place, header)) return std::nullopt;
     return observe_u64(home + place.at().value);
+  }
+
+  [[nodiscard, gnu::noinline, gnu::cold]] std::optional<bool> has_happened_afar(
+      const TransactionName& name) const noexcept {
+    return spaces_ != nullptr ? spaces_->has_happened_afar(name) : std::nullopt;
   }
 
   [[nodiscard]] const std::byte* at(Offset at) const noexcept { return base_ + at.value; }

@@ -120,12 +120,11 @@ class TableView {
     if (!is_current(seen)) return Code::kInvalidated;
     const DecisionPlace place{trailer.decision_at};
     const bool is_sound = place.is_word() || place.bits == kDecisionAt.value;
-    if (trailer.generation != 0 || !is_sound) return Code::kCorrupt;
+    if ((trailer.generation != 0) != place.is_far() || !is_sound) return Code::kCorrupt;
+    if (place.is_far()) return settle_far(seen, trailer);
     const std::optional<Decision> decided = decision_at(place);
     if (!decided) return Code::kInvalidated;
-    if (decided->commits(trailer.number)) {
-      return (seen.lengths.flags & Lengths::kTombstone) != 0 ? Code::kNotFound : Code::kOk;
-    }
+    if (decided->commits(trailer.number)) return see_pending(seen);
     // A later batch: all of this one is settled, so another look finds that. Of a word that has gone on all
     // is settled where it was committed; else what was there stays.
     if (!place.is_word() && decided->number() > trailer.number) return Code::kInvalidated;
@@ -155,6 +154,18 @@ class TableView {
   [[nodiscard]] uint64_t directory_words() const noexcept { return directory_words_; }
 
  private:
+  [[nodiscard]] static Code see_pending(const Seen& seen) noexcept {
+    return (seen.lengths.flags & Lengths::kTombstone) != 0 ? Code::kNotFound : Code::kOk;
+  }
+  // Another node decides it: docs/design/070.
+  [[nodiscard]] Code settle_far(Seen& seen, const Trailer& trailer) noexcept {
+    if constexpr (requires { memory_.has_happened_afar(TransactionName{}); }) {
+      const std::optional<bool> has_happened =
+          memory_.has_happened_afar({.place = {trailer.decision_at}, .number = trailer.number});
+      if (has_happened) return *has_happened ? see_pending(seen) : see_replaced(seen, Slot{trailer.replaced});
+    }
+    return Code::kInvalidated;
+  }
   // Nothing: that memory is not in this reader's reach, or the place leads nowhere.
   [[nodiscard]] std::optional<Decision> decision_at(DecisionPlace place) noexcept {
     if (!place.is_word()) return Decision{memory_.observe(kDecisionAt)};

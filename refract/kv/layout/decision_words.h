@@ -50,11 +50,13 @@ inline constexpr uint64_t kDecisionWords = 16'384;  // Of a shard.
   return (chunks_max + kDecisionWords) * sizeof(uint64_t);
 }
 
-// Where a decision stands, for pending entries of any shard of the node.
+// Where a decision stands, for pending entries of any shard of the node; or, of a transaction over several
+// nodes (docs/design/070), for those of another node: then the home's member is in it, too.
 struct DecisionPlace {
   uint64_t bits = 0;
 
   static constexpr int kShardShift = 48;
+  static constexpr int kMemberShift = 40;
   [[nodiscard]] static constexpr DecisionPlace of(uint32_t shard, Offset at) noexcept {
     return {(uint64_t{shard} + 1) << kShardShift | at.value};
   }
@@ -64,8 +66,22 @@ struct DecisionPlace {
   [[nodiscard]] constexpr uint32_t shard() const noexcept {
     return static_cast<uint32_t>(bits >> kShardShift) - 1;
   }
-  [[nodiscard]] constexpr Offset at() const noexcept { return {bits & ((uint64_t{1} << kShardShift) - 1)}; }
+  [[nodiscard]] constexpr Offset at() const noexcept { return {bits & ((uint64_t{1} << kMemberShift) - 1)}; }
+  // Whether it is a word of another node. Nothing here tells what that says.
+  [[nodiscard]] constexpr bool is_far() const noexcept { return is_word() && member_bits() != 0; }
+  // Which node has it, by its place among all names. REQUIRES: is_far().
+  [[nodiscard]] constexpr uint32_t member() const noexcept { return member_bits() - 1; }
+  // The same word, as nodes other than this member name it; and as that one does.
+  [[nodiscard]] constexpr DecisionPlace seen_from_afar(uint32_t member) const noexcept {
+    return {at_home().bits | (uint64_t{member} + 1) << kMemberShift};
+  }
+  [[nodiscard]] constexpr DecisionPlace at_home() const noexcept {
+    return {bits & ~(uint64_t{0xff} << kMemberShift)};
+  }
   [[nodiscard]] constexpr bool operator==(const DecisionPlace&) const noexcept = default;
+
+ private:
+  [[nodiscard]] constexpr uint32_t member_bits() const noexcept { return bits >> kMemberShift & 0xff; }
 };
 
 // Whether the place leads to a word of the space with this header.

@@ -42,15 +42,18 @@ struct TableRoot {
   uint64_t directory;  // Offset of one word a bucket chunk: where it lies.
   uint64_t directory_words;
   uint64_t decision;  // Of the owner's batches: Decision::bits. 0: there was none.
-  uint64_t reserved[5];
+  // Offset of the first FarPart, which lead from one to the next. 0: there is none.
+  uint64_t far_parts;
+  uint64_t reserved[4];
 };
 static_assert(sizeof(TableRoot) == 128 && offsetof(TableRoot, directory) == 64 &&
-              offsetof(TableRoot, decision) == 80);
+              offsetof(TableRoot, decision) == 80 && offsetof(TableRoot, far_parts) == 88);
 static_assert(sizeof(TableRoot) <= sizeof(SpaceHeader::store_root));
 
 inline constexpr Offset kRootAt{offsetof(SpaceHeader, store_root)};
 inline constexpr Offset kBucketCountAt{kRootAt.value + offsetof(TableRoot, bucket_count)};
 inline constexpr Offset kDecisionAt{kRootAt.value + offsetof(TableRoot, decision)};
+inline constexpr Offset kFarPartsAt{kRootAt.value + offsetof(TableRoot, far_parts)};
 
 inline constexpr uint64_t kSlotsPerBucket = 7;
 inline constexpr uint64_t kOverflowWord = 7;
@@ -212,11 +215,31 @@ inline constexpr uint64_t kFrontBytesMax =
 // Behind the value of an entry that a batch of several keys wrote, at Lengths::trailer_at().
 struct Trailer {
   uint64_t number;       // Of the batch: a stamp.
-  uint64_t generation;   // Of the memory that has the decision; 0: of the entry's own.
+  uint64_t generation;   // Of the other node's memory that has the decision; 0: of this node's.
   uint64_t decision_at;  // Offset there; of a transaction over several shards DecisionPlace::bits.
   uint64_t replaced;     // What the slot named before: Slot::bits. 0: nothing.
 };
 static_assert(sizeof(Trailer) == Lengths::kTrailerBytes && offsetof(Trailer, replaced) == 24);
+
+// A buffer that no slot names: a part of a transaction whose home is another node, so that a killed owner has
+// it again (docs/design/070). Behind it stand the hashes of keys that it holds beside those that it has made
+// pending: of `marks` that it has read, then of `erased` that it has written, since there was nothing to
+// erase.
+struct FarPart {
+  uint64_t stamp;  // 0, as of a buffer that is being written: for a reader that was led here long ago.
+  uint64_t next;   // Offset of the next one; 0: none.
+  uint64_t decision_at;
+  uint64_t number;
+  uint64_t generation;
+  uint64_t fate;  // wire::Fate, stored before the part is settled: then that is finished. 0: it is open.
+  uint32_t marks;
+  uint32_t erased;
+  uint64_t reserved;
+};
+static_assert(sizeof(FarPart) == 64 && offsetof(FarPart, fate) == 40 && offsetof(FarPart, marks) == 48);
+[[nodiscard]] constexpr uint64_t far_part_bytes(uint64_t hashes) noexcept {
+  return sizeof(FarPart) + hashes * sizeof(uint64_t);
+}
 
 struct BufferHeader {
   uint64_t stamp;    // Also the entry's version. 0: being written.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of transactions over several shards of a node: docs/design/066. They have a range of methods of
-// their own, which a node that takes none answers with kUnsupported.
+// The calls of transactions over several shards of a node (docs/design/066) and over several nodes (070).
+// They have a range of methods of their own, which a node that takes none answers with kUnsupported.
 //
 // As wire.h: little endian, no padding, reserved fields are 0. Whatever comes from the peer is copied out
 // once and checked.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,16 +26,28 @@ enum class TransactionMethod : uint16_t {
                    // kNotFound: there is no such part, or no more.
   kOutcome = 0xc6,  // NameRequest. Of the home: kOk, it has happened; kConflict: it has not, and never will;
                     // kInvalidated: the word is at a later number.
+  // Of a part whose home is another node, and of such a home; places have the home's member.
+  kPrepareFar = 0xc7,  // FarPrepareRequest, answered as kPrepare.
+  kDecideFar = 0xc8,   // FarDecideRequest, answered as kDecide. It may have conditions alone.
+  kSettleFar = 0xc9,   // FarSettleRequest. The part ends; answered as kSettle. kOverloaded: not yet.
+  kFates = 0xca,       // FatesRequest, of a home: what became of these.
+  kGone = 0xcb,        // FatesRequest, of a shard with parts: which of these it has no more.
 };
 
 struct WordsRequest {     // | places (DecisionPlace::bits), 8 B each
-  uint32_t words;         // So many are wanted.
+  uint16_t words;         // So many are wanted; 0: the answer's head is.
+  uint16_t is_far;        // 1: far words, for transactions with parts on other nodes that write.
   uint32_t brought_back;  // Of so many it is known what became of the transaction that was committed by it.
 };
 static_assert(sizeof(WordsRequest) == 8);
 
-// The answer: as many as there are, at most kWordsPerCall. They are the session's while it is open, or until
-// it brings them back; a word commits once.
+// The answer, in front of as many words as there are, at most kWordsPerCall. They are the session's while it
+// is open, or until it brings them back; a word commits once.
+struct WordsReply {     // | GivenWord, each
+  uint64_t generation;  // Of the memory that has the words; another one has another.
+  uint64_t wall_ns;     // The store's time.
+};
+static_assert(sizeof(WordsReply) == 16);
 struct GivenWord {
   uint64_t place;  // DecisionPlace::bits
   uint64_t first;  // The first number for it;
@@ -80,5 +93,55 @@ struct NameRequest {
   uint64_t number;
 };
 static_assert(sizeof(NameRequest) == 16);
+
+struct FarPrepareRequest {
+  uint64_t generation;  // WordsReply::generation of its home. Not 0.
+  PartRequest part;     // `place` with the home's member.
+};
+static_assert(sizeof(FarPrepareRequest) == 72 && offsetof(FarPrepareRequest, part) == 8);
+
+struct FarDecideRequest {  // | FarPlace, each | as behind PartRequest
+  uint64_t generation;     // As it was told to the parts; another memory refuses it (kInvalidated).
+  uint32_t parts;          // So many shards of other nodes have prepared parts that write. At least 1.
+  uint32_t reserved;
+  PartRequest part;  // `place` as the home gave it, of a far word.
+};
+static_assert(sizeof(FarDecideRequest) == 80 && offsetof(FarDecideRequest, part) == 16);
+struct FarPlace {
+  uint16_t member;
+  uint16_t shard;
+  [[nodiscard]] constexpr auto operator<=>(const FarPlace&) const noexcept = default;
+};
+static_assert(sizeof(FarPlace) == 4);
+inline constexpr size_t kFarPartsMax = 96;
+static_assert(sizeof(FarDecideRequest) + kFarPartsMax * sizeof(FarPlace) <= 512);
+
+// What became of a transaction. Numbers travel and never change.
+enum class Fate : uint8_t {
+  kOpen = 0,         // Or it is not known now.
+  kHappened = 1,     // For good.
+  kNever = 2,        // It has not, and never will.
+  kUnconfirmed = 3,  // It has happened; a crash of its home's host may still undo it.
+};
+
+// `fate`: kHappened and kNever are believed of the session that has prepared the part. Of others, and where
+// it is kOpen, the owner asks the home.
+struct FarSettleRequest {
+  NameRequest name;
+  uint64_t fate;
+};
+static_assert(sizeof(FarSettleRequest) == 24);
+
+// Of nodes alone. Answered with a byte for each name: kFates: a Fate; kGone: 1, nothing of it is left here,
+// not on the disk either; 0, not yet.
+struct FatesRequest {   // | NameRequest, each
+  uint64_t placement;   // cluster::placement_of() the node that is meant. Another one refuses (kInvalidated).
+  uint64_t generation;  // Of the home's memory, as it was told to the parts. Of kGone 0.
+  uint32_t names;       // At least 1.
+  uint32_t is_demanded;  // 1: what is open is decided against now, and then told.
+};
+static_assert(sizeof(FatesRequest) == 24);
+inline constexpr size_t kFatesPerCall = 30;
+static_assert(sizeof(FatesRequest) + kFatesPerCall * sizeof(NameRequest) <= 512);
 
 }  // namespace refract::kv::wire

@@ -212,6 +212,8 @@ class PartUpkeep {
   virtual ~PartUpkeep() = default;
   // Keys are free again.
   virtual void on_settled() noexcept = 0;
+  // A home on another node has been looked at, or could not be for some time.
+  virtual void on_far_answer() noexcept {}
   // A turn that wanted room for so many bytes has ended. What its caller is told.
   [[nodiscard]] virtual Code on_turn(Code code, uint64_t bytes) noexcept = 0;
   // As ChainUpkeep's: a turn whose answer tells of the table is to be answered.

@@ -42,7 +42,8 @@
 
 namespace refract::kv {
 class Decisions;
-}
+class OtherNodes;
+}  // namespace refract::kv
 namespace refract::node {
 
 // Of a change, key and value together; of a piece of a snapshot.
@@ -93,6 +94,8 @@ struct HostParts {
   cluster::Peers* peers = nullptr;
   // Of that shard: to the Redis that knows what is where. Null: the members do.
   object::RedisLine* redis = nullptr;
+  // Of a shard of keys that are shared out among nodes with one secret; null: it asks none of the others.
+  kv::OtherNodes* nodes = nullptr;
   // Whether a session that lives is another node's, which has proven the cluster's secret.
   std::function<bool(rpc::SessionId)> is_node = {};
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/hosted_kv/hosted_kv.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -148,10 +149,19 @@ void HostedKv::serve(std::vector<HostedMethods>& methods) {
                                       .shard_index = parts_.shard_index,
                                       .routing = routing_,
                                       .upkeep = *service_,
-                                      .floor_stamp = parts_.writer.load(kFloorStampAt)});
+                                      .floor_stamp = parts_.writer.load(kFloorStampAt),
+                                      .generation = generation(),
+                                      .nodes = parts_.nodes});
+    service_->look_through(transactions_->far());
     methods.push_back({kv::wire::kTransactionMethodsBegin, transactions_.get()});
   }
   methods.push_back({prism::kMethodsBegin, &chains_->service(), /*is_sampled=*/false});
+}
+
+// Its seed is of the memory, and what it was filled from is of this life of it.
+uint64_t HostedKv::generation() const noexcept {
+  const auto& header = parts_.writer.view<SpaceHeader>({0});
+  return std::max<uint64_t>(mix(header.hash_seed ^ mix(header.floor_stamp + 1)), 1);
 }
 
 void HostedKv::answer_through(rpc::Server* server) noexcept {
@@ -199,6 +209,14 @@ void HostedKv::add_transaction_counters(const observe::AddCounter& add) const {
   add("transactions.overdue", counts.overdue);
   add("transactions.orphaned", counts.orphaned);
   add("transactions.parts", transaction_parts_->count());
+  const kv::FarTalk* const far = transactions_->far();
+  if (far == nullptr) return;
+  add("transactions.far_prepared", counts.far_prepared);
+  add("transactions.far_decided", counts.far_decided);
+  add("transactions.far_questions", far->counts().questions);
+  add("transactions.far_unanswered", far->counts().unanswered);
+  add("transactions.far_confirmations", far->counts().confirmations);
+  add("transactions.far_reads", service_->looked_at());
 }
 
 void HostedKv::add_chain_counters(const observe::AddCounter& add) const {

@@ -51,6 +51,8 @@ class HostedKv final : public HostedStore {
  private:
   void make_eviction();
   void take_last(const storage::Record& last);
+  // Another memory has another one; not 0.
+  [[nodiscard]] uint64_t generation() const noexcept;
   void add_transaction_counters(const observe::AddCounter& add) const;
   void add_chain_counters(const observe::AddCounter& add) const;
   void add_log_counters(const observe::AddCounter& add) const;

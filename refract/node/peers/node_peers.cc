@@ -96,6 +96,12 @@ void NodePeers::let_go(rpc::Session& session) noexcept {
   closed_sessions_.erase(at);
 }
 
+std::optional<uint32_t> NodePeers::shards_of(std::string_view name) const {
+  const Peer* const peer = find(name);
+  if (peer == nullptr || peer->stage != Stage::kUp) return std::nullopt;
+  return peer->facts.shard_count;
+}
+
 bool NodePeers::has_news() const noexcept {
   if (attempts_ > 0 || shard_.now_ns() >= next_due_ns_) return true;
   if (!ended_sessions_[0].empty() || !ended_sessions_[1].empty()) return true;
@@ -227,7 +233,8 @@ size_t NodePeers::look_at_session(Peer& peer) {
 void NodePeers::asked(Peer& peer) {
   peer.facts = domain_->facts(*peer.channel);
   drop_attempt(peer);
-  auto channel = domain_->connect(fmt::format("{}/{}", peer.places[peer.place], peer.facts.shard_count));
+  const uint32_t shard = options_.shard.value_or(peer.facts.shard_count);
+  auto channel = domain_->connect(fmt::format("{}/{}", peer.places[peer.place], shard));
   if (!channel) return fail(peer, channel.error());
   peer.stage = Stage::kJoin;
   peer.channel = *channel;
@@ -236,7 +243,8 @@ void NodePeers::asked(Peer& peer) {
 
 void NodePeers::joined(Peer& peer) {
   const fabric::tcp::NodeFacts& facts = domain_->facts(*peer.channel);
-  if (facts.identity != peer.facts.identity || facts.shard_index != facts.shard_count) {
+  const uint32_t shard = options_.shard.value_or(facts.shard_count);
+  if (facts.identity != peer.facts.identity || facts.shard_index != shard) {
     return fail(peer,
                 {Code::kUnavailable,
                  fmt::format("another node answers at {} than just before", peer.places[peer.place]), ""});

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions to the objects' shards of the other members, over TCP and in the node role.
+// Sessions to one shard each of the other members, over TCP and in the node role: to that of their objects,
+// or to one of keys.
 //
 // A member is asked at its first shard how many shards of keys it has, which is the number of the shard of
-// its objects, and then that one is joined. What fails or ends is begun again behind a pause: 20 ms at first,
-// doubled up to 2 s, half of it by chance. A session that lasted for a second begins with the first pause
-// again.
+// its objects, and then the shard that is meant is joined. What fails or ends is begun again behind a pause:
+// 20 ms at first, doubled up to 2 s, half of it by chance. A session that lasted for a second begins with the
+// first pause again.
 //
 // Nothing here waits. A host that is given in numbers is reached directly; a name is looked up by a thread of
 // its own, which is there for as long as the system's resolver takes, at each new beginning. Sessions that
@@ -41,6 +42,7 @@ class NodePeers final : public cluster::Peers, public runtime::Poller {
     uint64_t connect_timeout_ns = 5 * kSecond_ns;  // Of one attempt at one shard.
     uint64_t pause_first_ns = 20 * kMillisecond_ns;
     uint64_t pause_longest_ns = 2 * kSecond_ns;
+    std::optional<uint32_t> shard = {};  // Of keys; nothing: that of objects.
   };
 
   // Both outlive this. Until reach() is called, this costs nothing.
@@ -57,6 +59,8 @@ class NodePeers final : public cluster::Peers, public runtime::Poller {
   // kNotFound: there is no such member to be reached.
   void let_go(rpc::Session& session) noexcept override;
   [[nodiscard]] Report trouble(std::string_view name) const override;
+  // How many shards of keys the member has. Nothing: there is no session to it now.
+  [[nodiscard]] std::optional<uint32_t> shards_of(std::string_view name) const;
 
   size_t poll() noexcept override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
@@ -67,7 +71,7 @@ class NodePeers final : public cluster::Peers, public runtime::Poller {
     kPause,   // Until due_ns.
     kLookup,  // Of its host's name.
     kAsk,     // Its first shard is connected to.
-    kJoin,    // Its objects' shard is.
+    kJoin,    // The shard that is meant is.
     kUp,      // The watcher has the session.
     kLeave,   // Likewise, and the session is being closed.
   };

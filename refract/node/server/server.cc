@@ -70,7 +70,8 @@ class Server {
 
  private:
   void share_decisions(std::vector<ShardBirth>& shards) {
-    if (config_.server_shards < 2) return;
+    // Keys that other nodes have, too, may be a transaction's as those of other shards.
+    if (config_.server_shards < 2 && config_.kv_placement == 0) return;
     std::vector<kv::Decisions::Home> homes;
     for (const ShardBirth& shard : shards) {
       if (shard.plan.index >= config_.server_shards) continue;

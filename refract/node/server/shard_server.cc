@@ -144,6 +144,7 @@ HostParts ShardServer::host_parts() {
                   .log = storage_.get(),
                   .decisions = birth_.decisions};
   if (members_) parts.members = &*members_;
+  if (lines_) parts.nodes = &*lines_;
   if (!peers_) return parts;
   parts.peers = &*peers_;
   if (redis_) parts.redis = &*redis_;

@@ -34,6 +34,7 @@
 #include "refract/node/hosted/shard_plan.h"
 #include "refract/node/observe/service.h"
 #include "refract/node/peers/node_peers.h"
+#include "refract/node/peers/shard_lines.h"
 #include "refract/node/redis/node_redis.h"
 #include "refract/node/server/link.h"
 #include "refract/node/space/store_space.h"
@@ -170,6 +171,7 @@ class ShardServer final : public runtime::Poller, public kv::GrowthSource {
   std::optional<cluster::Members> members_;
   std::optional<cluster::MembersService> members_service_;  // The first shard's.
   std::optional<NodePeers> peers_;                          // That of objects'.
+  std::optional<ShardLines> lines_;                         // Those of keys that other nodes have, too.
   std::optional<NodeRedis> redis_;                          // Likewise, where a Redis has the directory.
   std::unique_ptr<observe::Service> observe_;
   std::vector<std::unique_ptr<observe::FrontDoor>> doors_;

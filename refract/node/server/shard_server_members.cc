@@ -33,6 +33,10 @@ void ShardServer::make_members() {
   if (!members) return log_error("{}{}", name_, members.error().what);
   members_.emplace(std::move(*members));
   if (birth_.plan.index == 0) members_service_.emplace(*members_);
+  const bool has_keys = birth_.plan.index < birth_.config.server_shards;
+  if (has_keys && birth_.config.kv_placement != 0 && birth_.cluster_secret != nullptr) {
+    lines_.emplace(shard_, *birth_.cluster_secret, *members_);
+  }
   const bool is_of_objects = birth_.plan.index == object_shard(birth_.config);
   if (!is_of_objects || birth_.cluster_secret == nullptr) return;
   peers_.emplace(shard_, *birth_.cluster_secret);

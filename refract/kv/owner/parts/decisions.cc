@@ -22,7 +22,7 @@ Offset Decisions::first_word(const std::byte* space) noexcept {
 }
 
 bool Decisions::is_sound(DecisionPlace place) const noexcept {
-  if (!place.is_word() || place.shard() >= homes_.size()) return false;
+  if (!place.is_word() || place.is_far() || place.shard() >= homes_.size()) return false;
   return leads_to_word(place, *reinterpret_cast<const SpaceHeader*>(homes_[place.shard()].home.space));
 }
 

@@ -2,6 +2,7 @@
 #include "refract/kv/owner/parts/home_words.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace refract::kv {
 
@@ -15,7 +16,7 @@ HomeWords::HomeWords(Decisions& decisions, uint32_t shard, uint64_t now_ns, uint
 
 // What is committed stays for the parts that look at it, and for a client that asks.
 bool HomeWords::is_free(size_t word, uint64_t now_ns) const noexcept {
-  if (words_[word].session != 0) return false;
+  if (words_[word].session != 0 || far_.contains(word)) return false;
   const DecisionPlace place = decisions_.place_of(shard_, word);
   const Decision decision = decisions_.look(place);
   if (decision.is_claimed() || decision.is_unconfirmed()) return false;
@@ -28,15 +29,20 @@ size_t HomeWords::word_of(DecisionPlace place) const noexcept {
   return (place.at().value - first) / sizeof(uint64_t);
 }
 
-std::vector<HomeWords::Given> HomeWords::give(uint64_t session, size_t wanted, uint64_t now_ns) {
+std::vector<HomeWords::Given> HomeWords::give(uint64_t session, size_t wanted, uint64_t now_ns, bool is_far) {
   std::vector<Given> given;
   if (!decisions_.are_recovered()) return given;
   std::vector<uint32_t>& own = sessions_[session];
-  wanted = std::min(wanted, kPerSession - std::min(own.size(), kPerSession));
+  const auto is_of_kind = [&](uint32_t word) { return (word >= kFarBegin) == is_far; };
+  const auto has = static_cast<size_t>(std::ranges::count_if(own, is_of_kind));
+  wanted = std::min(wanted, kPerSession - std::min(has, kPerSession));
   given.reserve(wanted);
-  for (size_t looked = 0; looked < words_.size() && given.size() < wanted; ++looked) {
-    const size_t word = next_;
-    next_ = (next_ + 1) % words_.size();
+  const size_t begin = is_far ? kFarBegin : 0;
+  const size_t end = is_far ? words_.size() : kFarBegin;
+  size_t& next = next_[is_far ? 1 : 0];
+  for (size_t looked = begin; looked < end && given.size() < wanted; ++looked) {
+    const size_t word = next;
+    next = next + 1 == end ? begin : next + 1;
     if (!is_free(word, now_ns)) continue;
     const DecisionPlace place = decisions_.place_of(shard_, word);
     const uint64_t last = std::max(decisions_.look(place).number(), first_number_);
@@ -53,13 +59,25 @@ std::vector<HomeWords::Given> HomeWords::give(uint64_t session, size_t wanted, u
 void HomeWords::bring_back(uint64_t session, std::span<const DecisionPlace> places) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
+  for (const size_t word : std::exchange(to_clear_, {})) clear_if_over(word);
   for (const DecisionPlace place : places) {
     if (!decisions_.is_sound(place) || place.shard() != shard_) continue;
     const size_t word = word_of(place);
     if (words_[word].session != session) continue;
     words_[word] = {};
     std::erase(found->second, static_cast<uint32_t>(word));
+    if (word >= kFarBegin) clear_if_over(word);
   }
+}
+
+void HomeWords::clear_if_over(size_t word) {
+  const DecisionPlace place = decisions_.place_of(shard_, word);
+  const Decision decision = decisions_.look(place);
+  const bool is_given = words_[word].session != 0 || words_[word].kept_until_ns != 0;
+  if (is_given || far_.contains(word) || decision.is_unconfirmed() || !decision.is_committed()) return;
+  if (decisions_.parts(place) != 0) return to_clear_.push_back(word);
+  // Of the next range: a late question about this number is told that the word has gone on, and not "never".
+  decisions_.renew(place, ((decision.number() >> kNumbersShift) + 1) << kNumbersShift);
 }
 
 Code HomeWords::may_decide(uint64_t session, const TransactionName& name) const noexcept {
@@ -69,6 +87,49 @@ Code HomeWords::may_decide(uint64_t session, const TransactionName& name) const 
   if (!is_its_own || name.number >> kNumbersShift != now.number() >> kNumbersShift) return Code::kInvalidated;
   if (now.is_committed() || now.is_claimed()) return Code::kInvalidated;
   return name.number > now.number() ? Code::kOk : Code::kConflict;
+}
+
+void HomeWords::note_far(const TransactionName& name, std::span<const wire::FarPlace> places) {
+  far_[word_of(name.place)] = {.number = name.number, .places = {places.begin(), places.end()}};
+  for (const wire::FarPlace place : places) ++far_counts_[place];
+}
+
+void HomeWords::note_far_anywhere(uint32_t self, uint32_t members) {
+  std::vector<wire::FarPlace> all;
+  for (uint32_t member = 0; member < members; ++member) {
+    if (member != self) all.push_back({.member = static_cast<uint16_t>(member), .shard = kAnyShard});
+  }
+  for (size_t word = kFarBegin; word < words_.size() && !all.empty(); ++word) {
+    const Decision decision = decisions_.look(decisions_.place_of(shard_, word));
+    const TransactionName name{.place = decisions_.place_of(shard_, word), .number = decision.number()};
+    if (decision.is_committed()) note_far(name, all);
+  }
+}
+
+std::vector<wire::FarPlace> HomeWords::far_places() const {
+  std::vector<wire::FarPlace> places;
+  places.reserve(far_counts_.size());
+  for (const auto& [place, count] : far_counts_) places.push_back(place);
+  return places;
+}
+
+HomeWords::Counted HomeWords::counted_on(wire::FarPlace place) const {
+  Counted counted{.place = place, .names = {}};
+  for (const auto& [word, far] : far_) {
+    if (std::ranges::find(far.places, place) == far.places.end()) continue;
+    counted.names.push_back({.place = decisions_.place_of(shard_, word), .number = far.number});
+  }
+  return counted;
+}
+
+void HomeWords::is_gone(const TransactionName& name, wire::FarPlace place) {
+  const auto found = far_.find(word_of(name.place));
+  if (found == far_.end() || found->second.number != name.number) return;
+  if (std::erase(found->second.places, place) != 0 && --far_counts_[place] == 0) far_counts_.erase(place);
+  if (!found->second.places.empty()) return;
+  const size_t word = found->first;
+  far_.erase(found);
+  clear_if_over(word);
 }
 
 void HomeWords::end(uint64_t session, uint64_t now_ns) {

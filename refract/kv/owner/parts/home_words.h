@@ -5,13 +5,16 @@
 // Threads: used only by the shard whose words they are.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "refract/base/result.h"
 #include "refract/base/units.h"
+#include "refract/kv/layout/transaction_wire.h"
 #include "refract/kv/owner/parts/decisions.h"
 
 namespace refract::kv {
@@ -20,7 +23,9 @@ class HomeWords {
  public:
   // How long a decision that was not brought back stays for a client that comes over another session.
   static constexpr uint64_t kKept_ns = 60 * kSecond_ns;
-  static constexpr size_t kPerSession = 32;
+  static constexpr size_t kPerSession = 32;  // Of each kind.
+  // The last ones are for transactions with parts on other nodes: after a restart only these are asked about.
+  static constexpr size_t kFarBegin = kDecisionWords - kDecisionWords / 4;
 
   // `decisions` outlives this. What earlier sessions have decided is kept from now on. `first_number`: none
   // below was given in this memory (first_number()).
@@ -32,13 +37,34 @@ class HomeWords {
     uint64_t count = 0;
   };
   // As many as there are, and the session may have; none while a shard of the node has not recovered.
-  [[nodiscard]] std::vector<Given> give(uint64_t session, size_t wanted, uint64_t now_ns);
+  [[nodiscard]] std::vector<Given> give(uint64_t session, size_t wanted, uint64_t now_ns,
+                                        bool is_far = false);
+  // REQUIRES: is_sound, and the word is of this shard.
+  [[nodiscard]] bool is_far_word(DecisionPlace place) const noexcept { return word_of(place) >= kFarBegin; }
   // The session knows what became of its transactions by these words. Others' are left as they are.
   void bring_back(uint64_t session, std::span<const DecisionPlace> places);
   // Whether this session may decide by the name. kConflict: it has been decided against; kInvalidated: it is
   // not this session's, or has been used.
   [[nodiscard]] Code may_decide(uint64_t session, const TransactionName& name) const noexcept;
   void end(uint64_t session, uint64_t now_ns);
+
+  // --- Transactions over several nodes: docs/design/070. A word that one has committed by is not given out
+  // again before all of these say that they have no such part any more. ---
+
+  // What it has committed by this word has parts there.
+  void note_far(const TransactionName& name, std::span<const wire::FarPlace> places);
+  // In a memory whose words an earlier process has used: what is committed may have parts at any other
+  // member.
+  void note_far_anywhere(uint32_t self, uint32_t members);
+  static constexpr uint16_t kAnyShard = UINT16_MAX;
+  struct Counted {
+    wire::FarPlace place;
+    std::vector<TransactionName> names;
+  };
+  // Whom to ask, and about what.
+  [[nodiscard]] std::vector<wire::FarPlace> far_places() const;
+  [[nodiscard]] Counted counted_on(wire::FarPlace place) const;
+  void is_gone(const TransactionName& name, wire::FarPlace place);
 
  private:
   struct Word {
@@ -47,13 +73,23 @@ class HomeWords {
   };
   [[nodiscard]] bool is_free(size_t word, uint64_t now_ns) const noexcept;
   [[nodiscard]] size_t word_of(DecisionPlace place) const noexcept;
+  void clear_if_over(size_t word);
 
   Decisions& decisions_;
   const uint32_t shard_;
   const uint64_t first_number_;
   std::vector<Word> words_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> sessions_;  // Their words.
-  size_t next_ = 0;
+  struct Far {
+    uint64_t number = 0;
+    std::vector<wire::FarPlace> places;
+  };
+  std::unordered_map<size_t, Far> far_;          // By the word.
+  std::map<wire::FarPlace, size_t> far_counts_;  // In how many of these it is.
+  // Far words that are over, and that local parts have counted on. A word that is over says so, so that after
+  // a restart only those are asked about that one may count on.
+  std::vector<size_t> to_clear_;
+  std::array<size_t, 2> next_ = {0, kFarBegin};  // Of each kind.
 };
 
 }  // namespace refract::kv

@@ -18,11 +18,18 @@ Table::Parts::Parts(Table& table, Decisions& decisions)
 }
 
 Code Table::Parts::refuse_at_once(const TableBatch& batch, const PartOf& from) const noexcept {
-  if (!decisions_.is_sound(from.name.place)) return Code::kInvalidArgument;
+  if (!from.is_far() && !decisions_.is_sound(from.name.place)) return Code::kInvalidArgument;
   if (find(from.name) != nullptr) return Code::kInvalidated;
   const auto its_own =
       std::ranges::count_if(parts_, [&](const auto& part) { return part->from.session == from.session; });
   const size_t keys = batch.conditions.size() + batch.writes.size();
+  if (from.is_far()) {
+    const auto of_home = std::ranges::count_if(parts_, [&](const auto& part) {
+      const DecisionPlace place = part->from.name.place;
+      return place.is_far() && place.member() == from.name.place.member();
+    });
+    if (static_cast<size_t>(of_home) >= kPartsOfHome) return Code::kOverloaded;
+  }
   const bool is_full = static_cast<size_t>(its_own) >= kPartsOfSession || parts_.size() == kPartsMax ||
                        holds_.size() + keys > kKeysMax;
   return is_full ? Code::kOverloaded : Code::kOk;
@@ -39,6 +46,12 @@ Code Table::Parts::look(const TransactionName& name) const noexcept {
 Result<> Table::Parts::prepare(TableBatch& batch, const PartOf& from) {
   batch.failed = batch.conditions.size() + batch.writes.size();
   if (const Code code = refuse_at_once(batch, from); code != Code::kOk) return fail(code);
+  if (from.is_far()) {
+    batch.part = &from;
+    const Result<> prepared = table_.change_at_once(batch);
+    batch.part = nullptr;
+    return prepared;
+  }
   decisions_.begin_part(from.name.place);
   Code code = look(from.name);
   if (code == Code::kOk) {
@@ -110,10 +123,15 @@ bool Table::Parts::may_wait(const TableBatch& batch, uint64_t begun_ns) {
          std::ranges::none_of(batch.writes, is_write_in_use) && is_held(batch);
 }
 
-void Table::Parts::keep(const TableBatch& batch, std::vector<PendingEntry> writes) {
+void Table::Parts::keep(const TableBatch& batch, std::vector<PendingEntry> writes, Offset record_at) {
   auto part = std::make_unique<Part>();
   part->from = *batch.part;
-  part->is_logged = log_ != nullptr && !writes.empty();
+  part->record_at = record_at;
+  if (part->from.is_far()) {
+    part->born = far_tick();
+    ++far_;
+  }
+  part->is_logged = log_ != nullptr && (!writes.empty() || part->from.is_far());
   part->position = part->is_logged ? table_.log_->appended() : 0;
   part->writes = std::move(writes);
   std::vector<std::pair<uint64_t, bool>> keys;
@@ -146,8 +164,15 @@ Table::Parts::Part* Table::Parts::find(const TransactionName& name) const noexce
 Code Table::Parts::settle(const TransactionName& name) {
   Part* const part = find(name);
   if (part == nullptr) return Code::kNotFound;
-  const Fate fate = fate_of(*part, decisions_.decide(name.place, Decision::aborted(name.number)));
-  if (fate == Fate::kOpen || !end(*part, fate == Fate::kHappened)) return Code::kOverloaded;
+  if (part->from.is_far()) {
+    part->is_demanded = true;
+    return end_as(*part, part->fate);
+  }
+  return end_as(*part, fate_of(*part, decisions_.decide(name.place, Decision::aborted(name.number))));
+}
+
+Code Table::Parts::end_as(Part& part, Fate fate) {
+  if (fate == Fate::kOpen || !end(part, fate == Fate::kHappened)) return Code::kOverloaded;
   return fate == Fate::kHappened ? Code::kOk : Code::kConflict;
 }
 
@@ -193,7 +218,7 @@ size_t Table::Parts::settle_overdue(const Overdue& overdue) {
 }
 
 bool Table::Parts::settle_if_decided(Part& part) {
-  const Fate fate = fate_of(part, decisions_.look(part.from.name.place));
+  const Fate fate = part.from.is_far() ? part.fate : fate_of(part, decisions_.look(part.from.name.place));
   return fate != Fate::kOpen && end(part, fate == Fate::kHappened);
 }
 
@@ -207,6 +232,11 @@ size_t Table::Parts::settle_decided() {
 
 bool Table::Parts::end(Part& part, bool has_happened) {
   if (part.is_logged && !tell_settled(part.from.name, has_happened)) return false;
+  // A kill in the middle ends as this one.
+  if (part.record_at) {
+    const Fate fate = has_happened ? Fate::kHappened : Fate::kNever;
+    table_.writer_.publish(part.record_at.plus(offsetof(FarPart, fate)), static_cast<uint64_t>(fate));
+  }
   Settling settling(table_);
   const std::vector<PendingEntry> entries = std::move(part.writes);
   std::vector<Offset> slots;
@@ -222,6 +252,7 @@ bool Table::Parts::end(Part& part, bool has_happened) {
     slots.push_back(slot_at);
   }
   for (size_t i = 0; has_happened && i < entries.size(); ++i) settling.account(slots[i], entries[i]);
+  if (part.record_at) drop_record(part.record_at);
   forget(part);
   release(part);
   for (const PendingEntry& entry : entries) {
@@ -240,6 +271,7 @@ void Table::Parts::release(const Part& part) {
     if (held != end) holds_.erase(held);
   }
   adopted_ -= part.is_adopted ? 1 : 0;
+  far_ -= part.from.is_far() ? 1 : 0;
   std::erase_if(parts_, [&](const auto& one) { return one.get() == &part; });
   if (parts_.empty()) table_.holding_ = nullptr;
   ++ended_;
@@ -253,8 +285,15 @@ Slot Table::Parts::standing_of(Slot slot) const noexcept {
   const Lengths lengths = table_.lengths_of(slot);
   if (!lengths.is_pending()) return slot;
   const Trailer& trailer = trailer_of(slot);
-  if (!decisions_.look({trailer.decision_at}).commits(trailer.number)) return {trailer.replaced};
+  if (!has_happened({.place = {trailer.decision_at}, .number = trailer.number})) return {trailer.replaced};
   return (lengths.flags & Lengths::kTombstone) != 0 ? Slot{} : slot;
+}
+
+// Of a far one: as its home was when it was last asked; a read that needs to know waits for that.
+bool Table::Parts::has_happened(const TransactionName& name) const noexcept {
+  if (!name.place.is_far()) return decisions_.look(name.place).commits(name.number);
+  const Part* const part = find(name);
+  return part != nullptr && (part->seen == Fate::kHappened || part->seen == Fate::kUnconfirmed);
 }
 
 bool Table::Parts::is_counted(Slot slot) const noexcept {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What transactions over several shards have in a table between prepare and decision: docs/design/066. A part
 // has pending entries, and marks on the keys that its conditions are about. Until it is settled no other
-// write changes any of these keys, and no reader takes what is pending for done.
+// write changes any of these keys, and no reader takes what is pending for done. A far part is one whose home
+// is another node (docs/design/070): no word here decides it, it is told.
 //
 // Threads: used only by the shard that owns the table.
 #pragma once
@@ -11,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -18,13 +20,16 @@
 
 #include "refract/base/prng.h"
 #include "refract/base/result.h"
+#include "refract/kv/layout/transaction_wire.h"
 #include "refract/kv/owner/parts/decisions.h"
 #include "refract/kv/owner/parts/settling.h"
 #include "refract/kv/owner/table/table.h"
 
 namespace refract::kv {
 
-class Table::Parts {
+class Table::Parts final : public MappedSpaces {
+  using Fate = wire::Fate;
+
   struct Part {
     PartOf from;
     std::vector<PendingEntry> writes;
@@ -34,6 +39,15 @@ class Table::Parts {
     bool is_logged = false;
     uint64_t position = 0;  // Where the log has it; 0: that is confirmed.
     uint64_t slack_ns = 0;  // How long that took: others of the transaction may take as long.
+
+    // Of a far one.
+    Fate fate = Fate::kOpen;  // For good; what the home has said last, which may be kUnconfirmed: `seen`.
+    Fate seen = Fate::kOpen;
+    bool is_demanded = false;  // The home is to decide it.
+    Offset record_at{};        // FarPart.
+    uint64_t born = 0;         // By far_ticks_; likewise:
+    uint64_t look_wanted = 0;  // the last read that has asked for a look,
+    uint64_t looked = 0;       // and when the last one that was answered left.
   };
 
  public:
@@ -77,8 +91,53 @@ class Table::Parts {
   size_t settle_overdue(const Overdue& overdue);
   // Those that are decided, where they can be settled now.
   size_t settle_decided();
+
+  // --- Far parts ---
+
+  // Ends the part as its session says. kOverloaded: not now; or, of kOpen and of another session: the home is
+  // asked. Else as settle().
+  Code settle_far(const TransactionName& name, uint64_t session, Fate fate);
+  struct Question {
+    TransactionName name;
+    uint64_t generation = 0;
+    bool is_demanded = false;
+  };
+  // What homes are to be asked: of a part whose end is demanded, or that a read waits for.
+  [[nodiscard]] std::vector<Question> questions() const;
+  // The answer of its home, to a question that left at this tick.
+  void take_fate(const Question& question, Fate fate, uint64_t left);
+  // Its home asks, since it has decided it: the part is demanded. Whether nothing of it is left, not on the
+  // disk either.
+  [[nodiscard]] bool is_gone(const TransactionName& name);
+  // A moment between all that happens to far parts.
+  [[nodiscard]] uint64_t far_tick() noexcept { return ++far_ticks_; }
+  [[nodiscard]] bool has_far() const noexcept { return far_ != 0; }
+  // A read that came at this tick: whether it has to wait for a look at the homes of parts that write the key
+  // (any key: nothing), and were there before. That look is asked for.
+  [[nodiscard]] bool is_unclear(std::optional<uint64_t> hash, uint64_t came);
+  // In front of a far part's pending entries, into a buffer with room for far_part_bytes(): what it holds
+  // beside them.
+  struct Beside {
+    std::vector<uint64_t> marks;
+    std::vector<uint64_t> erased;
+  };
+  void link_record(Offset at, const PartOf& from, const Beside& beside);
+  void drop_record(Offset at);
+  // A home has not answered for some time: writes of keys that its parts hold are refused instead of waiting.
+  void note_away(uint32_t member, bool is_away);
+  [[nodiscard]] bool is_away(uint32_t member) const noexcept { return away_.contains(member); }
+  [[nodiscard]] bool is_stuck(uint64_t hash) const noexcept;
+  // Far parts of one home; further ones are refused, so that one that is away does not take all places.
+  static constexpr size_t kPartsOfHome = kPartsMax / 4;
+
   [[nodiscard]] size_t count() const noexcept { return parts_.size(); }
-  [[nodiscard]] const Decisions& decisions() const noexcept { return decisions_; }
+  [[nodiscard]] const std::byte* space_of(uint32_t shard) const noexcept override {
+    return decisions_.space_of(shard);
+  }
+  // As its home was when it was last asked.
+  [[nodiscard]] std::optional<bool> has_happened_afar(const TransactionName& name) const noexcept override {
+    return has_happened(name);
+  }
 
   // --- With a log: docs/design/067. The table's is the same. ---
 
@@ -130,22 +189,31 @@ class Table::Parts {
   [[nodiscard]] bool blocks(uint64_t hash, bool also_marks);
   template <typename IsMeant>
   [[nodiscard]] bool is_held_by(uint64_t hash, bool also_marks, IsMeant is_meant);
-  void keep(const TableBatch& batch, std::vector<PendingEntry> writes);
+  void keep(const TableBatch& batch, std::vector<PendingEntry> writes, Offset record_at);
   // The home's decision, and its log's: `changes` are its own. False: another one was made before.
   [[nodiscard]] bool commit(const TransactionName& name, uint64_t group_stamp,
                             std::span<const ChangeLog::Change> changes);
+  [[nodiscard]] bool commit_unlogged(const TransactionName& name) {
+    const Decision wanted = Decision::committed(name.number);
+    return decisions_.decide(name.place, wanted).bits == wanted.bits;
+  }
   // In a recovery: pending entries whose name leads to a word. Both buffers of each are live.
   void adopt(std::span<const Slot> pending);
+  // Before that: false, what holds keys for far parts is damaged.
+  [[nodiscard]] bool mark_live();
 
   [[nodiscard]] Part* find(const TransactionName& name) const noexcept;
   [[nodiscard]] Code refuse_at_once(const TableBatch& batch, const PartOf& from) const noexcept;
   [[nodiscard]] Code look(const TransactionName& name) const noexcept;
-  enum class Fate : uint8_t { kOpen, kHappened, kNever };
   [[nodiscard]] Fate fate_of(const Part& part, Decision decision) const noexcept;
   [[nodiscard]] bool settle_if_decided(Part& part);
+  [[nodiscard]] bool has_happened(const TransactionName& name) const noexcept;
   // False: it cannot be told to the log now.
   [[nodiscard]] bool end(Part& part, bool has_happened);
   void hold(Part& part, std::vector<std::pair<uint64_t, bool>> keys);
+  [[nodiscard]] Part& adopted(const TransactionName& name, uint64_t generation);
+  void adopt_records();
+  [[nodiscard]] Code end_as(Part& part, Fate fate);
   void release(const Part& part);
 
   [[nodiscard]] bool log_works() const noexcept { return table_.log_->failure() == Code::kOk; }
@@ -171,7 +239,10 @@ class Table::Parts {
   };
   std::unordered_multimap<uint64_t, Hold, Mixed> holds_;
   uint64_t ended_ = 0;
-  size_t adopted_ = 0;       // Of parts_, those that a recovery has found.
+  size_t adopted_ = 0;  // Of parts_, those that a recovery has found, and that end here.
+  size_t far_ = 0;
+  std::set<uint32_t> away_;  // Members.
+  uint64_t far_ticks_ = 0;
   uint64_t recover_at_ = 0;  // Where the log ended when this owner took it up.
   // What waits for the log, by its positions: words of this home that it is to confirm, and words whose home
   // is to forget a part.

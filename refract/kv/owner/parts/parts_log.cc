@@ -10,10 +10,7 @@ namespace refract::kv {
 
 bool Table::Parts::commit(const TransactionName& name, uint64_t group_stamp,
                           std::span<const ChangeLog::Change> changes) {
-  if (log_ == nullptr) {
-    const Decision wanted = Decision::committed(name.number);
-    return decisions_.decide(name.place, wanted).bits == wanted.bits;
-  }
+  if (log_ == nullptr) return commit_unlogged(name);
   // What readers have seen is in the log, and what is in the log happens: so the word is decided behind that,
   // and nothing else decides it meanwhile.
   const Decision claimed = Decision::claimed(name.number);
@@ -50,7 +47,7 @@ bool Table::Parts::tell_settled(const TransactionName& name, bool has_happened) 
 void Table::Parts::forget(const Part& part) {
   const DecisionPlace place = part.from.name.place;
   if (!part.is_logged || has_confirmed(table_.log_->appended())) {
-    decisions_.end_part(place);
+    if (!place.is_far()) decisions_.end_part(place);
   } else {
     settled_.push_back({.position = table_.log_->appended(), .name = part.from.name});
   }
@@ -65,7 +62,8 @@ size_t Table::Parts::on_log_progress() {
     decisions_.replace(name.place, Decision::committed(name.number));
   }
   for (; !settled_.empty() && has_confirmed(settled_.front().position); settled_.pop_front(), ++done) {
-    decisions_.end_part(settled_.front().name.place);
+    const DecisionPlace place = settled_.front().name.place;
+    if (!place.is_far()) decisions_.end_part(place);
   }
   if (!parts_.empty()) done += settle_decided();
   note_recovered();
@@ -101,22 +99,33 @@ std::vector<Table::Parts::Prepared> Table::Parts::prepared() const {
 void Table::Parts::adopt(std::span<const Slot> pending) {
   for (const Slot slot : pending) {
     const Trailer& trailer = trailer_of(slot);
-    const TransactionName name{.place = {trailer.decision_at}, .number = trailer.number};
-    Part* part = find(name);
-    if (part == nullptr) {
-      parts_.push_back(std::make_unique<Part>());
-      part = parts_.back().get();
-      part->from.name = name;
-      part->is_adopted = true;
-      ++adopted_;
-      decisions_.begin_part(name.place);
-    }
+    Part& part = adopted({.place = {trailer.decision_at}, .number = trailer.number}, trailer.generation);
     const uint64_t hash = table_.hash(table_.key_of(slot));
     const bool is_erasure = (table_.lengths_of(slot).flags & Lengths::kTombstone) != 0;
-    part->writes.push_back(
+    part.writes.push_back(
         {.slot = slot, .replaced = {trailer.replaced}, .hash = hash, .is_erasure = is_erasure});
-    hold(*part, {{hash, true}});
+    hold(part, {{hash, true}});
   }
+  adopt_records();
+}
+
+Table::Parts::Part& Table::Parts::adopted(const TransactionName& name, uint64_t generation) {
+  if (Part* const known = find(name)) return *known;
+  parts_.push_back(std::make_unique<Part>());
+  Part& part = *parts_.back();
+  part.from.name = name;
+  part.from.generation = generation;
+  if (part.from.is_far()) {
+    // Its session is gone, and the client may still have it decided: only the home knows.
+    part.is_demanded = true;
+    part.born = far_tick();
+    ++far_;
+  } else {
+    part.is_adopted = true;
+    ++adopted_;
+    decisions_.begin_part(name.place);
+  }
+  return part;
 }
 
 void Table::Parts::take_up(const std::optional<TransactionName>& decided) {
@@ -146,7 +155,9 @@ void Table::Parts::take_up(const std::optional<TransactionName>& decided) {
 // From the first moment on at which no start from the disk needs what an earlier process has decided: what it
 // has settled is confirmed, too.
 void Table::Parts::note_recovered() {
-  if (!is_taken_up_ || is_recovered_ || adopted_ != 0 || !settled_.empty()) return;
+  const auto is_near = [](const Logged& one) { return !one.name.place.is_far(); };
+  if (!is_taken_up_ || is_recovered_ || adopted_ != 0) return;
+  if (std::ranges::any_of(settled_, is_near)) return;
   if (log_ != nullptr && !has_confirmed(recover_at_)) return;
   is_recovered_ = true;
   decisions_.recovered();

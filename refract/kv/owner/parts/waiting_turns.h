@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,16 @@ class WaitingTurns {
     const auto behind = std::ranges::upper_bound(turns_, turn.begun_ns, {}, &Turn::begun_ns);
     turns_.insert(behind, std::move(turn));
     return true;
+  }
+  // One that does not wait any more; nothing: there is none like that.
+  template <typename IsIt>
+  [[nodiscard]] std::optional<Turn> remove(IsIt is_it) {
+    const auto found = std::ranges::find_if(turns_, is_it);
+    if (found == turns_.end()) return std::nullopt;
+    std::optional<Turn> turn(std::move(*found));
+    turns_.erase(found);
+    bytes_ -= turn->bytes;
+    return turn;
   }
   // All of them, which do not wait any more.
   [[nodiscard]] std::vector<Turn> take() noexcept {

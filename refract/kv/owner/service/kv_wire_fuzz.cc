@@ -34,8 +34,9 @@ wire::NameRequest name_in(wire::Method method, Code code, std::string_view reply
                           wire::NameRequest otherwise) {
   std::span<const std::byte> bytes = test::bytes_of(reply);
   if (static_cast<uint16_t>(method) != wire::kTransactionMethodsBegin || code != Code::kOk) return otherwise;
+  const auto head = wire::take<wire::WordsReply>(bytes);
   const auto word = wire::take<wire::GivenWord>(bytes);
-  return word ? wire::NameRequest{.place = word->place, .number = word->first} : otherwise;
+  return head && word ? wire::NameRequest{.place = word->place, .number = word->first} : otherwise;
 }
 
 // Of a write that says it was sent before under an identity the owner may have forgotten.

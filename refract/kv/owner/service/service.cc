@@ -56,6 +56,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   found_ = nullptr;
   sessions_.erase(session.bits);
   held_answers_.drop(session);
+  reads_.drop(session);
   std::erase_if(waiting_, [&](const writes::Waiting& waiting) {
     if (waiting.from.session != session) return false;
     waiting_bytes_ -= waiting.bytes.size();
@@ -79,7 +80,11 @@ TableService::Open* TableService::find(rpc::SessionId session) noexcept {
 
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
   look_at_uses(calls.size());
-  if (calls.size() != 1 || !put_alone(calls.front())) handle_in_groups(calls);
+  if (has_far()) [[unlikely]] {
+    handle_beside_far(calls);
+  } else if (calls.size() != 1 || !put_alone(calls.front())) {
+    handle_in_groups(calls);
+  }
   look_after_held();
   look_after_memory();
   look_after_time();

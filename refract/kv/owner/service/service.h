@@ -31,6 +31,7 @@
 #include "refract/kv/layout/many_wire.h"
 #include "refract/kv/layout/routing.h"
 #include "refract/kv/layout/wire.h"
+#include "refract/kv/owner/far/waiting_reads.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/held_answers.h"
 #include "refract/kv/owner/service/keyed_call.h"
@@ -48,6 +49,7 @@
 namespace refract::kv {
 
 class BatchCall;
+class FarTalk;
 
 class TableService final : public rpc::Service,
                            public ChainUpkeep,
@@ -88,6 +90,11 @@ class TableService final : public rpc::Service,
   // It was refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
   void on_settled() noexcept override;
+  // Before the first session: reads wait for what it asks. Null: this node knows of no other.
+  void look_through(FarTalk* far) noexcept;
+  void on_far_answer() noexcept override;
+  // Reads that waited for a look at another node.
+  [[nodiscard]] uint64_t looked_at() const noexcept { return looked_at_; }
   [[nodiscard]] Code on_turn(Code code, uint64_t bytes) noexcept override;
   // The log has advanced, or has failed: continues with what waited. Returns how much there was to do.
   size_t on_log_progress() noexcept;
@@ -139,6 +146,10 @@ class TableService final : public rpc::Service,
   [[nodiscard]] bool is_ours(const Table::HashedKey& key) const noexcept;
   [[nodiscard]] bool put_alone(const rpc::IncomingCall& call) noexcept;
   void handle_in_groups(std::span<const rpc::IncomingCall> calls) noexcept;
+  [[nodiscard]] bool has_far() const noexcept;
+  void handle_beside_far(std::span<const rpc::IncomingCall> calls) noexcept;
+  [[nodiscard]] std::optional<std::optional<uint64_t>> key_read(const rpc::IncomingCall& call) noexcept;
+  [[nodiscard]] bool waits_for_look(const rpc::IncomingCall& call) noexcept;
   void prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept;
   void execute(const Prepared& prepared) noexcept;
   void send_meanwhile(const Prepared& next) noexcept;
@@ -225,6 +236,9 @@ class TableService final : public rpc::Service,
   uint64_t waiting_bytes_ = 0;
   writes::WaitingBatches waiting_batches_;
   uint64_t ended_seen_ = 0;  // Parts of transactions over several shards.
+  FarTalk* far_ = nullptr;
+  WaitingReads reads_;
+  uint64_t looked_at_ = 0;
   HeldAnswers held_answers_;
   uint64_t failed_by_log_ = 0;
   uint64_t read_only_ = 0;

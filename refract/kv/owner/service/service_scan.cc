@@ -82,7 +82,7 @@ runtime::Task<> TableService::work_on_scans() {
 void TableService::scan_page(const rpc::Responder& to, Open& session, const wire::ScanRequest& request) {
   // The owner reads as a remote reader does; no other thread interferes, so nothing is ever repeated.
   MappedMemory memory(parts_.writer.base(), parts_.heap.end(), nullptr);
-  if (parts_.table.parts() != nullptr) memory.reach(&parts_.table.parts()->decisions());
+  if (parts_.table.parts() != nullptr) memory.reach(parts_.table.parts());
   DirectReader<MappedMemory> reader(memory, parts_.shard.clock());
   std::vector<std::byte> page;
   wire::ScanReply reply{.next = request.cursor, .page_bytes = 0, .view = 0, .keys = 0, .reserved = 0};

@@ -14,6 +14,15 @@ namespace refract::kv {
 TransactionService::TransactionService(const Parts& parts)
     : parts_(parts),
       words_(parts.decisions, parts.shard_index, parts.shard.now_ns(), first_number(parts.floor_stamp)) {
+  if (parts.nodes != nullptr) {
+    words_.note_far_anywhere(parts.nodes->self(), parts.nodes->members());
+    far_.emplace(FarTalk::Parts{.parts = *parts.table.parts(),
+                                .words = words_,
+                                .shard = parts.shard,
+                                .nodes = *parts.nodes,
+                                .host = *this});
+    far_->stir();
+  }
   look_after_time();
 }
 
@@ -27,6 +36,7 @@ void TransactionService::session_closed(rpc::SessionId session) noexcept {
   sessions_.erase(session.bits);
   words_.end(session.bits, parts_.shard.now_ns());
   counts_.orphaned += parts_.table.parts()->settle_of(session.bits);
+  if (far_) far_->stir();
   look_at_ended();
 }
 
@@ -54,7 +64,17 @@ void TransactionService::execute(const rpc::IncomingCall& call, Open& session) {
       return answer(call.from, session.staged.add(body));
     case Method::kPrepare:
     case Method::kDecide:
-      return change(call.from, session, method, body);
+      return change({.from = call.from, .method = method}, session, body);
+    case Method::kPrepareFar:
+      return prepare_far({.from = call.from, .method = method}, session, body);
+    case Method::kDecideFar:
+      return decide_far({.from = call.from, .method = method}, session, body);
+    case Method::kSettleFar:
+      return settle_far(call.from, body);
+    case Method::kFates:
+      return tell_fates(call.from, body);
+    case Method::kGone:
+      return tell_gone(call.from, body);
     case Method::kAnswer:
       return answer_rest(call.from, session, body);
     case Method::kSettle:
@@ -83,7 +103,7 @@ size_t TransactionService::on_log_progress() noexcept {
 
 void TransactionService::give_words(const rpc::Responder& to, std::span<const std::byte> body) {
   const auto request = wire::take<wire::WordsRequest>(body);
-  if (!request || request->brought_back > wire::kWordsPerCall ||
+  if (!request || request->brought_back > wire::kWordsPerCall || request->is_far > 1 ||
       body.size() != request->brought_back * sizeof(DecisionPlace)) {
     return answer(to, Code::kMalformed);
   }
@@ -92,24 +112,27 @@ void TransactionService::give_words(const rpc::Responder& to, std::span<const st
   words_.bring_back(to.session.bits, std::span(back).first(request->brought_back));
   const size_t wanted = std::min<size_t>(request->words, wire::kWordsPerCall);
   const std::vector<HomeWords::Given> given =
-      words_.give(to.session.bits, wanted, parts_.shard.refresh_now());
+      words_.give(to.session.bits, wanted, parts_.shard.refresh_now(), request->is_far != 0);
   if (given.empty() && wanted != 0) {
     const ChangeLog* const log = parts_.table.log();
     const bool has_failed = log != nullptr && log->failure() != Code::kOk;
     return answer(to, has_failed ? Code::kReadOnly : Code::kOverloaded);
   }
+  const wire::WordsReply reply{.generation = parts_.generation, .wall_ns = parts_.shard.clock().wall_ns()};
   std::array<wire::GivenWord, wire::kWordsPerCall> words{};
   for (size_t i = 0; i < given.size(); ++i) {
     words[i] = {.place = given[i].place.bits, .first = given[i].first, .count = given[i].count};
   }
-  answer(to, Code::kOk, std::as_bytes(std::span(words).first(given.size())));
+  if (server_ == nullptr) return;
+  server_->reply(to, Code::kOk, std::as_bytes(std::span(&reply, 1)),
+                 std::as_bytes(std::span(words).first(given.size())));
 }
 
-void TransactionService::change(const rpc::Responder& to, Open& session, Method method,
-                                std::span<const std::byte> body) {
+void TransactionService::change(Asked asked, Open& session, std::span<const std::byte> body) {
+  const rpc::Responder& to = asked.from;
   const auto request = wire::take<wire::PartRequest>(body);
   if (!request || request->batch.identity.client != 0) return answer(to, Code::kMalformed);
-  if (request->not_after_wall_ns != 0 && method != Method::kDecide) return answer(to, Code::kMalformed);
+  if (request->not_after_wall_ns != 0 && takes_part(asked.method)) return answer(to, Code::kMalformed);
   std::vector<std::byte> staged;
   if (request->batch.staged_bytes != 0) {
     if (!body.empty()) return answer(to, Code::kMalformed);
@@ -123,13 +146,14 @@ void TransactionService::change(const rpc::Responder& to, Open& session, Method 
   if (code == Code::kMalformed) return answer(to, code);
   if (code != Code::kOk) return answer_batch(to, session, *call, code);
   const uint64_t now_ns = parts_.shard.refresh_now();
-  Asked asked{.from = to,
-              .method = method,
-              .name = {.place = {request->place}, .number = request->number},
-              .call = std::move(call),
-              .session = to.session.bits,
-              .begun_ns = now_ns - std::min(now_ns, request->tried_ns),
-              .not_after_wall_ns = request->not_after_wall_ns};
+  asked.name = {.place = {request->place}, .number = request->number};
+  if (asked.name.place.is_far() != (asked.method == Method::kPrepareFar)) {
+    return answer(to, Code::kInvalidArgument);
+  }
+  asked.call = std::move(call);
+  asked.session = to.session.bits;
+  asked.begun_ns = now_ns - std::min(now_ns, request->tried_ns);
+  asked.not_after_wall_ns = request->not_after_wall_ns;
   asked.bytes = asked.call->bytes();
   change_or_wait(asked, session);
 }
@@ -153,7 +177,11 @@ Code TransactionService::refuse_at_once(const Asked& asked) {
   }
   call.batch().failed = call.items();
   if (!parts_.decisions.are_recovered()) return Code::kOverloaded;
-  return asked.method == Method::kDecide ? words_.may_decide(asked.session, asked.name) : Code::kOk;
+  if (takes_part(asked.method)) return Code::kOk;
+  const Code may = words_.may_decide(asked.session, asked.name);
+  if (may != Code::kOk) return may;
+  const bool is_far = asked.method == Method::kDecideFar;
+  return is_far && !words_.is_far_word(asked.name.place) ? Code::kInvalidArgument : Code::kOk;
 }
 
 // Not behind a refusal: a decision that is refused has been made, against the transaction.
@@ -170,16 +198,23 @@ bool TransactionService::waits(Asked& asked) {
 }
 
 Code TransactionService::change(const Asked& asked) {
-  const bool is_home = asked.method == Method::kDecide;
+  const bool is_home = !takes_part(asked.method);
   BatchCall& call = *asked.call;
   Table::Parts& table = *parts_.table.parts();
   const PartOf part{.name = asked.name,
                     .session = asked.session,
                     .now_ns = parts_.shard.refresh_now(),
-                    .begun_ns = asked.begun_ns};
+                    .begun_ns = asked.begun_ns,
+                    .generation = asked.generation};
   const Result<> changed = is_home ? table.decide(call.batch(), asked.name, asked.not_after_wall_ns)
                                    : table.prepare(call.batch(), part);
   const Code code = changed.code();
+  if (code == Code::kOk && !asked.far_places.empty()) {
+    words_.note_far(asked.name, asked.far_places);
+    far_->stir();
+    ++counts_.far_decided;
+  }
+  counts_.far_prepared += code == Code::kOk && part.is_far() ? 1 : 0;
   counts_.prepared += code == Code::kOk && !is_home ? 1 : 0;
   counts_.decided += code == Code::kOk && is_home ? 1 : 0;
   counts_.conflicts += code == Code::kConflict ? 1 : 0;
@@ -219,7 +254,9 @@ void TransactionService::answer_rest(const rpc::Responder& to, Open& session,
 // Of any caller: what is not decided is decided against the transaction.
 void TransactionService::settle(const rpc::Responder& to, std::span<const std::byte> body) {
   const auto request = wire::take<wire::NameRequest>(body);
-  if (!request || !body.empty()) return answer(to, Code::kMalformed);
+  if (!request || !body.empty() || DecisionPlace{request->place}.is_far()) {
+    return answer(to, Code::kMalformed);
+  }
   answer(to, parts_.table.parts()->settle({.place = {request->place}, .number = request->number}));
 }
 
@@ -289,6 +326,7 @@ runtime::Task<> TransactionService::settle_in_time() {
     counts_.overdue += parts.settle_overdue({.now_ns = now_ns,
                                              .wanted_before_ns = now_ns - std::min(now_ns, kPatience_ns),
                                              .all_before_ns = now_ns - std::min(now_ns, kPatienceMax_ns)});
+    if (far_) far_->stir();
     look_at_ended();
   }
 }

@@ -18,6 +18,7 @@
 #include "refract/base/units.h"
 #include "refract/kv/layout/routing.h"
 #include "refract/kv/layout/transaction_wire.h"
+#include "refract/kv/owner/far/far_talk.h"
 #include "refract/kv/owner/parts/home_words.h"
 #include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/parts/waiting_turns.h"
@@ -30,7 +31,7 @@ namespace refract::kv {
 
 class BatchCall;
 
-class TransactionService final : public rpc::Service {
+class TransactionService final : public rpc::Service, private FarTalk::Host {
  public:
   // A client that has not decided by then loses to those that were refused one of its keys, or wait for it;
   // and after the longer time in any case.
@@ -45,7 +46,9 @@ class TransactionService final : public rpc::Service {
     uint32_t shard_index = 0;
     KeyRouting routing{};
     PartUpkeep& upkeep;
-    uint64_t floor_stamp = 0;  // No stamp below was given in this memory.
+    uint64_t floor_stamp = 0;     // No stamp below was given in this memory.
+    uint64_t generation = 0;      // Of this memory: another one has another.
+    OtherNodes* nodes = nullptr;  // Null: transactions over several nodes are not taken.
   };
   // REQUIRES: the table's parts have taken up what a killed owner has left.
   explicit TransactionService(const Parts& parts);
@@ -59,15 +62,20 @@ class TransactionService final : public rpc::Service {
   size_t on_log_progress() noexcept;
 
   struct Counts {
-    uint64_t prepared = 0;   // Parts,
-    uint64_t decided = 0;    // transactions whose home this is,
-    uint64_t conflicts = 0;  // and either, refused because of another transaction.
-    uint64_t refused = 0;    // Or because of a condition.
-    uint64_t waited = 0;     // Either, for a younger one.
-    uint64_t overdue = 0;    // Parts that the timer has settled,
-    uint64_t orphaned = 0;   // and those whose session closed.
+    uint64_t prepared = 0;      // Parts,
+    uint64_t decided = 0;       // transactions whose home this is,
+    uint64_t conflicts = 0;     // and either, refused because of another transaction.
+    uint64_t refused = 0;       // Or because of a condition.
+    uint64_t waited = 0;        // Either, for a younger one.
+    uint64_t overdue = 0;       // Parts that the timer has settled,
+    uint64_t orphaned = 0;      // and those whose session closed.
+    uint64_t far_prepared = 0;  // Parts whose home is another node,
+    uint64_t far_decided = 0;   // and transactions decided here that have parts on others.
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+  // Null: this node knows of no other.
+  [[nodiscard]] FarTalk* far() noexcept { return far_ ? &*far_ : nullptr; }
+  [[nodiscard]] const FarTalk* far() const noexcept { return far_ ? &*far_ : nullptr; }
 
  private:
   struct Open {
@@ -81,18 +89,32 @@ class TransactionService final : public rpc::Service {
   struct Asked {
     rpc::Responder from;
     Method method{};
-    TransactionName name;
-    std::unique_ptr<BatchCall> call;
+    TransactionName name = {};
+    std::unique_ptr<BatchCall> call = nullptr;
     uint64_t session = 0;
     uint64_t begun_ns = 0;  // Of its transaction, by the shard's clock.
     uint64_t not_after_wall_ns = 0;
     uint64_t give_up_ns = 0;
     uint64_t bytes = 0;
+    uint64_t generation = 0;                   // Of a far part.
+    std::vector<wire::FarPlace> far_places{};  // Of a home: where it has parts on other nodes.
   };
 
   void execute(const rpc::IncomingCall& call, Open& session);
   void give_words(const rpc::Responder& to, std::span<const std::byte> body);
-  void change(const rpc::Responder& to, Open& session, Method method, std::span<const std::byte> body);
+  void change(Asked asked, Open& session, std::span<const std::byte> body);
+  [[nodiscard]] bool takes_far() const noexcept;
+  void prepare_far(Asked asked, Open& session, std::span<const std::byte> body);
+  void decide_far(Asked asked, Open& session, std::span<const std::byte> body);
+  void settle_far(const rpc::Responder& to, std::span<const std::byte> body);
+  void tell_fates(const rpc::Responder& to, std::span<const std::byte> body);
+  void tell_gone(const rpc::Responder& to, std::span<const std::byte> body);
+  [[nodiscard]] bool is_meant(const wire::FatesRequest& request) const noexcept;
+  [[nodiscard]] wire::Fate fate_of(const TransactionName& name, bool is_demanded);
+  [[nodiscard]] static bool takes_part(Method method) noexcept {
+    return method == Method::kPrepare || method == Method::kPrepareFar;
+  }
+  void on_far_answer() noexcept override;
   void change_or_wait(Asked& asked, Open& session);
   [[nodiscard]] Code refuse_at_once(const Asked& asked);
   [[nodiscard]] bool waits(Asked& asked);
@@ -116,6 +138,7 @@ class TransactionService final : public rpc::Service {
   uint64_t staged_bytes_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<Open>> sessions_;
   runtime::Task<> timer_;
+  std::optional<FarTalk> far_;
   WaitingTurns<Asked> waiting_;
   runtime::Task<> waiting_timer_;
   uint64_t views_ = 0;

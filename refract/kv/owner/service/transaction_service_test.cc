@@ -417,9 +417,10 @@ TEST(TransactionService, bad_calls_are_refused_and_change_nothing) {
     EXPECT_EQ(client.call(TransactionMethod{static_cast<uint16_t>(method)}, "short"), Code::kMalformed)
         << method;
   }
-  EXPECT_EQ(client.call(TransactionMethod::kWords,
-                        test::body_of(wire::WordsRequest{.words = 1, .brought_back = 2}, "12345678")),
-            Code::kMalformed);
+  EXPECT_EQ(
+      client.call(TransactionMethod::kWords,
+                  test::body_of(wire::WordsRequest{.words = 1, .is_far = 0, .brought_back = 2}, "12345678")),
+      Code::kMalformed);
   const TransactionName name = client.begin();
   wire::PartRequest part{
       .place = name.place.bits, .number = name.number, .tried_ns = 0, .not_after_wall_ns = 0, .batch = {}};

@@ -44,6 +44,8 @@ struct PartOf {
   uint64_t begun_ns = 0;  // The first attempt of the transaction.
   bool is_home = false;
   uint64_t not_after_wall_ns = 0;  // At the home: what other parts stand on expires then; 0: it does not.
+  uint64_t generation = 0;         // Of the home's memory, where another node is the home; else 0.
+  [[nodiscard]] bool is_far() const noexcept { return name.place.is_far(); }
 };
 
 struct TableBatch {

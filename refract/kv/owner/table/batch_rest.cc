@@ -19,6 +19,8 @@ Trailer Table::BatchRest::trailer_of(Slot slot) const noexcept {
 
 bool Table::BatchRest::is_of_its_word(const Trailer& trailer, uint64_t stamp) const noexcept {
   const DecisionPlace place{trailer.decision_at};
+  if ((trailer.generation != 0) != place.is_far()) return false;
+  if (place.is_far()) return table_.parts_ != nullptr;
   if (place.is_word()) return table_.parts_ != nullptr && table_.parts_->decisions_.is_sound(place);
   const Decision decided{table_.writer_.load(kDecisionAt)};
   const bool is_of_last = decided.commits(trailer.number) || decided.number() < trailer.number;
@@ -28,7 +30,7 @@ bool Table::BatchRest::is_of_its_word(const Trailer& trailer, uint64_t stamp) co
 bool Table::BatchRest::is_sound(Slot slot) const noexcept {
   const Writer& writer = table_.writer_;
   const Trailer trailer = trailer_of(slot);
-  if (trailer.generation != 0 || !is_of_its_word(trailer, writer.load(slot.buffer()))) return false;
+  if (!is_of_its_word(trailer, writer.load(slot.buffer()))) return false;
   const std::span<const std::byte> key = table_.key_of(slot);
   if (table_.locate(table_.hashed(key)).slot.bits != slot.bits) return false;
   const Slot old{trailer.replaced};

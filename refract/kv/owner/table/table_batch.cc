@@ -68,6 +68,7 @@ class Table::BatchTurn {
         if (is_alone_) return change_one();
         // Again: what was evicted for it went into the log, too.
         if (const Code room = room_in_log(); room != Code::kOk) return give_up(fail_at(all(), room));
+        link_record();
         if (!place_all()) return give_up(Code::kNoSpace);
         return batch_.part != nullptr && !batch_.part->is_home ? keep() : commit();
       }
@@ -125,6 +126,23 @@ class Table::BatchTurn {
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (const Code code = draft(i); code != Code::kOk) return fail_write(i, code);
     }
+    return fail_at(all(), draft_record());
+  }
+
+  [[nodiscard]] bool is_far() const noexcept { return batch_.part != nullptr && batch_.part->is_far(); }
+  [[nodiscard]] Code draft_record() {
+    if (!is_far()) return Code::kOk;
+    const auto is_erasure = [](const BatchWrite& write) { return write.kind == WriteKind::kErase; };
+    const auto erasures = static_cast<uint64_t>(std::ranges::count_if(batch_.writes, is_erasure));
+    record_bytes_ = far_part_bytes(batch_.conditions.size() + erasures);
+    const TableKey& key = batch_.writes.empty() ? batch_.conditions.front().key : batch_.writes.front().key;
+    std::optional<Offset> at = table_.heap_.allocate(record_bytes_);
+    if (!at) {
+      const Result<Offset> made = table_.make_room(record_bytes_, key, {});
+      if (!made) return made.error().code;
+      at = *made;
+    }
+    record_at_ = *at;
     return Code::kOk;
   }
 
@@ -179,6 +197,7 @@ class Table::BatchTurn {
   }
 
   void abandon_all() {
+    if (record_at_) table_.heap_.release(std::exchange(record_at_, {}), record_bytes_);
     for (Step& step : steps_) {
       if (step.has_draft) table_.abandon(step.draft);
       step.has_draft = false;
@@ -262,6 +281,19 @@ class Table::BatchTurn {
 
   // --- Pending: those first that can still fail, the new ones.
 
+  // What a killed owner must have again of a part whose home lives on. An erasure that finds something is
+  // there twice, which does not matter.
+  void link_record() {
+    if (!is_far()) return;
+    Parts::Beside beside;
+    for (const BatchCondition& one : batch_.conditions) beside.marks.push_back(one.key.hash);
+    for (const BatchWrite& one : batch_.writes) {
+      if (one.kind == WriteKind::kErase) beside.erased.push_back(one.key.hash);
+    }
+    table_.parts_->link_record(record_at_, *batch_.part, beside);
+    is_record_linked_ = true;
+  }
+
   [[nodiscard]] bool place_all() {
     group_stamp_ = table_.heap_.next_stamp();
     number_ = batch_.part != nullptr ? batch_.part->name.number : group_stamp_;
@@ -308,7 +340,8 @@ class Table::BatchTurn {
     Writer& writer = table_.writer_;
     const Offset trailer = step.draft.buffer.plus(step.draft.lengths.trailer_at());
     writer.publish(trailer.plus(offsetof(Trailer, number)), number_);
-    writer.publish(trailer.plus(offsetof(Trailer, generation)), 0);
+    writer.publish(trailer.plus(offsetof(Trailer, generation)),
+                   batch_.part != nullptr ? batch_.part->generation : 0);
     const uint64_t place = batch_.part != nullptr ? batch_.part->name.place.bits : kDecisionAt.value;
     writer.publish(trailer.plus(offsetof(Trailer, decision_at)), place);
     writer.publish(trailer.plus(offsetof(Trailer, replaced)), step.entry.replaced.bits);
@@ -333,6 +366,9 @@ class Table::BatchTurn {
     for (const Step& step : steps_) {
       if (step.slot_at) Settling(table_).tidy(step.entry.hash, !step.entry.replaced, /*is_new=*/false);
     }
+    if (std::exchange(is_record_linked_, false)) {
+      table_.parts_->drop_record(std::exchange(record_at_, {}));
+    }
     abandon_all();
     return code;
   }
@@ -343,6 +379,8 @@ class Table::BatchTurn {
   [[nodiscard]] bool decide() {
     if (batch_.part != nullptr) {
       if (is_too_late()) return false;
+      // What writes nothing leaves nothing that a log would have to know.
+      if (batch_.writes.empty()) return table_.parts_->commit_unlogged(batch_.part->name);
       return table_.parts_->commit(batch_.part->name, group_stamp_, pending_changes());
     }
     const std::vector<ChangeLog::Change> changes = pending_changes();
@@ -421,7 +459,7 @@ class Table::BatchTurn {
     if (table_.parts_->log_ != nullptr && !entries.empty()) {
       table_.parts_->log_->append_prepared(batch_.part->name, group_stamp_, pending_changes());
     }
-    table_.parts_->keep(batch_, std::move(entries));
+    table_.parts_->keep(batch_, std::move(entries), record_at_);
     return Code::kOk;
   }
 
@@ -434,6 +472,9 @@ class Table::BatchTurn {
   uint64_t now_wall_ns_ = 0;
   uint64_t number_ = 0;
   uint64_t group_stamp_ = 0;  // Of all in the log, below those of the entries.
+  Offset record_at_{};        // FarPart's buffer; nowhere: it has none.
+  uint64_t record_bytes_ = 0;
+  bool is_record_linked_ = false;
 };
 
 Result<> Table::change_at_once(TableBatch& batch) {

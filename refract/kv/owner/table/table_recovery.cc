@@ -148,6 +148,7 @@ Code Table::adopt_entries(const ChangeLog::Change* last) {
   }
   if (const Code code = adopt_gathered(slots); code != Code::kOk) return code;
   if (const Code code = BatchRest(*this, last).settle(); code != Code::kOk) return code;
+  if (parts_ != nullptr && !parts_->mark_live()) return Code::kCorrupt;
   gather_crowds(crowded);
   return Code::kOk;
 }
@@ -192,7 +193,7 @@ Result<> Table::finish_recovery(const ChangeLog::Change* last, Recovery& recover
   stats_.buckets = count_;
   grow_to_ = std::bit_ceil(count_);
   // An empty last line that a crash left linked is trimmed when its bucket is next erased from or split.
-  if (!pending_.empty()) parts_->adopt(pending_);
+  if (parts_ != nullptr) parts_->adopt(pending_);
   pending_.clear();
   return last != nullptr ? redo(*last, recovery.unnamed) : Result<>();
 }
