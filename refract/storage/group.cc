@@ -71,7 +71,8 @@ std::optional<Record> GroupReader::next() noexcept {
   if (left_.size() < sizeof(one)) return std::nullopt;
   std::memcpy(&one, left_.data(), sizeof(one));
   const bool is_put = one.kind == RecordKind::kPut;
-  const bool has_kind = is_put || (one.kind == RecordKind::kErase && one.value_bytes == 0);
+  const bool is_mark = one.kind == RecordKind::kMark && group_.kind == RecordKind::kPrepared;
+  const bool has_kind = is_put || ((one.kind == RecordKind::kErase || is_mark) && one.value_bytes == 0);
   if (!has_kind || one.identified > (has_identity_ ? 0 : 1)) return std::nullopt;
   if (one.stamp <= last_stamp_ || one.key_bytes == 0) return std::nullopt;
   const uint64_t bytes = group_change_bytes(one.key_bytes, one.value_bytes);

@@ -29,7 +29,7 @@ struct GroupChange {
   uint64_t expires_wall_ns;
   uint32_t value_bytes;
   uint16_t key_bytes;
-  RecordKind kind;     // kPut, kErase.
+  RecordKind kind;     // kPut, kErase; in a kPrepared kMark.
   uint8_t identified;  // 1: client and sequence of the record are its; else 0.
 };
 static_assert(sizeof(GroupChange) == 24 && std::is_trivially_copyable_v<GroupChange>);
@@ -56,6 +56,14 @@ struct GroupRole {
 // Whose log has the decision.
 [[nodiscard]] constexpr uint64_t home_shard_of(uint64_t place) noexcept {
   return (place >> 48) - 1;
+}
+// Whether several nodes have parts of it: then the home's member is in its place (docs/design/070).
+[[nodiscard]] constexpr bool is_over_nodes(uint64_t place) noexcept {
+  return (place >> 40 & 0xff) != 0;
+}
+// As the home's own shards name it.
+[[nodiscard]] constexpr uint64_t place_at_home(uint64_t place) noexcept {
+  return place & ~(uint64_t{0xff} << 40);
 }
 
 // Where a group is appended.

@@ -62,6 +62,8 @@ constexpr uint64_t kNeverHappens = 2;
     case RecordKind::kSettled:
       return (header.expires_wall_ns == kHappened || header.expires_wall_ns == kNeverHappens) &&
              header.value_bytes == 0 && is_inline && header.client != 0;
+    case RecordKind::kMark:
+      return false;
   }
   return false;
 }

@@ -40,6 +40,9 @@ enum class RecordKind : uint8_t {
   kPrepared = 6,  // A group that takes effect if the home's log has a kDecided of this name.
   kDecided = 7,   // The home's own group, which may be empty: all of the transaction has happened.
   kSettled = 8,   // A kPrepared has taken effect, or never will: header alone.
+  // Inside a kPrepared whose home is another node, alone: a key that it holds without a change, and what for
+  // (docs/design/070) in place of the expiry.
+  kMark = 9,
 };
 // Whether it is a group: its value are changes.
 [[nodiscard]] constexpr bool is_group(RecordKind kind) noexcept {

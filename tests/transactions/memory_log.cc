@@ -19,7 +19,10 @@ constexpr uint64_t kFreshBytes = 2 * kRingBytes;
 
 storage::Record record_of(const kv::ChangeLog::Change& change) noexcept {
   const bool is_put = change.kind == kv::ChangeLog::Kind::kPut;
-  return {.kind = is_put ? storage::RecordKind::kPut : storage::RecordKind::kErase,
+  const bool is_mark = change.kind == kv::ChangeLog::Kind::kMark;
+  return {.kind = is_mark  ? storage::RecordKind::kMark
+                  : is_put ? storage::RecordKind::kPut
+                           : storage::RecordKind::kErase,
           .stamp = change.stamp,
           .expires_wall_ns = change.expires_wall_ns,
           .client = change.request.client,

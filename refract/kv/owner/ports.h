@@ -117,7 +117,13 @@ class ChangeLog {
     kPut = 1,
     kErase = 2,
     kGroup = 3,  // Of the last change that a recovery is told of, alone: it was a group.
+    // Of a part whose home is another node, alone (docs/design/070): a key that it holds and does not change.
+    kMark = 4,
   };
+  // What a mark says, in place of an expiry.
+  static constexpr uint64_t kMarkRead = 0;
+  static constexpr uint64_t kMarkWritten = 1;     // There was nothing to erase.
+  static constexpr uint64_t kMarkGeneration = 2;  // No key, but which memory of the home decides.
 
   struct Change {
     Kind kind = Kind::kPut;
@@ -169,10 +175,12 @@ class PartLog {
   // change.
   virtual void append_prepared(const TransactionName& name, uint64_t number,
                                std::span<const ChangeLog::Change> changes) noexcept = 0;
-  // The transaction has happened, and with it these, its home's own; there may be none.
+  // The transaction has happened, and with it these, its home's own; there may be none. The name has the home's
+  // member where other nodes have parts of it.
   virtual void append_decided(const TransactionName& name, uint64_t number,
                               std::span<const ChangeLog::Change> changes) noexcept = 0;
-  // What was prepared has taken effect, or never will.
+  // What was prepared has taken effect, or never will. Or, of what was decided here and has the home's member:
+  // no node asks for it any more.
   virtual void append_settled(const TransactionName& name, uint64_t stamp, bool has_happened) noexcept = 0;
 };
 

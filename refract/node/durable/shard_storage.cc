@@ -260,7 +260,9 @@ void ShardStorage::append_settled(const kv::TransactionName& name, uint64_t stam
                                   bool has_happened) noexcept {
   storage::GroupRole role = role_of(storage::RecordKind::kSettled, name);
   std::vector<std::byte> needs;
-  if (parts_.stands != nullptr && parts_.stands->are_needed() && has_happened) {
+  // Another node's log has the decision, or this one's own.
+  const bool is_near = !name.place.is_far();
+  if (is_near && parts_.stands != nullptr && parts_.stands->are_needed() && has_happened) {
     const storage::LogStand home = parts_.stands->of(name.place.shard());
     needs = storage::encode_needs({&home, 1});
     role.needs = needs;

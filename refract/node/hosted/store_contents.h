@@ -90,8 +90,12 @@ class StoreSnapshot {
 // The change of a record that bears no name; its spans are the record's.
 [[nodiscard]] inline kv::ChangeLog::Change change_of(const storage::Record& record) noexcept {
   using kv::ChangeLog;
-  REFRACT_DCHECK(record.kind == storage::RecordKind::kPut || record.kind == storage::RecordKind::kErase);
-  return {.kind = record.kind == storage::RecordKind::kPut ? ChangeLog::Kind::kPut : ChangeLog::Kind::kErase,
+  const bool is_mark = record.kind == storage::RecordKind::kMark;
+  const bool is_put = record.kind == storage::RecordKind::kPut;
+  REFRACT_DCHECK(is_mark || is_put || record.kind == storage::RecordKind::kErase);
+  return {.kind = is_mark  ? ChangeLog::Kind::kMark
+                  : is_put ? ChangeLog::Kind::kPut
+                           : ChangeLog::Kind::kErase,
           .stamp = record.stamp,
           .expires_wall_ns = record.expires_wall_ns,
           .request = {.client = record.client, .sequence = record.sequence},
@@ -115,7 +119,8 @@ class StoreSnapshot {
 // ... and for a group.
 [[nodiscard]] inline storage::Record record_of(const kv::ChangeLog::Change& change) noexcept {
   const storage::ShardLog::Change one = log_change_of(change);
-  return {.kind = one.kind,
+  const bool is_mark = change.kind == kv::ChangeLog::Kind::kMark;
+  return {.kind = is_mark ? storage::RecordKind::kMark : one.kind,
           .stamp = one.stamp,
           .expires_wall_ns = one.expires_wall_ns,
           .client = one.client,

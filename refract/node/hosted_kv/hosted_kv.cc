@@ -61,7 +61,7 @@ Result<> HostedKv::mark_live(const storage::Record* last) {
 // Behind what it says of transactions over several shards the table lacks nothing.
 void HostedKv::take_last(const storage::Record& last) {
   if (last.kind == storage::RecordKind::kDecided) {
-    last_decided_ = {.place = {last.client}, .number = last.sequence};
+    last_decided_ = {.place = kv::DecisionPlace{last.client}.at_home(), .number = last.sequence};
   }
   if (storage::LogParts::concerns(last)) return;
   if (last.kind != storage::RecordKind::kGroup) {
@@ -108,6 +108,11 @@ std::unique_ptr<StoreSnapshot> HostedKv::begin_snapshot(const StoreSnapshot::Opt
     parts.prepared = &*transaction_parts_;
     for (const kv::TransactionName& name : transaction_parts_->decisions_to_keep()) {
       parts.decided.add(name.place.bits, name.number);
+    }
+    if (transactions_) {
+      for (const kv::TransactionName& name : transactions_->decided_afar()) {
+        parts.decided.add(name.place.bits, name.number);
+      }
     }
   }
   return std::make_unique<KvSnapshot>(parts, options);

@@ -33,7 +33,8 @@ class HostedKv final : public HostedStore {
   [[nodiscard]] uint64_t entry_count() const noexcept override { return table_.stats().entries; }
 
   [[nodiscard]] std::unique_ptr<StoreFilling> begin_filling(const Grow& grow) override {
-    return std::make_unique<KvFilling>(table_, parts_.heap, grow);
+    return std::make_unique<KvFilling>(table_, parts_.heap, grow,
+                                       transaction_parts_ ? &*transaction_parts_ : nullptr);
   }
   [[nodiscard]] std::unique_ptr<StoreSnapshot> begin_snapshot(const StoreSnapshot::Options& options) override;
   void begin_logging() override;

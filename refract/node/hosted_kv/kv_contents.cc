@@ -17,10 +17,11 @@ constexpr size_t kBytesMax = 4 * kMiB;
 
 }  // namespace
 
-KvFilling::KvFilling(kv::Table& table, Heap& heap, const Grow& grow)
+KvFilling::KvFilling(kv::Table& table, Heap& heap, const Grow& grow, kv::Table::Parts* parts)
     : table_(table),
       heap_(heap),
       grow_(grow),
+      transaction_parts_(parts),
       replay_(table, heap),
       loader_(std::make_unique<kv::SnapshotLoader>(replay_)),
       parts_([this](const storage::Record& change) { replay_change(change); }) {
@@ -60,7 +61,36 @@ void KvFilling::replay(const storage::Record& record) {
 }
 
 std::vector<storage::LogParts::Settled> KvFilling::settle(const storage::DecidedNumbers& of_all_shards) {
+  is_settled_ = true;
   return parts_.settle(of_all_shards);
+}
+
+// What other nodes decide is held again, and what they may ask for is known again.
+Code KvFilling::restore_open() {
+  if (transaction_parts_ == nullptr) return Code::kOk;
+  for (const auto& [name, open] : parts_.open_afar()) {
+    if (const Code code = restore_part(name, open); code != Code::kOk) return code;
+  }
+  for (const auto& [place, number] : parts_.decided_afar()) {
+    const kv::TransactionName name{.place = {place}, .number = number};
+    Code code = transaction_parts_->restore_decision(name);
+    if (code == Code::kNoSpace && grow_(kMiB)) code = transaction_parts_->restore_decision(name);
+    if (code != Code::kOk) return code;
+  }
+  return Code::kOk;
+}
+
+Code KvFilling::restore_part(const storage::LogParts::Name& name, const storage::LogParts::Open& open) {
+  kv::Table::Parts::Restored part{.name = {.place = {name.first}, .number = name.second}, .changes = {}};
+  storage::GroupReader changes(open.group);
+  uint64_t bytes = 0;
+  while (const auto change = changes.next()) {
+    part.changes.push_back(change_of(*change));
+    bytes += change->key.size() + change->value.size() + kChunkBytes;
+  }
+  Code code = transaction_parts_->restore(part);
+  while (code == Code::kNoSpace && grow_(bytes)) code = transaction_parts_->restore(part);
+  return code;
 }
 
 void KvFilling::replay_change(const storage::Record& record) {
@@ -81,7 +111,8 @@ Code KvFilling::flush() {
   apply(changes_);
   changes_.clear();
   bytes_.clear();
-  return full_ ? Code::kNoSpace : Code::kOk;
+  if (full_) return Code::kNoSpace;
+  return std::exchange(is_settled_, false) ? restore_open() : Code::kOk;
 }
 
 // Within the capacity, so that no span moves.

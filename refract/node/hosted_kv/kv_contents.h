@@ -26,7 +26,8 @@ namespace refract::node {
 class KvFilling final : public StoreFilling {
  public:
   // All outlive it.
-  KvFilling(kv::Table& table, Heap& heap, const Grow& grow);
+  // `parts`: of the table; null: it takes no transactions over shards.
+  KvFilling(kv::Table& table, Heap& heap, const Grow& grow, kv::Table::Parts* parts);
   KvFilling(const KvFilling&) = delete;
   KvFilling& operator=(const KvFilling&) = delete;
   ~KvFilling() override = default;
@@ -48,12 +49,16 @@ class KvFilling final : public StoreFilling {
  private:
   void replay_change(const storage::Record& change);
   [[nodiscard]] bool more_memory();
+  [[nodiscard]] Code restore_open();
+  [[nodiscard]] Code restore_part(const storage::LogParts::Name& name, const storage::LogParts::Open& open);
   [[nodiscard]] std::span<const std::byte> keep(std::span<const std::byte> bytes);
   void apply(std::span<const kv::ChangeLog::Change> changes);
 
   kv::Table& table_;
   Heap& heap_;
   const Grow& grow_;
+  kv::Table::Parts* const transaction_parts_;
+  bool is_settled_ = false;
   kv::Replay replay_;
   std::unique_ptr<kv::SnapshotLoader> loader_;
   storage::LogParts parts_;

@@ -93,19 +93,32 @@ bool PreparedStream::add_block(std::span<const std::byte> payload,
 }
 
 bool LogParts::load(uint64_t block_kind, std::span<const std::byte> payload) {
-  if (block_kind == kSnapshotDecided) return decided_.add_block(payload);
+  if (block_kind == kSnapshotDecided) {
+    DecidedNumbers numbers;
+    if (!numbers.add_block(payload)) return false;
+    numbers.each([this](uint64_t place, uint64_t number) { note_decided({place, number}); });
+    return true;
+  }
   return prepared_.add_block(payload, [this](const Record& group) { take(group); });
 }
 
 void LogParts::make_all(const Record& group) const {
   GroupReader changes(group);
-  while (const auto change = changes.next()) make_(*change);
+  while (const auto change = changes.next()) {
+    if (change->kind != RecordKind::kMark) make_(*change);
+  }
+}
+
+// The home's own shards know it by another place than those of other nodes.
+void LogParts::note_decided(const Name& name) {
+  decided_.add(place_at_home(name.first), name.second);
+  if (is_over_nodes(name.first)) decided_afar_.insert(name);
 }
 
 void LogParts::take(const Record& record) {
   const std::pair name(record.client, record.sequence);
   if (record.kind == RecordKind::kDecided) {
-    decided_.add(name.first, name.second);
+    note_decided(name);
     make_all(record);
   } else if (record.kind == RecordKind::kPrepared) {
     Open& open = open_[name];
@@ -115,18 +128,25 @@ void LogParts::take(const Record& record) {
   } else if (const auto found = open_.find(name); found != open_.end()) {
     if (record.has_happened) make_all(found->second.group);
     open_.erase(found);
+  } else {
+    decided_afar_.erase(name);
   }
+}
+
+bool LogParts::has_open() const noexcept {
+  return std::ranges::any_of(open_, [](const auto& one) { return !is_over_nodes(one.first.first); });
 }
 
 std::vector<LogParts::Settled> LogParts::settle(const DecidedNumbers& of_all_shards) {
   std::vector<Settled> settled;
   for (const auto& [name, open] : open_) {
+    if (is_over_nodes(name.first)) continue;
     const bool has_happened = of_all_shards.has(name.first, name.second);
     if (has_happened) make_all(open.group);
     settled.push_back({.name = {.kind = RecordKind::kSettled, .place = name.first, .number = name.second},
                        .has_happened = has_happened});
   }
-  open_.clear();
+  std::erase_if(open_, [](const auto& one) { return !is_over_nodes(one.first.first); });
   return settled;
 }
 

@@ -2,7 +2,7 @@
 // What a log, and the snapshot in front of it, say of transactions over several shards (docs/design/067):
 // which this shard has decided as their home, and which it has prepared and not settled. A prepared change
 // takes effect when the log says that it is settled; what is open at the log's end is settled when all
-// shards' logs have been read.
+// shards' logs have been read. What another node decides stays open then.
 //
 //   LogParts parts([&](const Record& change) { ... });
 //   parts.load(kind, payload), for each kSnapshotDecided and kSnapshotPrepared of the snapshot;
@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +35,9 @@ class DecidedNumbers {
   void add(const DecidedNumbers& others);
   [[nodiscard]] bool has(uint64_t place, uint64_t number) const noexcept;
   [[nodiscard]] bool empty() const noexcept { return numbers_.empty(); }
+  void each(const std::function<void(uint64_t place, uint64_t number)>& visit) const {
+    for (const auto& [place, number] : numbers_) visit(place, number);
+  }
 
   // The payloads of a snapshot's blocks, each of `bytes_max` at most: place, number, 8 bytes each.
   [[nodiscard]] std::vector<std::vector<std::byte>> to_blocks(size_t bytes_max) const;
@@ -82,7 +86,8 @@ class LogParts {
   [[nodiscard]] bool is_complete() const noexcept { return prepared_.is_complete(); }
 
   [[nodiscard]] const DecidedNumbers& decided() const noexcept { return decided_; }
-  [[nodiscard]] bool has_open() const noexcept { return !open_.empty(); }
+  // Whether settle() has something to do.
+  [[nodiscard]] bool has_open() const noexcept;
   struct Settled {
     GroupRole name;
     bool has_happened = false;
@@ -90,17 +95,25 @@ class LogParts {
   // Ends what is open. Returns what became of each.
   [[nodiscard]] std::vector<Settled> settle(const DecidedNumbers& of_all_shards);
 
- private:
   struct Open {
     Record group;
     std::vector<std::byte> changes;  // Its value.
   };
+  using Name = std::pair<uint64_t, uint64_t>;  // Place and number.
+  // What other nodes decide. REQUIRES: settle() has been called.
+  [[nodiscard]] const std::map<Name, Open>& open_afar() const noexcept { return open_; }
+  // What this shard has decided, and other nodes may still ask for; by the places that they know.
+  [[nodiscard]] const std::set<Name>& decided_afar() const noexcept { return decided_afar_; }
+
+ private:
   void make_all(const Record& group) const;
+  void note_decided(const Name& name);
 
   Make make_;
   DecidedNumbers decided_;
   PreparedStream prepared_;
-  std::map<std::pair<uint64_t, uint64_t>, Open> open_;  // By place and number.
+  std::map<Name, Open> open_;
+  std::set<Name> decided_afar_;
 };
 
 }  // namespace refract::storage

@@ -31,6 +31,7 @@ FarTalk::Home FarTalk::home_of(const Question& question) noexcept {
 }
 
 void FarTalk::stir() {
+  forget();
   if (parts_.parts.has_far()) {
     for (const Question& question : parts_.parts.questions()) {
       Task<>& task = homes_[home_of(question)];
@@ -136,7 +137,18 @@ Task<> FarTalk::ask_member(wire::FarPlace place) {
     HomeWords::Counted counted = parts_.words.counted_on(place);
     if (counted.names.empty()) co_return;
     const bool is_gone = co_await ask_gone(std::move(counted));
+    forget();
     pause_ns = is_gone ? kGather_ns : std::min(2 * pause_ns, kGatherLongest_ns);
+  }
+}
+
+// The log is told before the word is given out again. Where it cannot be told, another round tries it.
+void FarTalk::forget() {
+  for (const TransactionName& name : parts_.words.uncounted()) {
+    const TransactionName known{.place = name.place.at_home().seen_from_afar(parts_.nodes.self()),
+                                .number = name.number};
+    if (!parts_.parts.forget_far(known)) return;
+    parts_.words.forgotten(name);
   }
 }
 
@@ -156,7 +168,7 @@ Task<bool> FarTalk::ask_gone(HomeWords::Counted counted) {
     std::vector<TransactionName> names;
     for (size_t i = begin; i < std::min(begin + wire::kFatesPerCall, counted.names.size()); ++i) {
       names.push_back(
-          {.place = counted.names[i].place.seen_from_afar(self), .number = counted.names[i].number});
+          {.place = counted.names[i].place.at_home().seen_from_afar(self), .number = counted.names[i].number});
     }
     std::vector<bool> are_gone(names.size(), true);
     for (uint32_t shard = place.shard; shard < end; ++shard) {

@@ -69,6 +69,7 @@ class FarTalk {
   // Both end when there is nothing to ask any more.
   [[nodiscard]] runtime::Task<> ask_home(Home home);
   [[nodiscard]] runtime::Task<> ask_member(wire::FarPlace place);
+  void forget();
 
   [[nodiscard]] runtime::Task<bool> ask_fates(Home home, std::vector<Table::Parts::Question> questions);
   [[nodiscard]] runtime::Task<bool> ask_gone(HomeWords::Counted counted);

@@ -35,13 +35,8 @@ std::optional<Names> names_of(std::span<const std::byte> body) {
 
 }  // namespace
 
-// A start from the disk does not know yet how to ask other nodes.
-bool TransactionService::takes_far() const noexcept {
-  return far_ && parts_.table.log() == nullptr;
-}
-
 void TransactionService::prepare_far(Asked asked, Open& session, std::span<const std::byte> body) {
-  if (!takes_far()) return answer(asked.from, Code::kUnsupported);
+  if (!far_) return answer(asked.from, Code::kUnsupported);
   const auto generation = wire::take<uint64_t>(body);
   std::span<const std::byte> rest = body;
   const auto part = wire::take<wire::PartRequest>(rest);
@@ -56,7 +51,7 @@ void TransactionService::prepare_far(Asked asked, Open& session, std::span<const
 }
 
 void TransactionService::decide_far(Asked asked, Open& session, std::span<const std::byte> body) {
-  if (!takes_far()) return answer(asked.from, Code::kUnsupported);
+  if (!far_) return answer(asked.from, Code::kUnsupported);
   struct Head {
     uint64_t generation;
     uint32_t parts;
@@ -132,9 +127,12 @@ void TransactionService::tell_fates(const rpc::Responder& to, std::span<const st
     const TransactionName name{.place = asked->names[i].place.at_home(), .number = asked->names[i].number};
     const bool is_here = asked->names[i].place.member() == far_->nodes().self() &&
                          parts_.decisions.is_sound(name.place) && name.place.shard() == parts_.shard_index;
-    // A client has made the name up; or another memory had the word, which has gone with what it had decided.
+    // A client has made the name up; or another memory had the word, which has gone with what it had decided,
+    // but for what its log has.
     const bool is_lost = !is_here || asked->head.generation != parts_.generation;
-    fates[i] = static_cast<std::byte>(is_lost ? Fate::kNever : fate_of(name, asked->head.is_demanded != 0));
+    const Fate of_before =
+        parts_.table.parts()->has_decided_before(asked->names[i]) ? Fate::kHappened : Fate::kNever;
+    fates[i] = static_cast<std::byte>(is_lost ? of_before : fate_of(name, asked->head.is_demanded != 0));
   }
   answer(to, Code::kOk, std::span(fates).first(asked->names.size()));
 }
@@ -150,6 +148,16 @@ void TransactionService::tell_gone(const rpc::Responder& to, std::span<const std
   }
   answer(to, Code::kOk, std::span(gone).first(asked->names.size()));
   far_->stir();
+}
+
+std::vector<TransactionName> TransactionService::decided_afar() const {
+  std::vector<TransactionName> names;
+  if (!far_) return names;
+  names = words_.decided_afar();
+  for (TransactionName& name : names) {
+    name.place = name.place.at_home().seen_from_afar(far_->nodes().self());
+  }
+  return names;
 }
 
 void TransactionService::on_far_answer() noexcept {

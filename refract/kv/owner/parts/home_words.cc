@@ -16,7 +16,7 @@ HomeWords::HomeWords(Decisions& decisions, uint32_t shard, uint64_t now_ns, uint
 
 // What is committed stays for the parts that look at it, and for a client that asks.
 bool HomeWords::is_free(size_t word, uint64_t now_ns) const noexcept {
-  if (words_[word].session != 0 || far_.contains(word)) return false;
+  if (words_[word].session != 0 || far_words_.contains(word)) return false;
   const DecisionPlace place = decisions_.place_of(shard_, word);
   const Decision decision = decisions_.look(place);
   if (decision.is_claimed() || decision.is_unconfirmed()) return false;
@@ -74,7 +74,7 @@ void HomeWords::clear_if_over(size_t word) {
   const DecisionPlace place = decisions_.place_of(shard_, word);
   const Decision decision = decisions_.look(place);
   const bool is_given = words_[word].session != 0 || words_[word].kept_until_ns != 0;
-  if (is_given || far_.contains(word) || decision.is_unconfirmed() || !decision.is_committed()) return;
+  if (is_given || far_words_.contains(word) || decision.is_unconfirmed() || !decision.is_committed()) return;
   if (decisions_.parts(place) != 0) return to_clear_.push_back(word);
   // Of the next range: a late question about this number is told that the word has gone on, and not "never".
   decisions_.renew(place, ((decision.number() >> kNumbersShift) + 1) << kNumbersShift);
@@ -90,20 +90,32 @@ Code HomeWords::may_decide(uint64_t session, const TransactionName& name) const 
 }
 
 void HomeWords::note_far(const TransactionName& name, std::span<const wire::FarPlace> places) {
-  far_[word_of(name.place)] = {.number = name.number, .places = {places.begin(), places.end()}};
+  far_[{name.place.bits, name.number}] = {places.begin(), places.end()};
+  far_words_.insert(word_of(name.place));
   for (const wire::FarPlace place : places) ++far_counts_[place];
 }
 
-void HomeWords::note_far_anywhere(uint32_t self, uint32_t members) {
+std::vector<wire::FarPlace> HomeWords::all_others(uint32_t self, uint32_t members) {
   std::vector<wire::FarPlace> all;
   for (uint32_t member = 0; member < members; ++member) {
     if (member != self) all.push_back({.member = static_cast<uint16_t>(member), .shard = kAnyShard});
   }
+  return all;
+}
+
+void HomeWords::note_far_anywhere(uint32_t self, uint32_t members) {
+  const std::vector<wire::FarPlace> all = all_others(self, members);
   for (size_t word = kFarBegin; word < words_.size() && !all.empty(); ++word) {
     const Decision decision = decisions_.look(decisions_.place_of(shard_, word));
     const TransactionName name{.place = decisions_.place_of(shard_, word), .number = decision.number()};
     if (decision.is_committed()) note_far(name, all);
   }
+}
+
+void HomeWords::note_before(const TransactionName& name, uint32_t self, uint32_t members) {
+  const std::vector<wire::FarPlace> all = all_others(self, members);
+  far_[{name.place.bits, name.number}] = all;
+  for (const wire::FarPlace place : all) ++far_counts_[place];
 }
 
 std::vector<wire::FarPlace> HomeWords::far_places() const {
@@ -115,20 +127,38 @@ std::vector<wire::FarPlace> HomeWords::far_places() const {
 
 HomeWords::Counted HomeWords::counted_on(wire::FarPlace place) const {
   Counted counted{.place = place, .names = {}};
-  for (const auto& [word, far] : far_) {
-    if (std::ranges::find(far.places, place) == far.places.end()) continue;
-    counted.names.push_back({.place = decisions_.place_of(shard_, word), .number = far.number});
+  for (const auto& [name, places] : far_) {
+    if (std::ranges::find(places, place) == places.end()) continue;
+    counted.names.push_back({.place = {name.first}, .number = name.second});
   }
   return counted;
 }
 
 void HomeWords::is_gone(const TransactionName& name, wire::FarPlace place) {
-  const auto found = far_.find(word_of(name.place));
-  if (found == far_.end() || found->second.number != name.number) return;
-  if (std::erase(found->second.places, place) != 0 && --far_counts_[place] == 0) far_counts_.erase(place);
-  if (!found->second.places.empty()) return;
-  const size_t word = found->first;
-  far_.erase(found);
+  const auto found = far_.find({name.place.bits, name.number});
+  if (found == far_.end() || std::erase(found->second, place) == 0) return;
+  if (--far_counts_[place] == 0) far_counts_.erase(place);
+}
+
+std::vector<TransactionName> HomeWords::uncounted() const {
+  std::vector<TransactionName> names;
+  for (const auto& [name, places] : far_) {
+    if (places.empty()) names.push_back({.place = {name.first}, .number = name.second});
+  }
+  return names;
+}
+
+std::vector<TransactionName> HomeWords::decided_afar() const {
+  std::vector<TransactionName> names;
+  names.reserve(far_.size());
+  for (const auto& [name, places] : far_) names.push_back({.place = {name.first}, .number = name.second});
+  return names;
+}
+
+void HomeWords::forgotten(const TransactionName& name) {
+  if (far_.erase({name.place.bits, name.number}) == 0 || name.place.is_far()) return;
+  const size_t word = word_of(name.place);
+  far_words_.erase(word);
   clear_if_over(word);
 }
 

@@ -8,8 +8,10 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "refract/base/result.h"
@@ -65,6 +67,13 @@ class HomeWords {
   [[nodiscard]] std::vector<wire::FarPlace> far_places() const;
   [[nodiscard]] Counted counted_on(wire::FarPlace place) const;
   void is_gone(const TransactionName& name, wire::FarPlace place);
+  // What an earlier memory has decided, by its name in the log: no word of this one.
+  void note_before(const TransactionName& name, uint32_t self, uint32_t members);
+  // What none counts on any more. forgotten(): the log knows, and the word may be used again.
+  [[nodiscard]] std::vector<TransactionName> uncounted() const;
+  void forgotten(const TransactionName& name);
+  // All that is counted on.
+  [[nodiscard]] std::vector<TransactionName> decided_afar() const;
 
  private:
   struct Word {
@@ -80,11 +89,10 @@ class HomeWords {
   const uint64_t first_number_;
   std::vector<Word> words_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> sessions_;  // Their words.
-  struct Far {
-    uint64_t number = 0;
-    std::vector<wire::FarPlace> places;
-  };
-  std::unordered_map<size_t, Far> far_;          // By the word.
+  [[nodiscard]] static std::vector<wire::FarPlace> all_others(uint32_t self, uint32_t members);
+  // By the place of the word, and the number.
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<wire::FarPlace>> far_;
+  std::set<size_t> far_words_;                   // Of those the words of this memory.
   std::map<wire::FarPlace, size_t> far_counts_;  // In how many of these it is.
   // Far words that are over, and that local parts have counted on. A word that is over says so, so that after
   // a restart only those are asked about that one may count on.

@@ -72,11 +72,16 @@ Result<> Table::Parts::prepare(TableBatch& batch, const PartOf& from) {
   return fail(code);
 }
 
-Result<> Table::Parts::decide(TableBatch& batch, const TransactionName& name, uint64_t not_after_wall_ns) {
+Result<> Table::Parts::decide(TableBatch& batch, const TransactionName& name, uint64_t not_after_wall_ns,
+                              std::optional<uint32_t> member) {
   batch.failed = batch.conditions.size() + batch.writes.size();
   if (!decisions_.is_sound(name.place)) return fail(Code::kInvalidArgument);
-  const PartOf home{
-      .name = name, .session = 0, .now_ns = 0, .is_home = true, .not_after_wall_ns = not_after_wall_ns};
+  const PartOf home{.name = name,
+                    .session = 0,
+                    .now_ns = 0,
+                    .is_home = true,
+                    .not_after_wall_ns = not_after_wall_ns,
+                    .member = member};
   batch.part = &home;
   const Result<> decided = table_.change_at_once(batch);
   batch.part = nullptr;
@@ -131,8 +136,6 @@ void Table::Parts::keep(const TableBatch& batch, std::vector<PendingEntry> write
     part->born = far_tick();
     ++far_;
   }
-  part->is_logged = log_ != nullptr && (!writes.empty() || part->from.is_far());
-  part->position = part->is_logged ? table_.log_->appended() : 0;
   part->writes = std::move(writes);
   std::vector<std::pair<uint64_t, bool>> keys;
   keys.reserve(batch.conditions.size() + batch.writes.size());

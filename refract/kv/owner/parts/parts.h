@@ -74,7 +74,8 @@ class Table::Parts final : public MappedSpaces {
   // another one; 0: others stand on none that expires. REQUIRES: the number is of the session that has the
   // word.
   [[nodiscard]] Result<> decide(TableBatch& batch, const TransactionName& name,
-                                uint64_t not_after_wall_ns = 0);
+                                uint64_t not_after_wall_ns = 0,
+                                std::optional<uint32_t> member = std::nullopt);
 
   // Ends the part as its word says; what is not decided is decided against it. kOk: it has happened;
   // kConflict: it has not; kNotFound: there is no such part; kOverloaded: the home's log has not confirmed it
@@ -115,18 +116,36 @@ class Table::Parts final : public MappedSpaces {
   // A read that came at this tick: whether it has to wait for a look at the homes of parts that write the key
   // (any key: nothing), and were there before. That look is asked for.
   [[nodiscard]] bool is_unclear(std::optional<uint64_t> hash, uint64_t came);
-  // In front of a far part's pending entries, into a buffer with room for far_part_bytes(): what it holds
+  // In front of a far part's pending entries, into a buffer with room for record_bytes(): what it holds
   // beside them.
   struct Beside {
-    std::vector<uint64_t> marks;
-    std::vector<uint64_t> erased;
+    std::span<const std::byte> key;
+    bool is_written = false;
   };
-  void link_record(Offset at, const PartOf& from, const Beside& beside);
+  [[nodiscard]] static uint64_t record_bytes(std::span<const Beside> beside) noexcept;
+  void link_record(Offset at, const PartOf& from, std::span<const Beside> beside, uint64_t first_stamp);
   void drop_record(Offset at);
   // A home has not answered for some time: writes of keys that its parts hold are refused instead of waiting.
   void note_away(uint32_t member, bool is_away);
   [[nodiscard]] bool is_away(uint32_t member) const noexcept { return away_.contains(member); }
   [[nodiscard]] bool is_stuck(uint64_t hash) const noexcept;
+
+  // --- Of a home, with a log ---
+
+  // What an earlier memory has decided, and other nodes may still ask for.
+  [[nodiscard]] bool has_decided_before(const TransactionName& name) const noexcept;
+  [[nodiscard]] std::vector<TransactionName> decided_before() const;
+  // In a memory that is filled. kNoSpace: not yet.
+  [[nodiscard]] Code restore_decision(const TransactionName& name);
+  // No node asks for it any more. False: the log cannot be told now.
+  [[nodiscard]] bool forget_far(const TransactionName& name);
+  // Likewise a part that the log leaves open: pending again, with its stamps, and held.
+  struct Restored {
+    TransactionName name;
+    std::vector<ChangeLog::Change> changes;  // Marks among them. Good while it is restored.
+  };
+  [[nodiscard]] Code restore(const Restored& part);
+
   // Far parts of one home; further ones are refused, so that one that is away does not take all places.
   static constexpr size_t kPartsOfHome = kPartsMax / 4;
 
@@ -189,9 +208,12 @@ class Table::Parts final : public MappedSpaces {
   [[nodiscard]] bool blocks(uint64_t hash, bool also_marks);
   template <typename IsMeant>
   [[nodiscard]] bool is_held_by(uint64_t hash, bool also_marks, IsMeant is_meant);
+  // Of the last one that was kept: its changes, for the log.
+  void tell_prepared(std::vector<ChangeLog::Change> changes, uint64_t group_stamp);
   void keep(const TableBatch& batch, std::vector<PendingEntry> writes, Offset record_at);
   // The home's decision, and its log's: `changes` are its own. False: another one was made before.
-  [[nodiscard]] bool commit(const TransactionName& name, uint64_t group_stamp,
+  // `member`: of this node, where others have parts of it.
+  [[nodiscard]] bool commit(const TransactionName& name, std::optional<uint32_t> member, uint64_t group_stamp,
                             std::span<const ChangeLog::Change> changes);
   [[nodiscard]] bool commit_unlogged(const TransactionName& name) {
     const Decision wanted = Decision::committed(name.number);
@@ -213,6 +235,7 @@ class Table::Parts final : public MappedSpaces {
   void hold(Part& part, std::vector<std::pair<uint64_t, bool>> keys);
   [[nodiscard]] Part& adopted(const TransactionName& name, uint64_t generation);
   void adopt_records();
+  [[nodiscard]] std::vector<ChangeLog::Change> marks_of(const Part& part) const;
   [[nodiscard]] Code end_as(Part& part, Fate fate);
   void release(const Part& part);
 
@@ -242,6 +265,7 @@ class Table::Parts final : public MappedSpaces {
   size_t adopted_ = 0;  // Of parts_, those that a recovery has found, and that end here.
   size_t far_ = 0;
   std::set<uint32_t> away_;  // Members.
+  std::vector<std::pair<TransactionName, Offset>> decided_before_;  // With their records.
   uint64_t far_ticks_ = 0;
   uint64_t recover_at_ = 0;  // Where the log ended when this owner took it up.
   // What waits for the log, by its positions: words of this home that it is to confirm, and words whose home

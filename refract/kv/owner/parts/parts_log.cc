@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What parts tell a log, and what they wait for of it: docs/design/067.
 #include <algorithm>
+#include <iterator>
 
 #include "refract/base/check.h"
 #include "refract/kv/owner/parts/parts.h"
@@ -8,7 +9,7 @@
 
 namespace refract::kv {
 
-bool Table::Parts::commit(const TransactionName& name, uint64_t group_stamp,
+bool Table::Parts::commit(const TransactionName& name, std::optional<uint32_t> member, uint64_t group_stamp,
                           std::span<const ChangeLog::Change> changes) {
   if (log_ == nullptr) return commit_unlogged(name);
   // What readers have seen is in the log, and what is in the log happens: so the word is decided behind that,
@@ -16,10 +17,23 @@ bool Table::Parts::commit(const TransactionName& name, uint64_t group_stamp,
   const Decision claimed = Decision::claimed(name.number);
   if (decisions_.decide(name.place, claimed).bits != claimed.bits) return false;
   REFRACT_FAULT("kv.parts.claimed");
-  log_->append_decided(name, group_stamp, changes);
+  const DecisionPlace place = member ? name.place.seen_from_afar(*member) : name.place;
+  log_->append_decided({.place = place, .number = name.number}, group_stamp, changes);
   REFRACT_FAULT("kv.parts.logged");
   confirm_from(name);
   return true;
+}
+
+void Table::Parts::tell_prepared(std::vector<ChangeLog::Change> changes, uint64_t group_stamp) {
+  Part& part = *parts_.back();
+  if (log_ == nullptr) return;
+  const std::vector<ChangeLog::Change> marks = marks_of(part);
+  changes.insert(changes.end(), marks.begin(), marks.end());
+  if (changes.empty()) return;
+  log_->append_prepared(part.from.name, group_stamp, changes);
+  table_.logged_stamp_ = changes.back().stamp;
+  part.is_logged = true;
+  part.position = table_.log_->appended();
 }
 
 // The word says that it has happened; once the log has confirmed all that has been appended, for ever.
@@ -85,12 +99,13 @@ std::vector<TransactionName> Table::Parts::decisions_to_keep() const {
 std::vector<Table::Parts::Prepared> Table::Parts::prepared() const {
   std::vector<Prepared> all;
   for (const auto& part : parts_) {
-    if (part->writes.empty()) continue;
+    if (part->writes.empty() && !part->record_at) continue;
     Prepared& one = all.emplace_back(Prepared{.name = part->from.name, .changes = {}});
     for (const PendingEntry& entry : part->writes) {
       const Offset buffer = entry.slot.buffer();
       one.changes.push_back(table_.change_in(buffer, table_.writer_.load(buffer)));
     }
+    std::ranges::copy(marks_of(*part), std::back_inserter(one.changes));
     std::ranges::sort(one.changes, {}, &ChangeLog::Change::stamp);
   }
   return all;

@@ -16,6 +16,9 @@ TransactionService::TransactionService(const Parts& parts)
       words_(parts.decisions, parts.shard_index, parts.shard.now_ns(), first_number(parts.floor_stamp)) {
   if (parts.nodes != nullptr) {
     words_.note_far_anywhere(parts.nodes->self(), parts.nodes->members());
+    for (const TransactionName& name : parts.table.parts()->decided_before()) {
+      words_.note_before(name, parts.nodes->self(), parts.nodes->members());
+    }
     far_.emplace(FarTalk::Parts{.parts = *parts.table.parts(),
                                 .words = words_,
                                 .shard = parts.shard,
@@ -97,6 +100,7 @@ void TransactionService::answer_when_confirmed(const rpc::Responder& to,
 
 size_t TransactionService::on_log_progress() noexcept {
   const size_t done = parts_.table.parts()->on_log_progress();
+  if (far_) far_->stir();
   look_at_ended();
   return done;
 }
@@ -206,7 +210,9 @@ Code TransactionService::change(const Asked& asked) {
                     .now_ns = parts_.shard.refresh_now(),
                     .begun_ns = asked.begun_ns,
                     .generation = asked.generation};
-  const Result<> changed = is_home ? table.decide(call.batch(), asked.name, asked.not_after_wall_ns)
+  const std::optional<uint32_t> member =
+      asked.far_places.empty() ? std::nullopt : std::optional(far_->nodes().self());
+  const Result<> changed = is_home ? table.decide(call.batch(), asked.name, asked.not_after_wall_ns, member)
                                    : table.prepare(call.batch(), part);
   const Code code = changed.code();
   if (code == Code::kOk && !asked.far_places.empty()) {

@@ -73,6 +73,8 @@ class TransactionService final : public rpc::Service, private FarTalk::Host {
     uint64_t far_decided = 0;   // and transactions decided here that have parts on others.
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+  // What it has decided, and other nodes may still ask for: by the names that they know.
+  [[nodiscard]] std::vector<TransactionName> decided_afar() const;
   // Null: this node knows of no other.
   [[nodiscard]] FarTalk* far() noexcept { return far_ ? &*far_ : nullptr; }
   [[nodiscard]] const FarTalk* far() const noexcept { return far_ ? &*far_ : nullptr; }
@@ -103,7 +105,6 @@ class TransactionService final : public rpc::Service, private FarTalk::Host {
   void execute(const rpc::IncomingCall& call, Open& session);
   void give_words(const rpc::Responder& to, std::span<const std::byte> body);
   void change(Asked asked, Open& session, std::span<const std::byte> body);
-  [[nodiscard]] bool takes_far() const noexcept;
   void prepare_far(Asked asked, Open& session, std::span<const std::byte> body);
   void decide_far(Asked asked, Open& session, std::span<const std::byte> body);
   void settle_far(const rpc::Responder& to, std::span<const std::byte> body);

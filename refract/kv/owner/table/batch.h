@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "refract/base/result.h"
@@ -31,6 +32,7 @@ struct BatchWrite {
   std::span<const std::byte> value = {};  // kPut.
   uint64_t expires_wall_ns = 0;           // kPut; 0: never.
   int64_t addend = 0;                     // kAdd.
+  uint64_t restored_stamp = 0;  // Of a part from the disk; else 0.
   // The outcome: the version that was made, or that was erased (0: there was none); the sum.
   uint64_t version = 0;
   int64_t sum = 0;
@@ -45,6 +47,8 @@ struct PartOf {
   bool is_home = false;
   uint64_t not_after_wall_ns = 0;  // At the home: what other parts stand on expires then; 0: it does not.
   uint64_t generation = 0;         // Of the home's memory, where another node is the home; else 0.
+  std::optional<uint32_t> member = {};  // Of this node, at a home of which others have parts.
+  bool is_restored = false;             // From the disk: all of it held.
   [[nodiscard]] bool is_far() const noexcept { return name.place.is_far(); }
 };
 

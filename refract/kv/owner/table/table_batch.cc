@@ -68,7 +68,6 @@ class Table::BatchTurn {
         if (is_alone_) return change_one();
         // Again: what was evicted for it went into the log, too.
         if (const Code room = room_in_log(); room != Code::kOk) return give_up(fail_at(all(), room));
-        link_record();
         if (!place_all()) return give_up(Code::kNoSpace);
         return batch_.part != nullptr && !batch_.part->is_home ? keep() : commit();
       }
@@ -110,7 +109,8 @@ class Table::BatchTurn {
     return fail_at(all(), room_in_log());
   }
   [[nodiscard]] Code room_in_log() const noexcept {
-    if (table_.log_ == nullptr || batch_.writes.empty()) return Code::kOk;
+    if (table_.log_ == nullptr || (batch_.writes.empty() && !is_far())) return Code::kOk;
+    if (is_far()) return room_for_far();
     const BatchWrite& write = batch_.writes.front();
     if (is_alone_) return table_.room_in_log(write.key.bytes.size(), write.value.size() + kSumBytesMax);
     uint64_t bytes = 0;
@@ -118,6 +118,16 @@ class Table::BatchTurn {
       bytes += each.key.bytes.size() + std::max(each.value.size(), kSumBytesMax);
     }
     return table_.log_->room_for_group(batch_.writes.size(), bytes);
+  }
+
+  // Keys that are read are told as well, and the home's memory.
+  [[nodiscard]] Code room_for_far() const noexcept {
+    uint64_t bytes = sizeof(uint64_t);
+    for (const BatchCondition& each : batch_.conditions) bytes += each.key.bytes.size();
+    for (const BatchWrite& each : batch_.writes) {
+      bytes += 2 * each.key.bytes.size() + std::max(each.value.size(), kSumBytesMax);
+    }
+    return table_.log_->room_for_group(batch_.conditions.size() + 2 * batch_.writes.size() + 1, bytes);
   }
 
   // --- Room: may evict or sweep other entries, and nothing is visible.
@@ -132,9 +142,14 @@ class Table::BatchTurn {
   [[nodiscard]] bool is_far() const noexcept { return batch_.part != nullptr && batch_.part->is_far(); }
   [[nodiscard]] Code draft_record() {
     if (!is_far()) return Code::kOk;
-    const auto is_erasure = [](const BatchWrite& write) { return write.kind == WriteKind::kErase; };
-    const auto erasures = static_cast<uint64_t>(std::ranges::count_if(batch_.writes, is_erasure));
-    record_bytes_ = far_part_bytes(batch_.conditions.size() + erasures);
+    beside_.clear();
+    for (const BatchCondition& one : batch_.conditions) beside_.push_back({.key = one.key.bytes});
+    // An erasure that finds something is held twice, which does not matter.
+    for (const BatchWrite& one : batch_.writes) {
+      const bool is_erasure = one.kind == WriteKind::kErase;
+      if (is_erasure) beside_.push_back({.key = one.key.bytes, .is_written = true});
+    }
+    record_bytes_ = Parts::record_bytes(beside_);
     const TableKey& key = batch_.writes.empty() ? batch_.conditions.front().key : batch_.writes.front().key;
     std::optional<Offset> at = table_.heap_.allocate(record_bytes_);
     if (!at) {
@@ -221,6 +236,7 @@ class Table::BatchTurn {
   [[nodiscard]] Code check_conditions() {
     now_wall_ns_ = batch_.looked_wall_ns = table_.clock_.wall_ns();
     batch_.expires_wall_ns = 0;
+    if (batch_.part != nullptr && batch_.part->is_restored) return Code::kOk;
     for (size_t i = 0; i < batch_.conditions.size(); ++i) {
       if (const Code code = check(batch_.conditions[i]); code != Code::kOk) return fail_at(i, code);
     }
@@ -281,16 +297,12 @@ class Table::BatchTurn {
 
   // --- Pending: those first that can still fail, the new ones.
 
-  // What a killed owner must have again of a part whose home lives on. An erasure that finds something is
-  // there twice, which does not matter.
+  // What a killed owner must have again of a part whose home lives on. Its marks have stamps of their own,
+  // behind the others.
   void link_record() {
-    if (!is_far()) return;
-    Parts::Beside beside;
-    for (const BatchCondition& one : batch_.conditions) beside.marks.push_back(one.key.hash);
-    for (const BatchWrite& one : batch_.writes) {
-      if (one.kind == WriteKind::kErase) beside.erased.push_back(one.key.hash);
-    }
-    table_.parts_->link_record(record_at_, *batch_.part, beside);
+    const uint64_t first_stamp = table_.heap_.next_stamp();
+    for (size_t i = 0; i < beside_.size(); ++i) static_cast<void>(table_.heap_.next_stamp());
+    table_.parts_->link_record(record_at_, *batch_.part, beside_, first_stamp);
     is_record_linked_ = true;
   }
 
@@ -298,7 +310,11 @@ class Table::BatchTurn {
     group_stamp_ = table_.heap_.next_stamp();
     number_ = batch_.part != nullptr ? batch_.part->name.number : group_stamp_;
     // In a row, so that the number tells them all.
-    for (Step& step : steps_) step.stamp = table_.heap_.next_stamp();
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const uint64_t restored = batch_.writes[i].restored_stamp;
+      steps_[i].stamp = restored != 0 ? restored : table_.heap_.next_stamp();
+    }
+    if (is_far()) link_record();
     for (const bool is_new : {true, false}) {
       for (size_t i = 0; i < steps_.size(); ++i) {
         if (steps_[i].slot_at || steps_[i].is_erasure_of_nothing || place(i, is_new)) continue;
@@ -381,7 +397,7 @@ class Table::BatchTurn {
       if (is_too_late()) return false;
       // What writes nothing leaves nothing that a log would have to know.
       if (batch_.writes.empty()) return table_.parts_->commit_unlogged(batch_.part->name);
-      return table_.parts_->commit(batch_.part->name, group_stamp_, pending_changes());
+      return table_.parts_->commit(batch_.part->name, batch_.part->member, group_stamp_, pending_changes());
     }
     const std::vector<ChangeLog::Change> changes = pending_changes();
     if (!changes.empty()) table_.log_->append_group(number_, changes);
@@ -456,10 +472,9 @@ class Table::BatchTurn {
       tell(i);
       if (steps_[i].slot_at) entries.push_back(steps_[i].entry);
     }
-    if (table_.parts_->log_ != nullptr && !entries.empty()) {
-      table_.parts_->log_->append_prepared(batch_.part->name, group_stamp_, pending_changes());
-    }
+    std::vector<ChangeLog::Change> changes = pending_changes();
     table_.parts_->keep(batch_, std::move(entries), record_at_);
+    table_.parts_->tell_prepared(std::move(changes), group_stamp_);
     return Code::kOk;
   }
 
@@ -474,6 +489,7 @@ class Table::BatchTurn {
   uint64_t group_stamp_ = 0;  // Of all in the log, below those of the entries.
   Offset record_at_{};        // FarPart's buffer; nowhere: it has none.
   uint64_t record_bytes_ = 0;
+  std::vector<Parts::Beside> beside_;
   bool is_record_linked_ = false;
 };
 
