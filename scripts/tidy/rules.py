@@ -31,6 +31,7 @@ ROOMS = {
         "owner/chains": ["layout", "owner", "owner/table"],
         "owner/snapshot": ["layout", "direct", "owner", "owner/table"],
         "owner/service": ["layout", "direct", "owner", "owner/table", "owner/parts"],
+        "owner/transactions": ["layout", "owner", "owner/table", "owner/parts", "owner/service"],
         "designs": ["layout", "calls"],
     },
     "object": {

@@ -175,12 +175,12 @@ class PartLog {
   // change.
   virtual void append_prepared(const TransactionName& name, uint64_t number,
                                std::span<const ChangeLog::Change> changes) noexcept = 0;
-  // The transaction has happened, and with it these, its home's own; there may be none. The name has the home's
-  // member where other nodes have parts of it.
+  // The transaction has happened, and with it these, its home's own; there may be none. The name has the
+  // home's member where other nodes have parts of it.
   virtual void append_decided(const TransactionName& name, uint64_t number,
                               std::span<const ChangeLog::Change> changes) noexcept = 0;
-  // What was prepared has taken effect, or never will. Or, of what was decided here and has the home's member:
-  // no node asks for it any more.
+  // What was prepared has taken effect, or never will. Or, of what was decided here and has the home's
+  // member: no node asks for it any more.
   virtual void append_settled(const TransactionName& name, uint64_t stamp, bool has_happened) noexcept = 0;
 };
 
@@ -212,6 +212,14 @@ class ChainUpkeep {
                                          std::span<const std::byte> /*reply*/) noexcept {
     return false;
   }
+};
+
+// Asks other nodes what became of transactions (docs/design/070).
+class FarLooks {
+ public:
+  virtual ~FarLooks() = default;
+  // There may be something to ask.
+  virtual void stir() = 0;
 };
 
 // What the table's service does for one that serves transactions over several shards, between their turns.

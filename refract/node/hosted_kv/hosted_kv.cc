@@ -157,7 +157,7 @@ void HostedKv::serve(std::vector<HostedMethods>& methods) {
                                       .floor_stamp = parts_.writer.load(kFloorStampAt),
                                       .generation = generation(),
                                       .nodes = parts_.nodes});
-    service_->look_through(transactions_->far());
+    service_->far_reads().look_through(transactions_->far());
     methods.push_back({kv::wire::kTransactionMethodsBegin, transactions_.get()});
   }
   methods.push_back({prism::kMethodsBegin, &chains_->service(), /*is_sampled=*/false});
@@ -221,7 +221,7 @@ void HostedKv::add_transaction_counters(const observe::AddCounter& add) const {
   add("transactions.far_questions", far->counts().questions);
   add("transactions.far_unanswered", far->counts().unanswered);
   add("transactions.far_confirmations", far->counts().confirmations);
-  add("transactions.far_reads", service_->looked_at());
+  add("transactions.far_reads", service_->far_reads().count());
 }
 
 void HostedKv::add_chain_counters(const observe::AddCounter& add) const {

@@ -13,9 +13,9 @@
 #include "refract/kv/owner/service/domain_windows.h"
 #include "refract/kv/owner/service/remote_server.h"
 #include "refract/kv/owner/service/service.h"
-#include "refract/kv/owner/service/transaction_service.h"
 #include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/table/table.h"
+#include "refract/kv/owner/transactions/transaction_service.h"
 #include "refract/node/hosted/hosted_store.h"
 #include "refract/node/hosted_kv/kv_contents.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "refract/cluster/members.h"
-#include "refract/kv/owner/far/other_nodes.h"
+#include "refract/kv/owner/transactions/other_nodes.h"
 #include "refract/node/peers/node_peers.h"
 
 namespace refract::node {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "refract/base/units.h"
+#include "refract/kv/layout/far_part.h"
 
 namespace refract::kv {
 

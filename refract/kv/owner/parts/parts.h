@@ -22,6 +22,7 @@
 #include "refract/base/result.h"
 #include "refract/kv/layout/transaction_wire.h"
 #include "refract/kv/owner/parts/decisions.h"
+#include "refract/kv/owner/parts/part_types.h"
 #include "refract/kv/owner/parts/settling.h"
 #include "refract/kv/owner/table/table.h"
 
@@ -29,26 +30,7 @@ namespace refract::kv {
 
 class Table::Parts final : public MappedSpaces {
   using Fate = wire::Fate;
-
-  struct Part {
-    PartOf from;
-    std::vector<PendingEntry> writes;
-    std::vector<uint64_t> keys = {};  // Hashes of all, each once.
-    bool is_wanted = false;           // One of them was refused to another.
-    bool is_adopted = false;          // A recovery has found it.
-    bool is_logged = false;
-    uint64_t position = 0;  // Where the log has it; 0: that is confirmed.
-    uint64_t slack_ns = 0;  // How long that took: others of the transaction may take as long.
-
-    // Of a far one.
-    Fate fate = Fate::kOpen;  // For good; what the home has said last, which may be kUnconfirmed: `seen`.
-    Fate seen = Fate::kOpen;
-    bool is_demanded = false;  // The home is to decide it.
-    Offset record_at{};        // FarPart.
-    uint64_t born = 0;         // By far_ticks_; likewise:
-    uint64_t look_wanted = 0;  // the last read that has asked for a look,
-    uint64_t looked = 0;       // and when the last one that was answered left.
-  };
+  using Part = HeldPart;
 
  public:
   static constexpr size_t kPartsMax = 4096;
@@ -84,11 +66,7 @@ class Table::Parts final : public MappedSpaces {
   // All of a session that has closed. Returns how many.
   size_t settle_of(uint64_t session);
   // Likewise those that came before: of which a key was refused to another since, or any.
-  struct Overdue {
-    uint64_t now_ns = 0;
-    uint64_t wanted_before_ns = 0;
-    uint64_t all_before_ns = 0;
-  };
+  using Overdue = PartOverdue;
   size_t settle_overdue(const Overdue& overdue);
   // Those that are decided, where they can be settled now.
   size_t settle_decided();
@@ -98,11 +76,7 @@ class Table::Parts final : public MappedSpaces {
   // Ends the part as its session says. kOverloaded: not now; or, of kOpen and of another session: the home is
   // asked. Else as settle().
   Code settle_far(const TransactionName& name, uint64_t session, Fate fate);
-  struct Question {
-    TransactionName name;
-    uint64_t generation = 0;
-    bool is_demanded = false;
-  };
+  using Question = PartQuestion;
   // What homes are to be asked: of a part whose end is demanded, or that a read waits for.
   [[nodiscard]] std::vector<Question> questions() const;
   // The answer of its home, to a question that left at this tick.
@@ -118,10 +92,7 @@ class Table::Parts final : public MappedSpaces {
   [[nodiscard]] bool is_unclear(std::optional<uint64_t> hash, uint64_t came);
   // In front of a far part's pending entries, into a buffer with room for record_bytes(): what it holds
   // beside them.
-  struct Beside {
-    std::span<const std::byte> key;
-    bool is_written = false;
-  };
+  using Beside = PartBeside;
   [[nodiscard]] static uint64_t record_bytes(std::span<const Beside> beside) noexcept;
   void link_record(Offset at, const PartOf& from, std::span<const Beside> beside, uint64_t first_stamp);
   void drop_record(Offset at);
@@ -140,10 +111,7 @@ class Table::Parts final : public MappedSpaces {
   // No node asks for it any more. False: the log cannot be told now.
   [[nodiscard]] bool forget_far(const TransactionName& name);
   // Likewise a part that the log leaves open: pending again, with its stamps, and held.
-  struct Restored {
-    TransactionName name;
-    std::vector<ChangeLog::Change> changes;  // Marks among them. Good while it is restored.
-  };
+  using Restored = PartRestored;
   [[nodiscard]] Code restore(const Restored& part);
 
   // Far parts of one home; further ones are refused, so that one that is away does not take all places.
@@ -170,10 +138,7 @@ class Table::Parts final : public MappedSpaces {
   size_t on_log_progress();
   // What is prepared and not settled, for a snapshot of this moment: its changes, in the order of their
   // stamps.
-  struct Prepared {
-    TransactionName name;
-    std::vector<ChangeLog::Change> changes;  // Good until the table is changed.
-  };
+  using Prepared = PartPrepared;
   [[nodiscard]] std::vector<Prepared> prepared() const;
   // The transactions that this home has decided for, and whose parts may have to learn it from the disk.
   [[nodiscard]] std::vector<TransactionName> decisions_to_keep() const;
@@ -264,7 +229,7 @@ class Table::Parts final : public MappedSpaces {
   uint64_t ended_ = 0;
   size_t adopted_ = 0;  // Of parts_, those that a recovery has found, and that end here.
   size_t far_ = 0;
-  std::set<uint32_t> away_;  // Members.
+  std::set<uint32_t> away_;                                         // Members.
   std::vector<std::pair<TransactionName, Offset>> decided_before_;  // With their records.
   uint64_t far_ticks_ = 0;
   uint64_t recover_at_ = 0;  // Where the log ended when this owner took it up.

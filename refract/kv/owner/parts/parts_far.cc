@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "refract/kv/layout/far_part.h"
 #include "refract/kv/owner/parts/parts.h"
 #include "refract/runtime/fault.h"
 
@@ -188,8 +189,7 @@ std::vector<ChangeLog::Change> Table::Parts::marks_of(const Part& part) const {
   const auto& record = table_.writer_.view<FarPart>(part.record_at);
   uint64_t stamp = record.first_stamp;
   const auto add = [&](std::span<const std::byte> key, uint64_t says) {
-    marks.push_back(
-        {.kind = ChangeLog::Kind::kMark, .stamp = stamp++, .expires_wall_ns = says, .key = key});
+    marks.push_back({.kind = ChangeLog::Kind::kMark, .stamp = stamp++, .expires_wall_ns = says, .key = key});
   };
   add(std::as_bytes(std::span(&record.generation, 1)), ChangeLog::kMarkGeneration);
   (void)each_key(table_.writer_, part.record_at, [&](std::span<const std::byte> key, bool is_written) {
@@ -220,8 +220,7 @@ Code Table::Parts::restore_decision(const TransactionName& name) {
 
 bool Table::Parts::forget_far(const TransactionName& name) {
   if (log_ != nullptr && !tell_settled(name, /*has_happened=*/true)) return false;
-  const auto found =
-      std::ranges::find(decided_before_, name, &std::pair<TransactionName, Offset>::first);
+  const auto found = std::ranges::find(decided_before_, name, &std::pair<TransactionName, Offset>::first);
   if (found == decided_before_.end()) return true;
   drop_record(found->second);
   decided_before_.erase(found);

@@ -31,7 +31,8 @@ TableService::TableService(const Parts& parts)
       started_ns_(parts.shard.clock().now_ns()),
       outcomes_(started_ns_),
       fetcher_(parts.shard, *this, parts.pull_piece_bytes),
-      arena_(kGroup * kKeyBytesMax) {
+      arena_(kGroup * kKeyBytesMax),
+      far_reads_(parts.table, parts.shard, *this) {
   look_after_time();
 }
 
@@ -56,7 +57,7 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
   found_ = nullptr;
   sessions_.erase(session.bits);
   held_answers_.drop(session);
-  reads_.drop(session);
+  far_reads_.drop(session);
   std::erase_if(waiting_, [&](const writes::Waiting& waiting) {
     if (waiting.from.session != session) return false;
     waiting_bytes_ -= waiting.bytes.size();
@@ -80,8 +81,8 @@ TableService::Open* TableService::find(rpc::SessionId session) noexcept {
 
 void TableService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
   look_at_uses(calls.size());
-  if (has_far()) [[unlikely]] {
-    handle_beside_far(calls);
+  if (far_reads_.has_any()) [[unlikely]] {
+    handle_in_groups(far_reads_.others(calls));
   } else if (calls.size() != 1 || !put_alone(calls.front())) {
     handle_in_groups(calls);
   }

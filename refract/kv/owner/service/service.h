@@ -31,8 +31,8 @@
 #include "refract/kv/layout/many_wire.h"
 #include "refract/kv/layout/routing.h"
 #include "refract/kv/layout/wire.h"
-#include "refract/kv/owner/far/waiting_reads.h"
 #include "refract/kv/owner/ports.h"
+#include "refract/kv/owner/service/far_reads.h"
 #include "refract/kv/owner/service/held_answers.h"
 #include "refract/kv/owner/service/keyed_call.h"
 #include "refract/kv/owner/service/outcomes.h"
@@ -49,11 +49,11 @@
 namespace refract::kv {
 
 class BatchCall;
-class FarTalk;
 
 class TableService final : public rpc::Service,
                            public ChainUpkeep,
                            public PartUpkeep,
+                           private FarReads::Host,
                            private PullFetcher::Taker {
  public:
   // All outlive the service. `pins` must be among the sources that the heap asks (pin_sources.h). The shard's
@@ -90,11 +90,8 @@ class TableService final : public rpc::Service,
   // It was refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
   void on_settled() noexcept override;
-  // Before the first session: reads wait for what it asks. Null: this node knows of no other.
-  void look_through(FarTalk* far) noexcept;
-  void on_far_answer() noexcept override;
-  // Reads that waited for a look at another node.
-  [[nodiscard]] uint64_t looked_at() const noexcept { return looked_at_; }
+  void on_far_answer() noexcept override { far_reads_.on_answer(); }
+  [[nodiscard]] FarReads& far_reads() noexcept { return far_reads_; }
   [[nodiscard]] Code on_turn(Code code, uint64_t bytes) noexcept override;
   // The log has advanced, or has failed: continues with what waited. Returns how much there was to do.
   size_t on_log_progress() noexcept;
@@ -111,10 +108,6 @@ class TableService final : public rpc::Service,
 
  private:
   static constexpr size_t kGroup = 16;  // Worked on at once: more would only evict what was prefetched.
-  struct PendingScan {
-    rpc::Responder from;
-    wire::ScanRequest request{};
-  };
   struct Open {
     Open(const Parts& parts, size_t payload_bytes, const fabric::Capabilities& can,
          uint64_t& all_upload_bytes, uint64_t& all_staged_bytes, Outcomes& outcomes) noexcept
@@ -130,7 +123,7 @@ class TableService final : public rpc::Service,
     uint32_t one_sided_bytes_min;  // As the session's channel says, likewise below.
     uint32_t pull_region_min;      // Values may be READ in the client's regions from here on.
     uint64_t opened_ns;
-    std::deque<PendingScan> scans;
+    std::deque<writes::PendingScan> scans;
     StagedBody batch;  // Of the next one.
   };
   struct Prepared {
@@ -146,10 +139,9 @@ class TableService final : public rpc::Service,
   [[nodiscard]] bool is_ours(const Table::HashedKey& key) const noexcept;
   [[nodiscard]] bool put_alone(const rpc::IncomingCall& call) noexcept;
   void handle_in_groups(std::span<const rpc::IncomingCall> calls) noexcept;
-  [[nodiscard]] bool has_far() const noexcept;
-  void handle_beside_far(std::span<const rpc::IncomingCall> calls) noexcept;
-  [[nodiscard]] std::optional<std::optional<uint64_t>> key_read(const rpc::IncomingCall& call) noexcept;
-  [[nodiscard]] bool waits_for_look(const rpc::IncomingCall& call) noexcept;
+  [[nodiscard]] bool is_open(rpc::SessionId session) noexcept override { return find(session) != nullptr; }
+  void read(const rpc::IncomingCall& call) noexcept override { handle_in_groups({&call, 1}); }
+  void refuse(const rpc::Responder& to) noexcept override { answer(to, Code::kOverloaded); }
   void prepare(const rpc::IncomingCall& call, Prepared& prepared) noexcept;
   void execute(const Prepared& prepared) noexcept;
   void send_meanwhile(const Prepared& next) noexcept;
@@ -236,9 +228,7 @@ class TableService final : public rpc::Service,
   uint64_t waiting_bytes_ = 0;
   writes::WaitingBatches waiting_batches_;
   uint64_t ended_seen_ = 0;  // Parts of transactions over several shards.
-  FarTalk* far_ = nullptr;
-  WaitingReads reads_;
-  uint64_t looked_at_ = 0;
+  FarReads far_reads_;
   HeldAnswers held_answers_;
   uint64_t failed_by_log_ = 0;
   uint64_t read_only_ = 0;

@@ -71,7 +71,7 @@ runtime::Task<> TableService::work_on_scans() {
     scanning_.pop_front();
     Open* open = find(session);
     if (open == nullptr) continue;
-    const PendingScan pending = open->scans.front();
+    const writes::PendingScan pending = open->scans.front();
     open->scans.pop_front();
     --waiting_scans_;
     if (!open->scans.empty()) scanning_.push_back(session);

@@ -39,9 +39,7 @@ constexpr uint64_t kWaitingBytesMax = 8 * kMiB;
 }  // namespace
 
 Code TableService::wait(const rpc::Responder& from, const Write& write, Code why) {
-  // A node that is away decides about the key.
-  const bool is_stuck = has_far() && parts_.table.parts()->is_stuck(write.key.hash);
-  if (is_stuck) return Code::kOverloaded;
+  if (far_reads_.is_stuck(write.key.hash)) return Code::kOverloaded;
   const size_t key_bytes = write.key.bytes.size();
   const Lengths lengths{.value_bytes = static_cast<uint32_t>(write.value_bytes),
                         .key_bytes = static_cast<uint16_t>(key_bytes),
@@ -98,7 +96,7 @@ void TableService::retry_waiting() noexcept {
 }
 
 void TableService::on_settled() noexcept {
-  on_far_answer();
+  far_reads_.on_answer();
   if (!waiting_.empty()) retry_waiting();
   for (writes::WaitingBatch& one : waiting_batches_.take()) {
     const RequestId request = one.call->batch().request;

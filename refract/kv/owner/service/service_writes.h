@@ -64,6 +64,11 @@ struct Write {
   fabric::RemoteSpan source{};  // kPutPulled, likewise below.
   uint64_t give_up_ns = 0;
 };
+// A page that waits for its turn.
+struct PendingScan {
+  rpc::Responder from;
+  wire::ScanRequest request{};
+};
 // A write that waits for memory or for room in the log; its key and value lie in `bytes`.
 struct Waiting {
   rpc::Responder from;

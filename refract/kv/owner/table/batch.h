@@ -32,7 +32,7 @@ struct BatchWrite {
   std::span<const std::byte> value = {};  // kPut.
   uint64_t expires_wall_ns = 0;           // kPut; 0: never.
   int64_t addend = 0;                     // kAdd.
-  uint64_t restored_stamp = 0;  // Of a part from the disk; else 0.
+  uint64_t restored_stamp = 0;            // Of a part from the disk; else 0.
   // The outcome: the version that was made, or that was erased (0: there was none); the sum.
   uint64_t version = 0;
   int64_t sum = 0;

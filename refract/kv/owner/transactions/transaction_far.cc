@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "refract/kv/owner/service/batch_call.h"
-#include "refract/kv/owner/service/transaction_service.h"
+#include "refract/kv/owner/transactions/transaction_service.h"
 
 namespace refract::kv {
 

@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "refract/base/units.h"
-#include "refract/kv/owner/far/other_nodes.h"
 #include "refract/kv/owner/parts/home_words.h"
 #include "refract/kv/owner/parts/parts.h"
+#include "refract/kv/owner/transactions/other_nodes.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
 namespace refract::kv {
 
-class FarTalk {
+class FarTalk final : public FarLooks {
  public:
   // Told behind each answer: parts may have ended, and reads need not wait any more.
   class Host {
@@ -47,11 +47,10 @@ class FarTalk {
   explicit FarTalk(const Parts& parts) : parts_(parts) {}
   FarTalk(const FarTalk&) = delete;
   FarTalk& operator=(const FarTalk&) = delete;
-  ~FarTalk() = default;
+  ~FarTalk() override = default;
 
   [[nodiscard]] OtherNodes& nodes() const noexcept { return parts_.nodes; }
-  // There may be something to ask.
-  void stir();
+  void stir() override;
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transactions over several shards, as one of them serves them: by calls, good ones and others.
-#include "refract/kv/owner/service/transaction_service.h"
+#include "refract/kv/owner/transactions/transaction_service.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/kv/owner/far/far_talk.h"
+#include "refract/kv/owner/transactions/far_talk.h"
 
 #include <algorithm>
 #include <cstring>
@@ -167,8 +167,8 @@ Task<bool> FarTalk::ask_gone(HomeWords::Counted counted) {
   for (size_t begin = 0; begin < counted.names.size(); begin += wire::kFatesPerCall) {
     std::vector<TransactionName> names;
     for (size_t i = begin; i < std::min(begin + wire::kFatesPerCall, counted.names.size()); ++i) {
-      names.push_back(
-          {.place = counted.names[i].place.at_home().seen_from_afar(self), .number = counted.names[i].number});
+      names.push_back({.place = counted.names[i].place.at_home().seen_from_afar(self),
+                       .number = counted.names[i].number});
     }
     std::vector<bool> are_gone(names.size(), true);
     for (uint32_t shard = place.shard; shard < end; ++shard) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/kv/owner/service/transaction_service.h"
+#include "refract/kv/owner/transactions/transaction_service.h"
 
 #include <algorithm>
 #include <array>

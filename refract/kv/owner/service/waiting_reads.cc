@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/kv/owner/far/waiting_reads.h"
+#include "refract/kv/owner/service/waiting_reads.h"
 
 #include <algorithm>
 #include <utility>
