@@ -23,7 +23,11 @@ std::unique_ptr<Node> NodeSet::started(const std::string& name, const std::strin
                                         "--listen-address",  address,
                                         "--restart-limit",   "1000",
                                         "--restart-backoff", "0ns"};
-  arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
+  for (std::string argument : options_.arguments) {
+    const size_t at = argument.find(kName);
+    if (at != std::string::npos) argument.replace(at, kName.size(), name);
+    arguments.push_back(std::move(argument));
+  }
   return std::make_unique<Node>(NodeOptions{.arguments = std::move(arguments), .program = options_.program});
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,10 +20,11 @@ namespace refract::test {
 class NodeSet {
  public:
   struct Options {
-    std::vector<std::string> arguments = {};  // Further flags of each.
+    std::vector<std::string> arguments = {};  // Further flags of each; kName stands for its own.
     std::string list = {};                    // Empty: version 1, with addresses at which no node is.
     std::string program = {};                 // Empty: refractd.
   };
+  static constexpr std::string_view kName = "{name}";
   // Starts one node for each name, one after the other.
   explicit NodeSet(std::vector<std::string> names) : NodeSet(std::move(names), {}) {}
   NodeSet(std::vector<std::string> names, const Options& options);

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves a table to remote callers: decodes, checks, executes and answers the calls of wire.h, in groups
-// whose cache misses overlap. A call that is refused for its form (kMalformed, kInvalidArgument, kTooLarge)
-// has changed nothing. A write that finds the memory full while the node can still grow, or its key held by a
-// transaction, waits, unanswered; beyond a bounded number of them the answer is kOverloaded. What a session
-// holds open is released when it ends.
+// whose cache misses overlap. A call that is refused for its form has changed nothing. A write that finds the
+// memory full while the node can still grow, or its key held by a transaction, waits, unanswered; beyond a
+// bounded number the answer is kOverloaded. What a session holds open is released when it ends.
 //
 // Where the table has a log, a write's answer is given when the log has confirmed all that was appended up to
 // then; reads never wait. A write for which the log has no room waits, too (docs/design/025-log.md).
 //
 // A write with an identity is executed at most once, however often it is sent; where it cannot be known
 // whether it has been, the answer is kIndeterminate (page 012). No session can make another wait for more
-// than a group of its small calls: pages of scans are worked on one a turn, in turns (page 013).
-//
-// Timers give back buffers that were replaced, and remove expired entries, in small steps.
+// than a group of its small calls: pages of scans are worked on one a turn, in turns (page 013). Timers give
+// back buffers that were replaced, and remove expired entries, in small steps.
 //
 // Threads: only the shard that owns the table.
 #pragma once
