@@ -12,8 +12,8 @@
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/designs/designs.h"
 #include "refract/kv/designs/prism/server.h"
-#include "refract/kv/designs/test_stepping.h"
 #include "refract/kv/designs/test_store.h"
+#include "refract/prism/snic/testing/stepping_service.h"
 #include "refract/rpc/server.h"
 #include "refract/rpc/service_table.h"
 #include "refract/rpc/session.h"
@@ -64,18 +64,18 @@ class SimServer {
       auto& prism = dynamic_cast<prism_kv::PrismKvServer&>(*server);
       // A reader of a buffer that has gone back sees that its content is no item any more.
       prism.lists().poison_with(std::byte{0xdd});
-      stepping = std::make_unique<SteppingService>(
-          SteppingService::Parts{.executor = prism.executor(),
-                                 .shard = machine.shard(),
-                                 .region = prism.region(),
-                                 .rights = prism_kv::PrismKvServer::kRights,
-                                 .seed = machine.world().seed(),
-                                 .when_quiet = [&prism] { prism.daemon().handle({}); }});
+      stepping = std::make_unique<prism::snic::SteppingService>(
+          prism::snic::SteppingService::Parts{.executor = prism.executor(),
+                                              .shard = machine.shard(),
+                                              .region = prism.region(),
+                                              .rights = prism_kv::PrismKvServer::kRights,
+                                              .seed = machine.world().seed(),
+                                              .when_quiet = [&prism] { prism.daemon().handle({}); }});
       services = std::make_unique<rpc::ServiceTable>(std::initializer_list<rpc::ServiceTable::Row>{
           {0, stepping.get()}, {prism::kMethodsEnd, &prism.daemon()}});
     }
     std::unique_ptr<Server> server;
-    std::unique_ptr<SteppingService> stepping;  // Null: not step by step; likewise the services.
+    std::unique_ptr<prism::snic::SteppingService> stepping;  // Null: not step by step; likewise the services.
     std::unique_ptr<rpc::ServiceTable> services;
     std::unique_ptr<rpc::Server> rpc_server;
     std::unique_ptr<fabric::Dispatcher> dispatcher;

@@ -24,15 +24,15 @@
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
-namespace refract::kv::designs {
+namespace refract::prism::snic {
 
 class SteppingService final : public rpc::Service {
  public:
   struct Parts {
-    prism::snic::Executor& executor;
+    Executor& executor;
     runtime::Shard& shard;
     uint16_t region;
-    prism::ChainRights rights;
+    ChainRights rights;
     uint64_t seed;
     std::function<void()> when_quiet;  // Called now and then, with no chain under way.
   };
@@ -44,7 +44,7 @@ class SteppingService final : public rpc::Service {
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override {
     for (const rpc::IncomingCall& call : calls) {
       Open& open = sessions_[call.from.session.bits];
-      if (call.header.method == prism::kAttachMethod) {
+      if (call.header.method == kAttachMethod) {
         attach(open, call.from);
       } else {
         open.waiting.push_back({.from = call.from, .chain = {call.payload.begin(), call.payload.end()}});
@@ -66,22 +66,22 @@ class SteppingService final : public rpc::Service {
     std::vector<std::byte> chain;
   };
   struct Open {
-    prism::snic::Connection connection;
+    Connection connection;
     std::deque<Waiting> waiting;
-    std::unique_ptr<prism::snic::Run> run;  // Of the first that waits.
+    std::unique_ptr<Run> run;  // Of the first that waits.
     std::vector<std::byte> room = std::vector<std::byte>(4096);
     bool is_closed = false;
   };
 
   void attach(Open& open, const rpc::Responder& from) noexcept {
-    const prism::snic::Grant grant = test::needed(open.connection.grant(parts_.region, parts_.rights));
-    const prism::AttachReply reply{.key = grant.key.bits,
-                                   .bytes = parts_.executor.find(parts_.region)->bytes,
-                                   .root = 0,
-                                   .region = parts_.region,
-                                   .rights = parts_.rights.bits,
-                                   .chain_version = prism::kChainVersion,
-                                   .reserved = {}};
+    const Grant grant = test::needed(open.connection.grant(parts_.region, parts_.rights));
+    const AttachReply reply{.key = grant.key.bits,
+                            .bytes = parts_.executor.find(parts_.region)->bytes,
+                            .root = 0,
+                            .region = parts_.region,
+                            .rights = parts_.rights.bits,
+                            .chain_version = kChainVersion,
+                            .reserved = {}};
     server_->reply(from, Code::kOk, std::as_bytes(std::span(&reply, 1)));
   }
 
@@ -94,7 +94,7 @@ class SteppingService final : public rpc::Service {
     if (ready.empty()) return false;
     Open& open = *ready[prng_.below(ready.size())];
     if (open.run == nullptr) {
-      open.run = std::make_unique<prism::snic::Run>(parts_.executor, open.connection);
+      open.run = std::make_unique<Run>(parts_.executor, open.connection);
       if (!open.run->begin(open.waiting.front().chain, open.room)) {
         open.run.reset();
         server_->reply(open.waiting.front().from, Code::kMalformed);
@@ -138,4 +138,4 @@ class SteppingService final : public rpc::Service {
   uint64_t most_open_runs_ = 0;
 };
 
-}  // namespace refract::kv::designs
+}  // namespace refract::prism::snic
