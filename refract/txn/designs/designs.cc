@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/txn/designs/designs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "refract/txn/designs/prism_tx/client.h"
+#include "refract/txn/designs/prism_tx/server.h"
+
+namespace refract::txn::designs {
+
+namespace {
+
+constexpr std::array kDesigns = {
+    Design{.name = "prism-tx",
+           .paper = "Burke et al.: PRISM: Rethinking the RDMA Interface for Distributed Systems. SOSP 2021",
+           .isolation = Isolation::kStrict,
+           .isolation_by_any_clocks = Isolation::kSerialisable,
+           .after_death = AfterDeath::kHalf,
+           .round_trips = {.read = 1, .commit_of_writes = 3, .commit_of_reads = 1},
+           .memory_bytes = prism_tx::memory_bytes,
+           .make_server = prism_tx::make_server,
+           .make_client = prism_tx::make_client},
+};
+
+}  // namespace
+
+std::span<const Design> all() noexcept {
+  return kDesigns;
+}
+
+const Design* find(std::string_view name) noexcept {
+  const auto* const found = std::ranges::find(kDesigns, name, &Design::name);
+  return found == kDesigns.end() ? nullptr : &*found;
+}
+
+}  // namespace refract::txn::designs
