@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "refract/txn/designs/farm/client.h"
+#include "refract/txn/designs/farm/server.h"
 #include "refract/txn/designs/prism_tx/client.h"
 #include "refract/txn/designs/prism_tx/server.h"
 
@@ -12,6 +14,16 @@ namespace refract::txn::designs {
 namespace {
 
 constexpr std::array kDesigns = {
+    Design{.name = "farm",
+           .paper = "Dragojevic et al.: FaRM: Fast Remote Memory. NSDI 2014; No compromises: distributed "
+                    "transactions with consistency, availability, and performance. SOSP 2015",
+           .isolation = Isolation::kStrict,
+           .isolation_by_any_clocks = Isolation::kStrict,
+           .after_death = AfterDeath::kHalf,
+           .round_trips = {.read = 2, .commit_of_writes = 3, .commit_of_reads = 1},
+           .memory_bytes = farm::memory_bytes,
+           .make_server = farm::make_server,
+           .make_client = farm::make_client},
     Design{.name = "prism-tx",
            .paper = "Burke et al.: PRISM: Rethinking the RDMA Interface for Distributed Systems. SOSP 2021",
            .isolation = Isolation::kStrict,

@@ -66,8 +66,6 @@ Campaign::Campaign(const CampaignOptions& options)
       .steps = options_.steps};
   for (size_t i = 0; i < kServers; ++i) {
     servers_.push_back(std::make_unique<SimServer>(world_, *options_.design, i, terms));
-    auto* prism = dynamic_cast<prism_tx::PrismTxServer*>(&servers_.back()->server());
-    if (prism != nullptr && !options_.revokes) prism->clean_up_without_revoking();
     world_.spawn(servers_.back()->host, keep_house(*this, *servers_.back()));
   }
   // Not even servers without patience take this one for dead.
@@ -80,7 +78,7 @@ Campaign::Campaign(const CampaignOptions& options)
     host.on_restart([this, i](sim::Host& restarted) { start(restarted, i); });
   }
   if (options_.clients_die) {
-    for (uint64_t i = 0; i < 8; ++i) world_.after(prng_.below(1'200'000), [this] { kill_somebody(); });
+    for (uint64_t i = 0; i < 16; ++i) world_.after(prng_.below(1'200'000), [this] { kill_somebody(); });
   }
 }
 

@@ -29,7 +29,6 @@ struct CampaignOptions {
   bool clients_die = false;
   bool clients_are_suspected = false;  // Servers end those that are only slow.
   bool steps = false;                  // SimServer's.
-  bool revokes = true;                 // Else clients that are suspected are not ended first.
 };
 
 struct CampaignTally {

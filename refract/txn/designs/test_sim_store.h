@@ -129,6 +129,8 @@ class SimClient {
         clock_(host.clock(), ahead_ns),
         dispatcher_(host.domain(), host.shard()) {}
 
+  // To one of the servers; behind connected().
+  [[nodiscard]] rpc::Session& session(size_t server) noexcept { return *sessions_[server]; }
   // Null: a server has refused it.
   [[nodiscard]] runtime::Task<Client*> connected(uint16_t number) {
     std::vector<rpc::Session*> sessions;

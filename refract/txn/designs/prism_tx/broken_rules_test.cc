@@ -31,14 +31,20 @@ void PrintTo(const Broken& broken, std::ostream* out) {
   *out << broken.name;
 }
 
+Reported<std::unique_ptr<designs::Server>> make_server_that_revokes_nothing(
+    const designs::ServerParts& parts) {
+  return std::make_unique<PrismTxServer>(parts, ServerRules{.revokes = false});
+}
+
 std::string what_is_wrong(const Broken& broken, uint64_t seed) {
   const auto make = [&broken](const designs::ClientParts& parts) -> std::unique_ptr<designs::Client> {
     return std::make_unique<PrismTxClient>(parts, broken.rules);
   };
-  CampaignOptions options = {.design = designs::find("prism-tx"), .seed = seed, .make_client = make};
+  designs::Design design = *designs::find("prism-tx");
+  if (!broken.revokes) design.make_server = make_server_that_revokes_nothing;
+  CampaignOptions options = {.design = &design, .seed = seed, .make_client = make};
   options.steps = broken.steps;
   options.clients_are_suspected = broken.clients_are_suspected;
-  options.revokes = broken.revokes;
   Campaign campaign(options);
   std::string wrong = campaign.run();
   if (!wrong.empty()) return wrong;

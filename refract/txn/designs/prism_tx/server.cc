@@ -31,13 +31,14 @@ uint64_t memory_bytes(const designs::Capacity& capacity) {
   return round_up(buffers_at(root) + buffer_count(capacity) * root.buffer_bytes, 64);
 }
 
-PrismTxServer::PrismTxServer(const designs::ServerParts& parts)
+PrismTxServer::PrismTxServer(const designs::ServerParts& parts, const ServerRules& rules)
     : shard_(parts.shard),
       writer_(parts.memory.data(), parts.log),
       root_(root_for(parts.capacity, parts.hash_seed)),
       region_(parts.region),
       keys_max_(parts.capacity.keys_max),
       patience_ns_(parts.patience_ns),
+      rules_(rules),
       lists_(writer_),
       chains_(executor_, parts.shard),
       services_({{0, &chains_}, {prism::kMethodsEnd, this}}),
@@ -175,8 +176,8 @@ void PrismTxServer::look_at(uint64_t index, uint64_t now_ns) noexcept {
   // The guard let none prepare but members.
   Member& member = members_[Timestamp{there.prepared_writer}.client()];
   const bool is_late = now_ns - pending.since_ns >= patience_ns_;
-  if (is_late && revokes_) revoke(member);
-  if (!member.is_revoked && (!is_late || revokes_)) return;
+  if (is_late && rules_.revokes) revoke(member);
+  if (!member.is_revoked && (!is_late || rules_.revokes)) return;
   writer_.publish({slot_at(root_, index) + offsetof(Slot, committed)}, there.prepared_writer);
   pending = {};
   ++freed_keys_;

@@ -32,9 +32,14 @@
 
 namespace refract::txn::prism_tx {
 
+// What the clean-up cannot do without. Tests break it, and find out.
+struct ServerRules {
+  bool revokes = true;  // (C1), of clients that are only slow.
+};
+
 class PrismTxServer final : public designs::Server, private rpc::Service, private prism::snic::Guard {
  public:
-  explicit PrismTxServer(const designs::ServerParts& parts);
+  explicit PrismTxServer(const designs::ServerParts& parts, const ServerRules& rules = {});
 
   [[nodiscard]] rpc::Service& service() noexcept override { return services_; }
   void answer_through(rpc::Server* server) noexcept override;
@@ -49,8 +54,6 @@ class PrismTxServer final : public designs::Server, private rpc::Service, privat
   [[nodiscard]] prism::snic::FreeLists& lists() noexcept { return lists_; }
   [[nodiscard]] rpc::Service& calls() noexcept { return *this; }
   [[nodiscard]] uint16_t region() const noexcept { return region_; }
-  // For tests of what goes wrong then: slow clients are not revoked.
-  void clean_up_without_revoking() noexcept { revokes_ = false; }
 
   static constexpr prism::ChainRights kRights = {prism::ChainRights::kRead | prism::ChainRights::kAtomic |
                                                  prism::ChainRights::kAllocate};
@@ -92,7 +95,7 @@ class PrismTxServer final : public designs::Server, private rpc::Service, privat
   uint16_t region_;
   uint64_t keys_max_;
   uint64_t patience_ns_;
-  bool revokes_ = true;
+  ServerRules rules_;
   prism::snic::FreeLists lists_;
   prism::snic::Executor executor_;
   prism::snic::Service chains_;
