@@ -62,8 +62,8 @@ class FarmClient::Landing {
   std::unique_ptr<uint64_t[]> words_;
 };
 
-FarmClient::FarmClient(const designs::ClientParts& parts, const Rules& rules)
-    : shard_(parts.shard), timeout_ns_(parts.timeout_ns), rules_(rules) {
+FarmClient::FarmClient(const designs::ClientParts& parts, const Rules& rules, bool unlocks_apart)
+    : shard_(parts.shard), timeout_ns_(parts.timeout_ns), rules_(rules), unlocks_apart_(unlocks_apart) {
   for (rpc::Session* session : parts.sessions) servers_.push_back(std::make_unique<ServerAt>(*session));
 }
 
@@ -285,7 +285,7 @@ void FarmClient::Attempt::build_parts(uint16_t method) {
       (*part)->method = method;
     }
     std::vector<std::byte>& body = (*part)->body;
-    if (method == kMethodUpdate) {
+    if (method == kMethodUpdate || method == kMethodUpdateHeld) {
       append(body, UpdateHeader{.object = access->place,
                                 .value_bytes = static_cast<uint32_t>(access->value.size()),
                                 .reserved = 0});
@@ -355,8 +355,14 @@ Task<Result<>> FarmClient::Attempt::commit(uint64_t deadline_ns) {
     }
     co_return fail(harmless(code));
   }
-  const Code updated = co_await ask_all(kMethodUpdate);
+  const uint16_t method = client_.unlocks_apart_ ? kMethodUpdateHeld : kMethodUpdate;
+  const Code updated = co_await ask_all(method);
   if (updated != Code::kOk) co_return fail(Code::kIndeterminate);
+  if (client_.unlocks_apart_) {
+    // A server that does not hear it unlocks when the session ends.
+    const Code unlocked = co_await ask_all(kMethodUnlock);
+    if (unlocked != Code::kOk) co_return fail(Code::kIndeterminate);
+  }
   for (const auto& access : accesses_) {
     if (access->is_written) access->written_version = next_version(access->version);
   }
@@ -365,6 +371,10 @@ Task<Result<>> FarmClient::Attempt::commit(uint64_t deadline_ns) {
 
 std::unique_ptr<designs::Client> make_client(const designs::ClientParts& parts) {
   return std::make_unique<FarmClient>(parts);
+}
+
+std::unique_ptr<designs::Client> make_client_that_unlocks_apart(const designs::ClientParts& parts) {
+  return std::make_unique<FarmClient>(parts, Rules{}, true);
 }
 
 }  // namespace refract::txn::farm

@@ -3,7 +3,8 @@
 //
 //   lock       a message to each server with written keys: all are as they were read, and locked now
 //   validate   a READ of the header of each key read: as it was read, and locked by no other (F1), (F2)
-//   update     a message to each server with written keys: new values and versions, unlocked
+//   update     a message to each server with written keys: new values and versions, unlocked; or, as the row
+//              farm-apart has it, unlocked by a message behind all updates
 //
 // (F1) Every key that was read is validated, behind all locks: this is the moment at which all stands
 //      together.
@@ -36,7 +37,7 @@ struct Rules {
 
 class FarmClient final : public designs::Client {
  public:
-  explicit FarmClient(const designs::ClientParts& parts, const Rules& rules = {});
+  explicit FarmClient(const designs::ClientParts& parts, const Rules& rules = {}, bool unlocks_apart = false);
 
   [[nodiscard]] runtime::Task<Result<>> attach(uint64_t deadline_ns) override;
   [[nodiscard]] std::unique_ptr<designs::Transaction> begin() override;
@@ -77,13 +78,16 @@ class FarmClient final : public designs::Client {
   runtime::Shard& shard_;
   uint64_t timeout_ns_;
   Rules rules_;
+  bool unlocks_apart_;
   std::vector<std::unique_ptr<uint64_t[]>> landings_;  // Free ones, of landing_words_ each.
   std::vector<std::unique_ptr<uint64_t[]>> lost_;
   size_t landing_words_ = sizeof(Root) / sizeof(uint64_t);
   Counts counts_;
 };
 
-// The row's entry.
+// The rows' entries.
 [[nodiscard]] std::unique_ptr<designs::Client> make_client(const designs::ClientParts& parts);
+[[nodiscard]] std::unique_ptr<designs::Client> make_client_that_unlocks_apart(
+    const designs::ClientParts& parts);
 
 }  // namespace refract::txn::farm

@@ -199,7 +199,7 @@ TEST(Farm, a_server_locks_and_updates_only_what_it_is_asked_rightly) {
   EXPECT_EQ(served.update(second, 8, 8), Code::kConflict);
   EXPECT_EQ(served.call(kMethodLock, bytes_of("seven..")), Code::kMalformed);
   EXPECT_EQ(served.call(kMethodUpdate, bytes_of("seven..")), Code::kMalformed);
-  EXPECT_EQ(served.call(0x334, {}), Code::kUnsupported);
+  EXPECT_EQ(served.call(0x335, {}), Code::kUnsupported);
   EXPECT_EQ(served.header(first), 1 | Header::kLock);
   EXPECT_EQ(served.update(first, 8, 8), Code::kOk);
   EXPECT_EQ(served.header(first), 2U);

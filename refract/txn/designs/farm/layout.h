@@ -106,6 +106,8 @@ inline constexpr uint16_t kMethodLock = 0x331;
 // unlocked. kConflict: the session does not hold all of them, and nothing was changed.
 inline constexpr uint16_t kMethodUpdate = 0x332;
 inline constexpr uint16_t kMethodUnlock = 0x333;  // LockItems: what the session holds of these is unlocked.
+// As an update, and all stay locked.
+inline constexpr uint16_t kMethodUpdateHeld = 0x334;
 
 struct AttachReply {
   uint64_t key;    // Of the region.

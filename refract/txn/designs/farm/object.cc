@@ -63,7 +63,8 @@ void store_object(Writer& writer, uint64_t object_bytes, const Fresh& fresh, con
       writer.publish({line}, word << 16 | Header{fresh.version}.of_lines());
     }
   }
-  if (rules.unlocks_at_last) writer.publish(fresh.at, fresh.version);
+  const uint64_t lock = fresh.stays_locked ? Header::kLock : 0;
+  if (rules.unlocks_at_last) writer.publish(fresh.at, fresh.version | lock);
 }
 
 }  // namespace refract::txn::farm

@@ -39,6 +39,7 @@ struct Fresh {
   designs::Bytes key;
   designs::Bytes value;
   uint64_t version = 0;
+  bool stays_locked = false;
 };
 // REQUIRES: the object is locked, or new; key and value fit.
 void store_object(Writer& writer, uint64_t object_bytes, const Fresh& fresh, const StoreRules& rules = {});

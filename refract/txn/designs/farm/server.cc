@@ -96,8 +96,11 @@ void FarmServer::attach(const rpc::Responder& to) noexcept {
 Code FarmServer::execute(const rpc::IncomingCall& call) {
   body_.resize(call.payload.size());
   if (!body_.empty()) copy_possibly_torn(body_.data(), call.payload.data(), body_.size());
-  if (call.header.method == kMethodUpdate) return update(call.from.session, body_);
-  if (call.header.method != kMethodLock && call.header.method != kMethodUnlock) return Code::kUnsupported;
+  const uint16_t method = call.header.method;
+  if (method == kMethodUpdate || method == kMethodUpdateHeld) {
+    return update(call.from.session, body_, method == kMethodUpdateHeld);
+  }
+  if (method != kMethodLock && method != kMethodUnlock) return Code::kUnsupported;
   if (body_.size() % sizeof(LockItem) != 0 || body_.size() > designs::kKeysMax * sizeof(LockItem)) {
     return Code::kMalformed;
   }
@@ -106,8 +109,7 @@ Code FarmServer::execute(const rpc::IncomingCall& call) {
   for (const LockItem& item : items) {
     if (!is_object(item.object)) return Code::kInvalidArgument;
   }
-  return call.header.method == kMethodLock ? lock(call.from.session, items)
-                                           : unlock(call.from.session, items);
+  return method == kMethodLock ? lock(call.from.session, items) : unlock(call.from.session, items);
 }
 
 Code FarmServer::lock(rpc::SessionId session, std::span<const LockItem> items) {
@@ -153,7 +155,7 @@ bool FarmServer::take_updates(Bytes body, std::vector<Update>& updates) const {
   return true;
 }
 
-Code FarmServer::update(rpc::SessionId session, Bytes body) {
+Code FarmServer::update(rpc::SessionId session, Bytes body, bool stays_locked) {
   std::vector<Update> updates;
   if (!take_updates(body, updates)) return Code::kMalformed;
   for (const Update& update : updates) {
@@ -168,11 +170,14 @@ Code FarmServer::update(rpc::SessionId session, Bytes body) {
     std::memcpy(lines.data(), &version, sizeof(version));
     const std::optional<Object> there = object_in(lines);
     REFRACT_CHECK(there.has_value());
-    store_object(
-        writer_, root_.object_bytes,
-        {.at = {update.object}, .key = there->key, .value = update.value, .version = next_version(version)},
-        rules_.stores);
-    holds_.erase(update.object);
+    store_object(writer_, root_.object_bytes,
+                 {.at = {update.object},
+                  .key = there->key,
+                  .value = update.value,
+                  .version = next_version(version),
+                  .stays_locked = stays_locked},
+                 rules_.stores);
+    if (!stays_locked) holds_.erase(update.object);
   }
   return Code::kOk;
 }

@@ -57,7 +57,7 @@ class FarmServer final : public designs::Server, private rpc::Service {
   [[nodiscard]] Code execute(const rpc::IncomingCall& call);
   [[nodiscard]] Code lock(rpc::SessionId session, std::span<const LockItem> items);
   [[nodiscard]] Code unlock(rpc::SessionId session, std::span<const LockItem> items);
-  [[nodiscard]] Code update(rpc::SessionId session, designs::Bytes body);
+  [[nodiscard]] Code update(rpc::SessionId session, designs::Bytes body, bool stays_locked);
   [[nodiscard]] bool take_updates(designs::Bytes body, std::vector<Update>& updates) const;
   [[nodiscard]] bool is_object(uint64_t offset) const noexcept;
   [[nodiscard]] bool holds(rpc::SessionId session, uint64_t object) const noexcept;

@@ -260,10 +260,10 @@ Code PrismTxClient::Attempt::take_looked(const prism::Reply& reply, Step& step) 
   return Code::kOk;
 }
 
+// Where it swaps PW is what was read, so all of both words may be swapped.
 Task<> PrismTxClient::Attempt::validate(Step& step, TaskTeam& team) {
   ServerAt& there = at(*step.access);
-  const prism::Masks masks = {.compare = words(UINT64_MAX, UINT64_MAX),
-                              .swap = words(0, rules().raises_readers ? UINT64_MAX : 0)};
+  const prism::Masks nothing_is_swapped = {.compare = words(UINT64_MAX, UINT64_MAX), .swap = {}};
   const prism::Operand supplied = words(step.access->mark, timestamp_.bits);
   std::array<std::byte, kChainBytes> buffer;
   prism::Chain chain(buffer, there.store.form);
@@ -273,7 +273,7 @@ Task<> PrismTxClient::Attempt::validate(Step& step, TaskTeam& team) {
                       .comparison = prism::Comparison::kGreater,
                       .compare = supplied,
                       .swap = supplied,
-                      .masks = &masks});
+                      .masks = rules().raises_readers ? nullptr : &nothing_is_swapped});
   const Result<prism::Reply> reply = co_await there.chains.run(chain, deadline_ns_);
   step.code = reply ? validated(*reply, *step.access) : reply.error().code;
   if (step.code == Code::kConflict) ++client_.counts_.not_valid;
@@ -288,19 +288,17 @@ Code PrismTxClient::Attempt::validated(const prism::Reply& reply, const Access& 
   return reply.word(0) == access.mark ? Code::kOk : Code::kConflict;
 }
 
-// All 32 bytes are named though PW alone is compared and swapped: so PR comes back as it was at that moment.
+// PW first, PR then: a reader that prepares between the two finds that PW is not what it read.
 Task<> PrismTxClient::Attempt::prepare(Step& step, TaskTeam& team) {
   ServerAt& there = at(*step.access);
-  const prism::Masks masks = {.compare = words(UINT64_MAX, 0), .swap = words(UINT64_MAX, 0)};
   std::array<std::byte, kChainBytes> buffer;
   prism::Chain chain(buffer, there.store.form);
   chain.compare_swap({.address = there.slot(step.access->place, kPw),
                       .key = there.store.key,
-                      .bytes = sizeof(Slot),
                       .comparison = prism::Comparison::kGreater,
                       .compare = prism::Operand::of(timestamp_.bits),
-                      .swap = prism::Operand::of(timestamp_.bits),
-                      .masks = &masks});
+                      .swap = prism::Operand::of(timestamp_.bits)});
+  chain.read(there.slot(step.access->place, kPr), there.store.key, sizeof(uint64_t)).conditional();
   step.may_be_raised = true;
   const Result<prism::Reply> reply = co_await there.chains.run(chain, deadline_ns_);
   step.code = reply ? prepared(*reply, step) : reply.error().code;
@@ -313,11 +311,9 @@ Code PrismTxClient::Attempt::prepared(const prism::Reply& reply, Step& step) con
   if (reply.code(0) == Code::kCompareFailed) return Code::kConflict;
   if (reply.code(0) != Code::kOk) return reply.code(0);
   step.is_raised = true;
-  Slot old;
-  if (reply.bytes(0).size() != sizeof(old)) return Code::kMalformed;
-  std::memcpy(&old, reply.bytes(0).data(), sizeof(old));
-  const bool holds = rules().accepts_own_reader ? timestamp_.bits >= old.prepared_reader
-                                                : timestamp_.bits > old.prepared_reader;
+  if (reply.code(1) != Code::kOk) return reply.code(1);
+  const uint64_t reader = reply.word(1);
+  const bool holds = rules().accepts_own_reader ? timestamp_.bits >= reader : timestamp_.bits > reader;
   step.failed_by_reader = !holds;
   return holds || !rules().checks_readers ? Code::kOk : Code::kConflict;
 }
@@ -338,10 +334,10 @@ Task<> PrismTxClient::Attempt::install(Step& step, TaskTeam& team) {
   team.leave();
 }
 
+// Only C is to be compared: behind TS is 0, so where C is TS already, raised by a clean-up, it does not hold.
 void PrismTxClient::Attempt::build_install(prism::Chain& chain, const Access& access,
                                            Bytes item) const noexcept {
   const ServerAt& there = at(access);
-  const prism::Masks masks = {.compare = words(UINT64_MAX, 0), .swap = words(UINT64_MAX, UINT64_MAX)};
   chain.write(prism::scratch(0), {}, std::as_bytes(std::span(&timestamp_.bits, 1)));
   chain.allocate(there.store.at(0), there.store.key, item).redirect(8).owned().conditional();
   chain
@@ -350,8 +346,7 @@ void PrismTxClient::Attempt::build_install(prism::Chain& chain, const Access& ac
                      .bytes = 2 * sizeof(uint64_t),
                      .comparison = prism::Comparison::kGreater,
                      .compare = prism::Operand::of(timestamp_.bits),
-                     .swap = prism::Operand::at(prism::scratch(0)),
-                     .masks = &masks})
+                     .swap = prism::Operand::at(prism::scratch(0))})
       .conditional()
       .retire();
 }

@@ -3,7 +3,7 @@
 //
 //   read       READ slot; READ what it leads to                                 the slot first (R1)
 //   validate   CAS PW|PR: where PW is what was read, PR becomes TS if greater   of each key read
-//   prepare    CAS PW: becomes TS if greater; then TS >= PR                     of each key written
+//   prepare    CAS PW: becomes TS if greater; READ PR: TS >= PR                 of each key written
 //   install    WRITE TS, ALLOCATE the item, CAS C|pointer                       likewise
 //   abort      CAS C: becomes TS if greater                                     where PW became TS
 //

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/base/prng.h"
 #include "refract/base/testing/golden.h"
 #include "refract/prism/chain.h"
 #include "refract/txn/designs/prism_tx/client.h"
@@ -191,6 +192,41 @@ TEST(PrismTx, a_slot_leads_to_the_chains_own_buffer_alone) {
                       .swap = prism::Operand::of(std::as_bytes(std::span(stolen)))});
   EXPECT_EQ(served.execute(chain), Code::kAccessDenied);
   EXPECT_EQ(served.prism().contradiction(), std::nullopt);
+}
+
+// Of any length, at any place, by any comparison, with timestamps and pointers that are there.
+TEST(PrismTx, random_swaps_bring_no_disorder) {
+  Served served;
+  (void)served.connect(1);
+  Prng prng(5);
+  const std::array<uint64_t, 6> words = {0,
+                                         kLoaded.bits,
+                                         Timestamp::of(0x2000, 1).bits,
+                                         Timestamp::of(0x3000, 2).bits,
+                                         served.slot_at_index(served.index_of("lease")).pointer,
+                                         UINT64_MAX};
+  uint64_t swapped = 0;
+  for (int i = 0; i < 50'000; ++i) {
+    std::array<uint64_t, 4> operand{};
+    for (uint64_t& word : operand)
+      word = prng.below(2) == 0 ? words[prng.below(6)] : Timestamp::of(prng.below(1 << 20), 1).bits;
+    const uint64_t index = served.index_of(prng.below(2) == 0 ? "lease" : "user:7");
+    const prism::Masks masks = {.compare = prism::Operand::of(prng.below(2) == 0 ? 0 : UINT64_MAX),
+                                .swap = prism::Operand::of(std::as_bytes(std::span(operand)))};
+    std::array<std::byte, 512> buffer;
+    prism::Chain chain(buffer);
+    chain.compare_swap({.address = RemotePointer::at(1, slot_at(served.root, index) + 8 * prng.below(5)),
+                        .key = {77},
+                        .bytes = static_cast<uint32_t>(8 * (1 + prng.below(4))),
+                        .comparison = static_cast<prism::Comparison>(prng.below(3)),
+                        .compare = prism::Operand::of(std::as_bytes(std::span(operand))),
+                        .swap = prism::Operand::of(std::as_bytes(std::span(operand))),
+                        .masks = prng.below(2) == 0 ? &masks : nullptr});
+    swapped += served.execute(chain) == Code::kOk ? 1 : 0;
+  }
+  EXPECT_GT(swapped, 20U);
+  EXPECT_EQ(served.prism().contradiction(), std::nullopt);
+  EXPECT_EQ(served.prism().facts().keys, 2U);
 }
 
 TEST(PrismTx, a_key_that_is_held_for_too_long_is_freed_and_its_client_is_ended_first) {
