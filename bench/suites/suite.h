@@ -47,15 +47,16 @@ struct Cost {
 
 struct System {
   std::string name;
-  // Of kv: a name of kv::designs. Of chase: "reads" or "chain". Of pulls: "socket", "send", "send-pieces",
-  // "read" or "read-each" (suite_pulls.cc).
+  // Of kv: a name of kv::designs. Of txn: of txn::designs. Of chase: "reads" or "chain". Of pulls: "socket",
+  // "send", "send-pieces", "read" or "read-each" (suite_pulls.cc).
   std::string design;
   std::string against;  // Of pulls by READs: the system of which it is asked from which size on READs win.
   uint32_t cores = 1;
   Cost read;
   Cost chain;
   Cost call;
-  double get_check_us = 0;  // Of the client's own work for each get.
+  double get_check_us = 0;    // Of the client's own work for each get.
+  std::vector<double> skews;  // Of txn: of Zipf laws, under which its peak is measured, too.
 };
 
 // Chase: how far apart client and server are, beyond the testbed's own network.
@@ -97,7 +98,7 @@ struct Figure {
 struct Suite {
   std::string name;
   std::string title;
-  enum class Experiment : uint8_t { kChase, kKv, kPulls, kBars } experiment = Experiment::kChase;
+  enum class Experiment : uint8_t { kChase, kKv, kTxn, kPulls, kBars } experiment = Experiment::kChase;
   uint64_t seed = 1;
   double tolerance = 0;
   Testbed testbed;
@@ -170,9 +171,10 @@ struct SuiteResult {
 [[nodiscard]] std::string lines_of(const Suite& suite, const SuiteResult& result);
 void add_to(Findings& findings, const Suite& suite, const SuiteResult& result);
 
-// suite_chase.cc, suite_kv.cc, suite_pulls.cc: the experiments on the simulated fabric.
+// suite_chase.cc, suite_kv.cc, suite_txn.cc, suite_pulls.cc: the experiments on the simulated fabric.
 [[nodiscard]] Reported<std::vector<Measured>> simulate_chase(const Suite& suite);
 [[nodiscard]] Reported<std::vector<Measured>> simulate_kv(const Suite& suite);
+[[nodiscard]] Reported<std::vector<Measured>> simulate_txn(const Suite& suite);
 [[nodiscard]] Reported<std::vector<Measured>> simulate_pulls(const Suite& suite);
 // suite_real.cc: the same on this machine. `fabric` is kShm or kTcp.
 [[nodiscard]] Reported<std::vector<Measured>> run_real_chase(const Suite& suite, SuiteFabric fabric);

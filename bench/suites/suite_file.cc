@@ -156,6 +156,7 @@ void take_system(Fields& fields, System& system) {
   fields.may_take("against", system.against);
   fields.may_take("cores", system.cores);
   fields.may_take("get_check_us", system.get_check_us);
+  fields.may_take("skews", system.skews);
   take_cost(fields, "read", system.read);
   take_cost(fields, "chain", system.chain);
   take_cost(fields, "call", system.call);
@@ -268,10 +269,12 @@ void take_suite(Fields& fields, Suite& suite) {
   fields.take("tolerance", suite.tolerance);
   if (experiment == "kv") {
     suite.experiment = Suite::Experiment::kKv;
+  } else if (experiment == "txn") {
+    suite.experiment = Suite::Experiment::kTxn;
   } else if (experiment == "pulls") {
     suite.experiment = Suite::Experiment::kPulls;
   } else if (experiment != "chase") {
-    fields.refuse("experiment is 'chase', 'kv', 'pulls' or 'bars'");
+    fields.refuse("experiment is 'chase', 'kv', 'txn', 'pulls' or 'bars'");
   }
   if (const Value* table = fields.table("testbed", /*is_needed=*/true)) {
     Fields inner(*table, fields.path());

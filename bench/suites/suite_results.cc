@@ -86,6 +86,10 @@ Reported<std::vector<Measured>> measure(const Suite& suite, SuiteFabric fabric) 
                   fmt::format("{} has a testbed's costs, and runs on sim", suite.name),
                   "refract-bench bars --only object-pull-auto measures pulls here");
   }
+  if (suite.experiment == Suite::Experiment::kTxn) {
+    if (fabric == SuiteFabric::kSim) return simulate_txn(suite);
+    return report(Code::kInvalidArgument, fmt::format("{} runs on sim alone", suite.name));
+  }
   const bool is_kv = suite.experiment == Suite::Experiment::kKv;
   if (fabric == SuiteFabric::kSim) return is_kv ? simulate_kv(suite) : simulate_chase(suite);
   return is_kv ? run_real_kv(suite, fabric) : run_real_chase(suite, fabric);

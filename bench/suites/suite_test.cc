@@ -80,7 +80,7 @@ TEST(Suite, what_is_wrong_is_refused_with_its_line) {
   EXPECT_EQ(refusal(with("core_us = 0.5", "cores_us = 0.5, core_us = 0.5")),
             "a.toml:31: 'cores_us' is no word of a suite");
   EXPECT_EQ(refusal(with("experiment = \"chase\"", "experiment = \"race\"")),
-            "a.toml:1: experiment is 'chase', 'kv', 'pulls' or 'bars'");
+            "a.toml:1: experiment is 'chase', 'kv', 'txn', 'pulls' or 'bars'");
   EXPECT_THAT(refusal(with("read_us = 4", "read_us = 0.5")), HasSubstr("less than the bytes"));
   EXPECT_THAT(refusal(with("client_hosts = 1", "client_hosts = 0")), HasSubstr("at least 1"));
 }
