@@ -261,6 +261,7 @@ Task<> FarmClient::Attempt::look_at_header(Step& step, TaskTeam& team) {
 Task<Code> FarmClient::Attempt::validate_all() {
   if (!rules().validates) co_return Code::kOk;
   std::vector<Step> steps;
+  steps.reserve(accesses_.size());
   for (const auto& access : accesses_) steps.emplace_back(*access);
   TaskTeam team(client_.shard_);
   for (Step& step : steps) team.add(look_at_header(step, team));
