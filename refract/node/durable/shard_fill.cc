@@ -185,6 +185,12 @@ Reported<Filled> fill_shard(const FillParts& parts) {
   std::vector<storage::LogParts::Settled> settled = parts.filling.settle(found.decided);
   const Code flushed = parts.filling.flush();
   if (flushed == Code::kNoSpace) return too_small(parts);
+  if (flushed != Code::kOk) {
+    return report(
+        flushed,
+        fmt::format("{}what transactions over several nodes have left in the log makes no sense", parts.name),
+        salvage_advice(parts.disk));
+  }
   // A log that has a file, and nothing in it, may have lost what readers have seen, unless its ring is there.
   const bool has_lost_nothing = parts.log.has_ring() || reading->fresh_position == storage::kFirstPosition;
   reading->end.stamp = std::max(reading->end.stamp, whole.end.stamp);

@@ -14,12 +14,21 @@ using Pair = std::array<uint64_t, 2>;  // Place, number.
 }  // namespace
 
 void DecidedNumbers::add(uint64_t place, uint64_t number) {
+  if (is_over_nodes(place)) {
+    afar_.insert({place, number});
+    return;
+  }
   uint64_t& known = numbers_[place];
   known = std::max(known, number);
 }
 
+void DecidedNumbers::each(const std::function<void(uint64_t place, uint64_t number)>& visit) const {
+  for (const auto& [place, number] : numbers_) visit(place, number);
+  for (const auto& [place, number] : afar_) visit(place, number);
+}
+
 void DecidedNumbers::add(const DecidedNumbers& others) {
-  for (const auto& [place, number] : others.numbers_) add(place, number);
+  others.each([this](uint64_t place, uint64_t number) { add(place, number); });
 }
 
 bool DecidedNumbers::has(uint64_t place, uint64_t number) const noexcept {
@@ -29,11 +38,11 @@ bool DecidedNumbers::has(uint64_t place, uint64_t number) const noexcept {
 
 std::vector<std::vector<std::byte>> DecidedNumbers::to_blocks(size_t bytes_max) const {
   std::vector<std::vector<std::byte>> blocks;
-  for (const auto& [place, number] : numbers_) {
+  each([&](uint64_t place, uint64_t number) {
     if (blocks.empty() || blocks.back().size() + sizeof(Pair) > bytes_max) blocks.emplace_back();
     const Pair pair = {place, number};
     std::ranges::copy(std::as_bytes(std::span(pair)), std::back_inserter(blocks.back()));
-  }
+  });
   return blocks;
 }
 

@@ -28,16 +28,15 @@
 namespace refract::storage {
 
 // By the place of the word: the last number that has happened. A place is used again only when no part asks
-// for the number before.
+// for the number before; of transactions over several nodes each memory of the home has begun with all
+// places, and so all numbers are kept.
 class DecidedNumbers {
  public:
   void add(uint64_t place, uint64_t number);
   void add(const DecidedNumbers& others);
   [[nodiscard]] bool has(uint64_t place, uint64_t number) const noexcept;
-  [[nodiscard]] bool empty() const noexcept { return numbers_.empty(); }
-  void each(const std::function<void(uint64_t place, uint64_t number)>& visit) const {
-    for (const auto& [place, number] : numbers_) visit(place, number);
-  }
+  [[nodiscard]] bool empty() const noexcept { return numbers_.empty() && afar_.empty(); }
+  void each(const std::function<void(uint64_t place, uint64_t number)>& visit) const;
 
   // The payloads of a snapshot's blocks, each of `bytes_max` at most: place, number, 8 bytes each.
   [[nodiscard]] std::vector<std::vector<std::byte>> to_blocks(size_t bytes_max) const;
@@ -46,6 +45,7 @@ class DecidedNumbers {
 
  private:
   std::unordered_map<uint64_t, uint64_t> numbers_;
+  std::set<std::pair<uint64_t, uint64_t>> afar_;
 };
 
 // What is prepared at a snapshot's moment: groups as in a log, one behind the other, cut into payloads

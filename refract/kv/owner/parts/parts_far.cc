@@ -240,6 +240,11 @@ Code Table::Parts::restore(const Restored& restored) {
     }
     const TableKey key = table_.hashed(change.key);
     const bool is_written = change.kind != ChangeLog::Kind::kMark || change.expires_wall_ns != 0;
+    const auto is_its_key = [&](const BatchWrite& one) {
+      return one.key.hash == key.hash && std::ranges::equal(one.key.bytes, key.bytes);
+    };
+    // An erasure that finds something is told as a mark as well.
+    if (change.kind == ChangeLog::Kind::kMark && std::ranges::any_of(writes, is_its_key)) continue;
     if (!is_written) {
       marks.push_back({.key = key});
     } else if (change.kind == ChangeLog::Kind::kPut) {
