@@ -63,7 +63,7 @@ class HomeWords {
     wire::FarPlace place;
     std::vector<TransactionName> names;
   };
-  // Whom to ask, and about what.
+  // Which shards are to be asked, and about what.
   [[nodiscard]] std::vector<wire::FarPlace> far_places() const;
   [[nodiscard]] Counted counted_on(wire::FarPlace place) const;
   void is_gone(const TransactionName& name, wire::FarPlace place);

@@ -83,9 +83,9 @@ class TableService final : public rpc::Service,
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override;
   void session_opened(rpc::SessionId session) noexcept override;
   void session_closed(rpc::SessionId session) noexcept override;
-  // The node has given the heap more memory: writes that waited continue.
+  // The node has given the heap more memory: writes that waited continue. Or it was refused, and can_grow()
+  // says so: what still does not fit is answered with kNoSpace.
   void on_memory_added() noexcept;
-  // It was refused, and can_grow() says so: what still does not fit is answered with kNoSpace.
   void on_growth_refused() noexcept { retry_waiting(); }
   void on_settled() noexcept override;
   void on_far_answer() noexcept override { far_reads_.on_answer(); }
@@ -97,8 +97,7 @@ class TableService final : public rpc::Service,
   void on_chain_retired() noexcept override;
   [[nodiscard]] bool keeps_reply(const rpc::Responder& to,
                                  std::span<const std::byte> reply) noexcept override;
-  // One step of removing expired entries; returns how many.
-  uint64_t sweep_some();
+  uint64_t sweep_some();  // One step of removing expired entries; returns how many.
   [[nodiscard]] wire::StatReply stat() const noexcept;
   using LogStats = writes::LogStats;
   [[nodiscard]] LogStats log_stats() const noexcept;
