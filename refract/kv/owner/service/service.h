@@ -11,7 +11,6 @@
 // whether it has been, the answer is kIndeterminate (page 012). No session can make another wait for more
 // than a group of its small calls: pages of scans are worked on one a turn, in turns (page 013). Timers give
 // back buffers that were replaced, and remove expired entries, in small steps.
-//
 // Threads: only the shard that owns the table.
 #pragma once
 
