@@ -23,6 +23,8 @@ using testing::IsEmpty;
 
 constexpr uint64_t kKeyOfLog = 0x1122334455667788;
 constexpr uint64_t kHome = uint64_t{1} << 48 | 0x2000;
+// The same word, where other nodes have parts.
+constexpr uint64_t kAfar = kHome | uint64_t{2} << 40;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -34,20 +36,21 @@ Record change(uint64_t stamp, std::string_view key, std::string_view value) {
 // A record as a log hands it out; the bytes are kept.
 class Logged {
  public:
+  uint64_t place = kHome;  // Of what comes next.
   const Record& group(RecordKind kind, uint64_t number, const std::vector<Record>& changes,
                       const std::vector<std::byte>& needs = {}) {
-    const GroupPlace place{.position = 0,
-                           .number = changes.empty() ? 1 : changes.front().stamp - 1,
-                           .synced_position = 0,
-                           .role = {.kind = kind, .place = kHome, .number = number, .needs = needs}};
+    const GroupPlace at{.position = 0,
+                        .number = changes.empty() ? 1 : changes.front().stamp - 1,
+                        .synced_position = 0,
+                        .role = {.kind = kind, .place = place, .number = number, .needs = needs}};
     bytes_.resize(group_bytes(changes) + needs.size());
-    encode_group(place, changes, kKeyOfLog, bytes_.data());
+    encode_group(at, changes, kKeyOfLog, bytes_.data());
     return decode();
   }
   const Record& settled(uint64_t number, bool has_happened, const std::vector<std::byte>& needs = {}) {
     const Record record{.kind = RecordKind::kSettled,
                         .stamp = 99,
-                        .client = kHome,
+                        .client = place,
                         .sequence = number,
                         .key = needs,
                         .has_happened = has_happened};
@@ -174,6 +177,46 @@ TEST_F(Parts, lie_as_the_page_shows) {
                                        encode_needs(stands));
   EXPECT_EQ(decided.value.size(), 32U) << "the changes stand behind what it needs";
   expect_as_shown("## A decision that needs other logs in hex");
+}
+
+// What another node decides stays open when all shards' logs have been read; its marks change nothing.
+TEST_F(Parts, of_other_nodes_stay_open_until_they_are_settled) {
+  logged.place = kAfar;
+  const std::vector<Record> changes = {change(5, "a", "1"),
+                                       {.kind = RecordKind::kMark, .stamp = 6, .key = bytes_of("read")}};
+  parts.take(logged.group(RecordKind::kPrepared, 1, changes));
+  EXPECT_FALSE(parts.has_open());
+  // This node has decided another one by the same word.
+  DecidedNumbers decided;
+  decided.add(place_at_home(kAfar), 1);
+  EXPECT_THAT(parts.settle(decided), IsEmpty());
+  EXPECT_THAT(made, IsEmpty());
+  ASSERT_EQ(parts.open_afar().size(), 1U);
+  GroupReader again(parts.open_afar().begin()->second.group);
+  EXPECT_EQ(again.next()->kind, RecordKind::kPut);
+  EXPECT_EQ(again.next()->kind, RecordKind::kMark);
+  parts.take(logged.settled(1, true));
+  EXPECT_THAT(made, ElementsAre("a"));
+  EXPECT_TRUE(parts.open_afar().empty());
+}
+
+// The home's own shards look for it as one of their node; others may ask for it until the log says "settled".
+TEST_F(Parts, that_other_nodes_may_ask_for_are_known_until_none_does) {
+  logged.place = kAfar;
+  parts.take(logged.group(RecordKind::kDecided, 7, {change(5, "a", "1")}));
+  // By the same word, in another memory.
+  parts.take(logged.group(RecordKind::kDecided, 3, {change(15, "b", "1")}));
+  EXPECT_TRUE(parts.decided().has(place_at_home(kAfar), 7));
+  EXPECT_THAT(parts.decided_afar(), ElementsAre(std::pair(kAfar, 3), std::pair(kAfar, 7)));
+  DecidedNumbers snapshot;
+  for (const auto& [place, number] : parts.decided_afar()) snapshot.add(place, number);
+  LogParts next{[](const Record&) {}};
+  for (const std::vector<std::byte>& block : snapshot.to_blocks(16)) {
+    ASSERT_TRUE(next.load(kSnapshotDecided, block));
+  }
+  EXPECT_EQ(next.decided_afar(), parts.decided_afar());
+  next.take(logged.settled(3, true));
+  EXPECT_THAT(next.decided_afar(), ElementsAre(std::pair(kAfar, 7)));
 }
 
 // Each field as none is ever written, under a right checksum.
