@@ -87,7 +87,7 @@ class TableService final : public rpc::Service,
   void on_memory_added() noexcept;
   void on_growth_refused() noexcept { retry_waiting(); }
   void on_settled() noexcept override;
-  void on_far_answer() noexcept override { far_reads_.on_answer(); }
+  void on_far_answer() noexcept override;
   [[nodiscard]] FarReads& far_reads() noexcept { return far_reads_; }
   [[nodiscard]] Code on_turn(Code code, uint64_t bytes) noexcept override;
   // The log has advanced, or has failed: continues with what waited. Returns how much there was to do.

@@ -95,6 +95,15 @@ void TableService::retry_waiting() noexcept {
   }
 }
 
+void TableService::on_far_answer() noexcept {
+  far_reads_.on_answer();
+  // Writes of keys whose home has been away for too long are refused.
+  const auto is_stuck = [this](const writes::Waiting& one) {
+    return far_reads_.is_stuck(one.write.key.hash);
+  };
+  if (std::ranges::any_of(waiting_, is_stuck)) retry_waiting();
+}
+
 void TableService::on_settled() noexcept {
   far_reads_.on_answer();
   if (!waiting_.empty()) retry_waiting();
