@@ -27,7 +27,7 @@ class KvFilling final : public StoreFilling {
  public:
   // All outlive it.
   // `parts`: of the table; null: it takes no transactions over shards.
-  KvFilling(kv::Table& table, Heap& heap, const Grow& grow, kv::Table::Parts* parts);
+  KvFilling(kv::Table& table, Heap& heap, const Grow& grow, kv::Table::Parts* parts = nullptr);
   KvFilling(const KvFilling&) = delete;
   KvFilling& operator=(const KvFilling&) = delete;
   ~KvFilling() override = default;
