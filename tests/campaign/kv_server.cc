@@ -265,14 +265,18 @@ SharedProcess::Shard ServerProcess::shared_shard() noexcept {
 }
 
 rpc::Service& ServerProcess::serve_transactions() {
+  SharedProcess& process = *keeper_.options_.process;
   transactions_.emplace(kv::TransactionService::Parts{.table = table_,
                                                       .decisions = *decisions_,
                                                       .shard = host_.shard(),
                                                       .shard_index = keeper_.options_.shard_index,
                                                       .routing = {.shards = keeper_.options_.shard_count},
                                                       .upkeep = *service_,
-                                                      .floor_stamp = writer_.load(kFloorStampAt)});
-  return keeper_.options_.process->round_transactions(shared_shard(), *transactions_);
+                                                      .floor_stamp = writer_.load(kFloorStampAt),
+                                                      .generation = process.generation(),
+                                                      .nodes = process.other_nodes()});
+  service_->look_through(transactions_->far());
+  return process.round_transactions(shared_shard(), *transactions_);
 }
 
 void ServerProcess::offer(const Keeper::Region& region) {

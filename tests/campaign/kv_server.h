@@ -63,6 +63,10 @@ class SharedProcess {
   [[nodiscard]] virtual rpc::Service& round_table(const Shard& shard, rpc::Service& service) = 0;
   [[nodiscard]] virtual rpc::Service& round_transactions(const Shard& shard, rpc::Service& service) = 0;
   virtual void answer_through(uint32_t shard, rpc::Server& server) = 0;
+  // Of one of several nodes: how its shards ask the others, which outlives them, and what its memory is
+  // called. Null: it knows of no others.
+  [[nodiscard]] virtual kv::OtherNodes* other_nodes() noexcept { return nullptr; }
+  [[nodiscard]] virtual uint64_t generation() const noexcept { return 0; }
 
  protected:
   ~SharedProcess() = default;

@@ -72,6 +72,21 @@ enum class Mutation : uint8_t {
   kForgetLastRecord,   // Recovery does not look whether a claimed word's decision is in the log.
   kFillAlone,          // What a log leaves open never happens, whatever another log says.
   kCutAlone,           // After the host's death each log ends where it ends.
+  // Transactions over several nodes (tests/nodes_transactions): readers of memory,
+  kFarIsDone,    // What is pending of another node's transaction is done for them,
+  kFarIsUndone,  // or is not.
+  // callers,
+  kUnknownIsNever,  // Parts are told "never" where the outcome was not learned.
+  // parts' owners,
+  kOldLooks,          // A look at a home is used for reads that came behind it.
+  kLooksRecord,       // A look decides against what is open.
+  kUndoAlone,         // A part whose session closes is undone, and its home is not asked.
+  kBelieveAnySession,  // What any session says of a part is believed.
+  kForgetFarParts,    // Recovery does not find the records of parts.
+  kGoneTooSoon,       // They say that a part is gone which is there.
+  // and homes.
+  kForgetUnasked,     // They use a word again without asking whether its parts are gone.
+  kForgetAsRefused,   // A word that is over tells a late question that its transaction was refused.
 };
 
 struct MutationRow {
@@ -146,6 +161,21 @@ inline constexpr std::array kTransactionLogMutations = {
     MutationRow{Mutation::kFillAlone, "what is open never happens in a fill"},
     MutationRow{Mutation::kCutAlone, "each log is cut by itself"},
     MutationRow{Mutation::kAnswerUnconfirmed, "a transaction is answered before it is confirmed"},
+};
+
+// Those that the campaign of transactions over several nodes must find.
+inline constexpr std::array kNodesMutations = {
+    MutationRow{Mutation::kFarIsDone, "readers take far entries for done"},
+    MutationRow{Mutation::kFarIsUndone, "readers take far entries for undone"},
+    MutationRow{Mutation::kUnknownIsNever, "parts are told never where nothing is known"},
+    MutationRow{Mutation::kOldLooks, "a look is used for reads that came later"},
+    MutationRow{Mutation::kLooksRecord, "a look decides"},
+    MutationRow{Mutation::kUndoAlone, "a part is undone when its session closes"},
+    MutationRow{Mutation::kBelieveAnySession, "any session is believed"},
+    MutationRow{Mutation::kForgetFarParts, "recovery forgets the records of parts"},
+    MutationRow{Mutation::kGoneTooSoon, "gone is said of what is there"},
+    MutationRow{Mutation::kForgetUnasked, "a home forgets unasked"},
+    MutationRow{Mutation::kForgetAsRefused, "a word that is over says no"},
 };
 
 }  // namespace refract::campaign

@@ -49,6 +49,11 @@ class WatchedMemory {
     if (words_ == nullptr) return std::nullopt;
     return mutation_ == Mutation::kIgnoreWords ? std::optional<uint64_t>(0) : words_->word_at(place);
   }
+  // Of another node's transaction: nothing, since its owner alone can tell.
+  [[nodiscard]] std::optional<bool> has_happened_afar(const kv::TransactionName& /*name*/) const noexcept {
+    if (mutation_ != Mutation::kFarIsDone && mutation_ != Mutation::kFarIsUndone) return std::nullopt;
+    return mutation_ == Mutation::kFarIsDone;
+  }
 
   // Forgets what was looked at so far. Ends with whether a buffer was reused since.
   void begin_read() noexcept { *looks_ = {}; }

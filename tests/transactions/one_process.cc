@@ -109,6 +109,7 @@ void OneProcess::WordLog::stored(Offset at, std::span<const std::byte> bytes) no
   std::memcpy(&word, bytes.data(), sizeof(word));
   const kv::Decision decision{word};
   const uint64_t place = kv::DecisionPlace::of(shard_, at).bits;
+  process_.on_word({place}, decision);
   if (decision.is_unconfirmed()) {
     process_.unconfirmed_.insert(place);
   } else {

@@ -25,13 +25,14 @@
 #include "tests/campaign/kv_server.h"
 #include "tests/transactions/mutated_parts.h"
 #include "tests/transactions/node_logs.h"
+#include "tests/transactions/shard_places.h"
 
 #include "refract/fabric/sim/world.h"
 #include "refract/kv/owner/parts/decisions.h"
 
 namespace refract::campaign {
 
-class OneProcess final : public SharedProcess {
+class OneProcess : public SharedProcess, public ShardPlaces {
  public:
   struct Options {
     Mutation mutation = Mutation::kNone;
@@ -49,7 +50,7 @@ class OneProcess final : public SharedProcess {
   // All memories are gone. Then the next life's are added. REQUIRES: no shard lives.
   void lose_memory();
   // How many memories there have been.
-  [[nodiscard]] uint64_t life() const noexcept { return life_; }
+  [[nodiscard]] uint64_t life() const noexcept override { return life_; }
 
   [[nodiscard]] kv::Decisions& begin() override;
   [[nodiscard]] Result<> recover(uint32_t shard, kv::Table& table) override;
@@ -60,12 +61,16 @@ class OneProcess final : public SharedProcess {
 
   // REQUIRES: a process lives.
   [[nodiscard]] kv::Decisions& decisions() noexcept { return *decisions_; }
-  [[nodiscard]] Keeper& keeper(uint32_t shard) noexcept { return *keepers_[shard]; }
-  [[nodiscard]] uint32_t shards() const noexcept { return static_cast<uint32_t>(keepers_.size()); }
+  [[nodiscard]] Keeper& keeper(uint32_t shard) noexcept override { return *keepers_[shard]; }
+  [[nodiscard]] uint32_t shards() const noexcept override { return static_cast<uint32_t>(keepers_.size()); }
   // As Mutation::kWordLast: words that are committed meanwhile are told at the end of it.
   void hold_words(bool held);
   // How many parts may still look at words that are in use.
   [[nodiscard]] uint64_t parts_counted() const;
+
+ protected:
+  // A word has been changed, and all can see it.
+  virtual void on_word(kv::DecisionPlace /*place*/, kv::Decision /*decision*/) {}
 
  private:
   // Of one shard's words.

@@ -37,7 +37,7 @@ void Reach::map() {
   reader_.reset();
   const std::byte* const image = keeper_->memory().image();
   memory_.emplace(loads_->memory(), image, &pins_, looks_, stage_.run.mutation);
-  memory_->reach(options_.words);
+  memory_->reach(options_.has_own_words ? &own_words_ : options_.words);
   reader_.emplace(*memory_, host_.clock());
 }
 

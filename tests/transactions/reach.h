@@ -37,6 +37,7 @@ class Reach {
     fabric::Domain* domain = nullptr;
     double stall_chance = 0;
     WordSource* words = nullptr;  // Null: it maps no other space.
+    bool has_own_words = false;   // It is a node, whose words are in its own space.
   };
   Reach(TransactionStage& stage, sim::Host& host, const Options& options);
   Reach(const Reach&) = delete;
@@ -46,6 +47,8 @@ class Reach {
   [[nodiscard]] bool is_open() const noexcept {
     return session_ && session_->state() == rpc::Session::State::kOpen && calls_ && is_current();
   }
+  // The following may be used.
+  [[nodiscard]] bool was_open() const noexcept { return calls_.has_value(); }
   // To be called now and then; at least one turn is between two calls. Opens what has closed.
   void look_after();
   // Of the node's memory that the session is with.
@@ -74,6 +77,16 @@ class Reach {
   [[nodiscard]] uint64_t word_at(Offset at) noexcept { return loads_->memory().observe(at); }
 
  private:
+  class OwnWords final : public WordSource {
+   public:
+    explicit OwnWords(Reach& reach) noexcept : reach_(reach) {}
+    [[nodiscard]] std::optional<uint64_t> word_at(kv::DecisionPlace place) noexcept override {
+      return reach_.word_at(place.at());
+    }
+
+   private:
+    Reach& reach_;
+  };
   void begin_life();
   void map();
   // True: what was read lay outside of what was mapped.
@@ -84,6 +97,7 @@ class Reach {
   const Options options_;
   Keeper* keeper_ = nullptr;
   uint64_t life_ = 0;
+  OwnWords own_words_{*this};
   PinWriter pins_;
   std::unique_ptr<sim::SeededReader> loads_;
   WatchedMemory::Looks looks_;

@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "tests/transactions/one_process.h"
+#include "tests/transactions/node_logs.h"
+#include "tests/transactions/shard_places.h"
 #include "tests/transactions/transactions.h"
 
 #include "refract/base/testing/serialisability/history.h"
@@ -21,7 +22,7 @@ namespace refract::campaign {
 struct TransactionStage {
   const TransactionRun& run;
   sim::World& world;
-  OneProcess& process;
+  ShardPlaces& process;
   NodeLogs* logs = nullptr;  // Null: there are none.
   uint64_t hash_seed = 0;
   serialisability::Recorder recorder;
@@ -31,6 +32,7 @@ struct TransactionStage {
   int clients_at_work = 0;
   int clients_made = 0;
   std::deque<kv::TransactionName> names;  // That were sent of late: any client may ask for them, or end them.
+  uint64_t lost_calls = 0;                // That never left their client.
 
   static constexpr size_t kNames = 24;
   // With which keys begin that are not judged.
@@ -42,7 +44,7 @@ struct TransactionStage {
   [[nodiscard]] static std::string shard_name(size_t index);
   [[nodiscard]] uint32_t shard_of(std::span<const std::byte> key) const noexcept;
   // Where messages of transactions come twice, the second time later.
-  [[nodiscard]] bool sends_twice() const noexcept { return run.seed % 5 == 2; }
+  [[nodiscard]] bool sends_twice() const noexcept { return run.seed % 5 == 2 && !run.is_over_nodes; }
   [[nodiscard]] bool has_few_words() const noexcept { return run.has_few_words(); }
   // The memory is too small for what is put.
   [[nodiscard]] bool evicts() const noexcept { return run.seed % 5 == 4; }
@@ -50,7 +52,7 @@ struct TransactionStage {
   [[nodiscard]] bool grows() const noexcept { return run.seed % 5 == 1; }
   // Some keys live for a short time, by the one clock that the machine has.
   [[nodiscard]] bool expires() const noexcept {
-    return run.seed % 7 == 3 && !evicts() && durability_of(run) == Durability::kNone;
+    return run.seed % 7 == 3 && !evicts() && durability_of(run) == Durability::kNone && !run.is_over_nodes;
   }
   // A chance.
   [[nodiscard]] double settles_left_out() const noexcept {
@@ -58,6 +60,8 @@ struct TransactionStage {
     return run.seed % 4 == 3 ? 0.15 : 0;
   }
   [[nodiscard]] bool has_deaths() const noexcept { return run.seed % 4 == 2; }
+  // What a client may do nothing for, and which is the longer, the longer nodes are away.
+  [[nodiscard]] uint64_t pause_max_ns() const noexcept;
   // The first complaint stays, and ends the run.
   void complain(const std::string& wrong);
   [[nodiscard]] bool is_over() const noexcept { return !outcome.wrong.empty(); }

@@ -47,6 +47,7 @@ uint32_t shard_count(const TransactionRun& run) {
 // Each mutation's are those in which it can be seen.
 Durability durability_of(const TransactionRun& run) {
   if (run.durability) return *run.durability;
+  if (run.is_over_nodes) return Durability::kNone;
   switch (run.mutation) {
     case Mutation::kNone:
       return std::array{Durability::kNone, Durability::kEverySecond, Durability::kAlways}[mix(run.seed) % 3];

@@ -20,11 +20,18 @@ struct TransactionRun {
   Mutation mutation = Mutation::kNone;
   // Of each shard's log; nothing: as the seed says.
   std::optional<Durability> durability = {};
+  // Each shard is a node of its own (tests/nodes_transactions).
+  bool is_over_nodes = false;
 
   // Few decision words, so that each is used again and again.
   [[nodiscard]] bool has_few_words() const noexcept {
-    return seed % 6 == 1 || mutation == Mutation::kForgetEarly;
+    const bool needs_few = mutation == Mutation::kForgetEarly || mutation == Mutation::kGoneTooSoon ||
+                           mutation == Mutation::kForgetUnasked;
+    return seed % 6 == 1 || needs_few;
   }
+  // Of several nodes: how long one is away at most.
+  [[nodiscard]] bool is_long() const noexcept { return is_over_nodes && (seed % 3 == 1 || has_few_words()); }
+  [[nodiscard]] bool is_very_long() const noexcept { return is_over_nodes && seed % 13 == 5; }
 };
 
 // Of its shards' logs.

@@ -18,6 +18,8 @@ using runtime::Task;
 namespace {
 
 constexpr uint64_t kConnectPause_ns = 20'000;
+constexpr uint64_t kPauseMax_ns = 100'000;
+constexpr uint64_t kLooksForAll = 3;
 constexpr uint64_t kFillAtOnce = 60;
 constexpr uint64_t kFillKeysMax = 12'000;
 constexpr uint64_t kFillKeysOfLogs = 2'000;  // Each restart reads the logs.
@@ -36,6 +38,11 @@ uint32_t TransactionStage::shard_of(std::span<const std::byte> key) const noexce
   return kv::KeyRouting{.shards = process.shards()}.shard_of(key, hash_key(key, hash_seed));
 }
 
+uint64_t TransactionStage::pause_max_ns() const noexcept {
+  if (run.is_very_long()) return 200 * kPauseMax_ns;
+  return run.is_long() ? 20 * kPauseMax_ns : kPauseMax_ns;
+}
+
 void TransactionStage::complain(const std::string& wrong) {
   if (!is_over()) outcome.wrong = fmt::format("seed {} at {} us: {}", run.seed, now_ns() / 1000, wrong);
 }
@@ -52,7 +59,8 @@ Transactor::Transactor(TransactionStage& stage, sim::Host& host, const Options& 
                           Reach::Options{.index = index,
                                          .domain = options.domain,
                                          .stall_chance = options.stall_chance,
-                                         .words = options.maps_all ? this : nullptr});
+                                         .words = options.maps_all ? this : nullptr,
+                                         .has_own_words = stage_.run.is_over_nodes});
   }
 }
 
@@ -68,17 +76,29 @@ void Transactor::finish() {
 Task<> Transactor::stay_connected() {
   while (is_connecting_) {
     for (Reach& reach : reaches_) reach.look_after();
-    co_await host_.shard().sleep_for(kConnectPause_ns);
+    co_await host_.shard().sleep_for(connect_pause_ns());
   }
   for (Reach& reach : reaches_) reach.close();
 }
 
+// A session that opens is seen at once where runs are short.
+uint64_t Transactor::connect_pause_ns() const noexcept {
+  if (stage_.run.is_very_long()) return 20 * kConnectPause_ns;
+  return stage_.run.is_long() ? 3 * kConnectPause_ns : kConnectPause_ns;
+}
+
+// Where each shard is a node, some are away, and their calls fail.
 Task<bool> Transactor::connected() {
+  uint64_t looks = 0;
   while (!stage_.is_over()) {
     bool has_all = true;
-    for (const Reach& reach : reaches_) has_all = has_all && reach.is_open();
-    if (has_all) co_return true;
-    co_await host_.shard().sleep_for(kConnectPause_ns);
+    bool was_with_all = stage_.run.is_over_nodes && stage_.operations_left > 0 && ++looks > kLooksForAll;
+    for (const Reach& reach : reaches_) {
+      has_all = has_all && reach.is_open();
+      was_with_all = was_with_all && reach.was_open();
+    }
+    if (has_all || was_with_all) co_return true;
+    co_await host_.shard().sleep_for(connect_pause_ns());
   }
   co_return false;
 }
@@ -86,7 +106,7 @@ Task<bool> Transactor::connected() {
 Task<bool> Transactor::await(uint32_t shard, uint64_t deadline_ns) {
   while (!reaches_[shard].is_open()) {
     if (host_.shard().refresh_now() >= deadline_ns || stage_.is_over()) co_return false;
-    co_await host_.shard().sleep_for(kConnectPause_ns);
+    co_await host_.shard().sleep_for(connect_pause_ns());
   }
   co_return host_.shard().refresh_now() < deadline_ns;
 }
@@ -106,7 +126,7 @@ Task<> Transactor::work() {
     for (uint64_t reads = prng_.below(3); reads > 0 && !stage_.is_over(); --reads) {
       co_await get(any_key(), Way::kDirect);
     }
-    if (prng_.chance(0.2)) co_await host_.shard().sleep_for(prng_.below(100'000));
+    if (prng_.chance(0.2)) co_await host_.shard().sleep_for(prng_.below(stage_.pause_max_ns()));
   }
   is_connecting_ = false;
   finish();
@@ -181,7 +201,7 @@ Task<> Transactor::fill_up() {
       co_await fill_with_many(keys);
       keys += kFillAtOnce;
     }
-    co_await host_.shard().sleep_for(1 + prng_.below(60'000));
+    co_await host_.shard().sleep_for(1 + prng_.below(stage_.pause_max_ns() * 3 / 5));
   }
   is_connecting_ = false;
   finish();

@@ -71,7 +71,11 @@ class Transactor final : private txn::ShardAccess, private WordSource {
     return stage_.shard_of(key);
   }
   [[nodiscard]] uint64_t node_of(uint32_t shard) const noexcept override {
-    return reaches_[shard].is_open() ? reaches_[shard].life() : 0;
+    if (!reaches_[shard].is_open()) return 0;
+    return reaches_[shard].life() + uint64_t{stage_.process.place_of(shard).member} * 1'000;
+  }
+  [[nodiscard]] kv::wire::FarPlace place_of(uint32_t shard) const noexcept override {
+    return stage_.process.place_of(shard);
   }
   [[nodiscard]] kv::TransactionCalls* at(uint32_t shard) noexcept override {
     return reaches_[shard].is_open() ? &reaches_[shard].calls() : nullptr;
@@ -80,6 +84,7 @@ class Transactor final : private txn::ShardAccess, private WordSource {
   // WordSource
   [[nodiscard]] std::optional<uint64_t> word_at(kv::DecisionPlace place) noexcept override;
 
+  [[nodiscard]] uint64_t connect_pause_ns() const noexcept;
   [[nodiscard]] runtime::Task<bool> connected();
   [[nodiscard]] runtime::Task<> step();
   [[nodiscard]] runtime::Task<> churn_words();

@@ -41,9 +41,7 @@ class WireTap final : public fabric::WrappedDomain {
                                std::span<const fabric::Request> requests) noexcept override {
     for (size_t i = 0; i < requests.size(); ++i) {
       const uint16_t method = method_of(requests[i]);
-      const bool is_left_out =
-          method == static_cast<uint16_t>(Method::kSettle) && prng_.chance(stage_.settles_left_out());
-      if (!is_left_out && WrappedDomain::do_post(channel, requests.subspan(i, 1)) == 0) return i;
+      if (!is_left_out(method) && !post_one(channel, method, requests[i])) return i;
       if (stage_.sends_twice() && requests[i].op == fabric::Op::kSend) send_late(channel);
       if (method == 0) continue;
       if (stage_.sends_twice() && method == static_cast<uint16_t>(Method::kDecide))
@@ -56,6 +54,37 @@ class WireTap final : public fabric::WrappedDomain {
 
  private:
   using Method = kv::wire::TransactionMethod;
+  static constexpr double kLoss = 0.005;
+
+  // What is lost on the way, its session may close later or not at all.
+  [[nodiscard]] bool is_left_out(uint16_t method) {
+    const bool is_settle =
+        method == static_cast<uint16_t>(Method::kSettle) || method == static_cast<uint16_t>(Method::kSettleFar);
+    if (is_settle) return prng_.chance(stage_.settles_left_out());
+    const bool is_lost = stage_.run.is_over_nodes && method != 0 && prng_.chance(kLoss);
+    stage_.lost_calls += is_lost ? 1 : 0;
+    return is_lost;
+  }
+  // As a mutation, what is not known is told as a refusal.
+  [[nodiscard]] bool post_one(fabric::WrappedChannel& channel, uint16_t method,
+                              const fabric::Request& request) {
+    using Settle = kv::wire::FarSettleRequest;
+    constexpr size_t kFateAt = sizeof(rpc::MessageHeader) + offsetof(Settle, fate);
+    const bool is_changed = stage_.run.mutation == Mutation::kUnknownIsNever &&
+                            method == static_cast<uint16_t>(Method::kSettleFar) &&
+                            request.local.bytes >= kFateAt + sizeof(uint64_t);
+    if (!is_changed) return WrappedDomain::do_post(channel, {&request, 1}) != 0;
+    std::vector<std::byte> bytes(request.local.data, request.local.data + request.local.bytes);
+    uint64_t fate = 0;
+    std::memcpy(&fate, &bytes[kFateAt], sizeof(fate));
+    if (fate == static_cast<uint64_t>(kv::wire::Fate::kOpen)) {
+      fate = static_cast<uint64_t>(kv::wire::Fate::kNever);
+      std::memcpy(&bytes[kFateAt], &fate, sizeof(fate));
+    }
+    fabric::Request changed = request;
+    changed.local = {bytes.data(), bytes.size()};
+    return WrappedDomain::do_post(channel, {&changed, 1}) != 0;
+  }
   static constexpr double kDeathChance = 0.01;
 
   // Of a transaction's call; 0: it is none.
@@ -64,16 +93,19 @@ class WireTap final : public fabric::WrappedDomain {
     if (request.op != fabric::Op::kSend || request.local.bytes < sizeof(header)) return 0;
     std::memcpy(&header, request.local.data, sizeof(header));
     const bool is_one = header.method >= kv::wire::kTransactionMethodsBegin &&
-                        header.method <= static_cast<uint16_t>(Method::kOutcome);
+                        header.method <= static_cast<uint16_t>(Method::kSettleFar);
     return is_one ? header.method : uint16_t{0};
   }
 
   void note_name(uint16_t method, const fabric::Request& request) {
     kv::wire::NameRequest name{};
-    const bool has_name =
+    const bool is_near =
         method == static_cast<uint16_t>(Method::kPrepare) || method == static_cast<uint16_t>(Method::kDecide);
-    if (!has_name || request.local.bytes < sizeof(rpc::MessageHeader) + sizeof(name)) return;
-    std::memcpy(&name, request.local.data + sizeof(rpc::MessageHeader), sizeof(name));
+    const bool is_far = method == static_cast<uint16_t>(Method::kPrepareFar);
+    const size_t at = sizeof(rpc::MessageHeader) + (is_far ? offsetof(kv::wire::FarPrepareRequest, part) : 0);
+    const bool has_name = is_far || (is_near && !stage_.run.is_over_nodes);
+    if (!has_name || request.local.bytes < at + sizeof(name)) return;
+    std::memcpy(&name, request.local.data + at, sizeof(name));
     stage_.names.push_back({.place = {name.place}, .number = name.number});
     if (stage_.names.size() > TransactionStage::kNames) stage_.names.pop_front();
   }

@@ -10,11 +10,11 @@ namespace refract::campaign {
 
 using runtime::Task;
 
-Task<> WordCounter::count(uint32_t shard) {
+Task<> WordCounter::count(uint32_t shard, bool is_far) {
   words_ = 0;
   is_done_ = false;
   for (;;) {
-    const uint64_t given = co_await count_of_session(shard);
+    const uint64_t given = co_await count_of_session(shard, is_far);
     if (given == 0) break;
     words_ += given;
   }
@@ -23,7 +23,7 @@ Task<> WordCounter::count(uint32_t shard) {
   is_done_ = true;
 }
 
-Task<uint64_t> WordCounter::count_of_session(uint32_t shard) {
+Task<uint64_t> WordCounter::count_of_session(uint32_t shard, bool is_far) {
   const Reported<fabric::Channel*> channel = host_.domain().connect(TransactionStage::shard_name(shard));
   if (!channel) co_return 0;
   rpc::Session& session = sessions_.emplace_back(**channel, host_.shard());
@@ -32,6 +32,7 @@ Task<uint64_t> WordCounter::count_of_session(uint32_t shard) {
   for (;;) {
     kv::wire::WordsRequest request{};
     request.words = kv::wire::kWordsPerCall;
+    request.is_far = is_far ? 1 : 0;
     rpc::Call call;
     call.method = static_cast<uint16_t>(kv::wire::TransactionMethod::kWords);
     call.head = std::as_bytes(std::span(&request, 1));

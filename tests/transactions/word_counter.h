@@ -19,13 +19,13 @@ class WordCounter {
   WordCounter(TransactionStage& stage, sim::Host& host) noexcept : stage_(stage), host_(host) {}
 
   // Of the shard; its sessions close at the end.
-  [[nodiscard]] runtime::Task<> count(uint32_t shard);
+  [[nodiscard]] runtime::Task<> count(uint32_t shard, bool is_far = false);
   [[nodiscard]] bool is_done() const noexcept { return is_done_; }
   [[nodiscard]] uint64_t words() const noexcept { return words_; }
 
  private:
   // How many one more session is given.
-  [[nodiscard]] runtime::Task<uint64_t> count_of_session(uint32_t shard);
+  [[nodiscard]] runtime::Task<uint64_t> count_of_session(uint32_t shard, bool is_far);
 
   TransactionStage& stage_;
   sim::Host& host_;

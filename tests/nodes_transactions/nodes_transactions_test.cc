@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transactions over several nodes under everything that the simulator can do to each of them, to their clients
+// and to the network, judged by the checker of strict serialisability.
+//
+//   nodes_transactions_test                         the ordinary run
+//   REFRACT_SEED=S nodes_transactions_test          one seed, replayed
+//   REFRACT_SEEDS=N nodes_transactions_test         as many as wanted, from REFRACT_SEED on if that is given
+//
+// Seeds that once failed stand in regressions.txt.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/campaign/conviction.h"
+#include "tests/nodes_transactions/nodes_campaign.h"
+
+#include "refract/runtime/fault.h"
+
+namespace refract::campaign {
+namespace {
+
+uint64_t number_from_environment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// Fewer, as under a sanitizer, cannot meet everything.
+constexpr bool kIsFull = REFRACT_CAMPAIGN_SEEDS >= 100;
+constexpr uint64_t kSeedsAgain = kIsFull ? 8 : 2;
+
+std::string describe(const NodesOutcome& outcome) {
+  const TransactionOutcome& clients = outcome.clients;
+  const LineCounts& lines = outcome.lines;
+  const NodesChaos::Counts& chaos = outcome.chaos;
+  return fmt::format(
+      "history {} committed {} refused {} conflicts {} conditions {} unknown {} learned {} read only {} "
+      "batches {} plain {} direct {} stalled {} asked {} remote {} views {} listed {} evicted {} judged {} "
+      "splits {} words observed {} demands {} deaths {} crashes {} in recovery {} reopened {} overdue {} "
+      "orphaned {} lost {}; lines: looks {} demands {} gone {} lost {} reopened {} open {} happened {} "
+      "never {} not gone {}; kills {} pauses {} cuts {} cut off {} closed {}; far prepared {} decided {} "
+      "adopted {}",
+      clients.transactions, clients.committed, clients.refused, clients.conflicts, clients.conditions,
+      clients.unknown, clients.learned, clients.read_only, clients.batches, clients.plain, clients.direct,
+      clients.stalled, clients.asked, clients.remote, clients.views, clients.listed, clients.evicted,
+      clients.evicted_judged, clients.splits, clients.words_observed, clients.demands, clients.deaths,
+      clients.crashes, clients.recoveries_killed, clients.reopened, clients.overdue, clients.orphaned,
+      outcome.lost_calls, lines.looks, lines.demands, lines.gone, lines.lost, lines.reopened, lines.open,
+      lines.happened, lines.never, lines.not_gone, chaos.kills, chaos.pauses, chaos.cuts, chaos.cut_off,
+      chaos.closed, outcome.far_prepared, outcome.far_decided, outcome.adopted);
+}
+
+std::string report(uint64_t seed, const NodesOutcome& outcome) {
+  const std::string path = fmt::format("{}nodes-transactions-seed-{}.svg", testing::TempDir(), seed);
+  if (!outcome.clients.svg.empty()) std::ofstream(path) << outcome.clients.svg;
+  return fmt::format("\n{}{}\nreplay it with REFRACT_SEED={} nodes_transactions_test\n",
+                     outcome.clients.picture, outcome.clients.svg.empty() ? "" : "picture: " + path, seed);
+}
+
+TEST(NodesCampaign, every_history_is_strictly_serialisable) {
+  const uint64_t only = number_from_environment("REFRACT_SEED", 0);
+  const uint64_t first = only == 0 ? 1 : only;
+  const uint64_t count = number_from_environment("REFRACT_SEEDS", only == 0 ? REFRACT_CAMPAIGN_SEEDS : 1);
+  NodesOutcome all;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const NodesOutcome outcome = run_nodes(seed);
+    ASSERT_EQ(outcome.clients.wrong, "") << report(seed, outcome);
+    all.add(outcome);
+  }
+  SCOPED_TRACE(describe(all));
+  RecordProperty("what_happened", describe(all));
+  if (std::getenv("REFRACT_TELL") != nullptr) fmt::print("{}\n", describe(all));
+}
+
+TEST(NodesCampaign, a_seed_gives_the_same_run_again) {
+  for (uint64_t seed = 1; seed <= kSeedsAgain; ++seed) {
+    const NodesOutcome one = run_nodes(seed);
+    const NodesOutcome two = run_nodes(seed);
+    EXPECT_EQ(one.clients.trace_hash, two.clients.trace_hash) << "seed " << seed;
+    EXPECT_EQ(describe(one), describe(two)) << "seed " << seed;
+  }
+  EXPECT_NE(run_nodes(1).clients.trace_hash, run_nodes(2).clients.trace_hash);
+}
+
+class NodesMutations : public testing::TestWithParam<MutationRow> {};
+
+// The first seed that convicts each, for the table in NOTES.md.
+TEST_P(NodesMutations, is_found) {
+  if (!kIsFull) GTEST_SKIP() << "the seeds that a sanitizer has time for are too few";
+  const auto seed_of = [](uint64_t number) {
+    return (GetParam().first_seed + number - 2) % REFRACT_CAMPAIGN_SEEDS + 1;
+  };
+  const Conviction conviction = convict(REFRACT_CAMPAIGN_SEEDS, [&](uint64_t number) {
+    return run_nodes(seed_of(number), GetParam().mutation).clients.wrong;
+  });
+  EXPECT_NE(conviction.sentence, "") << GetParam().name << " was not found by " << conviction.seed
+                                     << " seeds";
+  fmt::print("{} | {} | {}\n", GetParam().name, seed_of(conviction.seed), conviction.sentence);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NodesMutations, testing::ValuesIn(kNodesMutations),
+                         [](const auto& mutation) { return std::to_string(mutation.index); });
+
+}  // namespace
+}  // namespace refract::campaign
