@@ -31,6 +31,7 @@ namespace {
 
 constexpr double kKilledRecoveries = 0.2;
 constexpr int kClients = 3;
+constexpr int kOperations = 1'000;
 constexpr uint64_t kFewWords = 40;
 
 bool crashes_often(uint64_t seed, Mutation mutation) {
@@ -46,7 +47,7 @@ sim::WorldOptions options_of(uint64_t seed, Mutation mutation) {
 class NodesCampaign {
  public:
   NodesCampaign(uint64_t seed, Mutation mutation)
-      : run_{.seed = seed, .clients = kClients, .mutation = mutation, .is_over_nodes = true},
+      : run_{.seed = seed, .clients = kClients, .operations = kOperations, .mutation = mutation, .is_over_nodes = true},
         owned_world_(options_of(seed, mutation)),
         world_(*owned_world_),
         stage_{.run = run_, .world = world_, .process = nodes_, .recorder = {}, .outcome = {}, .names = {}},
@@ -110,6 +111,7 @@ class NodesCampaign {
       node.add(keepers_.emplace_back(world_, *hosts_[member], keeper_options(node)));
       hosts_[member]->on_restart([this, member](sim::Host& host) {
         servers_[member] = nullptr;
+        nodes_.node(member).ask_through(nullptr);
         world_.spawn(host, start(member, world_.prng().below(30'000)));
       });
       hosts_[member]->allow_faults(true);
