@@ -66,6 +66,7 @@ class NodesCampaign {
 
   [[nodiscard]] NodesOutcome run() {
     chaos_.begin();
+    stage_.on_linger = [this] { chaos_.strike(); };
     bring_back_the_dead();
     run_until("the clients never end",
               [this] { return stage_.clients_at_work == 0 && stage_.operations_left == 0; });
@@ -365,6 +366,7 @@ void NodesOutcome::add(const NodesOutcome& other) {
   lines.never += other.lines.never;
   lines.not_gone += other.lines.not_gone;
   chaos.kills += other.chaos.kills;
+  chaos.strikes += other.chaos.strikes;
   chaos.pauses += other.chaos.pauses;
   chaos.cuts += other.chaos.cuts;
   chaos.cut_off += other.chaos.cut_off;

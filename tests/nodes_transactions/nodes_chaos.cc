@@ -10,9 +10,10 @@
 namespace refract::campaign {
 namespace {
 
+constexpr double kStrikes = 0.3;
 constexpr uint64_t kShortest_ns = 20 * kMicrosecond_ns;
 constexpr uint64_t kQuiet_ns = 400 * kMicrosecond_ns;  // Between two things that happen, where all is short.
-constexpr uint64_t kDeadAtMost_ns = 200 * kMicrosecond_ns;
+constexpr uint64_t kDeadAtMost_ns = 100 * kMicrosecond_ns;
 
 }  // namespace
 
@@ -41,12 +42,23 @@ void NodesChaos::disturb() {
   });
 }
 
+void NodesChaos::strike() {
+  if (is_calm_ || !options_.crashes_often || !world_.prng().chance(kStrikes)) return;
+  sim::Host& node = *hosts_[world_.prng().below(hosts_.size())];
+  if (!node.alive()) return;
+  ++counts_.strikes;
+  world_.crash(node);
+  world_.after(1 + world_.prng().below(kShortest_ns), [this, &node] {
+    if (!node.alive()) world_.restart(node);
+  });
+}
+
 // Also those that a fault has killed.
 void NodesChaos::raise_the_dead() {
   world_.after(1 + world_.prng().below(kDeadAtMost_ns), [this] {
     if (is_calm_) return;
     for (sim::Host* const host : hosts_) {
-      if (host->alive() || !world_.prng().chance(0.3)) continue;
+      if (host->alive() || !world_.prng().chance(0.6)) continue;
       world_.after(draw_time_ns(), [this, host] {
         if (!host->alive()) world_.restart(*host);
       });

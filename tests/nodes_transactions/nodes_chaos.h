@@ -20,7 +20,8 @@ class NodesChaos {
     bool crashes_often = false;
   };
   struct Counts {
-    uint64_t kills = 0;  // From outside.
+    uint64_t kills = 0;    // From outside,
+    uint64_t strikes = 0;  // and between prepare and decision.
     uint64_t pauses = 0;
     uint64_t cuts = 0;  // Between two nodes,
     uint64_t cut_off = 0;  // and between a node and a client.
@@ -31,6 +32,8 @@ class NodesChaos {
              const std::vector<sim::Host*>& clients, const Options& options);
 
   void begin();
+  // A transaction has its parts, and is not decided: some nodes die now, and are back soon.
+  void strike();
   // All that may live do live, run and reach each other.
   void calm();
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }

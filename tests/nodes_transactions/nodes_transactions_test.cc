@@ -41,7 +41,7 @@ std::string describe(const NodesOutcome& outcome) {
       "batches {} plain {} direct {} stalled {} asked {} remote {} views {} listed {} evicted {} judged {} "
       "splits {} words observed {} demands {} deaths {} crashes {} in recovery {} reopened {} overdue {} "
       "orphaned {} lost {}; lines: looks {} demands {} gone {} lost {} reopened {} open {} happened {} "
-      "never {} not gone {}; kills {} pauses {} cuts {} cut off {} closed {}; far prepared {} decided {} "
+      "never {} not gone {}; kills {} strikes {} pauses {} cuts {} cut off {} closed {}; far prepared {} decided {} "
       "adopted {}",
       clients.transactions, clients.committed, clients.refused, clients.conflicts, clients.conditions,
       clients.unknown, clients.learned, clients.read_only, clients.batches, clients.plain, clients.direct,
@@ -49,7 +49,7 @@ std::string describe(const NodesOutcome& outcome) {
       clients.evicted_judged, clients.splits, clients.words_observed, clients.demands, clients.deaths,
       clients.crashes, clients.recoveries_killed, clients.reopened, clients.overdue, clients.orphaned,
       outcome.lost_calls, lines.looks, lines.demands, lines.gone, lines.lost, lines.reopened, lines.open,
-      lines.happened, lines.never, lines.not_gone, chaos.kills, chaos.pauses, chaos.cuts, chaos.cut_off,
+      lines.happened, lines.never, lines.not_gone, chaos.kills, chaos.strikes, chaos.pauses, chaos.cuts, chaos.cut_off,
       chaos.closed, outcome.far_prepared, outcome.far_decided, outcome.adopted);
 }
 

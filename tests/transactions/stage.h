@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ struct TransactionStage {
   int clients_made = 0;
   std::deque<kv::TransactionName> names;  // That were sent of late: any client may ask for them, or end them.
   uint64_t lost_calls = 0;                // That never left their client.
+  std::function<void()> on_linger = {};   // Null: nothing more happens then.
+  uint64_t lingered = 0;                  // Transactions whose client was away between prepare and decision.
 
   static constexpr size_t kNames = 24;
   // With which keys begin that are not judged.

@@ -41,6 +41,7 @@ class WireTap final : public fabric::WrappedDomain {
                                std::span<const fabric::Request> requests) noexcept override {
     for (size_t i = 0; i < requests.size(); ++i) {
       const uint16_t method = method_of(requests[i]);
+      linger(method);
       if (!is_left_out(method) && !post_one(channel, method, requests[i])) return i;
       if (stage_.sends_twice() && requests[i].op == fabric::Op::kSend) send_late(channel);
       if (method == 0) continue;
@@ -56,6 +57,19 @@ class WireTap final : public fabric::WrappedDomain {
   using Method = kv::wire::TransactionMethod;
   static constexpr double kLoss = 0.005;
 
+  static constexpr double kLinger = 0.05;
+  static constexpr uint64_t kLinger_ns = 100'000;
+  static constexpr uint64_t kLingerLong_ns = 2'500'000;
+
+  // Between prepare and decision, where its parts' owners may die meanwhile.
+  void linger(uint16_t method) {
+    const bool decides = method == static_cast<uint16_t>(Method::kDecideFar) ||
+                         (stage_.run.is_over_nodes && method == static_cast<uint16_t>(Method::kDecide));
+    if (!decides || !prng_.chance(kLinger)) return;
+    ++stage_.lingered;
+    if (stage_.on_linger) stage_.on_linger();
+    stage_.world.stall(host_, 1 + prng_.below(prng_.chance(0.7) ? kLinger_ns : kLingerLong_ns));
+  }
   // What is lost on the way, its session may close later or not at all.
   [[nodiscard]] bool is_left_out(uint16_t method) {
     const bool is_settle =
