@@ -57,7 +57,7 @@ class WireTap final : public fabric::WrappedDomain {
   using Method = kv::wire::TransactionMethod;
   static constexpr double kLoss = 0.005;
 
-  static constexpr double kLinger = 0.05;
+  static constexpr double kLinger = 0.1;
   static constexpr uint64_t kLinger_ns = 100'000;
   static constexpr uint64_t kLingerLong_ns = 2'500'000;
 
