@@ -47,6 +47,8 @@ struct ServedOptions {
   EvictionPolicy eviction = EvictionPolicy::kNone;
   prism::snic::Guard* guard = nullptr;          // In place of the table's own.
   uint16_t methods_end = prism::kMethodsBegin;  // The service does not know those from here on.
+  OtherNodes* nodes = nullptr;                  // Null: it is alone. Outlives the service.
+  uint64_t generation = 0;                      // Of its memory, as other nodes know it.
 };
 
 class Served {
@@ -88,7 +90,9 @@ class Served {
                       .shard = shard,
                       .shard_index = options.shard_index,
                       .routing = {.shards = options.shard_count, .copies = options.copies},
-                      .upkeep = service}),
+                      .upkeep = service,
+                      .generation = options.generation,
+                      .nodes = options.nodes}),
         services_(std::span<const rpc::ServiceTable::Row>(rows(options))),
         server(services_, shard),
         server_dispatcher_(server_domain_, shard, &server),
@@ -96,6 +100,7 @@ class Served {
     service.answer_through(&server);
     chains.answer_through(&server);
     transactions.answer_through(&server);
+    service.look_through(transactions.far());
     for (uint32_t i = 0; i < options.shard_count; ++i) decisions.recovered();
     idler_.watch(counted);
     idler_.watch(server_domain_);
