@@ -78,15 +78,15 @@ enum class Mutation : uint8_t {
   // callers,
   kUnknownIsNever,  // Parts are told "never" where the outcome was not learned.
   // parts' owners,
-  kOldLooks,          // A look at a home is used for reads that came behind it.
-  kLooksRecord,       // A look decides against what is open.
-  kUndoAlone,         // A part whose session closes is undone, and its home is not asked.
+  kOldLooks,           // A look at a home is used for reads that came behind it.
+  kLooksRecord,        // A look decides against what is open.
+  kUndoAlone,          // A part whose session closes is undone, and its home is not asked.
   kBelieveAnySession,  // What any session says of a part is believed.
-  kForgetFarParts,    // Recovery does not find the records of parts.
-  kGoneTooSoon,       // They say that a part is gone which is there.
+  kForgetFarParts,     // Recovery does not find the records of parts.
+  kGoneTooSoon,        // They say that a part is gone which is there.
   // and homes.
-  kForgetUnasked,     // They use a word again without asking whether its parts are gone.
-  kForgetAsRefused,   // A word that is over tells a late question that its transaction was refused.
+  kForgetUnasked,    // They use a word again without asking whether its parts are gone.
+  kForgetAsRefused,  // A word that is over tells a late question that its transaction was refused.
 };
 
 struct MutationRow {
@@ -176,6 +176,7 @@ inline constexpr std::array kNodesMutations = {
     MutationRow{Mutation::kGoneTooSoon, "gone is said of what is there"},
     MutationRow{Mutation::kForgetUnasked, "a home forgets unasked"},
     MutationRow{Mutation::kForgetAsRefused, "a word that is over says no"},
+    MutationRow{Mutation::kIgnoreExpiry, "the home ignores when far parts expire"},
 };
 
 }  // namespace refract::campaign

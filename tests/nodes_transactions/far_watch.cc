@@ -44,10 +44,26 @@ void FarWatch::handle(const rpc::IncomingCall& call) {
     case Method::kOutcome:
       if (mutation_ == Mutation::kForgetAsRefused && refuse_late(call)) return;
       break;
+    case Method::kDecide:
+      if (mutation_ == Mutation::kIgnoreExpiry) return decide_timeless(call, 0);
+      break;
+    case Method::kDecideFar:
+      if (mutation_ != Mutation::kIgnoreExpiry) break;
+      return decide_timeless(call, offsetof(kv::wire::FarDecideRequest, part));
     default:
       break;
   }
   hand_on(call);
+}
+
+void FarWatch::decide_timeless(const rpc::IncomingCall& call, size_t part_at) {
+  std::vector<std::byte> payload(call.payload.begin(), call.payload.end());
+  const size_t at = part_at + offsetof(kv::wire::PartRequest, not_after_wall_ns);
+  const bool is_one = payload.size() >= part_at + sizeof(kv::wire::PartRequest);
+  if (is_one) std::ranges::fill(std::span(payload).subspan(at, sizeof(uint64_t)), std::byte{0});
+  rpc::IncomingCall timeless = call;
+  timeless.payload = payload;
+  hand_on(timeless);
 }
 
 void FarWatch::note_part(const rpc::IncomingCall& call) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands round a node's service of transactions. In every run it sees that a look decides nothing; and as
-// a mutation it breaks one of its rules.
+// What stands round a node's service of transactions. In every run it sees that a look decides nothing; and
+// as a mutation it breaks one of its rules.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,8 @@ class FarWatch final : public rpc::Service {
   void hand_on(const rpc::IncomingCall& call) { service_.handle({&call, 1}); }
   void note_part(const rpc::IncomingCall& call);
   void look(const rpc::IncomingCall& call);
+  // Without the moment at which other parts expire.
+  void decide_timeless(const rpc::IncomingCall& call, size_t part_at);
   void tell_gone(const rpc::IncomingCall& call);
   // True: the call has been answered.
   [[nodiscard]] bool believe(const rpc::IncomingCall& call);

@@ -29,10 +29,12 @@ Meddler::Meddler(TransactionStage& stage, SeveralNodes& nodes, sim::Host& host)
     : stage_(stage), nodes_(nodes), host_(host), prng_(stage.world.prng().next()) {
   ++stage_.clients_at_work;
   for (uint32_t index = 0; index < nodes_.shards(); ++index) {
-    reaches_.emplace_back(
-        stage_, host_,
-        Reach::Options{
-            .index = index, .domain = &host.domain(), .stall_chance = 0, .words = nullptr, .has_own_words = true});
+    reaches_.emplace_back(stage_, host_,
+                          Reach::Options{.index = index,
+                                         .domain = &host.domain(),
+                                         .stall_chance = 0,
+                                         .words = nullptr,
+                                         .has_own_words = true});
   }
 }
 
@@ -61,7 +63,8 @@ Task<> Meddler::work() {
     } else {
       co_await tell_part(name);
     }
-    if (prng_.chance(stage_.has_few_words() ? 0.1 : 0.02)) co_await take_words();
+    const bool is_greedy = prng_.chance(stage_.has_few_words() ? 0.1 : 0.02);
+    if (is_greedy) co_await take_words();
   }
   --stage_.clients_at_work;
 }

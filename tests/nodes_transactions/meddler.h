@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client with names of others' transactions: it tells their parts what became of them, the truth or not, asks
-// homes, and takes words that it does not use. What it is told has to agree with what the homes' words say.
+// A client with names of others' transactions: it tells their parts what became of them, the truth or not,
+// asks homes, and takes words that it does not use. What it is told has to agree with what the homes' words
+// say.
 #pragma once
 
 #include <cstdint>

@@ -52,8 +52,7 @@ Task<NodeLines::Line*> NodeLines::line_to(uint32_t member, uint64_t deadline_ns)
           return line.callers == 0 && line.session.state() == rpc::Session::State::kClosed;
         });
       }
-      const Reported<fabric::Channel*> channel =
-          host_.domain().connect(TransactionStage::shard_name(member));
+      const Reported<fabric::Channel*> channel = host_.domain().connect(TransactionStage::shard_name(member));
       if (channel) {
         lines.emplace_back(**channel, host_.shard());
         ++counts_.reopened;

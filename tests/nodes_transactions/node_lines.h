@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other nodes as an owner asks them, over sessions of the simulation, which fail and are opened again. Now
-// and then a question is not sent, or its answer is lost.
+// The other nodes as an owner asks them, over sessions of the simulation, which fail and are opened again.
+// Now and then a question is not sent, or its answer is lost.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,9 @@ class NodeLines final : public kv::OtherNodes {
 
   [[nodiscard]] uint32_t self() const noexcept override { return options_.self; }
   [[nodiscard]] uint32_t members() const noexcept override { return options_.members; }
-  [[nodiscard]] uint64_t placement_of(uint32_t member) const noexcept override { return placement_at(member); }
+  [[nodiscard]] uint64_t placement_of(uint32_t member) const noexcept override {
+    return placement_at(member);
+  }
   [[nodiscard]] runtime::Task<Result<std::vector<std::byte>>> ask(kv::wire::FarPlace place,
                                                                   kv::wire::TransactionMethod method,
                                                                   std::span<const std::byte> body,

@@ -11,6 +11,7 @@
 
 #include "tests/campaign/chaos.h"
 #include "tests/campaign/kv_server.h"
+#include "tests/campaign/model.h"
 #include "tests/nodes_transactions/meddler.h"
 #include "tests/nodes_transactions/several_nodes.h"
 #include "tests/transactions/stage.h"
@@ -47,17 +48,24 @@ sim::WorldOptions options_of(uint64_t seed, Mutation mutation) {
 class NodesCampaign {
  public:
   NodesCampaign(uint64_t seed, Mutation mutation)
-      : run_{.seed = seed, .clients = kClients, .operations = kOperations, .mutation = mutation, .is_over_nodes = true},
+      : run_{.seed = seed,
+             .clients = kClients,
+             .operations = kOperations,
+             .mutation = mutation,
+             .is_over_nodes = true},
         owned_world_(options_of(seed, mutation)),
         world_(*owned_world_),
         stage_{.run = run_, .world = world_, .process = nodes_, .recorder = {}, .outcome = {}, .names = {}},
         chaos_(world_, hosts_, nodes_, clients_,
-               {.away_max_ns = away_max_ns(), .crashes_often = crashes_often(seed, mutation)}) {
+               {.away_max_ns = away_max_ns(),
+                .crashes_often = crashes_often(seed, mutation),
+                .steps_clocks = !stage_.expires()}) {
     stage_.operations_left = run_.operations;
     make_nodes();
     for (int i = 0; i < run_.clients; ++i) add_client(fmt::format("client{}", i), i == 0 ? 0.01 : 0.001);
     add_meddler();
-    if (stage_.evicts() || stage_.grows()) add_filler();
+    if (stage_.evicts() || stage_.grows()) add_helper("filler", &Transactor::fill_up);
+    if (stage_.expires()) add_helper("watcher", &Transactor::watch);
   }
   NodesCampaign(const NodesCampaign&) = delete;
   NodesCampaign& operator=(const NodesCampaign&) = delete;
@@ -100,13 +108,15 @@ class NodesCampaign {
     const uint32_t count = run_.seed % 4 < 2 ? 2 : 3;
     for (uint32_t member = 0; member < count; ++member) {
       hosts_.push_back(&world_.add_host(TransactionStage::shard_name(member)));
+      // Where entries expire no clock is set, and no two are the same.
+      const uint64_t error_ns = world_.prng().below(2 * kWallError_ns);
+      hosts_.back()->step_wall_clock_ns(static_cast<int64_t>(error_ns) - static_cast<int64_t>(kWallError_ns));
     }
     servers_.resize(count);
     for (uint32_t member = 0; member < count; ++member) {
-      NodeProcess::Options options{
-          .member = member,
-          .mutation = run_.mutation,
-          .complain = [this](const std::string& wrong) { stage_.complain(wrong); }};
+      NodeProcess::Options options{.member = member,
+                                   .mutation = run_.mutation,
+                                   .complain = [this](const std::string& wrong) { stage_.complain(wrong); }};
       if (run_.has_few_words()) options.words_far = kFewWords;
       NodeProcess& node = nodes_.add(world_, *hosts_[member], options);
       node.add(keepers_.emplace_back(world_, *hosts_[member], keeper_options(node)));
@@ -187,13 +197,13 @@ class NodesCampaign {
     world_.spawn(host, one.work());
   }
 
-  void add_filler() {
-    sim::Host& host = world_.add_host("filler");
+  void add_helper(const char* name, runtime::Task<> (Transactor::*work)()) {
+    sim::Host& host = world_.add_host(name);
     static_cast<void>(host.emplace<fabric::Dispatcher>(host.domain(), host.shard()));
-    Transactor& one = host.emplace<Transactor>(
-        stage_, host, Transactor::Options{.name = "filler", .domain = &host.domain()});
+    Transactor& one =
+        host.emplace<Transactor>(stage_, host, Transactor::Options{.name = name, .domain = &host.domain()});
     world_.spawn(host, one.stay_connected());
-    world_.spawn(host, one.fill_up());
+    world_.spawn(host, (one.*work)());
   }
 
   // An eviction is an erasure of the version that went, from its decision until all see it.
@@ -220,6 +230,7 @@ class NodesCampaign {
   void bring_back_the_dead() {
     world_.after(1 + world_.prng().below(400'000), [this] {
       if (is_calm_) return;
+      for (uint32_t member = 0; member < nodes_.shards(); ++member) note_away(member);
       for (sim::Host* const client : clients_) {
         if (!client->alive()) world_.restart(*client);
       }
@@ -294,12 +305,21 @@ class NodesCampaign {
     }
   }
 
+  // For others a node may be away for so long that they do not wait for it.
+  void note_away(uint32_t member) {
+    if (!hosts_[member]->alive() || servers_[member] == nullptr) return;
+    for (uint32_t other = 0; other < nodes_.shards(); ++other) {
+      outcome_.away += servers_[member]->parts().is_away(other) ? 1 : 0;
+    }
+  }
+
   void note_last_life(const ServerProcess& server) {
     const kv::TransactionService::Counts& counts = server.transactions().counts();
     stage_.outcome.overdue += counts.overdue;
     stage_.outcome.orphaned += counts.orphaned;
     outcome_.far_prepared += counts.far_prepared;
     outcome_.far_decided += counts.far_decided;
+    outcome_.far_reads += server.reads_beside_far();
   }
 
   void judge() {
@@ -323,6 +343,7 @@ class NodesCampaign {
     outcome_.chaos = chaos_.counts();
     outcome_.adopted = adopted_;
     outcome_.lost_calls = stage_.lost_calls;
+    outcome_.lingered = stage_.lingered;
     return outcome_;
   }
 
@@ -376,6 +397,7 @@ void NodesOutcome::add(const NodesOutcome& other) {
   far_reads += other.far_reads;
   adopted += other.adopted;
   lost_calls += other.lost_calls;
+  lingered += other.lingered;
   away += other.away;
 }
 

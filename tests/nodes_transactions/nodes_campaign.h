@@ -20,7 +20,8 @@ struct NodesOutcome {
   uint64_t far_reads = 0;     // and reads that waited for a look.
   uint64_t adopted = 0;       // Far parts that a restart has found.
   uint64_t lost_calls = 0;    // Of clients.
-  uint64_t away = 0;          // Nodes that were away for longer than a second.
+  uint64_t lingered = 0;      // Transactions, between prepare and decision.
+  uint64_t away = 0;          // How often a node was seen to take another one for away.
 
   void add(const NodesOutcome& other);
 };

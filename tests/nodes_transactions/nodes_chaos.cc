@@ -98,8 +98,9 @@ void NodesChaos::harm(uint64_t draw) {
   } else if (draw < 520) {
     client.slow_down(world_.prng().chance(0.7) ? 1'000 : 50'000);
   } else if (draw < 560) {
-    const auto error = static_cast<int64_t>(world_.prng().below(2 * kWallError_ns)) -
-                       static_cast<int64_t>(kWallError_ns);
+    if (!options_.steps_clocks) return;
+    const auto error =
+        static_cast<int64_t>(world_.prng().below(2 * kWallError_ns)) - static_cast<int64_t>(kWallError_ns);
     const auto before = static_cast<int64_t>(node.clock().wall_ns() - clients_.front()->clock().wall_ns());
     node.step_wall_clock_ns(error - before);
   } else if (draw < 700) {

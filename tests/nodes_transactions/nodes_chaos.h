@@ -18,14 +18,15 @@ class NodesChaos {
   struct Options {
     uint64_t away_max_ns = 0;
     bool crashes_often = false;
+    bool steps_clocks = true;
   };
   struct Counts {
     uint64_t kills = 0;    // From outside,
     uint64_t strikes = 0;  // and between prepare and decision.
     uint64_t pauses = 0;
-    uint64_t cuts = 0;  // Between two nodes,
+    uint64_t cuts = 0;     // Between two nodes,
     uint64_t cut_off = 0;  // and between a node and a client.
-    uint64_t closed = 0;  // Sessions between nodes.
+    uint64_t closed = 0;   // Sessions between nodes.
   };
   // All outlive the object.
   NodesChaos(sim::World& world, const std::vector<sim::Host*>& hosts, SeveralNodes& nodes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transactions over several nodes under everything that the simulator can do to each of them, to their clients
-// and to the network, judged by the checker of strict serialisability.
+// Transactions over several nodes under everything that the simulator can do to each of them, to their
+// clients and to the network, judged by the checker of strict serialisability.
 //
 //   nodes_transactions_test                         the ordinary run
 //   REFRACT_SEED=S nodes_transactions_test          one seed, replayed
@@ -41,16 +41,18 @@ std::string describe(const NodesOutcome& outcome) {
       "batches {} plain {} direct {} stalled {} asked {} remote {} views {} listed {} evicted {} judged {} "
       "splits {} words observed {} demands {} deaths {} crashes {} in recovery {} reopened {} overdue {} "
       "orphaned {} lost {}; lines: looks {} demands {} gone {} lost {} reopened {} open {} happened {} "
-      "never {} not gone {}; kills {} strikes {} pauses {} cuts {} cut off {} closed {}; far prepared {} decided {} "
-      "adopted {}",
+      "never {} not gone {}; kills {} strikes {} pauses {} cuts {} cut off {} closed {}; far prepared {} "
+      "decided {} "
+      "adopted {} reads beside {} leases {} lingered {} away {}",
       clients.transactions, clients.committed, clients.refused, clients.conflicts, clients.conditions,
       clients.unknown, clients.learned, clients.read_only, clients.batches, clients.plain, clients.direct,
       clients.stalled, clients.asked, clients.remote, clients.views, clients.listed, clients.evicted,
       clients.evicted_judged, clients.splits, clients.words_observed, clients.demands, clients.deaths,
       clients.crashes, clients.recoveries_killed, clients.reopened, clients.overdue, clients.orphaned,
       outcome.lost_calls, lines.looks, lines.demands, lines.gone, lines.lost, lines.reopened, lines.open,
-      lines.happened, lines.never, lines.not_gone, chaos.kills, chaos.strikes, chaos.pauses, chaos.cuts, chaos.cut_off,
-      chaos.closed, outcome.far_prepared, outcome.far_decided, outcome.adopted);
+      lines.happened, lines.never, lines.not_gone, chaos.kills, chaos.strikes, chaos.pauses, chaos.cuts,
+      chaos.cut_off, chaos.closed, outcome.far_prepared, outcome.far_decided, outcome.adopted,
+      outcome.far_reads, clients.leases, outcome.lingered, outcome.away);
 }
 
 std::string report(uint64_t seed, const NodesOutcome& outcome) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "tests/nodes_transactions/node_process.h"
 #include "tests/transactions/shard_places.h"
@@ -13,6 +14,7 @@ namespace refract::campaign {
 class SeveralNodes final : public ShardPlaces {
  public:
   [[nodiscard]] NodeProcess& add(sim::World& world, sim::Host& host, const NodeProcess::Options& options) {
+    clocks_.push_back(&host.clock());
     return nodes_.emplace_back(world, host, options);
   }
   [[nodiscard]] NodeProcess& node(uint32_t member) noexcept { return nodes_[member]; }
@@ -23,9 +25,12 @@ class SeveralNodes final : public ShardPlaces {
   [[nodiscard]] kv::wire::FarPlace place_of(uint32_t shard) const noexcept override {
     return {.member = static_cast<uint16_t>(shard), .shard = 0};
   }
+  // Each is a machine, which its readers are on as well.
+  [[nodiscard]] const Clock* clock_of(uint32_t shard) const noexcept override { return clocks_[shard]; }
 
  private:
   std::deque<NodeProcess> nodes_;
+  std::vector<const Clock*> clocks_;
 };
 
 }  // namespace refract::campaign

@@ -38,7 +38,8 @@ void Reach::map() {
   const std::byte* const image = keeper_->memory().image();
   memory_.emplace(loads_->memory(), image, &pins_, looks_, stage_.run.mutation);
   memory_->reach(options_.has_own_words ? &own_words_ : options_.words);
-  reader_.emplace(*memory_, host_.clock());
+  const Clock* const clock = stage_.process.clock_of(options_.index);
+  reader_.emplace(*memory_, clock != nullptr ? *clock : host_.clock());
 }
 
 void Reach::look_after() {

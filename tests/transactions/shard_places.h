@@ -6,6 +6,7 @@
 
 #include "tests/campaign/kv_server.h"
 
+#include "refract/base/clock.h"
 #include "refract/kv/layout/transaction_wire.h"
 
 namespace refract::campaign {
@@ -19,6 +20,9 @@ class ShardPlaces {
   [[nodiscard]] virtual kv::wire::FarPlace place_of(uint32_t shard) const noexcept {
     return {.member = 0, .shard = static_cast<uint16_t>(shard)};
   }
+
+  // Of the machine that has the memory. Null: all machines have one.
+  [[nodiscard]] virtual const Clock* clock_of(uint32_t /*shard*/) const noexcept { return nullptr; }
 
  protected:
   ~ShardPlaces() = default;

@@ -55,7 +55,7 @@ struct TransactionStage {
   [[nodiscard]] bool grows() const noexcept { return run.seed % 5 == 1; }
   // Some keys live for a short time, by the one clock that the machine has.
   [[nodiscard]] bool expires() const noexcept {
-    return run.seed % 7 == 3 && !evicts() && durability_of(run) == Durability::kNone && !run.is_over_nodes;
+    return run.seed % 7 == 3 && !evicts() && durability_of(run) == Durability::kNone;
   }
   // A chance.
   [[nodiscard]] double settles_left_out() const noexcept {

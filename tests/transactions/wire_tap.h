@@ -72,8 +72,8 @@ class WireTap final : public fabric::WrappedDomain {
   }
   // What is lost on the way, its session may close later or not at all.
   [[nodiscard]] bool is_left_out(uint16_t method) {
-    const bool is_settle =
-        method == static_cast<uint16_t>(Method::kSettle) || method == static_cast<uint16_t>(Method::kSettleFar);
+    const bool is_settle = method == static_cast<uint16_t>(Method::kSettle) ||
+                           method == static_cast<uint16_t>(Method::kSettleFar);
     if (is_settle) return prng_.chance(stage_.settles_left_out());
     const bool is_lost = stage_.run.is_over_nodes && method != 0 && prng_.chance(kLoss);
     stage_.lost_calls += is_lost ? 1 : 0;
