@@ -62,6 +62,74 @@ std::string report(uint64_t seed, const NodesOutcome& outcome) {
                      outcome.clients.picture, outcome.clients.svg.empty() ? "" : "picture: " + path, seed);
 }
 
+// The seeds in regressions.txt.
+std::vector<uint64_t> seeds_that_failed() {
+  std::ifstream file(REFRACT_SOURCE_DIR "/tests/nodes_transactions/regressions.txt");
+  EXPECT_TRUE(file.is_open());
+  std::vector<uint64_t> seeds;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line[0] != '#') seeds.push_back(std::stoull(line));
+  }
+  return seeds;
+}
+
+void expect_everything_happened(const NodesOutcome& all) {
+  const TransactionOutcome& clients = all.clients;
+  EXPECT_GT(clients.committed, 10'000U);
+  EXPECT_GT(clients.conflicts, 1'000U);
+  EXPECT_GT(clients.conditions, 1'000U);
+  EXPECT_GT(clients.unknown, 100U);
+  EXPECT_GT(clients.learned, 50U);
+  EXPECT_GT(clients.read_only, 2'000U);
+  EXPECT_GT(clients.batches, 5'000U);
+  EXPECT_GT(clients.plain, 20'000U);
+  EXPECT_GT(clients.stalled, 2'000U);
+  EXPECT_GT(clients.asked, 1'000U);
+  EXPECT_GT(clients.remote, 5'000U);
+  EXPECT_GT(clients.views, 5'000U);
+  EXPECT_GT(clients.listed, 3'000U);
+  EXPECT_GT(clients.leases, 300U);
+  EXPECT_GT(clients.evicted_judged, 500U);
+  EXPECT_GT(clients.splits, 5'000U);
+  EXPECT_GT(clients.demands, 5'000U);
+  EXPECT_GT(clients.deaths, 100U);
+  EXPECT_GT(clients.crashes, 1'000U);
+  EXPECT_GT(clients.recoveries_killed, 100U);
+  EXPECT_GT(clients.reopened, 5'000U);
+  EXPECT_GT(clients.overdue, 200U);
+  EXPECT_GT(clients.orphaned, 50U);
+  EXPECT_GT(all.lost_calls, 100U);
+  EXPECT_GT(all.lingered, 500U);
+  // Between nodes.
+  EXPECT_GT(all.lines.looks, 1'000U);
+  EXPECT_GT(all.lines.demands, 1'000U);
+  EXPECT_GT(all.lines.gone, 500U);
+  EXPECT_GT(all.lines.lost, 100U);
+  EXPECT_GT(all.lines.reopened, 1'000U);
+  EXPECT_GT(all.lines.open, 500U);
+  EXPECT_GT(all.lines.happened, 1'000U);
+  EXPECT_GT(all.lines.never, 500U);
+  EXPECT_GT(all.lines.not_gone, 10U);
+  EXPECT_GT(all.far_prepared, 1'000U);
+  EXPECT_GT(all.far_decided, 400U);
+  EXPECT_GT(all.far_reads, 300U);
+  EXPECT_GT(all.adopted, 300U);
+  EXPECT_GT(all.away, 100U);
+  EXPECT_GT(all.chaos.kills, 300U);
+  EXPECT_GT(all.chaos.strikes, 200U);
+  EXPECT_GT(all.chaos.pauses, 500U);
+  EXPECT_GT(all.chaos.cuts, 500U);
+  EXPECT_GT(all.chaos.cut_off, 500U);
+  EXPECT_GT(all.chaos.closed, 500U);
+}
+
+TEST(NodesCampaign, seeds_that_once_failed_pass) {
+  for (const uint64_t seed : seeds_that_failed()) {
+    const NodesOutcome outcome = run_nodes(seed);
+    EXPECT_EQ(outcome.clients.wrong, "") << report(seed, outcome);
+  }
+}
+
 TEST(NodesCampaign, every_history_is_strictly_serialisable) {
   const uint64_t only = number_from_environment("REFRACT_SEED", 0);
   const uint64_t first = only == 0 ? 1 : only;
@@ -73,6 +141,7 @@ TEST(NodesCampaign, every_history_is_strictly_serialisable) {
     all.add(outcome);
   }
   SCOPED_TRACE(describe(all));
+  if (kIsFull && count >= REFRACT_CAMPAIGN_SEEDS) expect_everything_happened(all);
   RecordProperty("what_happened", describe(all));
   if (std::getenv("REFRACT_TELL") != nullptr) fmt::print("{}\n", describe(all));
 }

@@ -39,7 +39,7 @@ uint32_t TransactionStage::shard_of(std::span<const std::byte> key) const noexce
 }
 
 uint64_t TransactionStage::pause_max_ns() const noexcept {
-  if (run.is_very_long()) return 200 * kPauseMax_ns;
+  if (run.is_very_long()) return 600 * kPauseMax_ns;
   return run.is_long() ? 20 * kPauseMax_ns : kPauseMax_ns;
 }
 
@@ -126,7 +126,8 @@ Task<> Transactor::work() {
     for (uint64_t reads = prng_.below(3); reads > 0 && !stage_.is_over(); --reads) {
       co_await get(any_key(), Way::kDirect);
     }
-    if (prng_.chance(0.2)) co_await host_.shard().sleep_for(prng_.below(stage_.pause_max_ns()));
+    const bool pauses = prng_.chance(stage_.run.is_very_long() ? 0.9 : 0.2);
+    if (pauses) co_await host_.shard().sleep_for(prng_.below(stage_.pause_max_ns()));
   }
   is_connecting_ = false;
   finish();

@@ -17,6 +17,12 @@ constexpr uint64_t kTtlSpan_ns = 200'000;
 constexpr std::array<std::string_view, 3> kShortLived{"k0", "k1", "n0"};
 constexpr uint64_t kWatchPause_ns = 6'000;
 
+// Over several nodes runs take longer.
+uint64_t watch_pause_ns(const TransactionRun& run) {
+  if (run.is_long() || run.is_very_long()) return 20 * kWatchPause_ns;
+  return run.is_over_nodes ? 4 * kWatchPause_ns : kWatchPause_ns;
+}
+
 bool is_short_lived(std::string_view key) {
   return std::ranges::find(kShortLived, key) != kShortLived.end();
 }
@@ -78,7 +84,7 @@ runtime::Task<> Transactor::watch() {
       end(record, Outcome::kCommitted);
       for (int i = 0; i < 2; ++i) co_await get(any_key(), Way::kDirect);
     }
-    co_await host_.shard().sleep_for(1 + prng_.below(kWatchPause_ns));
+    co_await host_.shard().sleep_for(1 + prng_.below(watch_pause_ns(stage_.run)));
   }
   is_connecting_ = false;
   finish();
