@@ -167,15 +167,15 @@ inline constexpr std::array kTransactionLogMutations = {
 inline constexpr std::array kNodesMutations = {
     MutationRow{Mutation::kFarIsDone, "readers take far entries for done"},
     MutationRow{Mutation::kFarIsUndone, "readers take far entries for undone"},
-    MutationRow{Mutation::kUnknownIsNever, "parts are told never where nothing is known"},
+    MutationRow{Mutation::kUnknownIsNever, "parts are told never where nothing is known", 22},
     MutationRow{Mutation::kOldLooks, "a look is used for reads that came later"},
     MutationRow{Mutation::kLooksRecord, "a look decides"},
     MutationRow{Mutation::kUndoAlone, "a part is undone when its session closes"},
     MutationRow{Mutation::kBelieveAnySession, "any session is believed"},
-    MutationRow{Mutation::kForgetFarParts, "recovery forgets the records of parts"},
-    MutationRow{Mutation::kGoneTooSoon, "gone is said of what is there"},
+    MutationRow{Mutation::kForgetFarParts, "recovery forgets the records of parts", 10},
+    MutationRow{Mutation::kGoneTooSoon, "gone is said of what is there", 43},
     MutationRow{Mutation::kForgetUnasked, "a home forgets unasked"},
-    MutationRow{Mutation::kForgetAsRefused, "a word that is over says no"},
+    MutationRow{Mutation::kForgetAsRefused, "a word that is over says no", 25},
     MutationRow{Mutation::kIgnoreExpiry, "the home ignores when far parts expire"},
 };
 

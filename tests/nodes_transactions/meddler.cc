@@ -17,6 +17,8 @@ using runtime::Task;
 
 namespace {
 
+constexpr size_t kOldNames = 200;
+
 template <typename T>
 std::vector<std::byte> bytes_of(const T& head) {
   const auto bytes = std::as_bytes(std::span(&head, 1));
@@ -58,7 +60,10 @@ Task<> Meddler::work() {
     kv::TransactionName name = stage_.names[names - 1 - back];
     // Of a word's next transactions, too, which none has begun yet.
     if (prng_.chance(0.1)) name.number += 1 + prng_.below(3);
-    if (prng_.chance(0.25)) {
+    old_names_.push_back(stage_.names.back());
+    if (old_names_.size() > kOldNames) old_names_.pop_front();
+    if (prng_.chance(0.4)) {
+      if (prng_.chance(0.6)) name = old_names_[prng_.below(old_names_.size())];
       co_await ask_home(name);
     } else {
       co_await tell_part(name);

@@ -42,6 +42,7 @@ class Meddler {
   sim::Host& host_;
   Prng prng_;
   std::deque<Reach> reaches_;
+  std::deque<kv::TransactionName> old_names_;
 };
 
 }  // namespace refract::campaign

@@ -33,7 +33,7 @@ namespace {
 constexpr double kKilledRecoveries = 0.2;
 constexpr int kClients = 3;
 constexpr int kOperations = 1'000;
-constexpr uint64_t kFewWords = 40;
+constexpr uint64_t kFewWords = 20;
 
 bool crashes_often(uint64_t seed, Mutation mutation) {
   return seed % 2 == 0 || mutation == Mutation::kForgetFarParts;
@@ -60,7 +60,8 @@ class NodesCampaign {
                {.away_max_ns = away_max_ns(),
                 .crashes_often = crashes_often(seed, mutation),
                 .steps_clocks = !stage_.expires()}) {
-    stage_.operations_left = run_.operations;
+    // So that each word is used several times.
+    stage_.operations_left = stage_.has_few_words() ? 2 * run_.operations : run_.operations;
     make_nodes();
     for (int i = 0; i < run_.clients; ++i) add_client(fmt::format("client{}", i), i == 0 ? 0.01 : 0.001);
     add_meddler();

@@ -10,7 +10,7 @@
 namespace refract::campaign {
 namespace {
 
-constexpr double kStrikes = 0.6;
+constexpr double kStrikes = 0.9;
 constexpr uint64_t kShortest_ns = 20 * kMicrosecond_ns;
 constexpr uint64_t kQuiet_ns = 400 * kMicrosecond_ns;  // Between two things that happen, where all is short.
 constexpr uint64_t kDeadAtMost_ns = 100 * kMicrosecond_ns;

@@ -55,7 +55,8 @@ struct TransactionStage {
   [[nodiscard]] bool grows() const noexcept { return run.seed % 5 == 1; }
   // Some keys live for a short time, by the one clock that the machine has.
   [[nodiscard]] bool expires() const noexcept {
-    return run.seed % 7 == 3 && !evicts() && durability_of(run) == Durability::kNone;
+    return (run.seed % 7 == 3 || run.mutation == Mutation::kIgnoreExpiry) && !evicts() &&
+           durability_of(run) == Durability::kNone;
   }
   // A chance.
   [[nodiscard]] double settles_left_out() const noexcept {

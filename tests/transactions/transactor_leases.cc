@@ -19,8 +19,8 @@ constexpr uint64_t kWatchPause_ns = 6'000;
 
 // Over several nodes runs take longer.
 uint64_t watch_pause_ns(const TransactionRun& run) {
-  if (run.is_long() || run.is_very_long()) return 20 * kWatchPause_ns;
-  return run.is_over_nodes ? 4 * kWatchPause_ns : kWatchPause_ns;
+  if (run.is_long() || run.is_very_long()) return 40 * kWatchPause_ns;
+  return run.is_over_nodes && run.mutation != Mutation::kIgnoreExpiry ? 5 * kWatchPause_ns : kWatchPause_ns;
 }
 
 bool is_short_lived(std::string_view key) {
