@@ -172,7 +172,7 @@ inline constexpr std::array kNodesMutations = {
     MutationRow{Mutation::kLooksRecord, "a look decides"},
     MutationRow{Mutation::kUndoAlone, "a part is undone when its session closes"},
     MutationRow{Mutation::kBelieveAnySession, "any session is believed"},
-    MutationRow{Mutation::kForgetFarParts, "recovery forgets the records of parts", 10},
+    MutationRow{Mutation::kForgetFarParts, "recovery forgets the records of parts", 38},
     MutationRow{Mutation::kGoneTooSoon, "gone is said of what is there", 43},
     MutationRow{Mutation::kForgetUnasked, "a home forgets unasked"},
     MutationRow{Mutation::kForgetAsRefused, "a word that is over says no", 25},
