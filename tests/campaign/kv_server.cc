@@ -275,7 +275,7 @@ rpc::Service& ServerProcess::serve_transactions() {
                                                       .floor_stamp = writer_.load(kFloorStampAt),
                                                       .generation = process.generation(),
                                                       .nodes = process.other_nodes()});
-  service_->look_through(transactions_->far());
+  service_->far_reads().look_through(transactions_->far());
   return process.round_transactions(shared_shard(), *transactions_);
 }
 

@@ -138,7 +138,7 @@ class ServerProcess final : public kv::GrowthSource, public runtime::Poller {
   // REQUIRES: the keeper has a shared process.
   [[nodiscard]] const kv::Table::Parts& parts() const noexcept { return *parts_; }
   [[nodiscard]] const kv::TransactionService& transactions() const noexcept { return *transactions_; }
-  [[nodiscard]] uint64_t reads_beside_far() const noexcept { return service_->looked_at(); }
+  [[nodiscard]] uint64_t reads_beside_far() noexcept { return service_->far_reads().count(); }
 
   [[nodiscard]] bool can_grow(uint64_t bytes) const noexcept override;
   void want(uint64_t bytes) noexcept override;

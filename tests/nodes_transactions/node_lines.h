@@ -15,7 +15,7 @@
 
 #include "refract/base/prng.h"
 #include "refract/fabric/sim/host.h"
-#include "refract/kv/owner/far/other_nodes.h"
+#include "refract/kv/owner/transactions/other_nodes.h"
 #include "refract/rpc/session.h"
 #include "refract/runtime/task.h"
 

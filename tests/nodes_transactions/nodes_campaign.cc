@@ -314,7 +314,7 @@ class NodesCampaign {
     }
   }
 
-  void note_last_life(const ServerProcess& server) {
+  void note_last_life(ServerProcess& server) {
     const kv::TransactionService::Counts& counts = server.transactions().counts();
     stage_.outcome.overdue += counts.overdue;
     stage_.outcome.orphaned += counts.orphaned;

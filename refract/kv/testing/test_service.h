@@ -100,7 +100,7 @@ class Served {
     service.answer_through(&server);
     chains.answer_through(&server);
     transactions.answer_through(&server);
-    service.look_through(transactions.far());
+    service.far_reads().look_through(transactions.far());
     for (uint32_t i = 0; i < options.shard_count; ++i) decisions.recovered();
     idler_.watch(counted);
     idler_.watch(server_domain_);

@@ -13,8 +13,8 @@
 
 #include "refract/base/testing/needed.h"
 #include "refract/kv/calls/transaction_calls.h"
-#include "refract/kv/owner/far/other_nodes.h"
-#include "refract/kv/owner/far/waiting_reads.h"
+#include "refract/kv/owner/service/waiting_reads.h"
+#include "refract/kv/owner/transactions/other_nodes.h"
 #include "refract/kv/testing/test_service.h"
 
 // A namespace of its own: other tests of this program have clients and nodes as well.
@@ -332,7 +332,7 @@ TEST(TransactionFar, reads_wait_for_a_look) {
   node.nodes.set(kHome, Fate::kHappened);
   EXPECT_EQ(needed(node.served.wait(other.rpc().scan(0, 10))).keys.size(), 1U);
   EXPECT_EQ(node.served.parts.count(), 0U);
-  EXPECT_EQ(node.served.service.looked_at(), 4U);
+  EXPECT_EQ(node.served.service.far_reads().count(), 4U);
 }
 
 rpc::IncomingCall read_of(uint64_t session, std::span<const std::byte> payload) {
