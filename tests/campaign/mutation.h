@@ -82,7 +82,6 @@ enum class Mutation : uint8_t {
   kLooksRecord,        // A look decides against what is open.
   kUndoAlone,          // A part whose session closes is undone, and its home is not asked.
   kBelieveAnySession,  // What any session says of a part is believed.
-  kForgetFarParts,     // Recovery does not find the records of parts.
   kGoneTooSoon,        // They say that a part is gone which is there.
   // and homes.
   kForgetUnasked,    // They use a word again without asking whether its parts are gone.
@@ -172,7 +171,6 @@ inline constexpr std::array kNodesMutations = {
     MutationRow{Mutation::kLooksRecord, "a look decides"},
     MutationRow{Mutation::kUndoAlone, "a part is undone when its session closes"},
     MutationRow{Mutation::kBelieveAnySession, "any session is believed"},
-    MutationRow{Mutation::kForgetFarParts, "recovery forgets the records of parts", 38},
     MutationRow{Mutation::kGoneTooSoon, "gone is said of what is there", 43},
     MutationRow{Mutation::kForgetUnasked, "a home forgets unasked"},
     MutationRow{Mutation::kForgetAsRefused, "a word that is over says no", 25},

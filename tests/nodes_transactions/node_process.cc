@@ -15,17 +15,9 @@ NodeProcess::NodeProcess(sim::World& world, sim::Host& host, const Options& opti
       own_(options) {}
 
 Result<> NodeProcess::recover(uint32_t shard, kv::Table& table) {
-  if (own_.mutation == Mutation::kForgetFarParts) forget_far_parts();
   Result<> recovered = OneProcess::recover(shard, table);
   if (recovered) take_words_away();
   return recovered;
-}
-
-void NodeProcess::forget_far_parts() {
-  sim::VisibleMemory& memory = keeper(0).memory();
-  const uint64_t none = 0;
-  std::memcpy(memory.owner() + kv::kFarPartsAt.value, &none, sizeof(none));
-  memory.stored(kv::kFarPartsAt, std::as_bytes(std::span(&none, 1)));
 }
 
 // What is claimed is never given. It is not told: the image keeps what stood there, which a restart takes for

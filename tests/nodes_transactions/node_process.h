@@ -57,7 +57,6 @@ class NodeProcess final : public OneProcess {
 
  private:
   void on_word(kv::DecisionPlace place, kv::Decision decision) override;
-  void forget_far_parts();
   void take_words_away();
 
   const Options own_;

@@ -35,12 +35,12 @@ constexpr int kClients = 3;
 constexpr int kOperations = 1'000;
 constexpr uint64_t kFewWords = 20;
 
-bool crashes_often(uint64_t seed, Mutation mutation) {
-  return seed % 2 == 0 || mutation == Mutation::kForgetFarParts;
+bool crashes_often(uint64_t seed) {
+  return seed % 2 == 0;
 }
 
-sim::WorldOptions options_of(uint64_t seed, Mutation mutation) {
-  sim::WorldOptions options = world_options(seed, crashes_often(seed, mutation));
+sim::WorldOptions options_of(uint64_t seed) {
+  sim::WorldOptions options = world_options(seed, crashes_often(seed));
   options.steps_max = 20'000'000;
   return options;
 }
@@ -53,12 +53,12 @@ class NodesCampaign {
              .operations = kOperations,
              .mutation = mutation,
              .is_over_nodes = true},
-        owned_world_(options_of(seed, mutation)),
+        owned_world_(options_of(seed)),
         world_(*owned_world_),
         stage_{.run = run_, .world = world_, .process = nodes_, .recorder = {}, .outcome = {}, .names = {}},
         chaos_(world_, hosts_, nodes_, clients_,
                {.away_max_ns = away_max_ns(),
-                .crashes_often = crashes_often(seed, mutation),
+                .crashes_often = crashes_often(seed),
                 .steps_clocks = !stage_.expires()}) {
     // So that each word is used several times.
     stage_.operations_left = stage_.has_few_words() ? 2 * run_.operations : run_.operations;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts whose home is another node: what they hold, whom they believe, and what the next owner makes of a
-// kill at any store, whatever the home says then. docs/design/070.
+// Parts whose home is another node: what they hold, which session they believe, and what the next owner makes
+// of a kill at any store, whatever the home says then. docs/design/070.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -183,6 +183,20 @@ TEST_F(FarParts, of_one_home_have_a_share_of_the_places) {
   }
   EXPECT_EQ(owner_->prepare(), Code::kOverloaded);
   EXPECT_EQ(owner_->all(), "was none was was");
+}
+
+// Its owner is killed, and the keys are held as before: those that it only reads, and those that were not
+// there, too.
+TEST_F(FarParts, hold_their_keys_over_a_kill) {
+  ASSERT_EQ(owner_->prepare(), Code::kOk);
+  owner_.emplace(space_);
+  EXPECT_EQ(owner_->all(), "was none was was");
+  for (const char* text : {"old", "fresh", "gone", "nothing", "read"}) {
+    EXPECT_EQ(owner_->table.put(bytes_of(text), bytes_of("plain"), {}).code(), Code::kOverloaded) << text;
+  }
+  owner_->answer(Fate::kHappened);
+  EXPECT_EQ(owner_->all(), "new new none was");
+  owner_->expect_nothing_left();
 }
 
 // What the next owner makes of the memory as it was behind a store.
