@@ -54,7 +54,7 @@ void FarTalk::stir() {
 std::vector<Question> FarTalk::next_questions(const Home& home) const {
   std::vector<Question> questions = parts_.parts.questions();
   std::erase_if(questions, [&](const Question& one) { return home_of(one) != home; });
-  std::ranges::stable_sort(questions, {}, &Question::is_demanded);
+  std::ranges::sort(questions, {}, &Question::is_demanded);
   const auto other = std::ranges::find_if(
       questions, [&](const Question& one) { return one.is_demanded != questions.front().is_demanded; });
   questions.erase(other, questions.end());

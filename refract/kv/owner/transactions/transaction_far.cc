@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "refract/kv/owner/service/batch_call.h"
 #include "refract/kv/owner/transactions/transaction_service.h"
 
 namespace refract::kv {

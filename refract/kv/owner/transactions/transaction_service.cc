@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "refract/base/check.h"
-#include "refract/kv/owner/service/batch_call.h"
 
 namespace refract::kv {
 

@@ -21,6 +21,7 @@
 #include "refract/kv/owner/parts/home_words.h"
 #include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/parts/waiting_turns.h"
+#include "refract/kv/owner/service/batch_call.h"
 #include "refract/kv/owner/service/staged_body.h"
 #include "refract/kv/owner/transactions/far_talk.h"
 #include "refract/rpc/server.h"
@@ -28,8 +29,6 @@
 #include "refract/runtime/task.h"
 
 namespace refract::kv {
-
-class BatchCall;
 
 class TransactionService final : public rpc::Service, private FarTalk::Host {
  public:
