@@ -45,14 +45,16 @@ class WatchedMemory {
 
   // Outlives the readers. Null: they reach no word.
   void reach(WordSource* words) noexcept { words_ = words; }
-  [[nodiscard]] std::optional<uint64_t> observe_word(kv::DecisionPlace place) noexcept {
+  [[nodiscard]] std::optional<uint64_t> observe_word(kv::DecisionPlace place, uint64_t number) noexcept {
+    if (place.is_far()) return observe_afar(number);
     if (words_ == nullptr) return std::nullopt;
     return mutation_ == Mutation::kIgnoreWords ? std::optional<uint64_t>(0) : words_->word_at(place);
   }
   // Of another node's transaction: nothing, since its owner alone can tell.
-  [[nodiscard]] std::optional<bool> has_happened_afar(const kv::TransactionName& /*name*/) const noexcept {
-    if (mutation_ != Mutation::kFarIsDone && mutation_ != Mutation::kFarIsUndone) return std::nullopt;
-    return mutation_ == Mutation::kFarIsDone;
+  [[nodiscard]] std::optional<uint64_t> observe_afar(uint64_t number) const noexcept {
+    if (mutation_ == Mutation::kFarIsDone) return kv::Decision::committed(number).bits;
+    if (mutation_ == Mutation::kFarIsUndone) return kv::Decision::aborted(number).bits;
+    return std::nullopt;
   }
 
   // Forgets what was looked at so far. Ends with whether a buffer was reused since.

@@ -68,8 +68,10 @@ class MappedMemory {
 
   // From now on words of other shards are looked for there; null: they are not.
   void reach(const MappedSpaces* spaces) noexcept { spaces_ = spaces; }
+  // What says whether the transaction of this number has happened.
   [[nodiscard, gnu::noinline, gnu::cold]] std::optional<uint64_t> observe_word(
-      DecisionPlace place) const noexcept {
+      DecisionPlace place, uint64_t number) const noexcept {
+    if (place.is_far()) return observe_afar({.place = place, .number = number});
     const auto& own = *reinterpret_cast<const SpaceHeader*>(base_);
     const std::byte* home = place.shard() == own.shard_index ? base_ : nullptr;
     if (home == nullptr && spaces_ != nullptr) home = spaces_->space_of(place.shard());
@@ -80,15 +82,18 @@ class MappedMemory {
     return observe_u64(home + place.at().value);
   }
 
-  [[nodiscard, gnu::noinline, gnu::cold]] std::optional<bool> has_happened_afar(
-      const TransactionName& name) const noexcept {
-    return spaces_ != nullptr ? spaces_->has_happened_afar(name) : std::nullopt;
-  }
-
   [[nodiscard]] const std::byte* at(Offset at) const noexcept { return base_ + at.value; }
   void set_bytes(uint64_t bytes) noexcept { bytes_ = bytes; }
 
  private:
+  // Another node decides it: docs/design/070.
+  [[nodiscard]] std::optional<uint64_t> observe_afar(const TransactionName& name) const noexcept {
+    const std::optional<bool> has_happened =
+        spaces_ != nullptr ? spaces_->has_happened_afar(name) : std::nullopt;
+    if (!has_happened) return std::nullopt;
+    return (*has_happened ? Decision::committed(name.number) : Decision::aborted(name.number)).bits;
+  }
+
   const std::byte* base_;
   uint64_t bytes_;
   PinWriter* pins_;

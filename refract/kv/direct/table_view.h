@@ -121,10 +121,11 @@ class TableView {
     const DecisionPlace place{trailer.decision_at};
     const bool is_sound = place.is_word() || place.bits == kDecisionAt.value;
     if ((trailer.generation != 0) != place.is_far() || !is_sound) return Code::kCorrupt;
-    if (place.is_far()) return settle_far(seen, trailer);
-    const std::optional<Decision> decided = decision_at(place);
+    const std::optional<Decision> decided = decision_at(place, trailer.number);
     if (!decided) return Code::kInvalidated;
-    if (decided->commits(trailer.number)) return see_pending(seen);
+    if (decided->commits(trailer.number)) {
+      return (seen.lengths.flags & Lengths::kTombstone) != 0 ? Code::kNotFound : Code::kOk;
+    }
     // A later batch: all of this one is settled, so another look finds that. Of a word that has gone on all
     // is settled where it was committed; else what was there stays.
     if (!place.is_word() && decided->number() > trailer.number) return Code::kInvalidated;
@@ -154,23 +155,11 @@ class TableView {
   [[nodiscard]] uint64_t directory_words() const noexcept { return directory_words_; }
 
  private:
-  [[nodiscard]] static Code see_pending(const Seen& seen) noexcept {
-    return (seen.lengths.flags & Lengths::kTombstone) != 0 ? Code::kNotFound : Code::kOk;
-  }
-  // Another node decides it: docs/design/070.
-  [[nodiscard]] Code settle_far(Seen& seen, const Trailer& trailer) noexcept {
-    if constexpr (requires { memory_.has_happened_afar(TransactionName{}); }) {
-      const std::optional<bool> has_happened =
-          memory_.has_happened_afar({.place = {trailer.decision_at}, .number = trailer.number});
-      if (has_happened) return *has_happened ? see_pending(seen) : see_replaced(seen, Slot{trailer.replaced});
-    }
-    return Code::kInvalidated;
-  }
   // Nothing: that memory is not in this reader's reach, or the place leads nowhere.
-  [[nodiscard]] std::optional<Decision> decision_at(DecisionPlace place) noexcept {
+  [[nodiscard]] std::optional<Decision> decision_at(DecisionPlace place, uint64_t number) noexcept {
     if (!place.is_word()) return Decision{memory_.observe(kDecisionAt)};
-    if constexpr (requires { memory_.observe_word(place); }) {
-      const std::optional<uint64_t> word = memory_.observe_word(place);
+    if constexpr (requires { memory_.observe_word(place, number); }) {
+      const std::optional<uint64_t> word = memory_.observe_word(place, number);
       if (word) return Decision{*word};
     }
     return std::nullopt;

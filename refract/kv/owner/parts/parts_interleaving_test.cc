@@ -33,7 +33,7 @@ class OfShard {
   OfShard(const sim::ReaderMemory& both, uint32_t shard) noexcept : both_(both), shard_(shard) {}
 
   [[nodiscard]] uint64_t observe(Offset at) noexcept { return both_.observe(in_both(shard_, at)); }
-  [[nodiscard]] std::optional<uint64_t> observe_word(DecisionPlace place) noexcept {
+  [[nodiscard]] std::optional<uint64_t> observe_word(DecisionPlace place, uint64_t /*number*/) noexcept {
     return both_.observe(in_both(place.shard(), place.at()));
   }
   void copy(void* target, Offset at, size_t bytes) noexcept {
