@@ -46,7 +46,7 @@ uint64_t soak_ns() {
   return all * kSecond_ns / kDurabilities.size();
 }
 
-// All accounts of a bank: "bank:{PID-...}:".
+// All accounts of a bank: "bank:PID-...:".
 using Name = std::string;
 
 Name name_of(std::string_view key) {
@@ -218,7 +218,7 @@ class LastingBank : public testing::TestWithParam<const char*> {
   [[nodiscard]] std::vector<Name> names_of_banks(Client& client) {
     std::vector<Name> names;
     for (const auto& [name, accounts] : banks_in(client)) {
-      const auto is_its = [&](pid_t one) { return name.starts_with("bank:{" + std::to_string(one) + "-"); };
+      const auto is_its = [&](pid_t one) { return name.starts_with("bank:" + std::to_string(one) + "-"); };
       if (std::ranges::any_of(pids_, is_its)) names.push_back(name);
     }
     return names;
