@@ -124,6 +124,11 @@ Task<Result<std::vector<std::byte>>> FarTalk::ask(wire::FarPlace place, Transact
     const wire::NameRequest name{.place = names[i].place.bits, .number = names[i].number};
     std::memcpy(body.data() + sizeof(head) + i * sizeof(name), &name, sizeof(name));
   }
+  // Clients name shards, and may make them up: then the first one says that it has nothing of that name.
+  const std::optional<uint32_t> shards =
+      co_await parts_.nodes.shards_of(place.member, parts_.shard.refresh_now() + kAnswer_ns);
+  if (!shards) co_return fail(Code::kUnavailable);
+  if (place.shard >= *shards) place.shard = 0;
   Result<std::vector<std::byte>> answer =
       co_await parts_.nodes.ask(place, method, body, parts_.shard.refresh_now() + kAnswer_ns);
   if (answer && answer->size() != names.size()) co_return fail(Code::kMalformed);
@@ -164,6 +169,7 @@ Task<bool> FarTalk::ask_gone(HomeWords::Counted counted) {
     end = *shards;
   }
   const uint32_t self = parts_.nodes.self();
+  bool is_all = true;
   for (size_t begin = 0; begin < counted.names.size(); begin += wire::kFatesPerCall) {
     std::vector<TransactionName> names;
     for (size_t i = begin; i < std::min(begin + wire::kFatesPerCall, counted.names.size()); ++i) {
@@ -188,9 +194,10 @@ Task<bool> FarTalk::ask_gone(HomeWords::Counted counted) {
     for (size_t i = 0; i < names.size(); ++i) {
       if (are_gone[i]) parts_.words.is_gone(counted.names[begin + i], counted.place);
     }
-    if (!std::ranges::all_of(are_gone, [](bool is_gone) { return is_gone; })) co_return false;
+    // One that stays does not keep those behind it.
+    is_all = is_all && std::ranges::all_of(are_gone, [](bool is_gone) { return is_gone; });
   }
-  co_return true;
+  co_return is_all;
 }
 
 }  // namespace refract::kv
