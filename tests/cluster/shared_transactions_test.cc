@@ -137,7 +137,7 @@ class SharedTransactions : public testing::Test {
     std::atomic<bool> is_over = false;
     std::atomic<uint64_t> moved = 0;
     std::vector<std::thread> movers;
-    for (uint64_t seed : {1, 2}) {
+    for (uint64_t seed : {1ULL, 2ULL}) {
       // Before the first trouble.
       movers.emplace_back([&, seed, own = connect()]() mutable {
         Prng prng(seed);
