@@ -59,6 +59,8 @@ class AsyncCalls {
   // kConflict: what was read did not stand together.
   [[nodiscard]] runtime::Task<Result<>> validate(const txn::Changes& changes);
   [[nodiscard]] runtime::Task<Result<>> commit(const txn::Changes& changes, txn::Effort& effort);
+  // Reads all that was read again, while the owners hold it, and has it known, where it stood together.
+  [[nodiscard]] runtime::Task<> hold_reads(txn::Changes& changes, txn::Effort& effort, uint64_t deadline_ns);
   // All shards at once, each at its own pace.
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);

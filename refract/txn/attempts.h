@@ -46,6 +46,9 @@ class Attempts {
     if (now_ns >= deadline_ns_ || pause_ns >= deadline_ns_ - now_ns) return std::nullopt;
     return pause_ns;
   }
+  // Whether writers have overtaken it so often that its reads are held.
+  [[nodiscard]] bool is_overtaken() const noexcept { return count_ >= kOvertaken; }
+  static constexpr uint64_t kOvertaken = 4;
   [[nodiscard]] uint64_t count() const noexcept { return count_; }
   [[nodiscard]] uint64_t deadline_ns() const noexcept { return deadline_ns_; }
 

@@ -54,10 +54,32 @@ std::optional<Result<std::string>> Changes::own_value(std::string_view key) cons
   return Result<std::string>(std::string(item->value));
 }
 
-std::optional<bool> Changes::own_presence(std::string_view key) const {
+const Changes::Found* Changes::known(std::string_view key) const {
+  const auto found = known_.find(key);
+  return found == known_.end() ? nullptr : &found->second;
+}
+
+// What is read by another way before or behind it counts as read by that one.
+std::optional<Result<std::string>> Changes::at_once(std::string_view key) {
+  if (auto own = own_value(key)) return own;
+  const Found* const found = known(key);
+  if (found == nullptr) return std::nullopt;
+  const size_t before = reads_;
+  auto value =
+      take_read(key, found->version != 0 ? Code::kOk : Code::kNotFound, found->version, found->value);
+  known_reads_ += reads_ - before;
+  return value;
+}
+
+std::optional<Result<bool>> Changes::presence_at_once(std::string_view key) {
   const Item* const item = find(key);
-  if (item == nullptr || !item->write) return std::nullopt;
-  return *item->write != WriteKind::kErase;
+  if (item != nullptr && item->write) return Result<bool>(*item->write != WriteKind::kErase);
+  const Found* const found = known(key);
+  if (found == nullptr) return std::nullopt;
+  const size_t before = reads_;
+  auto is_there = take_look(key, found->version != 0 ? Code::kOk : Code::kNotFound, found->version);
+  known_reads_ += reads_ - before;
+  return is_there;
 }
 
 Result<bool> Changes::take_look(std::string_view key, Code code, uint64_t version) {
@@ -169,6 +191,7 @@ void Changes::clear() {
   items_.clear();
   arena_.release();
   reads_ = 0;
+  known_reads_ = 0;
   bytes_ = 0;
   has_writes_ = false;
   is_doomed_ = false;

@@ -48,9 +48,24 @@ class Changes {
   [[nodiscard]] bool note_read(std::string_view key, uint64_t version);
   [[nodiscard]] bool is_doomed() const noexcept { return is_doomed_; }
 
-  // What a get of the key gives without a read: the transaction's own put or erase. Nothing: it must be read.
-  [[nodiscard]] std::optional<Result<std::string>> own_value(std::string_view key) const;
-  [[nodiscard]] std::optional<bool> own_presence(std::string_view key) const;
+  // What a get of the key gives without a look at a node: what the transaction has put or erased itself, or
+  // what is known. Nothing: it must be read.
+  [[nodiscard]] std::optional<Result<std::string>> at_once(std::string_view key);
+  [[nodiscard]] bool has_at_once(std::string_view key) const {
+    return own_value(key) || known(key) != nullptr;
+  }
+  // Likewise whether it is there.
+  [[nodiscard]] std::optional<Result<bool>> presence_at_once(std::string_view key);
+
+  // What stood together at a moment behind the transaction's begin; stays over clear().
+  struct Found {
+    uint64_t version = 0;  // 0: it was absent.
+    std::string value;
+  };
+  using Known = std::map<std::string, Found, std::less<>>;
+  void know(Known known) { known_ = std::move(known); }
+  // All that was read stood together, as it was known.
+  [[nodiscard]] bool are_known() const noexcept { return reads_ != 0 && known_reads_ == reads_; }
   // What a get gives behind a read that ended with `code`, and found this. kConflict: an earlier read found
   // another version. kTooLarge; kInvalidArgument: it was added to, and is no number.
   [[nodiscard]] Result<std::string> take_read(std::string_view key, Code code, uint64_t version,
@@ -94,18 +109,23 @@ class Changes {
   };
   [[nodiscard]] Request request() const;
 
+  // Before the body runs again.
   void clear();
 
  private:
   [[nodiscard]] Item* item_for(std::string_view key, size_t more_bytes);
+  [[nodiscard]] std::optional<Result<std::string>> own_value(std::string_view key) const;
+  [[nodiscard]] const Found* known(std::string_view key) const;
 
   // What a few keys and short values need, so that short transactions take no memory. All is given back by
   // clear() only, which bytes_ bounds.
   alignas(std::max_align_t) std::array<std::byte, 1024> room_;
   std::pmr::monotonic_buffer_resource arena_{room_.data(), room_.size()};
   std::pmr::map<std::pmr::string, Item, std::less<>> items_{&arena_};
+  Known known_;
   size_t reads_ = 0;
-  uint64_t bytes_ = 0;  // Of keys, and of values that were put at some time.
+  size_t known_reads_ = 0;  // Of these.
+  uint64_t bytes_ = 0;      // Of keys, and of values that were put at some time.
   bool has_writes_ = false;
   bool is_doomed_ = false;
 };

@@ -41,6 +41,27 @@ TEST(Changes, a_second_read_with_another_version_ends_it) {
   EXPECT_FALSE(changes.is_doomed());
 }
 
+TEST(Changes, what_is_known_is_read_without_a_look_and_counts_as_read_together) {
+  Changes changes;
+  changes.know({{"a", {.version = 7, .value = "1"}}, {"b", {}}});
+  EXPECT_TRUE(changes.has_at_once("b"));
+  EXPECT_FALSE(changes.has_at_once("c"));
+  EXPECT_EQ(changes.at_once("a")->value(), "1");
+  EXPECT_EQ(changes.at_once("b")->code(), Code::kNotFound);
+  EXPECT_TRUE(changes.presence_at_once("a")->value());
+  EXPECT_TRUE(changes.are_known());
+  EXPECT_EQ(changes.request().conditions[0].version, 7U);
+  EXPECT_EQ(changes.take_read("c", Code::kOk, 9, "3").value(), "3");
+  EXPECT_FALSE(changes.are_known());
+  // It stays for the next run, and what was read before it is known counts as read so.
+  changes.clear();
+  EXPECT_EQ(changes.take_read("a", Code::kOk, 7, "1").value(), "1");
+  EXPECT_EQ(changes.at_once("a")->value(), "1");
+  EXPECT_FALSE(changes.are_known());
+  EXPECT_EQ(changes.add("b", 5), Code::kOk);
+  EXPECT_EQ(changes.at_once("b")->value(), "5");
+}
+
 TEST(Changes, adds_come_together_with_what_was_written_before) {
   Changes changes;
   EXPECT_EQ(changes.add("n", 2), Code::kOk);
@@ -49,12 +70,12 @@ TEST(Changes, adds_come_together_with_what_was_written_before) {
   EXPECT_EQ(changes.take_read("n", Code::kOk, 4, "10").value(), "15");
   EXPECT_EQ(changes.put("m", "10", 9), Code::kOk);
   EXPECT_EQ(changes.add("m", -1), Code::kOk);
-  EXPECT_EQ(*changes.own_value("m")->operator->(), "9");
+  EXPECT_EQ(changes.at_once("m")->value(), "9");
   EXPECT_EQ(changes.find("m")->ttl_ns, 9U);
   EXPECT_EQ(changes.erase("m"), Code::kOk);
-  EXPECT_FALSE(*changes.own_presence("m"));
+  EXPECT_FALSE(changes.presence_at_once("m")->value());
   EXPECT_EQ(changes.add("m", 1), Code::kOk);
-  EXPECT_EQ(*changes.own_value("m")->operator->(), "1");
+  EXPECT_EQ(changes.at_once("m")->value(), "1");
   EXPECT_EQ(changes.put("t", "text", 0), Code::kOk);
   EXPECT_EQ(changes.add("t", 1), Code::kInvalidArgument);
   EXPECT_EQ(changes.add("l", std::numeric_limits<int64_t>::max()), Code::kOk);

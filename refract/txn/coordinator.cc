@@ -129,7 +129,7 @@ bool Coordinator::reach() {
   return true;
 }
 
-Task<Result<>> Coordinator::run() {
+Task<Result<>> Coordinator::begin() {
   if (far_places_.size() > kv::wire::kFarPartsMax) {
     batch_.failed = batch_.conditions.size() + batch_.writes.size();
     co_return fail(Code::kTooLarge);
@@ -151,16 +151,36 @@ Task<Result<>> Coordinator::run() {
   } else {
     co_await prepare_all();
   }
-  Result<> result = verdict();
+  co_return Result<>();
+}
+
+Task<Result<>> Coordinator::run() {
+  Result<> result = co_await begin();
+  if (!result) co_return result;
+  result = verdict();
   if (result && is_decided_at_home_) {
-    result = co_await decide(home);
+    result = co_await decide(*parts_.front());
+    settle();
   } else {
-    fate_ = kv::wire::Fate::kNever;
-    end(/*is_refused=*/true);
+    release();
   }
-  settle();
   if (result) tell_written();
   co_return result;
+}
+
+Task<Result<>> Coordinator::hold() {
+  is_decided_at_home_ = false;
+  Result<> result = co_await begin();
+  if (!result) co_return result;
+  result = verdict();
+  if (!result) release();
+  co_return result;
+}
+
+void Coordinator::release() {
+  fate_ = kv::wire::Fate::kNever;
+  end(/*is_refused=*/true);
+  settle();
 }
 
 Task<> Coordinator::prepare(Part& part) {

@@ -65,6 +65,12 @@ class Coordinator {
   [[nodiscard]] runtime::Task<Result<>> run();
   [[nodiscard]] uint32_t unreached() const noexcept { return unreached_; }
 
+  // Holds the keys of the batch, which has conditions alone: what they are stays, until release(), or until
+  // others have waited for them for too long, which is not told. Nothing is decided. Codes as of run().
+  [[nodiscard]] runtime::Task<Result<>> hold();
+  // Not awaited.
+  void release();
+
  private:
   struct Part {
     uint32_t shard = 0;
@@ -92,6 +98,8 @@ class Coordinator {
   [[nodiscard]] bool is_prepared(const Part& part) const noexcept {
     return !is_decided_at_home_ || &part != parts_.front().get();
   }
+  // A name of the home; then all are prepared.
+  [[nodiscard]] runtime::Task<Result<>> begin();
   [[nodiscard]] runtime::Task<> prepare(Part& part);
   [[nodiscard]] runtime::Task<> prepare_in(Part& part, kv::TaskTeam& team);
   [[nodiscard]] runtime::Task<> prepare_all();

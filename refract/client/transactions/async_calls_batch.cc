@@ -6,12 +6,16 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "refract/client/answers.h"
 #include "refract/client/async_calls.h"
 #include "refract/client/transactions/batch.h"
+#include "refract/client/transactions/reads.h"
 #include "refract/txn/attempts.h"
+#include "refract/txn/changes.h"
 #include "refract/txn/coordinator.h"
 
 namespace refract::client {
@@ -153,6 +157,34 @@ Task<Result<>> AsyncCalls::change_over_shards(kv::RpcBatch& batch, txn::Effort& 
     if (!pause_ns) co_return changed;
     co_await shard.sleep_for(*pause_ns);
   }
+}
+
+// Of a transaction that writers overtake again and again. What is known is proven as ever: that it is held
+// only has it stand for so long. Nothing is held while the body runs.
+Task<> AsyncCalls::hold_reads(txn::Changes& changes, txn::Effort& effort, uint64_t deadline_ns) {
+  const std::vector<std::string> keys = keys_read(changes);
+  changes.clear();
+  changes.know({});
+  std::vector<kv::RpcCondition> conditions;
+  conditions.reserve(keys.size());
+  std::vector<GetItem> items;
+  items.reserve(keys.size());
+  for (const std::string& key : keys) {
+    conditions.push_back({.key = Bytes(key), .kind = kv::ConditionKind::kAny});
+    items.push_back({.key = key});
+  }
+  kv::RpcBatch batch{.conditions = conditions, .writes = {}};
+  Access access(peers_);
+  txn::Coordinator coordinator(access, peers_.shard(), batch, {effort, deadline_ns});
+  const Result<> held = co_await coordinator.hold();
+  effort.refusals += held.code() == Code::kConflict ? 1 : 0;
+  if (!held) co_return;
+  co_await multi_get(items);
+  txn::Changes::Known known;
+  Result<> stood = fail(Code::kTooLarge);
+  if (take_known(changes, items, known)) stood = co_await validate(changes);
+  coordinator.release();
+  if (stood) changes.know(std::move(known));
 }
 
 Task<Result<>> AsyncCalls::commit(Batch& batch, RequestId request) {

@@ -21,7 +21,7 @@ using txn::Attempts;
 using txn::Changes;
 
 Task<Result<std::string>> AsyncTransaction::get(Bytes key) {
-  if (auto own = changes_.own_value(key.text())) co_return *std::move(own);
+  if (auto value = changes_.at_once(key.text())) co_return *std::move(value);
   std::string value;
   const Room room{.string = &value, .buffer = {}};
   Got got;
@@ -41,7 +41,7 @@ Task<> AsyncTransaction::multi_get(std::span<GetItem> items) {
 }
 
 Task<Result<bool>> AsyncTransaction::exists(Bytes key) {
-  if (const auto own = changes_.own_presence(key.text())) co_return *own;
+  if (const auto is_there = changes_.presence_at_once(key.text())) co_return *is_there;
   const Result<Got> got = co_await calls_.exists({.key = {key}});
   co_return changes_.take_look(key.text(), got.code(), got ? got->version : 0);
 }
@@ -68,17 +68,16 @@ Task<Result<>> AsyncTransaction::validate() {
 
 // Versions are never used twice: what has its version still, behind the last read, has stood since it was
 // read. What was absent may have come and gone: the owner has to say that it is absent while all else stands.
+// So it does where each look would take a message.
 Task<Result<>> AsyncCalls::validate(const Changes& changes) {
   if (changes.is_doomed()) co_return fail(Code::kConflict);
-  if (changes.reads() < 2) co_return Result<>();
+  if (changes.reads() < 2 || changes.are_known()) co_return Result<>();
   Changes::Request request = changes.request();
   request.writes.clear();
-  bool all_there = true;
+  bool all_there = client::are_read_directly(peers_);
   for (const kv::RpcCondition& read : request.conditions) {
-    if (read.kind != kv::ConditionKind::kVersion) {
-      all_there = false;
-      continue;
-    }
+    all_there = all_there && read.kind == kv::ConditionKind::kVersion;
+    if (!all_there) break;
     const Result<Got> now = co_await exists({.key = {Bytes(read.key)}});
     if (!now && now.code() != Code::kNotFound) co_return fail(now.error());
     if (!now || now->version != read.version) co_return fail(Code::kConflict);
@@ -131,6 +130,8 @@ Task<Result<>> AsyncCalls::transaction(AsyncClient::Body body, TransactionOption
     const std::optional<uint64_t> pause_ns = attempts.pause(shard.refresh_now());
     if (!pause_ns) co_return fail(Code::kConflict);
     co_await shard.sleep_for(*pause_ns);
+    const bool holds = attempts.is_overtaken() && !changes.writes();
+    if (holds) co_await hold_reads(changes, effort, attempts.deadline_ns());
   }
 }
 

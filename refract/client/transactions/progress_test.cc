@@ -112,5 +112,50 @@ TEST_P(HotKeys, batches_that_read_nothing_are_all_made) {
   EXPECT_EQ(needed(client.get(key(5))), std::to_string(3 * kEach));
 }
 
+// Between any two reads of these some key changes, so that they stand together only while they are held.
+TEST_P(HotKeys, are_read_all_together_beside_writers_that_never_pause) {
+  constexpr uint64_t kKeys = 200;
+  constexpr uint64_t kAttempts = 40;
+  Client client = node_.connect();
+  for (uint64_t i = 0; i + 1 < kKeys; ++i) ASSERT_TRUE(client.put(key(i), "0"));
+  std::atomic<bool> is_over = false;
+  const auto write = [&](int number) {
+    Client own = TestNode::connect_to(node_.socket());
+    Prng prng(static_cast<uint64_t>(number) + 1);
+    while (!is_over) {
+      const uint64_t first = prng.below(kKeys);
+      Batch batch;
+      batch.add(key(first), -1).add(key((first + 1 + prng.below(kKeys - 1)) % kKeys), 1);
+      (void)own.commit(batch);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) threads.emplace_back(write, i);
+  for (const std::string& address : {node_.socket(), "tcp:" + node_.tcp()}) {
+    Client own = TestNode::connect_to(address);
+    for (int i = 0; i < 3; ++i) {
+      uint64_t attempts = 0;
+      int64_t sum = 1;
+      const Result<> read = own.read_only(
+          [&](Transaction& t) -> Result<> {
+            ++attempts;
+            sum = 0;
+            for (uint64_t k = 0; k < kKeys; ++k) {
+              const Result<std::string> value = t.get(key(k));
+              if (!value && value.code() != Code::kNotFound) return fail(value.error());
+              sum += value ? std::stol(*value) : 0;
+            }
+            return {};
+          },
+          kLong);
+      EXPECT_TRUE(read) << text(read.code());
+      EXPECT_EQ(sum, 0);
+      EXPECT_LE(attempts, kAttempts) << address;
+    }
+  }
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace
 }  // namespace refract::progress_test

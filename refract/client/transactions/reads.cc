@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/transactions/reads.h"
 
+#include <optional>
 #include <utility>
+
+#include "refract/client/paths/peers.h"
 
 namespace refract::client {
 
@@ -9,7 +12,7 @@ std::vector<GetItem> to_ask(const txn::Changes& changes, std::span<const GetItem
   std::vector<GetItem> asked;
   asked.reserve(items.size());
   for (const GetItem& item : items) {
-    if (!changes.own_value(item.key.text())) asked.push_back({.key = item.key});
+    if (!changes.has_at_once(item.key.text())) asked.push_back({.key = item.key});
   }
   return asked;
 }
@@ -17,21 +20,51 @@ std::vector<GetItem> to_ask(const txn::Changes& changes, std::span<const GetItem
 void take_reads(txn::Changes& changes, std::span<GetItem> asked, std::span<GetItem> items) {
   auto answer = asked.begin();
   for (GetItem& item : items) {
-    Result<Got> got = Got{};
-    auto value = changes.own_value(item.key.text());
+    const std::string_view key = item.key.text();
+    auto value = changes.at_once(key);
     if (!value) {
-      got = answer->result;
-      value =
-          changes.take_read(item.key.text(), got.code(), got ? got->version : 0, std::move(answer->value));
+      const Result<Got>& got = answer->result;
+      value = changes.take_read(key, got.code(), got ? got->version : 0, std::move(answer->value));
       ++answer;
     }
     if (*value) {
+      const txn::Changes::Item* const noted = changes.find(key);
       item.value = **std::move(value);
-      item.result = Got{.version = got ? got->version : 0, .value_bytes = item.value.size()};
+      item.result = Got{.version = noted->read.value_or(0), .value_bytes = item.value.size()};
     } else {
       item.result = fail(value->error());
     }
   }
+}
+
+std::vector<std::string> keys_read(const txn::Changes& changes) {
+  std::vector<std::string> keys;
+  keys.reserve(changes.reads());
+  changes.each_read([&](std::string_view key, uint64_t) { keys.emplace_back(key); });
+  return keys;
+}
+
+bool take_known(txn::Changes& changes, std::span<GetItem> items, txn::Changes::Known& known) {
+  uint64_t bytes = 0;
+  for (GetItem& item : items) {
+    const Result<Got>& got = item.result;
+    if (!got && got.code() != Code::kNotFound) return false;
+    bytes += item.value.size();
+    if (bytes > kv::kBatchBytesMax) return false;
+    const uint64_t version = got ? got->version : 0;
+    if (!changes.note_read(item.key.text(), version)) return false;
+    known.emplace(item.key.text(), txn::Changes::Found{.version = version, .value = std::move(item.value)});
+  }
+  return true;
+}
+
+bool are_read_directly(const Peers& peers) noexcept {
+  for (uint32_t i = 0; i < peers.count(); ++i) {
+    const std::optional<uint32_t> shard = peers.shard_at(i);
+    const Connection* const connection = shard ? peers.at({.key = {}, .shard = *shard}) : nullptr;
+    if (connection != nullptr && connection->reader() == nullptr) return false;
+  }
+  return true;
 }
 
 }  // namespace refract::client

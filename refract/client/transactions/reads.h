@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "refract/base/result.h"
@@ -12,10 +13,20 @@
 
 namespace refract::client {
 
+class Peers;
+
 // Those that the transaction has not written itself.
 [[nodiscard]] std::vector<GetItem> to_ask(const txn::Changes& changes, std::span<const GetItem> items);
 // What was found of these, in the same order, and what the transaction has written itself.
 void take_reads(txn::Changes& changes, std::span<GetItem> asked, std::span<GetItem> items);
+
+// What the body has read, before it runs again.
+[[nodiscard]] std::vector<std::string> keys_read(const txn::Changes& changes);
+// Notes these as the only reads, and keeps what was found. False: some were not told, or it is too much.
+[[nodiscard]] bool take_known(txn::Changes& changes, std::span<GetItem> items, txn::Changes::Known& known);
+
+// Whether no look at an entry takes a message, but for what a reader cannot settle.
+[[nodiscard]] bool are_read_directly(const Peers& peers) noexcept;
 
 // Only conditions say these: a write of what is not there is none.
 [[nodiscard]] inline Result<> as_conflict(Result<> result) {

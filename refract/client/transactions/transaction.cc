@@ -26,7 +26,7 @@ runtime::Task<> pause(runtime::Shard& shard, uint64_t ns) {
 }  // namespace
 
 Result<std::string> Transaction::get(Bytes key) {
-  if (auto own = changes_.own_value(key.text())) return *std::move(own);
+  if (auto value = changes_.at_once(key.text())) return *std::move(value);
   std::string value;
   const Result<Got> got = client_.get(key, value);
   return changes_.take_read(key.text(), got.code(), got ? got->version : 0, std::move(value));
@@ -39,7 +39,7 @@ void Transaction::multi_get(std::span<GetItem> items) {
 }
 
 Result<bool> Transaction::exists(Bytes key) {
-  if (const auto own = changes_.own_presence(key.text())) return *own;
+  if (const auto is_there = changes_.presence_at_once(key.text())) return *is_there;
   const Result<Got> got = client_.exists(key);
   return changes_.take_look(key.text(), got.code(), got ? got->version : 0);
 }
@@ -68,12 +68,14 @@ Result<> Transaction::validate() {
 // blocking reader's. The rest is AsyncCalls::validate().
 Result<> Client::validate(const Changes& changes) {
   if (changes.is_doomed()) return fail(Code::kConflict);
-  if (changes.reads() < 2) return Result<>();
-  bool all_there = true;
+  if (changes.reads() < 2 || changes.are_known()) return Result<>();
+  client::ThreadState* mine = state_->mine();
+  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
+  bool all_there = client::are_read_directly(mine->async().peers());
   Code code = Code::kOk;
   changes.each_read([&](std::string_view key, uint64_t version) {
     all_there = all_there && version != 0;
-    if (version == 0 || code != Code::kOk) return;
+    if (!all_there || code != Code::kOk) return;
     const Result<Got> now = exists(key);
     if (now || now.code() == Code::kNotFound) {
       if (!now || now->version != version) code = Code::kConflict;
@@ -82,8 +84,6 @@ Result<> Client::validate(const Changes& changes) {
     }
   });
   if (code != Code::kOk || all_there) return result_of(code);
-  client::ThreadState* mine = state_->mine();
-  if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
   return mine->wait_for(mine->async().validate(changes));
 }
 
@@ -121,6 +121,8 @@ Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& bo
     client::ThreadState* mine = state_->mine();
     if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
     mine->wait_for(pause(mine->shard(), *pause_ns));
+    if (!attempts.is_overtaken() || changes.writes()) continue;
+    mine->wait_for(mine->async().hold_reads(changes, effort, attempts.deadline_ns()));
   }
 }
 

@@ -5,6 +5,8 @@
 // and it runs again. So it has no effects but those of its transaction, and it checks what it computes with
 // (an index read from one key may not fit what another says) or asks validate() first. An error that it
 // returns counts only if its reads were valid together; else it runs again. No lock is held while it runs.
+// Where writers overtake a body that has written nothing four times, what it has read is read again while the
+// node holds it, for a moment, and the body runs on that.
 //
 //   const refract::Result<> moved = client.transaction([&](refract::Transaction& t) -> refract::Result<> {
 //     const auto from = t.get("alice");

@@ -45,6 +45,7 @@ enum class ConditionKind : uint8_t {
   kExists = 2,   // Else kNotFound.
   kVersion = 3,  // Else kVersionMismatch; kNotFound if absent.
   kValue = 4,    // Likewise.
+  kAny = 5,      // Holds always; its key is held.
 };
 enum class WriteKind : uint8_t {
   kPut = 1,

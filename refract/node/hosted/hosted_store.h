@@ -83,7 +83,7 @@ struct HostParts {
   fabric::Domain* network;             // Of sessions that came over a network. Null: there are none.
   fabric::Domain* bypass;              // Of those whose READs need no CPU of this host. Null: there are none.
   HostedLog* log;                      // Null: nothing is kept on disk.
-  kv::Decisions* decisions = nullptr;  // Of the shards with keys, which share them. Null: there is one shard.
+  kv::Decisions* decisions = nullptr;  // Of the shards with keys, which share them. Null: it has none.
 
   // The list of nodes, for shards that need it (ShardPlan::knows_members). Null: there is none.
   cluster::Members* members = nullptr;

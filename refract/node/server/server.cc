@@ -70,8 +70,6 @@ class Server {
 
  private:
   void share_decisions(std::vector<ShardBirth>& shards) {
-    // Keys that other nodes have, too, may be a transaction's as those of other shards.
-    if (config_.server_shards < 2 && config_.kv_placement == 0) return;
     std::vector<kv::Decisions::Home> homes;
     for (const ShardBirth& shard : shards) {
       if (shard.plan.index >= config_.server_shards) continue;
@@ -79,7 +77,8 @@ class Server {
     }
     decisions_ = std::make_unique<kv::Decisions>(homes);
     if (shards.front().data != nullptr && !are_filled(homes)) fill_together(homes);
-    if (shards.front().data != nullptr) {
+    // One log alone has no other to end together with.
+    if (shards.front().data != nullptr && (config_.server_shards > 1 || config_.kv_placement != 0)) {
       stands_ = std::make_unique<LogStands>(config_.server_shards, log_durability(config_));
     }
     for (ShardBirth& shard : shards) {
@@ -158,9 +157,9 @@ class Server {
   int listener_;
   const fabric::tcp::Secret* secret_;
   const fabric::tcp::Secret* cluster_secret_;
-  std::unique_ptr<kv::Decisions> decisions_;  // Null: one shard has all keys.
-  std::unique_ptr<FillTogether> together_;    // Null: likewise, or no memory is new.
-  std::unique_ptr<LogStands> stands_;         // Null: likewise, or there are no logs.
+  std::unique_ptr<kv::Decisions> decisions_;
+  std::unique_ptr<FillTogether> together_;  // Null: no memory is new, or there are no logs.
+  std::unique_ptr<LogStands> stands_;       // Null: one log has all, or there is none.
   std::vector<fabric::tcp::NodeFacts> facts_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
   std::vector<fabric::tcp::ServerDomain*> tcp_domains_;  // The shards' own.

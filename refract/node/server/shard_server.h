@@ -66,7 +66,7 @@ struct ShardBirth {
   const fabric::tcp::Secret* cluster_secret = nullptr;  // Null: it reaches none of them.
   const fabric::tcp::Secret* redis_secret = nullptr;    // Null: the directory's Redis asks for none.
   DataFolder* data = nullptr;                           // Null: nothing is kept on disk.
-  kv::Decisions* decisions = nullptr;                   // Of the shards with keys. Null: there is one.
+  kv::Decisions* decisions = nullptr;                   // Of the shards with keys. Null: it has none.
   FillTogether* together = nullptr;                     // Of those, where their memories are new.
   LogStands* stands = nullptr;                          // Of those, where they have logs.
 };

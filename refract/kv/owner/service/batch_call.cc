@@ -53,7 +53,7 @@ Code BatchCall::take_condition(std::span<const std::byte>& body, const Table& ta
   BatchCondition condition{
       .key = {}, .kind = ConditionKind{asked->kind}, .version = asked->version, .value = {}};
   const bool is_known = asked->kind >= static_cast<uint8_t>(ConditionKind::kAbsent) &&
-                        asked->kind <= static_cast<uint8_t>(ConditionKind::kValue);
+                        asked->kind <= static_cast<uint8_t>(ConditionKind::kAny);
   const bool agrees = (asked->version == 0 || condition.kind == ConditionKind::kVersion) &&
                       (asked->value_bytes == 0 || condition.kind == ConditionKind::kValue);
   if (!is_known || !agrees) return Code::kMalformed;

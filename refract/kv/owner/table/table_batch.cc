@@ -253,6 +253,7 @@ class Table::BatchTurn {
     batch_.expires_wall_ns = first_expiry(batch_.expires_wall_ns, table_.expiry_of(slot));
   }
   [[nodiscard]] Code check(const BatchCondition& condition) noexcept {
+    if (condition.kind == ConditionKind::kAny) return Code::kOk;
     const TablePlace place = table_.locate(condition.key);
     const bool is_present = this->is_present(place.slot);
     if (condition.kind == ConditionKind::kAbsent) return is_present ? Code::kExists : Code::kOk;
