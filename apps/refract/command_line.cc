@@ -121,6 +121,8 @@ void add_node_commands(Command& app, Invocation& to, Texts& texts) {
   if (command == "txn") {
     add_verbose(app, to);
     app.add({.names = "FILE", .to = &to.path});
+    app.add({.names = "--home", .to = &to.home});
+    app.add({.names = "--as", .to = &to.as});
   }
   if (command == "bank") {
     app.add({.names = "--accounts", .to = &texts.accounts});
@@ -364,6 +366,13 @@ Reported<> finish(Invocation& to, const Texts& texts) {
   }
   if (to.command == "txn" && to.path.empty())
     return refuse(to, "which file has the changes? \"-\" is the input");
+  if (to.command == "txn" && to.path != "settle" && !(to.home + to.as).empty()) {
+    return refuse(to, "--home and --as are for \"refract txn settle\"");
+  }
+  if (to.home.empty() != to.as.empty()) return refuse(to, "--home and --as belong together");
+  if (!to.as.empty() && to.as != "never" && to.as != "happened") {
+    return refuse(to, fmt::format("--as is never or happened, not {}", in_quotes(to.as)));
+  }
   if (to.command == "bank" && (to.accounts < 2 || to.accounts > 1'000 || to.threads > 64)) {
     return refuse(to, "--accounts is 2 to 1000, --threads 1 to 64");
   }

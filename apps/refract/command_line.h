@@ -92,6 +92,10 @@ struct Invocation {
   uint64_t accounts = 100;
   uint64_t threads = 4;
 
+  // txn settle
+  std::string home;
+  std::string as;  // "never", "happened"; empty: nothing is ended.
+
   // snapshot (also no_progress)
   bool no_wait = false;
 

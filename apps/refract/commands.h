@@ -30,6 +30,7 @@ namespace refract::cli {
 [[nodiscard]] int run_doctor(const Invocation& invocation);
 [[nodiscard]] int run_snapshot(const Invocation& invocation);
 [[nodiscard]] int run_txn(const Invocation& invocation);
+[[nodiscard]] int run_settle(const Invocation& invocation);  // txn settle
 [[nodiscard]] int run_bank(const Invocation& invocation);
 [[nodiscard]] int run_cluster(const Invocation& invocation);
 

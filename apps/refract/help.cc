@@ -112,6 +112,7 @@ Examples
     HelpPage{"txn", "make several changes at one moment", R"(refract txn: make several changes at one moment
 
 Usage: refract txn [options] FILE
+       refract txn settle [options]
 
 FILE, or "-" for the standard input, has a line for each condition and each change. If
 all conditions hold, all changes are made at one moment: no reader sees some of them,
@@ -123,12 +124,21 @@ and no kill leaves some. Else exit code 1, nothing is changed, and the line is n
 A word in quotes is a JSON string; a line that begins with # is left out. What add
 makes is printed, a line each.
 
+settle shows what waits on each node of a list to be told how a transaction ended. The
+node that decides it, its home, tells it when it is back. Only where a home is gone for
+good: --home NAME --as never ends what waits for it without its changes, --as happened
+with them, on all nodes that answer. A node that the home had told otherwise before it
+was lost keeps what it was told: then half of a transaction is left.
+
 Options
   -v, --verbose        Print each new version.
-      --json           Print what was made as a JSON object.
+      --json           Print what was made, or what waits, as a JSON object.
+      --home NAME      Of settle: the node that will not come back.
+      --as END         Of settle: never, or happened.
 
 Examples
   $ refract txn pay-order.txt
+  $ refract txn settle --address 10.0.0.1:7400
   $ printf 'add alice -10\nadd bob 10\n' | refract txn -
 )"},
     HelpPage{"bank", "move money between accounts, and count it",

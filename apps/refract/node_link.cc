@@ -62,6 +62,10 @@ std::span<const std::byte> NodeLink::memory(size_t shard) const {
   return {connection.at({0}), route.mapped_bytes};
 }
 
+Result<cluster::ToldMembers> NodeLink::members(uint64_t timeout_ns) {
+  return block_on(shard_, shards_.front().connection->members(shard_.refresh_now() + timeout_ns));
+}
+
 bool NodeLink::is_lost() const noexcept {
   return std::ranges::any_of(shards_, [](const ShardLink& link) {
     return link.connection->state() == client::Connection::State::kEnded;

@@ -18,6 +18,8 @@
 #include "refract/base/report.h"
 #include "refract/client/link/settings.h"
 #include "refract/client/paths/connection.h"
+#include "refract/cluster/members_call.h"
+#include "refract/kv/calls/transaction_calls.h"
 #include "refract/kv/layout/routing.h"
 #include "refract/node/observe/watcher.h"
 #include "refract/rpc/session.h"
@@ -53,6 +55,11 @@ class NodeLink {
   // REQUIRES, for these: shard < shard_count().
   [[nodiscard]] observe::Watcher& watcher(size_t shard) noexcept { return *shards_[shard].watcher; }
   [[nodiscard]] kv::RpcClient& client(size_t shard) noexcept { return shards_[shard].connection->rpc(); }
+  [[nodiscard]] kv::TransactionCalls& transactions(size_t shard) noexcept {
+    return shards_[shard].connection->transactions();
+  }
+  // The nodes that this one belongs together with. Codes as of cluster::ask_members().
+  [[nodiscard]] Result<cluster::ToldMembers> members(uint64_t timeout_ns);
   // The shard's memory as mapped here; empty where it is not, as over TCP.
   [[nodiscard]] std::span<const std::byte> memory(size_t shard) const;
 

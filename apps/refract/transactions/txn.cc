@@ -73,6 +73,7 @@ int tell(const Invocation& invocation, const TextBatch& text) {
 }  // namespace
 
 int run_txn(const Invocation& invocation) {
+  if (invocation.path == "settle") return run_settle(invocation);
   const bool is_input = invocation.path == "-";
   const std::string name = is_input ? "standard input" : invocation.path;
   const Source source{.kind = is_input ? Source::Kind::kStandardInput : Source::Kind::kFile,

@@ -275,6 +275,37 @@ Task<Code> TransactionCalls::ask_outcome(TransactionName name, uint64_t deadline
   co_return result.code;
 }
 
+Task<Result<std::vector<wire::OpenFarPart>>> TransactionCalls::open_far(uint64_t deadline_ns) {
+  std::vector<wire::OpenFarPart> parts;
+  for (;;) {
+    const wire::OpenFarRequest request{.from = parts.size()};
+    const OpResult result =
+        co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kOpenFar),
+                                .head = std::as_bytes(std::span(&request, 1)),
+                                .tail = {}},
+                               deadline_ns);
+    if (result.code != Code::kOk) co_return fail(unsent(result.code));
+    std::span<const std::byte> body = result.bytes;
+    const auto reply = wire::take<wire::OpenFarReply>(body);
+    if (!reply || body.size() != reply->told * sizeof(wire::OpenFarPart)) co_return fail(Code::kMalformed);
+    for (uint32_t i = 0; i < reply->told; ++i) parts.push_back(*wire::take<wire::OpenFarPart>(body));
+    if (reply->told == 0 || parts.size() >= reply->parts) co_return std::move(parts);
+  }
+}
+
+Task<Result<uint64_t>> TransactionCalls::give_up(uint32_t member, wire::Fate fate, uint64_t deadline_ns) {
+  const wire::GiveUpRequest request{.member = member, .reserved = 0, .fate = static_cast<uint64_t>(fate)};
+  const OpResult result = co_await session_.call({.method = static_cast<uint16_t>(TransactionMethod::kGiveUp),
+                                                  .head = std::as_bytes(std::span(&request, 1)),
+                                                  .tail = {}},
+                                                 deadline_ns);
+  if (result.code != Code::kOk) co_return fail(result.code);
+  std::span<const std::byte> body = result.bytes;
+  const auto reply = wire::take<wire::GiveUpReply>(body);
+  if (!reply) co_return fail(Code::kMalformed);
+  co_return reply->ended;
+}
+
 // Of a call that changes nothing that counts.
 Code TransactionCalls::unsent(Code code) const noexcept {
   return code == Code::kIndeterminate ? Code::kUnavailable : code;

@@ -94,6 +94,11 @@ class TransactionCalls final : private rpc::ReplyTaker {
     return change(wire::TransactionMethod::kDecide, batch, terms);
   }
   [[nodiscard]] runtime::Task<Code> ask_outcome(TransactionName name, uint64_t deadline_ns);
+  // Those of this shard that wait for their homes.
+  [[nodiscard]] runtime::Task<Result<std::vector<wire::OpenFarPart>>> open_far(uint64_t deadline_ns);
+  // Ends all of that home, which will not come back: kHappened or kNever. How many these were.
+  [[nodiscard]] runtime::Task<Result<uint64_t>> give_up(uint32_t member, wire::Fate fate,
+                                                        uint64_t deadline_ns);
 
   // Tells this shard to settle its part; does not wait. `fate`: of a part on another node than its home.
   void settle(const TransactionName& name, wire::Fate fate = wire::Fate::kOpen);

@@ -32,6 +32,8 @@ enum class TransactionMethod : uint16_t {
   kSettleFar = 0xc9,   // FarSettleRequest. The part ends; answered as kSettle. kOverloaded: not yet.
   kFates = 0xca,       // FatesRequest, of a home: what became of these.
   kGone = 0xcb,        // FatesRequest, of a shard with parts: which of these it has no more.
+  kOpenFar = 0xcc,     // OpenFarRequest, of a shard with parts: those that wait for their homes.
+  kGiveUp = 0xcd,      // GiveUpRequest. A home will not come back: its parts end as a person says.
 };
 
 struct WordsRequest {     // | places (DecisionPlace::bits), 8 B each
@@ -143,5 +145,38 @@ struct FatesRequest {   // | NameRequest, each
 static_assert(sizeof(FatesRequest) == 24);
 inline constexpr size_t kFatesPerCall = 30;
 static_assert(sizeof(FatesRequest) + kFatesPerCall * sizeof(NameRequest) <= 512);
+
+struct OpenFarRequest {
+  uint64_t from;  // How many are passed over.
+};
+static_assert(sizeof(OpenFarRequest) == 8);
+struct OpenFarReply {  // | OpenFarPart, each
+  uint32_t parts;      // Of the shard, in all,
+  uint32_t told;       // and so many here.
+};
+static_assert(sizeof(OpenFarReply) == 8);
+struct OpenFarPart {
+  NameRequest name;
+  uint64_t age_ns;     // Since it was prepared, or found by a start.
+  uint64_t silent_ns;  // For so long its home has not answered; 0: it does, or was not asked.
+  uint32_t keys;
+  uint32_t writes;  // Of these.
+};
+static_assert(sizeof(OpenFarPart) == 40);
+inline constexpr size_t kOpenFarPerCall = 10;
+static_assert(sizeof(OpenFarReply) + kOpenFarPerCall * sizeof(OpenFarPart) <= 448);
+
+// kConflict: the home has answered within kGiveUpAfter_ns, or was not asked for that long.
+struct GiveUpRequest {
+  uint32_t member;
+  uint32_t reserved;
+  uint64_t fate;  // kHappened, kNever
+};
+static_assert(sizeof(GiveUpRequest) == 16);
+struct GiveUpReply {
+  uint64_t ended;  // So many parts.
+};
+static_assert(sizeof(GiveUpReply) == 8);
+inline constexpr uint64_t kGiveUpAfter_ns = 10'000'000'000;
 
 }  // namespace refract::kv::wire

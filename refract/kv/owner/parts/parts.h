@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -96,8 +96,14 @@ class Table::Parts final : public MappedSpaces {
   [[nodiscard]] static uint64_t record_bytes(std::span<const Beside> beside) noexcept;
   void link_record(Offset at, const PartOf& from, std::span<const Beside> beside, uint64_t first_stamp);
   void drop_record(Offset at);
-  // A home has not answered for some time: writes of keys that its parts hold are refused instead of waiting.
-  void note_away(uint32_t member, bool is_away);
+  // A home has not answered since then: writes of keys that its parts hold are refused instead of waiting. 0:
+  // it answers.
+  void note_away(uint32_t member, uint64_t since_ns);
+  // Since when; 0: it is not.
+  [[nodiscard]] uint64_t away_since(uint32_t member) const noexcept;
+  [[nodiscard]] std::vector<const HeldPart*> open_far() const;
+  // A person says so of all parts of a home that will not come back. Returns how many.
+  size_t give_up(uint32_t member, Fate fate);
   [[nodiscard]] bool is_away(uint32_t member) const noexcept { return away_.contains(member); }
   [[nodiscard]] bool is_stuck(uint64_t hash) const noexcept;
 
@@ -229,7 +235,7 @@ class Table::Parts final : public MappedSpaces {
   uint64_t ended_ = 0;
   size_t adopted_ = 0;  // Of parts_, those that a recovery has found, and that end here.
   size_t far_ = 0;
-  std::set<uint32_t> away_;                                         // Members.
+  std::map<uint32_t, uint64_t> away_;                               // Members, and since when.
   std::vector<std::pair<TransactionName, Offset>> decided_before_;  // With their records.
   uint64_t far_ticks_ = 0;
   uint64_t recover_at_ = 0;  // Where the log ended when this owner took it up.

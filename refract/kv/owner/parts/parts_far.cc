@@ -105,12 +105,38 @@ void Table::Parts::drop_record(Offset at) {
   table_.heap_.retire(at, bytes);
 }
 
-void Table::Parts::note_away(uint32_t member, bool is_away) {
-  if (is_away) {
-    away_.insert(member);
+void Table::Parts::note_away(uint32_t member, uint64_t since_ns) {
+  if (since_ns != 0) {
+    away_[member] = since_ns;
   } else {
     away_.erase(member);
   }
+}
+
+uint64_t Table::Parts::away_since(uint32_t member) const noexcept {
+  const auto found = away_.find(member);
+  return found == away_.end() ? 0 : found->second;
+}
+
+std::vector<const HeldPart*> Table::Parts::open_far() const {
+  std::vector<const HeldPart*> open;
+  for (const auto& part : parts_) {
+    if (part->from.is_far() && part->fate == Fate::kOpen) open.push_back(part.get());
+  }
+  return open;
+}
+
+size_t Table::Parts::give_up(uint32_t member, Fate fate) {
+  std::vector<Part*> given_up;
+  for (const auto& part : parts_) {
+    const bool is_its = part->from.is_far() && part->from.name.place.member() == member;
+    if (is_its && part->fate == Fate::kOpen) given_up.push_back(part.get());
+  }
+  for (Part* const part : given_up) {
+    part->fate = part->seen = fate;
+    (void)settle_if_decided(*part);
+  }
+  return given_up.size();
 }
 
 bool Table::Parts::is_stuck(uint64_t hash) const noexcept {

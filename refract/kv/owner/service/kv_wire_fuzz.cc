@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arbitrary bodies: to a service with a table behind it, and to the decoders of a client. Every call is
 // answered by a code of the contract, and the table stays sound. The first byte says which table: one with
-// room, one that is full and says so, one that evicts, one with a crowded bucket.
+// room, one that is full and says so, one that evicts, one with a crowded bucket; or one of a node that has
+// others beside it, whose answers are made up.
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "refract/base/check.h"
 #include "refract/base/testing/keys_of_hash.h"
 #include "refract/kv/calls/rpc_client_parts.h"
+#include "refract/kv/owner/transactions/other_nodes.h"
 #include "refract/kv/testing/test_service.h"
 
 namespace {
@@ -39,6 +42,28 @@ wire::NameRequest name_in(wire::Method method, Code code, std::string_view reply
   return head && word ? wire::NameRequest{.place = word->place, .number = word->first} : otherwise;
 }
 
+// In place of a name that begins with 1: names that a call has given cannot be guessed.
+void put_name(wire::Method method, std::span<std::byte> body, wire::NameRequest name) {
+  if (static_cast<uint16_t>(method) <= wire::kTransactionMethodsBegin) return;
+  size_t at = 0;
+  switch (static_cast<wire::TransactionMethod>(method)) {
+    case wire::TransactionMethod::kDecideFar:
+      at = offsetof(wire::FarDecideRequest, part);
+      break;
+    case wire::TransactionMethod::kFates:
+    case wire::TransactionMethod::kGone:
+      at = sizeof(wire::FatesRequest);
+      name.place = DecisionPlace{name.place}.seen_from_afar(1).bits;
+      break;
+    default:
+      break;
+  }
+  if (body.size() < at + sizeof(name)) return;
+  uint64_t place = 0;
+  std::memcpy(&place, body.data() + at, sizeof(place));
+  if (place == 1) std::memcpy(body.data() + at, &name, sizeof(name));
+}
+
 // Of a write that says it was sent before under an identity the owner may have forgotten.
 bool may_be_unknowable(wire::Method method, std::span<const std::byte> body) {
   if (method == wire::Method::kPutCommit) return true;
@@ -48,7 +73,8 @@ bool may_be_unknowable(wire::Method method, std::span<const std::byte> body) {
   return writes && key && (key->flags & wire::KeyRef::kIdentified) != 0;
 }
 
-enum class World : uint8_t { kRoomy, kFull, kEvicting, kCrowded };
+enum class World : uint8_t { kRoomy, kFull, kEvicting, kCrowded, kSpread };
+constexpr size_t kWorlds = 5;
 constexpr uint64_t kCrowd = 100;
 
 // Fills the memory with values of some lengths until one finds no room, or until others had to go for it.
@@ -62,19 +88,46 @@ void fill(Table& table) {
   }
 }
 
+// What became of a transaction follows from its number.
+class MadeUpNodes final : public OtherNodes {
+ public:
+  [[nodiscard]] uint32_t self() const noexcept override { return 1; }
+  [[nodiscard]] uint32_t members() const noexcept override { return 3; }
+  [[nodiscard]] uint64_t placement_of(uint32_t member) const noexcept override { return 100 + member; }
+  [[nodiscard]] refract::runtime::Task<refract::Result<std::vector<std::byte>>> ask(
+      wire::FarPlace place, wire::TransactionMethod method, std::span<const std::byte> body,
+      uint64_t /*deadline_ns*/) override {
+    const auto head = *wire::take<wire::FatesRequest>(body);
+    std::vector<std::byte> answer;
+    for (uint32_t i = 0; i < head.names; ++i) {
+      const auto name = *wire::take<wire::NameRequest>(body);
+      const bool is_about_fate = method == wire::TransactionMethod::kFates;
+      answer.push_back(is_about_fate ? std::byte(name.number % 5) : std::byte(name.number % 2));
+    }
+    if (place.member == 0 && head.names % 2 == 0) answer.pop_back();
+    co_return answer;
+  }
+  [[nodiscard]] refract::runtime::Task<std::optional<uint32_t>> shards_of(uint32_t /*member*/,
+                                                                          uint64_t /*deadline_ns*/) override {
+    co_return 2;
+  }
+};
+
 struct Prepared {
+  MadeUpNodes nodes;
   std::unique_ptr<test::Served> served;
   uint64_t entries = 0;
 };
 
 // A service with something to find, once small and once through a view; and what the world is named after.
-Prepared prepare(World world) {
-  Prepared made;
+void prepare(World world, Prepared& made) {
   const bool evicts = world == World::kEvicting;
   made.served = std::make_unique<test::Served>(
       test::ServedOptions{.chunks = world == World::kFull ? 5U : 8U,
                           .chunks_max = world == World::kFull ? 5U : 8U,
-                          .eviction = evicts ? EvictionPolicy::kLeastRecentlyUsed : EvictionPolicy::kNone});
+                          .eviction = evicts ? EvictionPolicy::kLeastRecentlyUsed : EvictionPolicy::kNone,
+                          .nodes = world == World::kSpread ? &made.nodes : nullptr,
+                          .generation = 9});
   Table& table = made.served->space.table();
   const auto put = [&](std::string_view key, std::string_view value) {
     return table.put(test::bytes_of(key), test::bytes_of(value), {}).code();
@@ -90,18 +143,18 @@ Prepared prepare(World world) {
   }
   REFRACT_CHECK(world != World::kCrowded || table.crowds()->count() == 1);
   made.entries = table.stats().entries;
-  return made;
 }
 
 // The input as calls: method, two bytes of length, body. A body that begins with the number 1 gets the latest
 // handle in its place where the method needs one: handles cannot be guessed.
 void serve(World world, std::span<const std::byte> input) {
   // Made again where an input left something behind, so that each finds the same.
-  static std::array<Prepared, 4> kept;
+  static std::array<Prepared, kWorlds> kept;
   Prepared& prepared = kept[static_cast<size_t>(world)];
-  if (prepared.served == nullptr || prepared.served->space.table().stats().entries != prepared.entries) {
-    prepared = {};
-    prepared = prepare(world);
+  if (prepared.served == nullptr || prepared.served->space.table().stats().entries != prepared.entries ||
+      prepared.served->parts.has_far()) {
+    prepared.served.reset();
+    prepare(world, prepared);
   }
   test::Served& served = *prepared.served;
   test::Served::Peer peer = served.connect();
@@ -123,10 +176,7 @@ void serve(World world, std::span<const std::byte> input) {
     if (method >= wire::Method::kPutPiece && method <= wire::Method::kViewClose && first && first->id == 1) {
       std::memcpy(body.data(), &latest, sizeof(latest));
     }
-    const bool names_transaction = static_cast<uint16_t>(method) > wire::kTransactionMethodsBegin;
-    if (names_transaction && first && first->id == 1 && body.size() >= sizeof(name)) {
-      std::memcpy(body.data(), &name, sizeof(name));
-    }
+    put_name(method, body, name);
     std::string reply;
     const Code code = served.call(peer, method, body, &reply);
     name = name_in(method, code, reply, name);
@@ -183,7 +233,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   if ((data[0] & 1) != 0) {
     answer(input);
   } else {
-    serve(static_cast<World>(data[0] >> 1 & 3), input);
+    serve((data[0] & 8) != 0 ? World::kSpread : static_cast<World>(data[0] >> 1 & 3), input);
   }
   return 0;
 }

@@ -77,7 +77,7 @@ Task<> FarTalk::ask_home(Home home) {
     if (is_answered) silent_since_ns = 0;
     const bool is_away =
         silent_since_ns != 0 && parts_.shard.refresh_now() - silent_since_ns >= kAwayAfter_ns;
-    parts_.parts.note_away(home.place.member, is_away);
+    parts_.parts.note_away(home.place.member, is_away ? silent_since_ns : 0);
     if (is_answered && (!is_demanded || parts_.parts.ended() != ended)) {
       pause_ns = kPauseFirst_ns;
       continue;
@@ -87,7 +87,7 @@ Task<> FarTalk::ask_home(Home home) {
     // Reads and writes that have waited for too long.
     parts_.host.on_far_answer();
   }
-  parts_.parts.note_away(home.place.member, false);
+  parts_.parts.note_away(home.place.member, 0);
 }
 
 Task<bool> FarTalk::ask_fates(Home home, std::vector<Question> questions) {

@@ -149,6 +149,49 @@ void TransactionService::tell_gone(const rpc::Responder& to, std::span<const std
   far_->stir();
 }
 
+void TransactionService::tell_open_far(const rpc::Responder& to, std::span<const std::byte> body) {
+  if (!far_) return answer(to, Code::kUnsupported);
+  const auto request = wire::take<wire::OpenFarRequest>(body);
+  if (!request || !body.empty()) return answer(to, Code::kMalformed);
+  const Table::Parts& parts = *parts_.table.parts();
+  const std::vector<const HeldPart*> open = parts.open_far();
+  const uint64_t now_ns = parts_.shard.refresh_now();
+  const auto since = [now_ns](uint64_t then_ns) { return now_ns - std::min(now_ns, then_ns); };
+  std::array<wire::OpenFarPart, wire::kOpenFarPerCall> told{};
+  wire::OpenFarReply reply{.parts = static_cast<uint32_t>(open.size()), .told = 0};
+  for (size_t i = request->from; i < open.size() && reply.told < told.size(); ++i) {
+    const HeldPart& part = *open[i];
+    const uint64_t away_since_ns = parts.away_since(part.from.name.place.member());
+    told[reply.told++] = {.name = {.place = part.from.name.place.bits, .number = part.from.name.number},
+                          .age_ns = since(part.from.now_ns),
+                          .silent_ns = away_since_ns != 0 ? since(away_since_ns) : 0,
+                          .keys = static_cast<uint32_t>(part.keys.size()),
+                          .writes = static_cast<uint32_t>(part.writes.size())};
+  }
+  if (server_ == nullptr) return;
+  server_->reply(to, Code::kOk, std::as_bytes(std::span(&reply, 1)),
+                 std::as_bytes(std::span(told).first(reply.told)));
+}
+
+void TransactionService::give_up(const rpc::Responder& to, std::span<const std::byte> body) {
+  if (!far_) return answer(to, Code::kUnsupported);
+  const auto request = wire::take<wire::GiveUpRequest>(body);
+  const auto fate = request ? static_cast<Fate>(request->fate) : Fate::kOpen;
+  const bool is_sound = request && body.empty() && request->reserved == 0 &&
+                        request->fate <= static_cast<uint64_t>(Fate::kNever) && fate != Fate::kOpen;
+  if (!is_sound) return answer(to, Code::kMalformed);
+  if (request->member >= far_->nodes().members() || request->member == far_->nodes().self()) {
+    return answer(to, Code::kInvalidArgument);
+  }
+  Table::Parts& parts = *parts_.table.parts();
+  const uint64_t since_ns = parts.away_since(request->member);
+  const bool is_silent = since_ns != 0 && parts_.shard.refresh_now() - since_ns >= wire::kGiveUpAfter_ns;
+  if (!is_silent && !parts.open_far().empty()) return answer(to, Code::kConflict);
+  const wire::GiveUpReply reply{.ended = parts.give_up(request->member, fate)};
+  answer(to, Code::kOk, std::as_bytes(std::span(&reply, 1)));
+  look_at_ended();
+}
+
 std::vector<TransactionName> TransactionService::decided_afar() const {
   std::vector<TransactionName> names;
   if (!far_) return names;

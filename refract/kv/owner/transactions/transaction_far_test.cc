@@ -141,6 +141,12 @@ class Client {
     if (reply != nullptr) *reply = test::text_of(result.bytes);
     return result.code;
   }
+  [[nodiscard]] Code give_up(uint32_t member, Fate fate) {
+    return node_.served.wait(calls_.give_up(member, fate, deadline())).code();
+  }
+  [[nodiscard]] std::vector<wire::OpenFarPart> open_far() {
+    return needed(node_.served.wait(calls_.open_far(deadline())));
+  }
   [[nodiscard]] Code put(std::string_view key) {
     return rpc().put_and_wait(bytes_of(key), bytes_of("plain")).code();
   }
@@ -312,6 +318,36 @@ TEST(TransactionFar, a_home_that_is_away_makes_nothing_wait_for_long) {
   EXPECT_EQ(other.get("part"), "1");
   EXPECT_EQ(other.put("part"), Code::kOk);
   EXPECT_EQ(client.prepare(far_name(kHome, 3), "part", "3"), Code::kOk);
+}
+
+// A person says what became of it: not before its home has been away for long.
+TEST(TransactionFar, parts_of_a_home_that_is_gone_for_good_end_as_a_person_says) {
+  for (const Fate fate : {Fate::kNever, Fate::kHappened}) {
+    Node node;
+    Client client(node);
+    ASSERT_EQ(client.prepare(far_name(kHome, 1), "part", "1"), Code::kOk);
+    ASSERT_EQ(client.prepare(far_name(kOtherHome, 1), "other", "1"), Code::kOk);
+    EXPECT_EQ(client.give_up(kHome, fate), Code::kConflict) << "it was not asked";
+    node.nodes.set(kOtherHome, Fate::kOpen);
+    node.pass(5 * kSecond_ns);
+    const std::vector<wire::OpenFarPart> open = client.open_far();
+    ASSERT_EQ(open.size(), 2U);
+    EXPECT_EQ(open[0].keys, 1U);
+    EXPECT_GT(open[0].silent_ns, 3 * kSecond_ns);
+    EXPECT_EQ(open[1].silent_ns, 0U);
+    EXPECT_EQ(client.give_up(kHome, fate), Code::kConflict) << "it may come back";
+    node.pass(10 * kSecond_ns);
+    EXPECT_EQ(client.give_up(kOtherHome, fate), Code::kConflict) << "it answers";
+    EXPECT_EQ(client.give_up(kSelf, fate), Code::kInvalidArgument);
+    EXPECT_EQ(client.give_up(3, fate), Code::kInvalidArgument);
+    EXPECT_EQ(client.give_up(kHome, Fate::kOpen), Code::kMalformed);
+    EXPECT_EQ(client.give_up(kHome, Fate::kUnconfirmed), Code::kMalformed);
+    EXPECT_EQ(node.served.parts.count(), 2U);
+    EXPECT_EQ(client.give_up(kHome, fate), Code::kOk);
+    EXPECT_EQ(client.get("part"), fate == Fate::kHappened ? "1" : "not_found");
+    EXPECT_EQ(node.served.parts.count(), 1U);
+    EXPECT_EQ(client.put("part"), Code::kOk);
+  }
 }
 
 // A read that meets an open part is answered by what its home says behind it.

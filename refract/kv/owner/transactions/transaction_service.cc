@@ -77,6 +77,10 @@ void TransactionService::execute(const rpc::IncomingCall& call, Open& session) {
       return tell_fates(call.from, body);
     case Method::kGone:
       return tell_gone(call.from, body);
+    case Method::kOpenFar:
+      return tell_open_far(call.from, body);
+    case Method::kGiveUp:
+      return give_up(call.from, body);
     case Method::kAnswer:
       return answer_rest(call.from, session, body);
     case Method::kSettle:

@@ -109,6 +109,8 @@ class TransactionService final : public rpc::Service, private FarTalk::Host {
   void settle_far(const rpc::Responder& to, std::span<const std::byte> body);
   void tell_fates(const rpc::Responder& to, std::span<const std::byte> body);
   void tell_gone(const rpc::Responder& to, std::span<const std::byte> body);
+  void tell_open_far(const rpc::Responder& to, std::span<const std::byte> body);
+  void give_up(const rpc::Responder& to, std::span<const std::byte> body);
   [[nodiscard]] bool is_meant(const wire::FatesRequest& request) const noexcept;
   [[nodiscard]] wire::Fate fate_of(const TransactionName& name, bool is_demanded);
   [[nodiscard]] static bool takes_part(Method method) noexcept {
