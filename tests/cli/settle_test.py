@@ -46,9 +46,9 @@ class Settle(unittest.TestCase):
     def lose_a(self):
         """In the middle of transactions that it decides, with their client."""
         every = ",".join(self.listed.addresses.values())
-        bank = subprocess.Popen([Programs.refract, "--address", f"refract://{every}", "bank", "--threads", "8",
-                                 "--for", "1h"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                env=clean_environment())
+        bank = subprocess.Popen([Programs.refract, "--address", f"refract://{every}", "bank",
+                                 "--threads", "8", "--for", "1h"], env=clean_environment(),
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             home = self.nodes["a"]
             # Until accounts are moved between.

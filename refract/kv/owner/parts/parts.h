@@ -96,13 +96,11 @@ class Table::Parts final : public MappedSpaces {
   [[nodiscard]] static uint64_t record_bytes(std::span<const Beside> beside) noexcept;
   void link_record(Offset at, const PartOf& from, std::span<const Beside> beside, uint64_t first_stamp);
   void drop_record(Offset at);
-  // A home has not answered since then: writes of keys that its parts hold are refused instead of waiting. 0:
-  // it answers.
+  // A home has not answered since then; 0: it does. Writes of keys that its parts hold do not wait for it.
   void note_away(uint32_t member, uint64_t since_ns);
-  // Since when; 0: it is not.
   [[nodiscard]] uint64_t away_since(uint32_t member) const noexcept;
   [[nodiscard]] std::vector<const HeldPart*> open_far() const;
-  // A person says so of all parts of a home that will not come back. Returns how many.
+  // A person says so of a home that will not come back. Returns of how many parts.
   size_t give_up(uint32_t member, Fate fate);
   [[nodiscard]] bool is_away(uint32_t member) const noexcept { return away_.contains(member); }
   [[nodiscard]] bool is_stuck(uint64_t hash) const noexcept;
