@@ -73,6 +73,11 @@ class Host {
   void allow_faults(bool allowed) noexcept { faults_ = allowed; }
   // What its hardware takes from now on, for its life; it outlives crashes. Counts start from zero.
   void install(MachineOptions options) { machine_ = std::make_unique<Machine>(std::move(options)); }
+  // Likewise, but with the port and the network card of another host, which has its own: both are one
+  // machine, each with cores of its own. REQUIRES: that host stays as long as this one.
+  void install_beside(Host& other, MachineOptions options) {
+    machine_ = std::make_unique<Machine>(std::move(options), other.machine_.get());
+  }
   // Null: none is installed.
   [[nodiscard]] const Machine* machine() const noexcept { return machine_.get(); }
   // Whether new channels to it are accepted.

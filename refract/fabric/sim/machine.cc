@@ -8,7 +8,8 @@
 
 namespace refract::sim {
 
-Machine::Machine(MachineOptions options) : options_(std::move(options)), cores_(options_.cores, 0) {
+Machine::Machine(MachineOptions options, Machine* beside)
+    : options_(std::move(options)), beside_(beside), cores_(options_.cores, 0) {
   REFRACT_CHECK(options_.cores > 0 && options_.packet_bytes_max > 0);
 }
 
@@ -19,6 +20,7 @@ uint64_t Machine::wire_ns(uint64_t bytes) const noexcept {
 }
 
 uint64_t Machine::transmit(uint64_t now_ns, uint64_t wire_bytes) noexcept {
+  if (beside_ != nullptr) return beside_->transmit(now_ns, wire_bytes);
   facts_.sent_bytes += wire_bytes;
   if (is_one_packet(wire_bytes)) return passes_between(sending_, now_ns, wire_bytes);
   sending_.all_ns = std::max(now_ns, sending_.all_ns) + wire_ns(wire_bytes);
@@ -27,6 +29,7 @@ uint64_t Machine::transmit(uint64_t now_ns, uint64_t wire_bytes) noexcept {
 
 // The bytes come in while they leave the other end, so the port is busy with them up to `at_ns` already.
 uint64_t Machine::receive(uint64_t at_ns, uint64_t wire_bytes) noexcept {
+  if (beside_ != nullptr) return beside_->receive(at_ns, wire_bytes);
   facts_.received_bytes += wire_bytes;
   if (is_one_packet(wire_bytes)) {
     const uint64_t began_ns = at_ns - std::min(at_ns, wire_ns(wire_bytes));
@@ -47,8 +50,9 @@ uint64_t Machine::serve(uint64_t now_ns, const Arrival& arrival) {
   ++facts_.arrivals;
   uint64_t at_ns = now_ns;
   if (arrival.op != fabric::Op::kSend && options_.one_sided_gap_ns > 0) {
-    at_ns = std::max(at_ns, next_one_sided_ns_);
-    next_one_sided_ns_ = at_ns + options_.one_sided_gap_ns;
+    uint64_t& next_ns = beside_ != nullptr ? beside_->next_one_sided_ns_ : next_one_sided_ns_;
+    at_ns = std::max(at_ns, next_ns);
+    next_ns = at_ns + options_.one_sided_gap_ns;
   }
   if (!options_.work) return at_ns;
   const Work work = options_.work(arrival);

@@ -48,7 +48,9 @@ struct MachineOptions {
 
 class Machine {
  public:
-  explicit Machine(MachineOptions options);
+  // `beside`: a part of the same hardware, whose port and network card this one shares, and which outlives
+  // it; null: it has its own.
+  explicit Machine(MachineOptions options, Machine* beside = nullptr);
 
   // When the last of `wire_bytes` that are ready at `now_ns` has left through the port.
   [[nodiscard]] uint64_t transmit(uint64_t now_ns, uint64_t wire_bytes) noexcept;
@@ -62,7 +64,7 @@ class Machine {
   [[nodiscard]] uint64_t request_wire_bytes(size_t bytes) const noexcept;
   [[nodiscard]] uint64_t answer_wire_bytes(size_t bytes) const noexcept;
 
-  // Since the beginning: what explains which part was the narrow one.
+  // Since the beginning: what explains which part was the narrow one. Bytes are counted where the port is.
   struct Facts {
     uint64_t sent_bytes = 0;  // On the wire, likewise received.
     uint64_t received_bytes = 0;
@@ -87,6 +89,7 @@ class Machine {
   [[nodiscard]] uint64_t with_headers(size_t bytes, uint32_t header_bytes) const noexcept;
 
   MachineOptions options_;
+  Machine* beside_;
   Lanes sending_;
   Lanes receiving_;
   uint64_t next_one_sided_ns_ = 0;

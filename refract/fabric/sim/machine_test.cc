@@ -160,6 +160,22 @@ TEST(Machine, messages_wait_for_a_free_core_in_the_order_they_came) {
   EXPECT_EQ(star.server.machine()->facts().core_busy_ns, 15'000u);
 }
 
+TEST(Machine, parts_of_one_machine_share_its_port_and_card_but_not_their_cores) {
+  MachineOptions options = with_cores(1, {.core_ns = 3'000});
+  options.one_sided_gap_ns = 5'000;
+  Machine first(options);
+  Machine second(options, &first);
+  const uint64_t sent_ns = first.transmit(0, 1'000);
+  EXPECT_EQ(second.transmit(0, 1'000), 2 * sent_ns);
+  const uint64_t received_ns = first.receive(10'000, 1'000);
+  EXPECT_GT(second.receive(10'000, 1'000), received_ns);
+  EXPECT_EQ(first.facts().sent_bytes, 2'000u);
+  EXPECT_EQ(first.serve(0, {}), 3'000u);
+  EXPECT_EQ(second.serve(0, {}), 3'000u);
+  EXPECT_EQ(first.serve(20'000, {.op = Op::kRead}), 23'000u);
+  EXPECT_EQ(second.serve(20'000, {.op = Op::kRead}), 28'000u);
+}
+
 TEST(Machine, a_delay_keeps_no_core_busy) {
   Star star(with_cores(1, {.core_ns = 100, .delay_ns = 10'000}), 3);
   for (size_t i = 0; i < 3; ++i) {
