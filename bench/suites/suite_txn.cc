@@ -6,19 +6,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <memory>
 #include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "bench/load/skewed_keys.h"
 #include "bench/load/workload.h"
 #include "bench/suites/suite.h"
-#include "bench/suites/suite_store.h"
 #include "bench/suites/suite_testbed.h"
-
-#include "refract/txn/designs/designs.h"
+#include "bench/suites/txn_process.h"
 
 namespace refract::bench {
 namespace {
@@ -33,36 +31,12 @@ constexpr double kTxnWarmUpShare = 0.25;  // Of a run, before it counts.
 // only.
 constexpr double kSkewedRunTimes = 8;
 constexpr uint64_t kTxnPatience_ns = 60 * kSecond_ns;
-constexpr uint64_t kTxnHouse_ns = 200 * kMicrosecond_ns;
 constexpr uint64_t kTxnPauseMax_ns = 20 * kMicrosecond_ns;  // After a conflict, at most.
-
-// Which key comes next, of a law that may be steeper than KeyPicker's.
-class TxnKeys {
- public:
-  TxnKeys(uint64_t keys, double skew) : shares_(skew > 0 ? keys : 0), keys_(keys) {
-    double sum = 0;
-    for (uint64_t rank = 0; rank < shares_.size(); ++rank) {
-      sum += std::pow(static_cast<double>(rank + 1), -skew);
-      shares_[rank] = sum;
-    }
-    for (double& share : shares_) share /= sum;
-  }
-  [[nodiscard]] uint64_t next(Prng& prng) const {
-    if (shares_.empty()) return prng.below(keys_);
-    const double drawn = static_cast<double>(prng.next() >> 11) * 0x1.0p-53;
-    const auto rank = std::ranges::lower_bound(shares_, drawn) - shares_.begin();
-    return std::min(static_cast<uint64_t>(rank), keys_ - 1);
-  }
-
- private:
-  std::vector<double> shares_;  // Of this rank and all before it.
-  uint64_t keys_;
-};
 
 // What the callers of one run share, and what came of it.
 struct TxnRun {
   Contents contents;
-  const TxnKeys& keys;
+  const SkewedKeys& keys;
   uint64_t seed = 1;
   uint64_t begin_ns = 0;  // Transactions count that end in here: they are long beside a run.
   uint64_t end_ns = UINT64_MAX;
@@ -74,42 +48,17 @@ struct TxnRun {
   Code failed = Code::kOk;
 };
 
-class TxnProcess {
- public:
-  TxnProcess(std::unique_ptr<Zeroes> memory, std::unique_ptr<txn::designs::Server> server,
-             runtime::Shard& shard, fabric::Domain& domain)
-      : shard_(shard),
-        memory_(std::move(memory)),
-        server_(std::move(server)),
-        rpc_server_(server_->service(), shard),
-        dispatcher_(domain, shard, &rpc_server_) {
-    server_->answer_through(&rpc_server_);
+Result<> load_keys(TxnProcess& process, const TxnRun& run, uint64_t keys) {
+  std::vector<std::byte> key(run.contents.key_bytes());
+  std::vector<std::byte> value(run.contents.value_bytes());
+  run.contents.prepare_value(value.data());
+  for (uint64_t index = 0; index < keys; ++index) {
+    run.contents.write_key(index, key.data());
+    run.contents.make_value(index, value.data());
+    if (const Result<> loaded = process.load(key, value); !loaded) return loaded;
   }
-  [[nodiscard]] Result<> load(const TxnRun& run, uint64_t keys) {
-    std::vector<std::byte> key(run.contents.key_bytes());
-    std::vector<std::byte> value(run.contents.value_bytes());
-    run.contents.prepare_value(value.data());
-    for (uint64_t index = 0; index < keys; ++index) {
-      run.contents.write_key(index, key.data());
-      run.contents.make_value(index, value.data());
-      if (const Result<> loaded = server_->load(key, value); !loaded) return loaded;
-    }
-    return {};
-  }
-  [[nodiscard]] Task<> keep_house() {
-    for (;;) {
-      co_await shard_.sleep_for(kTxnHouse_ns);
-      server_->keep_house();
-    }
-  }
-
- private:
-  runtime::Shard& shard_;
-  std::unique_ptr<Zeroes> memory_;
-  std::unique_ptr<txn::designs::Server> server_;
-  rpc::Server rpc_server_;
-  fabric::Dispatcher dispatcher_;
-};
+  return {};
+}
 
 // One caller with one transaction under way, and a connection of its own.
 class TxnCaller {
@@ -182,9 +131,9 @@ class TxnCaller {
 };
 
 // A system's server, filled, and its callers.
-class TxnSide {
+class SuiteTxnSide {
  public:
-  TxnSide(const Suite& suite, const System& system)
+  SuiteTxnSide(const Suite& suite, const System& system)
       : suite_(suite), system_(system), testbed_(suite, system, 0) {}
 
   [[nodiscard]] Reported<> start();
@@ -195,7 +144,7 @@ class TxnSide {
   [[nodiscard]] Reported<> go(TxnRun& run, size_t callers);
   [[nodiscard]] Reported<> measure_low_load(std::vector<Measured>& measured);
   [[nodiscard]] Reported<> measure_peak(double skew, std::string_view what, std::vector<Measured>& measured);
-  [[nodiscard]] TxnRun make_run(const TxnKeys& keys) const {
+  [[nodiscard]] TxnRun make_run(const SkewedKeys& keys) const {
     return {.contents = Contents(suite_.load.key_bytes, suite_.load.value_bytes),
             .keys = keys,
             .seed = suite_.seed};
@@ -219,7 +168,7 @@ double mean_of_us(const std::vector<uint64_t>& latencies_ns) {
   return static_cast<double>(sum) * 1e-3 / static_cast<double>(std::max<size_t>(latencies_ns.size(), 1));
 }
 
-Reported<> TxnSide::await(TxnRun& run, std::string_view what) {
+Reported<> SuiteTxnSide::await(TxnRun& run, std::string_view what) {
   if (!testbed_.world().run_until([&run] { return run.at_work == 0; })) {
     return report(Code::kSystem, fmt::format("{}: {} never ended", system_.name, what));
   }
@@ -229,33 +178,26 @@ Reported<> TxnSide::await(TxnRun& run, std::string_view what) {
   return {};
 }
 
-Reported<> TxnSide::start() {
-  const Design* design = txn::designs::find(system_.design);
-  if (design == nullptr) {
-    std::string names;
-    for (const Design& each : txn::designs::all()) names += fmt::format(" {}", each.name);
-    return report(Code::kInvalidArgument,
-                  fmt::format("system {}: no protocol is called '{}'", system_.name, system_.design),
-                  fmt::format("there are{}", names));
+Reported<> SuiteTxnSide::start() {
+  const Reported<const Design*> design = txn_design_of(system_.design);
+  if (!design) {
+    const Report& why = design.error();
+    return report(why.code, fmt::format("system {}: {}", system_.name, why.what), why.next);
   }
   sim::Host& host = testbed_.server();
   const uint32_t callers = std::ranges::max(suite_.load.clients);
-  const txn::designs::Capacity capacity = {.keys_max = suite_.load.keys,
-                                           .key_bytes_max = static_cast<uint32_t>(suite_.load.key_bytes),
-                                           .value_bytes_max = static_cast<uint32_t>(suite_.load.value_bytes)};
-  auto memory = std::make_unique<Zeroes>(design->memory_bytes(capacity));
-  if (memory->bytes().empty()) return report(Code::kNoSpace, "there is not so much memory for a store");
-  Reported<std::unique_ptr<txn::designs::Server>> server = design->make_server({.shard = host.shard(),
-                                                                                .domain = host.domain(),
-                                                                                .memory = memory->bytes(),
-                                                                                .capacity = capacity,
-                                                                                .hash_seed = suite_.seed});
-  if (!server) return report(server.error());
-  TxnProcess& process =
-      host.emplace<TxnProcess>(std::move(memory), std::move(*server), host.shard(), host.domain());
-  const TxnKeys keys(suite_.load.keys, 0);
+  const TxnProcess::Spec spec = {
+      .design = *design,
+      .capacity = {.keys_max = suite_.load.keys,
+                   .key_bytes_max = static_cast<uint32_t>(suite_.load.key_bytes),
+                   .value_bytes_max = static_cast<uint32_t>(suite_.load.value_bytes)},
+      .hash_seed = suite_.seed};
+  Reported<std::unique_ptr<TxnProcess>> started = TxnProcess::start(spec, host.shard(), host.domain());
+  if (!started) return report(started.error());
+  TxnProcess& process = *host.emplace<std::unique_ptr<TxnProcess>>(std::move(*started));
+  const SkewedKeys keys(suite_.load.keys, 0);
   TxnRun run = make_run(keys);
-  if (const Result<> loaded = process.load(run, suite_.load.keys); !loaded) {
+  if (const Result<> loaded = load_keys(process, run, suite_.load.keys); !loaded) {
     return report(loaded.error().code,
                   fmt::format("{}: loading: {}", system_.name, text(loaded.error().code)));
   }
@@ -268,13 +210,13 @@ Reported<> TxnSide::start() {
     sim::Host& client = *testbed_.clients()[i % testbed_.clients().size()];
     const Reported<fabric::Channel*> channel = client.domain().connect(host.name());
     if (!channel) return report(channel.error());
-    callers_.push_back(&client.emplace<TxnCaller>(client, **channel, *design, static_cast<uint16_t>(i + 1)));
+    callers_.push_back(&client.emplace<TxnCaller>(client, **channel, **design, static_cast<uint16_t>(i + 1)));
     testbed_.world().spawn(client, callers_.back()->attach(run));
   }
   return await(run, "attaching");
 }
 
-Reported<> TxnSide::go(TxnRun& run, size_t callers) {
+Reported<> SuiteTxnSide::go(TxnRun& run, size_t callers) {
   run.at_work = callers;
   for (size_t i = 0; i < callers; ++i) {
     testbed_.world().spawn(*testbed_.clients()[i % testbed_.clients().size()], callers_[i]->work(run, i));
@@ -282,9 +224,9 @@ Reported<> TxnSide::go(TxnRun& run, size_t callers) {
   return await(run, "a run");
 }
 
-Reported<> TxnSide::measure_low_load(std::vector<Measured>& measured) {
+Reported<> SuiteTxnSide::measure_low_load(std::vector<Measured>& measured) {
   const sim::Machine::Facts before = testbed_.server().machine()->facts();
-  const TxnKeys keys(suite_.load.keys, 0);
+  const SkewedKeys keys(suite_.load.keys, 0);
   TxnRun run = make_run(keys);
   run.transactions_max = suite_.load.operations;
   if (const Reported<> gone = go(run, 1); !gone) return gone;
@@ -301,7 +243,7 @@ Reported<> TxnSide::measure_low_load(std::vector<Measured>& measured) {
 }
 
 // The narrow part of a machine at its best rate is what the other numbers show to be full.
-Reported<> TxnSide::measure_peak(double skew, std::string_view what, std::vector<Measured>& measured) {
+Reported<> SuiteTxnSide::measure_peak(double skew, std::string_view what, std::vector<Measured>& measured) {
   struct Point {
     double rate = 0;  // Millions a second.
     double latency_us = 0;
@@ -311,7 +253,7 @@ Reported<> TxnSide::measure_peak(double skew, std::string_view what, std::vector
     double receiving = 0;
     double cores = 0;
   } best;
-  const TxnKeys keys(suite_.load.keys, skew);
+  const SkewedKeys keys(suite_.load.keys, skew);
   for (const uint32_t callers : suite_.load.clients) {
     if (skew > 0 && callers != suite_.load.clients.front()) break;
     const sim::Machine::Facts before = testbed_.server().machine()->facts();
@@ -348,7 +290,7 @@ Reported<> TxnSide::measure_peak(double skew, std::string_view what, std::vector
   return {};
 }
 
-Reported<> TxnSide::measure(std::vector<Measured>& measured) {
+Reported<> SuiteTxnSide::measure(std::vector<Measured>& measured) {
   if (const Reported<> done = measure_low_load(measured); !done) return done;
   if (const Reported<> done = measure_peak(0, "ycsb-t", measured); !done) return done;
   for (const double skew : system_.skews) {
@@ -363,7 +305,7 @@ Reported<> TxnSide::measure(std::vector<Measured>& measured) {
 Reported<std::vector<Measured>> simulate_txn(const Suite& suite) {
   std::vector<Measured> measured;
   for (const System& system : suite.systems) {
-    TxnSide side(suite, system);
+    SuiteTxnSide side(suite, system);
     if (const Reported<> started = side.start(); !started) return report(started.error());
     if (const Reported<> done = side.measure(measured); !done) return report(done.error());
   }

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <memory>
 #include <vector>
 
 #include "bench/bars/bars.h"
 #include "bench/load/entry.h"
+#include "bench/load/skewed_keys.h"
 #include "bench/sides/private_node.h"
 #include "bench/sides/rivals.h"
 
@@ -21,27 +21,6 @@ namespace {
 
 constexpr uint64_t kKeys = 10'000;
 constexpr size_t kClients = 16;
-
-// Key i is chosen in proportion to 1 / (i + 1)^skew, for a skew of any size; 0: all alike.
-class SkewedKeys {
- public:
-  SkewedKeys(uint64_t keys, double skew) : up_to_(keys) {
-    double sum = 0;
-    for (uint64_t i = 0; i < keys; ++i) {
-      sum += std::pow(static_cast<double>(i + 1), -skew);
-      up_to_[i] = sum;
-    }
-  }
-  [[nodiscard]] uint64_t next(Prng& prng) const noexcept {
-    constexpr uint64_t kParts = uint64_t{1} << 53;
-    const double at = static_cast<double>(prng.below(kParts)) / static_cast<double>(kParts) * up_to_.back();
-    const auto found = std::ranges::upper_bound(up_to_, at);
-    return static_cast<uint64_t>(std::min(found, up_to_.end() - 1) - up_to_.begin());
-  }
-
- private:
-  std::vector<double> up_to_;  // Of it and all keys before it.
-};
 
 struct Load {
   const SkewedKeys& keys;
